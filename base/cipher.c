@@ -47,7 +47,7 @@ static uint64_t mask(uint32_t bits)
     return (UINT64_C(1) << bits) - 1; /* bits <= 32 */
 }
 
-static uint64_t once(const struct cipher *c, uint64_t value)
+static uint64_t encrypt_pass(const struct cipher *c, uint64_t value)
 {
     uint64_t left = value >> c->right_bits, right = value & mask(c->right_bits);
     for (uint32_t round = 0; round < c->rounds; round += 2) {
@@ -57,7 +57,7 @@ static uint64_t once(const struct cipher *c, uint64_t value)
     return left << c->right_bits | right;
 }
 
-static uint64_t once_back(const struct cipher *c, uint64_t value)
+static uint64_t decrypt_pass(const struct cipher *c, uint64_t value)
 {
     uint64_t left = value >> c->right_bits, right = value & mask(c->right_bits);
     for (uint32_t round = c->rounds; round > 0; round -= 2) {
@@ -71,7 +71,7 @@ uint64_t cipher_encrypt(const struct cipher *cipher, uint64_t index)
 {
     assert(index < cipher->count);
     do {
-        index = once(cipher, index);
+        index = encrypt_pass(cipher, index);
     } while (index >= cipher->count);
     return index;
 }
@@ -80,7 +80,7 @@ uint64_t cipher_decrypt(const struct cipher *cipher, uint64_t image)
 {
     assert(image < cipher->count);
     do {
-        image = once_back(cipher, image);
+        image = decrypt_pass(cipher, image);
     } while (image >= cipher->count);
     return image;
 }

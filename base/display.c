@@ -21,7 +21,7 @@ static wchar_t decode(const unsigned char *sequence, size_t bytes)
     return point;
 }
 
-static bool is_obeyed(wchar_t point)
+static bool is_unsafe(wchar_t point)
 {
     bool is_control = point < 0x20 || (point >= 0x7f && point < 0xa0);
     bool is_bidirectional = point == 0x61c || point == 0x200e || point == 0x200f ||
@@ -34,7 +34,7 @@ size_t display_sequence(const char *text, size_t bytes, char shown[DISPLAY_SEQUE
 {
     const unsigned char *at = (const unsigned char *)text;
     size_t taken = utf8_sequence_bytes(at, bytes);
-    if (taken > 0 && !is_obeyed(decode(at, taken))) {
+    if (taken > 0 && !is_unsafe(decode(at, taken))) {
         memcpy(shown, text, taken);
         shown[taken] = '\0';
         return taken;

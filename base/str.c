@@ -77,7 +77,7 @@ void str_clear(struct str *str)
         str->data[0] = '\0';
 }
 
-void str_fail_with(struct str *str, const struct str *part)
+void str_merge_status(struct str *str, const struct str *part)
 {
     if (part->status)
         str->status = part->status;

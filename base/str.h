@@ -23,9 +23,10 @@ void str_add(struct str *str, const void *data, size_t bytes);
 void str_add_text(struct str *str, const char *text);
 void str_add_format(struct str *str, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void str_add_fill(struct str *str, char byte, size_t count);
-int str_reserve(struct str *str, size_t bytes);              /* for bytes more; 0 or -ENOMEM */
-void str_clear(struct str *str);                             /* keeps the memory, and a failure */
-void str_fail_with(struct str *str, const struct str *part); /* copies a failure of part into str */
+int str_reserve(struct str *str, size_t bytes); /* for bytes more; 0 or -ENOMEM */
+void str_clear(struct str *str);                /* keeps the memory, and a failure */
+void str_merge_status(struct str *str,
+                      const struct str *part); /* copies a failure of part into str */
 void str_deinit(struct str *str);
 
 /* The bytes as text ("" where nothing was added). */

@@ -10,7 +10,7 @@
 
 enum { VERSION_TEXT_BYTES = 64 };
 
-const char *json_version(char *text);
+const char *jsonx_version(char *text);
 const char *hash_version(char *text);
 const char *hmac_version(char *text);
 const char *crc_version(char *text); /* compiled in */

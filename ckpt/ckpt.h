@@ -247,12 +247,13 @@ int ckpt_find(struct io *io, const char *path_or_folder, char *path, uint64_t *r
 
 /* The same, restricted by choice. A path_or_folder that is itself a step is taken whatever its
  * number. */
-struct ckpt_choice {
+struct ckpt_find_options {
     uint64_t below;      /* only steps before this one; UINT64_MAX: all */
     bool stop_at_damage; /* a damaged step is an error instead of being passed over */
 };
-int ckpt_find_among(struct io *io, const char *path_or_folder, const struct ckpt_choice *choice,
-                    char *path, uint64_t *ret_step, const struct log *log, struct err *err);
+int ckpt_find_among(struct io *io, const char *path_or_folder,
+                    const struct ckpt_find_options *choice, char *path, uint64_t *ret_step,
+                    const struct log *log, struct err *err);
 
 /* Maps the folder of a run (run.dir) to the folder of checkpoints in it; other paths stay the same.
  * ret_path has IO_PATH_BYTES_MAX. Fails only if the path is too long. */
@@ -290,12 +291,12 @@ int ckpt_reader_load(struct ckpt_reader *reader, const struct ckpt_tensor *wante
  * step. -ESTALE: there are steps, but none that all ranks have. log: each warning comes from the
  * first rank that has it. */
 int ckpt_reader_open_collective(struct io *io, const char *path_or_folder,
-                                const struct ckpt_choice *choice, struct comm *comm,
+                                const struct ckpt_find_options *choice, struct comm *comm,
                                 struct ckpt_reader **ret_reader, const struct log *log,
                                 struct err *err);
 /* The same without opening a reader, so the step is not protected. path: this rank's. */
 int ckpt_find_collective(struct io *io, const char *path_or_folder,
-                         const struct ckpt_choice *choice, struct comm *comm, char *path,
+                         const struct ckpt_find_options *choice, struct comm *comm, char *path,
                          uint64_t *ret_step, const struct log *log, struct err *err);
 /* As ckpt_reader_load. On failure the arrays' contents are unspecified on all ranks. */
 int ckpt_reader_load_collective(struct ckpt_reader *reader, struct comm *comm,
@@ -303,7 +304,7 @@ int ckpt_reader_load_collective(struct ckpt_reader *reader, struct comm *comm,
                                 struct device *device, struct err *err);
 
 /* Progress of a long read. May be NULL, and so may progress. */
-struct ckpt_watch {
+struct ckpt_progress {
     void (*progress)(void *context, uint64_t bytes_done, uint64_t bytes);
     void *context;
 };
@@ -321,7 +322,7 @@ struct ckpt_hashes {
     struct hash128 hash[CKPT_SECTION_COUNT];
 };
 int ckpt_hash(struct io *io, const char *path, struct ckpt_hashes *ret_hashes,
-              const struct log *log, const struct ckpt_watch *watch, struct err *err);
+              const struct log *log, const struct ckpt_progress *watch, struct err *err);
 
 /* Verifies every block of every file of a checkpoint against the manifest, and headers against the
  * chunks, with several threads. bad is called from this thread for each difference, in order of
@@ -329,7 +330,7 @@ int ckpt_hash(struct io *io, const char *path, struct ckpt_hashes *ret_hashes,
  * if the checkpoint cannot be read (-ESTALE as in ckpt_reader_load). */
 int ckpt_verify(struct io *io, const char *step_path,
                 void (*bad)(void *context, const struct err *detail), void *context,
-                const struct ckpt_watch *watch, struct err *err);
+                const struct ckpt_progress *watch, struct err *err);
 
 struct ckpt_copy_options {
     struct io *from, *to; /* may be the same */
@@ -338,9 +339,9 @@ struct ckpt_copy_options {
     const char *folder; /* of steps, made if absent; the copy is step-N in it */
     bool force;         /* replaces a step of that number, unless it has a reader */
     const struct log *log;
-    const struct ckpt_watch *watch; /* may be NULL */
+    const struct ckpt_progress *watch; /* may be NULL */
 };
-struct ckpt_copied {
+struct ckpt_copy_result {
     uint64_t step, files_count, written_bytes;
     char path[IO_PATH_BYTES_MAX];
 };
@@ -349,7 +350,7 @@ struct ckpt_copied {
  * it. Takes 48 MiB of memory. -EEXIST: the step exists (without force). -EBADMSG names what is
  * damaged in the source. -EBUSY: the step to be replaced has a reader. -EINVAL: folder is a
  * step. */
-int ckpt_copy(const struct ckpt_copy_options *options, struct ckpt_copied *ret_copied,
+int ckpt_copy(const struct ckpt_copy_options *options, struct ckpt_copy_result *ret_copied,
               struct err *err);
 
 /* Removes what dead owners left in the folder: temporaries of saves, copies and removals, but no

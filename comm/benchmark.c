@@ -17,7 +17,7 @@ const char *comm_benchmark_name(enum comm_benchmark_what what)
 {
     static const char *const names[COMM_BENCHMARK_COUNT] = {
         [COMM_BENCHMARK_ALL_GATHER] = "all-gather",
-        [COMM_BENCHMARK_CANONICAL] = "reduce-scatter, canonical",
+        [COMM_BENCHMARK_DETERMINISTIC] = "reduce-scatter, canonical",
         [COMM_BENCHMARK_FAST] = "reduce-scatter, fast",
         [COMM_BENCHMARK_ALL_TO_ALL] = "all-to-all",
         [COMM_BENCHMARK_ALL_REDUCE] = "all-reduce, int64",
@@ -67,11 +67,11 @@ static int exchange(const struct run *run, uint64_t number, struct err *err)
         status =
             ops->all_gather(comm, run->send, run->receive, run->slice_bytes, &options, &work, err);
         break;
-    case COMM_BENCHMARK_CANONICAL:
+    case COMM_BENCHMARK_DETERMINISTIC:
     case COMM_BENCHMARK_FAST:
         status = ops->reduce_scatter(
             comm, run->send, run->receive, run->slice_bytes / sizeof(float), DTYPE_F32,
-            run->job->what == COMM_BENCHMARK_FAST ? COMM_FAST : COMM_CANONICAL, &options, &work,
+            run->job->what == COMM_BENCHMARK_FAST ? COMM_FAST : COMM_DETERMINISTIC, &options, &work,
             err);
         break;
     case COMM_BENCHMARK_ALL_TO_ALL:
@@ -109,7 +109,7 @@ static int agree(const struct comm_benchmark_job *job, uint64_t *elapsed_ns, str
 
 /* Runs rounds of exchanges, more in each, until one is long enough. The first rounds also set up
  * what later ones reuse. */
-static int repeat(const struct run *run, struct comm_benchmark *speed, struct err *err)
+static int repeat(const struct run *run, struct comm_benchmark *result, struct err *err)
 {
     const struct comm_benchmark_job *job = run->job;
     for (uint64_t count = 1;;) {
@@ -123,16 +123,16 @@ static int repeat(const struct run *run, struct comm_benchmark *speed, struct er
             status = agree(job, &elapsed_ns, err);
         if (status)
             return status;
-        if (count > 1 && elapsed_ns >= job->ns_least) {
-            *speed = (struct comm_benchmark){received_bytes(run), count, elapsed_ns};
+        if (count > 1 && elapsed_ns >= job->ns_min) {
+            *result = (struct comm_benchmark){received_bytes(run), count, elapsed_ns};
             return 0;
         }
-        uint64_t growth = 1 + job->ns_least / (elapsed_ns + 1);
+        uint64_t growth = 1 + job->ns_min / (elapsed_ns + 1);
         count *= growth < 2 ? 2 : growth < GROWTH_MOST ? growth : GROWTH_MOST;
     }
 }
 
-int comm_benchmark_run(const struct comm_benchmark_job *job, struct comm_benchmark *ret_speed,
+int comm_benchmark_run(const struct comm_benchmark_job *job, struct comm_benchmark *ret_result,
                        struct err *err)
 {
     size_t ranks = (size_t)job->comm->ranks, bytes = (size_t)job->bytes;
@@ -154,7 +154,7 @@ int comm_benchmark_run(const struct comm_benchmark_job *job, struct comm_benchma
             run.offsets[rank] = rank * run.slice_bytes;
             run.bytes[rank] = run.slice_bytes;
         }
-        status = repeat(&run, ret_speed, err);
+        status = repeat(&run, ret_result, err);
         /* otherwise work in flight may use the buffers: comm.h */
         is_idle = !status || status == -EINTR;
     }
@@ -203,7 +203,7 @@ static void pass(struct relay *relay)
     pthread_mutex_unlock(&relay->mutex);
 }
 
-int comm_benchmark_wake(uint64_t ns_least, uint64_t *ret_ns, struct err *err)
+int comm_benchmark_wake(uint64_t ns_min, uint64_t *ret_ns, struct err *err)
 {
     struct relay relay = {.mutex = PTHREAD_MUTEX_INITIALIZER, .passed = PTHREAD_COND_INITIALIZER};
     pthread_t thread;
@@ -216,7 +216,7 @@ int comm_benchmark_wake(uint64_t ns_least, uint64_t *ret_ns, struct err *err)
         pass(&relay);
         wakes += 2;
         elapsed_ns = clock_now_ns() - began_ns;
-    } while (elapsed_ns < ns_least);
+    } while (elapsed_ns < ns_min);
     pthread_mutex_lock(&relay.mutex);
     relay.is_over = true;
     pthread_cond_signal(&relay.passed);

@@ -3,7 +3,7 @@
  *
  *     struct comm_benchmark_job job = {
  *         .comm = comm, .what = COMM_BENCHMARK_ALL_GATHER, .bytes = 1 << 20,
- *         .ns_least = 200000000};
+ *         .ns_min = 200000000};
  *     comm_benchmark_run(&job, &speed, err);       // all ranks, with the same job
  *
  * Exchanges run one after another, each timed from its call to the end of its wait. All ranks make
@@ -18,7 +18,7 @@
 
 enum comm_benchmark_what {
     COMM_BENCHMARK_ALL_GATHER,
-    COMM_BENCHMARK_CANONICAL, /* reduce_scatter of F32, like the next one */
+    COMM_BENCHMARK_DETERMINISTIC, /* reduce_scatter of F32, like the next one */
     COMM_BENCHMARK_FAST,
     COMM_BENCHMARK_ALL_TO_ALL,
     COMM_BENCHMARK_ALL_REDUCE, /* of int64 */
@@ -36,7 +36,7 @@ struct comm_benchmark_job {
     enum comm_benchmark_what what;
     /* All slices together; for an all-reduce, the values of one rank. At least 8 per rank. */
     uint64_t bytes;
-    uint64_t ns_least;      /* the run takes at least this long, and at most a few times as long */
+    uint64_t ns_min;        /* the run takes at least this long, and at most a few times as long */
     uint64_t timeout_ns;    /* of each exchange; 0: none */
     const atomic_int *stop; /* a nonzero value on any rank stops the run; NULL: none */
 };
@@ -47,10 +47,10 @@ struct comm_benchmark {
 };
 
 /* -EINTR on all ranks: stopped. -ENOMEM, or the exchange's error. */
-int comm_benchmark_run(const struct comm_benchmark_job *job, struct comm_benchmark *ret_speed,
+int comm_benchmark_run(const struct comm_benchmark_job *job, struct comm_benchmark *ret_result,
                        struct err *err);
 /* Measures the mean time for one thread to wake another that waits: a lower bound for an exchange
  * that runs on its own thread. */
-int comm_benchmark_wake(uint64_t ns_least, uint64_t *ret_ns, struct err *err);
+int comm_benchmark_wake(uint64_t ns_min, uint64_t *ret_ns, struct err *err);
 
 #endif

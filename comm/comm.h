@@ -39,7 +39,7 @@ struct device_stream;
 enum comm_order {
     /* Deterministic: the same bits for any number of ranks. An all-to-all of slices, which their
      * owner adds in a fixed tree. */
-    COMM_CANONICAL,
+    COMM_DETERMINISTIC,
     COMM_FAST, /* the library's own reduction */
 };
 
@@ -66,7 +66,7 @@ struct comm_work {
 
 enum {
     COMM_LIBRARY_BYTES = 64,
-    COMM_CANONICAL_MAX = 64,
+    COMM_DETERMINISTIC_MAX = 64,
     COMM_MESSAGE_TAGS = 62, /* every backend has at least these tags, from 0 */
 };
 
@@ -86,8 +86,9 @@ struct comm_ops {
                       const struct comm_options *options, struct comm_work *work, struct err *err);
     /* send: one slice of count elements per rank. receive: the sum over all ranks of this rank's
      * slice. F32 and F64. COMM_FAST needs comm_prepare_fast if several are in flight. -EBUSY:
-     * COMM_CANONICAL_MAX canonical ones (of any order, if the library has no sums of its own) have
-     * not been waited for. -ENOTSUP: a canonical sum in device memory; use all_to_all and add. */
+     * COMM_DETERMINISTIC_MAX canonical ones (of any order, if the library has no sums of its
+     * own) have not been waited for. -ENOTSUP: a canonical sum in device memory; use all_to_all
+     * and add. */
     int (*reduce_scatter)(struct comm *comm, const void *send, void *receive, size_t count,
                           enum dtype dtype, enum comm_order order,
                           const struct comm_options *options, struct comm_work *work,
@@ -117,9 +118,9 @@ struct comm_ops {
      * its status. */
     int (*wait)(struct comm_work *work, struct err *err);
     /* Optional. Notes what this process does from now on, and in which step; ranks that wait for it
-     * report that. may_last: it may take long, as waiting for a disk does, so the deadlines of
+     * report that. may_be_slow: it may take long, as waiting for a disk does, so the deadlines of
      * waiting ranks are extended by their own length. From any thread; what is static. */
-    void (*note)(struct comm *comm, const char *what, uint64_t step, bool may_last);
+    void (*set_activity)(struct comm *comm, const char *what, uint64_t step, bool may_be_slow);
     /* Optional. From now on the backend's thread records what it does in the trace (trace.h), which
      * outlives the communicator and those split from it. The last call wins. */
     void (*add_tracks)(struct comm *comm, struct trace *trace);
@@ -137,7 +138,7 @@ struct comm_ops {
     void (*close)(struct comm *comm);
     /* Optional. The library that computes fast sums, on whose version their bits depend: "Open MPI
      * v4.1.4"; "": none. */
-    void (*tell_library)(const struct comm *comm, char text[COMM_LIBRARY_BYTES]);
+    void (*describe_library)(const struct comm *comm, char text[COMM_LIBRARY_BYTES]);
 };
 
 /* Backends embed it first. Immutable after open. */

@@ -58,8 +58,8 @@ static int agree(const struct comm_checked *comm, int status, const struct comm_
 }
 
 /* Gathers `bytes` bytes per rank into all, which already holds this rank's. */
-static int tell_all(struct comm_checked *comm, void *all, size_t bytes,
-                    const struct comm_options *options, struct err *err)
+static int gather_from_all(struct comm_checked *comm, void *all, size_t bytes,
+                           const struct comm_options *options, struct err *err)
 {
     struct comm_work work;
     deadlock_enter(comm->deadlock, &comm->calls[comm->base.rank], comm->base.ranks);
@@ -85,7 +85,7 @@ static int check(struct comm_checked *comm, const char *name, uint64_t size, con
     comm_call_init(own, name, size, unit, purpose);
     own->communicator = comm->communicator;
     own->number = ++comm->calls_count;
-    int status = tell_all(comm, comm->calls, sizeof *own, &checking, err);
+    int status = gather_from_all(comm, comm->calls, sizeof *own, &checking, err);
     return status ? status : agree(comm, compare(comm, err), &checking, err);
 }
 
@@ -126,7 +126,7 @@ static int check_slices(struct comm_checked *comm, const size_t *send_bytes,
         own[r] = send_bytes[r];
         own[ranks + r] = receive_bytes[r];
     }
-    int status = tell_all(comm, comm->slices, 2 * ranks * sizeof *own, &checking, err);
+    int status = gather_from_all(comm, comm->slices, 2 * ranks * sizeof *own, &checking, err);
     return status ? status : agree(comm, compare_slices(comm, err), &checking, err);
 }
 
@@ -210,11 +210,11 @@ static int checked_wait(struct comm_work *work, struct err *err)
     return comm_wait(work->comm, work, err);
 }
 
-static void checked_note(struct comm *base, const char *what, uint64_t step, bool may_last)
+static void checked_note(struct comm *base, const char *what, uint64_t step, bool may_be_slow)
 {
     struct comm *inner = checked_of(base)->inner;
-    if (inner->ops->note)
-        inner->ops->note(inner, what, step, may_last);
+    if (inner->ops->set_activity)
+        inner->ops->set_activity(inner, what, step, may_be_slow);
 }
 
 static void checked_add_tracks(struct comm *base, struct trace *trace)
@@ -257,8 +257,8 @@ static void checked_tell_library(const struct comm *comm, char text[COMM_LIBRARY
 {
     const struct comm *inner = ((const struct comm_checked *)comm)->inner;
     text[0] = '\0';
-    if (inner->ops->tell_library)
-        inner->ops->tell_library(inner, text);
+    if (inner->ops->describe_library)
+        inner->ops->describe_library(inner, text);
 }
 
 static const struct comm_ops checked_ops;
@@ -331,12 +331,12 @@ static const struct comm_ops checked_ops = {
     .receive = checked_receive,
     .test = checked_test,
     .wait = checked_wait,
-    .note = checked_note,
+    .set_activity = checked_note,
     .add_tracks = checked_add_tracks,
     .check = checked_check,
     .abort = checked_abort,
     .close = checked_close,
-    .tell_library = checked_tell_library,
+    .describe_library = checked_tell_library,
 };
 
 int comm_checked_open(struct comm *inner, uint64_t timeout_ns, struct comm **ret_comm,

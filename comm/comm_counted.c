@@ -125,10 +125,10 @@ static int counted_wait(struct comm_work *work, struct err *err)
     return comm_wait(work->comm, work, err);
 }
 
-static void counted_note(struct comm *comm, const char *what, uint64_t step, bool may_last)
+static void counted_note(struct comm *comm, const char *what, uint64_t step, bool may_be_slow)
 {
-    if (inner_of(comm)->ops->note)
-        inner_of(comm)->ops->note(inner_of(comm), what, step, may_last);
+    if (inner_of(comm)->ops->set_activity)
+        inner_of(comm)->ops->set_activity(inner_of(comm), what, step, may_be_slow);
 }
 
 static void counted_add_tracks(struct comm *comm, struct trace *trace)
@@ -158,8 +158,8 @@ static void counted_tell_library(const struct comm *comm, char text[COMM_LIBRARY
 {
     const struct comm *inner = ((const struct comm_counted *)comm)->inner;
     text[0] = '\0';
-    if (inner->ops->tell_library)
-        inner->ops->tell_library(inner, text);
+    if (inner->ops->describe_library)
+        inner->ops->describe_library(inner, text);
 }
 
 static const struct comm_ops counted_ops = {
@@ -173,12 +173,12 @@ static const struct comm_ops counted_ops = {
     .receive = counted_receive,
     .test = counted_test,
     .wait = counted_wait,
-    .note = counted_note,
+    .set_activity = counted_note,
     .add_tracks = counted_add_tracks,
     .check = counted_check,
     .abort = counted_abort,
     .close = counted_close,
-    .tell_library = counted_tell_library,
+    .describe_library = counted_tell_library,
 };
 
 int comm_counted_open(struct comm *inner, struct comm_counts *counts, struct comm **ret_comm,

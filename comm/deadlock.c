@@ -19,9 +19,9 @@ enum {
 
 /* The call in which a rank's main thread waits. Has no padding. */
 struct waiting {
-    uint64_t serial; /* number of this wait on its rank, from 1; 0: not waiting */
-    uint64_t ranks;  /* of the communicator */
-    uint64_t leaves; /* 1: the rank is closing */
+    uint64_t serial;     /* number of this wait on its rank, from 1; 0: not waiting */
+    uint64_t ranks;      /* of the communicator */
+    uint64_t is_closing; /* 1: the rank is closing */
     struct comm_call call;
 };
 
@@ -101,11 +101,11 @@ static bool pause_and_tell(struct deadlock *deadlock, struct waiting *ret_own)
                              .tv_nsec = (long)(until_ns % CLOCK_NS_PER_S)};
     int status = 0;
     pthread_mutex_lock(&deadlock->mutex);
-    while (!deadlock->own.leaves && status == 0)
+    while (!deadlock->own.is_closing && status == 0)
         status = pthread_cond_timedwait(&deadlock->closing, &deadlock->mutex, &until);
     *ret_own = deadlock->own;
     pthread_mutex_unlock(&deadlock->mutex);
-    return !ret_own->leaves;
+    return !ret_own->is_closing;
 }
 
 static int exchange(struct deadlock *deadlock)
@@ -121,10 +121,10 @@ static int exchange(struct deadlock *deadlock)
     return status;
 }
 
-static bool any_leaves(const struct deadlock *deadlock)
+static bool any_closing(const struct deadlock *deadlock)
 {
     for (int r = 0; r < deadlock->comm->ranks; r++)
-        if (deadlock->waits[r].leaves)
+        if (deadlock->waits[r].is_closing)
             return true;
     return false;
 }
@@ -136,7 +136,7 @@ static void *watch(void *argument)
     for (int rounds = 0; rounds < ROUNDS;) {
         memcpy(deadlock->before, deadlock->waits, bytes);
         bool stays = pause_and_tell(deadlock, &deadlock->waits[deadlock->comm->rank]);
-        if (exchange(deadlock) || !stays || any_leaves(deadlock))
+        if (exchange(deadlock) || !stays || any_closing(deadlock))
             return NULL;
         rounds = is_stuck(deadlock) ? rounds + 1 : 0;
     }
@@ -198,7 +198,7 @@ void deadlock_close(struct deadlock *deadlock)
     if (!deadlock)
         return;
     pthread_mutex_lock(&deadlock->mutex);
-    deadlock->own.leaves = 1;
+    deadlock->own.is_closing = 1;
     pthread_cond_signal(&deadlock->closing);
     pthread_mutex_unlock(&deadlock->mutex);
     pthread_join(deadlock->thread, NULL);
@@ -206,14 +206,14 @@ void deadlock_close(struct deadlock *deadlock)
     free_memory(deadlock);
 }
 
-static bool counts(const struct deadlock *deadlock)
+static bool is_main_thread(const struct deadlock *deadlock)
 {
     return deadlock && pthread_equal(deadlock->main, pthread_self());
 }
 
 void deadlock_enter(struct deadlock *deadlock, const struct comm_call *call, int ranks)
 {
-    if (!counts(deadlock))
+    if (!is_main_thread(deadlock))
         return;
     pthread_mutex_lock(&deadlock->mutex);
     deadlock->own.serial = ++deadlock->serials_count;
@@ -224,7 +224,7 @@ void deadlock_enter(struct deadlock *deadlock, const struct comm_call *call, int
 
 void deadlock_leave(struct deadlock *deadlock)
 {
-    if (!counts(deadlock))
+    if (!is_main_thread(deadlock))
         return;
     pthread_mutex_lock(&deadlock->mutex);
     deadlock->own.serial = 0;

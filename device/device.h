@@ -29,10 +29,10 @@ extern "C" {
 #endif
 
 enum mem_kind {
-    MEM_PLAIN,  /* host memory, page-aligned */
-    MEM_HUGE,   /* host memory, in huge pages if the kernel offers them */
-    MEM_PINNED, /* host memory that the device's copy engine can read; plain if it has none */
-    MEM_DEVICE, /* the device's own memory; plain on the cpu backend */
+    MEM_PAGEABLE, /* host memory, page-aligned */
+    MEM_HUGE,     /* host memory, in huge pages if the kernel offers them */
+    MEM_PINNED,   /* host memory that the device's copy engine can read; plain if it has none */
+    MEM_DEVICE,   /* the device's own memory; plain on the cpu backend */
     MEM_KIND_COUNT
 };
 

@@ -9,8 +9,8 @@
 #include "device/device_cuda.h"
 
 #include "base/str.h"
-#include "device/device_count.h"
 #include "device/device_cuda_graph.h"
+#include "device/device_mem_stats.h"
 #include "device/device_pages.h"
 
 #include <assert.h>
@@ -25,7 +25,7 @@ enum { CAPABILITY_MAJOR_MIN = 8 };
 
 struct device_cuda {
     struct device base;
-    struct device_count count;
+    struct device_mem_stats count;
     struct device_cuda_info info;
 };
 
@@ -170,7 +170,7 @@ static int cuda_mem_alloc(struct device *device, unsigned kind, size_t bytes, vo
     assert((uintptr_t)memory % (mem_kind_of(kind) == MEM_DEVICE ? DEVICE_MEM_ALIGN_DEVICE_BYTES
                                                                 : DEVICE_MEM_ALIGN_BYTES) ==
            0);
-    device_count_add(&cuda->count, kind, bytes);
+    device_mem_stats_add(&cuda->count, kind, bytes);
     *ret_memory = memory;
     return 0;
 }
@@ -181,14 +181,14 @@ static void cuda_mem_free(struct device *device, unsigned kind, void *memory, si
         return;
     device_cuda_use(device, NULL);
     memory_give_back(mem_kind_of(kind), memory, bytes);
-    device_count_subtract(&((struct device_cuda *)device)->count, kind, bytes);
+    device_mem_stats_sub(&((struct device_cuda *)device)->count, kind, bytes);
 }
 
 static void cuda_mem_info(struct device *device, struct device_mem_info *ret_info)
 {
     size_t free_bytes = 0, total_bytes = 0;
     *ret_info = (struct device_mem_info){0};
-    device_count_read(&((struct device_cuda *)device)->count, ret_info);
+    device_mem_stats_read(&((struct device_cuda *)device)->count, ret_info);
     if (device_cuda_use(device, NULL) == 0 &&
         cudaMemGetInfo(&free_bytes, &total_bytes) == cudaSuccess) {
         ret_info->free_bytes = free_bytes;

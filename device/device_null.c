@@ -8,7 +8,7 @@
  */
 #include "device/device_null.h"
 
-#include "device/device_count.h"
+#include "device/device_mem_stats.h"
 
 #include "base/bytes.h"
 
@@ -22,7 +22,7 @@
 
 struct device_null {
     struct device base;
-    struct device_count count;
+    struct device_mem_stats count;
     /* Offset of the next allocation, shared by all kinds; freed addresses are not reused. */
     _Atomic uint64_t given_bytes;
     _Atomic uint64_t crossed_bytes;
@@ -49,7 +49,7 @@ static int null_mem_alloc(struct device *device, unsigned kind, size_t bytes, vo
                            "the memory of the null device is exhausted: %zu bytes more", bytes);
     } while (!atomic_compare_exchange_weak_explicit(&null->given_bytes, &at, at + whole,
                                                     memory_order_relaxed, memory_order_relaxed));
-    device_count_add(&null->count, kind, bytes);
+    device_mem_stats_add(&null->count, kind, bytes);
     *ret_memory = (void *)(uintptr_t)(NULL_ADDRESS_BASE +
                                       ((uint64_t)mem_kind_of(kind) << NULL_KIND_SHIFT) + at);
     return 0;
@@ -58,13 +58,13 @@ static int null_mem_alloc(struct device *device, unsigned kind, size_t bytes, vo
 static void null_mem_free(struct device *device, unsigned kind, void *memory, size_t bytes)
 {
     if (memory)
-        device_count_subtract(&((struct device_null *)device)->count, kind, bytes);
+        device_mem_stats_sub(&((struct device_null *)device)->count, kind, bytes);
 }
 
 static void null_mem_info(struct device *device, struct device_mem_info *ret_info)
 {
     *ret_info = (struct device_mem_info){0};
-    device_count_read(&((struct device_null *)device)->count, ret_info);
+    device_mem_stats_read(&((struct device_null *)device)->count, ret_info);
 }
 
 static int null_stream_open(struct device *device, struct device_stream **ret_stream,
@@ -139,14 +139,14 @@ enum mem_kind device_null_kind(const void *memory)
     return (enum mem_kind)(((uintptr_t)memory - NULL_ADDRESS_BASE) >> NULL_KIND_SHIFT);
 }
 
-void device_null_cross(struct device *device, uint64_t bytes)
+void device_null_add_transfer(struct device *device, uint64_t bytes)
 {
     if (!device->ops->is_host)
         atomic_fetch_add_explicit(&((struct device_null *)device)->crossed_bytes, bytes,
                                   memory_order_relaxed);
 }
 
-uint64_t device_null_crossed_bytes(const struct device *device)
+uint64_t device_null_transfer_bytes(const struct device *device)
 {
     return atomic_load_explicit(&((const struct device_null *)device)->crossed_bytes,
                                 memory_order_relaxed);
@@ -157,7 +157,7 @@ static int null_copy(struct device *device, struct device_stream *stream, void *
 {
     (void)stream, (void)err;
     if ((device_null_kind(target) == MEM_DEVICE) != (device_null_kind(source) == MEM_DEVICE))
-        device_null_cross(device, bytes);
+        device_null_add_transfer(device, bytes);
     return 0;
 }
 

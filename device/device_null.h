@@ -12,8 +12,8 @@ int device_null_open_host(struct device **ret_device, struct err *err);
 /* The kind of an address allocated by a null device. */
 enum mem_kind device_null_kind(const void *memory);
 /* Bytes copied between host memory and the device's own since open; 0 if the two are one. Kernels
- * that read or write across the link add their bytes by device_null_cross. */
-uint64_t device_null_crossed_bytes(const struct device *device);
-void device_null_cross(struct device *device, uint64_t bytes);
+ * that read or write across the link add their bytes by device_null_add_transfer. */
+uint64_t device_null_transfer_bytes(const struct device *device);
+void device_null_add_transfer(struct device *device, uint64_t bytes);
 
 #endif

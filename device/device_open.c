@@ -33,7 +33,7 @@ static bool parse_cuda(const char *name, int *ret_ordinal)
  * reason. */
 static int refuse_gpu(const struct gpu_probe *probe, struct err *why)
 {
-    err_at(why, probe->place, ERR_NO_OFFSET);
+    err_at(why, probe->gpu_path, ERR_NO_OFFSET);
     if (probe->status == 0)
         return -ENODEV;
     err_expected(why, "a device file that can be opened");
@@ -49,7 +49,7 @@ int device_auto_count(const char *root, int *ret_gpus, struct err *err)
     struct err why = {0};
     int status = device_cuda_count(ret_gpus, &why);
     if (status == -ENODEV &&
-        (gpu_probe_hides_all(getenv("CUDA_VISIBLE_DEVICES")) || !gpu_probe_given(root, &probe))) {
+        (gpu_probe_hides_all(getenv("CUDA_VISIBLE_DEVICES")) || !gpu_probe_find(root, &probe))) {
         *ret_gpus = 0;
         return 0;
     }

@@ -51,7 +51,7 @@ static bool find_file(const char *root, struct gpu_probe *probe)
             close(file);
         if (file < 0 && code == EPERM)
             continue;
-        snprintf(probe->place, sizeof probe->place, "%s", path);
+        snprintf(probe->gpu_path, sizeof probe->gpu_path, "%s", path);
         probe->status = file < 0 ? -code : 0;
         return true;
     }
@@ -73,7 +73,7 @@ static bool find_entry(const char *root, const char *folder, bool (*is_gpu)(cons
         if (is_found)
             *probe = (struct gpu_probe){.status = 0};
         if (is_found)
-            snprintf(probe->place, sizeof probe->place, "%s/%.64s", folder, entry->d_name);
+            snprintf(probe->gpu_path, sizeof probe->gpu_path, "%s/%.64s", folder, entry->d_name);
     }
     if (entries)
         closedir(entries);
@@ -106,7 +106,7 @@ static bool is_pci_gpu(const char *path)
     return strcmp(name ? name + 1 : driver, DRIVER_OF_A_GUEST) != 0;
 }
 
-bool gpu_probe_given(const char *root, struct gpu_probe *ret_probe)
+bool gpu_probe_find(const char *root, struct gpu_probe *ret_probe)
 {
     if (gpu_probe_count_files(root) > 0)
         return find_file(root, ret_probe);

@@ -21,12 +21,12 @@ extern "C" {
 enum { GPU_PROBE_BYTES = 128, GPU_PROBE_FILES_MAX = 64 };
 
 struct gpu_probe {
-    char place[GPU_PROBE_BYTES]; /* the first one: "/dev/nvidia0" */
-    int status;                  /* 0, or why its device file cannot be opened: -EACCES, -ENODEV */
+    char gpu_path[GPU_PROBE_BYTES]; /* the first one: "/dev/nvidia0" */
+    int status; /* 0, or why its device file cannot be opened: -EACCES, -ENODEV */
 };
 
 /* root: prefix of every path read; "": this machine. If false, *ret_probe is unchanged. */
-bool gpu_probe_given(const char *root, struct gpu_probe *ret_probe);
+bool gpu_probe_find(const char *root, struct gpu_probe *ret_probe);
 /* Counts the files /dev/nvidiaN, whether or not they can be opened. */
 unsigned gpu_probe_count_files(const char *root);
 /* Whether a value of CUDA_VISIBLE_DEVICES (NULL: unset) hides all GPUs on purpose. */

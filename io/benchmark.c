@@ -25,16 +25,16 @@ static uint64_t cpu_now_ns(void)
            ((uint64_t)used.ru_utime.tv_usec + (uint64_t)used.ru_stime.tv_usec) * 1000;
 }
 
-void io_benchmark_begin(struct io_benchmark *speed)
+void io_benchmark_begin(struct io_benchmark *totals)
 {
-    speed->elapsed_ns -= clock_now_ns();
-    speed->cpu_ns -= cpu_now_ns();
+    totals->elapsed_ns -= clock_now_ns();
+    totals->cpu_ns -= cpu_now_ns();
 }
 
-void io_benchmark_end(struct io_benchmark *speed)
+void io_benchmark_end(struct io_benchmark *totals)
 {
-    speed->elapsed_ns += clock_now_ns();
-    speed->cpu_ns += cpu_now_ns();
+    totals->elapsed_ns += clock_now_ns();
+    totals->cpu_ns += cpu_now_ns();
 }
 
 /* Owner thread. */
@@ -77,7 +77,7 @@ static int send(struct run *run, struct err *err)
     return taken < 0 ? err_errno(err, taken, "could not submit to an I/O queue") : 0;
 }
 
-static int take(struct run *run, struct io_benchmark *speed, struct err *err)
+static int take(struct run *run, struct io_benchmark *totals, struct err *err)
 {
     int count = run->io->ops->reap(run->queue, run->done, run->job->depth, 1, IO_FOREVER);
     if (count < 0)
@@ -91,30 +91,30 @@ static int take(struct run *run, struct io_benchmark *speed, struct err *err)
             return code;
         }
         run->idle[run->idle_count++] = request;
-        speed->bytes += request->bytes;
-        speed->operations_count++;
+        totals->bytes += request->bytes;
+        totals->operations_count++;
     }
     return 0;
 }
 
-static int go(struct run *run, struct io_benchmark *speed, struct err *err)
+static int go(struct run *run, struct io_benchmark *totals, struct err *err)
 {
     int status = 0;
-    io_benchmark_begin(speed);
+    io_benchmark_begin(totals);
     run->began_ns = clock_now_ns();
     while (!status && !is_over(run)) {
         status = send(run, err);
         if (!status && run->idle_count < run->job->depth)
-            status = take(run, speed, err);
+            status = take(run, totals, err);
     }
     while (!status && run->idle_count < run->job->depth)
-        status = take(run, speed, err);
-    io_benchmark_end(speed);
+        status = take(run, totals, err);
+    io_benchmark_end(totals);
     return status;
 }
 
 int io_benchmark_run(struct io *io, struct io_file *file, const char *path,
-                     const struct io_benchmark_job *job, struct io_benchmark *speed,
+                     const struct io_benchmark_job *job, struct io_benchmark *totals,
                      struct err *err)
 {
     assert(job->depth > 0 && job->block_bytes % IO_ALIGN_BYTES == 0 &&
@@ -150,7 +150,7 @@ int io_benchmark_run(struct io *io, struct io_file *file, const char *path,
                                               .flags = IO_NOREUSE};
         run.idle[run.idle_count++] = &run.requests[i];
     }
-    status = go(&run, speed, err);
+    status = go(&run, totals, err);
     if (!status && job->stop && *job->stop)
         status = err_set(err, -EINTR, "stopped on request");
 out:
@@ -165,7 +165,7 @@ out:
     return status;
 }
 
-int io_benchmark_copy(uint64_t ns_max, struct io_benchmark *speed, struct err *err)
+int io_benchmark_copy(uint64_t ns_max, struct io_benchmark *totals, struct err *err)
 {
     uint8_t *from = malloc(COPY_BYTES), *to = malloc(COPY_BYTES);
     if (!from || !to) {
@@ -175,37 +175,37 @@ int io_benchmark_copy(uint64_t ns_max, struct io_benchmark *speed, struct err *e
     }
     memset(from, 0x5A, COPY_BYTES);
     memset(to, 0, COPY_BYTES);
-    io_benchmark_begin(speed);
+    io_benchmark_begin(totals);
     uint64_t began_ns = clock_now_ns();
     do {
         memcpy(to, from, COPY_BYTES);
-        from[speed->operations_count % COPY_BYTES] ^=
+        from[totals->operations_count % COPY_BYTES] ^=
             to[COPY_BYTES - 1]; /* keeps the compiler from removing copies */
-        speed->bytes += COPY_BYTES;
-        speed->operations_count++;
+        totals->bytes += COPY_BYTES;
+        totals->operations_count++;
     } while (clock_now_ns() - began_ns < ns_max);
-    io_benchmark_end(speed);
+    io_benchmark_end(totals);
     free(from);
     free(to);
     return 0;
 }
 
-double io_benchmark_per_second(const struct io_benchmark *speed, double count)
+double io_benchmark_per_second(const struct io_benchmark *totals, double count)
 {
-    return count / clock_seconds(speed->elapsed_ns ? speed->elapsed_ns : 1);
+    return count / clock_seconds(totals->elapsed_ns ? totals->elapsed_ns : 1);
 }
 
-double io_benchmark_per_cpu_second(const struct io_benchmark *speed, double count)
+double io_benchmark_per_cpu_second(const struct io_benchmark *totals, double count)
 {
-    return count / clock_seconds(speed->cpu_ns ? speed->cpu_ns : 1);
+    return count / clock_seconds(totals->cpu_ns ? totals->cpu_ns : 1);
 }
 
-double io_benchmark_bytes_per_second(const struct io_benchmark *speed)
+double io_benchmark_bytes_per_second(const struct io_benchmark *totals)
 {
-    return io_benchmark_per_second(speed, (double)speed->bytes);
+    return io_benchmark_per_second(totals, (double)totals->bytes);
 }
 
-double io_benchmark_bytes_per_cpu_second(const struct io_benchmark *speed)
+double io_benchmark_bytes_per_cpu_second(const struct io_benchmark *totals)
 {
-    return io_benchmark_per_cpu_second(speed, (double)speed->bytes);
+    return io_benchmark_per_cpu_second(totals, (double)totals->bytes);
 }

@@ -37,20 +37,20 @@ struct io_benchmark {
 /* Blocks until the job ends. -EINTR: stopped; otherwise the engine's error, with path and
  * offset. */
 int io_benchmark_run(struct io *io, struct io_file *file, const char *path,
-                     const struct io_benchmark_job *job, struct io_benchmark *speed,
+                     const struct io_benchmark_job *job, struct io_benchmark *totals,
                      struct err *err);
 
 /* Everything between begin and end is counted, an fsync for example. */
-void io_benchmark_begin(struct io_benchmark *speed);
-void io_benchmark_end(struct io_benchmark *speed);
+void io_benchmark_begin(struct io_benchmark *totals);
+void io_benchmark_end(struct io_benchmark *totals);
 
 /* Rates per elapsed second and per CPU second. */
-double io_benchmark_per_second(const struct io_benchmark *speed, double count);
-double io_benchmark_per_cpu_second(const struct io_benchmark *speed, double count);
-double io_benchmark_bytes_per_second(const struct io_benchmark *speed);
-double io_benchmark_bytes_per_cpu_second(const struct io_benchmark *speed);
+double io_benchmark_per_second(const struct io_benchmark *totals, double count);
+double io_benchmark_per_cpu_second(const struct io_benchmark *totals, double count);
+double io_benchmark_bytes_per_second(const struct io_benchmark *totals);
+double io_benchmark_bytes_per_cpu_second(const struct io_benchmark *totals);
 
 /* Measures memory-to-memory copies of one thread, larger than the caches. -ENOMEM. */
-int io_benchmark_copy(uint64_t ns_max, struct io_benchmark *speed, struct err *err);
+int io_benchmark_copy(uint64_t ns_max, struct io_benchmark *totals, struct err *err);
 
 #endif

@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum {
-    WARMING_BATCHES = 2 * LOADER_SLOTS_MAX, /* covers the first reads and the adaptation to them */
+    WARMUP_BATCHES = 2 * LOADER_SLOTS_MAX, /* covers the first reads and the adaptation to them */
     BLOCK_BYTES = 1 << 20,
     DEPTH = 32,
 };
@@ -30,14 +30,14 @@ static int stopped(struct err *err)
 
 /* ---- A loader. ---- */
 
-/* Takes and releases one micro-batch. *ret_goes_on: there was one. */
-static int take(struct loader *loader, struct loader_benchmark *speed, bool *ret_goes_on,
+/* Takes and releases one micro-batch. *ret_continues: there was one. */
+static int take(struct loader *loader, struct loader_benchmark *speed, bool *ret_continues,
                 struct err *err)
 {
     const struct batch *batch;
     int status = loader_next(loader, &batch, err);
-    *ret_goes_on = status == LOADER_BATCH;
-    if (!*ret_goes_on)
+    *ret_continues = status == LOADER_BATCH;
+    if (!*ret_continues)
         return status;
     if (speed->first_batch_samples_count == 0)
         speed->first_batch_samples_count = batch->items_count;
@@ -53,12 +53,12 @@ static int warm(struct loader *loader, const struct loader_benchmark_job *job,
                 struct loader_benchmark *speed, struct err *err)
 {
     uint64_t began_ns = clock_now_ns();
-    bool goes_on = true;
+    bool continues = true;
     int status = 0;
-    for (uint32_t i = 0; !status && goes_on && i < WARMING_BATCHES && !is_stopped(job) &&
+    for (uint32_t i = 0; !status && continues && i < WARMUP_BATCHES && !is_stopped(job) &&
                          clock_now_ns() - began_ns < job->ns_max / 2;
          i++)
-        status = take(loader, speed, &goes_on, err);
+        status = take(loader, speed, &continues, err);
     speed->samples_count = 0;
     return status;
 }
@@ -81,11 +81,11 @@ static int deliver(struct loader *loader, const struct loader_benchmark_job *job
 {
     uint64_t reads_count = job->is_one_epoch ? 0 : loader_stats(loader).reads_count;
     uint64_t began_ns = clock_now_ns();
-    bool goes_on = true;
+    bool continues = true;
     int status = 0;
     do {
-        status = take(loader, speed, &goes_on, err);
-    } while (!status && goes_on && !is_stopped(job) &&
+        status = take(loader, speed, &continues, err);
+    } while (!status && continues && !is_stopped(job) &&
              (clock_now_ns() - began_ns < job->ns_max ||
               loader_stats(loader).reads_count == reads_count));
     return status;

@@ -20,12 +20,12 @@
 enum {
     WORKER_IMAGE_BYTES = 2 << 20, /* a decoder's planes and scratch, for typical photos */
     WORKER_OTHER_BYTES = 256 << 10,
-    ROOM_LEAST_BYTES = 1 << 20,
+    ARENA_MIN_BYTES = 1 << 20,
     ARRAY_ALIGN_BYTES = 64,
     /* initial micro-batches ahead; more if their reads are smaller than AHEAD_BYTES */
     AHEAD_LEAST = 4,
     AHEAD_BYTES = 8 << 20,
-    AHEAD_AT_ONCE_BYTES = 4 << 20, /* fits the last-level cache, and takes no longer than a copy */
+    AHEAD_INLINE_BYTES = 4 << 20, /* fits the last-level cache, and takes no longer than a copy */
 };
 
 struct costs {
@@ -105,7 +105,7 @@ static struct costs count_costs(const struct loader *loader)
     /* LOADER_BYTES: whole batches stay in the arena */
     uint64_t least = is_bytes ? times(2, costs.slot_reads) : times(4, read_bytes);
     costs.arena_least =
-        round_up(least > ROOM_LEAST_BYTES ? least : ROOM_LEAST_BYTES, READ_ARENA_PAGE_BYTES);
+        round_up(least > ARENA_MIN_BYTES ? least : ARENA_MIN_BYTES, READ_ARENA_PAGE_BYTES);
     return costs;
 }
 
@@ -186,7 +186,7 @@ static uint32_t ahead_at_first(uint64_t slots, const struct costs *costs)
 /* The limit for reads that complete at submission. */
 static uint32_t ahead_inline(uint32_t ahead_max, const struct costs *costs)
 {
-    uint64_t slots = costs->slot_reads ? AHEAD_AT_ONCE_BYTES / costs->slot_reads : ahead_max;
+    uint64_t slots = costs->slot_reads ? AHEAD_INLINE_BYTES / costs->slot_reads : ahead_max;
     return (uint32_t)bytes_min(slots > 0 ? slots : 1, ahead_max);
 }
 
@@ -240,10 +240,10 @@ void loader_budget_deinit(struct loader *loader)
 {
     for (uint32_t i = 0; loader->slots && i < loader->slots_count; i++) {
         struct load_slot *slot = &loader->slots[i];
-        slot_give_memory(loader, slot);
+        slot_release_memory(loader, slot);
         for (uint32_t k = 0; k < slot->chunks_count; k++)
             if (slot->chunks[k].own_memory)
-                chunk_give_memory(loader, &slot->chunks[k]);
+                chunk_free_memory(loader, &slot->chunks[k]);
         free(slot->items);
         free(slot->loads);
         free(slot->pieces);

@@ -55,12 +55,12 @@ uint32_t decode_stage_take(struct loader *loader, struct load_work *group)
         group[count++] = *next;
         loader->work_first++;
     }
-    slot_take_memory(loader, group[0].slot);
+    slot_acquire_memory(loader, group[0].slot);
     loader->decoding += count;
     return count;
 }
 
-void decode_stage_give_back(struct loader *loader, const struct load_work *work)
+void decode_stage_requeue(struct loader *loader, const struct load_work *work)
 {
     loader->decoding--;
     decode_stage_add(loader, work->slot, work->item);
@@ -105,7 +105,7 @@ static void decode_one(struct load_worker *worker, struct load_slot *slot, uint3
                                  load->pieces_count, &err);
         if (!status)
             return;
-        if (item_failure_is_ours(status)) {
+        if (item_failure_is_fatal(status)) {
             fail_item(loader, slot, i, &err);
             return;
         }
@@ -136,7 +136,7 @@ void decode_stage_finish(struct loader *loader, const struct load_work *work)
         for (uint32_t k = 0; k < slot->loads[i].pieces_count; k++) {
             struct load_chunk *chunk = &slot->chunks[pieces[k].chunk];
             if (pieces[k].view.read_bytes > 0 && --chunk->users == 0)
-                chunk_give_memory(loader, chunk);
+                chunk_free_memory(loader, chunk);
         }
     }
     loader->decoding--;

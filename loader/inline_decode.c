@@ -40,9 +40,9 @@ uint64_t inline_decode_gap_bytes(const struct loader *loader)
                                            : loader->merge_gap_bytes;
 }
 
-void inline_decode_note(struct loader *loader, uint64_t bytes, bool all_came)
+void inline_decode_note(struct loader *loader, uint64_t bytes, bool all_completed)
 {
-    loader->inline_decode_bytes = all_came ? loader->inline_decode_bytes + bytes : 0;
+    loader->inline_decode_bytes = all_completed ? loader->inline_decode_bytes + bytes : 0;
 }
 
 /* True if nothing is left to do for the item; false if it is bad. */
@@ -77,7 +77,7 @@ static void decode_group(struct loader *loader)
         if (is_done[i])
             decode_stage_finish(loader, &group[i]);
         else
-            decode_stage_give_back(loader, &group[i]);
+            decode_stage_requeue(loader, &group[i]);
     }
     if (group[0].slot->items_left > 0 || !slot_note_ready(loader, group[0].slot))
         return;
@@ -86,7 +86,7 @@ static void decode_group(struct loader *loader)
     pthread_mutex_lock(&loader->mutex);
 }
 
-void inline_decode_decode(struct loader *loader)
+void inline_decode_run(struct loader *loader)
 {
     pthread_mutex_lock(&loader->mutex);
     uint64_t end = loader->work_next; /* items given back are queued behind it */

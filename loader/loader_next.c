@@ -175,7 +175,7 @@ bool loader_ready(struct loader *loader)
     pthread_mutex_lock(&loader->mutex);
     bool is_ready = loader->failure || loader_has_next(loader);
     if (!is_ready)
-        loader_note_lack(loader);
+        loader_note_underrun(loader);
     pthread_mutex_unlock(&loader->mutex);
     return is_ready;
 }
@@ -189,11 +189,11 @@ void loader_release(struct loader *loader, const struct batch *batch)
     pthread_mutex_lock(&loader->mutex);
     if (loader->options.decode == LOADER_BYTES)
         for (uint32_t i = 0; i < slot->chunks_issued; i++)
-            chunk_give_memory(loader, &slot->chunks[i]);
-    slot_give_memory(loader, slot);
+            chunk_free_memory(loader, &slot->chunks[i]);
+    slot_release_memory(loader, slot);
     loader->released++;
-    if (loader->reader_block == LOAD_NO_ROOM)
-        loader->reader_block = LOAD_RUNS;
+    if (loader->reader_block == LOAD_NO_SPACE)
+        loader->reader_block = LOAD_RUNNING;
     read_stage_note_slots(loader);
     stats_update_full(loader);
     read_stage_wake(loader);

@@ -43,7 +43,7 @@ struct loader_options loader_options_default(void)
 
 /* ---- Opening. ---- */
 
-static int open_foundation(struct loader *loader, struct err *err)
+static int open_base(struct loader *loader, struct err *err)
 {
     struct loader_options *options = &loader->options;
     const struct loader_source alone = {.path = options->dataset, .weight = 1};
@@ -268,7 +268,7 @@ int loader_open(const struct loader_options *options, struct loader **ret_loader
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&loader->consumer_wake, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    status = open_foundation(loader, err);
+    status = open_base(loader, err);
     if (!status)
         status = open_order(loader, err);
     if (!status && loader->stats.left_out_count > 0)

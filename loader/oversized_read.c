@@ -16,7 +16,7 @@ static unsigned own_kind(void)
     return mem_for(MEM_HUGE, MEM_FOR_LOADER);
 }
 
-int chunk_take_own_memory(struct loader *loader, struct load_chunk *chunk, struct err *err)
+int chunk_alloc_own_memory(struct loader *loader, struct load_chunk *chunk, struct err *err)
 {
     uint64_t residue = chunk->request.offset % READ_ARENA_PAGE_BYTES;
     uint64_t bytes = bytes_round_up(residue + chunk->request.bytes, READ_ARENA_PAGE_BYTES);
@@ -33,7 +33,7 @@ int chunk_take_own_memory(struct loader *loader, struct load_chunk *chunk, struc
     return 0;
 }
 
-void chunk_give_memory(struct loader *loader, struct load_chunk *chunk)
+void chunk_free_memory(struct loader *loader, struct load_chunk *chunk)
 {
     if (!chunk->own_memory) {
         read_arena_free(&loader->arena, chunk->request.data, chunk->request.bytes);

@@ -130,7 +130,7 @@ static int plan_items_of(struct loader *loader, struct load_slot *slot, uint64_t
         slot->order += digest_order_term(slot->micro.epoch, item->position, item->ref);
         struct err why = {0};
         int status = plan_item(loader, slot, i, share, &why);
-        if (status && item_failure_is_ours(status)) {
+        if (status && item_failure_is_fatal(status)) {
             *err = why;
             return status;
         }

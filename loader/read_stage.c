@@ -35,7 +35,7 @@ static void end_run(struct loader *loader, struct load_slot *slot, const struct 
 /* ---- How far ahead. ---- */
 
 /* Needs mutex: nothing is read ahead, and the consumer releases nothing while it waits. */
-static bool is_last_hope(const struct loader *loader)
+static bool is_only_progress(const struct loader *loader)
 {
     return loader->taken == loader->planned &&
            (loader->consumer_waits || loader->released == loader->planned);
@@ -52,7 +52,7 @@ static enum open_files_share share_of(const struct loader *loader)
 static bool lacks_files(const struct loader *loader)
 {
     return loader->released_short == loader->released && share_of(loader) <= loader->share_short &&
-           !is_last_hope(loader);
+           !is_only_progress(loader);
 }
 
 /* Needs mutex: a slot is free, the limit is not reached, and enough files are left. */
@@ -67,7 +67,7 @@ void read_stage_note_slots(struct loader *loader)
 {
     if (loader->reader_block != LOAD_NO_SLOT || !may_begin(loader))
         return;
-    loader->reader_block = LOAD_RUNS;
+    loader->reader_block = LOAD_RUNNING;
     stats_update_full(loader);
     read_stage_wake(loader);
 }
@@ -91,7 +91,7 @@ static void add_complete_items(struct loader *loader, struct load_slot *slot)
             decode_stage_add(loader, slot, i);
     if (slot->batch.items_count > 0)
         return;
-    slot_take_memory(loader, slot);
+    slot_acquire_memory(loader, slot);
     slot_set_ready(loader, slot);
 }
 
@@ -104,15 +104,15 @@ struct attempt {
 
 /* A micro-batch that lacks files waits until an earlier one is released or its share grows. False:
  * neither can happen. */
-static bool step_back(struct loader *loader, struct load_slot *slot, const struct attempt *before)
+static bool defer_slot(struct loader *loader, struct load_slot *slot, const struct attempt *before)
 {
     pthread_mutex_lock(&loader->mutex);
     bool can_have_more = loader->released != before->released || share_of(loader) > before->share;
-    bool waits = can_have_more || !is_last_hope(loader);
+    bool waits = can_have_more || !is_only_progress(loader);
     if (waits) {
         loader->released_short = before->released;
         loader->share_short = before->share;
-        loader->reader_block = may_begin(loader) ? LOAD_RUNS : LOAD_NO_SLOT;
+        loader->reader_block = may_begin(loader) ? LOAD_RUNNING : LOAD_NO_SLOT;
         stats_update_full(loader);
     }
     pthread_mutex_unlock(&loader->mutex);
@@ -129,7 +129,7 @@ static struct load_slot *begin_slot(struct loader *loader)
 {
     pthread_mutex_lock(&loader->mutex);
     loader->reader_block = loader->plan_ended  ? LOAD_DONE
-                           : may_begin(loader) ? LOAD_RUNS
+                           : may_begin(loader) ? LOAD_RUNNING
                                                : LOAD_NO_SLOT;
     enum load_block block = loader->reader_block;
     if (loader->idle)
@@ -139,7 +139,7 @@ static struct load_slot *begin_slot(struct loader *loader)
         .plan = loader->plan, .released = loader->released, .share = share_of(loader)};
     uint64_t merge_gap_bytes = inline_decode_gap_bytes(loader);
     pthread_mutex_unlock(&loader->mutex);
-    if (block != LOAD_RUNS)
+    if (block != LOAD_RUNNING)
         return NULL;
     struct plan_micro micro;
     if (!plan_next(&loader->plan, &micro)) {
@@ -160,7 +160,7 @@ static struct load_slot *begin_slot(struct loader *loader)
     uint64_t began_ns = trace_begin(loader->reader_track);
     int status = read_plan_slot(loader, slot, first, stride, before.share, &err);
     trace_end_with(loader->reader_track, "plan", began_ns, "items", items);
-    if (shard_cache_is_short_of_files(status) && step_back(loader, slot, &before))
+    if (shard_cache_is_short_of_files(status) && defer_slot(loader, slot, &before))
         return NULL;
     pthread_mutex_lock(&loader->mutex);
     loader->planned++;
@@ -202,7 +202,7 @@ static void complete_chunk(struct loader *loader, struct load_chunk *chunk, uint
 {
     struct load_slot *slot = chunk->slot;
     uint64_t got = chunk->request.result > 0 ? (uint64_t)chunk->request.result : 0;
-    trace_end_flight(loader->reader_track, "read", chunk->traced_ns, "bytes", got);
+    trace_end_async(loader->reader_track, "read", chunk->traced_ns, "bytes", got);
     loader->stats.read_bytes += got;
     loader->stats.reads_count++;
     for (uint32_t i = chunk->first_piece; i < chunk->first_piece + chunk->pieces_count; i++) {
@@ -253,7 +253,7 @@ static void complete_chunks(struct loader *loader, struct io_request *const *req
     bool decodes = inline_decode_is_steady(loader);
     pthread_mutex_unlock(&loader->mutex);
     if (decodes)
-        inline_decode_decode(loader);
+        inline_decode_run(loader);
 }
 
 static void reap(struct loader *loader, unsigned least, int timeout_ms)
@@ -295,7 +295,7 @@ static void submit(struct loader *loader, struct io_request *const *requests, un
 }
 
 /* Reaps those of the reads just submitted, `bytes` in total, that are already complete. */
-static void reap_at_once(struct loader *loader, uint64_t bytes)
+static void reap_inline(struct loader *loader, uint64_t bytes)
 {
     if (loader->options.decode != LOADER_BYTES || loader->reading_failed)
         return;
@@ -314,7 +314,7 @@ static bool issue_chunks(struct loader *loader, struct load_slot *slot)
         unsigned count = 0,
                  most = (unsigned)bytes_min(SUBMIT_MAX, LOADER_QUEUE_DEPTH - loader->in_flight);
         pthread_mutex_lock(&loader->mutex);
-        loader->reader_block = LOAD_RUNS;
+        loader->reader_block = LOAD_RUNNING;
         bytes_max = inline_decode_slice_bytes(loader);
         while (count < most && bytes < bytes_max && slot->chunks_issued < slot->chunks_count) {
             struct load_chunk *chunk = &slot->chunks[slot->chunks_issued];
@@ -322,7 +322,7 @@ static bool issue_chunks(struct loader *loader, struct load_slot *slot)
             if (!chunk->own_memory)
                 request->data = read_arena_alloc(&loader->arena, request->bytes, request->offset);
             if (!request->data) {
-                loader->reader_block = LOAD_NO_ROOM;
+                loader->reader_block = LOAD_NO_SPACE;
                 loader->frees_seen = loader->arena.frees_count;
                 break;
             }
@@ -336,7 +336,7 @@ static bool issue_chunks(struct loader *loader, struct load_slot *slot)
         if (count == 0)
             return false;
         submit(loader, requests, count);
-        reap_at_once(loader, bytes);
+        reap_inline(loader, bytes);
         if (loader->reading_failed)
             return false;
     }
@@ -363,11 +363,11 @@ static bool is_stuck(const struct loader *loader)
 }
 
 /* Needs mutex and a stuck slot. False: the run ends here. */
-static bool find_room_elsewhere(struct loader *loader, struct load_slot *slot, struct err *err)
+static bool alloc_outside_arena(struct loader *loader, struct load_slot *slot, struct err *err)
 {
     struct load_chunk *chunk = &slot->chunks[slot->chunks_issued];
     const struct load_piece *piece = &slot->pieces[slot->sorted[chunk->first_piece].piece];
-    int status = chunk_take_own_memory(loader, chunk, err);
+    int status = chunk_alloc_own_memory(loader, chunk, err);
     if (status != -ENOBUFS)
         return !status;
     bool is_held = loader->options.decode == LOADER_BYTES && loader->taken > loader->released;
@@ -395,7 +395,7 @@ static struct load_slot *wait_for_room(struct loader *loader, struct load_slot *
             break;
         if (slot && is_stuck(loader)) {
             struct err err;
-            if (find_room_elsewhere(loader, slot, &err))
+            if (alloc_outside_arena(loader, slot, &err))
                 break;
             end_run(loader, slot, &err);
             slot = NULL;

@@ -77,7 +77,7 @@ void slot_begin(struct load_slot *slot, const struct plan_micro *micro, uint32_t
     memset(slot->loads, 0, items_count * sizeof slot->loads[0]);
 }
 
-void slot_take_memory(struct loader *loader, struct load_slot *slot)
+void slot_acquire_memory(struct loader *loader, struct load_slot *slot)
 {
     if (slot->memory || loader->slot_bytes == 0)
         return;
@@ -86,7 +86,7 @@ void slot_take_memory(struct loader *loader, struct load_slot *slot)
     add_fields(loader, slot);
 }
 
-void slot_give_memory(struct loader *loader, struct load_slot *slot)
+void slot_release_memory(struct loader *loader, struct load_slot *slot)
 {
     if (slot->memory)
         loader->spare_memory[loader->spare_count++] = slot->memory;

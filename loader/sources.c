@@ -239,7 +239,7 @@ int loader_quality(const struct loader *loader, double *ret_ratio, struct err *e
     }
     int status =
         quality_measure_mix(orders, weights, loader->sources_count, loader->options.batching.global,
-                            QUALITY_POSITIONS_GLANCE, NULL, &sum, err);
+                            QUALITY_POSITIONS_QUICK, NULL, &sum, err);
     if (!status)
         *ret_ratio = quality_ratio(&sum);
     return status;

@@ -153,7 +153,7 @@ struct load_source {
 };
 
 /* Why the reader is blocked. */
-enum load_block { LOAD_RUNS, LOAD_NO_SLOT, LOAD_NO_ROOM, LOAD_DONE };
+enum load_block { LOAD_RUNNING, LOAD_NO_SLOT, LOAD_NO_SPACE, LOAD_DONE };
 
 struct loader {
     /* Immutable after open. */
@@ -209,7 +209,7 @@ struct loader {
      * batch since */
     bool is_starved;
     /* G: taken + 1 when the consumer last found no batch; 0: never */
-    uint64_t lacks_noted;
+    uint64_t underrun_noted;
     struct load_slot *slots;
     /* G: numbers of micro-batches begun by the reader, decoded, taken by the consumer, and
      * released: released <= taken <= ready <= planned */
@@ -294,13 +294,13 @@ int loader_budget_init(struct loader *loader, struct err *err);
 void loader_budget_deinit(struct loader *loader);
 
 /* slot.c */
-/* Sets up the batch's items; slot_take_memory adds its arrays. */
+/* Sets up the batch's items; slot_acquire_memory adds its arrays. */
 void slot_begin(struct load_slot *slot, const struct plan_micro *micro, uint32_t items_count);
 /* Releases what the slot holds: shards, and the memory of substitutes. */
 void slot_clear(struct loader *loader, struct load_slot *slot);
 /* Needs mutex: take allocates memory for the batch's arrays if it has none; give returns it. */
-void slot_take_memory(struct loader *loader, struct load_slot *slot);
-void slot_give_memory(struct loader *loader, struct load_slot *slot);
+void slot_acquire_memory(struct loader *loader, struct load_slot *slot);
+void slot_release_memory(struct loader *loader, struct load_slot *slot);
 void slot_note_bad(struct load_slot *slot, uint32_t item, const struct err *why);
 /* Needs mutex: the item ends the run, unless an earlier one does. */
 void slot_fail(struct load_slot *slot, uint32_t item, const struct err *why);
@@ -313,9 +313,9 @@ int read_plan_slot(struct loader *loader, struct load_slot *slot, uint64_t first
 
 /* oversized_read.c, needs mutex: allocates memory from the rest of the budget for a chunk that the
  * arena can never hold. -ENOBUFS: the rest is too small; -ENOMEM with detail. */
-int chunk_take_own_memory(struct loader *loader, struct load_chunk *chunk, struct err *err);
+int chunk_alloc_own_memory(struct loader *loader, struct load_chunk *chunk, struct err *err);
 /* Needs mutex: frees the chunk's memory. */
-void chunk_give_memory(struct loader *loader, struct load_chunk *chunk);
+void chunk_free_memory(struct loader *loader, struct load_chunk *chunk);
 
 /* read_stage.c, decode_stage.c: the threads' main functions. */
 void *read_stage_main(void *loader);
@@ -330,7 +330,7 @@ uint32_t decode_stage_take(struct loader *loader, struct load_work *group);
 /* Needs mutex: the item is in the batch; its bytes are released unless the batch points to them. */
 void decode_stage_finish(struct loader *loader, const struct load_work *work);
 /* Needs mutex: leaves the item to a worker. */
-void decode_stage_give_back(struct loader *loader, const struct load_work *work);
+void decode_stage_requeue(struct loader *loader, const struct load_work *work);
 /* Needs mutex: the slot is complete. */
 void slot_set_ready(struct loader *loader, struct load_slot *slot);
 /* The same, but if it returns true, the caller must signal consumer_wake, preferably after
@@ -365,7 +365,7 @@ void substitute_free(struct loader *loader, uint8_t *memory, uint64_t bytes);
 /* False if the sample's bytes are bad: -EBADMSG, -ENODATA (a truncated file), -ENOTSUP. All other
  * failures (memory, I/O, a missing shard) end the run: with a substitute, the samples delivered
  * would depend on transient disk errors. */
-bool item_failure_is_ours(int status);
+bool item_failure_is_fatal(int status);
 
 /* inline_decode.c, needs mutex: all recent reads completed at submission. LOADER_BYTES only. */
 bool inline_decode_is_steady(const struct loader *loader);
@@ -375,9 +375,9 @@ uint64_t inline_decode_slice_bytes(const struct loader *loader);
 uint64_t inline_decode_gap_bytes(const struct loader *loader);
 /* Needs mutex: records that `bytes` were submitted, and whether all of them have already
  * completed. */
-void inline_decode_note(struct loader *loader, uint64_t bytes, bool all_came);
+void inline_decode_note(struct loader *loader, uint64_t bytes, bool all_completed);
 /* In the steady state, the reader does the workers' part for all waiting items. */
-void inline_decode_decode(struct loader *loader);
+void inline_decode_run(struct loader *loader);
 
 /* sources.c: the files are larger than half of the available memory. */
 bool loader_sources_outgrow_memory(const struct loader *loader);
@@ -387,7 +387,7 @@ bool loader_has_next(struct loader *loader);
 /* Needs mutex: the consumer found no micro-batch. Raises ahead_max if that would have prevented it.
  * Each micro-batch counts once, however often the consumer asks; before the first batch nothing
  * would have helped. */
-void loader_note_lack(struct loader *loader);
+void loader_note_underrun(struct loader *loader);
 /* Needs mutex: waits until loader_has_next. -ETIMEDOUT with detail by the options' timeout. */
 int loader_wait(struct loader *loader, struct err *err);
 

@@ -20,7 +20,7 @@ const char *loader_stage_name(enum loader_stage stage)
 
 void stats_update_full(struct loader *loader)
 {
-    bool is_blocked = loader->reader_block == LOAD_NO_SLOT || loader->reader_block == LOAD_NO_ROOM;
+    bool is_blocked = loader->reader_block == LOAD_NO_SLOT || loader->reader_block == LOAD_NO_SPACE;
     bool is_full = is_blocked && loader->ready == loader->planned && !loader->consumer_waits;
     if (is_full == (loader->full_since_ns != 0))
         return;

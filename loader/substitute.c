@@ -135,7 +135,7 @@ int item_substitute(struct load_worker *worker, struct load_slot *slot, uint32_t
             slot->items[item].substituted = true;
             return 0;
         }
-        if (item_failure_is_ours(status))
+        if (item_failure_is_fatal(status))
             return status;
     }
     const struct load_item *load = &slot->loads[item];

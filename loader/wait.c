@@ -13,7 +13,7 @@
 #include <inttypes.h>
 #include <time.h>
 
-enum { REPORT_DEFAULT_S = 30, STOP_LOOK_MS = 50 };
+enum { REPORT_DEFAULT_S = 30, STOP_POLL_MS = 50 };
 
 bool loader_has_next(struct loader *loader)
 {
@@ -86,7 +86,7 @@ static bool is_stopped(const struct loader_options *options)
 }
 
 /* Needs mutex: waits for a micro-batch and logs each long wait. -ETIMEDOUT, -EINTR. */
-static int wait_patiently(struct loader *loader, uint64_t begin_ns, struct err *err)
+static int wait_with_reports(struct loader *loader, uint64_t begin_ns, struct err *err)
 {
     const struct loader_options *options = &loader->options;
     uint64_t every_ns =
@@ -98,10 +98,10 @@ static int wait_patiently(struct loader *loader, uint64_t begin_ns, struct err *
         if (is_stopped(options))
             return err_set(err, -EINTR, "stopped on request");
         if (now_ns < report_ns && now_ns < end_ns) {
-            uint64_t look_ns = options->wants_stop
-                                   ? time_after(now_ns, STOP_LOOK_MS * (CLOCK_NS_PER_S / 1000))
+            uint64_t poll_ns = options->wants_stop
+                                   ? time_after(now_ns, STOP_POLL_MS * (CLOCK_NS_PER_S / 1000))
                                    : UINT64_MAX;
-            sleep_until(loader, bytes_min(look_ns, bytes_min(report_ns, end_ns)));
+            sleep_until(loader, bytes_min(poll_ns, bytes_min(report_ns, end_ns)));
             continue;
         }
         struct err why = {0};
@@ -121,11 +121,11 @@ static int wait_patiently(struct loader *loader, uint64_t begin_ns, struct err *
     return 0;
 }
 
-void loader_note_lack(struct loader *loader)
+void loader_note_underrun(struct loader *loader)
 {
-    if (loader->lacks_noted == loader->taken + 1)
+    if (loader->underrun_noted == loader->taken + 1)
         return;
-    loader->lacks_noted = loader->taken + 1;
+    loader->underrun_noted = loader->taken + 1;
     if (loader->taken > 0 && loader->is_starved && loader->ahead_max < loader->slots_count) {
         loader->ahead_max =
             (uint32_t)bytes_min(2 * (uint64_t)loader->ahead_max, loader->slots_count);
@@ -137,12 +137,12 @@ void loader_note_lack(struct loader *loader)
 int loader_wait(struct loader *loader, struct err *err)
 {
     uint64_t begin_ns = clock_now_ns();
-    loader_note_lack(loader);
+    loader_note_underrun(loader);
     loader->consumer_waits = true;
     stats_update_full(loader);
     read_stage_note_slots(loader); /* a lack of files no longer blocks the reader */
     read_stage_wake(loader);       /* the reader may only now detect that it is stuck */
-    int status = wait_patiently(loader, begin_ns, err);
+    int status = wait_with_reports(loader, begin_ns, err);
     loader->consumer_waits = false;
     stats_update_full(loader); /* the loader may have been full before this batch was ready */
     bool is_planned = loader->taken < loader->planned;

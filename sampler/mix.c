@@ -208,19 +208,19 @@ uint32_t mix_weight(const struct mix *mix, uint32_t dataset)
     return mix->datasets[dataset].weight;
 }
 
-struct mix_place mix_at(const struct mix *mix, uint32_t epoch, uint64_t position)
+struct mix_location mix_at(const struct mix *mix, uint32_t epoch, uint64_t position)
 {
     assert(position < mix->samples);
     wide line = (wide)epoch * mix->samples + position;
     struct mix_slot slot = mix->slots[(uint32_t)(line % mix->period)];
     const struct mix_dataset *dataset = &mix->datasets[slot.dataset];
     wide draw = line / mix->period * dataset->weight + slot.draw;
-    return (struct mix_place){.dataset = slot.dataset,
-                              .epoch = (uint32_t)(draw / dataset->samples),
-                              .position = (uint64_t)(draw % dataset->samples)};
+    return (struct mix_location){.dataset = slot.dataset,
+                                 .epoch = (uint32_t)(draw / dataset->samples),
+                                 .position = (uint64_t)(draw % dataset->samples)};
 }
 
-uint64_t mix_find(const struct mix *mix, struct mix_place place, uint32_t *ret_epoch)
+uint64_t mix_find(const struct mix *mix, struct mix_location place, uint32_t *ret_epoch)
 {
     assert(place.dataset < mix->count);
     const struct mix_dataset *dataset = &mix->datasets[place.dataset];

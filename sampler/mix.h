@@ -51,17 +51,17 @@ uint64_t mix_samples(const struct mix *mix); /* per epoch */
 uint32_t mix_weight(const struct mix *mix, uint32_t dataset);
 
 /* A position in a dataset's own epoch. Own epochs are counted modulo 2^32. */
-struct mix_place {
+struct mix_location {
     uint32_t dataset;
     uint32_t epoch;
     uint64_t position;
 };
 
 /* position < mix_samples. */
-struct mix_place mix_at(const struct mix *mix, uint32_t epoch, uint64_t position);
+struct mix_location mix_at(const struct mix *mix, uint32_t epoch, uint64_t position);
 /* The inverse: position and epoch of the mix. The place must lie in one of the mix's 2^32
  * epochs. */
-uint64_t mix_find(const struct mix *mix, struct mix_place place, uint32_t *ret_epoch);
+uint64_t mix_find(const struct mix *mix, struct mix_location place, uint32_t *ret_epoch);
 
 /* Divides the weights by their greatest common divisor. -EINVAL: there are none or too many, one is
  * 0, or their sum still exceeds MIX_PERIOD_MAX; the advice then names the nearest weights that

@@ -143,7 +143,7 @@ static const struct cipher *window_cipher(const struct order *order, struct orde
 }
 
 /* Returns the sample at place u of the line of permuted runs. */
-static uint64_t sample_at_place(const struct order *order, uint64_t u)
+static uint64_t sample_at_slot(const struct order *order, uint64_t u)
 {
     uint64_t run = order->params.run;
     if (u >= order->short_slot * run + order->short_samples)
@@ -151,7 +151,7 @@ static uint64_t sample_at_place(const struct order *order, uint64_t u)
     return cipher_encrypt(&order->run_cipher, u / run) * run + u % run;
 }
 
-static uint64_t place_of_sample(const struct order *order, uint64_t sample)
+static uint64_t slot_of_sample(const struct order *order, uint64_t sample)
 {
     uint64_t run = order->params.run;
     uint64_t slot = cipher_decrypt(&order->run_cipher, sample / run);
@@ -171,7 +171,7 @@ uint64_t order_sample(const struct order *order, struct order_cache *cache, uint
     uint64_t place = lane * q + bytes_min(lane, r) + offset;
     struct cipher own;
     const struct cipher *cipher = window_cipher(order, cache, &window, &own);
-    return sample_at_place(order, window.begin + cipher_encrypt(cipher, place - window.begin));
+    return sample_at_slot(order, window.begin + cipher_encrypt(cipher, place - window.begin));
 }
 
 uint64_t order_position(const struct order *order, uint64_t sample)
@@ -180,7 +180,7 @@ uint64_t order_position(const struct order *order, uint64_t sample)
     assert(sample < params->samples);
     if (params->kind == ORDER_SEQUENTIAL)
         return sample;
-    uint64_t place = place_of_sample(order, sample);
+    uint64_t place = slot_of_sample(order, sample);
     uint64_t q = params->samples / params->lanes, r = params->samples % params->lanes;
     uint64_t longer = r * (q + 1); /* end of the first r lanes, which have one sample more */
     uint64_t lane = place < longer ? place / (q + 1) : r + (place - longer) / q;

@@ -14,7 +14,7 @@
 
 enum { IMPROVE_ROUNDS_MAX = 16, IMPROVE_LANES_MAX = 1024 };
 /* Of the ratio; anything less is within the noise of the measurement. */
-#define IMPROVE_GAIN_LEAST 0.002
+#define IMPROVE_GAIN_MIN 0.002
 
 /* The probability that a batch drawn without replacement touches a neighborhood of s samples: it
  * misses it with C(N - s, B) / C(N, B). */
@@ -125,7 +125,7 @@ int quality_improve(const struct order_params *params, uint64_t batch, double en
     for (int round = 0; !status && round < IMPROVE_ROUNDS_MAX && quality_ratio(&quality) < enough;
          round++) {
         struct order_params from = best;
-        double least = quality_ratio(&quality) + IMPROVE_GAIN_LEAST;
+        double least = quality_ratio(&quality) + IMPROVE_GAIN_MIN;
         bool gained = false;
         for (int n = 0; !status && n < 3; n++) {
             struct order_params other = from;

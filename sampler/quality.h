@@ -18,7 +18,7 @@ enum {
     /* approximate number of lookups for one measurement; about 40 ms */
     QUALITY_POSITIONS = 1 << 17,
     /* For a quick estimate: within 2 % of the ratio, in about 3 ms. */
-    QUALITY_POSITIONS_GLANCE = 1 << 13,
+    QUALITY_POSITIONS_QUICK = 1 << 13,
     QUALITY_BATCHES_MAX = 1024,
     QUALITY_BATCH_MAX = 1 << 20, /* a larger batch is measured as this many samples */
 };

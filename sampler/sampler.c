@@ -125,7 +125,7 @@ uint64_t sampler_samples(const struct sampler *sampler)
 
 struct sample_ref sampler_at(struct sampler *sampler, uint32_t epoch, uint64_t position)
 {
-    struct mix_place place = mix_at(sampler->mix, epoch, position);
+    struct mix_location place = mix_at(sampler->mix, epoch, position);
     struct sampler_dataset *dataset = &sampler->datasets[place.dataset];
     if (dataset->order.epoch != place.epoch) {
         struct order_params params = dataset->order.params;

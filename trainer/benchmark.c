@@ -86,10 +86,10 @@ static int make_step(struct run *run, struct err *err)
     range_begin(&run->ranges, RANGE_STEP);
     int status = run_step(run, err);
     if (!status)
-        status = run_share_weights(run, false, err);
+        status = run_average_weights(run, false, err);
     range_end(&run->ranges);
     if (!status)
-        status = run_settle_all(run, err);
+        status = run_drain_all(run, err);
     return status ? status : check_stop(run, err);
 }
 
@@ -106,12 +106,12 @@ static int make_steps(struct run *run, const struct trainer_benchmark_job *job, 
 {
     int status = 0;
     time_parts_start(&run->ranges.parts, clock_now_ns());
-    for (uint64_t i = 0; i < job->warming_steps && !status; i++)
+    for (uint64_t i = 0; i < job->warmup_steps && !status; i++)
         status = make_step(run, err);
     run->window = (struct step_totals){0};
     io_benchmark_begin(&speed->took); /* around the parts, which so never add up to more */
     time_parts_take(&run->ranges.parts, clock_now_ns());
-    uint64_t began_ns = run->ranges.parts.turned_ns;
+    uint64_t began_ns = run->ranges.parts.switched_ns;
     for (uint64_t i = 0; i < job->steps && !status; i++) {
         uint64_t waited_ns = reduction_waited_ns(run->reduction);
         status = make_step(run, err);
@@ -155,7 +155,7 @@ static int exchange(struct run *run, struct err *err)
     int status = reduction_begin(reduction, run->step, err);
     for (uint64_t round = 0; round < reduction_rounds(reduction) && !status; round++) {
         reduction_set_memory(reduction, round, &memory);
-        if (!reduction_is_plain(reduction, round))
+        if (!reduction_is_hookless(reduction, round))
             model_walk(run->model, &run->stage, &memory, MODEL_BACKWARD);
         status = reduction_end_round(reduction, round, err);
     }
@@ -224,7 +224,7 @@ static int measure_steps(struct run *run, const struct trainer_benchmark_job *jo
     if (!status)
         status = make_steps(run, job, step_ns, waits, speed, err);
     if (!status)
-        status = weights_settle(&run->weights, err);
+        status = weights_drain(&run->weights, err);
     if (!status)
         describe(run, job, speed);
     if (!status && run->comm->ranks > 1)
@@ -257,7 +257,7 @@ int trainer_benchmark_run(const struct trainer_options *options,
     if (!status)
         status = measure_steps(&run, job, &speed, &detail);
     if (status && status != -EINTR)
-        run_give_up(&run, status, &detail);
+        run_abort(&run, status, &detail);
     if (status && err)
         *err = detail;
     run_close(&run);

@@ -16,9 +16,9 @@
 
 /* Immutable. */
 struct trainer_benchmark_job {
-    uint64_t warming_steps; /* that do not count */
-    uint64_t steps;         /* that do; at least 1 */
-    uint64_t products_ns;   /* products alone go on for so long, before the run */
+    uint64_t warmup_steps; /* that do not count */
+    uint64_t steps;        /* that do; at least 1 */
+    uint64_t products_ns;  /* products alone go on for so long, before the run */
 };
 
 struct trainer_benchmark {

@@ -10,7 +10,7 @@
 #include "trainer/run/profile.h"
 #include "trainer/run/run.h"
 #include "trainer/run/startup_messages.h"
-#include "trainer/run/stop_watch.h"
+#include "trainer/run/stop_monitor.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -38,14 +38,14 @@ struct loop {
     struct device_metrics metrics;
     struct saving saving;
     struct profile profile;
-    struct stop_watch stop_watch;
+    struct stop_monitor stop_monitor;
     uint64_t began_ns, began_step; /* for the time that remains */
 };
 
 /* What goes on from one stretch of a run to the next. Owner thread. */
-struct course {
+struct phases {
     uint64_t began_ns;
-    bool goes_on;       /* there was a stretch, and another is to come */
+    bool continues;     /* there was a stretch, and another is to come */
     struct usage usage; /* of this rank, in all stretches: of each peak the highest */
     struct triggers triggers;
 };
@@ -125,12 +125,12 @@ static void check_early_stop(struct run *run)
         return;
     early_stop_note(stop, run->step, by_accuracy ? run->evaluation.accuracy : run->evaluation.loss);
     if (early_stop_is_over(stop) && !stop->has_best)
-        run_say(run,
+        run_log(run,
                 "early stop after step %" PRIu64 ": %s was not finite in any of %" PRIu64
                 " evaluations",
                 run->step, config_metric_name(run->config->early_stop.metric), stop->waited_count);
     else if (early_stop_is_over(stop))
-        run_say(run,
+        run_log(run,
                 "early stop after step %" PRIu64 ": %s was best after step %" PRIu64
                 ", %.6g, %" PRIu64 " evaluations ago",
                 run->step, config_metric_name(run->config->early_stop.metric), stop->best_step,
@@ -141,7 +141,7 @@ static int evaluate(struct loop *loop, struct err *err)
 {
     struct run *run = loop->run;
     range_begin(&run->ranges, RANGE_EVALUATE); /* no part of the training rate */
-    int status = run_share_weights(run, true, err);
+    int status = run_average_weights(run, true, err);
     if (!status)
         status = run_evaluate(run, err);
     range_end(&run->ranges);
@@ -175,7 +175,7 @@ static int settle_save(struct loop *loop, bool is_last, struct err *err)
                                   .epoch = epoch_of_step(run, loop->saving.step)};
     if (!status) {
         triggers_note_save(&run->triggers, took_ns);
-        stop_watch_note_save(&loop->stop_watch, run->triggers.save_ns);
+        stop_monitor_note_save(&loop->stop_monitor, run->triggers.save_ns);
         line.event = TRAINER_SAVED;
         run_report(run, &line);
         return 0;
@@ -199,11 +199,11 @@ static int save(struct loop *loop, bool is_last, struct err *err)
     struct run *run = loop->run;
     range_begin(&run->ranges, RANGE_SAVE);
     if (is_last && run->stop_requested && !run->time_is_up)
-        stop_watch_begin_last_save(&loop->stop_watch);
+        stop_monitor_begin_last_save(&loop->stop_monitor);
     triggers_note_save_begun(&run->triggers, clock_now_ns());
     int status = settle_save(loop, false, err);
     if (!status)
-        status = run_share_state(run, err);
+        status = run_average_state(run, err);
     if (!status) /* the arrays are what the last update makes of them */
         status = run->ops->table->sync(run->ops, err);
     if (!status)
@@ -250,7 +250,7 @@ static int make_step(struct run *run, struct err *err)
     range_begin(&run->ranges, RANGE_STEP);
     int status = run_step(run, err);
     if (!status)
-        status = run_share_weights(run, false, err);
+        status = run_average_weights(run, false, err);
     range_end(&run->ranges);
     triggers_end_step(&run->triggers, clock_now_ns());
     return status;
@@ -274,7 +274,7 @@ static int advance(struct loop *loop, struct err *err)
     status = make_step(run, err);
     if (status)
         return status;
-    stop_watch_note_step(&loop->stop_watch, run->step);
+    stop_monitor_note_step(&loop->stop_monitor, run->step);
     log_line(run->options->log, LOG_DEBUG, "step %" PRIu64 " queued; micro-batches ahead: %" PRIu64,
              run->step, loader_stats(run->loader).ahead_count);
     struct trainer_report stepped = {
@@ -283,11 +283,11 @@ static int advance(struct loop *loop, struct err *err)
     status = check_sync(run, err);
     if (status)
         return status;
-    bool is_end = run->step == run->turn_step || run->stop_requested;
+    bool is_end = run->step == run->phase_end_step || run->stop_requested;
     bool evaluates = evaluation_is_due(run) && !run->stop_requested;
     bool saves = is_end || save_is_due(run, evaluates);
     if (line_is_due(run) || evaluates || saves)
-        status = run_settle_all(run, err);
+        status = run_drain_all(run, err);
     if (!status && line_is_due(run))
         report_steps(loop);
     if (!status && evaluates)
@@ -359,7 +359,7 @@ static int report_usage(const struct run *run, const struct usage *usage, struct
         return status;
     }
     for (size_t rank = 0; rank < ranks; rank++) {
-        const struct trainer_report line = {.event = TRAINER_USED,
+        const struct trainer_report line = {.event = TRAINER_USAGE,
                                             .step = run->step,
                                             .steps = run->steps,
                                             .rank = (int)rank,
@@ -371,15 +371,15 @@ static int report_usage(const struct run *run, const struct usage *usage, struct
 }
 
 /* Of a stretch that has ended: its peaks, and what its last step moved. */
-static void take_usage(const struct run *run, struct course *course)
+static void take_usage(const struct run *run, struct phases *phases)
 {
     const struct comm_traffic traffic = run_traffic(run);
     struct usage usage = usage_of(run->device, &traffic);
-    usage_take_peaks(&usage, &course->usage);
-    course->usage = usage;
+    usage_take_peaks(&usage, &phases->usage);
+    phases->usage = usage;
 }
 
-static void begin_triggers(struct run *run, const struct course *course)
+static void begin_triggers(struct run *run, const struct phases *phases)
 {
     const struct train_config *config = run->config;
     uint64_t elements = 0; /* that this rank writes; what all hold is shared out */
@@ -395,14 +395,14 @@ static void begin_triggers(struct run *run, const struct course *course)
         .epoch_steps = run->shape.steps,
         .first_step = epochs_first_step(&run->epochs, epochs_at(&run->epochs, run->step)),
         .max_time_ns = config->run.max_time_ns,
-        .began_ns = course->began_ns,
+        .began_ns = phases->began_ns,
         .before_ns = run->options->before_ns,
         .state_bytes = elements * ops_master_bytes(run->ops),
         .steps_ahead = run->device->ops->is_host ? 0 : UPDATE_GATE_AHEAD_MAX,
     };
-    run->triggers = course->triggers;
-    if (course->goes_on)
-        triggers_turn(&run->triggers, &options);
+    run->triggers = phases->triggers;
+    if (phases->continues)
+        triggers_change_batch(&run->triggers, &options);
     else
         triggers_init(&run->triggers, &options);
 }
@@ -419,29 +419,29 @@ static int run_loop(struct loop *loop, struct err *err)
 {
     struct run *run = loop->run;
     int status = catch_up(loop, err);
-    while (run->step < run->turn_step && !run->stop_requested &&
+    while (run->step < run->phase_end_step && !run->stop_requested &&
            !early_stop_is_over(&run->early_stop) && !status)
         status = advance(loop, err);
     return status;
 }
 
 /* Is it saved and not at its end, but the next step of another batch? */
-static bool turns(const struct run *run)
+static bool batch_changes(const struct run *run)
 {
-    return run->step == run->turn_step && run->step < run->steps && !run->stop_requested &&
+    return run->step == run->phase_end_step && run->step < run->steps && !run->stop_requested &&
            !early_stop_is_over(&run->early_stop);
 }
 
 /* The steps of one batch: to the end of the run, or to where the batch becomes another one. */
-static int run_stretch(const struct trainer_options *options, struct course *course,
-                       struct trainer_result *ret_result, struct err *err)
+static int run_phase(const struct trainer_options *options, struct phases *phases,
+                     struct trainer_result *ret_result, struct err *err)
 {
     struct run run;
     struct err detail = {0};
     int status = run_open(&run, options, memory_plan_check_run, err);
     if (status)
         return status;
-    begin_triggers(&run, course);
+    begin_triggers(&run, phases);
     startup_messages(&run);
     struct loop loop = {
         .run = &run, .profile.run = &run, .began_ns = clock_now_ns(), .began_step = run.step};
@@ -450,24 +450,24 @@ static int run_stretch(const struct trainer_options *options, struct course *cou
     run.ranges.queues = !run.device->ops->is_host;
     time_parts_start(&run.ranges.parts, loop.began_ns);
     start_clock(&loop);
-    status = stop_watch_open(&loop.stop_watch, &run,
-                             run.triggers.has_saved ? run.triggers.save_ns : 0, &detail);
+    status = stop_monitor_open(&loop.stop_monitor, &run,
+                               run.triggers.has_saved ? run.triggers.save_ns : 0, &detail);
     if (!status)
         status = run_loop(&loop, &detail);
-    stop_watch_close(&loop.stop_watch);
+    stop_monitor_close(&loop.stop_monitor);
     if (!status) /* what this rank still has to give */
-        status = weights_settle(&run.weights, &detail);
+        status = weights_drain(&run.weights, &detail);
     if (!status)
         status = fill_result(&loop, how_it_ended(&run), ret_result, &detail);
-    take_usage(&run, course);
-    course->goes_on = !status && turns(&run);
-    if (!status && !course->goes_on)
-        status = report_usage(&run, &course->usage, &detail);
-    course->triggers = run.triggers;
+    take_usage(&run, phases);
+    phases->continues = !status && batch_changes(&run);
+    if (!status && !phases->continues)
+        status = report_usage(&run, &phases->usage, &detail);
+    phases->triggers = run.triggers;
     profile_stop(&loop.profile);
     device_metrics_close(&loop.metrics);
     if (status) {
-        run_give_up(&run, status, &detail);
+        run_abort(&run, status, &detail);
         if (err)
             *err = detail;
     }
@@ -498,15 +498,15 @@ int trainer_run(const struct trainer_options *options, struct trainer_result *re
 {
     struct trainer_options next = *options;
     struct trainer_result result = {0}, earlier;
-    struct course course = {.began_ns = options->began_ns > 0 ? options->began_ns : clock_now_ns()};
+    struct phases phases = {.began_ns = options->began_ns > 0 ? options->began_ns : clock_now_ns()};
     do {
         earlier = result;
-        int status = run_stretch(&next, &course, &result, err);
+        int status = run_phase(&next, &phases, &result, err);
         if (status)
             return status;
         add_profile(&result, &earlier);
         next.resume = CONFIG_RESUME_AUTO; /* by the checkpoint that the stretch left */
-    } while (course.goes_on);
+    } while (phases.continues);
     *ret_result = result;
     return 0;
 }
@@ -522,7 +522,7 @@ int trainer_evaluate(const struct trainer_options *options, const char *from,
     uint64_t began_ns = clock_now_ns();
     status = run_evaluate(&run, &detail);
     if (status) {
-        run_give_up(&run, status, &detail);
+        run_abort(&run, status, &detail);
         if (err)
             *err = detail;
     }

@@ -216,7 +216,7 @@ int jsonx_get_string(const struct json_t *object, const char *key, const char **
                                                         : 0;
 }
 
-const char *json_version(char *text)
+const char *jsonx_version(char *text)
 {
     snprintf(text, VERSION_TEXT_BYTES, "jansson %s", jansson_version_str());
     return text;

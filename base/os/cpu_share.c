@@ -19,23 +19,24 @@ enum { NODES_MAX = 1024, LIST_BYTES = 4096 };
 
 #define ROUNDING 1e-6 /* exceeds the rounding error of sums of 1/n */
 
-static_assert(CPU_SETSIZE >= CPU_SEAT_CPUS_MAX, "each CPU of a seat is one of the kernel's sets");
+static_assert(CPU_SETSIZE >= CPU_PLACEMENT_CPUS_MAX,
+              "each CPU of a seat is one of the kernel's sets");
 
-static bool has_cpu(const struct cpu_seat *seat, unsigned cpu)
+static bool has_cpu(const struct cpu_placement *seat, unsigned cpu)
 {
     return seat->cpus[cpu / 64] >> cpu % 64 & 1;
 }
 
-void cpu_seat_read(struct cpu_seat *ret_seat)
+void cpu_placement_read(struct cpu_placement *ret_seat)
 {
-    char host[MACHINE_HOST_BYTES];
+    char host[MACHINE_HOST_ID_BYTES];
     cpu_set_t set;
-    *ret_seat = (struct cpu_seat){.cpu_count = thread_pool_cpu_count()};
-    machine_host(host);
+    *ret_seat = (struct cpu_placement){.cpu_count = thread_pool_cpu_count()};
+    machine_host_id(host);
     ret_seat->host = hash_64(host, strlen(host));
     if (sched_getaffinity(0, sizeof set, &set))
         return;
-    for (unsigned cpu = 0; cpu < CPU_SEAT_CPUS_MAX; cpu++)
+    for (unsigned cpu = 0; cpu < CPU_PLACEMENT_CPUS_MAX; cpu++)
         if (CPU_ISSET(cpu, &set))
             ret_seat->cpus[cpu / 64] |= UINT64_C(1) << cpu % 64;
 }
@@ -57,7 +58,7 @@ static bool list_meets(const char *list, const cpu_set_t *set)
     return false;
 }
 
-unsigned cpu_groups_count(const char *root)
+unsigned numa_nodes_count(const char *root)
 {
     unsigned count = 0;
     cpu_set_t set;
@@ -71,35 +72,36 @@ unsigned cpu_groups_count(const char *root)
     return count > 0 ? count : 1;
 }
 
-static size_t count_host(const struct cpu_seat *seats, size_t count, size_t own)
+static size_t count_host(const struct cpu_placement *placements, size_t count, size_t own)
 {
     size_t processes = 0;
     for (size_t i = 0; i < count; i++)
-        processes += seats[i].host == seats[own].host;
+        processes += placements[i].host == placements[own].host;
     return processes;
 }
 
 /* The number of the host's processes that may run on the CPU. */
-static size_t count_cpu(const struct cpu_seat *seats, size_t count, size_t own, unsigned cpu)
+static size_t count_cpu(const struct cpu_placement *placements, size_t count, size_t own,
+                        unsigned cpu)
 {
     size_t processes = 0;
     for (size_t i = 0; i < count; i++)
-        processes += seats[i].host == seats[own].host && has_cpu(&seats[i], cpu);
+        processes += placements[i].host == placements[own].host && has_cpu(&placements[i], cpu);
     return processes;
 }
 
-unsigned cpu_share(const struct cpu_seat *seats, size_t count, size_t own)
+unsigned cpu_share(const struct cpu_placement *placements, size_t count, size_t own)
 {
     uint64_t cpus_count = 0;
     double share = 0;
-    for (unsigned cpu = 0; cpu < CPU_SEAT_CPUS_MAX; cpu++)
-        if (has_cpu(&seats[own], cpu)) {
+    for (unsigned cpu = 0; cpu < CPU_PLACEMENT_CPUS_MAX; cpu++)
+        if (has_cpu(&placements[own], cpu)) {
             cpus_count++;
-            share += 1.0 / (double)count_cpu(seats, count, own, cpu);
+            share += 1.0 / (double)count_cpu(placements, count, own, cpu);
         }
     /* The affinity is unknown, or a control group allows less. */
-    bool is_limited = cpus_count == 0 || seats[own].cpu_count < cpus_count;
-    double limit = (double)seats[own].cpu_count / (double)count_host(seats, count, own);
+    bool is_limited = cpus_count == 0 || placements[own].cpu_count < cpus_count;
+    double limit = (double)placements[own].cpu_count / (double)count_host(placements, count, own);
     if (is_limited && (cpus_count == 0 || limit < share))
         share = limit;
     return share >= 1 ? (unsigned)(share + ROUNDING) : 1;

@@ -1,7 +1,7 @@
 /*
  * cpu_share — how many CPUs each process should use when several share them.
  *
- *     cpu_seat_read(&seats[rank]);
+ *     cpu_placement_read(&seats[rank]);
  *     ... all processes exchange their seats ...
  *     threads = cpu_share(seats, ranks_count, rank);
  *
@@ -15,22 +15,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CPU_SEAT_CPUS_MAX = 1024, CPU_SEAT_WORDS = CPU_SEAT_CPUS_MAX / 64 };
+enum { CPU_PLACEMENT_CPUS_MAX = 1024, CPU_PLACEMENT_WORDS = CPU_PLACEMENT_CPUS_MAX / 64 };
 
 /* Plain data without padding; exchanged as bytes. */
-struct cpu_seat {
+struct cpu_placement {
     uint64_t host;      /* hash of the host's identity */
     uint64_t cpu_count; /* as thread_pool_cpu_count: affinity, limited by control groups */
-    uint64_t cpus[CPU_SEAT_WORDS]; /* affinity; no bits if unknown */
+    uint64_t cpus[CPU_PLACEMENT_WORDS]; /* affinity; no bits if unknown */
 };
 
 /* The number of core groups the calling thread may run in, at least 1. A core group is the set of
  * processors of one NUMA node. root is prepended to every path read. */
-unsigned cpu_groups_count(const char *root);
+unsigned numa_nodes_count(const char *root);
 
 /* Reads the calling thread's seat. */
-void cpu_seat_read(struct cpu_seat *ret_seat);
+void cpu_placement_read(struct cpu_placement *ret_seat);
 /* The share of seats[own], rounded down, at least 1. Pure. */
-unsigned cpu_share(const struct cpu_seat *seats, size_t count, size_t own);
+unsigned cpu_share(const struct cpu_placement *placements, size_t count, size_t own);
 
 #endif

@@ -37,12 +37,12 @@ const char *machine_boot(char *text, size_t bytes)
     return text;
 }
 
-const char *machine_host(char text[MACHINE_HOST_BYTES])
+const char *machine_host_id(char text[MACHINE_HOST_ID_BYTES])
 {
     char host[HOST_NAME_MAX + 1] = "", boot[BOOT_BYTES];
-    static_assert(sizeof host + sizeof boot <= MACHINE_HOST_BYTES, "there is room");
+    static_assert(sizeof host + sizeof boot <= MACHINE_HOST_ID_BYTES, "there is room");
     gethostname(host, sizeof host - 1);
-    snprintf(text, MACHINE_HOST_BYTES, "%s %s", host, machine_boot(boot, sizeof boot));
+    snprintf(text, MACHINE_HOST_ID_BYTES, "%s %s", host, machine_boot(boot, sizeof boot));
     return text;
 }
 

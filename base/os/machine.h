@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MACHINE_TEXT_BYTES = 256, MACHINE_HOST_BYTES = 128 };
+enum { MACHINE_TEXT_BYTES = 256, MACHINE_HOST_ID_BYTES = 128 };
 
 /* Reads the first line of a kernel file, without the newline, truncated to bytes. On -errno text is
  * "". */
@@ -20,7 +20,7 @@ int machine_read_line(const char *path, char *text, size_t bytes);
 const char *machine_boot(char *text, size_t bytes);
 /* Identifies this host: its name and boot id. Different hosts may share a name (localhost) but not
  * a boot id; containers of one machine have different names. Returns text. */
-const char *machine_host(char text[MACHINE_HOST_BYTES]);
+const char *machine_host_id(char text[MACHINE_HOST_ID_BYTES]);
 
 /* The kind of container this process runs in, such as "docker", detected by files and environment
  * variables of container engines; NULL if none is detected. root is prepended to every path read;

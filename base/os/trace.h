@@ -39,7 +39,7 @@ struct trace;
 /* How a span relates to others of its track. */
 enum trace_kind {
     TRACE_NESTED, /* inside the spans still open */
-    TRACE_FLIGHT, /* may overlap: work in progress elsewhere */
+    TRACE_ASYNC,  /* may overlap: work in progress elsewhere */
 };
 
 struct trace_span {
@@ -92,12 +92,12 @@ static inline void trace_end(struct trace_track *track, const char *name, uint64
 }
 
 /* For work done elsewhere on behalf of this thread. */
-static inline void trace_end_flight(struct trace_track *track, const char *name, uint64_t began_ns,
-                                    const char *key, uint64_t value)
+static inline void trace_end_async(struct trace_track *track, const char *name, uint64_t began_ns,
+                                   const char *key, uint64_t value)
 {
     if (began_ns > 0)
         trace_add(track,
-                  &(struct trace_span){name, key, value, began_ns, trace_now_ns(), TRACE_FLIGHT});
+                  &(struct trace_span){name, key, value, began_ns, trace_now_ns(), TRACE_ASYNC});
 }
 
 /* When trace_start was last called, nanoseconds since 1970; 0: never. */

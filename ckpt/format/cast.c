@@ -11,7 +11,7 @@
 #include <assert.h>
 #include <string.h>
 
-bool cast_is_real(enum dtype dtype)
+bool cast_is_float(enum dtype dtype)
 {
     return dtype == DTYPE_F64 || dtype == DTYPE_F32 || dtype == DTYPE_F16 || dtype == DTYPE_BF16 ||
            dtype == DTYPE_F8_E5M2 || dtype == DTYPE_F8_E4M3;
@@ -118,7 +118,7 @@ static void widen_bf16(const char *source, char *target, uint64_t count)
 void cast_elements(enum dtype from, const void *source, enum dtype to, void *target, uint64_t count)
 {
     size_t from_bytes = dtype_bytes(from), to_bytes = dtype_bytes(to);
-    assert(from == to || (cast_is_real(from) && cast_is_real(to)));
+    assert(from == to || (cast_is_float(from) && cast_is_float(to)));
     if (from == to)
         memcpy(target, source, count * from_bytes);
     else if (from == DTYPE_F32 && to == DTYPE_BF16)

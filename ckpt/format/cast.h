@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 /* F64, F32, F16, BF16 and the two 8-bit formats. */
-bool cast_is_real(enum dtype dtype);
+bool cast_is_float(enum dtype dtype);
 /* source and target: of any alignment, not overlapping. */
 void cast_elements(enum dtype from, const void *source, enum dtype to, void *target,
                    uint64_t count);

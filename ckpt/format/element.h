@@ -24,8 +24,8 @@ struct element {
     enum element_kind kind;
     union {
         double real;
-        int64_t integer;  /* ELEMENT_SIGNED */
-        uint64_t natural; /* ELEMENT_UNSIGNED, also BOOL */
+        int64_t integer;         /* ELEMENT_SIGNED */
+        uint64_t unsigned_value; /* ELEMENT_UNSIGNED, also BOOL */
     };
 };
 
@@ -39,9 +39,9 @@ static inline struct element element_of_integer(int64_t value)
     return (struct element){.kind = ELEMENT_SIGNED, .integer = value};
 }
 
-static inline struct element element_of_natural(uint64_t value)
+static inline struct element element_of_unsigned(uint64_t value)
 {
-    return (struct element){.kind = ELEMENT_UNSIGNED, .natural = value};
+    return (struct element){.kind = ELEMENT_UNSIGNED, .unsigned_value = value};
 }
 
 static inline double element_real_from_e4m3(uint8_t bits)
@@ -64,7 +64,7 @@ static inline struct element element_get(enum dtype dtype, const void *at)
     switch (dtype) {
     case DTYPE_BOOL:
     case DTYPE_U8:
-        return element_of_natural(byte);
+        return element_of_unsigned(byte);
     case DTYPE_I8:
         return element_of_integer((int8_t)byte);
     case DTYPE_F8_E5M2:
@@ -74,7 +74,7 @@ static inline struct element element_get(enum dtype dtype, const void *at)
     case DTYPE_I16:
         return element_of_integer((int16_t)bytes_get_u16(at));
     case DTYPE_U16:
-        return element_of_natural(bytes_get_u16(at));
+        return element_of_unsigned(bytes_get_u16(at));
     case DTYPE_F16:
         return element_of_real((double)half_from_f16(bytes_get_u16(at)));
     case DTYPE_BF16:
@@ -82,7 +82,7 @@ static inline struct element element_get(enum dtype dtype, const void *at)
     case DTYPE_I32:
         return element_of_integer((int32_t)bytes_get_u32(at));
     case DTYPE_U32:
-        return element_of_natural(bytes_get_u32(at));
+        return element_of_unsigned(bytes_get_u32(at));
     case DTYPE_F32:
         memcpy(&narrow, at, sizeof narrow);
         return element_of_real((double)narrow);
@@ -92,12 +92,12 @@ static inline struct element element_get(enum dtype dtype, const void *at)
     case DTYPE_I64:
         return element_of_integer((int64_t)bytes_get_u64(at));
     case DTYPE_U64:
-        return element_of_natural(bytes_get_u64(at));
+        return element_of_unsigned(bytes_get_u64(at));
     case DTYPE_COUNT:
         break;
     }
     assert(!"a dtype");
-    return element_of_natural(0);
+    return element_of_unsigned(0);
 }
 
 /* |a - b| of two elements of one kind. Integers: exact, as ELEMENT_UNSIGNED. Reals: subtracted as
@@ -107,12 +107,13 @@ static inline struct element element_distance(struct element a, struct element b
     assert(a.kind == b.kind);
     switch (a.kind) {
     case ELEMENT_SIGNED: /* modulo 2^64; the true distance fits */
-        return element_of_natural(a.integer > b.integer
-                                      ? (uint64_t)a.integer - (uint64_t)b.integer
-                                      : (uint64_t)b.integer - (uint64_t)a.integer);
+        return element_of_unsigned(a.integer > b.integer
+                                       ? (uint64_t)a.integer - (uint64_t)b.integer
+                                       : (uint64_t)b.integer - (uint64_t)a.integer);
     case ELEMENT_UNSIGNED:
-        return element_of_natural(a.natural > b.natural ? a.natural - b.natural
-                                                        : b.natural - a.natural);
+        return element_of_unsigned(a.unsigned_value > b.unsigned_value
+                                       ? a.unsigned_value - b.unsigned_value
+                                       : b.unsigned_value - a.unsigned_value);
     case ELEMENT_REAL:
         break;
     }
@@ -128,7 +129,7 @@ static inline bool element_is_nan(struct element value)
 static inline bool element_exceeds(struct element a, struct element b)
 {
     if (a.kind != ELEMENT_REAL)
-        return a.natural > b.natural;
+        return a.unsigned_value > b.unsigned_value;
     return isnan(a.real) ? !isnan(b.real) : a.real > b.real;
 }
 

@@ -14,7 +14,7 @@
 #include <string.h>
 
 enum { STEP_DIGITS_MAX = 19 };
-static const char aside_prefix[] = "aside-";
+static const char backup_prefix[] = "aside-";
 
 const char *folder_step_name(uint64_t step, char name[FOLDER_STEP_NAME_BYTES])
 {
@@ -41,17 +41,17 @@ int folder_step_path(const char *folder, uint64_t step, char *path, struct err *
     return io_join_path(folder, folder_step_name(step, name), path, err);
 }
 
-int folder_aside_path(const char *folder, uint64_t step, char *path, struct err *err)
+int folder_backup_path(const char *folder, uint64_t step, char *path, struct err *err)
 {
-    char step_name[FOLDER_STEP_NAME_BYTES], name[sizeof aside_prefix + FOLDER_STEP_NAME_BYTES];
-    snprintf(name, sizeof name, "%s%s", aside_prefix, folder_step_name(step, step_name));
+    char step_name[FOLDER_STEP_NAME_BYTES], name[sizeof backup_prefix + FOLDER_STEP_NAME_BYTES];
+    snprintf(name, sizeof name, "%s%s", backup_prefix, folder_step_name(step, step_name));
     return io_join_path(folder, name, path, err);
 }
 
-bool folder_parse_aside(const char *name, uint64_t *ret_step)
+bool folder_parse_backup(const char *name, uint64_t *ret_step)
 {
-    size_t bytes = strlen(aside_prefix);
-    return strncmp(name, aside_prefix, bytes) == 0 && folder_parse_step(name + bytes, ret_step);
+    size_t bytes = strlen(backup_prefix);
+    return strncmp(name, backup_prefix, bytes) == 0 && folder_parse_step(name + bytes, ret_step);
 }
 
 bool folder_is_leftover(const char *entry_name)
@@ -59,7 +59,7 @@ bool folder_is_leftover(const char *entry_name)
     char name[IO_NAME_BYTES_MAX];
     uint64_t step;
     return io_parse_temporary(entry_name, name) &&
-           (!*name || folder_parse_step(name, &step) || folder_parse_aside(name, &step));
+           (!*name || folder_parse_step(name, &step) || folder_parse_backup(name, &step));
 }
 
 bool folder_has_file(struct io *io, const char *step_path, const struct manifest_file *file)
@@ -144,7 +144,7 @@ int folder_read_manifest(struct io *io, const char *step_path, struct manifest *
     return status;
 }
 
-int folder_refuse_misnamed(struct io *io, const char *step_path, struct err *err)
+int folder_check_name(struct io *io, const char *step_path, struct err *err)
 {
     struct manifest manifest;
     uint64_t bytes;
@@ -161,8 +161,8 @@ static bool is_damage(int status)
     return status == -EBADMSG || status == -ENOENT || status == -ENODATA || status == -EFBIG;
 }
 
-int folder_judge_failure(struct io *io, const char *step_path, const struct manifest *manifest,
-                         int status, struct err *err)
+int folder_classify_failure(struct io *io, const char *step_path, const struct manifest *manifest,
+                            int status, struct err *err)
 {
     char path[IO_PATH_BYTES_MAX];
     struct io_head head = {0};
@@ -197,7 +197,7 @@ static int read_step_once(struct io *io, const char *step_path, struct manifest 
         status = folder_check_file(io, step_path, &manifest.files[i], err);
     }
     if (status) {
-        status = folder_judge_failure(io, step_path, &manifest, status, err);
+        status = folder_classify_failure(io, step_path, &manifest, status, err);
         manifest_deinit(&manifest);
         return status;
     }
@@ -251,8 +251,8 @@ int folder_steps(struct io *io, const char *folder, uint64_t **ret_steps, size_t
     return 0;
 }
 
-static void name_broken(const struct log *log, enum log_level level, const char *what,
-                        const struct err *err)
+static void log_broken(const struct log *log, enum log_level level, const char *what,
+                       const struct err *err)
 {
     char line[ERR_LINE_BYTES_MAX];
     log_line(log, level, "%s: %s", what, err_format(err, line, sizeof line));
@@ -291,7 +291,7 @@ static int list_step(void *context, uint64_t step, const char *path)
     struct ckpt_entry found = {.step = step, .path = path};
     struct err detail = {0};
     if (folder_read_step(listing->io, path, &manifest, &found.size_bytes, &detail)) {
-        name_broken(listing->log, LOG_WARN, "not listed because it is incomplete", &detail);
+        log_broken(listing->log, LOG_WARN, "not listed because it is incomplete", &detail);
         return 0;
     }
     found.wall_ns = manifest.wall_ns;
@@ -318,7 +318,7 @@ static bool has_manifest(struct io *io, const char *path)
            io->names->stat(io, name, &info, NULL) == 0;
 }
 
-int folder_refuse_step(struct io *io, const char *folder, struct err *err)
+int folder_check_not_step(struct io *io, const char *folder, struct err *err)
 {
     if (!has_manifest(io, folder))
         return 0;
@@ -365,9 +365,9 @@ int ckpt_resolve(struct io *io, const char *path, char *ret_path, struct err *er
     return 0;
 }
 
-int folder_check_of_steps(struct io *io, const char *folder, struct err *err)
+int folder_check_has_steps(struct io *io, const char *folder, struct err *err)
 {
-    int status = folder_refuse_step(io, folder, err);
+    int status = folder_check_not_step(io, folder, err);
     if (!status)
         status = io->names->list(io, folder, look_for_steps, NULL, err);
     if (status)
@@ -378,7 +378,7 @@ int folder_check_of_steps(struct io *io, const char *folder, struct err *err)
     return -ENOENT;
 }
 
-static int none_at_all(struct io *io, const char *folder, struct err *err)
+static int no_step_found(struct io *io, const char *folder, struct err *err)
 {
     err_set(err, -ENOENT, "no complete checkpoint");
     err_at(err, folder, ERR_NO_OFFSET);
@@ -392,7 +392,7 @@ static int none_at_all(struct io *io, const char *folder, struct err *err)
 static int all_damaged(struct io *io, const char *newest_path, const struct err *newest,
                        struct err *err)
 {
-    if (!folder_refuse_misnamed(io, newest_path, err) && err) {
+    if (!folder_check_name(io, newest_path, err) && err) {
         *err = *newest;
         err->code = -EBADMSG;
         err_advise(
@@ -401,7 +401,7 @@ static int all_damaged(struct io *io, const char *newest_path, const struct err 
     return -EBADMSG;
 }
 
-static int find_newest(struct io *io, const char *folder, const struct ckpt_choice *choice,
+static int find_newest(struct io *io, const char *folder, const struct ckpt_find_options *choice,
                        char *path, uint64_t *ret_step, const struct log *log, struct err *err)
 {
     uint64_t *steps;
@@ -421,7 +421,7 @@ static int find_newest(struct io *io, const char *folder, const struct ckpt_choi
         if (!status)
             status = folder_read_step(io, candidate, &manifest, NULL, &detail);
         if (is_damage(status) && !choice->stop_at_damage)
-            name_broken(log, LOG_WARN, "skipping a damaged checkpoint", &detail);
+            log_broken(log, LOG_WARN, "skipping a damaged checkpoint", &detail);
         else if (status && err)
             *err = detail;
         if (i == count)
@@ -430,7 +430,7 @@ static int find_newest(struct io *io, const char *folder, const struct ckpt_choi
     uint64_t step = status ? 0 : steps[i], last = count > 0 ? steps[count - 1] : 0;
     free(steps);
     if (is_damage(status) && count == 0)
-        return none_at_all(io, folder, err);
+        return no_step_found(io, folder, err);
     if (is_damage(status)) {
         int joined = folder_step_path(folder, last, candidate, err);
         return joined ? joined : all_damaged(io, candidate, &newest, err);
@@ -444,8 +444,9 @@ static int find_newest(struct io *io, const char *folder, const struct ckpt_choi
     return 0;
 }
 
-int ckpt_find_among(struct io *io, const char *path_or_folder, const struct ckpt_choice *choice,
-                    char *path, uint64_t *ret_step, const struct log *log, struct err *err)
+int ckpt_find_among(struct io *io, const char *path_or_folder,
+                    const struct ckpt_find_options *choice, char *path, uint64_t *ret_step,
+                    const struct log *log, struct err *err)
 {
     struct manifest manifest;
     if (!has_manifest(io, path_or_folder))
@@ -463,6 +464,6 @@ int ckpt_find_among(struct io *io, const char *path_or_folder, const struct ckpt
 int ckpt_find(struct io *io, const char *path_or_folder, char *path, uint64_t *ret_step,
               const struct log *log, struct err *err)
 {
-    static const struct ckpt_choice any = {.below = UINT64_MAX};
+    static const struct ckpt_find_options any = {.below = UINT64_MAX};
     return ckpt_find_among(io, path_or_folder, &any, path, ret_step, log, err);
 }

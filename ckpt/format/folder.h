@@ -25,8 +25,8 @@ bool folder_parse_step(const char *name, uint64_t *ret_step);
 int folder_step_path(const char *folder, uint64_t step, char *path, struct err *err);
 /* `aside-step-00001000`: holds a step that another save of the same number replaced. Not a step:
  * never listed, found or counted. */
-int folder_aside_path(const char *folder, uint64_t step, char *path, struct err *err);
-bool folder_parse_aside(const char *name, uint64_t *ret_step);
+int folder_backup_path(const char *folder, uint64_t step, char *path, struct err *err);
+bool folder_parse_backup(const char *name, uint64_t *ret_step);
 
 /* Whether the owner of a folder of steps removes this entry when it starts: temporaries of steps
  * and of removals. Other temporaries belong to others. */
@@ -43,13 +43,13 @@ int folder_read_manifest(struct io *io, const char *step_path, struct manifest *
                          uint64_t *ret_bytes, struct err *err);
 /* -EBADMSG if the manifest names another step than the folder. A manifest that cannot be read is
  * fine. */
-int folder_refuse_misnamed(struct io *io, const char *step_path, struct err *err);
+int folder_check_name(struct io *io, const char *step_path, struct err *err);
 /* Call it after a read of that step failed with status and its detail in err. Files are opened by
  * name, one after another. If the step was saved again meanwhile, so that other files have these
  * names, or was removed, this is not damage: returns -ESTALE with its own detail. Otherwise returns
  * status. */
-int folder_judge_failure(struct io *io, const char *step_path, const struct manifest *manifest,
-                         int status, struct err *err);
+int folder_classify_failure(struct io *io, const char *step_path, const struct manifest *manifest,
+                            int status, struct err *err);
 /* Whether the step's folder has the file, intact or not. False only for an absent file that was
  * written elsewhere; it may have been gathered since. */
 bool folder_has_file(struct io *io, const char *step_path, const struct manifest_file *file);
@@ -62,9 +62,9 @@ int folder_steps(struct io *io, const char *folder, uint64_t **ret_steps, size_t
                  struct err *err);
 
 /* -EINVAL if it is itself a step; absent is fine. */
-int folder_refuse_step(struct io *io, const char *folder, struct err *err);
+int folder_check_not_step(struct io *io, const char *folder, struct err *err);
 /* Whether a caller that only removes may lock the folder, which leaves a trace: it must have a
- * step, or have or have had an owner. Else -ENOENT; also as folder_refuse_step. */
-int folder_check_of_steps(struct io *io, const char *folder, struct err *err);
+ * step, or have or have had an owner. Else -ENOENT; also as folder_check_not_step. */
+int folder_check_has_steps(struct io *io, const char *folder, struct err *err);
 
 #endif

@@ -28,17 +28,17 @@ static bool split_block(const char *name, unsigned long *ret_block, const char *
     return *end == '.';
 }
 
-bool hf_place_of(const struct hf_model *model, const char *ours, struct hf_place *ret_place)
+bool hf_locate(const struct hf_model *model, const char *ours, struct hf_location *ret_place)
 {
     unsigned long block = 0;
     const char *rest = ours;
     bool inside = split_block(ours, &block, &rest);
-    const struct hf_row *row = inside ? model->inside : model->outside;
+    const struct hf_tensor_map *row = inside ? model->inside : model->outside;
     while (row->ours && strcmp(row->ours, rest) != 0)
         row++;
     if (!row->ours)
         return false;
-    *ret_place = (struct hf_place){
+    *ret_place = (struct hf_location){
         .transposed = row->transposed, .part = row->part, .parts = row->parts ? row->parts : 1};
     if (inside)
         snprintf(ret_place->name, sizeof ret_place->name, "%s.%lu.%s", model->block_prefix, block,

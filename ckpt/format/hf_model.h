@@ -20,10 +20,10 @@ struct json_t;
 enum { HF_NAME_BYTES_MAX = 128, HF_PARTS_MAX = 3 };
 
 /* A tensor. Within a block, `ours` follows "blocks.N." and `theirs` the block_prefix and "N.". */
-struct hf_row {
+struct hf_tensor_map {
     const char *ours, *theirs;
     bool transposed;
-    uint32_t part, parts; /* as in struct hf_place; parts 0: 1 */
+    uint32_t part, parts; /* as in struct hf_location; parts 0: 1 */
 };
 
 /* What config.json says of a model. */
@@ -65,23 +65,23 @@ struct hf_entry {
 
 /* Immutable. */
 struct hf_model {
-    const char *type, *architecture;       /* "gpt2", "GPT2LMHeadModel" */
-    const char *block_prefix;              /* "transformer.h" */
-    const struct hf_row *outside, *inside; /* of blocks; the last has no name */
+    const char *type, *architecture;              /* "gpt2", "GPT2LMHeadModel" */
+    const char *block_prefix;                     /* "transformer.h" */
+    const struct hf_tensor_map *outside, *inside; /* of blocks; the last has no name */
     const struct hf_entry *entries;
     /* A tensor in block 0 that tells this model from the others of its type here; NULL: none. */
     const char *marker;
 };
 
 /* One of our tensors in their file. Our matrices are [out, in]. */
-struct hf_place {
+struct hf_location {
     char name[HF_NAME_BYTES_MAX];
     bool transposed; /* theirs is [in, out * parts], else [out * parts, in]; false for vectors */
     uint32_t part, parts; /* ours is part `part` of `parts` equal ones along their out */
 };
 
 /* False if the model has no such tensor. */
-bool hf_place_of(const struct hf_model *model, const char *ours, struct hf_place *ret_place);
+bool hf_locate(const struct hf_model *model, const char *ours, struct hf_location *ret_place);
 
 /* Writes the entries into the object in progress. */
 void hf_write_entries(const struct hf_model *model, const struct hf_config *config,

@@ -44,7 +44,7 @@ struct manifest_file {
 
 /* Whether a key of the state is only a remark on the run: saves that differ in such keys alone hold
  * the same. */
-static inline bool manifest_is_remark(const char *key)
+static inline bool manifest_is_annotation(const char *key)
 {
     return strcmp(key, "metrics") == 0 || strcmp(key, "config") == 0;
 }

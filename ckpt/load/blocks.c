@@ -17,7 +17,7 @@
 
 struct slot {
     struct io_request request;
-    struct block_want want;
+    struct block_request want;
     char *buffer; /* CKPT_BLOCK_BYTES */
     bool done, verified;
     int status;
@@ -117,7 +117,7 @@ static int check_identity(const struct blocks *blocks, uint32_t file, const char
     return -ESTALE;
 }
 
-static int need_file(struct blocks *blocks, uint32_t file, struct err *err)
+static int ensure_file_open(struct blocks *blocks, uint32_t file, struct err *err)
 {
     struct io *io = blocks->options.io;
     char path[IO_PATH_BYTES_MAX];
@@ -152,7 +152,7 @@ static int need_file(struct blocks *blocks, uint32_t file, struct err *err)
     return status;
 }
 
-static bool is_last(const struct blocks *blocks, const struct block_want *want)
+static bool is_last(const struct blocks *blocks, const struct block_request *want)
 {
     return blocks->last && blocks->last->want.file == want->file &&
            blocks->last->want.block == want->block;
@@ -160,7 +160,7 @@ static bool is_last(const struct blocks *blocks, const struct block_want *want)
 
 /* Whether to read the block straight to the wanted place. False if its alignment would force the
  * read through the page cache; the slot's own memory avoids that. */
-static bool suits(const struct blocks *blocks, const struct slot *slot)
+static bool is_direct_aligned(const struct blocks *blocks, const struct slot *slot)
 {
     struct io *io = blocks->options.io;
     unsigned align =
@@ -169,7 +169,7 @@ static bool suits(const struct blocks *blocks, const struct slot *slot)
 }
 
 /* Begins a read. An immediate failure is reported when the slot is taken. */
-static void start(struct blocks *blocks, struct slot *slot, const struct block_want *want)
+static void start(struct blocks *blocks, struct slot *slot, const struct block_request *want)
 {
     const struct io_ops *ops = blocks->options.io->ops;
     struct slot *last = blocks->last;
@@ -187,10 +187,10 @@ static void start(struct blocks *blocks, struct slot *slot, const struct block_w
         slot->want.direct = NULL;
         return;
     }
-    slot->status = need_file(blocks, want->file, &slot->detail);
+    slot->status = ensure_file_open(blocks, want->file, &slot->detail);
     const struct manifest_file *file = &blocks->options.manifest->files[want->file];
     assert(want->block < file->blocks_count);
-    if (!slot->status && !suits(blocks, slot))
+    if (!slot->status && !is_direct_aligned(blocks, slot))
         slot->want.direct = NULL;
     slot->request =
         (struct io_request){.kind = IO_READ,
@@ -251,21 +251,22 @@ static void verify(struct blocks *blocks, struct slot *slot)
     err_advise(&slot->detail, "the checkpoint is damaged: use another one");
 }
 
-static int hand_over(struct blocks *blocks, struct slot *slot, const struct blocks_visitor *visitor)
+static int deliver_block(struct blocks *blocks, struct slot *slot,
+                         const struct blocks_visitor *visitor)
 {
     const struct blocks_options *options = &blocks->options;
     if (!slot->status && !slot->verified)
         verify(blocks, slot);
     if (slot->status && !options->is_file)
-        slot->status = folder_judge_failure(options->io, options->path, options->manifest,
-                                            slot->status, &slot->detail);
+        slot->status = folder_classify_failure(options->io, options->path, options->manifest,
+                                               slot->status, &slot->detail);
     const struct manifest_file *file = &options->manifest->files[slot->want.file];
-    struct block_got got = {.file = slot->want.file,
-                            .block = slot->want.block,
-                            .data = slot->want.direct ? slot->want.direct : slot->buffer,
-                            .bytes = manifest_block_bytes(file->size_bytes, slot->want.block),
-                            .status = slot->status,
-                            .detail = &slot->detail};
+    struct block_result got = {.file = slot->want.file,
+                               .block = slot->want.block,
+                               .data = slot->want.direct ? slot->want.direct : slot->buffer,
+                               .bytes = manifest_block_bytes(file->size_bytes, slot->want.block),
+                               .status = slot->status,
+                               .detail = &slot->detail};
     blocks->last = slot->status || slot->want.direct ? NULL : slot;
     return visitor->take(visitor->context, &got);
 }
@@ -276,7 +277,7 @@ int blocks_walk(struct blocks *blocks, const struct blocks_visitor *visitor)
     bool more = true;
     for (;;) {
         while (more && !status && blocks->submitted - blocks->taken < blocks->options.ahead) {
-            struct block_want want = {0};
+            struct block_request want = {0};
             more = visitor->next(visitor->context, &want);
             if (more)
                 start(blocks, &blocks->slots[blocks->submitted++ % blocks->options.ahead], &want);
@@ -286,7 +287,7 @@ int blocks_walk(struct blocks *blocks, const struct blocks_visitor *visitor)
         struct slot *slot = &blocks->slots[blocks->taken % blocks->options.ahead];
         wait_for(blocks, slot);
         if (!status)
-            status = hand_over(blocks, slot, visitor);
+            status = deliver_block(blocks, slot, visitor);
         blocks->taken++;
     }
 }

@@ -19,16 +19,16 @@
 
 enum { BLOCKS_AHEAD = 32, BLOCKS_FILES_OPEN_MAX = 64 };
 
-struct block_want {
+struct block_request {
     uint32_t file;
     uint64_t block;
     void *direct; /* preferred destination; NULL: the walk's own memory */
 };
 
 /* data is valid during the call. status: 0, or with detail -EBADMSG (checksum), -ENODATA, -EIO,
- * ..., -ESTALE (the step was saved again or removed: folder_judge_failure); then data is
+ * ..., -ESTALE (the step was saved again or removed: folder_classify_failure); then data is
  * undefined. */
-struct block_got {
+struct block_result {
     uint32_t file;
     uint64_t block;
     const char *data;
@@ -39,9 +39,9 @@ struct block_got {
 
 struct blocks_visitor {
     /* in ascending order of file; false: no more */
-    bool (*next)(void *context, struct block_want *ret_want);
+    bool (*next)(void *context, struct block_request *ret_want);
     /* a non-zero result ends the walk and is returned */
-    int (*take)(void *context, const struct block_got *got);
+    int (*take)(void *context, const struct block_result *got);
     void *context;
 };
 

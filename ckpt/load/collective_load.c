@@ -32,7 +32,7 @@ struct rank_report {
     uint8_t is_absent; /* 0 or 1: it found no step */
     uint64_t step;
     struct hash128 content, warnings;
-    uint8_t has_aside; /* 0 or 1: a complete step that this one replaced was put aside */
+    uint8_t has_backup; /* 0 or 1: a complete step that this one replaced was put aside */
     struct hash128 aside;
     struct err detail;
 };
@@ -55,7 +55,7 @@ static int check_report(struct rank_report *report, int rank, const char *what, 
 {
     struct err *detail = &report->detail;
     if (report->status > 0 || report->status < -ERRNO_MAX || report->is_absent > 1 ||
-        report->has_aside > 1)
+        report->has_backup > 1)
         return err_set(err, -EPROTO, "%s: rank %d sent an invalid report", what, rank);
     char *const texts[] = {detail->what, detail->expected, detail->found, detail->advice};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
@@ -116,7 +116,7 @@ static int judge(const struct rank_report *all, const struct comm *comm, struct 
 struct search {
     struct io *io;
     const char *where;
-    struct ckpt_choice choice;
+    struct ckpt_find_options choice;
     struct comm *comm;
     const struct log *log;
     struct rank_report *all;
@@ -175,25 +175,25 @@ static bool is_same(const struct hash128 *a, const struct hash128 *b)
 }
 
 /* Looks for the save that this rank's step replaced, if it is complete. */
-static void look_aside(const struct search *search, struct rank_report *own)
+static void find_backup(const struct search *search, struct rank_report *own)
 {
     char path[IO_PATH_BYTES_MAX];
     struct manifest manifest;
-    if (folder_aside_path(search->where, own->step, path, NULL) ||
+    if (folder_backup_path(search->where, own->step, path, NULL) ||
         folder_read_step(search->io, path, &manifest, NULL, NULL))
         return;
-    own->has_aside = manifest.step == own->step && describe(&manifest, &own->aside, NULL) == 0;
+    own->has_backup = manifest.step == own->step && describe(&manifest, &own->aside, NULL) == 0;
     manifest_deinit(&manifest);
 }
 
 /* Opens the save that the step replaced. */
-static int open_aside(struct search *search, struct rank_report *own)
+static int open_backup(struct search *search, struct rank_report *own)
 {
     char path[IO_PATH_BYTES_MAX];
     struct io_shared_lock *lock;
     ckpt_reader_close(search->reader);
     search->reader = NULL;
-    int status = folder_aside_path(search->where, own->step, path, &own->detail);
+    int status = folder_backup_path(search->where, own->step, path, &own->detail);
     if (!status)
         status = reader_lock(search->io, path, &lock, &own->detail);
     if (!status)
@@ -224,17 +224,17 @@ static void look(struct search *search)
     if (!status) {
         own->step = ckpt_reader_step(search->reader);
         if (strcmp(path, search->where) != 0) /* else search->where is itself a step */
-            look_aside(search, own);
-        if (search->is_chosen && own->has_aside && !is_same(&own->content, &search->content) &&
+            find_backup(search, own);
+        if (search->is_chosen && own->has_backup && !is_same(&own->content, &search->content) &&
             is_same(&own->aside, &search->content))
-            status = open_aside(search, own);
+            status = open_backup(search, own);
     }
     own->status = own->is_absent ? 0 : status;
     own->warnings = hash_128(search->warnings.data, search->warnings.bytes);
 }
 
 /* If several ranks have the same warnings, only the first logs them. */
-static void say_warnings(const struct search *search)
+static void log_warnings(const struct search *search)
 {
     const struct rank_report *all = search->all, *own = &all[search->comm->rank];
     if (search->warnings.bytes == 0)
@@ -263,7 +263,7 @@ static bool all_have(const struct search *search, const struct hash128 *content)
     int rank = 0;
     while (rank < search->comm->ranks &&
            (is_same(&all[rank].content, content) ||
-            (all[rank].has_aside && is_same(&all[rank].aside, content))))
+            (all[rank].has_backup && is_same(&all[rank].aside, content))))
         rank++;
     return rank == search->comm->ranks;
 }
@@ -275,7 +275,7 @@ static bool choose_save(struct search *search)
 {
     const struct rank_report *first = &search->all[0];
     const struct hash128 *content = all_have(search, &first->content) ? &first->content
-                                    : first->has_aside && all_have(search, &first->aside)
+                                    : first->has_backup && all_have(search, &first->aside)
                                         ? &first->aside
                                         : NULL;
     if (search->is_chosen || !content)
@@ -334,7 +334,7 @@ static int compare(struct search *search, struct err *err)
 }
 
 int ckpt_reader_open_collective(struct io *io, const char *path_or_folder,
-                                const struct ckpt_choice *choice, struct comm *comm,
+                                const struct ckpt_find_options *choice, struct comm *comm,
                                 struct ckpt_reader **ret_reader, const struct log *log,
                                 struct err *err)
 {
@@ -351,7 +351,7 @@ int ckpt_reader_open_collective(struct io *io, const char *path_or_folder,
             search.all = NULL;
             break;
         }
-        say_warnings(&search);
+        log_warnings(&search);
         status = compare(&search, err);
     } while (status > 0);
     if (status)
@@ -364,7 +364,7 @@ int ckpt_reader_open_collective(struct io *io, const char *path_or_folder,
 }
 
 int ckpt_find_collective(struct io *io, const char *path_or_folder,
-                         const struct ckpt_choice *choice, struct comm *comm, char *path,
+                         const struct ckpt_find_options *choice, struct comm *comm, char *path,
                          uint64_t *ret_step, const struct log *log, struct err *err)
 {
     struct ckpt_reader *reader;

@@ -6,7 +6,7 @@
 #include "base/bytes.h"
 #include "base/json/jsonx_format.h"
 #include "ckpt/format/box.h"
-#include "ckpt/load/flat.h"
+#include "ckpt/load/tensor_stream.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -53,7 +53,7 @@ static uint64_t update_head(struct hash_stream *stream, const struct manifest_te
     return bytes;
 }
 
-static void tell(struct hash_watch *watch, size_t bytes)
+static void report_progress(struct hash_progress *watch, size_t bytes)
 {
     if (!watch || !watch->watch || !watch->watch->progress)
         return;
@@ -64,24 +64,26 @@ static void tell(struct hash_watch *watch, size_t bytes)
 /* Hashes the tensors' heads and data. The data is read as one stream. */
 static int hash_stream_tensors(struct hash_stream *stream, struct ckpt_reader *reader,
                                const struct manifest_tensor *const *tensors, uint64_t count,
-                               const struct flat_cast *cast, struct hash_watch *watch,
+                               const struct tensor_cast *cast, struct hash_progress *watch,
                                struct err *err)
 {
-    struct flat flat = {0};
+    struct tensor_stream tensor_stream = {0};
     char *buffer = malloc(HASH_BUFFER_BYTES);
     int status = buffer ? 0 : err_set(err, -ENOMEM, "out of memory to hash a checkpoint");
     if (!status)
-        status = flat_init(&flat, reader, tensors, count, cast, err);
+        status = tensor_stream_init(&tensor_stream, reader, tensors, count, cast, err);
     size_t at = 0, filled = 0;
     for (uint64_t i = 0; i < count && !status; i++) {
-        uint64_t left = update_head(stream, tensors[i], flat_dtype(cast, tensors[i]->dtype));
+        uint64_t left =
+            update_head(stream, tensors[i], tensor_stream_dtype(cast, tensors[i]->dtype));
         while (left > 0 && !status) {
             if (at == filled) {
                 at = 0;
-                status = flat_read(&flat, buffer, HASH_BUFFER_BYTES, &filled, err);
+                status =
+                    tensor_stream_read(&tensor_stream, buffer, HASH_BUFFER_BYTES, &filled, err);
                 if (status)
                     break;
-                tell(watch, filled);
+                report_progress(watch, filled);
                 if (watch && watch->stop && atomic_load(watch->stop)) {
                     status = err_set(err, -EINTR, "stopped on request");
                     break;
@@ -93,14 +95,14 @@ static int hash_stream_tensors(struct hash_stream *stream, struct ckpt_reader *r
             left -= part;
         }
     }
-    flat_deinit(&flat);
+    tensor_stream_deinit(&tensor_stream);
     free(buffer);
     return status;
 }
 
 int hash_tensors(struct ckpt_reader *reader,
                  bool (*selected)(const void *context, const char *name), const void *context,
-                 const struct flat_cast *cast, struct hash_watch *watch, uint64_t *ret_count,
+                 const struct tensor_cast *cast, struct hash_progress *watch, uint64_t *ret_count,
                  struct hash128 *ret_hash, struct err *err)
 {
     const struct manifest *manifest = &reader->manifest;
@@ -164,14 +166,14 @@ static uint64_t bytes_of_all(const struct manifest *manifest)
 }
 
 int ckpt_hash(struct io *io, const char *path, struct ckpt_hashes *ret_hashes,
-              const struct log *log, const struct ckpt_watch *watch, struct err *err)
+              const struct log *log, const struct ckpt_progress *watch, struct err *err)
 {
     struct ckpt_reader *reader;
     struct ckpt_hashes hashes = {0};
     int status = reader_open_any(io, path, &reader, log, err);
     if (status)
         return status;
-    struct hash_watch watched = {.watch = watch, .bytes = bytes_of_all(&reader->manifest)};
+    struct hash_progress watched = {.watch = watch, .bytes = bytes_of_all(&reader->manifest)};
     for (enum ckpt_section section = CKPT_MODEL; section <= CKPT_OPTIMIZER && !status; section++) {
         uint64_t count = 0;
         status = hash_tensors(reader, is_of_section, &section, NULL, &watched, &count,

@@ -6,15 +6,15 @@
 
 #include "base/hash.h"
 #include "ckpt/ckpt.h"
-#include "ckpt/load/flat.h"
 #include "ckpt/load/reader.h"
+#include "ckpt/load/tensor_stream.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 
 /* Progress of several hashes that read `bytes` bytes in all. Owner thread. */
-struct hash_watch {
-    const struct ckpt_watch *watch;
+struct hash_progress {
+    const struct ckpt_progress *watch;
     uint64_t done_bytes, bytes;
     const atomic_int *stop; /* non-zero: stop soon with -EINTR; NULL: never */
 };
@@ -23,7 +23,7 @@ struct hash_watch {
  * they had been saved with `cast` (NULL: none). watch: may be NULL. Blocks; constant memory. */
 int hash_tensors(struct ckpt_reader *reader,
                  bool (*selected)(const void *context, const char *name), const void *context,
-                 const struct flat_cast *cast, struct hash_watch *watch, uint64_t *ret_count,
+                 const struct tensor_cast *cast, struct hash_progress *watch, uint64_t *ret_count,
                  struct hash128 *ret_hash, struct err *err);
 bool hash_is_optimizer(const char *name);
 

@@ -25,7 +25,7 @@ enum { ELEMENT_BYTES_MAX = 8, CAST_ELEMENTS = 4096 };
 
 /* The part of a wanted box in one chunk. Runs are in bytes of the saved dtype. For a cast, a target
  * is the same number of elements into the box, but of another size. */
-struct piece {
+struct item {
     const struct ckpt_tensor *tensor;
     enum dtype saved; /* if not the tensor's: cast */
     uint32_t file;
@@ -41,8 +41,8 @@ struct load {
     struct ckpt_reader *reader;
     struct device *device;
     struct device_stream *stream;
-    struct piece *pieces;
-    uint64_t pieces_count;
+    struct item *items;
+    uint64_t items_count;
     uint64_t plan_first, copy_first; /* pieces before these are done */
     uint32_t plan_file;
     uint64_t plan_block;                          /* the next of plan_file that may be requested */
@@ -78,7 +78,7 @@ static int mismatch(const struct load *load, const struct ckpt_tensor *wanted,
 static bool suits_dtype(const struct ckpt_tensor *wanted, enum dtype saved)
 {
     return saved == wanted->dtype ||
-           (wanted->cast && cast_is_real(saved) && cast_is_real(wanted->dtype));
+           (wanted->cast && cast_is_float(saved) && cast_is_float(wanted->dtype));
 }
 
 static int check_wanted(const struct load *load, const struct ckpt_tensor *wanted,
@@ -101,104 +101,102 @@ static int check_wanted(const struct load *load, const struct ckpt_tensor *wante
     return 0;
 }
 
-static int add_pieces(struct load *load, const struct ckpt_tensor *wanted,
-                      const struct manifest_tensor *saved, uint64_t *capacity)
+static int add_items(struct load *load, const struct ckpt_tensor *wanted,
+                     const struct manifest_tensor *saved, uint64_t *capacity)
 {
     struct box target = box_make(wanted->start, wanted->extent, wanted->rank);
     for (uint64_t i = 0; i < saved->chunks_count; i++) {
         const struct manifest_chunk *chunk = &saved->chunks[i];
         struct box source = box_make(chunk->start, chunk->extent, wanted->rank);
-        struct piece piece = {.tensor = wanted,
-                              .saved = saved->dtype,
-                              .file = chunk->file,
-                              .begin = chunk->offset_bytes};
+        struct item item = {.tensor = wanted,
+                            .saved = saved->dtype,
+                            .file = chunk->file,
+                            .begin = chunk->offset_bytes};
         uint64_t elements;
         if (box_shape_volume(chunk->extent, wanted->rank, &elements) || elements == 0 ||
-            !runs_init(&piece.runs, &source, &target, saved->dtype))
+            !runs_init(&item.runs, &source, &target, saved->dtype))
             continue;
-        if (load->pieces_count == *capacity) {
+        if (load->items_count == *capacity) {
             uint64_t grown = *capacity ? *capacity * 2 : 64;
-            struct piece *pieces = realloc(load->pieces, (size_t)grown * sizeof *pieces);
-            if (!pieces)
+            struct item *items = realloc(load->items, (size_t)grown * sizeof *items);
+            if (!items)
                 return err_set(load->err, -ENOMEM, "out of memory to load %" PRIu64 " pieces",
                                grown);
-            load->pieces = pieces;
+            load->items = items;
             *capacity = grown;
         }
-        piece.plan = piece.copy = runs_first(&piece.runs);
-        piece.first = piece.begin + piece.runs.source;
-        load->pieces[load->pieces_count++] = piece;
+        item.plan = item.copy = runs_first(&item.runs);
+        item.first = item.begin + item.runs.source;
+        load->items[load->items_count++] = item;
     }
     return 0;
 }
 
-static int compare_pieces(const void *a, const void *b)
+static int compare_items(const void *a, const void *b)
 {
-    const struct piece *x = a, *y = b;
+    const struct item *x = a, *y = b;
     if (x->file != y->file)
         return x->file < y->file ? -1 : 1;
     return x->first < y->first ? -1 : x->first > y->first;
 }
 
 /* The first block at or after `from` that the piece needs; UINT64_MAX: none. */
-static uint64_t piece_next_block(struct piece *piece, uint64_t from)
+static uint64_t item_next_block(struct item *item, uint64_t from)
 {
-    while (piece->plan.left > 0 &&
-           piece->begin + piece->plan.source + piece->runs.run_bytes <= from * CKPT_BLOCK_BYTES)
-        runs_next(&piece->runs, &piece->plan);
-    if (piece->plan.left == 0)
+    while (item->plan.left > 0 &&
+           item->begin + item->plan.source + item->runs.run_bytes <= from * CKPT_BLOCK_BYTES)
+        runs_next(&item->runs, &item->plan);
+    if (item->plan.left == 0)
         return UINT64_MAX;
-    uint64_t block = (piece->begin + piece->plan.source) / CKPT_BLOCK_BYTES;
+    uint64_t block = (item->begin + item->plan.source) / CKPT_BLOCK_BYTES;
     return block > from ? block : from;
 }
 
-static bool is_cast(const struct piece *piece)
+static bool is_cast(const struct item *item)
 {
-    return piece->saved != piece->tensor->dtype;
+    return item->saved != item->tensor->dtype;
 }
 
 /* Where the whole block belongs, if it lies in one run, in host memory, and is not cast; else
  * NULL. */
-static void *direct_target(const struct load *load, const struct piece *piece, uint64_t block)
+static void *direct_target(const struct load *load, const struct item *item, uint64_t block)
 {
-    const struct manifest_file *file = &load->reader->manifest.files[piece->file];
+    const struct manifest_file *file = &load->reader->manifest.files[item->file];
     uint64_t begin = block * CKPT_BLOCK_BYTES,
              end = begin + manifest_block_bytes(file->size_bytes, block);
-    uint64_t run = piece->begin + piece->plan.source;
-    if (load->device || is_cast(piece) || begin < run || end > run + piece->runs.run_bytes)
+    uint64_t run = item->begin + item->plan.source;
+    if (load->device || is_cast(item) || begin < run || end > run + item->runs.run_bytes)
         return NULL;
-    return (char *)piece->tensor->data + piece->plan.target + (begin - run);
+    return (char *)item->tensor->data + item->plan.target + (begin - run);
 }
 
-static bool next_block(void *context, struct block_want *ret_want)
+static bool next_block(void *context, struct block_request *ret_want)
 {
     struct load *load = context;
     for (;;) {
-        while (load->plan_first < load->pieces_count &&
-               load->pieces[load->plan_first].plan.left == 0)
+        while (load->plan_first < load->items_count && load->items[load->plan_first].plan.left == 0)
             load->plan_first++;
-        if (load->plan_first == load->pieces_count)
+        if (load->plan_first == load->items_count)
             return false;
-        uint32_t file = load->pieces[load->plan_first].file;
+        uint32_t file = load->items[load->plan_first].file;
         if (file != load->plan_file) {
             load->plan_file = file;
             load->plan_block = 0;
         }
-        struct piece *nearest = NULL;
+        struct item *nearest = NULL;
         uint64_t block = UINT64_MAX;
-        for (uint64_t i = load->plan_first;
-             i < load->pieces_count && load->pieces[i].file == file &&
-             load->pieces[i].first / CKPT_BLOCK_BYTES < block;
+        for (uint64_t i = load->plan_first; i < load->items_count && load->items[i].file == file &&
+                                            load->items[i].first / CKPT_BLOCK_BYTES < block;
              i++) {
-            uint64_t candidate = piece_next_block(&load->pieces[i], load->plan_block);
+            uint64_t candidate = item_next_block(&load->items[i], load->plan_block);
             if (candidate < block) {
                 block = candidate;
-                nearest = &load->pieces[i];
+                nearest = &load->items[i];
             }
         }
         if (!nearest)
             continue;
-        *ret_want = (struct block_want){file, block, direct_target(load, nearest, block)};
+        *ret_want = (struct block_request){file, block, direct_target(load, nearest, block)};
         load->plan_block = block + 1;
         return true;
     }
@@ -216,21 +214,20 @@ static int copy_part(struct load *load, char *target, const char *source, size_t
 }
 
 /* Casts elements of the current run, beginning with `element`. */
-static int cast_whole(struct load *load, const struct piece *piece, uint64_t element,
+static int cast_whole(struct load *load, const struct item *item, uint64_t element,
                       const char *source, uint64_t count)
 {
-    enum dtype dtype = piece->tensor->dtype;
-    size_t bytes = dtype_bytes(dtype), saved_bytes = dtype_bytes(piece->saved);
-    char *target =
-        (char *)piece->tensor->data + (piece->copy.target / saved_bytes + element) * bytes;
+    enum dtype dtype = item->tensor->dtype;
+    size_t bytes = dtype_bytes(dtype), saved_bytes = dtype_bytes(item->saved);
+    char *target = (char *)item->tensor->data + (item->copy.target / saved_bytes + element) * bytes;
     if (!load->device) {
-        cast_elements(piece->saved, source, dtype, target, count);
+        cast_elements(item->saved, source, dtype, target, count);
         return 0;
     }
     int status = 0;
     for (uint64_t done = 0; done < count && !status; done += CAST_ELEMENTS) {
         uint64_t part = bytes_min(CAST_ELEMENTS, count - done);
-        cast_elements(piece->saved, source + done * saved_bytes, dtype, load->cast, part);
+        cast_elements(item->saved, source + done * saved_bytes, dtype, load->cast, part);
         status = load->device->ops->copy(load->device, load->stream, target + done * bytes,
                                          load->cast, part * bytes, load->err);
         if (!status) /* before load->cast is reused */
@@ -240,78 +237,76 @@ static int cast_whole(struct load *load, const struct piece *piece, uint64_t ele
 }
 
 /* Casts bytes at..at+bytes of a run. All bytes before them were passed already. */
-static int cast_part(struct load *load, struct piece *piece, uint64_t at, const char *source,
+static int cast_part(struct load *load, struct item *item, uint64_t at, const char *source,
                      uint64_t bytes)
 {
-    uint64_t saved_bytes = dtype_bytes(piece->saved), had = at % saved_bytes;
+    uint64_t saved_bytes = dtype_bytes(item->saved), had = at % saved_bytes;
     int status = 0;
     if (had > 0) {
         uint64_t rest = bytes_min(saved_bytes - had, bytes);
-        memcpy(piece->cut + had, source, rest);
+        memcpy(item->cut + had, source, rest);
         if (had + rest < saved_bytes)
             return 0;
-        status = cast_whole(load, piece, at / saved_bytes, piece->cut, 1);
+        status = cast_whole(load, item, at / saved_bytes, item->cut, 1);
         at += rest;
         source += rest;
         bytes -= rest;
     }
     uint64_t count = bytes / saved_bytes;
     if (!status && count > 0)
-        status = cast_whole(load, piece, at / saved_bytes, source, count);
-    memcpy(piece->cut, source + count * saved_bytes, bytes % saved_bytes);
+        status = cast_whole(load, item, at / saved_bytes, source, count);
+    memcpy(item->cut, source + count * saved_bytes, bytes % saved_bytes);
     return status;
 }
 
-static int copy_piece(struct load *load, struct piece *piece, const struct block_got *got)
+static int copy_item(struct load *load, struct item *item, const struct block_result *got)
 {
     uint64_t begin = got->block * CKPT_BLOCK_BYTES, end = begin + got->bytes;
-    while (piece->copy.left > 0) {
-        uint64_t run = piece->begin + piece->copy.source, run_end = run + piece->runs.run_bytes;
+    while (item->copy.left > 0) {
+        uint64_t run = item->begin + item->copy.source, run_end = run + item->runs.run_bytes;
         uint64_t from = run > begin ? run : begin, to = bytes_min(run_end, end);
         if (from < to) {
             const char *source = got->data + (from - begin);
             int status =
-                is_cast(piece)
-                    ? cast_part(load, piece, from - run, source, to - from)
-                    : copy_part(load,
-                                (char *)piece->tensor->data + piece->copy.target + (from - run),
+                is_cast(item)
+                    ? cast_part(load, item, from - run, source, to - from)
+                    : copy_part(load, (char *)item->tensor->data + item->copy.target + (from - run),
                                 source, to - from);
             if (status)
                 return status;
         }
         if (run_end > end)
             break;
-        runs_next(&piece->runs, &piece->copy);
+        runs_next(&item->runs, &item->copy);
     }
     return 0;
 }
 
 /* Returns the block's failure, naming the first wanted tensor in it. */
-static int fail(struct load *load, const struct block_got *got, const struct piece *piece)
+static int fail(struct load *load, const struct block_result *got, const struct item *item)
 {
     if (load->err) {
         *load->err = *got->detail;
         snprintf(load->err->what, sizeof load->err->what, "tensor \"%.100s\": %.100s",
-                 piece->tensor->name, got->detail->what);
+                 item->tensor->name, got->detail->what);
     }
     return got->status;
 }
 
-static int take_block(void *context, const struct block_got *got)
+static int take_block(void *context, const struct block_result *got)
 {
     struct load *load = context;
     uint64_t end = got->block * CKPT_BLOCK_BYTES + got->bytes;
-    while (load->pieces[load->copy_first].file < got->file ||
-           load->pieces[load->copy_first].copy.left == 0)
+    while (load->items[load->copy_first].file < got->file ||
+           load->items[load->copy_first].copy.left == 0)
         load->copy_first++;
     if (got->status)
-        return fail(load, got, &load->pieces[load->copy_first]);
+        return fail(load, got, &load->items[load->copy_first]);
     int status = 0;
-    for (uint64_t i = load->copy_first;
-         i < load->pieces_count && load->pieces[i].file == got->file &&
-         load->pieces[i].first < end && !status;
+    for (uint64_t i = load->copy_first; i < load->items_count && load->items[i].file == got->file &&
+                                        load->items[i].first < end && !status;
          i++)
-        status = copy_piece(load, &load->pieces[i], got);
+        status = copy_item(load, &load->items[i], got);
     /* before the block is overwritten */
     if (load->device && !status)
         status = load->device->ops->stream_sync(load->device, load->stream, load->err);
@@ -326,12 +321,12 @@ static int collect(struct load *load, const struct ckpt_tensor *wanted, uint64_t
             manifest_find(&load->reader->manifest, wanted[i].name);
         int status = check_wanted(load, &wanted[i], saved);
         if (!status)
-            status = add_pieces(load, &wanted[i], saved, &capacity);
+            status = add_items(load, &wanted[i], saved, &capacity);
         if (status)
             return status;
     }
-    if (load->pieces_count > 0)
-        qsort(load->pieces, load->pieces_count, sizeof *load->pieces, compare_pieces);
+    if (load->items_count > 0)
+        qsort(load->items, load->items_count, sizeof *load->items, compare_items);
     return 0;
 }
 
@@ -349,6 +344,6 @@ int ckpt_reader_load(struct ckpt_reader *reader, const struct ckpt_tensor *wante
         status = blocks_walk(reader->blocks, &visitor);
     if (load.stream)
         device->ops->stream_close(device, load.stream);
-    free(load.pieces);
+    free(load.items);
     return status;
 }

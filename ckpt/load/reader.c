@@ -43,8 +43,8 @@ static int open_with(struct io *io, const char *path, bool is_file, struct manif
     return status;
 }
 
-int reader_open_beside(const struct ckpt_reader *reader, unsigned ahead,
-                       struct ckpt_reader **ret_reader, struct err *err)
+int reader_clone(const struct ckpt_reader *reader, unsigned ahead, struct ckpt_reader **ret_reader,
+                 struct err *err)
 {
     struct ckpt_reader *beside = calloc(1, sizeof *beside);
     if (!beside)
@@ -52,7 +52,7 @@ int reader_open_beside(const struct ckpt_reader *reader, unsigned ahead,
     beside->io = reader->io;
     beside->manifest = reader->manifest;
     beside->is_file = reader->is_file;
-    beside->is_borrower = true;
+    beside->is_clone = true;
     strcpy(beside->path, reader->path);
     int status = open_blocks(beside, ahead, err);
     if (status)
@@ -74,7 +74,7 @@ int reader_lock(struct io *io, const char *step_path, struct io_shared_lock **re
     return status == -EBUSY ? -ENOENT : status;
 }
 
-int reader_find(struct io *io, const char *path_or_folder, const struct ckpt_choice *choice,
+int reader_find(struct io *io, const char *path_or_folder, const struct ckpt_find_options *choice,
                 char step_path[IO_PATH_BYTES_MAX], struct io_shared_lock **ret_lock,
                 const struct log *log, struct err *err)
 {
@@ -127,7 +127,7 @@ void ckpt_reader_close(struct ckpt_reader *reader)
         return;
     blocks_close(reader->blocks);
     io_unlock_shared(reader->io, reader->lock);
-    if (!reader->is_borrower)
+    if (!reader->is_clone)
         manifest_deinit(&reader->manifest);
     free(reader);
 }

@@ -13,8 +13,8 @@ struct ckpt_reader {
     struct io *io;
     char path[IO_PATH_BYTES_MAX];
     struct manifest manifest;
-    bool is_file;     /* path names one safetensors file */
-    bool is_borrower; /* the manifest belongs to another reader */
+    bool is_file;  /* path names one safetensors file */
+    bool is_clone; /* the manifest belongs to another reader */
     struct blocks *blocks;
     struct io_shared_lock *lock; /* on the step's manifest; prevents removal of the step */
 };
@@ -27,7 +27,7 @@ int reader_lock(struct io *io, const char *step_path, struct io_shared_lock **re
 /* Finds a step as ckpt_find_among does, and locks it. If the step is removed in between, searches
  * again. -ENOENT only if ckpt_find_among returns it; -EAGAIN if one step after another is removed.
  * choice: NULL for any. log: as in ckpt_find. */
-int reader_find(struct io *io, const char *path_or_folder, const struct ckpt_choice *choice,
+int reader_find(struct io *io, const char *path_or_folder, const struct ckpt_find_options *choice,
                 char step_path[IO_PATH_BYTES_MAX], struct io_shared_lock **ret_lock,
                 const struct log *log, struct err *err);
 
@@ -41,7 +41,7 @@ int reader_open_any(struct io *io, const char *path, struct ckpt_reader **ret_re
                     const struct log *log, struct err *err);
 /* Opens another reader of the same step for another thread. It borrows from the first one, whose
  * lock protects both. ahead: as in struct blocks_options. */
-int reader_open_beside(const struct ckpt_reader *reader, unsigned ahead,
-                       struct ckpt_reader **ret_reader, struct err *err);
+int reader_clone(const struct ckpt_reader *reader, unsigned ahead, struct ckpt_reader **ret_reader,
+                 struct err *err);
 
 #endif

@@ -19,8 +19,9 @@
 
 int commit_init(struct commit *commit, struct err *err)
 {
-    commit->places = calloc((size_t)commit->nodes->node->ranks, sizeof *commit->places);
-    return commit->places
+    commit->staging_reports =
+        calloc((size_t)commit->nodes->node->ranks, sizeof *commit->staging_reports);
+    return commit->staging_reports
                ? 0
                : err_set(err, -ENOMEM, "out of memory for %d ranks", commit->nodes->node->ranks);
 }
@@ -28,11 +29,11 @@ int commit_init(struct commit *commit, struct err *err)
 void commit_deinit(struct commit *commit)
 {
     if (commit->gather_failed)
-        comm_retain(commit->places);
+        comm_retain(commit->staging_reports);
     else
-        free(commit->places);
+        free(commit->staging_reports);
     str_deinit(&commit->manifest_text);
-    commit->places = NULL;
+    commit->staging_reports = NULL;
 }
 
 /* The first rank creates the common file, so that it exists when the others learn the place. */
@@ -55,7 +56,7 @@ static int open_common(struct commit *commit, struct err *err)
 }
 
 /* Begins the transaction, on a node's first rank. */
-static int make_place(struct commit *commit, struct err *err)
+static int create_staging(struct commit *commit, struct err *err)
 {
     struct io *io = commit->io;
     struct io_stat info;
@@ -63,7 +64,7 @@ static int make_place(struct commit *commit, struct err *err)
     if (status)
         return status;
     commit->exists = io->names->stat(io, commit->path, &info, NULL) == 0;
-    status = folder_aside_path(commit->folder, commit->step, commit->aside, err);
+    status = folder_backup_path(commit->folder, commit->step, commit->aside, err);
     if (status)
         return status;
     struct io_transaction_options options = {.path = commit->path,
@@ -75,17 +76,17 @@ static int make_place(struct commit *commit, struct err *err)
     if (status)
         return status;
     const char *place = io->transactions->staging(commit->transaction);
-    if (strlen(place) >= sizeof commit->places[0].text)
+    if (strlen(place) >= sizeof commit->staging_reports[0].text)
         return err_set(err, -ENAMETOOLONG, "the path of the staging folder is too long: %.100s...",
                        place);
-    strcpy(commit->places[0].text, place);
-    commit->places[0].exists = commit->exists;
+    strcpy(commit->staging_reports[0].text, place);
+    commit->staging_reports[0].exists = commit->exists;
     return 0;
 }
 
-static int join_place(struct commit *commit, struct err *err)
+static int join_staging(struct commit *commit, struct err *err)
 {
-    const struct commit_place *first = &commit->places[0];
+    const struct staging_report *first = &commit->staging_reports[0];
     if (!memchr(first->text, '\0', sizeof first->text))
         return err_set(err, -EPROTO, "the staging path from rank 0 of the node is not terminated");
     if (first->status)
@@ -101,33 +102,34 @@ static int join_place(struct commit *commit, struct err *err)
 }
 
 /* Step 1: gathers a node's ranks in one staging folder, with the common file if has_common. */
-static int meet(struct commit *commit, uint64_t step, bool has_common, int status, struct err *err)
+static int enter_staging(struct commit *commit, uint64_t step, bool has_common, int status,
+                         struct err *err)
 {
     struct comm *node = commit->nodes->node;
-    struct commit_place *own = &commit->places[node->rank];
+    struct staging_report *own = &commit->staging_reports[node->rank];
     bool is_first = nodes_is_first(commit->nodes);
     commit->step = step;
     commit->attempt++;
-    *own = (struct commit_place){0};
+    *own = (struct staging_report){0};
     if (!status)
         status = folder_step_path(commit->folder, step, commit->path, err);
     if (!status && is_first)
-        status = make_place(commit, err);
+        status = create_staging(commit, err);
     if (!status && is_first && has_common)
         status = create_common(commit, err);
     own->status = status;
     struct err detail = {0};
-    int gathered =
-        collective_gather(node, commit->places, sizeof *own, "beginning a checkpoint", &detail);
+    int gathered = collective_gather(node, commit->staging_reports, sizeof *own,
+                                     "beginning a checkpoint", &detail);
     commit->gather_failed |= gathered != 0;
-    commit->exists = gathered == 0 && commit->places[0].exists;
+    commit->exists = gathered == 0 && commit->staging_reports[0].exists;
     if (!status && gathered) {
         status = gathered;
         if (err)
             *err = detail;
     }
     if (!status && !is_first)
-        status = join_place(commit, err);
+        status = join_staging(commit, err);
     if (!status && !is_first && has_common)
         status = open_common(commit, err);
     return status;
@@ -146,7 +148,7 @@ static void leave(struct commit *commit)
 
 int commit_try_folder(struct commit *commit, struct err *err)
 {
-    int status = commit->nodes->node->ranks > 1 ? meet(commit, 0, false, 0, err) : 0;
+    int status = commit->nodes->node->ranks > 1 ? enter_staging(commit, 0, false, 0, err) : 0;
     status =
         collective_agree(commit->nodes->all, status, "checking the folder of checkpoints", err);
     leave(commit); /* no rank joins any more */
@@ -156,7 +158,7 @@ int commit_try_folder(struct commit *commit, struct err *err)
 int commit_begin(struct commit *commit, uint64_t step, int status, struct err *err)
 {
     char name[GLOBAL_PLAN_NAME_BYTES_MAX];
-    status = meet(commit, step, true, status, err);
+    status = enter_staging(commit, step, true, status, err);
     if (!status)
         status = commit->io->transactions->create(
             commit->transaction, global_plan_file_name(commit->nodes->all->rank, name),
@@ -196,7 +198,7 @@ static bool is_same_value(struct json_t *a, struct json_t *b)
 }
 
 /* Whether the new state repeats or renews everything in the old one, so that nothing is lost. */
-static bool is_renewed_by(struct json_t *old, struct json_t *renewed)
+static bool is_superseded_by(struct json_t *old, struct json_t *renewed)
 {
     struct jsonx_member *members;
     size_t count;
@@ -205,36 +207,37 @@ static bool is_renewed_by(struct json_t *old, struct json_t *renewed)
         return false;
     for (size_t i = 0; i < count && same; i++) {
         const char *key = members[i].key;
-        same = manifest_is_remark(key) || is_same_value(members[i].value, jsonx_get(renewed, key));
+        same =
+            manifest_is_annotation(key) || is_same_value(members[i].value, jsonx_get(renewed, key));
     }
     free(members);
     return same;
 }
 
 /* Compares with the step at that path, assuming that its files match its manifest. */
-static enum commit_likeness compare_with(const struct commit *commit, const char *path,
-                                         const char *state_json)
+static enum commit_comparison compare_with(const struct commit *commit, const char *path,
+                                           const char *state_json)
 {
     const struct global_plan *global = commit->global;
     struct manifest found;
     struct json_t *state = NULL;
-    enum commit_likeness likeness = COMMIT_OTHER;
+    enum commit_comparison comparison = COMMIT_DIFFERENT;
     if (folder_read_step(commit->io, path, &found, NULL, NULL))
-        return likeness;
+        return comparison;
     if (found.step == commit->step &&
         has_same_arrays(&found, &global->manifest, &global->tensors_text) &&
         jsonx_parse(state_json, strlen(state_json), "state", 0, &state, NULL) == 0) {
         if (is_same_value(found.state, state))
-            likeness = COMMIT_SAME;
-        else if (is_renewed_by(found.state, state))
-            likeness = COMMIT_SAME_ARRAYS;
+            comparison = COMMIT_SAME;
+        else if (is_superseded_by(found.state, state))
+            comparison = COMMIT_SAME_ARRAYS;
         jsonx_free(state);
     }
     manifest_deinit(&found);
-    return likeness;
+    return comparison;
 }
 
-static void say_damage(void *context, const struct err *detail)
+static void log_damage(void *context, const struct err *detail)
 {
     const struct commit *commit = context;
     char line[ERR_LINE_BYTES_MAX];
@@ -244,34 +247,34 @@ static void say_damage(void *context, const struct err *detail)
 
 /* Reads the existing step back, since a damaged one must be replaced. Each rank of a node reads a
  * share, about as much as it wrote; the others would wait for a rank that read everything. */
-static bool holds_what_it_says(struct commit *commit)
+static bool is_intact(struct commit *commit)
 {
     const struct comm *node = commit->nodes->node;
     const struct verify_options options = {.io = commit->io,
                                            .step_path = commit->path,
                                            .share = {(uint32_t)node->rank, (uint32_t)node->ranks},
-                                           .bad = say_damage,
+                                           .bad = log_damage,
                                            .context = commit};
     return verify_share(&options, NULL) == 0;
 }
 
 /* Compares the existing step with the one being saved: a node's first rank by the manifest, then,
  * if it seems the same, all its ranks by the bytes. */
-static int look_at_old(struct commit *commit, const char *state_json, struct err *err)
+static int compare_existing(struct commit *commit, const char *state_json, struct err *err)
 {
     static const char what[] = "comparing with the existing step";
     struct comm *node = commit->nodes->node;
     commit->global->manifest.numerics_id = commit->numerics_id;
     if (nodes_is_first(commit->nodes))
-        commit->likeness = compare_with(commit, commit->path, state_json);
-    bool is_same = commit->likeness == COMMIT_SAME;
+        commit->comparison = compare_with(commit, commit->path, state_json);
+    bool is_same = commit->comparison == COMMIT_SAME;
     int status = collective_any(node, &is_same, what, err);
     if (status || !is_same)
         return status;
-    bool is_damaged = !holds_what_it_says(commit);
+    bool is_damaged = !is_intact(commit);
     status = collective_any(node, &is_damaged, what, err);
     if (!status && is_damaged)
-        commit->likeness = COMMIT_OTHER;
+        commit->comparison = COMMIT_DIFFERENT;
     return status;
 }
 
@@ -308,21 +311,21 @@ static int write_manifest(struct commit *commit, const char *state_json, struct 
  * once the new step is on all nodes, since until then it may be the save that all nodes have. If
  * this node already had the new step, from a save that failed on others, what that one replaced is
  * settled now. */
-static void settle_replaced(const struct commit *commit, const char *state_json)
+static void prune_backup(const struct commit *commit, const char *state_json)
 {
     struct io_stat info;
-    bool was_there = commit->likeness == COMMIT_SAME, is_read = false;
-    bool is_aside = commit->io->names->stat(commit->io, commit->aside, &info, NULL) == 0;
-    if (was_there && !is_aside)
+    bool was_there = commit->comparison == COMMIT_SAME, is_read = false;
+    bool has_backup = commit->io->names->stat(commit->io, commit->aside, &info, NULL) == 0;
+    if (was_there && !has_backup)
         return;
-    enum commit_likeness likeness =
-        was_there ? compare_with(commit, commit->aside, state_json) : commit->likeness;
-    if (!is_aside)
+    enum commit_comparison comparison =
+        was_there ? compare_with(commit, commit->aside, state_json) : commit->comparison;
+    if (!has_backup)
         log_line(commit->log, LOG_WARN,
                  "%s existed with different contents, which could not be set aside as %s: they "
                  "stay under a name " IO_TEMPORARY_PREFIX "* until the next sweep",
                  commit->path, commit->aside);
-    else if (likeness == COMMIT_SAME_ARRAYS &&
+    else if (comparison == COMMIT_SAME_ARRAYS &&
              prune_remove_unread(commit->io, commit->lock, commit->aside, &is_read, NULL) == 0 &&
              !is_read)
         log_line(commit->log, LOG_INFO,
@@ -336,9 +339,9 @@ static void settle_replaced(const struct commit *commit, const char *state_json)
 /* The first half of step 5, all but the rename. */
 static int prepare(struct commit *commit, const char *state_json, struct err *err)
 {
-    commit->likeness = COMMIT_OTHER;
-    int status = commit->exists ? look_at_old(commit, state_json, err) : 0;
-    if (status || !nodes_is_first(commit->nodes) || commit->likeness == COMMIT_SAME)
+    commit->comparison = COMMIT_DIFFERENT;
+    int status = commit->exists ? compare_existing(commit, state_json, err) : 0;
+    if (status || !nodes_is_first(commit->nodes) || commit->comparison == COMMIT_SAME)
         return status;
     return write_manifest(commit, state_json, err);
 }
@@ -348,7 +351,7 @@ static int prepare(struct commit *commit, const char *state_json, struct err *er
 static int commit_step(struct commit *commit, struct err *err)
 {
     struct io *io = commit->io;
-    if (commit->likeness == COMMIT_SAME) {
+    if (commit->comparison == COMMIT_SAME) {
         log_line(commit->log, LOG_INFO, "%s already exists with the same contents and is kept",
                  commit->path);
         return 0; /* leave aborts the transaction */
@@ -429,7 +432,7 @@ int commit_finish(struct commit *commit, int status, const char *state_json, str
     status = collective_agree(all, status, "committing a checkpoint", err);
     leave(commit);
     if (!status && is_first && commit->exists)
-        settle_replaced(commit, state_json);
+        prune_backup(commit, state_json);
     if (!status && is_first && still_owns(commit))
         retain(commit);
     return status;

@@ -29,15 +29,15 @@
 #include <stdint.h>
 
 /* The staging folder, as a node's first rank reports it. */
-struct commit_place {
+struct staging_report {
     int64_t status;
     char text[IO_PATH_BYTES_MAX];
     uint8_t exists; /* 0 or 1 */
 };
 
 /* How the existing step compares with the one being saved. */
-enum commit_likeness {
-    COMMIT_OTHER,       /* also if there is none, or a damaged one */
+enum commit_comparison {
+    COMMIT_DIFFERENT,   /* also if there is none, or a damaged one */
     COMMIT_SAME_ARRAYS, /* and the same state except for `metrics` and `config` */
     COMMIT_SAME,        /* byte for byte: it is kept, and nothing is committed */
 };
@@ -53,15 +53,15 @@ struct commit {
     /* Of this rank's file and of the common one; 0: there is none. */
     uint64_t file_bytes[LAYOUT_FILES];
 
-    struct commit_place *places; /* [ranks of the node] */
-    bool gather_failed;          /* the communicator may still use places (comm.h) */
+    struct staging_report *staging_reports; /* [ranks of the node] */
+    bool gather_failed;                     /* the communicator may still use places (comm.h) */
     struct str manifest_text;
     char path[IO_PATH_BYTES_MAX], aside[IO_PATH_BYTES_MAX];
     uint64_t step, attempt;
     struct io_transaction *transaction;
     struct io_file *files[LAYOUT_FILES]; /* open until finalized, else NULL */
     bool exists;                         /* the step's folder existed at begin */
-    enum commit_likeness likeness;       /* on a node's first rank */
+    enum commit_comparison comparison;   /* on a node's first rank */
 };
 
 int commit_init(struct commit *commit, struct err *err);

@@ -262,7 +262,7 @@ static int cut(struct plan *plan, struct err *err)
             *next++ = span_of(plan, &plan->held[array->first + p],
                               consolidated->entries[i].offset_bytes, array->is_replicated);
     }
-    int status = consolidated_cut(consolidated, spans, (uint64_t)(next - spans), err);
+    int status = consolidated_build(consolidated, spans, (uint64_t)(next - spans), err);
     free(spans);
     return status;
 }
@@ -342,8 +342,8 @@ void consolidated_deinit(struct consolidated *consolidated)
     free(consolidated->local.all);
     free(consolidated->entries);
     str_deinit(&consolidated->header);
-    free(consolidated->pieces);
-    free(consolidated->pieces_of);
+    free(consolidated->slices);
+    free(consolidated->slices_per_rank);
     free(consolidated->segments);
     free(consolidated->boundaries);
     *consolidated = (struct consolidated){0};

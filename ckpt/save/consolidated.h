@@ -39,7 +39,7 @@
 #define CONSOLIDATED_FILE_NAME "model.safetensors"
 
 /* Bytes of the file, within one block. */
-struct consolidated_piece {
+struct consolidated_slice {
     uint64_t offset_bytes, size_bytes;
     int writer;
     uint64_t number; /* among its writer's pieces */
@@ -65,9 +65,9 @@ struct consolidated {
     uint64_t entries_count;
     struct str header;
     uint64_t file_bytes;
-    struct consolidated_piece *pieces; /* of all ranks, ascending */
-    uint64_t pieces_count;
-    uint64_t *pieces_of; /* [ranks] how many pieces a rank writes */
+    struct consolidated_slice *slices; /* of all ranks, ascending */
+    uint64_t slices_count;
+    uint64_t *slices_per_rank; /* [ranks] how many pieces a rank writes */
     /* What this rank writes, piece by piece; offsets count its own bytes. */
     struct layout_segment *segments;
     uint64_t segments_count;
@@ -94,7 +94,7 @@ int consolidated_simulate(struct consolidated *consolidated, const struct consol
                           int rank, int ranks, uint32_t groups_count, struct err *err);
 void consolidated_deinit(struct consolidated *consolidated); /* zeroed is fine */
 
-/* Sends boundary bytes to the ranks that write them, where LAYOUT_ARRIVING segments hold them
+/* Sends boundary bytes to the ranks that write them, where LAYOUT_RECEIVED segments hold them
  * afterwards. Collective, blocks; only if has_boundaries. */
 int consolidated_exchange(struct consolidated *consolidated, struct comm *comm, struct err *err);
 
@@ -116,7 +116,7 @@ struct consolidated_span {
     uint32_t group;
 };
 /* Makes pieces, segments and boundaries of a file of these spans, which cover it. -ENOMEM. */
-int consolidated_cut(struct consolidated *consolidated, const struct consolidated_span *spans,
-                     uint64_t spans_count, struct err *err);
+int consolidated_build(struct consolidated *consolidated, const struct consolidated_span *spans,
+                       uint64_t spans_count, struct err *err);
 
 #endif

@@ -33,14 +33,14 @@ static void add_pages(struct consolidated *consolidated, struct pages pages, int
     while (at < end) {
         uint64_t block_end = (at / CKPT_BLOCK_BYTES + 1) * CKPT_BLOCK_BYTES;
         uint64_t bytes = bytes_min(block_end, end) - at;
-        struct consolidated_piece *last =
-            consolidated->pieces_count > 0 ? &consolidated->pieces[consolidated->pieces_count - 1]
+        struct consolidated_slice *last =
+            consolidated->slices_count > 0 ? &consolidated->slices[consolidated->slices_count - 1]
                                            : NULL;
         if (last && last->writer == writer && at % CKPT_BLOCK_BYTES != 0) {
             last->size_bytes += bytes;
         } else {
-            consolidated->pieces[consolidated->pieces_count++] =
-                (struct consolidated_piece){at, bytes, writer, consolidated->pieces_of[writer]++};
+            consolidated->slices[consolidated->slices_count++] = (struct consolidated_slice){
+                at, bytes, writer, consolidated->slices_per_rank[writer]++};
         }
         at += bytes;
     }
@@ -53,7 +53,7 @@ static uint64_t share_begin(uint64_t count, int rank, int ranks)
     return r * (count / n) + bytes_min(r, count % n);
 }
 
-static void make_pieces(struct consolidated *consolidated, const struct consolidated_span *spans,
+static void make_slices(struct consolidated *consolidated, const struct consolidated_span *spans,
                         uint64_t spans_count)
 {
     uint64_t common_count = 0, seen_count = 0;
@@ -83,7 +83,7 @@ static void make_pieces(struct consolidated *consolidated, const struct consolid
 
 /* Bytes of a piece that lie in one span. */
 struct part {
-    const struct consolidated_piece *piece;
+    const struct consolidated_slice *slice;
     const struct consolidated_span *span;
     uint64_t offset_bytes, size_bytes;
 };
@@ -91,7 +91,7 @@ struct part {
 struct walk {
     const struct consolidated *consolidated;
     const struct consolidated_span *spans;
-    uint64_t piece, span; /* of the next part */
+    uint64_t slice, span; /* of the next part */
     uint64_t at;
 };
 
@@ -99,23 +99,23 @@ struct walk {
 static bool next_part(struct walk *walk, struct part *ret_part)
 {
     const struct consolidated *consolidated = walk->consolidated;
-    if (walk->piece == consolidated->pieces_count)
+    if (walk->slice == consolidated->slices_count)
         return false;
-    const struct consolidated_piece *piece = &consolidated->pieces[walk->piece];
+    const struct consolidated_slice *slice = &consolidated->slices[walk->slice];
     const struct consolidated_span *span = &walk->spans[walk->span];
-    uint64_t piece_end = piece->offset_bytes + piece->size_bytes,
+    uint64_t piece_end = slice->offset_bytes + slice->size_bytes,
              span_end = span->offset_bytes + span->size_bytes, end = bytes_min(piece_end, span_end);
-    assert(walk->at >= piece->offset_bytes && walk->at >= span->offset_bytes && walk->at < end);
-    *ret_part = (struct part){piece, span, walk->at, end - walk->at};
+    assert(walk->at >= slice->offset_bytes && walk->at >= span->offset_bytes && walk->at < end);
+    *ret_part = (struct part){slice, span, walk->at, end - walk->at};
     walk->at = end;
-    walk->piece += end == piece_end;
+    walk->slice += end == piece_end;
     walk->span += end == span_end;
     return true;
 }
 
 static bool is_boundary_part(const struct part *part)
 {
-    return part->span->holder != CONSOLIDATED_ALL && part->span->holder != part->piece->writer;
+    return part->span->holder != CONSOLIDATED_ALL && part->span->holder != part->slice->writer;
 }
 
 /* Counts segments, boundaries and bytes of traffic. */
@@ -123,14 +123,14 @@ static void count(struct consolidated *consolidated, struct walk walk)
 {
     struct part part;
     while (next_part(&walk, &part)) {
-        bool is_own = part.piece->writer == consolidated->rank,
+        bool is_own = part.slice->writer == consolidated->rank,
              is_boundary = is_boundary_part(&part);
         consolidated->segments_count += is_own;
         consolidated->has_boundaries |= is_boundary;
         if (is_boundary && is_own)
             consolidated->in.bytes[part.span->holder] += part.size_bytes;
         if (is_boundary && part.span->holder == consolidated->rank) {
-            consolidated->out.bytes[part.piece->writer] += part.size_bytes;
+            consolidated->out.bytes[part.slice->writer] += part.size_bytes;
             consolidated->boundaries_count++;
         }
     }
@@ -173,13 +173,13 @@ static void fill(struct consolidated *consolidated, struct walk walk, size_t *in
     consolidated->segments_count = consolidated->boundaries_count = 0;
     while (next_part(&walk, &part)) {
         const struct consolidated_span *span = part.span;
-        int writer = part.piece->writer;
+        int writer = part.slice->writer;
         if (writer == consolidated->rank && is_boundary_part(&part)) {
             add_segment(
                 consolidated,
                 (struct layout_segment){.size_bytes = part.size_bytes,
                                         .data = consolidated->in.memory + in_next[span->holder],
-                                        .source = LAYOUT_ARRIVING},
+                                        .source = LAYOUT_RECEIVED},
                 last == NULL);
             last = NULL;
             in_next[span->holder] += part.size_bytes;
@@ -255,16 +255,17 @@ static int make_segments(struct consolidated *consolidated, const struct consoli
     return status;
 }
 
-int consolidated_cut(struct consolidated *consolidated, const struct consolidated_span *spans,
-                     uint64_t spans_count, struct err *err)
+int consolidated_build(struct consolidated *consolidated, const struct consolidated_span *spans,
+                       uint64_t spans_count, struct err *err)
 {
     /* a piece ends with its block, its span, or its writer's share of what all ranks hold */
-    uint64_t pieces_max = manifest_blocks_count(consolidated->file_bytes) + spans_count +
+    uint64_t slices_max = manifest_blocks_count(consolidated->file_bytes) + spans_count +
                           (uint64_t)consolidated->ranks;
-    consolidated->pieces = calloc(pieces_max, sizeof *consolidated->pieces);
-    consolidated->pieces_of = calloc((size_t)consolidated->ranks, sizeof *consolidated->pieces_of);
-    if (!consolidated->pieces || !consolidated->pieces_of)
+    consolidated->slices = calloc(slices_max, sizeof *consolidated->slices);
+    consolidated->slices_per_rank =
+        calloc((size_t)consolidated->ranks, sizeof *consolidated->slices_per_rank);
+    if (!consolidated->slices || !consolidated->slices_per_rank)
         return out_of_memory(consolidated, err);
-    make_pieces(consolidated, spans, spans_count);
+    make_slices(consolidated, spans, spans_count);
     return make_segments(consolidated, spans, err);
 }

@@ -46,29 +46,29 @@ static int fill_tensors(struct manifest *manifest, const struct listed *listed, 
 {
     struct manifest_chunk *chunk = manifest->chunks;
     for (uint64_t i = 0; i < count; i++) {
-        const struct local_plan_chunk *told = listed[i].chunk;
+        const struct local_plan_chunk *received = listed[i].chunk;
         struct manifest_tensor *tensor = manifest->tensors + manifest->tensors_count;
         if (i > 0 && strcmp(listed[i - 1].name, listed[i].name) == 0) {
             tensor--;
-            if (!is_same_array(tensor, told))
+            if (!is_same_array(tensor, received))
                 return err_set(err, -EINVAL,
                                "checkpoint: ranks disagree on dtype or shape of \"%.100s\"",
                                tensor->name);
         } else {
             *tensor = (struct manifest_tensor){.name = listed[i].name,
-                                               .dtype = (enum dtype)told->dtype,
-                                               .rank = (uint32_t)told->rank,
+                                               .dtype = (enum dtype)received->dtype,
+                                               .rank = (uint32_t)received->rank,
                                                .chunks = chunk};
-            memcpy(tensor->shape, told->shape, sizeof tensor->shape);
+            memcpy(tensor->shape, received->shape, sizeof tensor->shape);
             manifest->tensors_count++;
         }
         if (listed[i].is_copy)
             continue;
         tensor->chunks_count++;
         *chunk =
-            (struct manifest_chunk){.file = listed[i].file, .offset_bytes = told->offset_bytes};
-        memcpy(chunk->start, told->start, sizeof chunk->start);
-        memcpy(chunk->extent, told->extent, sizeof chunk->extent);
+            (struct manifest_chunk){.file = listed[i].file, .offset_bytes = received->offset_bytes};
+        memcpy(chunk->start, received->start, sizeof chunk->start);
+        memcpy(chunk->extent, received->extent, sizeof chunk->extent);
         chunk++;
     }
     return 0;
@@ -102,7 +102,7 @@ static int alloc_all(struct global_plan *global, uint64_t chunks_count, int rank
 static struct listed *list_rank(struct global_plan *global, const struct nodes *nodes, int rank,
                                 struct listed *listed)
 {
-    const struct local_plan_head *head = local_plan_of(&global->told, rank);
+    const struct local_plan_head *head = local_plan_of(&global->received, rank);
     const struct local_plan_chunk *chunk = local_plan_first(head);
     bool elsewhere = !nodes_is_here(nodes, rank);
     struct manifest_file *file = &global->manifest.files[rank];
@@ -144,9 +144,9 @@ static uint64_t count_chunks(struct global_plan *global, int ranks)
     const struct consolidated *consolidated = global->consolidated;
     uint64_t chunks_count = consolidated ? consolidated->entries_count : 0;
     for (int r = 0; r < ranks; r++) {
-        const struct local_plan_head *head = local_plan_of(&global->told, r);
+        const struct local_plan_head *head = local_plan_of(&global->received, r);
         uint64_t blocks = manifest_blocks_count(head->file_bytes) +
-                          (consolidated ? consolidated->pieces_of[r] : 0);
+                          (consolidated ? consolidated->slices_per_rank[r] : 0);
         chunks_count += head->chunks_count;
         global->blocks_max = blocks > global->blocks_max ? blocks : global->blocks_max;
     }
@@ -189,7 +189,7 @@ int global_plan_init(struct global_plan *global, const struct layout *layout,
     struct comm *comm = nodes->all;
     *global = (struct global_plan){.consolidated = layout->consolidated};
     int status = local_plan_exchange(comm, 0, layout->chunks, layout->chunks_count,
-                                     layout->file_bytes, &global->told, err);
+                                     layout->file_bytes, &global->received, err);
     if (!status) /* all ranks compute the same */
         status = collective_agree(comm, assemble(global, nodes, err), planning, err);
     if (status)
@@ -202,7 +202,7 @@ void global_plan_deinit(struct global_plan *global)
     manifest_deinit(&global->manifest);
     str_deinit(&global->tensors_text);
     free(global->file_names);
-    free(global->told.all);
+    free(global->received.all);
     free(global->common);
     free(global->common_crc32c);
     if (global->gather_failed)
@@ -222,13 +222,13 @@ uint32_t *global_plan_checksums(struct global_plan *global, int rank)
 static void join_checksums(struct global_plan *global)
 {
     const struct consolidated *consolidated = global->consolidated;
-    for (uint64_t i = 0; i < consolidated->pieces_count; i++) {
-        const struct consolidated_piece *piece = &consolidated->pieces[i];
-        const struct manifest_file *own = &global->manifest.files[piece->writer];
-        uint32_t crc = own->block_crc32c[own->blocks_count + piece->number];
-        uint32_t *block = &global->common_crc32c[piece->offset_bytes / CKPT_BLOCK_BYTES];
-        bool is_first = piece->offset_bytes % CKPT_BLOCK_BYTES == 0;
-        *block = is_first ? crc : crc32c_join(*block, crc, piece->size_bytes);
+    for (uint64_t i = 0; i < consolidated->slices_count; i++) {
+        const struct consolidated_slice *slice = &consolidated->slices[i];
+        const struct manifest_file *own = &global->manifest.files[slice->writer];
+        uint32_t crc = own->block_crc32c[own->blocks_count + slice->number];
+        uint32_t *block = &global->common_crc32c[slice->offset_bytes / CKPT_BLOCK_BYTES];
+        bool is_first = slice->offset_bytes % CKPT_BLOCK_BYTES == 0;
+        *block = is_first ? crc : crc32c_join(*block, crc, slice->size_bytes);
     }
 }
 

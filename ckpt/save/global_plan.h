@@ -22,7 +22,7 @@ struct global_plan {
     struct manifest manifest;
     struct str tensors_text; /* from manifest_encode_tensors */
     char (*file_names)[GLOBAL_PLAN_NAME_BYTES_MAX];
-    struct local_plan told;                  /* holds the names */
+    struct local_plan received;              /* holds the names */
     const struct consolidated *consolidated; /* borrowed; NULL: no common file */
     struct local_plan_chunk *common;         /* the common file's arrays */
     uint32_t *common_crc32c;                 /* of the common file's blocks */

@@ -65,8 +65,9 @@ static void drop_queue(struct image_writer *image, unsigned *in_flight)
     *in_flight = 0;
 }
 
-static void say_where(const struct image_writer *image, struct io_file *const files[LAYOUT_FILES],
-                      const char *path, const struct io_request *request, struct err *err)
+static void name_error_file(const struct image_writer *image,
+                            struct io_file *const files[LAYOUT_FILES], const char *path,
+                            const struct io_request *request, struct err *err)
 {
     enum layout_file file = request->file == files[LAYOUT_OWN] ? LAYOUT_OWN : LAYOUT_COMMON;
     char text[IO_PATH_BYTES_MAX];
@@ -90,7 +91,7 @@ static void reap(struct image_writer *image, struct io_file *const files[LAYOUT_
             result = -EIO;
         if (result < 0 && !*status) {
             *status = err_errno(err, (int)result, "could not write the checkpoint");
-            say_where(image, files, path, done[i], err);
+            name_error_file(image, files, path, done[i], err);
         }
         snapshot_release(image->snapshot, (unsigned)(done[i] - image->requests));
         --*in_flight;
@@ -133,12 +134,12 @@ int image_writer_run(struct image_writer *image, struct io_file *const files[LAY
         if (!status)
             status = snapshot_status(snapshot, err); /* a copy from the device failed */
         uint64_t began_ns = trace_begin(image->track);
-        enum snapshot_next next = SNAPSHOT_LATER;
+        enum snapshot_next next = SNAPSHOT_AGAIN;
         if (status)
-            next = SNAPSHOT_ALL;
+            next = SNAPSHOT_DONE;
         else if (in_flight < IMAGE_WRITES_MAX)
             next = snapshot_take(snapshot, &buffer, &block);
-        if (next == SNAPSHOT_GOT) {
+        if (next == SNAPSHOT_TAKEN) {
             status = submit(image, files, buffer, block, err);
             in_flight += status == 0;
             trace_end_with(image->track, "block", began_ns, "block", block);
@@ -147,7 +148,7 @@ int image_writer_run(struct image_writer *image, struct io_file *const files[LAY
             if (staged)
                 trace_end(image->track, "stage ahead", began_ns);
             reap(image, files, path, !staged, &in_flight, &status, err);
-        } else if (next == SNAPSHOT_ALL) {
+        } else if (next == SNAPSHOT_DONE) {
             return status;
         } else {
             snapshot_wait(snapshot);

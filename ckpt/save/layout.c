@@ -196,7 +196,7 @@ int layout_init(struct layout *layout, const struct layout_options *options, str
     if (!status)
         status = encode_header(layout, options, err);
     if (!status)
-        status = layout_cut(layout, options->groups_count, err);
+        status = layout_build(layout, options->groups_count, err);
     if (status)
         layout_deinit(layout);
     return status;

@@ -37,7 +37,7 @@ enum layout_source {
     LAYOUT_HEADER, /* in host memory, constant */
     LAYOUT_ARRAY,
     /* in host memory, after other ranks have sent it (consolidated_exchange) */
-    LAYOUT_ARRIVING,
+    LAYOUT_RECEIVED,
 };
 
 /* Contiguous bytes of the image. */
@@ -111,6 +111,6 @@ int layout_check_names(const struct layout_chunk *chunks, uint64_t count, struct
 int layout_check_header(const struct str *header, uint64_t file_bytes,
                         const struct safetensors_entry *entries, uint64_t count, struct err *err);
 /* layout_blocks.c: makes all that follows from the chunks, the header and consolidated. */
-int layout_cut(struct layout *layout, uint32_t groups_count, struct err *err);
+int layout_build(struct layout *layout, uint32_t groups_count, struct err *err);
 
 #endif

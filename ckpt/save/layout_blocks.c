@@ -65,7 +65,8 @@ static int make_segments(struct layout *layout, struct err *err)
 
 static uint64_t common_blocks_count(const struct layout *layout)
 {
-    return layout->consolidated ? layout->consolidated->pieces_of[layout->consolidated->rank] : 0;
+    return layout->consolidated ? layout->consolidated->slices_per_rank[layout->consolidated->rank]
+                                : 0;
 }
 
 /* The own file's blocks, followed by this rank's pieces of the common file. */
@@ -83,14 +84,14 @@ static int make_blocks(struct layout *layout, struct err *err)
                                   .file_offset_bytes = b * CKPT_BLOCK_BYTES,
                                   .size_bytes = manifest_block_bytes(layout->file_bytes, b)};
     for (uint64_t b = own_count, p = 0; b < layout->blocks_count; p++) {
-        const struct consolidated_piece *piece = &layout->consolidated->pieces[p];
-        if (piece->writer != layout->consolidated->rank)
+        const struct consolidated_slice *slice = &layout->consolidated->slices[p];
+        if (slice->writer != layout->consolidated->rank)
             continue;
         layout->blocks[b++] = (struct layout_block){.offset_bytes = at,
-                                                    .file_offset_bytes = piece->offset_bytes,
-                                                    .size_bytes = piece->size_bytes,
+                                                    .file_offset_bytes = slice->offset_bytes,
+                                                    .size_bytes = slice->size_bytes,
                                                     .file = LAYOUT_COMMON};
-        at += piece->size_bytes;
+        at += slice->size_bytes;
     }
     for (uint64_t b = 0, s = 0; b < layout->blocks_count; b++) {
         while (layout->segments[s].offset_bytes + layout->segments[s].size_bytes <=
@@ -184,7 +185,7 @@ static int make_order(struct layout *layout, struct err *err)
     return 0;
 }
 
-int layout_cut(struct layout *layout, uint32_t groups_count, struct err *err)
+int layout_build(struct layout *layout, uint32_t groups_count, struct err *err)
 {
     int status = make_segments(layout, err);
     if (!status)

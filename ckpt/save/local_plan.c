@@ -33,8 +33,8 @@ const struct local_plan_chunk *local_plan_next(const struct local_plan_chunk *ch
     return (const void *)(local_plan_name(chunk) + chunk->name_bytes);
 }
 
-static int tell(const struct layout_chunk *chunks, uint64_t chunks_count, uint64_t file_bytes,
-                struct str *out)
+static int encode_plan(const struct layout_chunk *chunks, uint64_t chunks_count,
+                       uint64_t file_bytes, struct str *out)
 {
     struct local_plan_head head = {.file_bytes = file_bytes, .chunks_count = chunks_count};
     str_add(out, &head, sizeof head);
@@ -42,17 +42,17 @@ static int tell(const struct layout_chunk *chunks, uint64_t chunks_count, uint64
         const struct layout_chunk *chunk = &chunks[i];
         const struct ckpt_tensor *tensor = chunk->tensor;
         size_t name_bytes = strlen(tensor->name) + 1;
-        struct local_plan_chunk told = {bytes_round_up(name_bytes, 8), tensor->dtype, tensor->rank,
-                                        tensor->replicated};
+        struct local_plan_chunk received = {bytes_round_up(name_bytes, 8), tensor->dtype,
+                                            tensor->rank, tensor->replicated};
         for (uint32_t d = 0; d < tensor->rank; d++) {
-            told.shape[d] = tensor->shape[d];
-            told.start[d] = chunk->box.start[d];
-            told.extent[d] = chunk->box.extent[d];
+            received.shape[d] = tensor->shape[d];
+            received.start[d] = chunk->box.start[d];
+            received.extent[d] = chunk->box.extent[d];
         }
-        told.offset_bytes = chunk->offset_bytes;
-        str_add(out, &told, sizeof told);
+        received.offset_bytes = chunk->offset_bytes;
+        str_add(out, &received, sizeof received);
         str_add(out, tensor->name, name_bytes);
-        str_add_fill(out, '\0', told.name_bytes - name_bytes);
+        str_add_fill(out, '\0', received.name_bytes - name_bytes);
     }
     return str_status(out);
 }
@@ -173,28 +173,29 @@ int local_plan_exchange(struct comm *comm, int status, const struct layout_chunk
                         struct err *err)
 {
     struct str own = {0};
-    struct local_plan told = {0};
-    if (!status && tell(chunks, chunks_count, file_bytes, &own))
+    struct local_plan received = {0};
+    if (!status && encode_plan(chunks, chunks_count, file_bytes, &own))
         status = err_set(err, -ENOMEM, "out of memory to plan a checkpoint");
     uint64_t *sizes = NULL;
     status = exchange_sizes(comm, status, own.bytes, &sizes, err);
     for (int r = 0; r < comm->ranks && !status; r++)
-        told.bytes_max = sizes[r] > told.bytes_max ? sizes[r] : told.bytes_max;
+        received.bytes_max = sizes[r] > received.bytes_max ? sizes[r] : received.bytes_max;
     if (!status)
-        status = exchange_texts(comm, &own, sizes, told.bytes_max, &told.all, err);
+        status = exchange_texts(comm, &own, sizes, received.bytes_max, &received.all, err);
     free(sizes);
     str_deinit(&own);
     if (!status)
-        *ret_plan = told;
+        *ret_plan = received;
     return status;
 }
 
-static int tell_all(const struct local_plan_part *parts, int ranks, struct str *texts,
-                    struct local_plan *ret_plan)
+static int encode_plans(const struct local_plan_part *parts, int ranks, struct str *texts,
+                        struct local_plan *ret_plan)
 {
     size_t bytes_max = 0;
     for (int r = 0; r < ranks; r++) {
-        int status = tell(parts[r].chunks, parts[r].chunks_count, parts[r].file_bytes, &texts[r]);
+        int status =
+            encode_plan(parts[r].chunks, parts[r].chunks_count, parts[r].file_bytes, &texts[r]);
         if (status)
             return status;
         bytes_max = texts[r].bytes > bytes_max ? texts[r].bytes : bytes_max;
@@ -212,7 +213,7 @@ int local_plan_collect(const struct local_plan_part *parts, int ranks, struct lo
                        struct err *err)
 {
     struct str *texts = calloc((size_t)ranks, sizeof *texts);
-    int status = texts ? tell_all(parts, ranks, texts, ret_plan) : -ENOMEM;
+    int status = texts ? encode_plans(parts, ranks, texts, ret_plan) : -ENOMEM;
     for (int r = 0; texts && r < ranks; r++)
         str_deinit(&texts[r]);
     free(texts);

@@ -17,8 +17,8 @@ struct node_name {
 static int name_node(const struct ckpt_saver_options *options, struct node_name *ret_name,
                      struct err *err)
 {
-    char host[MACHINE_HOST_BYTES];
-    const char *name = options->node ? options->node : machine_host(host);
+    char host[MACHINE_HOST_ID_BYTES];
+    const char *name = options->node ? options->node : machine_host_id(host);
     if (strlen(name) >= sizeof ret_name->text)
         return err_set(err, -ENAMETOOLONG, "the name of a node is too long: %.100s...", name);
     strcpy(ret_name->text, name);

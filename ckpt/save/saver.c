@@ -17,7 +17,7 @@
 
 /* Other ranks wait for this rank's boundary bytes, whatever failed here. status: this rank's so
  * far, its detail in err. */
-static int exchange_ends(struct ckpt_saver *saver, int status, struct err *err)
+static int exchange_boundaries(struct ckpt_saver *saver, int status, struct err *err)
 {
     struct err detail = {0};
     if (!saver->consolidated.has_boundaries)
@@ -39,7 +39,7 @@ static int run_save(struct ckpt_saver *saver, struct err *err)
         *err = saver->refused_detail;
     int status = commit_begin(&saver->commit, saver->step, saver->refused, err);
     trace_end(saver->track, "begin", began_ns);
-    status = exchange_ends(saver, status, err);
+    status = exchange_boundaries(saver, status, err);
     if (!status)
         status = image_writer_run(&saver->image, saver->commit.files, saver->commit.path, err);
     else
@@ -73,12 +73,12 @@ static void await_due(struct ckpt_saver *saver)
 {
     const struct snapshot *snapshot = &saver->snapshot;
     while (!saver->due && !saver->quit) {
-        if (saver->touched_count == snapshot->buffers_count) {
+        if (saver->prefaulted_count == snapshot->buffers_count) {
             pthread_cond_wait(&saver->changed, &saver->mutex);
             continue;
         }
         pthread_mutex_unlock(&saver->mutex);
-        staging_touch(&snapshot->staging, snapshot->buffers_count - ++saver->touched_count);
+        staging_prefault(&snapshot->staging, snapshot->buffers_count - ++saver->prefaulted_count);
         pthread_mutex_lock(&saver->mutex);
     }
 }

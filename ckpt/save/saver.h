@@ -33,7 +33,7 @@ struct ckpt_saver {
     struct global_plan global;
     struct snapshot snapshot;
     struct image_writer image; /* the writer's while a save is due */
-    unsigned touched_count;    /* the writer's: buffers passed to staging_touch */
+    unsigned prefaulted_count; /* the writer's: buffers passed to staging_prefault */
     struct commit commit;
     struct trace_track *track; /* the writer's; NULL: no trace */
     pthread_t thread;

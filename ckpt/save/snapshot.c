@@ -92,7 +92,7 @@ void snapshot_begin(struct snapshot *snapshot)
     snapshot->next_pending = 0;
     snapshot->left_count = snapshot->uncaptured_count = snapshot->layout->blocks_count;
     snapshot->status = 0;
-    snapshot->is_quiet = false;
+    snapshot->is_frozen = false;
     snapshot->active = true;
     pthread_mutex_unlock(&snapshot->mutex);
     struct err detail = {0};
@@ -125,7 +125,7 @@ static bool is_over(const struct snapshot *snapshot)
 
 /* Copies a pending block to a free buffer. The mutex is held on entry and return, but not during
  * the copy. */
-static void stage(struct snapshot *snapshot, enum staging_who who, uint64_t block)
+static void stage(struct snapshot *snapshot, enum staging_thread who, uint64_t block)
 {
     unsigned buffer = snapshot->free_list[--snapshot->free_count];
     struct err detail = {0};
@@ -189,7 +189,7 @@ void snapshot_before_update(struct snapshot *snapshot, uint32_t group)
     bool copies = snapshot->active && !snapshot->status;
     pthread_mutex_unlock(&snapshot->mutex);
     struct err detail = {0};
-    int status = copies ? staging_order(&snapshot->staging, &detail) : 0;
+    int status = copies ? staging_order_updates(&snapshot->staging, &detail) : 0;
     if (status)
         snapshot_fail(snapshot, status, &detail);
 }
@@ -197,7 +197,7 @@ void snapshot_before_update(struct snapshot *snapshot, uint32_t group)
 void snapshot_freeze(struct snapshot *snapshot)
 {
     pthread_mutex_lock(&snapshot->mutex);
-    snapshot->is_quiet = true;
+    snapshot->is_frozen = true;
     pthread_mutex_unlock(&snapshot->mutex);
 }
 
@@ -212,8 +212,9 @@ struct snapshot_stats snapshot_stats(struct snapshot *snapshot)
 /* The block in place, if it may be written from there; else NULL. The mutex is held. */
 static const char *place_of(const struct snapshot *snapshot, uint64_t block)
 {
-    return snapshot->is_quiet ? staging_place(&snapshot->staging, block, snapshot->in_place_align)
-                              : NULL;
+    return snapshot->is_frozen
+               ? staging_direct_data(&snapshot->staging, block, snapshot->in_place_align)
+               : NULL;
 }
 
 /* Takes a pending block with a free buffer. Mutex: as stage. */
@@ -255,11 +256,11 @@ static uint64_t find_pending(struct snapshot *snapshot)
 enum snapshot_next snapshot_take(struct snapshot *snapshot, unsigned *ret_buffer,
                                  uint64_t *ret_block)
 {
-    enum snapshot_next next = SNAPSHOT_LATER;
+    enum snapshot_next next = SNAPSHOT_AGAIN;
     uint64_t pending;
     pthread_mutex_lock(&snapshot->mutex);
     if (snapshot->left_count == 0) {
-        next = SNAPSHOT_ALL;
+        next = SNAPSHOT_DONE;
     } else if (snapshot->staged_count > 0) {
         unsigned buffer = snapshot->staged[snapshot->staged_first];
         snapshot->staged_first = (snapshot->staged_first + 1) % snapshot->buffers_count;
@@ -268,16 +269,16 @@ enum snapshot_next snapshot_take(struct snapshot *snapshot, unsigned *ret_buffer
         snapshot->bytes[buffer] = staging_buffer(&snapshot->staging, buffer);
         *ret_buffer = buffer;
         *ret_block = snapshot->block_of[buffer];
-        next = SNAPSHOT_GOT;
+        next = SNAPSHOT_TAKEN;
     } else if (snapshot->free_count > 0 && (pending = find_pending(snapshot)) != NO_BLOCK) {
         *ret_block = pending;
         take_pending_block(snapshot, pending, ret_buffer);
-        next = SNAPSHOT_GOT;
+        next = SNAPSHOT_TAKEN;
     }
-    if (next == SNAPSHOT_GOT)
+    if (next == SNAPSHOT_TAKEN)
         snapshot->left_count--;
     pthread_mutex_unlock(&snapshot->mutex);
-    if (next == SNAPSHOT_GOT) {
+    if (next == SNAPSHOT_TAKEN) {
         await_bytes(snapshot, *ret_buffer);
         staging_complete(&snapshot->staging, *ret_block, *ret_buffer);
     }
@@ -339,5 +340,5 @@ void snapshot_end(struct snapshot *snapshot)
     while (snapshot->copying_count > 0)
         pthread_cond_wait(&snapshot->changed, &snapshot->mutex);
     pthread_mutex_unlock(&snapshot->mutex);
-    staging_settle(&snapshot->staging);
+    staging_drain(&snapshot->staging);
 }

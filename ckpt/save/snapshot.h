@@ -81,9 +81,9 @@ struct snapshot {
     uint64_t left_count;       /* blocks that the writer has not taken */
     uint64_t uncaptured_count; /* blocks that are neither STAGED nor TAKEN */
     unsigned copying_count;
-    bool active;   /* between begin and end */
-    bool is_quiet; /* the caller waits for the end */
-    int status;    /* of the save; if not 0, the caller need not copy any more */
+    bool active;    /* between begin and end */
+    bool is_frozen; /* the caller waits for the end */
+    int status;     /* of the save; if not 0, the caller need not copy any more */
     struct err detail;
     struct snapshot_stats stats;
 };
@@ -112,9 +112,9 @@ struct snapshot_stats snapshot_stats(struct snapshot *snapshot);
 void snapshot_await_boundary(struct snapshot *snapshot);
 
 enum snapshot_next {
-    SNAPSHOT_GOT,   /* a block is in the buffer, which the writer now holds */
-    SNAPSHOT_LATER, /* nothing now: no buffer is free, or the caller is copying */
-    SNAPSHOT_ALL,   /* the writer has taken every block */
+    SNAPSHOT_TAKEN, /* a block is in the buffer, which the writer now holds */
+    SNAPSHOT_AGAIN, /* nothing now: no buffer is free, or the caller is copying */
+    SNAPSHOT_DONE,  /* the writer has taken every block */
 };
 /* The writer: takes the next block to write, staged ones first. Bytes from other ranks must have
  * arrived. Blocks only until the block is copied. A failed copy acts like snapshot_fail. */

@@ -53,7 +53,7 @@ static int open_copies(struct staging *staging, struct err *err)
                        staging->buffers_count);
     for (unsigned i = 0; i < staging->buffers_count && !status; i++)
         status = device->ops->event_open(device, &staging->arrived[i], err);
-    for (int i = 0; i < STAGING_WHO_COUNT && !status; i++)
+    for (int i = 0; i < STAGING_THREADS_COUNT && !status; i++)
         status = open_copier(device, &staging->copiers[i], err);
     return status ? status : open_boundary(staging, err);
 }
@@ -61,7 +61,7 @@ static int open_copies(struct staging *staging, struct err *err)
 static void close_copies(struct staging *staging)
 {
     struct device *device = staging->device;
-    for (int i = 0; i < STAGING_WHO_COUNT; i++) {
+    for (int i = 0; i < STAGING_THREADS_COUNT; i++) {
         device->ops->event_close(device, staging->copiers[i].copied);
         device->ops->stream_close(device, staging->copiers[i].stream);
     }
@@ -105,7 +105,7 @@ void staging_deinit(struct staging *staging)
     *staging = (struct staging){0};
 }
 
-void staging_touch(const struct staging *staging, unsigned buffer)
+void staging_prefault(const struct staging *staging, unsigned buffer)
 {
     if (!staging->queues) /* best effort: before Linux 5.14 the first copies take longer */
         (void)madvise(staging_buffer(staging, buffer), CKPT_BLOCK_BYTES, MADV_POPULATE_WRITE);
@@ -120,7 +120,7 @@ static int mark_copies(struct staging *staging, struct staging_copier *copier, u
     return status ? status : device->ops->event_record(device, copier->copied, copier->stream, err);
 }
 
-int staging_copy(struct staging *staging, enum staging_who who, uint64_t block, unsigned number,
+int staging_copy(struct staging *staging, enum staging_thread who, uint64_t block, unsigned number,
                  struct err *err)
 {
     const struct layout *layout = staging->layout;
@@ -138,7 +138,7 @@ int staging_copy(struct staging *staging, enum staging_who who, uint64_t block, 
                                            segment->data + skip, part, err);
             if (status)
                 return status;
-        } else if (segment->source != LAYOUT_ARRIVING) {
+        } else if (segment->source != LAYOUT_RECEIVED) {
             memcpy(buffer + at, segment->data + skip, part);
         }
         at += part;
@@ -164,7 +164,7 @@ void staging_complete(const struct staging *staging, uint64_t block, unsigned nu
         const struct layout_segment *segment = &layout->segments[s];
         uint64_t from = segment->offset_bytes > begin ? segment->offset_bytes : begin;
         uint64_t to = bytes_min(segment->offset_bytes + segment->size_bytes, end);
-        if (segment->source == LAYOUT_ARRIVING)
+        if (segment->source == LAYOUT_RECEIVED)
             memcpy(buffer + (from - begin), segment->data + (from - segment->offset_bytes),
                    to - from);
     }
@@ -207,11 +207,11 @@ int staging_await_boundary(struct staging *staging, struct err *err)
     return status;
 }
 
-int staging_order(struct staging *staging, struct err *err)
+int staging_order_updates(struct staging *staging, struct err *err)
 {
     struct device *device = staging->device;
     int status = 0;
-    for (int i = 0; i < STAGING_WHO_COUNT && staging->queues && !status; i++) {
+    for (int i = 0; i < STAGING_THREADS_COUNT && staging->queues && !status; i++) {
         struct device_event *copied = staging->copiers[i].copied;
         status = staging->updates
                      ? device->ops->stream_wait_event(device, staging->updates, copied, err)
@@ -220,14 +220,14 @@ int staging_order(struct staging *staging, struct err *err)
     return status;
 }
 
-void staging_settle(struct staging *staging)
+void staging_drain(struct staging *staging)
 {
     struct device *device = staging->device;
-    for (int i = 0; i < STAGING_WHO_COUNT && staging->queues; i++)
+    for (int i = 0; i < STAGING_THREADS_COUNT && staging->queues; i++)
         device->ops->stream_sync(device, staging->copiers[i].stream, NULL);
 }
 
-const char *staging_place(const struct staging *staging, uint64_t block, unsigned align_bytes)
+const char *staging_direct_data(const struct staging *staging, uint64_t block, unsigned align_bytes)
 {
     const struct layout *layout = staging->layout;
     const struct layout_segment *segment = &layout->segments[layout->blocks[block].segment];

@@ -19,7 +19,7 @@
 
 #include <stdint.h>
 
-enum staging_who { STAGING_CALLER, STAGING_WRITER, STAGING_WHO_COUNT };
+enum staging_thread { STAGING_CALLER, STAGING_WRITER, STAGING_THREADS_COUNT };
 
 /* One thread's copies from a device that queues. */
 struct staging_copier {
@@ -38,7 +38,7 @@ struct staging {
     bool queues; /* the device's copies complete later */
     /* [buffers_count] If the device queues: the last copy into the buffer is complete. */
     struct device_event **arrived;
-    struct staging_copier copiers[STAGING_WHO_COUNT];
+    struct staging_copier copiers[STAGING_THREADS_COUNT];
     /* If the device queues: the boundary bytes are in boundary_memory. */
     struct device_event *boundary;
     char *boundary_memory; /* pinned, so that the caller does not wait for these copies; or NULL */
@@ -57,10 +57,10 @@ static inline char *staging_buffer(const struct staging *staging, unsigned buffe
 
 /* Makes the kernel allocate the buffer's memory now instead of at its first use; its contents stay.
  * Any thread. */
-void staging_touch(const struct staging *staging, unsigned buffer);
+void staging_prefault(const struct staging *staging, unsigned buffer);
 /* Copies the block's bytes to the buffer, except those that arrive from other ranks, and zero-pads
  * them to a multiple of IO_ALIGN_BYTES. The copy is complete after staging_await. */
-int staging_copy(struct staging *staging, enum staging_who who, uint64_t block, unsigned buffer,
+int staging_copy(struct staging *staging, enum staging_thread who, uint64_t block, unsigned buffer,
                  struct err *err);
 /* Waits for the copies queued for a buffer. */
 int staging_await(struct staging *staging, unsigned buffer, struct err *err);
@@ -73,11 +73,12 @@ int staging_send_boundary(struct staging *staging, struct err *err);
 int staging_await_boundary(struct staging *staging, struct err *err);
 /* The caller: orders updates after all copies queued so far. Blocks only without an updates
  * stream. */
-int staging_order(struct staging *staging, struct err *err);
+int staging_order_updates(struct staging *staging, struct err *err);
 /* Waits until no copy is in progress. */
-void staging_settle(struct staging *staging);
+void staging_drain(struct staging *staging);
 /* The block in host memory, if it is contiguous there, so aligned, and can be written as it is;
  * else NULL. */
-const char *staging_place(const struct staging *staging, uint64_t block, unsigned align_bytes);
+const char *staging_direct_data(const struct staging *staging, uint64_t block,
+                                unsigned align_bytes);
 
 #endif

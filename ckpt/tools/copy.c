@@ -111,7 +111,7 @@ static struct copy_write *free_buffer(struct copy *copy)
 }
 
 /* Called up to BLOCKS_AHEAD blocks before take_block. */
-static bool next_block(void *context, struct block_want *ret_want)
+static bool next_block(void *context, struct block_request *ret_want)
 {
     struct copy *copy = context;
     while (copy->next_file < copy->manifest.files_count &&
@@ -128,21 +128,21 @@ static bool next_block(void *context, struct block_want *ret_want)
             return false;
     }
     buffer->in_use = true;
-    *ret_want = (struct block_want){
+    *ret_want = (struct block_request){
         .file = copy->next_file, .block = copy->next_block++, .direct = buffer->data};
     return true;
 }
 
-static void tell_progress(struct copy *copy, uint64_t bytes)
+static void report_progress(struct copy *copy, uint64_t bytes)
 {
-    const struct ckpt_watch *watch = copy->options->watch;
+    const struct ckpt_progress *watch = copy->options->watch;
     copy->done_bytes += bytes;
     if (watch && watch->progress)
         watch->progress(watch->context, copy->done_bytes, copy->bytes);
 }
 
 /* Writes a verified block from its read buffer. */
-static int take_block(void *context, const struct block_got *got)
+static int take_block(void *context, const struct block_result *got)
 {
     struct copy *copy = context;
     struct copy_write *write = &copy->writes[(size_t)(got->data - copy->memory) / CKPT_BLOCK_BYTES];
@@ -171,7 +171,7 @@ static int take_block(void *context, const struct block_got *got)
     if (taken < 0)
         return err_errno(copy->err, taken, "could not submit a write");
     copy->writing_count++;
-    tell_progress(copy, got->bytes);
+    report_progress(copy, got->bytes);
     return 0;
 }
 
@@ -272,8 +272,7 @@ static int check_target(struct copy *copy)
         err_advise(copy->err, "use --force to replace it");
         return -EEXIST;
     }
-    int status =
-        folder_refuse_misnamed(o->to, copy->target, copy->err); /* it may be the only copy */
+    int status = folder_check_name(o->to, copy->target, copy->err); /* it may be the only copy */
     if (!status)
         status = lock_target(copy, &lock);
     io_unlock_shared(o->to, lock);
@@ -285,7 +284,7 @@ static int own_target(struct copy *copy)
 {
     const struct ckpt_copy_options *o = copy->options;
     struct io *io = o->to;
-    int status = folder_refuse_step(io, o->folder, copy->err);
+    int status = folder_check_not_step(io, o->folder, copy->err);
     if (!status)
         status = io->names->make_folder(io, o->folder, copy->err);
     if (!status)
@@ -350,7 +349,7 @@ static void close_copy(struct copy *copy)
     free(copy->text);
 }
 
-int ckpt_copy(const struct ckpt_copy_options *options, struct ckpt_copied *ret_copied,
+int ckpt_copy(const struct ckpt_copy_options *options, struct ckpt_copy_result *ret_copied,
               struct err *err)
 {
     struct copy *copy = calloc(1, sizeof *copy);
@@ -360,9 +359,9 @@ int ckpt_copy(const struct ckpt_copy_options *options, struct ckpt_copied *ret_c
     copy->err = err;
     int status = copy_step(copy);
     if (!status) {
-        *ret_copied = (struct ckpt_copied){.step = copy->manifest.step,
-                                           .files_count = copy->manifest.files_count + 1,
-                                           .written_bytes = copy->bytes + copy->text_bytes};
+        *ret_copied = (struct ckpt_copy_result){.step = copy->manifest.step,
+                                                .files_count = copy->manifest.files_count + 1,
+                                                .written_bytes = copy->bytes + copy->text_bytes};
         strcpy(ret_copied->path, copy->target);
     }
     close_copy(copy);

@@ -9,9 +9,9 @@
 
 #include "base/bytes.h"
 #include "ckpt/format/box.h"
-#include "ckpt/load/flat.h"
 #include "ckpt/load/hash.h"
-#include "ckpt/load/only.h"
+#include "ckpt/load/tensor_filter.h"
+#include "ckpt/load/tensor_stream.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -31,7 +31,7 @@ struct job {
     const struct manifest_tensor **common_a, **common_b;
     uint64_t common_count;
     uint64_t total_bytes; /* of both sides */
-    struct flat flat_a, flat_b;
+    struct tensor_stream flat_a, flat_b;
     char *buffer_a, *buffer_b;
 };
 
@@ -68,8 +68,8 @@ static void note_common(struct job *job, const struct manifest_tensor *a,
     job->common_b[job->common_count++] = b;
 }
 
-static void note_apart(struct job *job, const struct manifest_tensor *a,
-                       const struct manifest_tensor *b)
+static void note_unmatched(struct job *job, const struct manifest_tensor *a,
+                           const struct manifest_tensor *b)
 {
     struct diff_tensor *tensor = &job->diff->tensors[job->diff->tensors_count++];
     struct diff_section *section = section_of(job->diff, a ? a->name : b->name);
@@ -95,12 +95,12 @@ static void pair_tensors(struct job *job)
                         : strcmp(of_a->tensors[i].name, of_b->tensors[k].name);
         const struct manifest_tensor *a = order <= 0 ? &of_a->tensors[i++] : NULL;
         const struct manifest_tensor *b = order >= 0 ? &of_b->tensors[k++] : NULL;
-        if (job->options->only && !only_selects(job->options->only, a ? a->name : b->name))
+        if (job->options->only && !tensor_filter_matches(job->options->only, a ? a->name : b->name))
             continue;
         if (a && b && is_of_one_type(a, b))
             note_common(job, a, b);
         else
-            note_apart(job, a, b);
+            note_unmatched(job, a, b);
     }
 }
 
@@ -161,9 +161,10 @@ static int compare_common(struct job *job, struct err *err)
     size_t bytes_a = 0, bytes_b = 0;
     int status = 0;
     do {
-        status = flat_read(&job->flat_a, job->buffer_a, DIFF_BUFFER_BYTES, &bytes_a, err);
+        status = tensor_stream_read(&job->flat_a, job->buffer_a, DIFF_BUFFER_BYTES, &bytes_a, err);
         if (!status)
-            status = flat_read(&job->flat_b, job->buffer_b, DIFF_BUFFER_BYTES, &bytes_b, err);
+            status =
+                tensor_stream_read(&job->flat_b, job->buffer_b, DIFF_BUFFER_BYTES, &bytes_b, err);
         if (status)
             return status;
         assert(bytes_a == bytes_b);
@@ -209,10 +210,11 @@ static int prepare(struct job *job, struct err *err)
         return err_set(err, -ENOMEM, "out of memory to compare %llu tensors",
                        (unsigned long long)most);
     pair_tensors(job);
-    int status = flat_init(&job->flat_a, job->diff->a, job->common_a, job->common_count, NULL, err);
-    return status
-               ? status
-               : flat_init(&job->flat_b, job->diff->b, job->common_b, job->common_count, NULL, err);
+    int status =
+        tensor_stream_init(&job->flat_a, job->diff->a, job->common_a, job->common_count, NULL, err);
+    return status ? status
+                  : tensor_stream_init(&job->flat_b, job->diff->b, job->common_b, job->common_count,
+                                       NULL, err);
 }
 
 /* The object that ckpt_hash hashes as the loader's state; NULL: none. */
@@ -278,8 +280,8 @@ int diff_open(const struct diff_side *a, const struct diff_side *b,
         status = reader_open_any(b->io, b->path, &job.diff->b, options->log, err);
     if (!status)
         status = compare(&job, a, err);
-    flat_deinit(&job.flat_a);
-    flat_deinit(&job.flat_b);
+    tensor_stream_deinit(&job.flat_a);
+    tensor_stream_deinit(&job.flat_b);
     free(job.common);
     free(job.common_a);
     free(job.common_b);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ENTRIES_LEAST = 16 };
+enum { ENTRIES_MIN = 16 };
 
 /* The node's canonical text, from malloc; NULL stays NULL. */
 static int text_of(struct json_t *node, char **ret_text)
@@ -27,7 +27,7 @@ static int reserve(struct jsonx_diff *diff)
 {
     if (diff->count < diff->capacity)
         return 0;
-    size_t capacity = diff->capacity ? 2 * diff->capacity : ENTRIES_LEAST;
+    size_t capacity = diff->capacity ? 2 * diff->capacity : ENTRIES_MIN;
     struct jsonx_diff_entry *entries = realloc(diff->entries, capacity * sizeof *entries);
     if (!entries)
         return -ENOMEM;

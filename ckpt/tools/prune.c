@@ -29,7 +29,7 @@ struct prune {
     struct err *err;
 };
 
-static void say(const struct prune *prune, const char *what, const struct err *detail)
+static void log_failure(const struct prune *prune, const char *what, const struct err *detail)
 {
     char line[ERR_LINE_BYTES_MAX];
     log_line(prune->options->log, LOG_WARN, "%s: %s", what, err_format(detail, line, sizeof line));
@@ -46,7 +46,7 @@ static void look_at(struct prune *prune, struct candidate *candidate)
     if (!status)
         status = folder_read_step(prune->io, path, &manifest, &candidate->size_bytes, &detail);
     if (status) {
-        say(prune, "an incomplete step is neither counted nor removed", &detail);
+        log_failure(prune, "an incomplete step is neither counted nor removed", &detail);
         return;
     }
     struct retention_step *rule = &prune->rules[prune->rules_count++];
@@ -91,14 +91,14 @@ static void remove_step(struct prune *prune, struct ckpt_verdict *verdict)
         verdict->reasons = CKPT_KEPT_READ;
     if (!verdict->status)
         return;
-    say(prune, "could not remove an old checkpoint", &detail);
+    log_failure(prune, "could not remove an old checkpoint", &detail);
     if (!prune->status && prune->err)
         *prune->err = detail;
     prune->status = prune->status ? prune->status : verdict->status;
 }
 
-static int carry_out(struct prune *prune, struct candidate *candidate, unsigned reasons,
-                     struct err *err)
+static int apply_verdict(struct prune *prune, struct candidate *candidate, unsigned reasons,
+                         struct err *err)
 {
     const struct ckpt_prune_options *options = prune->options;
     char path[IO_PATH_BYTES_MAX];
@@ -118,14 +118,14 @@ static int carry_out(struct prune *prune, struct candidate *candidate, unsigned 
 }
 
 /* Removes a step that was put aside, unless the step that replaced it remains. */
-static int remove_aside(void *context, const struct io_entry *entry)
+static int remove_backup(void *context, const struct io_entry *entry)
 {
     struct prune *prune = context;
     char path[IO_PATH_BYTES_MAX];
     struct err detail = {0};
     uint64_t step;
     bool is_read;
-    if (entry->kind != IO_ENTRY_FOLDER || !folder_parse_aside(entry->name, &step))
+    if (entry->kind != IO_ENTRY_FOLDER || !folder_parse_backup(entry->name, &step))
         return 0;
     for (size_t i = 0; i < prune->count; i++)
         if (prune->candidates[i].step == step && !prune->candidates[i].is_gone)
@@ -134,7 +134,7 @@ static int remove_aside(void *context, const struct io_entry *entry)
     if (!status)
         status = prune_remove_unread(prune->io, prune->lock, path, &is_read, &detail);
     if (status)
-        say(prune, "could not remove a checkpoint that was set aside", &detail);
+        log_failure(prune, "could not remove a checkpoint that was set aside", &detail);
     return 0;
 }
 
@@ -147,11 +147,11 @@ static int judge(struct prune *prune, struct err *err)
     int status = 0;
     for (size_t i = 0; i < prune->count && !status; i++) {
         struct candidate *candidate = &prune->candidates[i];
-        status = carry_out(prune, candidate,
-                           candidate->is_whole ? rule++->reasons : CKPT_KEPT_BROKEN, err);
+        status = apply_verdict(prune, candidate,
+                               candidate->is_whole ? rule++->reasons : CKPT_KEPT_BROKEN, err);
     }
     if (!status && !prune->options->dry_run)
-        status = prune->io->names->list(prune->io, prune->folder, remove_aside, prune, err);
+        status = prune->io->names->list(prune->io, prune->folder, remove_backup, prune, err);
     return status ? status : prune->status;
 }
 
@@ -186,7 +186,7 @@ int ckpt_prune(struct io *io, const char *folder, const struct ckpt_prune_option
                struct err *err)
 {
     struct io_lock *lock = NULL;
-    int status = folder_check_of_steps(io, folder, err);
+    int status = folder_check_has_steps(io, folder, err);
     if (!status && !options->dry_run)
         status = io->locks->acquire(io, folder, NULL, &lock, err);
     if (!status)

@@ -60,19 +60,19 @@ static bool take_run(struct scan *scan, struct run_of_blocks *ret_run)
     return has_more;
 }
 
-static bool next_block(void *context, struct block_want *ret_want)
+static bool next_block(void *context, struct block_request *ret_want)
 {
     struct scanner *scanner = context;
     if (scanner->run.block == scanner->run.end && !take_run(scanner->scan, &scanner->run))
         return false;
-    *ret_want = (struct block_want){.file = scanner->run.file, .block = scanner->run.block++};
+    *ret_want = (struct block_request){.file = scanner->run.file, .block = scanner->run.block++};
     return true;
 }
 
-static int take_block(void *context, const struct block_got *got)
+static int take_block(void *context, const struct block_result *got)
 {
     struct scan *scan = ((struct scanner *)context)->scan;
-    const struct ckpt_watch *watch = scan->options->watch;
+    const struct ckpt_progress *watch = scan->options->watch;
     pthread_mutex_lock(&scan->mutex);
     scan->done_bytes += got->bytes;
     scan->is_bad[scan->options->first[got->file] + got->block] = got->status != 0;

@@ -29,10 +29,10 @@ struct scan_options {
     const char *path;
     const struct manifest *manifest;
     struct scan_share share;
-    const bool *skipped;            /* [files] do not read */
-    const uint64_t *first;          /* [files] index of the file's first block in is_bad */
-    uint64_t bytes;                 /* of the share, approximately */
-    const struct ckpt_watch *watch; /* called by one thread at a time; may be NULL */
+    const bool *skipped;               /* [files] do not read */
+    const uint64_t *first;             /* [files] index of the file's first block in is_bad */
+    uint64_t bytes;                    /* of the share, approximately */
+    const struct ckpt_progress *watch; /* called by one thread at a time; may be NULL */
 };
 
 /* Whether a block belongs to a share. All processes agree. */

@@ -9,7 +9,7 @@ struct leftovers {
     void *context;
 };
 
-static int tell(void *context, const struct io_entry *entry)
+static int report_leftover(void *context, const struct io_entry *entry)
 {
     const struct leftovers *leftovers = context;
     if (folder_is_leftover(entry->name))
@@ -22,13 +22,13 @@ int ckpt_sweep(struct io *io, const char *folder, void (*each)(void *context, co
 {
     struct leftovers leftovers = {each, context};
     struct io_lock *lock;
-    int status = folder_check_of_steps(io, folder, err);
+    int status = folder_check_has_steps(io, folder, err);
     if (!status)
         status = io->locks->acquire(io, folder, NULL, &lock, err);
     if (status)
         return status;
     if (each)
-        status = io->names->list(io, folder, tell, &leftovers, err);
+        status = io->names->list(io, folder, report_leftover, &leftovers, err);
     if (!status)
         status = io->transactions->sweep(io, folder, NULL, folder_is_leftover, err);
     io->locks->release(lock);

@@ -34,10 +34,10 @@ struct check {
 };
 
 /* -ESTALE if this is not damage, but the step was saved again or removed. */
-static int tell(struct check *check, const struct err *detail)
+static int report_bad(struct check *check, const struct err *detail)
 {
     struct err cause = *detail;
-    if (folder_judge_failure(check->io, check->path, check->manifest, detail->code, &cause) ==
+    if (folder_classify_failure(check->io, check->path, check->manifest, detail->code, &cause) ==
         -ESTALE) {
         if (check->err)
             *check->err = cause;
@@ -51,14 +51,14 @@ static int tell(struct check *check, const struct err *detail)
 }
 
 /* The next marked block. */
-static bool next_block(void *context, struct block_want *ret_want)
+static bool next_block(void *context, struct block_request *ret_want)
 {
     struct check *check = context;
     const struct manifest *manifest = check->manifest;
     for (; check->file < manifest->files_count; check->file++, check->block = 0) {
         for (; check->block < manifest->files[check->file].blocks_count; check->block++) {
             if (check->is_bad[check->first[check->file] + check->block]) {
-                *ret_want = (struct block_want){.file = check->file, .block = check->block++};
+                *ret_want = (struct block_request){.file = check->file, .block = check->block++};
                 return true;
             }
         }
@@ -88,7 +88,7 @@ static const char *tensor_in(const struct check *check, uint32_t file, uint64_t 
     return name;
 }
 
-static void describe_unsteady(const struct check *check, const struct block_got *got,
+static void describe_unsteady(const struct check *check, const struct block_result *got,
                               struct err *detail)
 {
     char path[IO_PATH_BYTES_MAX] = "";
@@ -99,7 +99,7 @@ static void describe_unsteady(const struct check *check, const struct block_got 
     err_advise(detail, "check the disk and the memory of this machine");
 }
 
-static int take_block(void *context, const struct block_got *got)
+static int take_block(void *context, const struct block_result *got)
 {
     struct check *check = context;
     struct err detail, again = *got->detail;
@@ -109,7 +109,7 @@ static int take_block(void *context, const struct block_got *got)
     const char *name = tensor_in(check, got->file, got->block);
     snprintf(detail.what, sizeof detail.what, "%s%.100s%s: %.100s",
              name ? "tensor \"" : "the header", name ? name : "", name ? "\"" : "", again.what);
-    return tell(check, &detail);
+    return report_bad(check, &detail);
 }
 
 /* The chunk of a tensor that the manifest places in the file; NULL: none. */
@@ -134,7 +134,7 @@ static int check_entry(struct check *check, uint32_t file, const char *path,
     err_set(&detail, -EBADMSG, "tensor \"%.100s\": the file header and the manifest differ",
             entry->name);
     err_at(&detail, path, (int64_t)entry->offset_bytes);
-    return tell(check, &detail);
+    return report_bad(check, &detail);
 }
 
 /* A file's header must name exactly the chunks that the manifest places in it. Another node's file
@@ -149,7 +149,7 @@ static int check_header(struct check *check, uint32_t file)
     if (!status)
         status = safetensors_read(check->io, path, &header, &detail);
     if (status)
-        return tell(check, &detail);
+        return report_bad(check, &detail);
     uint64_t placed = 0;
     for (uint64_t i = 0; i < manifest->tensors_count; i++)
         placed += chunk_in(&manifest->tensors[i], file) != NULL;
@@ -167,7 +167,7 @@ static int check_header(struct check *check, uint32_t file)
         err_at(&detail, path, 0);
         err_expected(&detail, "%" PRIu64, placed);
         err_found(&detail, "%" PRIu64, header.count - copies);
-        status = tell(check, &detail);
+        status = report_bad(check, &detail);
     }
     safetensors_deinit(&header);
     return status;
@@ -196,7 +196,7 @@ static int look_at_files(struct check *check, uint64_t *ret_bytes, struct err *e
         check->skipped[i] = !has_file || folder_check_file(check->io, check->path,
                                                            &manifest->files[i], &detail) != 0;
         int status =
-            has_file && check->skipped[i] && is_my_file(check, i) ? tell(check, &detail) : 0;
+            has_file && check->skipped[i] && is_my_file(check, i) ? report_bad(check, &detail) : 0;
         if (status)
             return status;
         if (!check->skipped[i])
@@ -269,7 +269,7 @@ int verify_share(const struct verify_options *options, struct err *err)
 
 int ckpt_verify(struct io *io, const char *step_path,
                 void (*bad)(void *context, const struct err *detail), void *context,
-                const struct ckpt_watch *watch, struct err *err)
+                const struct ckpt_progress *watch, struct err *err)
 {
     const struct verify_options all = {.io = io,
                                        .step_path = step_path,

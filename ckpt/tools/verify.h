@@ -15,7 +15,7 @@ struct verify_options {
     struct scan_share share;
     void (*bad)(void *context, const struct err *detail); /* as in ckpt_verify */
     void *context;
-    const struct ckpt_watch *watch; /* progress of the share alone */
+    const struct ckpt_progress *watch; /* progress of the share alone */
 };
 /* As ckpt_verify, for the share. */
 int verify_share(const struct verify_options *options, struct err *err);

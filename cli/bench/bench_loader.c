@@ -65,8 +65,8 @@ static struct bench_row *add(struct bench_loader *bench, unsigned workers,
     return row;
 }
 
-static void hold_against(struct bench_row *row, const char *limit, enum bench_cost cost,
-                         double limit_rate)
+static void set_limit(struct bench_row *row, const char *limit, enum bench_cost cost,
+                      double limit_rate)
 {
     row->limit = limit;
     row->cost = cost;
@@ -111,17 +111,17 @@ static int read_plainly(struct bench_loader *bench, bool is_cold, enum io_cache 
 }
 
 /* Compares bytes, which both read; only the loader counts samples. */
-static void hold_against_plain(struct bench_row *row, enum bench_cost cost,
-                               const struct loader_benchmark *plain)
+static void set_plain_limit(struct bench_row *row, enum bench_cost cost,
+                            const struct loader_benchmark *plain)
 {
     double bytes_rate = rate_by(plain, (double)plain->took.bytes, cost);
     double sample_bytes = (double)row->speed.took.bytes / (double)row->speed.samples_count;
     bool is_read = row->speed.took.bytes > 0;
-    hold_against(row,
-                 !is_read            ? ""
-                 : cost == BENCH_CPU ? "plain reads, CPU time"
-                                     : "plain reads, clock",
-                 cost, is_read ? bytes_rate / sample_bytes : 0);
+    set_limit(row,
+              !is_read            ? ""
+              : cost == BENCH_CPU ? "plain reads, CPU time"
+                                  : "plain reads, clock",
+              cost, is_read ? bytes_rate / sample_bytes : 0);
 }
 
 static int measure_cold(struct bench_loader *bench, struct err *err)
@@ -145,8 +145,8 @@ static int measure_cold(struct bench_loader *bench, struct err *err)
         .options = &options, .ns_max = bench->each_ns, .is_one_epoch = true, .stop = bench->stop};
     status = loader_benchmark_run(&job, &speed, err);
     if (!status)
-        hold_against_plain(add(bench, bench->workers_most, &speed, "cold: samples as stored"),
-                           BENCH_CLOCK, plain);
+        set_plain_limit(add(bench, bench->workers_most, &speed, "cold: samples as stored"),
+                        BENCH_CLOCK, plain);
     return status;
 }
 
@@ -169,7 +169,7 @@ static int measure_warm(struct bench_loader *bench, struct err *err)
         return status;
     struct bench_row *row = add(bench, 1, &speed, "warm: samples as stored");
     row->is_training = bench->decode == LOADER_BYTES;
-    hold_against_plain(row, BENCH_CPU, &plain);
+    set_plain_limit(row, BENCH_CPU, &plain);
     return 0;
 }
 
@@ -206,10 +206,10 @@ static int measure_workers(struct bench_loader *bench, const struct loader_bench
         if (workers == 1)
             one = bench_row_rate(row, BENCH_CLOCK);
         if (workers > 1)
-            hold_against(row, "one worker x workers, clock", BENCH_CLOCK, workers * one);
+            set_limit(row, "one worker x workers, clock", BENCH_CLOCK, workers * one);
         else if (whole)
-            hold_against(row, "fully decoded, CPU time", BENCH_CPU,
-                         rate_by(whole, (double)whole->samples_count, BENCH_CPU));
+            set_limit(row, "fully decoded, CPU time", BENCH_CPU,
+                      rate_by(whole, (double)whole->samples_count, BENCH_CPU));
     }
     return status;
 }
@@ -337,7 +337,7 @@ static int count_positions(struct bench_loader *bench, struct err *err)
     return 0;
 }
 
-int bench_loader_look(struct bench_loader *bench, struct io *io, struct err *err)
+int bench_loader_inspect(struct bench_loader *bench, struct io *io, struct err *err)
 {
     int status = look_at_list(bench, io, err);
     return status ? status : count_positions(bench, err);

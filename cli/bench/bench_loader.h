@@ -10,7 +10,7 @@
  *     a first micro-batch         the time of its samples in the middle of an epoch
  *
  *     struct bench_loader bench = {.dataset = path, .each_ns = ..., ...};   // the request
- *     bench_loader_look(&bench, io, err);                                   // the dataset
+ *     bench_loader_inspect(&bench, io, err);                                   // the dataset
  *     bench_loader_measure(&bench, err);                                    // list, firsts
  */
 #ifndef MILLRACE_CLI_BENCH_BENCH_LOADER_H
@@ -69,7 +69,7 @@ struct bench_loader {
 };
 
 /* Opens the dataset to determine its kind and size; io serves its path. */
-int bench_loader_look(struct bench_loader *bench, struct io *io, struct err *err);
+int bench_loader_inspect(struct bench_loader *bench, struct io *io, struct err *err);
 /* Fills in list and firsts. Drops the dataset's files from the page cache and reads them back. */
 int bench_loader_measure(struct bench_loader *bench, struct err *err);
 

@@ -6,7 +6,7 @@
 #include "base/philox.h"
 #include "base/str.h"
 #include "convert/dataset/dataset.h"
-#include "convert/dataset/made_photos.h"
+#include "convert/dataset/synthetic_photos.h"
 #include "io/file_util.h"
 
 #include <errno.h>
@@ -96,6 +96,6 @@ int bench_model_make_data(enum bench_model model, struct io *io, const char *fol
     int status = io_join_path(folder, models[model].data, path, err);
     if (status || io->names->stat(io, path, &there, NULL) == 0) /* may be another model's data */
         return status;
-    return model == BENCH_VIT ? made_photos_write(io, path, PHOTOS_COUNT, stop, err)
+    return model == BENCH_VIT ? synthetic_photos_write(io, path, PHOTOS_COUNT, stop, err)
                               : make_tokens(io, folder, path, stop, log, err);
 }

@@ -1,7 +1,7 @@
 /*
  * bench_models — the built-in models of `millrace bench train`, and generated data for them.
  *
- * Text consists of random letters, one token each; images come from made_photos.h. The cost of
+ * Text consists of random letters, one token each; images come from synthetic_photos.h. The cost of
  * computation does not depend on the content.
  */
 #ifndef MILLRACE_CLI_BENCH_BENCH_MODELS_H

@@ -76,7 +76,7 @@ static int exchange(const struct bench *bench, enum comm_benchmark_what what, ui
     const struct comm_benchmark_job job = {.comm = bench->comm,
                                            .what = what,
                                            .bytes = bytes,
-                                           .ns_least = bench->args->each_ns,
+                                           .ns_min = bench->args->each_ns,
                                            .timeout_ns = TIMEOUT_NS,
                                            .stop = bench->stop};
     return comm_benchmark_run(&job, ret_speed, err);
@@ -97,9 +97,9 @@ static int measure_one(struct bench *bench, enum comm_benchmark_what what, uint6
 /* Measures all exchanges of one size, and the copy that limits them. */
 static int measure_size(struct bench *bench, uint64_t bytes, struct err *err)
 {
-    static const enum comm_benchmark_what whats[] = {COMM_BENCHMARK_ALL_GATHER,
-                                                     COMM_BENCHMARK_CANONICAL, COMM_BENCHMARK_FAST,
-                                                     COMM_BENCHMARK_ALL_TO_ALL};
+    static const enum comm_benchmark_what whats[] = {
+        COMM_BENCHMARK_ALL_GATHER, COMM_BENCHMARK_DETERMINISTIC, COMM_BENCHMARK_FAST,
+        COMM_BENCHMARK_ALL_TO_ALL};
     struct comm_benchmark copying;
     int status = exchange(bench, COMM_BENCHMARK_COPY, bytes, &copying, err);
     double limit_seconds =

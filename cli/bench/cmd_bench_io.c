@@ -53,7 +53,7 @@ struct measurement {
     struct io_benchmark speed;
 };
 
-struct way {
+struct pattern {
     const char *what;
     uint64_t block_bytes;
     unsigned depth;
@@ -61,7 +61,7 @@ struct way {
     enum io_cache cache;
 };
 
-static const struct way ways[] = {
+static const struct pattern patterns[] = {
     {"cold, sequential 1 MiB", BLOCK_LARGE_BYTES, DEPTH_USUAL, false, false, IO_CACHE_NONE},
     {"cold, sequential 1 MiB", BLOCK_LARGE_BYTES, DEPTH_USUAL, false, false, IO_CACHE_ALL},
     {"cold, random 128 KiB", BLOCK_SAMPLE_BYTES, DEPTH_USUAL, true, false, IO_CACHE_NONE},
@@ -120,28 +120,28 @@ static int write_file(const struct bench *bench, struct io *io, uint64_t ns_max,
 
 /* ---- Reading. ---- */
 
-static int read_by(struct bench *bench, enum io_engine engine, const struct way *way,
+static int read_by(struct bench *bench, enum io_engine engine, const struct pattern *pattern,
                    const char *path, struct err *err)
 {
     struct io *io;
     struct io_file *file = NULL;
-    struct io_options options = {.engine = engine, .cache = way->cache};
+    struct io_options options = {.engine = engine, .cache = pattern->cache};
     int status = io_open(path, &options, &io, err);
     if (status)
         return status;
-    status = way->is_warm ? 0 : page_cache_drop(path, err);
+    status = pattern->is_warm ? 0 : page_cache_drop(path, err);
     if (!status)
         status = io->ops->file_open(io, path, &file, err);
     if (!status) {
-        struct measurement *m = add(bench, way->what, io, way->cache, way->depth,
-                                    way->is_warm ? MEDIUM_WARM : MEDIUM_COLD);
+        struct measurement *m = add(bench, pattern->what, io, pattern->cache, pattern->depth,
+                                    pattern->is_warm ? MEDIUM_WARM : MEDIUM_COLD);
         struct io_benchmark_job job = {.kind = IO_READ,
-                                       .file_bytes =
-                                           bench->file_bytes / way->block_bytes * way->block_bytes,
-                                       .block_bytes = way->block_bytes,
-                                       .depth = way->depth,
-                                       .is_random = way->is_random,
-                                       .is_one_pass = !way->is_warm,
+                                       .file_bytes = bench->file_bytes / pattern->block_bytes *
+                                                     pattern->block_bytes,
+                                       .block_bytes = pattern->block_bytes,
+                                       .depth = pattern->depth,
+                                       .is_random = pattern->is_random,
+                                       .is_one_pass = !pattern->is_warm,
                                        .ns_max = bench->args->each_ns,
                                        .stop = bench->stop};
         status = io_benchmark_run(io, file, path, &job, &m->speed, err);
@@ -176,26 +176,26 @@ static int warm(const struct bench *bench, const char *path, struct err *err)
     return status;
 }
 
-static int read_all_ways(struct bench *bench, const enum io_engine *engines, size_t engines_count,
-                         const char *path, struct err *err)
+static int read_all_patterns(struct bench *bench, const enum io_engine *engines,
+                             size_t engines_count, const char *path, struct err *err)
 {
     int status = 0;
     bool is_warm = false;
-    for (size_t i = 0; !status && i < sizeof ways / sizeof ways[0]; i++) {
-        if (ways[i].cache == IO_CACHE_NONE && !bench->has_direct)
+    for (size_t i = 0; !status && i < sizeof patterns / sizeof patterns[0]; i++) {
+        if (patterns[i].cache == IO_CACHE_NONE && !bench->has_direct)
             continue;
-        if (ways[i].is_warm && !is_warm) {
+        if (patterns[i].is_warm && !is_warm) {
             status = warm(bench, path, err);
             is_warm = true;
         }
         for (size_t k = 0; !status && k < engines_count; k++)
-            status = read_by(bench, engines[k], &ways[i], path, err);
+            status = read_by(bench, engines[k], &patterns[i], path, err);
     }
     return status;
 }
 
-static int write_all_ways(struct bench *bench, const enum io_engine *engines, size_t engines_count,
-                          struct err *err)
+static int write_all_patterns(struct bench *bench, const enum io_engine *engines,
+                              size_t engines_count, struct err *err)
 {
     static const enum io_cache caches[] = {IO_CACHE_NONE, IO_CACHE_ALL};
     int status = 0;
@@ -240,8 +240,8 @@ static int with_file(struct bench *bench, const enum io_engine *engines, size_t 
     if (!status && filling.bytes == 0)
         status = nothing_filled(bench, err);
     if (!status)
-        status = read_all_ways(bench, engines, engines_count,
-                               io->transactions->staging(transaction), err);
+        status = read_all_patterns(bench, engines, engines_count,
+                                   io->transactions->staging(transaction), err);
     io->transactions->abort(transaction);
     io_close(io);
     return status;
@@ -333,7 +333,7 @@ static int run(const struct invocation *invocation, struct err *err)
     if (!status)
         status = with_file(&bench, engines, engines_count, err);
     if (!status)
-        status = write_all_ways(&bench, engines, engines_count, err);
+        status = write_all_patterns(&bench, engines, engines_count, err);
     progress_end(invocation->console);
     return status ? status : print(&bench, err);
 }

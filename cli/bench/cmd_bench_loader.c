@@ -8,7 +8,7 @@
 #include "cli/core/output.h"
 #include "cli/core/signals.h"
 #include "cli/core/verbs.h"
-#include "convert/dataset/made_photos.h"
+#include "convert/dataset/synthetic_photos.h"
 #include "io/file_util.h"
 #include "io/files/temporary_registry.h"
 
@@ -108,7 +108,7 @@ static int print(const struct invocation *invocation, const struct bench_loader 
 static int measure(const struct invocation *invocation, struct bench_loader *bench, struct io *io,
                    struct err *err)
 {
-    int status = bench_loader_look(bench, io, err);
+    int status = bench_loader_inspect(bench, io, err);
     if (status)
         return status;
     progress_begin(invocation->console, "measuring", PROGRESS_ITEMS);
@@ -127,7 +127,7 @@ static int measure_photos_in(const struct invocation *invocation, struct bench_l
         return status;
     int pending_folder = io_temporary_register(folder), pending = io_temporary_register(path);
     bench->dataset = path;
-    status = made_photos_write(io, path, args->photos, bench->stop, err);
+    status = synthetic_photos_write(io, path, args->photos, bench->stop, err);
     if (!status)
         status = measure(invocation, bench, io, err);
     io->names->remove(io, path, NULL);

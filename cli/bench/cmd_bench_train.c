@@ -78,7 +78,7 @@ static int measure(struct bench *bench, const char *what, const struct train_con
                                             .io = bench->io,
                                             .stop = bench->stop,
                                             .log = bench->invocation->log};
-    const struct trainer_benchmark_job job = {.warming_steps = bench->args->warming,
+    const struct trainer_benchmark_job job = {.warmup_steps = bench->args->warming,
                                               .steps = bench->args->steps,
                                               .products_ns = PRODUCTS_NS};
     struct measurement *m = &bench->list[bench->count];

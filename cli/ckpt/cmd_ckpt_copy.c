@@ -23,7 +23,7 @@ static void show_progress(void *context, uint64_t bytes_done, uint64_t bytes)
     progress_update(context, bytes_done, bytes);
 }
 
-static int print_copied(const struct ckpt_copied *copied, double seconds,
+static int print_copied(const struct ckpt_copy_result *copied, double seconds,
                         const struct common_args *common, struct err *err)
 {
     struct output output;
@@ -39,13 +39,13 @@ static int print_copied(const struct ckpt_copied *copied, double seconds,
 static int run(const struct invocation *invocation, struct err *err)
 {
     const struct copy_args *args = invocation->args;
-    struct ckpt_watch watch = {show_progress, invocation->console};
+    struct ckpt_progress watch = {show_progress, invocation->console};
     struct ckpt_copy_options options = {.source = invocation->positional[0],
                                         .folder = invocation->positional[1],
                                         .force = args->force,
                                         .log = invocation->log,
                                         .watch = &watch};
-    struct ckpt_copied copied;
+    struct ckpt_copy_result copied;
     char source[IO_PATH_BYTES_MAX], folder[IO_PATH_BYTES_MAX];
     uint64_t began_ns = clock_now_ns();
     int status = io_open(options.source, NULL, &options.from, err);

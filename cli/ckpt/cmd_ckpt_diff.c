@@ -36,9 +36,9 @@ static void write_element(struct jsonx_writer *json, const char *key, struct ele
         jsonx_write_i64(json, key, value.integer);
         return;
     case ELEMENT_UNSIGNED:
-        snprintf(digits, sizeof digits, "%" PRIu64, value.natural);
-        if (value.natural <= INT64_MAX)
-            jsonx_write_u64(json, key, value.natural);
+        snprintf(digits, sizeof digits, "%" PRIu64, value.unsigned_value);
+        if (value.unsigned_value <= INT64_MAX)
+            jsonx_write_u64(json, key, value.unsigned_value);
         else
             jsonx_write_string(json, key, digits);
         return;

@@ -39,7 +39,7 @@ static int run(const struct invocation *invocation, struct err *err)
 {
     const char *path = invocation->positional[0];
     struct ckpt_hashes hashes;
-    struct ckpt_watch watch = {show_progress, invocation->console};
+    struct ckpt_progress watch = {show_progress, invocation->console};
     struct io *io = NULL;
     int status = io_open(path, NULL, &io, err);
     progress_begin(invocation->console, "hashing", PROGRESS_BYTES);

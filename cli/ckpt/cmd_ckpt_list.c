@@ -90,7 +90,7 @@ static int list_other(void *context, const struct io_entry *entry)
     char path[IO_PATH_BYTES_MAX];
     uint64_t step;
     bool is_temporary = folder_is_leftover(entry->name);
-    if ((!is_temporary && !folder_parse_aside(entry->name, &step)) ||
+    if ((!is_temporary && !folder_parse_backup(entry->name, &step)) ||
         io_join_path(list->folder, entry->name, path, NULL))
         return 0;
     write_broken(list, path,
@@ -107,7 +107,7 @@ static int list_folder(struct list *list, struct err *err)
     if (!status && !list->only)
         status = list->io->names->list(list->io, list->folder, list_other, list, err);
     if (!status && !list->has_listed)
-        status = folder_check_of_steps(list->io, list->folder, err);
+        status = folder_check_has_steps(list->io, list->folder, err);
     return status;
 }
 

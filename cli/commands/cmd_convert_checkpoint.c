@@ -56,9 +56,9 @@ static void show_progress(void *context, uint64_t bytes_done, uint64_t bytes)
     progress_update(context, bytes_done, bytes);
 }
 
-static struct flat_cast wanted_cast(const struct convert_checkpoint_args *args)
+static struct tensor_cast wanted_cast(const struct convert_checkpoint_args *args)
 {
-    return (struct flat_cast){.is_wanted = args->dtype != 0, .dtype = dtypes[args->dtype]};
+    return (struct tensor_cast){.is_wanted = args->dtype != 0, .dtype = dtypes[args->dtype]};
 }
 
 static int run(const struct invocation *invocation, struct err *err)

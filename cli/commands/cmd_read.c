@@ -12,7 +12,7 @@
 #include "cli/core/signals.h"
 #include "cli/core/verbs.h"
 #include "io/backends/io_fault.h"
-#include "io/within.h"
+#include "io/path_within.h"
 #include "shards/dataset/drop_cache.h"
 
 #include <assert.h>
@@ -267,7 +267,7 @@ static uint64_t samples_expected(const struct read_args *args, const struct batc
 }
 
 struct stopping {
-    uint64_t wish_ns;           /* when the request was seen; 0: none */
+    uint64_t requested_ns;      /* when the request was seen; 0: none */
     uint64_t whole_steps_count; /* samples in complete steps */
 };
 
@@ -278,7 +278,7 @@ enum { STEP_END_WAIT_MS_MAX = 1000, STEP_END_POLL_MS = 5 };
 
 static bool step_goes_on(const struct stopping *stopping, struct loader *loader)
 {
-    uint64_t until_ns = stopping->wish_ns + STEP_END_WAIT_MS_MAX * (CLOCK_NS_PER_S / 1000);
+    uint64_t until_ns = stopping->requested_ns + STEP_END_WAIT_MS_MAX * (CLOCK_NS_PER_S / 1000);
     bool is_ready;
     while (!(is_ready = loader_ready(loader)) && clock_now_ns() < until_ns)
         poll(NULL, 0, STEP_END_POLL_MS);
@@ -305,7 +305,7 @@ static int stopped(const struct read_args *args, const struct cursor *cursor, ui
 
 /* Called after each micro-batch and after an interrupted wait for one. Also 0 if everything was
  * delivered. */
-static int heed_stop(struct stopping *stopping, const struct read_args *args, struct loader *loader,
+static int poll_stop(struct stopping *stopping, const struct read_args *args, struct loader *loader,
                      const atomic_int *stop, bool is_step_whole, const struct read_sink *sink,
                      struct err *err)
 {
@@ -313,8 +313,8 @@ static int heed_stop(struct stopping *stopping, const struct read_args *args, st
         stopping->whole_steps_count = sink->samples_count;
     if (!atomic_load(stop))
         return 0;
-    if (!stopping->wish_ns)
-        stopping->wish_ns = clock_now_ns();
+    if (!stopping->requested_ns)
+        stopping->requested_ns = clock_now_ns();
     struct cursor cursor = loader_cursor(loader);
     bool is_all = cursor.epoch != args->epoch || cursor.position == loader_shape(loader).samples ||
                   (args->count && cursor.position - args->start == args->count);
@@ -378,7 +378,7 @@ static int read_all(const struct invocation *invocation, struct loader *loader,
             break;
         }
         if (!status)
-            status = heed_stop(&stopping, args, loader, stop, is_step_whole, sink, err);
+            status = poll_stop(&stopping, args, loader, stop, is_step_whole, sink, err);
     } while (!status);
     progress_end(invocation->console);
     return status;

@@ -6,9 +6,9 @@
 #include "base/os/trace.h"
 #include "cli/commands/dry_run.h"
 #include "cli/commands/stage_advice.h"
-#include "cli/core/began.h"
 #include "cli/core/output.h"
 #include "cli/core/signals.h"
+#include "cli/core/start_time.h"
 #include "cli/core/verbs.h"
 #include "cli/ranks/rank_session.h"
 #include "cli/report/step_line.h"
@@ -110,7 +110,7 @@ static void print_text_event(struct console *console, const struct trainer_repor
     case TRAINER_SAVE_FAILED:
         log_line(&console->log, LOG_ERROR, "%s", report->text);
         break;
-    case TRAINER_USED:
+    case TRAINER_USAGE:
         log_used(&console->log, report);
         break;
     case TRAINER_STOPPING:
@@ -151,7 +151,7 @@ static void print_json_event(const struct trainer_report *report)
     static const char *const names[] = {
         [TRAINER_STARTED] = "started",         [TRAINER_STEP] = "step",
         [TRAINER_EVALUATED] = "evaluated",     [TRAINER_SAVED] = "saved",
-        [TRAINER_SAVE_FAILED] = "save_failed", [TRAINER_USED] = "used"};
+        [TRAINER_SAVE_FAILED] = "save_failed", [TRAINER_USAGE] = "used"};
     struct output output;
     struct jsonx_writer *json = &output.json;
     output_begin(&output);
@@ -167,7 +167,7 @@ static void print_json_event(const struct trainer_report *report)
         jsonx_write_f64(json, "loss", report->loss);
         jsonx_write_f64(json, "accuracy", report->accuracy);
     }
-    if (report->event == TRAINER_USED) {
+    if (report->event == TRAINER_USAGE) {
         jsonx_write_i64(json, "rank", report->rank);
         usage_write_memory(json, report->usage);
         usage_write_traffic(json, report->usage);
@@ -207,7 +207,7 @@ static void show(void *context, const struct trainer_report *report)
         end_at_once(reporter->console, report->text);
     print_text_event(reporter->console, report);
     if (reporter->as_json && report->event != TRAINER_STOPPING) {
-        progress_give_way(reporter->console);
+        progress_hide(reporter->console);
         print_json_event(report);
     }
 }
@@ -307,7 +307,7 @@ static int parse_profile(const char *text, struct trainer_steps *ret_steps, stru
 
 static bool is_dry(const struct train_args *args, const struct train_config *config)
 {
-    return args->dry_run || config_counts_only(config);
+    return args->dry_run || config_is_null_device(config);
 }
 
 /* The ranks started, or those that a dry run simulates. */
@@ -343,9 +343,9 @@ static int read_options(const struct invocation *invocation, struct train_config
     if (!status)
         status = parse_profile(args->profile, &options->profile, err);
     if (!status)
-        status = began_before(getenv(BEGAN_VARIABLE),
-                              clock_wall_ns() - (clock_now_ns() - options->began_ns),
-                              &options->before_ns, err);
+        status = start_time_parse(getenv(START_TIME_VARIABLE),
+                                  clock_wall_ns() - (clock_now_ns() - options->began_ns),
+                                  &options->before_ns, err);
     if (status)
         return status;
     options->config = config;
@@ -364,8 +364,8 @@ static int read_options(const struct invocation *invocation, struct train_config
 }
 
 /* On the first rank only. */
-static int tell_end(const struct invocation *invocation, const struct trainer_result *result,
-                    struct err *err)
+static int report_end(const struct invocation *invocation, const struct trainer_result *result,
+                      struct err *err)
 {
     const struct train_args *args = invocation->args;
     if (args->profile && result->profiled.last == 0)
@@ -395,7 +395,7 @@ static int run_training(const struct invocation *invocation, struct trainer_opti
         return status == -EINVAL ? EXIT_USAGE : EXIT_FAILED;
     }
     if (!status && options->comm->rank == 0)
-        status = tell_end(invocation, &result, err);
+        status = report_end(invocation, &result, err);
     return status ? status : result.end == TRAINER_DONE ? EXIT_DONE : EXIT_STOPPED;
 }
 
@@ -448,7 +448,7 @@ static int run(const struct invocation *invocation, struct err *err)
     /* before waiting for the other ranks */
     struct trainer_options options = {.began_ns = clock_now_ns()};
     options.stop = signals_install(); /* as early, because a signal to one rank stops all */
-    options.stop_asks = &signals_counts()->wishes;
+    options.stop_requests = &signals_counts()->stops;
     signals_outlive_pipes();
     int status = rank_session_open(invocation, &options.comm, &options.local_rank, err);
     if (status)

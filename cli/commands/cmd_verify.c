@@ -46,7 +46,7 @@ static void show_bad(void *context, const struct err *detail)
     if (v->invocation->common->json) {
         jsonx_write_string(&v->output->json, NULL, line);
     } else {
-        progress_give_way(v->invocation->console);
+        progress_hide(v->invocation->console);
         printf("bad: %s\n", line);
     }
 }
@@ -146,7 +146,7 @@ static int check_shard(struct checking *v, const char *path)
 
 static int check_checkpoint(struct checking *v, const char *path)
 {
-    struct ckpt_watch watch = {show_progress, v};
+    struct ckpt_progress watch = {show_progress, v};
     begin_progress(v);
     int bad = ckpt_verify(v->io, path, show_bad, v, &watch, v->err);
     v->checkpoints_count++;

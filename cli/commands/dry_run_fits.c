@@ -205,7 +205,7 @@ static void describe(const struct search *search, const struct setting *setting,
                  given->batch.global / setting->micro / search->options->ranks);
 }
 
-static int tell_json(const struct search *search, struct err *err)
+static int print_json(const struct search *search, struct err *err)
 {
     struct output output;
     char text[SET_BYTES];
@@ -228,7 +228,7 @@ static int tell_json(const struct search *search, struct err *err)
     return output_end(&output, true, stdout, err);
 }
 
-static void tell_text(const struct search *search)
+static void print_text(const struct search *search)
 {
     char text[SET_BYTES], size[STR_SIZE_BYTES];
     printf("%10s  %10s  %8s  %10s  %s\n", "memory", "sent", "flops", "crossed", "set");
@@ -276,9 +276,9 @@ int dry_run_fits(const struct dry_run_options *options, struct err *err)
     if (!status && search->count == 0)
         status = nothing_fits(search, err);
     else if (!status && options->as_json)
-        status = tell_json(search, err);
+        status = print_json(search, err);
     else if (!status)
-        tell_text(search);
+        print_text(search);
     if (search) {
         free(search->config);
         free(search->planned);

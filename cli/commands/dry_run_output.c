@@ -96,7 +96,7 @@ static void write_run(struct jsonx_writer *json, const struct dry_run_options *o
     jsonx_write_u64(json, "micro_batches_count", planned->first.micros_count);
 }
 
-static int tell_one(const struct dry_run_options *options, struct err *err)
+static int print_one(const struct dry_run_options *options, struct err *err)
 {
     struct planned *planned = malloc(sizeof *planned);
     if (!planned)
@@ -146,8 +146,8 @@ static void print_titles(void)
     printf(" %9s %9s %9s %8s\n", "total", "sent", "ckpt", "flops");
 }
 
-static void tell_planned(struct jsonx_writer *json, const struct dry_run_options *options,
-                         const char *strategy, const struct planned *planned)
+static void print_planned(struct jsonx_writer *json, const struct dry_run_options *options,
+                          const char *strategy, const struct planned *planned)
 {
     if (!options->as_json) {
         print_row(strategy, planned);
@@ -159,7 +159,7 @@ static void tell_planned(struct jsonx_writer *json, const struct dry_run_options
     jsonx_end_object(json);
 }
 
-static int tell_all(const struct dry_run_options *options, struct err *err)
+static int print_all(const struct dry_run_options *options, struct err *err)
 {
     struct planned *planned = malloc(sizeof *planned);
     struct train_config *config = malloc(sizeof *config);
@@ -182,7 +182,7 @@ static int tell_all(const struct dry_run_options *options, struct err *err)
             print_titles();
         }
         is_first = false;
-        tell_planned(&output.json, options, strategy_names[i], planned);
+        print_planned(&output.json, options, strategy_names[i], planned);
     }
     if (!status && options->as_json) {
         jsonx_end_array(&output.json);
@@ -196,7 +196,7 @@ static int tell_all(const struct dry_run_options *options, struct err *err)
 }
 
 /* Logs the assumptions that are not in the configuration. */
-static void tell_assumptions(const struct dry_run_options *options)
+static void log_assumptions(const struct dry_run_options *options)
 {
     const struct ops_null_model *model;
     if (options->ranks > 1 && trainer_dry_run_model(options->config, &model, NULL) == 0 &&
@@ -214,8 +214,8 @@ static void tell_assumptions(const struct dry_run_options *options)
 
 int dry_run(const struct dry_run_options *options, struct err *err)
 {
-    tell_assumptions(options);
+    log_assumptions(options);
     if (options->fits_bytes > 0)
         return dry_run_fits(options, err);
-    return options->all_strategies ? tell_all(options, err) : tell_one(options, err);
+    return options->all_strategies ? print_all(options, err) : print_one(options, err);
 }

@@ -27,7 +27,7 @@ static int check_rows(const struct verify_member *member, struct err *err)
     struct ppm ppm;
     struct pixels_info info;
     struct err inner;
-    const struct shard_picture *picture = &member->picture;
+    const struct shard_raw_image *picture = &member->picture;
     if (picture->width == 0)
         return 0;
     if (ppm_begin(&ppm, member->data, member->size_bytes, NULL, &info, &inner) == 0 &&

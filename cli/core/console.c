@@ -34,7 +34,7 @@ static void wipe_bar(struct console *console)
     if (!console->drawn)
         return;
     fputs("\r\033[K", stderr);
-    signals_set_last_words(NULL);
+    signals_set_exit_text(NULL);
     console->drawn = false;
 }
 
@@ -48,7 +48,7 @@ static void draw_bar(struct console *console)
     fprintf(stderr, console->terminal ? "\r%s\033[K" : "%s\n", text);
     fflush(stderr);
     if (console->terminal)
-        signals_set_last_words("\n"); /* the shell's prompt must not follow the bar on its line */
+        signals_set_exit_text("\n"); /* the shell's prompt must not follow the bar on its line */
     console->drawn = console->terminal;
 }
 
@@ -194,7 +194,7 @@ void progress_end(struct console *console)
     pthread_mutex_unlock(&console->lock);
 }
 
-void progress_give_way(struct console *console)
+void progress_hide(struct console *console)
 {
     pthread_mutex_lock(&console->lock);
     wipe_bar(console);

@@ -74,7 +74,7 @@ void progress_update(struct console *console, uint64_t done, uint64_t total);
 void progress_end(struct console *console);
 /* Erases the bar before something is printed on stdout, which may be the same terminal; the next
  * update redraws it. */
-void progress_give_way(struct console *console);
+void progress_hide(struct console *console);
 
 /* Columns of the terminal on descriptor; CONSOLE_COLUMNS_DEFAULT if it is not a terminal. */
 unsigned console_columns(int descriptor);

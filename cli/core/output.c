@@ -55,7 +55,7 @@ static void add_name(struct str *out, const char *key)
     for (size_t i = 0; i < bytes; i++)
         str_add(&name, key[i] == '_' ? " " : &key[i], 1);
     display_add(out, str_text(&name)); /* a key may be a class name, or come from a file */
-    str_fail_with(out, &name);
+    str_merge_status(out, &name);
     str_deinit(&name);
     for (const char *at = rate ? rate : ""; *at; at++)
         str_add(out, *at == '_' ? " " : at, 1);
@@ -127,7 +127,7 @@ static void add_object_cell(struct str *out, const struct json_t *object)
     struct str text = {0};
     jsonx_each((struct json_t *)object, add_entry_to_cell, &text);
     str_add_text(out, text.bytes ? str_text(&text) : "-");
-    str_fail_with(out, &text);
+    str_merge_status(out, &text);
     str_deinit(&text);
 }
 
@@ -162,7 +162,7 @@ static void add_wrapped(struct str *out, const char *text, size_t at, unsigned c
         str_add(&word, text, bytes);
         size_t width = display_columns(str_text(&word));
         bool breaks = !is_first && at + 1 + width >= columns;
-        str_fail_with(out, &word);
+        str_merge_status(out, &word);
         str_deinit(&word);
         if (breaks) {
             str_add_text(out, "\n");
@@ -225,7 +225,7 @@ static void table_line(struct table *table, const struct json_t *row)
     }
     if (!table->measure)
         str_add_text(table->out, "\n");
-    str_fail_with(table->out, &text);
+    str_merge_status(table->out, &text);
     str_deinit(&text);
 }
 
@@ -302,7 +302,7 @@ static int add_entry(void *context, const char *key, struct json_t *value)
     size_t at = place->indent + display_columns(str_text(&name));
     str_add_fill(place->out, ' ', place->indent);
     str_add_text(place->out, str_text(&name));
-    str_fail_with(place->out, &name);
+    str_merge_status(place->out, &name);
     str_deinit(&name);
     if (is_table(value) || is_block(value))
         str_add_text(place->out, "\n");
@@ -319,7 +319,7 @@ static int add_entry(void *context, const char *key, struct json_t *value)
     add_cell(&cell, key, value, true);
     add_wrapped(place->out, str_text(&cell), place->values_at, place->columns);
     str_add_text(place->out, "\n");
-    str_fail_with(place->out, &cell);
+    str_merge_status(place->out, &cell);
     str_deinit(&cell);
     return 0;
 }

@@ -16,7 +16,7 @@
 static atomic_int stop_signal; /* a handler can only communicate through atomics */
 static struct signals_counts counts;
 static atomic_bool counts_only;
-static _Atomic(const char *) last_words;
+static _Atomic(const char *) exit_text;
 static_assert(ATOMIC_INT_LOCK_FREE == 2 && ATOMIC_BOOL_LOCK_FREE == 2 &&
                   ATOMIC_POINTER_LOCK_FREE == 2,
               "a handler may touch lock-free atomics only");
@@ -25,19 +25,19 @@ static void on_signal(int signal)
 {
     bool is_repeated = signal == SIGINT && atomic_fetch_add(&counts.interrupts, 1) > 0;
     if (is_repeated && !atomic_load(&counts_only)) {
-        const char *words = atomic_load(&last_words);
+        const char *words = atomic_load(&exit_text);
         ssize_t written = words ? write(STDERR_FILENO, words, strlen(words)) : 0;
         (void)written; /* a failed write is ignored */
         io_temporary_remove_all();
         _exit(EXIT_INTERRUPTED);
     }
-    atomic_fetch_add(&counts.wishes, 1);
+    atomic_fetch_add(&counts.stops, 1);
     atomic_store(&stop_signal, signal);
 }
 
-void signals_set_last_words(const char *text)
+void signals_set_exit_text(const char *text)
 {
-    atomic_store(&last_words, text);
+    atomic_store(&exit_text, text);
 }
 
 atomic_int *signals_install(void)

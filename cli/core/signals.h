@@ -19,7 +19,7 @@ const atomic_int *signals_flag(void);
 /* For a process that must end others before itself: counts the stop requests and how many of them
  * were SIGINT, which then never exits. */
 struct signals_counts {
-    atomic_uint wishes, interrupts;
+    atomic_uint stops, interrupts;
 };
 const struct signals_counts *signals_install_counting(void);
 /* The same counts without installing handlers. */
@@ -27,7 +27,7 @@ const struct signals_counts *signals_counts(void);
 
 /* What a second SIGINT writes to stderr before it exits, to end an unfinished line; NULL: nothing.
  * text must stay valid forever. */
-void signals_set_last_words(const char *text);
+void signals_set_exit_text(const char *text);
 
 /* For work that must not end when its reader does: a closed pipe no longer kills the program. */
 void signals_outlive_pipes(void);

@@ -29,7 +29,7 @@ struct examination {
 static const char *state_name(enum doctor_state state)
 {
     static const char *const names[] = {
-        [DOCTOR_OK] = "ok", [DOCTOR_NOTE] = "note", [DOCTOR_LACK] = "lack"};
+        [DOCTOR_OK] = "ok", [DOCTOR_NOTE] = "note", [DOCTOR_MISSING] = "lack"};
     return names[state];
 }
 
@@ -83,7 +83,7 @@ static int run_check(struct examination *examination, const struct doctor_group 
     jsonx_end_object(&finding.json);
     examination->checks_count++;
     examination->notes_count += finding.state == DOCTOR_NOTE;
-    if (finding.state == DOCTOR_LACK)
+    if (finding.state == DOCTOR_MISSING)
         keep_lack(examination, check->name, &finding);
     int status = str_status(&facts);
     status = status ? status : str_status(&finding.found);
@@ -127,7 +127,7 @@ static int run_folder(struct examination *examination, const char *path, bool fo
     int status = check_stop(examination);
     if (status)
         return status;
-    doctor_look(path, for_outputs, &folder);
+    doctor_probe(path, for_outputs, &folder);
     return run_group(examination, &doctor_disk, &folder);
 }
 

@@ -18,8 +18,8 @@
 
 enum doctor_state {
     DOCTOR_OK,
-    DOCTOR_NOTE, /* works, but could be better or should be known */
-    DOCTOR_LACK, /* something millrace needs is missing */
+    DOCTOR_NOTE,    /* works, but could be better or should be known */
+    DOCTOR_MISSING, /* something millrace needs is missing */
 };
 
 /* Zero except json, which is inside the object of facts; names end in their unit. Owner thread. */
@@ -67,6 +67,6 @@ extern const struct doctor_group doctor_gpu;
 extern const struct doctor_group doctor_disk; /* its checks need a folder */
 
 /* Probes the folder for doctor_disk's checks. */
-void doctor_look(const char *path, bool for_outputs, struct doctor_folder *ret_folder);
+void doctor_probe(const char *path, bool for_outputs, struct doctor_folder *ret_folder);
 
 #endif

@@ -18,21 +18,21 @@ static const char *text_of(int status)
 /* A lack in a folder for outputs, otherwise a note. */
 static enum doctor_state for_outputs(const struct doctor_folder *folder)
 {
-    return folder->for_outputs ? DOCTOR_LACK : DOCTOR_NOTE;
+    return folder->for_outputs ? DOCTOR_MISSING : DOCTOR_NOTE;
 }
 
 static void check_type(const struct doctor_folder *folder, struct doctor_finding *finding)
 {
     const struct io_probe *probe = &folder->probe;
     if (folder->status) {
-        doctor_fail(finding, DOCTOR_LACK, &folder->err);
+        doctor_fail(finding, DOCTOR_MISSING, &folder->err);
         return;
     }
     doctor_found(finding, "%s, %s", probe->type,
-                 probe->is_network  ? "network"
-                 : probe->is_memory ? "in memory, lost when the machine restarts"
-                 : probe->is_vague  ? "unknown whether local"
-                                    : "local");
+                 probe->is_network        ? "network"
+                 : probe->is_memory       ? "in memory, lost when the machine restarts"
+                 : probe->is_type_unknown ? "unknown whether local"
+                                          : "local");
     if (!probe->is_made)
         doctor_found(finding, "; does not exist yet, to be made in %s", probe->folder);
     jsonx_write_string(&finding->json, "type", probe->type);
@@ -158,7 +158,7 @@ static const struct doctor_check checks[] = {
 
 const struct doctor_group doctor_disk = {"folder", checks, sizeof checks / sizeof checks[0]};
 
-void doctor_look(const char *path, bool outputs, struct doctor_folder *ret_folder)
+void doctor_probe(const char *path, bool outputs, struct doctor_folder *ret_folder)
 {
     struct io *io;
     *ret_folder = (struct doctor_folder){.path = path, .for_outputs = outputs};

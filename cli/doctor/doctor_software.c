@@ -26,7 +26,7 @@ static void check_products(const struct doctor_folder *folder, struct doctor_fin
     struct blas blas;
     struct err err = {0};
     if (blas_open(&blas, &err)) {
-        doctor_fail(finding, DOCTOR_LACK, &err);
+        doctor_fail(finding, DOCTOR_MISSING, &err);
         return;
     }
     const char *chosen = getenv("OPENBLAS_CORETYPE");
@@ -96,8 +96,8 @@ static void check_libraries(const struct doctor_folder *folder, struct doctor_fi
     char json[VERSION_TEXT_BYTES], yaml[VERSION_TEXT_BYTES], hash[VERSION_TEXT_BYTES],
         hmac[VERSION_TEXT_BYTES], crc[VERSION_TEXT_BYTES], libc[VERSION_TEXT_BYTES];
     snprintf(libc, sizeof libc, "glibc %s", gnu_get_libc_version());
-    const char *const texts[] = {json_version(json), yaml_library(yaml), hash_version(hash),
-                                 hmac_version(hmac), crc_version(crc),   libc};
+    const char *const texts[] = {jsonx_version(json), yaml_library(yaml), hash_version(hash),
+                                 hmac_version(hmac),  crc_version(crc),   libc};
     jsonx_begin_array(&finding->json, "libraries");
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         doctor_found(finding, "%s%s", i ? ", " : "", texts[i]);

@@ -104,7 +104,7 @@ static void add_example(struct str *out, const char *command)
         str_deinit(&one);
         line += bytes + (line[bytes] == '\n');
     }
-    str_fail_with(out, &text);
+    str_merge_status(out, &text);
     str_deinit(&text);
 }
 

@@ -86,8 +86,8 @@ static void write_markers(struct jsonx_writer *json, const struct jpeg_headers *
     jsonx_write_u64(json, "icc_bytes", headers->icc_bytes);
     jsonx_write_u64(json, "icc_chunks_count", headers->icc_chunks);
     jsonx_write_u64(json, "icc_chunks_missing_count",
-                    headers->icc_chunks_told > headers->icc_chunks
-                        ? headers->icc_chunks_told - headers->icc_chunks
+                    headers->icc_chunks_expected > headers->icc_chunks
+                        ? headers->icc_chunks_expected - headers->icc_chunks
                         : 0);
 }
 

@@ -6,9 +6,9 @@
 #include "base/os/cpu_share.h"
 #include "base/os/thread_pool.h"
 #include "ckpt/ckpt.h"
-#include "cli/core/began.h"
 #include "cli/core/output.h"
 #include "cli/core/signals.h"
+#include "cli/core/start_time.h"
 #include "cli/core/verbs.h"
 #include "cli/ranks/launch.h"
 #include "device/device_cuda.h"
@@ -105,8 +105,8 @@ static int make_command(struct launch *launch, const char *resume, struct err *e
     launch_deinit(command);
     int status = launch_begin(command, &launch->place, err);
     if (!status && leaves_machine) /* ranks on this machine inherit it */
-        status =
-            launch_add_environment(command, environ, is_first_began ? BEGAN_VARIABLE : NULL, err);
+        status = launch_add_environment(command, environ,
+                                        is_first_began ? START_TIME_VARIABLE : NULL, err);
     if (!status)
         status = add_option(command, "-x", is_first_began ? launch->began : NULL, err);
     const char *const words[] = {launch->program, "train", launch->invocation->positional[0]};
@@ -138,19 +138,19 @@ static int note_folders(struct launch *launch, const struct train_config *config
 
 /* A later attempt gets only the rest of run.max_time. With --dry-run no time is recorded, because
  * the command may run later. */
-static int note_beginning(struct launch *launch, const struct train_config *config, struct err *err)
+static int set_start_time(struct launch *launch, const struct train_config *config, struct err *err)
 {
-    const char *given = getenv(BEGAN_VARIABLE);
+    const char *given = getenv(START_TIME_VARIABLE);
     uint64_t before_ns, wall_ns = clock_wall_ns();
-    int status = began_before(given, wall_ns, &before_ns, err);
+    int status = start_time_parse(given, wall_ns, &before_ns, err);
     if (!status && config->run.max_time_ns > 0 && !launch->args->dry_run)
-        snprintf(launch->began, sizeof launch->began, BEGAN_VARIABLE "=%" PRIu64,
+        snprintf(launch->began, sizeof launch->began, START_TIME_VARIABLE "=%" PRIu64,
                  (wall_ns - before_ns) / CLOCK_NS_PER_S);
     return status;
 }
 
 /* Has the run saved a step after the one it resumed from? */
-static bool has_gone_on(const struct launch *launch, const char *from)
+static bool has_progressed(const struct launch *launch, const char *from)
 {
     char path[IO_PATH_BYTES_MAX];
     uint64_t newest = 0, first = 0;
@@ -167,7 +167,7 @@ static const char *resume_of_restart(const struct launch *launch)
 {
     const char *given = launch->args->resume;
     bool is_path = given && strcmp(given, "auto") != 0 && strcmp(given, "never") != 0;
-    return is_path && !has_gone_on(launch, given) ? given : "auto";
+    return is_path && !has_progressed(launch, given) ? given : "auto";
 }
 
 /* Without -n: one rank per GPU of this machine, or per core group without GPUs; other nodes get the
@@ -176,7 +176,7 @@ static int choose_ranks(const struct launch *launch, const struct train_config *
                         unsigned *ret_ranks, struct err *err)
 {
     const char *device = config_device_name(config->device);
-    unsigned nodes = (unsigned)launch->args->nodes, groups = cpu_groups_count("");
+    unsigned nodes = (unsigned)launch->args->nodes, groups = numa_nodes_count("");
     int gpus = 0, status = 0;
     if (strcmp(device, "cuda") == 0)
         status = device_cuda_count(&gpus, err);
@@ -214,7 +214,7 @@ static int prepare(struct launch *launch, struct err *err)
         .is_root = geteuid() == 0};
     status = launch_own_program(launch->program, err);
     if (!status)
-        status = note_beginning(launch, &config, err);
+        status = set_start_time(launch, &config, err);
     if (!status)
         status = note_folders(launch, &config, err);
     return status ? status : make_command(launch, args->resume, err);
@@ -230,9 +230,9 @@ static bool is_final(int status)
  * request ends the pause and prevents the restart. */
 static bool pause_before_restart(const struct signals_counts *counts)
 {
-    if (atomic_load(&counts->wishes) == 0)
+    if (atomic_load(&counts->stops) == 0)
         nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
-    return atomic_load(&counts->wishes) == 0;
+    return atomic_load(&counts->stops) == 0;
 }
 
 static int run_with_restarts(struct launch *launch, struct err *err)

@@ -17,11 +17,11 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LOOK_EVERY_NS = 20 * 1000 * 1000, WORDS_FIRST = 32 };
+enum { POLL_INTERVAL_NS = 20 * 1000 * 1000, WORDS_FIRST = 32 };
 
 /* The signals already forwarded to the ranks. */
-struct signals_told {
-    unsigned wishes, interrupts;
+struct signals_sent {
+    unsigned stops, interrupts;
 };
 
 static int out_of_memory(struct err *err)
@@ -181,7 +181,7 @@ char *launch_format(const struct launch_command *command)
 
 /* In the child: joins its own process group, so that Ctrl-C reaches it only through the parent, and
  * dies with the parent. */
-static void become(const struct launch_command *command, int failed)
+static void exec_command(const struct launch_command *command, int failed)
 {
     int nothing = open("/dev/null", O_RDONLY);
     setpgid(0, 0);
@@ -204,7 +204,7 @@ static int start(const struct launch_command *command, pid_t *ret_pid, struct er
     signal(SIGCHLD, SIG_DFL);
     pid_t pid = fork();
     if (pid == 0)
-        become(command, ends[1]);
+        exec_command(command, ends[1]);
     close(ends[1]);
     ssize_t heard = pid > 0 ? read(ends[0], &code, sizeof code) : 0; /* nothing if exec succeeded */
     close(ends[0]);
@@ -222,14 +222,15 @@ static int start(const struct launch_command *command, pid_t *ret_pid, struct er
 
 /* Forwards the signals since `told`. mpirun passes SIGUSR1 to the ranks and kills them on
  * SIGTERM. */
-static void pass_on(pid_t pid, const struct signals_counts *counts, struct signals_told *told)
+static void forward_signals(pid_t pid, const struct signals_counts *counts,
+                            struct signals_sent *sent)
 {
-    unsigned wishes = atomic_load(&counts->wishes), interrupts = atomic_load(&counts->interrupts);
-    if (interrupts != told->interrupts && interrupts > 1)
+    unsigned stops = atomic_load(&counts->stops), interrupts = atomic_load(&counts->interrupts);
+    if (interrupts != sent->interrupts && interrupts > 1)
         kill(pid, interrupts == 2 ? SIGTERM : SIGKILL);
-    else if (wishes != told->wishes && interrupts < 2)
+    else if (stops != sent->stops && interrupts < 2)
         kill(pid, SIGUSR1);
-    *told = (struct signals_told){wishes, interrupts};
+    *sent = (struct signals_sent){stops, interrupts};
 }
 
 /* A second Ctrl-C may arrive when all ranks are done and only mpirun still runs. */
@@ -245,7 +246,7 @@ static int status_of(int ended, unsigned interrupts)
 int launch_run(const struct launch_command *command, const struct signals_counts *counts,
                struct err *err)
 {
-    struct signals_told told = {0};
+    struct signals_sent sent = {0};
     pid_t pid = -1;
     int ended = 0;
     int status = start(command, &pid, err);
@@ -257,7 +258,7 @@ int launch_run(const struct launch_command *command, const struct signals_counts
             return status_of(ended, atomic_load(&counts->interrupts));
         if (waited < 0 && errno != EINTR)
             return err_errno(err, -errno, "cannot get the exit status of %s", command->words[0]);
-        pass_on(pid, counts, &told);
-        nanosleep(&(struct timespec){.tv_nsec = LOOK_EVERY_NS}, NULL);
+        forward_signals(pid, counts, &sent);
+        nanosleep(&(struct timespec){.tv_nsec = POLL_INTERVAL_NS}, NULL);
     }
 }

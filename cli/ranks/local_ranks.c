@@ -41,7 +41,7 @@ int local_ranks_run(const struct invocation *invocation, unsigned ranks, bool *r
     char program[PATH_MAX];
     int status = ranks_detect(variable, &found, err);
     *ret_done = false;
-    if (status || found.launcher != RANKS_ALONE || ranks == 1)
+    if (status || found.launcher != RANKS_SINGLE || ranks == 1)
         return status;
     status = launch_own_program(program, err);
     if (!status)

@@ -55,7 +55,7 @@ static void show_bytes(struct str *out, const uint8_t *data, size_t count, unsig
         str_add_text(out, "</mark>");
     }
     page_text_bytes(out, str_text(&run), run.bytes);
-    str_fail_with(out, &run);
+    str_merge_status(out, &run);
     str_deinit(&run);
 }
 

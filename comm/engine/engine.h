@@ -7,11 +7,11 @@
  * called a round. When all messages of a round are done, `advance` processes what arrived and may
  * plan another round:
  *
- *     callers                                                     the thread
- *     engine_take, plan, engine_start        ── queue ──> takes them over, moves what is planned,
- *                                            advance -> more? ...
- *     engine_wait or engine_is_done          <── is_done ──       finish
- *     engine_give
+ *     callers                                                  the thread
+ *     engine_op_acquire, plan, engine_start  ── queue ──>      takes them over, moves the messages,
+ *                                                              advance -> more? ...
+ *     engine_wait or engine_is_done          <── is_done ──    finish
+ *     engine_op_release
  *
  * End of the run: a missed deadline, any failure, an end reported by another rank, or engine_abort
  * ends everything in flight here with -ECONNABORTED, and the detail says which rank ended it and
@@ -111,7 +111,7 @@ struct engine_ops {
     /* Whether a message to that rank of the world (is_send), or from it, is unfinished. */
     bool (*awaits)(const struct engine_op *op, int peer, bool is_send);
     /* Sends engine->why to each other rank that accepts it in time. */
-    void (*tell_others)(struct engine *engine);
+    void (*notify_others)(struct engine *engine);
 };
 
 struct engine {
@@ -141,7 +141,7 @@ struct engine {
     const char *doing;
     uint64_t doing_number, doing_since_ns;
     bool doing_may_last;
-    uint64_t lasted_until_ns; /* when something with may_last ended after lasting long */
+    uint64_t lasted_until_ns; /* when something with may_be_slow ended after lasting long */
 };
 
 /* engine: zeroed; set rank, ranks, tags_count and names_count before use. */
@@ -151,12 +151,12 @@ void engine_deinit(struct engine *engine);
 
 /* Caller: allocates a name for a communicator, unique in this process. Messages sent to it carry
  * the name. -ENOBUFS. */
-int engine_name(struct engine *engine, unsigned *ret_name, struct err *err);
-void engine_forget_name(struct engine *engine, unsigned name);
+int engine_alloc_name(struct engine *engine, unsigned *ret_name, struct err *err);
+void engine_free_name(struct engine *engine, unsigned name);
 /* Caller: gets a blank operation. -ENOMEM; -ECONNABORTED if the run has ended, with which rank
  * ended it and why. */
-int engine_take(struct engine *engine, struct engine_op **ret_op, struct err *err);
-void engine_give(struct engine_op *op);
+int engine_op_acquire(struct engine *engine, struct engine_op **ret_op, struct err *err);
+void engine_op_release(struct engine_op *op);
 void engine_start(struct engine_op *op);
 bool engine_is_done(struct engine_op *op);
 /* Blocks until the operation is done; it holds its status and detail. */
@@ -164,7 +164,8 @@ void engine_wait(struct engine_op *op);
 /* Returns 0 or -ECONNABORTED as above. */
 int engine_check(struct engine *engine, struct err *err);
 /* Same as comm.h's note. */
-void engine_note(struct engine *engine, const char *what, uint64_t number, bool may_last);
+void engine_set_activity(struct engine *engine, const char *what, uint64_t number,
+                         bool may_be_slow);
 /* From now on the thread records to a track of that name: `progress` when messages moved or took
  * time, containing posts and next rounds, and in parallel each operation from start to end. name is
  * static; the trace outlives the engine. */

@@ -35,7 +35,7 @@ void engine_deinit(struct engine *engine)
 
 /* Callers. */
 
-int engine_name(struct engine *engine, unsigned *ret_name, struct err *err)
+int engine_alloc_name(struct engine *engine, unsigned *ret_name, struct err *err)
 {
     int status = -ENOBUFS;
     pthread_mutex_lock(&engine->mutex);
@@ -53,14 +53,14 @@ int engine_name(struct engine *engine, unsigned *ret_name, struct err *err)
                   : 0;
 }
 
-void engine_forget_name(struct engine *engine, unsigned name)
+void engine_free_name(struct engine *engine, unsigned name)
 {
     pthread_mutex_lock(&engine->mutex);
     engine->name_is_used[name % ENGINE_COMMS_MAX] = false;
     pthread_mutex_unlock(&engine->mutex);
 }
 
-int engine_tell_ended(const struct engine *engine, struct err *err)
+int engine_ended_error(const struct engine *engine, struct err *err)
 {
     return err_set(err, -ECONNABORTED, "the run was ended: %.230s", engine->why);
 }
@@ -68,7 +68,7 @@ int engine_tell_ended(const struct engine *engine, struct err *err)
 int engine_check(struct engine *engine, struct err *err)
 {
     pthread_mutex_lock(&engine->mutex);
-    int status = engine->ended ? engine_tell_ended(engine, err) : 0;
+    int status = engine->ended ? engine_ended_error(engine, err) : 0;
     pthread_mutex_unlock(&engine->mutex);
     return status;
 }
@@ -86,10 +86,10 @@ static struct engine_op *make_op(struct engine *engine)
     return op;
 }
 
-int engine_take(struct engine *engine, struct engine_op **ret_op, struct err *err)
+int engine_op_acquire(struct engine *engine, struct engine_op **ret_op, struct err *err)
 {
     pthread_mutex_lock(&engine->mutex);
-    int status = engine->ended ? engine_tell_ended(engine, err) : 0;
+    int status = engine->ended ? engine_ended_error(engine, err) : 0;
     struct engine_op *op = engine->unused;
     if (!status && op)
         engine->unused = op->next;
@@ -113,7 +113,7 @@ int engine_take(struct engine *engine, struct engine_op **ret_op, struct err *er
     return 0;
 }
 
-void engine_give(struct engine_op *op)
+void engine_op_release(struct engine_op *op)
 {
     struct engine *engine = op->engine;
     pthread_mutex_lock(&engine->mutex);
@@ -140,7 +140,7 @@ void engine_start(struct engine_op *op)
     pthread_mutex_lock(&engine->mutex);
     bool is_over = engine->ended;
     if (is_over) {
-        op->status = engine_tell_ended(engine, &op->detail);
+        op->status = engine_ended_error(engine, &op->detail);
         op->is_done = true;
     } else {
         if (engine->queue_last)
@@ -171,7 +171,7 @@ void engine_wait(struct engine_op *op)
     pthread_mutex_unlock(&engine->mutex);
 }
 
-void engine_note(struct engine *engine, const char *what, uint64_t number, bool may_last)
+void engine_set_activity(struct engine *engine, const char *what, uint64_t number, bool may_be_slow)
 {
     uint64_t now_ns = clock_now_ns();
     pthread_mutex_lock(&engine->mutex);
@@ -179,7 +179,7 @@ void engine_note(struct engine *engine, const char *what, uint64_t number, bool 
         engine->lasted_until_ns = now_ns;
     engine->doing = what;
     engine->doing_number = number;
-    engine->doing_may_last = may_last;
+    engine->doing_may_last = may_be_slow;
     engine->doing_since_ns = now_ns;
     pthread_mutex_unlock(&engine->mutex);
 }

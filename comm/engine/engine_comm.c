@@ -18,7 +18,7 @@ int engine_comm_begin(struct comm *base, const struct comm_options *options, con
                       struct engine_op **ret_op, struct err *err)
 {
     struct engine_comm *comm = engine_comm_of(base);
-    int status = engine_take(comm->engine, ret_op, err);
+    int status = engine_op_acquire(comm->engine, ret_op, err);
     if (status)
         return status;
     struct engine_op *op = *ret_op;
@@ -35,7 +35,7 @@ int engine_comm_start(struct comm *base, struct engine_op *op, int status,
 {
     if (status) {
         engine_comm_of(base)->sums_open &= ~op->sum;
-        engine_give(op);
+        engine_op_release(op);
         return err_set(err, status, "out of memory for an exchange of %d ranks", base->ranks);
     }
     *work = (struct comm_work){.comm = base,
@@ -55,7 +55,7 @@ static int end_work(struct comm_work *work, struct err *err)
     work->state = NULL;
     if (op->status && err)
         *err = op->detail;
-    engine_give(op);
+    engine_op_release(op);
     return work->status;
 }
 
@@ -76,9 +76,9 @@ int engine_comm_wait(struct comm_work *work, struct err *err)
 
 /* Notes, settings and closing. */
 
-void engine_comm_note(struct comm *comm, const char *what, uint64_t step, bool may_last)
+void engine_comm_note(struct comm *comm, const char *what, uint64_t step, bool may_be_slow)
 {
-    engine_note(engine_comm_of(comm)->engine, what, step, may_last);
+    engine_set_activity(engine_comm_of(comm)->engine, what, step, may_be_slow);
 }
 
 void engine_comm_add_tracks(struct comm *comm, struct trace *trace)
@@ -115,7 +115,7 @@ void engine_comm_close(struct comm *base)
 {
     struct engine_comm *comm = engine_comm_of(base);
     struct engine *engine = comm->engine;
-    engine_forget_name(engine, comm->name);
+    engine_free_name(engine, comm->name);
     free_comm(comm);
     if (atomic_fetch_sub(&engine->comms_count, 1) == 1)
         engine->ops->close(engine);
@@ -160,7 +160,7 @@ int engine_comm_open(struct engine *engine, const struct comm_ops *ops, size_t c
     engine->comm_bytes = comm_bytes;
     struct engine_comm *comm;
     unsigned name;
-    int status = engine_name(engine, &name, err); /* the first name, on all ranks */
+    int status = engine_alloc_name(engine, &name, err); /* the first name, on all ranks */
     if (!status)
         status = make_comm(engine, name, engine->ranks, &comm, err);
     if (status) {
@@ -262,7 +262,7 @@ int engine_comm_split(struct comm *base, int color, int key, struct comm **ret_c
     unsigned name = NO_NAME; /* if no name is left, the others learn of it */
     if (!requests)
         return err_set(err, -ENOMEM, "out of memory to split %d ranks", base->ranks);
-    engine_name(comm->engine, &name, NULL);
+    engine_alloc_name(comm->engine, &name, NULL);
     requests[base->rank] = (struct split_request){color, key, base->rank, name};
     int status = gather_requests(base, requests, err);
     if (status) {
@@ -275,7 +275,7 @@ int engine_comm_split(struct comm *base, int color, int key, struct comm **ret_c
     if (count > 0)
         status = make_split(comm, requests, count, name, &made, err);
     if (!made && name != NO_NAME)
-        engine_forget_name(comm->engine, name);
+        engine_free_name(comm->engine, name);
     free(requests);
     if (!status)
         *ret_comm = made;

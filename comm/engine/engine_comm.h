@@ -9,8 +9,8 @@
  * other messages are sent, and therefore needs a separate tag:
  *
  *     name * tags_count + 0                                collectives
- *                       + 1 .. COMM_CANONICAL_MAX          canonical sums, in turn
- *                       + 1 + COMM_CANONICAL_MAX + tag     messages
+ *                       + 1 .. COMM_DETERMINISTIC_MAX          canonical sums, in turn
+ *                       + 1 + COMM_DETERMINISTIC_MAX + tag     messages
  */
 #ifndef MILLRACE_COMM_ENGINE_ENGINE_COMM_H
 #define MILLRACE_COMM_ENGINE_ENGINE_COMM_H
@@ -20,7 +20,7 @@
 enum {
     ENGINE_TAG_COLLECTIVE = 0,
     ENGINE_TAG_SUM,
-    ENGINE_TAG_LETTER = ENGINE_TAG_SUM + COMM_CANONICAL_MAX
+    ENGINE_TAG_MESSAGE = ENGINE_TAG_SUM + COMM_DETERMINISTIC_MAX
 };
 
 /* Immutable after open, except sums_open and sums_count. */
@@ -94,7 +94,7 @@ int engine_comm_reduce_scatter(struct comm *comm, const void *send, void *receiv
                                struct err *err);
 int engine_comm_test(struct comm_work *work, bool *ret_done, struct err *err);
 int engine_comm_wait(struct comm_work *work, struct err *err);
-void engine_comm_note(struct comm *comm, const char *what, uint64_t step, bool may_last);
+void engine_comm_note(struct comm *comm, const char *what, uint64_t step, bool may_be_slow);
 void engine_comm_add_tracks(struct comm *comm, struct trace *trace);
 void engine_comm_set_timeout(struct comm *comm, uint64_t timeout_ns);
 int engine_comm_check(struct comm *comm, struct err *err);
@@ -107,7 +107,8 @@ void engine_comm_close(struct comm *comm);
     .split = engine_comm_split, .all_gather = engine_comm_all_gather,                              \
     .all_reduce_i64 = engine_comm_all_reduce_i64, .all_to_all = engine_comm_all_to_all,            \
     .send = engine_comm_send, .receive = engine_comm_receive, .test = engine_comm_test,            \
-    .wait = engine_comm_wait, .note = engine_comm_note, .add_tracks = engine_comm_add_tracks,      \
-    .set_timeout = engine_comm_set_timeout, .check = engine_comm_check, .abort = engine_comm_abort
+    .wait = engine_comm_wait, .set_activity = engine_comm_note,                                    \
+    .add_tracks = engine_comm_add_tracks, .set_timeout = engine_comm_set_timeout,                  \
+    .check = engine_comm_check, .abort = engine_comm_abort
 
 #endif

@@ -94,10 +94,10 @@ static int begin_message(struct comm *base, int rank, int tag, const struct comm
     const struct engine_comm *comm = engine_comm_of(base);
     (void)rank; /* unused without assertions */
     assert(rank >= 0 && rank < base->ranks && tag >= 0);
-    if (ENGINE_TAG_LETTER + (uint64_t)tag >= comm->engine->tags_count)
+    if (ENGINE_TAG_MESSAGE + (uint64_t)tag >= comm->engine->tags_count)
         return err_set(err, -EINVAL, "the tag %d is too large for %s, which has %llu tags", tag,
                        base->ops->name,
-                       (unsigned long long)comm->engine->tags_count - ENGINE_TAG_LETTER);
+                       (unsigned long long)comm->engine->tags_count - ENGINE_TAG_MESSAGE);
     return engine_comm_begin(base, options, kind, ret_op, err);
 }
 
@@ -108,7 +108,7 @@ int engine_comm_send(struct comm *base, const void *data, size_t bytes, int to, 
     int status = begin_message(base, to, tag, options, "sending a message", &op, err);
     if (status)
         return status;
-    status = engine_comm_plan_send(base, op, to, ENGINE_TAG_LETTER + (uint64_t)tag, data, bytes);
+    status = engine_comm_plan_send(base, op, to, ENGINE_TAG_MESSAGE + (uint64_t)tag, data, bytes);
     return engine_comm_start(base, op, status, options, work, err);
 }
 
@@ -120,6 +120,6 @@ int engine_comm_receive(struct comm *base, void *data, size_t bytes, int from, i
     if (status)
         return status;
     status =
-        engine_comm_plan_receive(base, op, from, ENGINE_TAG_LETTER + (uint64_t)tag, data, bytes);
+        engine_comm_plan_receive(base, op, from, ENGINE_TAG_MESSAGE + (uint64_t)tag, data, bytes);
     return engine_comm_start(base, op, status, options, work, err);
 }

@@ -124,12 +124,12 @@ static int sum_piece(struct engine_op *op, struct err *err)
 static int take_number(struct comm *base, struct engine_op *op, struct err *err)
 {
     struct engine_comm *comm = engine_comm_of(base);
-    unsigned number = comm->sums_count % COMM_CANONICAL_MAX;
+    unsigned number = comm->sums_count % COMM_DETERMINISTIC_MAX;
     uint64_t bit = UINT64_C(1) << number;
     if (comm->sums_open & bit)
         return err_set(err, -EBUSY,
                        "the canonical sum %d calls before this one has not been waited for",
-                       COMM_CANONICAL_MAX);
+                       COMM_DETERMINISTIC_MAX);
     comm->sums_count++;
     comm->sums_open |= bit;
     op->sum = bit;
@@ -141,7 +141,7 @@ int engine_comm_reduce_scatter(struct comm *comm, const void *send, void *receiv
                                const struct comm_options *options, struct comm_work *work,
                                struct err *err)
 {
-    static_assert(COMM_CANONICAL_MAX <= 64, "a bit each");
+    static_assert(COMM_DETERMINISTIC_MAX <= 64, "a bit each");
     struct engine_op *op;
     (void)order;
     assert(dtype == DTYPE_F32 || dtype == DTYPE_F64);
@@ -157,7 +157,7 @@ int engine_comm_reduce_scatter(struct comm *comm, const void *send, void *receiv
         return engine_comm_start(comm, op, -ENOMEM, options, work, err);
     int number = take_number(comm, op, err);
     if (number < 0) {
-        engine_give(op);
+        engine_op_release(op);
         return number;
     }
     *sum = (struct sum){.comm = comm,

@@ -29,7 +29,7 @@ static void finish(struct engine_op *op, int status, const struct err *detail)
 {
     struct engine *engine = op->engine;
     if (!status)
-        trace_end_flight(engine->track, op->flight, op->traced_ns, "sent_bytes", op->sent_bytes);
+        trace_end_async(engine->track, op->flight, op->traced_ns, "sent_bytes", op->sent_bytes);
     pthread_mutex_lock(&engine->mutex);
     op->status = status;
     op->detail = *detail;
@@ -43,7 +43,7 @@ static void end_queue(struct engine *engine, const struct err *own, struct err *
 {
     pthread_mutex_lock(&engine->mutex);
     engine->ended = true;
-    engine_tell_ended(engine, ret_detail);
+    engine_ended_error(engine, ret_detail);
     if (own)
         *ret_detail = *own;
     for (struct engine_op *op = engine->queue_first; op; op = op->next) {
@@ -68,7 +68,7 @@ void engine_end(struct engine *engine, const char *why, const struct err *own, b
     engine->why[ENGINE_WHY_BYTES - 1] = '\0';
     pthread_mutex_unlock(&engine->mutex);
     if (!others_know)
-        engine->ops->tell_others(engine);
+        engine->ops->notify_others(engine);
     end_queue(engine, own, &detail);
     for (struct engine_op *op = engine->active, *next; op; op = next) {
         next = op->next; /* its caller may reuse op as soon as it is done */
@@ -254,7 +254,7 @@ static bool any_may_last(const struct engine_op *op, const int *asked, const cha
     return false;
 }
 
-static void wait_on(struct engine_op *op)
+static void extend_wait(struct engine_op *op)
 {
     uint64_t now_ns = clock_now_ns();
     if (op->deadline_ns)
@@ -269,7 +269,7 @@ void engine_fail_late(struct engine_op *op, const int *asked, const char *const 
     const struct engine *engine = op->engine;
     if (have_answered(op, asked, answers, count) &&
         (!op->deadline_ns || any_may_last(op, asked, answers, count))) {
-        wait_on(op);
+        extend_wait(op);
         return;
     }
     struct err detail = {0};
@@ -305,8 +305,8 @@ void engine_answer(struct engine *engine, char answer[ENGINE_DOING_BYTES])
     pthread_mutex_unlock(&engine->mutex);
 }
 
-int engine_tell_size(const struct engine_op *op, int peer, uint64_t expected_bytes,
-                     const char *found, struct err *err)
+int engine_size_error(const struct engine_op *op, int peer, uint64_t expected_bytes,
+                      const char *found, struct err *err)
 {
     err_set(err, -EPROTO, "%s: rank %d of the run sent a different number of bytes", op->what,
             peer);

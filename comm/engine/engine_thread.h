@@ -47,14 +47,14 @@ void engine_fail_late(struct engine_op *op, const int *asked, const char *const 
 /* Ends the run; at most once. own: the failure of this process that caused it, or NULL. */
 void engine_end(struct engine *engine, const char *why, const struct err *own, bool others_know);
 /* -ECONNABORTED: by which rank the run was ended, and why. Any thread; the mutex is held. */
-int engine_tell_ended(const struct engine *engine, struct err *err);
+int engine_ended_error(const struct engine *engine, struct err *err);
 /* Writes the answer to a rank that waits for this one: '+' if that rank should wait longer, else
  * '-', then what this process does: "-at data of step 7 for 61.0 s". The answer is '+' while the
  * process does something that may last (comm.h's note), and for the engine's timeout afterward, so
  * that it can catch up. */
 void engine_answer(struct engine *engine, char answer[ENGINE_DOING_BYTES]);
 /* Returns -EPROTO: a rank sent an unexpected number of bytes. */
-int engine_tell_size(const struct engine_op *op, int peer, uint64_t expected_bytes,
-                     const char *found, struct err *err);
+int engine_size_error(const struct engine_op *op, int peer, uint64_t expected_bytes,
+                      const char *found, struct err *err);
 
 #endif

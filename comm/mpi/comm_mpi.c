@@ -41,7 +41,7 @@ static const struct comm_ops mpi_ops = {
     .name = "mpi",
     .reduce_scatter = mpi_reduce_scatter,
     .close = mpi_close,
-    .tell_library = mpi_tell_library,
+    .describe_library = mpi_tell_library,
 };
 
 int comm_mpi_open(const struct comm_mpi_options *options, struct comm **ret_comm, struct err *err)

@@ -47,10 +47,10 @@ static const struct engine_ops mpi_engine_ops = {
     .wake = wake_thread,
     .close = close_engine,
     .post = mpi_op_post,
-    .ask = mpi_op_ask,
+    .ask = mpi_op_poll,
     .fail_late = mpi_thread_fail_late,
     .awaits = mpi_op_awaits,
-    .tell_others = mpi_thread_tell_others,
+    .notify_others = mpi_thread_tell_others,
 };
 
 static int start_thread(struct mpi_engine *engine, struct err *err)

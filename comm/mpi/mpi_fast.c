@@ -140,5 +140,5 @@ void mpi_fast_close(struct comm *base)
         engine_start(op);
         engine_wait(op);
     }
-    engine_give(op);
+    engine_op_release(op);
 }

@@ -118,7 +118,7 @@ static int check_message(const struct mpi_op *op, int index, int code, struct er
     if (code == MPI_ERR_IN_STATUS)
         MPI_Error_class(op->statuses[index].MPI_ERROR, &error_class);
     if (error_class == MPI_ERR_TRUNCATE)
-        return engine_tell_size(&op->base, message->peer, message->bytes, "more", err);
+        return engine_size_error(&op->base, message->peer, message->bytes, "more", err);
     if (error_class != MPI_SUCCESS)
         return mpi_check(op->statuses[index].MPI_ERROR, op->base.what, err);
     if (message->is_send)
@@ -127,10 +127,10 @@ static int check_message(const struct mpi_op *op, int index, int code, struct er
     snprintf(found, sizeof found, "%d", bytes);
     return (size_t)bytes == message->bytes
                ? 0
-               : engine_tell_size(&op->base, message->peer, message->bytes, found, err);
+               : engine_size_error(&op->base, message->peer, message->bytes, found, err);
 }
 
-int mpi_op_ask(struct engine_op *base, struct err *err)
+int mpi_op_poll(struct engine_op *base, struct err *err)
 {
     const struct mpi_op *op = mpi_op_of(base);
     int count = 0, status = 0;

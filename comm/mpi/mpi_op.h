@@ -27,7 +27,7 @@ static inline struct mpi_op *mpi_op_of(struct engine_op *op)
 void mpi_op_deinit(struct engine_op *op);
 int mpi_op_plan(struct engine_op *op, const struct engine_message *message);
 int mpi_op_post(struct engine_op *op, struct err *err);
-int mpi_op_ask(struct engine_op *op, struct err *err);
+int mpi_op_poll(struct engine_op *op, struct err *err);
 bool mpi_op_awaits(const struct engine_op *op, int peer, bool is_send);
 
 /* Adds a request made by `advance` in place of a message. -ENOMEM. */

@@ -53,7 +53,7 @@ static int nccl_all_gather(struct comm *base, const void *send, void *receive, s
     struct comm_nccl *comm = nccl_of(base);
     struct nccl_op *op;
     pthread_mutex_lock(&comm->shared->mutex);
-    int status = nccl_op_take(comm, options, "gathering", &op, err);
+    int status = nccl_op_acquire(comm, options, "gathering", &op, err);
     if (!status) {
         op->kind = NCCL_ALL_GATHER;
         op->send = send;
@@ -77,7 +77,7 @@ static int nccl_reduce_scatter(struct comm *base, const void *send, void *receiv
     if (order != COMM_FAST)
         return err_set(err, -ENOTSUP, "NCCL does not add in a fixed order");
     pthread_mutex_lock(&comm->shared->mutex);
-    int status = nccl_op_take(comm, options, "a sum over the ranks", &op, err);
+    int status = nccl_op_acquire(comm, options, "a sum over the ranks", &op, err);
     if (!status) {
         op->kind = NCCL_REDUCE_SCATTER;
         op->send = send;
@@ -100,7 +100,7 @@ static int nccl_all_to_all(struct comm *base, const void *send, const size_t *se
     size_t bytes = (size_t)base->ranks * sizeof(size_t);
     assert(send_bytes[base->rank] == receive_bytes[base->rank]);
     pthread_mutex_lock(&comm->shared->mutex);
-    int status = nccl_op_take(comm, options, "an all-to-all", &op, err);
+    int status = nccl_op_acquire(comm, options, "an all-to-all", &op, err);
     if (!status) {
         op->kind = NCCL_ALL_TO_ALL;
         op->send = send;
@@ -139,11 +139,11 @@ static int nccl_receive(struct comm *base, void *data, size_t bytes, int from, i
     return host->ops->receive(host, data, bytes, from, tag, options, work, err);
 }
 
-static void nccl_note(struct comm *base, const char *what, uint64_t step, bool may_last)
+static void nccl_note(struct comm *base, const char *what, uint64_t step, bool may_be_slow)
 {
     struct comm *host = nccl_of(base)->host;
-    if (host->ops->note)
-        host->ops->note(host, what, step, may_last);
+    if (host->ops->set_activity)
+        host->ops->set_activity(host, what, step, may_be_slow);
 }
 
 /* Records the arrival checks. */
@@ -183,7 +183,7 @@ static void look(struct comm_work *work, struct err *err)
     work->state = NULL;
     if (op->status && err)
         *err = op->detail;
-    nccl_op_give(comm, op);
+    nccl_op_release(comm, op);
 }
 
 static int nccl_test(struct comm_work *work, bool *ret_done, struct err *err)
@@ -226,12 +226,12 @@ static void nccl_abort(struct comm *base)
     comm->host->ops->abort(comm->host); /* also if it had ended on this rank only */
 }
 
-void comm_nccl_halt(struct comm *base)
+void comm_nccl_abort_local(struct comm *base)
 {
     struct nccl_shared *shared = nccl_of(base)->shared;
     assert(base->ops == &nccl_ops);
     pthread_mutex_lock(&shared->mutex);
-    nccl_halt(shared);
+    nccl_abort_local(shared);
     pthread_mutex_unlock(&shared->mutex);
 }
 
@@ -427,12 +427,12 @@ static const struct comm_ops nccl_ops = {
     .receive = nccl_receive,
     .test = nccl_test,
     .wait = nccl_wait,
-    .note = nccl_note,
+    .set_activity = nccl_note,
     .add_tracks = nccl_add_tracks,
     .check = nccl_check,
     .abort = nccl_abort,
     .close = nccl_close,
-    .tell_library = nccl_tell_library,
+    .describe_library = nccl_tell_library,
 };
 
 /* An older library would not understand what was built against a newer one, such as the

@@ -47,7 +47,7 @@ int comm_nccl_library(char text[COMM_NCCL_TEXT_BYTES], struct err *err);
  * freeing device memory waits for the device. May block until the others call it too, because NCCL
  * waits for the ranks of the same machine. If only this rank knows of the failure, call abort,
  * which notifies the others first. */
-void comm_nccl_halt(struct comm *comm);
+void comm_nccl_abort_local(struct comm *comm);
 
 /* host, device: borrowed. device: from device_cuda_open, a different one on each rank. timeout_ns:
  * for connecting, here and in split; 0: none. Collective, blocks. -EIO: NCCL failed. -ETIMEDOUT, or

@@ -19,7 +19,7 @@ int comm_nccl_library(char text[COMM_NCCL_TEXT_BYTES], struct err *err)
     return comm_nccl_check(err);
 }
 
-void comm_nccl_halt(struct comm *comm)
+void comm_nccl_abort_local(struct comm *comm)
 {
     (void)comm;
 }

@@ -86,9 +86,9 @@ int nccl_status(const struct comm_nccl *comm, ncclResult_t result, const char *w
 /* Call all of these with the mutex held. */
 
 /* Gets a blank operation. -ENOMEM; -ECONNABORTED after the end. */
-int nccl_op_take(struct comm_nccl *comm, const struct comm_options *options, const char *name,
-                 struct nccl_op **ret_op, struct err *err);
-void nccl_op_give(struct comm_nccl *comm, struct nccl_op *op);
+int nccl_op_acquire(struct comm_nccl *comm, const struct comm_options *options, const char *name,
+                    struct nccl_op **ret_op, struct err *err);
+void nccl_op_release(struct comm_nccl *comm, struct nccl_op *op);
 /* Starts the operation. On failure it is released, and everything has ended. */
 int nccl_op_start(struct comm_nccl *comm, struct nccl_op *op, const struct comm_options *options,
                   struct err *err);
@@ -98,7 +98,7 @@ void nccl_progress(struct nccl_shared *shared);
  * other ranks. */
 void nccl_end(struct comm_nccl *comm, const struct err *why);
 /* The same on this rank only, for an end that all ranks know of. */
-void nccl_halt(struct nccl_shared *shared);
+void nccl_abort_local(struct nccl_shared *shared);
 
 /* Frees the operations if nothing can be in flight any more; otherwise keeps them until exit. */
 void nccl_ops_free(struct comm_nccl *comm);

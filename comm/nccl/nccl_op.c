@@ -87,8 +87,8 @@ static int tell_ended(const struct nccl_shared *shared, struct err *err)
     return -ECONNABORTED;
 }
 
-int nccl_op_take(struct comm_nccl *comm, const struct comm_options *options, const char *name,
-                 struct nccl_op **ret_op, struct err *err)
+int nccl_op_acquire(struct comm_nccl *comm, const struct comm_options *options, const char *name,
+                    struct nccl_op **ret_op, struct err *err)
 {
     struct nccl_op *op = comm->unused;
     if (comm->shared->ended)
@@ -111,7 +111,7 @@ int nccl_op_take(struct comm_nccl *comm, const struct comm_options *options, con
     return 0;
 }
 
-void nccl_op_give(struct comm_nccl *comm, struct nccl_op *op)
+void nccl_op_release(struct comm_nccl *comm, struct nccl_op *op)
 {
     op->next = comm->unused;
     comm->unused = op;
@@ -334,7 +334,7 @@ int nccl_op_start(struct comm_nccl *comm, struct nccl_op *op, const struct comm_
         if (err)
             *err = detail;
         nccl_end(comm, &detail);
-        nccl_op_give(comm, op);
+        nccl_op_release(comm, op);
         return status;
     }
     if (comm->last)
@@ -381,7 +381,7 @@ void nccl_end(struct comm_nccl *comm, const struct err *why)
     end_here(shared);
 }
 
-void nccl_halt(struct nccl_shared *shared)
+void nccl_abort_local(struct nccl_shared *shared)
 {
     if (shared->ended)
         return;

@@ -17,15 +17,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MEETING_NS (300 * CLOCK_NS_PER_S) /* for all of torchrun's ranks to arrive */
-#define LIBRARY    "libmillrace_mpi.so.0"
+#define RENDEZVOUS_NS (300 * CLOCK_NS_PER_S) /* for all of torchrun's ranks to arrive */
+#define LIBRARY       "libmillrace_mpi.so.0"
 
 static const struct launcher {
     const char *name, *rank, *ranks, *local_rank;
     bool is_step;       /* a launcher started within a job step takes precedence over it */
     const char *advice; /* for when MPI and the launcher report different ranks */
 } launchers[] = {
-    [RANKS_ALONE] = {"one process"},
+    [RANKS_SINGLE] = {"one process"},
     [RANKS_TORCHRUN] = {"torchrun (WORLD_SIZE)", "RANK", "WORLD_SIZE", "LOCAL_RANK"},
     [RANKS_OPEN_MPI] = {"mpirun (OMPI_COMM_WORLD_SIZE)", "OMPI_COMM_WORLD_RANK",
                         "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
@@ -137,8 +137,8 @@ static uint64_t token_of(const char *run, int port)
     return hash_64(text, (size_t)bytes);
 }
 
-static int ask_meeting(const char *(*variable)(const char *name), struct ranks *ranks,
-                       struct err *err)
+static int read_rendezvous(const char *(*variable)(const char *name), struct ranks *ranks,
+                           struct err *err)
 {
     const char *address = variable("MASTER_ADDR"), *run = variable("TORCHELASTIC_RUN_ID");
     int status = number_of(variable, "MASTER_PORT", &ranks->bootstrap.port, err);
@@ -217,18 +217,18 @@ static bool agree(const struct ranks *a, const struct ranks *b)
 int ranks_detect(const char *(*variable)(const char *name), struct ranks *ret_ranks,
                  struct err *err)
 {
-    struct ranks found = {.launcher = RANKS_ALONE, .ranks = 1, .local_rank = 0};
+    struct ranks found = {.launcher = RANKS_SINGLE, .ranks = 1, .local_rank = 0};
     for (int i = RANKS_TORCHRUN; i < LAUNCHERS; i++) {
         struct ranks said;
         int status = ask(variable, (enum ranks_launcher)i, &said, err);
         if (status)
             return status;
-        bool is_first = found.launcher == RANKS_ALONE;
+        bool is_first = found.launcher == RANKS_SINGLE;
         if (said.ranks == 0 || (launchers[i].is_step && !is_first && !agree(&found, &said)))
             continue;
         if (!is_first && !agree(&found, &said))
             return contradict(&found, &said, err);
-        if (i == RANKS_TORCHRUN && (status = ask_meeting(variable, &said, err)))
+        if (i == RANKS_TORCHRUN && (status = read_rendezvous(variable, &said, err)))
             return status;
         if (said.local_rank < 0 && !is_first)
             said.local_rank = found.local_rank;
@@ -239,7 +239,7 @@ int ranks_detect(const char *(*variable)(const char *name), struct ranks *ret_ra
         else if (found.local_rank < 0)
             found.local_rank = said.local_rank;
     }
-    int status = found.launcher == RANKS_ALONE ? ask_alone(variable, &found, err) : 0;
+    int status = found.launcher == RANKS_SINGLE ? ask_alone(variable, &found, err) : 0;
     if (status)
         return status;
     *ret_ranks = found;
@@ -307,8 +307,8 @@ static int check_opened(const struct ranks *ranks, const struct comm *comm, stru
     return -EINVAL;
 }
 
-static int meet(const struct ranks *ranks, const atomic_int *stop, struct comm **ret_comm,
-                struct err *err)
+static int open_tcp(const struct ranks *ranks, const atomic_int *stop, struct comm **ret_comm,
+                    struct err *err)
 {
     struct tcp_secret secret;
     const struct tcp_rendezvous_options options = {.address = ranks->bootstrap.address,
@@ -317,11 +317,11 @@ static int meet(const struct ranks *ranks, const atomic_int *stop, struct comm *
                                                    .ranks = ranks->ranks,
                                                    .token = ranks->bootstrap.token,
                                                    .secret = &secret,
-                                                   .timeout_ns = MEETING_NS,
+                                                   .timeout_ns = RENDEZVOUS_NS,
                                                    .stop = stop};
-    if (ranks->ranks > TCP_MEET_RANKS_MAX) {
+    if (ranks->ranks > TCP_RANKS_MAX) {
         err_set(err, -EINVAL, "%d ranks are too many for all-to-all connections", ranks->ranks);
-        err_expected(err, "at most %d", TCP_MEET_RANKS_MAX);
+        err_expected(err, "at most %d", TCP_RANKS_MAX);
         err_advise(err, "start them with mpirun or srun");
         return -EINVAL;
     }
@@ -346,7 +346,7 @@ int ranks_open(const struct ranks *ranks, const atomic_int *stop, struct comm **
     if (ranks->ranks == 1)
         return comm_self_open(ret_comm, err);
     if (ranks->launcher == RANKS_TORCHRUN)
-        return meet(ranks, stop, ret_comm, err);
+        return open_tcp(ranks, stop, ret_comm, err);
     int status = load_mpi(&mpi, err);
     if (!status)
         status = mpi.open(NULL, &comm, err);

@@ -29,7 +29,7 @@
 #include <stdatomic.h>
 
 enum ranks_launcher {
-    RANKS_ALONE,
+    RANKS_SINGLE,
     RANKS_TORCHRUN,
     RANKS_OPEN_MPI,
     RANKS_MVAPICH,

@@ -70,13 +70,13 @@ int tcp_bootstrap_tell_over(const struct tcp_bootstrap *bootstrap, struct err *e
     return -ETIMEDOUT;
 }
 
-void tcp_bootstrap_limit(int made)
+void tcp_bootstrap_set_timeout(int made)
 {
     const struct timeval time = {.tv_sec = TCP_HELLO_NS / CLOCK_NS_PER_S};
     setsockopt(made, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof time);
 }
 
-bool tcp_bootstrap_give(int to, const void *data, size_t bytes)
+bool tcp_bootstrap_send(int to, const void *data, size_t bytes)
 {
     for (size_t sent = 0; sent < bytes;) {
         ssize_t count = send(to, (const char *)data + sent, bytes - sent, MSG_NOSIGNAL);

@@ -44,7 +44,7 @@ struct tcp_bootstrap {
     int accept_status; /* of the last failed accept, or 0 */
     /* the rank claimed by the last caller with a different secret; -1: none */
     int refused;
-    struct tcp_place *places; /* [ranks] */
+    struct tcp_address *places; /* [ranks] */
     struct tcp_pending pending[TCP_PENDING_MAX];
 };
 
@@ -56,8 +56,8 @@ int tcp_bootstrap_tell_over(const struct tcp_bootstrap *bootstrap, struct err *e
 void tcp_bootstrap_pause(const struct tcp_bootstrap *bootstrap, uint64_t time_ns);
 /* give sends all bytes. After limit, sending and connecting on the socket end after
  * TCP_HELLO_NS. */
-void tcp_bootstrap_limit(int made);
-bool tcp_bootstrap_give(int to, const void *data, size_t bytes);
+void tcp_bootstrap_set_timeout(int made);
+bool tcp_bootstrap_send(int to, const void *data, size_t bytes);
 /* Makes this rank's hello, with a new nonce. -errno of getrandom. */
 int tcp_bootstrap_hello(const struct tcp_bootstrap *bootstrap, struct tcp_hello *ret_hello);
 int tcp_bootstrap_prove(const struct tcp_bootstrap *bootstrap, enum tcp_role role,

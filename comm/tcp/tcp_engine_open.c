@@ -99,7 +99,7 @@ static const struct engine_ops tcp_engine_ops = {
     .post = post,
     .fail_late = tcp_thread_fail_late,
     .awaits = awaits,
-    .tell_others = tcp_thread_tell_others,
+    .notify_others = tcp_thread_tell_others,
 };
 
 int tcp_engine_open(int *sockets, int rank, int ranks, struct engine **ret_engine, struct err *err)

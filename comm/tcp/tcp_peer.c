@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { LETTER_BYTES_LEAST = 1 << 16 };
+enum { UNEXPECTED_BYTES_MIN = 1 << 16 };
 /* Well over the 15 s after which an idle connection is probed (keepalive). */
 enum { LOST_MS = 75000 };
 
@@ -31,15 +31,16 @@ static int tell_length(const struct tcp_message *message, uint64_t bytes, struct
 {
     char found[24];
     snprintf(found, sizeof found, "%llu", (unsigned long long)bytes);
-    return engine_tell_size(&message->op->base, message->peer, message->frame.bytes, found, err);
+    return engine_size_error(&message->op->base, message->peer, message->frame.bytes, found, err);
 }
 
-void tcp_peer_say(struct tcp_peer *peer, enum tcp_control control, const char *text)
+void tcp_peer_queue_control(struct tcp_peer *peer, enum tcp_control control, const char *text)
 {
     if (peer->socket < 0 || peer->controls[control].is_due)
         return;
-    peer->controls[control].frame = (struct tcp_frame){TCP_TAG_WORDS + control, TCP_WORDS_BYTES};
-    snprintf(peer->controls[control].text, TCP_WORDS_BYTES, "%s", text);
+    peer->controls[control].frame =
+        (struct tcp_frame){TCP_TAG_CONTROL + control, TCP_CONTROL_BYTES};
+    snprintf(peer->controls[control].text, TCP_CONTROL_BYTES, "%s", text);
     peer->controls[control].sent = 0;
     peer->controls[control].is_due = true;
 }
@@ -55,8 +56,8 @@ static int grow_unexpected(struct tcp_unexpected *unexpected, uint64_t got_bytes
 {
     if (got_bytes < unexpected->capacity || got_bytes == unexpected->frame.bytes)
         return 0;
-    uint64_t capacity =
-        unexpected->capacity < LETTER_BYTES_LEAST ? LETTER_BYTES_LEAST : 2 * unexpected->capacity;
+    uint64_t capacity = unexpected->capacity < UNEXPECTED_BYTES_MIN ? UNEXPECTED_BYTES_MIN
+                                                                    : 2 * unexpected->capacity;
     capacity = capacity < unexpected->frame.bytes ? capacity : unexpected->frame.bytes;
     char *data = realloc(unexpected->data, capacity);
     if (!data)
@@ -84,7 +85,7 @@ static int take_message(struct tcp_peer *peer, struct tcp_message *message, bool
     if (unexpected->frame.bytes != message->frame.bytes)
         return tell_length(message, unexpected->frame.bytes, err);
     unexpected->wanted = message;
-    if (!unexpected->has_come)
+    if (!unexpected->is_complete)
         return 0;
     if (message->frame.bytes > 0)
         memcpy(message->data, unexpected->data, message->frame.bytes);
@@ -126,7 +127,7 @@ static int add_unexpected(struct tcp_peer *peer, const struct tcp_frame *frame,
 /* Removes and returns the oldest message that wants a frame of this tag; NULL: none. */
 static struct tcp_message *take_wanted(struct tcp_peer *peer, uint64_t tag)
 {
-    struct tcp_message **link = &peer->wanted_first, *before = NULL;
+    struct tcp_message **link = &peer->posted_first, *before = NULL;
     while (*link && (*link)->frame.tag != tag) {
         before = *link;
         link = &before->next;
@@ -135,8 +136,8 @@ static struct tcp_message *take_wanted(struct tcp_peer *peer, uint64_t tag)
     if (!message)
         return NULL;
     *link = message->next;
-    if (peer->wanted_last == message)
-        peer->wanted_last = before;
+    if (peer->posted_last == message)
+        peer->posted_last = before;
     return message;
 }
 
@@ -158,7 +159,7 @@ static int send_to_self(struct tcp_peer *peer, struct tcp_message *message, stru
         while (unexpected->capacity < unexpected->frame.bytes)
             if (grow_unexpected(unexpected, unexpected->capacity, err))
                 return -ENOMEM;
-        unexpected->has_come = true;
+        unexpected->is_complete = true;
         target = unexpected->data;
     }
     if (message->frame.bytes > 0)
@@ -181,8 +182,8 @@ int tcp_peer_take(struct tcp_peer *peer, struct tcp_message *message, bool is_se
     if (!is_self && (peer->socket < 0 || peer->has_left))
         return err_set(err, -ECONNABORTED, "%s: rank %d has left", message->op->base.what,
                        message->peer);
-    struct tcp_message **first = message->is_send ? &peer->sends_first : &peer->wanted_first,
-                       **last = message->is_send ? &peer->sends_last : &peer->wanted_last;
+    struct tcp_message **first = message->is_send ? &peer->sends_first : &peer->posted_first,
+                       **last = message->is_send ? &peer->sends_last : &peer->posted_last;
     if (*last)
         (*last)->next = message;
     else
@@ -220,7 +221,7 @@ static int push(struct tcp_peer *peer, const struct tcp_frame *frame, const char
     return 1;
 }
 
-bool tcp_peer_has_unheard(const struct tcp_peer *peer)
+bool tcp_peer_has_unacked(const struct tcp_peer *peer)
 {
     int unheard_bytes = 0;
     if (peer->socket < 0)
@@ -297,11 +298,11 @@ static int end_data(struct tcp_peer *peer, enum tcp_control *ret_control)
         return 0;
     }
     if (!unexpected) {
-        peer->heard[TCP_WORDS_BYTES - 1] = '\0';
+        peer->heard[TCP_CONTROL_BYTES - 1] = '\0';
         *ret_control = peer->control;
         return 1;
     }
-    unexpected->has_come = true;
+    unexpected->is_complete = true;
     if (unexpected->wanted) {
         struct tcp_message *message = unexpected->wanted;
         bool found;

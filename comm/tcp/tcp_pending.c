@@ -127,7 +127,7 @@ int tcp_pending_listen(struct tcp_bootstrap *bootstrap, struct err *err)
     return 0;
 }
 
-int tcp_pending_listen_beside(struct tcp_bootstrap *bootstrap, int connected, struct err *err)
+int tcp_pending_listen_local(struct tcp_bootstrap *bootstrap, int connected, struct err *err)
 {
     struct sockaddr_storage own = {0};
     socklen_t bytes = sizeof own;
@@ -176,7 +176,7 @@ static struct tcp_pending *place_for_pending(struct tcp_bootstrap *bootstrap)
     return first;
 }
 
-void tcp_pending_be_plain(struct sockaddr_storage *address)
+void tcp_pending_unmap_ipv4(struct sockaddr_storage *address)
 {
     const struct sockaddr_in6 wrapped = *(const struct sockaddr_in6 *)address;
     if (address->ss_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&wrapped.sin6_addr))
@@ -199,8 +199,8 @@ static void take_pending(struct tcp_bootstrap *bootstrap, int listener)
     }
     if (pending.socket < 0)
         return;
-    tcp_bootstrap_limit(pending.socket);
-    tcp_pending_be_plain(&pending.address);
+    tcp_bootstrap_set_timeout(pending.socket);
+    tcp_pending_unmap_ipv4(&pending.address);
     *place_for_pending(bootstrap) = pending;
 }
 
@@ -228,7 +228,7 @@ static void answer_pending(struct tcp_bootstrap *bootstrap, struct tcp_pending *
                    hello->rank > bootstrap->options->rank && hello->listens_at > 0 &&
                    (bootstrap->options->rank == 0 || hello->run == bootstrap->run);
     if (!is_ours || tcp_bootstrap_hello(bootstrap, &pending->own) ||
-        !tcp_bootstrap_give(pending->socket, &pending->own, sizeof pending->own)) {
+        !tcp_bootstrap_send(pending->socket, &pending->own, sizeof pending->own)) {
         close_pending(pending);
         return;
     }
@@ -246,9 +246,10 @@ static int admit_pending(struct tcp_bootstrap *bootstrap, struct tcp_pending *pe
     const struct tcp_hello *hello = &pending->hello;
     struct tcp_proof heard, expected, own;
     memcpy(&heard, pending->heard, sizeof heard);
-    int status = tcp_bootstrap_prove(bootstrap, TCP_ROLE_CALLER, hello, &pending->own, &expected);
+    int status =
+        tcp_bootstrap_prove(bootstrap, TCP_ROLE_INITIATOR, hello, &pending->own, &expected);
     if (!status)
-        status = tcp_bootstrap_prove(bootstrap, TCP_ROLE_CALLED, hello, &pending->own, &own);
+        status = tcp_bootstrap_prove(bootstrap, TCP_ROLE_RESPONDER, hello, &pending->own, &own);
     if (status) {
         close_pending(pending);
         return err_errno(err, status, "could not compute the proof of the ranks' secret");
@@ -256,7 +257,7 @@ static int admit_pending(struct tcp_bootstrap *bootstrap, struct tcp_pending *pe
     bool is_proved = hmac_is_equal(heard.mac, expected.mac);
     if (!is_proved)
         bootstrap->refused = hello->rank;
-    bool is_told = tcp_bootstrap_give(pending->socket, is_proved ? &own : &refusal, sizeof own);
+    bool is_told = tcp_bootstrap_send(pending->socket, is_proved ? &own : &refusal, sizeof own);
     if (is_proved)
         status = tcp_bootstrap_check_ranks(bootstrap, hello, err);
     if (status || !is_told || !is_proved) {

@@ -11,7 +11,7 @@
 int tcp_pending_listen(struct tcp_bootstrap *bootstrap, struct err *err);
 /* Another rank listens at any port of the local address of its connection to the first rank. An
  * existing listener at that address stays. */
-int tcp_pending_listen_beside(struct tcp_bootstrap *bootstrap, int connected, struct err *err);
+int tcp_pending_listen_local(struct tcp_bootstrap *bootstrap, int connected, struct err *err);
 /* Waits for a rank of this run to connect and prove the secret. Returns its hello and address, and
  * stores its socket in sockets. Other callers do not delay this. Ranks above this one that
  * connected and left are awaited again: their sockets become -1. -ECONNABORTED: a rank below this
@@ -21,6 +21,6 @@ int tcp_pending_accept(struct tcp_bootstrap *bootstrap, struct tcp_hello *ret_he
 void tcp_pending_close(struct tcp_bootstrap *bootstrap);
 /* Converts an IPv4-mapped IPv6 address to IPv4, because the machine that receives it may lack
  * IPv6. */
-void tcp_pending_be_plain(struct sockaddr_storage *address);
+void tcp_pending_unmap_ipv4(struct sockaddr_storage *address);
 
 #endif

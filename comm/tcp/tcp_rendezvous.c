@@ -70,32 +70,32 @@ static void set_port(struct sockaddr_storage *address, int port)
 
 /* Sends all addresses to a rank. Ranks on rank 0's machine may have connected by a loopback
  * address; ranks elsewhere get the address by which they reached rank 0 instead. */
-static bool tell_places(const struct tcp_bootstrap *bootstrap, int receiver)
+static bool send_addresses(const struct tcp_bootstrap *bootstrap, int receiver)
 {
     struct tcp_hello own;
     struct sockaddr_storage here;
     socklen_t bytes = sizeof here;
     bool is_elsewhere = !tcp_bootstrap_is_loopback(&bootstrap->places[receiver].address);
     if (tcp_bootstrap_hello(bootstrap, &own) ||
-        !tcp_bootstrap_give(bootstrap->sockets[receiver], &own, sizeof own) ||
+        !tcp_bootstrap_send(bootstrap->sockets[receiver], &own, sizeof own) ||
         getsockname(bootstrap->sockets[receiver], (struct sockaddr *)&here, &bytes))
         return false;
-    tcp_pending_be_plain(&here);
+    tcp_pending_unmap_ipv4(&here);
     for (int r = 0; r < bootstrap->options->ranks; r++) {
-        struct tcp_place place = bootstrap->places[r];
+        struct tcp_address place = bootstrap->places[r];
         if (r > 0 && is_elsewhere && tcp_bootstrap_is_loopback(&place.address)) {
             int port = port_in(&place.address);
             place.address = here;
             set_port(&place.address, port);
         }
-        if (!tcp_bootstrap_give(bootstrap->sockets[receiver], &place, sizeof place))
+        if (!tcp_bootstrap_send(bootstrap->sockets[receiver], &place, sizeof place))
             return false;
     }
     return true;
 }
 
 /* First rank: collects the addresses of all ranks, then sends them to all. */
-static int gather_places(struct tcp_bootstrap *bootstrap, struct err *err)
+static int gather_addresses(struct tcp_bootstrap *bootstrap, struct err *err)
 {
     int ranks = bootstrap->options->ranks, status = 0;
     if (getrandom(&bootstrap->run, sizeof bootstrap->run, 0) != sizeof bootstrap->run)
@@ -110,7 +110,7 @@ static int gather_places(struct tcp_bootstrap *bootstrap, struct err *err)
         bootstrap->places[hello.rank].address = address;
     }
     for (int r = 1; r < ranks; r++)
-        if (!tell_places(bootstrap, r))
+        if (!send_addresses(bootstrap, r))
             return err_set(err, -ECONNABORTED, "rank %d left before all ranks had connected", r);
     return 0;
 }
@@ -120,7 +120,7 @@ static int call(const struct sockaddr *address, socklen_t bytes)
 {
     int made = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (made >= 0)
-        tcp_bootstrap_limit(made);
+        tcp_bootstrap_set_timeout(made);
     if (made >= 0 && connect(made, address, bytes)) {
         close(made);
         made = -1;
@@ -140,7 +140,7 @@ static int refuse_secret(int rank, const struct tcp_hello *own, const struct tcp
 
 /* Exchanges hellos and proofs with a rank after connecting; see tcp_wire.h. Returns 0 once both
  * sides are verified. -EAGAIN: a stranger, or no answer. -EINVAL, -EACCES. */
-static int shake_hands(const struct tcp_bootstrap *bootstrap, int made, int rank, struct err *err)
+static int handshake(const struct tcp_bootstrap *bootstrap, int made, int rank, struct err *err)
 {
     struct tcp_hello own, hello;
     struct tcp_proof proof, expected;
@@ -148,17 +148,17 @@ static int shake_hands(const struct tcp_bootstrap *bootstrap, int made, int rank
     int status = tcp_bootstrap_hello(bootstrap, &own);
     if (status)
         return err_errno(err, status, "could not get a random number");
-    if (!tcp_bootstrap_give(made, &own, sizeof own) ||
+    if (!tcp_bootstrap_send(made, &own, sizeof own) ||
         !take(bootstrap, made, heard, sizeof heard, TCP_PROOF_NS) ||
         !tcp_hello_decode(heard, own.token, &hello) || hello.rank != rank ||
         (bootstrap->run && hello.run != bootstrap->run))
         return -EAGAIN;
-    status = tcp_bootstrap_prove(bootstrap, TCP_ROLE_CALLER, &own, &hello, &proof);
+    status = tcp_bootstrap_prove(bootstrap, TCP_ROLE_INITIATOR, &own, &hello, &proof);
     if (!status)
-        status = tcp_bootstrap_prove(bootstrap, TCP_ROLE_CALLED, &own, &hello, &expected);
+        status = tcp_bootstrap_prove(bootstrap, TCP_ROLE_RESPONDER, &own, &hello, &expected);
     if (status)
         return err_errno(err, status, "could not compute the proof of the ranks' secret");
-    if (!tcp_bootstrap_give(made, &proof, sizeof proof) ||
+    if (!tcp_bootstrap_send(made, &proof, sizeof proof) ||
         !take(bootstrap, made, &proof, sizeof proof, TCP_PROOF_NS))
         return -EAGAIN;
     if (!hmac_is_equal(proof.mac, expected.mac))
@@ -167,9 +167,9 @@ static int shake_hands(const struct tcp_bootstrap *bootstrap, int made, int rank
 }
 
 /* Connects to the first rank at one of its ports. Returns 0 once both sides are verified; -EAGAIN:
- * not there yet; else as shake_hands, or an error of listening. */
-static int call_first(struct tcp_bootstrap *bootstrap, const struct addrinfo *found, int port,
-                      struct err *err)
+ * not there yet; else as handshake, or an error of listening. */
+static int connect_first(struct tcp_bootstrap *bootstrap, const struct addrinfo *found, int port,
+                         struct err *err)
 {
     struct sockaddr_storage address;
     memcpy(&address, found->ai_addr, found->ai_addrlen);
@@ -177,9 +177,9 @@ static int call_first(struct tcp_bootstrap *bootstrap, const struct addrinfo *fo
     int made = call((struct sockaddr *)&address, found->ai_addrlen);
     if (made < 0)
         return -EAGAIN;
-    int status = tcp_pending_listen_beside(bootstrap, made, err);
+    int status = tcp_pending_listen_local(bootstrap, made, err);
     if (!status)
-        status = shake_hands(bootstrap, made, 0, err);
+        status = handshake(bootstrap, made, 0, err);
     if (status)
         close(made);
     else
@@ -189,7 +189,7 @@ static int call_first(struct tcp_bootstrap *bootstrap, const struct addrinfo *fo
 
 /* Receives the addresses, which rank 0 sends when all ranks have come. -EAGAIN: it left before
  * that. -EPROTO, -ENOMEM. */
-static int hear_first(struct tcp_bootstrap *bootstrap, struct err *err)
+static int receive_addresses(struct tcp_bootstrap *bootstrap, struct err *err)
 {
     struct tcp_hello hello;
     uint8_t heard[sizeof hello];
@@ -201,7 +201,7 @@ static int hear_first(struct tcp_bootstrap *bootstrap, struct err *err)
     if (take(bootstrap, bootstrap->sockets[0], heard, sizeof heard, UINT64_MAX) &&
         tcp_hello_decode(heard, bootstrap->options->token, &hello) &&
         take(bootstrap, bootstrap->sockets[0], places, bytes, TCP_PROOF_NS))
-        status = tcp_places_decode(places, bootstrap->options->ranks, bootstrap->places, err);
+        status = tcp_addresses_decode(places, bootstrap->options->ranks, bootstrap->places, err);
     free(places);
     if (status) {
         close(bootstrap->sockets[0]);
@@ -221,9 +221,9 @@ static int find_first(struct tcp_bootstrap *bootstrap, const struct addrinfo *al
         for (const struct addrinfo *found = all; found; found = found->ai_next)
             for (int i = 1; i <= TCP_RENDEZVOUS_PORTS && !tcp_bootstrap_is_over(bootstrap); i++) {
                 int status =
-                    call_first(bootstrap, found, tcp_bootstrap_port(bootstrap->options, i), err);
+                    connect_first(bootstrap, found, tcp_bootstrap_port(bootstrap->options, i), err);
                 if (!status)
-                    status = hear_first(bootstrap, err);
+                    status = receive_addresses(bootstrap, err);
                 if (status != -EAGAIN)
                     return status;
             }
@@ -233,7 +233,7 @@ static int find_first(struct tcp_bootstrap *bootstrap, const struct addrinfo *al
 }
 
 /* Retries the lookup, because the name and the machine may appear late. */
-static int ask_places(struct tcp_bootstrap *bootstrap, struct err *err)
+static int find_addresses(struct tcp_bootstrap *bootstrap, struct err *err)
 {
     const struct addrinfo wanted = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
     struct addrinfo *all;
@@ -260,7 +260,7 @@ static int ask_places(struct tcp_bootstrap *bootstrap, struct err *err)
 
 /* The rank listens until this one has connected: a refusal means it has left. Anything else may be
  * temporary. */
-static int call_other(struct tcp_bootstrap *bootstrap, int rank, struct err *err)
+static int connect_other(struct tcp_bootstrap *bootstrap, int rank, struct err *err)
 {
     const struct sockaddr *address = (const struct sockaddr *)&bootstrap->places[rank].address;
     socklen_t bytes =
@@ -270,7 +270,7 @@ static int call_other(struct tcp_bootstrap *bootstrap, int rank, struct err *err
     for (; !tcp_bootstrap_is_over(bootstrap) && status != -ECONNREFUSED;
          tcp_bootstrap_pause(bootstrap, PAUSE_NS)) {
         int made = call(address, bytes);
-        status = made >= 0              ? shake_hands(bootstrap, made, rank, err)
+        status = made >= 0              ? handshake(bootstrap, made, rank, err)
                  : errno == EINPROGRESS ? -ETIMEDOUT
                                         : -errno;
         if (made >= 0 && !status) {
@@ -302,7 +302,7 @@ static int connect_others(struct tcp_bootstrap *bootstrap, struct err *err)
     struct sockaddr_storage address;
     int status = 0;
     for (int r = 1; r < bootstrap->options->rank && !status; r++)
-        status = call_other(bootstrap, r, err);
+        status = connect_other(bootstrap, r, err);
     while (!status && !has_all_above(bootstrap))
         status = tcp_pending_accept(bootstrap, &hello, &address, err);
     return status;
@@ -328,7 +328,7 @@ int tcp_rendezvous(const struct tcp_rendezvous_options *options, int *ret_socket
                                       .refused = -1,
                                       .sockets = ret_sockets};
     assert(options->ranks > 1 && options->rank >= 0 && options->rank < options->ranks);
-    assert(options->ranks <= TCP_MEET_RANKS_MAX);
+    assert(options->ranks <= TCP_RANKS_MAX);
     for (int r = 0; r < options->ranks; r++)
         ret_sockets[r] = -1;
     for (int i = 0; i < TCP_PENDING_MAX; i++)
@@ -339,7 +339,8 @@ int tcp_rendezvous(const struct tcp_rendezvous_options *options, int *ret_socket
     if (!status && options->rank == 0)
         status = tcp_pending_listen(&bootstrap, err);
     if (!status)
-        status = options->rank == 0 ? gather_places(&bootstrap, err) : ask_places(&bootstrap, err);
+        status = options->rank == 0 ? gather_addresses(&bootstrap, err)
+                                    : find_addresses(&bootstrap, err);
     if (!status && options->rank > 0)
         status = connect_others(&bootstrap, err);
     for (int r = 0; r < options->ranks; r++) {

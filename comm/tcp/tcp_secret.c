@@ -134,6 +134,6 @@ int tcp_secret_prove(const struct tcp_secret *secret, enum tcp_role role,
         char label[16];
         struct tcp_hello caller, called;
     } proved = {.caller = *caller, .called = *called};
-    memcpy(proved.label, role == TCP_ROLE_CALLER ? "millrace caller" : "millrace called", 16);
+    memcpy(proved.label, role == TCP_ROLE_INITIATOR ? "millrace caller" : "millrace called", 16);
     return hmac_sha256(secret->key, secret->bytes, &proved, sizeof proved, ret_proof->mac);
 }

@@ -30,7 +30,7 @@ struct tcp_secret {
     size_t bytes; /* 0: there is none */
 };
 
-enum tcp_role { TCP_ROLE_CALLER, TCP_ROLE_CALLED };
+enum tcp_role { TCP_ROLE_INITIATOR, TCP_ROLE_RESPONDER };
 
 /* Reads MILLRACE_SECRET, or the file named by MILLRACE_SECRET_FILE without trailing newlines.
  * -EINVAL: both are set, or the secret is too short or too long. -EACCES: users other than the

@@ -45,7 +45,7 @@ static bool push_control(struct tcp_engine *engine)
         struct tcp_peer *peer = &engine->peers[r];
         if (tcp_peer_has_to_send(peer) && tcp_peer_send(peer, true))
             leave(peer);
-        waits = waits || tcp_peer_has_unheard(peer);
+        waits = waits || tcp_peer_has_unacked(peer);
     }
     return waits;
 }
@@ -57,7 +57,7 @@ void tcp_thread_tell_others(struct engine *base)
     struct tcp_engine *engine = tcp_engine_of(base);
     uint64_t until_ns = clock_now_ns() + FAREWELL_NS;
     for (int r = 0; r < base->ranks; r++)
-        tcp_peer_say(&engine->peers[r], TCP_CONTROL_END, base->why);
+        tcp_peer_queue_control(&engine->peers[r], TCP_CONTROL_END, base->why);
     while (push_control(engine) && clock_now_ns() < until_ns)
         poll(NULL, 0, TICK_MS);
 }
@@ -75,7 +75,7 @@ static void ask_late(struct tcp_engine *engine, struct tcp_op *op)
     for (int i = 0; i < op->asked_count; i++) {
         struct tcp_peer *peer = asked_peer(engine, op, i);
         peer->has_answered = false; /* it may have answered an earlier question */
-        tcp_peer_say(peer, TCP_CONTROL_QUESTION, "");
+        tcp_peer_queue_control(peer, TCP_CONTROL_QUESTION, "");
     }
     op->asked_ns = clock_now_ns();
 }
@@ -115,7 +115,7 @@ static void hear(struct tcp_engine *engine, struct tcp_peer *peer, enum tcp_cont
         break;
     case TCP_CONTROL_QUESTION:
         engine_answer(&engine->base, answer);
-        tcp_peer_say(peer, TCP_CONTROL_ANSWER, answer);
+        tcp_peer_queue_control(peer, TCP_CONTROL_ANSWER, answer);
         break;
     case TCP_CONTROL_ANSWER:
         peer->has_answered = true;
@@ -133,10 +133,10 @@ static void hear(struct tcp_engine *engine, struct tcp_peer *peer, enum tcp_cont
 static void end_by_peer(struct tcp_engine *engine, struct tcp_peer *peer, int status,
                         const struct err *detail)
 {
-    char why[TCP_WORDS_BYTES];
+    char why[TCP_CONTROL_BYTES];
     int rank = peer->rank, own = engine->base.rank;
     leave(peer);
-    const struct tcp_message *waits = peer->wanted_first ? peer->wanted_first : peer->sends_first;
+    const struct tcp_message *waits = peer->posted_first ? peer->posted_first : peer->sends_first;
     if (detail)
         snprintf(why, sizeof why, "rank %d: %.150s", own, detail->what);
     else if (status == -ETIMEDOUT)
@@ -177,7 +177,7 @@ static void receive_from(struct tcp_engine *engine, struct tcp_peer *peer)
         if (status < 0)
             end_by_peer(engine, peer, status, status == -EPIPE ? NULL : &detail);
         else if (!engine->base.ended && peer->has_left &&
-                 (peer->wanted_first || peer->sends_first)) /* nothing more will come */
+                 (peer->posted_first || peer->sends_first)) /* nothing more will come */
             end_by_peer(engine, peer, -EPIPE, NULL);
     }
 }
@@ -215,9 +215,9 @@ static void move(struct tcp_engine *engine, struct pollfd *fds)
     fds[ranks] = (struct pollfd){.fd = engine->wake, .events = POLLIN};
     for (int r = 0; r < ranks; r++) {
         struct tcp_peer *peer = &engine->peers[r];
-        short wish = tcp_peer_has_to_send(peer) ? POLLIN | POLLOUT : POLLIN;
+        short poll_events = tcp_peer_has_to_send(peer) ? POLLIN | POLLOUT : POLLIN;
         /* poll ignores negative descriptors. */
-        fds[r] = (struct pollfd){.fd = peer->socket, .events = wish};
+        fds[r] = (struct pollfd){.fd = peer->socket, .events = poll_events};
     }
     int ready = poll(fds, (nfds_t)ranks + 1, poll_ms(engine));
     if (ready < 0 || (fds[ranks].revents && read(engine->wake, &count, sizeof count) < 0))
@@ -270,11 +270,11 @@ static bool serve(struct tcp_engine *engine, struct pollfd *fds)
 }
 
 /* All ranks leave together, so that none mistakes another's exit for a failure. */
-static void part(struct tcp_engine *engine, struct pollfd *fds)
+static void exchange_goodbyes(struct tcp_engine *engine, struct pollfd *fds)
 {
     uint64_t until_ns = clock_now_ns() + CLOSE_NS;
     for (int r = 0; r < engine->base.ranks; r++)
-        tcp_peer_say(&engine->peers[r], TCP_CONTROL_FAREWELL, "");
+        tcp_peer_queue_control(&engine->peers[r], TCP_CONTROL_GOODBYE, "");
     while (!engine->base.ended && clock_now_ns() < until_ns) {
         bool waits = sends(engine);
         for (int r = 0; r < engine->base.ranks; r++)
@@ -294,7 +294,7 @@ void *tcp_thread_main(void *argument)
     while (serve(engine, fds))
         ;
     if (!engine->base.ended)
-        part(engine, fds);
+        exchange_goodbyes(engine, fds);
     free(fds);
     return NULL;
 }

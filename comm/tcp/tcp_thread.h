@@ -30,7 +30,7 @@ struct tcp_op {
 struct tcp_unexpected {
     struct tcp_unexpected *next;
     struct tcp_frame frame;
-    bool has_come;
+    bool is_complete;
     struct tcp_message *wanted; /* the receive that has asked since */
     char *data;
     /* Size of data, which grows as bytes arrive: a length sent by another rank must not cause a
@@ -47,11 +47,11 @@ struct tcp_peer {
     size_t sent; /* of the first message: frame and data */
     struct {
         struct tcp_frame frame;
-        char text[TCP_WORDS_BYTES];
+        char text[TCP_CONTROL_BYTES];
         size_t sent;
         bool is_due;
     } controls[TCP_CONTROL_COUNT]; /* sent between messages */
-    struct tcp_message *wanted_first, *wanted_last;
+    struct tcp_message *posted_first, *posted_last;
     struct tcp_unexpected *unexpected_first, *unexpected_last;
     uint64_t kept_bytes;               /* by unexpected messages */
     struct tcp_frame frame;            /* being received */
@@ -59,9 +59,9 @@ struct tcp_peer {
     size_t got;                        /* bytes received of the frame and its data */
     struct tcp_message *to;            /* the destination: a message that wants it, */
     struct tcp_unexpected *unexpected; /* or an unexpected message, */
-    char heard[TCP_WORDS_BYTES];       /* or a control frame's text */
+    char heard[TCP_CONTROL_BYTES];     /* or a control frame's text */
     bool has_answered;
-    char answer[TCP_WORDS_BYTES];
+    char answer[TCP_CONTROL_BYTES];
 };
 
 struct tcp_engine {
@@ -91,7 +91,7 @@ void tcp_thread_fail_late(struct engine_op *op);
 /* tcp_peer.c, thread only: */
 
 /* Queues a control frame; at most one of each kind. */
-void tcp_peer_say(struct tcp_peer *peer, enum tcp_control control, const char *text);
+void tcp_peer_queue_control(struct tcp_peer *peer, enum tcp_control control, const char *text);
 /* Takes a message to send or to receive; the data to receive may have arrived already. -EPROTO if
  * that has a different length; -ECONNABORTED if the rank has left. */
 int tcp_peer_take(struct tcp_peer *peer, struct tcp_message *message, bool is_self,
@@ -101,7 +101,7 @@ bool tcp_peer_has_to_send(const struct tcp_peer *peer);
  * message. Returns 0, or -EPIPE if the connection has ended. */
 int tcp_peer_send(struct tcp_peer *peer, bool is_end);
 /* Whether control frames are, as far as can be known, not yet acknowledged by the other machine. */
-bool tcp_peer_has_unheard(const struct tcp_peer *peer);
+bool tcp_peer_has_unacked(const struct tcp_peer *peer);
 /* Receives what is available, but at most one frame. Returns 1 for a control frame (*ret_control,
  * peer->heard), else 0; -EPIPE; -EPROTO, -ENOBUFS or -ENOMEM with detail. */
 int tcp_peer_receive(struct tcp_peer *peer, enum tcp_control *ret_control, bool *ret_more,

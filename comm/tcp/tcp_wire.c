@@ -16,7 +16,7 @@ bool tcp_hello_decode(const void *data, uint64_t token, struct tcp_hello *ret_he
     struct tcp_hello hello;
     memcpy(&hello, data, sizeof hello);
     if (hello.magic != TCP_HELLO_MAGIC || hello.token != token || hello.ranks < 2 ||
-        hello.ranks > TCP_MEET_RANKS_MAX || hello.rank < 0 || hello.rank >= hello.ranks ||
+        hello.ranks > TCP_RANKS_MAX || hello.rank < 0 || hello.rank >= hello.ranks ||
         hello.listens_at < 0 || hello.listens_at > UINT16_MAX || (hello.has_secret & ~1) != 0)
         return false;
     *ret_hello = hello;
@@ -30,7 +30,8 @@ static bool is_place(const struct sockaddr_storage *address)
     return address->ss_family == AF_INET && ((const struct sockaddr_in *)address)->sin_port != 0;
 }
 
-int tcp_places_decode(const void *data, int ranks, struct tcp_place *ret_places, struct err *err)
+int tcp_addresses_decode(const void *data, int ranks, struct tcp_address *ret_places,
+                         struct err *err)
 {
     memcpy(ret_places, data, (size_t)ranks * sizeof *ret_places);
     for (int r = 1; r < ranks; r++)
@@ -43,9 +44,9 @@ enum tcp_frame_kind tcp_frame_check(const struct tcp_frame *frame, enum tcp_cont
 {
     if (frame->tag < TCP_TAGS_COUNT * TCP_NAMES_COUNT)
         return TCP_FRAME_DATA;
-    if (frame->tag < TCP_TAG_WORDS || frame->tag - TCP_TAG_WORDS >= TCP_CONTROL_COUNT ||
-        frame->bytes != TCP_WORDS_BYTES)
+    if (frame->tag < TCP_TAG_CONTROL || frame->tag - TCP_TAG_CONTROL >= TCP_CONTROL_COUNT ||
+        frame->bytes != TCP_CONTROL_BYTES)
         return TCP_FRAME_BAD;
-    *ret_control = (enum tcp_control)(frame->tag - TCP_TAG_WORDS);
+    *ret_control = (enum tcp_control)(frame->tag - TCP_TAG_CONTROL);
     return TCP_FRAME_CONTROL;
 }

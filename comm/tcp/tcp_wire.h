@@ -27,7 +27,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-enum { TCP_MEET_RANKS_MAX = 512 /* every pair has a connection */, TCP_NONCE_BYTES = 32 };
+enum { TCP_RANKS_MAX = 512 /* every pair has a connection */, TCP_NONCE_BYTES = 32 };
 
 /* "milrace3"; change it whenever anything here or a frame's tag changes. */
 #define TCP_HELLO_MAGIC UINT64_C(0x3365636172696c6d)
@@ -46,7 +46,7 @@ struct tcp_proof {
 };
 
 /* The address at which a rank listens. */
-struct tcp_place {
+struct tcp_address {
     struct sockaddr_storage address;
 };
 
@@ -54,27 +54,28 @@ struct tcp_frame {
     uint64_t tag, bytes;
 };
 
-/* Tags of the engine's control frames, which carry TCP_WORDS_BYTES each. */
+/* Tags of the engine's control frames, which carry TCP_CONTROL_BYTES each. */
 enum tcp_control {
     TCP_CONTROL_END,
     TCP_CONTROL_QUESTION,
     TCP_CONTROL_ANSWER,
-    TCP_CONTROL_FAREWELL,
+    TCP_CONTROL_GOODBYE,
     TCP_CONTROL_COUNT
 };
-enum { TCP_WORDS_BYTES = ENGINE_WHY_BYTES };
-#define TCP_TAG_WORDS  (UINT64_MAX - TCP_CONTROL_COUNT)
-#define TCP_TAGS_COUNT (UINT64_C(1) << 24) /* per communicator */
+enum { TCP_CONTROL_BYTES = ENGINE_WHY_BYTES };
+#define TCP_TAG_CONTROL (UINT64_MAX - TCP_CONTROL_COUNT)
+#define TCP_TAGS_COUNT  (UINT64_C(1) << 24) /* per communicator */
 /* A name is reused only long after every rank has forgotten it. */
 #define TCP_NAMES_COUNT (1u << 30)
 
 /* data: sizeof (struct tcp_hello) bytes. Returns false unless they are a hello of the run with that
- * token, from a rank below its number of ranks, which is at most TCP_MEET_RANKS_MAX. */
+ * token, from a rank below its number of ranks, which is at most TCP_RANKS_MAX. */
 bool tcp_hello_decode(const void *data, uint64_t token, struct tcp_hello *ret_hello);
 
-/* data: ranks * sizeof (struct tcp_place) bytes, from rank 0. -EPROTO names the rank whose entry is
- * not an address with a port. Rank 0's entry is ignored. */
-int tcp_places_decode(const void *data, int ranks, struct tcp_place *ret_places, struct err *err);
+/* data: ranks * sizeof (struct tcp_address) bytes, from rank 0. -EPROTO names the rank whose
+ * entry is not an address with a port. Rank 0's entry is ignored. */
+int tcp_addresses_decode(const void *data, int ranks, struct tcp_address *ret_places,
+                         struct err *err);
 
 enum tcp_frame_kind { TCP_FRAME_BAD, TCP_FRAME_DATA, TCP_FRAME_CONTROL };
 

@@ -74,7 +74,7 @@ void bpe_encoder_close(struct bpe_encoder *encoder)
 }
 
 /* Merges in place; returns how many tokens are left. ranks[i] is for tokens i and i + 1. */
-static size_t join_short(const struct bpe *bpe, uint16_t *tokens, size_t count)
+static size_t merge_short(const struct bpe *bpe, uint16_t *tokens, size_t count)
 {
     uint16_t ranks[SHORT_BYTES_MAX];
     /* The rank of an empty slot is BPE_NONE. */
@@ -87,7 +87,7 @@ static size_t join_short(const struct bpe *bpe, uint16_t *tokens, size_t count)
                 best = i;
         if (ranks[best] == BPE_NONE)
             break;
-        tokens[best] = bpe_find_pair(bpe, tokens[best], tokens[best + 1])->joined;
+        tokens[best] = bpe_find_pair(bpe, tokens[best], tokens[best + 1])->merged_token;
         count--;
         memmove(tokens + best + 1, tokens + best + 2, (count - best - 1) * sizeof *tokens);
         memmove(ranks + best, ranks + best + 1, (count - best - 1) * sizeof *ranks);
@@ -136,7 +136,7 @@ static const struct bpe_pair *pair_at(const struct bpe_encoder *encoder, uint32_
 static void consider(struct bpe_encoder *encoder, uint32_t left)
 {
     const struct bpe_pair *pair = pair_at(encoder, left);
-    if (pair->joined != BPE_NONE)
+    if (pair->merged_token != BPE_NONE)
         heap_push(encoder, (uint64_t)pair->rank << 32 | left);
 }
 
@@ -155,17 +155,17 @@ static int reserve_nodes(struct bpe_encoder *encoder, size_t count, struct err *
                : err_set(err, -ENOMEM, "out of memory for a word of %zu bytes", count);
 }
 
-static void join_long(struct bpe_encoder *encoder)
+static void merge_long(struct bpe_encoder *encoder)
 {
     struct node *nodes = encoder->nodes;
     while (encoder->heap_count > 0) {
         uint64_t candidate = heap_pop(encoder);
         uint32_t left = (uint32_t)candidate;
         const struct bpe_pair *pair = pair_at(encoder, left);
-        if (pair->joined == BPE_NONE || pair->rank != candidate >> 32)
+        if (pair->merged_token == BPE_NONE || pair->rank != candidate >> 32)
             continue; /* stale: one of them was merged since */
         uint32_t right = nodes[left].next;
-        nodes[left].token = pair->joined;
+        nodes[left].token = pair->merged_token;
         nodes[left].next = nodes[right].next;
         nodes[right].token = BPE_NONE;
         if (nodes[left].next != NODE_NONE)
@@ -189,7 +189,7 @@ static int encode_long(struct bpe_encoder *encoder, const uint8_t *word, size_t 
     encoder->heap_count = 0;
     for (size_t i = 0; i + 1 < bytes; i++)
         consider(encoder, (uint32_t)i);
-    join_long(encoder);
+    merge_long(encoder);
     for (uint32_t i = 0; i != NODE_NONE; i = encoder->nodes[i].next) {
         bytes_put_u16(tokens->data + tokens->bytes, encoder->nodes[i].token);
         tokens->bytes += BPE_TOKEN_BYTES;
@@ -210,17 +210,17 @@ static void encode_short(struct bpe_encoder *encoder, const uint8_t *word, size_
             return;
         }
     }
-    uint16_t joined[SHORT_BYTES_MAX];
+    uint16_t merged_token[SHORT_BYTES_MAX];
     for (size_t i = 0; i < bytes; i++)
-        joined[i] = encoder->bpe->bytes[word[i]];
-    size_t count = join_short(encoder->bpe, joined, bytes);
-    memcpy(tokens->data + tokens->bytes, joined, count * BPE_TOKEN_BYTES);
+        merged_token[i] = encoder->bpe->bytes[word[i]];
+    size_t count = merge_short(encoder->bpe, merged_token, bytes);
+    memcpy(tokens->data + tokens->bytes, merged_token, count * BPE_TOKEN_BYTES);
     tokens->bytes += count * BPE_TOKEN_BYTES;
     if (slot && count <= CACHE_TOKENS_MAX) {
         slot->bytes = (uint8_t)bytes;
         slot->tokens_count = (uint8_t)count;
         memcpy(slot->text, word, bytes);
-        memcpy(slot->tokens, joined, count * BPE_TOKEN_BYTES);
+        memcpy(slot->tokens, merged_token, count * BPE_TOKEN_BYTES);
     }
 }
 

@@ -108,28 +108,29 @@ static int load_tokens(struct loading *loading, const char *text, size_t bytes)
 static int add_pair(struct loading *loading, const char *line, size_t bytes, uint32_t rank,
                     int64_t offset)
 {
-    char left[TOKEN_TEXT_BYTES_MAX], joined[TOKEN_TEXT_BYTES_MAX];
+    char left[TOKEN_TEXT_BYTES_MAX], merged_token[TOKEN_TEXT_BYTES_MAX];
     const char *space = memchr(line, ' ', bytes);
     size_t left_bytes = space ? (size_t)(space - line) : 0;
-    if (left_bytes == 0 || left_bytes + 1 >= bytes || bytes >= sizeof joined || rank >= BPE_NONE)
+    if (left_bytes == 0 || left_bytes + 1 >= bytes || bytes >= sizeof merged_token ||
+        rank >= BPE_NONE)
         return refuse(loading, offset, "two tokens separated by a space, at most 65535 lines",
                       "a different line");
     memcpy(left, line, left_bytes);
     left[left_bytes] = '\0';
-    memcpy(joined, line, left_bytes);
-    memcpy(joined + left_bytes, space + 1, bytes - left_bytes - 1);
-    joined[bytes - 1] = '\0';
+    memcpy(merged_token, line, left_bytes);
+    memcpy(merged_token + left_bytes, space + 1, bytes - left_bytes - 1);
+    merged_token[bytes - 1] = '\0';
     struct bpe_pair pair = {.rank = (uint16_t)rank};
     int status = find_token(loading, left, offset, &pair.left);
     if (!status)
-        status = find_token(loading, joined + left_bytes, offset, &pair.right);
+        status = find_token(loading, merged_token + left_bytes, offset, &pair.right);
     if (!status)
-        status = find_token(loading, joined, offset, &pair.joined);
+        status = find_token(loading, merged_token, offset, &pair.merged_token);
     if (status)
         return status;
     struct bpe_pair *slot = (struct bpe_pair *)bpe_find_pair(loading->bpe, pair.left, pair.right);
-    if (slot->joined != BPE_NONE)
-        return refuse(loading, offset, "each pair once", joined);
+    if (slot->merged_token != BPE_NONE)
+        return refuse(loading, offset, "each pair once", merged_token);
     *slot = pair;
     return 0;
 }

@@ -14,7 +14,7 @@ enum { BPE_NONE = 0xffff, BPE_PAIRS_BITS = 17 };
 struct bpe_pair {
     uint16_t left, right;
     uint16_t rank; /* lower ranks merge first */
-    uint16_t joined;
+    uint16_t merged_token;
 };
 
 /* Immutable. */
@@ -33,7 +33,7 @@ static inline const struct bpe_pair *bpe_find_pair(const struct bpe *bpe, uint16
     size_t slot = (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> (64 - BPE_PAIRS_BITS));
     for (;; slot = (slot + 1) % (1 << BPE_PAIRS_BITS)) {
         const struct bpe_pair *pair = &bpe->pairs[slot];
-        if (pair->joined == BPE_NONE || (pair->left == left && pair->right == right))
+        if (pair->merged_token == BPE_NONE || (pair->left == left && pair->right == right))
             return pair;
     }
 }

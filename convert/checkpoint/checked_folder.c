@@ -28,8 +28,8 @@ int checked_folder_begin(struct checked_folder *folder, struct io *io,
     return status ? status : io->transactions->begin(io, transaction, &folder->transaction, err);
 }
 
-int checked_folder_look(struct checked_folder *folder, struct io *io, const char *path,
-                        struct err *err)
+int checked_folder_open_existing(struct checked_folder *folder, struct io *io, const char *path,
+                                 struct err *err)
 {
     int status = open_folder(folder, io, path, err);
     folder->is_comparing = true;
@@ -71,7 +71,7 @@ int checked_file_open(struct checked_folder *folder, struct checked_file *ret_fi
         return status;
     if (folder->is_comparing) {
         status = ops->file_open(folder->io, ret_file->path, &ret_file->file, err);
-        folder->is_other |= status == -ENOENT;
+        folder->has_mismatch |= status == -ENOENT;
         return status;
     }
     return folder->io->transactions->create(folder->transaction, name, bytes, &ret_file->file, err);
@@ -80,7 +80,7 @@ int checked_file_open(struct checked_folder *folder, struct checked_file *ret_fi
 static int differ(struct checked_folder *folder, const struct checked_file *file, uint64_t offset,
                   struct err *err)
 {
-    folder->is_other = true;
+    folder->has_mismatch = true;
     err_set(err, -EBADMSG, "a written file differs from its contents in memory");
     err_at(err, file->path, (int64_t)offset);
     err_advise(err, "%.200s was not written; convert again: the disk or the memory may be failing",
@@ -95,7 +95,7 @@ static int compare(struct checked_folder *folder, const struct checked_file *fil
         size_t part = bytes_min(bytes - at, FOUND_BYTES), same = 0;
         int status = io_read_exact(folder->queue, folder->io, file->file, file->path, offset + at,
                                    folder->found, part, err);
-        folder->is_other |= status == -ENODATA; /* the file ends first */
+        folder->has_mismatch |= status == -ENODATA; /* the file ends first */
         if (status)
             return status;
         if (memcmp(data + at, folder->found, part) != 0) {

@@ -23,7 +23,7 @@ struct checked_folder {
     struct io_queue *queue;
     char *found; /* buffer for data read back */
     bool is_comparing;
-    bool is_other; /* something differs or is missing */
+    bool has_mismatch; /* something differs or is missing */
 };
 
 struct checked_file {
@@ -37,8 +37,8 @@ int checked_folder_begin(struct checked_folder *folder, struct io *io,
 /* From now on files are compared. All opened files must be closed. */
 void checked_folder_compare(struct checked_folder *folder);
 /* Replaces begin and compare: compares with any existing folder. Nothing can be committed. */
-int checked_folder_look(struct checked_folder *folder, struct io *io, const char *path,
-                        struct err *err);
+int checked_folder_open_existing(struct checked_folder *folder, struct io *io, const char *path,
+                                 struct err *err);
 /* The folder appears complete and durable under its name, or not at all. */
 int checked_folder_commit(struct checked_folder *folder, struct err *err);
 /* keep: uncommitted data stays for a later resume; else it is removed. */

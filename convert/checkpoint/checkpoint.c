@@ -10,15 +10,15 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "ckpt/format/safetensors.h"
-#include "ckpt/load/flat.h"
 #include "ckpt/load/hash.h"
-#include "ckpt/load/only.h"
 #include "ckpt/load/reader.h"
+#include "ckpt/load/tensor_filter.h"
+#include "ckpt/load/tensor_stream.h"
 #include "ckpt/save/consolidated.h"
 #include "convert/checkpoint/checkpoint_target.h"
-#include "convert/checkpoint/hands.h"
 #include "convert/checkpoint/identity.h"
 #include "convert/checkpoint/pieces.h"
+#include "convert/checkpoint/reader_pool.h"
 #include "io/file_util.h"
 
 #include <assert.h>
@@ -39,17 +39,17 @@ struct job {
     uint64_t file_bytes;
     struct piece *list; /* the file after the header */
     uint64_t pieces_count;
-    struct hands hands;
-    struct flat flats[PIECES_WORKERS_MAX]; /* one per worker */
+    struct reader_pool reader_pool;
+    struct tensor_stream flats[PIECES_WORKERS_MAX]; /* one per worker */
     struct piece_journal *journal;
     struct pieces *pieces;
     struct io_transaction *transaction;
     struct io_file *file; /* of the transaction */
-    struct ckpt_watch watch;
-    struct hash_watch watched; /* progress of reads for comparison */
+    struct ckpt_progress watch;
+    struct hash_progress verify_progress; /* progress of reads for comparison */
 };
 
-static const char *wanted(const struct job *job)
+static const char *selection(const struct job *job)
 {
     return job->options->only ? job->options->only : "model";
 }
@@ -69,12 +69,13 @@ static int plan(struct job *job, struct err *err)
                        (unsigned long long)manifest->tensors_count);
     for (uint64_t i = 0; i < manifest->tensors_count; i++) {
         const struct manifest_tensor *tensor = &manifest->tensors[i];
-        if (!only_selects(wanted(job), tensor->name))
+        if (!tensor_filter_matches(selection(job), tensor->name))
             continue;
         struct safetensors_entry *entry = &job->entries[job->count++];
-        *entry = (struct safetensors_entry){.name = tensor->name,
-                                            .dtype = flat_dtype(&job->options->cast, tensor->dtype),
-                                            .rank = tensor->rank};
+        *entry = (struct safetensors_entry){
+            .name = tensor->name,
+            .dtype = tensor_stream_dtype(&job->options->cast, tensor->dtype),
+            .rank = tensor->rank};
         if (entry->dtype != tensor->dtype) {
             job->cast_count++;
             log_line(job->options->log, LOG_DEBUG, "%s: converting %s to %s", tensor->name,
@@ -85,7 +86,7 @@ static int plan(struct job *job, struct err *err)
     if (job->count == 0) {
         err_set(err, -ENOENT, "there is no tensor to convert");
         err_at(err, job->options->source, ERR_NO_OFFSET);
-        err_expected(err, "names that match \"%.100s\"", wanted(job));
+        err_expected(err, "names that match \"%.100s\"", selection(job));
         err_advise(err, "run `millrace inspect` to see the names");
         return -ENOENT;
     }
@@ -131,9 +132,9 @@ static int make_piece(void *context, unsigned worker, uint64_t number, void *dat
     uint64_t index = entry_at(job, piece->offset_bytes);
     const struct safetensors_entry *entry = &job->entries[index];
     size_t bytes = 0;
-    flat_seek(&job->flats[worker], index,
-              (piece->offset_bytes - entry->offset_bytes) / dtype_bytes(entry->dtype));
-    int status = flat_read(&job->flats[worker], data, piece->bytes, &bytes, err);
+    tensor_stream_seek(&job->flats[worker], index,
+                       (piece->offset_bytes - entry->offset_bytes) / dtype_bytes(entry->dtype));
+    int status = tensor_stream_read(&job->flats[worker], data, piece->bytes, &bytes, err);
     assert(status || bytes == piece->bytes);
     return status;
 }
@@ -155,10 +156,10 @@ static int open_pieces(struct job *job, const char *owner_id, struct err *err)
                                           .pieces_count = job->pieces_count};
     int status = piece_journal_open(&noted, &job->journal, err);
     if (!status)
-        status = hands_open(&job->hands, job->reader, workers, err);
+        status = reader_pool_open(&job->reader_pool, job->reader, workers, err);
     for (unsigned w = 0; w < workers && !status; w++)
-        status = flat_init(&job->flats[w], job->hands.readers[w], job->tensors, job->count,
-                           &o->cast, err);
+        status = tensor_stream_init(&job->flats[w], job->reader_pool.readers[w], job->tensors,
+                                    job->count, &o->cast, err);
     struct pieces_options options = {.io = job->io,
                                      .workers_count = workers,
                                      .pieces = job->list,
@@ -215,8 +216,8 @@ static void close_pieces(struct job *job)
     pieces_close(job->pieces);
     job->pieces = NULL;
     for (unsigned w = 0; w < PIECES_WORKERS_MAX; w++)
-        flat_deinit(&job->flats[w]);
-    hands_close(&job->hands);
+        tensor_stream_deinit(&job->flats[w]);
+    reader_pool_close(&job->reader_pool);
 }
 
 static bool is_any(const void *context, const char *name)
@@ -241,10 +242,11 @@ static bool is_same(const struct sum *a, const struct sum *b)
 static int sum_source(struct job *job, uint64_t done_bytes, uint64_t bytes, struct sum *ret_sum,
                       struct err *err)
 {
-    job->watch = (struct ckpt_watch){job->options->progress, job->options->progress_context};
-    job->watched = (struct hash_watch){&job->watch, done_bytes, bytes, job->options->stop};
-    return hash_tensors(job->reader, only_selects, wanted(job), &job->options->cast, &job->watched,
-                        &ret_sum->count, &ret_sum->hash, err);
+    job->watch = (struct ckpt_progress){job->options->progress, job->options->progress_context};
+    job->verify_progress =
+        (struct hash_progress){&job->watch, done_bytes, bytes, job->options->stop};
+    return hash_tensors(job->reader, tensor_filter_matches, selection(job), &job->options->cast,
+                        &job->verify_progress, &ret_sum->count, &ret_sum->hash, err);
 }
 
 /* Hashes the tensors in the file at path. Call it after sum_source. */
@@ -254,7 +256,7 @@ static int sum_target(struct job *job, const char *path, struct sum *ret_sum, st
     int status = reader_open_any(job->io, path, &target, job->options->log, err);
     if (status)
         return status;
-    status = hash_tensors(target, is_any, NULL, NULL, &job->watched, &ret_sum->count,
+    status = hash_tensors(target, is_any, NULL, NULL, &job->verify_progress, &ret_sum->count,
                           &ret_sum->hash, err);
     ckpt_reader_close(target);
     return status;
@@ -293,7 +295,7 @@ static int commit(struct job *job, struct err *err)
 }
 
 /* Whether an earlier conversion already completed: it was killed at its end, or is repeated. */
-static int find_whole(struct job *job, const char *owner_id, bool *ret_is_done, struct err *err)
+static int find_complete(struct job *job, const char *owner_id, bool *ret_is_done, struct err *err)
 {
     struct io_stat info;
     struct piece_journal *journal;
@@ -328,7 +330,7 @@ static int find_whole(struct job *job, const char *owner_id, bool *ret_is_done, 
 
 /* Logs if the step already contains this file: it was saved with the layout `full`, and its
  * consolidated file has exactly these tensors. */
-static void tell_if_there(const struct job *job)
+static void log_if_present(const struct job *job)
 {
     const struct manifest *manifest = ckpt_reader_manifest(job->reader);
     const struct manifest_file *file = consolidated_find_file(manifest);
@@ -351,7 +353,7 @@ static int make_file(struct job *job, struct err *err)
              hash128_format(hash_128(job->header.data, job->header.bytes), text));
     int status = identity_of(job->reader, how, owner_id, err);
     if (!status)
-        status = find_whole(job, owner_id, &is_done, err);
+        status = find_complete(job, owner_id, &is_done, err);
     if (status || is_done)
         return status;
     status = write_all(job, owner_id, err);
@@ -391,7 +393,7 @@ int convert_checkpoint_full(struct io *io, const struct convert_checkpoint_optio
     if (!status)
         status = make_file(&job, err);
     if (!status) {
-        tell_if_there(&job);
+        log_if_present(&job);
         *ret_result = (struct convert_checkpoint_result){
             .tensors_count = job.count,
             .written_bytes = job.file_bytes,

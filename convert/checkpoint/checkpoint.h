@@ -10,7 +10,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
-#include "ckpt/load/flat.h"
+#include "ckpt/load/tensor_stream.h"
 #include "io/io.h"
 
 #include <stdatomic.h>
@@ -24,8 +24,8 @@ struct convert_checkpoint_options {
     const char *only;   /* _full: "model" (NULL), "optimizer", "all", or a glob over tensor names */
     /* _hf: limit of the tensors in one file; beyond it, several files and an index. 0: one file. */
     uint64_t max_file_bytes;
-    struct flat_cast cast; /* for floating-point tensors; others are never cast */
-    bool force;            /* replace an existing target */
+    struct tensor_cast cast; /* for floating-point tensors; others are never cast */
+    bool force;              /* replace an existing target */
     /* Resume a stopped or killed conversion; without force an identical target is fine. */
     bool resume;
     /* Read the result back and compare it (_full: hashes, _hf: all bytes) before it is

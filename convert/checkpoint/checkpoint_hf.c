@@ -14,9 +14,9 @@
 #include "convert/checkpoint/checkpoint.h"
 #include "convert/checkpoint/checkpoint_hf_plan.h"
 #include "convert/checkpoint/checkpoint_target.h"
-#include "convert/checkpoint/hands.h"
 #include "convert/checkpoint/identity.h"
 #include "convert/checkpoint/pieces.h"
+#include "convert/checkpoint/reader_pool.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -36,7 +36,7 @@ struct job {
     struct safetensors_entry *entries; /* of the file in progress */
     struct piece *list;                /* [plan.pieces_count], of all files */
     uint64_t put_count;                /* pieces of the files before the current one */
-    struct hands hands;
+    struct reader_pool reader_pool;
     char *columns[PIECES_WORKERS_MAX]; /* one per worker, of a part of ours */
     struct piece_journal *journal;
     struct pieces *pieces;
@@ -64,14 +64,14 @@ static int load_box(struct job *job, unsigned worker, const struct manifest_tens
                     const uint64_t start[2], const uint64_t extent[2], void *data, struct err *err)
 {
     struct ckpt_tensor wanted = {.name = ours->name,
-                                 .dtype = flat_dtype(&job->options->cast, ours->dtype),
+                                 .dtype = tensor_stream_dtype(&job->options->cast, ours->dtype),
                                  .rank = ours->rank,
                                  .cast = job->options->cast.is_wanted,
                                  .data = data};
     memcpy(wanted.shape, ours->shape, sizeof wanted.shape);
     memcpy(wanted.start, start, 2 * sizeof start[0]);
     memcpy(wanted.extent, extent, 2 * sizeof extent[0]);
-    return ckpt_reader_load(job->hands.readers[worker], &wanted, 1, NULL, err);
+    return ckpt_reader_load(job->reader_pool.readers[worker], &wanted, 1, NULL, err);
 }
 
 /* Rows of the output are columns of each part. */
@@ -133,9 +133,9 @@ static uint64_t place_pieces(struct job *job, uint64_t piece, const struct hf_te
 static int encode_header(const struct job *job, uint64_t count, struct str *out,
                          uint64_t *ret_file_bytes, struct err *err)
 {
-    struct hf_place table = {0};
+    struct hf_location table = {0};
     size_t metadata_count = 1;
-    hf_place_of(job->model, "embed.tokens.weight", &table);
+    hf_locate(job->model, "embed.tokens.weight", &table);
     const char *const metadata[][2] = {{"format", "pt"}, {"lm_head.weight", table.name}};
     for (uint64_t i = 0; i < count; i++)
         if (job->tied && strcmp(job->entries[i].name, table.name) == 0)
@@ -240,7 +240,7 @@ static int open_pieces(struct job *job, const char *owner_id, struct err *err)
                                           .pieces_count = job->plan.pieces_count};
     int status = piece_journal_open(&noted, &job->journal, err);
     if (!status)
-        status = hands_open(&job->hands, job->reader, workers, err);
+        status = reader_pool_open(&job->reader_pool, job->reader, workers, err);
     for (unsigned w = 0; w < workers && !status; w++) {
         job->columns[w] = malloc(job->plan.buffer_bytes);
         if (!job->columns[w])
@@ -284,17 +284,17 @@ static int make_folder(struct job *job, const char *owner_id, const struct str *
 }
 
 /* Checks a conversion that was killed at its end, or is repeated: all its output must exist. */
-static int check_whole(struct job *job, const char *owner_id, const struct str *config,
-                       struct err *err)
+static int verify_complete(struct job *job, const char *owner_id, const struct str *config,
+                           struct err *err)
 {
-    int status = checked_folder_look(&job->folder, job->io, job->options->target, err);
+    int status = checked_folder_open_existing(&job->folder, job->io, job->options->target, err);
     if (!status)
         status = open_pieces(job, owner_id, err);
     if (status)
         return status;
     job->kept_bytes = job->plan.bytes;
     status = put_all(job, config, err);
-    if (!status || !(job->folder.is_other || pieces_differ(job->pieces)))
+    if (!status || !(job->folder.has_mismatch || pieces_differ(job->pieces)))
         return status;
     err_set(err, -EEXIST, "the name is already in use");
     err_at(err, job->options->target, ERR_NO_OFFSET);
@@ -302,14 +302,14 @@ static int check_whole(struct job *job, const char *owner_id, const struct str *
     return -EEXIST;
 }
 
-static bool is_there(const struct job *job)
+static bool target_exists(const struct job *job)
 {
     struct io_stat info;
     return job->io->names->stat(job->io, job->options->target, &info, NULL) == 0 &&
            info.kind == IO_ENTRY_FOLDER;
 }
 
-static int make_or_find(struct job *job, const struct str *config, struct err *err)
+static int write_or_verify(struct job *job, const struct str *config, struct err *err)
 {
     const struct convert_checkpoint_options *o = job->options;
     char owner_id[IDENTITY_BYTES], how[64];
@@ -318,15 +318,16 @@ static int make_or_find(struct job *job, const struct str *config, struct err *e
     int status = identity_of(job->reader, how, owner_id, err);
     if (status)
         return status;
-    return o->resume && !o->force && is_there(job) ? check_whole(job, owner_id, config, err)
-                                                   : make_folder(job, owner_id, config, err);
+    return o->resume && !o->force && target_exists(job)
+               ? verify_complete(job, owner_id, config, err)
+               : make_folder(job, owner_id, config, err);
 }
 
 /* keep: for a later resume. */
 static void release(struct job *job, bool keep)
 {
     pieces_close(job->pieces);
-    hands_close(&job->hands);
+    reader_pool_close(&job->reader_pool);
     checked_folder_deinit(&job->folder, keep);
     piece_journal_close(job->journal, keep); /* last: its data is now committed or removed */
     ckpt_reader_close(job->reader);
@@ -355,7 +356,7 @@ int convert_checkpoint_hf(struct io *io, const struct convert_checkpoint_options
         status =
             checkpoint_hf_config(job.reader, job.model, &options->cast, &config, &job.tied, err);
     if (!status)
-        status = make_or_find(&job, &config, err);
+        status = write_or_verify(&job, &config, err);
     if (!status)
         *ret_result =
             (struct convert_checkpoint_result){.tensors_count = job.plan.tensors_count,

@@ -6,8 +6,8 @@
 
 #include "base/str.h"
 #include "ckpt/format/hf_model.h"
-#include "ckpt/load/flat.h"
 #include "ckpt/load/reader.h"
+#include "ckpt/load/tensor_stream.h"
 
 /* Finds the model that a checkpoint's state describes. -ENOTSUP if transformers has none such, or
  * if there is no state. */
@@ -16,7 +16,7 @@ int checkpoint_hf_find(const struct ckpt_reader *reader, const struct hf_model *
 /* Appends config.json: sizes from the tensors, the rest from the state's configuration. The dtype
  * is that which `cast` gives the embedding. *ret_tied: the head is the embedding's table. */
 int checkpoint_hf_config(const struct ckpt_reader *reader, const struct hf_model *model,
-                         const struct flat_cast *cast, struct str *out, bool *ret_tied,
+                         const struct tensor_cast *cast, struct str *out, bool *ret_tied,
                          struct err *err);
 
 #endif

@@ -37,8 +37,8 @@ int checkpoint_hf_find(const struct ckpt_reader *reader, const struct hf_model *
 }
 
 /* The extent of a matrix along an axis. */
-static int find_side(const struct ckpt_reader *reader, const char *name, uint32_t axis,
-                     uint64_t *ret_extent, struct err *err)
+static int find_dim(const struct ckpt_reader *reader, const char *name, uint32_t axis,
+                    uint64_t *ret_extent, struct err *err)
 {
     const struct manifest_tensor *tensor = manifest_find(&reader->manifest, name);
     if (tensor && axis < tensor->rank) {
@@ -50,18 +50,18 @@ static int find_side(const struct ckpt_reader *reader, const char *name, uint32_
     return -EBADMSG;
 }
 
-static int fill_sides(const struct ckpt_reader *reader, struct hf_config *config, struct err *err)
+static int fill_dims(const struct ckpt_reader *reader, struct hf_config *config, struct err *err)
 {
     const char *up = manifest_find(&reader->manifest, "blocks.0.mlp.gate.weight")
                          ? "blocks.0.mlp.gate.weight"
                          : "blocks.0.mlp.fc.weight";
-    int status = find_side(reader, "embed.tokens.weight", 0, &config->vocabulary, err);
+    int status = find_dim(reader, "embed.tokens.weight", 0, &config->vocabulary, err);
     if (!status)
-        status = find_side(reader, "embed.tokens.weight", 1, &config->width, err);
+        status = find_dim(reader, "embed.tokens.weight", 1, &config->width, err);
     if (!status)
-        status = find_side(reader, up, 0, &config->mlp_width, err);
+        status = find_dim(reader, up, 0, &config->mlp_width, err);
     if (!status && manifest_find(&reader->manifest, "embed.positions.weight"))
-        return find_side(reader, "embed.positions.weight", 0, &config->positions, err);
+        return find_dim(reader, "embed.positions.weight", 0, &config->positions, err);
     return status ? status
                   : jsonx_get_u64(config_of(reader), "data.text.block", &config->positions,
                                   reader->path, err);
@@ -71,7 +71,7 @@ static int fill_sides(const struct ckpt_reader *reader, struct hf_config *config
 static int fill_config(const struct ckpt_reader *reader, struct hf_config *config, struct err *err)
 {
     const struct json_t *saved = config_of(reader);
-    int status = fill_sides(reader, config, err);
+    int status = fill_dims(reader, config, err);
     if (!status)
         status = jsonx_get_u64(saved, "model.layers", &config->layers, reader->path, err);
     if (!status)
@@ -121,16 +121,16 @@ static const char *torch_name(enum dtype dtype)
 }
 
 static void write_dtype(struct jsonx_writer *w, const struct ckpt_reader *reader,
-                        const struct flat_cast *cast)
+                        const struct tensor_cast *cast)
 {
     const struct manifest_tensor *tensor = manifest_find(&reader->manifest, "embed.tokens.weight");
-    const char *name = tensor ? torch_name(flat_dtype(cast, tensor->dtype)) : NULL;
+    const char *name = tensor ? torch_name(tensor_stream_dtype(cast, tensor->dtype)) : NULL;
     if (name)
         jsonx_write_string(w, "torch_dtype", name);
 }
 
 int checkpoint_hf_config(const struct ckpt_reader *reader, const struct hf_model *model,
-                         const struct flat_cast *cast, struct str *out, bool *ret_tied,
+                         const struct tensor_cast *cast, struct str *out, bool *ret_tied,
                          struct err *err)
 {
     struct jsonx_writer w = {.out = out};

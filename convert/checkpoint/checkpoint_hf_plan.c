@@ -21,7 +21,7 @@ static int refuse(const struct hf_plan_options *options, const char *name, const
     return -ENOTSUP;
 }
 
-static struct hf_tensor *find_or_add(struct hf_plan *plan, const struct hf_place *place)
+static struct hf_tensor *find_or_add(struct hf_plan *plan, const struct hf_location *place)
 {
     for (uint64_t i = plan->tensors_count; i-- > 0;)
         if (strcmp(plan->names[i], place->name) == 0)
@@ -36,8 +36,8 @@ static struct hf_tensor *find_or_add(struct hf_plan *plan, const struct hf_place
 static int add(struct hf_plan *plan, const struct hf_plan_options *options,
                const struct manifest_tensor *ours, struct err *err)
 {
-    struct hf_place place;
-    if (!hf_place_of(options->model, ours->name, &place))
+    struct hf_location place;
+    if (!hf_locate(options->model, ours->name, &place))
         return refuse(options, ours->name, "does not exist in the transformers model", err);
     if (ours->rank != 1 && ours->rank != 2)
         return refuse(options, ours->name, "is neither a vector nor a matrix", err);
@@ -47,7 +47,7 @@ static int add(struct hf_plan *plan, const struct hf_plan_options *options,
         memcmp(other->shape, ours->shape, ours->rank * sizeof ours->shape[0]) != 0)
         return refuse(options, ours->name, "does not have the shape of its neighbors", err);
     tensor->ours[place.part] = ours;
-    tensor->entry.dtype = flat_dtype(options->cast, ours->dtype);
+    tensor->entry.dtype = tensor_stream_dtype(options->cast, ours->dtype);
     tensor->entry.rank = ours->rank;
     uint64_t out = ours->shape[0] * place.parts; /* can't overflow: the parts fit in a file */
     tensor->entry.shape[0] = place.transposed ? ours->shape[1] : out;

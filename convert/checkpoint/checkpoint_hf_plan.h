@@ -8,8 +8,8 @@
 #include "base/log.h"
 #include "ckpt/format/hf_model.h"
 #include "ckpt/format/safetensors.h"
-#include "ckpt/load/flat.h"
 #include "ckpt/load/reader.h"
+#include "ckpt/load/tensor_stream.h"
 
 enum { HF_FILE_NAME_BYTES = 64 };
 
@@ -17,7 +17,7 @@ enum { HF_FILE_NAME_BYTES = 64 };
 struct hf_tensor {
     /* Its offset is set once the file's header is known. */
     struct safetensors_entry entry;
-    struct hf_place place;
+    struct hf_location place;
     const struct manifest_tensor *ours[HF_PARTS_MAX]; /* [place.parts], in the reader's manifest */
     uint64_t bytes, file;
 };
@@ -42,7 +42,7 @@ struct hf_plan {
 struct hf_plan_options {
     const struct ckpt_reader *reader;
     const struct hf_model *model;
-    const struct flat_cast *cast;
+    const struct tensor_cast *cast;
     uint64_t max_file_bytes; /* limit of the tensors in one file; 0: one file */
     const struct log *log;
 };

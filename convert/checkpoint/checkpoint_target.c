@@ -3,7 +3,7 @@
  */
 #include "convert/checkpoint/checkpoint_target.h"
 
-#include "io/within.h"
+#include "io/path_within.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -31,7 +31,7 @@ struct piece_journal {
     char *known; /* the entries found, [known_count]; immutable */
 };
 
-static uint32_t seal_of(uint64_t piece, uint32_t crc)
+static uint32_t entry_crc(uint64_t piece, uint32_t crc)
 {
     char written[12];
     bytes_put_u64(written, piece);
@@ -143,7 +143,7 @@ bool piece_journal_find(const struct piece_journal *journal, uint64_t piece, uin
         return false;
     const char *entry = journal->known + piece * ENTRY_BYTES;
     uint32_t crc = bytes_get_u32(entry);
-    if (bytes_get_u32(entry + 4) != seal_of(piece, crc))
+    if (bytes_get_u32(entry + 4) != entry_crc(piece, crc))
         return false;
     *ret_crc32c = crc;
     return true;
@@ -154,7 +154,7 @@ int piece_journal_note(struct piece_journal *journal, uint64_t piece, uint32_t c
 {
     char entry[ENTRY_BYTES];
     bytes_put_u32(entry, crc32c_of_bytes);
-    bytes_put_u32(entry + 4, seal_of(piece, crc32c_of_bytes));
+    bytes_put_u32(entry + 4, entry_crc(piece, crc32c_of_bytes));
     pthread_mutex_lock(&journal->mutex);
     int status =
         io_write_exact(journal->queue, journal->io, journal->file, "the conversion's journal",

@@ -15,7 +15,7 @@
 #include "convert/dataset/dataset_options.h"
 #include "convert/dataset/dataset_target.h"
 #include "io/file_util.h"
-#include "io/within.h"
+#include "io/path_within.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -25,12 +25,12 @@
 enum { PROGRESS_INTERVAL_MS = 100 };
 
 /* What to do with the target. */
-enum way {
-    WAY_FRESH,   /* begin */
-    WAY_ANEW,    /* remove what an interrupted conversion left, then begin */
-    WAY_GO_ON,   /* resume from its journal */
-    WAY_WHOLE,   /* nothing, if the existing dataset is the requested one */
-    WAY_REPLACE, /* replace the existing dataset once the new one is complete */
+enum action {
+    ACTION_CREATE,  /* begin */
+    ACTION_RESTART, /* remove what an interrupted conversion left, then begin */
+    ACTION_RESUME,  /* resume from its journal */
+    ACTION_REUSE,   /* nothing, if the existing dataset is the requested one */
+    ACTION_REPLACE, /* replace the existing dataset once the new one is complete */
 };
 
 struct conversion {
@@ -43,7 +43,7 @@ struct conversion {
     uint32_t outputs_count;
     uint64_t identity;
     /* An earlier conversion left complete shards, and this one will resume. */
-    bool is_begun;
+    bool will_resume;
     bool replaces; /* replaces an existing dataset, which stays until the new one is complete */
     uint64_t next_progress_ns;
     uint64_t bytes_done;
@@ -133,7 +133,7 @@ static int take_item(struct conversion *conversion, struct pipeline_item *item, 
 {
     struct output *output = &conversion->outputs[item->item.split];
     conversion->bytes_done += item->item.bytes;
-    if (item->passed_over)
+    if (item->is_stored)
         return 0;
     if (item->status)
         return skip_item(conversion, item, err);
@@ -215,14 +215,14 @@ static int commit(struct conversion *conversion, struct err *err)
 static int refuse_target(const char *target, enum target_state state, struct err *err)
 {
     err_set(err, -EEXIST, "%s",
-            state == TARGET_WHOLE   ? "the target already has a dataset"
-            : state == TARGET_BEGUN ? "the target has an interrupted conversion"
-                                    : "the target is a folder with other files");
+            state == TARGET_COMPLETE      ? "the target already has a dataset"
+            : state == TARGET_INTERRUPTED ? "the target has an interrupted conversion"
+                                          : "the target is a folder with other files");
     err_at(err, target, ERR_NO_OFFSET);
     err_advise(err, "%s",
-               state == TARGET_BEGUN   ? "use --resume to continue, or --force to start over"
-               : state == TARGET_WHOLE ? "give another target or replace it with --force"
-                                       : "give an empty or new folder");
+               state == TARGET_INTERRUPTED ? "use --resume to continue, or --force to start over"
+               : state == TARGET_COMPLETE  ? "give another target or replace it with --force"
+                                           : "give an empty or new folder");
     return -EEXIST;
 }
 
@@ -264,7 +264,7 @@ static int make_folders(struct conversion *conversion, struct err *err)
 {
     int status = make_folder(conversion->io, conversion->options->target, err);
     if (!status && conversion->replaces && !conversion->options->splits_count)
-        status = target_sweep_beside(conversion->io, conversion->options->target, err);
+        status = target_sweep_siblings(conversion->io, conversion->options->target, err);
     for (uint32_t i = 0; i < conversion->outputs_count && !status; i++)
         status = conversion->replaces
                      ? output_begin_replacement(&conversion->outputs[i], err)
@@ -274,13 +274,13 @@ static int make_folders(struct conversion *conversion, struct err *err)
 
 /* With --resume a completed conversion is accepted: the same files and options, and as many samples
  * as items. */
-static int find_whole(struct conversion *conversion, bool *ret_whole, struct err *err)
+static int find_complete(struct conversion *conversion, bool *ret_whole, struct err *err)
 {
     uint64_t samples = 0;
     *ret_whole = true;
     for (uint32_t i = 0; i < conversion->outputs_count && *ret_whole; i++) {
         struct output *output = &conversion->outputs[i];
-        int status = output_find_whole(output, ret_whole, err);
+        int status = output_find_complete(output, ret_whole, err);
         if (status)
             return status;
         for (uint64_t shard = 0; shard < output_shards_count(output); shard++)
@@ -295,27 +295,28 @@ static int find_whole(struct conversion *conversion, bool *ret_whole, struct err
 }
 
 /* Chooses by the target's state and the options; -EEXIST if they conflict. */
-static int choose_way(const struct conversion *conversion, enum way *ret_way, struct err *err)
+static int choose_action(const struct conversion *conversion, enum action *ret_action,
+                         struct err *err)
 {
     const struct convert_options *options = conversion->options;
     enum target_state state;
     bool complete = false;
     int status = target_examine(conversion->io, options, &state, err);
     /* Killed between dataset.json and the journal's removal: counts as complete. */
-    if (!status && state == TARGET_BEGUN)
+    if (!status && state == TARGET_INTERRUPTED)
         status = target_is_complete(conversion->io, options, &complete, err);
     if (status)
         return status;
-    if (state == TARGET_FREE)
-        *ret_way = WAY_FRESH;
-    else if (state == TARGET_BEGUN && options->resume)
-        *ret_way = WAY_GO_ON;
-    else if (state == TARGET_BEGUN && options->force && !complete)
-        *ret_way = WAY_ANEW;
-    else if (state == TARGET_WHOLE && options->resume)
-        *ret_way = WAY_WHOLE;
-    else if (state != TARGET_FOREIGN && options->force) {
-        *ret_way = WAY_REPLACE;
+    if (state == TARGET_EMPTY)
+        *ret_action = ACTION_CREATE;
+    else if (state == TARGET_INTERRUPTED && options->resume)
+        *ret_action = ACTION_RESUME;
+    else if (state == TARGET_INTERRUPTED && options->force && !complete)
+        *ret_action = ACTION_RESTART;
+    else if (state == TARGET_COMPLETE && options->resume)
+        *ret_action = ACTION_REUSE;
+    else if (state != TARGET_UNRELATED && options->force) {
+        *ret_action = ACTION_REPLACE;
         return target_check_replaceable(conversion->io, options, err);
     } else
         return refuse_target(options->target, state, err);
@@ -338,36 +339,37 @@ static int prepare_target(struct conversion *conversion, bool *ret_whole, struct
 {
     const char *target = conversion->options->target;
     struct io *io = conversion->io;
-    enum way way;
-    int status = choose_way(conversion, &way, err);
-    if (!status && way != WAY_WHOLE)
+    enum action action;
+    int status = choose_action(conversion, &action, err);
+    if (!status && action != ACTION_REUSE)
         status = own_target(conversion, err);
     /* The final choice: before, another conversion may have owned the target. */
-    if (!status && way != WAY_WHOLE)
-        status = choose_way(conversion, &way, err);
-    if (!status && way == WAY_WHOLE)
-        status = find_whole(conversion, ret_whole, err);
-    if (!status && way == WAY_WHOLE && !*ret_whole)
+    if (!status && action != ACTION_REUSE)
+        status = choose_action(conversion, &action, err);
+    if (!status && action == ACTION_REUSE)
+        status = find_complete(conversion, ret_whole, err);
+    if (!status && action == ACTION_REUSE && !*ret_whole)
         status = refuse_other(target, err);
     if (status || *ret_whole)
         return status;
-    if (way == WAY_ANEW) { /* what is left then does not belong to the interrupted conversion */
+    if (action ==
+        ACTION_RESTART) { /* what is left then does not belong to the interrupted conversion */
         status = target_clear(io, target, err);
         if (!status)
             status = own_target(conversion, err);
         if (!status)
-            status = choose_way(conversion, &way, err);
+            status = choose_action(conversion, &action, err);
     }
-    if (!status && way == WAY_GO_ON)
+    if (!status && action == ACTION_RESUME)
         status = journal_load(io, target, conversion->identity, conversion->outputs,
                               conversion->outputs_count, err);
-    conversion->replaces = way == WAY_REPLACE;
+    conversion->replaces = action == ACTION_REPLACE;
     if (!status)
         status = make_folders(conversion, err);
-    if (!status && way == WAY_FRESH)
+    if (!status && action == ACTION_CREATE)
         status = journal_write(io, target, conversion->identity, conversion->outputs,
                                conversion->outputs_count, err);
-    if (status && way == WAY_FRESH && !check_owned(conversion, NULL)) {
+    if (status && action == ACTION_CREATE && !check_owned(conversion, NULL)) {
         for (uint32_t i = 0; i < conversion->outputs_count; i++)
             target_clear_itself(io, conversion->outputs[i].folder, NULL);
         target_clear_itself(io, target, NULL);
@@ -389,7 +391,7 @@ static void clean_up(struct conversion *conversion)
     if (!conversion->replaces && shards == 0)
         target_clear(conversion->io, conversion->options->target, NULL);
     else if (!conversion->replaces)
-        conversion->is_begun = true;
+        conversion->will_resume = true;
 }
 
 /* The bytes of the source that no complete shard holds. */
@@ -420,8 +422,8 @@ static void advise(const struct conversion *conversion, int status, struct err *
                    " MiB on the file system of %.100s, or give another DST; then "
                    "run the same command again%s",
                    count_missing_bytes(conversion) / MIB_BYTES + 1, conversion->options->target,
-                   conversion->is_begun ? resume : "");
-    else if (conversion->is_begun)
+                   conversion->will_resume ? resume : "");
+    else if (conversion->will_resume)
         err_advise(err, "%" PRIu64 " complete shards are kept: run the same command again%s",
                    count_shards(conversion), resume);
     else if (conversion->replaces)
@@ -463,15 +465,15 @@ static void fill_result(const struct conversion *conversion, uint64_t start_ns,
 static int look_at_target(struct conversion *conversion, struct err *err)
 {
     enum target_state state;
-    enum way way;
+    enum action action;
     int status = target_examine(conversion->io, conversion->options, &state, err);
-    if (!status && state == TARGET_BEGUN)
+    if (!status && state == TARGET_INTERRUPTED)
         status = own_target(conversion, err);
     if (!status)
-        status = choose_way(conversion, &way, err);
-    if (!status && way == WAY_REPLACE)
+        status = choose_action(conversion, &action, err);
+    if (!status && action == ACTION_REPLACE)
         status = own_target(conversion, err);
-    conversion->is_begun = !status && way == WAY_GO_ON;
+    conversion->will_resume = !status && action == ACTION_RESUME;
     return status;
 }
 
@@ -541,7 +543,7 @@ int convert_dataset(struct io *io, const struct convert_options *options,
     if (status)
         advise(&conversion, status, err);
     if (status == -EINTR)
-        *ret_result = (struct convert_result){.is_resumable = conversion.is_begun};
+        *ret_result = (struct convert_result){.is_resumable = conversion.will_resume};
     for (uint32_t i = 0; conversion.outputs && i < conversion.outputs_count; i++)
         output_deinit(&conversion.outputs[i]);
     disown_target(&conversion);

@@ -108,7 +108,7 @@ static void write_options(const struct output *output, struct str *out)
     options_write_json(output->source, split, &output->identity, out);
 }
 
-int output_find_whole(struct output *output, bool *ret_whole, struct err *err)
+int output_find_complete(struct output *output, bool *ret_whole, struct err *err)
 {
     char path[IO_PATH_BYTES_MAX];
     struct io_stat info;
@@ -159,7 +159,7 @@ static int begin_shard(struct output *output, struct err *err)
 }
 
 /* Detects a PPM that can be read in part; small ones are read whole anyway. */
-static bool find_rows(const void *data, size_t bytes, struct shard_picture *ret_picture)
+static bool find_rows(const void *data, size_t bytes, struct shard_raw_image *ret_picture)
 {
     struct ppm ppm;
     struct pixels_info info;
@@ -168,17 +168,17 @@ static bool find_rows(const void *data, size_t bytes, struct shard_picture *ret_
         ppm_begin(&ppm, data, bytes, NULL, &info, &why) ||
         bytes - ppm.header_bytes != 3 * (uint64_t)ppm.width * ppm.height)
         return false;
-    *ret_picture = (struct shard_picture){.width = ppm.width, .pixels_at = ppm.header_bytes};
+    *ret_picture = (struct shard_raw_image){.width = ppm.width, .pixels_at = ppm.header_bytes};
     return true;
 }
 
 static int add_field(struct output *output, const struct encoded_field *field, const char *data,
                      struct err *err)
 {
-    struct shard_picture picture;
+    struct shard_raw_image picture;
     if (find_rows(data, field->bytes, &picture))
-        return shard_writer_add_picture(output->writer, field->extension, data, field->bytes,
-                                        picture, err);
+        return shard_writer_add_raw_image(output->writer, field->extension, data, field->bytes,
+                                          picture, err);
     return shard_writer_add_field(output->writer, field->extension, data, field->bytes, err);
 }
 

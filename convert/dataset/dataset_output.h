@@ -63,7 +63,7 @@ static inline const struct output_shard *output_shard_at(const struct output *ou
 int output_restore(struct output *output, const struct output_shard *shard, struct err *err);
 /* Whether the split already exists, complete, from the same files with the same options; if so,
  * records its shards. */
-int output_find_whole(struct output *output, bool *ret_whole, struct err *err);
+int output_find_complete(struct output *output, bool *ret_whole, struct err *err);
 void output_add_field_name(struct output *output, const char *extension);
 
 /* Whether the item must begin a new shard. */

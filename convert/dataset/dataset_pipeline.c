@@ -28,10 +28,10 @@ struct worker {
 struct pipeline {
     const struct source *source;
     uint64_t next_items[CONVERT_SPLITS_MAX];
-    /* Guards next_taken, next_given, bytes_in_flight, stop, and done of the slots. */
+    /* Guards next_taken, next_delivered, bytes_in_flight, stop, and done of the slots. */
     pthread_mutex_t mutex;
     pthread_cond_t room, ready;
-    uint64_t next_taken, next_given, bytes_in_flight;
+    uint64_t next_taken, next_delivered, bytes_in_flight;
     bool stop;
     uint64_t slots_count;
     struct slot *slots;
@@ -41,9 +41,9 @@ struct pipeline {
 
 static bool has_room(const struct pipeline *pipeline)
 {
-    return pipeline->next_taken < pipeline->next_given + pipeline->slots_count &&
+    return pipeline->next_taken < pipeline->next_delivered + pipeline->slots_count &&
            (pipeline->bytes_in_flight < PIPELINE_BYTES_MAX ||
-            pipeline->next_taken == pipeline->next_given);
+            pipeline->next_taken == pipeline->next_delivered);
 }
 
 /* Takes the next position, waiting for a slot; false if all are taken or the pipeline stops. */
@@ -57,7 +57,7 @@ static bool take(struct pipeline *pipeline, struct slot **ret_slot)
         uint64_t position = pipeline->next_taken++;
         struct slot *slot = &pipeline->slots[position % pipeline->slots_count];
         source_describe(pipeline->source, position, &slot->item.item);
-        slot->item.passed_over = position < pipeline->next_items[slot->item.item.split];
+        slot->item.is_stored = position < pipeline->next_items[slot->item.item.split];
         slot->item.status = 0;
         pipeline->bytes_in_flight += slot->item.item.bytes;
         *ret_slot = slot;
@@ -73,7 +73,7 @@ static void *work(void *context)
     struct slot *slot;
     while (take(pipeline, &slot)) {
         struct pipeline_item *item = &slot->item;
-        if (!item->passed_over)
+        if (!item->is_stored)
             item->status = item_encode(worker->encoder, &item->item, &item->encoded, &item->err);
         pthread_mutex_lock(&pipeline->mutex);
         slot->done = true;
@@ -120,7 +120,7 @@ int pipeline_open(struct io *io, const struct source *source, uint64_t first,
         return err_set(err, -ENOMEM, "out of memory for a pipeline");
     init_waiting(pipeline);
     pipeline->source = source;
-    pipeline->next_taken = pipeline->next_given = first;
+    pipeline->next_taken = pipeline->next_delivered = first;
     for (int split = 0; split < CONVERT_SPLITS_MAX; split++)
         pipeline->next_items[split] = next_items[split];
     unsigned workers =
@@ -143,11 +143,11 @@ int pipeline_open(struct io *io, const struct source *source, uint64_t first,
 
 bool pipeline_next(struct pipeline *pipeline, int timeout_ms, struct pipeline_item **ret_item)
 {
-    assert(pipeline->next_given < pipeline->source->items);
+    assert(pipeline->next_delivered < pipeline->source->items);
     uint64_t until_ns = clock_now_ns() + (uint64_t)timeout_ms * 1000000;
     struct timespec until = {(time_t)(until_ns / CLOCK_NS_PER_S),
                              (long)(until_ns % CLOCK_NS_PER_S)};
-    struct slot *slot = &pipeline->slots[pipeline->next_given % pipeline->slots_count];
+    struct slot *slot = &pipeline->slots[pipeline->next_delivered % pipeline->slots_count];
     int waited = 0;
     pthread_mutex_lock(&pipeline->mutex);
     while (!slot->done && !waited)
@@ -161,13 +161,13 @@ bool pipeline_next(struct pipeline *pipeline, int timeout_ms, struct pipeline_it
 
 void pipeline_release(struct pipeline *pipeline)
 {
-    struct slot *slot = &pipeline->slots[pipeline->next_given % pipeline->slots_count];
+    struct slot *slot = &pipeline->slots[pipeline->next_delivered % pipeline->slots_count];
     if (slot->item.encoded.data.capacity_bytes > PIPELINE_KEEP_BYTES_MAX)
         encoded_item_deinit(&slot->item.encoded);
     pthread_mutex_lock(&pipeline->mutex);
     slot->done = false;
     pipeline->bytes_in_flight -= slot->item.item.bytes;
-    pipeline->next_given++;
+    pipeline->next_delivered++;
     pthread_cond_broadcast(&pipeline->room);
     pthread_mutex_unlock(&pipeline->mutex);
 }

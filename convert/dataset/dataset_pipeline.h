@@ -22,8 +22,8 @@ enum {
 /* An item, encoded or being encoded. */
 struct pipeline_item {
     struct source_item item;
-    bool passed_over; /* already in a shard of an earlier run */
-    int status;       /* of the encoding */
+    bool is_stored; /* already in a shard of an earlier run */
+    int status;     /* of the encoding */
     struct err err;
     struct encoded_item encoded;
 };

@@ -118,7 +118,7 @@ int target_examine(struct io *io, const struct convert_options *options,
     uint32_t whole = 0;
     int status = io->names->stat(io, options->target, &info, err);
     if (status == -ENOENT) {
-        *ret_state = TARGET_FREE;
+        *ret_state = TARGET_EMPTY;
         return 0;
     }
     if (!status && info.kind != IO_ENTRY_FOLDER) {
@@ -131,10 +131,10 @@ int target_examine(struct io *io, const struct convert_options *options,
     if (!status)
         status = count_whole(io, options, &whole, err);
     if (!status)
-        *ret_state = contents.has_journal                ? TARGET_BEGUN
-                     : contents.has_dataset || whole > 0 ? TARGET_WHOLE
-                     : is_empty(&contents)               ? TARGET_FREE
-                                                         : TARGET_FOREIGN;
+        *ret_state = contents.has_journal                ? TARGET_INTERRUPTED
+                     : contents.has_dataset || whole > 0 ? TARGET_COMPLETE
+                     : is_empty(&contents)               ? TARGET_EMPTY
+                                                         : TARGET_UNRELATED;
     contents_deinit(&contents);
     return status;
 }
@@ -256,7 +256,7 @@ static int note_leftover(void *context, const struct io_entry *entry)
     return 0;
 }
 
-int target_sweep_beside(struct io *io, const char *target, struct err *err)
+int target_sweep_siblings(struct io *io, const char *target, struct err *err)
 {
     char path[IO_PATH_BYTES_MAX], parent[IO_PATH_BYTES_MAX];
     struct leftovers leftovers = {0};

@@ -12,10 +12,10 @@
 #include "convert/options.h"
 
 enum target_state {
-    TARGET_FREE,    /* missing, empty, or only temporaries */
-    TARGET_BEGUN,   /* has a journal: a conversion was interrupted */
-    TARGET_WHOLE,   /* has dataset.json, itself or in a split folder of the options */
-    TARGET_FOREIGN, /* anything else */
+    TARGET_EMPTY,       /* missing, empty, or only temporaries */
+    TARGET_INTERRUPTED, /* has a journal: a conversion was interrupted */
+    TARGET_COMPLETE,    /* has dataset.json, itself or in a split folder of the options */
+    TARGET_UNRELATED,   /* anything else */
 };
 
 int target_examine(struct io *io, const struct convert_options *options,
@@ -35,6 +35,6 @@ int target_clear_itself(struct io *io, const char *target, struct err *err);
  * can't be removed stay and do no harm. */
 void target_remove_owner_records(struct io *io, const char *target);
 /* Removes what killed conversions left beside a target that they were replacing. */
-int target_sweep_beside(struct io *io, const char *target, struct err *err);
+int target_sweep_siblings(struct io *io, const char *target, struct err *err);
 
 #endif

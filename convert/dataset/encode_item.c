@@ -180,7 +180,7 @@ static int add_byte_tokens(struct item_encoder *encoder, uint64_t file, uint64_t
 
 /* Appends `count` tokens of a piece from its token `first` on. Their number must not have changed
  * since they were counted. */
-static int add_bpe_tokens(struct item_encoder *encoder, const struct source_piece *piece,
+static int add_bpe_tokens(struct item_encoder *encoder, const struct text_chunk *piece,
                           uint64_t tokens, uint64_t first, uint64_t count, struct str *out,
                           const char *path, struct err *err)
 {
@@ -200,13 +200,13 @@ static int add_bpe_tokens(struct item_encoder *encoder, const struct source_piec
 }
 
 /* Appends the tokens of the stream from *at to the piece's end or `end`, and advances *at. */
-static int add_piece(struct item_encoder *encoder, const struct source_piece *piece, uint64_t *at,
+static int add_piece(struct item_encoder *encoder, const struct text_chunk *piece, uint64_t *at,
                      uint64_t end, struct str *out, struct err *err)
 {
     const struct source *source = encoder->source;
     char path[IO_PATH_BYTES_MAX];
     uint64_t begin = piece > source->pieces ? piece[-1].tokens_end : 0;
-    uint64_t text_end = piece->tokens_end - (source_piece_ends_document(source, piece) ? 1 : 0);
+    uint64_t text_end = piece->tokens_end - (text_chunk_ends_document(source, piece) ? 1 : 0);
     uint64_t stop = bytes_min(text_end, end);
     if (*at < stop) {
         str_clear(&encoder->file);
@@ -239,7 +239,7 @@ static int encode_tokens(struct item_encoder *encoder, const struct source_item 
     npy_encode_header(DTYPE_U16, count, header);
     str_add(&out->data, header, sizeof header);
     uint64_t end = at + count;
-    for (const struct source_piece *piece = &source->pieces[find_piece(source, at)]; at < end;
+    for (const struct text_chunk *piece = &source->pieces[find_piece(source, at)]; at < end;
          piece++) {
         int status = add_piece(encoder, piece, &at, end, &out->data, err);
         if (status)

@@ -81,9 +81,9 @@ int source_open(struct io *io, const struct convert_options *options, enum sourc
     if (!status)
         status = source_list_files(io, source, err);
     if (!status)
-        status = source_refuse_odd(source, err);
+        status = source_reject_unmatched(source, err);
     if (!status)
-        status = source->kind == SOURCE_TEXT ? source_cut_pieces(io, source, err)
+        status = source->kind == SOURCE_TEXT ? source_split_text(io, source, err)
                                              : source_group_files(source, err);
     if (!status && source->kind == SOURCE_TEXT)
         source_lay_out_tokens(source);
@@ -108,7 +108,7 @@ void source_close(struct source *source)
     for (uint64_t i = 0; i < source->classes_count; i++)
         free(source->classes[i]);
     free(source->classes);
-    free(source->odd);
+    free(source->unmatched);
     free(source->files);
     free(source->first_files);
     free(source->pieces);

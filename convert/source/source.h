@@ -20,7 +20,7 @@
 enum {
     SOURCE_DEPTH_MAX = 32, /* nesting of folders; stops loops of symbolic links */
     SOURCE_CLASSES_MAX = 1 << 20,
-    SOURCE_ODD_MAX = 64,             /* types of files listed as belonging to no sample */
+    SOURCE_UNMATCHED_MAX = 64,       /* types of files listed as belonging to no sample */
     SOURCE_ITEM_BYTES_MAX = 1 << 30, /* of all files of one item, which is held in memory */
     SOURCE_MEMBER_TOKENS = 1 << 16,  /* of text, without the overlap */
     SOURCE_TOKEN_BYTES = 2,
@@ -28,8 +28,8 @@ enum {
     SOURCE_BYTE_VOCABULARY = 257,
     /* Amount of text for byte-pair encoding at a time. A piece ends at the first safe cut after it,
      * where no token changes; if a MiB has none, it ends there anyway. */
-    SOURCE_PIECE_BYTES = 1 << 16,
-    SOURCE_PIECE_BYTES_MAX = 1 << 20,
+    TEXT_CHUNK_BYTES = 1 << 16,
+    TEXT_CHUNK_BYTES_MAX = 1 << 20,
 };
 
 enum source_kind { SOURCE_CLASSES, SOURCE_FILES, SOURCE_TEXT };
@@ -42,7 +42,7 @@ struct source_file {
 };
 
 /* A part of a document that is tokenized independently. "bytes": a document is one piece. */
-struct source_piece {
+struct text_chunk {
     uint64_t file, offset, bytes;
     /* In the whole stream; includes the document end if the piece is the document's last. */
     uint64_t tokens_end;
@@ -55,7 +55,7 @@ struct source_tokens {
 };
 
 /* Files of one type that belong to no sample. */
-struct source_odd {
+struct source_unmatched {
     char type[SHARD_EXTENSION_BYTES_MAX + 16]; /* ".tif", or why the extension does not matter */
     uint64_t count;
     char example[IO_PATH_BYTES_MAX];
@@ -75,11 +75,11 @@ struct source {
     char **classes;
     uint64_t classes_count;
     uint64_t hidden_count, ignored_count; /* files and folders that were skipped */
-    struct source_odd *odd;
-    uint32_t odd_count;
-    uint64_t odd_files_count;    /* of all types, including those that do not fit in odd */
-    struct bpe *bpe;             /* text: NULL for "bytes" */
-    struct source_piece *pieces; /* text: in the order of the stream */
+    struct source_unmatched *unmatched;
+    uint32_t unmatched_count;
+    uint64_t unmatched_files_count; /* of all types, including those that do not fit in odd */
+    struct bpe *bpe;                /* text: NULL for "bytes" */
+    struct text_chunk *pieces;      /* text: in the order of the stream */
     uint64_t pieces_count;
     /* Text: of each split; without splits, tokens[0] is everything. */
     struct source_tokens tokens[CONVERT_SPLITS_MAX];
@@ -129,7 +129,7 @@ bool source_ends_with(const char *name, const char *end);
 /* Dotfiles, and what operating systems and tools leave in folders: .git, Thumbs.db, __MACOSX. */
 bool source_is_hidden(const char *name);
 /* A file that describes the data and belongs to no sample: README, LICENSE and the like. */
-bool source_is_document(const char *name, enum source_kind kind);
+bool source_is_readme(const char *name, enum source_kind kind);
 /* Whether --ignore matches it. relative: its path below the source. */
 bool source_is_ignored(const struct convert_options *options, const char *relative);
 /* The extension that a file of this name is stored under: lowercase, "jpeg" as "jpg", truncated if
@@ -144,16 +144,17 @@ const char *source_format_of(const struct convert_options *options, const char *
 /* -ENOTSUP with the supported alternatives. format: from source_format_of; NULL: unknown. */
 int source_refuse_kind(const char *path, const char *format, struct err *err);
 /* Counts a file that belongs to no sample. -ENOMEM. */
-int source_note_odd(struct source *source, const char *type, const char *relative, struct err *err);
+int source_add_unmatched(struct source *source, const char *type, const char *relative,
+                         struct err *err);
 /* -ENOTSUP if there are any, with advice. */
-int source_refuse_odd(const struct source *source, struct err *err);
+int source_reject_unmatched(const struct source *source, struct err *err);
 
 /* Steps by kind. Folder: list and group. Text: list and lay out the tokens. */
 /* Lists files below root, names in byte order. */
 int source_list_files(struct io *io, struct source *source, struct err *err);
 int source_group_files(struct source *source, struct err *err);
 /* Also counts their tokens. */
-int source_cut_pieces(struct io *io, struct source *source, struct err *err);
+int source_split_text(struct io *io, struct source *source, struct err *err);
 void source_lay_out_tokens(struct source *source);
 /* Text: the item's tokens in the stream, overlap included. */
 void source_item_tokens(const struct source *source, uint64_t item, uint64_t *ret_first,
@@ -182,8 +183,8 @@ static inline const char *source_tokenizer(const struct source *source)
     return source->bpe ? "gpt2" : "bytes";
 }
 
-static inline bool source_piece_ends_document(const struct source *source,
-                                              const struct source_piece *piece)
+static inline bool text_chunk_ends_document(const struct source *source,
+                                            const struct text_chunk *piece)
 {
     return piece->offset + piece->bytes == source->files[piece->file].bytes;
 }

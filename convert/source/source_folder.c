@@ -73,8 +73,8 @@ static unsigned levels_of(const struct source *source)
 }
 
 /* Why a file belongs to no sample, as the type that it is listed under; "" if it belongs to one. */
-static void find_oddity(const struct source *source, unsigned depth, const struct io_entry *entry,
-                        char *type, size_t bytes)
+static void find_unmatched_type(const struct source *source, unsigned depth,
+                                const struct io_entry *entry, char *type, size_t bytes)
 {
     char extension[SHARD_EXTENSION_BYTES_MAX];
     const char *name = entry->name, *dot = strrchr(name, '.');
@@ -147,7 +147,7 @@ static int visit_file(struct folder *folder, const struct io_entry *entry, const
     char type[SHARD_EXTENSION_BYTES_MAX + 16];
     const char *format =
         source->kind == SOURCE_TEXT ? NULL : source_format_of(source->options, entry->name);
-    if (source_is_document(entry->name, source->kind)) {
+    if (source_is_readme(entry->name, source->kind)) {
         leave_out(listing, LEFT_DOCUMENT, relative);
         return 0;
     }
@@ -157,8 +157,8 @@ static int visit_file(struct folder *folder, const struct io_entry *entry, const
         leave_out(listing, LEFT_READERS_SKIP, relative);
         return 0;
     }
-    find_oddity(source, folder->depth, entry, type, sizeof type);
-    return *type ? source_note_odd(source, type, relative, listing->err)
+    find_unmatched_type(source, folder->depth, entry, type, sizeof type);
+    return *type ? source_add_unmatched(source, type, relative, listing->err)
                  : add_file(listing, relative);
 }
 

@@ -123,7 +123,7 @@ static int check_photo(struct source *source, uint64_t item, struct err *err)
     }
     for (uint64_t file = first; file < end && !status; file++) {
         const char *name = source_file_name(source, file);
-        status = source_note_odd(source, name + source->files[file].dot_at, name, err);
+        status = source_add_unmatched(source, name + source->files[file].dot_at, name, err);
     }
     return status;
 }
@@ -155,5 +155,5 @@ int source_group_files(struct source *source, struct err *err)
     for (uint64_t item = 0; item < source->items && !status && source->options->fields.count == 0;
          item++)
         status = check_photo(source, item, err);
-    return status ? status : source_refuse_odd(source, err);
+    return status ? status : source_reject_unmatched(source, err);
 }

@@ -35,7 +35,7 @@ bool source_is_hidden(const char *name)
     return false;
 }
 
-bool source_is_document(const char *name, enum source_kind kind)
+bool source_is_readme(const char *name, enum source_kind kind)
 {
     static const char *const stems[] = {"readme",  "license", "licence",   "copying", "copyright",
                                         "authors", "notice",  "changelog", "citation"};

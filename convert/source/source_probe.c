@@ -17,7 +17,7 @@
 #include <strings.h>
 
 /* A folder's contents, without hidden and ignored names. */
-struct glance {
+struct summary {
     const struct convert_options *options;
     const char *relative; /* of the folder, "" for the root */
     bool has_text, has_other;
@@ -48,50 +48,50 @@ static const char *next_name(const char *name)
     return name + strlen(name) + 1;
 }
 
-static bool has_folder(const struct glance *glance, const char *wanted)
+static bool has_folder(const struct summary *summary, const char *wanted)
 {
-    const char *name = glance->folders.data;
-    for (uint32_t i = 0; i < glance->folders_count; i++, name = next_name(name))
+    const char *name = summary->folders.data;
+    for (uint32_t i = 0; i < summary->folders_count; i++, name = next_name(name))
         if (strcmp(name, wanted) == 0)
             return true;
     return false;
 }
 
-static int glance_at(void *context, const struct io_entry *entry)
+static int summarize_entry(void *context, const struct io_entry *entry)
 {
-    struct glance *glance = context;
+    struct summary *summary = context;
     const char *name = entry->name;
     char relative[IO_PATH_BYTES_MAX];
-    if (io_join_path(glance->relative, name, relative, NULL) || source_is_hidden(name) ||
-        source_is_ignored(glance->options, relative))
+    if (io_join_path(summary->relative, name, relative, NULL) || source_is_hidden(name) ||
+        source_is_ignored(summary->options, relative))
         return 0;
     if (entry->kind == IO_ENTRY_FOLDER) {
-        str_add(&glance->folders, name, strlen(name) + 1);
-        glance->folders_count++;
+        str_add(&summary->folders, name, strlen(name) + 1);
+        summary->folders_count++;
         return 0;
     }
-    if (entry->kind != IO_ENTRY_FILE || source_is_document(name, SOURCE_TEXT))
+    if (entry->kind != IO_ENTRY_FILE || source_is_readme(name, SOURCE_TEXT))
         return 0;
-    const char *format = source_format_of(glance->options, name);
+    const char *format = source_format_of(summary->options, name);
     if (source_ends_with(name, ".txt"))
-        glance->has_text = true;
+        summary->has_text = true;
     else
-        glance->has_other = true;
-    if (format && !glance->format) {
-        glance->format = format;
-        strcpy(glance->file, relative);
+        summary->has_other = true;
+    if (format && !summary->format) {
+        summary->format = format;
+        strcpy(summary->file, relative);
     }
     return 0;
 }
 
 /* Formats recognized by their folders. */
-static const char *layout_of(const struct glance *glance)
+static const char *layout_of(const struct summary *summary)
 {
-    if (has_folder(glance, "Annotations") && has_folder(glance, "JPEGImages"))
+    if (has_folder(summary, "Annotations") && has_folder(summary, "JPEGImages"))
         return "a Pascal VOC dataset";
-    if (has_folder(glance, "annotations"))
+    if (has_folder(summary, "annotations"))
         return "a COCO dataset";
-    if (has_folder(glance, "images") && has_folder(glance, "labels"))
+    if (has_folder(summary, "images") && has_folder(summary, "labels"))
         return "a YOLO dataset";
     return NULL;
 }
@@ -109,19 +109,19 @@ static int refuse_layout(const struct probe *probe, const char *relative, const 
 }
 
 /* The caller frees glance->folders with str_deinit. */
-static int look(const struct probe *probe, const char *relative, struct glance *glance)
+static int look(const struct probe *probe, const char *relative, struct summary *summary)
 {
     char path[IO_PATH_BYTES_MAX];
-    *glance = (struct glance){.options = probe->options, .relative = relative};
+    *summary = (struct summary){.options = probe->options, .relative = relative};
     int status = *relative ? io_join_path(probe->options->source, relative, path, probe->err)
                            : io_join_path("", probe->options->source, path, probe->err);
     if (!status)
-        status = probe->io->names->list(probe->io, path, glance_at, glance, probe->err);
-    if (!status && str_status(&glance->folders))
+        status = probe->io->names->list(probe->io, path, summarize_entry, summary, probe->err);
+    if (!status && str_status(&summary->folders))
         status = err_set(probe->err, -ENOMEM, "out of memory for a folder's names");
-    if (!status && glance->format && !probe->options->tokenizer)
-        status = source_refuse_kind(glance->file, glance->format, probe->err);
-    const char *layout = layout_of(glance);
+    if (!status && summary->format && !probe->options->tokenizer)
+        status = source_refuse_kind(summary->file, summary->format, probe->err);
+    const char *layout = layout_of(summary);
     if (!status && layout && probe->options->split_folders == CONVERT_SPLIT_FOLDERS_AUTO)
         status = refuse_layout(probe, relative, layout);
     return status;
@@ -139,12 +139,12 @@ static int refuse_folders(const struct probe *probe, const char *what, const cha
 
 /* A class may be called train if it contains photos, like the others. If it contains class folders,
  * it is a split among classes: an error. */
-static int check_mixture(const struct probe *probe, const struct glance *root)
+static int check_mixture(const struct probe *probe, const struct summary *root)
 {
     const char *name = root->folders.data, *other = NULL, *split = NULL;
     int status = 0;
     for (uint32_t i = 0; i < root->folders_count && !status; i++, name = next_name(name)) {
-        struct glance below;
+        struct summary below;
         if (!is_split_name(name)) {
             other = name;
             continue;
@@ -179,13 +179,13 @@ static int add_split(const struct probe *probe, const char *name)
 }
 
 /* Enters all folders of the root as splits, which must be of the same kind. */
-static int enter_splits(const struct probe *probe, const struct glance *root,
+static int enter_splits(const struct probe *probe, const struct summary *root,
                         enum source_kind *ret_kind)
 {
     const char *name = root->folders.data, *flat = NULL, *deep = NULL, *text = NULL;
     int status = 0;
     for (uint32_t i = 0; i < root->folders_count && !status; i++, name = next_name(name)) {
-        struct glance below;
+        struct summary below;
         status = look(probe, name, &below);
         if (below.folders_count > 0)
             deep = name;
@@ -216,7 +216,7 @@ static int enter_splits(const struct probe *probe, const struct glance *root,
     return 0;
 }
 
-static bool all_are_splits(const struct glance *root)
+static bool all_are_splits(const struct summary *root)
 {
     const char *name = root->folders.data;
     for (uint32_t i = 0; i < root->folders_count; i++, name = next_name(name))
@@ -225,7 +225,7 @@ static bool all_are_splits(const struct glance *root)
     return root->folders_count > 0;
 }
 
-static int refuse_two_splits(const struct probe *probe, const struct glance *root)
+static int refuse_two_splits(const struct probe *probe, const struct summary *root)
 {
     return refuse_folders(probe,
                           "--split cannot be used with a source that already has split folders",
@@ -233,7 +233,7 @@ static int refuse_two_splits(const struct probe *probe, const struct glance *roo
                           "remove --split, or add --split-folders no if these folders are classes");
 }
 
-static int choose(const struct probe *probe, const struct glance *root, enum source_kind *ret_kind)
+static int choose(const struct probe *probe, const struct summary *root, enum source_kind *ret_kind)
 {
     struct convert_options *options = probe->options;
     enum convert_split_folders wanted = options->split_folders;
@@ -270,7 +270,7 @@ int source_probe(struct io *io, struct convert_options *options, enum source_kin
         *ret_kind = SOURCE_TEXT;
         return 0;
     }
-    struct glance root;
+    struct summary root;
     status = look(&probe, "", &root);
     if (!status)
         status = choose(&probe, &root, ret_kind);

@@ -149,7 +149,7 @@ static void take_icc(struct walk *walk, const struct segment *segment)
         return;
     *seen = true;
     if (headers->icc_chunks++ == 0)
-        headers->icc_chunks_told = segment->data[13];
+        headers->icc_chunks_expected = segment->data[13];
     headers->icc_bytes += segment->bytes - ICC_PREFIX_BYTES;
 }
 

@@ -12,7 +12,7 @@
 
 enum {
     ALIGNMENT_BYTES = 64, /* libjpeg-turbo's kernels need 32 */
-    CHUNK_BYTES_LEAST = 64 << 10,
+    CHUNK_BYTES_MIN = 64 << 10,
     OBJECT_BYTES_MAX = 1 << 30, /* as in libjpeg's own manager */
 };
 
@@ -25,7 +25,7 @@ struct jpeg_chunk {
 /* NULL: out of memory. */
 static struct jpeg_chunk *add_chunk(struct jpeg_pool *pool, size_t bytes)
 {
-    size_t data_bytes = bytes < CHUNK_BYTES_LEAST ? CHUNK_BYTES_LEAST : bytes;
+    size_t data_bytes = bytes < CHUNK_BYTES_MIN ? CHUNK_BYTES_MIN : bytes;
     struct jpeg_chunk *chunk = aligned_alloc(ALIGNMENT_BYTES, sizeof *chunk + data_bytes);
     if (!chunk)
         return NULL;

@@ -13,7 +13,7 @@
 
 enum {
     SEGMENT_PIXELS = 32,
-    LOST_WIDTHS_LEAST = 16, /* a width is reduced by at most a sixteenth */
+    WIDTH_LOSS_DIVISOR = 16, /* a width is reduced by at most a sixteenth */
 };
 
 /* Lives in one call of jpeg_tile. */
@@ -37,7 +37,7 @@ uint32_t jpeg_tile_width(uint32_t width)
 {
     uint32_t mcus = (uint32_t)bytes_divide_up(width, JPEG_TILE_MCU_PIXELS);
     uint32_t even = (mcus - 1) * JPEG_TILE_MCU_PIXELS;
-    return mcus % 2 == 0 || (width - even) * LOST_WIDTHS_LEAST > width ? width : even;
+    return mcus % 2 == 0 || (width - even) * WIDTH_LOSS_DIVISOR > width ? width : even;
 }
 
 static void read_coefficients(void *context)

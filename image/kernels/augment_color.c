@@ -180,7 +180,7 @@ static int32_t hue_of(const uint8_t *pixel, int32_t most, int32_t spread)
     return (6 + sector) * ONE + (rest * ONE - (rest < 0 ? spread - 1 : 0)) / spread;
 }
 
-static void turn_pixel(uint8_t *pixel, int32_t turn)
+static void rotate_hue(uint8_t *pixel, int32_t turn)
 {
     int32_t most = pixel[0], least = pixel[0];
     for (int c = 1; c < 3; c++) {
@@ -207,5 +207,5 @@ void augment_hue(const struct augment_image *image, int32_t turn)
 {
     for (uint32_t y = 0; y < image->height; y++)
         for (uint32_t x = 0; x < image->width; x++)
-            turn_pixel(image->rgb + y * image->stride_bytes + 3 * (size_t)x, turn);
+            rotate_hue(image->rgb + y * image->stride_bytes + 3 * (size_t)x, turn);
 }

@@ -33,7 +33,7 @@ static double power(double base, double exponent)
     return result;
 }
 
-static double below(double x, double alpha)
+static double beta_cdf(double x, double alpha)
 {
     double sum = 1, term = 1;
     for (int i = 1; term > sum * 0x1p-60; i++) {
@@ -45,9 +45,9 @@ static double below(double x, double alpha)
 
 void beta_init(struct beta *beta, double alpha)
 {
-    double half = below(0.5, alpha);
+    double half = beta_cdf(0.5, alpha);
     for (uint32_t k = 0; k < BETA_EDGES; k++) {
-        double part = below((k + 0.5) / BETA_ONE, alpha) / half;
+        double part = beta_cdf((k + 0.5) / BETA_ONE, alpha) / half;
         beta->edges[k] = (uint32_t)(part * 0x1p31 + 0.5);
     }
 }

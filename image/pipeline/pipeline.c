@@ -99,7 +99,7 @@ static int render(struct image_pipeline *pipeline, const struct image *image,
     return status ? status : render_pixels(renderer, framing, &pixels, rgb, stride_bytes, err);
 }
 
-static void seen_sides(const struct image *image, uint32_t *width, uint32_t *height)
+static void upright_size(const struct image *image, uint32_t *width, uint32_t *height)
 {
     bool swap = orientation_swaps_sides(image->orientation);
     *width = swap ? image->height : image->width;
@@ -122,7 +122,7 @@ static struct framing choose_framing(const struct image_options *options, const 
                                      struct image_key key)
 {
     uint32_t width, height;
-    seen_sides(image, &width, &height);
+    upright_size(image, &width, &height);
     struct crop crop =
         crop_choose(&options->crop, width, height, key.seed, key.dataset, key.epoch, key.sample);
     return framing_of(image->orientation, image->width, image->height, crop, options->width,
@@ -201,7 +201,7 @@ static uint32_t scale_side(uint32_t side, uint32_t from, uint32_t to)
     return scaled < 1 ? 1 : (uint32_t)scaled;
 }
 
-static void bound_sides(struct image_bounds bounds, uint32_t *width, uint32_t *height)
+static void limit_size(struct image_bounds bounds, uint32_t *width, uint32_t *height)
 {
     uint32_t from_width = *width, from_height = *height;
     uint32_t longer = from_width > from_height ? from_width : from_height;
@@ -225,9 +225,9 @@ int image_pipeline_whole(struct image_pipeline *pipeline, const void *data, size
     int status = begin(pipeline, data, bytes, path, &image, err);
     if (status)
         return status;
-    seen_sides(&image, &width, &height);
+    upright_size(&image, &width, &height);
     struct crop crop = {.rect = {0, 0, width, height}};
-    bound_sides(bounds, &width, &height);
+    limit_size(bounds, &width, &height);
     struct framing framing =
         framing_of(image.orientation, image.width, image.height, crop, width, height);
     status = pixels_reserve(&pipeline->whole, 3 * (size_t)width * height, err);

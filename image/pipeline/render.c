@@ -145,18 +145,19 @@ static int resample_samples(struct renderer *renderer, uint32_t plans,
         .first = down->source_first,
         .columns = samples->channels * (across->source_end - across->source_first),
     };
-    int status = pixels_reserve(&renderer->turned, turned_stride * stored.columns, err);
+    int status = pixels_reserve(&renderer->transposed_plane, turned_stride * stored.columns, err);
     if (status)
         return status;
-    resample_columns(renderer->kernels, down, &stored, true, renderer->turned.data, turned_stride);
+    resample_columns(renderer->kernels, down, &stored, true, renderer->transposed_plane.data,
+                     turned_stride);
     for (size_t channel = 0; channel < channels; channel++) {
-        struct resample_rows turned = {
-            .data = renderer->turned.data + channel * turned_stride,
+        struct resample_rows transposed_plane = {
+            .data = renderer->transposed_plane.data + channel * turned_stride,
             .stride_bytes = channels * turned_stride,
             .first = across->source_first,
             .columns = down->count,
         };
-        resample_columns(renderer->kernels, across, &turned, !framing->swap_sides,
+        resample_columns(renderer->kernels, across, &transposed_plane, !framing->swap_sides,
                          target + channel * plane_bytes, target_stride(framing));
     }
     return 0;
@@ -217,7 +218,7 @@ void renderer_deinit(struct renderer *renderer)
         resample_plan_deinit(&renderer->down[i]);
         resample_plan_deinit(&renderer->across[i]);
     }
-    free(renderer->turned.data);
+    free(renderer->transposed_plane.data);
     free(renderer->target.data);
     *renderer = (struct renderer){0};
 }

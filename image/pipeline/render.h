@@ -43,8 +43,8 @@ struct renderer {
     enum image_kernels kernels;
     /* Plans for the stored rows and columns of each plane. */
     struct resample_plan down[RENDER_PLANES_MAX], across[RENDER_PLANES_MAX];
-    struct pixels_memory turned; /* a plane between the passes: its columns as rows */
-    struct pixels_memory target; /* planes at the target's size, consecutive */
+    struct pixels_memory transposed_plane; /* a plane between the passes: its columns as rows */
+    struct pixels_memory target;           /* planes at the target's size, consecutive */
 };
 void renderer_deinit(struct renderer *renderer);
 

@@ -34,8 +34,8 @@ struct io_file {
 };
 
 /* Counts the operation and applies the rules. */
-struct fault_verdict fault_note(struct io_fault *fault, enum fault_operation operation,
-                                const char *path, uint64_t offset);
+struct fault_verdict fault_apply(struct io_fault *fault, enum fault_operation operation,
+                                 const char *path, uint64_t offset);
 
 /* fault_queue.c: contracts as in struct io_ops of io.h. */
 int fault_queue_open(struct io *io, unsigned depth, struct io_queue **ret_queue, struct err *err);

@@ -76,7 +76,7 @@ static struct io *inner_io(const struct fault_queue *queue)
     return queue->fault->inner;
 }
 
-static void wait_for_turn(struct fault_queue *queue, struct entry *entry)
+static void append_waiting(struct fault_queue *queue, struct entry *entry)
 {
     entry->state = ENTRY_WAITING;
     append(&queue->waiting, entry);
@@ -96,7 +96,7 @@ static void begin(struct fault_queue *queue, struct io_request *request)
     struct entry *entry = take_after(&queue->free, NULL);
     enum fault_operation operation = request->kind == IO_READ ? FAULT_READ : FAULT_WRITE;
     struct fault_verdict verdict =
-        fault_note(queue->fault, operation, request->file->path, request->offset);
+        fault_apply(queue->fault, operation, request->file->path, request->offset);
     *entry = (struct entry){.inner = {.kind = request->kind,
                                       .file = request->file->inner,
                                       .offset = request->offset,
@@ -112,7 +112,7 @@ static void begin(struct fault_queue *queue, struct io_request *request)
     if (operation == FAULT_READ)
         atomic_fetch_add(&queue->fault->read_bytes, request->bytes);
     atomic_fetch_add(&queue->fault->held, verdict.holds);
-    wait_for_turn(queue, entry);
+    append_waiting(queue, entry);
 }
 
 /* Writes the inverted byte to the file with a second write, so that the caller's memory is not
@@ -128,7 +128,7 @@ static void flip_written(struct fault_queue *queue, struct entry *entry)
     entry->inner.flags = 0;
     entry->is_flip = true;
     entry->due_ns = 0;
-    wait_for_turn(queue, entry);
+    append_waiting(queue, entry);
 }
 
 /* The inner queue has finished the entry's request. */
@@ -150,7 +150,7 @@ static void complete(struct fault_queue *queue, struct entry *entry)
 }
 
 /* Passes the entry after before to the inner queue, or fails it. False: the inner queue is full. */
-static bool go_on(struct fault_queue *queue, struct entry *before)
+static bool forward_entry(struct fault_queue *queue, struct entry *before)
 {
     struct entry *entry = before ? before->next : queue->waiting.first;
     struct io_request *request = &entry->inner;
@@ -186,7 +186,7 @@ static uint64_t push_due(struct fault_queue *queue)
         struct entry *entry = before ? before->next : queue->waiting.first;
         bool holds = is_held(queue, entry);
         if (!holds && entry->due_ns <= now_ns) {
-            if (!go_on(queue, before))
+            if (!forward_entry(queue, before))
                 break;
             continue;
         }
@@ -202,7 +202,7 @@ int fault_queue_open(struct io *io, unsigned depth, struct io_queue **ret_queue,
 {
     struct io_fault *fault = (struct io_fault *)io;
     struct io_queue *inner;
-    struct fault_verdict verdict = fault_note(fault, FAULT_QUEUE, "", 0);
+    struct fault_verdict verdict = fault_apply(fault, FAULT_QUEUE, "", 0);
     if (verdict.error)
         return err_errno(err, verdict.error, "an I/O queue was made to fail");
     int status = fault->inner->ops->queue_open(fault->inner, depth, &inner, err);
@@ -316,7 +316,7 @@ int fault_queue_reap(struct io_queue *base, struct io_request **done, unsigned c
 {
     struct fault_queue *queue = (struct fault_queue *)base;
     if (!queue->broken)
-        queue->broken = fault_note(queue->fault, FAULT_WAIT, "", 0).error;
+        queue->broken = fault_apply(queue->fault, FAULT_WAIT, "", 0).error;
     if (queue->broken && queue->inner)
         release_all(queue);
     if (queue->broken)

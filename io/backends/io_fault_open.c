@@ -30,8 +30,8 @@ static struct io_fault *of(struct io *io)
     return (struct io_fault *)io;
 }
 
-struct fault_verdict fault_note(struct io_fault *fault, enum fault_operation operation,
-                                const char *path, uint64_t offset)
+struct fault_verdict fault_apply(struct io_fault *fault, enum fault_operation operation,
+                                 const char *path, uint64_t offset)
 {
     atomic_fetch_add(&fault->operations[operation], 1);
     struct fault_verdict verdict = fault_rules_decide(&fault->rules, operation, path, offset);
@@ -50,7 +50,7 @@ static void sleep_ns(uint64_t ns)
 static int enter(struct io_fault *fault, enum fault_operation operation, const char *path,
                  struct err *err)
 {
-    struct fault_verdict verdict = fault_note(fault, operation, path, 0);
+    struct fault_verdict verdict = fault_apply(fault, operation, path, 0);
     if (verdict.delay_ns)
         sleep_ns(verdict.delay_ns);
     if (verdict.holds) {
@@ -195,8 +195,9 @@ static int fault_shared_lock_acquire(struct io *io, const char *path, bool is_ex
 /* ---- Transactions. ---- */
 
 /* Begins (staging NULL) or joins. */
-static int open_set(struct io *io, const struct io_transaction_options *options,
-                    const char *staging, struct io_transaction **ret_transaction, struct err *err)
+static int open_transaction(struct io *io, const struct io_transaction_options *options,
+                            const char *staging, struct io_transaction **ret_transaction,
+                            struct err *err)
 {
     struct io_fault *fault = of(io);
     int status = enter(fault, staging ? FAULT_JOIN : FAULT_BEGIN, options->path, err);
@@ -221,14 +222,14 @@ static int open_set(struct io *io, const struct io_transaction_options *options,
 static int fault_transaction_begin(struct io *io, const struct io_transaction_options *options,
                                    struct io_transaction **ret_transaction, struct err *err)
 {
-    return open_set(io, options, NULL, ret_transaction, err);
+    return open_transaction(io, options, NULL, ret_transaction, err);
 }
 
 static int fault_transaction_join(struct io *io, const struct io_transaction_options *options,
                                   const char *staging, struct io_transaction **ret_transaction,
                                   struct err *err)
 {
-    return open_set(io, options, staging, ret_transaction, err);
+    return open_transaction(io, options, staging, ret_transaction, err);
 }
 
 static const char *fault_transaction_staging(const struct io_transaction *transaction)
@@ -291,7 +292,7 @@ static int fault_transaction_finalize(struct io_transaction *transaction, struct
 }
 
 /* Frees the handles after the inner transaction has ended. */
-static void free_set(struct io_transaction *transaction)
+static void free_transaction(struct io_transaction *transaction)
 {
     while (transaction->files) {
         struct io_file *file = transaction->files;
@@ -313,7 +314,7 @@ static int fault_transaction_commit(struct io_transaction *transaction, struct e
         inner->abort(transaction->inner);
     else
         status = inner->commit(transaction->inner, err);
-    free_set(transaction);
+    free_transaction(transaction);
     return status;
 }
 
@@ -325,13 +326,13 @@ static void fault_transaction_abort(struct io_transaction *transaction)
     if (atomic_load(&transaction->fault->in_flight) > 0)
         atomic_fetch_add(&transaction->fault->abandoned, 1);
     transaction->fault->inner->transactions->abort(transaction->inner);
-    free_set(transaction);
+    free_transaction(transaction);
 }
 
 static void fault_transaction_leave(struct io_transaction *transaction)
 {
     transaction->fault->inner->transactions->leave(transaction->inner);
-    free_set(transaction);
+    free_transaction(transaction);
 }
 
 /* ---- The backend. ---- */

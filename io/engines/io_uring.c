@@ -16,7 +16,7 @@
 #include <stdlib.h>
 
 /* Immutable after open. */
-struct io_of_ring {
+struct io_ring {
     struct io base;
     enum io_cache cache;
     bool is_by_name;
@@ -47,7 +47,7 @@ static void ring_queue_close(struct io_queue *base)
 static int ring_queue_open(struct io *io, unsigned depth, struct io_queue **ret_queue,
                            struct err *err)
 {
-    const struct io_of_ring *ring_io = (struct io_of_ring *)io;
+    const struct io_ring *ring_io = (struct io_ring *)io;
     struct ring_queue *queue = calloc(1, sizeof *queue);
     if (!queue)
         return err_set(err, -ENOMEM, "out of memory for an I/O queue");
@@ -99,7 +99,7 @@ static void ring_cancel(struct io_queue *base, struct io_request *request)
 
 static unsigned ring_direct_align(struct io *io, struct io_file *file)
 {
-    return file_direct_align(file, ((const struct io_of_ring *)io)->cache);
+    return file_direct_align(file, ((const struct io_ring *)io)->cache);
 }
 
 static void ring_close(struct io *io)
@@ -128,13 +128,13 @@ int io_ring_open(const struct io_options *options, struct io **ret_io, struct er
         err_advise(err, "read with threads; `millrace doctor` shows what blocks io_uring");
         return status;
     }
-    struct io_of_ring *io = malloc(sizeof *io);
+    struct io_ring *io = malloc(sizeof *io);
     if (!io)
         return err_set(err, -ENOMEM, "out of memory for the local file backend");
-    *io = (struct io_of_ring){.base = {&ring_ops, &local_names, &local_transactions, &local_locks},
-                              .cache = options ? options->cache : IO_CACHE_AUTO,
-                              .is_by_name = options && options->engine == IO_ENGINE_URING,
-                              .threads = file_queue_threads(options)};
+    *io = (struct io_ring){.base = {&ring_ops, &local_names, &local_transactions, &local_locks},
+                           .cache = options ? options->cache : IO_CACHE_AUTO,
+                           .is_by_name = options && options->engine == IO_ENGINE_URING,
+                           .threads = file_queue_threads(options)};
     *ret_io = &io->base;
     return 0;
 }

@@ -389,7 +389,7 @@ int uring_queue_reap(struct uring_queue *queue, struct io_request **done, unsign
 
 /* ---- Ending. ---- */
 
-static void ask_to_cancel(struct uring_queue *queue, const struct operation *operation)
+static void queue_cancel(struct uring_queue *queue, const struct operation *operation)
 {
     struct io_uring_sqe *entry = io_uring_get_sqe(&queue->ring);
     io_uring_prep_cancel64(entry, (uint64_t)(operation - queue->operations), 0);
@@ -406,7 +406,7 @@ void uring_queue_cancel(struct uring_queue *queue, struct io_request *request)
     for (unsigned i = 0; i < queue->depth; i++) {
         if (queue->operations[i].transfer.request != request)
             continue;
-        ask_to_cancel(queue, &queue->operations[i]);
+        queue_cancel(queue, &queue->operations[i]);
         flush(queue);
         return;
     }
@@ -418,7 +418,7 @@ static void end_all(struct uring_queue *queue)
     queue->is_closing = true;
     for (unsigned i = 0; i < queue->depth; i++)
         if (queue->operations[i].transfer.request && io_uring_sq_space_left(&queue->ring) > 0)
-            ask_to_cancel(queue, &queue->operations[i]);
+            queue_cancel(queue, &queue->operations[i]);
     while (queue->in_kernel_count > 0 && !queue->broken) {
         enter(queue, 1, -1);
         drain(queue);

@@ -46,9 +46,10 @@ static int rename_new(const struct io_transaction *transaction)
 
 /* For file systems without RENAME_EXCHANGE: for a moment nothing has the final name. If the process
  * dies then, a sweep restores the old folder. */
-static int swap_folders_slowly(const struct io_transaction *transaction, char *old, struct err *err)
+static int swap_without_exchange(const struct io_transaction *transaction, char *old,
+                                 struct err *err)
 {
-    int status = temporary_stand_by(transaction->final, old, err);
+    int status = temporary_rename_replaced(transaction->final, old, err);
     if (status)
         return status;
     status = rename_new(transaction);
@@ -64,7 +65,7 @@ static int swap_folders_slowly(const struct io_transaction *transaction, char *o
 static int hide_staging(struct io_transaction *transaction, struct err *err)
 {
     char hidden[IO_PATH_BYTES_MAX];
-    int status = temporary_put_aside(transaction->staging, hidden, err);
+    int status = temporary_rename_removed(transaction->staging, hidden, err);
     if (!status)
         strcpy(transaction->staging, hidden);
     return status;
@@ -82,12 +83,12 @@ static int swap_folders(struct io_transaction *transaction, char *old, struct er
             ? -errno
             : 0;
     if (is_unsupported(status))
-        return swap_folders_slowly(transaction, old, err);
+        return swap_without_exchange(transaction, old, err);
     return status ? local_fail(err, status, transaction->final, "could not commit the output") : 0;
 }
 
 /* Gives the output its final name. Sets old to the path of a replaced folder, or "". */
-static int give_name(struct io_transaction *transaction, char *old, struct err *err)
+static int rename_to_final(struct io_transaction *transaction, char *old, struct err *err)
 {
     old[0] = '\0';
     int status = transaction_check_final(transaction, err);
@@ -100,7 +101,7 @@ static int give_name(struct io_transaction *transaction, char *old, struct err *
     if (status == -EEXIST && transaction->replace)
         return swap_folders(transaction, old, err);
     if (status == -EEXIST)
-        return transaction_taken(transaction->final, err);
+        return transaction_exists_error(transaction->final, err);
     return status ? local_fail(err, status, transaction->final, "could not commit the output") : 0;
 }
 
@@ -130,18 +131,19 @@ static void keep_backup(const struct io_transaction *transaction, const char *ol
         local_sync_folder(transaction->parent, NULL);
 }
 
-/* Removes the old folder or makes it the backup. Leftovers are temporaries for the next sweep, and
- * so is a folder that could not become the backup, complete. A folder from temporary_stand_by is
- * renamed first, because a sweep must never restore a partly removed one. */
+/* Removes the old folder or makes it the backup. Leftovers are temporaries for the next sweep,
+ * and so is a folder that could not become the backup, complete. A folder from
+ * temporary_rename_replaced is renamed first, because a sweep must never restore a partly
+ * removed one. */
 static void discard_old(const struct io_transaction *transaction, const char *old)
 {
     char backup[IO_PATH_BYTES_MAX];
-    bool stood_by = strcmp(old, transaction->staging) != 0;
+    bool has_replaced_name = strcmp(old, transaction->staging) != 0;
     if (*transaction->backup)
         keep_backup(transaction, old);
-    else if (!stood_by)
+    else if (!has_replaced_name)
         temporary_remove(old, NULL);
-    else if (temporary_put_aside(old, backup, NULL) == 0)
+    else if (temporary_rename_removed(old, backup, NULL) == 0)
         temporary_remove(backup, NULL);
 }
 
@@ -152,7 +154,7 @@ int local_transaction_commit(struct io_transaction *transaction, struct err *err
     if (!status && !transaction->single_file)
         status = local_sync_folder(transaction->staging, err);
     if (!status)
-        status = give_name(transaction, old, err);
+        status = rename_to_final(transaction, old, err);
     if (status) {
         local_transaction_abort(transaction);
         return status;

@@ -44,7 +44,7 @@ struct io_lock {
 };
 
 /* File systems used by one machine: its kernel knows every lock holder. */
-static bool is_of_this_machine(const char *folder)
+static bool is_local_fs(const char *folder)
 {
     static const unsigned long kinds[] = {
         0xef53 /* ext */,       0x58465342 /* xfs */,      0x9123683e /* btrfs */,
@@ -149,8 +149,8 @@ static int check_unlocked(const struct io_lock *lock, const char *folder, struct
 static int acquire(struct io_lock *lock, const char *folder, const struct io_lock_options *options,
                    struct err *err)
 {
-    bool by_lease = options->kind == IO_LOCK_AUTO ? !is_of_this_machine(folder)
-                                                  : options->kind == IO_LOCK_LEASE;
+    bool by_lease =
+        options->kind == IO_LOCK_AUTO ? !is_local_fs(folder) : options->kind == IO_LOCK_LEASE;
     int status = by_lease ? 0 : acquire_lock(lock, folder, err);
     if (!status && (by_lease || lease_is_used(folder)))
         status = lease_acquire(folder, options->period_ns, &lock->lease, err);

@@ -367,7 +367,7 @@ int local_remove(struct io *io, const char *path, struct err *err)
     if (!S_ISDIR(info.st_mode))
         return unlink(path) ? local_fail(err, -errno, path, "could not remove the file") : 0;
     char aside[IO_PATH_BYTES_MAX], parent[IO_PATH_BYTES_MAX];
-    status = temporary_put_aside(path, aside, err);
+    status = temporary_rename_removed(path, aside, err);
     if (status)
         return status;
     io_parent_path(path, parent);

@@ -41,7 +41,7 @@ static int try_lock(int staging_fd)
     return status;
 }
 
-static int is_anothers(const char *staging, struct err *err)
+static int owned_error(const char *staging, struct err *err)
 {
     err_set(err, -EBUSY, "another process is writing this output");
     err_at(err, staging, ERR_NO_OFFSET);
@@ -55,7 +55,7 @@ static int lock_staging(int staging_fd, const char *staging, bool is_file, struc
     if (!status || has_no_locks(status, is_file))
         return 0;
     if (status == -EWOULDBLOCK)
-        return is_anothers(staging, err);
+        return owned_error(staging, err);
     return local_fail(err, status, staging, "could not lock the unfinished output");
 }
 
@@ -64,7 +64,7 @@ int staging_lock(int staging_fd, const char *staging, bool is_file, struct err *
     int status = lock_staging(staging_fd, staging, is_file, err);
     /* Another process took it over and has finished. */
     if (!status && !local_is_named(staging_fd, staging))
-        status = is_anothers(staging, err);
+        status = owned_error(staging, err);
     return status;
 }
 
@@ -102,7 +102,7 @@ static int try_entry(void *context, const struct io_entry *entry)
 }
 
 int staging_find(const char *parent, const char *name, const struct io_transaction_options *options,
-                 char *staging, int *ret_place_fd, struct err *err)
+                 char *staging, int *ret_staging_fd, struct err *err)
 {
     char prefix[IO_PATH_BYTES_MAX];
     struct search search = {.parent = parent,
@@ -118,6 +118,6 @@ int staging_find(const char *parent, const char *name, const struct io_transacti
         return status;
     if (search.fd < 0)
         return -ENOENT;
-    *ret_place_fd = search.fd;
+    *ret_staging_fd = search.fd;
     return 0;
 }

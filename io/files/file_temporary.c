@@ -44,7 +44,7 @@ static int encode_owner(const char *owner_id, char text[OWNER_ENCODED_BYTES_MAX]
     return 0;
 }
 
-static const char stand_by_owner[] = "+replaced";
+static const char replaced_owner[] = "+replaced";
 #define REMOVED_NAME  "old" /* from then on without an owner, and without a name to restore */
 #define REMOVED_OWNER "removed"
 
@@ -197,7 +197,7 @@ int temporary_remove(const char *path, struct err *err)
     return status ? local_fail(err, status, path, "could not remove") : 0;
 }
 
-int temporary_put_aside(const char *path, char *aside, struct err *err)
+int temporary_rename_removed(const char *path, char *aside, struct err *err)
 {
     char parent[IO_PATH_BYTES_MAX];
     io_parent_path(path, parent);
@@ -207,16 +207,16 @@ int temporary_put_aside(const char *path, char *aside, struct err *err)
     return rename(path, aside) ? local_fail(err, -errno, path, "could not move aside") : 0;
 }
 
-int temporary_stand_by(const char *path, char *aside, struct err *err)
+int temporary_rename_replaced(const char *path, char *aside, struct err *err)
 {
     char parent[IO_PATH_BYTES_MAX];
     io_parent_path(path, parent);
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    size_t around = strlen(IO_TEMPORARY_PREFIX) + strlen("-") + strlen(stand_by_owner) +
+    size_t around = strlen(IO_TEMPORARY_PREFIX) + strlen("-") + strlen(replaced_owner) +
                     strlen("-0-") + NONCE_DIGITS;
     if (strlen(name) > NAME_MAX - around) /* a truncated name could not be restored */
         return local_fail(err, -ENAMETOOLONG, path, "could not form a temporary name");
-    int status = compose(parent, name, stand_by_owner, 0, aside, err);
+    int status = compose(parent, name, replaced_owner, 0, aside, err);
     if (status)
         return status;
     return rename(path, aside) ? local_fail(err, -errno, path, "could not move aside") : 0;
@@ -274,7 +274,7 @@ static int sweep_entry(void *context, const struct io_entry *entry)
     int status = io_join_path(sweep->folder, entry->name, path, err), taken = 1;
     if (!status)
         status = settle(sweep, err);
-    if (!status && is_of_owner(entry->name, stand_by_owner, &stem_end)) {
+    if (!status && is_of_owner(entry->name, replaced_owner, &stem_end)) {
         taken = restore(sweep, path, entry->name + prefix_bytes, stem_end - prefix_bytes, err);
         status = taken < 0 ? taken : 0;
     }
@@ -282,7 +282,7 @@ static int sweep_entry(void *context, const struct io_entry *entry)
         return 0;
     /* Renamed first, so that a writer that still lives can't add to it or commit it. */
     if (!status)
-        status = temporary_put_aside(path, aside, err);
+        status = temporary_rename_removed(path, aside, err);
     if (!status)
         status = temporary_remove(aside, err);
     if (!status)

@@ -26,7 +26,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-int transaction_taken(const char *path, struct err *err)
+int transaction_exists_error(const char *path, struct err *err)
 {
     err_set(err, -EEXIST, "the path already exists");
     err_at(err, path, ERR_NO_OFFSET);
@@ -83,7 +83,7 @@ int transaction_check_final(const struct io_transaction *transaction, struct err
                    ? 0
                    : local_fail(err, -errno, transaction->final, "could not stat the output path");
     if (!transaction->replace)
-        return transaction_taken(transaction->final, err);
+        return transaction_exists_error(transaction->final, err);
     if (!S_ISDIR(info.st_mode) == transaction->single_file)
         return 0;
     err_set(err, -EEXIST, "the output path is %s",
@@ -117,7 +117,7 @@ void transaction_free(struct io_transaction *transaction)
     free(transaction);
 }
 
-static int keep_staging(struct io_transaction *transaction, struct err *err)
+static int lock_staging(struct io_transaction *transaction, struct err *err)
 {
     int status =
         staging_lock(transaction->staging_fd, transaction->staging, transaction->single_file, err);
@@ -136,7 +136,7 @@ static int make_staging(struct io_transaction *transaction, struct err *err)
             LOCAL_RETRY(open(transaction->staging, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
         status = transaction->staging_fd < 0 ? local_fail(err, -errno, transaction->staging,
                                                           "could not open the output's folder")
-                                             : keep_staging(transaction, err);
+                                             : lock_staging(transaction, err);
     }
     if (!status)
         status = local_sync_folder(transaction->parent, err);
@@ -281,14 +281,14 @@ static int open_new(struct io_transaction *transaction, struct io_file *file, bo
         file->fd =
             LOCAL_RETRY(open(file->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
     if (file->fd < 0)
-        return errno == EEXIST ? transaction_taken(file->path, err)
+        return errno == EEXIST ? transaction_exists_error(file->path, err)
                                : local_fail(err, -errno, file->path, "could not create the file");
     if (!transaction->single_file || !transaction->resumable || transaction->resumed)
         return 0;
     transaction->staging_fd = fcntl(file->fd, F_DUPFD_CLOEXEC, 0); /* outlives the finalize */
     return transaction->staging_fd < 0
                ? local_fail(err, -errno, file->path, "could not keep the file open")
-               : keep_staging(transaction, err);
+               : lock_staging(transaction, err);
 }
 
 /* A file of the transaction with its path, not yet open. */
@@ -365,7 +365,7 @@ int local_transaction_open(struct io_transaction *transaction, const char *name,
     return keep_file(transaction, file, status, ret_file);
 }
 
-static void unlink_from_set(struct io_transaction *transaction, const struct io_file *file)
+static void remove_open_file(struct io_transaction *transaction, const struct io_file *file)
 {
     struct io_file **at = &transaction->open_files;
     while (*at != file) {
@@ -393,7 +393,7 @@ static int finish(int fd, uint64_t final_bytes)
 int local_transaction_finalize(struct io_transaction *transaction, struct io_file *file,
                                uint64_t final_bytes, struct err *err)
 {
-    unlink_from_set(transaction, file);
+    remove_open_file(transaction, file);
     file_direct_close(file);
     int status = finish(file->fd, final_bytes);
     /* EINTR: it closed a file that is already durable. */

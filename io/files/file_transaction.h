@@ -24,7 +24,7 @@ struct io_transaction {
 };
 
 /* -EEXIST, with advice. */
-int transaction_taken(const char *path, struct err *err);
+int transaction_exists_error(const char *path, struct err *err);
 /* Checks that the final name is free or may be replaced: a file only by a file, a folder only by a
  * folder. */
 int transaction_check_final(const struct io_transaction *transaction, struct err *err);

@@ -106,10 +106,10 @@ bool temporary_has_prefix(const char *entry_name, const char *prefix);
  * if nothing is there. */
 int temporary_remove(const char *path, struct err *err);
 /* Renames path to a temporary sibling name and stores that in aside (IO_PATH_BYTES_MAX). */
-int temporary_put_aside(const char *path, char *aside, struct err *err);
+int temporary_rename_removed(const char *path, char *aside, struct err *err);
 /* The same for an output that is being replaced: a sweep that finds nothing under the old name
  * renames it back. -ENAMETOOLONG. */
-int temporary_stand_by(const char *path, char *aside, struct err *err);
+int temporary_rename_replaced(const char *path, char *aside, struct err *err);
 
 /* file_transaction.c, file_commit.c */
 int local_transaction_begin(struct io *io, const struct io_transaction_options *options,
@@ -137,7 +137,7 @@ int staging_lock(int staging_fd, const char *staging, bool is_file, struct err *
  * attempt left. Gives its path (IO_PATH_BYTES_MAX) and descriptor. -ENOENT, without detail: there
  * is none. -EBUSY: its writer lives. */
 int staging_find(const char *parent, const char *name, const struct io_transaction_options *options,
-                 char *staging, int *ret_place_fd, struct err *err);
+                 char *staging, int *ret_staging_fd, struct err *err);
 
 /* file_lock.c */
 int local_lock_acquire(struct io *io, const char *folder, const struct io_lock_options *options,

@@ -93,7 +93,7 @@ static int create(const char *folder, uint64_t number, const struct lease_record
     return local_fail(err, status, path, "could not renew the lease");
 }
 
-static void forget(const char *folder, uint64_t number)
+static void remove_number(const char *folder, uint64_t number)
 {
     char path[IO_PATH_BYTES_MAX];
     if (number_path(folder, number, path, NULL) == 0)
@@ -187,9 +187,9 @@ static int claim(const char *folder, uint64_t number, const struct lease_record 
     if (!status && top > number)
         status = -EEXIST;
     if (status)
-        forget(folder, number);
+        remove_number(folder, number);
     else if (number > LEASE_KEPT)
-        forget(folder, number - LEASE_KEPT);
+        remove_number(folder, number - LEASE_KEPT);
     return status;
 }
 
@@ -227,7 +227,7 @@ static int advance(struct lease *lease, struct err *err)
         status = claim(lease->folder, lease->number + 1, &lease->record, err);
     if (status == -EEXIST && is_next_own(lease)) {
         if (++lease->number > LEASE_KEPT)
-            forget(lease->folder, lease->number - LEASE_KEPT);
+            remove_number(lease->folder, lease->number - LEASE_KEPT);
         status = claim(lease->folder, lease->number + 1, &lease->record, err);
     }
     if (!status)
@@ -311,7 +311,7 @@ static int watch(const char *folder, uint64_t number, const struct lease_record 
         if (has_moved)
             return is_open ? -EEXIST : refuse(folder, &owner, LOCAL_OWNED, err);
         uint64_t period_ns = owner.period_ms * 1000000, pause_ns = period_ns / POLLS_A_PERIOD;
-        if (is_open || clock_now_ns() - began_ns >= LEASE_PERIODS_STILL * period_ns)
+        if (is_open || clock_now_ns() - began_ns >= LEASE_EXPIRY_PERIODS * period_ns)
             return 0;
         nanosleep(&(struct timespec){.tv_sec = (time_t)(pause_ns / CLOCK_NS_PER_S),
                                      .tv_nsec = (long)(pause_ns % CLOCK_NS_PER_S)},

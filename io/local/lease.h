@@ -8,7 +8,7 @@
  * not a local cache. The owner takes the next number each period (a heartbeat); if that number is
  * taken, it has lost the lease. A contender watches with its own monotonic clock. An owner whose
  * highest number moves is alive. The contender may take the next number if the highest one does not
- * move for LEASE_PERIODS_STILL periods of its owner, is marked free, or names a process of this
+ * move for LEASE_EXPIRY_PERIODS periods of its owner, is marked free, or names a process of this
  * kernel that is gone. So no clocks are compared between machines, and a number is a fencing token:
  * lease_check takes the next one, and fails for an owner that was suspended while another took
  * over.
@@ -39,7 +39,7 @@
 #define LEASE_PERIOD_MAX_MS     UINT64_C(600000)
 
 enum {
-    LEASE_PERIODS_STILL = 6,
+    LEASE_EXPIRY_PERIODS = 6,
     LEASE_KEPT = 4,
     LEASE_TEXT_BYTES_MAX = 320,
     LEASE_HOST_BYTES = 65,
@@ -65,10 +65,10 @@ size_t lease_format(const struct lease_record *record, char text[LEASE_TEXT_BYTE
 struct lease;
 
 /* period_ns 0: the default. Blocks while it watches the previous owner: a period if it lives,
- * LEASE_PERIODS_STILL periods if it may be dead. -EBUSY names the owner. */
+ * LEASE_EXPIRY_PERIODS periods if it may be dead. -EBUSY names the owner. */
 int lease_acquire(const char *folder, uint64_t period_ns, struct lease **ret_lease,
                   struct err *err);
-/* 0: the lease is still held, and stays so for LEASE_PERIODS_STILL periods on any contender's
+/* 0: the lease is still held, and stays so for LEASE_EXPIRY_PERIODS periods on any contender's
  * clock. -EBUSY names the new owner; the lease is lost for good. Other errors: the state could not
  * be determined now. */
 int lease_check(struct lease *lease, struct err *err);

@@ -150,7 +150,7 @@ static int look(int folder_fd, const char *folder, struct io_probe *probe, struc
     find_type(info.stx_mask & STATX_MNT_ID ? info.stx_mnt_id : UINT64_MAX, probe->type);
     probe->is_network = is_network_type(probe->type);
     probe->is_memory = is_memory_type(probe->type);
-    probe->is_vague = is_one_of(probe->type, (const char *const[]){"unknown", "fuse", NULL});
+    probe->is_type_unknown = is_one_of(probe->type, (const char *const[]){"unknown", "fuse", NULL});
     probe->free_bytes = (uint64_t)space.f_bavail * space.f_frsize;
     probe->total_bytes = (uint64_t)space.f_blocks * space.f_frsize;
     probe->free_files = space.f_favail;

@@ -22,7 +22,7 @@ struct io_probe {
     /* As in mount(8): "ext4", "nfs4", "fuse.sshfs"; else from the magic number; or "unknown". */
     char type[IO_PROBE_TYPE_BYTES];
     bool is_network, is_memory; /* is_memory: contents are lost on reboot */
-    bool is_vague;              /* neither is known: type unknown, or a bare "fuse" */
+    bool is_type_unknown;       /* neither is known: type unknown, or a bare "fuse" */
     uint64_t free_bytes, total_bytes;
     uint64_t free_files;       /* that can still be created; 0: unknown, or none */
     uint64_t read_ahead_bytes; /* of the page cache; 0: unknown */

@@ -81,7 +81,7 @@ static int count_shard(struct windows *windows, const struct shard *shard, const
 }
 
 /* Counts from the member lengths in dataset.json. False if they are missing or impossible. */
-static bool count_told(struct windows *windows, uint64_t number)
+static bool count_from_list(struct windows *windows, uint64_t number)
 {
     const struct dataset_shard *shard = &windows->dataset->shards[number];
     struct shard_windows *own = &windows->shards[number];
@@ -109,7 +109,7 @@ static int count_shards(struct windows *windows, struct shard_cache *cache, uint
     int status = 0;
     for (uint64_t i = 0; !status && i < windows->dataset->shards_count; i++) {
         struct shard *shard;
-        if (count_told(windows, i))
+        if (count_from_list(windows, i))
             continue;
         status = shard_cache_get(cache, first_shard + i, OPEN_FILES_MOST, &shard, err);
         if (status)

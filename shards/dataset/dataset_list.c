@@ -84,38 +84,40 @@ static int add_fields(struct dataset *dataset, const struct shard *shard, uint64
 }
 
 /* What is logged about one tar. */
-struct telling {
+struct left_out_log {
     const struct log *log;
     uint64_t count;
     char last[ERR_LINE_BYTES_MAX];
 };
 
-static void tell_left_out(void *context, const struct err *what)
+static void log_left_out(void *context, const struct err *what)
 {
-    struct telling *telling = context;
-    err_format(what, telling->last, sizeof telling->last);
-    if (telling->count++ < LEFT_OUT_LINES_MAX)
-        log_line(telling->log, LOG_WARN, "damaged tar: %s", telling->last);
+    struct left_out_log *left_out_log = context;
+    err_format(what, left_out_log->last, sizeof left_out_log->last);
+    if (left_out_log->count++ < LEFT_OUT_LINES_MAX)
+        log_line(left_out_log->log, LOG_WARN, "damaged tar: %s", left_out_log->last);
 }
 
 static int open_shard(struct io *io, struct dataset *dataset, const char *path,
-                      const struct dataset_learning *how, struct shard **ret_shard, struct err *err)
+                      const struct dataset_scan_options *how, struct shard **ret_shard,
+                      struct err *err)
 {
-    struct telling telling = {.log = how->log, .last = ""};
-    const struct salvage salvage = {.left_out = tell_left_out, .context = &telling};
+    struct left_out_log left_out_log = {.log = how->log, .last = ""};
+    const struct salvage salvage = {.left_out = log_left_out, .context = &left_out_log};
     int status = shard_open_salvaging(io, path, how->salvages ? &salvage : NULL, ret_shard, err);
     if (status)
         return status;
-    if (telling.count > LEFT_OUT_LINES_MAX)
+    if (left_out_log.count > LEFT_OUT_LINES_MAX)
         log_line(how->log, LOG_WARN,
                  "damaged tar: %" PRIu64 " more warnings like this, the last: %s",
-                 telling.count - LEFT_OUT_LINES_MAX, telling.last);
-    dataset->left_out_count += telling.count;
+                 left_out_log.count - LEFT_OUT_LINES_MAX, left_out_log.last);
+    dataset->left_out_count += left_out_log.count;
     return 0;
 }
 
-static int learn_shard(struct io *io, struct dataset *dataset, uint64_t number, bool listed,
-                       const struct dataset_learning *how, uint64_t *total_bytes, struct err *err)
+static int scan_shard(struct io *io, struct dataset *dataset, uint64_t number, bool listed,
+                      const struct dataset_scan_options *how, uint64_t *total_bytes,
+                      struct err *err)
 {
     struct dataset_shard *entry = &dataset->shards[number];
     struct shard *shard = NULL;
@@ -163,13 +165,13 @@ static int check_left(struct io *io, const struct dataset *dataset, struct err *
     return status;
 }
 
-int dataset_list_learn(struct io *io, struct dataset *dataset, bool listed,
-                       const struct dataset_learning *how, struct err *err)
+int dataset_list_scan(struct io *io, struct dataset *dataset, bool listed,
+                      const struct dataset_scan_options *how, struct err *err)
 {
     uint64_t total_bytes = 0;
     dataset->samples = 0;
     for (uint64_t i = 0; i < dataset->shards_count; i++) {
-        int status = learn_shard(io, dataset, i, listed, how, &total_bytes, err);
+        int status = scan_shard(io, dataset, i, listed, how, &total_bytes, err);
         if (status)
             return status;
     }

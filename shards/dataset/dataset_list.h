@@ -16,7 +16,7 @@
 int dataset_list_one(struct dataset *dataset, const char *url, struct err *err);
 int dataset_list_urls(struct dataset *dataset, const char *pattern, struct err *err);
 /* Whether and how damaged tars are salvaged. Immutable. */
-struct dataset_learning {
+struct dataset_scan_options {
     bool salvages;
     const struct log *log; /* reports what is left out; may be NULL */
 };
@@ -25,7 +25,7 @@ struct dataset_learning {
  * mean_sample_bytes and fingerprint of the dataset. If the list has nsamples (listed), they must be
  * right, except for a damaged tar that is salvaged. Blocks. -EBADMSG naming the shard, or errors of
  * shard_open. */
-int dataset_list_learn(struct io *io, struct dataset *dataset, bool listed,
-                       const struct dataset_learning *how, struct err *err);
+int dataset_list_scan(struct io *io, struct dataset *dataset, bool listed,
+                      const struct dataset_scan_options *how, struct err *err);
 
 #endif

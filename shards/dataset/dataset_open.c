@@ -7,8 +7,8 @@
 #include "base/json/jsonx_format.h"
 #include "base/json/jsonx_scan.h"
 #include "io/file_util.h"
-#include "shards/dataset/dataset_absent.h"
 #include "shards/dataset/dataset_list.h"
+#include "shards/dataset/dataset_not_found.h"
 #include "shards/dataset/url_list.h"
 
 #include <errno.h>
@@ -254,7 +254,7 @@ static int load_text(struct dataset *dataset, const struct json_t *ours, struct 
 }
 
 /* Loads the keys that are not part of wids. */
-static int load_ours(struct dataset *dataset, const struct json_t *root, struct err *err)
+static int load_native_keys(struct dataset *dataset, const struct json_t *root, struct err *err)
 {
     const struct json_t *ours = jsonx_get(root, "millrace");
     uint64_t version, samples, fingerprint, fingerprint_found = 0;
@@ -305,7 +305,7 @@ static int load_ours(struct dataset *dataset, const struct json_t *root, struct 
 }
 
 /* Loads dataset.json, of millrace or another tool, at dataset->path. */
-static int load_list(struct io *io, struct dataset *dataset, const struct dataset_learning *how,
+static int load_list(struct io *io, struct dataset *dataset, const struct dataset_scan_options *how,
                      struct err *err)
 {
     char *text = NULL;
@@ -333,8 +333,8 @@ static int load_list(struct io *io, struct dataset *dataset, const struct datase
     if (!status && (!dataset->shards || ours != (jsonx_get(root, "millrace") != NULL)))
         status = bad(dataset, err, "dataset.json has no \"shardlist\"");
     if (!status)
-        status =
-            ours ? load_ours(dataset, root, err) : dataset_list_learn(io, dataset, true, how, err);
+        status = ours ? load_native_keys(dataset, root, err)
+                      : dataset_list_scan(io, dataset, true, how, err);
     jsonx_free(root);
     free(text);
     return status;
@@ -347,7 +347,7 @@ static bool has_suffix(const char *path, const char *suffix)
 }
 
 /* Distinguishes a shard from a list of shards: by its name, else by its first byte. */
-static int tell_shard(struct io *io, const char *path, bool *ret_is_shard, struct err *err)
+static int detect_shard(struct io *io, const char *path, bool *ret_is_shard, struct err *err)
 {
     struct io_file *file = NULL;
     struct io_queue *queue = NULL;
@@ -371,7 +371,7 @@ static int tell_shard(struct io *io, const char *path, bool *ret_is_shard, struc
 /* Loads shards without a list: one, or the expansion of a pattern. An existing name is never a
  * pattern. */
 static int load_shards_alone(struct io *io, const char *path, bool is_pattern,
-                             struct dataset *dataset, const struct dataset_learning *how,
+                             struct dataset *dataset, const struct dataset_scan_options *how,
                              struct err *err)
 {
     int status = io_join_path("", path, dataset->path, err);
@@ -381,10 +381,10 @@ static int load_shards_alone(struct io *io, const char *path, bool is_pattern,
         status = dataset_list_urls(dataset, path, err);
     else
         status = dataset_list_one(dataset, path, err);
-    return status ? status : dataset_list_learn(io, dataset, false, how, err);
+    return status ? status : dataset_list_scan(io, dataset, false, how, err);
 }
 
-static int open_dataset(struct io *io, const char *path, const struct dataset_learning *how,
+static int open_dataset(struct io *io, const char *path, const struct dataset_scan_options *how,
                         struct dataset **ret_dataset, struct err *err)
 {
     struct io_stat info;
@@ -398,11 +398,11 @@ static int open_dataset(struct io *io, const char *path, const struct dataset_le
     if (status && !is_pattern && err)
         *err = absent;
     if (!status && info.kind != IO_ENTRY_FOLDER)
-        status = tell_shard(io, path, &is_shard, err);
+        status = detect_shard(io, path, &is_shard, err);
     if (is_pattern || (!status && is_shard)) {
         status = load_shards_alone(io, path, is_pattern, dataset, how, err);
-    } else if (!status && info.kind == IO_ENTRY_FOLDER && !dataset_is_in(io, path)) {
-        status = dataset_absent(io, path, err);
+    } else if (!status && info.kind == IO_ENTRY_FOLDER && !dataset_exists(io, path)) {
+        status = dataset_not_found(io, path, err);
     } else if (!status) {
         status = info.kind == IO_ENTRY_FOLDER
                      ? io_join_path(path, DATASET_FILE_NAME, dataset->path, err)
@@ -421,12 +421,12 @@ static int open_dataset(struct io *io, const char *path, const struct dataset_le
 
 int dataset_open(struct io *io, const char *path, struct dataset **ret_dataset, struct err *err)
 {
-    return open_dataset(io, path, &(struct dataset_learning){0}, ret_dataset, err);
+    return open_dataset(io, path, &(struct dataset_scan_options){0}, ret_dataset, err);
 }
 
 int dataset_open_salvaging(struct io *io, const char *path, const struct log *log,
                            struct dataset **ret_dataset, struct err *err)
 {
-    return open_dataset(io, path, &(struct dataset_learning){.salvages = true, .log = log},
+    return open_dataset(io, path, &(struct dataset_scan_options){.salvages = true, .log = log},
                         ret_dataset, err);
 }

@@ -193,7 +193,7 @@ static size_t variable_bytes(const char *text)
     return bytes > 0 && bytes < VARIABLE_BYTES_MAX && text[2 + bytes] == '}' ? bytes + 3 : 0;
 }
 
-static int put_in_variables(const char *text, size_t text_bytes, char out[IO_PATH_BYTES_MAX],
+static int expand_variables(const char *text, size_t text_bytes, char out[IO_PATH_BYTES_MAX],
                             struct err *err)
 {
     size_t used = 0;
@@ -240,7 +240,7 @@ int url_list_expand(struct url_list *list, const char *text, struct err *err)
         char one[IO_PATH_BYTES_MAX];
         if (bytes == 0)
             return refuse(err, "pattern has an empty alternative", text);
-        int status = put_in_variables(at, bytes, one, err);
+        int status = expand_variables(at, bytes, one, err);
         if (!status)
             status = expand_braces(list, one, 0, 0, err);
         if (status == -EINVAL)

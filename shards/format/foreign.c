@@ -20,7 +20,7 @@
 
 enum {
     WINDOW_BYTES = SHARD_BLOCK_BYTES, /* the checksums of a block need one window */
-    WINDOW_LEAST_BYTES = 4096,
+    WINDOW_BYTES_MIN = 4096,
     LOST_INDEX_BYTES = 24,
 };
 
@@ -43,7 +43,7 @@ struct walk {
 static int fill(struct walk *walk, uint64_t offset)
 {
     bool jumped = offset > walk->window_offset + walk->window_bytes + WINDOW_BYTES;
-    uint64_t wanted = jumped ? WINDOW_LEAST_BYTES : WINDOW_BYTES;
+    uint64_t wanted = jumped ? WINDOW_BYTES_MIN : WINDOW_BYTES;
     walk->window_offset = offset;
     walk->window_bytes = 0;
     wanted = bytes_min(wanted, walk->file_bytes - offset);
@@ -116,7 +116,7 @@ static void leave_out(struct walk *walk)
 
 /* Handles a failure caused by the member: adds its location. Returns 0 if the walk continues
  * without the member. */
-static int blame(struct walk *walk, const struct tar_member *member, int status)
+static int locate_error(struct walk *walk, const struct tar_member *member, int status)
 {
     if (status == -ENOMEM)
         return status;
@@ -138,7 +138,7 @@ static int add_field(struct walk *walk, const struct tar_member *member,
     if (strcmp(walk->key, name->key) != 0) {
         status = shard_index_builder_begin_sample(walk->builder, name->key, walk->err);
         if (status)
-            return blame(walk, member, status);
+            return locate_error(walk, member, status);
         strcpy(walk->key, name->key);
     }
     if (walk->options->crcs)
@@ -150,8 +150,8 @@ static int add_field(struct walk *walk, const struct tar_member *member,
                                 .crc32c = crc,
                                 .has_crc = walk->options->crcs,
                                 .block_crc32c = (const uint8_t *)walk->crcs.data};
-    status = shard_index_builder_add_place(walk->builder, name->extension, &field, walk->err);
-    return status ? blame(walk, member, status) : 0;
+    status = shard_index_builder_add_location(walk->builder, name->extension, &field, walk->err);
+    return status ? locate_error(walk, member, status) : 0;
 }
 
 static int take_member(struct walk *walk, const struct tar_member *member)
@@ -162,7 +162,7 @@ static int take_member(struct walk *walk, const struct tar_member *member)
         return 0;
     int status = member_name_split(member->name, &name, &is_field, walk->err);
     if (status)
-        return blame(walk, member, status);
+        return locate_error(walk, member, status);
     return is_field ? add_field(walk, member, &name) : 0;
 }
 
@@ -201,7 +201,7 @@ static void salvage_samples(struct walk *walk, const struct tar_scanner *scanner
     struct member_name name;
     struct err not_ours;
     bool is_field = false, has_sample = shard_index_builder_samples(walk->builder) > 0;
-    bool is_next = scanner->is_cut &&
+    bool is_next = scanner->is_truncated &&
                    member_name_split(str_text(&scanner->name), &name, &is_field, &not_ours) == 0 &&
                    is_field && strcmp(walk->key, name.key) != 0;
     if (is_next) {
@@ -276,7 +276,7 @@ static int encode(struct walk *walk, uint64_t archive_end, struct foreign_index 
 {
     struct str places = {0};
     uint32_t fields;
-    int status = shard_index_builder_encode_places(walk->builder, &places, &fields, walk->err);
+    int status = shard_index_builder_encode_no_crcs(walk->builder, &places, &fields, walk->err);
     if (status)
         goto out;
     found->identity_crc32c = crc32c(0, places.data, places.bytes);

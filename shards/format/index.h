@@ -27,7 +27,7 @@ enum {
     /* Only for an index made from another tool's tar: its checksum columns hold zeros. Never in a
      * shard. */
     SHARD_FLAG_NO_CRCS = 1,
-    SHARD_FLAG_PICTURES = 2, /* at least one field has columns for struct shard_picture */
+    SHARD_FLAG_RAW_IMAGES = 2, /* at least one field has columns for struct shard_raw_image */
 };
 
 /* The last 512 bytes of a shard. */
@@ -39,7 +39,7 @@ struct shard_trailer {
 
 void shard_trailer_encode(const struct shard_trailer *trailer, uint8_t bytes[SHARD_TRAILER_BYTES]);
 /* Whether the bytes begin like a trailer, which may be damaged. */
-bool shard_trailer_is_ours(const uint8_t bytes[SHARD_TRAILER_BYTES]);
+bool shard_trailer_has_magic(const uint8_t bytes[SHARD_TRAILER_BYTES]);
 /* -EBADMSG: not a trailer, or its CRC or file_bytes is wrong (data was appended or the file was
  * cut). */
 int shard_trailer_decode(const uint8_t bytes[SHARD_TRAILER_BYTES], uint64_t file_bytes,
@@ -48,7 +48,7 @@ int shard_trailer_decode(const uint8_t bytes[SHARD_TRAILER_BYTES], uint64_t file
 /* Locates the rows of a field that is an uncompressed picture, so that some of them can be read
  * alone: from pixels_at on, 3 * width bytes each, up to the field's end. Zeros: unknown, or not
  * such a picture. */
-struct shard_picture {
+struct shard_raw_image {
     uint32_t width, pixels_at;
 };
 
@@ -63,7 +63,7 @@ struct shard_field {
     bool has_crc;
     /* One u32 little-endian per SHARD_BLOCK_BYTES of the field; NULL for smaller fields. */
     const uint8_t *block_crc32c;
-    struct shard_picture picture;
+    struct shard_raw_image picture;
 };
 
 struct shard_index; /* immutable once loaded; any thread may read it */
@@ -94,11 +94,11 @@ int shard_index_builder_begin_sample(struct shard_index_builder *builder, const 
  * extension. -E2BIG: too many extensions. */
 int shard_index_builder_add_field(struct shard_index_builder *builder, const char *extension,
                                   uint64_t data_offset, const void *data, uint64_t size_bytes,
-                                  const struct shard_picture *picture, struct err *err);
+                                  const struct shard_raw_image *picture, struct err *err);
 /* The same without the data: takes offset, size and, with has_crc, the checksums from field.
  * block_crc32c must have as many as its size requires. */
-int shard_index_builder_add_place(struct shard_index_builder *builder, const char *extension,
-                                  const struct shard_field *field, struct err *err);
+int shard_index_builder_add_location(struct shard_index_builder *builder, const char *extension,
+                                     const struct shard_field *field, struct err *err);
 /* Drops the latest sample, with its fields; at most once per sample. */
 void shard_index_builder_drop_sample(struct shard_index_builder *builder);
 uint64_t shard_index_builder_samples(const struct shard_index_builder *builder);
@@ -108,7 +108,7 @@ uint32_t shard_index_builder_flags(const struct shard_index_builder *builder); /
 int shard_index_builder_encode(const struct shard_index_builder *builder, struct str *out,
                                uint32_t *ret_fields, struct err *err);
 /* The same without checksums, for a trailer with SHARD_FLAG_NO_CRCS. */
-int shard_index_builder_encode_places(const struct shard_index_builder *builder, struct str *out,
-                                      uint32_t *ret_fields, struct err *err);
+int shard_index_builder_encode_no_crcs(const struct shard_index_builder *builder, struct str *out,
+                                       uint32_t *ret_fields, struct err *err);
 
 #endif

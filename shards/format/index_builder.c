@@ -16,7 +16,7 @@ struct row {
     uint64_t size_bytes;
     uint64_t blocks_at;                      /* index of its first CRC in blocks */
     uint32_t sample, data_block, crc, field; /* field: number by first appearance */
-    struct shard_picture picture;
+    struct shard_raw_image picture;
 };
 
 /* The state when the current sample began. */
@@ -132,12 +132,12 @@ static bool has_field(const struct shard_index_builder *builder, uint32_t field)
     return false;
 }
 
-int shard_index_builder_add_place(struct shard_index_builder *builder, const char *extension,
-                                  const struct shard_field *field, struct err *err)
+int shard_index_builder_add_location(struct shard_index_builder *builder, const char *extension,
+                                     const struct shard_field *field, struct err *err)
 {
     assert(builder->samples > 0 && field->data_offset > 0 &&
            field->data_offset % INDEX_UNIT_BYTES == 0);
-    assert(index_picture_fits(field->picture, field->size_bytes));
+    assert(index_raw_image_fits(field->picture, field->size_bytes));
     struct row row = {
         .size_bytes = field->size_bytes, .crc = field->crc32c, .picture = field->picture};
     row.blocks_at = builder->blocks.bytes / 4;
@@ -159,7 +159,7 @@ int shard_index_builder_add_place(struct shard_index_builder *builder, const cha
 
 int shard_index_builder_add_field(struct shard_index_builder *builder, const char *extension,
                                   uint64_t data_offset, const void *data, uint64_t size_bytes,
-                                  const struct shard_picture *picture, struct err *err)
+                                  const struct shard_raw_image *picture, struct err *err)
 {
     struct str blocks = {0};
     const uint8_t *bytes = data;
@@ -177,7 +177,7 @@ int shard_index_builder_add_field(struct shard_index_builder *builder, const cha
         field.picture = *picture;
     int status = str_status(&blocks)
                      ? err_set(err, -ENOMEM, "out of memory for a shard index")
-                     : shard_index_builder_add_place(builder, extension, &field, err);
+                     : shard_index_builder_add_location(builder, extension, &field, err);
     str_deinit(&blocks);
     return status;
 }
@@ -189,7 +189,7 @@ uint64_t shard_index_builder_samples(const struct shard_index_builder *builder)
 
 uint32_t shard_index_builder_flags(const struct shard_index_builder *builder)
 {
-    return builder->has_pictures ? SHARD_FLAG_PICTURES : 0;
+    return builder->has_pictures ? SHARD_FLAG_RAW_IMAGES : 0;
 }
 
 static void pad(struct str *out, size_t start)
@@ -290,7 +290,7 @@ static int encode(const struct shard_index_builder *builder, bool with_crcs, str
         strcpy((char *)entry, builder->extensions[rank[i]]);
         bytes_put_u32(entry + SHARD_EXTENSION_BYTES_MAX, size_width(&facts[rank[i]]));
         bytes_put_u32(entry + SHARD_EXTENSION_BYTES_MAX + 4,
-                      facts[rank[i]].has_pictures ? INDEX_FIELD_PICTURES : 0);
+                      facts[rank[i]].has_pictures ? INDEX_FIELD_RAW_IMAGES : 0);
         bytes_put_u64(entry + SHARD_EXTENSION_BYTES_MAX + 8, facts[rank[i]].present);
         str_add(out, entry, sizeof entry);
     }
@@ -318,8 +318,8 @@ int shard_index_builder_encode(const struct shard_index_builder *builder, struct
     return encode(builder, true, out, ret_fields, err);
 }
 
-int shard_index_builder_encode_places(const struct shard_index_builder *builder, struct str *out,
-                                      uint32_t *ret_fields, struct err *err)
+int shard_index_builder_encode_no_crcs(const struct shard_index_builder *builder, struct str *out,
+                                       uint32_t *ret_fields, struct err *err)
 {
     return encode(builder, false, out, ret_fields, err);
 }

@@ -185,7 +185,7 @@ static int decode(const char *bytes, size_t count_bytes, const char *full,
     return str_status(&found->index);
 }
 
-int index_cache_load(const struct index_cache_tar *tar, bool partial_will_do,
+int index_cache_load(const struct index_cache_tar *tar, bool accept_partial,
                      struct foreign_index *ret_index)
 {
     char full[IO_PATH_BYTES_MAX], cache_path[IO_PATH_BYTES_MAX];
@@ -203,7 +203,7 @@ int index_cache_load(const struct index_cache_tar *tar, bool partial_will_do,
                               &count_bytes, NULL);
     if (!status)
         status = decode(bytes, count_bytes, full, tar, &found);
-    if (!status && found.is_partial && !partial_will_do)
+    if (!status && found.is_partial && !accept_partial)
         status = -ENOENT;
     free(bytes);
     io_close(own);
@@ -237,32 +237,32 @@ static int turn_path(const struct index_cache_tar *tar, char *path)
     return 0;
 }
 
-int index_cache_load_or_begin(const struct index_cache_tar *tar, bool partial_will_do,
-                              struct foreign_index *ret_index, struct io_turn **ret_turn)
+int index_cache_load_or_begin(const struct index_cache_tar *tar, bool accept_partial,
+                              struct foreign_index *ret_index, struct io_work_lock **ret_turn)
 {
     struct foreign_index any = {0};
     char path[IO_PATH_BYTES_MAX];
     int turn = -EBUSY;
     *ret_turn = NULL;
-    if (index_cache_load(tar, partial_will_do, ret_index) == 0)
+    if (index_cache_load(tar, accept_partial, ret_index) == 0)
         return 0;
     if (turn_path(tar, path))
         return -ENOENT;
     for (int waits = 0; turn == -EBUSY && waits < TURN_WAITS_MAX; waits++) {
-        turn = io_turn_begin(path, waits > 0, ret_turn);
+        turn = io_work_lock_acquire(path, waits > 0, ret_turn);
         if (turn == -EBUSY)
             nanosleep(&(struct timespec){.tv_nsec = TURN_WAIT_NS}, NULL);
         if (index_cache_load(tar, true, &any) == 0)
             /* Also stop at an entry that will not do: its writer has finished. */
             break;
     }
-    bool will_do = any.index.bytes > 0 && (partial_will_do || !any.is_partial);
+    bool will_do = any.index.bytes > 0 && (accept_partial || !any.is_partial);
     if (will_do)
         *ret_index = any;
     else
         foreign_index_deinit(&any);
     if (will_do) {
-        io_turn_end(*ret_turn);
+        io_work_lock_release(*ret_turn);
         *ret_turn = NULL;
     }
     return will_do ? 0 : -ENOENT;

@@ -25,7 +25,7 @@
 #ifndef MILLRACE_SHARDS_FORMAT_INDEX_CACHE_H
 #define MILLRACE_SHARDS_FORMAT_INDEX_CACHE_H
 
-#include "io/local/turn.h"
+#include "io/local/work_lock.h"
 #include "shards/format/foreign.h"
 
 /* An open tar, with a queue that must be idle during the calls below. */
@@ -44,14 +44,14 @@ int index_cache_folder(char *folder);
 int index_cache_path(struct io *io, const char *path, char *cache_path, struct err *err);
 
 /* -ENOENT without detail: no valid entry, which is not an error. A partial index of a damaged tar
- * is valid only if partial_will_do. */
-int index_cache_load(const struct index_cache_tar *tar, bool partial_will_do,
+ * is valid only if accept_partial. */
+int index_cache_load(const struct index_cache_tar *tar, bool accept_partial,
                      struct foreign_index *ret_index);
 /* The same, for a caller that walks the tar if there is no entry. While another process walks it,
  * this blocks until there is an entry, that process has ended, or 5 minutes have passed. *ret_turn:
- * end it by io_turn_end once the entry is stored; NULL if others need not wait. */
-int index_cache_load_or_begin(const struct index_cache_tar *tar, bool partial_will_do,
-                              struct foreign_index *ret_index, struct io_turn **ret_turn);
+ * end it by io_work_lock_release once the entry is stored; NULL if others need not wait. */
+int index_cache_load_or_begin(const struct index_cache_tar *tar, bool accept_partial,
+                              struct foreign_index *ret_index, struct io_work_lock **ret_turn);
 /* Replaces an older entry. identity: of the tar before the walk; -ESTALE if it has changed. Now and
  * then also removes temporaries at least an hour old, left by processes that died while storing. */
 int index_cache_store(const struct index_cache_tar *tar, const struct io_identity *identity,

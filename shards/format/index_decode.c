@@ -74,7 +74,7 @@ static bool trailer_is_plausible(const struct shard_trailer *trailer)
                end;
 }
 
-bool shard_trailer_is_ours(const uint8_t bytes[SHARD_TRAILER_BYTES])
+bool shard_trailer_has_magic(const uint8_t bytes[SHARD_TRAILER_BYTES])
 {
     return memcmp(bytes, trailer_magic, sizeof trailer_magic) == 0;
 }
@@ -83,7 +83,7 @@ int shard_trailer_decode(const uint8_t bytes[SHARD_TRAILER_BYTES], uint64_t file
                          const char *path, struct shard_trailer *ret_trailer, struct err *err)
 {
     uint64_t at = file_bytes - SHARD_TRAILER_BYTES;
-    if (!shard_trailer_is_ours(bytes)) {
+    if (!shard_trailer_has_magic(bytes)) {
         bad_trailer(err, path, at, "no shard trailer at the end of the file");
         err_expected(err, "\"MILLRACE\"");
         return -EBADMSG;
@@ -107,10 +107,11 @@ int shard_trailer_decode(const uint8_t bytes[SHARD_TRAILER_BYTES], uint64_t file
         .index_crc32c = bytes_get_u32(bytes + 56),
         .fields = bytes_get_u32(bytes + 60),
     };
-    if (trailer.version != SHARD_VERSION || (trailer.flags & ~(uint32_t)SHARD_FLAG_PICTURES) != 0) {
+    if (trailer.version != SHARD_VERSION ||
+        (trailer.flags & ~(uint32_t)SHARD_FLAG_RAW_IMAGES) != 0) {
         err_set(err, -EBADMSG, "the version of the shard is not supported");
         err_at(err, path, (int64_t)at + 8);
-        err_expected(err, "version %d, flags 0 or %d", SHARD_VERSION, SHARD_FLAG_PICTURES);
+        err_expected(err, "version %d, flags 0 or %d", SHARD_VERSION, SHARD_FLAG_RAW_IMAGES);
         err_found(err, "version %" PRIu32 ", flags %" PRIu32, trailer.version, trailer.flags);
         err_advise(err, "use a newer millrace");
         return -EBADMSG;
@@ -176,11 +177,11 @@ static int lay_out(struct shard_index *index, uint64_t count_bytes, const struct
         if (!extension_is_valid(entry, f ? index->columns[f - 1].extension : NULL) ||
             (width != 4 && width != 8) ||
             (flags &
-             ~(uint32_t)(trailer->flags & SHARD_FLAG_PICTURES ? INDEX_FIELD_PICTURES : 0)) != 0)
+             ~(uint32_t)(trailer->flags & SHARD_FLAG_RAW_IMAGES ? INDEX_FIELD_RAW_IMAGES : 0)) != 0)
             return bad(decoding, (uint64_t)(entry - bytes), "bad field in the shard index");
         index->columns[f].extension = (const char *)entry;
         index->columns[f].size_width = width;
-        index->columns[f].has_pictures = flags & INDEX_FIELD_PICTURES;
+        index->columns[f].has_pictures = flags & INDEX_FIELD_RAW_IMAGES;
     }
     uint64_t key_ends_at = at, keys_at = at + bytes_round_up(4 * samples, INDEX_ALIGN_BYTES);
     at = keys_at + bytes_round_up(key_bytes, INDEX_ALIGN_BYTES);
@@ -229,12 +230,12 @@ static uint64_t column_size(const struct column *column, uint64_t sample)
                                    : bytes_get_u64(column->size + 8 * sample);
 }
 
-static struct shard_picture column_picture(const struct column *column, uint64_t sample)
+static struct shard_raw_image column_picture(const struct column *column, uint64_t sample)
 {
     if (!column->has_pictures)
-        return (struct shard_picture){0};
-    return (struct shard_picture){.width = bytes_get_u32(column->picture_width + 4 * sample),
-                                  .pixels_at = bytes_get_u32(column->pixels_at + 4 * sample)};
+        return (struct shard_raw_image){0};
+    return (struct shard_raw_image){.width = bytes_get_u32(column->picture_width + 4 * sample),
+                                    .pixels_at = bytes_get_u32(column->pixels_at + 4 * sample)};
 }
 
 /* Checks that every field lies within the archive, and that the number of block CRCs matches the
@@ -258,7 +259,7 @@ static int check_columns(struct shard_index *index, const struct decoding *decod
             if (!fits)
                 return bad(decoding, (uint64_t)(column->data_block - index->bytes) + 4 * s,
                            "field in the shard index lies outside the archive");
-            if (!index_picture_fits(column_picture(column, s), size))
+            if (!index_raw_image_fits(column_picture(column, s), size))
                 return bad(decoding, (uint64_t)(column->picture_width - index->bytes) + 4 * s,
                            "rows of an image in the shard index do not fill its field");
             blocks += index->has_crcs ? index_block_crcs(size) : 0;

@@ -13,7 +13,7 @@ enum {
     INDEX_HEADER_BYTES = 32,
     INDEX_FIELD_BYTES = 64, /* char extension[48], u32 size_width, u32 flags, u64 present */
     /* Flag of a field: its columns end with width and pixels_at. */
-    INDEX_FIELD_PICTURES = 1,
+    INDEX_FIELD_RAW_IMAGES = 1,
     INDEX_ALIGN_BYTES = 8,  /* every column starts at a multiple */
     INDEX_UNIT_BYTES = 512, /* of the data offsets: a tar block */
 };
@@ -30,7 +30,7 @@ static inline uint64_t index_block_crcs(uint64_t size_bytes)
 
 /* Whether the rows from pixels_at to the field's end are a multiple of 3 * width bytes; zeros are
  * fine. */
-static inline bool index_picture_fits(struct shard_picture picture, uint64_t size_bytes)
+static inline bool index_raw_image_fits(struct shard_raw_image picture, uint64_t size_bytes)
 {
     if (picture.width == 0 || picture.pixels_at >= size_bytes)
         return picture.width == 0 && picture.pixels_at == 0;

@@ -35,7 +35,7 @@ static int load_index(struct shard *shard, struct io_queue *queue, const uint8_t
 }
 
 /* Uses the index from the walk or the cache, and frees found. */
-static int adopt(struct shard *shard, struct foreign_index *found, struct err *err)
+static int install_index(struct shard *shard, struct foreign_index *found, struct err *err)
 {
     int status = shard_index_decode((const uint8_t *)found->index.data, found->index.bytes,
                                     &found->trailer, shard->path, &shard->index, err);
@@ -69,7 +69,7 @@ static int walk(struct shard *shard, struct io_queue *queue, const struct salvag
     if (status)
         return status;
     (void)index_cache_store(&tar, &identity, &found, NULL);
-    return adopt(shard, &found, err);
+    return install_index(shard, &found, err);
 }
 
 static int load_foreign(struct shard *shard, struct io_queue *queue, const struct salvage *salvage,
@@ -77,12 +77,12 @@ static int load_foreign(struct shard *shard, struct io_queue *queue, const struc
 {
     const struct index_cache_tar tar = tar_of(shard, queue);
     struct foreign_index found = {0};
-    struct io_turn *turn;
-    bool partial_will_do = salvage && !salvage->left_out;
-    if (index_cache_load_or_begin(&tar, partial_will_do, &found, &turn) == 0)
-        return adopt(shard, &found, err);
+    struct io_work_lock *turn;
+    bool accept_partial = salvage && !salvage->left_out;
+    if (index_cache_load_or_begin(&tar, accept_partial, &found, &turn) == 0)
+        return install_index(shard, &found, err);
     int status = walk(shard, queue, salvage, err);
-    io_turn_end(turn);
+    io_work_lock_release(turn);
     return status;
 }
 
@@ -94,14 +94,14 @@ static int load(struct shard *shard, struct io_queue *queue, const uint8_t *tail
     uint64_t file_bytes = shard->io->ops->file_size(shard->file);
     struct foreign_index found = {0};
     const struct index_cache_tar tar = tar_of(shard, queue);
-    if (!shard_trailer_is_ours(trailer))
+    if (!shard_trailer_has_magic(trailer))
         return load_foreign(shard, queue, salvage, err);
     int status = shard_trailer_decode(trailer, file_bytes, shard->path, &shard->trailer, err);
     if (!status)
         status = load_index(shard, queue, tail, file_bytes - tail_bytes, err);
     shard->identity_crc32c = shard->trailer.index_crc32c;
     if (status == -EBADMSG && index_cache_load(&tar, false, &found) == 0)
-        status = adopt(shard, &found, err);
+        status = install_index(shard, &found, err);
     return status;
 }
 
@@ -168,7 +168,7 @@ int shard_has_trailer(struct io *io, const char *path, bool *ret_has_trailer, st
         status = io_read_exact(queue, io, file, path, file_bytes - sizeof trailer, trailer,
                                sizeof trailer, err);
     if (!status)
-        *ret_has_trailer = shard_trailer_is_ours(trailer);
+        *ret_has_trailer = shard_trailer_has_magic(trailer);
     if (queue)
         io->ops->queue_close(queue);
     io->ops->file_close(file);

@@ -67,8 +67,9 @@ int shard_writer_add_field(struct shard_writer *writer, const char *extension, c
                            uint64_t size_bytes, struct err *err);
 /* The same for an uncompressed picture whose rows fill the field from pixels_at on, so that parts
  * of it can be read. */
-int shard_writer_add_picture(struct shard_writer *writer, const char *extension, const void *data,
-                             uint64_t size_bytes, struct shard_picture picture, struct err *err);
+int shard_writer_add_raw_image(struct shard_writer *writer, const char *extension, const void *data,
+                               uint64_t size_bytes, struct shard_raw_image picture,
+                               struct err *err);
 /* Size of the shard if it ended now, with an estimate of the index; for deciding where to cut. */
 uint64_t shard_writer_bytes(const struct shard_writer *writer);
 uint64_t shard_writer_samples(const struct shard_writer *writer);

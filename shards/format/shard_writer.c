@@ -197,7 +197,7 @@ static bool extension_is_valid(const char *extension)
 }
 
 static int add_field(struct shard_writer *writer, const char *extension, const void *data,
-                     uint64_t size_bytes, const struct shard_picture *picture, struct err *err)
+                     uint64_t size_bytes, const struct shard_raw_image *picture, struct err *err)
 {
     assert(shard_index_builder_samples(writer->builder) > 0);
     if (!extension_is_valid(extension))
@@ -235,8 +235,8 @@ int shard_writer_add_field(struct shard_writer *writer, const char *extension, c
     return add_field(writer, extension, data, size_bytes, NULL, err);
 }
 
-int shard_writer_add_picture(struct shard_writer *writer, const char *extension, const void *data,
-                             uint64_t size_bytes, struct shard_picture picture, struct err *err)
+int shard_writer_add_raw_image(struct shard_writer *writer, const char *extension, const void *data,
+                               uint64_t size_bytes, struct shard_raw_image picture, struct err *err)
 {
     return add_field(writer, extension, data, size_bytes, &picture, err);
 }

@@ -43,7 +43,7 @@ struct tar_scanner {
     struct str name, pending_name, global_name; /* zero at first */
     /* The last call failed because the data of the regular file `name` extends beyond the end;
      * everything before it is intact. */
-    bool is_cut;
+    bool is_truncated;
 };
 
 /* Returns the next member, or kind TAR_END at the first of two zero blocks or at a clean end of the

@@ -337,7 +337,7 @@ static int finish_member(struct tar_scanner *scanner, const uint8_t *block,
     if (status)
         return status;
     status = skip_data(scanner, data_offset, size_bytes, &scanner->offset, err);
-    scanner->is_cut = status && kind == TAR_FILE;
+    scanner->is_truncated = status && kind == TAR_FILE;
     if (status)
         return status;
     member->kind = kind;
@@ -377,7 +377,7 @@ int tar_scan(struct tar_scanner *scanner, struct tar_member *ret_member, struct 
     struct pending pending = {.name = &scanner->pending_name},
                    global = {.name = &scanner->global_name};
     struct tar_member member = {.header_offset = scanner->offset};
-    scanner->is_cut = false;
+    scanner->is_truncated = false;
     for (unsigned extended = 0; extended <= EXTENDED_COUNT_MAX; extended++) {
         uint8_t block[TAR_BLOCK_BYTES];
         uint64_t size_bytes = 0;

@@ -92,7 +92,8 @@ int verification_check_zeros(struct verification *v, const char *key, uint64_t o
             return status;
         for (uint64_t i = 0; i < bytes; i++) {
             if (block[i]) {
-                verification_complain(v, key, offset + i, "padding is not zero", 0, block[i]);
+                verification_report_mismatch(v, key, offset + i, "padding is not zero", 0,
+                                             block[i]);
                 return 0;
             }
         }
@@ -145,8 +146,8 @@ void verification_note(struct verification *v, const char *key, uint64_t offset,
         v->options->note(v->options->context, &noted);
 }
 
-void verification_complain(struct verification *v, const char *key, uint64_t offset,
-                           const char *what, uint64_t expected, uint64_t found)
+void verification_report_mismatch(struct verification *v, const char *key, uint64_t offset,
+                                  const char *what, uint64_t expected, uint64_t found)
 {
     struct err err;
     err_set(&err, -EBADMSG, "%s", what);
@@ -156,8 +157,9 @@ void verification_complain(struct verification *v, const char *key, uint64_t off
     verification_report(v, VERIFY_ARCHIVE, key, &err);
 }
 
-void verification_complain_sum(struct verification *v, const char *key, uint64_t offset,
-                               const char *what, int digits, uint64_t expected, uint64_t found)
+void verification_report_sum_mismatch(struct verification *v, const char *key, uint64_t offset,
+                                      const char *what, int digits, uint64_t expected,
+                                      uint64_t found)
 {
     struct err err;
     err_set(&err, -EBADMSG, "%s", what);

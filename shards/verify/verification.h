@@ -56,11 +56,12 @@ void verification_key(const struct verification *v, char key[SHARD_KEY_BYTES_MAX
 void verification_report(struct verification *v, enum verify_kind kind, const char *key,
                          const struct err *err);
 /* Reports two numbers: sizes, offsets, counts. */
-void verification_complain(struct verification *v, const char *key, uint64_t offset,
-                           const char *what, uint64_t expected, uint64_t found);
+void verification_report_mismatch(struct verification *v, const char *key, uint64_t offset,
+                                  const char *what, uint64_t expected, uint64_t found);
 /* Reports two checksums, with that many hexadecimal digits. */
-void verification_complain_sum(struct verification *v, const char *key, uint64_t offset,
-                               const char *what, int digits, uint64_t expected, uint64_t found);
+void verification_report_sum_mismatch(struct verification *v, const char *key, uint64_t offset,
+                                      const char *what, int digits, uint64_t expected,
+                                      uint64_t found);
 /* Reports something that is unusual, but not a problem. */
 void verification_note(struct verification *v, const char *key, uint64_t offset, const char *what,
                        const char *advice);

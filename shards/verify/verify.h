@@ -49,7 +49,7 @@ struct verify_member {
     uint64_t offset; /* of its data in the shard */
     const void *data;
     uint64_t size_bytes;
-    struct shard_picture picture; /* its rows according to the index */
+    struct shard_raw_image picture; /* its rows according to the index */
 };
 
 /* Immutable. Callbacks come from the calling thread. */

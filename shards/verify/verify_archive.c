@@ -40,17 +40,18 @@ static int check_data(struct verification *v, const char *key, const struct shar
             continue;
         uint32_t expected = bytes_get_u32(field->block_crc32c + at / SHARD_BLOCK_BYTES * 4);
         if (block_crc != expected)
-            verification_complain_sum(v, key, field->data_offset + at,
-                                      "CRC32C of a block does not match", 8, expected, block_crc);
+            verification_report_sum_mismatch(v, key, field->data_offset + at,
+                                             "CRC32C of a block does not match", 8, expected,
+                                             block_crc);
     }
     if (field->has_crc && crc != field->crc32c)
-        verification_complain_sum(v, key, field->data_offset, "CRC32C of a member does not match",
-                                  8, field->crc32c, crc);
+        verification_report_sum_mismatch(
+            v, key, field->data_offset, "CRC32C of a member does not match", 8, field->crc32c, crc);
     *ret_good = v->result->problems_count == problems;
     return 0;
 }
 
-static void hand_over(struct verification *v, const char *key, const struct shard_field *field)
+static void deliver_member(struct verification *v, const char *key, const struct shard_field *field)
 {
     enum verify_kind kind = VERIFY_FIELDS;
     struct err err = {.offset = ERR_NO_OFFSET};
@@ -73,9 +74,9 @@ static int check_member(struct verification *v, const struct tar_member *member)
     char key[SHARD_KEY_BYTES_MAX], name[SHARD_KEY_BYTES_MAX + SHARD_EXTENSION_BYTES_MAX];
     struct shard_field field;
     if (!verification_next_field(v, &field)) {
-        verification_complain(v, "", member->header_offset,
-                              "archive has members that are not in the index", 0,
-                              member->data_offset);
+        verification_report_mismatch(v, "", member->header_offset,
+                                     "archive has members that are not in the index", 0,
+                                     member->data_offset);
         return 0;
     }
     verification_key(v, key);
@@ -89,14 +90,14 @@ static int check_member(struct verification *v, const struct tar_member *member)
         err_found(&err, "%s", member->name);
         verification_report(v, VERIFY_ARCHIVE, key, &err);
     } else if (member->data_offset != field.data_offset || member->size_bytes != field.size_bytes) {
-        verification_complain(v, key, member->header_offset,
-                              "archive and index disagree on where a member is", field.data_offset,
-                              member->data_offset);
+        verification_report_mismatch(v, key, member->header_offset,
+                                     "archive and index disagree on where a member is",
+                                     field.data_offset, member->data_offset);
     } else {
         bool good = false;
         int status = check_data(v, key, &field, &good);
         if (!status && good)
-            hand_over(v, key, &field);
+            deliver_member(v, key, &field);
         uint64_t end = field.data_offset + field.size_bytes;
         if (!status)
             status = verification_check_zeros(v, key, end, bytes_round_up(end, TAR_BLOCK_BYTES));
@@ -120,9 +121,9 @@ static void leave_sample(struct verification *v)
         if (field.present && !(v->seen >> f & 1)) {
             char key[SHARD_KEY_BYTES_MAX];
             verification_key(v, key);
-            verification_complain(v, key, field.data_offset,
-                                  "index names a member that is not in the archive",
-                                  field.data_offset, 0);
+            verification_report_mismatch(v, key, field.data_offset,
+                                         "index names a member that is not in the archive",
+                                         field.data_offset, 0);
         }
     }
     v->sample++;
@@ -187,7 +188,7 @@ static int check_foreign_member(struct verification *v, const struct tar_member 
     }
     int status = check_data(v, name.key, &field, &good);
     if (!status && good)
-        hand_over(v, name.key, &field);
+        deliver_member(v, name.key, &field);
     return status;
 }
 
@@ -220,9 +221,9 @@ int verify_archive(struct verification *v)
             break;
     }
     if (!status && member.data_offset != trailer->archive_end)
-        verification_complain(v, "", member.data_offset,
-                              "the end of the archive differs from the trailer",
-                              trailer->archive_end, member.data_offset);
+        verification_report_mismatch(v, "", member.data_offset,
+                                     "the end of the archive differs from the trailer",
+                                     trailer->archive_end, member.data_offset);
     if (!status && v->stream.shard->is_foreign) {
         if (trailer->archive_end == v->stream.file_bytes)
             verification_note(
@@ -233,9 +234,9 @@ int verify_archive(struct verification *v)
         v->field = 0;
     }
     if (!status && verification_next_field(v, &field))
-        verification_complain(v, "", trailer->archive_end,
-                              "index names members that are not in the archive", field.data_offset,
-                              0);
+        verification_report_mismatch(v, "", trailer->archive_end,
+                                     "index names members that are not in the archive",
+                                     field.data_offset, 0);
     if (!status && !v->stream.shard->is_foreign)
         status = verification_check_zeros(v, "", trailer->archive_end, trailer->index_offset);
 out:

@@ -31,18 +31,18 @@ static int check_tail(struct verification *v, const struct dataset_shard *expect
         return status;
     uint64_t xxh3 = hash_stream_64(v->stream.hash);
     if (!expected->lacks_xxh3 && xxh3 != expected->xxh3)
-        verification_complain_sum(v, "", 0, "XXH3 of the shard differs from dataset.json", 16,
-                                  expected->xxh3, xxh3);
+        verification_report_sum_mismatch(v, "", 0, "XXH3 of the shard differs from dataset.json",
+                                         16, expected->xxh3, xxh3);
     if (v->stream.file_bytes != expected->file_bytes)
-        verification_complain(v, "", 0, "size of the shard differs from dataset.json",
-                              expected->file_bytes, v->stream.file_bytes);
+        verification_report_mismatch(v, "", 0, "size of the shard differs from dataset.json",
+                                     expected->file_bytes, v->stream.file_bytes);
     if (trailer->samples != expected->samples)
-        verification_complain(v, "", 0, "the shard's sample count differs from dataset.json",
-                              expected->samples, trailer->samples);
+        verification_report_mismatch(v, "", 0, "the shard's sample count differs from dataset.json",
+                                     expected->samples, trailer->samples);
     if (shard->identity_crc32c != expected->index_crc32c)
-        verification_complain_sum(v, "", trailer->index_offset,
-                                  "CRC of the index differs from dataset.json", 8,
-                                  expected->index_crc32c, shard->identity_crc32c);
+        verification_report_sum_mismatch(v, "", trailer->index_offset,
+                                         "CRC of the index differs from dataset.json", 8,
+                                         expected->index_crc32c, shard->identity_crc32c);
     return 0;
 }
 
@@ -69,7 +69,7 @@ const char *verify_kind_name(enum verify_kind kind)
 
 /* Fields that each sample must have: the dataset's, and a label if it names classes; for a lone
  * shard, those of any of its samples. Bits are field numbers of the shard. */
-struct wanted_fields {
+struct required_fields {
     const char *names[SHARD_FIELDS_MAX + 1];
     uint64_t any_of[SHARD_FIELDS_MAX + 1]; /* fields of the shard that satisfy it */
     uint32_t count;
@@ -78,7 +78,7 @@ struct wanted_fields {
 
 static const char label_field[] = "cls";
 
-static void want(struct wanted_fields *wanted, const char *name)
+static void require_field(struct required_fields *wanted, const char *name)
 {
     for (uint32_t i = 0; i < wanted->count; i++)
         if (strcmp(wanted->names[i], name) == 0)
@@ -86,18 +86,19 @@ static void want(struct wanted_fields *wanted, const char *name)
     wanted->names[wanted->count++] = name;
 }
 
-static struct wanted_fields find_wanted(const struct verification *v, const struct dataset *dataset)
+static struct required_fields find_required(const struct verification *v,
+                                            const struct dataset *dataset)
 {
     const struct shard_index *index = v->stream.shard->index;
     bool (*is_alternative)(const char *, const char *) = v->options->is_alternative;
-    struct wanted_fields wanted = {.count = 0};
+    struct required_fields wanted = {.count = 0};
     uint32_t fields = shard_index_fields(index);
     for (uint32_t f = 0; dataset && f < dataset->fields_count; f++)
-        want(&wanted, dataset->fields[f]);
+        require_field(&wanted, dataset->fields[f]);
     for (uint32_t f = 0; !dataset && f < fields; f++)
-        want(&wanted, shard_index_extension(index, f));
+        require_field(&wanted, shard_index_extension(index, f));
     if (dataset && dataset->classes_count > 0)
-        want(&wanted, label_field);
+        require_field(&wanted, label_field);
     for (uint32_t f = 0; f < fields; f++) {
         const char *name = shard_index_extension(index, f);
         if (dataset && !dataset_has_field(dataset, name, strlen(name)))
@@ -126,8 +127,8 @@ static uint64_t present_fields(const struct shard_index *index, uint64_t sample,
     return present;
 }
 
-static void complain_fields(struct verification *v, uint64_t at, enum verify_kind kind,
-                            const char *what, const char *name)
+static void report_fields(struct verification *v, uint64_t at, enum verify_kind kind,
+                          const char *what, const char *name)
 {
     char key[SHARD_KEY_BYTES_MAX];
     struct err err;
@@ -140,19 +141,19 @@ static void complain_fields(struct verification *v, uint64_t at, enum verify_kin
 static void check_fields(struct verification *v, const struct dataset *dataset)
 {
     const struct shard_index *index = v->stream.shard->index;
-    const struct wanted_fields wanted = find_wanted(v, dataset);
+    const struct required_fields wanted = find_required(v, dataset);
     for (v->sample = 0; v->sample < shard_index_samples(index); v->sample++) {
         uint64_t at, present = present_fields(index, v->sample, &at);
         for (uint32_t i = 0; i < wanted.count; i++)
             if (!(present & wanted.any_of[i]))
-                complain_fields(
+                report_fields(
                     v, at, strcmp(wanted.names[i], label_field) == 0 ? VERIFY_LABEL : VERIFY_FIELDS,
                     "the sample lacks the field", wanted.names[i]);
         for (uint32_t f = 0; f < shard_index_fields(index); f++)
             if (present & wanted.unknown & UINT64_C(1) << f)
-                complain_fields(v, at, VERIFY_FIELDS,
-                                "the field of the sample is not listed in the dataset",
-                                shard_index_extension(index, f));
+                report_fields(v, at, VERIFY_FIELDS,
+                              "the field of the sample is not listed in the dataset",
+                              shard_index_extension(index, f));
     }
 }
 
@@ -182,8 +183,8 @@ static int check_keys(struct verification *v)
         v->field = 0;
         verification_key(v, key);
         uint64_t at = verification_next_field(v, &field) ? field.data_offset : 0;
-        verification_complain(v, key, at, "key occurs twice in the shard: sample numbers",
-                              keys[i - 1].sample, keys[i].sample);
+        verification_report_mismatch(v, key, at, "key occurs twice in the shard: sample numbers",
+                                     keys[i - 1].sample, keys[i].sample);
     }
     free(keys);
     return 0;

@@ -10,55 +10,57 @@
 #include <string.h>
 
 /* cpus: the affinity, among the first 64 CPUs; cpu_count 0: all of them. */
-static struct cpu_seat seat(uint64_t host, uint64_t cpus, uint64_t cpu_count)
+static struct cpu_placement seat(uint64_t host, uint64_t cpus, uint64_t cpu_count)
 {
     uint64_t all = (uint64_t)__builtin_popcountll(cpus);
-    return (struct cpu_seat){
+    return (struct cpu_placement){
         .host = host, .cpu_count = cpu_count ? cpu_count : all, .cpus = {cpus}};
 }
 
 static void unbound_processes_divide_all_cpus(void **state)
 {
-    struct cpu_seat seats[4];
+    struct cpu_placement placements[4];
     (void)state;
     for (size_t i = 0; i < 4; i++)
-        seats[i] = seat(1, 0xffff, 0);
+        placements[i] = seat(1, 0xffff, 0);
     for (size_t i = 0; i < 4; i++)
-        assert_int_equal(cpu_share(seats, 4, i), 4);
-    assert_int_equal(cpu_share(seats, 3, 0), 5); /* rounded down */
-    assert_int_equal(cpu_share(seats, 1, 0), 16);
+        assert_int_equal(cpu_share(placements, 4, i), 4);
+    assert_int_equal(cpu_share(placements, 3, 0), 5); /* rounded down */
+    assert_int_equal(cpu_share(placements, 1, 0), 16);
 }
 
 static void bound_processes_keep_their_own(void **state)
 {
-    const struct cpu_seat seats[] = {seat(1, 0x00f, 0), seat(1, 0x0f0, 0), seat(1, 0x100, 0)};
+    const struct cpu_placement placements[] = {seat(1, 0x00f, 0), seat(1, 0x0f0, 0),
+                                               seat(1, 0x100, 0)};
     (void)state;
-    assert_int_equal(cpu_share(seats, 3, 0), 4);
-    assert_int_equal(cpu_share(seats, 3, 1), 4);
-    assert_int_equal(cpu_share(seats, 3, 2), 1);
+    assert_int_equal(cpu_share(placements, 3, 0), 4);
+    assert_int_equal(cpu_share(placements, 3, 1), 4);
+    assert_int_equal(cpu_share(placements, 3, 2), 1);
 }
 
 static void processes_bound_to_one_group_divide_it(void **state)
 {
-    const struct cpu_seat seats[] = {seat(1, 0xf, 0), seat(1, 0xf, 0), seat(1, 0xf0, 0)};
+    const struct cpu_placement placements[] = {seat(1, 0xf, 0), seat(1, 0xf, 0), seat(1, 0xf0, 0)};
     (void)state;
-    assert_int_equal(cpu_share(seats, 3, 0), 2);
-    assert_int_equal(cpu_share(seats, 3, 2), 4);
+    assert_int_equal(cpu_share(placements, 3, 0), 2);
+    assert_int_equal(cpu_share(placements, 3, 2), 4);
 }
 
 static void other_hosts_do_not_count(void **state)
 {
-    const struct cpu_seat seats[] = {seat(1, 0xff, 0), seat(2, 0xff, 0), seat(2, 0xff, 0)};
+    const struct cpu_placement placements[] = {seat(1, 0xff, 0), seat(2, 0xff, 0),
+                                               seat(2, 0xff, 0)};
     (void)state;
-    assert_int_equal(cpu_share(seats, 3, 0), 8);
-    assert_int_equal(cpu_share(seats, 3, 1), 4);
+    assert_int_equal(cpu_share(placements, 3, 0), 8);
+    assert_int_equal(cpu_share(placements, 3, 1), 4);
 }
 
 static void a_limit_of_the_control_group_is_divided(void **state)
 {
-    const struct cpu_seat limited[] = {seat(1, 0xffff, 6), seat(1, 0xffff, 6)};
-    const struct cpu_seat loose[] = {seat(1, 0x3, 0), seat(1, 0xffff, 12)};
-    const struct cpu_seat unknown[] = {seat(1, 0, 6), seat(1, 0, 6)};
+    const struct cpu_placement limited[] = {seat(1, 0xffff, 6), seat(1, 0xffff, 6)};
+    const struct cpu_placement loose[] = {seat(1, 0x3, 0), seat(1, 0xffff, 12)};
+    const struct cpu_placement unknown[] = {seat(1, 0, 6), seat(1, 0, 6)};
     (void)state;
     assert_int_equal(cpu_share(limited, 2, 0), 3);
     assert_int_equal(cpu_share(loose, 2, 0), 1);
@@ -68,19 +70,19 @@ static void a_limit_of_the_control_group_is_divided(void **state)
 
 static void more_processes_than_cpus_have_one_each(void **state)
 {
-    struct cpu_seat seats[7];
+    struct cpu_placement placements[7];
     (void)state;
     for (size_t i = 0; i < 7; i++)
-        seats[i] = seat(1, 0x3f, 0);
-    assert_int_equal(cpu_share(seats, 7, 6), 1);
-    assert_int_equal(cpu_share(seats, 6, 0), 1); /* six sixths add up to 1 */
+        placements[i] = seat(1, 0x3f, 0);
+    assert_int_equal(cpu_share(placements, 7, 6), 1);
+    assert_int_equal(cpu_share(placements, 6, 0), 1); /* six sixths add up to 1 */
 }
 
 static void a_process_alone_has_what_it_may_use(void **state)
 {
-    struct cpu_seat own;
+    struct cpu_placement own;
     (void)state;
-    cpu_seat_read(&own);
+    cpu_placement_read(&own);
     assert_int_equal(cpu_share(&own, 1, 0), thread_pool_cpu_count());
 }
 
@@ -100,7 +102,7 @@ static void a_core_group_is_a_numa_node_with_a_cpu_for_this_process(void **state
     unsigned cpu = 0;
     (void)state;
     test_make_folder(root);
-    assert_int_equal(cpu_groups_count(root), 1); /* the kernel does not report nodes */
+    assert_int_equal(numa_nodes_count(root), 1); /* the kernel does not report nodes */
     assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
     while (!CPU_ISSET(cpu, &before))
         cpu++;
@@ -111,9 +113,9 @@ static void a_core_group_is_a_numa_node_with_a_cpu_for_this_process(void **state
     write_node(root, 0, own);
     write_node(root, 1, "900-903,910\n");
     write_node(root, 2, "\n"); /* memory only */
-    assert_int_equal(cpu_groups_count(root), 1);
+    assert_int_equal(numa_nodes_count(root), 1);
     write_node(root, 17, "0-1023\n");
-    assert_int_equal(cpu_groups_count(root), 2);
+    assert_int_equal(numa_nodes_count(root), 2);
     assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
     test_remove_folder(root);
 }

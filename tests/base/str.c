@@ -39,7 +39,7 @@ static void a_failed_allocation_is_remembered(void **state)
     (void)state;
     struct str text = {0}, whole = {0};
     str_add_text(&text, "x");
-    str_fail_with(&whole, &text);
+    str_merge_status(&whole, &text);
     assert_int_equal(str_status(&whole), 0);
     assert_int_equal(str_reserve(&text, SIZE_MAX / 2), -ENOMEM);
     str_add_text(&text, "y");
@@ -49,7 +49,7 @@ static void a_failed_allocation_is_remembered(void **state)
     str_add_text(&text, "z");
     assert_string_equal(str_text(&text), "");
     assert_int_equal(str_status(&text), -ENOMEM);
-    str_fail_with(&whole, &text);
+    str_merge_status(&whole, &text);
     assert_int_equal(str_status(&whole), -ENOMEM);
     str_deinit(&text);
     str_add_text(&text, "again");

@@ -24,7 +24,7 @@ static void work(void *context, size_t task, unsigned worker)
     job->seen[worker] = 1; /* one byte per worker */
 }
 
-static void every_tile_is_done_once(void **state)
+static void every_task_runs_once(void **state)
 {
     (void)state;
     static const unsigned counts[] = {1, 2, 3, 8};
@@ -64,7 +64,7 @@ static void jobs_follow_each_other_at_once(void **state)
     thread_pool_close(pool);
 }
 
-static void a_crew_of_zero_has_one_a_cpu(void **state)
+static void zero_threads_means_one_per_cpu(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -78,9 +78,9 @@ static void a_crew_of_zero_has_one_a_cpu(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_tile_is_done_once),
+        cmocka_unit_test(every_task_runs_once),
         cmocka_unit_test(jobs_follow_each_other_at_once),
-        cmocka_unit_test(a_crew_of_zero_has_one_a_cpu),
+        cmocka_unit_test(zero_threads_means_one_per_cpu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

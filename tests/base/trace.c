@@ -63,7 +63,7 @@ static void nothing_is_kept_but_between_start_and_stop(void **state)
     uint64_t began_ns = trace_begin(track);
     assert_true(began_ns > 0);
     trace_end_with(track, "within", trace_begin(track), "items", 7);
-    trace_end_flight(track, "read", began_ns, "bytes", 9);
+    trace_end_async(track, "read", began_ns, "bytes", 9);
     trace_stop(trace);
     trace_end(track, "over the end", began_ns);
     trace_end(track, "after", trace_begin(track));

@@ -158,15 +158,15 @@ static void what_the_caller_waits_for_is_taken_first(void **state)
     assert_ok(snapshot_init(&snapshot, &layout, NULL, NULL, SNAPSHOT_BUFFERS_MIN, &err), &err);
     snapshot_begin(&snapshot);
     for (int i = 0; i < SNAPSHOT_BUFFERS_MIN; i++)
-        assert_int_equal(snapshot_take(&snapshot, &buffer, &block), SNAPSHOT_GOT);
-    assert_int_equal(snapshot_take(&snapshot, &buffer, &block), SNAPSHOT_LATER);
+        assert_int_equal(snapshot_take(&snapshot, &buffer, &block), SNAPSHOT_TAKEN);
+    assert_int_equal(snapshot_take(&snapshot, &buffer, &block), SNAPSHOT_AGAIN);
     assert_int_equal(pthread_create(&caller, NULL, update_last_group, &snapshot), 0);
     while (snapshot_stats(&snapshot).buffer_waits_count == 0)
         gate_pause();
     snapshot_release(&snapshot, 0); /* the buffer that the caller leaves to the writer */
-    assert_int_equal(snapshot_take(&snapshot, &buffer, &block), SNAPSHOT_GOT);
+    assert_int_equal(snapshot_take(&snapshot, &buffer, &block), SNAPSHOT_TAKEN);
     assert_int_equal(block, 0); /* contains only the last group */
-    for (enum snapshot_next next = SNAPSHOT_GOT; next != SNAPSHOT_ALL;) {
+    for (enum snapshot_next next = SNAPSHOT_TAKEN; next != SNAPSHOT_DONE;) {
         snapshot_release(&snapshot, buffer);
         next = snapshot_take(&snapshot, &buffer, &block);
     }

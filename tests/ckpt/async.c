@@ -112,7 +112,7 @@ static int train(struct ckpt_saver *saver, struct arrays *arrays, enum release r
 static struct ckpt_saver *open_held(const struct arrays *arrays, uint64_t staging_bytes,
                                     struct device *device)
 {
-    held_disk_use(io, 500);
+    blocked_disk_use(io, 500);
     struct ckpt_saver_options options = {.folder = folder,
                                          .io = io,
                                          .device = device,

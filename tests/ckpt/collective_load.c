@@ -18,7 +18,7 @@ static const struct array_spec specs[] = {{"rows", DTYPE_F32, "409x3000", 0},
                                           {"few", DTYPE_F64, "7x3", 0}};
 enum { SPECS = sizeof specs / sizeof specs[0], FLIPPED_AT = CKPT_BLOCK_BYTES + 5 };
 
-static const struct ckpt_choice any = {.below = UINT64_MAX};
+static const struct ckpt_find_options any = {.below = UINT64_MAX};
 
 /* Common state of a test. Steps 1 and 2 have the contents that arrays_fill gives for their
  * numbers. */
@@ -81,7 +81,7 @@ static void tear_down(struct stage *stage)
     ranks_remove_folder(stage->root);
 }
 
-static int open_step(struct stage *stage, const struct ckpt_choice *choice,
+static int open_step(struct stage *stage, const struct ckpt_find_options *choice,
                      struct ckpt_reader **reader, struct err *err)
 {
     struct log log = {.write = note_warning, .context = stage, .least = LOG_WARN};
@@ -110,7 +110,7 @@ static int load_step(struct stage *stage, struct ckpt_reader *reader, bool *ret_
 }
 
 /* Asserts that all ranks find and load that step. */
-static void check_loads(struct stage *stage, const struct ckpt_choice *choice, uint64_t step)
+static void check_loads(struct stage *stage, const struct ckpt_find_options *choice, uint64_t step)
 {
     struct ckpt_reader *reader = NULL;
     struct err err;
@@ -125,7 +125,7 @@ static void check_loads(struct stage *stage, const struct ckpt_choice *choice, u
 /* Flips a bit on the first rank, between two barriers. */
 static void flip(const char *path, long offset)
 {
-    ranks_meet();
+    ranks_barrier();
     if (world->rank == 0) {
         FILE *file = fopen(path, "r+b");
         assert_non_null(file);
@@ -136,7 +136,7 @@ static void flip(const char *path, long offset)
         fputc(byte ^ 16, file);
         assert_int_equal(fclose(file), 0);
     }
-    ranks_meet();
+    ranks_barrier();
 }
 
 /* Checks the message of that rank, which other ranks prefix with its number. */
@@ -172,7 +172,7 @@ static void a_flipped_bit_in_any_ranks_file_is_damage_for_all(void **state)
         assert_int_equal(err.offset, CKPT_BLOCK_BYTES);
         check_words(&err, rank, "tensor \"rows\": ", name);
         ckpt_reader_close(reader);
-        check_loads(&stage, &(struct ckpt_choice){.below = 2}, 1);
+        check_loads(&stage, &(struct ckpt_find_options){.below = 2}, 1);
         flip(path, FLIPPED_AT);
     }
     tear_down(&stage);
@@ -197,7 +197,8 @@ static void a_manifest_that_one_rank_finds_damaged_is_passed_over_by_all_or_stop
         else if (world->rank == rank)
             assert_non_null(strstr(stage.warning, path));
         assert_int_equal(
-            open_step(&stage, &(struct ckpt_choice){.below = UINT64_MAX, .stop_at_damage = true},
+            open_step(&stage,
+                      &(struct ckpt_find_options){.below = UINT64_MAX, .stop_at_damage = true},
                       &reader, &err),
             -EBADMSG);
         check_words(&err, rank, "", path);
@@ -235,15 +236,15 @@ static void where_steps_are_but_none_in_common_nothing_is_found(void **state)
     struct ckpt_reader *reader = NULL;
     struct err err = {0};
     set_up(&stage, true, "seed=0");
-    ranks_meet();
+    ranks_barrier();
     if (world->rank == world->ranks - 1)
         assert_int_equal(test_run("rm -r '%s'/step-*", stage.folder), 0);
-    ranks_meet();
+    ranks_barrier();
     assert_int_equal(open_step(&stage, &any, &reader, &err), world->ranks == 1 ? -ENOENT : -ESTALE);
-    ranks_meet();
+    ranks_barrier();
     if (world->rank != world->ranks - 1)
         assert_int_equal(test_run("rm -r '%s'/step-*", stage.folder), 0);
-    ranks_meet();
+    ranks_barrier();
     assert_int_equal(open_step(&stage, &any, &reader, &err), -ENOENT);
     tear_down(&stage);
 }

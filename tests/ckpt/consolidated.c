@@ -70,7 +70,7 @@ static void tear_down(struct stage *stage)
     layouts_free(stage->tensors, SPECS);
     arrays_free(&stage->global);
     io_close(stage->io);
-    ranks_meet();
+    ranks_barrier();
     ranks_remove_folder(stage->root);
 }
 
@@ -182,7 +182,7 @@ static void what_is_saved_is_what_the_arrays_held_though_they_change_meanwhile(v
                     memset(stage.tensors[t].data, (int)(0x11 * i), array_bytes(&stage.tensors[t]));
         }
         assert_ok(ckpt_saver_wait(saver, &err), &err);
-        ranks_meet();
+        ranks_barrier();
         if (i == 1) {
             snprintf(step, sizeof step, "%s/full/step-00000001", stage.root);
             check_loads(&stage, step, world->ranks);
@@ -254,7 +254,7 @@ static void check_refused(struct stage *stage, int expected)
     assert_true(status == expected || (status == -EREMOTEIO && world->rank > 0));
 }
 
-static void parts_that_are_no_run_of_bytes_or_leave_something_out_are_refused(void **state)
+static void noncontiguous_or_incomplete_parts_are_refused(void **state)
 {
     (void)state;
     struct stage stage = set_up();
@@ -287,7 +287,7 @@ static void parts_that_are_no_run_of_bytes_or_leave_something_out_are_refused(vo
     tear_down(&stage);
 }
 
-static void a_folder_a_node_has_no_common_file(void **state)
+static void per_node_folders_refuse_the_full_layout(void **state)
 {
     (void)state;
     struct stage stage = set_up();
@@ -303,18 +303,18 @@ static void a_folder_a_node_has_no_common_file(void **state)
     tear_down(&stage);
 }
 
-enum { REHEARSED_RANKS_MAX = 4 };
+enum { SIMULATED_RANKS_MAX = 4 };
 
 /* A rank that knows what the others hold plans alone what all of them plan together. */
-static void a_plan_made_alone_is_the_one_made_together(void **state)
+static void a_simulated_plan_equals_the_collective_one(void **state)
 {
     (void)state;
     struct stage stage = set_up();
-    struct ckpt_tensor tensors[REHEARSED_RANKS_MAX][SPECS];
-    struct consolidated_holding all[REHEARSED_RANKS_MAX];
+    struct ckpt_tensor tensors[SIMULATED_RANKS_MAX][SPECS];
+    struct consolidated_holding all[SIMULATED_RANKS_MAX];
     struct consolidated together, alone;
     struct err err = {0};
-    assert_in_range(world->ranks, 1, REHEARSED_RANKS_MAX);
+    assert_in_range(world->ranks, 1, SIMULATED_RANKS_MAX);
     for (int rank = 0; rank < world->ranks; rank++) {
         take(tensors[rank], &stage.global, rank, world->ranks);
         all[rank] = (struct consolidated_holding){tensors[rank], SPECS};
@@ -324,11 +324,11 @@ static void a_plan_made_alone_is_the_one_made_together(void **state)
     assert_int_equal(alone.file_bytes, together.file_bytes);
     assert_int_equal(alone.has_boundaries, together.has_boundaries);
     assert_int_equal(alone.boundaries_count, together.boundaries_count);
-    assert_int_equal(alone.pieces_count, together.pieces_count);
-    for (uint64_t i = 0; i < together.pieces_count; i++) {
-        assert_int_equal(alone.pieces[i].offset_bytes, together.pieces[i].offset_bytes);
-        assert_int_equal(alone.pieces[i].size_bytes, together.pieces[i].size_bytes);
-        assert_int_equal(alone.pieces[i].writer, together.pieces[i].writer);
+    assert_int_equal(alone.slices_count, together.slices_count);
+    for (uint64_t i = 0; i < together.slices_count; i++) {
+        assert_int_equal(alone.slices[i].offset_bytes, together.slices[i].offset_bytes);
+        assert_int_equal(alone.slices[i].size_bytes, together.slices[i].size_bytes);
+        assert_int_equal(alone.slices[i].writer, together.slices[i].writer);
     }
     assert_int_equal(alone.segments_count, together.segments_count);
     for (uint64_t i = 0; i < together.segments_count; i++) {
@@ -345,7 +345,7 @@ static void a_plan_made_alone_is_the_one_made_together(void **state)
 }
 
 /* As with real ranks: parts overlap, or leave a gap. */
-static void a_plan_made_alone_is_refused_where_parts_make_no_whole(void **state)
+static void a_simulated_plan_of_incomplete_parts_is_refused(void **state)
 {
     (void)state;
     struct stage stage = set_up();
@@ -364,10 +364,10 @@ int main(void)
         cmocka_unit_test(what_is_saved_is_what_the_arrays_held_though_they_change_meanwhile),
         cmocka_unit_test(each_rank_writes_an_even_part_of_what_all_hold),
         cmocka_unit_test(a_step_of_the_other_layout_is_replaced_and_the_same_one_stays),
-        cmocka_unit_test(parts_that_are_no_run_of_bytes_or_leave_something_out_are_refused),
-        cmocka_unit_test(a_folder_a_node_has_no_common_file),
-        cmocka_unit_test(a_plan_made_alone_is_the_one_made_together),
-        cmocka_unit_test(a_plan_made_alone_is_refused_where_parts_make_no_whole),
+        cmocka_unit_test(noncontiguous_or_incomplete_parts_are_refused),
+        cmocka_unit_test(per_node_folders_refuse_the_full_layout),
+        cmocka_unit_test(a_simulated_plan_equals_the_collective_one),
+        cmocka_unit_test(a_simulated_plan_of_incomplete_parts_is_refused),
     };
     return ranks_main(tests, sizeof tests / sizeof tests[0], 0);
 }

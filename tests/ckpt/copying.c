@@ -12,7 +12,7 @@
 
 struct copying {
     struct ckpt_copy_options options;
-    struct ckpt_copied copied;
+    struct ckpt_copy_result copied;
     struct err err;
     int status;
 };

@@ -300,7 +300,7 @@ static void take_offset(void *context, const struct err *detail)
     told->offsets[told->count++] = detail->offset;
 }
 
-static void damage_that_several_threads_find_is_told_in_order(void **state)
+static void damage_found_by_several_threads_is_reported_in_order(void **state)
 {
     (void)state;
     /* 50 blocks: at least two threads */
@@ -327,7 +327,7 @@ static void damage_that_several_threads_find_is_told_in_order(void **state)
     arrays_free(&large);
 }
 
-static void a_block_that_is_bad_only_once_is_told_all_the_same(void **state)
+static void a_transient_read_error_is_reported(void **state)
 {
     (void)state;
     char step[FIXTURE_PATH_BYTES];
@@ -355,7 +355,7 @@ static void take_warning(void *context, enum log_level level, const char *line)
     snprintf(warnings->last, sizeof warnings->last, "%s", line);
 }
 
-static void a_damaged_newest_step_is_passed_over_aloud(void **state)
+static void a_damaged_newest_step_is_skipped_with_a_warning(void **state)
 {
     (void)state;
     char step[FIXTURE_PATH_BYTES], found[FIXTURE_PATH_BYTES];
@@ -414,15 +414,15 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(one_flipped_bit_anywhere_is_detected_and_named),
         CASE(damage_is_named_and_others_still_load),
-        CASE(damage_that_several_threads_find_is_told_in_order),
-        CASE(a_block_that_is_bad_only_once_is_told_all_the_same),
+        CASE(damage_found_by_several_threads_is_reported_in_order),
+        CASE(a_transient_read_error_is_reported),
         CASE(missing_and_cut_files_are_not_listed),
         CASE(a_file_that_changes_size_after_the_manifest_was_read_is_named),
         CASE(a_step_that_is_saved_again_while_it_is_read_is_not_called_damaged),
         CASE(what_was_opened_of_a_step_is_read_on_though_it_is_saved_again),
         CASE(a_step_that_is_removed_while_it_is_read_is_not_called_damaged),
         CASE(a_step_that_is_saved_again_while_it_is_looked_for_is_found),
-        CASE(a_damaged_newest_step_is_passed_over_aloud),
+        CASE(a_damaged_newest_step_is_skipped_with_a_warning),
         CASE(damaged_steps_alone_are_an_error_and_not_nothing),
         CASE(a_step_that_can_not_be_read_is_never_passed_over),
     };

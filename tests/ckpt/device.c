@@ -207,7 +207,7 @@ static void a_slow_disk_and_little_staging_keep_each_instant(void **state)
     for (size_t order = 0; order < order_count(); order++) {
         struct fixture f;
         struct err err;
-        held_disk_use(io, 300);
+        blocked_disk_use(io, 300);
         order_set(order);
         set_up(&f);
         struct ckpt_saver *saver = open_saver(&f, 4 << 20, f.updates);
@@ -238,7 +238,7 @@ static void without_a_stream_of_updates_the_caller_waits_for_the_copies(void **s
     for (size_t order = 0; order < order_count(); order++) {
         struct fixture f;
         struct err err;
-        held_disk_use(io, 0);
+        blocked_disk_use(io, 0);
         order_set(order);
         set_up(&f);
         struct ckpt_saver *saver = open_saver(&f, 64 << 20, NULL);
@@ -266,7 +266,7 @@ static void without_before_update_no_instant_is_kept(void **state)
     (void)state;
     struct fixture f;
     struct err err;
-    held_disk_use(io, 0);
+    blocked_disk_use(io, 0);
     order_set(0);
     set_up(&f);
     struct ckpt_saver *saver = open_saver(&f, 64 << 20, f.updates);

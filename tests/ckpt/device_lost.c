@@ -11,7 +11,7 @@
 
 enum { ELEMENTS = 3 << 20 };
 
-static void a_lost_device_fails_the_save_and_holds_nobody(void **state)
+static void a_lost_device_fails_the_save_and_blocks_no_thread(void **state)
 {
     (void)state;
     struct err err;
@@ -55,7 +55,7 @@ static void a_lost_device_fails_the_save_and_holds_nobody(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_lost_device_fails_the_save_and_holds_nobody,
+        cmocka_unit_test_setup_teardown(a_lost_device_fails_the_save_and_blocks_no_thread,
                                         scratch_set_up, scratch_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,7 +24,7 @@ static int submit_behind_gate(struct io_queue *queue, struct io_request *const *
     return sound->submit(queue, requests, count);
 }
 
-void held_disk_use(struct io *io, unsigned delay_us)
+void blocked_disk_use(struct io *io, unsigned delay_us)
 {
     delay_each_us = delay_us;
     if (io->ops == &held)

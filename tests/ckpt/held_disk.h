@@ -3,7 +3,7 @@
  * that write. (A write held by the fault-injecting backend waits in its queue instead, and its
  * submitter continues.)
  *
- *     held_disk_use(io, 0);
+ *     blocked_disk_use(io, 0);
  *     gate_shut(&disk);
  */
 #ifndef MILLRACE_TESTS_CKPT_HELD_DISK_H
@@ -16,6 +16,6 @@ extern struct gate disk;
 
 /* From now on the backend's writes pass the gate, and each takes that much longer. For one backend
  * at a time, until it closes. */
-void held_disk_use(struct io *io, unsigned delay_us);
+void blocked_disk_use(struct io *io, unsigned delay_us);
 
 #endif

@@ -82,7 +82,7 @@ static int open_saver(struct err *err)
 
 static int find(struct err *err)
 {
-    static const struct ckpt_choice any = {.below = UINT64_MAX};
+    static const struct ckpt_find_options any = {.below = UINT64_MAX};
     struct comm world = {.ops = &ops, .rank = THIS_RANK, .ranks = 2};
     char path[IO_PATH_BYTES_MAX];
     uint64_t step;
@@ -148,7 +148,7 @@ static void check_refused(const struct local_plan *told, const char *why)
         fail_msg("expected \"%s\" in: %s", why, err.what);
 }
 
-static void what_a_rank_tells_of_its_arrays_is_checked(void **state)
+static void a_malformed_local_plan_is_rejected(void **state)
 {
     struct local_plan told = make_told();
     struct local_plan_head *head = (void *)told.all;
@@ -201,7 +201,7 @@ int main(void)
                                         scratch_tear_down),
         cmocka_unit_test_setup_teardown(a_load_is_not_decided_by_what_is_wrong, scratch_set_up,
                                         scratch_tear_down),
-        cmocka_unit_test(what_a_rank_tells_of_its_arrays_is_checked),
+        cmocka_unit_test(a_malformed_local_plan_is_rejected),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,7 +30,7 @@ struct run {
     int statuses[RANKS];
     uint64_t hits, found[RANKS];
     char paths[RANKS][FIXTURE_PATH_BYTES];
-    _Atomic int asides_told;
+    _Atomic int backups_logged;
 };
 
 static int node_of(int rank)
@@ -53,7 +53,7 @@ static void hear(void *context, enum log_level level, const char *line)
 {
     struct run *run = context;
     if (level == LOG_WARN && strstr(line, "were set aside"))
-        run->asides_told++;
+        run->backups_logged++;
 }
 
 static void save_rank(void *context, struct comm *comm)
@@ -109,7 +109,7 @@ static void find_rank(void *context, struct comm *comm)
     struct err err = {0};
     char own[FIXTURE_PATH_BYTES], path[IO_PATH_BYTES_MAX];
     node_folder(node_of(comm->rank), own);
-    static const struct ckpt_choice any = {.below = UINT64_MAX};
+    static const struct ckpt_find_options any = {.below = UINT64_MAX};
     run->statuses[comm->rank] =
         ckpt_find_collective(io, own, &any, comm, path, &run->found[comm->rank], NULL, &err);
     if (run->statuses[comm->rank] == 0)
@@ -205,7 +205,7 @@ static void a_copy_of_a_nodes_step_has_what_is_there(void **state)
 {
     (void)state;
     struct run run = start();
-    struct ckpt_copied copied;
+    struct ckpt_copy_result copied;
     struct err err = {0};
     char source[FIXTURE_PATH_BYTES], target[FIXTURE_PATH_BYTES];
     save(&run, 1, 5);
@@ -323,9 +323,9 @@ static void a_step_saved_again_on_one_node_only_leaves_the_save_before_on_all(vo
     check_found(&run, 4);
     assert_non_null(strstr(run.paths[0], "aside-step-00000004"));
     assert_null(strstr(run.paths[RANKS - 1], "aside"));
-    assert_int_equal(run.asides_told, 0); /* until all have the new save */
-    save(&run, 4, 6);                     /* node 0 has it already */
-    assert_int_equal(run.asides_told, NODES);
+    assert_int_equal(run.backups_logged, 0); /* until all have the new save */
+    save(&run, 4, 6);                        /* node 0 has it already */
+    assert_int_equal(run.backups_logged, NODES);
     check_found(&run, 4);
     run.states[0] = run.states[1] = evaluated; /* the same arrays: a missed evaluation was made */
     save_on_one_node(&run, 4, 6);

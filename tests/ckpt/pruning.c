@@ -153,7 +153,7 @@ static void a_step_that_another_process_reads_stays_until_its_end(void **state)
     assert_steps("4");
 }
 
-static void another_content_of_a_step_is_put_aside_and_goes_with_it(void **state)
+static void a_backup_is_removed_with_its_step(void **state)
 {
     (void)state;
     char before[64], after[64];
@@ -183,7 +183,7 @@ static void another_content_of_a_step_is_put_aside_and_goes_with_it(void **state
     assert_int_equal(steps_temporaries_count(), 0);
 }
 
-static bool is_aside_there(void)
+static bool backup_exists(void)
 {
     return test_run("test -e '%s/aside-step-00000005'", folder) == 0;
 }
@@ -202,7 +202,7 @@ static double loss_of_step_5(void)
 }
 
 /* As when a run was stopped before an evaluation and makes it after resuming. */
-static void the_same_arrays_with_other_metrics_give_way_for_good(void **state)
+static void a_backup_with_the_same_arrays_is_removed(void **state)
 {
     (void)state;
     struct ckpt_saver *saver = steps_open_keeping(io, &(struct ckpt_keep){0});
@@ -210,19 +210,19 @@ static void the_same_arrays_with_other_metrics_give_way_for_good(void **state)
     save_arrays(saver, 5, 5,
                 "{\"loader\":{\"position\":7},\"config\":{\"a\":2},\"metrics\":{\"val_step\":5,"
                 "\"val_loss\":0.5}}");
-    assert_false(is_aside_there());
+    assert_false(backup_exists());
     assert_true(loss_of_step_5() == 0.5);
     pid_t reader = start_reader(5); /* a step being read remains as a backup */
     save_arrays(saver, 5, 5,
                 "{\"loader\":{\"position\":7},\"metrics\":{\"val_step\":5,\"val_loss\":0.25}}");
-    assert_true(is_aside_there());
+    assert_true(backup_exists());
     assert_true(loss_of_step_5() == 0.25);
     child_kill(reader);
     save_arrays(saver, 5, 5, "{\"loader\":{\"position\":7}}");
-    assert_false(is_aside_there());
+    assert_false(backup_exists());
     /* another position: different content */
     save_arrays(saver, 5, 5, "{\"loader\":{\"position\":8}}");
-    assert_true(is_aside_there());
+    assert_true(backup_exists());
     ckpt_saver_close(saver);
     assert_steps("5");
     assert_int_equal(steps_temporaries_count(), 0);
@@ -296,8 +296,8 @@ int main(void)
         CASE(a_prune_does_what_a_run_would_have_done),
         CASE(a_folder_in_use_is_not_pruned),
         CASE(a_step_that_another_process_reads_stays_until_its_end),
-        CASE(another_content_of_a_step_is_put_aside_and_goes_with_it),
-        CASE(the_same_arrays_with_other_metrics_give_way_for_good),
+        CASE(a_backup_is_removed_with_its_step),
+        CASE(a_backup_with_the_same_arrays_is_removed),
         CASE(a_prune_that_was_killed_is_done_by_the_next),
         CASE(a_removal_that_fails_does_not_keep_the_others),
         CASE(a_step_under_another_number_costs_no_other),

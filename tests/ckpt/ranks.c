@@ -120,7 +120,7 @@ static int load(struct comm *world, const char *path, struct err *err)
 
 static int load_nodes(struct comm *world, const char *folder, struct err *err)
 {
-    static const struct ckpt_choice any = {.below = UINT64_MAX};
+    static const struct ckpt_find_options any = {.below = UINT64_MAX};
     struct node node = node_of(world, folder);
     struct io *io = NULL;
     char path[IO_PATH_BYTES_MAX];

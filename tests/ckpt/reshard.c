@@ -149,7 +149,7 @@ static void steps_of_any_layouts_differ_in_what_was_changed_alone(void **state)
         assert_int_equal(diff->tensors_count, 1);
         assert_string_equal(diff->tensors[0].a->name, "blocks");
         assert_int_equal(diff->tensors[0].different_count, 1);
-        assert_int_equal(diff->tensors[0].largest.natural, 2000);
+        assert_int_equal(diff->tensors[0].largest.unsigned_value, 2000);
         assert_int_equal(diff->tensors[0].largest_at, place);
         diff_close(diff);
     }

@@ -211,7 +211,7 @@ static void hashing_and_verifying_tell_how_far_they_are(void **state)
     struct err err = {0};
     struct watched hashing = {0}, verifying = {0};
     fixture_save_step(io, folder, &arrays, 1, path);
-    struct ckpt_watch watch = {take_progress, &hashing};
+    struct ckpt_progress watch = {take_progress, &hashing};
     assert_ok(ckpt_hash(io, path, &hashes, NULL, &watch, &err), &err);
     watch.context = &verifying;
     assert_int_equal(ckpt_verify(io, path, NULL, NULL, &watch, &err), 0);

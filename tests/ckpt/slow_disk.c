@@ -134,7 +134,7 @@ static void staging_keeps_to_its_budget_while_nothing_is_written(void **state)
     struct arrays changing = make_groups();
     pthread_t thread;
     struct err err = {0};
-    held_disk_use(io, 0);
+    blocked_disk_use(io, 0);
     struct ckpt_saver *saver = open_saver(io, &changing);
     struct owner owner = {.saver = saver, .changing = &changing};
     update_all(NULL, &changing, 1);
@@ -161,7 +161,7 @@ static void a_save_that_falls_due_while_one_is_in_flight_is_waited_for_and_not_d
     struct arrays changing = make_groups();
     pthread_t thread;
     struct err err = {0};
-    held_disk_use(io, 0);
+    blocked_disk_use(io, 0);
     struct ckpt_saver *saver = open_saver(io, &changing);
     struct owner owner = {.saver = saver, .changing = &changing, .saves = true};
     update_all(NULL, &changing, 1);

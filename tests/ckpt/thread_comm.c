@@ -11,39 +11,39 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct meeting {
+struct rendezvous {
     pthread_barrier_t barrier;
     const void *sent[THREAD_COMM_RANKS_MAX];
-    struct meeting *next; /* the list of those split from this one */
+    struct rendezvous *next; /* the list of those split from this one */
 };
 
 struct thread_comm {
     struct comm base;
-    struct meeting *meeting;
+    struct rendezvous *rendezvous;
 };
 
-static struct meeting *make_meeting(int ranks)
+static struct rendezvous *make_rendezvous(int ranks)
 {
-    struct meeting *meeting = malloc(sizeof *meeting);
-    *meeting = (struct meeting){.next = NULL};
-    pthread_barrier_init(&meeting->barrier, NULL, (unsigned)ranks);
-    return meeting;
+    struct rendezvous *rendezvous = malloc(sizeof *rendezvous);
+    *rendezvous = (struct rendezvous){.next = NULL};
+    pthread_barrier_init(&rendezvous->barrier, NULL, (unsigned)ranks);
+    return rendezvous;
 }
 
-static struct comm *make_comm(struct meeting *meeting, int rank, int ranks);
+static struct comm *make_comm(struct rendezvous *rendezvous, int rank, int ranks);
 
 /* Exchanges pointers: returns what each rank sent, valid until the next `part`. */
 static const void *const *meet(struct comm *comm, const void *send)
 {
-    struct meeting *meeting = ((struct thread_comm *)comm)->meeting;
-    meeting->sent[comm->rank] = send;
-    pthread_barrier_wait(&meeting->barrier);
-    return meeting->sent;
+    struct rendezvous *rendezvous = ((struct thread_comm *)comm)->rendezvous;
+    rendezvous->sent[comm->rank] = send;
+    pthread_barrier_wait(&rendezvous->barrier);
+    return rendezvous->sent;
 }
 
 static void part(struct comm *comm)
 {
-    pthread_barrier_wait(&((struct thread_comm *)comm)->meeting->barrier);
+    pthread_barrier_wait(&((struct thread_comm *)comm)->rendezvous->barrier);
 }
 
 static int finish(struct comm *comm, struct comm_work *work)
@@ -67,16 +67,16 @@ static int thread_split(struct comm *comm, int color, int key, struct comm **ret
         ranks++;
     }
     part(comm);
-    struct meeting *world = ((struct thread_comm *)comm)->meeting;
-    const void *const *made = meet(comm, rank == 0 ? make_meeting(ranks) : NULL);
+    struct rendezvous *world = ((struct thread_comm *)comm)->rendezvous;
+    const void *const *made = meet(comm, rank == 0 ? make_rendezvous(ranks) : NULL);
     for (int r = 0; r < comm->ranks && comm->rank == 0; r++) {
-        struct meeting *meeting = (struct meeting *)(uintptr_t)made[r];
-        if (meeting) {
-            meeting->next = world->next;
-            world->next = meeting;
+        struct rendezvous *rendezvous = (struct rendezvous *)(uintptr_t)made[r];
+        if (rendezvous) {
+            rendezvous->next = world->next;
+            world->next = rendezvous;
         }
     }
-    *ret_comm = make_comm((struct meeting *)(uintptr_t)made[first], rank, ranks);
+    *ret_comm = make_comm((struct rendezvous *)(uintptr_t)made[first], rank, ranks);
     part(comm);
     return 0;
 }
@@ -164,11 +164,11 @@ static const struct comm_ops thread_ops = {
     .close = thread_close,
 };
 
-static struct comm *make_comm(struct meeting *meeting, int rank, int ranks)
+static struct comm *make_comm(struct rendezvous *rendezvous, int rank, int ranks)
 {
     struct thread_comm *comm = malloc(sizeof *comm);
     *comm = (struct thread_comm){.base = {.ops = &thread_ops, .rank = rank, .ranks = ranks},
-                                 .meeting = meeting};
+                                 .rendezvous = rendezvous};
     return &comm->base;
 }
 
@@ -190,7 +190,7 @@ void thread_comm_run(int ranks, thread_comm_rank *rank, void *context)
 {
     pthread_t threads[THREAD_COMM_RANKS_MAX];
     struct start starts[THREAD_COMM_RANKS_MAX];
-    struct meeting *world = make_meeting(ranks);
+    struct rendezvous *world = make_rendezvous(ranks);
     for (int r = 0; r < ranks; r++) {
         starts[r] = (struct start){make_comm(world, r, ranks), rank, context};
         assert_int_equal(pthread_create(&threads[r], NULL, run, &starts[r]), 0);
@@ -198,7 +198,7 @@ void thread_comm_run(int ranks, thread_comm_rank *rank, void *context)
     for (int r = 0; r < ranks; r++)
         pthread_join(threads[r], NULL);
     while (world) {
-        struct meeting *next = world->next;
+        struct rendezvous *next = world->next;
         pthread_barrier_destroy(&world->barrier);
         free(world);
         world = next;

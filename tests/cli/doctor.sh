@@ -192,10 +192,10 @@ a_gpu_is_one_that_has_a_device_file() {
   one_line errors
 }
 
-# By a library that is the tests' own (tests/device/nvml_twin.c).
+# By a library that is the tests' own (tests/device/nvml_fake.c).
 a_driver_is_told_by_its_library() {
   local twin
-  twin=$(dirname "$MILLRACE")/tests/nvml_twin
+  twin=$(dirname "$MILLRACE")/tests/nvml_fake
   [[ -d $twin ]] || skip "no twin of NVML was built"
   LD_LIBRARY_PATH=$twin examine >/dev/null
   same "$(told gpu driver version) $(told gpu driver nvml_answers)" "999.12.34 True"
@@ -218,7 +218,7 @@ nvidias_libraries_have_the_versions_of_their_headers() {
 a_library_is_the_one_that_a_run_would_find() {
   [[ -e /usr/local/cuda/lib64/libcublasLt.so.13 ]] || skip "the toolkit's folder has no cuBLASLt 13"
   : >libcublasLt.so.13
-  ln -s "$(dirname "$MILLRACE")/tests/nvml_twin/libnvidia-ml.so.1" libcublasLt.so.12
+  ln -s "$(dirname "$MILLRACE")/tests/nvml_fake/libnvidia-ml.so.1" libcublasLt.so.12
   LD_LIBRARY_PATH=$PWD examine >/dev/null
   same "$(json "[l['version'] for c in d['checks'] if (c['group'], c['name']) == ('gpu', 'libraries') for l in c['facts']['libraries'] if l['name'] == 'cuBLASLt'][0]" out)" None
 }

@@ -101,7 +101,7 @@ static void without_a_bar_it_writes_nothing(void **state)
     assert_true(ends_with(text, "\r\033[K"));
 }
 
-static void lines_take_the_bar_off_first(void **state)
+static void log_lines_erase_the_bar_first(void **state)
 {
     (void)state;
     char text[1 << 14];
@@ -116,7 +116,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_second_interrupt_leaves_the_cursor_on_a_line_of_its_own),
         cmocka_unit_test(without_a_bar_it_writes_nothing),
-        cmocka_unit_test(lines_take_the_bar_off_first),
+        cmocka_unit_test(log_lines_erase_the_bar_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

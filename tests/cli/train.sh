@@ -115,11 +115,11 @@ a_trace_tells_what_each_thread_did() {
   contains "$(cat errors)" "could not write the trace of steps 1 to 2"
 }
 
-# Seen by what NVTX takes for a profiler (tests/device/nvtx_twin.c); only a build with CUDA tells one.
+# Seen by what NVTX takes for a profiler (tests/device/nvtx_fake.c); only a build with CUDA tells one.
 a_profiler_sees_the_ranges_of_a_run_nested_and_closed() {
   need_python
   local twin
-  twin=$(dirname "$MILLRACE")/tests/nvtx_twin/libnvtx_twin.so
+  twin=$(dirname "$MILLRACE")/tests/nvtx_fake/libnvtx_fake.so
   [[ -f $twin ]] || skip "no twin of a profiler was built"
   NVTX_INJECTION64_PATH=$twin NVTX_TWIN_LOG=spans millrace train train.yaml --set run.dir=runs/spans --quiet >/dev/null
   [[ -f spans ]] || skip "this build has no CUDA, and tells no profiler"

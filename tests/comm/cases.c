@@ -158,8 +158,8 @@ static void sum_slices(struct comm *comm, size_t count, enum dtype dtype)
     struct comm_work work;
     struct err err = {0};
     if (comm->takes_device_memory) {
-        assert_int_equal(comm->ops->reduce_scatter(comm, NULL, NULL, count, dtype, COMM_CANONICAL,
-                                                   NULL, &work, &err),
+        assert_int_equal(comm->ops->reduce_scatter(comm, NULL, NULL, count, dtype,
+                                                   COMM_DETERMINISTIC, NULL, &work, &err),
                          -ENOTSUP);
         return;
     }
@@ -169,9 +169,9 @@ static void sum_slices(struct comm *comm, size_t count, enum dtype dtype)
     for (int to = 0; to < comm->ranks; to++)
         for (size_t i = 0; i < count; i++)
             put(send, dtype, (size_t)to * count + i, element_of(comm->rank, to, i));
-    assert_ok(
-        comm->ops->reduce_scatter(comm, send, sum, count, dtype, COMM_CANONICAL, NULL, &work, &err),
-        &err);
+    assert_ok(comm->ops->reduce_scatter(comm, send, sum, count, dtype, COMM_DETERMINISTIC, NULL,
+                                        &work, &err),
+              &err);
     wait_for(comm, &work);
     for (size_t i = 0; i < count; i++) {
         double expected = tree_of(dtype, 0, comm->ranks, comm->rank, i), found = get(sum, dtype, i);
@@ -222,8 +222,8 @@ void works_of_one_communicator_are_in_flight_at_once(void **state)
         all[n] = malloc(ranks * AT_ONCE_BYTES);
         assert_true(sum[n] && all[n]);
         call_late(world, 2 * n);
-        assert_ok(world->ops->reduce_scatter(world, send, sum[n], count, DTYPE_F64, COMM_CANONICAL,
-                                             NULL, &sums[n], &err),
+        assert_ok(world->ops->reduce_scatter(world, send, sum[n], count, DTYPE_F64,
+                                             COMM_DETERMINISTIC, NULL, &sums[n], &err),
                   &err);
         call_late(world, 2 * n + 1);
         assert_ok(
@@ -248,21 +248,21 @@ void more_canonical_sums_at_once_than_there_are_tags_are_refused(void **state)
     (void)state;
     if (world->takes_device_memory)
         return;
-    struct comm_work works[COMM_CANONICAL_MAX], more;
+    struct comm_work works[COMM_DETERMINISTIC_MAX], more;
     struct err err = {0};
     float *send = calloc((size_t)world->ranks, sizeof *send),
-          *sums = calloc(COMM_CANONICAL_MAX, sizeof *sums);
+          *sums = calloc(COMM_DETERMINISTIC_MAX, sizeof *sums);
     assert_true(send && sums);
     for (int i = 0; i < world->ranks; i++)
         send[i] = (float)(i + 1);
-    for (size_t n = 0; n < COMM_CANONICAL_MAX; n++)
-        assert_ok(world->ops->reduce_scatter(world, send, &sums[n], 1, DTYPE_F32, COMM_CANONICAL,
-                                             NULL, &works[n], &err),
+    for (size_t n = 0; n < COMM_DETERMINISTIC_MAX; n++)
+        assert_ok(world->ops->reduce_scatter(world, send, &sums[n], 1, DTYPE_F32,
+                                             COMM_DETERMINISTIC, NULL, &works[n], &err),
                   &err);
-    assert_int_equal(world->ops->reduce_scatter(world, send, &sums[0], 1, DTYPE_F32, COMM_CANONICAL,
-                                                NULL, &more, &err),
+    assert_int_equal(world->ops->reduce_scatter(world, send, &sums[0], 1, DTYPE_F32,
+                                                COMM_DETERMINISTIC, NULL, &more, &err),
                      -EBUSY);
-    for (size_t n = 0; n < COMM_CANONICAL_MAX; n++) {
+    for (size_t n = 0; n < COMM_DETERMINISTIC_MAX; n++) {
         wait_for(world, &works[n]);
         assert_true(sums[n] == (float)((world->rank + 1) * world->ranks));
     }

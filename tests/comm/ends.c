@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-void ends_leave(const struct comm *world, int status, const struct err *err)
+void result_report(const struct comm *world, int status, const struct err *err)
 {
     char name[64], line[ERR_LINE_BYTES_MAX], text[ERR_LINE_BYTES_MAX + 64];
     snprintf(text, sizeof text, "%s %s\n", status ? strerrorname_np(-status) : "0",

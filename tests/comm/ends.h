@@ -8,6 +8,6 @@
 
 /* Writes the file got.RANK: "ETIMEDOUT the line of err", or "0". Then waits for the files of the
  * other ranks, since mpirun ends all ranks when one exits. */
-void ends_leave(const struct comm *world, int status, const struct err *err);
+void result_report(const struct comm *world, int status, const struct err *err);
 
 #endif

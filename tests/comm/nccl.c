@@ -97,7 +97,7 @@ static void closing_leaves_the_hosts_communicator(void **state)
     device_close(buffer_device);
     buffer_device = NULL;
     order++;
-    ranks_meet();
+    ranks_barrier();
 }
 
 int main(void)

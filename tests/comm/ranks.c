@@ -49,7 +49,7 @@ static void check_refused(const char *const *given, const char *what, const char
 static void each_launcher_is_known_by_its_variables(void **state)
 {
     (void)state;
-    check(ENVIRONMENT("HOME=/"), RANKS_ALONE, 0, 1, 0);
+    check(ENVIRONMENT("HOME=/"), RANKS_SINGLE, 0, 1, 0);
     check(ENVIRONMENT("RANK=2", "WORLD_SIZE=4", "LOCAL_RANK=0"), RANKS_TORCHRUN, 2, 4, 0);
     check(ENVIRONMENT("OMPI_COMM_WORLD_RANK=3", "OMPI_COMM_WORLD_SIZE=4",
                       "OMPI_COMM_WORLD_LOCAL_RANK=1"),
@@ -57,7 +57,7 @@ static void each_launcher_is_known_by_its_variables(void **state)
     check(ENVIRONMENT("PMI_RANK=1", "PMI_SIZE=2"), RANKS_PMI, 1, 2, -1);
     check(ENVIRONMENT("SLURM_PROCID=5", "SLURM_STEP_NUM_TASKS=6", "SLURM_LOCALID=2"), RANKS_SLURM,
           5, 6, 2);
-    check(ENVIRONMENT("RANK=7"), RANKS_ALONE, 0, 1, 0); /* for another program */
+    check(ENVIRONMENT("RANK=7"), RANKS_SINGLE, 0, 1, 0); /* for another program */
     check(ENVIRONMENT("MV2_COMM_WORLD_RANK=3", "MV2_COMM_WORLD_SIZE=4",
                       "MV2_COMM_WORLD_LOCAL_RANK=1"),
           RANKS_MVAPICH, 3, 4, 1);
@@ -104,13 +104,13 @@ static void a_count_without_a_rank_is_refused_not_taken_for_one_rank(void **stat
 {
     (void)state;
     check_refused(ENVIRONMENT("WORLD_SIZE=4"), "not which one this is", "found only WORLD_SIZE=4");
-    check(ENVIRONMENT("WORLD_SIZE=1"), RANKS_ALONE, 0, 1, 0);
+    check(ENVIRONMENT("WORLD_SIZE=1"), RANKS_SINGLE, 0, 1, 0);
     check(ENVIRONMENT("WORLD_SIZE=4", "OMPI_COMM_WORLD_RANK=3", "OMPI_COMM_WORLD_SIZE=4",
                       "OMPI_COMM_WORLD_LOCAL_RANK=1"),
           RANKS_OPEN_MPI, 3, 4, 1);
 }
 
-static void ranks_of_torchrun_know_where_to_meet(void **state)
+static void torchrun_ranks_have_a_rendezvous(void **state)
 {
     struct ranks found;
     struct err err = {0};
@@ -144,9 +144,9 @@ static void ranks_of_torchrun_know_where_to_meet(void **state)
 static void of_slurm_the_step_counts_not_the_job(void **state)
 {
     (void)state;
-    check(ENVIRONMENT("SLURM_PROCID=0", "SLURM_NTASKS=8", "SLURM_LOCALID=0"), RANKS_ALONE, 0, 1,
-          0);                                                   /* sbatch */
-    check(ENVIRONMENT("SLURM_NTASKS=8"), RANKS_ALONE, 0, 1, 0); /* salloc */
+    check(ENVIRONMENT("SLURM_PROCID=0", "SLURM_NTASKS=8", "SLURM_LOCALID=0"), RANKS_SINGLE, 0, 1,
+          0);                                                    /* sbatch */
+    check(ENVIRONMENT("SLURM_NTASKS=8"), RANKS_SINGLE, 0, 1, 0); /* salloc */
     check(ENVIRONMENT("SLURM_PROCID=1", "SLURM_NTASKS=8", "SLURM_STEP_NUM_TASKS=2",
                       "SLURM_LOCALID=1"),
           RANKS_SLURM, 1, 2, 1);
@@ -214,7 +214,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_launcher_is_known_by_its_variables),
         cmocka_unit_test(a_count_without_a_rank_is_refused_not_taken_for_one_rank),
-        cmocka_unit_test(ranks_of_torchrun_know_where_to_meet),
+        cmocka_unit_test(torchrun_ranks_have_a_rendezvous),
         cmocka_unit_test(of_slurm_the_step_counts_not_the_job),
         cmocka_unit_test(a_process_that_is_alone_in_a_job_knows_of_its_tasks),
         cmocka_unit_test(within_slurm_mpirun_counts),

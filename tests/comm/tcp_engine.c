@@ -62,12 +62,12 @@ static int close_other(void **state)
 
 struct said {
     struct tcp_frame frame;
-    char text[TCP_WORDS_BYTES];
+    char text[TCP_CONTROL_BYTES];
 };
 
 static void say(const struct other *other, enum tcp_control control, const char *text)
 {
-    struct said said = {.frame = {TCP_TAG_WORDS + control, TCP_WORDS_BYTES}};
+    struct said said = {.frame = {TCP_TAG_CONTROL + control, TCP_CONTROL_BYTES}};
     strcpy(said.text, text);
     assert_int_equal(send(other->socket, &said, sizeof said, MSG_NOSIGNAL), sizeof said);
 }
@@ -76,7 +76,7 @@ static void hear(const struct other *other, enum tcp_control control)
 {
     struct said said;
     assert_int_equal(recv(other->socket, &said, sizeof said, MSG_WAITALL), sizeof said);
-    assert_int_equal(said.frame.tag, TCP_TAG_WORDS + control);
+    assert_int_equal(said.frame.tag, TCP_TAG_CONTROL + control);
 }
 
 /* Sends rank 0 a message and an answer after it; rank 0 receives both at once. */
@@ -88,7 +88,7 @@ static void send_message(const struct other *other, const char *answer)
         struct said said;
     } sent = {.frame = {TAG, 8},
               .data = "message",
-              .said.frame = {TCP_TAG_WORDS + TCP_CONTROL_ANSWER, TCP_WORDS_BYTES}};
+              .said.frame = {TCP_TAG_CONTROL + TCP_CONTROL_ANSWER, TCP_CONTROL_BYTES}};
     size_t bytes = answer ? sizeof sent : sizeof sent - sizeof sent.said;
     if (answer)
         strcpy(sent.said.text, answer);
@@ -105,7 +105,7 @@ static struct engine_op *begin(const struct other *other, bool is_send, char *da
     struct err err = {0};
     const struct engine_message message = {
         .data = data, .bytes = bytes, .tag = TAG, .peer = 1, .is_send = is_send};
-    if (engine_take(other->engine, &op, &err))
+    if (engine_op_acquire(other->engine, &op, &err))
         return NULL;
     op->world_ranks = world_ranks;
     op->ranks = 2;
@@ -125,7 +125,7 @@ static int end(const struct other *other, struct engine_op *op, struct err *err)
     engine_wait(op);
     int status = op->status;
     *err = op->detail;
-    engine_give(op);
+    engine_op_release(op);
     return status;
 }
 
@@ -159,7 +159,7 @@ static void nobody_waits_for_a_rank_that_has_left(void **state)
     static char data[8];
     const struct other *other = *state;
     struct err err = {0};
-    say(other, TCP_CONTROL_FAREWELL, "");
+    say(other, TCP_CONTROL_GOODBYE, "");
     assert_int_equal(end(other, begin(other, false, data, sizeof data, 0, NULL), &err),
                      -ECONNABORTED);
     assert_non_null(strstr(err.what, "rank 1 has left"));
@@ -170,7 +170,7 @@ static void nobody_sends_to_a_rank_that_has_left(void **state)
     static char data[1 << 24]; /* more than the socket buffers hold */
     const struct other *other = *state;
     struct err err = {0};
-    say(other, TCP_CONTROL_FAREWELL, "");
+    say(other, TCP_CONTROL_GOODBYE, "");
     assert_int_equal(end(other, begin(other, true, data, sizeof data, 0, NULL), &err),
                      -ECONNABORTED);
     assert_non_null(strstr(err.what, "rank 1 has left"));
@@ -182,7 +182,7 @@ static void what_a_rank_sent_before_it_left_is_there(void **state)
     static char data[8];
     struct err err = {0};
     send_message(other, NULL);
-    say(other, TCP_CONTROL_FAREWELL, "");
+    say(other, TCP_CONTROL_GOODBYE, "");
     assert_ok(end(other, begin(other, false, data, sizeof data, 0, NULL), &err), &err);
     assert_string_equal(data, "message");
 }
@@ -271,7 +271,7 @@ static void a_tag_that_nobody_has_ends_the_run(void **state)
 {
     const struct other *other = *state;
     /* beyond the tags of control frames */
-    const struct tcp_frame frame = {UINT64_MAX, TCP_WORDS_BYTES};
+    const struct tcp_frame frame = {UINT64_MAX, TCP_CONTROL_BYTES};
     assert_int_equal(send(other->socket, &frame, sizeof frame, MSG_NOSIGNAL), sizeof frame);
     check_ends(other, "rank 1 sent an invalid frame");
 }

@@ -98,9 +98,9 @@ static struct tcp_hello shake_hands(int made, int rank, uint64_t run,
     struct tcp_proof proof, expected;
     say_hello(made, rank, run, &own);
     receive(made, &hello, sizeof hello);
-    assert_int_equal(tcp_secret_prove(secret, TCP_ROLE_CALLER, &own, &hello, &proof), 0);
+    assert_int_equal(tcp_secret_prove(secret, TCP_ROLE_INITIATOR, &own, &hello, &proof), 0);
     assert_int_equal(send(made, &proof, sizeof proof, MSG_NOSIGNAL), sizeof proof);
-    assert_int_equal(tcp_secret_prove(secret, TCP_ROLE_CALLED, &own, &hello, &expected), 0);
+    assert_int_equal(tcp_secret_prove(secret, TCP_ROLE_RESPONDER, &own, &hello, &expected), 0);
     receive(made, &proof, sizeof proof);
     assert_memory_equal(&proof, &expected, sizeof proof);
     return hello;
@@ -108,7 +108,7 @@ static struct tcp_hello shake_hands(int made, int rank, uint64_t run,
 
 /* Receives the addresses of all ranks from rank 0, once all have connected; returns the run's
  * number. */
-static uint64_t receive_places(int made, struct tcp_place places[RANKS])
+static uint64_t receive_places(int made, struct tcp_address places[RANKS])
 {
     struct tcp_hello hello;
     receive(made, &hello, sizeof hello);
@@ -116,7 +116,7 @@ static uint64_t receive_places(int made, struct tcp_place places[RANKS])
     return hello.run;
 }
 
-static int call_place(const struct tcp_place *place)
+static int call_place(const struct tcp_address *place)
 {
     int made = socket(AF_INET, SOCK_STREAM, 0);
     assert_int_equal(
@@ -309,7 +309,7 @@ static void who_is_beside_the_first_rank_is_found_from_elsewhere(void **state)
     close_all(RANKS);
 }
 
-static void a_meeting_is_given_up_on_request(void **state)
+static void a_rendezvous_stops_on_request(void **state)
 {
     (void)state;
     /* the first waits for the second; the second finds no one */
@@ -347,7 +347,7 @@ static void a_rank_that_fails_meanwhile_ends_the_meeting(void **state)
 static void a_caller_that_gave_up_is_not_present_and_may_call_again(void **state)
 {
     int port = some_port();
-    struct tcp_place places[RANKS];
+    struct tcp_address places[RANKS];
     struct tcp_hello unanswered;
     char byte;
     (void)state;
@@ -380,7 +380,7 @@ static void a_rank_that_left_before_all_had_come_is_awaited_anew(void **state)
 {
     const struct linger reset = {.l_onoff = 1}; /* not an end of file */
     int port = some_port(), made[RANKS];
-    struct tcp_place places[RANKS];
+    struct tcp_address places[RANKS];
     (void)state;
     start(0, RANKS, own_run, port, 60 * CLOCK_NS_PER_S);
     for (int i = 0; i < 2; i++) {
@@ -418,7 +418,7 @@ static bool is_open(uint32_t address, int port)
 static void ranks_listen_where_they_reach_the_first_one_alone(void **state)
 {
     int port = some_port(), listens_at = 0;
-    struct tcp_place places[RANKS];
+    struct tcp_address places[RANKS];
     (void)state;
     start(0, RANKS, own_run, port, 60 * CLOCK_NS_PER_S);
     int first = call_first(port);
@@ -512,14 +512,14 @@ static void a_stranger_learns_nothing_of_the_secret(void **state)
     say_hello(made, 2, 0, &own);
     receive(made, &hello, sizeof hello);
     /* for the other role */
-    assert_int_equal(tcp_secret_prove(&secret, TCP_ROLE_CALLED, &own, &hello, &proof), 0);
+    assert_int_equal(tcp_secret_prove(&secret, TCP_ROLE_RESPONDER, &own, &hello, &proof), 0);
     assert_int_equal(send(made, &proof, sizeof proof, MSG_NOSIGNAL), sizeof proof);
     receive(made, &answer, sizeof answer);
     assert_memory_equal(&answer, &nothing, sizeof answer);
     assert_int_equal(recv(made, &byte, 1, 0), 0); /* connection closed */
     close(made);
     /* a recorded proof is useless on another connection */
-    assert_int_equal(tcp_secret_prove(&secret, TCP_ROLE_CALLER, &own, &hello, &proof), 0);
+    assert_int_equal(tcp_secret_prove(&secret, TCP_ROLE_INITIATOR, &own, &hello, &proof), 0);
     made = call_first(port);
     say_hello(made, 2, 0, &own);
     receive(made, &again, sizeof again);
@@ -597,7 +597,7 @@ int main(void)
         cmocka_unit_test(two_numbers_of_ranks_are_told_on_both_sides),
         cmocka_unit_test(an_address_that_is_none_is_named),
         cmocka_unit_test(who_is_beside_the_first_rank_is_found_from_elsewhere),
-        cmocka_unit_test(a_meeting_is_given_up_on_request),
+        cmocka_unit_test(a_rendezvous_stops_on_request),
         cmocka_unit_test(a_rank_that_fails_meanwhile_ends_the_meeting),
         cmocka_unit_test(a_caller_that_gave_up_is_not_present_and_may_call_again),
         cmocka_unit_test(a_rank_that_left_before_all_had_come_is_awaited_anew),

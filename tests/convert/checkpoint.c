@@ -205,7 +205,7 @@ static void integers_bools_and_scalars_survive_and_only_reals_are_cast(void **st
         assert_int_equal(ckpt_reader_manifest(reader)->tensors_count, arrays.count);
         for (uint64_t i = 0; i < arrays.count; i++) {
             const struct ckpt_tensor *before = &arrays.tensors[i];
-            bool is_cast = cast_is_real(before->dtype) && before->dtype != casts[c];
+            bool is_cast = cast_is_float(before->dtype) && before->dtype != casts[c];
             enum dtype dtype = is_cast ? casts[c] : before->dtype;
             uint64_t count = array_bytes(before) / dtype_bytes(before->dtype),
                      bytes = count * dtype_bytes(dtype);

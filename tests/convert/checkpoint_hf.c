@@ -246,7 +246,7 @@ static void a_folder_that_differs_never_has_the_name(void **state)
 }
 
 /* Several files, some of them finalized when the process dies. */
-static void killed_at_durable_operations_a_folder_goes_on_to_the_same(void **state)
+static void a_killed_folder_conversion_resumes_to_the_same_bytes(void **state)
 {
     (void)state;
     enum { STEP = 7 };
@@ -343,7 +343,7 @@ int main(void)
             cast_folders_are_what_torch_casts_and_load_with_their_tied_heads, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_folder_that_differs_never_has_the_name, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(killed_at_durable_operations_a_folder_goes_on_to_the_same,
+        cmocka_unit_test_setup_teardown(a_killed_folder_conversion_resumes_to_the_same_bytes,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(force_replaces_nothing_but_a_converted_model, set_up,
                                         tear_down),

@@ -239,7 +239,7 @@ static void split_folders_without_classes_become_datasets_of_files(void **state)
     assert_classes(fixture, "/TEST", "");
 }
 
-static void which_folders_are_splits_can_be_said(void **state)
+static void split_folders_can_be_set_by_option(void **state)
 {
     struct fixture *fixture = *state;
     write_jpeg(fixture, "train/x/1.jpg", 1);
@@ -748,7 +748,7 @@ int main(void)
         CASE(reencoding_enlarges_no_photo_that_keeps_its_size),
         CASE(split_folders_become_datasets_with_common_classes),
         CASE(split_folders_without_classes_become_datasets_of_files),
-        CASE(which_folders_are_splits_can_be_said),
+        CASE(split_folders_can_be_set_by_option),
         CASE(folders_that_may_be_splits_or_not_are_refused),
         CASE(files_of_no_sample_are_listed_by_type),
         CASE(hidden_files_and_those_of_systems_are_counted),

@@ -20,7 +20,7 @@ static void use_vocabulary(struct fixture *fixture, char path[TEST_PATH_BYTES_MA
  * of two, is not a multiple of three. */
 static void write_endless(struct fixture *fixture)
 {
-    size_t bytes = 3 * (SOURCE_PIECE_BYTES_MAX / 2);
+    size_t bytes = 3 * (TEXT_CHUNK_BYTES_MAX / 2);
     char *text = malloc(bytes);
     assert_non_null(text);
     for (size_t i = 0; i < bytes; i += 3)

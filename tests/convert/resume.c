@@ -103,7 +103,7 @@ static void any_number_of_threads_makes_the_same_file(void **state)
     }
 }
 
-static void killed_at_any_durable_operation_a_conversion_goes_on_to_the_same_file(void **state)
+static void a_killed_file_conversion_resumes_to_the_same_bytes(void **state)
 {
     (void)state;
     unsigned kills = 0, kept = 0;
@@ -136,7 +136,7 @@ static void killed_again_and_again_it_comes_to_an_end(void **state)
     assert_only_expected();
 }
 
-static void what_is_known_whole_is_not_made_again(void **state)
+static void a_complete_target_is_not_rewritten(void **state)
 {
     (void)state;
     assert_true(is_killed(start("commit:kill@1", false)));
@@ -157,7 +157,7 @@ static void what_changed_since_is_made_again(void **state)
     (void)state;
     static const struct {
         const char *change; /* uses $f, the file, and $j, the journal */
-        uint64_t lost_pieces_least;
+        uint64_t lost_extents_min;
     } changes[] = {
         {"printf '\\377' | dd of=\"$f\" bs=1 seek=9000000 conv=notrunc", 1},
         {"truncate -s 9000000 \"$f\"", 2},
@@ -173,7 +173,7 @@ static void what_changed_since_is_made_again(void **state)
                                   folder, changes[i].change),
                          0);
         struct convert_checkpoint_result result = convert_whole(target, 2, true);
-        assert_true(result.kept_bytes + changes[i].lost_pieces_least * PIECE_BYTES <=
+        assert_true(result.kept_bytes + changes[i].lost_extents_min * PIECE_BYTES <=
                     data_bytes + PIECE_BYTES - 1);
         assert_only_expected();
         assert_int_equal(unlink(target), 0);
@@ -255,7 +255,7 @@ static void a_name_that_a_temporary_has_to_cut_is_resumed(void **state)
 }
 
 /* When a conversion replaces a file, the old file stays until the new one is complete. */
-static void a_replacing_that_is_killed_goes_on_by_force(void **state)
+static void a_killed_replacement_resumes_with_force(void **state)
 {
     (void)state;
     struct convert_checkpoint_result result;
@@ -274,12 +274,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(any_number_of_threads_makes_the_same_file, set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(
-            killed_at_any_durable_operation_a_conversion_goes_on_to_the_same_file, set_up,
-            scratch_tear_down),
+        cmocka_unit_test_setup_teardown(a_killed_file_conversion_resumes_to_the_same_bytes, set_up,
+                                        scratch_tear_down),
         cmocka_unit_test_setup_teardown(killed_again_and_again_it_comes_to_an_end, set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(what_is_known_whole_is_not_made_again, set_up,
+        cmocka_unit_test_setup_teardown(a_complete_target_is_not_rewritten, set_up,
                                         scratch_tear_down),
         cmocka_unit_test_setup_teardown(what_changed_since_is_made_again, set_up,
                                         scratch_tear_down),
@@ -292,7 +291,7 @@ int main(void)
                                         scratch_tear_down),
         cmocka_unit_test_setup_teardown(a_name_that_a_temporary_has_to_cut_is_resumed, set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(a_replacing_that_is_killed_goes_on_by_force, set_up,
+        cmocka_unit_test_setup_teardown(a_killed_replacement_resumes_with_force, set_up,
                                         scratch_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,13 +9,13 @@
 #include <errno.h>
 #include <string.h>
 
-#define ASIDE_PREFIX "aside-step-"
+#define BACKUP_PREFIX "aside-step-"
 
 struct look {
     const struct plan *plan;
     struct io *io;
     const char *folder;
-    struct shelf *found;
+    struct step_set *found;
     unsigned listed_count, temporaries_count;
     char *why;
 };
@@ -37,20 +37,20 @@ static int load_step(void *context, uint64_t step, const char *path)
         explain(look->why, "a step is there that can't be loaded", &err);
         return status;
     }
-    if (look->found->count == SHELF_MAX)
+    if (look->found->count == STEP_SET_MAX)
         return -E2BIG;
     look->found->steps[look->found->count++] = found;
     return 0;
 }
 
 /* Loads the step that was replaced by one of the same number. */
-static int load_aside(void *context, const struct io_entry *entry)
+static int load_backup(void *context, const struct io_entry *entry)
 {
     struct look *look = context;
     char path[IO_PATH_BYTES_MAX];
     uint64_t version;
     struct err err = {0};
-    if (strncmp(entry->name, ASIDE_PREFIX, strlen(ASIDE_PREFIX)) != 0)
+    if (strncmp(entry->name, BACKUP_PREFIX, strlen(BACKUP_PREFIX)) != 0)
         return 0;
     int status = io_join_path(look->folder, entry->name, path, &err);
     if (!status)
@@ -68,14 +68,14 @@ static int count_listed(void *context, const struct ckpt_entry *entry)
 }
 
 bool check_steps(const struct plan *plan, struct io *io, const char *folder,
-                 struct shelf *ret_found, char why[CHECK_WHY_BYTES])
+                 struct step_set *ret_found, char why[CHECK_WHY_BYTES])
 {
     struct look look = {.plan = plan, .io = io, .folder = folder, .found = ret_found, .why = why};
     struct err err = {0};
     ret_found->count = 0;
     if (ckpt_each_step(io, folder, load_step, &look, &err))
         return *why ? false : explain(why, "the steps could not be walked", &err);
-    if (io->names->list(io, folder, load_aside, &look, &err))
+    if (io->names->list(io, folder, load_backup, &look, &err))
         return *why ? false : explain(why, "the folder could not be listed", &err);
     if (ckpt_list(io, folder, count_listed, &look, NULL, &err))
         return explain(why, "the folder could not be listed", &err);
@@ -86,7 +86,7 @@ bool check_steps(const struct plan *plan, struct io *io, const char *folder,
     return false;
 }
 
-static bool check_newest(struct io *io, const char *folder, const struct shelf *found, char *why)
+static bool check_newest(struct io *io, const char *folder, const struct step_set *found, char *why)
 {
     char path[IO_PATH_BYTES_MAX];
     uint64_t step = 0;
@@ -126,7 +126,7 @@ bool check_swept(struct io *io, const char *folder, char why[CHECK_WHY_BYTES])
 static bool check_next_owner(const struct expected *expected, struct io *io, const char *folder,
                              char *why)
 {
-    struct shelf found;
+    struct step_set found;
     struct err err = {0};
     if (subject_own_once(expected->plan, io, folder, &err))
         return explain(why, "the next owner is refused", &err);
@@ -136,17 +136,17 @@ static bool check_next_owner(const struct expected *expected, struct io *io, con
 
 /* Checks 5. */
 static bool check_further_save(const struct plan *plan, struct io *io, const char *folder,
-                               struct shelf *found, char *why)
+                               struct step_set *found, char *why)
 {
     struct plan_save further = {.step = 1000000, .version = 1000000};
-    struct shelf after;
+    struct step_set after;
     struct err err = {0};
     if (subject_save_once(plan, io, folder, further, &err))
         return explain(why, "a further save failed", &err);
-    shelf_save(found, further, plan->keep);
+    step_set_save(found, further, plan->keep);
     if (!check_swept(io, folder, why) || !check_steps(plan, io, folder, &after, why))
         return false;
-    if (shelf_equals(&after, found))
+    if (step_set_equals(&after, found))
         return true;
     snprintf(why, CHECK_WHY_BYTES, "%u steps are kept after a further save, not %u", after.count,
              found->count);
@@ -156,7 +156,7 @@ static bool check_further_save(const struct plan *plan, struct io *io, const cha
 bool check_folder(const struct expected *expected, struct io *io, const char *folder,
                   char why[CHECK_WHY_BYTES])
 {
-    struct shelf found;
+    struct step_set found;
     *why = '\0';
     /* until the next sweep a step's name may be missing (docs/explanation/io.md) */
     bool has_gap = expected->plan->refuses_rename_flags;

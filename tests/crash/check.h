@@ -23,7 +23,7 @@ bool check_folder(const struct expected *expected, struct io *io, const char *fo
 
 /* Loads the steps: checks only 1. */
 bool check_steps(const struct plan *plan, struct io *io, const char *folder,
-                 struct shelf *ret_found, char why[CHECK_WHY_BYTES]);
+                 struct step_set *ret_found, char why[CHECK_WHY_BYTES]);
 /* Checks that nothing temporary is left: part of 4. */
 bool check_swept(struct io *io, const char *folder, char why[CHECK_WHY_BYTES]);
 

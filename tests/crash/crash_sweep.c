@@ -81,7 +81,7 @@ static bool run_plan(struct campaign *campaign, uint64_t seed)
     bool holds = sweep_prepare(&sweep, &known.before, &campaign->finding);
     if (holds)
         holds =
-            sweep_kill_sometimes(&sweep, seed, KILLS_A_PLAN, &campaign->counts, &campaign->finding);
+            sweep_kill_random(&sweep, seed, KILLS_A_PLAN, &campaign->counts, &campaign->finding);
     for (unsigned i = 0; i <= DEATHS_A_PLAN && holds; i++) {
         unsigned dies_at = i == 0 ? 0 : 1 + philox(seed, 6, i).word[0] % 100;
         struct sweep_power how = {
@@ -100,8 +100,8 @@ int main(int count, char **arguments)
         fprintf(stderr, "usage: crash_sweep FOLDER SEED KILLS [ranks]\n");
         return 2;
     }
-    if (of_ranks && sweep_ranks_lack()) {
-        fprintf(stderr, "crash_sweep: no real ranks: %s\n", sweep_ranks_lack());
+    if (of_ranks && sweep_ranks_skip_reason()) {
+        fprintf(stderr, "crash_sweep: no real ranks: %s\n", sweep_ranks_skip_reason());
         return 2;
     }
     uint64_t seed = strtoull(arguments[2], NULL, 10), kills = strtoull(arguments[3], NULL, 10);

@@ -7,54 +7,54 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct plan_save *shelf_find(const struct shelf *shelf, uint64_t step)
+const struct plan_save *step_set_find(const struct step_set *step_set, uint64_t step)
 {
-    for (unsigned i = 0; i < shelf->count; i++)
-        if (shelf->steps[i].step == step)
-            return &shelf->steps[i];
+    for (unsigned i = 0; i < step_set->count; i++)
+        if (step_set->steps[i].step == step)
+            return &step_set->steps[i];
     return NULL;
 }
 
 /* Whether found contains all of world. */
-static bool is_there(const struct shelf *world, const struct shelf *found)
+static bool is_there(const struct step_set *world, const struct step_set *found)
 {
     for (unsigned i = 0; i < world->count; i++) {
-        const struct plan_save *step = shelf_find(found, world->steps[i].step);
+        const struct plan_save *step = step_set_find(found, world->steps[i].step);
         if (!step || step->version != world->steps[i].version)
             return false;
     }
     return true;
 }
 
-bool shelf_equals(const struct shelf *a, const struct shelf *b)
+bool step_set_equals(const struct step_set *a, const struct step_set *b)
 {
     return a->count == b->count && is_there(a, b);
 }
 
-static void put(struct shelf *shelf, struct plan_save save)
+static void put(struct step_set *step_set, struct plan_save save)
 {
     unsigned i = 0;
-    while (i < shelf->count && shelf->steps[i].step < save.step)
+    while (i < step_set->count && step_set->steps[i].step < save.step)
         i++;
-    if (i == shelf->count || shelf->steps[i].step != save.step) {
-        if (shelf->count == SHELF_MAX)
+    if (i == step_set->count || step_set->steps[i].step != save.step) {
+        if (step_set->count == STEP_SET_MAX)
             abort();
-        memmove(&shelf->steps[i + 1], &shelf->steps[i], (shelf->count - i) * sizeof save);
-        shelf->count++;
+        memmove(&step_set->steps[i + 1], &step_set->steps[i], (step_set->count - i) * sizeof save);
+        step_set->count++;
     }
-    shelf->steps[i] = save;
+    step_set->steps[i] = save;
 }
 
-void shelf_save(struct shelf *shelf, struct plan_save save, uint32_t keep)
+void step_set_save(struct step_set *step_set, struct plan_save save, uint32_t keep)
 {
     unsigned stays = 0;
-    put(shelf, save);
+    put(step_set, save);
     /* keep the highest numbers, and the one just saved */
-    for (unsigned i = 0; keep > 0 && i < shelf->count; i++)
-        if (shelf->count - i <= keep || shelf->steps[i].step == save.step)
-            shelf->steps[stays++] = shelf->steps[i];
+    for (unsigned i = 0; keep > 0 && i < step_set->count; i++)
+        if (step_set->count - i <= keep || step_set->steps[i].step == save.step)
+            step_set->steps[stays++] = step_set->steps[i];
     if (keep > 0)
-        shelf->count = stays;
+        step_set->count = stays;
 }
 
 static void take_note(struct expected *expected, uint32_t number)
@@ -84,7 +84,7 @@ void expected_by_count(struct expected *expected, unsigned said)
 
 static bool was_ever_saved(const struct expected *expected, const struct plan_save *step)
 {
-    const struct plan_save *before = shelf_find(&expected->before, step->step);
+    const struct plan_save *before = step_set_find(&expected->before, step->step);
     if (before && before->version == step->version)
         return true;
     for (unsigned i = 0; i < expected->plan->saves_count; i++)
@@ -94,27 +94,27 @@ static bool was_ever_saved(const struct expected *expected, const struct plan_sa
     return false;
 }
 
-static size_t print_shelf(const struct shelf *shelf, char *text, size_t bytes)
+static size_t print_step_set(const struct step_set *step_set, char *text, size_t bytes)
 {
     size_t used = 0;
-    for (unsigned i = 0; i < shelf->count && used < bytes; i++)
+    for (unsigned i = 0; i < step_set->count && used < bytes; i++)
         used += (size_t)snprintf(text + used, bytes - used, " %llu (version %llu)",
-                                 (unsigned long long)shelf->steps[i].step,
-                                 (unsigned long long)shelf->steps[i].version);
+                                 (unsigned long long)step_set->steps[i].step,
+                                 (unsigned long long)step_set->steps[i].version);
     return used < bytes ? used : bytes;
 }
 
 /* The world in which exactly the undecided saves with a bit in `came` succeeded. */
-static struct shelf make_world(const struct expected *expected, unsigned came)
+static struct step_set make_world(const struct expected *expected, unsigned came)
 {
-    struct shelf world = expected->before;
+    struct step_set world = expected->before;
     for (unsigned i = 0; i < expected->plan->saves_count; i++)
         if (expected->is_done[i] || (expected->has_begun[i] && came >> i & 1))
-            shelf_save(&world, expected->plan->saves[i], expected->plan->keep);
+            step_set_save(&world, expected->plan->saves[i], expected->plan->keep);
     return world;
 }
 
-bool expected_holds(const struct expected *expected, const struct shelf *found, char *why,
+bool expected_holds(const struct expected *expected, const struct step_set *found, char *why,
                     size_t why_bytes)
 {
     unsigned undecided = 0;
@@ -122,7 +122,7 @@ bool expected_holds(const struct expected *expected, const struct shelf *found, 
         undecided |= (unsigned)(expected->has_begun[i] && !expected->is_done[i]) << i;
     bool is_possible = false;
     for (unsigned came = undecided;; came = (came - 1) & undecided) { /* every subset */
-        struct shelf world = make_world(expected, came);
+        struct step_set world = make_world(expected, came);
         is_possible = is_possible || is_there(&world, found);
         if (came == 0)
             break;
@@ -131,9 +131,9 @@ bool expected_holds(const struct expected *expected, const struct shelf *found, 
         is_possible = was_ever_saved(expected, &found->steps[i]);
     if (is_possible)
         return true;
-    struct shelf world = make_world(expected, 0);
-    size_t used = print_shelf(found, why, why_bytes);
+    struct step_set world = make_world(expected, 0);
+    size_t used = print_step_set(found, why, why_bytes);
     used += (size_t)snprintf(why + used, why_bytes - used, " were found; there should be");
-    print_shelf(&world, why + used, used < why_bytes ? why_bytes - used : 0);
+    print_step_set(&world, why + used, used < why_bytes ? why_bytes - used : 0);
     return false;
 }

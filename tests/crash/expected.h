@@ -12,25 +12,25 @@
 #include "tests/crash/history.h"
 #include "tests/crash/subject.h"
 
-enum { SHELF_MAX = 32 };
+enum { STEP_SET_MAX = 32 };
 
 /* Steps with their versions. */
-struct shelf {
-    struct plan_save steps[SHELF_MAX];
+struct step_set {
+    struct plan_save steps[STEP_SET_MAX];
     unsigned count;
 };
 
 struct expected {
     const struct plan *plan;
-    struct shelf before; /* before the plan began */
+    struct step_set before; /* before the plan began */
     bool has_begun[PLAN_SAVES_MAX], is_done[PLAN_SAVES_MAX];
 };
 
 /* A save, followed by the removal of steps beyond the plan's number to keep. */
-void shelf_save(struct shelf *shelf, struct plan_save save, uint32_t keep);
+void step_set_save(struct step_set *step_set, struct plan_save save, uint32_t keep);
 /* The step's entry; NULL if absent. */
-const struct plan_save *shelf_find(const struct shelf *shelf, uint64_t step);
-bool shelf_equals(const struct shelf *a, const struct shelf *b);
+const struct plan_save *step_set_find(const struct step_set *step_set, uint64_t step);
+bool step_set_equals(const struct step_set *a, const struct step_set *b);
 
 /* Sets which saves have begun and which are done: from a history's notes up to the instant, or from
  * the number of notes. */
@@ -39,7 +39,7 @@ void expected_by_history(struct expected *expected, const struct history *histor
 void expected_by_count(struct expected *expected, unsigned said);
 
 /* Whether the steps found are possible; if not, why says why. */
-bool expected_holds(const struct expected *expected, const struct shelf *found, char *why,
+bool expected_holds(const struct expected *expected, const struct step_set *found, char *why,
                     size_t why_bytes);
 
 #endif

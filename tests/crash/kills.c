@@ -31,7 +31,7 @@ static void killed_at_random_instants_whole_steps_are_found_and_the_next_owner_g
     uint64_t seed = crash_seed();
     for (int i = 0; i < PLANS_COUNT; i++) {
         struct sweep sweep = crash_prepare(&plans[i]);
-        if (!sweep_kill_sometimes(&sweep, seed, test_is_sanitized() ? 2 : 5, &counts, &finding))
+        if (!sweep_kill_random(&sweep, seed, test_is_sanitized() ? 2 : 5, &counts, &finding))
             fail_msg("%s", finding.why);
         sweep_deinit(&sweep);
     }

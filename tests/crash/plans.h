@@ -10,7 +10,7 @@ enum { PLANS_COUNT = 7 };
 
 struct known_plan {
     struct plan plan;
-    struct shelf before;
+    struct step_set before;
 };
 extern const struct known_plan plans[PLANS_COUNT];
 

@@ -40,7 +40,7 @@ after_a_loss_of_power_all_that_was_durable_is_found_and_the_next_owner_goes_on(v
     assert_true(counts.states >= 3 * states_max()); /* the smallest plans have fewer states */
 }
 
-static void the_same_after_a_death_that_the_next_owner_cleans_up_while_the_power_goes(void **state)
+static void power_loss_during_the_cleanup_after_a_kill(void **state)
 {
     (void)state;
     struct sweep_counts counts = {0};
@@ -78,7 +78,7 @@ int main(void)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, crash_set_up, crash_tear_down)
     const struct CMUnitTest tests[] = {
         CASE(after_a_loss_of_power_all_that_was_durable_is_found_and_the_next_owner_goes_on),
-        CASE(the_same_after_a_death_that_the_next_owner_cleans_up_while_the_power_goes),
+        CASE(power_loss_during_the_cleanup_after_a_kill),
         CASE(a_death_before_a_new_name_is_durable_costs_neither_old_nor_new),
     };
     return engines_run(tests);

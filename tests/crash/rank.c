@@ -45,13 +45,13 @@ static int load_newest(const struct rank_run *run, struct io *io, const struct c
     return status;
 }
 
-static int be_a_rank(struct rank_run *run, struct comm *world, struct err *err)
+static int run_rank(struct rank_run *run, struct comm *world, struct err *err)
 {
     struct io *io = NULL;
     int status = io_open("file:", &(struct io_options){.engine = run->engine}, &io, err);
     if (status)
         return status;
-    if (run->goes_on)
+    if (run->loads_newest)
         status = load_newest(run, io, world, err);
     if (!status)
         status = comm_barrier(world, NULL, err); /* no save before all have loaded */
@@ -79,7 +79,7 @@ int main(int count, char **arguments)
     if (!status && world->ranks > RANK_RUN_RANKS_MAX)
         status = err_set(&err, -E2BIG, "%d ranks are too many", world->ranks);
     if (!status)
-        status = be_a_rank(run, world, &err);
+        status = run_rank(run, world, &err);
     if (status)
         fprintf(stderr, "%s\n", err_format(&err, line, sizeof line));
     if (status && world)

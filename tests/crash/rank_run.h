@@ -23,7 +23,7 @@ struct rank_run {
     enum io_engine engine;
     /* Each rank first loads its part of the newest step, which must be `newest` (zeros: there is
      * none). */
-    bool goes_on;
+    bool loads_newest;
     struct plan_save newest;
     /* Kills itself instead of its dying_call-th durable call; RANK_RUN_NOBODY: none does. */
     int dying_rank;

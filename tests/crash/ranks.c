@@ -10,7 +10,7 @@ static void kill_ranks(const char *name, bool is_full, unsigned kills)
 {
     struct sweep_counts counts = {0};
     struct sweep_finding finding = {0};
-    const char *lack = sweep_ranks_lack();
+    const char *lack = sweep_ranks_skip_reason();
     if (lack) {
         fprintf(stderr, "SKIPPED: %s\n", lack);
         skip();

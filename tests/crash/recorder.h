@@ -51,7 +51,7 @@ enum recorder_bug {
     BUG_NONE,
     BUG_DATA_NOT_SYNCED,     /* no fsync of files except the manifest */
     BUG_MANIFEST_NOT_SYNCED, /* no fsync of the manifest */
-    BUG_PLACE_NOT_SYNCED,    /* no fsync of the temporary folders that contain the files */
+    BUG_STAGING_NOT_SYNCED,  /* no fsync of the temporary folders that contain the files */
     BUG_FOLDER_NOT_SYNCED,   /* no fsync of the folder of steps */
     BUG_RENAME_EARLY,        /* the manifest's fsync follows the rename that commits */
     BUG_COMMON_NOT_SYNCED,   /* no fsync of the common file by every second rank */

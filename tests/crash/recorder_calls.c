@@ -253,7 +253,7 @@ static bool is_forgotten(int fd)
     bool is_manifest = strcmp(name, "manifest.json") == 0;
     bool is_place = strncmp(name, IO_TEMPORARY_PREFIX, strlen(IO_TEMPORARY_PREFIX)) == 0;
     if (S_ISDIR(info.st_mode))
-        return recorder_has_bug(is_place ? BUG_PLACE_NOT_SYNCED : BUG_FOLDER_NOT_SYNCED);
+        return recorder_has_bug(is_place ? BUG_STAGING_NOT_SYNCED : BUG_FOLDER_NOT_SYNCED);
     if (strcmp(name, "model.safetensors") == 0 && recorder_has_bug(BUG_COMMON_NOT_SYNCED))
         return atomic_fetch_add(&common_syncs_count, 1) % 2 == 1;
     if (!is_manifest)

@@ -41,7 +41,7 @@ static void a_missing_fsync_of_the_manifest_is_found(void **state)
 static void a_missing_fsync_of_the_files_folder_is_found(void **state)
 {
     (void)state;
-    assert_true(power_finds(&plans[0], BUG_PLACE_NOT_SYNCED));
+    assert_true(power_finds(&plans[0], BUG_STAGING_NOT_SYNCED));
 }
 
 static void a_missing_fsync_of_the_folder_of_steps_is_found(void **state)

@@ -5,7 +5,7 @@
  *     sweep_prepare(&sweep, &plan);  // the folder in its initial state
  *     sweep_power(&sweep, seed, 1000, &counts, &finding);              // at most 1000 states
  *     sweep_kill_each(&sweep, &counts, &finding);
- *     sweep_kill_sometimes(&sweep, seed, 20, &counts, &finding);       // 20 kills
+ *     sweep_kill_random(&sweep, seed, 20, &counts, &finding);       // 20 kills
  *
  * Each returns false at the first violation, described in finding.
  *
@@ -25,7 +25,7 @@ struct sweep {
     const char *folder;       /* of the plan; emptied as needed */
     const char *crash_folder; /* for the disks after a power loss */
     struct tree base;         /* the folder before the plan */
-    struct shelf shelf;       /* the steps in it */
+    struct step_set step_set; /* the steps in it */
 };
 
 struct sweep_counts {
@@ -40,7 +40,8 @@ struct sweep_finding {
 };
 
 /* Saves the initial contents: `before` as single-rank steps. */
-bool sweep_prepare(struct sweep *sweep, const struct shelf *before, struct sweep_finding *finding);
+bool sweep_prepare(struct sweep *sweep, const struct step_set *before,
+                   struct sweep_finding *finding);
 void sweep_deinit(struct sweep *sweep);
 
 /* One recorded run, then a power loss at each of its instants. dies_at: the plan's process dies at
@@ -61,8 +62,8 @@ bool sweep_power(struct sweep *sweep, const struct sweep_power *how, struct swee
 bool sweep_kill_each(struct sweep *sweep, struct sweep_counts *counts,
                      struct sweep_finding *finding);
 /* Kills at instants that depend on the seed and on timing. */
-bool sweep_kill_sometimes(struct sweep *sweep, uint64_t seed, unsigned kills,
-                          struct sweep_counts *counts, struct sweep_finding *finding);
+bool sweep_kill_random(struct sweep *sweep, uint64_t seed, unsigned kills,
+                       struct sweep_counts *counts, struct sweep_finding *finding);
 
 /* Another owner tries to acquire the folder at each durable call of the plan: it must be refused,
  * and the plan must succeed. */

@@ -17,13 +17,14 @@
 
 enum { CALLS_MAX = 5000, LINGER_MAX_NS = 400000 };
 
-bool sweep_prepare(struct sweep *sweep, const struct shelf *before, struct sweep_finding *finding)
+bool sweep_prepare(struct sweep *sweep, const struct step_set *before,
+                   struct sweep_finding *finding)
 {
     struct plan keeping = *sweep->plan;
     struct err err = {0};
     int status = 0;
     keeping.keep = 0;
-    sweep->shelf = *before;
+    sweep->step_set = *before;
     tree_clear_folder(sweep->folder);
     for (unsigned i = 0; i < before->count && !status; i++)
         status = subject_save_once(&keeping, sweep->look_io, sweep->folder, before->steps[i], &err);
@@ -46,7 +47,7 @@ struct shared {
 };
 
 /* How a child ends. */
-struct death {
+struct kill_point {
     unsigned at;        /* its n-th call; 0: not by itself */
     bool in_the_middle; /* of a write */
     unsigned after;     /* killed from outside, some time after that many calls; 0: no */
@@ -58,26 +59,27 @@ static void pause_ns(uint64_t ns)
     nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
 }
 
-static void be_the_child(const struct sweep *sweep, const struct death *death,
-                         struct shared *shared)
+static void run_child(const struct sweep *sweep, const struct kill_point *kill_point,
+                      struct shared *shared)
 {
     recorder_count_in(&shared->calls);
-    recorder_kill_at(death->at, death->in_the_middle);
+    recorder_kill_at(kill_point->at, kill_point->in_the_middle);
     unsigned failed = subject_run(sweep->plan, sweep->io, sweep->folder, NULL, &shared->said);
     _exit(failed > 0);
 }
 
 /* Returns the child's waitpid status. */
-static int wait_or_kill(pid_t child, const struct death *death, const struct shared *shared)
+static int wait_or_kill(pid_t child, const struct kill_point *kill_point,
+                        const struct shared *shared)
 {
     int status;
-    while (death->after > 0 && atomic_load(&shared->calls) < death->after) {
+    while (kill_point->after > 0 && atomic_load(&shared->calls) < kill_point->after) {
         if (waitpid(child, &status, WNOHANG) == child)
             return status;
         pause_ns(20000);
     }
-    if (death->after > 0) {
-        pause_ns(death->linger_ns);
+    if (kill_point->after > 0) {
+        pause_ns(kill_point->linger_ns);
         kill(child, SIGKILL);
     }
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)
@@ -86,10 +88,10 @@ static int wait_or_kill(pid_t child, const struct death *death, const struct sha
 }
 
 /* Runs the plan in a process that dies, and checks what is left. */
-static bool kill_one(struct sweep *sweep, const struct death *death, struct shared *shared,
-                     bool *ret_died, struct sweep_finding *finding)
+static bool kill_one(struct sweep *sweep, const struct kill_point *kill_point,
+                     struct shared *shared, bool *ret_died, struct sweep_finding *finding)
 {
-    struct expected expected = {.plan = sweep->plan, .before = sweep->shelf};
+    struct expected expected = {.plan = sweep->plan, .before = sweep->step_set};
     char why[CHECK_WHY_BYTES];
     tree_store(&sweep->base, sweep->folder);
     atomic_store(&shared->calls, 0);
@@ -97,8 +99,8 @@ static bool kill_one(struct sweep *sweep, const struct death *death, struct shar
     fflush(NULL);
     pid_t child = fork();
     if (child == 0)
-        be_the_child(sweep, death, shared);
-    int status = child < 0 ? 0xff00 : wait_or_kill(child, death, shared);
+        run_child(sweep, kill_point, shared);
+    int status = child < 0 ? 0xff00 : wait_or_kill(child, kill_point, shared);
     *ret_died = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
     expected_by_count(&expected, atomic_load(&shared->said));
     recorder_skip_syncs(true);
@@ -111,10 +113,10 @@ static bool kill_one(struct sweep *sweep, const struct death *death, struct shar
     if (!holds)
         snprintf(finding->why, sizeof finding->why,
                  "%s, killed at call %u%s (%u calls, %u said): %s", sweep->plan->name,
-                 death->at > 0 ? death->at : death->after,
-                 death->in_the_middle ? " in the middle"
-                 : death->after > 0   ? " or later"
-                                      : "",
+                 kill_point->at > 0 ? kill_point->at : kill_point->after,
+                 kill_point->in_the_middle ? " in the middle"
+                 : kill_point->after > 0   ? " or later"
+                                           : "",
                  atomic_load(&shared->calls), atomic_load(&shared->said), why);
     return holds;
 }
@@ -134,30 +136,30 @@ bool sweep_kill_each(struct sweep *sweep, struct sweep_counts *counts,
     struct shared *shared = share();
     bool holds = true, died = true;
     for (unsigned at = 1; died && holds && at < CALLS_MAX; at++) {
-        holds = kill_one(sweep, &(struct death){.at = at}, shared, &died, finding);
+        holds = kill_one(sweep, &(struct kill_point){.at = at}, shared, &died, finding);
         counts->kills += died;
         counts->operations += died;
         if (!died || !holds)
             break;
-        holds = kill_one(sweep, &(struct death){.at = at, .in_the_middle = true}, shared, &died,
-                         finding);
+        holds = kill_one(sweep, &(struct kill_point){.at = at, .in_the_middle = true}, shared,
+                         &died, finding);
         counts->kills += died;
     }
     munmap(shared, sizeof *shared);
     return holds;
 }
 
-bool sweep_kill_sometimes(struct sweep *sweep, uint64_t seed, unsigned kills,
-                          struct sweep_counts *counts, struct sweep_finding *finding)
+bool sweep_kill_random(struct sweep *sweep, uint64_t seed, unsigned kills,
+                       struct sweep_counts *counts, struct sweep_finding *finding)
 {
     struct shared *shared = share();
-    bool died, holds = kill_one(sweep, &(struct death){0}, shared, &died, finding);
+    bool died, holds = kill_one(sweep, &(struct kill_point){0}, shared, &died, finding);
     unsigned calls = atomic_load(&shared->calls);
     for (unsigned i = 0; i < kills && holds; i++) {
         struct philox_block random = philox(seed, 2, i);
-        struct death death = {.after = 1 + random.word[0] % calls,
-                              .linger_ns = random.word[1] % LINGER_MAX_NS};
-        holds = kill_one(sweep, &death, shared, &died, finding);
+        struct kill_point kill_point = {.after = 1 + random.word[0] % calls,
+                                        .linger_ns = random.word[1] % LINGER_MAX_NS};
+        holds = kill_one(sweep, &kill_point, shared, &died, finding);
         counts->kills += died;
     }
     munmap(shared, sizeof *shared);
@@ -189,7 +191,7 @@ static void intrude(void *context, unsigned n)
 bool sweep_intrude(struct sweep *sweep, struct sweep_counts *counts, struct sweep_finding *finding)
 {
     struct intrusion intrusion = {.sweep = sweep};
-    struct expected expected = {.plan = sweep->plan, .before = sweep->shelf};
+    struct expected expected = {.plan = sweep->plan, .before = sweep->step_set};
     char why[CHECK_WHY_BYTES];
     tree_store(&sweep->base, sweep->folder);
     recorder_at_each(intrude, &intrusion);

@@ -196,7 +196,7 @@ bool sweep_power(struct sweep *sweep, const struct sweep_power *how, struct swee
     struct recording recording = {.sweep = sweep,
                                   .how = how,
                                   .counts = counts,
-                                  .expected = {.plan = sweep->plan, .before = sweep->shelf}};
+                                  .expected = {.plan = sweep->plan, .before = sweep->step_set}};
     bool holds = record(&recording, finding);
     for (uint32_t instant = 0; instant <= recording.history.instants_count && holds; instant++)
         if (is_sampled(&recording, instant))

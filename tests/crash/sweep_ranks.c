@@ -28,7 +28,7 @@ enum { CALLS_MAX = 5000, LINGER_MAX_NS = 400000 };
 extern char **environ;
 
 /* How a rank ends. */
-struct death {
+struct kill_point {
     int rank;
     unsigned at;    /* its n-th call; 0: not by itself */
     unsigned after; /* killed from outside, some time after that many calls; 0: no */
@@ -42,7 +42,7 @@ struct stage {
     char path[IO_PATH_BYTES_MAX], said_path[IO_PATH_BYTES_MAX];
 };
 
-const char *sweep_ranks_lack(void)
+const char *sweep_ranks_skip_reason(void)
 {
     if (access(RANK_PROGRAM, X_OK))
         return "this build found no MPI";
@@ -117,35 +117,37 @@ static bool has_ended(pid_t child)
 
 /* Sends SIGKILL to the rank some time after that many of its calls, through a pidfd, since it may
  * end meanwhile. False if it ended first. */
-static bool kill_from_outside(const struct stage *stage, pid_t mpirun, const struct death *death)
+static bool kill_from_outside(const struct stage *stage, pid_t mpirun,
+                              const struct kill_point *kill_point)
 {
-    while (atomic_load(&stage->run->calls[death->rank]) < death->after) {
+    while (atomic_load(&stage->run->calls[kill_point->rank]) < kill_point->after) {
         if (has_ended(mpirun))
             return false;
         pause_ns(20000);
     }
-    int rank = (int)syscall(SYS_pidfd_open, atomic_load(&stage->run->pids[death->rank]), 0);
+    int rank = (int)syscall(SYS_pidfd_open, atomic_load(&stage->run->pids[kill_point->rank]), 0);
     if (rank < 0)
         return false;
-    pause_ns(death->linger_ns);
+    pause_ns(kill_point->linger_ns);
     bool sent = syscall(SYS_pidfd_send_signal, rank, SIGKILL, NULL, 0) == 0;
     close(rank);
     return sent;
 }
 
 /* Returns mpirun's status once it and all ranks have ended. */
-static int run_ranks(const struct stage *stage, int ranks, const struct death *death,
+static int run_ranks(const struct stage *stage, int ranks, const struct kill_point *kill_point,
                      bool *ret_died)
 {
     int status;
     pid_t mpirun = launch(stage, ranks);
-    bool sent = death && death->after > 0 && kill_from_outside(stage, mpirun, death);
+    bool sent = kill_point && kill_point->after > 0 && kill_from_outside(stage, mpirun, kill_point);
     while (waitpid(mpirun, &status, 0) < 0 && errno == EINTR)
         ;
     if (flock(stage->fd, LOCK_EX) || flock(stage->fd, LOCK_UN))
         abort();
-    *ret_died = status && (sent || (death && death->at > 0 &&
-                                    atomic_load(&stage->run->calls[death->rank]) >= death->at));
+    *ret_died =
+        status && (sent || (kill_point && kill_point->at > 0 &&
+                            atomic_load(&stage->run->calls[kill_point->rank]) >= kill_point->at));
     return status;
 }
 
@@ -164,8 +166,8 @@ static void explain_status(const struct stage *stage, int status, const char *wh
 }
 
 /* Another number of ranks loads what was found, sweeps, and saves another step. */
-static bool go_on(struct sweep *sweep, const struct stage *stage, int ranks,
-                  const struct shelf *found, char why[CHECK_WHY_BYTES])
+static bool check_next_run(struct sweep *sweep, const struct stage *stage, int ranks,
+                           const struct step_set *found, char why[CHECK_WHY_BYTES])
 {
     struct plan_save further = {.step = 500000, .version = 500000};
     struct plan plan = *sweep->plan;
@@ -173,7 +175,7 @@ static bool go_on(struct sweep *sweep, const struct stage *stage, int ranks,
     plan.saves[0] = further;
     plan.saves_count = 1;
     set_run(stage, sweep, &plan);
-    stage->run->goes_on = true;
+    stage->run->loads_newest = true;
     if (found->count > 0)
         stage->run->newest = found->steps[found->count - 1];
     int status = run_ranks(stage, ranks, NULL, &died);
@@ -183,20 +185,20 @@ static bool go_on(struct sweep *sweep, const struct stage *stage, int ranks,
         return false;
     plan.saves_count = 0;
     struct expected after = {.plan = &plan, .before = *found};
-    shelf_save(&after.before, further, plan.keep);
+    step_set_save(&after.before, further, plan.keep);
     return check_folder(&after, sweep->look_io, sweep->folder, why);
 }
 
 static bool look(struct sweep *sweep, const struct stage *stage, unsigned said, int next_ranks,
                  char why[CHECK_WHY_BYTES])
 {
-    struct expected expected = {.plan = sweep->plan, .before = sweep->shelf};
-    struct shelf found;
+    struct expected expected = {.plan = sweep->plan, .before = sweep->step_set};
+    struct step_set found;
     *why = '\0';
     expected_by_count(&expected, said);
     return check_steps(sweep->plan, sweep->look_io, sweep->folder, &found, why) &&
            expected_holds(&expected, &found, why, CHECK_WHY_BYTES) &&
-           go_on(sweep, stage, next_ranks, &found, why);
+           check_next_run(sweep, stage, next_ranks, &found, why);
 }
 
 /* ---- Kills. ---- */
@@ -207,29 +209,31 @@ static int other_ranks(int ranks, unsigned n)
     return 1 + (int)(((unsigned)ranks + n % (RANK_RUN_RANKS_MAX - 1)) % RANK_RUN_RANKS_MAX);
 }
 
-static bool kill_one(struct sweep *sweep, const struct stage *stage, const struct death *death,
-                     bool *ret_died, struct sweep_finding *finding)
+static bool kill_one(struct sweep *sweep, const struct stage *stage,
+                     const struct kill_point *kill_point, bool *ret_died,
+                     struct sweep_finding *finding)
 {
     struct rank_run *run = stage->run;
     char why[CHECK_WHY_BYTES] = "";
     tree_store(&sweep->base, sweep->folder);
     set_run(stage, sweep, sweep->plan);
-    run->dying_rank = death->at > 0 ? death->rank : RANK_RUN_NOBODY;
-    run->dying_call = death->at;
-    int status = run_ranks(stage, sweep->plan->ranks, death, ret_died);
-    unsigned calls = atomic_load(&run->calls[death->rank]), said = atomic_load(&run->said);
+    run->dying_rank = kill_point->at > 0 ? kill_point->rank : RANK_RUN_NOBODY;
+    run->dying_call = kill_point->at;
+    int status = run_ranks(stage, sweep->plan->ranks, kill_point, ret_died);
+    unsigned calls = atomic_load(&run->calls[kill_point->rank]), said = atomic_load(&run->said);
     bool holds = !status || *ret_died;
     if (!holds)
         explain_status(stage, status, "nobody was killed, and the run", why);
     recorder_skip_syncs(true);
     holds = holds && look(sweep, stage, said,
-                          other_ranks(sweep->plan->ranks, death->at + death->after), why);
+                          other_ranks(sweep->plan->ranks, kill_point->at + kill_point->after), why);
     recorder_skip_syncs(false);
     if (!holds)
         snprintf(finding->why, sizeof finding->why,
                  "%s, rank %d of %d killed at call %u%s (%u calls, %u said): %s", sweep->plan->name,
-                 death->rank, sweep->plan->ranks, death->at > 0 ? death->at : death->after,
-                 death->after > 0 ? " or later" : "", calls, said, why);
+                 kill_point->rank, sweep->plan->ranks,
+                 kill_point->at > 0 ? kill_point->at : kill_point->after,
+                 kill_point->after > 0 ? " or later" : "", calls, said, why);
     return holds;
 }
 
@@ -241,8 +245,8 @@ bool sweep_ranks_each(struct sweep *sweep, struct sweep_counts *counts,
     for (int rank = 0; rank < sweep->plan->ranks && holds; rank++) {
         bool died = true;
         for (unsigned at = 1; died && holds && at < CALLS_MAX; at++) {
-            holds =
-                kill_one(sweep, &stage, &(struct death){.rank = rank, .at = at}, &died, finding);
+            holds = kill_one(sweep, &stage, &(struct kill_point){.rank = rank, .at = at}, &died,
+                             finding);
             counts->kills += died;
             counts->operations += died;
         }
@@ -267,16 +271,17 @@ bool sweep_ranks_some(struct sweep *sweep, uint64_t seed, unsigned kills,
         explain_status(&stage, status, "a run without kills", finding->why);
     for (unsigned i = 0; i < kills && holds; i++) {
         struct philox_block random = philox(seed, 7, i);
-        struct death death = {.rank = (int)(random.word[0] % (unsigned)sweep->plan->ranks)};
-        unsigned at = 1 + random.word[1] % calls[death.rank];
+        struct kill_point kill_point = {.rank =
+                                            (int)(random.word[0] % (unsigned)sweep->plan->ranks)};
+        unsigned at = 1 + random.word[1] % calls[kill_point.rank];
         if (i % 2 == 0)
-            death.at = at;
+            kill_point.at = at;
         else
-            death.after = at;
-        death.linger_ns = random.word[2] % LINGER_MAX_NS;
-        holds = kill_one(sweep, &stage, &death, &died, finding);
+            kill_point.after = at;
+        kill_point.linger_ns = random.word[2] % LINGER_MAX_NS;
+        holds = kill_one(sweep, &stage, &kill_point, &died, finding);
         counts->kills += died;
-        counts->operations += died && death.at > 0;
+        counts->operations += died && kill_point.at > 0;
     }
     close_stage(&stage);
     return holds;

@@ -17,7 +17,7 @@
 #include "tests/crash/sweep.h"
 
 /* NULL, or why ranks cannot run here. */
-const char *sweep_ranks_lack(void);
+const char *sweep_ranks_skip_reason(void);
 
 /* Kills each rank instead of each of its durable calls, until it completes. */
 bool sweep_ranks_each(struct sweep *sweep, struct sweep_counts *counts,

@@ -92,7 +92,7 @@ bool capture_forbids(struct capture *captures)
     return forbidden;
 }
 
-void capture_spoil_all(struct capture *captures)
+void capture_invalidate_all(struct capture *captures)
 {
     for (struct capture *c = captures; c; c = c->next)
         c->spoiled = true;

@@ -39,7 +39,7 @@ void capture_add(struct capture *capture, struct node_set *last, struct queue_wo
  * invalidated. */
 bool capture_forbids(struct capture *captures);
 
-void capture_spoil_all(struct capture *captures);
+void capture_invalidate_all(struct capture *captures);
 
 /* Removes the capture from the list. If the stream is not its origin, returns
  * cudaErrorStreamCaptureUnmatched and the capture continues. Returns Invalidated if it was

@@ -117,7 +117,7 @@ static int run_group(struct nccl_wire *wire, struct group *group)
 
 static void end_group(struct group *group)
 {
-    queue_reach(group->mark);
+    queue_signal(group->mark);
     free(group->terms);
     free(group);
 }
@@ -266,13 +266,13 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id
 
 /* Queues a held group on its stream once it was polled often enough. The mutex is held, except
  * while queueing. */
-static void let_go(ncclComm_t comm)
+static void release_group(ncclComm_t comm)
 {
     struct group *group = comm->held;
     comm->held = NULL;
     pthread_mutex_unlock(&comm->mutex);
     const struct queue_work work = {begin, NULL, group};
-    if (queue_add_foreign(comm->held_stream, work, &group->mark) != cudaSuccess)
+    if (queue_add_external(comm->held_stream, work, &group->mark) != cudaSuccess)
         shim_violation("NCCL: a stream takes no work");
     pthread_mutex_lock(&comm->mutex);
     comm->state = comm->state == ncclInProgress ? ncclSuccess : comm->state;
@@ -282,7 +282,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
 {
     pthread_mutex_lock(&comm->mutex);
     if (comm->held && comm->delays-- == 0)
-        let_go(comm);
+        release_group(comm);
     if (comm->finalized && comm->groups == 0 && comm->state == ncclInProgress)
         comm->state = ncclSuccess;
     *error = comm->state;
@@ -429,7 +429,7 @@ ncclResult_t ncclGroupEnd(void)
     if (comm->state == ncclSuccess)
         comm->state = ncclInProgress;
     if (comm->delays < 0)
-        let_go(comm);
+        release_group(comm);
     ncclResult_t state = comm->state;
     pthread_mutex_unlock(&comm->mutex);
     return state;

@@ -157,7 +157,7 @@ void nccl_wire_close(struct nccl_wire *wire)
 
 static bool is_done(const struct nccl_move *move)
 {
-    return move->at == sizeof move->told + move->bytes;
+    return move->at == sizeof move->header + move->bytes;
 }
 
 /* Whether this is the first unfinished move of its peer and direction. */
@@ -174,11 +174,11 @@ static bool is_next(const struct nccl_move *moves, size_t i)
 static int push(struct nccl_wire *wire, struct nccl_move *move)
 {
     int other = wire->sockets[move->peer];
-    bool in_length = move->at < sizeof move->told;
-    char *data =
-        in_length ? (char *)&move->told + move->at : move->data + (move->at - sizeof move->told);
+    bool in_length = move->at < sizeof move->header;
+    char *data = in_length ? (char *)&move->header + move->at
+                           : move->data + (move->at - sizeof move->header);
     size_t left =
-        in_length ? sizeof move->told - move->at : sizeof move->told + move->bytes - move->at;
+        in_length ? sizeof move->header - move->at : sizeof move->header + move->bytes - move->at;
     ssize_t moved =
         move->is_send ? send(other, data, left, MSG_NOSIGNAL) : recv(other, data, left, 0);
     if (moved < 0 && (errno == EAGAIN || errno == EINTR))
@@ -186,9 +186,9 @@ static int push(struct nccl_wire *wire, struct nccl_move *move)
     if (moved <= 0)
         return -1;
     move->at += (size_t)moved;
-    if (move->at == sizeof move->told && !move->is_send && move->told != move->bytes)
+    if (move->at == sizeof move->header && !move->is_send && move->header != move->bytes)
         shim_violation("NCCL: rank %d sends %" PRIu64 " bytes where rank %d receives %zu",
-                       move->peer, move->told, wire->rank, move->bytes);
+                       move->peer, move->header, wire->rank, move->bytes);
     return 1;
 }
 
@@ -213,7 +213,7 @@ int nccl_wire_move(struct nccl_wire *wire, struct nccl_move *moves, size_t count
     size_t left = count;
     for (size_t i = 0; i < count; i++)
         if (moves[i].is_send)
-            moves[i].told = moves[i].bytes;
+            moves[i].header = moves[i].bytes;
     while (left > 0) {
         bool moved = false;
         left = 0;

@@ -21,8 +21,8 @@ struct nccl_move {
     bool is_send;
     char *data;
     size_t bytes;
-    uint64_t told; /* the length, as sent or received */
-    size_t at;     /* progress in the length and data together */
+    uint64_t header; /* the length, as sent or received */
+    size_t at;       /* progress in the length and data together */
 };
 
 /* Finds the other ranks by the name. Blocks until all are connected or *stop. 0, or -1. */

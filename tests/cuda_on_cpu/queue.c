@@ -271,7 +271,7 @@ cudaError_t queue_add(cudaStream_t handle, struct queue_work work)
         return leave(cudaSuccess);
     }
     if (stream == &queue.default_stream && queue.captures) {
-        capture_spoil_all(queue.captures);
+        capture_invalidate_all(queue.captures);
         if (work.destroy)
             work.destroy(work.data);
         return leave(cudaErrorStreamCaptureImplicit);
@@ -290,7 +290,7 @@ cudaError_t queue_add(cudaStream_t handle, struct queue_work work)
 static bool refused(const struct capture *capture)
 {
     if (capture)
-        capture_spoil_all(queue.captures);
+        capture_invalidate_all(queue.captures);
     return capture || capture_forbids(queue.captures);
 }
 
@@ -420,7 +420,7 @@ cudaError_t queue_wait_event(cudaStream_t handle, cudaEvent_t event)
     if (event->capture && !stream->capture && stream != &queue.default_stream)
         stream->capture = capture_share(event->capture);
     if (stream->capture != event->capture) {
-        capture_spoil_all(queue.captures);
+        capture_invalidate_all(queue.captures);
         return leave(cudaErrorStreamCaptureIsolation);
     }
     if (stream->capture) {
@@ -480,7 +480,7 @@ cudaError_t queue_stream_query(cudaStream_t handle)
     return leave(status);
 }
 
-cudaError_t queue_add_foreign(cudaStream_t handle, struct queue_work begin, struct mark **ret_mark)
+cudaError_t queue_add_external(cudaStream_t handle, struct queue_work begin, struct mark **ret_mark)
 {
     struct mark *mark = or_abort(calloc(1, sizeof *mark));
     mark->references = 2; /* the stream's and the caller's */
@@ -494,7 +494,7 @@ cudaError_t queue_add_foreign(cudaStream_t handle, struct queue_work begin, stru
     return leave(status);
 }
 
-void queue_reach(struct mark *mark)
+void queue_signal(struct mark *mark)
 {
     pthread_mutex_lock(&queue.lock);
     mark->done = true;

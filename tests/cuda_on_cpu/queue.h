@@ -36,9 +36,10 @@ cudaError_t queue_add(cudaStream_t stream, struct queue_work work);
  * later work on the stream waits until the returned mark is reached. Not while the stream is
  * captured. */
 struct mark;
-cudaError_t queue_add_foreign(cudaStream_t stream, struct queue_work begin, struct mark **ret_mark);
+cudaError_t queue_add_external(cudaStream_t stream, struct queue_work begin,
+                               struct mark **ret_mark);
 /* From any thread, once per mark. */
-void queue_reach(struct mark *mark);
+void queue_signal(struct mark *mark);
 
 /* Block until all work queued on stream (or on all streams) has run. */
 cudaError_t queue_wait_stream(cudaStream_t stream);

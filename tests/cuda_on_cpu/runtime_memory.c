@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static cudaError_t give(enum memory_kind kind, void **memory, size_t bytes)
+static cudaError_t allocate(enum memory_kind kind, void **memory, size_t bytes)
 {
     void *got = NULL;
     int device;
@@ -36,7 +36,7 @@ static cudaError_t give(enum memory_kind kind, void **memory, size_t bytes)
 }
 
 /* Waits for the whole device, as CUDA does. */
-static cudaError_t take(enum memory_kind kind, void *memory)
+static cudaError_t release(enum memory_kind kind, void *memory)
 {
     if (!memory)
         return cudaSuccess;
@@ -48,28 +48,28 @@ static cudaError_t take(enum memory_kind kind, void *memory)
 
 cudaError_t CUDARTAPI cudaMalloc(void **memory, size_t bytes)
 {
-    return give(MEMORY_DEVICE, memory, bytes);
+    return allocate(MEMORY_DEVICE, memory, bytes);
 }
 
 cudaError_t CUDARTAPI cudaFree(void *memory)
 {
-    return take(MEMORY_DEVICE, memory);
+    return release(MEMORY_DEVICE, memory);
 }
 
 cudaError_t CUDARTAPI cudaHostAlloc(void **memory, size_t bytes, unsigned int flags)
 {
     (void)flags;
-    return give(MEMORY_PINNED, memory, bytes);
+    return allocate(MEMORY_PINNED, memory, bytes);
 }
 
 cudaError_t CUDARTAPI cudaMallocHost(void **memory, size_t bytes)
 {
-    return give(MEMORY_PINNED, memory, bytes);
+    return allocate(MEMORY_PINNED, memory, bytes);
 }
 
 cudaError_t CUDARTAPI cudaFreeHost(void *memory)
 {
-    return take(MEMORY_PINNED, memory);
+    return release(MEMORY_PINNED, memory);
 }
 
 cudaError_t CUDARTAPI cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)

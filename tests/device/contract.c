@@ -38,10 +38,10 @@ void contract_memory_is_counted_by_kind_with_its_peak(const char *name)
     assert_int_equal(info.used_bytes[MEM_PINNED], 7000);
     assert_int_equal(info.peak_bytes[MEM_PINNED], 12000);
     assert_int_equal(info.used_bytes[MEM_DEVICE], 10);
-    assert_int_equal(info.used_bytes[MEM_PLAIN], 0);
+    assert_int_equal(info.used_bytes[MEM_PAGEABLE], 0);
     device->ops->mem_free(device, MEM_PINNED, second, 7000);
     device->ops->mem_free(device, MEM_DEVICE, third, 10);
-    device->ops->mem_free(device, MEM_PLAIN, NULL, 99);
+    device->ops->mem_free(device, MEM_PAGEABLE, NULL, 99);
     device->ops->mem_info(device, &info);
     for (int kind = 0; kind < MEM_KIND_COUNT; kind++)
         assert_int_equal(info.used_bytes[kind], 0);
@@ -114,7 +114,7 @@ void contract_too_much_memory_is_refused_not_counted(const char *name)
     struct err err = {0};
     struct device_mem_info info;
     void *memory = NULL;
-    assert_int_equal(device->ops->mem_alloc(device, MEM_PLAIN, SIZE_MAX - 5, &memory, &err),
+    assert_int_equal(device->ops->mem_alloc(device, MEM_PAGEABLE, SIZE_MAX - 5, &memory, &err),
                      -ENOMEM);
     assert_int_equal(device->ops->mem_alloc(device, MEM_HUGE, SIZE_MAX / 2, &memory, &err),
                      -ENOMEM);
@@ -122,7 +122,7 @@ void contract_too_much_memory_is_refused_not_counted(const char *name)
                      -ENOMEM);
     assert_null(memory);
     device->ops->mem_info(device, &info);
-    assert_int_equal(info.peak_bytes[MEM_PLAIN], 0);
+    assert_int_equal(info.peak_bytes[MEM_PAGEABLE], 0);
     device_close(device);
 }
 
@@ -170,9 +170,9 @@ static void *allocate_and_free(void *argument)
     struct device *device = argument;
     for (int round = 0; round < ROUNDS; round++) {
         void *memory;
-        if (device->ops->mem_alloc(device, MEM_PLAIN, 4096, &memory, NULL))
+        if (device->ops->mem_alloc(device, MEM_PAGEABLE, 4096, &memory, NULL))
             abort();
-        device->ops->mem_free(device, MEM_PLAIN, memory, 4096);
+        device->ops->mem_free(device, MEM_PAGEABLE, memory, 4096);
     }
     return NULL;
 }
@@ -187,7 +187,7 @@ void contract_threads_share_a_device(const char *name)
     for (int t = 0; t < THREADS; t++)
         pthread_join(threads[t], NULL);
     device->ops->mem_info(device, &info);
-    assert_int_equal(info.used_bytes[MEM_PLAIN], 0);
-    assert_in_range(info.peak_bytes[MEM_PLAIN], 4096, THREADS * 4096);
+    assert_int_equal(info.used_bytes[MEM_PAGEABLE], 0);
+    assert_in_range(info.peak_bytes[MEM_PAGEABLE], 4096, THREADS * 4096);
     device_close(device);
 }

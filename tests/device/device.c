@@ -95,7 +95,7 @@ static void reading_null_memory_faults(void **state)
 {
     (void)state;
     struct device *device = contract_open("null");
-    volatile char *memory = contract_allocate(device, MEM_PLAIN, 1 << 20);
+    volatile char *memory = contract_allocate(device, MEM_PAGEABLE, 1 << 20);
     fflush(NULL);
     pid_t child = fork();
     if (child == 0) {
@@ -106,7 +106,7 @@ static void reading_null_memory_faults(void **state)
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFSIGNALED(status) && (WTERMSIG(status) == SIGSEGV || WTERMSIG(status) == SIGBUS));
-    device->ops->mem_free(device, MEM_PLAIN, (void *)(uintptr_t)memory, 1 << 20);
+    device->ops->mem_free(device, MEM_PAGEABLE, (void *)(uintptr_t)memory, 1 << 20);
     device_close(device);
 }
 

@@ -34,18 +34,18 @@ static void write_in(const char *path, const char *text)
     test_write_file(full, text, strlen(text));
 }
 
-static void expect_given(const char *place, int status)
+static void expect_given(const char *gpu_path, int status)
 {
     struct gpu_probe probe = {.status = 77};
-    assert_true(gpu_probe_given(root, &probe));
-    assert_string_equal(probe.place, place);
+    assert_true(gpu_probe_find(root, &probe));
+    assert_string_equal(probe.gpu_path, gpu_path);
     assert_int_equal(probe.status, status);
 }
 
 static void expect_none(void)
 {
     struct gpu_probe probe = {.status = 77};
-    assert_false(gpu_probe_given(root, &probe));
+    assert_false(gpu_probe_find(root, &probe));
     assert_int_equal(probe.status, 77);
 }
 

@@ -1,5 +1,5 @@
 /*
- * nvml — how the adapter interprets the management library's answers. The library is nvml_twin.c,
+ * nvml — how the adapter interprets the management library's answers. The library is nvml_fake.c,
  * found by LD_LIBRARY_PATH.
  */
 #include "device/nvml.h"
@@ -12,7 +12,7 @@
 
 static const char BUS[] = "0000:01:00.0";
 
-static struct nvml *open_twin(const char *what)
+static struct nvml *open_fake(const char *what)
 {
     struct nvml *nvml;
     struct err err = {0};
@@ -24,7 +24,7 @@ static struct nvml *open_twin(const char *what)
 static void the_utilisation_is_a_share_of_the_gpu_at_that_place(void **state)
 {
     (void)state;
-    struct nvml *nvml = open_twin("37");
+    struct nvml *nvml = open_fake("37");
     struct nvmlDevice_st *gpu;
     struct err err = {0};
     char version[NVML_TEXT_BYTES];
@@ -42,7 +42,7 @@ static void the_utilisation_is_a_share_of_the_gpu_at_that_place(void **state)
 static void a_gpu_that_does_not_tell_is_said_to_be_one(void **state)
 {
     (void)state;
-    struct nvml *nvml = open_twin("silent");
+    struct nvml *nvml = open_fake("silent");
     struct nvmlDevice_st *gpu;
     struct err err = {0};
     double share = -1;

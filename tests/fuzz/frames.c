@@ -20,8 +20,8 @@ static void receive_all(struct tcp_peer *peer)
     int status = 0;
     while (more && status >= 0) {
         status = tcp_peer_receive(peer, &word, &more, &err);
-        if (status > 0 &&
-            (word < 0 || word >= TCP_CONTROL_COUNT || !memchr(peer->heard, '\0', TCP_WORDS_BYTES)))
+        if (status > 0 && (word < 0 || word >= TCP_CONTROL_COUNT ||
+                           !memchr(peer->heard, '\0', TCP_CONTROL_BYTES)))
             abort();
         if (status < 0 && status != -EPIPE && err.code != status)
             abort();

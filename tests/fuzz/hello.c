@@ -16,17 +16,17 @@ static void check_hello(const uint8_t *data)
     /* of another run */
     if (tcp_hello_decode(data, said.token + 1, &hello))
         abort();
-    if (hello.rank < 0 || hello.rank >= hello.ranks || hello.ranks > TCP_MEET_RANKS_MAX ||
+    if (hello.rank < 0 || hello.rank >= hello.ranks || hello.ranks > TCP_RANKS_MAX ||
         hello.listens_at < 0 || hello.listens_at > UINT16_MAX)
         abort();
 }
 
 static void check_places(const uint8_t *data, size_t bytes)
 {
-    static struct tcp_place places[TCP_MEET_RANKS_MAX];
+    static struct tcp_address places[TCP_RANKS_MAX];
     struct err err;
     size_t ranks = bytes / sizeof places[0];
-    if (ranks > TCP_MEET_RANKS_MAX || tcp_places_decode(data, (int)ranks, places, &err))
+    if (ranks > TCP_RANKS_MAX || tcp_addresses_decode(data, (int)ranks, places, &err))
         return;
     for (size_t r = 1; r < ranks; r++)
         if (places[r].address.ss_family != AF_INET && places[r].address.ss_family != AF_INET6)

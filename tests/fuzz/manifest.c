@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void mend_sum(char *text, size_t bytes)
+static void fix_checksum(char *text, size_t bytes)
 {
     static const char head[] = "{\"crc32c\":\"";
     size_t at = sizeof head - 1;
@@ -39,7 +39,7 @@ static void check_other_way(const char *text, size_t bytes, const struct manifes
     memcpy(spaced, text, tensors.begin + 1);
     spaced[tensors.begin + 1] = ' '; /* after the bracket */
     memcpy(spaced + tensors.begin + 2, text + tensors.begin + 1, bytes - tensors.begin - 1);
-    mend_sum(spaced, bytes + 1);
+    fix_checksum(spaced, bytes + 1);
     if (manifest_parse(spaced, bytes + 1, "manifest.json", &found, &err) ||
         found.tensors_count != expected->tensors_count)
         abort();
@@ -62,7 +62,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     char *text = fuzz_text(data, bytes);
     if (!text)
         return 0;
-    mend_sum(text, bytes);
+    fix_checksum(text, bytes);
     if (manifest_parse(text, bytes, "manifest.json", &manifest, &err) == 0) {
         check_other_way(text, bytes, &manifest);
         for (uint64_t i = 0; i < manifest.tensors_count; i++) {

@@ -24,7 +24,7 @@ static uint32_t crc_of(const uint8_t *data, size_t bytes)
     return ~crc;
 }
 
-static void mend_checksums(uint8_t *data, size_t bytes)
+static void fix_checksums(uint8_t *data, size_t bytes)
 {
     for (size_t at = SIGNATURE_BYTES; at < bytes && bytes - at >= CHUNK_BYTES;) {
         size_t length = get_u32(data + at);
@@ -43,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     if (!copy)
         return 0;
     memcpy(copy, data, bytes);
-    mend_checksums(copy, bytes);
+    fix_checksums(copy, bytes);
     fuzz_pixels(IMAGE_PNG, copy, bytes);
     free(copy);
     return 0;

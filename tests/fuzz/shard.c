@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void mend_sums(uint8_t *file, size_t bytes)
+static void fix_checksums(uint8_t *file, size_t bytes)
 {
     uint8_t *trailer = file + bytes - SHARD_TRAILER_BYTES;
     uint64_t index_offset = bytes_get_u64(trailer + 16), index_bytes = bytes_get_u64(trailer + 24);
@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         return 0;
     memcpy(file, data, bytes);
     if (bytes >= SHARD_TRAILER_BYTES)
-        mend_sums(file, bytes);
+        fix_checksums(file, bytes);
     memory_io_init(&memory, file, bytes);
     if (shard_open(&memory.io, "input", &shard, &err) == 0) {
         fuzz_walk_index(shard->index, shard->trailer.archive_end);

@@ -28,7 +28,7 @@ static void add_line(struct str *out, const struct jpeg_headers *headers)
     else
         str_add_text(out, "-");
     /* Pillow accepts a profile only if all chunks are present */
-    bool whole = headers->icc_chunks == headers->icc_chunks_told;
+    bool whole = headers->icc_chunks == headers->icc_chunks_expected;
     str_add_format(out, " %" PRIu64 " %u\n", whole ? headers->icc_bytes : 0, headers->orientation);
 }
 

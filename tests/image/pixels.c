@@ -309,7 +309,7 @@ static int begin_with_comment(struct pixels_decoder *decoder, size_t header_byte
     return status;
 }
 
-static void a_ppm_header_has_a_limit_that_is_told(void **state)
+static void an_oversized_ppm_header_is_reported(void **state)
 {
     (void)state;
     struct pixels_decoder *decoder;
@@ -368,7 +368,7 @@ int main(void)
         cmocka_unit_test(what_is_no_image_is_said_to_be_none),
         cmocka_unit_test(a_file_that_ends_anywhere_is_refused_or_whole),
         cmocka_unit_test(ppm_is_read_where_it_lies),
-        cmocka_unit_test(a_ppm_header_has_a_limit_that_is_told),
+        cmocka_unit_test(an_oversized_ppm_header_is_reported),
         cmocka_unit_test(a_crop_of_a_ppm_is_that_of_the_same_pixels_as_png),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -104,7 +104,7 @@ static void coefficients_follow_the_triangle(void **state)
     resample_plan_deinit(&plan);
 }
 
-static void a_plan_made_after_a_larger_one_owes_it_nothing(void **state)
+static void a_plan_does_not_depend_on_an_earlier_one(void **state)
 {
     (void)state;
     struct err err;
@@ -343,7 +343,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(coefficients_sum_to_one_exactly),
         cmocka_unit_test(coefficients_follow_the_triangle),
-        cmocka_unit_test(a_plan_made_after_a_larger_one_owes_it_nothing),
+        cmocka_unit_test(a_plan_does_not_depend_on_an_earlier_one),
         cmocka_unit_test(flip_reverses_the_outputs),
         cmocka_unit_test(passes_equal_the_plain_sum_for_any_number_of_columns),
         cmocka_unit_test(every_kernel_gives_the_bytes_of_plain_c),

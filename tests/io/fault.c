@@ -342,7 +342,7 @@ static void an_aborted_set_with_writes_in_flight_is_noted(void **state)
     close_all();
 }
 
-static void a_set_that_lost_a_file_is_never_published(void **state)
+static void a_transaction_that_lost_a_file_never_commits(void **state)
 {
     (void)state;
     struct io_transaction *transaction;
@@ -401,7 +401,7 @@ int main(void)
         CASE(a_queue_that_can_not_wait_never_can_again),
         CASE(a_kill_ends_the_process_before_the_operation),
         CASE(an_aborted_set_with_writes_in_flight_is_noted),
-        CASE(a_set_that_lost_a_file_is_never_published),
+        CASE(a_transaction_that_lost_a_file_never_commits),
         CASE(the_environment_gives_rules_where_options_have_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

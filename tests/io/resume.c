@@ -104,7 +104,7 @@ static struct io_transaction *resume(bool single_file)
     return transaction;
 }
 
-static void a_dead_writers_folder_is_gone_on_with_as_it_is(void **state)
+static void a_dead_writers_folder_is_resumed(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -127,7 +127,7 @@ static void a_dead_writers_folder_is_gone_on_with_as_it_is(void **state)
     assert_file("out/c", "new");
 }
 
-static void a_dead_writers_file_is_gone_on_with_as_it_is(void **state)
+static void a_dead_writers_file_is_resumed(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -249,10 +249,10 @@ static void long_names_are_found_again(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_dead_writers_folder_is_gone_on_with_as_it_is,
-                                        scratch_set_up, scratch_tear_down),
-        cmocka_unit_test_setup_teardown(a_dead_writers_file_is_gone_on_with_as_it_is,
-                                        scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(a_dead_writers_folder_is_resumed, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(a_dead_writers_file_is_resumed, scratch_set_up,
+                                        scratch_tear_down),
         cmocka_unit_test_setup_teardown(whoever_resumed_may_die_and_be_followed, scratch_set_up,
                                         scratch_tear_down),
         cmocka_unit_test_setup_teardown(a_writer_that_lives_is_not_followed, scratch_set_up,

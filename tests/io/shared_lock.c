@@ -70,7 +70,7 @@ static void a_remover_keeps_readers_and_other_removers_out(void **state)
     io_unlock_shared(io, hold);
 }
 
-static void one_process_meets_its_own_holds(void **state)
+static void locks_conflict_within_one_process(void **state)
 {
     (void)state;
     const char *path = make_file();
@@ -118,7 +118,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(readers_hold_together_and_no_remover_beside_them),
         CASE(a_remover_keeps_readers_and_other_removers_out),
-        CASE(one_process_meets_its_own_holds),
+        CASE(locks_conflict_within_one_process),
         CASE(a_file_that_is_gone_is_not_held),
         CASE(a_reader_needs_no_leave_to_write),
     };

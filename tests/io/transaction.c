@@ -89,7 +89,7 @@ static void made_folders_are_durable(void **state)
     assert_string_equal(syscalls_recorded(), "mkdir a\nfsync .\nmkdir a/b\nfsync a\n");
 }
 
-static void the_final_size_is_what_was_sealed(void **state)
+static void finalize_sets_the_size(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -147,7 +147,7 @@ static void replacing_leaves_the_new_one_only(void **state)
     }
 }
 
-static void ranks_join_the_place_of_the_first(void **state)
+static void ranks_join_the_first_staging_path(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -207,7 +207,7 @@ static void ranks_write_places_of_one_file(void **state)
     transaction_case_check_content("out/common", text);
 }
 
-static void only_the_first_rank_publishes(void **state)
+static void only_the_first_rank_commits(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -274,11 +274,11 @@ int main(void)
         CASE(a_single_file_becomes_durable_in_this_order),
         CASE(removing_a_folder_hides_it_durably_before_it_is_emptied),
         CASE(made_folders_are_durable),
-        CASE(the_final_size_is_what_was_sealed),
+        CASE(finalize_sets_the_size),
         CASE(replacing_leaves_the_new_one_only),
-        CASE(ranks_join_the_place_of_the_first),
+        CASE(ranks_join_the_first_staging_path),
         CASE(ranks_write_places_of_one_file),
-        CASE(only_the_first_rank_publishes),
+        CASE(only_the_first_rank_commits),
         CASE(a_sweep_spares_its_owner_and_all_that_is_whole),
         CASE(a_sweep_takes_only_what_its_caller_knows),
     };

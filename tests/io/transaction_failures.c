@@ -31,7 +31,7 @@ static void abort_removes_everything(void **state)
     transaction_case_check_entries("");
 }
 
-static void an_unsealed_file_keeps_its_set_from_being_published(void **state)
+static void an_open_file_prevents_the_commit(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -242,7 +242,7 @@ int main(void)
     cmocka_unit_test_setup_teardown(name, transaction_case_set_up, transaction_case_tear_down)
     const struct CMUnitTest tests[] = {
         CASE(abort_removes_everything),
-        CASE(an_unsealed_file_keeps_its_set_from_being_published),
+        CASE(an_open_file_prevents_the_commit),
         CASE(a_failed_fsync_is_not_tried_again_and_loses_the_set),
         CASE(whatever_fails_nothing_appears),
         CASE(an_interrupted_call_is_made_again),

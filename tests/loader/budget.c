@@ -108,7 +108,7 @@ static void budget_is_kept(void **state)
 }
 
 /* As loader.h documents, each worker may use in addition what decoding takes beyond 2 MiB. */
-static void large_pictures_take_what_is_told_beside_the_budget(void **state)
+static void large_images_exceed_the_budget_as_documented(void **state)
 {
     (void)state;
     struct fixture_options picture;
@@ -213,7 +213,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(budget_is_kept),
-        cmocka_unit_test(large_pictures_take_what_is_told_beside_the_budget),
+        cmocka_unit_test(large_images_exceed_the_budget_as_documented),
         cmocka_unit_test(no_mean_size_overflows),
         cmocka_unit_test(a_substitute_is_bounded_too),
         cmocka_unit_test(least_budget_that_the_error_names_is_enough),

@@ -223,7 +223,7 @@ void fixture_make_raw(struct fixture *fixture, const struct fixture_raw_options 
     for (uint64_t s = 0; s < options->samples; s++) {
         char key[32], header[64];
         uint32_t width, height, random = (uint32_t)s + 1;
-        struct shard_picture picture = {
+        struct shard_raw_image picture = {
             .pixels_at = (uint32_t)fixture_raw_header(s, &width, &height, header)};
         picture.width = width;
         snprintf(key, sizeof key, "r%06d", (int)s);
@@ -238,8 +238,8 @@ void fixture_make_raw(struct fixture *fixture, const struct fixture_raw_options 
             file.data[i] = (char)(random >> 24);
         }
         if (options->with_rows)
-            assert_ok(shard_writer_add_picture(making.writer, "ppm", file.data, file.bytes, picture,
-                                               &err),
+            assert_ok(shard_writer_add_raw_image(making.writer, "ppm", file.data, file.bytes,
+                                                 picture, &err),
                       &err);
         else
             add_field(&making, "ppm", file.data, file.bytes);

@@ -181,7 +181,7 @@ static uint64_t ahead_of(struct fixture *fixture, enum arrival as, struct loader
     return wait_until_still(*ret_loader);
 }
 
-static void what_comes_at_once_is_read_just_before_it_is_wanted(void **state)
+static void cached_reads_use_the_inline_read_ahead(void **state)
 {
     struct fixture *fixture = *state;
     struct loader *loader;
@@ -221,8 +221,8 @@ int main(void)
                                         fixture_tear_down),
         cmocka_unit_test_setup_teardown(a_flipped_bit_stops_the_run_where_it_comes_at_once_too,
                                         make_damaged, fixture_tear_down),
-        cmocka_unit_test_setup_teardown(what_comes_at_once_is_read_just_before_it_is_wanted,
-                                        allocate_oversized, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(cached_reads_use_the_inline_read_ahead, allocate_oversized,
+                                        fixture_tear_down),
         cmocka_unit_test_setup_teardown(reads_that_are_refused_where_all_came_at_once_end_the_run,
                                         allocate_oversized, fixture_tear_down),
     };

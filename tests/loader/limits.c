@@ -17,7 +17,7 @@ struct held_reads {
 };
 
 /* Called for each line; one comes per millisecond of waiting. */
-static void let_go_in_the_end(void *context, enum log_level level, const char *line)
+static void release_at_end(void *context, enum log_level level, const char *line)
 {
     struct held_reads *held = context;
     (void)level;
@@ -35,7 +35,7 @@ static struct loader_stats read_held(const struct fixture *fixture, int lines)
     struct err err;
     const char *rules = "read:hold@2+:shard-000000";
     assert_ok(io_open(fixture->folder, &(struct io_options){.fault = rules}, &held.io, &err), &err);
-    struct log log = {.write = let_go_in_the_end, .context = &held};
+    struct log log = {.write = release_at_end, .context = &held};
     options.io = held.io;
     options.log = &log;
     options.stall_report_ns = 1000000;

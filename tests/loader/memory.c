@@ -139,7 +139,7 @@ static void micro_batches_larger_than_the_read_ahead_are_decoded_in_parts(void *
     fixture_remove(&fixture);
 }
 
-static void consumer_that_holds_all_is_told(void **state)
+static void a_consumer_that_holds_all_gets_enobufs(void **state)
 {
     const struct fixture *fixture = *state;
     struct loader_options options = fixture_loader_options(fixture, LOADER_IMAGE);
@@ -180,7 +180,7 @@ static void consumer_that_holds_the_read_ahead_is_told(void **state)
     fixture_remove(&fixture);
 }
 
-static void a_consumer_that_stays_away_is_told(void **state)
+static void stats_name_a_stalled_consumer(void **state)
 {
     const struct fixture *fixture = *state;
     struct loader_options options = fixture_loader_options(fixture, LOADER_BYTES);
@@ -379,9 +379,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steady_state_allocates_nothing),
         cmocka_unit_test(micro_batches_larger_than_the_read_ahead_are_decoded_in_parts),
-        cmocka_unit_test(consumer_that_holds_all_is_told),
+        cmocka_unit_test(a_consumer_that_holds_all_gets_enobufs),
         cmocka_unit_test(consumer_that_holds_the_read_ahead_is_told),
-        cmocka_unit_test(a_consumer_that_stays_away_is_told),
+        cmocka_unit_test(stats_name_a_stalled_consumer),
         cmocka_unit_test(a_consumer_that_waited_for_the_last_of_all_is_told_when_it_stays_away),
         cmocka_unit_test(waiting_for_reads_is_told),
         cmocka_unit_test(closing_while_reads_never_come_does_not_wait_for_them),

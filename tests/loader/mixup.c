@@ -155,7 +155,7 @@ static void a_start_within_a_step_pairs_what_is_there(void **state)
     assert_int_equal(counts.alone + counts.blended + counts.pasted + counts.left, 60);
 }
 
-static void what_took_a_bad_samples_place_is_mixed_in_its_name(void **state)
+static void a_substitute_is_mixed_as_its_original(void **state)
 {
     (void)state;
     struct fixture fixture;
@@ -285,7 +285,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_picture_is_mixed_with_the_one_before_it),
         cmocka_unit_test(a_start_within_a_step_pairs_what_is_there),
-        cmocka_unit_test(what_took_a_bad_samples_place_is_mixed_in_its_name),
+        cmocka_unit_test(a_substitute_is_mixed_as_its_original),
         cmocka_unit_test(a_batch_that_fails_is_told_and_not_mixed),
         cmocka_unit_test(mixtures_are_the_same_whatever_the_workers_ranks_and_resumes),
         cmocka_unit_test(other_seeds_and_epochs_mix_otherwise),

@@ -23,7 +23,7 @@ struct watch {
     int others; /* other lines about waiting, which may come first */
 };
 
-static void let_go_when_named(void *context, enum log_level level, const char *line)
+static void release_when_named(void *context, enum log_level level, const char *line)
 {
     struct watch *watch = context;
     assert_int_equal(level, LOG_WARN);
@@ -51,7 +51,7 @@ static void expect_named(const struct fixture *fixture, const char *rules, const
     struct watch watch = {.expected = expected, .path = path};
     assert_ok(io_open(fixture->folder, &(struct io_options){.fault = rules}, &watch.io, &err),
               &err);
-    struct log log = {.write = let_go_when_named, .context = &watch};
+    struct log log = {.write = release_when_named, .context = &watch};
     options.io = watch.io;
     options.log = &log;
     options.stall_report_ns = 1000000;
@@ -118,7 +118,7 @@ static void a_read_that_never_comes_ends_the_run_in_time(void **state)
     const struct batch *batch;
     struct err err = {0}, again;
     struct watch watch = {.expected = "never said", .path = ""};
-    struct log log = {.write = let_go_when_named, .context = &watch};
+    struct log log = {.write = release_when_named, .context = &watch};
     assert_ok(io_open(fixture.folder, &(struct io_options){.fault = "read:hold@2+:shard-000000"},
                       &options.io, &err),
               &err);
@@ -149,7 +149,7 @@ static bool is_not_zero(const void *number)
 }
 
 /* The read never completes unless it is released. */
-static void a_wait_ends_where_a_stop_is_wished_and_goes_on_where_it_is_not(void **state)
+static void a_wait_ends_only_on_a_stop_request(void **state)
 {
     (void)state;
     struct fixture fixture;
@@ -159,7 +159,7 @@ static void a_wait_ends_where_a_stop_is_wished_and_goes_on_where_it_is_not(void 
     const struct batch *batch;
     struct err err = {0};
     struct watch watch = {.expected = "waiting ", .path = ""};
-    struct log log = {.write = let_go_when_named, .context = &watch};
+    struct log log = {.write = release_when_named, .context = &watch};
     atomic_int stop = 1;
     assert_ok(io_open(fixture.folder, &(struct io_options){.fault = "read:hold@2+:shard-000000"},
                       &watch.io, &err),
@@ -193,7 +193,7 @@ static void a_time_limit_may_be_never(void **state)
     const struct batch *batch;
     struct err err = {0};
     struct watch watch = {.expected = "waiting ", .path = ""};
-    struct log log = {.write = let_go_when_named, .context = &watch};
+    struct log log = {.write = release_when_named, .context = &watch};
     options.order = ORDER_SEQUENTIAL;
     options.log = &log;
     for (int is_timeout = 0; is_timeout < 2; is_timeout++) {
@@ -221,7 +221,7 @@ int main(void)
         cmocka_unit_test(a_stuck_index_is_named),
         cmocka_unit_test(a_stuck_worker_is_told_apart),
         cmocka_unit_test(a_read_that_never_comes_ends_the_run_in_time),
-        cmocka_unit_test(a_wait_ends_where_a_stop_is_wished_and_goes_on_where_it_is_not),
+        cmocka_unit_test(a_wait_ends_only_on_a_stop_request),
         cmocka_unit_test(a_time_limit_may_be_never),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

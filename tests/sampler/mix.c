@@ -51,7 +51,7 @@ static void each_dataset_is_drawn_in_order_without_gap(void **state)
         uint64_t drawn[5] = {0}, samples = mix_samples(mix);
         for (uint32_t epoch = 0; epoch < 3; epoch++) {
             for (uint64_t p = 0; p < samples; p++) {
-                struct mix_place place = mix_at(mix, epoch, p);
+                struct mix_location place = mix_at(mix, epoch, p);
                 uint64_t own = mixes[m][place.dataset].samples;
                 assert_int_equal(place.epoch * own + place.position, drawn[place.dataset]++);
                 uint32_t found_epoch;
@@ -103,7 +103,7 @@ static void weights_with_a_common_divisor_change_no_position(void **state)
     struct mix *a = open_mix(plain, 3), *b = open_mix(scaled, 3);
     assert_int_equal(mix_weight(b, 1), 3);
     for (uint64_t p = 0; p < mix_samples(a); p++) {
-        struct mix_place x = mix_at(a, 7, p), y = mix_at(b, 7, p);
+        struct mix_location x = mix_at(a, 7, p), y = mix_at(b, 7, p);
         assert_memory_equal(&x, &y, sizeof x);
     }
     mix_close(a);
@@ -121,7 +121,7 @@ static void the_largest_mix_has_every_position_back(void **state)
     for (uint32_t i = 0; i < 20000; i++) {
         position = (position * 0x9E3779B97F4A7C15u + 1) % mix_samples(mix);
         uint32_t epoch = i % 3 == 0 ? UINT32_MAX / 2 : i, found;
-        struct mix_place place = mix_at(mix, epoch, position);
+        struct mix_location place = mix_at(mix, epoch, position);
         assert_true(place.position < sources[place.dataset].samples);
         assert_int_equal(mix_find(mix, place, &found), position);
         assert_int_equal(found, epoch);

@@ -183,14 +183,14 @@ static void what_is_no_tar_is_named(void **state)
     assert_non_null(strstr(err.found, "gzip"));
 }
 
-static int load_entry(const struct fixture *fixture, bool partial_will_do,
+static int load_entry(const struct fixture *fixture, bool accept_partial,
                       struct foreign_index *ret_index)
 {
     struct index_cache_tar tar = {.io = fixture->io, .path = fixture->path};
     struct err err;
     assert_ok(tar.io->ops->file_open(tar.io, tar.path, &tar.file, &err), &err);
     assert_ok(tar.io->ops->queue_open(tar.io, 1, &tar.queue, &err), &err);
-    int status = index_cache_load(&tar, partial_will_do, ret_index);
+    int status = index_cache_load(&tar, accept_partial, ret_index);
     tar.io->ops->queue_close(tar.queue);
     tar.io->ops->file_close(tar.file);
     return status;
@@ -374,7 +374,7 @@ static bool is_in(const char *folder, const char *name)
     return stat(path, &info) == 0;
 }
 
-static void what_a_dead_writer_left_in_the_cache_goes_and_a_living_ones_stays(void **state)
+static void only_dead_writers_temporaries_are_removed(void **state)
 {
     static const char old[] = ".tmp-0123456789abcdef-0-0-0123456789abcdef",
                       young[] = ".tmp-0123456789abcdef-0-0-fedcba9876543210",
@@ -718,7 +718,7 @@ int main(void)
         CASE(an_entry_is_of_the_open_tar_and_not_of_its_name),
         CASE(a_file_url_names_the_same_entry),
         CASE(a_damaged_or_foreign_entry_is_as_good_as_absent),
-        CASE(what_a_dead_writer_left_in_the_cache_goes_and_a_living_ones_stays),
+        CASE(only_dead_writers_temporaries_are_removed),
         CASE(a_cache_that_can_not_be_written_is_no_error),
         CASE(checksums_come_on_request_and_do_not_change_the_identity),
         CASE(verify_holds_data_against_checksums_that_were_asked_for),

@@ -241,12 +241,12 @@ static void make_pictures(const struct fixture *fixture)
     assert_ok(shard_writer_open(fixture->io, fixture->path, false, &writer, &err), &err);
     for (size_t i = 0; i < 2; i++) {
         struct str file = {0};
-        struct shard_picture picture = {pictures[i].width, (uint32_t)strlen(pictures[i].header)};
+        struct shard_raw_image picture = {pictures[i].width, (uint32_t)strlen(pictures[i].header)};
         str_add(&file, pictures[i].header, picture.pixels_at);
         str_add_fill(&file, 7, 3 * (size_t)pictures[i].width * pictures[i].height);
         assert_ok(shard_writer_begin_sample(writer, pictures[i].key, &err), &err);
         assert_ok(shard_writer_add_field(writer, "cls", "1", 1, &err), &err);
-        assert_ok(shard_writer_add_picture(writer, "ppm", file.data, file.bytes, picture, &err),
+        assert_ok(shard_writer_add_raw_image(writer, "ppm", file.data, file.bytes, picture, &err),
                   &err);
         str_deinit(&file);
     }
@@ -258,16 +258,16 @@ static void make_pictures(const struct fixture *fixture)
     assert_ok(shard_writer_commit(writer, &summary, &err), &err);
 }
 
-static void rows_of_pictures_are_told(void **state)
+static void raw_image_rows_are_found(void **state)
 {
     struct fixture *fixture = *state;
-    static const struct shard_picture wanted[] = {{300, 15}, {211, 22}, {0, 0}, {0, 0}};
+    static const struct shard_raw_image wanted[] = {{300, 15}, {211, 22}, {0, 0}, {0, 0}};
     struct shard *shard;
     struct shard_field field;
     struct err err;
     make_pictures(fixture);
     assert_ok(shard_open(fixture->io, fixture->path, &shard, &err), &err);
-    assert_int_equal(shard->trailer.flags, SHARD_FLAG_PICTURES);
+    assert_int_equal(shard->trailer.flags, SHARD_FLAG_RAW_IMAGES);
     for (uint64_t s = 0; s < 4; s++) {
         shard_index_field(shard->index, s, 1, &field);
         assert_memory_equal(&field.picture, &wanted[s], sizeof wanted[s]);
@@ -549,7 +549,7 @@ int main(void)
         CASE(a_forged_index_never_leads_outside),
         CASE(forged_rows_of_pictures_never_lead_outside),
         CASE(a_reader_written_from_the_docs_reads_rows_of_pictures),
-        CASE(rows_of_pictures_are_told),
+        CASE(raw_image_rows_are_found),
         CASE(the_writer_refuses_what_readers_would_misread),
         CASE(a_shard_without_samples_opens),
         CASE(an_existing_shard_is_not_replaced_unless_asked),

@@ -33,7 +33,7 @@ int ranks_main(const struct CMUnitTest *tests, size_t count, size_t message_byte
     return 0;
 }
 
-void ranks_meet(void)
+void ranks_barrier(void)
 {
     struct err err = {0};
     assert_ok(comm_barrier(world, NULL, &err), &err);
@@ -56,7 +56,7 @@ void ranks_make_folder(char path[TEST_PATH_BYTES_MAX])
 
 void ranks_remove_folder(const char *path)
 {
-    ranks_meet();
+    ranks_barrier();
     if (world->rank == 0)
         test_remove_folder(path);
 }

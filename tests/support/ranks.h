@@ -21,6 +21,6 @@ int ranks_main(const struct CMUnitTest *tests, size_t count, size_t message_byte
 void ranks_make_folder(char path[TEST_PATH_BYTES_MAX]);
 void ranks_remove_folder(const char *path);
 /* A barrier. */
-void ranks_meet(void);
+void ranks_barrier(void);
 
 #endif

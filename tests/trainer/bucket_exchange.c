@@ -99,7 +99,7 @@ static void close_fixture(struct fixture *f)
     device_close(f->device);
 }
 
-static void work_that_fails_while_nobody_waits_is_told_and_not_handed_over(void **state)
+static void unawaited_failed_work_is_reported_and_not_delivered(void **state)
 {
     static const struct comm_ops ending = {
         .name = "ending", .all_to_all = begin_all_to_all, .test = look};
@@ -119,7 +119,7 @@ static void work_that_fails_while_nobody_waits_is_told_and_not_handed_over(void 
     close_fixture(&f);
 }
 
-static void work_that_never_began_is_told_each_time_and_not_handed_over(void **state)
+static void unstarted_work_is_reported_each_time_and_not_delivered(void **state)
 {
     static const struct comm_ops refusing = {.name = "refusing", .all_to_all = refuse_all_to_all};
     struct fixture f;
@@ -142,8 +142,8 @@ static void work_that_never_began_is_told_each_time_and_not_handed_over(void **s
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(work_that_fails_while_nobody_waits_is_told_and_not_handed_over),
-        cmocka_unit_test(work_that_never_began_is_told_each_time_and_not_handed_over),
+        cmocka_unit_test(unawaited_failed_work_is_reported_and_not_delivered),
+        cmocka_unit_test(unstarted_work_is_reported_each_time_and_not_delivered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -170,7 +170,7 @@ static void a_bit_that_flips_before_the_next_update_ends_the_run(void **state)
 }
 
 /* The same without checks. */
-static void a_bit_that_nobody_watches_goes_on_into_the_weights(void **state)
+static void an_unchecked_bit_flip_reaches_the_weights(void **state)
 {
     uint32_t words[PATTERN_WORDS] = {0};
     struct trainer_result result;
@@ -192,7 +192,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_bit_that_flips_before_the_next_update_ends_the_run,
                                         set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_bit_that_nobody_watches_goes_on_into_the_weights, set_up,
+        cmocka_unit_test_setup_teardown(an_unchecked_bit_flip_reaches_the_weights, set_up,
                                         tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

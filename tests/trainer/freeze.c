@@ -187,7 +187,7 @@ static void frozen_first_blocks_take_less_memory(void **state)
 }
 
 /* The memory that a run requests: no gradients or moments of frozen parameters. */
-static void memory_is_asked_for_what_is_trained_alone(void **state)
+static void only_trained_parameters_get_gradient_memory(void **state)
 {
     (void)state;
     static const char *const sets[] = {
@@ -222,7 +222,7 @@ int main(void)
         cmocka_unit_test(patterns_that_can_not_be_meant_are_refused),
         cmocka_unit_test(what_is_trained_has_the_gradients_that_it_has_where_all_is),
         cmocka_unit_test(frozen_first_blocks_take_less_memory),
-        cmocka_unit_test(memory_is_asked_for_what_is_trained_alone),
+        cmocka_unit_test(only_trained_parameters_get_gradient_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -142,21 +142,21 @@ static void sums_that_find_no_room_wait_for_the_end_of_the_pass(void **state)
     device->ops = &device_ops;
     open_delivery(ops);
     if (world->rank == 0) {
-        ranks_meet();
+        ranks_barrier();
         send(0, PARAM_GATHER_SLOTS);
         await_shared(PARAM_GATHER_SLOTS);
-        ranks_meet();
+        ranks_barrier();
         send(PARAM_GATHER_SLOTS, PARAM_GATHER_SLOTS + 1);
         await_shared(PARAM_GATHER_SLOTS + 1);
-        ranks_meet();
+        ranks_barrier();
     } else {
         sums_are_late = true;
         send(0, PARAM_GATHER_SLOTS);
-        ranks_meet();
+        ranks_barrier();
         await_shared(PARAM_GATHER_SLOTS);
         send(PARAM_GATHER_SLOTS, PARAM_GATHER_SLOTS + 1);
-        ranks_meet();
-        ranks_meet(); /* as when waiting for weights of the first rank */
+        ranks_barrier();
+        ranks_barrier(); /* as when waiting for weights of the first rank */
         sums_are_late = false;
     }
     send(PARAM_GATHER_SLOTS + 1, GROUPS);

@@ -200,7 +200,7 @@ static uint64_t peak_bytes(void)
 }
 
 /* As one of sixteen ranks with sharded weights. */
-static void of_weights_that_are_shared_out_no_rank_reads_all_at_once(void **state)
+static void sharded_weights_are_read_group_by_group(void **state)
 {
     char path[TEST_PATH_BYTES_MAX + 64];
     struct train_config config = {0};
@@ -248,8 +248,8 @@ int main(void)
                                         scratch_tear_down),
         cmocka_unit_test_setup_teardown(weights_of_another_model_are_refused_by_what_differs,
                                         scratch_set_up, scratch_tear_down),
-        cmocka_unit_test_setup_teardown(of_weights_that_are_shared_out_no_rank_reads_all_at_once,
-                                        scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(sharded_weights_are_read_group_by_group, scratch_set_up,
+                                        scratch_tear_down),
         cmocka_unit_test_setup_teardown(an_index_that_leads_elsewhere_is_refused, scratch_set_up,
                                         scratch_tear_down),
     };

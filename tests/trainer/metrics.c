@@ -40,7 +40,7 @@ static void assert_kept(const char *text, struct metrics_resume resume, const ch
     test_remove_folder(folder);
 }
 
-static void lines_of_later_steps_and_torn_ones_go(void **state)
+static void later_and_torn_lines_are_truncated(void **state)
 {
     (void)state;
     char text[256], expected[256];
@@ -53,7 +53,7 @@ static void lines_of_later_steps_and_torn_ones_go(void **state)
 
 /* A run was stopped between a step and its evaluation, resumed, evaluated and was killed before its
  * next checkpoint. */
-static void an_evaluation_that_comes_again_stands_once(void **state)
+static void a_repeated_evaluation_is_written_once(void **state)
 {
     (void)state;
     char text[256], expected[256];
@@ -119,8 +119,8 @@ static void a_file_of_any_size_is_cut_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lines_of_later_steps_and_torn_ones_go),
-        cmocka_unit_test(an_evaluation_that_comes_again_stands_once),
+        cmocka_unit_test(later_and_torn_lines_are_truncated),
+        cmocka_unit_test(a_repeated_evaluation_is_written_once),
         cmocka_unit_test(what_stays_is_found_however_far_from_the_end),
         cmocka_unit_test(a_file_of_any_size_is_cut_back),
     };

@@ -188,7 +188,7 @@ static void two_stages_give_the_bits_of_one(void **state)
     check_stages(&offloaded, 4); /* three of the first stage's blocks, three of the second's */
 }
 
-static void a_second_run_and_another_crew_give_the_same_bits(void **state)
+static void repetition_and_thread_count_change_no_bit(void **state)
 {
     (void)state;
     const struct model_config *configs[] = {&case_vit, &case_gpt2, &case_llama, &case_llama3,
@@ -411,7 +411,7 @@ static void f32_is_f64_but_for_rounding(void **state)
 
 /* --- reported numbers --- */
 
-static void the_numbers_of_gpt2_124m_are_those_everybody_knows(void **state)
+static void gpt2_124m_has_the_published_numbers(void **state)
 {
     (void)state;
     struct device *device;
@@ -489,13 +489,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(joined_units_are_needed_and_done_together),
         cmocka_unit_test(two_stages_give_the_bits_of_one),
-        cmocka_unit_test(a_second_run_and_another_crew_give_the_same_bits),
+        cmocka_unit_test(repetition_and_thread_count_change_no_bit),
         cmocka_unit_test(where_all_targets_are_masked_all_gradients_are_zero),
         cmocka_unit_test(a_padded_item_of_any_content_changes_no_bit),
         cmocka_unit_test(a_padded_item_counts_as_absent),
         cmocka_unit_test(a_masked_target_takes_nothing_from_the_others),
         cmocka_unit_test(f32_is_f64_but_for_rounding),
-        cmocka_unit_test(the_numbers_of_gpt2_124m_are_those_everybody_knows),
+        cmocka_unit_test(gpt2_124m_has_the_published_numbers),
         cmocka_unit_test(a_configuration_that_contradicts_itself_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -44,7 +44,7 @@ int __wrap_reduction_begin(struct reduction *reduction, uint64_t step, struct er
 void __wrap_reduction_done(struct reduction *reduction, uint64_t group)
 {
     groups_count = reduction->options.partition->params->groups_count;
-    bool travels = !reduction_is_plain(reduction, reduction->round);
+    bool travels = !reduction_is_hookless(reduction, reduction->round);
     if (travels && pass.groups_done == 0)
         pass.first_group = group;
     if (travels && ++pass.groups_done == groups_count)
@@ -107,7 +107,7 @@ static int set_up(void **state)
     if (world->rank == 0)
         text_case_make(io, folder, shards);
     snprintf(shards, sizeof shards, "%s/shards", folder);
-    ranks_meet();
+    ranks_barrier();
     return 0;
 }
 

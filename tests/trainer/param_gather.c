@@ -45,7 +45,7 @@ static void look_until_it_ends(struct param_gather *gather, float *gradients)
     assert_string_equal(err.what, "the run was ended: rank 1 aborted it");
 }
 
-static void who_looks_at_a_gather_is_told_why_the_run_ended(void **state)
+static void polling_a_gather_reports_why_the_run_ended(void **state)
 {
     const struct partition_options cut = {.rank = (uint32_t)world->rank, .ranks = 2, .shards = 1};
     const struct param_spec spec = {.name = "matrix", .rows = 64, .cols = 32};
@@ -85,7 +85,7 @@ static void who_looks_at_a_gather_is_told_why_the_run_ended(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_looks_at_a_gather_is_told_why_the_run_ended),
+        cmocka_unit_test(polling_a_gather_reports_why_the_run_ended),
     };
     struct ranks ranks;
     struct err err = {0};

@@ -32,7 +32,7 @@ static void tensors_start_aligned_and_neighbours_touch(void **state)
     assert_int_equal(add(&params, (struct param_spec){.name = "q", .rows = 3, .cols = 5})->offset,
                      0);
     assert_int_equal(
-        add(&params, (struct param_spec){.name = "k", .rows = 3, .cols = 5, .neighbour = true})
+        add(&params, (struct param_spec){.name = "k", .rows = 3, .cols = 5, .neighbor = true})
             ->offset,
         15);
     const struct param *bias = add(&params, (struct param_spec){.name = "bias", .rows = 70});
@@ -108,16 +108,16 @@ static void room_behind_a_tensor_is_padding(void **state)
     (void)state;
     struct params params = {0};
     begin(&params, "a");
-    const struct param *table =
-        add(&params, (struct param_spec){.name = "table", .rows = 5, .cols = 32, .room_rows = 3});
+    const struct param *table = add(
+        &params, (struct param_spec){.name = "table", .rows = 5, .cols = 32, .padding_rows = 3});
     assert_int_equal(table->count, 5 * 32);
     assert_int_equal(table->shape[0], 5);
     assert_int_equal(
-        add(&params, (struct param_spec){.name = "bias", .rows = 62, .room_rows = 3})->offset,
+        add(&params, (struct param_spec){.name = "bias", .rows = 62, .padding_rows = 3})->offset,
         8 * 32);
     assert_int_equal(params.elements, 8 * 32 + 2 * PARAMS_ALIGN);
     struct param_spec spec = {
-        .name = "w", .rows = 1, .cols = UINT64_C(1) << 32, .room_rows = UINT64_C(1) << 32};
+        .name = "w", .rows = 1, .cols = UINT64_C(1) << 32, .padding_rows = UINT64_C(1) << 32};
     struct err err;
     uint64_t index;
     assert_int_equal(params_add(&params, &spec, &index, &err), -EINVAL);

@@ -13,12 +13,11 @@
 enum { RANKS_MAX = 12 };
 
 static void add(struct params *params, const char *name, uint64_t rows, uint64_t cols,
-                bool neighbour)
+                bool neighbor)
 {
     struct err err;
     uint64_t index;
-    const struct param_spec spec = {
-        .name = name, .rows = rows, .cols = cols, .neighbour = neighbour};
+    const struct param_spec spec = {.name = name, .rows = rows, .cols = cols, .neighbor = neighbor};
     assert_ok(params_add(params, &spec, &index, &err), &err);
 }
 
@@ -135,8 +134,8 @@ static void the_parts_of_those_that_hold_a_shard_make_it_up(void **state)
         uint32_t sharers = 0, together = 0;
         for (uint32_t other = 0; other < 12; other++) {
             struct span part = partition_part(&partition, 0, other);
-            together += partition_is_together(&partition, 0, rank, other);
-            if (!partition_share(&partition, 0, rank, other))
+            together += partition_same_copy(&partition, 0, rank, other);
+            if (!partition_same_shard(&partition, 0, rank, other))
                 continue;
             sharers++;
             elements += part.elements;
@@ -147,8 +146,8 @@ static void the_parts_of_those_that_hold_a_shard_make_it_up(void **state)
         assert_int_equal(together, 4); /* neighbors, as the ranks of a machine are */
         assert_int_equal(elements, shard.elements);
     }
-    assert_true(partition_is_together(&partition, 0, 4, 7));
-    assert_false(partition_is_together(&partition, 0, 3, 4));
+    assert_true(partition_same_copy(&partition, 0, 4, 7));
+    assert_false(partition_same_copy(&partition, 0, 3, 4));
     partition_deinit(&partition);
     params_deinit(&params);
 }

@@ -33,55 +33,55 @@ static void write_floats(const char *folder, const char *name, const float *valu
 }
 
 /* Writes all trained tensors, one after another. */
-static void write_tensors(const struct scene *scene, const char *folder, const char *name,
+static void write_tensors(const struct sum_case *sum_case, const char *folder, const char *name,
                           const float *arena)
 {
     bool more = false;
-    for (uint64_t i = 0; i < scene->params.count; i++) {
-        const struct param *param = &scene->params.list[i];
+    for (uint64_t i = 0; i < sum_case->params.count; i++) {
+        const struct param *param = &sum_case->params.list[i];
         if (!param->frozen)
             write_floats(folder, name, arena + param->trained_offset, param->count, more);
         more = more || !param->frozen;
     }
 }
 
-static void write_shapes(const struct scene *scene, const char *folder)
+static void write_shapes(const struct sum_case *sum_case, const char *folder)
 {
     char path[TEST_PATH_BYTES_MAX + 64];
     snprintf(path, sizeof path, "%s/shapes.txt", folder);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
-    for (uint64_t i = 0; i < scene->params.count; i++) {
-        const struct param *param = &scene->params.list[i];
+    for (uint64_t i = 0; i < sum_case->params.count; i++) {
+        const struct param *param = &sum_case->params.list[i];
         if (!param->frozen)
             fprintf(file, "%d %d %d\n", (int)param->shape[0], (int)(param->count / param->shape[0]),
-                    (int)powersgd_rank_of(&scene->plan.powersgd, param));
+                    (int)powersgd_rank_of(&sum_case->plan.powersgd, param));
     }
     assert_int_equal(fclose(file), 0);
 }
 
-static void write_q(const struct scene *scene, const char *folder, uint64_t step)
+static void write_q(const struct sum_case *sum_case, const char *folder, uint64_t step)
 {
     char name[32];
     bool more = false;
     snprintf(name, sizeof name, "q-%d", (int)step);
-    for (uint64_t i = 0; i < scene->params.count; i++) {
-        const struct param *param = &scene->params.list[i];
-        uint64_t rank = powersgd_rank_of(&scene->plan.powersgd, param);
+    for (uint64_t i = 0; i < sum_case->params.count; i++) {
+        const struct param *param = &sum_case->params.list[i];
+        uint64_t rank = powersgd_rank_of(&sum_case->plan.powersgd, param);
         float q[48 * 4];
         if (rank == 0)
             continue;
-        powersgd_begin_q(&scene->plan.powersgd, param, step, rank, q);
+        powersgd_begin_q(&sum_case->plan.powersgd, param, step, rank, q);
         write_floats(folder, name, q, param->shape[1] * rank, more);
         more = true;
     }
     assert_true(more);
 }
 
-static void write_own_gradients(const struct scene *scene, const char *folder, uint64_t step)
+static void write_own_gradients(const struct sum_case *sum_case, const char *folder, uint64_t step)
 {
-    const struct batching *batching = &scene->reduction->options.batching;
-    uint64_t elements = scene->params.trained_elements, count = batching_owned_count(batching);
+    const struct batching *batching = &sum_case->reduction->options.batching;
+    uint64_t elements = sum_case->params.trained_elements, count = batching_owned_count(batching);
     float *sums = calloc(elements, sizeof *sums);
     char name[48];
     assert_non_null(sums);
@@ -89,47 +89,47 @@ static void write_own_gradients(const struct scene *scene, const char *folder, u
         for (uint64_t i = 0; i < elements; i++)
             sums[i] += gradient(step, batching_owned(batching, n), i);
     snprintf(name, sizeof name, "gradients-%d-%d", (int)step, world->rank);
-    write_tensors(scene, folder, name, sums);
+    write_tensors(sum_case, folder, name, sums);
     free(sums);
 }
 
 static void compare(const struct powersgd_options *options)
 {
-    const struct scene_plan plan = {.kind = REDUCTION_POWERSGD,
-                                    .shards = 1,
-                                    .micros = MICROS,
-                                    .bucket_bytes = 1000,
-                                    .wire = DTYPE_F32,
-                                    .powersgd = *options,
-                                    .gradient = gradient};
+    const struct sum_case_plan plan = {.kind = REDUCTION_POWERSGD,
+                                       .shards = 1,
+                                       .micros = MICROS,
+                                       .bucket_bytes = 1000,
+                                       .wire = DTYPE_F32,
+                                       .powersgd = *options,
+                                       .gradient = gradient};
     const char *python = test_need_python("numpy");
     char folder[TEST_PATH_BYTES_MAX];
-    struct scene scene;
+    struct sum_case sum_case;
     ranks_make_folder(folder);
-    scene_open(&scene, &plan);
+    sum_case_open(&sum_case, &plan);
     for (uint64_t step = 0; step < STEPS; step++) {
         char name[48];
-        scene_step(&scene, step);
-        write_own_gradients(&scene, folder, step);
+        sum_case_step(&sum_case, step);
+        write_own_gradients(&sum_case, folder, step);
         const void *sums; /* of the first group, followed by all others: each rank has all */
         struct err err;
-        assert_ok(reduction_shard(scene.reduction, 0, &sums, &err), &err);
+        assert_ok(reduction_shard(sum_case.reduction, 0, &sums, &err), &err);
         snprintf(name, sizeof name, "sums-%d-%d", (int)step, world->rank);
-        write_tensors(&scene, folder, name, sums);
+        write_tensors(&sum_case, folder, name, sums);
         if (world->rank > 0)
             continue;
-        write_q(&scene, folder, step);
+        write_q(&sum_case, folder, step);
     }
     if (world->rank == 0)
-        write_shapes(&scene, folder);
-    ranks_meet();
+        write_shapes(&sum_case, folder);
+    ranks_barrier();
     if (world->rank == 0)
         assert_int_equal(test_run("'%s' '%s/tests/oracle/powersgd.py' '%s' %d %d %d %d %d >&2",
                                   python, TEST_SOURCE_DIR, folder, world->ranks, STEPS,
                                   (int)options->start_step, options->error_feedback,
                                   options->warm_start),
                          0);
-    scene_close(&scene);
+    sum_case_close(&sum_case);
     ranks_remove_folder(folder);
 }
 

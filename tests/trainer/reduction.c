@@ -45,19 +45,20 @@ static uint64_t piece_end(const struct reduction_options *options, uint64_t firs
     return first + size;
 }
 
-static double expected(const struct scene *scene, uint64_t step, uint64_t element)
+static double expected(const struct sum_case *sum_case, uint64_t step, uint64_t element)
 {
-    const struct reduction_options *options = &scene->reduction->options;
+    const struct reduction_options *options = &sum_case->reduction->options;
     int bits = options->batching.ranks == 1 ? 53 : options->wire.type == DTYPE_BF16 ? 8 : 11;
     double sum = 0;
     if (options->wire.type == DTYPE_F32)
-        return sum_of(step, 0, scene->plan.micros, element);
-    for (uint64_t micro = 0; options->batching.interleaved && micro < scene->plan.micros; micro++)
+        return sum_of(step, 0, sum_case->plan.micros, element);
+    for (uint64_t micro = 0; options->batching.interleaved && micro < sum_case->plan.micros;
+         micro++)
         sum += rounded(gradient(step, micro, element), bits);
     for (uint32_t rank = 0; !options->batching.interleaved && rank < options->batching.ranks;
          rank++) {
-        uint64_t end = (rank + 1) * scene->plan.micros / options->batching.ranks;
-        for (uint64_t next, first = rank * scene->plan.micros / options->batching.ranks;
+        uint64_t end = (rank + 1) * sum_case->plan.micros / options->batching.ranks;
+        for (uint64_t next, first = rank * sum_case->plan.micros / options->batching.ranks;
              first < end; first = next) {
             next = piece_end(options, first, end);
             sum += rounded(sum_of(step, first, next, element), bits);
@@ -67,46 +68,46 @@ static double expected(const struct scene *scene, uint64_t step, uint64_t elemen
 }
 
 /* gradients: those of the span. */
-static void check(const struct scene *scene, uint64_t step, uint64_t group, struct span span,
+static void check(const struct sum_case *sum_case, uint64_t step, uint64_t group, struct span span,
                   const float *gradients)
 {
-    const struct param_group *g = &scene->params.groups[group];
+    const struct param_group *g = &sum_case->params.groups[group];
     for (uint64_t p = g->first; p < g->first + g->count; p++) {
-        const struct param *param = &scene->params.list[p];
+        const struct param *param = &sum_case->params.list[p];
         for (uint64_t i = 0; i < param->count && !param->frozen; i++) {
             uint64_t element = param->trained_offset + i;
             if (element >= span.offset && element < span.offset + span.elements)
                 assert_true((double)gradients[element - span.offset] ==
-                            expected(scene, step, element));
+                            expected(sum_case, step, element));
         }
     }
 }
 
-static void check_step(const struct scene *scene, uint64_t step)
+static void check_step(const struct sum_case *sum_case, uint64_t step)
 {
-    struct reduction *r = scene->reduction;
+    struct reduction *r = sum_case->reduction;
     uint32_t rank = (uint32_t)world->rank;
     struct err err;
-    for (uint64_t g = 0; g < scene->params.groups_count; g++) {
+    for (uint64_t g = 0; g < sum_case->params.groups_count; g++) {
         const void *shard;
-        if (scene->params.groups[g].trained_elements == 0)
+        if (sum_case->params.groups[g].trained_elements == 0)
             continue;
-        check(scene, step, g, partition_trained_part(&scene->partition, g, rank),
+        check(sum_case, step, g, partition_trained_part(&sum_case->partition, g, rank),
               reduction_part(r, g));
         assert_ok(reduction_shard(r, g, &shard, &err), &err);
-        check(scene, step, g, partition_trained_shard(&scene->partition, g, rank), shard);
+        check(sum_case, step, g, partition_trained_shard(&sum_case->partition, g, rank), shard);
     }
 }
 
-static void try_plan(const struct scene_plan *plan)
+static void try_plan(const struct sum_case_plan *plan)
 {
-    struct scene scene;
-    scene_open(&scene, plan);
+    struct sum_case sum_case;
+    sum_case_open(&sum_case, plan);
     for (uint64_t step = 0; step < 3; step++) {
-        scene_step(&scene, step);
-        check_step(&scene, step);
+        sum_case_step(&sum_case, step);
+        check_step(&sum_case, step);
     }
-    scene_close(&scene);
+    sum_case_close(&sum_case);
 }
 
 static void try_kind(enum reduction_kind kind, enum dtype wire)
@@ -120,14 +121,14 @@ static void try_kind(enum reduction_kind kind, enum dtype wire)
         for (int each = 0; each < 2; each++)
             for (uint32_t shards = 1; shards <= ranks; shards++)
                 for (int i = 0; i < 3 && ranks % shards == 0; i++)
-                    try_plan(&(struct scene_plan){.kind = kind,
-                                                  .each = each,
-                                                  .shards = shards,
-                                                  .micros = micros,
-                                                  .bucket_bytes = buckets[i],
-                                                  .keep_below = keeps[i % 2],
-                                                  .wire = wire,
-                                                  .gradient = gradient});
+                    try_plan(&(struct sum_case_plan){.kind = kind,
+                                                     .each = each,
+                                                     .shards = shards,
+                                                     .micros = micros,
+                                                     .bucket_bytes = buckets[i],
+                                                     .keep_below = keeps[i % 2],
+                                                     .wire = wire,
+                                                     .gradient = gradient});
 }
 
 static void the_canonical_tree_sums_all_micro_batches(void **state)
@@ -154,18 +155,18 @@ static void what_travels_is_rounded_and_summed_in_fp32(void **state)
 /* Bytes of gradients. */
 static uint64_t gradient_bytes(enum reduction_kind kind, bool each, uint32_t *ret_buffers)
 {
-    struct scene scene;
-    const struct scene_plan plan = {.kind = kind,
-                                    .each = each,
-                                    .shards = 1,
-                                    .micros = 4 * (uint64_t)world->ranks,
-                                    .bucket_bytes = 4096,
-                                    .wire = DTYPE_F32};
-    scene_open(&scene, &plan);
+    struct sum_case sum_case;
+    const struct sum_case_plan plan = {.kind = kind,
+                                       .each = each,
+                                       .shards = 1,
+                                       .micros = 4 * (uint64_t)world->ranks,
+                                       .bucket_bytes = 4096,
+                                       .wire = DTYPE_F32};
+    sum_case_open(&sum_case, &plan);
     struct device_mem_info info;
-    scene.device->ops->mem_info(scene.device, &info);
-    *ret_buffers = reduction_buffers(&scene.reduction->options);
-    scene_close(&scene);
+    sum_case.device->ops->mem_info(sum_case.device, &info);
+    *ret_buffers = reduction_buffers(&sum_case.reduction->options);
+    sum_case_close(&sum_case);
     return info.use_peak_bytes[MEM_FOR_GRADIENTS][MEM_DEVICE];
 }
 

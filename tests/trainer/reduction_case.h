@@ -8,20 +8,20 @@
 #include "trainer/parallel/reduction/reduction.h"
 
 /* The gradient of an element of the trained parameters, for that step and micro-batch. */
-typedef float scene_gradient(uint64_t step, uint64_t micro, uint64_t element);
+typedef float sum_case_gradient(uint64_t step, uint64_t micro, uint64_t element);
 
-struct scene_plan {
+struct sum_case_plan {
     enum reduction_kind kind;
     bool each;
     uint32_t shards;
     uint64_t micros, bucket_bytes, keep_below;
     enum dtype wire;
     struct powersgd_options powersgd;
-    scene_gradient *gradient;
+    sum_case_gradient *gradient;
 };
 
-struct scene {
-    struct scene_plan plan;
+struct sum_case {
+    struct sum_case_plan plan;
     struct device *device;
     struct ops *ops;
     struct params params;
@@ -31,10 +31,10 @@ struct scene {
 };
 
 /* Collective. */
-void scene_open(struct scene *scene, const struct scene_plan *plan);
-void scene_close(struct scene *scene); /* asserts that all memory is freed */
-uint64_t scene_used_bytes(const struct scene *scene);
+void sum_case_open(struct sum_case *sum_case, const struct sum_case_plan *plan);
+void sum_case_close(struct sum_case *sum_case); /* asserts that all memory is freed */
+uint64_t sum_case_used_bytes(const struct sum_case *sum_case);
 /* Runs a step until the parts are summed. */
-void scene_step(struct scene *scene, uint64_t step);
+void sum_case_step(struct sum_case *sum_case, uint64_t step);
 
 #endif

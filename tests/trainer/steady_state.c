@@ -28,7 +28,7 @@ static void watch_steps(void *context, const struct trainer_report *report)
         watch->at_end = allocations_ours();
 }
 
-static void steps_ask_for_no_memory(void **state)
+static void steps_allocate_nothing(void **state)
 {
     (void)state;
     (void)allocations_ours(); /* skips the test if allocations cannot be counted */
@@ -76,6 +76,6 @@ static void steps_ask_for_no_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(steps_ask_for_no_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(steps_allocate_nothing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,11 +48,11 @@ static int look(uint64_t step, struct err *err)
 
 static int look_again(struct err *err)
 {
-    assert_true(sync_check_watches(check));
-    sync_check_begin_again(check);
+    assert_true(sync_check_can_recheck(check));
+    sync_check_begin_recheck(check);
     add_tensors();
-    int status = sync_check_end_again(check, 0, NULL, err);
-    assert_false(sync_check_watches(check)); /* until the next comparison */
+    int status = sync_check_end_recheck(check, 0, NULL, err);
+    assert_false(sync_check_can_recheck(check)); /* until the next comparison */
     return status;
 }
 
@@ -169,7 +169,7 @@ static void what_one_rank_alone_holds_is_compared_with_what_it_was(void **state)
     char line[ERR_LINE_BYTES_MAX];
     bool is_last = world->rank == world->ranks - 1, is_odd = world->ranks % 2 == 1;
     (void)state;
-    assert_false(sync_check_watches(check));
+    assert_false(sync_check_can_recheck(check));
     assert_ok(look(50, &err), &err);
     assert_ok(look_again(&err), &err);
     assert_ok(look(51, &err), &err);
@@ -187,7 +187,7 @@ static void what_one_rank_alone_holds_is_compared_with_what_it_was(void **state)
         /* 2 is also held by others: compared; a second flip of the same bit repairs it */
         flip(is_odd ? 1 : 2);
     assert_int_equal(look(52, &err), is_odd ? -EBADMSG : 0);
-    assert_int_equal(sync_check_watches(check), !is_odd);
+    assert_int_equal(sync_check_can_recheck(check), !is_odd);
 }
 
 static void a_rank_that_can_not_read_fails_on_all(void **state)

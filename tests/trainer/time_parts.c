@@ -28,7 +28,7 @@ static void any_turns_add_up_to_the_time_that_passed(void **state)
         now_ns += passed_ns;
         expected[part] += passed_ns;
         part = (enum time_part)(rand_r(&seed) % TIME_PARTS);
-        time_parts_turn(&parts, part, now_ns);
+        time_parts_switch(&parts, part, now_ns);
         if (i % 97 != 0)
             continue;
         spent = time_parts_take(&parts, now_ns);

@@ -121,7 +121,7 @@ static void a_save_that_failed_only_lengthens_what_is_kept_for_one(void **state)
     assert_true(triggers_must_stop(&triggers, 57 * S));
 }
 
-static void where_the_batch_turns_what_was_measured_stays(void **state)
+static void measurements_survive_a_batch_change(void **state)
 {
     (void)state;
     struct triggers_options options = {.every.ns = 10 * S,
@@ -135,7 +135,7 @@ static void where_the_batch_turns_what_was_measured_stays(void **state)
     triggers_note_save(&triggers, 15 * S);
     options.epoch_steps = 2;
     options.first_step = 7;
-    triggers_turn(&triggers, &options);
+    triggers_change_batch(&triggers, &options);
     assert_true(triggers_save_by_step(&triggers, 9));
     assert_false(triggers_save_by_step(&triggers, 12));
     assert_false(triggers_save_by_clock(&triggers, 30 * S - 1));
@@ -174,7 +174,7 @@ int main(void)
         cmocka_unit_test(without_a_limit_no_run_stops),
         cmocka_unit_test(a_first_save_is_guessed_by_its_size_until_one_is_measured),
         cmocka_unit_test(a_save_that_failed_only_lengthens_what_is_kept_for_one),
-        cmocka_unit_test(where_the_batch_turns_what_was_measured_stays),
+        cmocka_unit_test(measurements_survive_a_batch_change),
         cmocka_unit_test(no_limit_is_too_short_for_one_step),
         cmocka_unit_test(one_slow_step_is_forgotten_in_time),
     };

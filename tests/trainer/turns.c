@@ -89,7 +89,7 @@ static int set_up(void **state)
     test_make_folder(folder);
     assert_ok(io_open(folder, NULL, &io, &err), &err);
     text_case_make(io, folder, shards);
-    held_disk_use(io, 0);
+    blocked_disk_use(io, 0);
     return 0;
 }
 

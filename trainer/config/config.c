@@ -411,7 +411,7 @@ void config_print_json(const struct train_config *config, struct str *out)
             jsonx_write_raw(&writer, fields[i].key, str_text(&value), value.bytes);
     }
     jsonx_end_object(&writer);
-    str_fail_with(out, &value);
+    str_merge_status(out, &value);
     str_deinit(&value);
 }
 
@@ -470,7 +470,7 @@ static int restore_value(void *context, const char *key, struct json_t *node)
     int status = 0;
     if (jsonx_kind(node) == JSON_KIND_ARRAY) {
         str_add_format(&line, "%s: %s", key, value);
-        str_fail_with(&line, &text);
+        str_merge_status(&line, &text);
         status = str_status(&line);
         if (!status)
             status =

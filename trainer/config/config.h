@@ -237,7 +237,7 @@ struct config_field {
 const struct config_field *config_fields(size_t *ret_count);
 const char *config_device_name(uint32_t device); /* in the form of device_open */
 /* Whether device is null: nothing is computed, only memory, traffic and operations are counted. */
-bool config_counts_only(const struct train_config *config);
+bool config_is_null_device(const struct train_config *config);
 const char *config_metric_name(uint32_t metric); /* the key in a checkpoint's state */
 
 void config_set_defaults(struct train_config *config);

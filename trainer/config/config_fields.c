@@ -438,7 +438,7 @@ const char *config_device_name(uint32_t device)
     return device_names[device];
 }
 
-bool config_counts_only(const struct train_config *config)
+bool config_is_null_device(const struct train_config *config)
 {
     return strcmp(config_device_name(config->device), "null") == 0;
 }

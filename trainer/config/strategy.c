@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <inttypes.h>
 
-/* name, shards, shards_weights, reshards, sums_each */
+/* name, shards, shards_weights, reshards, reduces_each_micro */
 #define STRATEGIES(ROW)                                                                            \
     ROW("ddp", STRATEGY_ONE, false, false, false)                                                  \
     ROW("zero1", STRATEGY_RANKS, false, false, false)                                              \

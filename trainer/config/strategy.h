@@ -33,7 +33,7 @@ struct strategy {
     bool shards_weights;         /* else each rank holds all weights between steps */
     bool reshards; /* weights are also freed between the forward and the backward pass */
     /* Gradients are reduced after each micro-batch, and each rank keeps only its own part. */
-    bool sums_each;
+    bool reduces_each_micro;
 };
 
 /* The names in the table, NULL-terminated, for the configuration parser. */

@@ -170,7 +170,7 @@ static void list_ranks(const struct records *records, const char *key, const cha
     }
     str_add_format(out, "rank%s %s%s", count > 1 ? "s" : "", str_text(&list),
                    list.bytes < LIST_BYTES_MAX ? "" : "...");
-    str_fail_with(out, &list);
+    str_merge_status(out, &list);
     str_deinit(&list);
 }
 

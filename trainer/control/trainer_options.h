@@ -30,11 +30,11 @@ struct trainer_options {
     enum config_resume resume;
     const char *resume_path; /* CONFIG_RESUME_PATH: a step, a folder of steps, or a run folder */
     struct io *io;
-    uint64_t began_ns;            /* program start by clock_now_ns, for run.max_time; 0: now */
-    uint64_t before_ns;           /* part of run.max_time used by earlier attempts */
-    atomic_int *stop;             /* non-zero: save and return; NULL: never */
-    const atomic_uint *stop_asks; /* number of stop requests; NULL: unknown */
-    struct trainer_steps profile; /* steps to measure, and to pass to an attached profiler */
+    uint64_t began_ns;                /* program start by clock_now_ns, for run.max_time; 0: now */
+    uint64_t before_ns;               /* part of run.max_time used by earlier attempts */
+    atomic_int *stop;                 /* non-zero: save and return; NULL: never */
+    const atomic_uint *stop_requests; /* number of stop requests; NULL: unknown */
+    struct trainer_steps profile;     /* steps to measure, and to pass to an attached profiler */
     /* This rank's trace, borrowed. All threads of the run record the steps of `profile` in it; the
      * traces of all ranks are written to trace-FIRST-LAST.json in the run's folder. NULL: no
      * trace. */

@@ -17,7 +17,7 @@ void triggers_init(struct triggers *triggers, const struct triggers_options *opt
                                   .save_ns = options->state_bytes * GUESSED_NS_PER_BYTE};
 }
 
-void triggers_turn(struct triggers *triggers, const struct triggers_options *options)
+void triggers_change_batch(struct triggers *triggers, const struct triggers_options *options)
 {
     triggers->options = *options;
 }

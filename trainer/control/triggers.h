@@ -48,7 +48,7 @@ struct triggers {
 void triggers_init(struct triggers *triggers, const struct triggers_options *options);
 /* Continues with another batch, hence other epochs. Measured times and the time of the last save
  * are kept. */
-void triggers_turn(struct triggers *triggers, const struct triggers_options *options);
+void triggers_change_batch(struct triggers *triggers, const struct triggers_options *options);
 
 /* Whether a save is due after step (counted from 1), by the steps alone. */
 bool triggers_save_by_step(const struct triggers *triggers, uint64_t step);

@@ -16,7 +16,7 @@ static uint32_t not_recomputed(const struct activation_plan *plan, uint32_t bloc
 /* How many of the model's blocks before this one are neither recomputed nor passive. */
 static uint32_t kept_before(const struct activation_plan *plan, uint32_t block)
 {
-    uint32_t passive = plan->passive_count;
+    uint32_t passive = plan->frozen_count;
     return block > passive ? not_recomputed(plan, block) - not_recomputed(plan, passive) : 0;
 }
 
@@ -48,7 +48,7 @@ uint32_t activation_places_count(const struct activation_plan *plan)
     uint32_t own = own_count(plan), items = activation_offloaded_count(plan);
     uint32_t end = plan->first_block + plan->blocks_count;
     uint32_t first =
-        plan->passive_count > plan->first_block ? plan->passive_count : plan->first_block;
+        plan->frozen_count > plan->first_block ? plan->frozen_count : plan->first_block;
     bool recomputes = first + own + items < end;
     uint32_t count = own + offload_slots_count(items) + recomputes;
     return count > 0 ? count : plan->blocks_count > 0;
@@ -59,8 +59,8 @@ struct activation_place activation_place_of(const struct activation_plan *plan, 
     uint32_t first = plan->first_block, at = first + block;
     uint32_t own = own_before(plan, at) - own_before(plan, first);
     uint32_t item = offloaded_before(plan, at) - offloaded_before(plan, first);
-    if (at < plan->passive_count)
-        return (struct activation_place){ACTIVATION_PASSIVE, 0, 0};
+    if (at < plan->frozen_count)
+        return (struct activation_place){ACTIVATION_FROZEN, 0, 0};
     if (kept_before(plan, at + 1) == kept_before(plan, at))
         return (struct activation_place){ACTIVATION_RECOMPUTED, activation_places_count(plan) - 1,
                                          0};

@@ -23,14 +23,14 @@
 struct activation_plan {
     uint32_t recompute_every, offload_every; /* 0: none */
     uint32_t first_block, blocks_count;      /* the stage's */
-    uint32_t passive_count; /* of the model's first blocks: they have no backward pass */
+    uint32_t frozen_count; /* of the model's first blocks: they have no backward pass */
 };
 
 enum activation_kind {
     ACTIVATION_OWN,
     ACTIVATION_OFFLOADED,
     ACTIVATION_RECOMPUTED,
-    ACTIVATION_PASSIVE
+    ACTIVATION_FROZEN
 };
 
 struct activation_place {

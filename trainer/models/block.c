@@ -81,21 +81,21 @@ static uint64_t add(struct builder *builder, const char *name, struct param_spec
 }
 
 static uint64_t add_matrix(struct builder *b, const char *name, uint64_t out, uint64_t in,
-                           bool neighbour, double deviation)
+                           bool neighbor, double deviation)
 {
     return add(b, name,
                (struct param_spec){.rows = out,
                                    .cols = in,
-                                   .neighbour = neighbour,
+                                   .neighbor = neighbor,
                                    .decay = true,
                                    .init = PARAM_NORMAL,
                                    .deviation = deviation});
 }
 
-static uint64_t add_bias(struct builder *b, const char *name, uint64_t rows, bool neighbour)
+static uint64_t add_bias(struct builder *b, const char *name, uint64_t rows, bool neighbor)
 {
     return add(b, name,
-               (struct param_spec){.rows = rows, .neighbour = neighbour, .init = PARAM_ZEROS});
+               (struct param_spec){.rows = rows, .neighbor = neighbor, .init = PARAM_ZEROS});
 }
 
 static void add_norm(struct builder *b, const char *weight, const char *bias, uint64_t *ret_weight,

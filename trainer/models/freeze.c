@@ -48,7 +48,7 @@ static int check(const struct params *params, struct err *err)
     for (uint64_t i = 0; i < params->count; i++) {
         const struct param *param = &params->list[i];
         trained_count += !param->frozen;
-        if (!param->neighbour || param->frozen == param[-1].frozen)
+        if (!param->neighbor || param->frozen == param[-1].frozen)
             continue;
         err_set(err, -EINVAL,
                 "model.freeze tells %s and %s apart, whose gradients one product makes",

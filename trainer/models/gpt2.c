@@ -21,7 +21,7 @@ static struct block_config block(const struct model_config *config)
                                  .residual_deviation = 0.02 / sqrt(2.0 * config->layers)};
 }
 
-static const struct hf_row hf_outside[] = {
+static const struct hf_tensor_map hf_outside[] = {
     {"embed.tokens.weight", "transformer.wte.weight"},
     {"embed.positions.weight", "transformer.wpe.weight"},
     {"norm.weight", "transformer.ln_f.weight"},
@@ -29,7 +29,7 @@ static const struct hf_row hf_outside[] = {
     {0},
 };
 
-static const struct hf_row hf_inside[] = {
+static const struct hf_tensor_map hf_inside[] = {
     {"norm1.weight", "ln_1.weight"},
     {"norm1.bias", "ln_1.bias"},
     {"attn.q.weight", "attn.c_attn.weight", true, 0, 3},

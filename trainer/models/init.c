@@ -110,16 +110,16 @@ static int check_shape(const struct init *l, const struct weights_tensor *found,
 /* By their name; files of the bare model lack the first part of it. A head that is the table of
  * tokens is stored once: transformers keeps the name of the table, safetensors' save_model that of
  * the head. */
-static bool find_theirs(const struct init *l, const struct param *param, struct hf_place *place,
+static bool find_theirs(const struct init *l, const struct param *param, struct hf_location *place,
                         struct weights_tensor *ret_tensor)
 {
-    if (!l->hf || !hf_place_of(l->hf, param->name, place))
+    if (!l->hf || !hf_locate(l->hf, param->name, place))
         return false;
     const char *bare = strchr(place->name, '.') + 1;
     if (weights_find(l->source, place->name, ret_tensor))
         return true;
     if (strcmp(param->name, "head.weight") == 0)
-        return hf_place_of(l->hf, "embed.tokens.weight", place) &&
+        return hf_locate(l->hf, "embed.tokens.weight", place) &&
                weights_find(l->source, place->name, ret_tensor);
     if (weights_find(l->source, bare, ret_tensor))
         return true;
@@ -141,8 +141,9 @@ static int make_room(struct init *l, uint64_t count)
 }
 
 /* Theirs is [in, out * parts], ours [out, in]. */
-static int load_transposed(struct init *l, const struct param *param, const struct hf_place *place,
-                           const struct weights_tensor *found, float *target)
+static int load_transposed(struct init *l, const struct param *param,
+                           const struct hf_location *place, const struct weights_tensor *found,
+                           float *target)
 {
     uint64_t out = param->shape[0], in = param->shape[1];
     const uint64_t shape[2] = {in, out * place->parts}, start[2] = {0, out * place->part},
@@ -158,7 +159,7 @@ static int load_transposed(struct init *l, const struct param *param, const stru
     return status;
 }
 
-static int load_straight(struct init *l, const struct param *param, const struct hf_place *place,
+static int load_straight(struct init *l, const struct param *param, const struct hf_location *place,
                          const struct weights_tensor *found, float *target)
 {
     const uint64_t shape[2] = {param->shape[0] * place->parts, param->shape[1]};
@@ -171,7 +172,7 @@ static int load_straight(struct init *l, const struct param *param, const struct
 static int load_param(struct init *l, const struct param *param, float *target)
 {
     struct weights_tensor found;
-    struct hf_place place = {.parts = 1};
+    struct hf_location place = {.parts = 1};
     if (weights_find(l->source, param->name, &found))
         return load_straight(l, param, &place, &found, target);
     if (find_theirs(l, param, &place, &found))
@@ -188,7 +189,7 @@ static int load_param(struct init *l, const struct param *param, float *target)
 static int check_depth(const struct init *l)
 {
     struct weights_tensor found;
-    struct hf_place place;
+    struct hf_location place;
     struct param next = {0};
     snprintf(next.name, sizeof next.name, "blocks.%" PRIu32 ".norm1.weight", l->config->layers);
     if (!weights_find(l->source, next.name, &found) && !find_theirs(l, &next, &place, &found))

@@ -60,7 +60,7 @@ static int describe_embed(struct model *model, struct err *err)
     struct param_spec spec = table(config, "embed.tokens.weight");
     if (config->tied) {
         model->tied = (int64_t)model->params.count;
-        spec.room_rows = model_logits_cols(model, spec.rows) - spec.rows;
+        spec.padding_rows = model_logits_cols(model, spec.rows) - spec.rows;
     }
     int status = model_add_param(model, &spec, &model->embed_tokens, err);
     if (status < 0 || !has_positions(model))
@@ -73,7 +73,7 @@ static int describe_embed(struct model *model, struct err *err)
 static int describe_head(struct model *model, struct err *err)
 {
     struct param_spec spec = table(&model->config, "head.weight");
-    spec.room_rows = model_logits_cols(model, spec.rows) - spec.rows;
+    spec.padding_rows = model_logits_cols(model, spec.rows) - spec.rows;
     return model->config.tied ? 0 : model_add_param(model, &spec, &model->head.weight, err);
 }
 

@@ -26,14 +26,14 @@ static struct block_config block(const struct model_config *config)
                                  .residual_deviation = 0.02 / sqrt(2.0 * config->layers)};
 }
 
-static const struct hf_row hf_outside[] = {
+static const struct hf_tensor_map hf_outside[] = {
     {"embed.tokens.weight", "model.embed_tokens.weight"},
     {"norm.weight", "model.norm.weight"},
     {"head.weight", "lm_head.weight"},
     {0},
 };
 
-static const struct hf_row hf_inside[] = {
+static const struct hf_tensor_map hf_inside[] = {
     {"norm1.weight", "input_layernorm.weight"},
     {"attn.q.weight", "self_attn.q_proj.weight"},
     {"attn.k.weight", "self_attn.k_proj.weight"},

@@ -80,7 +80,7 @@ int params_add(struct params *params, const struct param_spec *spec, uint64_t *r
     struct param param = {.rank = spec->cols ? 2 : 1,
                           .shape = {spec->rows, spec->cols},
                           .group = (uint32_t)(params->groups_count - 1),
-                          .neighbour = spec->neighbour,
+                          .neighbor = spec->neighbor,
                           .decay = spec->decay,
                           .init = spec->init,
                           .deviation = spec->deviation};
@@ -90,14 +90,14 @@ int params_add(struct params *params, const struct param_spec *spec, uint64_t *r
     assert(!params_find(params, param.name));
     uint64_t cols = spec->cols ? spec->cols : 1, room;
     if (__builtin_mul_overflow(spec->rows, cols, &param.count) ||
-        __builtin_mul_overflow(spec->rows + spec->room_rows, cols, &room) ||
+        __builtin_mul_overflow(spec->rows + spec->padding_rows, cols, &room) ||
         room > PARAMS_ELEMENTS_MAX - params->elements) {
         err_set(err, -EINVAL, "the model is too large at tensor %s", spec->name);
         err_expected(err, "at most %" PRIu64 " elements in all", PARAMS_ELEMENTS_MAX);
         return -EINVAL;
     }
     param.offset = params->elements;
-    if (spec->neighbour) {
+    if (spec->neighbor) {
         assert(unit->count > 0);
         const struct param *last = &params->list[params->count - 1];
         param.offset = last->offset + last->count;
@@ -196,7 +196,7 @@ void params_lay_out_trained(struct params *params)
     params->trained_elements = 0;
     for (uint64_t i = 0; i < params->count; i++) {
         struct param *param = &params->list[i];
-        assert(!param->neighbour || param->frozen == param[-1].frozen);
+        assert(!param->neighbor || param->frozen == param[-1].frozen);
         param->trained_offset = params->trained_elements;
         if (!param->frozen)
             params->trained_elements += end_of(params, i) - param->offset;

@@ -36,7 +36,7 @@ struct param {
     uint64_t count;          /* elements */
     uint64_t trained_offset; /* in arenas of what is trained; of no meaning where it is frozen */
     bool frozen;             /* not trained */
-    bool neighbour;          /* of the one before it */
+    bool neighbor;           /* of the one before it */
     bool decay;              /* weight decay applies: matrices */
     enum param_init init;
     double deviation; /* of PARAM_NORMAL */
@@ -62,13 +62,13 @@ struct params {
 
 /* A group of its own, as long as it is not joined. */
 int params_begin_unit(struct params *params, const char *name, struct err *err);
-/* To the unit begun last. cols 0: one dimension. neighbour: no padding before it. room_rows: so
+/* To the unit begun last. cols 0: one dimension. neighbour: no padding before it. padding_rows: so
  * many rows of padding behind it at least, which products take as the tensor's. *ret_index is its
  * place in the list. */
 struct param_spec {
     const char *name;
-    uint64_t rows, cols, room_rows;
-    bool neighbour, decay;
+    uint64_t rows, cols, padding_rows;
+    bool neighbor, decay;
     enum param_init init;
     double deviation;
 };

@@ -91,12 +91,12 @@ static int describe_head(struct model *model, struct err *err)
     const struct param_spec weight = {.name = "head.weight",
                                       .rows = config->classes,
                                       .cols = config->width,
-                                      .room_rows = room,
+                                      .padding_rows = room,
                                       .decay = true,
                                       .init = PARAM_NORMAL,
                                       .deviation = 0.02};
     const struct param_spec bias = {
-        .name = "head.bias", .rows = config->classes, .room_rows = room, .init = PARAM_ZEROS};
+        .name = "head.bias", .rows = config->classes, .padding_rows = room, .init = PARAM_ZEROS};
     int status = model_add_param(model, &weight, &model->head.weight, err);
     return status < 0 ? status : model_add_param(model, &bias, &model->head.bias, err);
 }

@@ -236,9 +236,9 @@ struct ops_table {
     void (*gate_update)(struct ops *ops, struct update_gate *gate, const int64_t *losses,
                         const int64_t *squares, const struct update_gate_request *request);
 
-    /* Optional: queues time_parts_turn, which uses the device's clock. parts: device memory, zeroed
-     * at first. */
-    void (*turn)(struct ops *ops, struct time_parts *parts, enum time_part part);
+    /* Optional: queues time_parts_switch, which uses the device's clock. parts: device memory,
+     * zeroed at first. */
+    void (*time_switch)(struct ops *ops, struct time_parts *parts, enum time_part part);
 
     /* Appends everything the bits depend on: device model, library versions, algorithms. */
     void (*numerics_id)(struct ops *ops, struct str *out);
@@ -248,7 +248,7 @@ struct ops_table {
     int (*status)(const struct ops *ops, struct err *err);
     /* Addresses have no memory behind them (ops_null.h). The host must skip its own accesses to the
      * numbers. */
-    bool is_imaginary;
+    bool is_simulated;
     /* Optional: from now on, the pool's threads record in the trace, which must outlive the ops. */
     void (*add_tracks)(struct ops *ops, struct trace *trace);
     void (*close)(struct ops *ops);

@@ -5,12 +5,12 @@
 
 void time_parts_start(struct time_parts *parts, uint64_t now_ns)
 {
-    *parts = (struct time_parts){.turned_ns = now_ns};
+    *parts = (struct time_parts){.switched_ns = now_ns};
 }
 
 struct time_spent time_parts_take(struct time_parts *parts, uint64_t now_ns)
 {
-    time_parts_turn(parts, parts->part, now_ns);
+    time_parts_switch(parts, parts->part, now_ns);
     struct time_spent spent = parts->spent;
     parts->spent = (struct time_spent){0};
     return spent;

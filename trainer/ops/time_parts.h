@@ -36,16 +36,16 @@ struct time_spent {
 
 struct time_parts {
     struct time_spent spent;
-    uint64_t turned_ns; /* spent is up to date until then */
+    uint64_t switched_ns; /* spent is up to date until then */
     enum time_part part;
 };
 
 void time_parts_start(struct time_parts *parts, uint64_t now_ns);
 /* Charges the time from now on to part. */
-SHARED_INLINE void time_parts_turn(struct time_parts *parts, enum time_part part, uint64_t now_ns)
+SHARED_INLINE void time_parts_switch(struct time_parts *parts, enum time_part part, uint64_t now_ns)
 {
-    parts->spent.ns[parts->part] += now_ns - parts->turned_ns;
-    parts->turned_ns = now_ns;
+    parts->spent.ns[parts->part] += now_ns - parts->switched_ns;
+    parts->switched_ns = now_ns;
     parts->part = part;
 }
 

@@ -24,10 +24,10 @@ struct slot {
 struct param_gather {
     struct param_gather_options options;
     struct slot slots[PARAM_GATHER_SLOTS];
-    uint64_t begun, ended;               /* gather n uses slot n % PARAM_GATHER_SLOTS */
-    size_t *offsets, *bytes;             /* [ranks]: what each rank contributes */
-    size_t *own_offsets, *own_bytes;     /* [ranks]: what this rank sends to each */
-    char (*whats)[PARTITION_WHAT_BYTES]; /* [groups_count] */
+    uint64_t begun, ended;                 /* gather n uses slot n % PARAM_GATHER_SLOTS */
+    size_t *offsets, *bytes;               /* [ranks]: what each rank contributes */
+    size_t *own_offsets, *own_bytes;       /* [ranks]: what this rank sends to each */
+    char (*labels)[PARTITION_LABEL_BYTES]; /* [groups_count] */
     uint64_t waited_ns;
 };
 
@@ -55,8 +55,8 @@ static int allocate(struct param_gather *gather, struct err *err)
         if (!*arrays[i])
             status = err_set(err, -ENOMEM, "out of memory for gathering weights");
     }
-    gather->whats = partition_whats(options->partition, options->what);
-    if (!status && !gather->whats)
+    gather->labels = partition_labels(options->partition, options->what);
+    if (!status && !gather->labels)
         status = err_set(err, -ENOMEM, "out of memory for gathering weights");
     for (int i = 0; i < PARAM_GATHER_SLOTS && !status; i++) {
         status = device->ops->event_open(device, &gather->slots[i].copied, err);
@@ -118,10 +118,10 @@ void param_gather_close(struct param_gather *gather)
     free(gather->own_offsets);
     free(gather->own_bytes);
     if (is_idle) {
-        free(gather->whats);
+        free(gather->labels);
         free(gather);
     } else { /* contains the handles of operations in progress */
-        comm_retain(gather->whats);
+        comm_retain(gather->labels);
         comm_retain(gather);
     }
 }
@@ -135,8 +135,8 @@ static bool is_member(const struct param_gather *gather, const struct slot *slot
 {
     const struct partition *partition = gather->options.partition;
     return slot->level == PARAM_GATHER_PARTS
-               ? partition_share(partition, slot->group, rank, rank_of(gather))
-               : partition_is_together(partition, slot->group, rank, rank_of(gather));
+               ? partition_same_shard(partition, slot->group, rank, rank_of(gather))
+               : partition_same_copy(partition, slot->group, rank, rank_of(gather));
 }
 
 /* A member's piece, relative to the start of the buffer. */
@@ -175,7 +175,7 @@ static int start(struct param_gather *gather, struct slot *slot, struct err *err
     uint64_t timeout_ns = gather->options.timeout_ns;
     const struct comm_options options = {
         .deadline_ns = timeout_ns ? clock_now_ns() + timeout_ns : 0,
-        .what = gather->whats[slot->group],
+        .what = gather->labels[slot->group],
         .flight = gather->options.flight,
         .stream = comm->takes_device_memory ? gather->options.stream : NULL};
     for (uint32_t rank = 0; rank < (uint32_t)comm->ranks; rank++) {
@@ -239,7 +239,7 @@ static int start_copied(struct param_gather *gather, struct err *err)
     return status;
 }
 
-static int ask_oldest(struct param_gather *gather, bool *ret_done, struct err *err)
+static int poll_oldest(struct param_gather *gather, bool *ret_done, struct err *err)
 {
     struct slot *slot = slot_of(gather, gather->ended);
     *ret_done = false;
@@ -256,7 +256,7 @@ int param_gather_pump(struct param_gather *gather, bool *ret_has_room, struct er
     bool has_come = true, is_past = true;
     int status = start_copied(gather, err);
     while (has_come && !status) {
-        status = ask_oldest(gather, &has_come, err);
+        status = poll_oldest(gather, &has_come, err);
         if (has_come && !status)
             status = end_oldest(gather, err);
     }
@@ -295,8 +295,9 @@ int param_gather_begin(struct param_gather *gather, uint64_t group, enum param_g
     }
     if (status)
         return status;
-    return gather->options.in_turn && *gather->options.in_turn ? param_gather_wait_all(gather, err)
-                                                               : start_copied(gather, err);
+    return gather->options.serialized && *gather->options.serialized
+               ? param_gather_wait_all(gather, err)
+               : start_copied(gather, err);
 }
 
 int param_gather_wait(struct param_gather *gather, uint64_t group, struct err *err)

@@ -39,7 +39,7 @@ struct param_gather_options {
     const char *what;                  /* name of the data, for errors: "weights" */
     const char *flight;                /* as in struct comm_options: "gather weights" */
     /* Borrowed. While set, each gather completes before the call returns. NULL: never set. */
-    const bool *in_turn;
+    const bool *serialized;
 };
 
 struct param_gather;

@@ -229,27 +229,27 @@ struct span partition_trained_part(const struct partition *partition, uint64_t g
     return part_by(partition, partition->trained_cuts, group, rank);
 }
 
-bool partition_share(const struct partition *partition, uint64_t group, uint32_t rank,
-                     uint32_t other)
+bool partition_same_shard(const struct partition *partition, uint64_t group, uint32_t rank,
+                          uint32_t other)
 {
     uint32_t shards = shards_of(partition, group);
     return rank % shards == other % shards;
 }
 
-bool partition_is_together(const struct partition *partition, uint64_t group, uint32_t rank,
-                           uint32_t other)
+bool partition_same_copy(const struct partition *partition, uint64_t group, uint32_t rank,
+                         uint32_t other)
 {
     uint32_t shards = shards_of(partition, group);
     return rank / shards == other / shards;
 }
 
-char (*partition_whats(const struct partition *partition, const char *kind))[PARTITION_WHAT_BYTES]
+char (*partition_labels(const struct partition *partition, const char *kind))[PARTITION_LABEL_BYTES]
 {
     uint64_t count = partition->params->groups_count;
-    char(*whats)[PARTITION_WHAT_BYTES] = calloc(count, sizeof *whats);
-    for (uint64_t g = 0; whats && g < count; g++)
-        snprintf(whats[g], sizeof whats[g], "%s of %s", kind, partition->params->groups[g].name);
-    return whats;
+    char(*labels)[PARTITION_LABEL_BYTES] = calloc(count, sizeof *labels);
+    for (uint64_t g = 0; labels && g < count; g++)
+        snprintf(labels[g], sizeof labels[g], "%s of %s", kind, partition->params->groups[g].name);
+    return labels;
 }
 
 struct row_range span_rows(const struct span *span, const struct param *param)

@@ -77,15 +77,16 @@ struct span partition_trained_shard(const struct partition *partition, uint64_t 
 struct span partition_trained_part(const struct partition *partition, uint64_t group,
                                    uint32_t rank);
 /* Whether the two ranks hold the same shard of the group. */
-bool partition_share(const struct partition *partition, uint64_t group, uint32_t rank,
-                     uint32_t other);
+bool partition_same_shard(const struct partition *partition, uint64_t group, uint32_t rank,
+                          uint32_t other);
 /* Whether the two ranks belong to the same shard group, which holds one copy together. */
-bool partition_is_together(const struct partition *partition, uint64_t group, uint32_t rank,
-                           uint32_t other);
+bool partition_same_copy(const struct partition *partition, uint64_t group, uint32_t rank,
+                         uint32_t other);
 
-enum { PARTITION_WHAT_BYTES = PARAMS_NAME_BYTES_MAX + 16 };
+enum { PARTITION_LABEL_BYTES = PARAMS_NAME_BYTES_MAX + 16 };
 /* Texts for errors: [groups_count], "gradients of blocks.3". malloc'ed; NULL if out of memory. */
-char (*partition_whats(const struct partition *partition, const char *kind))[PARTITION_WHAT_BYTES];
+char (*partition_labels(const struct partition *partition,
+                        const char *kind))[PARTITION_LABEL_BYTES];
 
 /* Rows of a parameter. */
 struct row_range {

@@ -128,7 +128,7 @@ void sync_check_begin(struct sync_check *check)
     check->status = 0;
 }
 
-void sync_check_begin_again(struct sync_check *check)
+void sync_check_begin_recheck(struct sync_check *check)
 {
     assert(check->watches);
     check->watches = false;
@@ -151,7 +151,7 @@ static int name_change(struct sync_check *check, const struct sync_piece *piece,
 }
 
 /* Checks a piece again. Pieces that others hold as well are left to the next comparison. */
-static void look_again(struct sync_check *check, const struct sync_piece *piece)
+static void rehash_piece(struct sync_check *check, const struct sync_piece *piece)
 {
     uint64_t n = check->again_count++, hash = 0;
     assert(n < check->pieces_count && check->own[n].bytes == piece->bytes);
@@ -165,7 +165,7 @@ static void look_again(struct sync_check *check, const struct sync_piece *piece)
 void sync_check_add(struct sync_check *check, const struct sync_piece *piece)
 {
     if (check->again) {
-        look_again(check, piece);
+        rehash_piece(check, piece);
         return;
     }
     assert(check->pieces_count < check->pieces_max);
@@ -200,7 +200,7 @@ static bool differs(const struct sync_check *check, int rank, int other, uint64_
 
 /* Among the ranks that hold the same range as this one, returns the first with the most common
  * bits. are_most: no other bits are as common. */
-static int find_most(const struct sync_check *check, int rank, uint64_t n, bool *ret_are_most)
+static int find_majority(const struct sync_check *check, int rank, uint64_t n, bool *ret_are_most)
 {
     int most = rank, best = 0;
     *ret_are_most = false;
@@ -243,7 +243,7 @@ static int name_difference(const struct sync_check *check, int rank, uint64_t n,
     const struct tensor_name *name = &check->names[n];
     char those[NAMED_BYTES_MAX], others[NAMED_BYTES_MAX];
     bool are_most;
-    int most = find_most(check, rank, n, &are_most);
+    int most = find_majority(check, rank, n, &are_most);
     uint64_t hash = held_by(check, most, n)->hash;
     name_ranks(check, most, true, n, those);
     name_ranks(check, most, false, n, others);
@@ -272,7 +272,7 @@ static int name_difference(const struct sync_check *check, int rank, uint64_t n,
 }
 
 /* Orders holders of the same range next to each other, by rank. */
-static int by_stretch(const void *left, const void *right)
+static int compare_holders(const void *left, const void *right)
 {
     const struct holder *a = left, *b = right;
     if (a->held.offset_bytes != b->held.offset_bytes)
@@ -282,7 +282,7 @@ static int by_stretch(const void *left, const void *right)
     return (a->rank > b->rank) - (a->rank < b->rank);
 }
 
-static bool are_neighbours(const struct sync_check *check, size_t left, size_t right)
+static bool are_neighbors(const struct sync_check *check, size_t left, size_t right)
 {
     return right < (size_t)check->comm->ranks &&
            is_comparable(&check->holders[left].held, &check->holders[right].held);
@@ -295,12 +295,12 @@ static int find_difference(struct sync_check *check, uint64_t step, struct err *
     for (uint64_t n = 0; n < check->pieces_count; n++) {
         for (size_t r = 0; r < ranks; r++)
             check->holders[r] = (struct holder){*held_by(check, (int)r, n), (int)r};
-        qsort(check->holders, ranks, sizeof *check->holders, by_stretch);
+        qsort(check->holders, ranks, sizeof *check->holders, compare_holders);
         for (size_t i = 0; i < ranks; i++)
             if (check->holders[i].rank == check->comm->rank)
                 check->is_alone[n] = check->holders[i].held.bytes > 0 &&
-                                     !are_neighbours(check, i, i + 1) &&
-                                     (i == 0 || !are_neighbours(check, i - 1, i));
+                                     !are_neighbors(check, i, i + 1) &&
+                                     (i == 0 || !are_neighbors(check, i - 1, i));
         for (size_t i = 1; i < ranks; i++)
             if (differs(check, check->holders[i].rank, check->holders[i - 1].rank, n))
                 return name_difference(check, check->holders[i].rank, n, step, err);
@@ -339,13 +339,13 @@ int sync_check_compare(struct sync_check *check, uint64_t step, int status,
     return status;
 }
 
-bool sync_check_watches(const struct sync_check *check)
+bool sync_check_can_recheck(const struct sync_check *check)
 {
     return check->watches;
 }
 
-int sync_check_end_again(struct sync_check *check, int status, const struct comm_options *options,
-                         struct err *err)
+int sync_check_end_recheck(struct sync_check *check, int status, const struct comm_options *options,
+                           struct err *err)
 {
     check->again = false;
     return agree(check, status, options, err);

@@ -12,10 +12,10 @@
  * other rank holds is compared with itself: it is hashed again before its next use, and differs
  * only if a bit flipped meanwhile.
  *
- *     sync_check_begin_again(check);
+ *     sync_check_begin_recheck(check);
  *     sync_check_add(check, &piece);              the same pieces in the same order; the last ones
  *                                                 may be omitted
- *     sync_check_end_again(check, status, &options, err);
+ *     sync_check_end_recheck(check, status, &options, err);
  */
 #ifndef MILLRACE_TRAINER_PARALLEL_SYNC_CHECK_H
 #define MILLRACE_TRAINER_PARALLEL_SYNC_CHECK_H
@@ -53,10 +53,10 @@ int sync_check_compare(struct sync_check *check, uint64_t step, int status,
 
 /* True if the last comparison found no difference and its pieces have not been checked again since.
  * The same on all ranks. */
-bool sync_check_watches(const struct sync_check *check);
-void sync_check_begin_again(struct sync_check *check);
+bool sync_check_can_recheck(const struct sync_check *check);
+void sync_check_begin_recheck(struct sync_check *check);
 /* Collective; status as above. -EBADMSG on ranks whose data changed, -EREMOTEIO on the others. */
-int sync_check_end_again(struct sync_check *check, int status, const struct comm_options *options,
-                         struct err *err);
+int sync_check_end_recheck(struct sync_check *check, int status, const struct comm_options *options,
+                           struct err *err);
 
 #endif

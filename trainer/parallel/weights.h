@@ -47,7 +47,7 @@ struct weights_options {
     uint32_t ahead;      /* groups gathered before they are needed */
     uint32_t groups_max; /* with shards: groups in buffers at a time; 0: set by the other options */
     uint64_t timeout_ns; /* 0: none */
-    const bool *in_turn; /* as in param_gather.h */
+    const bool *serialized; /* as in param_gather.h */
 };
 
 /* Owner thread. */
@@ -112,6 +112,6 @@ void weights_need(struct weights *weights, uint64_t group);
 void weights_done(struct weights *weights, uint64_t group);
 int weights_status(const struct weights *weights, struct err *err);
 /* Blocks until nothing is in progress. Call before waiting for another collective operation. */
-int weights_settle(struct weights *weights, struct err *err);
+int weights_drain(struct weights *weights, struct err *err);
 
 #endif

@@ -167,7 +167,7 @@ int weights_begin_pass(struct weights *weights, struct err *err)
     weights->order_next = 0;
     if (weights->options.offloads)
         return device->ops->stream_wait_event(device, weights->stream, weights->updated, err);
-    return weights->whole ? weights_settle(weights, err) : 0;
+    return weights->whole ? weights_drain(weights, err) : 0;
 }
 
 /* Whether the group is needed before `end` of the order. */

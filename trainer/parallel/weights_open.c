@@ -65,7 +65,7 @@ static struct param_gather_options gather_options_of(const struct weights_option
                                          .timeout_ns = options->timeout_ns,
                                          .what = "weights",
                                          .flight = "gather weights",
-                                         .in_turn = options->in_turn};
+                                         .serialized = options->serialized};
 }
 
 static int allocate(struct weights *weights, enum mem_kind kind, uint64_t bytes, void **ret_memory,
@@ -242,7 +242,7 @@ int weights_status(const struct weights *weights, struct err *err)
     return weights->status;
 }
 
-int weights_settle(struct weights *weights, struct err *err)
+int weights_drain(struct weights *weights, struct err *err)
 {
     return weights->gather ? param_gather_wait_all(weights->gather, err) : 0;
 }

@@ -88,7 +88,8 @@ static int open_batch(struct run *run, const struct trainer_dry_run_options *opt
         .micro = c->batch.micro,
         .rank = options->rank,
         .ranks = options->ranks,
-        .interleaved = !options->is_evaluation && (c->batch.sync_each || run_sums_each(run))};
+        .interleaved =
+            !options->is_evaluation && (c->batch.sync_each || run_reduces_each_micro(run))};
     int status = batching_check(&run->batching, err);
     return status || options->is_evaluation
                ? status
@@ -251,10 +252,10 @@ static int update(struct run *run, struct err *err)
 
 static int make_step(struct run *run, struct err *err)
 {
-    struct run_words words = {0};
+    struct step_sums words = {0};
     int status = sum_gradients(run, err);
     if (!status && run->comm->ranks > 1)
-        status = run_reduce_words(run, &words, "the step's counts, losses and norm", err);
+        status = run_reduce_sums(run, &words, "the step's counts, losses and norm", err);
     return status ? status : update(run, err);
 }
 
@@ -263,20 +264,20 @@ static int make_step(struct run *run, struct err *err)
  * before its start_step. */
 static int make_steps(struct run *run, struct trainer_dry_run *dry_run, struct err *err)
 {
-    run->step = run->turn_step - 1;
+    run->step = run->phase_end_step - 1;
     int status = make_step(run, err);
     const struct comm_traffic before = comm_counts_read(&run->traffic);
     double flops = ops_null_flops(run->ops);
-    uint64_t crossed_bytes = device_null_crossed_bytes(run->device);
+    uint64_t crossed_bytes = device_null_transfer_bytes(run->device);
     if (!status)
         status = make_step(run, err);
     dry_run->flops = ops_null_flops(run->ops) - flops;
-    dry_run->crossed_bytes = device_null_crossed_bytes(run->device) - crossed_bytes;
+    dry_run->crossed_bytes = device_null_transfer_bytes(run->device) - crossed_bytes;
     run->step_traffic = comm_counts_since(&run->traffic, &before);
     run->weights_differ = run_is_local(run);
     if (!status)
-        status = run_share_weights(run, true, err);
-    return status ? status : weights_settle(&run->weights, err);
+        status = run_average_weights(run, true, err);
+    return status ? status : weights_drain(&run->weights, err);
 }
 
 static int train(struct run *run, const struct trainer_dry_run_options *options,
@@ -328,9 +329,8 @@ static int dry_run_run(struct run *run, const struct trainer_dry_run_options *op
 
 /* Simulates the steps of one phase. *ret_next: the first epoch of the next phase; UINT64_MAX: the
  * run ends in this one. */
-static int simulate_stretch(const struct trainer_dry_run_options *options,
-                            struct trainer_dry_run *ret_dry_run, uint64_t *ret_next,
-                            struct err *err)
+static int simulate_phase(const struct trainer_dry_run_options *options,
+                          struct trainer_dry_run *ret_dry_run, uint64_t *ret_next, struct err *err)
 {
     const struct trainer_options given = {
         .config = options->config, .io = options->io, .log = options->log};
@@ -339,8 +339,8 @@ static int simulate_stretch(const struct trainer_dry_run_options *options,
     int status = run_take_config(&run, options->config, err);
     if (!status)
         status = dry_run_run(&run, options, ret_dry_run, err);
-    bool turns = !status && run.turn_step < run.steps;
-    *ret_next = turns ? epochs_next_change(&run.epochs, options->epoch) : UINT64_MAX;
+    bool batch_changes = !status && run.phase_end_step < run.steps;
+    *ret_next = batch_changes ? epochs_next_change(&run.epochs, options->epoch) : UINT64_MAX;
     run_close(&run);
     return status;
 }
@@ -353,7 +353,7 @@ int trainer_dry_run(const struct trainer_dry_run_options *options,
     struct trainer_dry_run all = {0}, one;
     assert(options->shape || options->epoch == 0);
     do {
-        int status = simulate_stretch(&stretch, &one, &stretch.epoch, err);
+        int status = simulate_phase(&stretch, &one, &stretch.epoch, err);
         if (status)
             return status;
         usage_take_peaks(&one.usage, &all.usage);

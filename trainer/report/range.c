@@ -11,7 +11,7 @@
 const char *range_name(enum range range)
 {
     static const char *const names[RANGE_COUNT] = {
-        [RANGE_STEP] = "step",         [RANGE_DATA] = "data",       [RANGE_FEED] = "feed",
+        [RANGE_STEP] = "step",         [RANGE_DATA] = "data",       [RANGE_UPLOAD] = "feed",
         [RANGE_MICRO] = "micro-batch", [RANGE_FORWARD] = "forward", [RANGE_BACKWARD] = "backward",
         [RANGE_NORM] = "norm",         [RANGE_REDUCE] = "reduce",   [RANGE_UPDATE] = "update",
         [RANGE_STAGE] = "stage",       [RANGE_WAIT] = "wait",       [RANGE_EVALUATE] = "evaluate",
@@ -28,7 +28,7 @@ static enum time_part part_of(enum range range, bool queues)
     } parts[RANGE_COUNT] = {
         [RANGE_STEP] = {TIME_OTHER, TIME_OTHER},
         [RANGE_DATA] = {TIME_LOAD, TIME_LOAD},
-        [RANGE_FEED] = {TIME_LOAD, TIME_LOAD},
+        [RANGE_UPLOAD] = {TIME_LOAD, TIME_LOAD},
         [RANGE_MICRO] = {TIME_REDUCE, TIME_QUEUE},
         [RANGE_FORWARD] = {TIME_FORWARD, TIME_QUEUE},
         [RANGE_BACKWARD] = {TIME_BACKWARD, TIME_QUEUE},
@@ -44,15 +44,15 @@ static enum time_part part_of(enum range range, bool queues)
 }
 
 /* A checkpoint waits for the disk, which may take longer than the limit for late ranks. */
-static void note(const struct ranges *ranges, const char *name, bool may_last)
+static void set_activity(const struct ranges *ranges, const char *name, bool may_be_slow)
 {
-    if (ranges->comm && ranges->comm->ops->note)
-        ranges->comm->ops->note(ranges->comm, name, *ranges->step + 1, may_last);
+    if (ranges->comm && ranges->comm->ops->set_activity)
+        ranges->comm->ops->set_activity(ranges->comm, name, *ranges->step + 1, may_be_slow);
 }
 
 static void note_range(const struct ranges *ranges, enum range range)
 {
-    note(ranges, range_name(range), range == RANGE_STAGE || range == RANGE_SAVE);
+    set_activity(ranges, range_name(range), range == RANGE_STAGE || range == RANGE_SAVE);
 }
 
 void range_begin(struct ranges *ranges, enum range range)
@@ -64,7 +64,7 @@ void range_begin(struct ranges *ranges, enum range range)
     ranges->open[ranges->depth].range = range;
     ranges->open[ranges->depth].part = ranges->parts.part;
     ranges->open[ranges->depth++].began_ns = ranges->measures ? now_ns : 0;
-    time_parts_turn(&ranges->parts, part_of(range, ranges->queues), now_ns);
+    time_parts_switch(&ranges->parts, part_of(range, ranges->queues), now_ns);
 }
 
 void range_end(struct ranges *ranges)
@@ -74,7 +74,7 @@ void range_end(struct ranges *ranges)
     enum range range = ranges->open[ranges->depth].range;
     struct range_time *time = &ranges->times[range];
     uint64_t began_ns = ranges->open[ranges->depth].began_ns, now_ns = clock_now_ns();
-    time_parts_turn(&ranges->parts, ranges->open[ranges->depth].part, now_ns);
+    time_parts_switch(&ranges->parts, ranges->open[ranges->depth].part, now_ns);
     if (began_ns > 0) {
         time->count++;
         time->ns += now_ns - began_ns;
@@ -88,5 +88,5 @@ void range_end(struct ranges *ranges)
     if (ranges->depth > 0)
         note_range(ranges, ranges->open[ranges->depth - 1].range);
     else
-        note(ranges, "the end", false);
+        set_activity(ranges, "the end", false);
 }

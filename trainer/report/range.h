@@ -22,7 +22,7 @@
 enum range {
     RANGE_STEP,     /* contains the ranges down to RANGE_STAGE */
     RANGE_DATA,     /* waiting for the loader's next micro-batch */
-    RANGE_FEED,     /* its upload to the device, and release of the previous one */
+    RANGE_UPLOAD,   /* its upload to the device, and release of the previous one */
     RANGE_MICRO,    /* a micro-batch: its passes, or their graph replay, and gradient sums */
     RANGE_FORWARD,  /* within RANGE_MICRO */
     RANGE_BACKWARD, /* within RANGE_MICRO, with losses */

@@ -18,7 +18,7 @@ enum trainer_event {
     TRAINER_SAVE_FAILED, /* text: the reason; the run continues */
     TRAINER_STEPPED,     /* after each step; a device may be two steps behind */
     TRAINER_EVALUATING,  /* after each micro-batch of an evaluation */
-    TRAINER_USED,        /* for each rank at the end of the run: its usage */
+    TRAINER_USAGE,       /* for each rank at the end of the run: its usage */
     /* Both come from a separate thread. text: what a stop request waits for; that run.stop_deadline
      * has passed. The owner then ends the program, since the run may never end. */
     TRAINER_STOPPING,
@@ -65,7 +65,7 @@ struct trainer_report {
     /* The device is not the host: time has TIME_QUEUE and TIME_DEVICE for computation. */
     bool queues;
     struct trainer_device_metrics metrics;
-    int rank; /* for TRAINER_USED, as is usage, which is valid during the call */
+    int rank; /* for TRAINER_USAGE, as is usage, which is valid during the call */
     const struct usage *usage;
 };
 

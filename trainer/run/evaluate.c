@@ -14,7 +14,7 @@ static void walk(struct run *run, const struct model_memory *memory)
 }
 
 static int evaluate_batch(struct run *run, struct loader *loader, const struct batch *batch,
-                          const struct model_memory *memory, struct run_words *words,
+                          const struct model_memory *memory, struct step_sums *words,
                           struct err *err)
 {
     struct model_input input;
@@ -67,19 +67,19 @@ static int share_round(struct run *run, bool *has_batch, int64_t *stop, struct e
     return status;
 }
 
-/* Evaluates this rank's next batch, if it has one. *ret_goes_on: whether any rank has one. */
-static int evaluate_round(struct run *run, struct loader *loader, struct run_words *mine,
-                          uint64_t *done, bool *ret_goes_on, struct err *err)
+/* Evaluates this rank's next batch, if it has one. *ret_continues: whether any rank has one. */
+static int evaluate_round(struct run *run, struct loader *loader, struct step_sums *mine,
+                          uint64_t *done, bool *ret_continues, struct err *err)
 {
     const struct batch *batch = NULL;
     struct model_memory memory;
     int next = loader_next(loader, &batch, err);
     if (next < 0)
         return next;
-    *ret_goes_on = next == LOADER_BATCH;
-    int status = share_round(run, ret_goes_on, &mine->stop, err);
-    *ret_goes_on = *ret_goes_on && !mine->stop;
-    if (status || !*ret_goes_on)
+    *ret_continues = next == LOADER_BATCH;
+    int status = share_round(run, ret_continues, &mine->stop, err);
+    *ret_continues = *ret_continues && !mine->stop;
+    if (status || !*ret_continues)
         return status;
     status = run_begin_pass(run, UINT64_MAX, &memory, err);
     if (status)
@@ -94,25 +94,25 @@ static int evaluate_round(struct run *run, struct loader *loader, struct run_wor
 }
 
 /* Evaluates all batches of the loader, until a stop is requested. */
-static int evaluate_all(struct run *run, struct loader *loader, struct run_words *ret_words,
+static int evaluate_all(struct run *run, struct loader *loader, struct step_sums *ret_words,
                         struct err *err)
 {
-    struct run_words mine = {0};
+    struct step_sums mine = {0};
     uint64_t done = 0, all = loader_shape(loader).samples;
-    bool goes_on = true;
-    int status = run_begin_words(run, err);
+    bool continues = true;
+    int status = run_begin_sums(run, err);
     report_done(run, done, all);
     while (!status) {
-        status = evaluate_round(run, loader, &mine, &done, &goes_on, err);
-        if (status || !goes_on)
+        status = evaluate_round(run, loader, &mine, &done, &continues, err);
+        if (status || !continues)
             break;
         report_done(run, done, all);
-        mine.stop = mine.stop || run_wishes_stop(run);
+        mine.stop = mine.stop || run_wants_stop(run);
     }
     int flushed = batch_upload_flush(&run->upload, status ? NULL : err);
     status = status ? status : flushed;
     if (!status)
-        status = run_read_words(run, ret_words, err);
+        status = run_read_sums(run, ret_words, err);
     if (!status) {
         ret_words->valid_count = mine.valid_count;
         ret_words->samples_count = (int64_t)done;
@@ -126,7 +126,7 @@ int run_evaluate(struct run *run, struct err *err)
 {
     struct loader_options options = run_loader_options(run, false);
     struct loader *loader;
-    struct run_words words;
+    struct step_sums words;
     int status = loader_open(&options, &loader, err);
     if (status)
         return status;
@@ -134,9 +134,9 @@ int run_evaluate(struct run *run, struct err *err)
     if (!status)
         status = evaluate_all(run, loader, &words, err);
     if (!status)
-        status = run_reduce_words(run, &words, "the evaluation's counts and losses", err);
+        status = run_reduce_sums(run, &words, "the evaluation's counts and losses", err);
     if (!status)
-        status = run_judge_bad(run, loader, (uint64_t)words.bad_count,
+        status = run_limit_bad(run, loader, (uint64_t)words.bad_count,
                                (uint64_t)words.samples_count, err);
     loader_close(loader);
     if (status)

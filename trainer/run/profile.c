@@ -29,7 +29,7 @@ int profile_begin(struct profile *profile, struct err *err)
     uint64_t step = run->step + 1;
     if (step < wanted->first || step > wanted->last || profile->made.first > 0)
         return 0;
-    int status = run_settle_all(run, err);
+    int status = run_drain_all(run, err);
     if (status)
         return status;
     if (!run->device->ops->is_host)
@@ -90,7 +90,7 @@ int profile_end(struct profile *profile, bool is_end, struct err *err)
     struct run *run = profile->run;
     if (!run->ranges.measures || (run->step < run->options->profile.last && !is_end))
         return 0;
-    int status = run_settle_all(run, err);
+    int status = run_drain_all(run, err);
     profile_stop(profile);
     if (!status && run->options->trace)
         status = write_trace(profile, err);

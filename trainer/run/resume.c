@@ -27,7 +27,7 @@ static void report_difference(void *context, const struct config_field *field, c
     bool is_place = strcmp(field->key, "run.dir") == 0 || strcmp(field->key, "checkpoint.dir") == 0;
     if (!field->orders) {
         if (!is_place)
-            run_say(comparison->run, "%s was %s, is now %s", field->key, saved, now);
+            run_log(comparison->run, "%s was %s, is now %s", field->key, saved, now);
         return;
     }
     if (comparison->refused_count++ > 0)
@@ -48,7 +48,7 @@ static void keep_batch(struct run *run, const struct json_t *saved)
     uint64_t global = run->given->batch.global, micro = run->given->batch.micro;
     bool is_kept = a_step > 0 && run->given->batch.accumulation == 0;
     if (is_kept && global / micro != a_step)
-        run_say(run,
+        run_log(run,
                 "batch: %" PRIu64 " samples per update in micro-batches of %" PRIu64
                 ", as when the run began, regardless of batch.accumulation on these ranks",
                 global, micro);
@@ -57,7 +57,7 @@ static void keep_batch(struct run *run, const struct json_t *saved)
 int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_PATH_BYTES_MAX],
                 struct err *err)
 {
-    const struct ckpt_choice choice = {
+    const struct ckpt_find_options choice = {
         .below = run->damaged.below,
         .stop_at_damage = run->config->checkpoint.on_damage == CONFIG_DAMAGE_STOP,
     };
@@ -106,7 +106,8 @@ int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_P
 static int find_newest(const struct run *run, char path[IO_PATH_BYTES_MAX], uint64_t *ret_step,
                        struct err *err)
 {
-    const struct ckpt_choice any = {.below = UINT64_MAX}, choice = {.below = run->damaged.below};
+    const struct ckpt_find_options any = {.below = UINT64_MAX},
+                                   choice = {.below = run->damaged.below};
     int status =
         ckpt_find_collective(run->io, run->folder, &any, run->comm, path, ret_step, NULL, err);
     if (!status && *run->damaged.first && strcmp(path, run->damaged.first) == 0)
@@ -300,7 +301,7 @@ static void restore_early_stop(struct run *run, const struct json_t *state)
     stop.has_best = jsonx_f64(jsonx_get(object, "best"), &stop.best) == 0;
     run->early_stop = stop;
     if (early_stop_is_over(&stop))
-        run_say(run,
+        run_log(run,
                 "this run ended early, after step %" PRIu64 ": early_stop.patience above %" PRIu64
                 " continues it",
                 run->step, stop.waited_count);
@@ -333,7 +334,7 @@ static int choose_tensors(const struct run *run, const struct manifest *manifest
             tensors[wanted_count++] = tensors[i];
     }
     if (!status && wanted_count < count)
-        run_say(run,
+        run_log(run,
                 "%" PRIu64 " moments are not in the checkpoint because their parameters were "
                 "frozen: they start at zero",
                 count - wanted_count);
@@ -374,9 +375,9 @@ int resume_restore(struct run *run, struct ckpt_reader *reader, const char *path
                  "the bits may differ from the run that saved this checkpoint: it used %s, this "
                  "run uses %s",
                  saved_id, str_text(&run->numerics_id));
-    run_say(run, "resuming at step %" PRIu64 " from %s", run->step, path);
-    const char *lost = reduction_tell_lost(run->reduction, saved_id, run->step);
+    run_log(run, "resuming at step %" PRIu64 " from %s", run->step, path);
+    const char *lost = reduction_resume_warning(run->reduction, saved_id, run->step);
     if (lost)
-        run_say(run, "%s", lost);
+        run_log(run, "%s", lost);
     return 0;
 }

@@ -45,7 +45,7 @@ struct step_totals {
 
 /* Sums over ranks: exact integers, so that the order does not matter. In device memory while they
  * accumulate. */
-struct run_words {
+struct step_sums {
     int64_t valid_count, correct_count, samples_count;
     int64_t bad_count;  /* bad samples since the data was opened */
     int64_t stop, save; /* ranks that request it */
@@ -53,13 +53,13 @@ struct run_words {
     struct exact_sum losses, squares;
 };
 
-static_assert(sizeof(struct run_words) == (7 + 2 * EXACT_SUM_WORDS) * sizeof(int64_t),
+static_assert(sizeof(struct step_sums) == (7 + 2 * EXACT_SUM_WORDS) * sizeof(int64_t),
               "words without padding");
 
 /* Record of a step, in device memory during the step: the accumulated sums, and the update decision
  * based on them. */
 struct step_record {
-    struct run_words words;
+    struct step_sums words;
     struct update_gate gate;
     /* Device time since the run began; only if the ops measure it. */
     struct time_parts times;
@@ -127,8 +127,8 @@ struct run {
     double *losses; /* as is correct: of a micro-batch, in device memory */
     uint8_t *correct;
     struct step_record *device_record,
-        *host_records;            /* of the newest step; pinned, [QUEUED_STEPS_MAX] */
-    struct run_words *host_words; /* pinned */
+        *host_records;           /* of the newest step; pinned, [QUEUED_STEPS_MAX] */
+    struct step_sums *host_sums; /* pinned */
     struct queued_step queued[QUEUED_STEPS_MAX]; /* a ring: step n is n % QUEUED_STEPS_MAX */
     uint64_t queued_count;
     struct reduction *reduction;
@@ -160,7 +160,7 @@ struct run {
     /* If set, communication between ranks ends before passes continue. Set for parallel.debug, and
      * in the first step with NCCL: kernels are loaded then, and the driver may wait for all work on
      * the device, including NCCL kernels that wait for other ranks. */
-    bool in_turn;
+    bool serialized;
     bool is_dry_run; /* reads and computes nothing: see dry_run.h */
     struct damaged_steps damaged;
     struct batch_upload upload; /* copies micro-batches to the device */
@@ -168,7 +168,7 @@ struct run {
     struct epochs epochs;
     /* After this step the batch size changes: the run is saved, closed and reopened from the
      * checkpoint. Equals steps if the batch size stays. */
-    uint64_t turn_step;
+    uint64_t phase_end_step;
     bool stop_requested; /* by any rank, as of the last reduction */
     bool time_is_up;     /* requested by this rank's clock (first rank only) */
     bool save_requested; /* by the first rank's clock, as of the last reduction */
@@ -196,7 +196,8 @@ int run_open(struct run *run, const struct trainer_options *options, run_memory_
  * `init`; NULL: random). Sharded weights are usable for passes after run_fill_weights or a
  * checkpoint load, followed by weights_refresh. */
 int run_count_shards(struct run *run, struct err *err); /* collective */
-bool run_sums_each(const struct run *run); /* gradients are reduced after each micro-batch */
+bool run_reduces_each_micro(
+    const struct run *run); /* gradients are reduced after each micro-batch */
 /* Whether passes accumulate into gradients; may be called before the model is open. */
 bool run_adds_gradients(const struct run *run);
 int run_open_weights(struct run *run, struct err *err);
@@ -232,11 +233,11 @@ int run_open_mean(struct run *run, struct err *err);
 int run_connect_mean(struct run *run, struct err *err);
 /* Replaces weights by their mean over ranks, if they differ: after the configured number of steps,
  * or now. Collective. */
-int run_share_weights(struct run *run, bool now, struct err *err);
+int run_average_weights(struct run *run, bool now, struct err *err);
 /* Bytes of the newest step, with its share of weight averaging. */
 struct comm_traffic run_traffic(const struct run *run);
 /* Averages weights and moments now, before a save. Collective; no save may be in progress. */
-int run_share_state(struct run *run, struct err *err);
+int run_average_state(struct run *run, struct err *err);
 
 /* Queues one update: this rank's micro-batches, the reduction, the update gate, the optimizer. Then
  * settles all but the newest UPDATE_GATE_AHEAD_MAX steps, or all if device memory is host
@@ -253,13 +254,13 @@ int run_begin_queue(struct run *run, struct err *err);
  * valid_count is of the whole batch. */
 void run_gate_update(struct run *run, int64_t valid_count);
 /* Ends queueing the newest step. counts: valid items and samples of all ranks. */
-int run_end_step(struct run *run, const struct run_words *counts, struct err *err);
+int run_end_step(struct run *run, const struct step_sums *counts, struct err *err);
 /* Blocks until all but the newest `left` steps are done. Adds them to run->window and updates the
  * scaler and the update count. -EDOM names a step whose gradients are not finite, unless the scaler
  * tolerates it; all weights are then those before that step. */
-int run_settle(struct run *run, uint64_t left, struct err *err);
+int run_drain(struct run *run, uint64_t left, struct err *err);
 /* Settles all queued steps, measured as RANGE_WAIT. */
-int run_settle_all(struct run *run, struct err *err);
+int run_drain_all(struct run *run, struct err *err);
 
 /* run_bulk.c. Opens the configured device; a GPU is chosen by this rank's index on its machine. */
 int run_open_device(struct run *run, struct err *err);
@@ -296,19 +297,19 @@ int run_name_numerics(struct run *run, struct err *err);
 /* Step sums, in call order: zeroes them in device memory; queues adding a pass's losses and hits;
  * reads them, which blocks until the device has done all queued work; sums them over all ranks.
  * what: names the reduction in messages. */
-int run_begin_words(struct run *run, struct err *err);
+int run_begin_sums(struct run *run, struct err *err);
 void run_add_result(struct run *run, const struct model_result *result);
-int run_read_words(struct run *run, struct run_words *ret_words, struct err *err);
-int run_reduce_words(struct run *run, struct run_words *words, const char *what, struct err *err);
+int run_read_sums(struct run *run, struct step_sums *ret_words, struct err *err);
+int run_reduce_sums(struct run *run, struct step_sums *words, const char *what, struct err *err);
 /* Applies data.bad_samples.limit to the bad samples of all ranks. Each rank's loader has no limit,
  * so that a run ends after the same step on any number of ranks. Collective when the limit is
  * exceeded, which all ranks see. */
-int run_judge_bad(const struct run *run, const struct loader *loader, uint64_t bad_count,
+int run_limit_bad(const struct run *run, const struct loader *loader, uint64_t bad_count,
                   uint64_t delivered_count, struct err *err);
 
 /* Whether this rank requests a stop: its owner asked for it, or, on the first rank, time is up
  * (sets run->time_is_up). */
-bool run_wishes_stop(struct run *run);
+bool run_wants_stop(struct run *run);
 
 /* Evaluates the whole validation set into run->evaluation. A stop request ends it early:
  * run->evaluation stays unchanged and run->stop_requested is set. */
@@ -369,10 +370,10 @@ int run_decode_cursor(const struct json_t *state, const char *path, struct curso
 /* Reports to the program's owner, if this rank reports such events. */
 void run_report(const struct run *run, const struct trainer_report *report);
 /* Reports a line of text to the program's owner. */
-void run_say(const struct run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void run_log(const struct run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Call after a failure, before run_close. Waits for a save in progress, which is collective. If
  * other ranks do not know of the failure, reports the reason (TRAINER_FAILED) while it can, then
  * aborts the other ranks, which would wait for this one. Does nothing on a single rank. */
-void run_give_up(struct run *run, int status, const struct err *detail);
+void run_abort(struct run *run, int status, const struct err *detail);
 
 #endif

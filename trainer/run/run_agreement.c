@@ -77,14 +77,14 @@ int run_name_numerics(struct run *run, struct err *err)
         str_add_format(&run->numerics_id, "; pixels %u by %s", run->shape.pixels_version,
                        run->shape.pixels_libraries);
     str_add_format(&run->numerics_id, "; micro-batch %" PRIu64, run->batching.micro);
-    char loss[REDUCTION_LOSS_BYTES] = "", library[COMM_LIBRARY_BYTES] = "";
+    char loss[REDUCTION_DEPENDENCE_BYTES] = "", library[COMM_LIBRARY_BYTES] = "";
     if (run->reduction) /* an evaluation sums no gradients */
-        reduction_tell_loss(&run->reduction->options, loss, sizeof loss);
+        reduction_rank_dependence(&run->reduction->options, loss, sizeof loss);
     if (loss[0])
         str_add_format(&run->numerics_id, "; %s", loss);
     bool sums_fast = run->reduction && run->reduction->options.kind != REDUCTION_CANONICAL;
-    if (sums_fast && run->batching.ranks > 1 && run->comm->ops->tell_library)
-        run->comm->ops->tell_library(run->comm, library);
+    if (sums_fast && run->batching.ranks > 1 && run->comm->ops->describe_library)
+        run->comm->ops->describe_library(run->comm, library);
     if (library[0])
         str_add_format(&run->numerics_id, ", summed by %s", library);
     int status = str_status(&run->numerics_id);

@@ -25,7 +25,7 @@ int run_open_device(struct run *run, struct err *err)
     const char *name = config_device_name(run->config->device);
     char own[24] = "";
     int count = 0, rank = run->options->local_rank;
-    if (config_counts_only(run->config)) {
+    if (config_is_null_device(run->config)) {
         err_set(err, -EINVAL, "device null computes nothing");
         err_advise(err, "use --set device=auto; with device null, `millrace train` only reports "
                         "what a run needs");
@@ -47,9 +47,9 @@ struct place {
  * GPUs. */
 static uint64_t machine_hash(void)
 {
-    char name[MACHINE_HOST_BYTES];
+    char name[MACHINE_HOST_ID_BYTES];
     if (!*machine_boot(name, sizeof name))
-        machine_host(name);
+        machine_host_id(name);
     return hash_64(name, strlen(name));
 }
 
@@ -141,11 +141,11 @@ static int open_nccl(struct run *run, struct err *err)
     status = run_agree(run, run_count_bulk(run, err), "connecting", err);
     if (status)
         return status;
-    run->in_turn = true;
+    run->serialized = true;
     char library[COMM_NCCL_TEXT_BYTES];
     bool moves = config_moves_gradients(run->config);
     comm_nccl_library(library, NULL);
-    run_say(run, "ranks: %s are sent from GPU to GPU with %s%s",
+    run_log(run, "ranks: %s are sent from GPU to GPU with %s%s",
             moves ? "weights and gradients" : "weights", library,
             moves ? "" : ", sums go through the host");
     return 0;
@@ -181,7 +181,7 @@ int run_open_bulk(struct run *run, struct err *err)
         if (hindrance.lacks_nccl)
             warn_of_host(run, &detail);
         else if (hindrance.has_gpus)
-            run_say(run, "ranks: weights and gradients go through the host because %s",
+            run_log(run, "ranks: weights and gradients go through the host because %s",
                     detail.what);
         return 0;
     }
@@ -196,7 +196,7 @@ int run_open_bulk(struct run *run, struct err *err)
 void run_halt_bulk(struct run *run)
 {
     if (run->nccl)
-        comm_nccl_halt(run->nccl);
+        comm_nccl_abort_local(run->nccl);
 }
 
 void run_close_bulk(struct run *run)

@@ -13,27 +13,28 @@ int run_share_cpus(struct run *run, struct err *err)
     size_t ranks = (size_t)run->comm->ranks, rank = (size_t)run->comm->rank;
     if (ranks == 1)
         return 0;
-    struct cpu_seat *seats = calloc(ranks, sizeof *seats);
+    struct cpu_placement *placements = calloc(ranks, sizeof *placements);
     const struct comm_options options = run_comm_options(run, "the ranks' processors");
     struct comm_work work;
     int status =
-        seats ? 0 : err_set(err, -ENOMEM, "out of memory for the processors of %zu ranks", ranks);
+        placements ? 0
+                   : err_set(err, -ENOMEM, "out of memory for the processors of %zu ranks", ranks);
     status = run_agree(run, status, options.what, err);
     if (status) {
-        free(seats);
+        free(placements);
         return status;
     }
-    cpu_seat_read(&seats[rank]);
-    status = run->comm->ops->all_gather(run->comm, &seats[rank], seats, sizeof *seats, &options,
-                                        &work, err);
+    cpu_placement_read(&placements[rank]);
+    status = run->comm->ops->all_gather(run->comm, &placements[rank], placements,
+                                        sizeof *placements, &options, &work, err);
     if (!status)
         status = comm_wait(run->comm, &work, err);
     if (status) {
-        comm_retain(seats);
+        comm_retain(placements);
         return status;
     }
-    run->cpus = cpu_share(seats, ranks, rank);
-    free(seats);
+    run->cpus = cpu_share(placements, ranks, rank);
+    free(placements);
     return 0;
 }
 

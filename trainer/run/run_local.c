@@ -36,7 +36,7 @@ int run_connect_mean(struct run *run, struct err *err)
 }
 
 /* Skips frozen weights: they are the same everywhere, and averaging would round them. */
-static int share_group(struct run *run, uint64_t group, struct err *err)
+static int average_group(struct run *run, uint64_t group, struct err *err)
 {
     uint64_t next = 0, first = run->params->groups[group].offset;
     struct params_span span;
@@ -49,7 +49,7 @@ static int share_group(struct run *run, uint64_t group, struct err *err)
     return status;
 }
 
-int run_share_weights(struct run *run, bool now, struct err *err)
+int run_average_weights(struct run *run, bool now, struct err *err)
 {
     const struct comm_traffic before = comm_counts_read(&run->traffic);
     int status = 0;
@@ -59,7 +59,7 @@ int run_share_weights(struct run *run, bool now, struct err *err)
     /* a checkpoint in progress already has its copy of each group: the update since the last
      * averaging made it */
     for (uint64_t group = 0; group < run->params->groups_count && !status; group++)
-        status = share_group(run, group, err);
+        status = average_group(run, group, err);
     if (!status)
         status = weights_refresh(&run->weights, err);
     run->weights_differ = false;
@@ -76,7 +76,7 @@ struct comm_traffic run_traffic(const struct run *run)
         run->step_traffic.received_bytes + run->mean_traffic.received_bytes / steps};
 }
 
-static int share_moments(struct run *run, struct err *err)
+static int average_moments(struct run *run, struct err *err)
 {
     unsigned count = optimizer_moments_count(&run->optimizer.options);
     int status = 0;
@@ -91,8 +91,8 @@ static int share_moments(struct run *run, struct err *err)
     return status;
 }
 
-int run_share_state(struct run *run, struct err *err)
+int run_average_state(struct run *run, struct err *err)
 {
-    int status = run_share_weights(run, true, err);
-    return status ? status : share_moments(run, err);
+    int status = run_average_weights(run, true, err);
+    return status ? status : average_moments(run, err);
 }

@@ -17,7 +17,7 @@ void run_report(const struct run *run, const struct trainer_report *report)
         run->options->report(run->options->report_context, report);
 }
 
-void run_say(const struct run *run, const char *format, ...)
+void run_log(const struct run *run, const char *format, ...)
 {
     if (!run->options->report || run->comm->rank != 0)
         return;
@@ -33,7 +33,7 @@ void run_say(const struct run *run, const char *format, ...)
 
 /* NCCL must not end before a save in progress has: the other ranks would notice, and end the
  * save. */
-void run_give_up(struct run *run, int status, const struct err *detail)
+void run_abort(struct run *run, int status, const struct err *detail)
 {
     bool is_printed_elsewhere = detail->code && !detail->what[0]; /* see comm_agree */
     bool is_known = status == -EREMOTEIO || status == -ECONNABORTED || is_printed_elsewhere;

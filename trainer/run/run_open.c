@@ -170,7 +170,7 @@ int run_count_traffic(struct run *run, struct err *err)
 {
     int status = comm_counted_open(run->plain_comm, &run->traffic, &run->comm, err);
     run->bulk = run->comm;
-    run->in_turn = run->config->parallel.debug;
+    run->serialized = run->config->parallel.debug;
     return status;
 }
 
@@ -180,8 +180,8 @@ static int open_comm(struct run *run, struct err *err)
     run->ranges.comm = given;
     run->ranges.step = &run->step;
     run->plain_comm = given;
-    if (given && given->ops->note)
-        given->ops->note(given, "the beginning", 0, false);
+    if (given && given->ops->set_activity)
+        given->ops->set_activity(given, "the beginning", 0, false);
     if (given && given->ops->set_timeout)
         given->ops->set_timeout(given, run->config->parallel.timeout_ns);
     if (!given || run->config->parallel.debug) {
@@ -217,11 +217,12 @@ static int open_place(struct run *run, struct err *err)
     if (status)
         return status;
     c->batch = run->given->batch;
-    run->batching = (struct batching){.global = c->batch.global,
-                                      .micro = c->batch.micro,
-                                      .rank = (uint32_t)run->comm->rank,
-                                      .ranks = (uint32_t)run->comm->ranks,
-                                      .interleaved = c->batch.sync_each || run_sums_each(run)};
+    run->batching =
+        (struct batching){.global = c->batch.global,
+                          .micro = c->batch.micro,
+                          .rank = (uint32_t)run->comm->rank,
+                          .ranks = (uint32_t)run->comm->ranks,
+                          .interleaved = c->batch.sync_each || run_reduces_each_micro(run)};
     status = batching_check(&run->batching, err);
     /* the device before the loader's threads: see trainer/ops/cpu/blas.h */
     return status ? status : open_ops(run, err);
@@ -309,7 +310,7 @@ static int open_all(struct run *run, struct ckpt_reader **reader, struct err *er
         return status;
     status = weights_refresh(&run->weights, err);
     if (status) /* the others may wait for data of this rank */
-        run_give_up(run, status, err);
+        run_abort(run, status, err);
     return status;
 }
 
@@ -346,7 +347,7 @@ static int look_at_validation(struct run *run, struct err *err)
  * the same. */
 static int take_from_checkpoint(struct run *run, const char *from, struct err *err)
 {
-    const struct ckpt_choice any = {.below = UINT64_MAX};
+    const struct ckpt_find_options any = {.below = UINT64_MAX};
     struct ckpt_reader *reader = NULL;
     if (ckpt_reader_open_collective(run->io, from, &any, run->comm, &reader, NULL, NULL))
         return 0;
@@ -357,7 +358,7 @@ static int take_from_checkpoint(struct run *run, const char *from, struct err *e
     ckpt_reader_close(reader);
     run->reference = run->recorded.schema;
     if (!status && !run->recorded.is_recorded)
-        run_say(run,
+        run_log(run,
                 "%s records no class names and no tokenizer: they cannot be compared with those of "
                 "data.val",
                 from);

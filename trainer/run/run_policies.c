@@ -39,7 +39,7 @@ int run_count_steps(struct run *run, uint64_t epoch, struct err *err)
     run->steps =
         config->run.steps ? config->run.steps : epochs_first_step(epochs, config->run.epochs);
     uint64_t turn = next == UINT64_MAX ? UINT64_MAX : epochs_first_step(epochs, next);
-    run->turn_step = turn < run->steps ? turn : run->steps;
+    run->phase_end_step = turn < run->steps ? turn : run->steps;
     return 0;
 }
 
@@ -88,7 +88,7 @@ void run_begin_policies(struct run *run)
         .wants_largest = config->early_stop.metric == CONFIG_METRIC_VAL_ACCURACY,
     };
     if (config->optimizer.base_batch > 0)
-        run_say(run,
+        run_log(run,
                 "learning rate: at most %g for a batch of %" PRIu64
                 ", scaled from %g for a batch of %" PRIu64,
                 run->schedule.lr, config->batch.global, config->optimizer.lr,

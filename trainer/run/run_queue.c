@@ -20,8 +20,8 @@ int run_open_queue(struct run *run, struct err *err)
         status = ops->mem_alloc(device, MEM_PINNED, QUEUED_STEPS_MAX * sizeof *run->host_records,
                                 (void **)&run->host_records, err);
     if (!status)
-        status = ops->mem_alloc(device, MEM_PINNED, sizeof *run->host_words,
-                                (void **)&run->host_words, err);
+        status = ops->mem_alloc(device, MEM_PINNED, sizeof *run->host_sums,
+                                (void **)&run->host_sums, err);
     for (int i = 0; i < QUEUED_STEPS_MAX && !status; i++) {
         run->queued[i].record = &run->host_records[i];
         status = ops->event_open(device, &run->queued[i].ended, err);
@@ -36,7 +36,7 @@ void run_close_queue(struct run *run)
     for (int i = 0; i < QUEUED_STEPS_MAX; i++)
         if (run->queued[i].ended)
             ops->event_close(device, run->queued[i].ended);
-    ops->mem_free(device, MEM_PINNED, run->host_words, sizeof *run->host_words);
+    ops->mem_free(device, MEM_PINNED, run->host_sums, sizeof *run->host_sums);
     ops->mem_free(device, MEM_PINNED, run->host_records,
                   QUEUED_STEPS_MAX * sizeof *run->host_records);
     ops->mem_free(device, MEM_DEVICE, run->device_record, sizeof *run->device_record);
@@ -66,7 +66,7 @@ void run_gate_update(struct run *run, int64_t valid_count)
                                  record->words.squares.limb, &request);
 }
 
-int run_end_step(struct run *run, const struct run_words *counts, struct err *err)
+int run_end_step(struct run *run, const struct step_sums *counts, struct err *err)
 {
     assert(run->queued_count < QUEUED_STEPS_MAX);
     struct device *device = run->device;
@@ -92,7 +92,7 @@ static int fail(const struct queued_step *queued, struct err *err)
 
 static void add_to_window(struct step_totals *totals, const struct queued_step *queued)
 {
-    const struct run_words *words = &queued->record->words;
+    const struct step_sums *words = &queued->record->words;
     const struct update_gate *gate = &queued->record->gate;
     totals->samples_count += (uint64_t)queued->samples_count;
     totals->gradient_norm = gate->norm;
@@ -104,7 +104,7 @@ static void add_to_window(struct step_totals *totals, const struct queued_step *
     totals->correct_count += (uint64_t)words->correct_count;
 }
 
-static int settle_oldest(struct run *run, struct err *err)
+static int retire_oldest(struct run *run, struct err *err)
 {
     const struct queued_step *oldest =
         &run->queued[(run->step + 1 - run->queued_count) % QUEUED_STEPS_MAX];
@@ -128,18 +128,18 @@ static int settle_oldest(struct run *run, struct err *err)
     return 0;
 }
 
-int run_settle(struct run *run, uint64_t left, struct err *err)
+int run_drain(struct run *run, uint64_t left, struct err *err)
 {
     int status = 0;
     while (run->queued_count > left && !status)
-        status = settle_oldest(run, err);
+        status = retire_oldest(run, err);
     return status;
 }
 
-int run_settle_all(struct run *run, struct err *err)
+int run_drain_all(struct run *run, struct err *err)
 {
     range_begin(&run->ranges, RANGE_WAIT);
-    int status = run_settle(run, 0, err);
+    int status = run_drain(run, 0, err);
     range_end(&run->ranges);
     return status;
 }

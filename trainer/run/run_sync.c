@@ -111,7 +111,7 @@ static void add_kept(struct run *run)
 static int add_all(struct run *run, struct err *err)
 {
     const struct weights *weights = &run->weights;
-    int status = weights_settle(&run->weights, err);
+    int status = weights_drain(&run->weights, err);
     if (!status)
         status = run->ops->table->sync(run->ops, err);
     if (status)
@@ -141,11 +141,11 @@ int run_check_sync(struct run *run, struct err *err)
 
 int run_check_kept(struct run *run, struct err *err)
 {
-    if (!run->sync_check || !sync_check_watches(run->sync_check))
+    if (!run->sync_check || !sync_check_can_recheck(run->sync_check))
         return 0;
-    sync_check_begin_again(run->sync_check);
+    sync_check_begin_recheck(run->sync_check);
     add_kept(run);
     struct comm_options options =
         run_comm_options(run, "rechecking the state that each rank keeps");
-    return sync_check_end_again(run->sync_check, 0, &options, err);
+    return sync_check_end_recheck(run->sync_check, 0, &options, err);
 }

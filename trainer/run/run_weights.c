@@ -20,16 +20,16 @@ static const struct strategy *strategy_of_run(const struct run *run)
     return strategy_of(run->config->parallel.strategy);
 }
 
-bool run_sums_each(const struct run *run)
+bool run_reduces_each_micro(const struct run *run)
 {
-    return strategy_of_run(run)->sums_each;
+    return strategy_of_run(run)->reduces_each_micro;
 }
 
 /* The number of ranks on each machine, which must be the same everywhere. */
 static int count_local_ranks(const struct run *run, uint32_t *ret_count, struct err *err)
 {
-    char host[MACHINE_HOST_BYTES];
-    machine_host(host);
+    char host[MACHINE_HOST_ID_BYTES];
+    machine_host_id(host);
     uint64_t own = hash_64(host, strlen(host)),
              *all = calloc((size_t)run->comm->ranks, sizeof *all);
     struct comm_options options = run_comm_options(run, "the names of machines");
@@ -102,7 +102,7 @@ struct weights_options run_weights_options(const struct run *run)
                                     .ahead = (uint32_t)run->config->parallel.prefetch,
                                     .groups_max = (uint32_t)run->config->parallel.groups_at_once,
                                     .timeout_ns = run->config->parallel.timeout_ns,
-                                    .in_turn = &run->in_turn};
+                                    .serialized = &run->serialized};
 }
 
 /* The type in which gradients travel. They are sums of at most as many terms as an update has rows;
@@ -139,7 +139,7 @@ struct reduction_options run_reduction_options(const struct run *run)
         .bucket_bytes = run->config->parallel.bucket_bytes,
         .timeout_ns = run->config->parallel.timeout_ns,
         .wire = wire_of(run),
-        .in_turn = &run->in_turn,
+        .serialized = &run->serialized,
         .is_local = run_is_local(run)};
 }
 
@@ -193,7 +193,7 @@ static int fill_from(struct run *run, const char *path, struct err *err)
     init_close(init);
     io_close(io);
     if (!status)
-        run_say(run, "weights: from %s", path);
+        run_log(run, "weights: from %s", path);
     return status;
 }
 
@@ -221,7 +221,8 @@ static void done(void *context, uint64_t group, enum model_use use)
 int run_begin_pass(struct run *run, uint64_t round, struct model_memory *ret_memory,
                    struct err *err)
 {
-    bool trains = round != UINT64_MAX, sums = trains && !reduction_is_plain(run->reduction, round);
+    bool trains = round != UINT64_MAX,
+         sums = trains && !reduction_is_hookless(run->reduction, round);
     *ret_memory = (struct model_memory){.context = run};
     weights_set_memory(&run->weights, ret_memory);
     if (trains)

@@ -12,13 +12,13 @@
 
 #define QUALITY_POOR 0.9 /* relative to a full shuffle; below it the run suggests a remedy */
 
-static void say_what_is_read(const struct run *run)
+static void print_data(const struct run *run)
 {
     const struct loader_dataset *list;
     uint32_t count = loader_datasets(run->loader, &list);
     const char *kind = order_kind_name(run->shape.order.kind);
     if (count > 1)
-        run_say(run,
+        run_log(run,
                 "data: a mix of %" PRIu32 " datasets, %" PRIu64 " samples and %" PRIu64
                 " steps per epoch, order %s, read with %s",
                 count, run->shape.samples, run->shape.steps, kind, run->shape.engine);
@@ -26,12 +26,12 @@ static void say_what_is_read(const struct run *run)
         const struct order_params *o = &list[i].order;
         const char *path = run->config->data.train.sources[i].path;
         if (count > 1)
-            run_say(run,
+            run_log(run,
                     "data: weight %" PRIu64 ", %s, %" PRIu64 " samples (lanes %" PRIu64
                     ", window %" PRIu64 ", run %" PRIu64 ")",
                     list[i].weight, path, o->samples, o->lanes, o->window, o->run);
         else
-            run_say(run,
+            run_log(run,
                     "data: %s, %" PRIu64 " samples, %" PRIu64
                     " steps per epoch, order %s (lanes %" PRIu64 ", window %" PRIu64
                     ", run %" PRIu64 "), read with %s",
@@ -40,19 +40,19 @@ static void say_what_is_read(const struct run *run)
     }
 }
 
-static void say_quality(const struct run *run)
+static void print_quality(const struct run *run)
 {
     double ratio;
     if (run->shape.order.kind != ORDER_SHUFFLE || loader_quality(run->loader, &ratio, NULL))
         return;
-    run_say(run, "data: batches are mixed %.0f %% as well as with a full shuffle%s",
+    run_log(run, "data: batches are mixed %.0f %% as well as with a full shuffle%s",
             ratio > 1 ? 100 : ratio * 100,
             ratio < QUALITY_POOR
                 ? "; `millrace read DATASET --quality` shows what would mix them better"
                 : "");
 }
 
-static void tell_travel(const struct run *run, char *text, size_t bytes)
+static void format_exchange(const struct run *run, char *text, size_t bytes)
 {
     if (run_is_local(run))
         snprintf(text, bytes, "weights averaged every %" PRIu64 " updates, gradients not exchanged",
@@ -62,27 +62,27 @@ static void tell_travel(const struct run *run, char *text, size_t bytes)
                  run->batching.interleaved ? "after each micro-batch" : "once per step");
 }
 
-static void say_ranks(const struct run *run)
+static void print_ranks(const struct run *run)
 {
-    char travel[80], loss[REDUCTION_LOSS_BYTES];
-    reduction_tell_loss(&run->reduction->options, loss, sizeof loss);
+    char exchange[80], loss[REDUCTION_DEPENDENCE_BYTES];
+    reduction_rank_dependence(&run->reduction->options, loss, sizeof loss);
     if (loss[0])
-        run_say(run, "%s: the bits of the result depend on the number of ranks", loss);
+        run_log(run, "%s: the bits of the result depend on the number of ranks", loss);
     if (run->batching.ranks == 1)
         return;
-    tell_travel(run, travel, sizeof travel);
-    run_say(run, "ranks: %u, %s: state in %u shard%s, %s", run->batching.ranks,
+    format_exchange(run, exchange, sizeof exchange);
+    run_log(run, "ranks: %u, %s: state in %u shard%s, %s", run->batching.ranks,
             strategy_of(run->config->parallel.strategy)->name, run->shards,
-            run->shards == 1 ? "" : "s", travel);
+            run->shards == 1 ? "" : "s", exchange);
     if (run->cpus > 0 && run->cpus < thread_pool_cpu_count() &&
         (run->config->threads == 0 || run->config->data.workers == 0))
-        run_say(
+        run_log(
             run,
             "ranks: this machine's processors are divided among its ranks: rank 0 uses %u of %u",
             run->cpus, thread_pool_cpu_count());
 }
 
-static void say_memory(const struct run *run)
+static void print_memory(const struct run *run)
 {
     const struct train_config *config = run->config;
     struct device_mem_info memory;
@@ -103,14 +103,14 @@ static void say_memory(const struct run *run)
     if (buffers_count > 0) /* else no buffer holds all gradients */
         snprintf(buffers, sizeof buffers, " (%u buffer%s)", buffers_count,
                  buffers_count == 1 ? "" : "s");
-    run_say(run, "memory: %s%s%s%s", str_format_size(is_host ? all : used, here),
+    run_log(run, "memory: %s%s%s%s", str_format_size(is_host ? all : used, here),
             run->batching.ranks > 1 ? " per rank" : "", host, evaluating);
-    run_say(run,
+    run_log(run,
             "memory: for weights, gradients%s, moments, activations, batches, checkpoint staging",
             buffers);
     if (is_host && (config->model.offload > 0 || config->parallel.offload.optimizer ||
                     config->parallel.offload.params))
-        run_say(run, "memory: model.offload and parallel.offload save nothing on the cpu, because "
+        run_log(run, "memory: model.offload and parallel.offload save nothing on the cpu, because "
                      "its memory is the host's");
 }
 
@@ -136,32 +136,32 @@ void startup_messages(const struct run *run)
         parameters += run->params->list[i].count;
         frozen_count += run->params->list[i].frozen ? run->params->list[i].count : 0;
     }
-    say_what_is_read(run);
-    say_quality(run);
-    run_say(run,
+    print_data(run);
+    print_quality(run);
+    run_log(run,
             "model: %s, %.2f M parameters in %" PRIu64 " groups, %" PRIu64
             " micro-batches of %" PRIu64 " per step",
             model_type_name((enum model_type)run->config->model.type), (double)parameters / 1e6,
             run->params->groups_count, batching_micros(&run->batching), run->batching.micro);
     if (frozen_count > 0)
-        run_say(
+        run_log(
             run,
             "model: %.2f M of the parameters are frozen: no gradients, moments or updates for them",
             (double)frozen_count / 1e6);
     const char *id = str_text(&run->numerics_id); /* begins with the device's name */
     const char *rank = "rank 0: ";                /* prefix when it lists all ranks */
     id += strncmp(id, rank, strlen(rank)) == 0 ? strlen(rank) : 0;
-    run_say(run, "device %.*s; computes in %s", (int)strcspn(id, ";"), id,
+    run_log(run, "device %.*s; computes in %s", (int)strcspn(id, ";"), id,
             dtype_name(run->ops->compute));
-    say_ranks(run);
-    say_memory(run);
+    print_ranks(run);
+    print_memory(run);
     warn_of_warmup(run);
     const char *limit = run->config->run.steps > 0 ? "run.steps" : "run.epochs";
     if (run->step == run->steps)
-        run_say(run, "this run has completed all its %" PRIu64 " steps: a larger %s continues it",
+        run_log(run, "this run has completed all its %" PRIu64 " steps: a larger %s continues it",
                 run->steps, limit);
     else if (run->step > run->steps)
-        run_say(run,
+        run_log(run,
                 "this run has completed %" PRIu64 " steps, more than its total of %" PRIu64
                 ": a larger %s continues it",
                 run->step, run->steps, limit);

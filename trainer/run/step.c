@@ -11,7 +11,7 @@
 
 #include <errno.h>
 
-int run_begin_words(struct run *run, struct err *err)
+int run_begin_sums(struct run *run, struct err *err)
 {
     return run->device->ops->fill(run->device, run->ops->stream, &run->device_record->words, 0,
                                   sizeof run->device_record->words, err);
@@ -25,19 +25,19 @@ void run_add_result(struct run *run, const struct model_result *result)
     table->count_add(run->ops, &run->device_record->words.correct_count, result->correct, rows);
 }
 
-int run_read_words(struct run *run, struct run_words *ret_words, struct err *err)
+int run_read_sums(struct run *run, struct step_sums *ret_words, struct err *err)
 {
-    int copied = run->device->ops->copy(run->device, run->ops->stream, run->host_words,
-                                        &run->device_record->words, sizeof *run->host_words, err);
+    int copied = run->device->ops->copy(run->device, run->ops->stream, run->host_sums,
+                                        &run->device_record->words, sizeof *run->host_sums, err);
     /* sync reports the original error if the copy failed because of it */
     int status = run->ops->table->sync(run->ops, err);
     if (status || copied)
         return status ? status : copied;
-    *ret_words = *run->host_words;
+    *ret_words = *run->host_sums;
     return 0;
 }
 
-int run_reduce_words(struct run *run, struct run_words *words, const char *what, struct err *err)
+int run_reduce_sums(struct run *run, struct step_sums *words, const char *what, struct err *err)
 {
     struct comm_options options = run_comm_options(run, what);
     struct comm_work work;
@@ -48,20 +48,20 @@ int run_reduce_words(struct run *run, struct run_words *words, const char *what,
 }
 
 /* Copies the words of all ranks to the device. */
-static int give_words(struct run *run, struct err *err)
+static int upload_sums(struct run *run, struct err *err)
 {
     return run->device->ops->copy(run->device, run->ops->stream, &run->device_record->words,
-                                  run->host_words, sizeof *run->host_words, err);
+                                  run->host_sums, sizeof *run->host_sums, err);
 }
 
 /* counts: this rank's counts kept by the host; replaced by those of all ranks, as are the words in
  * device memory, except with local updates. A single rank already has both. */
-static int share_words(struct run *run, struct run_words *counts, struct err *err)
+static int reduce_sums(struct run *run, struct step_sums *counts, struct err *err)
 {
     if (run->comm->ranks == 1)
         return 0;
-    struct run_words words;
-    int status = run_read_words(run, &words, err);
+    struct step_sums words;
+    int status = run_read_sums(run, &words, err);
     if (status)
         return status;
     words.valid_count = counts->valid_count;
@@ -70,15 +70,15 @@ static int share_words(struct run *run, struct run_words *counts, struct err *er
     words.stop = counts->stop;
     words.save = counts->save;
     words.saving = counts->saving;
-    status = run_reduce_words(run, &words, "the step's counts, losses and norm", err);
+    status = run_reduce_sums(run, &words, "the step's counts, losses and norm", err);
     if (status)
         return status;
-    /* no copy from host_words is in progress: the words were read */
-    *counts = *run->host_words = words;
-    return run_is_local(run) ? 0 : give_words(run, err);
+    /* no copy from host_sums is in progress: the words were read */
+    *counts = *run->host_sums = words;
+    return run_is_local(run) ? 0 : upload_sums(run, err);
 }
 
-int run_judge_bad(const struct run *run, const struct loader *loader, uint64_t bad_count,
+int run_limit_bad(const struct run *run, const struct loader *loader, uint64_t bad_count,
                   uint64_t delivered_count, struct err *err)
 {
     int status = loader_judge_bad(loader, run->config->data.bad_samples.limit, bad_count,
@@ -86,7 +86,7 @@ int run_judge_bad(const struct run *run, const struct loader *loader, uint64_t b
     return status ? run_agree(run, status, "ending for bad samples", err) : 0;
 }
 
-bool run_wishes_stop(struct run *run)
+bool run_wants_stop(struct run *run)
 {
     if (run->options->stop && atomic_load(run->options->stop) != 0)
         return true;
@@ -97,10 +97,10 @@ bool run_wishes_stop(struct run *run)
 
 /* Attributes work queued from now on to that part of the device's time. TIME_OTHER: until the next
  * call nothing is queued. */
-static void turn_device(struct run *run, enum time_part part)
+static void switch_device_time(struct run *run, enum time_part part)
 {
-    if (run->ops->table->turn)
-        run->ops->table->turn(run->ops, &run->device_record->times, part);
+    if (run->ops->table->time_switch)
+        run->ops->table->time_switch(run->ops, &run->device_record->times, part);
 }
 
 struct pass {
@@ -116,16 +116,16 @@ static void queue_pass(void *context)
     struct run *run = pass->run;
     const struct model_result result = {run->losses, run->correct};
     range_begin(&run->ranges, RANGE_FORWARD);
-    turn_device(run, TIME_FORWARD);
+    switch_device_time(run, TIME_FORWARD);
     model_forward(run->model, &run->stage, pass->memory, &run->activations, pass->input, NULL, NULL,
                   NULL);
     range_end(&run->ranges);
     range_begin(&run->ranges, RANGE_BACKWARD);
-    turn_device(run, TIME_BACKWARD);
+    switch_device_time(run, TIME_BACKWARD);
     model_backward(run->model, &run->stage, pass->memory, &run->activations, pass->input, &result,
                    NULL, NULL);
     run_add_result(run, &result);
-    turn_device(run, TIME_REDUCE);
+    switch_device_time(run, TIME_REDUCE);
     range_end(&run->ranges);
 }
 
@@ -153,7 +153,7 @@ static void queue_sums(void *context)
 }
 
 static int micro_gradients(struct run *run, uint64_t round, const struct model_memory *memory,
-                           struct run_words *counts, struct err *err)
+                           struct step_sums *counts, struct err *err)
 {
     const struct batch *batch;
     range_begin(&run->ranges, RANGE_DATA);
@@ -166,7 +166,7 @@ static int micro_gradients(struct run *run, uint64_t round, const struct model_m
     uint32_t items = batch->items_count;
     struct model_input input;
     uint64_t valid = 0;
-    range_begin(&run->ranges, RANGE_FEED);
+    range_begin(&run->ranges, RANGE_UPLOAD);
     status = batch_upload_push(&run->upload, run->loader, batch, &input, &valid, err);
     range_end(&run->ranges);
     if (status)
@@ -177,7 +177,7 @@ static int micro_gradients(struct run *run, uint64_t round, const struct model_m
     status = run_pass(run, &pass, err);
     if (!status)
         status = reduction_end_round(run->reduction, round, err);
-    turn_device(run, TIME_OTHER);
+    switch_device_time(run, TIME_OTHER);
     range_end(&run->ranges);
     if (status) {
         int cause = offload_status(run->activations.offload, err);
@@ -185,14 +185,14 @@ static int micro_gradients(struct run *run, uint64_t round, const struct model_m
     }
     counts->valid_count += (int64_t)valid;
     counts->samples_count += items;
-    range_begin(&run->ranges, RANGE_FEED);
+    range_begin(&run->ranges, RANGE_UPLOAD);
     status = batch_upload_pop(&run->upload, err);
     range_end(&run->ranges);
     return status;
 }
 
 /* In a round this rank may have no micro-batch while others have one. */
-static int make_round(struct run *run, uint64_t round, struct run_words *counts, struct err *err)
+static int make_round(struct run *run, uint64_t round, struct step_sums *counts, struct err *err)
 {
     struct model_memory memory;
     int status = run_begin_pass(run, round, &memory, err);
@@ -208,18 +208,18 @@ static int make_round(struct run *run, uint64_t round, struct run_words *counts,
     return status ? status : weights_status(&run->weights, err);
 }
 
-static int sum_gradients(struct run *run, struct run_words *counts, struct err *err)
+static int sum_gradients(struct run *run, struct step_sums *counts, struct err *err)
 {
     int status = reduction_begin(run->reduction, run->step, err);
     for (uint64_t round = 0; round < reduction_rounds(run->reduction) && !status; round++)
         status = make_round(run, round, counts, err);
     range_begin(&run->ranges, RANGE_NORM);
-    turn_device(run, TIME_REDUCE);
+    switch_device_time(run, TIME_REDUCE);
     if (!status)
         status = reduction_finish(run->reduction, err);
     if (!status)
         status = ops_graph_run(&run->sums, 0, queue_sums, run, err);
-    turn_device(run, TIME_OTHER);
+    switch_device_time(run, TIME_OTHER);
     range_end(&run->ranges);
     return status;
 }
@@ -245,15 +245,15 @@ static int update(struct run *run, struct err *err)
     return status;
 }
 
-/* counts: as for share_words. If a pass could not be queued, there is no update. */
-static int agree_on_step(struct run *run, struct run_words *counts, struct err *err)
+/* counts: as for reduce_sums. If a pass could not be queued, there is no update. */
+static int agree_on_step(struct run *run, struct step_sums *counts, struct err *err)
 {
     counts->bad_count = (int64_t)loader_stats(run->loader).bad_samples_count;
-    counts->stop = run_wishes_stop(run);
+    counts->stop = run_wants_stop(run);
     counts->save = run->comm->rank == 0 && triggers_save_by_clock(&run->triggers, clock_now_ns());
     counts->saving = run->saver && ckpt_saver_busy(run->saver);
     range_begin(&run->ranges, RANGE_REDUCE);
-    int status = share_words(run, counts, err);
+    int status = reduce_sums(run, counts, err);
     range_end(&run->ranges);
     if (!status)
         status = offload_status(run->activations.offload, err);
@@ -262,7 +262,7 @@ static int agree_on_step(struct run *run, struct run_words *counts, struct err *
     if (status)
         return status;
     run->delivered_count += (uint64_t)counts->samples_count;
-    return run_judge_bad(run, run->loader, (uint64_t)counts->bad_count, run->delivered_count, err);
+    return run_limit_bad(run, run->loader, (uint64_t)counts->bad_count, run->delivered_count, err);
 }
 
 /* valid_count: of the samples behind the gradients. With local updates a rank decides by its own
@@ -271,22 +271,22 @@ static int decide_and_update(struct run *run, int64_t valid_count, struct err *e
 {
     bool is_local = run_is_local(run);
     range_begin(&run->ranges, RANGE_UPDATE);
-    turn_device(run, TIME_UPDATE);
+    switch_device_time(run, TIME_UPDATE);
     run->weights_differ = run->moments_differ = is_local;
     run_gate_update(run, valid_count);
-    int status = is_local ? give_words(run, err) : 0;
+    int status = is_local ? upload_sums(run, err) : 0;
     if (!status)
         status = update(run, err);
-    turn_device(run, TIME_OTHER);
+    switch_device_time(run, TIME_OTHER);
     range_end(&run->ranges);
     return status;
 }
 
 int run_step(struct run *run, struct err *err)
 {
-    struct run_words counts = {0};
+    struct step_sums counts = {0};
     const struct comm_traffic before = comm_counts_read(&run->traffic);
-    int status = run_begin_words(run, err);
+    int status = run_begin_sums(run, err);
     if (!status)
         status = sum_gradients(run, &counts, err);
     if (status)
@@ -300,7 +300,7 @@ int run_step(struct run *run, struct err *err)
             decide_and_update(run, run_is_local(run) ? own_valid_count : counts.valid_count, err);
     if (status)
         return status;
-    run->in_turn = run->config->parallel.debug;
+    run->serialized = run->config->parallel.debug;
     run->step_traffic = comm_counts_since(&run->traffic, &before);
     run->stop_requested = counts.stop > 0;
     run->save_requested = counts.save > 0;
@@ -308,7 +308,7 @@ int run_step(struct run *run, struct err *err)
     status = run_end_step(run, &counts, err);
     range_begin(&run->ranges, RANGE_WAIT);
     if (!status)
-        status = run_settle(run, run->device->ops->is_host ? 0 : UPDATE_GATE_AHEAD_MAX, err);
+        status = run_drain(run, run->device->ops->is_host ? 0 : UPDATE_GATE_AHEAD_MAX, err);
     range_end(&run->ranges);
     return status;
 }

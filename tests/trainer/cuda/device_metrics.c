@@ -1,6 +1,6 @@
 /*
  * device_metrics — tests the device metrics of a progress line, with the device of
- * tests/cuda_on_cpu and the simulated management library (tests/device/nvml_twin.c).
+ * tests/cuda_on_cpu and the simulated management library (tests/device/nvml_fake.c).
  */
 #include "tests/cuda_on_cpu/order.h"
 #include "tests/support/test.h"
@@ -39,7 +39,7 @@ static void a_device_is_read_when_it_is_asked(void **state)
     device_close(device);
 }
 
-static void of_a_device_that_nobody_watches_the_rest_is_told(void **state)
+static void a_device_without_nvml_reports_the_other_metrics(void **state)
 {
     (void)state;
     struct device *device;
@@ -83,7 +83,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_device_is_read_when_it_is_asked),
-        cmocka_unit_test(of_a_device_that_nobody_watches_the_rest_is_told),
+        cmocka_unit_test(a_device_without_nvml_reports_the_other_metrics),
         cmocka_unit_test(the_cpu_has_a_process_and_nothing_else),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

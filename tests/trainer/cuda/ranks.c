@@ -81,7 +81,7 @@ static void hear(void *context, const struct trainer_report *report)
     if (report->event == TRAINER_STARTED && report->text &&
         strncmp(report->text, "ranks: weights", 14) == 0)
         snprintf(said, sizeof said, "%s", report->text);
-    if (report->event == TRAINER_USED)
+    if (report->event == TRAINER_USAGE)
         used[report->rank] = *report->usage;
 }
 
@@ -130,7 +130,7 @@ static void one_rank_alone_sets_the_bits(void **state)
         assert_ok(convert_dataset(io, &convert, &result, &err), &err);
         assert_ok(train(NULL, "alone", none, &err), &err);
     }
-    ranks_meet();
+    ranks_barrier();
     hash("alone", &alone);
 }
 
@@ -171,10 +171,10 @@ static void check_bits(bool by_nccl, size_t order, const char *const *extra)
                      NULL) == by_nccl);
     if (world->rank == 0)
         check_dry_run(by_nccl);
-    ranks_meet();
+    ranks_barrier();
     hash(name, &found);
     assert_memory_equal(&found, &alone, sizeof found);
-    ranks_meet();
+    ranks_barrier();
 }
 
 static void ddp_has_the_bits_of_one_rank(void **state)
@@ -238,7 +238,7 @@ static void fast_sums_pass_through_the_host(void **state)
         assert_non_null(strstr(said, "sums go through the host"));
         check_dry_run(true);
     }
-    ranks_meet();
+    ranks_barrier();
 }
 
 /* Some blocks whole, some sharded, with compared calls. */
@@ -267,7 +267,7 @@ static void ranks_that_share_a_gpu_talk_through_the_host(void **state)
     assert_int_equal(train(world, "refused", nccl, &err), -ENOTSUP);
     assert_string_equal(err.what, "ranks 0 and 1 share a GPU");
     shim_set_driver(CUDART_VERSION, GPUS);
-    ranks_meet();
+    ranks_barrier();
 }
 
 static void an_nccl_older_than_the_build_is_warned_of(void **state)
@@ -289,7 +289,7 @@ static void an_nccl_older_than_the_build_is_warned_of(void **state)
     assert_int_equal(train(world, "refused", nccl, &err), -ENOTSUP);
     assert_string_equal(err.what, "rank 0 has no usable NCCL");
     shim_set_nccl(0);
-    ranks_meet();
+    ranks_barrier();
 }
 
 static void what_was_made_is_removed(void **state)

@@ -1,6 +1,6 @@
 /*
  * One rank of a run on GPUs with NCCL, in which rank 1's disk fails during training; ranks_end.sh
- * runs it. The argument `make` creates the dataset. Like tests/comm/nccl_ends.c.
+ * runs it. The argument `make` creates the dataset. Like tests/comm/failing_nccl_rank.c.
  */
 #include "comm/comm_mpi.h"
 #include "convert/dataset/dataset.h"
@@ -65,7 +65,7 @@ int main(int argc, char **argv)
     int status = io_open(".", &options, &io, &err);
     if (!status)
         status = train(world, io, &err);
-    ends_leave(world, status, &err);
+    result_report(world, status, &err);
     io_close(io);
     comm_close(world);
     return 0;

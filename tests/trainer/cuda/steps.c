@@ -116,7 +116,7 @@ static void stepped_close(struct stepped *s)
     free(s);
 }
 
-static void steps_wait_for_nothing_and_ask_for_no_memory(void **state)
+static void steps_neither_block_nor_allocate(void **state)
 {
     const struct fixture *f = *state;
     static const char *const models[][4] = {
@@ -150,7 +150,7 @@ static void steps_wait_for_nothing_and_ask_for_no_memory(void **state)
          * the tree; words, squares, gate, record, and four more turns */
         assert_int_equal(after.queued - before.queued, steps * (4 * MICROS + 2 + groups + 4 + 4));
         assert_int_equal(s->run.queued_count, UPDATE_GATE_AHEAD_MAX);
-        assert_ok(run_settle(&s->run, 0, &err), &err);
+        assert_ok(run_drain(&s->run, 0, &err), &err);
         assert_int_equal(s->run.optimizer.updates, STEPS);
         assert_int_equal(s->run.window.samples_count, STEPS * MICROS);
         stepped_close(s);
@@ -172,7 +172,7 @@ static void the_devices_time_is_told_by_parts(void **state)
             stepped_open(*state, name, (const char *const[]){"precision.compute=bf16", NULL});
         for (int step = 1; step <= STEPS; step++)
             assert_ok(run_step(&s->run, &err), &err);
-        assert_ok(run_settle(&s->run, 0, &err), &err);
+        assert_ok(run_drain(&s->run, 0, &err), &err);
         const uint64_t *ns = s->run.device_spent.ns;
         assert_int_equal(ns[TIME_FORWARD], STEPS * MICROS * TICK_NS);
         assert_int_equal(ns[TIME_BACKWARD], STEPS * MICROS * TICK_NS);
@@ -341,7 +341,7 @@ static void a_step_that_is_not_finite_is_named_late_and_leaves_no_trace(void **s
         last++;
         status = run_step(&once->run, &err);
         assert_ok(status, &err);
-        status = run_settle(&once->run, 0, &expected_err);
+        status = run_drain(&once->run, 0, &expected_err);
     }
     stepped_close(once);
     assert_int_equal(status, -EDOM);
@@ -389,7 +389,7 @@ static int cut_copy(struct device *device, struct device_stream *stream, void *t
                         : whole->copy(device, stream, target, source, bytes, err);
 }
 
-static void a_recording_that_an_offloaded_copy_spoils_tells_the_copys_failure(void **state)
+static void a_failed_offload_copy_is_reported_from_a_capture(void **state)
 {
     static const char *const offloads[] = {"model.layers=4", "model.offload=1", NULL};
     struct err err = {0};
@@ -414,13 +414,13 @@ static void a_recording_that_an_offloaded_copy_spoils_tells_the_copys_failure(vo
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_wait_for_nothing_and_ask_for_no_memory),
+        cmocka_unit_test(steps_neither_block_nor_allocate),
         cmocka_unit_test(the_devices_time_is_told_by_parts),
         cmocka_unit_test(replayed_steps_have_the_bits_of_steps_that_are_queued_as_they_are),
         cmocka_unit_test(steps_that_the_host_learns_of_late_have_the_same_bits),
         cmocka_unit_test(weights_that_come_from_the_host_have_the_same_bits_in_any_order),
         cmocka_unit_test(a_step_that_is_not_finite_is_named_late_and_leaves_no_trace),
-        cmocka_unit_test(a_recording_that_an_offloaded_copy_spoils_tells_the_copys_failure),
+        cmocka_unit_test(a_failed_offload_copy_is_reported_from_a_capture),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -337,7 +337,7 @@ static struct beside check_memory(const struct fixture *f, const char *name,
     run.device->ops->mem_info(run.device, &opened);
     assert_ok(run_step(&run, &err), &err);
     assert_ok(run_step(&run, &err), &err);
-    assert_ok(run_settle(&run, 0, &err), &err);
+    assert_ok(run_drain(&run, 0, &err), &err);
     run.device->ops->mem_info(run.device, &stepped);
     if (config.data.val[0])
         assert_ok(run_evaluate(&run, &err), &err);

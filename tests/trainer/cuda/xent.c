@@ -350,7 +350,7 @@ static void logits_may_be_far_apart(void **state)
 }
 
 /* An invalid target that passed the data's checks causes no out-of-bounds read, and is detected. */
-static void a_target_that_is_no_class_loses_nan(void **state)
+static void an_invalid_target_has_a_nan_loss(void **state)
 {
     (void)state;
     static const uint64_t counts[] = {10, 10, 600, 600, 5000, 5000};
@@ -375,7 +375,7 @@ static void a_target_that_is_no_class_loses_nan(void **state)
     }
 }
 
-static void a_logit_that_is_no_number_shows_in_the_loss(void **state)
+static void a_nan_logit_makes_the_loss_nan(void **state)
 {
     (void)state;
     static const uint64_t counts[] = {10, 600, 5000};
@@ -411,8 +411,8 @@ int main(void)
         cmocka_unit_test(without_a_scale_logits_stay_as_they_are),
         cmocka_unit_test(of_equal_logits_the_first_is_the_guess),
         cmocka_unit_test(logits_may_be_far_apart),
-        cmocka_unit_test(a_target_that_is_no_class_loses_nan),
-        cmocka_unit_test(a_logit_that_is_no_number_shows_in_the_loss),
+        cmocka_unit_test(an_invalid_target_has_a_nan_loss),
+        cmocka_unit_test(a_nan_logit_makes_the_loss_nan),
         cmocka_unit_test(other_types_and_strides_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

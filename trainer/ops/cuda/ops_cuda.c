@@ -18,7 +18,7 @@
 #include "trainer/ops/cuda/pointwise.h"
 #include "trainer/ops/cuda/rope.h"
 #include "trainer/ops/cuda/rows.h"
-#include "trainer/ops/cuda/times.h"
+#include "trainer/ops/cuda/time_parts.h"
 #include "trainer/ops/cuda/update.h"
 #include "trainer/ops/cuda/xent.h"
 #include "trainer/ops/null/ops_null.h"
@@ -430,9 +430,9 @@ static void count_add(struct ops *ops, int64_t *word, const uint8_t *flags, uint
     check(cuda_of(ops), cuda_count_add(word, flags, count, cuda_of(ops)->stream), "a count");
 }
 
-static void turn(struct ops *ops, struct time_parts *parts, enum time_part part)
+static void time_switch(struct ops *ops, struct time_parts *parts, enum time_part part)
 {
-    check(cuda_of(ops), cuda_turn(parts, part, cuda_of(ops)->stream), "a clock reading");
+    check(cuda_of(ops), cuda_time_switch(parts, part, cuda_of(ops)->stream), "a clock reading");
 }
 
 static void numerics_id(struct ops *ops, struct str *out)
@@ -518,7 +518,7 @@ static const struct ops_table table = {
     .exact_add = exact_add,
     .count_add = count_add,
     .gate_update = gate_update,
-    .turn = turn,
+    .time_switch = time_switch,
     .numerics_id = numerics_id,
     .sync = cuda_sync,
     .status = cuda_status,

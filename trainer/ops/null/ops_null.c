@@ -254,7 +254,7 @@ static void cross_update(struct ops *ops, const struct update_arrays *arrays)
     const void *const both_ways[] = {arrays->params, arrays->moment1, arrays->moment2};
     for (size_t i = 0; i < sizeof both_ways / sizeof both_ways[0]; i++)
         if (both_ways[i] && device_null_kind(both_ways[i]) != MEM_DEVICE)
-            device_null_cross(ops->device, 2 * arrays->count * ops_master_bytes(ops));
+            device_null_add_transfer(ops->device, 2 * arrays->count * ops_master_bytes(ops));
 }
 
 static void update(struct ops *ops, enum update_rule rule, const struct update_options *options,
@@ -323,7 +323,7 @@ static void null_close(struct ops *ops)
 
 static const struct ops_table null_table = {
     .name = "null",
-    .is_imaginary = true,
+    .is_simulated = true,
     .plan_gemm = plan_gemm,
     .gemm = gemm,
     .plan_rows = plan_rows,

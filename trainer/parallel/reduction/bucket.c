@@ -260,7 +260,7 @@ int bucket_send(struct bucket_exchange *exchange, struct bucket *bucket, struct 
     uint64_t timeout_ns = exchange->options.timeout_ns;
     const struct comm_options options = {
         .deadline_ns = timeout_ns ? clock_now_ns() + timeout_ns : 0,
-        .what = exchange->whats[bucket->group],
+        .what = exchange->labels[bucket->group],
         .flight = "sum gradients",
         .stream = is_direct(&exchange->options) ? exchange->options.ops->stream : NULL};
     bucket->state = BUCKET_SENDING;
@@ -274,8 +274,8 @@ int bucket_send(struct bucket_exchange *exchange, struct bucket *bucket, struct 
     return status;
 }
 
-int bucket_ask(struct bucket_exchange *exchange, struct bucket *bucket, bool blocks, bool *ret_done,
-               struct err *err)
+int bucket_poll(struct bucket_exchange *exchange, struct bucket *bucket, bool blocks,
+                bool *ret_done, struct err *err)
 {
     struct comm *comm = exchange->options.comm;
     *ret_done = true;

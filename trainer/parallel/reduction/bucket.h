@@ -43,9 +43,9 @@ struct bucket_exchange {
     uint64_t started, ended;
     struct bucket_exchange_waiting *waiting; /* ring of waiting_max entries */
     uint64_t waiting_max, waiting_first, waiting_count;
-    size_t *offsets[2], *bytes[2];       /* [ranks]: [0] of sends, [1] of receives */
-    const void **sources;                /* [pieces_total_max] */
-    char (*whats)[PARTITION_WHAT_BYTES]; /* [groups_count] */
+    size_t *offsets[2], *bytes[2];         /* [ranks]: [0] of sends, [1] of receives */
+    const void **sources;                  /* [pieces_total_max] */
+    char (*labels)[PARTITION_LABEL_BYTES]; /* [groups_count] */
     uint64_t waited_ns;
     int status; /* first failure, with its detail; nothing moves after it */
     struct err detail;
@@ -67,8 +67,8 @@ void bucket_close(struct bucket_exchange *exchange,
 int bucket_pack(struct bucket_exchange *exchange, struct bucket *bucket, struct err *err);
 /* Call when the copies are done. */
 int bucket_send(struct bucket_exchange *exchange, struct bucket *bucket, struct err *err);
-int bucket_ask(struct bucket_exchange *exchange, struct bucket *bucket, bool blocks, bool *ret_done,
-               struct err *err);
+int bucket_poll(struct bucket_exchange *exchange, struct bucket *bucket, bool blocks,
+                bool *ret_done, struct err *err);
 /* Passes the chunk to options.received. */
 int bucket_deliver(struct bucket_exchange *exchange, struct bucket *bucket, struct err *err);
 

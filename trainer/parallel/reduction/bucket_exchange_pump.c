@@ -27,8 +27,8 @@ static int allocate(struct bucket_exchange *exchange, struct err *err)
     exchange->waiting_max = waiting_max(exchange->options.partition->params->groups_count);
     exchange->waiting = calloc(exchange->waiting_max, sizeof *exchange->waiting);
     exchange->sources = calloc(exchange->options.pieces_total_max, sizeof *exchange->sources);
-    exchange->whats = partition_whats(exchange->options.partition, "gradients");
-    bool has_all = exchange->waiting && exchange->sources && exchange->whats;
+    exchange->labels = partition_labels(exchange->options.partition, "gradients");
+    bool has_all = exchange->waiting && exchange->sources && exchange->labels;
     for (int i = 0; i < 2; i++) {
         exchange->offsets[i] = calloc((size_t)ranks, sizeof *exchange->offsets[i]);
         exchange->bytes[i] = calloc((size_t)ranks, sizeof *exchange->bytes[i]);
@@ -76,9 +76,9 @@ void bucket_exchange_close(struct bucket_exchange *exchange)
         exchange->options.ops->device, mem_for(MEM_DEVICE, MEM_FOR_COMMUNICATION), exchange->wide,
         bucket_wide_bytes(&exchange->options));
     if (bucket_exchange_is_idle(exchange))
-        free(exchange->whats);
+        free(exchange->labels);
     else
-        comm_retain(exchange->whats);
+        comm_retain(exchange->labels);
     free(exchange->waiting);
     free(exchange->sources);
     free(exchange);
@@ -153,7 +153,7 @@ static int end_chunk(struct bucket_exchange *exchange, bool blocks, bool *ret_en
     *ret_ended = false;
     if (exchange->ended == exchange->started || bucket->state != BUCKET_SENDING)
         return 0;
-    int status = bucket_ask(exchange, bucket, blocks, ret_ended, err);
+    int status = bucket_poll(exchange, bucket, blocks, ret_ended, err);
     if (status || !*ret_ended)
         return status;
     bucket->state = BUCKET_FREE;

@@ -65,8 +65,8 @@ static int zero_padding(const struct gradient_leaves *leaves, uint64_t group, ch
     return status;
 }
 
-int gradient_leaves_take(struct gradient_leaves *leaves, uint64_t group, void **ret_memory,
-                         struct err *err)
+int gradient_leaves_acquire(struct gradient_leaves *leaves, uint64_t group, void **ret_memory,
+                            struct err *err)
 {
     struct leaf *leaf = NULL; /* least recently taken */
     for (int i = 0; i < GRADIENT_LEAVES_COUNT; i++) {
@@ -83,7 +83,7 @@ int gradient_leaves_take(struct gradient_leaves *leaves, uint64_t group, void **
     return status ? status : zero_padding(leaves, group, leaf->memory, err);
 }
 
-void *gradient_leaves_give(struct gradient_leaves *leaves, uint64_t group)
+void *gradient_leaves_release(struct gradient_leaves *leaves, uint64_t group)
 {
     for (int i = 0; i < GRADIENT_LEAVES_COUNT; i++)
         if (leaves->list[i].is_taken && leaves->list[i].group == group) {

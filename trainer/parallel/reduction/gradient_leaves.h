@@ -2,8 +2,8 @@
  * gradient_leaves — memory for the gradients of a few groups at a time. Used when gradients are
  * exchanged after each micro-batch, so that no rank ever holds those of all groups.
  *
- *     gradient_leaves_take(&leaves, group, &memory, err);     // before a pass writes them
- *     memory = gradient_leaves_give(&leaves, group);  // they are final, and about to be sent
+ *     gradient_leaves_acquire(&leaves, group, &memory, err);     // before a pass writes them
+ *     memory = gradient_leaves_release(&leaves, group);  // they are final, and about to be sent
  *
  * Memory is reused only after its gradients have been sent: take blocks for that.
  */
@@ -45,8 +45,8 @@ void gradient_leaves_deinit(struct gradient_leaves *leaves, bool is_idle);
 uint64_t gradient_leaves_elements(const struct partition *partition);
 
 /* Blocks. The padding is zero; the rest is undefined. */
-int gradient_leaves_take(struct gradient_leaves *leaves, uint64_t group, void **ret_memory,
-                         struct err *err);
-void *gradient_leaves_give(struct gradient_leaves *leaves, uint64_t group);
+int gradient_leaves_acquire(struct gradient_leaves *leaves, uint64_t group, void **ret_memory,
+                            struct err *err);
+void *gradient_leaves_release(struct gradient_leaves *leaves, uint64_t group);
 
 #endif

@@ -62,7 +62,7 @@ static struct param_gather_options gather_options_of(const struct gradient_sync_
                                          .timeout_ns = reduction->timeout_ns,
                                          .what = "gradients",
                                          .flight = "gather gradients",
-                                         .in_turn = reduction->in_turn};
+                                         .serialized = reduction->serialized};
 }
 
 static size_t shards_bytes(const struct gradient_sync *sync)
@@ -153,7 +153,7 @@ void gradient_sync_close(struct gradient_sync *sync)
 int gradient_sync_need(struct gradient_sync *sync, uint64_t group, void **ret_gradients,
                        struct err *err)
 {
-    return gradient_leaves_take(&sync->leaves, group, ret_gradients, err);
+    return gradient_leaves_acquire(&sync->leaves, group, ret_gradients, err);
 }
 
 static int begin_sum(struct gradient_sync *sync, struct err *err)
@@ -179,9 +179,9 @@ static int pump_sums(struct gradient_sync *sync, struct err *err)
 int gradient_sync_send(struct gradient_sync *sync, uint64_t group,
                        const struct bucket_exchange_pieces *pieces, struct err *err)
 {
-    const bool *in_turn = sync->options.reduction.in_turn;
+    const bool *serialized = sync->options.reduction.serialized;
     int status = bucket_exchange_begin(sync->exchange, group, pieces, err);
-    if (!status && in_turn && *in_turn)
+    if (!status && serialized && *serialized)
         status = bucket_exchange_drain(sync->exchange, err);
     return status ? status : pump_sums(sync, err);
 }

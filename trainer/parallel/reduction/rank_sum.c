@@ -94,7 +94,7 @@ static int add_bucket(struct rank_sum *sum, uint64_t slice, int divisor, struct 
                                            COMM_FAST, &options, &work, err);
     if (!status)
         status = comm_wait(comm, &work, err);
-    if (!status && divisor != 1 && !ops->table->is_imaginary)
+    if (!status && divisor != 1 && !ops->table->is_simulated)
         divide(sum->sum, slice, ops->master, divisor);
     if (!status)
         status = comm->ops->all_gather(comm, sum->sum, sum->bucket, slice * ops_master_bytes(ops),

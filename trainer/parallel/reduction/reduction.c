@@ -37,7 +37,7 @@ uint32_t reduction_buffers(const struct reduction_options *options)
     return ops_of(options)->buffers(options);
 }
 
-void reduction_tell_loss(const struct reduction_options *options, char *text, size_t bytes)
+void reduction_rank_dependence(const struct reduction_options *options, char *text, size_t bytes)
 {
     const struct bucket_exchange_wire *wire = &options->wire;
     bool rounds =
@@ -58,20 +58,21 @@ void reduction_tell_loss(const struct reduction_options *options, char *text, si
  * method. */
 static unsigned ranks_before(const struct reduction *reduction, const char *numerics_id)
 {
-    char words[REDUCTION_LOSS_BYTES];
+    char words[REDUCTION_DEPENDENCE_BYTES];
     unsigned ranks = 0;
     snprintf(words, sizeof words, "reduction %s on ", reduction->ops->name);
     const char *found = strstr(numerics_id, words);
     return found && sscanf(found + strlen(words), "%u", &ranks) == 1 ? ranks : 0;
 }
 
-const char *reduction_tell_lost(const struct reduction *reduction, const char *numerics_id,
-                                uint64_t step)
+const char *reduction_resume_warning(const struct reduction *reduction, const char *numerics_id,
+                                     uint64_t step)
 {
     bool has_others =
         !reduction_is_alone(&reduction->options) && ranks_before(reduction, numerics_id) > 1;
-    return has_others && reduction->ops->tell_lost ? reduction->ops->tell_lost(reduction, step)
-                                                   : NULL;
+    return has_others && reduction->ops->resume_warning
+               ? reduction->ops->resume_warning(reduction, step)
+               : NULL;
 }
 
 bool reduction_adds(const struct reduction_options *options)
@@ -132,7 +133,7 @@ bool reduction_computes(const struct reduction *reduction, uint64_t round)
     return round < batching_owned_count(&reduction->options.batching);
 }
 
-bool reduction_is_plain(const struct reduction *reduction, uint64_t round)
+bool reduction_is_hookless(const struct reduction *reduction, uint64_t round)
 {
     const struct reduction_options *options = &reduction->options;
     return reduction_is_alone(options) || !reduction->ops->done_group ||
@@ -163,7 +164,7 @@ static void note_failure(struct reduction *reduction, int status, const struct e
 static bool travels(const struct reduction *reduction, uint64_t group)
 {
     return reduction->options.partition->params->groups[group].trained_elements > 0 &&
-           !reduction_is_plain(reduction, reduction->round);
+           !reduction_is_hookless(reduction, reduction->round);
 }
 
 void reduction_need(struct reduction *reduction, uint64_t group)
@@ -182,7 +183,7 @@ void reduction_done(struct reduction *reduction, uint64_t group)
 
 int reduction_end_round(struct reduction *reduction, uint64_t round, struct err *err)
 {
-    if (reduction_is_plain(reduction, round))
+    if (reduction_is_hookless(reduction, round))
         reduction->ops->end_leaf(reduction);
     if (reduction->status && err)
         *err = reduction->err;

@@ -22,7 +22,7 @@
  *             reduction_set_memory(r, round, &memory);
  *             a backward pass, or if !reduction_computes(r, round) a model_walk of one,
  *                 whose hooks call reduction_need and reduction_done;
- *                 reduction_is_plain(r, round) needs no hooks
+ *                 reduction_is_hookless(r, round) needs no hooks
  *             reduction_end_round(r, round, err);
  *         reduction_finish(r, err);                      // this rank's parts are summed
  *         sums of squares of reduction_part(r, group)
@@ -63,7 +63,7 @@ struct reduction_options {
     /* Borrowed. While set, an exchange completes before the pass continues. Otherwise its calls and
      * the gather's run in an order that depends on timing, which comm_checked.h does not allow.
      * NULL: never set. */
-    const bool *in_turn;
+    const bool *serialized;
     /* Each rank keeps the sum of its own micro-batches. Nothing is exchanged, and the partition is
      * that of one rank. */
     bool is_local;
@@ -103,8 +103,8 @@ struct reduction_ops {
     int (*shard)(struct reduction *reduction, uint64_t group, const void **ret_gradients,
                  struct err *err);
     uint64_t (*waited_ns)(const struct reduction *reduction);
-    /* Optional: see reduction_tell_lost; called with more than one rank. */
-    const char *(*tell_lost)(const struct reduction *reduction, uint64_t step);
+    /* Optional: see reduction_resume_warning; called with more than one rank. */
+    const char *(*resume_warning)(const struct reduction *reduction, uint64_t step);
 };
 
 /* Reduction methods embed it as their first member. Owner thread. */
@@ -129,12 +129,13 @@ void reduction_close(struct reduction *reduction); /* NULL is fine */
 uint32_t reduction_buffers(const struct reduction_options *options);
 /* Writes what makes the bits depend on the number of ranks: "reduction fast on 2 ranks"; "" if
  * nothing does. */
-enum { REDUCTION_LOSS_BYTES = 128 };
-void reduction_tell_loss(const struct reduction_options *options, char *text, size_t bytes);
+enum { REDUCTION_DEPENDENCE_BYTES = 128 };
+void reduction_rank_dependence(const struct reduction_options *options, char *text, size_t bytes);
 /* For a run resumed at this step: a sentence on the state of the sums that the checkpoint lacks;
- * NULL if none. numerics_id: from the checkpoint, contains the text of reduction_tell_loss. */
-const char *reduction_tell_lost(const struct reduction *reduction, const char *numerics_id,
-                                uint64_t step);
+ * NULL if none. numerics_id: from the checkpoint, contains the text of
+ * reduction_rank_dependence. */
+const char *reduction_resume_warning(const struct reduction *reduction, const char *numerics_id,
+                                     uint64_t step);
 /* Whether passes must add to the gradients (model_config). Does not use the partition. */
 bool reduction_adds(const struct reduction_options *options);
 
@@ -143,7 +144,7 @@ bool reduction_adds(const struct reduction_options *options);
 uint64_t reduction_rounds(const struct reduction *reduction);
 bool reduction_computes(const struct reduction *reduction, uint64_t round);
 /* Whether the round's pass writes to one arena and calls no hooks, so that it may be recorded. */
-bool reduction_is_plain(const struct reduction *reduction, uint64_t round);
+bool reduction_is_hookless(const struct reduction *reduction, uint64_t round);
 
 /* step: number of earlier updates. */
 int reduction_begin(struct reduction *reduction, uint64_t step, struct err *err);

@@ -250,7 +250,7 @@ static int done_group(struct reduction *reduction, uint64_t group, struct err *e
     struct bucket_exchange_pieces pieces = {.counts = is_last ? canonical->last_counts
                                                               : canonical->counts};
     if (reduction_exchanges_each(&reduction->options))
-        pieces.sources[0] = gradient_leaves_give(&canonical->sync.leaves, group);
+        pieces.sources[0] = gradient_leaves_release(&canonical->sync.leaves, group);
     else
         push_last_leaf(canonical, group, &pieces);
     return reduction->status ? 0 : gradient_sync_send(&canonical->sync, group, &pieces, err);

@@ -195,7 +195,7 @@ static int done_group(struct reduction *reduction, uint64_t group, struct err *e
     if (fast->arena)
         pieces.sources[0] = (char *)fast->arena + first * ops_master_bytes(reduction->options.ops);
     else
-        pieces.sources[0] = gradient_leaves_give(&fast->sync.leaves, group);
+        pieces.sources[0] = gradient_leaves_release(&fast->sync.leaves, group);
     return reduction->status ? 0 : gradient_sync_send(&fast->sync, group, &pieces, err);
 }
 

@@ -134,14 +134,14 @@ static size_t pinned_bytes(uint64_t elements)
     return (elements + 1) * sizeof(float);
 }
 
-static int take_pinned(struct device *device, uint64_t elements, float **ret_memory,
-                       struct err *err)
+static int alloc_pinned(struct device *device, uint64_t elements, float **ret_memory,
+                        struct err *err)
 {
     return device->ops->mem_alloc(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION),
                                   pinned_bytes(elements), (void **)ret_memory, err);
 }
 
-static void give_pinned(struct device *device, uint64_t elements, float *memory)
+static void free_pinned(struct device *device, uint64_t elements, float *memory)
 {
     device->ops->mem_free(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION), memory,
                           pinned_bytes(elements));
@@ -156,11 +156,11 @@ static int open_pieces(struct powersgd *powersgd, const struct reduction_options
         if (powersgd->pieces[i].rank > 0)
             status = plan_piece(options->ops, &powersgd->pieces[i], err);
     if (!status)
-        status = take_pinned(device, powersgd->ends.first, &powersgd->first, err);
+        status = alloc_pinned(device, powersgd->ends.first, &powersgd->first, err);
     if (!status && options->powersgd.error_feedback)
-        status = take_pinned(device, powersgd->ends.share, &powersgd->shares, err);
+        status = alloc_pinned(device, powersgd->ends.share, &powersgd->shares, err);
     if (!status)
-        status = take_pinned(device, powersgd->ends.second, &powersgd->second, err);
+        status = alloc_pinned(device, powersgd->ends.second, &powersgd->second, err);
     if (!status && options->powersgd.error_feedback)
         status = device->ops->mem_alloc(device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS),
                                         gradient_bytes(options), &powersgd->errors, err);
@@ -177,9 +177,9 @@ static void powersgd_close(struct reduction *reduction)
     device->ops->mem_free(device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS), powersgd->gradients,
                           bytes);
     device->ops->mem_free(device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS), powersgd->errors, bytes);
-    give_pinned(device, powersgd->ends.first, powersgd->first);
-    give_pinned(device, powersgd->ends.share, powersgd->shares);
-    give_pinned(device, powersgd->ends.second, powersgd->second);
+    free_pinned(device, powersgd->ends.first, powersgd->first);
+    free_pinned(device, powersgd->ends.share, powersgd->shares);
+    free_pinned(device, powersgd->ends.second, powersgd->second);
     free(powersgd->pieces);
     free(powersgd);
 }
@@ -251,7 +251,7 @@ static void begin_q(struct powersgd *powersgd)
 
 /* Queues a tensor's contribution to the first sum. For a matrix, first adds the residual to the
  * gradient; the residual buffer then holds the result until P Q' is subtracted. */
-static int make_first(struct powersgd *powersgd, const struct piece *piece, struct err *err)
+static int compute_p(struct powersgd *powersgd, const struct piece *piece, struct err *err)
 {
     struct ops *ops = powersgd->base.options.ops;
     const struct device_ops *device = ops->device->ops;
@@ -283,18 +283,18 @@ static void finish_p(struct powersgd *powersgd, const struct piece *piece)
         shares[i] = -p[i] / (float)powersgd->base.options.batching.ranks;
 }
 
-static void make_second(struct powersgd *powersgd, const struct piece *piece)
+static void compute_q(struct powersgd *powersgd, const struct piece *piece)
 {
     struct ops *ops = powersgd->base.options.ops;
     if (piece->rank == 0)
         return;
-    if (!ops->table->is_imaginary)
+    if (!ops->table->is_simulated)
         finish_p(powersgd, piece);
     ops->table->gemm(ops, &piece->to_q, gradient_of(powersgd, piece, powersgd->gradients),
                      powersgd->first + piece->at.first, NULL, powersgd->second + piece->at.second);
 }
 
-static int take_sum(struct powersgd *powersgd, const struct piece *piece, struct err *err)
+static int decompress(struct powersgd *powersgd, const struct piece *piece, struct err *err)
 {
     struct ops *ops = powersgd->base.options.ops;
     void *gradient = gradient_of(powersgd, piece, powersgd->gradients);
@@ -316,18 +316,18 @@ static int compress(struct powersgd *powersgd, struct err *err)
     int status = ops->table->sync(ops, err);
     if (status)
         return status;
-    if (!ops->table->is_imaginary)
+    if (!ops->table->is_simulated)
         begin_q(powersgd);
     for (uint64_t i = 0; i < powersgd->pieces_count && !status; i++)
-        status = make_first(powersgd, &powersgd->pieces[i], err);
+        status = compute_p(powersgd, &powersgd->pieces[i], err);
     if (!status)
         status = rank_sum_add(&powersgd->sum, powersgd->first, powersgd->ends.first, err);
     for (uint64_t i = 0; i < powersgd->pieces_count && !status; i++)
-        make_second(powersgd, &powersgd->pieces[i]);
+        compute_q(powersgd, &powersgd->pieces[i]);
     if (!status)
         status = rank_sum_add(&powersgd->sum, powersgd->second, powersgd->ends.second, err);
     for (uint64_t i = 0; i < powersgd->pieces_count && !status; i++)
-        status = take_sum(powersgd, &powersgd->pieces[i], err);
+        status = decompress(powersgd, &powersgd->pieces[i], err);
     return status;
 }
 
@@ -371,7 +371,7 @@ static int shard(struct reduction *reduction, uint64_t group, const void **ret_g
     return 0;
 }
 
-static const char *tell_lost(const struct reduction *reduction, uint64_t step)
+static const char *resume_warning(const struct reduction *reduction, uint64_t step)
 {
     const struct powersgd_options *options = &reduction->options.powersgd;
     if (step <= options->start_step)
@@ -398,5 +398,5 @@ const struct reduction_ops reduction_powersgd_ops = {
     .part = part,
     .shard = shard,
     .waited_ns = waited_ns,
-    .tell_lost = tell_lost,
+    .resume_warning = resume_warning,
 };

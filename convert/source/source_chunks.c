@@ -1,5 +1,5 @@
 /*
- * source_pieces — cuts documents into pieces that are tokenized independently, and counts their
+ * source_chunks — cuts documents into pieces that are tokenized independently, and counts their
  * tokens. See source.h.
  *
  * With byte-pair encoding a text's token count is only known after encoding. All of it is therefore
@@ -24,7 +24,7 @@ struct cutter {
     struct io *io;
     struct source *source;
     struct io_queue *queue;
-    struct str text, pieces; /* struct source_piece */
+    struct str text, pieces; /* struct text_chunk */
     struct err *err;
 };
 
@@ -54,8 +54,8 @@ static int find_end(struct cutter *cutter, uint64_t file, const char *path, uint
                     uint64_t *ret_end)
 {
     uint64_t size = cutter->source->files[file].bytes;
-    uint64_t limit = size - begin > SOURCE_PIECE_BYTES_MAX ? begin + SOURCE_PIECE_BYTES_MAX : size;
-    for (uint64_t at = begin + SOURCE_PIECE_BYTES; at < limit; at += WINDOW_BYTES) {
+    uint64_t limit = size - begin > TEXT_CHUNK_BYTES_MAX ? begin + TEXT_CHUNK_BYTES_MAX : size;
+    for (uint64_t at = begin + TEXT_CHUNK_BYTES; at < limit; at += WINDOW_BYTES) {
         uint64_t end = limit - at > WINDOW_BYTES ? at + WINDOW_BYTES : limit;
         int status = read_window(cutter, file, path, at - BEFORE_BYTES, end);
         if (status)
@@ -79,9 +79,9 @@ static int cut_file(struct cutter *cutter, uint64_t file)
     int status = source_file_path(cutter->source, file, path, cutter->err);
     while (!status) {
         uint64_t end = size;
-        if (cutter->source->bpe && size - begin > SOURCE_PIECE_BYTES)
+        if (cutter->source->bpe && size - begin > TEXT_CHUNK_BYTES)
             status = find_end(cutter, file, path, begin, &end);
-        const struct source_piece piece = {.file = file, .offset = begin, .bytes = end - begin};
+        const struct text_chunk piece = {.file = file, .offset = begin, .bytes = end - begin};
         if (!status)
             str_add(&cutter->pieces, &piece, sizeof piece);
         begin = end;
@@ -107,7 +107,7 @@ static int cut_files(struct io *io, struct source *source, struct err *err)
         return status;
     }
     /* Takes ownership of the memory. */
-    source->pieces = (struct source_piece *)(void *)cutter.pieces.data;
+    source->pieces = (struct text_chunk *)(void *)cutter.pieces.data;
     source->pieces_count = cutter.pieces.bytes / sizeof *source->pieces;
     return 0;
 }
@@ -133,7 +133,7 @@ static void count_piece(void *context, size_t tile, unsigned worker)
 {
     struct counting *counting = context;
     struct counter *counter = &counting->counters[worker];
-    struct source_piece *piece = &counting->source->pieces[counting->first + tile];
+    struct text_chunk *piece = &counting->source->pieces[counting->first + tile];
     char path[IO_PATH_BYTES_MAX];
     if (counter->status)
         return;
@@ -214,7 +214,7 @@ static int count_tokens(struct io *io, struct source *source, struct err *err)
     return status;
 }
 
-int source_cut_pieces(struct io *io, struct source *source, struct err *err)
+int source_split_text(struct io *io, struct source *source, struct err *err)
 {
     int status = cut_files(io, source, err);
     if (!status && source->bpe)
@@ -223,9 +223,9 @@ int source_cut_pieces(struct io *io, struct source *source, struct err *err)
         return status;
     uint64_t total = 0;
     for (uint64_t i = 0; i < source->pieces_count; i++) {
-        struct source_piece *piece = &source->pieces[i];
+        struct text_chunk *piece = &source->pieces[i];
         total += source->bpe ? piece->tokens_end : piece->bytes;
-        total += source_piece_ends_document(source, piece) ? 1 : 0;
+        total += text_chunk_ends_document(source, piece) ? 1 : 0;
         piece->tokens_end = total;
     }
     return 0;

@@ -1,11 +1,11 @@
 /*
- * within — whether a path lies inside a folder, however either is spelled.
+ * path_within — whether a path lies inside a folder, however either is spelled.
  *
  * For commands that read one tree and write another: output inside the input would be read as input
  * by the next run.
  */
-#ifndef MILLRACE_IO_WITHIN_H
-#define MILLRACE_IO_WITHIN_H
+#ifndef MILLRACE_IO_PATH_WITHIN_H
+#define MILLRACE_IO_PATH_WITHIN_H
 
 #include "io/io.h"
 

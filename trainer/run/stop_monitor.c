@@ -1,7 +1,7 @@
 /*
- * stop_watch — see stop_watch.h.
+ * stop_monitor — see stop_monitor.h.
  */
-#include "trainer/run/stop_watch.h"
+#include "trainer/run/stop_monitor.h"
 
 #include "base/clock.h"
 #include "base/os/thread.h"
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { LOOK_EVERY_NS = 20 * 1000 * 1000, SECONDS_BYTES = 32 };
+enum { POLL_INTERVAL_NS = 20 * 1000 * 1000, SECONDS_BYTES = 32 };
 
 static uint64_t count_state_bytes(const struct run *run)
 {
@@ -33,7 +33,7 @@ static const char *format_seconds(uint64_t ns, char text[SECONDS_BYTES])
     return text;
 }
 
-static void report(const struct stop_watch *watch, enum trainer_event event, const char *text)
+static void report(const struct stop_monitor *watch, enum trainer_event event, const char *text)
 {
     const struct trainer_report line = {.event = event,
                                         .text = text,
@@ -42,31 +42,31 @@ static void report(const struct stop_watch *watch, enum trainer_event event, con
     run_report(watch->run, &line);
 }
 
-static unsigned count_asks(const struct stop_watch *watch)
+static unsigned count_requests(const struct stop_monitor *watch)
 {
-    const atomic_uint *asks = watch->run->options->stop_asks;
-    return asks ? atomic_load(asks) : 0;
+    const atomic_uint *requests = watch->run->options->stop_requests;
+    return requests ? atomic_load(requests) : 0;
 }
 
 /* With the mutex held. */
-static void answer_first(struct stop_watch *watch)
+static void answer_first(struct stop_monitor *watch)
 {
     char text[160], size[STR_SIZE_BYTES], seconds[SECONDS_BYTES];
     uint64_t save_ns = atomic_load(&watch->save_ns);
     snprintf(text, sizeof text, "stopping after this step, saving (%s%s%s)",
              str_format_size(watch->state_bytes, size), save_ns > 0 ? ", about " : "",
              save_ns > 0 ? format_seconds(save_ns, seconds) : "");
-    watch->asked_ns = clock_now_ns();
-    watch->asks = count_asks(watch);
+    watch->requested_ns = clock_now_ns();
+    watch->requests = count_requests(watch);
     report(watch, TRAINER_STOPPING, text);
 }
 
 /* With the mutex held. */
-static void answer_again(struct stop_watch *watch, unsigned asks)
+static void answer_again(struct stop_monitor *watch, unsigned requests)
 {
     char text[200], waited[SECONDS_BYTES], size[STR_SIZE_BYTES];
     uint64_t step = atomic_load(&watch->step);
-    format_seconds(clock_now_ns() - watch->asked_ns, waited);
+    format_seconds(clock_now_ns() - watch->requested_ns, waited);
     if (atomic_load(&watch->is_saving))
         snprintf(text, sizeof text,
                  "asked to stop %s ago: waiting for the checkpoint of step %" PRIu64
@@ -77,12 +77,12 @@ static void answer_again(struct stop_watch *watch, unsigned asks)
                  "asked to stop %s ago: waiting for the work after step %" PRIu64
                  ", then for its checkpoint; a second Ctrl-C ends the run without it",
                  waited, step);
-    watch->asks = asks;
+    watch->requests = requests;
     report(watch, TRAINER_STOPPING, text);
 }
 
 /* With the mutex held. */
-static void give_up(struct stop_watch *watch)
+static void report_late(struct stop_monitor *watch)
 {
     uint64_t deadline_ns = watch->run->config->run.stop_deadline_ns;
     uint64_t newest = ckpt_saver_stats(watch->run->saver).last_step;
@@ -105,38 +105,38 @@ static void give_up(struct stop_watch *watch)
 }
 
 /* With the mutex held. */
-static void look(struct stop_watch *watch)
+static void poll_requests(struct stop_monitor *watch)
 {
     const struct trainer_options *options = watch->run->options;
     uint64_t deadline_ns = watch->run->config->run.stop_deadline_ns;
     bool is_asked = options->stop && atomic_load(options->stop) != 0;
-    unsigned asks = count_asks(watch);
-    if (watch->asked_ns == 0 && is_asked)
+    unsigned requests = count_requests(watch);
+    if (watch->requested_ns == 0 && is_asked)
         answer_first(watch);
-    else if (watch->asked_ns > 0 && asks > watch->asks)
-        answer_again(watch, asks);
-    if (watch->asked_ns == 0)
+    else if (watch->requested_ns > 0 && requests > watch->requests)
+        answer_again(watch, requests);
+    if (watch->requested_ns == 0)
         return;
-    if (deadline_ns > 0 && !watch->is_late && clock_now_ns() - watch->asked_ns >= deadline_ns)
-        give_up(watch);
+    if (deadline_ns > 0 && !watch->is_late && clock_now_ns() - watch->requested_ns >= deadline_ns)
+        report_late(watch);
 }
 
 static void *watch_main(void *argument)
 {
-    struct stop_watch *watch = argument;
+    struct stop_monitor *watch = argument;
     while (!atomic_load(&watch->quit)) {
         pthread_mutex_lock(&watch->mutex);
-        look(watch);
+        poll_requests(watch);
         pthread_mutex_unlock(&watch->mutex);
-        nanosleep(&(struct timespec){.tv_nsec = LOOK_EVERY_NS}, NULL);
+        nanosleep(&(struct timespec){.tv_nsec = POLL_INTERVAL_NS}, NULL);
     }
     return NULL;
 }
 
-int stop_watch_open(struct stop_watch *watch, const struct run *run, uint64_t save_ns,
-                    struct err *err)
+int stop_monitor_open(struct stop_monitor *watch, const struct run *run, uint64_t save_ns,
+                      struct err *err)
 {
-    *watch = (struct stop_watch){.run = run, .first_step = run->step};
+    *watch = (struct stop_monitor){.run = run, .first_step = run->step};
     if (run->comm->rank != 0)
         return 0;
     watch->state_bytes = count_state_bytes(run);
@@ -152,7 +152,7 @@ int stop_watch_open(struct stop_watch *watch, const struct run *run, uint64_t sa
     return 0;
 }
 
-void stop_watch_close(struct stop_watch *watch)
+void stop_monitor_close(struct stop_monitor *watch)
 {
     if (!watch->has_thread)
         return;
@@ -162,22 +162,22 @@ void stop_watch_close(struct stop_watch *watch)
     watch->has_thread = false;
 }
 
-void stop_watch_note_step(struct stop_watch *watch, uint64_t step)
+void stop_monitor_note_step(struct stop_monitor *watch, uint64_t step)
 {
     atomic_store(&watch->step, step);
 }
 
-void stop_watch_note_save(struct stop_watch *watch, uint64_t ns)
+void stop_monitor_note_save(struct stop_monitor *watch, uint64_t ns)
 {
     atomic_store(&watch->save_ns, ns);
 }
 
-void stop_watch_begin_last_save(struct stop_watch *watch)
+void stop_monitor_begin_last_save(struct stop_monitor *watch)
 {
     if (!watch->has_thread)
         return;
     pthread_mutex_lock(&watch->mutex);
-    if (watch->asked_ns == 0)
+    if (watch->requested_ns == 0)
         answer_first(watch);
     pthread_mutex_unlock(&watch->mutex);
     atomic_store(&watch->is_saving, true);

@@ -1,7 +1,7 @@
 /*
- * dataset_absent — see dataset_absent.h.
+ * dataset_not_found — see dataset_not_found.h.
  */
-#include "shards/dataset/dataset_absent.h"
+#include "shards/dataset/dataset_not_found.h"
 
 #include "io/file_util.h"
 #include "shards/dataset/dataset.h"
@@ -14,7 +14,7 @@ struct search {
     char found[IO_PATH_BYTES_MAX];
 };
 
-bool dataset_is_in(struct io *io, const char *folder)
+bool dataset_exists(struct io *io, const char *folder)
 {
     char path[IO_PATH_BYTES_MAX];
     struct io_stat info;
@@ -27,10 +27,10 @@ static int look_within(void *context, const struct io_entry *entry)
     struct search *search = context;
     return entry->kind == IO_ENTRY_FOLDER &&
            io_join_path(search->folder, entry->name, search->found, NULL) == 0 &&
-           dataset_is_in(search->io, search->found);
+           dataset_exists(search->io, search->found);
 }
 
-int dataset_absent(struct io *io, const char *folder, struct err *err)
+int dataset_not_found(struct io *io, const char *folder, struct err *err)
 {
     struct search search = {.io = io, .folder = folder};
     err_set(err, -ENOENT, "the folder is not a dataset");

@@ -1,7 +1,7 @@
 /*
- * within — see within.h.
+ * path_within — see path_within.h.
  */
-#include "io/within.h"
+#include "io/path_within.h"
 
 #include "io/file_util.h"
 

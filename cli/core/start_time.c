@@ -1,7 +1,7 @@
 /*
- * began — see began.h.
+ * start_time — see start_time.h.
  */
-#include "cli/core/began.h"
+#include "cli/core/start_time.h"
 
 #include "base/clock.h"
 
@@ -11,11 +11,11 @@
 
 enum { SECONDS_DIGITS_MAX = 10 }; /* enough until 2286; as nanoseconds they fit 64 bits */
 
-int began_before(const char *text, uint64_t wall_ns, uint64_t *ret_ns, struct err *err)
+int start_time_parse(const char *text, uint64_t wall_ns, uint64_t *ret_ns, struct err *err)
 {
     size_t digits = text ? strspn(text, "0123456789") : 0;
     if (text && (text[digits] || digits > SECONDS_DIGITS_MAX)) {
-        err_set(err, -EINVAL, "%s in the environment is not a time", BEGAN_VARIABLE);
+        err_set(err, -EINVAL, "%s in the environment is not a time", START_TIME_VARIABLE);
         err_expected(err, "seconds since 1970, as printed by `date +%%s`");
         err_found(err, "%.60s", text);
         return -EINVAL;

@@ -56,7 +56,7 @@ static int come_and_tell(struct err *err)
 static int be_late(struct err *err)
 {
     if (world->rank == 1) {
-        world->ops->note(world, "data", 7, false);
+        world->ops->set_activity(world, "data", 7, false);
         return wait_for_nothing(err);
     }
     if (world->rank == 2)
@@ -317,7 +317,7 @@ static int be_slow_by_disk(struct err *err)
     const uint64_t timeout_ns = CLOCK_NS_PER_S / 2;
     world->ops->set_timeout(world, timeout_ns);
     if (world->rank == 1)
-        world->ops->note(world, "save", 7, true);
+        world->ops->set_activity(world, "save", 7, true);
     for (uint64_t until_ns = clock_now_ns() + 6 * timeout_ns;
          world->rank == 1 && clock_now_ns() < until_ns;)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
@@ -370,7 +370,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
         if (strcmp(argv[1], ends[i].name) == 0) {
             int status = ends[i].end(&err);
-            ends_leave(world, status, &err);
+            result_report(world, status, &err);
         }
     }
     comm_close(world);

@@ -1,7 +1,7 @@
 /*
- * turn — see turn.h.
+ * work_lock — see work_lock.h.
  */
-#include "io/local/turn.h"
+#include "io/local/work_lock.h"
 
 #include "io/local/file_local.h"
 
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-struct io_turn {
+struct io_work_lock {
     int fd;
     char path[IO_PATH_BYTES_MAX];
 };
@@ -26,7 +26,7 @@ static int lock(int fd, const char *path)
     return status;
 }
 
-int io_turn_begin(const char *path, bool has_waited, struct io_turn **ret_turn)
+int io_work_lock_acquire(const char *path, bool has_waited, struct io_work_lock **ret_turn)
 {
     *ret_turn = NULL;
     if (local_path(path, &path, NULL))
@@ -35,7 +35,7 @@ int io_turn_begin(const char *path, bool has_waited, struct io_turn **ret_turn)
     int fd = LOCAL_RETRY(open(path, flags, 0666));
     if (fd < 0)
         return has_waited && errno == ENOENT ? -ENOENT : 0;
-    struct io_turn *turn = malloc(sizeof *turn);
+    struct io_work_lock *turn = malloc(sizeof *turn);
     int status = turn ? lock(fd, path) : -ENOMEM;
     if (!status) {
         turn->fd = fd;
@@ -48,7 +48,7 @@ int io_turn_begin(const char *path, bool has_waited, struct io_turn **ret_turn)
     return status == -EBUSY ? -EBUSY : 0;
 }
 
-void io_turn_end(struct io_turn *turn)
+void io_work_lock_release(struct io_work_lock *turn)
 {
     if (!turn)
         return;

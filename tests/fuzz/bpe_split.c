@@ -1,9 +1,9 @@
 /*
- * words — fuzz target: splitting text into words, and the places where text may be cut
+ * bpe_split — fuzz target: splitting text into words, and the places where text may be cut
  * (convert/bpe/bpe.h). The words on both sides of a cut are the words of the whole.
  */
-#include "convert/bpe/bpe.h"
 #include "convert/bpe/bpe_split.h"
+#include "convert/bpe/bpe.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>

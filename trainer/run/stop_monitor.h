@@ -1,5 +1,5 @@
 /*
- * stop_watch — the first rank's messages between a stop request and the last checkpoint.
+ * stop_monitor — the first rank's messages between a stop request and the last checkpoint.
  *
  * A step or a save may take minutes, during which the run's thread reports nothing. So a separate
  * thread polls the request:
@@ -12,8 +12,8 @@
  *
  * Threads: the run's owner opens and closes it; others as noted.
  */
-#ifndef MILLRACE_TRAINER_RUN_STOP_WATCH_H
-#define MILLRACE_TRAINER_RUN_STOP_WATCH_H
+#ifndef MILLRACE_TRAINER_RUN_STOP_MONITOR_H
+#define MILLRACE_TRAINER_RUN_STOP_MONITOR_H
 
 #include "base/err.h"
 
@@ -25,7 +25,7 @@
 struct run;
 
 /* Zeroed initially. */
-struct stop_watch {
+struct stop_monitor {
     const struct run *run; /* borrowed; immutable, as are the fields down to has_thread */
     uint64_t state_bytes;  /* of a checkpoint */
     uint64_t first_step;   /* the step the run resumed from; 0: it began */
@@ -36,20 +36,20 @@ struct stop_watch {
     _Atomic uint64_t save_ns; /* duration of the last save; 0: none yet */
     atomic_bool is_saving;    /* the last checkpoint is being saved */
     pthread_mutex_t mutex;    /* guards the following fields */
-    uint64_t asked_ns;        /* time of the first request; 0: none yet */
-    unsigned asks;            /* requests answered */
+    uint64_t requested_ns;    /* time of the first request; 0: none yet */
+    unsigned requests;        /* requests answered */
     bool is_late;
 };
 
 /* Does nothing on ranks other than the first. -EAGAIN. */
-int stop_watch_open(struct stop_watch *watch, const struct run *run, uint64_t save_ns,
-                    struct err *err);
-void stop_watch_close(struct stop_watch *watch); /* joins; safe on a zeroed one */
+int stop_monitor_open(struct stop_monitor *watch, const struct run *run, uint64_t save_ns,
+                      struct err *err);
+void stop_monitor_close(struct stop_monitor *watch); /* joins; safe on a zeroed one */
 
 /* Called by the run's thread: a step was queued; a save ended after ns; the last save begins, at
  * the agreed request of any rank. */
-void stop_watch_note_step(struct stop_watch *watch, uint64_t step);
-void stop_watch_note_save(struct stop_watch *watch, uint64_t ns);
-void stop_watch_begin_last_save(struct stop_watch *watch);
+void stop_monitor_note_step(struct stop_monitor *watch, uint64_t step);
+void stop_monitor_note_save(struct stop_monitor *watch, uint64_t ns);
+void stop_monitor_begin_last_save(struct stop_monitor *watch);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * nvtx_twin — a shared object that NVTX loads as a profiler (NVTX_INJECTION64_PATH). It writes one
+ * nvtx_fake — a shared object that NVTX loads as a profiler (NVTX_INJECTION64_PATH). It writes one
  * line per event to the file named by NVTX_TWIN_LOG: "> step" when a span begins, "<" when it ends.
  * Spans come from one thread.
  */

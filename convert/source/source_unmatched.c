@@ -1,6 +1,6 @@
 /*
- * source_odd — collects files that belong to no sample, which fail a conversion before it writes.
- * See source.h.
+ * source_unmatched — collects files that belong to no sample, which fail a conversion before it
+ * writes. See source.h.
  */
 #include "convert/source/source.h"
 
@@ -26,25 +26,26 @@ int source_refuse_kind(const char *path, const char *format, struct err *err)
     return -ENOTSUP;
 }
 
-int source_note_odd(struct source *source, const char *type, const char *relative, struct err *err)
+int source_add_unmatched(struct source *source, const char *type, const char *relative,
+                         struct err *err)
 {
     uint32_t at = 0;
-    source->odd_files_count++;
-    while (at < source->odd_count && strcmp(source->odd[at].type, type) != 0)
+    source->unmatched_files_count++;
+    while (at < source->unmatched_count && strcmp(source->unmatched[at].type, type) != 0)
         at++;
-    if (at == SOURCE_ODD_MAX)
+    if (at == SOURCE_UNMATCHED_MAX)
         return 0;
-    if (!source->odd)
-        source->odd = calloc(SOURCE_ODD_MAX, sizeof *source->odd);
-    if (!source->odd)
+    if (!source->unmatched)
+        source->unmatched = calloc(SOURCE_UNMATCHED_MAX, sizeof *source->unmatched);
+    if (!source->unmatched)
         return err_set(err, -ENOMEM, "out of memory for a list of files");
-    struct source_odd *odd = &source->odd[at];
-    if (at == source->odd_count) {
-        source->odd_count++;
-        snprintf(odd->type, sizeof odd->type, "%s", type);
-        snprintf(odd->example, sizeof odd->example, "%s", relative);
+    struct source_unmatched *unmatched = &source->unmatched[at];
+    if (at == source->unmatched_count) {
+        source->unmatched_count++;
+        snprintf(unmatched->type, sizeof unmatched->type, "%s", type);
+        snprintf(unmatched->example, sizeof unmatched->example, "%s", relative);
     }
-    odd->count++;
+    unmatched->count++;
     return 0;
 }
 
@@ -53,8 +54,8 @@ static void advise(const struct source *source, struct err *err)
 {
     struct str text = {0};
     bool has_text = false;
-    for (uint32_t i = 0; i < source->odd_count; i++) {
-        const char *type = source->odd[i].type;
+    for (uint32_t i = 0; i < source->unmatched_count; i++) {
+        const char *type = source->unmatched[i].type;
         has_text |= strcmp(type, ".txt") == 0;
         if (type[0] == '.' && text.bytes < ERR_TEXT_BYTES_MAX / 4)
             str_add_format(&text, " --ignore '*%s'", type);
@@ -68,13 +69,14 @@ static void advise(const struct source *source, struct err *err)
     str_deinit(&text);
 }
 
-int source_refuse_odd(const struct source *source, struct err *err)
+int source_reject_unmatched(const struct source *source, struct err *err)
 {
-    if (source->odd_files_count == 0)
+    if (source->unmatched_files_count == 0)
         return 0;
-    for (uint32_t i = 0; i < source->odd_count && source->odd_count > 1; i++)
+    for (uint32_t i = 0; i < source->unmatched_count && source->unmatched_count > 1; i++)
         log_line(source->options->log, LOG_ERROR, "%s: %" PRIu64 " without a sample; the first: %s",
-                 source->odd[i].type, source->odd[i].count, source->odd[i].example);
+                 source->unmatched[i].type, source->unmatched[i].count,
+                 source->unmatched[i].example);
     err_set(err, -ENOTSUP, "files belong to no sample");
     err_at(err, source->options->source, ERR_NO_OFFSET);
     if (source->kind == SOURCE_TEXT)
@@ -85,8 +87,8 @@ int source_refuse_odd(const struct source *source, struct err *err)
         err_expected(
             err, "photos (jpg, png, webp, ppm) and json, txt, npy or cls files of the same name");
     err_found(err, "%" PRIu64 " in total, %s: %" PRIu64 "; the first: %.120s",
-              source->odd_files_count, source->odd[0].type, source->odd[0].count,
-              source->odd[0].example);
+              source->unmatched_files_count, source->unmatched[0].type, source->unmatched[0].count,
+              source->unmatched[0].example);
     advise(source, err);
     return -ENOTSUP;
 }

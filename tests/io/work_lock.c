@@ -1,8 +1,8 @@
 /*
- * turn — one of many processes does the work: others wait for it, its death is noticed, and a
+ * work_lock — one of many processes does the work: others wait for it, its death is noticed, and a
  * missing lock is not an error.
  */
-#include "io/local/turn.h"
+#include "io/local/work_lock.h"
 
 #include "tests/support/child.h"
 #include "tests/support/scratch.h"
@@ -13,8 +13,8 @@
 
 static int take_turn(void *path)
 {
-    struct io_turn *turn;
-    return io_turn_begin(path, false, &turn);
+    struct io_work_lock *turn;
+    return io_work_lock_acquire(path, false, &turn);
 }
 
 static bool is_there(const char *path)
@@ -27,35 +27,35 @@ static void one_has_the_turn_until_it_ends(void **state)
 {
     (void)state;
     const char *path = in_folder("work.lock");
-    struct io_turn *mine, *other;
-    assert_int_equal(io_turn_begin(path, false, &mine), 0);
+    struct io_work_lock *mine, *other;
+    assert_int_equal(io_work_lock_acquire(path, false, &mine), 0);
     assert_non_null(mine);
     /* another thread of this process */
-    assert_int_equal(io_turn_begin(path, false, &other), -EBUSY);
-    assert_int_equal(io_turn_begin(path, true, &other), -EBUSY);
-    io_turn_end(mine);
+    assert_int_equal(io_work_lock_acquire(path, false, &other), -EBUSY);
+    assert_int_equal(io_work_lock_acquire(path, true, &other), -EBUSY);
+    io_work_lock_release(mine);
     assert_false(is_there(path));
     /* the work is done */
-    assert_int_equal(io_turn_begin(path, true, &other), -ENOENT);
+    assert_int_equal(io_work_lock_acquire(path, true, &other), -ENOENT);
     assert_null(other);
-    assert_int_equal(io_turn_begin(path, false, &other), 0);
-    io_turn_end(other);
-    io_turn_end(NULL);
+    assert_int_equal(io_work_lock_acquire(path, false, &other), 0);
+    io_work_lock_release(other);
+    io_work_lock_release(NULL);
 }
 
 static void a_turn_that_a_death_left_is_taken_over(void **state)
 {
     (void)state;
     const char *path = in_folder("work.lock");
-    struct io_turn *turn;
+    struct io_work_lock *turn;
     for (int has_waited = 0; has_waited < 2; has_waited++) {
         pid_t child = child_start(take_turn, (void *)(uintptr_t)path);
-        assert_int_equal(io_turn_begin(path, has_waited, &turn), -EBUSY);
+        assert_int_equal(io_work_lock_acquire(path, has_waited, &turn), -EBUSY);
         child_kill(child);
         assert_true(is_there(path));
-        assert_int_equal(io_turn_begin(path, has_waited, &turn), 0);
+        assert_int_equal(io_work_lock_acquire(path, has_waited, &turn), 0);
         assert_non_null(turn);
-        io_turn_end(turn);
+        io_work_lock_release(turn);
         assert_false(is_there(path));
     }
 }
@@ -63,11 +63,11 @@ static void a_turn_that_a_death_left_is_taken_over(void **state)
 static void where_no_lock_can_be_all_have_the_turn(void **state)
 {
     (void)state;
-    struct io_turn *turn;
+    struct io_work_lock *turn;
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(io_turn_begin(in_folder("absent/work.lock"), false, &turn), 0);
+        assert_int_equal(io_work_lock_acquire(in_folder("absent/work.lock"), false, &turn), 0);
         assert_null(turn);
-        assert_int_equal(io_turn_begin("/dev/null/work.lock", true, &turn), 0);
+        assert_int_equal(io_work_lock_acquire("/dev/null/work.lock", true, &turn), 0);
         assert_null(turn);
     }
 }

@@ -1,23 +1,23 @@
 /*
- * device_count — counts current and peak allocated bytes, by kind and by use, without a lock.
+ * device_mem_stats — counts current and peak allocated bytes, by kind and by use, without a lock.
  * Internal to device/. Header only.
  */
-#ifndef MILLRACE_DEVICE_DEVICE_COUNT_H
-#define MILLRACE_DEVICE_DEVICE_COUNT_H
+#ifndef MILLRACE_DEVICE_DEVICE_MEM_STATS_H
+#define MILLRACE_DEVICE_DEVICE_MEM_STATS_H
 
 #include "device/device.h"
 
 #include <stdatomic.h>
 
-struct device_tally {
+struct device_mem_counter {
     _Atomic uint64_t used_bytes, peak_bytes;
 };
 
-struct device_count {
-    struct device_tally kinds[MEM_KIND_COUNT], uses[MEM_USE_COUNT][MEM_KIND_COUNT];
+struct device_mem_stats {
+    struct device_mem_counter kinds[MEM_KIND_COUNT], uses[MEM_USE_COUNT][MEM_KIND_COUNT];
 };
 
-static inline void device_tally_add(struct device_tally *tally, uint64_t bytes)
+static inline void device_mem_counter_add(struct device_mem_counter *tally, uint64_t bytes)
 {
     uint64_t used =
         atomic_fetch_add_explicit(&tally->used_bytes, bytes, memory_order_relaxed) + bytes;
@@ -28,13 +28,15 @@ static inline void device_tally_add(struct device_tally *tally, uint64_t bytes)
         ;
 }
 
-static inline void device_count_add(struct device_count *count, unsigned kind, uint64_t bytes)
+static inline void device_mem_stats_add(struct device_mem_stats *count, unsigned kind,
+                                        uint64_t bytes)
 {
-    device_tally_add(&count->kinds[mem_kind_of(kind)], bytes);
-    device_tally_add(&count->uses[mem_use_of(kind)][mem_kind_of(kind)], bytes);
+    device_mem_counter_add(&count->kinds[mem_kind_of(kind)], bytes);
+    device_mem_counter_add(&count->uses[mem_use_of(kind)][mem_kind_of(kind)], bytes);
 }
 
-static inline void device_count_subtract(struct device_count *count, unsigned kind, uint64_t bytes)
+static inline void device_mem_stats_sub(struct device_mem_stats *count, unsigned kind,
+                                        uint64_t bytes)
 {
     atomic_fetch_sub_explicit(&count->kinds[mem_kind_of(kind)].used_bytes, bytes,
                               memory_order_relaxed);
@@ -42,10 +44,11 @@ static inline void device_count_subtract(struct device_count *count, unsigned ki
                               memory_order_relaxed);
 }
 
-static inline void device_count_read(struct device_count *count, struct device_mem_info *info)
+static inline void device_mem_stats_read(struct device_mem_stats *count,
+                                         struct device_mem_info *info)
 {
     for (int kind = 0; kind < MEM_KIND_COUNT; kind++) {
-        struct device_tally *tally = &count->kinds[kind];
+        struct device_mem_counter *tally = &count->kinds[kind];
         info->used_bytes[kind] = atomic_load_explicit(&tally->used_bytes, memory_order_relaxed);
         info->peak_bytes[kind] = atomic_load_explicit(&tally->peak_bytes, memory_order_relaxed);
         for (int use = 0; use < MEM_USE_COUNT; use++)

@@ -1,10 +1,10 @@
 /*
- * made_photos — see made_photos.h.
+ * synthetic_photos — see synthetic_photos.h.
  *
  * Noise whose amplitude grows with its scale has the spectrum of photos, and so a similar share of
  * large coefficients: at quality 90 a picture takes about as many bits per pixel as a photo.
  */
-#include "convert/dataset/made_photos.h"
+#include "convert/dataset/synthetic_photos.h"
 
 #include "base/philox.h"
 #include "base/str.h"
@@ -34,14 +34,14 @@ static void corner(uint64_t number, uint32_t cell, uint32_t x, uint32_t y, float
 /* Adds noise of one scale: random cell corners with linear interpolation. */
 static void add_noise(float *rgb, uint64_t number, uint32_t cell, float strength)
 {
-    for (uint32_t top = 0; top < MADE_PHOTO_HEIGHT; top += cell) {
-        for (uint32_t left = 0; left < MADE_PHOTO_WIDTH; left += cell) {
+    for (uint32_t top = 0; top < SYNTHETIC_HEIGHT; top += cell) {
+        for (uint32_t left = 0; left < SYNTHETIC_WIDTH; left += cell) {
             float at[4][3];
             for (uint32_t i = 0; i < 4; i++)
                 corner(number, cell, left / cell + i % 2, top / cell + i / 2, at[i]);
             for (uint32_t y = 0; y < cell; y++) {
                 float v = (float)y / (float)cell;
-                float *pixel = rgb + 3 * ((size_t)(top + y) * MADE_PHOTO_WIDTH + left);
+                float *pixel = rgb + 3 * ((size_t)(top + y) * SYNTHETIC_WIDTH + left);
                 for (uint32_t x = 0; x < cell; x++) {
                     float u = (float)x / (float)cell;
                     for (int c = 0; c < 3; c++)
@@ -52,7 +52,7 @@ static void add_noise(float *rgb, uint64_t number, uint32_t cell, float strength
         }
     }
 }
-static_assert(MADE_PHOTO_WIDTH % CELL_LARGEST == 0 && MADE_PHOTO_HEIGHT % CELL_LARGEST == 0,
+static_assert(SYNTHETIC_WIDTH % CELL_LARGEST == 0 && SYNTHETIC_HEIGHT % CELL_LARGEST == 0,
               "whole cells");
 
 struct maker {
@@ -63,7 +63,7 @@ struct maker {
 
 static int make(struct maker *maker, uint64_t number, struct err *err)
 {
-    size_t values = (size_t)3 * MADE_PHOTO_WIDTH * MADE_PHOTO_HEIGHT;
+    size_t values = (size_t)3 * SYNTHETIC_WIDTH * SYNTHETIC_HEIGHT;
     for (size_t i = 0; i < values; i++)
         maker->noise[i] = 128;
     for (uint32_t cell = CELL_LARGEST; cell > 0; cell /= CELL_RATIO)
@@ -71,9 +71,9 @@ static int make(struct maker *maker, uint64_t number, struct err *err)
     for (size_t i = 0; i < values; i++)
         maker->rgb[i] = (uint8_t)fminf(fmaxf(maker->noise[i], 0), 255);
     str_clear(&maker->jpeg);
-    return jpeg_encode(
-        maker->rgb, MADE_PHOTO_WIDTH, MADE_PHOTO_HEIGHT, (size_t)3 * MADE_PHOTO_WIDTH, QUALITY,
-        jpeg_tile_interval(MADE_PHOTO_WIDTH, JPEG_TILE_MCU_PIXELS), &maker->jpeg, err);
+    return jpeg_encode(maker->rgb, SYNTHETIC_WIDTH, SYNTHETIC_HEIGHT, (size_t)3 * SYNTHETIC_WIDTH,
+                       QUALITY, jpeg_tile_interval(SYNTHETIC_WIDTH, JPEG_TILE_MCU_PIXELS),
+                       &maker->jpeg, err);
 }
 
 static int add(struct shard_writer *writer, const struct maker *maker, uint64_t number,
@@ -89,10 +89,10 @@ static int add(struct shard_writer *writer, const struct maker *maker, uint64_t 
     return status;
 }
 
-int made_photos_write(struct io *io, const char *path, uint64_t count, const atomic_int *stop,
-                      struct err *err)
+int synthetic_photos_write(struct io *io, const char *path, uint64_t count, const atomic_int *stop,
+                           struct err *err)
 {
-    size_t values = (size_t)3 * MADE_PHOTO_WIDTH * MADE_PHOTO_HEIGHT;
+    size_t values = (size_t)3 * SYNTHETIC_WIDTH * SYNTHETIC_HEIGHT;
     struct maker maker = {.noise = malloc(values * sizeof(float)), .rgb = malloc(values)};
     struct shard_writer *writer = NULL;
     struct shard_summary summary;

@@ -1,10 +1,10 @@
 /*
- * times — measures where the device's time goes, by its own clock: a struct time_parts
+ * time_parts — measures where the device's time goes, by its own clock: a struct time_parts
  * (trainer/ops/time_parts.h) in device memory, switched in stream order, also within graphs. A part
  * begins when all earlier work in the stream has ended.
  */
-#ifndef MILLRACE_TRAINER_OPS_CUDA_TIMES_H
-#define MILLRACE_TRAINER_OPS_CUDA_TIMES_H
+#ifndef MILLRACE_TRAINER_OPS_CUDA_TIME_PARTS_H
+#define MILLRACE_TRAINER_OPS_CUDA_TIME_PARTS_H
 
 #include "trainer/ops/time_parts.h"
 
@@ -15,7 +15,7 @@ extern "C" {
 #endif
 
 /* parts: device memory. Queued on the stream. */
-cudaError_t cuda_turn(struct time_parts *parts, enum time_part part, cudaStream_t stream);
+cudaError_t cuda_time_switch(struct time_parts *parts, enum time_part part, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

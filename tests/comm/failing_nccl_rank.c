@@ -1,6 +1,6 @@
 /*
- * One rank of a failing run over comm_nccl; its argument selects the failure, and nccl_ends.sh runs
- * it. Like rank_ends.c.
+ * One rank of a failing run over comm_nccl; its argument selects the failure, and
+ * failing_nccl_rank.sh runs it. Like failing_comm_rank.c.
  */
 #include "base/clock.h"
 #include "comm/comm_checked.h"
@@ -52,7 +52,7 @@ static int be_late(struct err *err)
 {
     if (world->rank != 1)
         return gather(world->rank == 0 ? CLOCK_NS_PER_S / 2 : 0, err);
-    world->ops->note(world, "data", 7, false);
+    world->ops->set_activity(world, "data", 7, false);
     return wait_for_nothing(err);
 }
 
@@ -69,8 +69,8 @@ static int be_stuck(struct err *err)
     static struct comm_work work;
     int status = device->ops->stream_open(device, &stream, err);
     if (!status && world->rank == 1 &&
-        queue_add_foreign(device_cuda_stream(stream),
-                          (struct queue_work){begin_nothing, NULL, NULL}, &never) != cudaSuccess)
+        queue_add_external(device_cuda_stream(stream),
+                           (struct queue_work){begin_nothing, NULL, NULL}, &never) != cudaSuccess)
         status = -EIO;
     if (!status)
         status = gather_after(stream, world->rank == 0 ? CLOCK_NS_PER_S / 2 : 0, &work, err);
@@ -125,7 +125,7 @@ static int halt(struct err *err)
     if (status)
         return status;
     comm_agree(world, 0, NULL, NULL);
-    comm_nccl_halt(bulk);
+    comm_nccl_abort_local(bulk);
     device->ops->mem_free(device, MEM_DEVICE, more, BYTES);
     return comm_wait(bulk, &work, err);
 }
@@ -157,7 +157,7 @@ static int give_up_two(struct err *err)
 static void end_nccl(int status)
 {
     if (status == -ECONNABORTED)
-        comm_nccl_halt(bulk);
+        comm_nccl_abort_local(bulk);
     else if (status)
         bulk->ops->abort(bulk);
 }
@@ -204,7 +204,7 @@ int main(int argc, char **argv)
         status = ends[i].end(&err);
     if (bulk)
         end_nccl(status);
-    ends_leave(world, status, &err);
+    result_report(world, status, &err);
     comm_close(second);
     comm_close(bulk);
     comm_close(checked);

@@ -1,14 +1,14 @@
 /*
- * only — see only.h.
+ * tensor_filter — see tensor_filter.h.
  */
-#include "ckpt/load/only.h"
+#include "ckpt/load/tensor_filter.h"
 
 #include "ckpt/load/hash.h"
 
 #include <fnmatch.h>
 #include <string.h>
 
-bool only_selects(const void *only, const char *name)
+bool tensor_filter_matches(const void *only, const char *name)
 {
     const char *pattern = only;
     if (strcmp(pattern, "all") == 0)

@@ -1,5 +1,5 @@
 /*
- * nvml_twin — a shared object with the functions of NVIDIA's management library that device/nvml.c
+ * nvml_fake — a shared object with the functions of NVIDIA's management library that device/nvml.c
  * uses, simulating a machine with one GPU. For machines without a driver: it does not prove how the
  * real library behaves.
  *

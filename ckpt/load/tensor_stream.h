@@ -1,0 +1,46 @@
+/*
+ * tensor_stream — streams the bytes of whole tensors, one after another in global row-major order,
+ * however they are split into chunks.
+ *
+ * Each read covers a range that fits the caller's buffer: a few boxes per tensor, which the reader
+ * loads. Constant memory.
+ */
+#ifndef MILLRACE_CKPT_LOAD_TENSOR_STREAM_H
+#define MILLRACE_CKPT_LOAD_TENSOR_STREAM_H
+
+#include "ckpt/ckpt.h"
+#include "ckpt/format/manifest.h"
+
+enum { TENSOR_STREAM_BOXES_MAX = 4096 }; /* per load */
+
+/* The dtype to cast floating-point tensors to (cast.h). Others are not cast. */
+struct tensor_cast {
+    bool is_wanted;
+    enum dtype dtype;
+};
+
+struct tensor_stream {
+    struct ckpt_reader *reader;
+    struct tensor_cast cast;
+    const struct manifest_tensor *const *tensors; /* borrowed */
+    uint64_t tensors_count;
+    uint64_t index, done_elements; /* the next element: done_elements of tensors[index] */
+    struct ckpt_tensor *wanted;    /* [TENSOR_STREAM_BOXES_MAX] */
+};
+
+/* The dtype of a tensor in the stream. cast: may be NULL. */
+enum dtype tensor_stream_dtype(const struct tensor_cast *cast, enum dtype saved);
+/* cast: may be NULL. */
+int tensor_stream_init(struct tensor_stream *tensor_stream, struct ckpt_reader *reader,
+                       const struct manifest_tensor *const *tensors, uint64_t tensors_count,
+                       const struct tensor_cast *cast, struct err *err);
+void tensor_stream_deinit(struct tensor_stream *tensor_stream);
+/* Moves to that element of tensors[index]. */
+void tensor_stream_seek(struct tensor_stream *tensor_stream, uint64_t index, uint64_t element);
+/* Reads the next bytes of the stream, verified; 0 at its end. bytes_max: at least 8. Elements are
+ * not split: fewer bytes than bytes_max mean that the next element does not fit or that the stream
+ * ends. */
+int tensor_stream_read(struct tensor_stream *tensor_stream, void *buffer, size_t bytes_max,
+                       size_t *ret_bytes, struct err *err);
+
+#endif

@@ -1,0 +1,20 @@
+/*
+ * start_time — the start time of a run's time limit when it is before the program's own start. The
+ * first attempt of `launch` passes it to the restarts.
+ *
+ *     MILLRACE_BEGAN=1732280000    whole seconds since 1970-01-01 UTC
+ */
+#ifndef MILLRACE_CLI_CORE_START_TIME_H
+#define MILLRACE_CLI_CORE_START_TIME_H
+
+#include "base/err.h"
+
+#include <stdint.h>
+
+#define START_TIME_VARIABLE "MILLRACE_BEGAN"
+
+/* text: the variable's value; NULL or empty: not set. Returns in *ret_ns how long before wall_ns
+ * that was; 0 if not set or if the clock is ahead. -EINVAL if text is not a time. Pure. */
+int start_time_parse(const char *text, uint64_t wall_ns, uint64_t *ret_ns, struct err *err);
+
+#endif
