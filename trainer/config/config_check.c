@@ -181,10 +181,12 @@ static int check_model(const struct train_config *config, const struct check *ch
                   {"model.qk_norm", config->model.qk_norm},
                   {"model.rope_scaling.factor", config->model.rope_scaling.factor != 1}};
     for (size_t i = 0; i < sizeof rotary / sizeof rotary[0]; i++)
-        if (rotary[i].is_set && !model_is_rotary((enum model_type)config->model.type))
-            return contradiction(check, rotary[i].key, "model.type",
-                                 "the key is for model.type: llama and qwen only",
+        if (rotary[i].is_set && !model_is_rotary((enum model_type)config->model.type)) {
+            char what[96];
+            snprintf(what, sizeof what, "%s is for model.type: llama and qwen only", rotary[i].key);
+            return contradiction(check, rotary[i].key, "model.type", what,
                                  "remove it or set model.type: llama");
+        }
     if (config->model.qk_norm && config->model.type != MODEL_QWEN)
         return contradiction(check, "model.qk_norm", "model.type",
                              "model.qk_norm is for model.type: qwen only",
