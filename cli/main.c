@@ -50,8 +50,8 @@ static int check_positional(const struct verb *verb, const struct option_list *p
     return -EINVAL;
 }
 
-/* Lower layers advise to ask for replacement of an existing output, but do not know the verb's
- * option names. */
+/* Error messages from lower layers suggest replacing an existing output, but those layers do not
+ * know the subcommand's option names. */
 static void advise_force(const struct verb *verb, struct err *err)
 {
     for (size_t i = 0; i < verb->options.count; i++)

@@ -52,7 +52,7 @@ void *pages_map(bool huge, size_t bytes)
         munmap(all, before);
     if (before < spare)
         munmap(all + before + bytes, spare - before);
-    /* only a hint; if it is refused, the pages are plain */
+    /* only a hint; if it is rejected, the memory uses regular pages */
     madvise(all + before, bytes, MADV_HUGEPAGE);
     return all + before;
 }

@@ -5,7 +5,8 @@
  * The library comes with the driver and is loaded on first use, so programs of any build start
  * without it. Its declarations here follow NVIDIA's "NVML API Reference Guide".
  *
- * Threads: the library may be called from any thread; a struct nvml is used by one.
+ * Threads: the library may be called from any thread, but each struct nvml must be used by only one
+ * thread.
  */
 #ifndef MILLRACE_DEVICE_NVML_H
 #define MILLRACE_DEVICE_NVML_H

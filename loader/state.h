@@ -4,7 +4,7 @@
  *     plan -> [reader] slot: items, pieces, chunks -> io queue -> ready items
  *     ready items -> [workers] -> batch -> consumer
  *
- * A slot is a micro-batch being made, and then the batch that the consumer holds. Micro-batch
+ * A slot holds a micro-batch while it is assembled, then while the consumer uses it. Micro-batch
  * number n of this loader uses slot n mod slots_count. A chunk is one read: neighboring pieces of a
  * slot in one range of the arena. The memory of a batch's arrays is allocated when its first item
  * is decoded, most recently freed first, so that only as much is touched as holds decoded data at

@@ -66,7 +66,8 @@ static uint64_t common_divisor(uint64_t a, uint64_t b)
     return a;
 }
 
-/* Suggests weights of about the same ratios with a sum that fits: rounded down, but at least 1. */
+/* Suggests weights in about the same ratios whose sum does not exceed the limit. Each is rounded
+ * down, but is at least 1. */
 static int too_fine(const uint64_t *weights, uint32_t count, wide sum, struct err *err)
 {
     char nearest[ERR_TEXT_BYTES_MAX] = "";

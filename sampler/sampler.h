@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-/* Of a dataset or a mix: Philox reserves 16 bits of the word for draws. */
+/* For a dataset or a mix: Philox reserves 16 bits of the word for draws. */
 #define SAMPLER_SAMPLES_MAX ((UINT64_C(1) << 48) - 1)
 
 /* Of a global batch, so that products with a rank fit in 64 bits. */
@@ -63,8 +63,8 @@ struct sample_ref {
     uint64_t sample;
 };
 
-/* The position of a run, and two sums, mod 2^64, that prove what was delivered. Stored by value in
- * every checkpoint. */
+/* A run's position, and two checksums (sums mod 2^64) of the samples delivered so far. Stored by
+ * value in every checkpoint. */
 struct cursor {
     uint64_t fingerprint; /* of the dataset; for a mix, see sampler_mix_fingerprint */
     uint64_t seed;

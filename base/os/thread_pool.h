@@ -6,7 +6,7 @@
  *
  * The caller works too, as worker 0. Workers take tasks from a shared counter, so which worker runs
  * a task is not determined: a task must write only its own output, and its result must not depend
- * on the worker. The result then has the same bits for any number of threads.
+ * on the worker. The result is then bit-identical for any number of threads.
  */
 #ifndef MILLRACE_BASE_OS_THREAD_POOL_H
 #define MILLRACE_BASE_OS_THREAD_POOL_H

@@ -25,9 +25,9 @@ enum path_kind {
 
 const char *path_kind_name(enum path_kind kind); /* for people */
 
-/* Reads a few bytes at most. ret_path (IO_PATH_BYTES_MAX) is the path to open: the folder for a
- * manifest.json, metrics.jsonl for a run's folder, otherwise path. -ENOENT; -ENOTSUP with detail if
- * it is none of these. */
+/* Reads at most a few bytes. ret_path (IO_PATH_BYTES_MAX bytes) receives the path to open: the
+ * parent folder of a manifest.json, the metrics.jsonl in a run folder, otherwise path itself.
+ * Returns -ENOENT if path does not exist, or -ENOTSUP with detail if its kind is not recognized. */
 int path_kind_of(struct io *io, const char *path, enum path_kind *ret_kind, char *ret_path,
                  struct err *err);
 

@@ -1,6 +1,6 @@
 /*
- * cmd_doctor — `millrace doctor [PATH]...`: reports what this machine offers and lacks for
- * millrace, with advice.
+ * cmd_doctor — `millrace doctor [PATH]...`: reports which features millrace can use on this
+ * machine, which are missing, and how to fix that.
  */
 #include "cli/core/output.h"
 #include "cli/core/signals.h"

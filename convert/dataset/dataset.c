@@ -343,7 +343,7 @@ static int prepare_target(struct conversion *conversion, bool *ret_whole, struct
     int status = choose_action(conversion, &action, err);
     if (!status && action != ACTION_REUSE)
         status = own_target(conversion, err);
-    /* The final choice: before, another conversion may have owned the target. */
+    /* The final decision: until now, another conversion may have owned the target. */
     if (!status && action != ACTION_REUSE)
         status = choose_action(conversion, &action, err);
     if (!status && action == ACTION_REUSE)

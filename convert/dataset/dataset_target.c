@@ -239,7 +239,7 @@ void target_remove_owner_records(struct io *io, const char *target)
     str_deinit(&names);
 }
 
-/* A search for the temporaries of one name. */
+/* State of a search for the temporary files of one output name. */
 struct leftovers {
     char prefix[IO_PATH_BYTES_MAX + 32];
     struct str names; /* each with its NUL */

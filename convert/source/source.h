@@ -26,8 +26,8 @@ enum {
     SOURCE_TOKEN_BYTES = 2,
     SOURCE_BYTE_DOCUMENT_END = 256, /* the token after each document, for the tokenizer "bytes" */
     SOURCE_BYTE_VOCABULARY = 257,
-    /* Amount of text for byte-pair encoding at a time. A piece ends at the first safe cut after it,
-     * where no token changes; if a MiB has none, it ends there anyway. */
+    /* Bytes of text passed to the byte-pair encoder at a time. A piece ends at the first safe
+     * cut after it, where no token changes; if a MiB has none, it ends there anyway. */
     TEXT_CHUNK_BYTES = 1 << 16,
     TEXT_CHUNK_BYTES_MAX = 1 << 20,
 };

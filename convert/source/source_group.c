@@ -63,8 +63,9 @@ static bool is_image(const char *extension)
     return false;
 }
 
-/* Rejects two files with the same key that can't be fields of one sample: the same extension, or,
- * below class folders, two pictures, each of which would elsewhere be a sample. */
+/* Rejects two files that have the same key but can't be fields of one sample. Either they have
+ * the same extension, or they are two images in a class folder, where each image is its own
+ * sample. */
 static int check_pair(const struct source *source, uint64_t earlier, uint64_t file, struct err *err)
 {
     char before[SHARD_EXTENSION_BYTES_MAX], extension[SHARD_EXTENSION_BYTES_MAX];

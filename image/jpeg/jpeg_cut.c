@@ -63,7 +63,7 @@ bool jpeg_cut_grid_of(const struct jpeg_headers *headers, struct jpeg_cut_grid *
     return true;
 }
 
-/* Extends length samples from begin to whole segments. */
+/* Extends the range of `length` samples starting at `begin` to segment boundaries. */
 static void align(uint32_t *begin, uint32_t *length, uint32_t segment, uint32_t image)
 {
     uint32_t end = (uint32_t)bytes_divide_up(*begin + *length, segment) * segment;

@@ -2,7 +2,8 @@
  * kernels — the instruction sets of the inner loops of image/, and which of them this processor
  * has.
  *
- * All of them compute in integers and give the same bytes; the others are tested against plain C.
+ * All variants use integer arithmetic and produce identical bytes; tests compare the SIMD variants
+ * with the plain C one.
  */
 #ifndef MILLRACE_IMAGE_KERNELS_KERNELS_H
 #define MILLRACE_IMAGE_KERNELS_KERNELS_H

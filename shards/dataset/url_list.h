@@ -1,5 +1,5 @@
 /*
- * url_list — expands several shards written as one string, in WebDataset's syntax.
+ * url_list — expands a WebDataset brace pattern into a list of shards.
  *
  *     a.tar::b.tar                  alternatives, one after the other
  *     ${DATA}/train.tar             the environment variable WDS_DATA

@@ -71,7 +71,7 @@ static void save_in_trouble(void *context, struct comm *comm)
     ckpt_saver_close(saver);
 }
 
-/* first_stays: whether the first step survives the trouble. */
+/* first_stays: whether the first step survives the fault. */
 static void check_trouble(struct trouble *trouble, bool first_stays)
 {
     char path[FIXTURE_PATH_BYTES], temporaries[32];

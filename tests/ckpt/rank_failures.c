@@ -12,9 +12,9 @@
 
 enum { RANKS = 3, OPERATIONS_MAX = 64 };
 
-/* Other ranks write two thirds of the rows of replicated arrays. Of split arrays each rank writes
- * its own rows, which end within pages, so that ranks that write a common file exchange the
- * ends. */
+/* Other ranks write two thirds of the rows of replicated arrays. For split arrays, each rank
+ * writes its own rows. Rows can end in the middle of a page, so ranks that share a file exchange
+ * the boundary bytes. */
 enum { LARGE, SMALL, SPLIT, ARRAYS };
 static const struct array_spec specs[ARRAYS] = {[LARGE] = {"large", DTYPE_F32, "600x1000", 0},
                                                 [SMALL] = {"small", DTYPE_U8, "99", 0},

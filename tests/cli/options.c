@@ -1,5 +1,5 @@
 /*
- * options — parsing a verb's command line from its table.
+ * options — tests parsing of a subcommand's options from its option table.
  */
 #include "cli/core/options.h"
 #include "tests/support/test.h"

@@ -51,8 +51,7 @@ static int come_and_tell(struct err *err)
     return status ? status : ended;
 }
 
-/* Rank 1 does not join the barrier. Only rank 0 has a deadline, which starts when rank 2 has
- * arrived. */
+/* Rank 1 does not join the barrier. Only rank 0 has a timeout, which starts when rank 2 arrives. */
 static int be_late(struct err *err)
 {
     if (world->rank == 1) {

@@ -404,7 +404,7 @@ static void a_rank_that_left_before_all_had_come_is_awaited_anew(void **state)
     }
 }
 
-/* Whether a process listens on that port of that local address. */
+/* Returns whether a process is listening on the given local address and port. */
 static bool is_open(uint32_t address, int port)
 {
     int made = socket(AF_INET, SOCK_STREAM, 0);

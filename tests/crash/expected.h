@@ -1,7 +1,7 @@
 /*
  * expected — the steps that may, and those that must, be in a folder after a crash.
  *
- * Saves reported durable are present. A save that had begun may be present or not. Steps that
+ * Saves reported durable are present. A save that had begun may or may not be present. Steps that
  * retention may remove after a save that succeeded may be absent. So there is one world for each
  * subset of undecided saves, and the steps found must match one of them: each step of that world is
  * present in its version, and any other step found was saved earlier (its removal was in progress).

@@ -2,8 +2,8 @@
  * history — the file operations below one folder, in the order of their system calls.
  *
  * An operation is in progress from instant `begin` to instant `end`. Every begin and every end is a
- * separate instant, 1, 2, ... So a crash "at instant c" is after instant c and before c + 1:
- * operations begun by then may have taken effect, and the program knows that those ended by then
+ * separate instant, 1, 2, ... So a crash "at instant c" happens after instant c and before c + 1.
+ * Operations started by then may have taken effect; operations that had completed by then must
  * have. Operations on names end as soon as they begin.
  */
 #ifndef MILLRACE_TESTS_CRASH_HISTORY_H

@@ -1,6 +1,6 @@
 /*
- * cublaslt — the functions of cublasLt.h that millrace uses, for tests on the CPU: products by
- * OpenBLAS, queued as cuBLASLt queues them.
+ * cublaslt — CPU stand-ins, for tests, for the functions of cublasLt.h that millrace uses. OpenBLAS
+ * computes the matrix products, which are queued as in cuBLASLt.
  *
  * Matrices are column-major and described as cuBLASLt requires. Calls that cuBLASLt would refuse
  * are refused: an attribute of another size, shapes that do not fit, a matrix, bias or workspace

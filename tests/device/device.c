@@ -44,7 +44,7 @@ static void auto_is_the_gpu_where_there_is_one(void **state)
     device_close(device);
 }
 
-/* Runs a case of the contract on the two backends that every machine has. */
+/* Runs a contract test case on the two backends available on every machine. */
 #define ON_CPU_AND_NULL(name)                                                                      \
     static void name(void **state)                                                                 \
     {                                                                                              \

@@ -1,7 +1,7 @@
 /*
  * jpeg_cut — parts cut out of the compressed bytes equal those of the whole image, for all kinds of
- * images. What cannot be cut is decoded from its start. Wrong markers are detected where they
- * matter.
+ * images. An image that cannot be cut is decoded from its start. Wrong markers are detected where
+ * they matter.
  */
 #include "image/jpeg/jpeg_cut.h"
 

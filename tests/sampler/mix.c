@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Samples and weight of each dataset; 0 samples end the list. */
+/* Sample count and weight of each dataset; an entry with 0 samples ends the list. */
 static const struct mix_source mixes[][5] = {
     {{7, 1}},
     {{100, 1}, {100, 1}},

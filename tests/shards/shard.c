@@ -1,6 +1,6 @@
 /*
- * Shards: written, read back by us and by other tools, and refused if anything in their tail is
- * wrong.
+ * Tests that millrace and other tools can read the shards it writes, and that a shard with an
+ * invalid tail is rejected.
  */
 #include "shards/format/shard.h"
 

@@ -6,8 +6,8 @@
 
 #include <sys/types.h>
 
-/* A process that calls begin(context), which must return 0, and then sleeps. Another result fails
- * the case. */
+/* A process that calls begin(context), which must return 0, and then sleeps. Any other result
+ * fails the case. */
 pid_t child_start(int (*begin)(void *context), void *context);
 /* Sends SIGKILL and waits for the process to end. */
 void child_kill(pid_t child);

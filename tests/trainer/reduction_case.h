@@ -1,5 +1,5 @@
 /*
- * reduction_case — helpers of the reduction tests: parameters of odd shapes on real ranks, and
+ * reduction_case — helpers for the reduction tests: oddly shaped parameters on real ranks, and
  * steps with synthetic gradients.
  */
 #ifndef MILLRACE_TESTS_TRAINER_REDUCTION_CASE_H

@@ -69,8 +69,8 @@ struct block_saved {
     uint64_t normed2, mean2, rstd2, hidden, activated;
 };
 
-/* Offsets in the scratch of a backward pass, bytes; the two halves of a block use the same
- * memory. */
+/* Byte offsets into the scratch buffer of a backward pass; the two halves of a block share the
+ * same memory. */
 struct block_scratch {
     uint64_t d_activated, d_hidden, d_normed2;
     uint64_t d_mixed, d_qkv, attention, d_normed1;

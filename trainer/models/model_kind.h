@@ -1,5 +1,6 @@
 /*
- * model_kind — what models differ in. Only trainer/models/ includes this.
+ * model_kind — the properties and functions that differ between model types. Only trainer/models/
+ * includes this.
  *
  * A model is one file that defines a struct model_kind, and a row in models.h. A language model
  * (gpt2.c, llama.c, qwen.c) gives its blocks and its names in transformers; embedding and head are

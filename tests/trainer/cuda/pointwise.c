@@ -164,7 +164,8 @@ static void swiglu_is_that_of_the_cpu_whatever_the_width(void **state)
     }
 }
 
-/* Far from 0 activations are the identity or 0; overflowing exponentials must not affect that. */
+/* Far from 0, an activation reduces to the identity or to 0; overflowing exponentials must not
+ * change that. */
 static void far_inputs_give_no_nan(void **state)
 {
     (void)state;

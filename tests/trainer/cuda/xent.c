@@ -43,8 +43,8 @@ static int32_t *target_of(const struct subject *s, uint64_t row)
     return &s->targets[row / s->shape.tokens * s->shape.target_stride + row % s->shape.tokens];
 }
 
-/* Every fifth row has no target. Every third has its target among the largest logits, so that some
- * are correct. */
+/* Every fifth row has no target. In every third row the target is among the largest logits, so
+ * that some predictions are correct. */
 static struct subject subject_init(enum dtype dtype, uint64_t items, uint64_t tokens,
                                    uint64_t classes, uint64_t stride)
 {

@@ -22,9 +22,9 @@ struct cuda_images {
     const float *mean, *deviation;
 };
 
-/* type: of out, DTYPE_F32, DTYPE_BF16 or DTYPE_F16, else cudaErrorInvalidValue. out and images are
- * 16-byte aligned. Before rounding to type, values equal the cpu's in float, bit for bit. Queued on
- * the stream. */
+/* type: element type of out: DTYPE_F32, DTYPE_BF16 or DTYPE_F16; any other returns
+ * cudaErrorInvalidValue. out and images must be 16-byte aligned. Before rounding to type, values
+ * equal the cpu's in float, bit for bit. Queued on the stream. */
 cudaError_t cuda_patches(enum dtype type, const struct cuda_images *shape, void *out,
                          const uint8_t *images, cudaStream_t stream);
 

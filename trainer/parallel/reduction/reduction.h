@@ -157,8 +157,8 @@ void reduction_done(struct reduction *reduction, uint64_t group);
 int reduction_end_round(struct reduction *reduction, uint64_t round, struct err *err);
 int reduction_finish(struct reduction *reduction, struct err *err);
 
-/* The queued sums of a group with trained parameters, valid until the next begin: of this rank's
- * part, and of its shard. The latter blocks until it has arrived. */
+/* The queued sums of a group with trainable parameters: those of this rank's part and those of
+ * its shard. Valid until the next begin. The latter blocks until it has arrived. */
 const void *reduction_part(const struct reduction *reduction, uint64_t group);
 int reduction_shard(struct reduction *reduction, uint64_t group, const void **ret_gradients,
                     struct err *err);
