@@ -19,8 +19,8 @@ static void receive_all(struct tcp_peer *peer)
     bool more = true;
     int status = 0;
     while (more && status >= 0) {
-        status = tcp_peer_receive(peer, &word, &more, &err);
-        if (status > 0 && (word < 0 || word >= TCP_CONTROL_COUNT ||
+        status = tcp_peer_receive(peer, &control, &more, &err);
+        if (status > 0 && ((unsigned)control >= TCP_CONTROL_COUNT ||
                            !memchr(peer->heard, '\0', TCP_CONTROL_BYTES)))
             abort();
         if (status < 0 && status != -EPIPE && err.code != status)
