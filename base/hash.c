@@ -7,13 +7,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <xxhash.h>
-
-struct hash_stream {
-    XXH3_state_t *wide;   /* XXH3-128 */
-    XXH3_state_t *narrow; /* XXH3-64: its state differs from the first block on */
-};
 
 uint64_t hash_64(const void *data, size_t bytes)
 {
@@ -26,53 +20,40 @@ struct hash128 hash_128(const void *data, size_t bytes)
     return (struct hash128){.high = hash.high64, .low = hash.low64};
 }
 
+/* A stream is an XXH3 state. XXH3-64 and XXH3-128 differ only in how they finish it. */
 struct hash_stream *hash_stream_open(void)
 {
-    struct hash_stream *stream = calloc(1, sizeof *stream);
-    if (!stream)
-        return NULL;
-    stream->wide = XXH3_createState();
-    stream->narrow = XXH3_createState();
-    if (!stream->wide || !stream->narrow) {
-        hash_stream_close(stream);
-        return NULL;
-    }
-    hash_stream_reset(stream);
-    return stream;
+    XXH3_state_t *state = XXH3_createState();
+    if (state)
+        XXH3_128bits_reset(state);
+    return (struct hash_stream *)state;
 }
 
 void hash_stream_close(struct hash_stream *stream)
 {
-    if (!stream)
-        return;
-    XXH3_freeState(stream->wide);
-    XXH3_freeState(stream->narrow);
-    free(stream);
+    XXH3_freeState((XXH3_state_t *)stream);
 }
 
 void hash_stream_reset(struct hash_stream *stream)
 {
-    XXH3_128bits_reset(stream->wide);
-    XXH3_64bits_reset(stream->narrow);
+    XXH3_128bits_reset((XXH3_state_t *)stream);
 }
 
 void hash_stream_update(struct hash_stream *stream, const void *data, size_t bytes)
 {
-    if (bytes == 0)
-        return;
-    XXH3_128bits_update(stream->wide, data, bytes);
-    XXH3_64bits_update(stream->narrow, data, bytes);
+    if (bytes > 0)
+        XXH3_128bits_update((XXH3_state_t *)stream, data, bytes);
 }
 
 struct hash128 hash_stream_128(const struct hash_stream *stream)
 {
-    XXH128_hash_t hash = XXH3_128bits_digest(stream->wide);
+    XXH128_hash_t hash = XXH3_128bits_digest((const XXH3_state_t *)stream);
     return (struct hash128){.high = hash.high64, .low = hash.low64};
 }
 
 uint64_t hash_stream_64(const struct hash_stream *stream)
 {
-    return XXH3_64bits_digest(stream->narrow);
+    return XXH3_64bits_digest((const XXH3_state_t *)stream);
 }
 
 const char *hash128_format(struct hash128 hash, char *text)
