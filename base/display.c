@@ -11,17 +11,7 @@
 #include <string.h>
 #include <wchar.h>
 
-/* The code point of a well-formed sequence. */
-static wchar_t decode(const unsigned char *sequence, size_t bytes)
-{
-    static const unsigned char masks[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
-    wchar_t point = sequence[0] & masks[bytes];
-    for (size_t i = 1; i < bytes; i++)
-        point = point << 6 | (sequence[i] & 0x3f);
-    return point;
-}
-
-static bool is_unsafe(wchar_t point)
+static bool is_unsafe(uint32_t point)
 {
     bool is_control = point < 0x20 || (point >= 0x7f && point < 0xa0);
     bool is_bidirectional = point == 0x61c || point == 0x200e || point == 0x200f ||
@@ -33,8 +23,9 @@ static bool is_unsafe(wchar_t point)
 size_t display_sequence(const char *text, size_t bytes, char shown[DISPLAY_SEQUENCE_BYTES])
 {
     const unsigned char *at = (const unsigned char *)text;
-    size_t taken = utf8_sequence_bytes(at, bytes);
-    if (taken > 0 && !is_unsafe(decode(at, taken))) {
+    uint32_t point;
+    size_t taken = utf8_decode(at, bytes, &point);
+    if (taken > 0 && !is_unsafe(point)) {
         memcpy(shown, text, taken);
         shown[taken] = '\0';
         return taken;
@@ -62,8 +53,9 @@ size_t display_columns(const char *text)
     locale_t before = utf8 ? uselocale(utf8) : (locale_t)0;
     size_t columns = 0;
     for (size_t left = strlen(text), taken; left > 0; text += taken, left -= taken) {
-        taken = utf8_sequence_bytes((const unsigned char *)text, left);
-        int width = taken > 1 && utf8 ? wcwidth(decode((const unsigned char *)text, taken)) : 1;
+        uint32_t point;
+        taken = utf8_decode((const unsigned char *)text, left, &point);
+        int width = taken > 1 && utf8 ? wcwidth((wchar_t)point) : 1;
         columns += width >= 0 ? (size_t)width : 1;
         taken = taken > 0 ? taken : 1;
     }

@@ -6,7 +6,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,6 +86,22 @@ void str_deinit(struct str *str)
 {
     free(str->data);
     *str = (struct str){0};
+}
+
+static const char *last_bytes(const char *text, size_t bytes)
+{
+    size_t text_bytes = strlen(text);
+    return text + (text_bytes > bytes ? text_bytes - bytes : 0);
+}
+
+bool str_ends_with(const char *text, const char *end)
+{
+    return strcmp(last_bytes(text, strlen(end)), end) == 0;
+}
+
+bool str_ends_with_nocase(const char *text, const char *end)
+{
+    return strcasecmp(last_bytes(text, strlen(end)), end) == 0;
 }
 
 struct unit {

@@ -7,6 +7,7 @@
 #ifndef MILLRACE_BASE_STR_H
 #define MILLRACE_BASE_STR_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -39,6 +40,10 @@ static inline int str_status(const struct str *str)
 {
     return str->status;
 }
+
+bool str_ends_with(const char *text, const char *end);
+bool str_ends_with_nocase(const char *text,
+                          const char *end); /* ignores the case of ASCII letters */
 
 /* "8388608", "8MiB", "1.5GiB", "3GB", "64k" (= KiB) into bytes. -EINVAL if malformed, -ERANGE if
  * too large. */

@@ -5,26 +5,36 @@
 #define MILLRACE_BASE_UTF8_H
 
 #include <stddef.h>
+#include <stdint.h>
 
-/* The length of text's first sequence; 0 if malformed. text has bytes >= 1. */
-static inline size_t utf8_sequence_bytes(const unsigned char *text, size_t bytes)
+/* The length of text's first sequence and its code point; 0 if malformed. text has bytes >= 1. */
+static inline size_t utf8_decode(const unsigned char *text, size_t bytes, uint32_t *ret_code)
 {
-    unsigned char a = text[0];
-    if (a < 0x80)
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    uint32_t code = text[0];
+    if (code < 0x80) {
+        *ret_code = code;
         return 1;
-    size_t wanted = a >= 0xc2 && a < 0xe0   ? 2
-                    : a >= 0xe0 && a < 0xf0 ? 3
-                    : a >= 0xf0 && a < 0xf5 ? 4
-                                            : 0;
-    if (wanted > bytes)
+    }
+    size_t length = code >= 0xf0 ? 4 : code >= 0xe0 ? 3 : 2;
+    if (code < 0xc2 || code > 0xf4 || length > bytes)
         return 0;
-    for (size_t i = 1; i < wanted; i++)
+    code &= 0x7fu >> length;
+    for (size_t i = 1; i < length; i++) {
         if ((text[i] & 0xc0) != 0x80)
             return 0;
-    if ((a == 0xe0 && text[1] < 0xa0) || (a == 0xed && text[1] > 0x9f) ||
-        (a == 0xf0 && text[1] < 0x90) || (a == 0xf4 && text[1] > 0x8f))
+        code = code << 6 | (text[i] & 0x3fu);
+    }
+    if (code < least[length] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
         return 0;
-    return wanted;
+    *ret_code = code;
+    return length;
+}
+
+static inline size_t utf8_sequence_bytes(const unsigned char *text, size_t bytes)
+{
+    uint32_t code;
+    return utf8_decode(text, bytes, &code);
 }
 
 #endif

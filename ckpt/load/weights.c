@@ -4,6 +4,7 @@
 #include "ckpt/load/weights.h"
 
 #include "base/json/jsonx.h"
+#include "base/str.h"
 #include "io/file_util.h"
 
 #include <errno.h>
@@ -118,12 +119,6 @@ static bool is_file(struct io *io, const char *path)
     return io->names->stat(io, path, &info, NULL) == 0 && info.kind == IO_ENTRY_FILE;
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t text_bytes = strlen(text), end_bytes = strlen(end);
-    return text_bytes >= end_bytes && strcmp(text + text_bytes - end_bytes, end) == 0;
-}
-
 static int open_path(struct weights *weights, const char *path, struct err *err)
 {
     static const char *const names[] = {"model.safetensors.index.json", "model.safetensors"};
@@ -133,8 +128,8 @@ static int open_path(struct weights *weights, const char *path, struct err *err)
     if (status)
         return status;
     if (info.kind == IO_ENTRY_FILE)
-        return ends_with(path, ".json") ? open_index(weights, path, err)
-                                        : open_part(weights, path, "", err);
+        return str_ends_with(path, ".json") ? open_index(weights, path, err)
+                                            : open_part(weights, path, "", err);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         status = io_join_path(path, names[i], inside, err);
         if (status)

@@ -26,12 +26,6 @@ void output_abort(struct output *output)
     str_deinit(&output->text);
 }
 
-static bool ends_in(const char *text, const char *ending)
-{
-    size_t bytes = strlen(text), wanted = strlen(ending);
-    return bytes > wanted && strcmp(text + bytes - wanted, ending) == 0;
-}
-
 /* "mean_sample_bytes" -> "mean sample"; "read_bytes_per_second" -> "read per second";
  * "of_limit_fraction" -> "of limit" */
 static void add_name(struct str *out, const char *key)
@@ -41,7 +35,7 @@ static void add_name(struct str *out, const char *key)
     size_t bytes = strlen(key);
     const char *rate = NULL;
     for (size_t i = 0; i < sizeof rates / sizeof rates[0]; i++)
-        rate = ends_in(key, rates[i]) ? rates[i] : rate;
+        rate = str_ends_with(key, rates[i]) ? rates[i] : rate;
     if (rate)
         bytes -= strlen(rate);
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
@@ -67,28 +61,28 @@ static void add_number(struct str *out, const char *key, const struct json_t *va
     uint64_t whole = 0;
     int64_t integer;
     double real = 0;
-    bool is_bytes =
-        (strcmp(key, "bytes") == 0 || ends_in(key, "_bytes")) && jsonx_u64(value, &whole) == 0;
+    bool is_bytes = (strcmp(key, "bytes") == 0 || str_ends_with(key, "_bytes")) &&
+                    jsonx_u64(value, &whole) == 0;
     jsonx_f64(value, &real);
     char size[STR_SIZE_BYTES];
-    if (strcmp(key, "bytes_per_second") == 0 || ends_in(key, "_bytes_per_second") ||
-        ends_in(key, "_bytes_per_cpu_second"))
+    if (strcmp(key, "bytes_per_second") == 0 || str_ends_with(key, "_bytes_per_second") ||
+        str_ends_with(key, "_bytes_per_cpu_second"))
         str_add_text(out, str_format_size((uint64_t)real, size));
-    else if (ends_in(key, "_per_second") || ends_in(key, "_per_cpu_second"))
+    else if (str_ends_with(key, "_per_second") || str_ends_with(key, "_per_cpu_second"))
         str_add_format(out, real < 100 ? "%.1f" : "%.0f", real);
-    else if (ends_in(key, "_seconds") && real > 0 && real < 1e-5)
+    else if (str_ends_with(key, "_seconds") && real > 0 && real < 1e-5)
         str_add_format(out, "%.3g us", real * 1e6);
-    else if (ends_in(key, "_seconds") && real > 0 && real < 0.01)
+    else if (str_ends_with(key, "_seconds") && real > 0 && real < 0.01)
         str_add_format(out, "%.3g ms", real * 1e3);
-    else if (ends_in(key, "_share") || ends_in(key, "_fraction"))
+    else if (str_ends_with(key, "_share") || str_ends_with(key, "_fraction"))
         str_add_format(out, "%.1f%%", real * 100);
-    else if (ends_in(key, "_seconds"))
+    else if (str_ends_with(key, "_seconds"))
         str_add_format(out, "%.2f s", real);
     else if (is_bytes && whole < 1024)
         str_add_format(out, "%" PRIu64 " bytes", whole);
     else if (is_bytes)
         str_add_format(out, exact ? "%s (%" PRIu64 ")" : "%s", str_format_size(whole, size), whole);
-    else if (ends_in(key, "_per_gigabyte"))
+    else if (str_ends_with(key, "_per_gigabyte"))
         str_add_format(out, "%.3g", real);
     else if (jsonx_i64(value, &integer) == 0)
         str_add_format(out, "%" PRId64, integer);

@@ -4,6 +4,7 @@
 #include "cli/core/path_kind.h"
 
 #include "base/bytes.h"
+#include "base/str.h"
 #include "ckpt/format/manifest.h"
 #include "ckpt/format/safetensors.h"
 #include "image/formats/pixels.h"
@@ -15,7 +16,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #define DATASET_NAME "dataset.json"
 #define STEP_PREFIX  "step-"
@@ -35,12 +35,6 @@ static bool has_name(const char *path, const char *name)
 {
     const char *slash = strrchr(path, '/');
     return strcmp(slash ? slash + 1 : path, name) == 0;
-}
-
-static bool ends_in(const char *path, const char *extension)
-{
-    const char *dot = strrchr(path, '.');
-    return dot && strcasecmp(dot, extension) == 0;
 }
 
 static bool is_there(struct io *io, const char *folder, const char *name)
@@ -143,22 +137,23 @@ static int kind_of_file(struct io *io, const char *path, uint64_t file_bytes,
     if (status)
         return status;
     /* a file recognized by its name alone: opening it reports what is wrong */
-    if (trailer || ends_in(path, ".tar") || memcmp(head + TAR_MAGIC_AT, "ustar", 5) == 0)
+    if (trailer || str_ends_with_nocase(path, ".tar") ||
+        memcmp(head + TAR_MAGIC_AT, "ustar", 5) == 0)
         *ret_kind = PATH_SHARD;
-    else if (ends_in(path, ".jsonl"))
+    else if (str_ends_with_nocase(path, ".jsonl"))
         *ret_kind = PATH_RUN;
     else if (head[0] == '{')
         *ret_kind = PATH_DATASET;
-    else if (ends_in(path, ".safetensors") ||
+    else if (str_ends_with_nocase(path, ".safetensors") ||
              (head[8] == '{' && bytes_get_u64(head) < SAFETENSORS_HEADER_BYTES_MAX))
         *ret_kind = PATH_SAFETENSORS;
     else if (memcmp(head, NPY_MAGIC, strlen(NPY_MAGIC)) == 0)
         *ret_kind = PATH_NPY;
     else if (image_kind_of(head, bytes_min(file_bytes, HEAD_BYTES)) != IMAGE_UNKNOWN)
         *ret_kind = kinds[image_kind_of(head, bytes_min(file_bytes, HEAD_BYTES))];
-    else if (ends_in(path, ".npy"))
+    else if (str_ends_with_nocase(path, ".npy"))
         *ret_kind = PATH_NPY;
-    else if (ends_in(path, ".jpg") || ends_in(path, ".jpeg"))
+    else if (str_ends_with_nocase(path, ".jpg") || str_ends_with_nocase(path, ".jpeg"))
         *ret_kind = PATH_JPEG;
     else {
         err_set(err, -ENOTSUP, "the file type is not supported");

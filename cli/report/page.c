@@ -3,6 +3,7 @@
  */
 #include "cli/report/page.h"
 
+#include "base/utf8.h"
 #include "cli/report/page_style.h"
 
 #include <stdarg.h>
@@ -21,22 +22,12 @@ static const char head[] =
 /* Bytes of the UTF-8 character at text; 0 if it is invalid or not allowed in a page. */
 static size_t character_bytes(const uint8_t *text, size_t bytes)
 {
-    uint8_t first = text[0];
-    if (first < 0x80)
-        return first >= 0x20 ? first != 0x7f : first == '\n' || first == '\t';
-    size_t length = first >= 0xc2 && first < 0xe0 ? 2 : first >= 0xe0 && first < 0xf0 ? 3 : 4;
-    if (first < 0xc2 || first > 0xf4 || bytes < length)
-        return 0;
-    uint32_t code = first & (0xffu >> (length + 1));
-    for (size_t i = 1; i < length; i++) {
-        if ((text[i] & 0xc0) != 0x80)
-            return 0;
-        code = code << 6 | (text[i] & 0x3f);
-    }
-    bool shortest = code >= (length == 2 ? 0x80u : length == 3 ? 0x800u : 0x10000u);
-    bool control = code < 0xa0 || (code & 0xfffe) == 0xfffe;
-    bool surrogate = code >= 0xd800 && code < 0xe000;
-    return shortest && !control && !surrogate && code <= 0x10ffff ? length : 0;
+    uint32_t code;
+    size_t length = utf8_decode(text, bytes, &code);
+    if (length == 0 || code == '\n' || code == '\t')
+        return length;
+    bool control = code < 0x20 || (code >= 0x7f && code < 0xa0) || (code & 0xfffe) == 0xfffe;
+    return control ? 0 : length;
 }
 
 void page_text_bytes(struct str *out, const void *text, size_t bytes)

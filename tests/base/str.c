@@ -1,6 +1,6 @@
 /*
  * str — growing text, sizes, durations, nearest words; also the small modules err, log, clock,
- * dtype and bytes.
+ * dtype, bytes and utf8.
  */
 #include "base/str.h"
 #include "base/bytes.h"
@@ -8,6 +8,7 @@
 #include "base/dtype.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "base/utf8.h"
 #include "tests/support/test.h"
 
 #include <errno.h>
@@ -55,6 +56,51 @@ static void a_failed_allocation_is_remembered(void **state)
     str_add_text(&text, "again");
     assert_string_equal(str_text(&text), "again");
     str_deinit(&text);
+}
+
+static void endings_are_compared_with_and_without_case(void **state)
+{
+    (void)state;
+    assert_true(str_ends_with("a.json", ".json"));
+    assert_true(str_ends_with(".json", ".json"));
+    assert_true(str_ends_with("x", ""));
+    assert_false(str_ends_with("json", ".json"));
+    assert_false(str_ends_with("a.JSON", ".json"));
+    assert_true(str_ends_with_nocase("a.JSON", ".json"));
+    assert_false(str_ends_with_nocase("", ".json"));
+}
+
+static void only_well_formed_sequences_are_decoded(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t length;
+        uint32_t code;
+    } cases[] = {
+        {"a", 1, 'a'},
+        {"\xc2\x80", 2, 0x80},
+        {"\xdf\xbf", 2, 0x7ff},
+        {"\xe0\xa0\x80", 3, 0x800},
+        {"\xed\x9f\xbf", 3, 0xd7ff},
+        {"\xee\x80\x80", 3, 0xe000},
+        {"\xf0\x90\x80\x80", 4, 0x10000},
+        {"\xf4\x8f\xbf\xbf", 4, 0x10ffff},
+        {"\x80", 0, 0},             /* a continuation byte */
+        {"\xc1\xbf", 0, 0},         /* too long for its code point */
+        {"\xe0\x9f\xbf", 0, 0},     /* likewise */
+        {"\xf0\x8f\xbf\xbf", 0, 0}, /* likewise */
+        {"\xed\xa0\x80", 0, 0},     /* a surrogate */
+        {"\xf4\x90\x80\x80", 0, 0}, /* above U+10FFFF */
+        {"\xe2\x82", 0, 0},         /* cut short */
+        {"\xe2\x82x", 0, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint32_t code = 0;
+        const unsigned char *text = (const unsigned char *)cases[i].text;
+        assert_int_equal(utf8_decode(text, strlen(cases[i].text), &code), cases[i].length);
+        assert_int_equal(code, cases[i].code);
+    }
 }
 
 static void sizes_are_read_with_their_units(void **state)
@@ -282,6 +328,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_grows_piece_by_piece),
         cmocka_unit_test(a_failed_allocation_is_remembered),
+        cmocka_unit_test(endings_are_compared_with_and_without_case),
+        cmocka_unit_test(only_well_formed_sequences_are_decoded),
         cmocka_unit_test(sizes_are_read_with_their_units),
         cmocka_unit_test(durations_are_read_with_their_units),
         cmocka_unit_test(sizes_are_written_for_people),
