@@ -6,6 +6,7 @@
 #include "cli/core/output.h"
 #include "cli/core/path_args.h"
 #include "cli/core/verb.h"
+#include "cli/help/completion.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -136,6 +137,8 @@ int main(int argc, char **argv)
         verb_print_overview(NULL);
     } else if (is_one_of(argv[1], "--version", "-V")) {
         printf("millrace %s\n", MILLRACE_VERSION);
+    } else if (argc > 2 && strcmp(argv[1], "__complete") == 0) {
+        completion_print(argc - 2, argv + 2);
     } else if (argc == 3 && verb_is_group(argv[1]) && is_one_of(argv[2], "--help", "-h")) {
         verb_print_overview(argv[1]);
     } else if (verb_find(argc - 1, argv + 1, &verb, &words, &err)) {

@@ -115,11 +115,6 @@ static void take_choices(const char *const *choices, struct grammar_value *ret_v
         add_word(&ret_value->words, *choices, strlen(*choices));
 }
 
-bool grammar_takes_value(const struct option *option)
-{
-    return option->kind != OPTION_FLAG;
-}
-
 void grammar_option(const struct option *option, struct grammar_value *ret_value)
 {
     if (option->kind == OPTION_CHOICE)
@@ -154,8 +149,7 @@ static void read_arguments(const char *text, struct grammar_words *ret_names, bo
     }
 }
 
-/* The n-th name; the last name for any beyond. *ret_beyond: it stands for more than one word. */
-static bool name_at(const struct verb *verb, size_t n, char *ret_name, bool *ret_beyond)
+bool grammar_argument(const struct verb *verb, size_t n, struct grammar_value *ret_value)
 {
     struct grammar_words names;
     bool repeats;
@@ -163,25 +157,8 @@ static bool name_at(const struct verb *verb, size_t n, char *ret_name, bool *ret
     size_t count = names.count;
     if (n >= verb->arguments_most || count == 0)
         return false;
-    memcpy(ret_name, names.word[n < count ? n : count - 1], GRAMMAR_WORD_BYTES);
-    *ret_beyond = n >= count && !repeats;
-    return true;
-}
-
-bool grammar_argument_name(const struct verb *verb, size_t n, char *ret_name)
-{
-    bool beyond;
-    return name_at(verb, n, ret_name, &beyond);
-}
-
-bool grammar_argument(const struct verb *verb, size_t n, struct grammar_value *ret_value)
-{
-    char name[GRAMMAR_WORD_BYTES];
-    bool beyond;
-    if (!name_at(verb, n, name, &beyond))
-        return false;
-    read_name(name, GRAMMAR_FILES, ret_value);
-    if (beyond)
+    read_name(names.word[n < count ? n : count - 1], GRAMMAR_FILES, ret_value);
+    if (n >= count && !repeats)
         ret_value->words.count = 0; /* a verb's second word: "help convert dataset" */
     return true;
 }

@@ -42,13 +42,9 @@ const struct verb *grammar_verb_named(const char *group, const char *word);
 /* Appends one line to out: the verb's summary, or the second words of a group. */
 void grammar_describe_verb(const char *group, const char *word, struct str *out);
 
-/* grammar_takes_value is false for a flag. */
-bool grammar_takes_value(const struct option *option);
 void grammar_option(const struct option *option, struct grammar_value *ret_value);
 /* The verb's n-th argument, from 0. False if it takes fewer. */
 bool grammar_argument(const struct verb *verb, size_t n, struct grammar_value *ret_value);
-/* The name of that argument as help shows it; ret_name has GRAMMAR_WORD_BYTES. */
-bool grammar_argument_name(const struct verb *verb, size_t n, char *ret_name);
 void grammar_setting(const struct config_field *field, struct grammar_value *ret_value);
 
 #endif

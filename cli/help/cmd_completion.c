@@ -2,7 +2,7 @@
  * cmd_completion — `millrace completion bash|zsh|fish`.
  */
 #include "cli/core/verbs.h"
-#include "cli/help/completion.h"
+#include "completion_scripts.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -15,22 +15,13 @@ struct completion_args {
 static int run(const struct invocation *invocation, struct err *err)
 {
     static const struct {
-        const char *name;
-        void (*write)(struct str *out);
+        const char *name, *script;
     } shells[] = {{"bash", completion_bash}, {"zsh", completion_zsh}, {"fish", completion_fish}};
-    for (size_t i = 0; i < sizeof shells / sizeof shells[0]; i++) {
-        if (strcmp(invocation->positional[0], shells[i].name) != 0)
-            continue;
-        struct str out = {0};
-        shells[i].write(&out);
-        int status = str_status(&out);
-        if (status)
-            err_set(err, status, "out of memory for the script");
-        else
-            fputs(str_text(&out), stdout);
-        str_deinit(&out);
-        return status;
-    }
+    for (size_t i = 0; i < sizeof shells / sizeof shells[0]; i++)
+        if (strcmp(invocation->positional[0], shells[i].name) == 0) {
+            fputs(shells[i].script, stdout);
+            return 0;
+        }
     err_set(err, -EINVAL, "the shell is not supported");
     err_expected(err, "bash, zsh or fish");
     err_found(err, "\"%.64s\"", invocation->positional[0]);
@@ -53,7 +44,8 @@ const struct verb verb_completion = {
     .details = "The scripts are installed with millrace; print one to use a millrace that is not "
                "installed. In bash, put `source <(millrace completion bash)` in ~/.bashrc; in zsh, "
                "do the same with zsh, after compinit; in fish, run `millrace completion fish | "
-               "source`. The scripts complete verbs, options, option values and the keys of --set.",
+               "source`. The scripts complete verbs, options, option values and the keys of --set. "
+               "They run millrace to find the candidates.",
     .examples = examples,
     .args_bytes = sizeof(struct completion_args),
     .run = run,

@@ -23,11 +23,6 @@ static const struct option rows[] = {
     {"force", 0, OPTION_FLAG, AT(force), .help = "replace existing pages in DIR"},
 };
 
-static int out_of_memory(struct err *err)
-{
-    return err_set(err, -ENOMEM, "out of memory for a manual page");
-}
-
 /* DIR/man1/millrace.1 and so on. */
 static int page_path(const char *folder, const struct manual_page *page,
                      char path[IO_PATH_BYTES_MAX], struct err *err)
@@ -37,120 +32,99 @@ static int page_path(const char *folder, const struct manual_page *page,
     return io_join_path(folder, name, path, err);
 }
 
-static int write_page(struct io *io, const char *folder, size_t n, const struct manual_page *page,
-                      bool force, struct err *err)
+static int make_text(size_t n, struct str *ret_text, struct err *err)
 {
-    char path[IO_PATH_BYTES_MAX];
+    manual_write(n, ret_text);
+    int status = str_status(ret_text);
+    return status ? err_set(err, status, "out of memory for a manual page") : 0;
+}
+
+static int write_page(struct io *io, const char *path, size_t n, bool force, struct err *err)
+{
+    char folder[IO_PATH_BYTES_MAX];
     struct str text = {0};
-    manual_write(n, &text);
-    int status = str_status(&text) ? out_of_memory(err) : 0;
+    io_parent_path(path, folder);
+    int status = make_text(n, &text, err);
     if (!status)
-        status = page_path(folder, page, path, err);
+        status = io->names->make_folder(io, folder, err);
     if (!status)
         status = io_write_file(io, path, text.data, text.bytes, force, err);
     str_deinit(&text);
     return status;
 }
 
-static int make_folders(struct io *io, const char *folder, struct err *err)
+static int check_free(struct io *io, const char *path, struct err *err)
 {
-    static const char *const sections[] = {"man1", "man5"};
-    int status = 0;
-    for (size_t i = 0; i < 2 && !status; i++) {
-        char path[IO_PATH_BYTES_MAX];
-        status = io_join_path(folder, sections[i], path, err);
-        if (!status)
-            status = io->names->make_folder(io, path, err);
+    struct io_stat info;
+    int status = io->names->stat(io, path, &info, err);
+    if (status == -ENOENT) {
+        err_clear(err);
+        return 0;
     }
-    return status;
+    if (status)
+        return status;
+    err_set(err, -EEXIST, "a manual page of that name already exists");
+    err_at(err, path, ERR_NO_OFFSET);
+    err_advise(err, "choose another folder, or add --force");
+    return -EEXIST;
 }
 
-/* Checks before writing any page, so that an existing file does not leave half of the pages. */
-static int check_free(struct io *io, const char *folder, struct err *err)
-{
-    struct manual_page page;
-    for (size_t n = 0; manual_page_at(n, &page); n++) {
-        char path[IO_PATH_BYTES_MAX];
-        struct io_stat info;
-        int status = page_path(folder, &page, path, err);
-        if (!status)
-            status = io->names->stat(io, path, &info, err);
-        if (!status) {
-            err_set(err, -EEXIST, "a manual page of that name already exists");
-            err_at(err, path, ERR_NO_OFFSET);
-            err_advise(err, "choose another folder, or add --force");
-            return -EEXIST;
-        }
-        if (status != -ENOENT)
-            return status;
-    }
-    err_clear(err);
-    return 0;
-}
-
+/* Checks all paths before writing any page, so that an existing file does not leave half of the
+ * pages. */
 static int write_all(const struct manual_args *args, struct err *err)
 {
     struct manual_page page;
     struct io *io = NULL;
+    char path[IO_PATH_BYTES_MAX];
     int status = io_open(args->out, NULL, &io, err);
-    if (!status && !args->force)
-        status = check_free(io, args->out, err);
-    if (!status)
-        status = make_folders(io, args->out, err);
-    for (size_t n = 0; !status && manual_page_at(n, &page); n++)
-        status = write_page(io, args->out, n, &page, args->force, err);
+    for (size_t n = 0; !status && !args->force && manual_page_at(n, &page); n++) {
+        status = page_path(args->out, &page, path, err);
+        if (!status)
+            status = check_free(io, path, err);
+    }
+    for (size_t n = 0; !status && manual_page_at(n, &page); n++) {
+        status = page_path(args->out, &page, path, err);
+        if (!status)
+            status = write_page(io, path, n, args->force, err);
+    }
     io_close(io);
     return status;
 }
 
-/* The page named by "millrace" and the words after it. */
-static int find_page(const struct invocation *invocation, size_t *ret_n, struct err *err)
+/* Prints the page named by "millrace" and the words after it. */
+static int print_page(const struct invocation *invocation, struct err *err)
 {
-    struct str wanted = {0};
+    struct str name = {0}, text = {0};
     struct manual_page page;
-    str_add_text(&wanted, "millrace");
+    size_t n = 0;
+    str_add_text(&name, "millrace");
     for (size_t i = 0; i < invocation->positional_count; i++)
-        str_add_format(&wanted, "-%s", invocation->positional[i]);
-    int status = str_status(&wanted) ? out_of_memory(err) : -ENOENT;
-    for (size_t n = 0; status == -ENOENT && manual_page_at(n, &page); n++)
-        if (strcmp(page.name, str_text(&wanted)) == 0) {
-            *ret_n = n;
-            status = 0;
-        }
-    if (status == -ENOENT) {
-        err_set(err, status, "there is no manual page %.80s", str_text(&wanted));
+        str_add_format(&name, "-%s", invocation->positional[i]);
+    bool found;
+    while ((found = manual_page_at(n, &page)) && strcmp(page.name, str_text(&name)) != 0)
+        n++;
+    int status = found ? make_text(n, &text, err) : EXIT_USAGE;
+    if (!status) {
+        fputs(str_text(&text), stdout);
+    } else if (!found) {
+        err_set(err, -ENOENT, "there is no manual page %.80s", str_text(&name));
         err_advise(err, "`millrace help` lists the verbs");
     }
-    str_deinit(&wanted);
-    return status;
-}
-
-static int print_page(size_t n, struct err *err)
-{
-    struct str text = {0};
-    manual_write(n, &text);
-    int status = str_status(&text) ? out_of_memory(err) : 0;
-    if (!status)
-        fputs(str_text(&text), stdout);
     str_deinit(&text);
+    str_deinit(&name);
     return status;
 }
 
 static int run(const struct invocation *invocation, struct err *err)
 {
     const struct manual_args *args = invocation->args;
-    size_t n = 0;
-    if (args->out && invocation->positional_count > 0) {
-        err_set(err, -EINVAL, "--out writes all pages, not a single one");
-        err_advise(err, "remove the name of the page, or remove --out");
-        return EXIT_USAGE;
-    }
-    if (args->out)
+    if (!args->out)
+        return print_page(invocation, err);
+    if (invocation->positional_count == 0)
         return write_all(args, err);
-    int status = find_page(invocation, &n, err);
-    if (status)
-        return status == -ENOENT ? EXIT_USAGE : status;
-    return print_page(n, err);
+    err_set(err, -EINVAL, "--out writes all pages, not a single one");
+    err_advise(err, "remove the name of the page, or remove --out");
+    return EXIT_USAGE;
 }
 
 static const char *const examples[] = {

@@ -1,16 +1,162 @@
 /*
- * completion — shared by the scripts of several shells. See completion.h.
+ * completion — see completion.h.
  */
 #include "cli/help/completion.h"
 
-void completion_quote(struct str *out, const char *text)
+#include "base/str.h"
+#include "cli/core/grammar.h"
+#include "cli/help/help.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void print_kind(enum grammar_kind kind, int prefix_bytes, const char *word)
 {
-    str_add_text(out, "'");
-    for (; *text; text++) {
-        if (*text == '\'')
-            str_add_text(out, "'\\''");
-        else
-            str_add(out, text, 1);
+    const char *name = kind == GRAMMAR_FILES     ? "files"
+                       : kind == GRAMMAR_FOLDERS ? "folders"
+                                                 : "words";
+    printf("%s\t%.*s\n", name, prefix_bytes, word);
+}
+
+static void print_verbs(const char *group)
+{
+    struct grammar_words verbs;
+    grammar_verbs(group, &verbs);
+    for (size_t i = 0; i < verbs.count; i++) {
+        struct str about = {0};
+        grammar_describe_verb(group, verbs.word[i], &about);
+        printf("%s\t%s\n", verbs.word[i], str_text(&about));
+        str_deinit(&about);
     }
-    str_add_text(out, "'");
+}
+
+static void print_options(const struct verb *verb)
+{
+    struct option_table tables[VERB_TABLES];
+    verb_tables(verb, tables);
+    for (size_t t = 0; t < VERB_TABLES; t++)
+        for (size_t i = 0; i < tables[t].count; i++) {
+            const struct option *option = &tables[t].rows[i];
+            struct str phrase = {0};
+            help_option_phrase(option, &phrase);
+            printf("--%s\t%s\n", option->name, str_text(&phrase));
+            if (option->letter)
+                printf("-%c\t%s\n", option->letter, str_text(&phrase));
+            str_deinit(&phrase);
+        }
+}
+
+/* The verb's option named by the first `bytes` of word, if it takes a value; else NULL. */
+static const struct option *valued_option(const struct verb *verb, const char *word, size_t bytes)
+{
+    struct option_table tables[VERB_TABLES];
+    verb_tables(verb, tables);
+    for (size_t t = 0; t < VERB_TABLES; t++)
+        for (size_t i = 0; i < tables[t].count; i++) {
+            const struct option *option = &tables[t].rows[i];
+            char name[GRAMMAR_WORD_BYTES + 2];
+            bool is_short = bytes == 2 && option->letter && word[1] == option->letter;
+            int name_bytes = snprintf(name, sizeof name, "--%s", option->name);
+            bool is_long = bytes == (size_t)name_bytes && memcmp(name, word, bytes) == 0;
+            if ((is_short || is_long) && option->kind != OPTION_FLAG)
+                return option;
+        }
+    return NULL;
+}
+
+/* A configuration key, or the value of the key before the =. */
+static void print_settings(const char *word, size_t prefix_bytes)
+{
+    size_t count, key_bytes = strcspn(word + prefix_bytes, "=");
+    const struct config_field *fields = config_fields(&count);
+    const char *typed = word + prefix_bytes;
+    if (!typed[key_bytes])
+        print_kind(GRAMMAR_NOTHING, 0, "");
+    for (size_t i = 0; i < count; i++) {
+        if (!typed[key_bytes]) {
+            printf("%.*s%s=\t%s\n", (int)prefix_bytes, word, fields[i].key, fields[i].help);
+        } else if (strlen(fields[i].key) == key_bytes &&
+                   memcmp(fields[i].key, typed, key_bytes) == 0) {
+            struct grammar_value value;
+            int bytes = (int)(prefix_bytes + key_bytes + 1);
+            grammar_setting(&fields[i], &value);
+            print_kind(value.kind, bytes, word);
+            for (size_t w = 0; w < value.words.count; w++)
+                printf("%.*s%s\t\n", bytes, word, value.words.word[w]);
+        }
+    }
+}
+
+/* first: the verb's first argument before the word; NULL: none. */
+static void print_values(const struct grammar_value *value, const char *word, size_t prefix_bytes,
+                         const char *first)
+{
+    if (value->kind == GRAMMAR_SETTINGS) {
+        print_settings(word, prefix_bytes);
+        return;
+    }
+    print_kind(value->kind, (int)prefix_bytes, word);
+    for (size_t i = 0; i < value->words.count; i++)
+        printf("%.*s%s\t\n", (int)prefix_bytes, word, value->words.word[i]);
+    if (value->kind == GRAMMAR_VERBS)
+        print_verbs(first);
+}
+
+/* words begin after the verb's name. */
+static void print_after_verb(const struct verb *verb, int count, char **words)
+{
+    const char *word = words[count - 1], *first = NULL;
+    const struct option *option = NULL;
+    size_t arguments_count = 0, prefix_bytes = 0;
+    bool is_ended = false; /* by "--" */
+    for (int i = 0; i < count - 1; i++) {
+        if (option) {
+            option = NULL;
+        } else if (!is_ended && strcmp(words[i], "--") == 0) {
+            is_ended = true;
+        } else if (!is_ended && words[i][0] == '-') {
+            option = valued_option(verb, words[i], strlen(words[i]));
+        } else {
+            first = arguments_count++ ? first : words[i];
+        }
+    }
+    struct grammar_value value = {0};
+    if (!option && !is_ended && word[0] == '-') {
+        prefix_bytes = strcspn(word, "=");
+        if (word[prefix_bytes] == '=')
+            option = valued_option(verb, word, prefix_bytes++);
+        if (!option) {
+            print_kind(GRAMMAR_NOTHING, 0, "");
+            print_options(verb);
+            return;
+        }
+    }
+    if (option)
+        grammar_option(option, &value);
+    else
+        grammar_argument(verb, arguments_count, &value);
+    print_values(&value, word, prefix_bytes, first);
+}
+
+void completion_print(int count, char **words)
+{
+    const struct verb *verb = NULL;
+    const char *group = NULL;
+    int used = 0;
+    for (; used < count - 1 && !verb; used++) {
+        verb = grammar_verb_named(group, words[used]);
+        if (!verb && (group || !verb_is_group(words[used])))
+            return;
+        group = words[used];
+    }
+    if (verb) {
+        print_after_verb(verb, count - used, words + used);
+        return;
+    }
+    print_kind(GRAMMAR_NOTHING, 0, "");
+    if (group || words[used][0] != '-')
+        print_verbs(group);
+    else
+        printf("--help\tprint help\n-h\tprint help\n"
+               "--version\tprint the version\n-V\tprint the version\n");
 }

@@ -1,19 +1,16 @@
 /*
- * completion — generates shell completion scripts for millrace's command line from the grammar.
+ * completion — candidates for the word at the cursor of a shell's command line.
  *
- * A script is self-contained: it calls neither millrace nor another package, so pressing TAB is
- * fast. It describes the version that generated it. Errors are kept in out (str_status).
+ * The scripts completion.bash, completion.zsh and completion.fish run `millrace __complete WORD...`
+ * on each TAB. The last WORD is the one at the cursor. The first line of output is
+ * KIND<TAB>PREFIX. KIND is `files` or `folders` if a name may follow PREFIX, and `words` otherwise.
+ * Each further line is CANDIDATE<TAB>DESCRIPTION. Candidates replace the whole word and are not
+ * filtered by what has been typed of it.
  */
 #ifndef MILLRACE_CLI_HELP_COMPLETION_H
 #define MILLRACE_CLI_HELP_COMPLETION_H
 
-#include "base/str.h"
-
-void completion_bash(struct str *out);
-void completion_zsh(struct str *out);
-void completion_fish(struct str *out);
-
-/* Adds text as one single-quoted word of bash and zsh. */
-void completion_quote(struct str *out, const char *text);
+/* Prints the candidates on stdout. words: everything after `__complete`; count >= 1. */
+void completion_print(int count, char **words);
 
 #endif

@@ -2,6 +2,7 @@
 # The completions, in the shells that they are for: interactive ones on a terminal, where TAB is pressed.
 . "$(dirname "$0")/lib.sh"
 
+PATH=$(dirname "$MILLRACE"):$PATH # the scripts run the program
 mkdir scripts "a folder" && touch train.yaml
 for shell in bash zsh fish; do millrace completion $shell >scripts/$shell || exit 1; done
 need() {

@@ -1,9 +1,7 @@
 /*
- * roff — text in a manual page or a shell completion comes out of groff and of the shells
- * unchanged.
+ * roff — text in a manual page comes out of groff unchanged.
  */
 #include "cli/help/roff.h"
-#include "cli/help/completion.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>
@@ -62,31 +60,11 @@ static void prose_has_paragraphs_tables_and_bold(void **state)
     str_deinit(&page);
 }
 
-static void a_quoted_word_reaches_a_shell_as_it_is(void **state)
-{
-    (void)state;
-    static const char *const shells[] = {"bash", "zsh"};
-    for (size_t s = 0; s < 2; s++)
-        for (size_t i = 0; i < sizeof nasty / sizeof nasty[0]; i++) {
-            char command[64], shown[512];
-            if (test_run("command -v %s >/dev/null", shells[s]) != 0)
-                continue;
-            struct str script = {0};
-            str_add_text(&script, "printf %s ");
-            completion_quote(&script, nasty[i]);
-            snprintf(command, sizeof command, "%s text", shells[s]);
-            filter(command, str_text(&script), shown, sizeof shown);
-            assert_string_equal(shown, nasty[i]);
-            str_deinit(&script);
-        }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_page_prints_text_as_it_is),
         cmocka_unit_test(prose_has_paragraphs_tables_and_bold),
-        cmocka_unit_test(a_quoted_word_reaches_a_shell_as_it_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
