@@ -6,6 +6,7 @@
 #include "cli/commands/augment_args.h"
 #include "cli/commands/read_mix.h"
 #include "cli/commands/read_sink.h"
+#include "cli/commands/read_stop.h"
 #include "cli/commands/stage_advice.h"
 #include "cli/core/error_limit.h"
 #include "cli/core/output.h"
@@ -18,7 +19,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -266,63 +266,6 @@ static uint64_t samples_expected(const struct read_args *args, const struct batc
                       (double)batching_micros(batching));
 }
 
-struct stopping {
-    uint64_t requested_ns;      /* when the request was seen; 0: none */
-    uint64_t whole_steps_count; /* samples in complete steps */
-};
-
-/* Only complete steps can be resumed, because the micro-batches of a step share its positions in
- * alternation. On a stop request the current step is therefore read to its end, if that takes no
- * long wait. */
-enum { STEP_END_WAIT_MS_MAX = 1000, STEP_END_POLL_MS = 5 };
-
-static bool step_goes_on(const struct stopping *stopping, struct loader *loader)
-{
-    uint64_t until_ns = stopping->requested_ns + STEP_END_WAIT_MS_MAX * (CLOCK_NS_PER_S / 1000);
-    bool is_ready;
-    while (!(is_ready = loader_ready(loader)) && clock_now_ns() < until_ns)
-        poll(NULL, 0, STEP_END_POLL_MS);
-    return is_ready && clock_now_ns() < until_ns;
-}
-
-/* The error of a stopped read: advises a command that starts after the last complete step.
- * again_count samples beyond it were already delivered. */
-static int stopped(const struct read_args *args, const struct cursor *cursor, uint64_t again_count,
-                   struct err *err)
-{
-    char count[32] = "", again[64] = "";
-    err_set(err, -EINTR, "stopped on request");
-    if (args->count)
-        snprintf(count, sizeof count, " --count %" PRIu64,
-                 args->count - (cursor->position - args->start));
-    if (again_count)
-        snprintf(again, sizeof again, "%s, which repeats %" PRIu64 " samples",
-                 args->out && !args->force ? " --force" : "", again_count);
-    err_advise(err, "to read the rest, add --start %" PRIu64 "%s%s", cursor->position, count,
-               again);
-    return -EINTR;
-}
-
-/* Called after each micro-batch and after an interrupted wait for one. Also 0 if everything was
- * delivered. */
-static int poll_stop(struct stopping *stopping, const struct read_args *args, struct loader *loader,
-                     const atomic_int *stop, bool is_step_whole, const struct read_sink *sink,
-                     struct err *err)
-{
-    if (is_step_whole)
-        stopping->whole_steps_count = sink->samples_count;
-    if (!atomic_load(stop))
-        return 0;
-    if (!stopping->requested_ns)
-        stopping->requested_ns = clock_now_ns();
-    struct cursor cursor = loader_cursor(loader);
-    bool is_all = cursor.epoch != args->epoch || cursor.position == loader_shape(loader).samples ||
-                  (args->count && cursor.position - args->start == args->count);
-    if (is_step_whole ? is_all : step_goes_on(stopping, loader))
-        return 0;
-    return stopped(args, &cursor, sink->samples_count - stopping->whole_steps_count, err);
-}
-
 static int check_skipped(const struct loader *loader, const struct error_limit *limit,
                          uint64_t skipped, uint64_t samples, struct err *err)
 {
@@ -348,14 +291,17 @@ static int read_all(const struct invocation *invocation, struct loader *loader,
                     struct read_sink *sink, struct err *err)
 {
     const struct read_args *args = invocation->args;
-    atomic_int *stop = signals_install();
-    struct stopping stopping = {0};
+    struct read_stop stop = {.requested = signals_install(),
+                             .epoch = args->epoch,
+                             .start = args->start,
+                             .count = args->count,
+                             .repeat_option = args->out && !args->force ? " --force" : "",
+                             .is_step_whole = true};
     uint64_t samples = loader_shape(loader).samples,
              total = samples_expected(args, batching, samples);
     uint64_t left_out = loader_stats(loader).left_out_count;
     const struct batch *batch;
     int status;
-    bool is_step_whole = true;
     bool prints_here = args->print != READ_PRINT_NONE && isatty(STDOUT_FILENO);
     /* Lines printed on the same terminal show progress, and a bar would interfere. */
     if (!prints_here)
@@ -363,7 +309,7 @@ static int read_all(const struct invocation *invocation, struct loader *loader,
     do {
         status = loader_next(loader, &batch, err);
         if (status == LOADER_BATCH) {
-            is_step_whole = batch->last_of_step;
+            stop.is_step_whole = batch->last_of_step;
             status = read_sink_take(sink, batch, err);
             loader_release(loader, batch);
             progress_update(invocation->console, sink->samples_count + sink->skipped_count, total);
@@ -378,7 +324,7 @@ static int read_all(const struct invocation *invocation, struct loader *loader,
             break;
         }
         if (!status)
-            status = poll_stop(&stopping, args, loader, stop, is_step_whole, sink, err);
+            status = read_stop_poll(&stop, loader, sink->samples_count, err);
     } while (!status);
     progress_end(invocation->console);
     return status;
