@@ -91,9 +91,8 @@ static int parse_and_run(const struct verb *verb, int verb_words, int argc, char
 {
     const char *const *words = (const char *const *)argv + 1;
     struct err err = {0};
-    struct option_table tables[VERB_TABLES];
     struct option_list positional = {0};
-    verb_tables(verb, tables);
+    struct option_table options = verb_options(verb);
     void *args = calloc(1, verb->args_bytes);
     if (!args) {
         err_set(&err, -ENOMEM, "out of memory for the command line");
@@ -102,7 +101,7 @@ static int parse_and_run(const struct verb *verb, int verb_words, int argc, char
     }
     argc -= 1 + verb_words;
     argv += 1 + verb_words;
-    int status = options_parse(tables, VERB_TABLES, argc, argv, args, &positional, &err);
+    int status = options_parse(&options, argc, argv, args, &positional, &err);
     const struct common_args *common = args;
     if (!status && common->help) {
         verb_print_help(verb);
@@ -111,12 +110,12 @@ static int parse_and_run(const struct verb *verb, int verb_words, int argc, char
     if (!status)
         status = check_positional(verb, &positional, &err);
     if (!status)
-        status = options_check_required(tables, VERB_TABLES, argc, argv, &err);
+        status = options_check_required(&options, argc, argv, &err);
     if (!status)
         status = path_args_check(verb, args, &positional, &err);
     status = status ? usage(console, &err) : run_verb(verb, args, &positional, words, console);
 out:
-    options_deinit(tables, VERB_TABLES, args, &positional);
+    options_deinit(&options, args, &positional);
     free(args);
     return status;
 }

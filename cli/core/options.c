@@ -13,41 +13,44 @@
 
 enum { OPTIONS_MAX = 64 }; /* of one verb, for suggestions */
 
-static const struct option *find_long(const struct option_table *tables, size_t tables_count,
-                                      const char *name, size_t name_bytes)
+const struct option *options_at(const struct option_table *table, size_t n)
 {
-    for (size_t t = 0; t < tables_count; t++)
-        for (size_t i = 0; i < tables[t].count; i++) {
-            const struct option *option = &tables[t].rows[i];
-            if (strlen(option->name) == name_bytes && memcmp(option->name, name, name_bytes) == 0)
-                return option;
-        }
+    for (; table; n -= table->count, table = table->more)
+        if (n < table->count)
+            return &table->rows[n];
     return NULL;
 }
 
-static const struct option *find_short(const struct option_table *tables, size_t tables_count,
-                                       char letter)
+static const struct option *find_long(const struct option_table *table, const char *name,
+                                      size_t bytes)
 {
-    for (size_t t = 0; t < tables_count; t++)
-        for (size_t i = 0; i < tables[t].count; i++)
-            if (tables[t].rows[i].letter == letter)
-                return &tables[t].rows[i];
-    return NULL;
+    const struct option *option;
+    for (size_t i = 0; (option = options_at(table, i)); i++)
+        if (strlen(option->name) == bytes && memcmp(option->name, name, bytes) == 0)
+            break;
+    return option;
 }
 
-static int unknown_option(const struct option_table *tables, size_t tables_count, const char *word,
-                          struct err *err)
+static const struct option *find_short(const struct option_table *table, char letter)
+{
+    const struct option *option;
+    for (size_t i = 0; (option = options_at(table, i)); i++)
+        if (option->letter == letter)
+            break;
+    return option;
+}
+
+static int unknown_option(const struct option_table *table, const char *word, struct err *err)
 {
     const char *names[OPTIONS_MAX];
+    const struct option *option;
     size_t count = 0;
-    for (size_t t = 0; t < tables_count; t++)
-        for (size_t i = 0; i < tables[t].count && count < OPTIONS_MAX; i++)
-            names[count++] = tables[t].rows[i].name;
+    for (; count < OPTIONS_MAX && (option = options_at(table, count)); count++)
+        names[count] = option->name;
     char bare[64];
     snprintf(bare, sizeof bare, "%.*s", (int)strcspn(word, "="), word);
     err_set(err, -EINVAL, "unknown option %s", bare);
-    const char *nearest =
-        word[0] == '-' && word[1] == '-' ? str_nearest(bare + 2, names, count) : NULL;
+    const char *nearest = word[1] == '-' ? str_nearest(bare + 2, names, count) : NULL;
     if (nearest)
         err_advise(err, "did you mean --%s?", nearest);
     else
@@ -180,24 +183,23 @@ static int set_value(const struct option *option, const char *value, void *args,
 
 /* The option named by the word at argv[*index], and its value. Advances *index if the value is the
  * next word. */
-static int take_option(const struct option_table *tables, size_t tables_count, int argc,
-                       char **argv, int *index, const struct option **ret_option,
-                       const char **ret_value, struct err *err)
+static int take_option(const struct option_table *table, int argc, char **argv, int *index,
+                       const struct option **ret_option, const char **ret_value, struct err *err)
 {
     const char *word = argv[*index], *value = NULL;
     const struct option *option;
     if (word[1] == '-') {
         size_t bytes = strcspn(word + 2, "=");
-        option = find_long(tables, tables_count, word + 2, bytes);
+        option = find_long(table, word + 2, bytes);
         value = word[2 + bytes] == '=' ? word + 2 + bytes + 1 : NULL;
     } else {
-        option = find_short(tables, tables_count, word[1]);
+        option = find_short(table, word[1]);
         value = word[2] ? word + 2 : NULL;
         if (option && option->kind == OPTION_FLAG && value)
             option = NULL; /* flags cannot be combined */
     }
     if (!option)
-        return unknown_option(tables, tables_count, word, err);
+        return unknown_option(table, word, err);
     if (option->kind == OPTION_FLAG && value)
         return refuse(option, value, err, "no value");
     if (option->kind != OPTION_FLAG && !value) {
@@ -214,25 +216,21 @@ static int take_option(const struct option_table *tables, size_t tables_count, i
     return 0;
 }
 
-static int set_defaults(const struct option_table *tables, size_t tables_count, void *args,
-                        struct err *err)
+static int set_defaults(const struct option_table *table, void *args, struct err *err)
 {
-    for (size_t t = 0; t < tables_count; t++)
-        for (size_t i = 0; i < tables[t].count; i++) {
-            const struct option *option = &tables[t].rows[i];
-            int status =
-                option->default_text ? set_value(option, option->default_text, args, err) : 0;
-            if (status)
-                return status;
-        }
-    return 0;
+    const struct option *option;
+    int status = 0;
+    for (size_t i = 0; !status && (option = options_at(table, i)); i++)
+        if (option->default_text)
+            status = set_value(option, option->default_text, args, err);
+    return status;
 }
 
-int options_parse(const struct option_table *tables, size_t tables_count, int argc, char **argv,
-                  void *args, struct option_list *ret_positional, struct err *err)
+int options_parse(const struct option_table *table, int argc, char **argv, void *args,
+                  struct option_list *ret_positional, struct err *err)
 {
     *ret_positional = (struct option_list){0};
-    int status = set_defaults(tables, tables_count, args, err);
+    int status = set_defaults(table, args, err);
     bool ended = false;
     for (int i = 0; i < argc && !status; i++) {
         const char *word = argv[i];
@@ -245,7 +243,7 @@ int options_parse(const struct option_table *tables, size_t tables_count, int ar
         } else if (strcmp(word, "--") == 0) {
             ended = true;
         } else {
-            status = take_option(tables, tables_count, argc, argv, &i, &option, &value, err);
+            status = take_option(table, argc, argv, &i, &option, &value, err);
             if (!status)
                 status = set_value(option, value, args, err);
         }
@@ -253,7 +251,7 @@ int options_parse(const struct option_table *tables, size_t tables_count, int ar
     return status;
 }
 
-static bool is_given(const struct option_table *tables, size_t tables_count, int argc, char **argv,
+static bool is_given(const struct option_table *table, int argc, char **argv,
                      const struct option *wanted)
 {
     for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
@@ -261,38 +259,32 @@ static bool is_given(const struct option_table *tables, size_t tables_count, int
         const char *value;
         if (argv[i][0] != '-' || argv[i][1] == '\0')
             continue;
-        if (take_option(tables, tables_count, argc, argv, &i, &option, &value, NULL) == 0 &&
-            option == wanted)
+        if (take_option(table, argc, argv, &i, &option, &value, NULL) == 0 && option == wanted)
             return true;
     }
     return false;
 }
 
-int options_check_required(const struct option_table *tables, size_t tables_count, int argc,
-                           char **argv, struct err *err)
+int options_check_required(const struct option_table *table, int argc, char **argv, struct err *err)
 {
-    for (size_t t = 0; t < tables_count; t++)
-        for (size_t i = 0; i < tables[t].count; i++) {
-            const struct option *option = &tables[t].rows[i];
-            if (!option->required || is_given(tables, tables_count, argc, argv, option))
-                continue;
-            char expected[ERR_TEXT_BYTES_MAX];
-            err_set(err, -EINVAL, "--%s is missing", option->name);
-            err_expected(err, "--%s %s", option->name,
-                         option_value_text(option, expected, sizeof expected / 2));
-            return -EINVAL;
-        }
+    const struct option *option;
+    for (size_t i = 0; (option = options_at(table, i)); i++) {
+        if (!option->required || is_given(table, argc, argv, option))
+            continue;
+        char expected[ERR_TEXT_BYTES_MAX];
+        err_set(err, -EINVAL, "--%s is missing", option->name);
+        err_expected(err, "--%s %s", option->name,
+                     option_value_text(option, expected, sizeof expected / 2));
+        return -EINVAL;
+    }
     return 0;
 }
 
-void options_deinit(const struct option_table *tables, size_t tables_count, void *args,
-                    struct option_list *positional)
+void options_deinit(const struct option_table *table, void *args, struct option_list *positional)
 {
-    for (size_t t = 0; args && t < tables_count; t++)
-        for (size_t i = 0; i < tables[t].count; i++) {
-            const struct option *option = &tables[t].rows[i];
-            if (option->kind == OPTION_LIST || option->kind == OPTION_REPEAT)
-                list_deinit((struct option_list *)(void *)((char *)args + option->offset));
-        }
+    const struct option *option;
+    for (size_t i = 0; args && (option = options_at(table, i)); i++)
+        if (option->kind == OPTION_LIST || option->kind == OPTION_REPEAT)
+            list_deinit((struct option_list *)(void *)((char *)args + option->offset));
     list_deinit(positional);
 }

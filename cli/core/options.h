@@ -55,21 +55,24 @@ struct option {
 struct option_table {
     const struct option *rows;
     size_t count;
+    const struct option_table *more; /* further options; NULL: none */
 };
+
+/* The n-th option; NULL beyond the last. */
+const struct option *options_at(const struct option_table *table, size_t n);
 
 /* Fills args (zeroed, of the verb's size) with the defaults, then with the values from argv. All
  * other words go to ret_positional. Both own memory afterwards, even on failure: call
  * options_deinit. -EINVAL with detail: wrong usage. */
-int options_parse(const struct option_table *tables, size_t tables_count, int argc, char **argv,
-                  void *args, struct option_list *ret_positional, struct err *err);
+int options_parse(const struct option_table *table, int argc, char **argv, void *args,
+                  struct option_list *ret_positional, struct err *err);
 
 /* -EINVAL names a required option that is missing. Separate from parsing, so that `--help` works
  * without them. */
-int options_check_required(const struct option_table *tables, size_t tables_count, int argc,
-                           char **argv, struct err *err);
+int options_check_required(const struct option_table *table, int argc, char **argv,
+                           struct err *err);
 
-void options_deinit(const struct option_table *tables, size_t tables_count, void *args,
-                    struct option_list *positional);
+void options_deinit(const struct option_table *table, void *args, struct option_list *positional);
 
 /* The value as help shows it: "N", "keys|json|none". Returns text, which has room for bytes. */
 const char *option_value_text(const struct option *option, char *text, size_t bytes);

@@ -39,15 +39,14 @@ static int check_option(const struct option *option, const void *args, struct er
 int path_args_check(const struct verb *verb, const void *args, const struct option_list *positional,
                     struct err *err)
 {
-    struct option_table tables[VERB_TABLES];
+    struct option_table options = verb_options(verb);
+    const struct option *option;
     struct grammar_value grammar;
     int status = 0;
-    verb_tables(verb, tables);
     for (size_t i = 0; i < positional->count && !status; i++)
         if (grammar_argument(verb, i, &grammar))
             status = check(&grammar, positional->items[i], err);
-    for (size_t t = 0; t < VERB_TABLES; t++)
-        for (size_t i = 0; i < tables[t].count && !status; i++)
-            status = check_option(&tables[t].rows[i], args, err);
+    for (size_t i = 0; !status && (option = options_at(&options, i)); i++)
+        status = check_option(option, args, err);
     return status;
 }

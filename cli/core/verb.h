@@ -57,9 +57,8 @@ const struct verb *verb_at(size_t n);
 /* True if word is the first word of several verbs, such as "convert". */
 bool verb_is_group(const char *word);
 
-/* All options of the verb: its own, then the common ones. tables has VERB_TABLES. */
-enum { VERB_TABLES = 2 };
-void verb_tables(const struct verb *verb, struct option_table tables[VERB_TABLES]);
+/* All options of the verb: its own, then the common ones. */
+struct option_table verb_options(const struct verb *verb);
 
 /* Prints help on stdout: the overview (of all verbs, or of those in group) or one verb's help. */
 void verb_print_overview(const char *group);

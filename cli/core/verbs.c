@@ -14,20 +14,18 @@
 
 enum { NAME_BYTES_MAX = 64 };
 
-static const struct verb *const verbs[] = {
-    &verb_convert_dataset, &verb_convert_checkpoint,
-    &verb_index,           &verb_inspect,
-    &verb_verify,          &verb_read,
-    &verb_train,           &verb_eval,
-    &verb_launch,          &verb_ckpt_list,
-    &verb_ckpt_hash,       &verb_ckpt_diff,
-    &verb_ckpt_prune,      &verb_ckpt_copy,
-    &verb_ckpt_sweep,      &verb_bench_io,
-    &verb_bench_loader,    &verb_bench_ckpt,
-    &verb_bench_comm,      &verb_bench_train,
-    &verb_doctor,          &verb_help,
-    &verb_manual,          &verb_completion,
-};
+static const struct verb *const verbs[] = {&verb_convert_dataset, &verb_convert_checkpoint,
+                                           &verb_index,           &verb_inspect,
+                                           &verb_verify,          &verb_read,
+                                           &verb_train,           &verb_eval,
+                                           &verb_launch,          &verb_ckpt_list,
+                                           &verb_ckpt_hash,       &verb_ckpt_diff,
+                                           &verb_ckpt_prune,      &verb_ckpt_copy,
+                                           &verb_ckpt_sweep,      &verb_bench_io,
+                                           &verb_bench_loader,    &verb_bench_ckpt,
+                                           &verb_bench_comm,      &verb_bench_train,
+                                           &verb_doctor,          &verb_help,
+                                           &verb_manual,          &verb_completion};
 static_assert(sizeof verbs / sizeof verbs[0] <= GRAMMAR_WORDS_MAX, "room for suggestions");
 
 static const struct option common_rows[] = {
@@ -45,10 +43,11 @@ const struct verb *verb_at(size_t n)
     return n < sizeof verbs / sizeof verbs[0] ? verbs[n] : NULL;
 }
 
-void verb_tables(const struct verb *verb, struct option_table tables[VERB_TABLES])
+struct option_table verb_options(const struct verb *verb)
 {
-    tables[0] = verb->options;
-    tables[1] = (struct option_table){common_rows, sizeof common_rows / sizeof common_rows[0]};
+    static const struct option_table common = {common_rows,
+                                               sizeof common_rows / sizeof common_rows[0]};
+    return (struct option_table){verb->options.rows, verb->options.count, &common};
 }
 
 bool verb_is_group(const char *word)

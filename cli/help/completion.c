@@ -32,36 +32,31 @@ static void print_verbs(const char *group)
 
 static void print_options(const struct verb *verb)
 {
-    struct option_table tables[VERB_TABLES];
-    verb_tables(verb, tables);
-    for (size_t t = 0; t < VERB_TABLES; t++)
-        for (size_t i = 0; i < tables[t].count; i++) {
-            const struct option *option = &tables[t].rows[i];
-            struct str phrase = {0};
-            help_option_phrase(option, &phrase);
-            printf("--%s\t%s\n", option->name, str_text(&phrase));
-            if (option->letter)
-                printf("-%c\t%s\n", option->letter, str_text(&phrase));
-            str_deinit(&phrase);
-        }
+    struct option_table options = verb_options(verb);
+    const struct option *option;
+    for (size_t i = 0; (option = options_at(&options, i)); i++) {
+        struct str phrase = {0};
+        help_option_phrase(option, &phrase);
+        printf("--%s\t%s\n", option->name, str_text(&phrase));
+        if (option->letter)
+            printf("-%c\t%s\n", option->letter, str_text(&phrase));
+        str_deinit(&phrase);
+    }
 }
 
 /* The verb's option named by the first `bytes` of word, if it takes a value; else NULL. */
 static const struct option *valued_option(const struct verb *verb, const char *word, size_t bytes)
 {
-    struct option_table tables[VERB_TABLES];
-    verb_tables(verb, tables);
-    for (size_t t = 0; t < VERB_TABLES; t++)
-        for (size_t i = 0; i < tables[t].count; i++) {
-            const struct option *option = &tables[t].rows[i];
-            char name[GRAMMAR_WORD_BYTES + 2];
-            bool is_short = bytes == 2 && option->letter && word[1] == option->letter;
-            int name_bytes = snprintf(name, sizeof name, "--%s", option->name);
-            bool is_long = bytes == (size_t)name_bytes && memcmp(name, word, bytes) == 0;
-            if ((is_short || is_long) && option->kind != OPTION_FLAG)
-                return option;
-        }
-    return NULL;
+    struct option_table options = verb_options(verb);
+    const struct option *option;
+    for (size_t i = 0; (option = options_at(&options, i)); i++) {
+        bool is_short = bytes == 2 && option->letter && word[1] == option->letter;
+        bool is_long = bytes == strlen(option->name) + 2 && strncmp(word, "--", 2) == 0 &&
+                       memcmp(option->name, word + 2, bytes - 2) == 0;
+        if ((is_short || is_long) && option->kind != OPTION_FLAG)
+            break;
+    }
+    return option;
 }
 
 /* A configuration key, or the value of the key before the =. */

@@ -110,7 +110,8 @@ static void add_example(struct str *out, const char *command)
 
 static void add_verb_page(struct str *out, const struct manual_page *page, const struct verb *verb)
 {
-    struct option_table tables[VERB_TABLES];
+    struct option_table options = verb_options(verb);
+    const struct option *option;
     struct str command = {0};
     begin_page(out, page, verb->summary);
     roff_section(out, "SYNOPSIS");
@@ -127,10 +128,8 @@ static void add_verb_page(struct str *out, const struct manual_page *page, const
         roff_prose(out, verb->details);
     }
     roff_section(out, "OPTIONS");
-    verb_tables(verb, tables);
-    for (size_t t = 0; t < VERB_TABLES; t++)
-        for (size_t i = 0; i < tables[t].count; i++)
-            add_option(out, &tables[t].rows[i]);
+    for (size_t i = 0; (option = options_at(&options, i)); i++)
+        add_option(out, option);
     roff_section(out, "EXAMPLES");
     roff_literal_begin(out);
     for (const char *const *example = verb->examples; *example; example++)

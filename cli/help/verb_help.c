@@ -139,12 +139,11 @@ void verb_print_help(const struct verb *verb)
         putchar('\n');
         help_print_wrapped(verb->details, 0, 0);
     }
-    struct option_table tables[VERB_TABLES];
-    verb_tables(verb, tables);
+    struct option_table options = verb_options(verb);
+    const struct option *option;
     printf("\noptions:\n");
-    for (size_t t = 0; t < VERB_TABLES; t++)
-        for (size_t i = 0; i < tables[t].count; i++)
-            print_option(&tables[t].rows[i]);
+    for (size_t i = 0; (option = options_at(&options, i)); i++)
+        print_option(option);
     printf("\nexamples:\n");
     for (const char *const *example = verb->examples; *example; example++)
         print_example(*example);

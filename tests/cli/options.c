@@ -42,13 +42,13 @@ static struct parsed parse(int argc, const char *const *argv)
 {
     struct parsed p = {0};
     p.status =
-        options_parse(&table, 1, argc, (char **)(uintptr_t)argv, &p.values, &p.positional, &p.err);
+        options_parse(&table, argc, (char **)(uintptr_t)argv, &p.values, &p.positional, &p.err);
     return p;
 }
 
 static void release(struct parsed *p)
 {
-    options_deinit(&table, 1, &p->values, &p->positional);
+    options_deinit(&table, &p->values, &p->positional);
 }
 
 #define PARSE(...)                                                                                 \
@@ -162,11 +162,9 @@ static void a_required_option_is_missed_only_where_it_is_absent(void **state)
     struct err err;
     const char *without[] = {"--text", "--needed"}, *with[] = {"a", "--needed=x"},
                *after[] = {"--", "--needed=x"};
-    assert_int_equal(options_check_required(&table, 1, 2, (char **)(uintptr_t)without, &err),
-                     -EINVAL);
-    assert_int_equal(options_check_required(&table, 1, 2, (char **)(uintptr_t)after, &err),
-                     -EINVAL);
-    assert_int_equal(options_check_required(&table, 1, 2, (char **)(uintptr_t)with, &err), 0);
+    assert_int_equal(options_check_required(&table, 2, (char **)(uintptr_t)without, &err), -EINVAL);
+    assert_int_equal(options_check_required(&table, 2, (char **)(uintptr_t)after, &err), -EINVAL);
+    assert_int_equal(options_check_required(&table, 2, (char **)(uintptr_t)with, &err), 0);
 }
 
 int main(void)
