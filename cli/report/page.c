@@ -6,8 +6,8 @@
 #include "base/utf8.h"
 #include "cli/report/page_style.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -73,6 +73,13 @@ void page_format(struct str *out, const char *format, ...)
     va_end(arguments);
 }
 
+void page_element(struct str *out, const char *before, const char *text, const char *after)
+{
+    str_add_text(out, before);
+    page_text(out, text);
+    str_add_text(out, after);
+}
+
 void page_data_uri(struct str *out, const char *type, const void *data, size_t bytes)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -92,16 +99,10 @@ void page_data_uri(struct str *out, const char *type, const void *data, size_t b
 void page_begin(struct str *out, const char *kind, const char *title)
 {
     str_add_text(out, head);
-    str_add_text(out, "<style>\n");
-    str_add_text(out, page_style);
-    str_add_text(out, "</style>\n<title>");
-    page_format(out, "%s ", kind);
-    page_text(out, title);
-    str_add_text(out, "</title>\n</head>\n<body>\n<header><h1>");
-    page_text(out, title);
-    str_add_text(out, "</h1><p>");
-    page_format(out, "%s, from millrace inspect", kind);
-    str_add_text(out, "</p></header>\n<main>\n");
+    str_add_format(out, "<style>\n%s</style>\n<title>%s ", page_style, kind);
+    page_element(out, "", title, "</title>\n</head>\n<body>\n<header><h1>");
+    page_element(out, "", title, "</h1><p>");
+    page_element(out, "", kind, ", from millrace inspect</p></header>\n<main>\n");
 }
 
 void page_end(struct str *out)
@@ -111,14 +112,9 @@ void page_end(struct str *out)
 
 void page_section_begin(struct str *out, const char *heading, const char *note)
 {
-    str_add_text(out, "<section><h2>");
-    page_text(out, heading);
-    str_add_text(out, "</h2>\n");
-    if (!note)
-        return;
-    str_add_text(out, "<p class=\"note\">");
-    page_text(out, note);
-    str_add_text(out, "</p>\n");
+    page_element(out, "<section><h2>", heading, "</h2>\n");
+    if (note && *note)
+        page_element(out, "<p class=\"note\">", note, "</p>\n");
 }
 
 void page_section_end(struct str *out)
@@ -126,17 +122,16 @@ void page_section_end(struct str *out)
     str_add_text(out, "</section>\n");
 }
 
-void page_facts_begin(struct str *out)
+void page_facts_begin(struct str *out, const char *heading)
 {
+    page_section_begin(out, heading, NULL);
     str_add_text(out, "<dl>\n");
 }
 
 void page_fact(struct str *out, const char *name, const char *format, ...)
 {
     va_list arguments;
-    str_add_text(out, "<div><dt>");
-    page_text(out, name);
-    str_add_text(out, "</dt><dd>");
+    page_element(out, "<div><dt>", name, "</dt><dd>");
     va_start(arguments, format);
     add_formatted(out, format, arguments);
     va_end(arguments);
@@ -146,21 +141,20 @@ void page_fact(struct str *out, const char *name, const char *format, ...)
 void page_facts_end(struct str *out)
 {
     str_add_text(out, "</dl>\n");
+    page_section_end(out);
 }
 
-void page_table_begin(struct str *out, const char *caption, const struct page_column *columns,
-                      size_t count)
+void page_table_begin(struct str *out, const char *heading, const char *note, const char *caption,
+                      const struct page_column *columns, size_t count)
 {
+    page_section_begin(out, heading, note);
     /* tabindex makes it scrollable by keyboard */
-    str_add_text(out, "<div class=\"wide\" tabindex=\"0\"><table><caption>");
-    page_text(out, caption);
-    str_add_text(out, "</caption>\n<thead><tr>");
-    for (size_t i = 0; i < count; i++) {
-        str_add_text(out,
-                     columns[i].number ? "<th scope=\"col\" class=\"n\">" : "<th scope=\"col\">");
-        page_text(out, columns[i].heading);
-        str_add_text(out, "</th>");
-    }
+    page_element(out, "<div class=\"wide\" tabindex=\"0\"><table><caption>", caption,
+                 "</caption>\n<thead><tr>");
+    for (size_t i = 0; i < count; i++)
+        page_element(out,
+                     columns[i].number ? "<th scope=\"col\" class=\"n\">" : "<th scope=\"col\">",
+                     columns[i].heading, "</th>");
     str_add_text(out, "</tr></thead>\n<tbody>\n");
 }
 
@@ -171,9 +165,7 @@ void page_row_begin(struct str *out)
 
 void page_cell(struct str *out, const char *text)
 {
-    str_add_text(out, "<td>");
-    page_text(out, text);
-    str_add_text(out, "</td>");
+    page_element(out, "<td>", text, "</td>");
 }
 
 void page_number(struct str *out, const char *format, ...)
@@ -184,6 +176,17 @@ void page_number(struct str *out, const char *format, ...)
     add_formatted(out, format, arguments);
     va_end(arguments);
     str_add_text(out, "</td>");
+}
+
+void page_count(struct str *out, uint64_t count)
+{
+    page_number(out, "%" PRIu64, count);
+}
+
+void page_size(struct str *out, uint64_t bytes)
+{
+    char text[STR_SIZE_BYTES];
+    page_number(out, "%s", str_format_size(bytes, text));
 }
 
 void page_bar(struct str *out, double share)
@@ -199,4 +202,5 @@ void page_row_end(struct str *out)
 void page_table_end(struct str *out)
 {
     str_add_text(out, "</tbody></table></div>\n");
+    page_section_end(out);
 }

@@ -3,20 +3,18 @@
  * nothing fetched.
  *
  *     page_begin(&out, "dataset", "shards/train");
- *     page_section_begin(&out, "Shards", NULL);
- *     page_table_begin(&out, "Shards and their sizes", columns, 2);
+ *     page_table_begin(&out, "Shards", NULL, "Shards and their sizes", columns, 2);
  *     page_row_begin(&out);
  *     page_cell(&out, shard->url);
- *     page_number(&out, "%" PRIu64, shard->samples);
+ *     page_count(&out, shard->samples);
  *     page_row_end(&out);
  *     page_table_end(&out);
- *     page_section_end(&out);
  *     page_end(&out);
  *     status = str_status(&out);
  *
- * page_text and the functions that call it escape all external text, so the page is well-formed
- * HTML and XML for any names in a dataset. A content security policy also forbids scripts and
- * network access. The page adapts to light or dark mode and to the window's width.
+ * External text is escaped, so the page is well-formed HTML and XML for any names in a dataset. A
+ * content security policy also forbids scripts and network access. The page adapts to light or dark
+ * mode and to the window's width.
  */
 #ifndef MILLRACE_CLI_REPORT_PAGE_H
 #define MILLRACE_CLI_REPORT_PAGE_H
@@ -25,12 +23,13 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Head and title. kind: the page's subject, in one word; title: its path. */
 void page_begin(struct str *out, const char *kind, const char *title);
 void page_end(struct str *out);
 
-/* note: a sentence under the heading; NULL: none. */
+/* note: a sentence under the heading; NULL or "": none. */
 void page_section_begin(struct str *out, const char *heading, const char *note);
 void page_section_end(struct str *out);
 
@@ -41,11 +40,13 @@ void page_text_bytes(struct str *out, const void *text, size_t bytes);
 /* Formatted, then escaped. Truncated to PAGE_FORMAT_BYTES_MAX. */
 enum { PAGE_FORMAT_BYTES_MAX = 1024 };
 void page_format(struct str *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Escaped text between two pieces of HTML. */
+void page_element(struct str *out, const char *before, const char *text, const char *after);
 /* data:TYPE;base64,... */
 void page_data_uri(struct str *out, const char *type, const void *data, size_t bytes);
 
-/* Name-value pairs, as large figures. */
-void page_facts_begin(struct str *out);
+/* A section of name-value pairs, as large figures. */
+void page_facts_begin(struct str *out, const char *heading);
 void page_fact(struct str *out, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void page_facts_end(struct str *out);
@@ -54,12 +55,14 @@ struct page_column {
     const char *heading;
     bool number; /* right-aligned */
 };
-/* caption is for screen readers, not shown. */
-void page_table_begin(struct str *out, const char *caption, const struct page_column *columns,
-                      size_t count);
+/* A section with a table. caption is for screen readers, not shown. */
+void page_table_begin(struct str *out, const char *heading, const char *note, const char *caption,
+                      const struct page_column *columns, size_t count);
 void page_row_begin(struct str *out);
 void page_cell(struct str *out, const char *text);
 void page_number(struct str *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void page_count(struct str *out, uint64_t count);
+void page_size(struct str *out, uint64_t bytes); /* "1.5 MiB" */
 /* A bar that fills the fraction `share` (0..1) of the cell's width. */
 void page_bar(struct str *out, double share);
 void page_row_end(struct str *out);

@@ -102,8 +102,7 @@ static void draw_frame(struct str *out, const char *x_name)
                    RIGHT, BOTTOM, BOTTOM);
     str_add_format(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">", (LEFT + RIGHT) / 2,
                    HEIGHT - 8);
-    page_text(out, x_name);
-    str_add_text(out, "</text>\n");
+    page_element(out, "", x_name, "</text>\n");
 }
 
 static void draw_line(struct str *out, const struct chart_series *series, unsigned number,
@@ -164,8 +163,7 @@ static void draw_legend_entry(struct str *out, const char *css_class, const char
                    "<span class=\"legend\"><svg viewBox=\"0 0 28 10\" aria-hidden=\"true\"><path "
                    "class=\"%s\" d=\"%s\"/></svg>",
                    css_class, shape);
-    page_text(out, name);
-    str_add_text(out, "</span> ");
+    page_element(out, "", name, "</span> ");
 }
 
 static void draw_legend(struct str *out, const struct chart *chart)
@@ -178,13 +176,17 @@ static void draw_legend(struct str *out, const struct chart *chart)
         draw_legend_entry(out, "mark", "M14 1l5 9h-10z", chart->marks_name);
 }
 
-static void begin_figure(struct str *out, const char *title, const char *unit)
+/* legend: the chart, or NULL. The caller adds the label's text, then `">`. */
+static void begin_figure(struct str *out, const char *title, const char *unit,
+                         const struct chart *legend)
 {
-    str_add_text(out, "<figure><figcaption><b>");
-    page_text(out, title);
-    str_add_text(out, "</b>");
+    page_element(out, "<figure><figcaption><b>", title, "</b>");
     if (unit[0])
         page_format(out, ", %s", unit);
+    if (legend)
+        draw_legend(out, legend);
+    str_add_format(out, "</figcaption>\n<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"",
+                   WIDTH, HEIGHT);
 }
 
 /* The last finite value. */
@@ -216,14 +218,16 @@ static bool find_range(const struct chart *chart, struct axis *x, struct axis *y
     return found;
 }
 
-void chart_group_begin(struct str *out)
+void chart_group_begin(struct str *out, const char *heading, const char *note)
 {
+    page_section_begin(out, heading, note);
     str_add_text(out, "<div class=\"charts\">\n");
 }
 
 void chart_group_end(struct str *out)
 {
     str_add_text(out, "</div>\n");
+    page_section_end(out);
 }
 
 void chart_lines(struct str *out, const struct chart *chart)
@@ -233,10 +237,7 @@ void chart_lines(struct str *out, const struct chart *chart)
         return;
     double x_step = fmax(1, chart_step(x.most - x.least, TICKS_X));
     double y_step = round_axis(&y, TICKS_Y);
-    begin_figure(out, chart->title, chart->unit);
-    draw_legend(out, chart);
-    str_add_format(out, "</figcaption>\n<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"",
-                   WIDTH, HEIGHT);
+    begin_figure(out, chart->title, chart->unit, chart);
     page_format(out, "%s over %s 0 to %.10g", chart->title, chart->x_name, x.most);
     for (unsigned s = 0; s < CHART_SERIES_MAX; s++)
         if (isfinite(last_of(&chart->series[s])))
@@ -264,9 +265,7 @@ void chart_columns(struct str *out, const struct chart_histogram *h)
         return;
     struct axis y = {.from = BOTTOM, .to = TOP, .least = 0, .most = fmax(TICKS_Y, (double)most)};
     double step = round_axis(&y, TICKS_Y), wide = (double)(RIGHT - LEFT) / (double)h->count;
-    begin_figure(out, h->title, "samples");
-    str_add_format(out, "</figcaption>\n<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"",
-                   WIDTH, HEIGHT);
+    begin_figure(out, h->title, "samples", NULL);
     page_format(out, "%s from %s to %s", h->title, h->edge_text(h->edges[0], from),
                 h->edge_text(h->edges[h->count], to));
     str_add_text(out, "\">\n");
@@ -285,8 +284,7 @@ void chart_columns(struct str *out, const struct chart_histogram *h)
     for (size_t i = 0; i <= h->count; i += every) {
         str_add_format(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">",
                        LEFT + wide * (double)i, BOTTOM + 18);
-        page_text(out, h->edge_text(h->edges[i], from));
-        str_add_text(out, "</text>");
+        page_element(out, "", h->edge_text(h->edges[i], from), "</text>");
     }
     draw_frame(out, h->x_name);
     str_add_text(out, "</svg></figure>\n");

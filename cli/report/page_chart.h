@@ -39,8 +39,8 @@ struct chart {
     const char *marks_name;
 };
 
-/* Encloses charts, which are placed side by side where they fit. */
-void chart_group_begin(struct str *out);
+/* A section of charts, which are placed side by side where they fit. */
+void chart_group_begin(struct str *out, const char *heading, const char *note);
 void chart_group_end(struct str *out);
 
 /* Draws nothing if no series has a finite point. */

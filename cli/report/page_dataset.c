@@ -64,8 +64,7 @@ static void show_facts(struct str *out, const struct source *source)
         bytes += survey->fields[i].bytes;
     for (uint64_t i = 0; dataset && i < dataset->shards_count; i++)
         file_bytes += dataset->shards[i].file_bytes;
-    page_section_begin(out, "Summary", NULL);
-    page_facts_begin(out);
+    page_facts_begin(out, "Summary");
     page_fact(out, "samples", "%" PRIu64, dataset ? dataset->samples : survey->samples);
     if (dataset) {
         page_fact(out, "shards", "%" PRIu64, dataset->shards_count);
@@ -86,7 +85,6 @@ static void show_facts(struct str *out, const struct source *source)
         page_fact(out, "end of document", "token %" PRIu32, dataset->text.document_end);
     }
     page_facts_end(out);
-    page_section_end(out);
 }
 
 static void show_samples(struct str *out, const struct source *source)
@@ -138,18 +136,13 @@ static void show_sizes(struct str *out, const struct survey *survey)
     chart_columns(out, &histogram);
 }
 
-static uint32_t side_of(const struct survey_sides *sides, bool vertical)
-{
-    return vertical ? sides->height : sides->width;
-}
-
 static void show_sides(struct str *out, const struct survey *survey, bool vertical)
 {
     double edges[SIDE_BINS_MAX + 1];
     uint64_t counts[SIDE_BINS_MAX] = {0};
     uint32_t least = UINT32_MAX, most = 0;
     for (uint64_t i = 0; i < survey->sides_count; i++) {
-        uint32_t side = side_of(&survey->sides[i], vertical);
+        uint32_t side = vertical ? survey->sides[i].height : survey->sides[i].width;
         least = side < least ? side : least;
         most = side > most ? side : most;
     }
@@ -159,7 +152,8 @@ static void show_sides(struct str *out, const struct survey *survey, bool vertic
            begin = floor(least / step) * step;
     size_t bins = 0;
     for (uint64_t i = 0; i < survey->sides_count; i++) {
-        size_t bin = (size_t)((side_of(&survey->sides[i], vertical) - begin) / step);
+        uint32_t side = vertical ? survey->sides[i].height : survey->sides[i].width;
+        size_t bin = (size_t)((side - begin) / step);
         bin = bin < SIDE_BINS_MAX ? bin : SIDE_BINS_MAX - 1;
         counts[bin]++;
         bins = bin >= bins ? bin + 1 : bins;
@@ -185,14 +179,12 @@ static void show_histograms(struct str *out, const struct survey *survey)
     if (survey->sides_bad_count > 0)
         str_add_format(&note, " %" PRIu64 " photos have no readable headers.",
                        survey->sides_bad_count);
-    page_section_begin(out, "Sizes", str_text(&note));
+    chart_group_begin(out, "Sizes", str_text(&note));
     str_deinit(&note);
-    chart_group_begin(out);
     show_sizes(out, survey);
     show_sides(out, survey, false);
     show_sides(out, survey, true);
     chart_group_end(out);
-    page_section_end(out);
 }
 
 static void show_classes(struct str *out, const struct source *source)
@@ -212,21 +204,19 @@ static void show_classes(struct str *out, const struct source *source)
         str_add_format(&note, " %" PRIu64 " have no number in cls.", survey->labels_bad_count);
     if (classes > CLASSES_MAX)
         str_add_format(&note, " The first %d of %" PRIu64 " are listed.", CLASSES_MAX, classes);
-    page_section_begin(out, "Classes", str_text(&note));
-    str_deinit(&note);
-    page_table_begin(out, "Classes and their sample counts", columns,
+    page_table_begin(out, "Classes", str_text(&note), "Classes and their sample counts", columns,
                      sizeof columns / sizeof columns[0]);
+    str_deinit(&note);
     for (uint64_t i = 0; i < classes && i < CLASSES_MAX; i++) {
         char name[CLASS_NAME_BYTES_MAX];
         page_row_begin(out);
-        page_number(out, "%" PRIu64, i);
+        page_count(out, i);
         page_cell(out, page_class_name(source->dataset, (int64_t)i, name, sizeof name));
-        page_number(out, "%" PRIu64, survey->class_counts[i]);
+        page_count(out, survey->class_counts[i]);
         page_bar(out, (double)survey->class_counts[i] / (double)most);
         page_row_end(out);
     }
     page_table_end(out);
-    page_section_end(out);
 }
 
 static void show_fields(struct str *out, const struct survey *survey)
@@ -234,29 +224,27 @@ static void show_fields(struct str *out, const struct survey *survey)
     static const struct page_column columns[] = {{"field", false},   {"samples", true},
                                                  {"together", true}, {"mean", true},
                                                  {"smallest", true}, {"largest", true}};
-    char size[STR_SIZE_BYTES];
-    page_section_begin(out, "Fields", NULL);
-    page_table_begin(out, "Fields and their sizes", columns, sizeof columns / sizeof columns[0]);
+    page_table_begin(out, "Fields", NULL, "Fields and their sizes", columns,
+                     sizeof columns / sizeof columns[0]);
     for (uint32_t i = 0; i < survey->fields_count; i++) {
         const struct survey_field *field = &survey->fields[i];
         page_row_begin(out);
         page_cell(out, field->extension);
-        page_number(out, "%" PRIu64, field->count);
-        page_number(out, "%s", str_format_size(field->bytes, size));
-        page_number(out, "%s", str_format_size(field->bytes / field->count, size));
-        page_number(out, "%s", str_format_size(field->least_bytes, size));
-        page_number(out, "%s", str_format_size(field->most_bytes, size));
+        page_count(out, field->count);
+        page_size(out, field->bytes);
+        page_size(out, field->bytes / field->count);
+        page_size(out, field->least_bytes);
+        page_size(out, field->most_bytes);
         page_row_end(out);
     }
     page_table_end(out);
-    page_section_end(out);
 }
 
 static void show_shards(struct str *out, const struct dataset *dataset, const struct survey *survey)
 {
     static const struct page_column columns[] = {
         {"shard", false}, {"samples", true}, {"size", true}, {"xxh3 of the file", false}};
-    char size[STR_SIZE_BYTES], hex[17];
+    char hex[17];
     struct str note = {0};
     if (survey->shards_count < dataset->shards_count)
         str_add_format(
@@ -265,21 +253,20 @@ static void show_shards(struct str *out, const struct dataset *dataset, const st
     if (dataset->shards_count > SHARDS_MAX)
         str_add_format(&note, "The first %d of %" PRIu64 " are listed.", SHARDS_MAX,
                        dataset->shards_count);
-    page_section_begin(out, "Shards", note.bytes ? str_text(&note) : NULL);
+    page_table_begin(out, "Shards", str_text(&note), "Shards and their sizes", columns,
+                     sizeof columns / sizeof columns[0]);
     str_deinit(&note);
-    page_table_begin(out, "Shards and their sizes", columns, sizeof columns / sizeof columns[0]);
     for (uint64_t i = 0; i < dataset->shards_count && i < SHARDS_MAX; i++) {
         const struct dataset_shard *shard = &dataset->shards[i];
         page_row_begin(out);
         page_cell(out, shard->url);
-        page_number(out, "%" PRIu64, shard->samples);
-        page_number(out, "%s", str_format_size(shard->file_bytes, size));
+        page_count(out, shard->samples);
+        page_size(out, shard->file_bytes);
         snprintf(hex, sizeof hex, "%016" PRIx64, shard->xxh3);
         page_cell(out, hex);
         page_row_end(out);
     }
     page_table_end(out);
-    page_section_end(out);
 }
 
 static int show_options(struct str *out, const struct dataset *dataset, struct err *err)
@@ -291,9 +278,7 @@ static int show_options(struct str *out, const struct dataset *dataset, struct e
                              0, &root, err);
     if (status)
         return status;
-    page_section_begin(out, "Converted with", NULL);
-    page_values_table(out, "Conversion options", root);
-    page_section_end(out);
+    page_values_table(out, "Converted with", NULL, "Conversion options", root);
     jsonx_free(root);
     return 0;
 }

@@ -19,11 +19,13 @@
 #include <string.h>
 
 enum { MARKS_MAX = 200, ROWS_MAX = 500 };
+#define SAMPLES_UNIT "samples per second"
+#define TOKENS_UNIT  "tokens per second"
 
 /* Data collected from the checkpoints before writing. */
 struct checkpoints {
     struct str rows;   /* of the table */
-    struct str config; /* rows of the newest one's configuration */
+    struct str config; /* section of the newest one's configuration */
     double steps[MARKS_MAX];
     size_t marks_count;
     uint64_t count, bytes;
@@ -32,9 +34,8 @@ struct checkpoints {
 static void show_metrics(struct str *out, const struct json_t *metrics)
 {
     double loss, accuracy;
-    bool known = jsonx_f64(jsonx_get(metrics, "val_loss"), &loss) == 0 &&
-                 jsonx_f64(jsonx_get(metrics, "val_accuracy"), &accuracy) == 0;
-    if (known) {
+    if (jsonx_f64(jsonx_get(metrics, "val_loss"), &loss) == 0 &&
+        jsonx_f64(jsonx_get(metrics, "val_accuracy"), &accuracy) == 0) {
         page_number(out, "%.4f", loss);
         page_number(out, "%.1f %%", 100 * accuracy);
     } else {
@@ -46,20 +47,22 @@ static void show_metrics(struct str *out, const struct json_t *metrics)
 static int add_checkpoint(void *context, const struct ckpt_entry *entry)
 {
     struct checkpoints *c = context;
-    char time[CLOCK_ISO_BYTES], size[STR_SIZE_BYTES];
+    char time[CLOCK_ISO_BYTES];
+    struct json_t *config = jsonx_get(entry->state, "config");
     c->count++;
     c->bytes += entry->size_bytes;
     if (c->marks_count < MARKS_MAX)
         c->steps[c->marks_count++] = (double)entry->step;
     str_clear(&c->config);
-    if (jsonx_get(entry->state, "config"))
-        page_values_rows(&c->config, jsonx_get(entry->state, "config"));
+    if (config && jsonx_count(config) > 0)
+        page_values_table(&c->config, "Configuration", "From the newest checkpoint.",
+                          "Configuration", config);
     if (c->count > ROWS_MAX)
         return 0;
     page_row_begin(&c->rows);
-    page_number(&c->rows, "%" PRIu64, entry->step);
+    page_count(&c->rows, entry->step);
     page_cell(&c->rows, clock_format_iso(entry->wall_ns, time));
-    page_number(&c->rows, "%s", str_format_size(entry->size_bytes, size));
+    page_size(&c->rows, entry->size_bytes);
     show_metrics(&c->rows, jsonx_get(entry->state, "metrics"));
     page_cell(&c->rows, entry->path);
     page_row_end(&c->rows);
@@ -95,62 +98,43 @@ static void show_checkpoints(struct str *out, const struct checkpoints *c, const
                        str_format_size(c->bytes, size));
     if (c->count > ROWS_MAX)
         str_add_format(&note, " The oldest %d are listed.", ROWS_MAX);
-    page_section_begin(out, "Checkpoints", str_text(&note));
-    str_deinit(&note);
     if (c->count > 0) {
-        page_table_begin(out, "Checkpoints in step order", columns,
+        page_table_begin(out, "Checkpoints", str_text(&note), "Checkpoints in step order", columns,
                          sizeof columns / sizeof columns[0]);
-        str_add(out, str_text(&c->rows), c->rows.bytes);
+        str_add_text(out, str_text(&c->rows));
         page_table_end(out);
+    } else {
+        page_section_begin(out, "Checkpoints", str_text(&note));
+        page_section_end(out);
     }
-    page_section_end(out);
-    if (c->config.bytes == 0)
-        return;
-    page_section_begin(out, "Configuration", "From the newest checkpoint.");
-    page_values_begin(out, "Configuration");
-    str_add(out, str_text(&c->config), c->config.bytes);
-    page_table_end(out);
-    page_section_end(out);
+    str_deinit(&note);
+    str_add_text(out, str_text(&c->config));
 }
 
 struct curve {
     const char *title, *unit;
-    double scale; /* multiplies the values of the file */
-    bool from_zero, marked;
+    double scale;           /* multiplies the values of the file */
+    bool from_zero, marked; /* marked: at checkpoints */
     struct {
+        const char *name; /* NULL: none */
         enum run_series_kind kind;
-        const char *name;
     } series[CHART_SERIES_MAX];
-    unsigned count;
 };
 
 static const struct curve curves[] = {
-    {"Loss", "nats", 1, false, true, {{RUN_LOSS, "training"}, {RUN_VAL_LOSS, "validation"}}, 2},
-    {"Validation accuracy", "%", 100, true, true, {{RUN_VAL_ACCURACY, "accuracy"}}, 1},
-    {"Learning rate", "", 1, true, false, {{RUN_LR, "learning rate"}}, 1},
-    {"Gradient norm", "before clipping", 1, true, false, {{RUN_GRADIENT_NORM, "norm"}}, 1},
-    {"Throughput",
-     "samples per second",
-     1,
-     true,
-     false,
-     {{RUN_SAMPLES_PER_SECOND, "samples per second"}},
-     1},
-    {"Throughput",
-     "tokens per second",
-     1,
-     true,
-     false,
-     {{RUN_TOKENS_PER_SECOND, "tokens per second"}},
-     1},
+    {"Loss", "nats", 1, false, true, {{"training", RUN_LOSS}, {"validation", RUN_VAL_LOSS}}},
+    {"Validation accuracy", "%", 100, true, true, {{"accuracy", RUN_VAL_ACCURACY}}},
+    {"Learning rate", "", 1, true, false, {{"learning rate", RUN_LR}}},
+    {"Gradient norm", "before clipping", 1, true, false, {{"norm", RUN_GRADIENT_NORM}}},
+    {"Throughput", SAMPLES_UNIT, 1, true, false, {{SAMPLES_UNIT, RUN_SAMPLES_PER_SECOND}}},
+    {"Throughput", TOKENS_UNIT, 1, true, false, {{TOKENS_UNIT, RUN_TOKENS_PER_SECOND}}},
     {"Waits",
      "% of time",
      100,
      true,
      true,
-     {{RUN_DATA_WAIT, "for data"}, {RUN_CHECKPOINT_WAIT, "for checkpoints"}},
-     2},
-    {"Device", "%", 100, true, false, {{RUN_UTILIZATION, "busy"}, {RUN_PEAK, "of peak"}}, 2},
+     {{"for data", RUN_DATA_WAIT}, {"for checkpoints", RUN_CHECKPOINT_WAIT}}},
+    {"Device", "%", 100, true, false, {{"busy", RUN_UTILIZATION}, {"of peak", RUN_PEAK}}},
 };
 
 static void show_curve(struct str *out, const struct curve *curve, struct run_metrics *metrics,
@@ -161,7 +145,7 @@ static void show_curve(struct str *out, const struct curve *curve, struct run_me
                           .unit = curve->unit,
                           .x_end = (double)metrics->last_step,
                           .from_zero = curve->from_zero};
-    for (unsigned s = 0; s < curve->count; s++) {
+    for (unsigned s = 0; s < CHART_SERIES_MAX && curve->series[s].name; s++) {
         struct run_series *series = &metrics->series[curve->series[s].kind];
         for (size_t i = 0; i < series->count; i++)
             series->points[i].y *= curve->scale;
@@ -185,13 +169,11 @@ static void show_curves(struct str *out, struct run_metrics *metrics,
         str_add_text(&note, "Nothing has been reported yet.");
     else if (merged > 1)
         str_add_format(&note, "A point is the mean of %" PRIu64 " reports.", merged);
-    page_section_begin(out, "Over the steps", note.bytes ? str_text(&note) : NULL);
+    chart_group_begin(out, "Over the steps", str_text(&note));
     str_deinit(&note);
-    chart_group_begin(out);
     for (size_t i = 0; i < sizeof curves / sizeof curves[0]; i++)
         show_curve(out, &curves[i], metrics, checkpoints);
     chart_group_end(out);
-    page_section_end(out);
 }
 
 static void show_facts(struct str *out, const struct run_metrics *metrics)
@@ -199,8 +181,7 @@ static void show_facts(struct str *out, const struct run_metrics *metrics)
     const struct run_series *series = metrics->series;
     double seconds = metrics->last_wall_seconds - metrics->first_wall_seconds;
     char time[CLOCK_ISO_BYTES];
-    page_section_begin(out, "Final values", NULL);
-    page_facts_begin(out);
+    page_facts_begin(out, "Final values");
     page_fact(out, "step", "%" PRIu64, metrics->last_step);
     page_fact(out, "epoch", "%" PRIu64, metrics->last_epoch);
     if (series[RUN_LOSS].count > 0)
@@ -210,7 +191,7 @@ static void show_facts(struct str *out, const struct run_metrics *metrics)
     if (series[RUN_VAL_ACCURACY].count > 0)
         page_fact(out, "validation accuracy", "%.1f %%", 100 * series[RUN_VAL_ACCURACY].last);
     if (series[RUN_SAMPLES_PER_SECOND].count > 0)
-        page_fact(out, "samples per second", "%.4g", series[RUN_SAMPLES_PER_SECOND].last);
+        page_fact(out, SAMPLES_UNIT, "%.4g", series[RUN_SAMPLES_PER_SECOND].last);
     if (metrics->last_wall_seconds > 0) {
         page_fact(out, "first to last report", "%.0f:%02d:%02d h", floor(seconds / 3600),
                   (int)fmod(seconds / 60, 60), (int)fmod(seconds, 60));
@@ -218,7 +199,6 @@ static void show_facts(struct str *out, const struct run_metrics *metrics)
         page_fact(out, "last report, UTC", "%.10s %.8s", time, time + strlen("2026-11-21T"));
     }
     page_facts_end(out);
-    page_section_end(out);
 }
 
 int page_run_build(struct io *io, const char *metrics_path, const struct log *log, struct str *out,

@@ -182,9 +182,8 @@ int page_sheet_add(struct page_sheet *sheet, struct survey *survey,
     int status = show_field(sheet, survey, sample, &is_picture, err);
     str_add_text(out, "<div>");
     if (sample->class_number >= 0) {
-        str_add_text(out, "<b>");
-        page_text(out, page_class_name(sheet->dataset, sample->class_number, name, sizeof name));
-        str_add_text(out, "</b> ");
+        page_class_name(sheet->dataset, sample->class_number, name, sizeof name);
+        page_element(out, "<b>", name, "</b> ");
     }
     str_add_text(out, "<span class=\"key\">");
     page_text_bytes(out, sample->key, sample->key_bytes);

@@ -67,20 +67,11 @@ static int show_entry(void *context, const char *key, struct json_t *value)
     return 0;
 }
 
-void page_values_rows(struct str *out, struct json_t *object)
-{
-    (void)jsonx_each(object, show_entry, &(struct place){out, ""}); /* show_entry never stops */
-}
-
-void page_values_begin(struct str *out, const char *caption)
+void page_values_table(struct str *out, const char *heading, const char *note, const char *caption,
+                       struct json_t *object)
 {
     static const struct page_column columns[] = {{"key", false}, {"value", false}};
-    page_table_begin(out, caption, columns, sizeof columns / sizeof columns[0]);
-}
-
-void page_values_table(struct str *out, const char *caption, struct json_t *object)
-{
-    page_values_begin(out, caption);
-    page_values_rows(out, object);
+    page_table_begin(out, heading, note, caption, columns, sizeof columns / sizeof columns[0]);
+    (void)jsonx_each(object, show_entry, &(struct place){out, ""}); /* show_entry never stops */
     page_table_end(out);
 }
