@@ -8,7 +8,6 @@
 #include "convert/dataset/dataset.h"
 #include "io/file_util.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,18 +23,18 @@ struct convert_dataset_args {
     const char *tokenizer, *vocab, *max_errors;
 };
 
-static const char *const jpeg_choices[] = {"tile", "keep", "reencode", NULL};
-static const char *const store_choices[] = {"encoded", "raw", NULL};
-static const char *const split_folders_choices[] = {"auto", "yes", "no", NULL};
-static const char *const on_error_choices[] = {"stop", "skip", NULL};
+static const char *const jpeg_choices[] = {[CONVERT_JPEG_TILE] = "tile",
+                                           [CONVERT_JPEG_KEEP] = "keep",
+                                           [CONVERT_JPEG_REENCODE] = "reencode",
+                                           NULL};
+static const char *const store_choices[] = {
+    [CONVERT_STORE_ENCODED] = "encoded", [CONVERT_STORE_RAW] = "raw", NULL};
+static const char *const split_folders_choices[] = {[CONVERT_SPLIT_FOLDERS_AUTO] = "auto",
+                                                    [CONVERT_SPLIT_FOLDERS_YES] = "yes",
+                                                    [CONVERT_SPLIT_FOLDERS_NO] = "no",
+                                                    NULL};
 enum { ON_ERROR_STOP, ON_ERROR_SKIP };
-static_assert(CONVERT_JPEG_TILE == 0 && CONVERT_JPEG_KEEP == 1 && CONVERT_JPEG_REENCODE == 2,
-              "jpeg_choices stand in this order");
-static_assert(CONVERT_SPLIT_FOLDERS_AUTO == 0 && CONVERT_SPLIT_FOLDERS_YES == 1 &&
-                  CONVERT_SPLIT_FOLDERS_NO == 2,
-              "split_folders_choices stand in this order");
-static_assert(CONVERT_STORE_ENCODED == 0 && CONVERT_STORE_RAW == 1,
-              "store_choices stand in this order");
+static const char *const on_error_choices[] = {"stop", "skip", NULL};
 
 #define AT(member) offsetof(struct convert_dataset_args, member)
 static const struct option rows[] = {

@@ -16,7 +16,6 @@
 #include "io/path_within.h"
 #include "shards/dataset/drop_cache.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -35,26 +34,23 @@ struct read_args {
     const char *out, *max_errors, *fault, *randaugment, *jitter, *mixup, *cutmix;
 };
 
-static const char *const order_choices[] = {"shuffle", "full", "sequential", NULL};
+static const char *const order_choices[] = {
+    [ORDER_SHUFFLE] = "shuffle", [ORDER_FULL] = "full", [ORDER_SEQUENTIAL] = "sequential", NULL};
 static const char *const decode_choices[] = {"none", "image", NULL};
 static const char *const crop_choices[] = {"random", "center", "none", NULL};
-static const char *const print_choices[] = {"keys", "json", "none", NULL};
+static const char *const print_choices[] = {
+    [READ_PRINT_KEYS] = "keys", [READ_PRINT_JSON] = "json", [READ_PRINT_NONE] = "none", NULL};
 static const char *const on_error_choices[] = {"stop", "skip", NULL};
-static const char *const engine_choices[] = {"auto", "io_uring", "threads", NULL};
-static const char *const page_cache_choices[] = {"auto", "always", "never", NULL};
+static const char *const engine_choices[] = {[IO_ENGINE_AUTO] = "auto",
+                                             [IO_ENGINE_URING] = "io_uring",
+                                             [IO_ENGINE_THREADS] = "threads",
+                                             NULL};
+static const char *const page_cache_choices[] = {
+    [IO_CACHE_AUTO] = "auto", [IO_CACHE_ALL] = "always", [IO_CACHE_NONE] = "never", NULL};
 static const enum loader_bad_policy bad_policies[] = {LOADER_BAD_STOP, LOADER_BAD_SKIP};
 static const enum crop_kind crop_kinds[] = {CROP_RANDOM, CROP_CENTER, CROP_NONE};
 enum { DECODE_NONE, DECODE_IMAGE };
 enum { MICRO_DEFAULT_MAX = 32 };
-static_assert(ORDER_SHUFFLE == 0 && ORDER_FULL == 1 && ORDER_SEQUENTIAL == 2,
-              "order_choices stand in this order");
-static_assert(READ_PRINT_KEYS == 0 && READ_PRINT_JSON == 1 && READ_PRINT_NONE == 2,
-              "so do print_choices");
-
-static_assert(IO_ENGINE_AUTO == 0 && IO_ENGINE_URING == 1 && IO_ENGINE_THREADS == 2,
-              "and engine_choices");
-static_assert(IO_CACHE_AUTO == 0 && IO_CACHE_ALL == 1 && IO_CACHE_NONE == 2,
-              "and page_cache_choices");
 
 #define AT(member) offsetof(struct read_args, member)
 static const struct option rows[] = {

@@ -2,15 +2,11 @@
  * cmd_completion — `millrace completion bash|zsh|fish`.
  */
 #include "cli/core/verbs.h"
-#include "completion_scripts.h"
+#include "embedded.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-
-struct completion_args {
-    struct common_args common;
-};
 
 static int run(const struct invocation *invocation, struct err *err)
 {
@@ -47,6 +43,6 @@ const struct verb verb_completion = {
                "source`. The scripts complete verbs, options, option values and the keys of --set. "
                "They run millrace to find the candidates.",
     .examples = examples,
-    .args_bytes = sizeof(struct completion_args),
+    .args_bytes = sizeof(struct common_args),
     .run = run,
 };

@@ -8,10 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-struct help_args {
-    struct common_args common;
-};
-
 static int print_verb_help(const struct invocation *invocation, struct err *err)
 {
     char *words[2];
@@ -62,6 +58,6 @@ const struct verb verb_help = {
     .arguments_most = 2,
     .summary = "Show help for a verb, the file formats, or the configuration keys.",
     .examples = examples,
-    .args_bytes = sizeof(struct help_args),
+    .args_bytes = sizeof(struct common_args),
     .run = run,
 };

@@ -92,18 +92,15 @@ static void add_option(struct str *out, const struct option *option)
     str_deinit(&phrase);
 }
 
-static void add_example(struct str *out, const char *command)
+static void add_examples(struct str *out, const struct verb *verb)
 {
     struct str text = {0};
-    help_wrap_command(command, EXAMPLE_COLUMNS, &text);
-    for (const char *line = str_text(&text); *line;) {
-        size_t bytes = strcspn(line, "\n");
-        struct str one = {0};
-        str_add(&one, line, bytes);
-        roff_literal_line(out, str_text(&one));
-        str_deinit(&one);
-        line += bytes + (line[bytes] == '\n');
+    for (const char *const *example = verb->examples; *example; example++) {
+        help_wrap_command(*example, EXAMPLE_COLUMNS, &text);
+        str_add_text(&text, "\n");
     }
+    roff_section(out, "EXAMPLES");
+    roff_literal(out, str_text(&text));
     str_merge_status(out, &text);
     str_deinit(&text);
 }
@@ -130,11 +127,7 @@ static void add_verb_page(struct str *out, const struct manual_page *page, const
     roff_section(out, "OPTIONS");
     for (size_t i = 0; (option = options_at(&options, i)); i++)
         add_option(out, option);
-    roff_section(out, "EXAMPLES");
-    roff_literal_begin(out);
-    for (const char *const *example = verb->examples; *example; example++)
-        add_example(out, *example);
-    roff_literal_end(out);
+    add_examples(out, verb);
     add_see_also(out, page);
 }
 

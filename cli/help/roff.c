@@ -126,19 +126,11 @@ void roff_prose(struct str *out, const char *text)
         str_add_text(out, ".EE\n");
 }
 
-void roff_literal_begin(struct str *out)
+void roff_literal(struct str *out, const char *text)
 {
     roff_end_line(out);
     str_add_text(out, ".EX\n");
-}
-
-void roff_literal_line(struct str *out, const char *line)
-{
-    roff_text(out, line);
+    roff_text(out, text);
     roff_end_line(out);
-}
-
-void roff_literal_end(struct str *out)
-{
     str_add_text(out, ".EE\n");
 }

@@ -31,9 +31,7 @@ void roff_font(struct str *out, enum roff_font font, const char *text);
 /* Adds text in the format of help.h; text between backquotes is bold. */
 void roff_prose(struct str *out, const char *text);
 
-/* Lines that are not filled. */
-void roff_literal_begin(struct str *out);
-void roff_literal_line(struct str *out, const char *line);
-void roff_literal_end(struct str *out);
+/* Adds lines that are not filled. */
+void roff_literal(struct str *out, const char *text);
 
 #endif

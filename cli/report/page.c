@@ -1,10 +1,13 @@
 /*
  * page — see page.h.
+ *
+ * page.css defines colors once, for light and for dark mode. Its widths are in rem, so everything
+ * scales with the font size. It has no characters that HTML or XML would interpret.
  */
 #include "cli/report/page.h"
 
 #include "base/utf8.h"
-#include "cli/report/page_style.h"
+#include "embedded.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -99,7 +102,7 @@ void page_data_uri(struct str *out, const char *type, const void *data, size_t b
 void page_begin(struct str *out, const char *kind, const char *title)
 {
     str_add_text(out, head);
-    str_add_format(out, "<style>\n%s</style>\n<title>%s ", page_style, kind);
+    str_add_format(out, "<style>\n%s</style>\n<title>%s ", page_css, kind);
     page_element(out, "", title, "</title>\n</head>\n<body>\n<header><h1>");
     page_element(out, "", title, "</h1><p>");
     page_element(out, "", kind, ", from millrace inspect</p></header>\n<main>\n");

@@ -39,9 +39,7 @@ static void a_page_prints_text_as_it_is(void **state)
         char shown[4096];
         roff_begin(&page, "TEST", 1);
         roff_section(&page, "NASTY");
-        roff_literal_begin(&page);
-        roff_literal_line(&page, nasty[i]);
-        roff_literal_end(&page);
+        roff_literal(&page, nasty[i]);
         filter("groff -man -Tascii -P-c text | col -bx", str_text(&page), shown, sizeof shown);
         if (!strstr(shown, nasty[i]))
             fail_msg("\"%s\" came out as:\n%s", nasty[i], shown);
