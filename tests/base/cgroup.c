@@ -40,7 +40,7 @@ static void expect(double cpu_count, uint64_t memory_bytes)
     assert_int_equal(limits.memory_bytes, memory_bytes);
 }
 
-static void what_cannot_be_read_limits_nothing(void **state)
+static void unreadable_limits_are_ignored(void **state)
 {
     (void)state;
     expect(0, 0);
@@ -50,7 +50,7 @@ static void what_cannot_be_read_limits_nothing(void **state)
     expect(0, 0);
 }
 
-static void the_least_limit_of_the_groups_above_counts_in_version_2(void **state)
+static void the_lowest_limit_of_all_ancestors_applies_in_version_2(void **state)
 {
     (void)state;
     write_in("/proc/self/cgroup", "0::/user/job/step\n");
@@ -67,7 +67,7 @@ static void the_least_limit_of_the_groups_above_counts_in_version_2(void **state
     expect(3.5, 4294967296);
 }
 
-static void a_container_sees_its_own_group_as_the_root_in_version_2(void **state)
+static void in_a_container_its_own_cgroup_is_the_root(void **state)
 {
     (void)state;
     write_in("/proc/self/cgroup", "0::/\n");
@@ -77,7 +77,7 @@ static void a_container_sees_its_own_group_as_the_root_in_version_2(void **state
     expect(0.5, 536870912);
 }
 
-static void version_1_has_a_hierarchy_a_controller(void **state)
+static void version_1_has_one_hierarchy_per_controller(void **state)
 {
     (void)state;
     write_in("/proc/self/cgroup",
@@ -97,7 +97,7 @@ static void version_1_has_a_hierarchy_a_controller(void **state)
 
 /* /docker/abc is not below /docker/ab: only the mounted group is known to be an ancestor of
  * both. */
-static void a_group_beside_the_mount_takes_the_mounts_limit(void **state)
+static void a_cgroup_outside_the_mount_has_the_mounts_limit(void **state)
 {
     (void)state;
     write_in("/proc/self/cgroup", "4:memory:/docker/abc\n");
@@ -110,7 +110,7 @@ static void a_group_beside_the_mount_takes_the_mounts_limit(void **state)
 
 /* Affinity allows at least one CPU, so a quota of half a CPU always limits; a large one never
  * does. */
-static void threads_are_no_more_than_the_quota_feeds(void **state)
+static void thread_count_is_bounded_by_the_cpu_quota(void **state)
 {
     (void)state;
     unsigned unlimited = thread_pool_cpu_count_in(root);
@@ -133,15 +133,16 @@ static void threads_are_no_more_than_the_quota_feeds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_cannot_be_read_limits_nothing, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_least_limit_of_the_groups_above_counts_in_version_2,
+        cmocka_unit_test_setup_teardown(unreadable_limits_are_ignored, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_lowest_limit_of_all_ancestors_applies_in_version_2,
                                         set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_container_sees_its_own_group_as_the_root_in_version_2,
-                                        set_up, tear_down),
-        cmocka_unit_test_setup_teardown(version_1_has_a_hierarchy_a_controller, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_group_beside_the_mount_takes_the_mounts_limit, set_up,
+        cmocka_unit_test_setup_teardown(in_a_container_its_own_cgroup_is_the_root, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(threads_are_no_more_than_the_quota_feeds, set_up,
+        cmocka_unit_test_setup_teardown(version_1_has_one_hierarchy_per_controller, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_cgroup_outside_the_mount_has_the_mounts_limit, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(thread_count_is_bounded_by_the_cpu_quota, set_up,
                                         tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,7 +15,7 @@ static struct cipher cipher_of(uint64_t count, uint64_t key)
     return cipher;
 }
 
-static void every_index_has_one_image_and_comes_back(void **state)
+static void every_index_maps_to_one_image_and_back(void **state)
 {
     (void)state;
     static const uint64_t counts[] = {1,  2,  3,  4,   5,   7,   8,    9,     15,    16,   17,
@@ -38,7 +38,7 @@ static void every_index_has_one_image_and_comes_back(void **state)
     }
 }
 
-static void huge_counts_go_and_come_back(void **state)
+static void huge_counts_map_forth_and_back(void **state)
 {
     (void)state;
     static const uint64_t counts[] = {(UINT64_C(1) << 32) - 1,     (UINT64_C(1) << 32) + 1,
@@ -54,7 +54,7 @@ static void huge_counts_go_and_come_back(void **state)
     }
 }
 
-static void each_word_of_the_key_matters(void **state)
+static void every_key_word_changes_the_permutation(void **state)
 {
     (void)state;
     const uint64_t key[4] = {10, 20, 30, 40};
@@ -83,7 +83,7 @@ static void assert_uniform(const uint32_t *counts, size_t cells, double expected
         fail_msg("chi-square %.1f with %.0f degrees of freedom", chi, freedom);
 }
 
-static void images_of_two_indices_are_uniform_pairs(void **state)
+static void pairs_of_images_are_uniform(void **state)
 {
     (void)state;
     enum { KEYS = 60000 };
@@ -125,10 +125,10 @@ static void all_permutations_of_five_are_equally_likely(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_index_has_one_image_and_comes_back),
-        cmocka_unit_test(huge_counts_go_and_come_back),
-        cmocka_unit_test(each_word_of_the_key_matters),
-        cmocka_unit_test(images_of_two_indices_are_uniform_pairs),
+        cmocka_unit_test(every_index_maps_to_one_image_and_back),
+        cmocka_unit_test(huge_counts_map_forth_and_back),
+        cmocka_unit_test(every_key_word_changes_the_permutation),
+        cmocka_unit_test(pairs_of_images_are_uniform),
         cmocka_unit_test(all_permutations_of_five_are_equally_likely),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,7 +29,7 @@ static void unbound_processes_divide_all_cpus(void **state)
     assert_int_equal(cpu_share(placements, 1, 0), 16);
 }
 
-static void bound_processes_keep_their_own(void **state)
+static void bound_processes_keep_their_cpus(void **state)
 {
     const struct cpu_placement placements[] = {seat(1, 0x00f, 0), seat(1, 0x0f0, 0),
                                                seat(1, 0x100, 0)};
@@ -39,7 +39,7 @@ static void bound_processes_keep_their_own(void **state)
     assert_int_equal(cpu_share(placements, 3, 2), 1);
 }
 
-static void processes_bound_to_one_group_divide_it(void **state)
+static void processes_bound_to_one_group_divide_its_cpus(void **state)
 {
     const struct cpu_placement placements[] = {seat(1, 0xf, 0), seat(1, 0xf, 0), seat(1, 0xf0, 0)};
     (void)state;
@@ -47,7 +47,7 @@ static void processes_bound_to_one_group_divide_it(void **state)
     assert_int_equal(cpu_share(placements, 3, 2), 4);
 }
 
-static void other_hosts_do_not_count(void **state)
+static void processes_on_other_hosts_are_not_counted(void **state)
 {
     const struct cpu_placement placements[] = {seat(1, 0xff, 0), seat(2, 0xff, 0),
                                                seat(2, 0xff, 0)};
@@ -56,7 +56,7 @@ static void other_hosts_do_not_count(void **state)
     assert_int_equal(cpu_share(placements, 3, 1), 4);
 }
 
-static void a_limit_of_the_control_group_is_divided(void **state)
+static void a_cgroup_limit_is_divided_among_processes(void **state)
 {
     const struct cpu_placement limited[] = {seat(1, 0xffff, 6), seat(1, 0xffff, 6)};
     const struct cpu_placement loose[] = {seat(1, 0x3, 0), seat(1, 0xffff, 12)};
@@ -68,7 +68,7 @@ static void a_limit_of_the_control_group_is_divided(void **state)
     assert_int_equal(cpu_share(unknown, 2, 1), 3);
 }
 
-static void more_processes_than_cpus_have_one_each(void **state)
+static void more_processes_than_cpus_get_one_cpu_each(void **state)
 {
     struct cpu_placement placements[7];
     (void)state;
@@ -78,7 +78,7 @@ static void more_processes_than_cpus_have_one_each(void **state)
     assert_int_equal(cpu_share(placements, 6, 0), 1); /* six sixths add up to 1 */
 }
 
-static void a_process_alone_has_what_it_may_use(void **state)
+static void a_single_process_gets_all_allowed_cpus(void **state)
 {
     struct cpu_placement own;
     (void)state;
@@ -95,7 +95,7 @@ static void write_node(const char *root, unsigned node, const char *cpus)
     test_write_file(path, cpus, strlen(cpus));
 }
 
-static void a_core_group_is_a_numa_node_with_a_cpu_for_this_process(void **state)
+static void a_core_group_is_a_numa_node_that_this_process_may_use(void **state)
 {
     char root[TEST_PATH_BYTES_MAX], own[32];
     cpu_set_t before, one;
@@ -124,13 +124,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unbound_processes_divide_all_cpus),
-        cmocka_unit_test(bound_processes_keep_their_own),
-        cmocka_unit_test(processes_bound_to_one_group_divide_it),
-        cmocka_unit_test(other_hosts_do_not_count),
-        cmocka_unit_test(a_limit_of_the_control_group_is_divided),
-        cmocka_unit_test(more_processes_than_cpus_have_one_each),
-        cmocka_unit_test(a_core_group_is_a_numa_node_with_a_cpu_for_this_process),
-        cmocka_unit_test(a_process_alone_has_what_it_may_use),
+        cmocka_unit_test(bound_processes_keep_their_cpus),
+        cmocka_unit_test(processes_bound_to_one_group_divide_its_cpus),
+        cmocka_unit_test(processes_on_other_hosts_are_not_counted),
+        cmocka_unit_test(a_cgroup_limit_is_divided_among_processes),
+        cmocka_unit_test(more_processes_than_cpus_get_one_cpu_each),
+        cmocka_unit_test(a_core_group_is_a_numa_node_that_this_process_may_use),
+        cmocka_unit_test(a_single_process_gets_all_allowed_cpus),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,7 +16,7 @@ static void shows(const char *text, const char *expected)
     str_deinit(&out);
 }
 
-static void nothing_that_a_terminal_obeys_is_shown(void **state)
+static void terminal_control_characters_are_escaped(void **state)
 {
     (void)state;
     shows("", "");
@@ -29,7 +29,7 @@ static void nothing_that_a_terminal_obeys_is_shown(void **state)
     shows("\xe2\x80\xa2 \xe2\x81\xb0", "\xe2\x80\xa2 \xe2\x81\xb0"); /* neighbors: U+2022, U+2070 */
 }
 
-static void columns_are_those_of_a_terminal(void **state)
+static void text_width_equals_terminal_columns(void **state)
 {
     (void)state;
     assert_int_equal(display_columns(""), 0);
@@ -43,8 +43,8 @@ static void columns_are_those_of_a_terminal(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_that_a_terminal_obeys_is_shown),
-        cmocka_unit_test(columns_are_those_of_a_terminal),
+        cmocka_unit_test(terminal_control_characters_are_escaped),
+        cmocka_unit_test(text_width_equals_terminal_columns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -51,7 +51,7 @@ static double sum_in_groups(uint32_t test_case, uint32_t stride, uint32_t groups
     return exact_sum_value(&total);
 }
 
-static void the_bits_do_not_depend_on_order_or_grouping(void **state)
+static void bits_do_not_depend_on_order_or_grouping(void **state)
 {
     (void)state;
     for (uint32_t test_case = 0; test_case < CASES; test_case++) {
@@ -63,7 +63,7 @@ static void the_bits_do_not_depend_on_order_or_grouping(void **state)
     }
 }
 
-static void values_are_those_of_math_fsum(void **state)
+static void values_equal_python_fsum(void **state)
 {
     (void)state;
     const char *python = test_need_python("math");
@@ -104,7 +104,7 @@ static double sum_of(const double *terms, size_t count)
     return exact_sum_value(&sum);
 }
 
-static void ends_of_the_range_are_exact(void **state)
+static void sums_are_exact_at_the_ends_of_the_range(void **state)
 {
     (void)state;
     struct exact_sum nothing = {0};
@@ -121,7 +121,7 @@ static void ends_of_the_range_are_exact(void **state)
     assert_true(sum_of((double[]){-1, -0x1p-53, -0x1p-1074}, 3) == -1 - DBL_EPSILON);
 }
 
-static void one_term_that_is_not_finite_makes_the_sum_nan(void **state)
+static void one_non_finite_term_makes_the_sum_nan(void **state)
 {
     (void)state;
     assert_true(isnan(sum_of((double[]){1, INFINITY}, 2)));
@@ -151,10 +151,10 @@ static void millions_of_terms_do_not_overflow(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_bits_do_not_depend_on_order_or_grouping),
-        cmocka_unit_test(values_are_those_of_math_fsum),
-        cmocka_unit_test(ends_of_the_range_are_exact),
-        cmocka_unit_test(one_term_that_is_not_finite_makes_the_sum_nan),
+        cmocka_unit_test(bits_do_not_depend_on_order_or_grouping),
+        cmocka_unit_test(values_equal_python_fsum),
+        cmocka_unit_test(sums_are_exact_at_the_ends_of_the_range),
+        cmocka_unit_test(one_non_finite_term_makes_the_sum_nan),
         cmocka_unit_test(millions_of_terms_do_not_overflow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

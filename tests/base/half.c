@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-static void each_binary16_is_sign_fraction_and_exponent(void **state)
+static void every_binary16_has_its_sign_fraction_and_exponent(void **state)
 {
     (void)state;
     for (uint32_t bits = 0; bits < 0x10000; bits++) {
@@ -36,7 +36,7 @@ static void a_bfloat16_is_the_upper_half_of_a_float(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_binary16_is_sign_fraction_and_exponent),
+        cmocka_unit_test(every_binary16_has_its_sign_fraction_and_exponent),
         cmocka_unit_test(a_bfloat16_is_the_upper_half_of_a_float),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void crc32c_gives_the_answers_of_rfc_3720(void **state)
+static void crc32c_matches_rfc_3720(void **state)
 {
     (void)state;
     unsigned char bytes[32];
@@ -24,7 +24,7 @@ static void crc32c_gives_the_answers_of_rfc_3720(void **state)
     assert_int_equal(crc32c(0, NULL, 0), 0);
 }
 
-static void crc32c_of_pieces_is_that_of_the_whole(void **state)
+static void crc32c_can_be_computed_in_pieces(void **state)
 {
     (void)state;
     unsigned char bytes[1000];
@@ -35,7 +35,7 @@ static void crc32c_of_pieces_is_that_of_the_whole(void **state)
         assert_int_equal(crc32c(crc32c(0, bytes, cut), bytes + cut, sizeof bytes - cut), whole);
 }
 
-static void crc32c_of_pieces_that_were_summed_apart_is_joined(void **state)
+static void separately_computed_crc32cs_can_be_combined(void **state)
 {
     (void)state;
     enum { BYTES = 3 << 20 };
@@ -53,7 +53,7 @@ static void crc32c_of_pieces_that_were_summed_apart_is_joined(void **state)
     free(bytes);
 }
 
-static void xxh3_gives_the_published_answers(void **state)
+static void xxh3_matches_published_values(void **state)
 {
     (void)state;
     char hex[HASH128_HEX_BYTES];
@@ -64,7 +64,7 @@ static void xxh3_gives_the_published_answers(void **state)
                         "06b05ab6733a618578af5f94892f3950");
 }
 
-static void the_stream_hashes_as_one_piece_does(void **state)
+static void a_stream_hashes_like_one_piece(void **state)
 {
     (void)state;
     unsigned char bytes[5000];
@@ -88,7 +88,7 @@ static void the_stream_hashes_as_one_piece_does(void **state)
 }
 
 /* From kat_vectors of the Random123 distribution, philox4x32 10. */
-static void philox_gives_the_answers_of_random123(void **state)
+static void philox_matches_random123(void **state)
 {
     (void)state;
     static const struct {
@@ -108,7 +108,7 @@ static void philox_gives_the_answers_of_random123(void **state)
     }
 }
 
-static void choices_about_a_sample_differ_in_every_argument(void **state)
+static void every_argument_changes_a_samples_random_choices(void **state)
 {
     (void)state;
     struct philox_block blocks[] = {
@@ -128,13 +128,13 @@ static void choices_about_a_sample_differ_in_every_argument(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(crc32c_gives_the_answers_of_rfc_3720),
-        cmocka_unit_test(crc32c_of_pieces_is_that_of_the_whole),
-        cmocka_unit_test(crc32c_of_pieces_that_were_summed_apart_is_joined),
-        cmocka_unit_test(xxh3_gives_the_published_answers),
-        cmocka_unit_test(the_stream_hashes_as_one_piece_does),
-        cmocka_unit_test(philox_gives_the_answers_of_random123),
-        cmocka_unit_test(choices_about_a_sample_differ_in_every_argument),
+        cmocka_unit_test(crc32c_matches_rfc_3720),
+        cmocka_unit_test(crc32c_can_be_computed_in_pieces),
+        cmocka_unit_test(separately_computed_crc32cs_can_be_combined),
+        cmocka_unit_test(xxh3_matches_published_values),
+        cmocka_unit_test(a_stream_hashes_like_one_piece),
+        cmocka_unit_test(philox_matches_random123),
+        cmocka_unit_test(every_argument_changes_a_samples_random_choices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

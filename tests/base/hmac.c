@@ -15,7 +15,7 @@ static void check_hex(const uint8_t digest[SHA256_BYTES], const char *expected)
     assert_string_equal(text, expected);
 }
 
-static void digests_are_those_of_fips_180(void **state)
+static void digests_match_fips_180(void **state)
 {
     static const struct {
         const char *text, *digest;
@@ -34,7 +34,7 @@ static void digests_are_those_of_fips_180(void **state)
 }
 
 /* RFC 4231, cases 1 to 4, 6 and 7; case 5 tests truncation. */
-static void codes_are_those_of_rfc_4231(void **state)
+static void codes_match_rfc_4231(void **state)
 {
     static const char large_key[] = "Test Using Larger Than Block-Size Key - Hash Key First";
     static const char large_both[] = "This is a test using a larger than block-size key and a "
@@ -62,7 +62,7 @@ static void codes_are_those_of_rfc_4231(void **state)
     check_hex(mac, "82558a389a443c0ea4cc819899f2083a85f0faa3e578f8077a2e3ff46729665b");
 }
 
-static void an_empty_key_is_a_key(void **state)
+static void an_empty_key_is_valid(void **state)
 {
     uint8_t mac[SHA256_BYTES];
     (void)state;
@@ -70,7 +70,7 @@ static void an_empty_key_is_a_key(void **state)
     check_hex(mac, "b613679a0814d9ec772f95d778c35fc5ff1697c493715653c6c712144292c5ad");
 }
 
-static void any_bit_makes_codes_unequal(void **state)
+static void a_flipped_bit_makes_codes_unequal(void **state)
 {
     uint8_t a[SHA256_BYTES], b[SHA256_BYTES];
     (void)state;
@@ -87,10 +87,10 @@ static void any_bit_makes_codes_unequal(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(digests_are_those_of_fips_180),
-        cmocka_unit_test(codes_are_those_of_rfc_4231),
-        cmocka_unit_test(an_empty_key_is_a_key),
-        cmocka_unit_test(any_bit_makes_codes_unequal),
+        cmocka_unit_test(digests_match_fips_180),
+        cmocka_unit_test(codes_match_rfc_4231),
+        cmocka_unit_test(an_empty_key_is_valid),
+        cmocka_unit_test(a_flipped_bit_makes_codes_unequal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

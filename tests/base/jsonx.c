@@ -19,7 +19,7 @@ static struct json_t *parse(const char *text)
     return root;
 }
 
-static void wrong_documents_are_refused_with_their_offset(void **state)
+static void malformed_documents_are_refused_with_an_offset(void **state)
 {
     (void)state;
     static const struct {
@@ -63,7 +63,7 @@ static void wrong_documents_are_refused_with_their_offset(void **state)
     }
 }
 
-static void nesting_has_a_limit(void **state)
+static void nesting_depth_is_limited(void **state)
 {
     (void)state;
     char text[400];
@@ -78,7 +78,7 @@ static void nesting_has_a_limit(void **state)
     }
 }
 
-static void size_has_a_limit(void **state)
+static void document_size_is_limited(void **state)
 {
     (void)state;
     struct json_t *root;
@@ -105,7 +105,7 @@ static void size_has_a_limit(void **state)
     assert_non_null(strstr(err.found, "bytes")); /* rejected before any byte is read */
 }
 
-static void values_have_the_type_that_is_asked_for(void **state)
+static void values_must_have_the_requested_type(void **state)
 {
     (void)state;
     struct json_t *root = parse(
@@ -150,7 +150,7 @@ static int add_key(void *context, const char *key, struct json_t *value)
     return strcmp(key, "stop") == 0 ? 42 : 0;
 }
 
-static void entries_come_in_file_order_until_told_to_stop(void **state)
+static void entries_are_visited_in_file_order_until_the_callback_stops(void **state)
 {
     (void)state;
     char keys[64] = "";
@@ -165,7 +165,7 @@ static void entries_come_in_file_order_until_told_to_stop(void **state)
     jsonx_free(root);
 }
 
-static void a_copy_keeps_the_files_order_and_a_canonical_text_sorts_at_every_depth(void **state)
+static void copies_keep_key_order_and_canonical_text_sorts_keys_at_every_depth(void **state)
 {
     (void)state;
     struct json_t *root = parse(
@@ -241,7 +241,7 @@ static void python_reads_what_was_written(void **state)
     test_remove_folder(folder);
 }
 
-static void numbers_survive_the_way_to_python_bit_for_bit(void **state)
+static void numbers_round_trip_through_python_bit_for_bit(void **state)
 {
     (void)state;
     enum { COUNT = 20000 };
@@ -304,14 +304,14 @@ static void numbers_have_a_point_in_every_locale(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wrong_documents_are_refused_with_their_offset),
-        cmocka_unit_test(nesting_has_a_limit),
-        cmocka_unit_test(size_has_a_limit),
-        cmocka_unit_test(values_have_the_type_that_is_asked_for),
-        cmocka_unit_test(entries_come_in_file_order_until_told_to_stop),
-        cmocka_unit_test(a_copy_keeps_the_files_order_and_a_canonical_text_sorts_at_every_depth),
+        cmocka_unit_test(malformed_documents_are_refused_with_an_offset),
+        cmocka_unit_test(nesting_depth_is_limited),
+        cmocka_unit_test(document_size_is_limited),
+        cmocka_unit_test(values_must_have_the_requested_type),
+        cmocka_unit_test(entries_are_visited_in_file_order_until_the_callback_stops),
+        cmocka_unit_test(copies_keep_key_order_and_canonical_text_sorts_keys_at_every_depth),
         cmocka_unit_test(python_reads_what_was_written),
-        cmocka_unit_test(numbers_survive_the_way_to_python_bit_for_bit),
+        cmocka_unit_test(numbers_round_trip_through_python_bit_for_bit),
         cmocka_unit_test(numbers_have_a_point_in_every_locale),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

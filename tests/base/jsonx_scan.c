@@ -32,7 +32,7 @@ static void assert_value(const char *key, const char *value)
     assert_memory_equal(document + span.begin, value, strlen(value));
 }
 
-static void members_of_the_document_are_found_where_they_lie(void **state)
+static void members_are_found_at_their_offsets(void **state)
 {
     (void)state;
     struct jsonx_span span;
@@ -47,7 +47,7 @@ static void members_of_the_document_are_found_where_they_lie(void **state)
     assert_false(jsonx_scan_member("", 0, "k", &span));
 }
 
-static void elements_are_those_that_a_parser_finds(void **state)
+static void elements_equal_those_of_a_full_parser(void **state)
 {
     (void)state;
     static const char *const expected[] = {
@@ -69,7 +69,7 @@ static void elements_are_those_that_a_parser_finds(void **state)
     assert_int_equal(jsonx_scan_element(document, &rest, &element), JSON_SCAN_END);
 }
 
-static void lists_without_their_commas_are_broken(void **state)
+static void lists_with_missing_commas_are_refused(void **state)
 {
     (void)state;
     static const char *const broken[] = {"[1 2]", "[1,]", "[,1]", "[1,,2]", "[",   "[1",
@@ -89,7 +89,7 @@ static void lists_without_their_commas_are_broken(void **state)
 
 /* For every prefix, with each byte replaced by each special character: spans stay within the text,
  * and scanning ends. */
-static void no_text_leads_outside_of_it(void **state)
+static void no_text_causes_reads_outside_it(void **state)
 {
     (void)state;
     static const char bytes[] = "{}[],:\"\\ x\0";
@@ -115,10 +115,10 @@ static void no_text_leads_outside_of_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(members_of_the_document_are_found_where_they_lie),
-        cmocka_unit_test(elements_are_those_that_a_parser_finds),
-        cmocka_unit_test(lists_without_their_commas_are_broken),
-        cmocka_unit_test(no_text_leads_outside_of_it),
+        cmocka_unit_test(members_are_found_at_their_offsets),
+        cmocka_unit_test(elements_equal_those_of_a_full_parser),
+        cmocka_unit_test(lists_with_missing_commas_are_refused),
+        cmocka_unit_test(no_text_causes_reads_outside_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

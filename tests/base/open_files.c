@@ -17,7 +17,7 @@ static void set_limits(rlim_t soft, rlim_t hard)
                      0);
 }
 
-static void shares_end_at_eighths_of_the_limit(void **state)
+static void shares_are_bounded_by_eighths_of_the_limit(void **state)
 {
     (void)state;
     set_limits(LIMIT, LIMIT + 1);
@@ -37,7 +37,7 @@ static void shares_end_at_eighths_of_the_limit(void **state)
 }
 
 /* Comes last, since only root can raise the hard limit again. */
-static void the_limit_that_binds_is_the_one_to_raise(void **state)
+static void advice_names_the_limit_that_binds(void **state)
 {
     struct err err;
     (void)state;
@@ -55,8 +55,8 @@ static void the_limit_that_binds_is_the_one_to_raise(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shares_end_at_eighths_of_the_limit),
-        cmocka_unit_test(the_limit_that_binds_is_the_one_to_raise),
+        cmocka_unit_test(shares_are_bounded_by_eighths_of_the_limit),
+        cmocka_unit_test(advice_names_the_limit_that_binds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

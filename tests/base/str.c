@@ -14,7 +14,7 @@
 #include <errno.h>
 #include <string.h>
 
-static void text_grows_piece_by_piece(void **state)
+static void text_grows_as_it_is_appended_to(void **state)
 {
     (void)state;
     struct str text = {0};
@@ -70,7 +70,7 @@ static void endings_are_compared_with_and_without_case(void **state)
     assert_false(str_ends_with_nocase("", ".json"));
 }
 
-static void only_well_formed_sequences_are_decoded(void **state)
+static void only_well_formed_utf8_is_decoded(void **state)
 {
     (void)state;
     static const struct {
@@ -103,7 +103,7 @@ static void only_well_formed_sequences_are_decoded(void **state)
     }
 }
 
-static void sizes_are_read_with_their_units(void **state)
+static void sizes_are_parsed_with_units(void **state)
 {
     (void)state;
     static const struct {
@@ -149,7 +149,7 @@ static void sizes_are_read_with_their_units(void **state)
     }
 }
 
-static void durations_are_read_with_their_units(void **state)
+static void durations_are_parsed_with_units(void **state)
 {
     (void)state;
     static const struct {
@@ -176,7 +176,7 @@ static void durations_are_read_with_their_units(void **state)
     }
 }
 
-static void sizes_are_written_for_people(void **state)
+static void sizes_are_formatted_for_people(void **state)
 {
     (void)state;
     char text[STR_SIZE_BYTES];
@@ -187,7 +187,7 @@ static void sizes_are_written_for_people(void **state)
     assert_string_equal(str_format_size(UINT64_MAX, text), "16.0 EiB");
 }
 
-static void a_mistyped_word_finds_what_was_meant(void **state)
+static void a_mistyped_word_finds_the_nearest_one(void **state)
 {
     (void)state;
     static const char *const verbs[] = {"convert", "index", "inspect", "verify",
@@ -206,7 +206,7 @@ static void a_mistyped_word_finds_what_was_meant(void **state)
     assert_null(str_nearest(long_word, verbs, count));
 }
 
-static void an_error_is_one_line_to_act_on(void **state)
+static void an_error_is_one_line_with_advice(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -229,7 +229,7 @@ static void an_error_is_one_line_to_act_on(void **state)
     err_found(NULL, "x");
 }
 
-static void long_error_texts_are_cut_not_spilled(void **state)
+static void long_error_texts_are_truncated(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -244,7 +244,7 @@ static void long_error_texts_are_cut_not_spilled(void **state)
     assert_int_equal(strlen(err_format(&err, line, sizeof line)), sizeof line - 1);
 }
 
-static void error_lines_show_control_characters_and_what_is_no_utf8_escaped(void **state)
+static void error_lines_escape_control_characters_and_invalid_utf8(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -271,7 +271,7 @@ static void keep_line(void *context, enum log_level level, const char *line)
     snprintf(context, 100, "%d %s", (int)level, line);
 }
 
-static void log_lines_below_the_least_level_are_dropped(void **state)
+static void log_lines_below_the_minimum_level_are_dropped(void **state)
 {
     (void)state;
     char seen[100] = "";
@@ -294,7 +294,7 @@ static void clocks_run_and_dates_are_utc(void **state)
     assert_true(clock_wall_ns() > 1700000000 * CLOCK_NS_PER_S);
 }
 
-static void dtypes_have_names_sizes_and_a_way_back(void **state)
+static void dtypes_round_trip_through_their_names(void **state)
 {
     (void)state;
     for (int i = 0; i < DTYPE_COUNT; i++) {
@@ -309,7 +309,7 @@ static void dtypes_have_names_sizes_and_a_way_back(void **state)
     assert_int_equal(dtype_bytes(DTYPE_F64), 8);
 }
 
-static void integers_lie_in_bytes_little_end_first(void **state)
+static void integers_are_stored_little_endian(void **state)
 {
     (void)state;
     unsigned char bytes[9] = {0};
@@ -326,21 +326,21 @@ static void integers_lie_in_bytes_little_end_first(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(text_grows_piece_by_piece),
+        cmocka_unit_test(text_grows_as_it_is_appended_to),
         cmocka_unit_test(a_failed_allocation_is_remembered),
         cmocka_unit_test(endings_are_compared_with_and_without_case),
-        cmocka_unit_test(only_well_formed_sequences_are_decoded),
-        cmocka_unit_test(sizes_are_read_with_their_units),
-        cmocka_unit_test(durations_are_read_with_their_units),
-        cmocka_unit_test(sizes_are_written_for_people),
-        cmocka_unit_test(a_mistyped_word_finds_what_was_meant),
-        cmocka_unit_test(an_error_is_one_line_to_act_on),
-        cmocka_unit_test(long_error_texts_are_cut_not_spilled),
-        cmocka_unit_test(error_lines_show_control_characters_and_what_is_no_utf8_escaped),
-        cmocka_unit_test(log_lines_below_the_least_level_are_dropped),
+        cmocka_unit_test(only_well_formed_utf8_is_decoded),
+        cmocka_unit_test(sizes_are_parsed_with_units),
+        cmocka_unit_test(durations_are_parsed_with_units),
+        cmocka_unit_test(sizes_are_formatted_for_people),
+        cmocka_unit_test(a_mistyped_word_finds_the_nearest_one),
+        cmocka_unit_test(an_error_is_one_line_with_advice),
+        cmocka_unit_test(long_error_texts_are_truncated),
+        cmocka_unit_test(error_lines_escape_control_characters_and_invalid_utf8),
+        cmocka_unit_test(log_lines_below_the_minimum_level_are_dropped),
         cmocka_unit_test(clocks_run_and_dates_are_utc),
-        cmocka_unit_test(dtypes_have_names_sizes_and_a_way_back),
-        cmocka_unit_test(integers_lie_in_bytes_little_end_first),
+        cmocka_unit_test(dtypes_round_trip_through_their_names),
+        cmocka_unit_test(integers_are_stored_little_endian),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,7 +47,7 @@ static void every_task_runs_once(void **state)
     }
 }
 
-static void jobs_follow_each_other_at_once(void **state)
+static void jobs_can_follow_each_other_immediately(void **state)
 {
     (void)state;
     int rounds = test_is_sanitized() ? 2000 : 20000;
@@ -79,7 +79,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_task_runs_once),
-        cmocka_unit_test(jobs_follow_each_other_at_once),
+        cmocka_unit_test(jobs_can_follow_each_other_immediately),
         cmocka_unit_test(zero_threads_means_one_per_cpu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -51,7 +51,7 @@ static size_t count_events(const struct json_t *events, const char *phase, const
     return count;
 }
 
-static void nothing_is_kept_but_between_start_and_stop(void **state)
+static void spans_are_recorded_only_between_start_and_stop(void **state)
 {
     (void)state;
     struct trace *trace = open_trace();
@@ -79,7 +79,7 @@ static void nothing_is_kept_but_between_start_and_stop(void **state)
     trace_close(trace);
 }
 
-static void what_was_kept_before_it_started_again_is_not_told(void **state)
+static void a_restarted_trace_forgets_earlier_spans(void **state)
 {
     (void)state;
     struct trace *trace = open_trace();
@@ -101,7 +101,7 @@ static void what_was_kept_before_it_started_again_is_not_told(void **state)
     trace_close(trace);
 }
 
-static void without_a_trace_nothing_happens(void **state)
+static void without_a_trace_nothing_is_recorded(void **state)
 {
     (void)state;
     assert_null(trace_add_track(NULL, "worker", 0));
@@ -110,7 +110,7 @@ static void without_a_trace_nothing_happens(void **state)
     trace_close(NULL);
 }
 
-static void a_full_track_counts_what_it_leaves_out(void **state)
+static void a_full_track_counts_dropped_spans(void **state)
 {
     (void)state;
     enum { MORE = 5 };
@@ -131,7 +131,7 @@ static void a_full_track_counts_what_it_leaves_out(void **state)
     trace_close(trace);
 }
 
-static void tracks_have_a_limit(void **state)
+static void the_number_of_tracks_is_limited(void **state)
 {
     (void)state;
     struct trace *trace = open_trace();
@@ -164,7 +164,7 @@ static void *work(void *argument)
 }
 
 /* Formatting, starting and stopping run concurrently with the threads; each text is complete. */
-static void threads_trace_while_it_is_formatted(void **state)
+static void threads_can_record_while_a_trace_is_formatted(void **state)
 {
     (void)state;
     struct trace *trace = open_trace();
@@ -190,12 +190,12 @@ static void threads_trace_while_it_is_formatted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_kept_but_between_start_and_stop),
-        cmocka_unit_test(what_was_kept_before_it_started_again_is_not_told),
-        cmocka_unit_test(without_a_trace_nothing_happens),
-        cmocka_unit_test(a_full_track_counts_what_it_leaves_out),
-        cmocka_unit_test(tracks_have_a_limit),
-        cmocka_unit_test(threads_trace_while_it_is_formatted),
+        cmocka_unit_test(spans_are_recorded_only_between_start_and_stop),
+        cmocka_unit_test(a_restarted_trace_forgets_earlier_spans),
+        cmocka_unit_test(without_a_trace_nothing_is_recorded),
+        cmocka_unit_test(a_full_track_counts_dropped_spans),
+        cmocka_unit_test(the_number_of_tracks_is_limited),
+        cmocka_unit_test(threads_can_record_while_a_trace_is_formatted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

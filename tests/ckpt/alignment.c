@@ -85,7 +85,7 @@ static void load_and_compare(const char *path, size_t shift)
     free(expected.memory);
 }
 
-static void arrays_of_any_alignment_are_saved_and_loaded_whole(void **state)
+static void arrays_of_any_alignment_are_saved_and_loaded(void **state)
 {
     static const size_t shifts[] = {0, 512, 4, 1};
     static const enum io_cache caches[] = {IO_CACHE_AUTO, IO_CACHE_NONE, IO_CACHE_ALL};
@@ -115,7 +115,7 @@ static void arrays_of_any_alignment_are_saved_and_loaded_whole(void **state)
 }
 
 /* Holds all writes, and changes the memory that they would be made from directly. */
-static void arrays_that_suit_the_disk_may_change_while_they_are_saved(void **state)
+static void disk_aligned_arrays_may_change_while_they_are_saved(void **state)
 {
     enum { BLOCKS = ((ARRAYS - 1) * ARRAY_BYTES + LAST_BYTES) / CKPT_BLOCK_BYTES };
     static const enum io_cache caches[] = {IO_CACHE_NONE, IO_CACHE_ALL};
@@ -155,9 +155,9 @@ static void arrays_that_suit_the_disk_may_change_while_they_are_saved(void **sta
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(arrays_of_any_alignment_are_saved_and_loaded_whole,
+        cmocka_unit_test_setup_teardown(arrays_of_any_alignment_are_saved_and_loaded,
                                         scratch_set_up, scratch_tear_down),
-        cmocka_unit_test_setup_teardown(arrays_that_suit_the_disk_may_change_while_they_are_saved,
+        cmocka_unit_test_setup_teardown(disk_aligned_arrays_may_change_while_they_are_saved,
                                         scratch_set_up, scratch_tear_down),
     };
     return engines_run(tests);

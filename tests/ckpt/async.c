@@ -126,7 +126,7 @@ static struct ckpt_saver *open_held(const struct arrays *arrays, uint64_t stagin
     return saver;
 }
 
-static void tiny_staging_makes_the_caller_wait_and_gives_each_instant(void **state)
+static void with_tiny_staging_the_caller_waits_and_saves_hold_their_instant(void **state)
 {
     (void)state;
     struct arrays arrays = make_arrays();
@@ -142,7 +142,7 @@ static void tiny_staging_makes_the_caller_wait_and_gives_each_instant(void **sta
     arrays_free(&arrays);
 }
 
-static void ample_staging_gives_each_instant_while_no_write_ends(void **state)
+static void with_ample_staging_each_save_holds_its_instant_while_writes_are_blocked(void **state)
 {
     (void)state;
     struct arrays arrays = make_arrays();
@@ -155,7 +155,7 @@ static void ample_staging_gives_each_instant_while_no_write_ends(void **state)
     arrays_free(&arrays);
 }
 
-static void arrays_behind_a_device_give_each_instant(void **state)
+static void saves_of_device_arrays_hold_their_instant(void **state)
 {
     (void)state;
     struct arrays arrays = make_arrays();
@@ -169,7 +169,7 @@ static void arrays_behind_a_device_give_each_instant(void **state)
     arrays_free(&arrays);
 }
 
-static void without_before_update_no_instant_is_kept(void **state)
+static void without_before_update_saves_do_not_hold_their_instant(void **state)
 {
     (void)state;
     struct arrays arrays = make_arrays();
@@ -201,7 +201,7 @@ static void a_save_returns_while_its_first_write_is_held(void **state)
     arrays_free(&arrays);
 }
 
-static void groups_that_nothing_is_saved_of_need_no_copy(void **state)
+static void unsaved_groups_are_not_copied(void **state)
 {
     (void)state;
     static const struct array_spec spec = {"a", DTYPE_F32, "1000000", 2};
@@ -219,7 +219,7 @@ static void groups_that_nothing_is_saved_of_need_no_copy(void **state)
     arrays_free(&arrays);
 }
 
-static void staging_below_the_least_is_refused(void **state)
+static void staging_below_the_minimum_is_refused(void **state)
 {
     (void)state;
     struct arrays arrays = make_arrays();
@@ -234,19 +234,21 @@ static void staging_below_the_least_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(tiny_staging_makes_the_caller_wait_and_gives_each_instant,
-                                        scratch_set_up, scratch_tear_down),
-        cmocka_unit_test_setup_teardown(ample_staging_gives_each_instant_while_no_write_ends,
-                                        scratch_set_up, scratch_tear_down),
-        cmocka_unit_test_setup_teardown(arrays_behind_a_device_give_each_instant, scratch_set_up,
+        cmocka_unit_test_setup_teardown(
+            with_tiny_staging_the_caller_waits_and_saves_hold_their_instant, scratch_set_up,
+            scratch_tear_down),
+        cmocka_unit_test_setup_teardown(
+            with_ample_staging_each_save_holds_its_instant_while_writes_are_blocked, scratch_set_up,
+            scratch_tear_down),
+        cmocka_unit_test_setup_teardown(saves_of_device_arrays_hold_their_instant, scratch_set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(without_before_update_no_instant_is_kept, scratch_set_up,
-                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(without_before_update_saves_do_not_hold_their_instant,
+                                        scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(a_save_returns_while_its_first_write_is_held,
                                         scratch_set_up, scratch_tear_down),
-        cmocka_unit_test_setup_teardown(groups_that_nothing_is_saved_of_need_no_copy,
-                                        scratch_set_up, scratch_tear_down),
-        cmocka_unit_test_setup_teardown(staging_below_the_least_is_refused, scratch_set_up,
+        cmocka_unit_test_setup_teardown(unsaved_groups_are_not_copied, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(staging_below_the_minimum_is_refused, scratch_set_up,
                                         scratch_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

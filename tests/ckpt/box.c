@@ -46,7 +46,7 @@ static uint64_t volume(const struct box *box)
     return elements;
 }
 
-static void runs_copy_what_loops_over_elements_copy(void **state)
+static void run_copies_equal_elementwise_copies(void **state)
 {
     (void)state;
     int met = 0;
@@ -94,7 +94,7 @@ static void runs_copy_what_loops_over_elements_copy(void **state)
     assert_true(met > 1000);
 }
 
-static void whole_rows_are_one_run(void **state)
+static void whole_rows_form_one_run(void **state)
 {
     (void)state;
     const uint64_t shape[] = {10, 4, 5};
@@ -143,7 +143,7 @@ static void ranges_are_covered_by_few_boxes_in_order(void **state)
     }
 }
 
-static void products_and_ends_that_overflow_are_noticed(void **state)
+static void overflowing_products_and_ends_are_detected(void **state)
 {
     (void)state;
     const uint64_t large[] = {UINT64_C(1) << 40, UINT64_C(1) << 40}, bytes[] = {UINT64_C(1) << 62};
@@ -158,7 +158,7 @@ static void products_and_ends_that_overflow_are_noticed(void **state)
     assert_int_equal(box_check(&box, bytes), -ERANGE);
 }
 
-static void boxes_are_compared_by_what_means_something(void **state)
+static void box_comparison_ignores_unused_dimensions(void **state)
 {
     (void)state;
     struct box a, b; /* with different bytes in unset fields */
@@ -183,11 +183,11 @@ static void boxes_are_compared_by_what_means_something(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(runs_copy_what_loops_over_elements_copy),
-        cmocka_unit_test(whole_rows_are_one_run),
+        cmocka_unit_test(run_copies_equal_elementwise_copies),
+        cmocka_unit_test(whole_rows_form_one_run),
         cmocka_unit_test(ranges_are_covered_by_few_boxes_in_order),
-        cmocka_unit_test(products_and_ends_that_overflow_are_noticed),
-        cmocka_unit_test(boxes_are_compared_by_what_means_something),
+        cmocka_unit_test(overflowing_products_and_ends_are_detected),
+        cmocka_unit_test(box_comparison_ignores_unused_dimensions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

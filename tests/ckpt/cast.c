@@ -142,7 +142,7 @@ static void a_sharded_tensor_loads_as_any_floating_dtype_in_any_box(void **state
     free(box);
 }
 
-static void another_dtype_is_an_error_unless_asked_for(void **state)
+static void a_different_dtype_is_an_error_unless_requested(void **state)
 {
     (void)state;
     static const struct array_spec specs[] = {{"real", DTYPE_F32, "5", 0},
@@ -175,7 +175,7 @@ static void another_dtype_is_an_error_unless_asked_for(void **state)
 }
 
 /* A plain file whose data begins at an odd byte, so that block boundaries split elements. */
-static void elements_that_blocks_cut_are_cast_whole(void **state)
+static void elements_split_between_blocks_are_cast_correctly(void **state)
 {
     (void)state;
     enum { ELEMENTS = 700000 };
@@ -219,10 +219,10 @@ int main(void)
                                         scratch_tear_down),
         cmocka_unit_test_setup_teardown(a_sharded_tensor_loads_as_any_floating_dtype_in_any_box,
                                         scratch_set_up, scratch_tear_down),
-        cmocka_unit_test_setup_teardown(another_dtype_is_an_error_unless_asked_for, scratch_set_up,
-                                        scratch_tear_down),
-        cmocka_unit_test_setup_teardown(elements_that_blocks_cut_are_cast_whole, scratch_set_up,
-                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(a_different_dtype_is_an_error_unless_requested,
+                                        scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(elements_split_between_blocks_are_cast_correctly,
+                                        scratch_set_up, scratch_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

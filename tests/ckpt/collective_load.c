@@ -151,7 +151,7 @@ static void check_words(const struct err *err, int rank, const char *what, const
     assert_non_null(strstr(err->path, path));
 }
 
-static void a_flipped_bit_in_any_ranks_file_is_damage_for_all(void **state)
+static void a_flipped_bit_in_one_ranks_file_is_damage_on_all_ranks(void **state)
 {
     (void)state;
     struct stage stage;
@@ -178,7 +178,7 @@ static void a_flipped_bit_in_any_ranks_file_is_damage_for_all(void **state)
     tear_down(&stage);
 }
 
-static void a_manifest_that_one_rank_finds_damaged_is_passed_over_by_all_or_stops_all(void **state)
+static void a_manifest_damaged_on_one_rank_is_skipped_or_refused_by_all_ranks(void **state)
 {
     (void)state;
     struct stage stage;
@@ -208,7 +208,7 @@ static void a_manifest_that_one_rank_finds_damaged_is_passed_over_by_all_or_stop
     tear_down(&stage);
 }
 
-static void a_disk_that_fails_is_no_damage(void **state)
+static void a_failing_disk_is_not_reported_as_damage(void **state)
 {
     (void)state;
     int last = world->ranks - 1;
@@ -229,7 +229,7 @@ static void a_disk_that_fails_is_no_damage(void **state)
     tear_down(&stage);
 }
 
-static void where_steps_are_but_none_in_common_nothing_is_found(void **state)
+static void without_a_common_step_no_step_is_found(void **state)
 {
     (void)state;
     struct stage stage;
@@ -252,10 +252,10 @@ static void where_steps_are_but_none_in_common_nothing_is_found(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_flipped_bit_in_any_ranks_file_is_damage_for_all),
-        cmocka_unit_test(a_manifest_that_one_rank_finds_damaged_is_passed_over_by_all_or_stops_all),
-        cmocka_unit_test(a_disk_that_fails_is_no_damage),
-        cmocka_unit_test(where_steps_are_but_none_in_common_nothing_is_found),
+        cmocka_unit_test(a_flipped_bit_in_one_ranks_file_is_damage_on_all_ranks),
+        cmocka_unit_test(a_manifest_damaged_on_one_rank_is_skipped_or_refused_by_all_ranks),
+        cmocka_unit_test(a_failing_disk_is_not_reported_as_damage),
+        cmocka_unit_test(without_a_common_step_no_step_is_found),
     };
     return ranks_main(tests, sizeof tests / sizeof tests[0], 0);
 }

@@ -131,7 +131,7 @@ static struct ckpt_hashes hashes_of(const struct stage *stage, const char *path)
     return hashes;
 }
 
-static void the_common_file_is_what_convert_makes_of_the_sharded_step(void **state)
+static void the_consolidated_file_equals_the_converted_sharded_step(void **state)
 {
     (void)state;
     struct stage stage = set_up();
@@ -165,7 +165,7 @@ static void the_common_file_is_what_convert_makes_of_the_sharded_step(void **sta
     tear_down(&stage);
 }
 
-static void what_is_saved_is_what_the_arrays_held_though_they_change_meanwhile(void **state)
+static void a_save_holds_the_values_at_its_start_while_arrays_change(void **state)
 {
     (void)state;
     struct stage stage = set_up();
@@ -196,7 +196,7 @@ static void what_is_saved_is_what_the_arrays_held_though_they_change_meanwhile(v
     tear_down(&stage);
 }
 
-static void each_rank_writes_an_even_part_of_what_all_hold(void **state)
+static void ranks_write_equal_parts_of_replicated_tensors(void **state)
 {
     (void)state;
     static const struct array_spec large[] = {{"model.x", DTYPE_F32, "2048x1024", 0},
@@ -220,7 +220,7 @@ static void each_rank_writes_an_even_part_of_what_all_hold(void **state)
     tear_down(&stage);
 }
 
-static void a_step_of_the_other_layout_is_replaced_and_the_same_one_stays(void **state)
+static void a_step_is_replaced_only_if_its_layout_differs(void **state)
 {
     (void)state;
     struct stage stage = set_up();
@@ -287,7 +287,7 @@ static void noncontiguous_or_incomplete_parts_are_refused(void **state)
     tear_down(&stage);
 }
 
-static void per_node_folders_refuse_the_full_layout(void **state)
+static void per_node_folders_refuse_the_consolidated_layout(void **state)
 {
     (void)state;
     struct stage stage = set_up();
@@ -360,12 +360,12 @@ static void a_simulated_plan_of_incomplete_parts_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_common_file_is_what_convert_makes_of_the_sharded_step),
-        cmocka_unit_test(what_is_saved_is_what_the_arrays_held_though_they_change_meanwhile),
-        cmocka_unit_test(each_rank_writes_an_even_part_of_what_all_hold),
-        cmocka_unit_test(a_step_of_the_other_layout_is_replaced_and_the_same_one_stays),
+        cmocka_unit_test(the_consolidated_file_equals_the_converted_sharded_step),
+        cmocka_unit_test(a_save_holds_the_values_at_its_start_while_arrays_change),
+        cmocka_unit_test(ranks_write_equal_parts_of_replicated_tensors),
+        cmocka_unit_test(a_step_is_replaced_only_if_its_layout_differs),
         cmocka_unit_test(noncontiguous_or_incomplete_parts_are_refused),
-        cmocka_unit_test(per_node_folders_refuse_the_full_layout),
+        cmocka_unit_test(per_node_folders_refuse_the_consolidated_layout),
         cmocka_unit_test(a_simulated_plan_equals_the_collective_one),
         cmocka_unit_test(a_simulated_plan_of_incomplete_parts_is_refused),
     };

@@ -201,7 +201,7 @@ static void *release_when_caller_waits(void *context)
     return NULL;
 }
 
-static void a_slow_disk_and_little_staging_keep_each_instant(void **state)
+static void with_a_slow_disk_and_little_staging_saves_hold_their_instant(void **state)
 {
     (void)state;
     for (size_t order = 0; order < order_count(); order++) {
@@ -232,7 +232,7 @@ static void a_slow_disk_and_little_staging_keep_each_instant(void **state)
     }
 }
 
-static void without_a_stream_of_updates_the_caller_waits_for_the_copies(void **state)
+static void without_an_update_stream_the_caller_waits_for_the_copies(void **state)
 {
     (void)state;
     for (size_t order = 0; order < order_count(); order++) {
@@ -261,7 +261,7 @@ static void without_a_stream_of_updates_the_caller_waits_for_the_copies(void **s
     }
 }
 
-static void without_before_update_no_instant_is_kept(void **state)
+static void without_before_update_saves_do_not_hold_their_instant(void **state)
 {
     (void)state;
     struct fixture f;
@@ -292,12 +292,13 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             no_update_overtakes_the_copies_and_the_caller_waits_for_none, scratch_set_up,
             scratch_tear_down),
-        cmocka_unit_test_setup_teardown(a_slow_disk_and_little_staging_keep_each_instant,
+        cmocka_unit_test_setup_teardown(
+            with_a_slow_disk_and_little_staging_saves_hold_their_instant, scratch_set_up,
+            scratch_tear_down),
+        cmocka_unit_test_setup_teardown(without_an_update_stream_the_caller_waits_for_the_copies,
                                         scratch_set_up, scratch_tear_down),
-        cmocka_unit_test_setup_teardown(without_a_stream_of_updates_the_caller_waits_for_the_copies,
+        cmocka_unit_test_setup_teardown(without_before_update_saves_do_not_hold_their_instant,
                                         scratch_set_up, scratch_tear_down),
-        cmocka_unit_test_setup_teardown(without_before_update_no_instant_is_kept, scratch_set_up,
-                                        scratch_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

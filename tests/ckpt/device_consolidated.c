@@ -120,7 +120,7 @@ static void save_and_update(void *context, struct comm *comm)
     device_close(rank.device);
 }
 
-static void boundary_bytes_are_those_at_the_save(void **state)
+static void boundary_bytes_have_their_values_at_the_save(void **state)
 {
     (void)state;
     struct arrays steps[STEPS + 2] = {0};
@@ -146,8 +146,8 @@ static void boundary_bytes_are_those_at_the_save(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(boundary_bytes_are_those_at_the_save, scratch_set_up,
-                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(boundary_bytes_have_their_values_at_the_save,
+                                        scratch_set_up, scratch_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -86,7 +86,7 @@ static void add_line(struct str *out, const struct diff_tensor *tensor)
     str_add_text(out, "\n");
 }
 
-static void elements_of_every_dtype_are_compared_as_python_does(void **state)
+static void elements_of_every_dtype_compare_as_in_python(void **state)
 {
     (void)state;
     enum { EXPECTED_BYTES_MAX = 1 << 20, SEEDS = 3 };
@@ -119,7 +119,7 @@ static void elements_of_every_dtype_are_compared_as_python_does(void **state)
     free(expected);
 }
 
-static void other_types_and_lone_tensors_are_told_apart(void **state)
+static void differing_dtypes_and_missing_tensors_are_reported_separately(void **state)
 {
     (void)state;
     static const struct array_spec specs_a[] = {
@@ -163,7 +163,7 @@ static void other_types_and_lone_tensors_are_told_apart(void **state)
     arrays_free(&of_b);
 }
 
-static void a_file_lacks_the_loaders_state_of_its_step(void **state)
+static void a_consolidated_file_has_no_loader_state(void **state)
 {
     (void)state;
     struct arrays arrays = arrays_odd();
@@ -188,7 +188,7 @@ static void a_file_lacks_the_loaders_state_of_its_step(void **state)
     arrays_free(&arrays);
 }
 
-static void a_damaged_block_of_either_side_is_named(void **state)
+static void a_damaged_block_on_either_side_is_named(void **state)
 {
     (void)state;
     static const struct array_spec specs[] = {{"weight", DTYPE_F32, "1000x700", 0}};
@@ -237,7 +237,7 @@ static void assert_json_differs(const char *a, const char *b, const char *expect
     jsonx_free(root_b);
 }
 
-static void objects_differ_by_entries_named_by_their_path(void **state)
+static void differing_json_entries_are_named_by_path(void **state)
 {
     (void)state;
     assert_json_differs("{}", "{}", "");
@@ -256,7 +256,7 @@ static void objects_differ_by_entries_named_by_their_path(void **state)
     assert_json_differs("{\"n\":[1,2,3]}", "{\"n\":{\"m\":1}}", "root.n [1,2,3] {\"m\":1}\n");
 }
 
-static void only_means_sections_or_names(void **state)
+static void only_selects_sections_or_names(void **state)
 {
     (void)state;
     assert_true(tensor_filter_matches("all", "optimizer.m") && tensor_filter_matches("all", "w"));
@@ -271,15 +271,14 @@ static void only_means_sections_or_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(elements_of_every_dtype_are_compared_as_python_does, set_up,
+        cmocka_unit_test_setup_teardown(elements_of_every_dtype_compare_as_in_python, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(other_types_and_lone_tensors_are_told_apart, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_file_lacks_the_loaders_state_of_its_step, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_damaged_block_of_either_side_is_named, set_up, tear_down),
-        cmocka_unit_test(objects_differ_by_entries_named_by_their_path),
-        cmocka_unit_test(only_means_sections_or_names),
+        cmocka_unit_test_setup_teardown(
+            differing_dtypes_and_missing_tensors_are_reported_separately, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_consolidated_file_has_no_loader_state, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_damaged_block_on_either_side_is_named, set_up, tear_down),
+        cmocka_unit_test(differing_json_entries_are_named_by_path),
+        cmocka_unit_test(only_selects_sections_or_names),
     };
     return cmocka_run_group_tests_name("diff", tests, NULL, NULL);
 }

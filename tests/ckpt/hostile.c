@@ -106,14 +106,14 @@ static int check_gathers(int (*act)(struct err *err))
     return GATHERS_MAX;
 }
 
-static void a_save_is_not_begun_by_what_is_wrong(void **state)
+static void a_malformed_save_plan_is_refused(void **state)
 {
     (void)state;
     /* the node names, the size and the text of a rank's arrays, and the path to write to */
     assert_int_equal(check_gathers(open_saver), 4);
 }
 
-static void a_load_is_not_decided_by_what_is_wrong(void **state)
+static void a_malformed_load_plan_is_refused(void **state)
 {
     (void)state;
     assert_int_equal(check_gathers(find), 1);
@@ -197,9 +197,9 @@ static void a_malformed_local_plan_is_rejected(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_save_is_not_begun_by_what_is_wrong, scratch_set_up,
+        cmocka_unit_test_setup_teardown(a_malformed_save_plan_is_refused, scratch_set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(a_load_is_not_decided_by_what_is_wrong, scratch_set_up,
+        cmocka_unit_test_setup_teardown(a_malformed_load_plan_is_refused, scratch_set_up,
                                         scratch_tear_down),
         cmocka_unit_test(a_malformed_local_plan_is_rejected),
     };

@@ -58,7 +58,7 @@ static int parse_chunks(const char *chunks, struct err *err)
     "," #columns "]"                                                                               \
     "}"
 
-static void chunks_that_tile_the_shape_are_taken(void **state)
+static void chunks_that_tile_the_shape_are_accepted(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -105,7 +105,7 @@ static void chunks_that_do_not_tile_are_refused(void **state)
     assert_ok(parse_chunks(CHUNK(4904, 0, 0, 4, 6), &err), &err); /* just within the file */
 }
 
-static void what_is_written_is_read(void **state)
+static void a_written_manifest_reads_back_the_same(void **state)
 {
     (void)state;
     uint32_t crcs[2] = {0xdeadbeef, 1};
@@ -154,7 +154,7 @@ static void what_is_written_is_read(void **state)
     str_deinit(&state_text);
 }
 
-static void other_versions_are_refused_with_both_named(void **state)
+static void other_versions_are_refused_naming_both(void **state)
 {
     (void)state;
     struct manifest manifest = {.ranks = 1, .numerics_id = ""}, read;
@@ -175,10 +175,10 @@ static void other_versions_are_refused_with_both_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chunks_that_tile_the_shape_are_taken),
+        cmocka_unit_test(chunks_that_tile_the_shape_are_accepted),
         cmocka_unit_test(chunks_that_do_not_tile_are_refused),
-        cmocka_unit_test(what_is_written_is_read),
-        cmocka_unit_test(other_versions_are_refused_with_both_named),
+        cmocka_unit_test(a_written_manifest_reads_back_the_same),
+        cmocka_unit_test(other_versions_are_refused_naming_both),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

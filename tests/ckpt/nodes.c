@@ -148,7 +148,7 @@ static struct run start(void)
     return (struct run){.global = arrays_make(specs, SPECS), .failing_rank = -1};
 }
 
-static void each_node_has_its_ranks_files_and_all_that_is_replicated(void **state)
+static void each_node_holds_its_ranks_files_and_all_replicated_tensors(void **state)
 {
     (void)state;
     struct run run = start();
@@ -201,7 +201,7 @@ static void what_lies_on_another_node_is_named_and_gathered_files_load_anywhere(
     arrays_free(&run.global);
 }
 
-static void a_copy_of_a_nodes_step_has_what_is_there(void **state)
+static void a_copy_of_one_nodes_folder_holds_that_nodes_files(void **state)
 {
     (void)state;
     struct run run = start();
@@ -258,7 +258,7 @@ static void a_step_that_not_all_nodes_have_or_not_the_same_is_passed_over(void *
 
 /* Fails every operation of every rank once, which leaves what a death there would leave on the
  * other node. */
-static void an_error_on_one_node_leaves_the_step_before_on_all(void **state)
+static void an_error_on_one_node_leaves_the_previous_step_on_all(void **state)
 {
     (void)state;
     static const char *const operations[] = {"begin", "join",     "create",
@@ -340,7 +340,7 @@ static void a_step_saved_again_on_one_node_only_leaves_the_save_before_on_all(vo
 }
 
 /* The other ranks are not left waiting: it reports the error when they agree. */
-static void a_rank_whose_state_is_refused_fails_the_save_of_all(void **state)
+static void a_state_refused_on_one_rank_fails_the_save_on_all(void **state)
 {
     (void)state;
     struct run run = start();
@@ -355,7 +355,7 @@ static void a_rank_whose_state_is_refused_fails_the_save_of_all(void **state)
     arrays_free(&run.global);
 }
 
-static void nodes_that_share_a_folder_after_all_are_refused(void **state)
+static void per_node_folders_on_a_shared_file_system_are_refused(void **state)
 {
     (void)state;
     struct run run = start();
@@ -374,24 +374,24 @@ static void nodes_that_share_a_folder_after_all_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(each_node_has_its_ranks_files_and_all_that_is_replicated,
+        cmocka_unit_test_setup_teardown(each_node_holds_its_ranks_files_and_all_replicated_tensors,
                                         scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(
             what_lies_on_another_node_is_named_and_gathered_files_load_anywhere, scratch_set_up,
             scratch_tear_down),
-        cmocka_unit_test_setup_teardown(a_copy_of_a_nodes_step_has_what_is_there, scratch_set_up,
-                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(a_copy_of_one_nodes_folder_holds_that_nodes_files,
+                                        scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(
             a_step_that_not_all_nodes_have_or_not_the_same_is_passed_over, scratch_set_up,
             scratch_tear_down),
-        cmocka_unit_test_setup_teardown(an_error_on_one_node_leaves_the_step_before_on_all,
+        cmocka_unit_test_setup_teardown(an_error_on_one_node_leaves_the_previous_step_on_all,
                                         scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(
             a_step_saved_again_on_one_node_only_leaves_the_save_before_on_all, scratch_set_up,
             scratch_tear_down),
-        cmocka_unit_test_setup_teardown(a_rank_whose_state_is_refused_fails_the_save_of_all,
+        cmocka_unit_test_setup_teardown(a_state_refused_on_one_rank_fails_the_save_on_all,
                                         scratch_set_up, scratch_tear_down),
-        cmocka_unit_test_setup_teardown(nodes_that_share_a_folder_after_all_are_refused,
+        cmocka_unit_test_setup_teardown(per_node_folders_on_a_shared_file_system_are_refused,
                                         scratch_set_up, scratch_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,14 +18,14 @@ four_ranks_write_a_quarter_each() {
   [[ -z $(find many -name '.tmp-*') ]] || fail "something is left"
 }
 
-a_measured_load_of_others_shards_has_what_they_saved() {
+a_measured_load_of_other_ranks_shards_is_correct() {
   local bench=("$TEST_SOURCE_DIR/tests/support/mpirun.sh")
   "${bench[@]}" 4 "$BENCH" save measured 16 4 >/dev/null
   contains "$("${bench[@]}" 3 "$BENCH" load measured 16 4)" '"ranks":3'
   contains "$("${bench[@]}" 4 "$BENCH" load measured 16 4)" '"ranks":4'
 }
 
-saved_on_four_they_load_on_others_with_one_hash() {
+a_save_of_four_ranks_loads_on_any_number_with_the_same_hash() {
   ranks 4 save many 1
   ranks 1 save one 1
   millrace verify many/step-00000001 >/dev/null
@@ -39,7 +39,7 @@ saved_on_four_they_load_on_others_with_one_hash() {
   ranks 2 load three/step-00000001
 }
 
-a_rank_that_is_killed_leaves_whole_steps_and_the_next_run_goes_on() {
+a_killed_rank_leaves_complete_steps_and_the_next_run_resumes() {
   local rank operation step
   for death in 0:6 1:1 2:3; do
     rank=${death%:*} operation=${death#*:}
@@ -57,7 +57,7 @@ a_rank_that_is_killed_leaves_whole_steps_and_the_next_run_goes_on() {
   done
 }
 
-a_failing_disk_of_one_rank_fails_the_save_of_all() {
+a_failing_disk_on_one_rank_fails_the_save_on_all() {
   ranks 3 save failing 1
   ! ranks 3 save failing 2 1 "finalize:eio" >said 2>&1 || fail "it was saved"
   contains "$(cat said)" "Input/output error"
@@ -66,7 +66,7 @@ a_failing_disk_of_one_rank_fails_the_save_of_all() {
   [[ -z $(find failing -name '.tmp-*') ]] || fail "something is left"
 }
 
-a_death_between_two_nodes_leaves_a_step_that_all_have() {
+a_kill_between_the_commits_of_two_nodes_leaves_a_common_step() {
   local rank operation step found
   for death in 0:7 2:7 2:8; do # ranks 0 and 2 have the folders
     rank=${death%:*} operation=${death#*:}
@@ -91,6 +91,6 @@ a_death_between_two_nodes_leaves_a_step_that_all_have() {
   same "$(millrace ckpt hash split-0/step-00000003)" "$(millrace ckpt hash one)"
 }
 
-run_cases four_ranks_write_a_quarter_each a_measured_load_of_others_shards_has_what_they_saved saved_on_four_they_load_on_others_with_one_hash \
-  a_rank_that_is_killed_leaves_whole_steps_and_the_next_run_goes_on a_failing_disk_of_one_rank_fails_the_save_of_all \
-  a_death_between_two_nodes_leaves_a_step_that_all_have
+run_cases four_ranks_write_a_quarter_each a_measured_load_of_other_ranks_shards_is_correct a_save_of_four_ranks_loads_on_any_number_with_the_same_hash \
+  a_killed_rank_leaves_complete_steps_and_the_next_run_resumes a_failing_disk_on_one_rank_fails_the_save_on_all \
+  a_kill_between_the_commits_of_two_nodes_leaves_a_common_step

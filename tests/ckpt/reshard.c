@@ -85,7 +85,7 @@ static void check_layout(const char *path, const struct arrays *global, int rank
     ckpt_reader_close(reader);
 }
 
-static void saved_on_any_ranks_loads_on_any_others_with_one_hash(void **state)
+static void any_number_of_ranks_loads_any_others_save_with_the_same_hash(void **state)
 {
     (void)state;
     struct arrays global = arrays_make(specs, SPECS);
@@ -120,7 +120,7 @@ static void save_as(int ranks, uint64_t step, const struct arrays *global,
     snprintf(path, FIXTURE_PATH_BYTES, "%s/step-%08d", folder, (int)step);
 }
 
-static void steps_of_any_layouts_differ_in_what_was_changed_alone(void **state)
+static void diffs_between_layouts_show_only_real_changes(void **state)
 {
     (void)state;
     enum { LAYOUTS = 5, CHANGED = 2 }; /* "blocks" */
@@ -155,7 +155,7 @@ static void steps_of_any_layouts_differ_in_what_was_changed_alone(void **state)
     }
 }
 
-static void replicated_arrays_are_stored_once_and_evenly(void **state)
+static void replicated_arrays_are_stored_once_spread_over_ranks(void **state)
 {
     (void)state;
     struct arrays global = arrays_make(specs, SPECS);
@@ -177,7 +177,7 @@ static void replicated_arrays_are_stored_once_and_evenly(void **state)
     arrays_free(&global);
 }
 
-static void a_rank_that_can_not_open_fails_it_on_all(void **state)
+static void a_rank_that_cannot_open_fails_the_load_on_all(void **state)
 {
     (void)state;
     struct arrays global = arrays_make(specs, SPECS);
@@ -320,7 +320,7 @@ static void reads_of_a_load_are_sorted_by_offset(void **state)
     arrays_free(&global);
 }
 
-static void loading_to_a_device_goes_through_its_copies(void **state)
+static void loading_to_a_device_uses_its_copies(void **state)
 {
     (void)state;
     struct arrays arrays = arrays_odd(), loaded = arrays_like(&arrays);
@@ -343,20 +343,21 @@ static void loading_to_a_device_goes_through_its_copies(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(saved_on_any_ranks_loads_on_any_others_with_one_hash,
+        cmocka_unit_test_setup_teardown(
+            any_number_of_ranks_loads_any_others_save_with_the_same_hash, scratch_set_up,
+            scratch_tear_down),
+        cmocka_unit_test_setup_teardown(diffs_between_layouts_show_only_real_changes,
                                         scratch_set_up, scratch_tear_down),
-        cmocka_unit_test_setup_teardown(steps_of_any_layouts_differ_in_what_was_changed_alone,
+        cmocka_unit_test_setup_teardown(replicated_arrays_are_stored_once_spread_over_ranks,
                                         scratch_set_up, scratch_tear_down),
-        cmocka_unit_test_setup_teardown(replicated_arrays_are_stored_once_and_evenly,
+        cmocka_unit_test_setup_teardown(a_rank_that_cannot_open_fails_the_load_on_all,
                                         scratch_set_up, scratch_tear_down),
-        cmocka_unit_test_setup_teardown(a_rank_that_can_not_open_fails_it_on_all, scratch_set_up,
-                                        scratch_tear_down),
         cmocka_unit_test_setup_teardown(random_boxes_load, scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(only_the_blocks_needed_are_read, scratch_set_up,
                                         scratch_tear_down),
         cmocka_unit_test_setup_teardown(reads_of_a_load_are_sorted_by_offset, scratch_set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(loading_to_a_device_goes_through_its_copies, scratch_set_up,
+        cmocka_unit_test_setup_teardown(loading_to_a_device_uses_its_copies, scratch_set_up,
                                         scratch_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

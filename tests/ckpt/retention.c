@@ -35,7 +35,7 @@ static const char *kept(const struct ckpt_keep *keep, const uint64_t *numbers,
     return text;
 }
 
-static void each_rule_keeps_what_it_names_and_all_together_their_union(void **state)
+static void combined_rules_keep_the_union_of_their_steps(void **state)
 {
     (void)state;
     static const uint64_t numbers[] = {0, 100, 200, 300, 400, 500, 600};
@@ -70,7 +70,7 @@ static void each_rule_keeps_what_it_names_and_all_together_their_union(void **st
     }
 }
 
-static void of_equally_good_steps_the_earlier_stay(void **state)
+static void ties_keep_the_earlier_steps(void **state)
 {
     (void)state;
     static const uint64_t numbers[] = {1, 2, 3, 4, 5};
@@ -80,7 +80,7 @@ static void of_equally_good_steps_the_earlier_stay(void **state)
     assert_string_equal(kept(&keep, numbers, accuracies, 5, 0, text), "2 3 5");
 }
 
-static void infinite_losses_are_worse_than_all_others_but_known(void **state)
+static void infinite_losses_rank_last_but_above_unknown_ones(void **state)
 {
     (void)state;
     static const uint64_t numbers[] = {1, 2, 3, 4};
@@ -92,7 +92,7 @@ static void infinite_losses_are_worse_than_all_others_but_known(void **state)
     assert_string_equal(kept(&keep, numbers, losses, 4, 0, text), "1 2 4");
 }
 
-static void no_steps_are_no_trouble(void **state)
+static void an_empty_folder_is_no_error(void **state)
 {
     (void)state;
     retention_decide(&(struct ckpt_keep){.last = 1, .every = 3, BEST(1, CKPT_MIN)}, NULL, 0);
@@ -161,7 +161,7 @@ static size_t draw_steps(uint64_t *seed, uint64_t *numbers, double *metrics)
     return count;
 }
 
-static void random_folders_are_judged_as_by_the_definition(void **state)
+static void random_folders_match_a_naive_implementation(void **state)
 {
     (void)state;
     uint64_t numbers[STEPS_MAX], seed = 20;
@@ -180,7 +180,7 @@ static void random_folders_are_judged_as_by_the_definition(void **state)
 }
 
 /* Applied after each save or once at the end, the rules keep the same steps. */
-static void rules_applied_after_each_save_keep_what_they_keep_at_the_end(void **state)
+static void pruning_after_each_save_equals_pruning_once_at_the_end(void **state)
 {
     (void)state;
     uint64_t all[STEPS_MAX], here[STEPS_MAX], seed = 21;
@@ -214,7 +214,7 @@ static void rules_applied_after_each_save_keep_what_they_keep_at_the_end(void **
     }
 }
 
-static void a_metric_counts_for_the_step_that_it_was_measured_at(void **state)
+static void a_metric_belongs_to_the_step_it_was_measured_at(void **state)
 {
     (void)state;
     static const struct {
@@ -246,7 +246,7 @@ static void a_metric_counts_for_the_step_that_it_was_measured_at(void **state)
     }
 }
 
-static void a_metrics_name_tells_which_of_its_values_are_good(void **state)
+static void metric_names_imply_the_better_direction(void **state)
 {
     (void)state;
     static const char *const small[] = {"val_loss", "loss"},
@@ -265,14 +265,14 @@ static void a_metrics_name_tells_which_of_its_values_are_good(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_rule_keeps_what_it_names_and_all_together_their_union),
-        cmocka_unit_test(of_equally_good_steps_the_earlier_stay),
-        cmocka_unit_test(infinite_losses_are_worse_than_all_others_but_known),
-        cmocka_unit_test(no_steps_are_no_trouble),
-        cmocka_unit_test(random_folders_are_judged_as_by_the_definition),
-        cmocka_unit_test(rules_applied_after_each_save_keep_what_they_keep_at_the_end),
-        cmocka_unit_test(a_metric_counts_for_the_step_that_it_was_measured_at),
-        cmocka_unit_test(a_metrics_name_tells_which_of_its_values_are_good),
+        cmocka_unit_test(combined_rules_keep_the_union_of_their_steps),
+        cmocka_unit_test(ties_keep_the_earlier_steps),
+        cmocka_unit_test(infinite_losses_rank_last_but_above_unknown_ones),
+        cmocka_unit_test(an_empty_folder_is_no_error),
+        cmocka_unit_test(random_folders_match_a_naive_implementation),
+        cmocka_unit_test(pruning_after_each_save_equals_pruning_once_at_the_end),
+        cmocka_unit_test(a_metric_belongs_to_the_step_it_was_measured_at),
+        cmocka_unit_test(metric_names_imply_the_better_direction),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -86,7 +86,7 @@ static void decide(struct io *io, const char *path, const char *name)
         refuse(io, path, name);
 }
 
-static void of_the_debatable_only_names_like_paths_are_read(void **state)
+static void path_like_names_are_accepted_other_debatable_files_are_not(void **state)
 {
     (void)state;
     assert_int_equal(each_file("safetensors/debatable", decide), 3);
@@ -98,7 +98,7 @@ static int parse(const char *header, uint64_t data_bytes, struct safetensors *fi
     return safetensors_parse(header, bytes, 8 + bytes + data_bytes, "test", file, err);
 }
 
-static void offsets_of_errors_point_to_the_place(void **state)
+static void error_offsets_point_to_the_error(void **state)
 {
     (void)state;
     struct safetensors file;
@@ -113,7 +113,7 @@ static void offsets_of_errors_point_to_the_place(void **state)
     assert_int_equal(err.offset, 8 + strlen(hole) + 1);
 }
 
-static void more_dimensions_than_we_hold_are_refused(void **state)
+static void too_many_dimensions_are_refused(void **state)
 {
     (void)state;
     struct safetensors file;
@@ -128,7 +128,7 @@ static void more_dimensions_than_we_hold_are_refused(void **state)
     safetensors_deinit(&file);
 }
 
-static void headers_that_are_cut_anywhere_are_refused(void **state)
+static void headers_truncated_anywhere_are_refused(void **state)
 {
     (void)state;
     const char *whole = "{\"__metadata__\":{\"k\":\"v\"},\"a\":{\"dtype\":\"F32\",\"shape\":[2,3],"
@@ -142,7 +142,7 @@ static void headers_that_are_cut_anywhere_are_refused(void **state)
                          -EBADMSG);
 }
 
-static void random_bytes_never_pass_or_crash(void **state)
+static void random_bytes_are_refused_without_a_crash(void **state)
 {
     (void)state;
     const char *whole = "{\"__metadata__\":{\"k\":\"v\"},\"a\":{\"dtype\":\"F32\",\"shape\":[2,3],"
@@ -203,7 +203,7 @@ static void written_headers_are_canonical_and_aligned(void **state)
     str_deinit(&out);
 }
 
-static void sizes_that_overflow_are_not_written(void **state)
+static void overflowing_sizes_are_refused_by_the_writer(void **state)
 {
     (void)state;
     struct safetensors_entry entry = {
@@ -220,13 +220,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_malformed_file_is_refused_with_an_offset),
         cmocka_unit_test(every_valid_file_is_read),
-        cmocka_unit_test(of_the_debatable_only_names_like_paths_are_read),
-        cmocka_unit_test(offsets_of_errors_point_to_the_place),
-        cmocka_unit_test(more_dimensions_than_we_hold_are_refused),
-        cmocka_unit_test(headers_that_are_cut_anywhere_are_refused),
-        cmocka_unit_test(random_bytes_never_pass_or_crash),
+        cmocka_unit_test(path_like_names_are_accepted_other_debatable_files_are_not),
+        cmocka_unit_test(error_offsets_point_to_the_error),
+        cmocka_unit_test(too_many_dimensions_are_refused),
+        cmocka_unit_test(headers_truncated_anywhere_are_refused),
+        cmocka_unit_test(random_bytes_are_refused_without_a_crash),
         cmocka_unit_test(written_headers_are_canonical_and_aligned),
-        cmocka_unit_test(sizes_that_overflow_are_not_written),
+        cmocka_unit_test(overflowing_sizes_are_refused_by_the_writer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

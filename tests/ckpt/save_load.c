@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void odd_shapes_and_all_dtypes_come_back(void **state)
+static void odd_shapes_and_all_dtypes_round_trip(void **state)
 {
     (void)state;
     struct arrays arrays = arrays_odd();
@@ -26,7 +26,7 @@ static void odd_shapes_and_all_dtypes_come_back(void **state)
     arrays_free(&arrays);
 }
 
-static void state_step_and_numerics_come_back(void **state)
+static void state_step_and_numerics_round_trip(void **state)
 {
     (void)state;
     struct arrays arrays = arrays_odd();
@@ -46,7 +46,7 @@ static void state_step_and_numerics_come_back(void **state)
     arrays_free(&arrays);
 }
 
-static void nothing_to_save_is_a_checkpoint_too(void **state)
+static void a_checkpoint_without_tensors_is_valid(void **state)
 {
     (void)state;
     struct arrays arrays = arrays_make(NULL, 0);
@@ -56,7 +56,7 @@ static void nothing_to_save_is_a_checkpoint_too(void **state)
     arrays_free(&arrays);
 }
 
-static void data_begins_at_a_page_and_files_end_with_the_data(void **state)
+static void data_starts_page_aligned_and_ends_the_file(void **state)
 {
     (void)state;
     struct arrays arrays = arrays_odd();
@@ -156,7 +156,7 @@ static void many_small_tensors_are_saved_and_loaded_in_few_operations(void **sta
     free(specs);
 }
 
-static void hash_is_of_names_shapes_and_bytes_only(void **state)
+static void the_hash_covers_names_shapes_and_bytes_only(void **state)
 {
     (void)state;
     struct arrays arrays = arrays_odd();
@@ -202,7 +202,7 @@ static void take_progress(void *context, uint64_t bytes_done, uint64_t bytes)
     watched->calls_count++;
 }
 
-static void hashing_and_verifying_tell_how_far_they_are(void **state)
+static void hashing_and_verifying_report_progress(void **state)
 {
     (void)state;
     struct arrays arrays = arrays_odd();
@@ -240,7 +240,7 @@ static void hash_of_the_rank_file_equals_the_steps(void **state)
     arrays_free(&arrays);
 }
 
-static void hash_is_what_the_documents_say(void **state)
+static void the_hash_follows_its_specification(void **state)
 {
     (void)state;
     const char *python = test_need_python("ctypes");
@@ -316,7 +316,7 @@ static void impossible_arrays_are_refused_at_open(void **state)
     }
 }
 
-static void parts_that_leave_elements_out_are_refused_at_open(void **state)
+static void incomplete_parts_are_refused_at_open(void **state)
 {
     (void)state;
     static const struct array_spec spec = {"a", DTYPE_F32, "4x3", 0};
@@ -350,7 +350,7 @@ static void steps_beyond_eight_digits_are_listed_in_order(void **state)
     arrays_free(&arrays);
 }
 
-static void a_state_that_is_no_object_is_refused(void **state)
+static void a_state_that_is_not_a_json_object_is_refused(void **state)
 {
     (void)state;
     struct arrays arrays = arrays_make(NULL, 0);
@@ -373,7 +373,7 @@ static void nest(char *text, int levels)
     text[levels] = '\0';
 }
 
-static void the_deepest_state_that_is_taken_is_read_back(void **state)
+static void a_state_of_maximum_depth_reads_back(void **state)
 {
     (void)state;
     struct arrays arrays = arrays_make(NULL, 0);
@@ -401,7 +401,7 @@ static void the_deepest_state_that_is_taken_is_read_back(void **state)
     arrays_free(&arrays);
 }
 
-static void nothing_to_find_is_said(void **state)
+static void an_empty_checkpoint_folder_is_reported(void **state)
 {
     (void)state;
     char path[FIXTURE_PATH_BYTES];
@@ -414,41 +414,42 @@ static void nothing_to_find_is_said(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(odd_shapes_and_all_dtypes_come_back, scratch_set_up,
+        cmocka_unit_test_setup_teardown(odd_shapes_and_all_dtypes_round_trip, scratch_set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(state_step_and_numerics_come_back, scratch_set_up,
+        cmocka_unit_test_setup_teardown(state_step_and_numerics_round_trip, scratch_set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(nothing_to_save_is_a_checkpoint_too, scratch_set_up,
+        cmocka_unit_test_setup_teardown(a_checkpoint_without_tensors_is_valid, scratch_set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(data_begins_at_a_page_and_files_end_with_the_data,
-                                        scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(data_starts_page_aligned_and_ends_the_file, scratch_set_up,
+                                        scratch_tear_down),
         cmocka_unit_test_setup_teardown(python_reads_the_rank_file_and_checks_the_manifest,
                                         scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(safetensors_library_reads_the_rank_file, scratch_set_up,
                                         scratch_tear_down),
         cmocka_unit_test_setup_teardown(many_small_tensors_are_saved_and_loaded_in_few_operations,
                                         scratch_set_up, scratch_tear_down),
-        cmocka_unit_test_setup_teardown(hash_is_of_names_shapes_and_bytes_only, scratch_set_up,
+        cmocka_unit_test_setup_teardown(the_hash_covers_names_shapes_and_bytes_only, scratch_set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(hashing_and_verifying_tell_how_far_they_are, scratch_set_up,
+        cmocka_unit_test_setup_teardown(hashing_and_verifying_report_progress, scratch_set_up,
                                         scratch_tear_down),
         cmocka_unit_test_setup_teardown(hash_of_the_rank_file_equals_the_steps, scratch_set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(hash_is_what_the_documents_say, scratch_set_up,
+        cmocka_unit_test_setup_teardown(the_hash_follows_its_specification, scratch_set_up,
                                         scratch_tear_down),
         cmocka_unit_test_setup_teardown(missing_and_different_tensors_are_named, scratch_set_up,
                                         scratch_tear_down),
         cmocka_unit_test_setup_teardown(impossible_arrays_are_refused_at_open, scratch_set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(parts_that_leave_elements_out_are_refused_at_open,
-                                        scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(incomplete_parts_are_refused_at_open, scratch_set_up,
+                                        scratch_tear_down),
         cmocka_unit_test_setup_teardown(steps_beyond_eight_digits_are_listed_in_order,
                                         scratch_set_up, scratch_tear_down),
-        cmocka_unit_test_setup_teardown(a_state_that_is_no_object_is_refused, scratch_set_up,
-                                        scratch_tear_down),
-        cmocka_unit_test_setup_teardown(the_deepest_state_that_is_taken_is_read_back,
+        cmocka_unit_test_setup_teardown(a_state_that_is_not_a_json_object_is_refused,
                                         scratch_set_up, scratch_tear_down),
-        cmocka_unit_test_setup_teardown(nothing_to_find_is_said, scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(a_state_of_maximum_depth_reads_back, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(an_empty_checkpoint_folder_is_reported, scratch_set_up,
+                                        scratch_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

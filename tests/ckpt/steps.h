@@ -2,7 +2,7 @@
  * steps — a folder of checkpoints of the same three arrays; step n has the contents that
  * arrays_fill gives for n.
  *
- *     cmocka_unit_test_setup_teardown(a_behaviour, steps_set_up, steps_tear_down)
+ *     cmocka_unit_test_setup_teardown(a_behavior, steps_set_up, steps_tear_down)
  *
  * Based on scratch: uses its folder for the checkpoints, and its sound backend.
  */

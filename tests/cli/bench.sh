@@ -7,7 +7,7 @@
 
 measure() { millrace bench io folder --size 4MiB --seconds 20ms "$@"; }
 
-each_way_is_measured_and_named() {
+each_io_mode_is_measured_and_named() {
   need_python
   mkdir folder
   measure --json >result
@@ -23,7 +23,7 @@ each_way_is_measured_and_named() {
   same "$(ls -A folder)" ""
 }
 
-text_is_a_table() {
+the_human_output_is_a_table() {
   mkdir -p folder
   measure >result
   grep -q '^  what  *engine  *page cache  *depth' result
@@ -44,7 +44,7 @@ impossible_sizes_are_wrong_usage() {
   contains "$(cat errors)" "bench io"
 }
 
-stopped_it_leaves_nothing() {
+a_stopped_measurement_leaves_nothing() {
   mkdir -p folder
   "$MILLRACE" bench io folder --size 64MiB --seconds 60s --quiet 2>errors &
   local pid=$! status=0
@@ -64,7 +64,7 @@ make_shards() {
 measure_loader() { millrace bench loader "$@" --seconds 20ms; }
 whats() { json '[(m["what"], m["workers"]) for m in d["measurements"]]' "$1"; }
 
-each_stage_of_a_loader_stands_beside_its_limit() {
+each_loader_stage_is_shown_with_its_limit() {
   need_python
   make_shards
   measure_loader shards -j 3 --size 32 --batch 24 --micro 24 --json >result
@@ -81,7 +81,7 @@ each_stage_of_a_loader_stands_beside_its_limit() {
   same "$(json '{round(m["limit_seconds"] * max(r["samples_per_second"] for r in d["measurements"] if r["what"].startswith("photos, cropped"))) for m in d["first_micro_batch"]}' result)" "{24}"
 }
 
-an_epoch_of_less_than_two_steps_has_no_first_batch_in_its_middle() {
+an_epoch_under_two_steps_has_no_mid_epoch_first_batch() {
   need_python
   make_shards
   measure_loader shards -j 1 --size 32 --json >result
@@ -107,7 +107,7 @@ text_is_measured_in_windows() {
   contains "$(whats result)" "('windows of 17 tokens', 1), ('windows of 17 tokens', 2)]"
 }
 
-without_a_dataset_photos_are_made_and_removed() {
+without_a_dataset_photos_are_generated_and_removed() {
   need_python
   mkdir empty && cd empty
   measure_loader --photos 8 -j 1 --json >../result
@@ -116,7 +116,7 @@ without_a_dataset_photos_are_made_and_removed() {
   same "$(ls -A)" ""
 }
 
-photos_that_are_made_go_also_when_stopped() {
+generated_photos_are_removed_after_a_stop() {
   mkdir -p stopped && cd stopped
   "$MILLRACE" bench loader --photos 8 --seconds 600s -v 2>../errors &
   local pid=$! status=0
@@ -128,7 +128,7 @@ photos_that_are_made_go_also_when_stopped() {
   same "$(ls -A)" ""
 }
 
-what_no_loader_reads_is_one_error() {
+an_unreadable_dataset_is_one_error() {
   same "$(status_of millrace bench loader nowhere)" 1
   one_line errors
   make_shards
@@ -138,7 +138,7 @@ what_no_loader_reads_is_one_error() {
 
 measure_state() { millrace bench ckpt states --size 64MiB --small 50 --step 1ms "$@"; }
 
-saves_and_loads_stand_beside_the_disk_alone() {
+saves_and_loads_are_compared_with_the_disk() {
   mkdir states
   measure_state --json >result
   same "$(json '[m["what"] for m in d["measurements"]]' result)" \
@@ -150,7 +150,7 @@ saves_and_loads_stand_beside_the_disk_alone() {
   same "$(ls -A states)" ""
 }
 
-one_measurement_can_be_asked_for() {
+a_single_measurement_can_be_selected() {
   mkdir -p states
   measure_state --json --only small >result
   same "$(json 'len(d["measurements"]), "asynchronous" in d' result)" "(2, False)"
@@ -158,7 +158,7 @@ one_measurement_can_be_asked_for() {
   same "$(json 'len(d["measurements"]), d["asynchronous"]["staging_bytes"]' result)" "(0, 67108864)"
 }
 
-what_stands_where_states_are_to_be_made_is_left_alone() {
+existing_files_in_the_folder_are_kept() {
   mkdir -p states/millrace-bench-ckpt
   echo mine >states/millrace-bench-ckpt/file
   same "$(status_of measure_state)" 1
@@ -178,7 +178,7 @@ need_ranks() {
   unset "${!OMPI_@}"
 }
 
-exchanges_stand_beside_the_memory_and_the_threads_of_the_machine() {
+collectives_are_compared_with_memory_and_thread_speed() {
   need_python
   need_ranks
   millrace bench comm -n 3 --size 64KiB --seconds 1ms --json >result
@@ -189,7 +189,7 @@ exchanges_stand_beside_the_memory_and_the_threads_of_the_machine() {
   same "$(json 'all(m["mean_seconds"] > 0 and m["received_bytes_per_second"] > 0 and m["limit_seconds"] > 0 for m in d["measurements"])' result)" True
 }
 
-ranks_that_a_launcher_started_are_those_that_are_measured() {
+the_launchers_ranks_are_measured() {
   need_python
   command -v mpirun >/dev/null && [[ -n ${MPI:-} ]] || skip "there is no MPI"
   same "$(status_of "$TEST_SOURCE_DIR/tests/support/mpirun.sh" 2 "$MILLRACE" bench comm --size 4KiB --seconds 1ms --json)" 0 "$(cat errors)"
@@ -197,7 +197,7 @@ ranks_that_a_launcher_started_are_those_that_are_measured() {
   same "$(status_of "$TEST_SOURCE_DIR/tests/support/mpirun.sh" 1 "$MILLRACE" bench comm)" 2
 }
 
-exchanges_that_can_not_be_are_wrong_usage() {
+impossible_collectives_are_wrong_usage() {
   same "$(status_of millrace bench comm -n 1)" 2
   same "$(status_of millrace bench comm --size 1KiB)" 2
   same "$(status_of millrace bench comm --size 4097)" 2
@@ -207,7 +207,7 @@ exchanges_that_can_not_be_are_wrong_usage() {
 # Small models, so that a step costs nothing.
 measure_training() { millrace bench train --steps "${steps:-2}" --warm-up 1 --batch 2 --set model.layers=1 --set model.width=48 --set threads=1 --json "$@"; }
 
-a_step_stands_beside_its_products_alone_and_its_time_adds_up() {
+a_step_is_compared_with_its_matrix_products_and_its_time_adds_up() {
   need_python
   mkdir -p steps && cd steps
   steps=20 measure_training >../result
@@ -238,7 +238,7 @@ YAML
   same "$(ls -A)" train.yaml
 }
 
-steps_of_several_ranks_tell_what_of_their_exchange_was_hidden() {
+steps_of_several_ranks_report_the_overlapped_communication() {
   need_python
   need_ranks
   measure_training -n 2 --model gpt2 --accumulation 2 >result
@@ -247,7 +247,7 @@ steps_of_several_ranks_tell_what_of_their_exchange_was_hidden() {
   same "$(ls -d millrace-bench-train 2>/dev/null)" ""
 }
 
-training_that_is_stopped_or_can_not_be_leaves_nothing() {
+stopped_or_impossible_training_leaves_nothing() {
   mkdir -p stopped-training && cd stopped-training
   "$MILLRACE" bench train --model gpt2 --steps 1000000 --quiet 2>../errors &
   local pid=$! status=0
@@ -267,7 +267,7 @@ out"
 
 # ---- bench/train ----
 
-training_without_torch_is_measured_all_the_same() {
+training_is_measured_without_torch() {
   need_python
   need_ranks
   mkdir -p alone && cd alone
@@ -277,7 +277,7 @@ training_without_torch_is_measured_all_the_same() {
   grep -Eq '^\| two ranks over one \| [0-9.]+ x \|' out || fail "$(cat out)"
 }
 
-what_a_comparison_lacks_is_said_with_what_makes_it() {
+missing_peers_are_reported_with_install_commands() {
   need_python
   status_of "$python" "$here"/../../bench/ckpt/run . --millrace ./none >/dev/null
   contains "$(tail -n 1 errors)" "there is no ./none: cmake "
@@ -305,7 +305,7 @@ END
   chmod +x bad_python
 }
 
-peers_that_are_missing_or_die_cost_only_their_own_rows() {
+missing_or_crashing_peers_lose_only_their_rows() {
   need_python
   mkdir -p peers/bytes/mds
   head -c 20000 "$here"/../../README.md >book.txt
@@ -323,7 +323,7 @@ peers_that_are_missing_or_die_cost_only_their_own_rows() {
   [[ $(cat out) != *webdataset* ]] || fail "a loader that was not asked for"
 }
 
-a_mount_holds_what_is_below_it_and_not_what_begins_like_it() {
+mounts_are_matched_by_path_components() {
   need_python
   local apart=(unshare --mount)
   [[ $(id -u) == 0 ]] || apart=(unshare --user --map-root-user --mount)
@@ -350,7 +350,7 @@ first_batches() { # PHOTOS-OF-EACH
 
 kept() { "$python" -c "import json; print([$1 for r in map(json.loads, open('firsts/turns.jsonl'))])"; }
 
-a_resumed_loader_begins_its_first_batch_with_a_step() {
+a_resumed_loader_starts_at_a_step_boundary() {
   need_python
   first_batches 74
   same "$(kept '(r["loader"], r["start"])')" "[('millrace', 0), ('millrace-resumed', 256), ('millrace', 0), ('millrace-resumed', 256)]"
@@ -359,12 +359,12 @@ a_resumed_loader_begins_its_first_batch_with_a_step() {
   same "$(kept r)" "[]"
 }
 
-run_cases each_way_is_measured_and_named text_is_a_table a_folder_that_is_not_there_is_one_error \
-  impossible_sizes_are_wrong_usage stopped_it_leaves_nothing \
-  each_stage_of_a_loader_stands_beside_its_limit an_epoch_of_less_than_two_steps_has_no_first_batch_in_its_middle large_photos_are_measured_within_the_budget text_is_measured_in_windows without_a_dataset_photos_are_made_and_removed \
-  photos_that_are_made_go_also_when_stopped what_no_loader_reads_is_one_error \
-  saves_and_loads_stand_beside_the_disk_alone one_measurement_can_be_asked_for what_stands_where_states_are_to_be_made_is_left_alone \
-  exchanges_stand_beside_the_memory_and_the_threads_of_the_machine ranks_that_a_launcher_started_are_those_that_are_measured exchanges_that_can_not_be_are_wrong_usage \
-  a_step_stands_beside_its_products_alone_and_its_time_adds_up a_configuration_is_measured_on_its_data_and_leaves_nothing \
-  steps_of_several_ranks_tell_what_of_their_exchange_was_hidden training_that_is_stopped_or_can_not_be_leaves_nothing training_without_torch_is_measured_all_the_same \
-  what_a_comparison_lacks_is_said_with_what_makes_it a_mount_holds_what_is_below_it_and_not_what_begins_like_it peers_that_are_missing_or_die_cost_only_their_own_rows a_resumed_loader_begins_its_first_batch_with_a_step
+run_cases each_io_mode_is_measured_and_named the_human_output_is_a_table a_folder_that_is_not_there_is_one_error \
+  impossible_sizes_are_wrong_usage a_stopped_measurement_leaves_nothing \
+  each_loader_stage_is_shown_with_its_limit an_epoch_under_two_steps_has_no_mid_epoch_first_batch large_photos_are_measured_within_the_budget text_is_measured_in_windows without_a_dataset_photos_are_generated_and_removed \
+  generated_photos_are_removed_after_a_stop an_unreadable_dataset_is_one_error \
+  saves_and_loads_are_compared_with_the_disk a_single_measurement_can_be_selected existing_files_in_the_folder_are_kept \
+  collectives_are_compared_with_memory_and_thread_speed the_launchers_ranks_are_measured impossible_collectives_are_wrong_usage \
+  a_step_is_compared_with_its_matrix_products_and_its_time_adds_up a_configuration_is_measured_on_its_data_and_leaves_nothing \
+  steps_of_several_ranks_report_the_overlapped_communication stopped_or_impossible_training_leaves_nothing training_is_measured_without_torch \
+  missing_peers_are_reported_with_install_commands mounts_are_matched_by_path_components missing_or_crashing_peers_lose_only_their_rows a_resumed_loader_starts_at_a_step_boundary

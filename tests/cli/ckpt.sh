@@ -36,7 +36,7 @@ own() {
   return $status
 }
 
-a_list_tells_steps_times_sizes_metrics_and_what_is_not_whole() {
+list_shows_steps_times_sizes_metrics_and_incomplete_steps() {
   need_python
   cp -r run/ckpt listed
   mkdir listed/step-00000009 listed/.tmp-step-00000007-x-1-0123456789abcdef listed/other
@@ -62,7 +62,7 @@ a_list_tells_steps_times_sizes_metrics_and_what_is_not_whole() {
   if grep -q 'not whole' text; then fail "all are whole"; fi
 }
 
-a_step_under_another_steps_name_is_refused_and_nothing_is_removed_for_it() {
+a_misnamed_step_is_refused_and_nothing_is_pruned() {
   need_python
   cp -r run/ckpt misnamed
   mv misnamed/step-00000001 misnamed/step-00009000
@@ -106,7 +106,7 @@ a_step_under_another_steps_name_is_refused_and_nothing_is_removed_for_it() {
   same "$(millrace ckpt hash misnamed)" "$(millrace ckpt hash run/ckpt/step-00000001)"
 }
 
-a_prune_says_first_what_it_would_do() {
+prune_can_be_previewed() {
   need_python
   cp -r run/ckpt pruned
   local rules=(--keep-last 1 --keep-every 3 --keep-best val_loss)
@@ -129,7 +129,7 @@ a_prune_says_first_what_it_would_do() {
   same "$(steps_of pruned)" 6
 }
 
-a_prune_by_accuracy_keeps_the_most_accurate() {
+prune_by_accuracy_keeps_the_most_accurate() {
   need_python
   millrace train train.yaml --set run.dir=accurate --set run.steps=8 --set eval.every=1 --set schedule.type=constant \
     --set optimizer.lr=0.01 --quiet >/dev/null
@@ -145,7 +145,7 @@ a_prune_by_accuracy_keeps_the_most_accurate() {
   done
 }
 
-a_prune_that_can_not_be_meant_is_refused() {
+a_useless_prune_is_refused() {
   cp -r run/ckpt meant
   same "$(status_of millrace ckpt prune meant)" 2
   contains "$(cat errors)" "keep-last"
@@ -167,7 +167,7 @@ a_prune_that_can_not_be_meant_is_refused() {
   same "$(steps_of meant)" "1 2 3 4 5 6"
 }
 
-a_folder_that_is_none_of_checkpoints_is_left_as_it_is() {
+a_folder_without_checkpoints_is_left_alone() {
   local verb
   mkdir foreign
   cp -r run/ckpt stepped
@@ -193,7 +193,7 @@ a_folder_that_is_none_of_checkpoints_is_left_as_it_is() {
   done
 }
 
-a_runs_folder_stands_for_the_checkpoints_in_it() {
+a_runs_folder_is_accepted_for_its_checkpoints() {
   local verb
   for verb in "ckpt list" "ckpt hash" "eval train.yaml --json --from" "ckpt prune --keep-last 1 --keep-best val_loss --dry-run"; do
     # shellcheck disable=SC2086
@@ -222,7 +222,7 @@ a_runs_folder_stands_for_the_checkpoints_in_it() {
   contains "$(cat errors)" "there is no checkpoint"
 }
 
-a_folder_that_a_run_owns_is_neither_pruned_nor_swept_nor_copied_into() {
+a_folder_locked_by_a_run_is_not_modified() {
   local verb
   refused() {
     for verb in "prune owned --keep-last 1" "sweep owned" "copy run/ckpt owned"; do
@@ -244,7 +244,7 @@ a_folder_that_a_run_owns_is_neither_pruned_nor_swept_nor_copied_into() {
   [[ -d owned/.tmp-mine ]] || fail "the run removed what is not its own"
 }
 
-a_sweep_names_what_it_removes_and_leaves_steps_alone() {
+sweep_names_what_it_removes_and_keeps_steps() {
   need_python
   cp -r run/ckpt swept
   mkdir swept/.tmp-step-00000007-x-1-0123456789abcdef swept/.tmp-old-removed-0-0123456789abcdef
@@ -257,7 +257,7 @@ a_sweep_names_what_it_removes_and_leaves_steps_alone() {
   same "$(json 'd["removed_count"]' result)" 0
 }
 
-temporaries_of_others_are_left_alone() {
+temporary_files_of_other_programs_are_kept() {
   local name nonce=0123456789abcdef
   local -a others=(.tmp-mine .tmp-m.safetensors-0-0-$nonce .tmp-step-00000007 .tmp-step-7-x-1-$nonce .tmp-step-00000007-x-1-${nonce}0
     .tmp-step-00000007-x-1-${nonce%f} .tmp-step-00000007-x-y-$nonce .tmp-old-x-0-$nonce)
@@ -276,7 +276,7 @@ temporaries_of_others_are_left_alone() {
   ls -A shared/.tmp-* | diff before -
 }
 
-a_copy_has_the_bytes_of_the_newest_or_of_the_step_that_is_named() {
+copy_copies_the_newest_or_the_named_step() {
   need_python
   millrace ckpt copy run/ckpt copies --json >result
   same "$(json 'd["step"], d["checkpoint"], d["files_count"]' result)" "(6, 'copies/step-00000006', 2)"
@@ -307,7 +307,7 @@ a_damaged_checkpoint_is_named_and_not_copied() {
   same "$(ls -A target | grep -v '^.millrace-owner$' || :)" ""
 }
 
-a_copy_that_dies_or_fails_leaves_nothing_under_the_name() {
+a_killed_or_failed_copy_leaves_no_output() {
   same "$(MILLRACE_FAULT=durable:kill@4:step-00000006 status_of millrace ckpt copy run/ckpt died)" 137
   same "$(steps_of died)" ""
   same "$(MILLRACE_FAULT=write:enospc@1 status_of millrace ckpt copy run/ckpt died)" 1
@@ -332,7 +332,7 @@ a_step_that_is_being_copied_is_not_pruned() {
   same "$(steps_of reading)" 6
 }
 
-an_output_that_is_there_stays_and_force_is_named() {
+an_existing_output_is_kept_and_the_error_names_force() {
   local verb
   for verb in "convert checkpoint run/ckpt there" "inspect shards --html there" "index shards/shard-000000.tar --dali there" "ckpt copy run/ckpt stays"; do
     echo mine >there
@@ -348,7 +348,7 @@ an_output_that_is_there_stays_and_force_is_named() {
   done
 }
 
-an_inspection_reads_headers_alone() {
+inspect_reads_only_headers() {
   same "$(MILLRACE_FAULT=read:eio:rank-00000 status_of millrace inspect run/ckpt)" 0
   grep -q '^step  *6$' out
   # of a file the tensors may be anything: here a hole
@@ -363,10 +363,10 @@ an_inspection_reads_headers_alone() {
   same "$(grep -v '^path' out)" "$(millrace inspect run/ckpt/step-00000006/rank-00000.safetensors | grep -v '^path')"
 }
 
-run_cases an_output_that_is_there_stays_and_force_is_named an_inspection_reads_headers_alone a_list_tells_steps_times_sizes_metrics_and_what_is_not_whole \
-  a_step_under_another_steps_name_is_refused_and_nothing_is_removed_for_it a_prune_says_first_what_it_would_do \
-  a_prune_by_accuracy_keeps_the_most_accurate \
-  a_prune_that_can_not_be_meant_is_refused a_runs_folder_stands_for_the_checkpoints_in_it a_folder_that_is_none_of_checkpoints_is_left_as_it_is a_folder_that_a_run_owns_is_neither_pruned_nor_swept_nor_copied_into \
-  a_sweep_names_what_it_removes_and_leaves_steps_alone temporaries_of_others_are_left_alone a_copy_has_the_bytes_of_the_newest_or_of_the_step_that_is_named \
-  a_damaged_checkpoint_is_named_and_not_copied a_copy_that_dies_or_fails_leaves_nothing_under_the_name \
+run_cases an_existing_output_is_kept_and_the_error_names_force inspect_reads_only_headers list_shows_steps_times_sizes_metrics_and_incomplete_steps \
+  a_misnamed_step_is_refused_and_nothing_is_pruned prune_can_be_previewed \
+  prune_by_accuracy_keeps_the_most_accurate \
+  a_useless_prune_is_refused a_runs_folder_is_accepted_for_its_checkpoints a_folder_without_checkpoints_is_left_alone a_folder_locked_by_a_run_is_not_modified \
+  sweep_names_what_it_removes_and_keeps_steps temporary_files_of_other_programs_are_kept copy_copies_the_newest_or_the_named_step \
+  a_damaged_checkpoint_is_named_and_not_copied a_killed_or_failed_copy_leaves_no_output \
   a_step_that_is_being_copied_is_not_pruned

@@ -28,7 +28,7 @@ folder() {
   for class in "$@"; do cp -r "photos/$class" "$name/$class"; done
 }
 
-validation_on_some_of_the_classes_is_mapped_by_name() {
+validation_classes_are_mapped_by_name() {
   need_python
   folder some moon triangle
   folder same_numbers moon triangle
@@ -42,7 +42,7 @@ validation_on_some_of_the_classes_is_mapped_by_name() {
   same "$(json 'd[-1]["val_loss"], d[-1]["val_accuracy"]' out)" "$(cut -d ' ' -f 2- expected | sed 's/^/(/')"
 }
 
-a_class_that_training_lacks_is_an_error_before_the_first_step() {
+a_class_unknown_to_training_is_an_error_before_the_first_step() {
   folder other moon triangle
   mv other/triangle other/pentagon
   millrace convert dataset other other_shards --quiet >/dev/null
@@ -58,7 +58,7 @@ a_class_that_training_lacks_is_an_error_before_the_first_step() {
   contains "$(cat errors)" nowhere
 }
 
-a_checkpoint_without_class_names_is_evaluated_and_that_is_said() {
+evaluating_a_checkpoint_without_class_names_warns() {
   need_python
   evaluated shards >expected
   ! grep -q "records no class names" errors
@@ -85,7 +85,7 @@ PY
   same "$(json 'd["valid_count"], d["loss"], d["accuracy"]' out)" "$(cat expected)"
 }
 
-a_resume_with_other_class_names_is_refused() {
+resuming_with_other_class_names_is_refused() {
   cp -r shards renamed
   chmod -R u+w renamed
   sed -i 's/"moon"/"sun"/' renamed/dataset.json
@@ -93,7 +93,7 @@ a_resume_with_other_class_names_is_refused() {
   contains "$(cat errors)" 'expected class 2 "moon", found "sun"'
 }
 
-another_tokenizer_is_an_error() {
+a_different_tokenizer_is_an_error() {
   need_python
   [[ -d $data/bpe ]] || skip "no test data at $data/bpe (set MILLRACE_TEST_DATA)"
   head -c 60000 "$data/text/tinyshakespeare.txt" >text.txt
@@ -127,7 +127,7 @@ YAML
   same "$(status_of millrace eval text.yaml --from runs/text/ckpt)" 0 "$(cat errors)"
 }
 
-labels_that_training_can_not_use_are_bad_samples_by_name() {
+unusable_labels_are_reported_as_bad_samples() {
   local n
   mkdir numbered
   for n in 00 01 02 03 04 05 06 07 08 09 10 11; do
@@ -150,6 +150,6 @@ labels_that_training_can_not_use_are_bad_samples_by_name() {
   contains "$(cat errors)" "numbered.tar at "
 }
 
-run_cases validation_on_some_of_the_classes_is_mapped_by_name a_class_that_training_lacks_is_an_error_before_the_first_step \
-  a_checkpoint_without_class_names_is_evaluated_and_that_is_said a_resume_with_other_class_names_is_refused \
-  another_tokenizer_is_an_error labels_that_training_can_not_use_are_bad_samples_by_name
+run_cases validation_classes_are_mapped_by_name a_class_unknown_to_training_is_an_error_before_the_first_step \
+  evaluating_a_checkpoint_without_class_names_warns resuming_with_other_class_names_is_refused \
+  a_different_tokenizer_is_an_error unusable_labels_are_reported_as_bad_samples

@@ -62,7 +62,7 @@ fish_completes_files_folders_and_described_keys() {
   same "$(ask 'millrace completion tra')" "" "files where a shell is due"
 }
 
-options_end_at_two_dashes_and_numbers_are_no_files() {
+options_end_at_two_dashes_and_numbers_are_not_completed_as_files() {
   need bash
   same "$(tab bash 'millrace read -- --ord')" 'millrace read -- --ord'
   same "$(tab bash 'millrace read --seed tra')" 'millrace read --seed tra'
@@ -70,7 +70,7 @@ options_end_at_two_dashes_and_numbers_are_no_files() {
 }
 
 # Of bash: TAB in zsh is made to expand such words, whatever the command is.
-a_hostile_word_is_not_run_by_pressing_tab() {
+pressing_tab_never_runs_a_hostile_word() {
   need bash
   for line in 'millrace read --order=$(touch pwned)`touch pwned`' 'millrace train --set $(touch pwned)=' 'millrace $(touch pwned)'; do
     tab bash "$line" >/dev/null
@@ -78,7 +78,7 @@ a_hostile_word_is_not_run_by_pressing_tab() {
   [[ ! -e pwned ]] || fail "a command on the line was run"
 }
 
-zsh_finds_it_where_it_is_installed() {
+zsh_finds_the_installed_completion() {
   need zsh
   mkdir functions && cp scripts/zsh functions/_millrace
   zsh -f -c 'fpath=($PWD/functions $fpath); autoload -U compinit; compinit -u -D; print -r -- $_comps[millrace]' >found
@@ -91,4 +91,4 @@ zsh_finds_it_where_it_is_installed() {
 run_cases bash_offers_every_verb_option_choice_and_key zsh_offers_every_verb_option_choice_and_key \
   fish_offers_every_verb_option_choice_and_key bash_completes_words_choices_keys_and_names \
   zsh_completes_words_choices_keys_and_names fish_completes_files_folders_and_described_keys \
-  options_end_at_two_dashes_and_numbers_are_no_files a_hostile_word_is_not_run_by_pressing_tab zsh_finds_it_where_it_is_installed
+  options_end_at_two_dashes_and_numbers_are_not_completed_as_files pressing_tab_never_runs_a_hostile_word zsh_finds_the_installed_completion

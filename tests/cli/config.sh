@@ -30,7 +30,7 @@ eval:       {every: 500}
 log:        {every: 10, jsonl: runs/a/metrics.jsonl}
 YAML
 
-names_that_scripts_write_are_taken() {
+option_aliases_used_in_scripts_are_accepted() {
   local device strategy data
   for device in auto cpu cuda null; do
     same "$(status_of millrace train all.yaml --print-config --set device=$device)" 0 "device $device ($(cat errors))"
@@ -46,13 +46,13 @@ names_that_scripts_write_are_taken() {
 }
 
 # what --print-config prints is a configuration, of the same values
-what_is_printed_is_taken() {
+printed_configurations_are_accepted() {
   millrace train all.yaml --print-config >printed.yaml
   millrace train printed.yaml --print-config >again.yaml
   cmp printed.yaml again.yaml
 }
 
-a_configuration_says_whether_a_run_goes_on() {
+checkpoint_resume_decides_whether_a_run_resumes() {
   cat >short.yaml <<'YAML'
 run:        {dir: runs/short, seed: 3, steps: 2}
 data:       {train: shards, memory: 32MiB, image: {size: 16}}
@@ -71,7 +71,7 @@ YAML
   contains "$(cat errors)" 'resuming at step 3'
 }
 
-one_rank_alone_in_a_job_of_several_says_so() {
+a_single_rank_in_a_job_of_several_warns() {
   same "$(SLURM_NTASKS=4 SLURM_PROCID=0 status_of millrace train short.yaml --set run.dir=runs/job)" 0
   contains "$(cat errors)" 'a single rank in a job of 4 tasks'
   same "$(status_of env PMIX_RANK=1 "$MILLRACE" train short.yaml --set run.dir=runs/prte)" 2
@@ -101,7 +101,7 @@ costs `millrace help config` lists all keys
 LIST
 }
 
-what_was_meant_otherwise_is_told() {
+likely_mistakes_are_reported() {
   same "$(status_of millrace train shards)" 2 "a dataset"
   contains "$(cat errors)" "the configuration is a folder: shards: expected a YAML file; put the path of a dataset under data.train in that file"
   printf 'PK\003\004 as torch.save begins a file' >model.pt
@@ -112,5 +112,5 @@ what_was_meant_otherwise_is_told() {
   [[ ! -e runs/pt/ckpt && ! -e runs/gpt2/ckpt ]] || fail "something was left"
 }
 
-run_cases names_that_scripts_write_are_taken what_is_printed_is_taken a_configuration_says_whether_a_run_goes_on one_rank_alone_in_a_job_of_several_says_so \
-  keys_of_other_trainers_are_named_as_such what_was_meant_otherwise_is_told
+run_cases option_aliases_used_in_scripts_are_accepted printed_configurations_are_accepted checkpoint_resume_decides_whether_a_run_resumes a_single_rank_in_a_job_of_several_warns \
+  keys_of_other_trainers_are_named_as_such likely_mistakes_are_reported

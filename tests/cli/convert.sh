@@ -4,7 +4,7 @@
 
 "$RENDER_SHAPES" --count 6 --side 40 photos >/dev/null
 
-the_same_photos_give_the_same_bytes_whatever_the_threads() {
+any_number_of_threads_gives_the_same_bytes() {
   millrace convert dataset photos one -j 1 --shard-bytes 20KiB --quiet >/dev/null
   millrace convert dataset photos three -j 3 --shard-bytes 20KiB --quiet >/dev/null
   diff -r one three
@@ -13,7 +13,7 @@ the_same_photos_give_the_same_bytes_whatever_the_threads() {
   ! cmp -s one/shard-000000.tar other/shard-000000.tar || fail "another seed, the same shards"
 }
 
-splits_share_the_photos_without_overlap() {
+splits_partition_the_photos() {
   millrace convert dataset photos split --split train=0.7,val=0.3 --quiet >/dev/null
   tar tf split/train/shard-000000.tar | grep jpg | sort >train
   tar tf split/val/shard-000000.tar | grep jpg | sort >val
@@ -23,14 +23,14 @@ splits_share_the_photos_without_overlap() {
   millrace verify split >/dev/null
 }
 
-json_tells_what_was_done() {
+json_reports_what_was_done() {
   need_python
   millrace convert dataset photos told --json --quiet >report
   same "$(json 'd["samples_count"], d["skipped_count"], d["shards_count"], d["dataset"]' report)" "(42, 0, 1, 'told')"
   same "$(json 'd["written_bytes"]' report)" "$(stat -c %s told/shard-000000.tar)"
 }
 
-a_broken_photo_stops_or_is_skipped_as_told() {
+on_error_stops_or_skips_a_broken_photo() {
   cp -r photos some
   head -c 600 photos/ring/0003.jpg >some/ring/0003.jpg
   same "$(status_of millrace convert dataset some first)" 1
@@ -60,7 +60,7 @@ stop_after() {
   one_line errors
 }
 
-a_stopped_conversion_says_what_goes_on_with_it() {
+a_stopped_conversion_names_the_command_to_resume() {
   [[ -d $data/clothing/train ]] || skip "no test data at $data/clothing/train (set MILLRACE_TEST_DATA)"
   stop_after stopped/.millrace-convert.jsonl 1 # nothing was saved
   contains "$(cat errors)" "nothing was saved"
@@ -79,7 +79,7 @@ classes_of() {
   "$python" -c 'import json, sys; print(*json.load(open(sys.argv[1]))["millrace"]["classes"])' "$1/dataset.json"
 }
 
-a_folder_of_splits_becomes_a_dataset_for_each() {
+a_folder_of_splits_becomes_one_dataset_per_split() {
   need_python
   [[ -d $data/clothing ]] || skip "no test data at $data/clothing (set MILLRACE_TEST_DATA)"
   mkdir clothing
@@ -105,7 +105,7 @@ a_folder_of_splits_becomes_a_dataset_for_each() {
   same "$(classes_of as-classes)" "test train validation"
 }
 
-what_is_no_sample_is_listed_and_can_be_ignored() {
+unmatched_files_are_listed_and_can_be_ignored() {
   cp -r photos odd
   touch odd/ring/a.tif odd/ring/Thumbs.db odd/ring/notes.xml
   same "$(status_of millrace convert dataset odd odd-shards)" 1
@@ -126,7 +126,7 @@ a_target_inside_the_source_is_refused() {
 }
 
 # On a file system that has room for less than the photos.
-a_full_disk_is_named_once_with_what_to_do() {
+a_full_disk_is_reported_once_with_advice() {
   unshare -m true 2>/dev/null || skip "no mounts may be made here"
   mkdir tiny
   unshare -m bash -ec '
@@ -150,7 +150,7 @@ a_full_disk_is_named_once_with_what_to_do() {
   done
 }
 
-a_second_conversion_into_the_same_folder_is_refused_until_the_first_is_gone() {
+concurrent_conversions_into_one_folder_are_refused() {
   local pid
   MILLRACE_FAULT=commit:hold:shard-000001 "$MILLRACE" convert dataset photos busy --shard-bytes 20KiB --quiet >/dev/null 2>&1 &
   pid=$!
@@ -172,7 +172,7 @@ a_second_conversion_into_the_same_folder_is_refused_until_the_first_is_gone() {
   same "$(find busy -name '.*')" ""
 }
 
-options_that_can_not_be_are_wrong_usage() {
+impossible_options_are_wrong_usage() {
   echo "Hello world" >words.txt
   same "$(status_of millrace convert dataset words.txt tokens --tokenizer llama)" 2
   one_line errors
@@ -182,7 +182,7 @@ options_that_can_not_be_are_wrong_usage() {
   [[ ! -e tokens ]]
 }
 
-gpt2_tokens_need_the_vocabulary_that_they_are_made_with() {
+gpt2_tokens_need_the_vocabulary() {
   [[ -d $data/bpe ]] || skip "no test data at $data/bpe (set MILLRACE_TEST_DATA)"
   echo "Hello world" >hello.txt
   same "$(status_of millrace convert dataset hello.txt tokens --tokenizer gpt2)" 2
@@ -192,9 +192,9 @@ gpt2_tokens_need_the_vocabulary_that_they_are_made_with() {
   same "$(tar xOf tokens/shard-000000.tar tokens-00000000.npy | tail -c 8 | od -An -tu2 | xargs)" "15496 995 198 50256"
 }
 
-run_cases the_same_photos_give_the_same_bytes_whatever_the_threads splits_share_the_photos_without_overlap \
-  json_tells_what_was_done a_broken_photo_stops_or_is_skipped_as_told a_stopped_conversion_says_what_goes_on_with_it \
-  a_folder_of_splits_becomes_a_dataset_for_each what_is_no_sample_is_listed_and_can_be_ignored \
-  a_target_inside_the_source_is_refused a_full_disk_is_named_once_with_what_to_do \
-  a_second_conversion_into_the_same_folder_is_refused_until_the_first_is_gone \
-  options_that_can_not_be_are_wrong_usage gpt2_tokens_need_the_vocabulary_that_they_are_made_with
+run_cases any_number_of_threads_gives_the_same_bytes splits_partition_the_photos \
+  json_reports_what_was_done on_error_stops_or_skips_a_broken_photo a_stopped_conversion_names_the_command_to_resume \
+  a_folder_of_splits_becomes_one_dataset_per_split unmatched_files_are_listed_and_can_be_ignored \
+  a_target_inside_the_source_is_refused a_full_disk_is_reported_once_with_advice \
+  concurrent_conversions_into_one_folder_are_refused \
+  impossible_options_are_wrong_usage gpt2_tokens_need_the_vocabulary

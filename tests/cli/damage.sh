@@ -24,7 +24,7 @@ flip() {
 # The copy of the whole run in a folder of its own.
 copy_run() { mkdir -p "runs/$1" && cp -r runs/a/. "runs/$1/"; }
 
-a_flipped_bit_makes_a_resume_fall_back_aloud_and_end_with_the_same_weights() {
+a_flipped_bit_makes_a_resume_fall_back_with_a_warning_to_the_same_weights() {
   copy_run flipped
   local last=runs/flipped/ckpt/step-00000012
   flip "$last/rank-00000.safetensors" 9000
@@ -38,7 +38,7 @@ a_flipped_bit_makes_a_resume_fall_back_aloud_and_end_with_the_same_weights() {
   ! grep -q 'damaged' errors || fail "the damage is still told"
 }
 
-every_damaged_step_is_passed_over_and_the_damaged_ones_stay_until_they_are_made_again() {
+damaged_steps_are_skipped_and_kept_until_replaced() {
   copy_run several
   flip runs/several/ckpt/step-00000012/rank-00000.safetensors 9000
   truncate -s -1 runs/several/ckpt/step-00000008/rank-00000.safetensors
@@ -48,7 +48,7 @@ every_damaged_step_is_passed_over_and_the_damaged_ones_stay_until_they_are_made_
   [[ -d runs/several/ckpt/step-00000012 && -d runs/several/ckpt/step-00000008 ]] || fail "a damaged step was removed"
 }
 
-where_all_are_damaged_nothing_begins_anew() {
+a_run_does_not_start_over_if_all_steps_are_damaged() {
   copy_run all
   for step in 04 08 12; do flip "runs/all/ckpt/step-000000$step/rank-00000.safetensors" 9000; done
   same "$(status_of millrace train train.yaml --set run.dir=runs/all)" 1
@@ -56,7 +56,7 @@ where_all_are_damaged_nothing_begins_anew() {
   [[ -d runs/all/ckpt/step-00000012 ]]
 }
 
-by_policy_damage_stops_the_run() {
+damage_stops_the_run_by_policy() {
   copy_run stop
   flip runs/stop/ckpt/step-00000012/rank-00000.safetensors 9000
   same "$(status_of millrace train train.yaml --set run.dir=runs/stop --set checkpoint.on_damage=stop)" 1
@@ -66,13 +66,13 @@ by_policy_damage_stops_the_run() {
   grep -q '^millrace: .*step-00000012/rank-00000.safetensors; .*checkpoint.on_damage' errors || { cat errors >&2; fail "no such error"; }
 }
 
-a_damaged_step_that_was_asked_for_by_name_is_an_error() {
+a_damaged_step_requested_by_name_is_an_error() {
   copy_run named
   flip runs/named/ckpt/step-00000012/rank-00000.safetensors 9000
   same "$(status_of millrace train train.yaml --set run.dir=runs/other --resume runs/named/ckpt/step-00000012)" 1
   grep -q '^millrace: tensor ".*": a block does not match its checksum: ' errors || { cat errors >&2; fail "no such error"; }
 }
 
-run_cases a_flipped_bit_makes_a_resume_fall_back_aloud_and_end_with_the_same_weights \
-  every_damaged_step_is_passed_over_and_the_damaged_ones_stay_until_they_are_made_again \
-  where_all_are_damaged_nothing_begins_anew by_policy_damage_stops_the_run a_damaged_step_that_was_asked_for_by_name_is_an_error
+run_cases a_flipped_bit_makes_a_resume_fall_back_with_a_warning_to_the_same_weights \
+  damaged_steps_are_skipped_and_kept_until_replaced \
+  a_run_does_not_start_over_if_all_steps_are_damaged damage_stops_the_run_by_policy a_damaged_step_requested_by_name_is_an_error

@@ -35,7 +35,7 @@ need_safetensors() {
   "$python" -c 'import numpy, safetensors.numpy' 2>/dev/null || skip "no safetensors for Python here"
 }
 
-equal_runs_differ_in_nothing() {
+equal_runs_have_no_differences() {
   train --set run.dir=runs/b
   same "$(status_of millrace ckpt diff runs/a/ckpt runs/b/ckpt)" 0 "$(cat errors)"
   grep -qx 'same  *yes' out
@@ -46,7 +46,7 @@ equal_runs_differ_in_nothing() {
   same "$(json 'sum(s["compared_tensors_count"] for s in d["sections"]) == d["compared_tensors_count"]' report)" True
 }
 
-steps_of_a_run_differ_in_weights_moments_and_the_loaders_place() {
+steps_of_a_run_differ_in_weights_moments_and_loader_position() {
   same "$(status_of millrace ckpt diff runs/a/ckpt/step-00000002 runs/a/ckpt --limit 5)" 1
   same "$(cat errors)" "" "stderr"
   contains "$(cat out)" "loader.position  32  "
@@ -57,7 +57,7 @@ steps_of_a_run_differ_in_weights_moments_and_the_loaders_place() {
   same "$(json 'len(d["different"]) == sum(s["different_count"] for s in d["sections"])' out)" True
 }
 
-a_full_file_has_the_model_and_nothing_else() {
+a_consolidated_file_holds_only_the_model() {
   millrace convert checkpoint runs/a/ckpt model.safetensors --to full --quiet >/dev/null
   same "$(status_of millrace ckpt diff runs/a/ckpt model.safetensors --only model)" 0 "$(cat errors)"
   same "$(status_of millrace ckpt diff model.safetensors runs/a/ckpt)" 1
@@ -67,7 +67,7 @@ a_full_file_has_the_model_and_nothing_else() {
   contains "$(cat errors)" '"optimizer"'
 }
 
-changed_elements_are_counted_and_the_farthest_is_shown() {
+changed_elements_are_counted_and_the_largest_difference_is_shown() {
   need_safetensors
   millrace convert checkpoint runs/a/ckpt a.safetensors --to full --quiet >/dev/null
   read -r first second largest < <(perturb a.safetensors b.safetensors)
@@ -99,6 +99,6 @@ a_damaged_side_is_an_error_not_a_difference() {
   same "$(status_of millrace ckpt diff runs/a/ckpt)" 2
 }
 
-run_cases equal_runs_differ_in_nothing steps_of_a_run_differ_in_weights_moments_and_the_loaders_place \
-  a_full_file_has_the_model_and_nothing_else changed_elements_are_counted_and_the_farthest_is_shown \
+run_cases equal_runs_have_no_differences steps_of_a_run_differ_in_weights_moments_and_loader_position \
+  a_consolidated_file_holds_only_the_model changed_elements_are_counted_and_the_largest_difference_is_shown \
   a_damaged_side_is_an_error_not_a_difference

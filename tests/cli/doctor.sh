@@ -24,7 +24,7 @@ in_mount() {
   unshare -m sh -c "mount -t tmpfs -o $1 none mounted && $2"
 }
 
-cpus_are_those_of_nproc() {
+cpus_match_nproc() {
   same "$(examine)" 0
   local quota cpus
   quota=$(told machine cpu quota_count) # of the machine that this runs on; rounded up where it is less than the CPUs
@@ -40,13 +40,13 @@ cpus_are_those_of_nproc() {
   same "$(told machine cpu usable_count)" 1
 }
 
-memory_is_that_of_meminfo() {
+memory_matches_meminfo() {
   examine >/dev/null
   same "$(told machine memory total_bytes)" "$(awk '/^MemTotal:/ {printf "%.0f", $2 * 1024}' /proc/meminfo)"
   [[ $(told machine memory available_bytes) -le $(told machine memory total_bytes) ]]
 }
 
-a_control_group_limits_what_may_be_used() {
+cgroup_limits_are_reported() {
   in_control_group 268435456 "$MILLRACE" doctor --json >out
   same "$(told machine cpu quota_count)" 0.5
   same "$(told machine cpu usable_count)" 1
@@ -56,7 +56,7 @@ a_control_group_limits_what_may_be_used() {
   contains "$(told machine memory advice)" "--memory"
 }
 
-limits_are_those_of_the_shell() {
+limits_match_the_shells() {
   (ulimit -n 64; ulimit -Sl 64; millrace doctor --json >out)
   same "$(told machine 'open files' soft_count)" 64
   same "$(told machine 'open files' hard_count)" 64
@@ -70,7 +70,7 @@ limits_are_those_of_the_shell() {
   same "$(told machine 'open files' hard_count)" "$(ulimit -Hn | sed 's/unlimited/None/')"
 }
 
-instruction_sets_are_those_of_cpuinfo() {
+instruction_sets_match_cpuinfo() {
   [[ $(uname -m) == x86_64 ]] || skip "not an x86"
   examine >/dev/null
   for set in $(json "' '.join(next(c for c in d['checks'] if c['name'] == 'kernels')['facts']['instruction_sets'])" out); do
@@ -78,7 +78,7 @@ instruction_sets_are_those_of_cpuinfo() {
   done
 }
 
-libraries_are_those_of_pkg_config() {
+libraries_match_pkg_config() {
   command -v pkg-config >/dev/null || skip "no pkg-config here"
   examine >/dev/null
   contains "$(told software libraries found)" "jansson $(pkg-config --modversion jansson)"
@@ -89,7 +89,7 @@ libraries_are_those_of_pkg_config() {
   contains "$(told software images found)" "$(pkg-config --modversion libjpeg)"
 }
 
-kernels_of_products_are_those_that_were_loaded() {
+the_loaded_blas_kernels_are_named() {
   [[ $(uname -m) == x86_64 ]] || skip "not an x86"
   env -u OPENBLAS_CORETYPE "$MILLRACE" doctor --json >out
   same "$(told software 'matrix products' state)" ok
@@ -100,7 +100,7 @@ kernels_of_products_are_those_that_were_loaded() {
   contains "$(told software numerics_id found)" "(Nehalem)"
 }
 
-numerics_id_is_that_of_a_training() {
+numerics_id_matches_a_training_run() {
   examine >/dev/null
   "$RENDER_SHAPES" --count 8 --side 48 photos >/dev/null
   millrace convert dataset photos shards --quiet >/dev/null
@@ -114,7 +114,7 @@ YAML
   contains "$(json "d['numerics_id']" runs/a/ckpt/step-00000001/manifest.json)" "$(told software numerics_id numerics_id)"
 }
 
-io_uring_is_what_a_system_call_says() {
+io_uring_matches_the_system_call() {
   examine >/dev/null
   same "$(told software io_uring is_permitted)" "$("$python" -c '
 import ctypes, os
@@ -124,7 +124,7 @@ print(fd >= 0)')"
     contains "io_uring threads" "$(told software reading engine)" # threads: built without liburing
 }
 
-read_ahead_is_registered_as_the_limit_of_locked_memory_lets_it() {
+registered_memory_follows_the_locked_memory_limit() {
   need_nobody # root has no such limit
   local few=1024 enough=262144 # KiB; what is tried is 16 MiB
   (ulimit -l $few; as_nobody "$MILLRACE" doctor --json >out) || :
@@ -144,7 +144,7 @@ read_ahead_is_registered_as_the_limit_of_locked_memory_lets_it() {
   same "$(told software io_uring state)" ok
 }
 
-mpirun_on_the_path_tells_its_version() {
+mpiruns_version_is_reported() {
   mkdir bin
   printf '#!/bin/sh\necho "mpirun (Open MPI) 9.8.7"; echo; exec sleep 60\n' >bin/mpirun
   chmod +x bin/mpirun
@@ -161,14 +161,14 @@ mpirun_on_the_path_tells_its_version() {
   contains "$(told software mpi found)" "no mpirun"
 }
 
-the_library_of_ranks_tells_its_mpi() {
+the_mpi_librarys_version_is_reported() {
   millrace doctor --json >out
   [[ $(told software mpi library) != None ]] || skip "this build found no MPI"
   command -v ompi_info >/dev/null || skip "no ompi_info here"
   same "$(told software mpi library)" "$(ompi_info --version | head -n 1)"
 }
 
-the_index_cache_is_looked_at_where_it_would_be() {
+the_index_cache_folder_is_checked() {
   XDG_CACHE_HOME=$PWD/cache millrace doctor --json >out
   same "$(told software 'index cache' path)" "$PWD/cache/millrace/index"
   same "$(told software 'index cache' state)" ok
@@ -181,7 +181,7 @@ the_index_cache_is_looked_at_where_it_would_be() {
   same "$(told software 'index cache' state)" note
 }
 
-a_gpu_is_one_that_has_a_device_file() {
+gpus_need_a_device_file() {
   examine >/dev/null
   same "$(told gpu devices device_files_count)" "$(find /dev -maxdepth 1 -name 'nvidia[0-9]*' | wc -l)"
   local usable
@@ -193,7 +193,7 @@ a_gpu_is_one_that_has_a_device_file() {
 }
 
 # By a library that is the tests' own (tests/device/nvml_fake.c).
-a_driver_is_told_by_its_library() {
+the_driver_version_comes_from_its_library() {
   local twin
   twin=$(dirname "$MILLRACE")/tests/nvml_fake
   [[ -d $twin ]] || skip "no twin of NVML was built"
@@ -204,7 +204,7 @@ a_driver_is_told_by_its_library() {
   contains "$(told gpu driver found)" "Driver Not Loaded"
 }
 
-nvidias_libraries_have_the_versions_of_their_headers() {
+nvidia_library_versions_match_their_headers() {
   local folder=/usr/local/cuda/include version
   [[ -f $folder/cudnn_version.h && -f $folder/nccl.h ]] || skip "no headers of cuDNN and NCCL here"
   examine >/dev/null
@@ -215,7 +215,7 @@ nvidias_libraries_have_the_versions_of_their_headers() {
 }
 
 # Any library under the older name, and none that can be loaded under the newer: what is found by name stands before the toolkit's folder, as in a run.
-a_library_is_the_one_that_a_run_would_find() {
+the_reported_library_is_the_one_a_run_loads() {
   [[ -e /usr/local/cuda/lib64/libcublasLt.so.13 ]] || skip "the toolkit's folder has no cuBLASLt 13"
   : >libcublasLt.so.13
   ln -s "$(dirname "$MILLRACE")/tests/nvml_fake/libnvidia-ml.so.1" libcublasLt.so.12
@@ -223,7 +223,7 @@ a_library_is_the_one_that_a_run_would_find() {
   same "$(json "[l['version'] for c in d['checks'] if (c['group'], c['name']) == ('gpu', 'libraries') for l in c['facts']['libraries'] if l['name'] == 'cuBLASLt'][0]" out)" None
 }
 
-the_file_system_is_that_of_other_tools() {
+the_file_system_matches_other_tools() {
   mkdir folder
   same "$(examine folder)" 0
   same "$(told folder space total_bytes)" "$(stat -f -c '%b %S' folder | awk '{printf "%.0f", $1 * $2}')"
@@ -234,7 +234,7 @@ the_file_system_is_that_of_other_tools() {
   same "$(told folder 'file system' type)" "$(findmnt -n -o FSTYPE -T folder)"
 }
 
-a_file_system_in_memory_is_no_place_for_checkpoints() {
+an_in_memory_file_system_is_flagged_for_checkpoints() {
   [[ $(stat -f -c %T /dev/shm 2>/dev/null) == tmpfs && -w /dev/shm ]] || skip "no tmpfs at /dev/shm"
   same "$(examine /dev/shm)" 0
   same "$(told folder 'file system' type)" tmpfs
@@ -244,7 +244,7 @@ a_file_system_in_memory_is_no_place_for_checkpoints() {
   [[ ! -e /dev/shm/absent-$$ ]]
 }
 
-a_folder_that_is_not_there_is_a_lack() {
+a_missing_folder_is_a_problem() {
   same "$(examine absent)" 1
   same "$(told folder 'file system' state)" lack
   same "$(json "d['lacks_count']" out)" 1
@@ -258,7 +258,7 @@ a_folder_that_is_not_there_is_a_lack() {
   contains "$(cat errors)" s3://bucket/x
 }
 
-a_folder_for_outputs_need_not_be_there() {
+a_missing_output_folder_is_fine() {
   mkdir outputs
   same "$(examine --dir outputs/a/b)" 0
   same "$(told folder writing state)" ok
@@ -269,7 +269,7 @@ a_folder_for_outputs_need_not_be_there() {
   same "$(examine outputs/file)" 0
 }
 
-what_can_only_be_read_is_a_note_for_data_and_a_lack_for_outputs() {
+a_read_only_folder_is_a_note_for_data_and_a_problem_for_outputs() {
   need_nobody
   mkdir sealed
   chmod 555 sealed
@@ -282,14 +282,14 @@ what_can_only_be_read_is_a_note_for_data_and_a_lack_for_outputs() {
   contains "$(cat errors)" "Permission denied"
 }
 
-a_read_only_mount_says_so() {
+a_read_only_mount_is_reported() {
   in_mount ro '"$MILLRACE" doctor --json mounted' >out
   same "$(told folder writing is_writable)" False
   contains "$(told folder writing found)" "Read-only file system"
   same "$(told folder writing state)" note
 }
 
-a_full_disk_says_so() {
+a_full_disk_is_reported() {
   in_mount size=1m 'cat /dev/zero >mounted/filler 2>/dev/null; "$MILLRACE" doctor --json mounted; ls -A mounted >left' >out
   contains "$(told folder writing found)" "No space left"
   same "$(told folder space free_bytes)" 0
@@ -297,7 +297,7 @@ a_full_disk_says_so() {
 }
 
 # In a chroot the mount that its root lies on is not listed, and the file system has only its magic number.
-a_file_system_whose_mount_is_not_listed_is_known_by_its_number() {
+an_unlisted_mount_is_identified_by_its_type_number() {
   cat >enter.sh <<'SH'
 set -e
 mount -t tmpfs none outer
@@ -321,7 +321,7 @@ little_space_is_a_note() {
   same "$(told folder space state)" note
 }
 
-the_table_and_the_document_tell_the_same() {
+the_table_and_the_json_agree() {
   examine >/dev/null
   millrace doctor >table
   json "'\n'.join('  %-6s%-16s' % (c['state'], c['name']) for c in d['checks'])" out >expected
@@ -345,7 +345,7 @@ need_gpu_file() {
   with_gpu_file true 2>/dev/null || skip "no mounts may be made here"
 }
 
-auto_does_not_pass_over_a_gpu_that_can_not_be_used() {
+auto_does_not_skip_an_unusable_gpu() {
   need_gpu_file
   mkdir unusable && cd unusable
   "$RENDER_SHAPES" --count 8 --side 48 photos >/dev/null
@@ -370,14 +370,14 @@ YAML
   contains "$(told gpu cuda advice)" "use device cpu"
 }
 
-run_cases cpus_are_those_of_nproc memory_is_that_of_meminfo \
-  a_control_group_limits_what_may_be_used limits_are_those_of_the_shell \
-  instruction_sets_are_those_of_cpuinfo libraries_are_those_of_pkg_config kernels_of_products_are_those_that_were_loaded \
-  numerics_id_is_that_of_a_training io_uring_is_what_a_system_call_says \
-  read_ahead_is_registered_as_the_limit_of_locked_memory_lets_it mpirun_on_the_path_tells_its_version the_library_of_ranks_tells_its_mpi \
-  the_index_cache_is_looked_at_where_it_would_be a_gpu_is_one_that_has_a_device_file \
-  auto_does_not_pass_over_a_gpu_that_can_not_be_used a_driver_is_told_by_its_library \
-  nvidias_libraries_have_the_versions_of_their_headers a_library_is_the_one_that_a_run_would_find the_file_system_is_that_of_other_tools \
-  a_file_system_in_memory_is_no_place_for_checkpoints a_folder_that_is_not_there_is_a_lack a_folder_for_outputs_need_not_be_there \
-  what_can_only_be_read_is_a_note_for_data_and_a_lack_for_outputs a_read_only_mount_says_so a_full_disk_says_so \
-  a_file_system_whose_mount_is_not_listed_is_known_by_its_number little_space_is_a_note the_table_and_the_document_tell_the_same
+run_cases cpus_match_nproc memory_matches_meminfo \
+  cgroup_limits_are_reported limits_match_the_shells \
+  instruction_sets_match_cpuinfo libraries_match_pkg_config the_loaded_blas_kernels_are_named \
+  numerics_id_matches_a_training_run io_uring_matches_the_system_call \
+  registered_memory_follows_the_locked_memory_limit mpiruns_version_is_reported the_mpi_librarys_version_is_reported \
+  the_index_cache_folder_is_checked gpus_need_a_device_file \
+  auto_does_not_skip_an_unusable_gpu the_driver_version_comes_from_its_library \
+  nvidia_library_versions_match_their_headers the_reported_library_is_the_one_a_run_loads the_file_system_matches_other_tools \
+  an_in_memory_file_system_is_flagged_for_checkpoints a_missing_folder_is_a_problem a_missing_output_folder_is_fine \
+  a_read_only_folder_is_a_note_for_data_and_a_problem_for_outputs a_read_only_mount_is_reported a_full_disk_is_reported \
+  an_unlisted_mount_is_identified_by_its_type_number little_space_is_a_note the_table_and_the_json_agree

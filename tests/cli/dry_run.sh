@@ -30,8 +30,8 @@ YAML
 of_ranks() { grep -o '"rank":[0-9]*,"memory":{[^}]*},"a_step":{[^}]*}' "$1"; }
 value() { grep -o "\"$1\":[0-9]*" "$2" | head -n 1 | cut -d: -f2; }
 
-# tells_the_truth RANKS CONFIG SETTING...
-tells_the_truth() {
+# dry_run_matches_a_real_run RANKS CONFIG SETTING...
+dry_run_matches_a_real_run() {
   local n=$1 config=$2 what="$*" list=() launch=()
   shift 2
   for set in run.dir=runs/it "$@"; do list+=(--set "$set"); done
@@ -45,7 +45,7 @@ tells_the_truth() {
   same "$(value checkpoint_bytes told)" "$(cat runs/it/ckpt/step-*/*.safetensors | wc -c)" "$what: checkpoint"
 }
 
-a_device_that_counts_only_is_a_dry_run() {
+the_null_device_is_a_dry_run() {
   millrace train vit.yaml --dry-run --ranks 4 --json --set device=cpu >by_flag 2>errors || fail "$(cat errors)"
   sed 's/^threads:.*/device: null/' vit.yaml >counts.yaml
   millrace train counts.yaml --ranks 4 --json --set threads=1 >by_device 2>errors || fail "$(cat errors)"
@@ -56,7 +56,7 @@ a_device_that_counts_only_is_a_dry_run() {
   contains "$(<errors)" 'device null computes nothing'
 }
 
-copies_are_counted_or_their_shards() {
+replicated_and_sharded_state_is_counted() {
   local as='--dry-run --ranks 4 --json --set parallel.strategy=hybrid_shard'
   millrace train vit.yaml $as --set parallel.shard=2 >by_shard 2>errors || fail "$(cat errors)"
   millrace train vit.yaml $as --set parallel.replicate=2 >by_copies 2>errors || fail "$(cat errors)"
@@ -69,68 +69,68 @@ copies_are_counted_or_their_shards() {
   grep -q 'parallel.replicate to divide 4 ranks, found 3' errors || fail "$(cat errors)"
 }
 
-one_rank_takes_what_was_told() {
+one_rank_uses_the_predicted_memory() {
   local config
   for config in vit.yaml gpt2.yaml; do
-    tells_the_truth 1 $config
-    tells_the_truth 1 $config model.recompute=1 model.offload=2 parallel.offload.optimizer=true
-    tells_the_truth 1 $config optimizer.type=sgd optimizer.momentum=0.9 'model.freeze=embed.*'
+    dry_run_matches_a_real_run 1 $config
+    dry_run_matches_a_real_run 1 $config model.recompute=1 model.offload=2 parallel.offload.optimizer=true
+    dry_run_matches_a_real_run 1 $config optimizer.type=sgd optimizer.momentum=0.9 'model.freeze=embed.*'
   done
 }
 
-each_strategy_takes_and_moves_what_was_told() {
+each_strategy_uses_the_predicted_memory_and_traffic() {
   has_mpi || skip "there is no MPI"
   local strategy n config
   for strategy in $strategies; do
-    tells_the_truth 2 gpt2.yaml parallel.strategy="$strategy"
-    tells_the_truth 3 vit.yaml parallel.strategy="$strategy"
+    dry_run_matches_a_real_run 2 gpt2.yaml parallel.strategy="$strategy"
+    dry_run_matches_a_real_run 3 vit.yaml parallel.strategy="$strategy"
     [[ -z ${SANITIZE:-} ]] || continue
-    tells_the_truth 4 gpt2.yaml parallel.strategy="$strategy"
-    tells_the_truth 4 vit.yaml parallel.strategy="$strategy" parallel.bucket=16KiB
+    dry_run_matches_a_real_run 4 gpt2.yaml parallel.strategy="$strategy"
+    dry_run_matches_a_real_run 4 vit.yaml parallel.strategy="$strategy" parallel.bucket=16KiB
   done
 }
 
-each_setting_takes_and_moves_what_was_told() {
+each_setting_uses_the_predicted_memory_and_traffic() {
   has_mpi || skip "there is no MPI"
-  tells_the_truth 2 gpt2.yaml parallel.strategy=zero3 model.recompute=2 model.offload=1 parallel.offload.optimizer=true
-  tells_the_truth 2 vit.yaml parallel.strategy=zero3 'model.freeze=blocks.0.*' parallel.prefetch=2
-  tells_the_truth 2 gpt2.yaml parallel.strategy=zero3 parallel.offload.params=true parallel.wrap_min_params=20000 parallel.groups_at_once=2
-  tells_the_truth 2 gpt2.yaml parallel.strategy=ddp parallel.reduction=fast
-  tells_the_truth 3 vit.yaml parallel.strategy=zero2 parallel.reduction=fast
-  tells_the_truth 3 gpt2.yaml parallel.strategy=ddp batch.sync_each=true
-  tells_the_truth 4 vit.yaml parallel.strategy=hybrid_shard parallel.shard=2
-  tells_the_truth 2 vit.yaml parallel.strategy=zero2 parallel.keep_below_params=3000
-  tells_the_truth 3 gpt2.yaml parallel.strategy=shard_grad_op batch.global=10
-  tells_the_truth 2 gpt2.yaml parallel.strategy=zero1 parallel.check_sync=1
+  dry_run_matches_a_real_run 2 gpt2.yaml parallel.strategy=zero3 model.recompute=2 model.offload=1 parallel.offload.optimizer=true
+  dry_run_matches_a_real_run 2 vit.yaml parallel.strategy=zero3 'model.freeze=blocks.0.*' parallel.prefetch=2
+  dry_run_matches_a_real_run 2 gpt2.yaml parallel.strategy=zero3 parallel.offload.params=true parallel.wrap_min_params=20000 parallel.groups_at_once=2
+  dry_run_matches_a_real_run 2 gpt2.yaml parallel.strategy=ddp parallel.reduction=fast
+  dry_run_matches_a_real_run 3 vit.yaml parallel.strategy=zero2 parallel.reduction=fast
+  dry_run_matches_a_real_run 3 gpt2.yaml parallel.strategy=ddp batch.sync_each=true
+  dry_run_matches_a_real_run 4 vit.yaml parallel.strategy=hybrid_shard parallel.shard=2
+  dry_run_matches_a_real_run 2 vit.yaml parallel.strategy=zero2 parallel.keep_below_params=3000
+  dry_run_matches_a_real_run 3 gpt2.yaml parallel.strategy=shard_grad_op batch.global=10
+  dry_run_matches_a_real_run 2 gpt2.yaml parallel.strategy=zero1 parallel.check_sync=1
 }
 
-what_gives_up_the_promise_takes_and_moves_what_was_told() {
+non_exact_settings_use_the_predicted_memory_and_traffic() {
   has_mpi || skip "there is no MPI"
   local fast=parallel.reduction=fast powersgd=parallel.compression.type=powersgd
-  tells_the_truth 2 vit.yaml parallel.strategy=zero1 precision.reduce=bf16
-  tells_the_truth 3 gpt2.yaml parallel.strategy=zero3 $fast precision.reduce=fp16
-  tells_the_truth 1 gpt2.yaml $fast $powersgd
-  tells_the_truth 1 gpt2.yaml $fast parallel.local_sgd.steps=2
-  tells_the_truth 2 gpt2.yaml $fast $powersgd parallel.compression.start_step=2
-  tells_the_truth 3 vit.yaml $fast $powersgd parallel.compression.rank=4 parallel.compression.error_feedback=false parallel.bucket=16KiB
-  tells_the_truth 2 gpt2.yaml $fast parallel.local_sgd.steps=2 optimizer.type=sgd 'model.freeze=blocks.0.*'
-  tells_the_truth 3 vit.yaml $fast parallel.local_sgd.steps=3
+  dry_run_matches_a_real_run 2 vit.yaml parallel.strategy=zero1 precision.reduce=bf16
+  dry_run_matches_a_real_run 3 gpt2.yaml parallel.strategy=zero3 $fast precision.reduce=fp16
+  dry_run_matches_a_real_run 1 gpt2.yaml $fast $powersgd
+  dry_run_matches_a_real_run 1 gpt2.yaml $fast parallel.local_sgd.steps=2
+  dry_run_matches_a_real_run 2 gpt2.yaml $fast $powersgd parallel.compression.start_step=2
+  dry_run_matches_a_real_run 3 vit.yaml $fast $powersgd parallel.compression.rank=4 parallel.compression.error_feedback=false parallel.bucket=16KiB
+  dry_run_matches_a_real_run 2 gpt2.yaml $fast parallel.local_sgd.steps=2 optimizer.type=sgd 'model.freeze=blocks.0.*'
+  dry_run_matches_a_real_run 3 vit.yaml $fast parallel.local_sgd.steps=3
 }
 
 # 84 images: 7 steps of the first epoch, then 1 of 4 times the batch, then 3 of twice the batch.
-the_most_of_all_batches_is_told_where_the_batch_grows() {
+a_growing_batch_reports_the_maximum_memory() {
   local small=(batch.global=12 run.steps=14) grows='batch.schedule=1:4, 2:2' first n
   millrace train vit.yaml --dry-run --json "${small[@]/#/--set=}" >told
   first=$(value total_bytes told)
   for n in 1 2 3; do
     ((n == 1)) || has_mpi || skip "there is no MPI"
-    tells_the_truth $n vit.yaml "${small[@]}" "$grows"
+    dry_run_matches_a_real_run $n vit.yaml "${small[@]}" "$grows"
     same "$(value micro_batches_count told)" 12 "micro-batches of the last step"
   done
-  tells_the_truth 1 vit.yaml "${small[@]}" "$grows" run.steps=8
+  dry_run_matches_a_real_run 1 vit.yaml "${small[@]}" "$grows" run.steps=8
   same "$(value micro_batches_count told)" 24 "micro-batches of the last step"
   (($(value total_bytes told) > first)) || fail "a batch that grows was told to take $(value total_bytes told) bytes, one that does not $first"
-  tells_the_truth 1 vit.yaml "${small[@]}" "$grows" run.steps=7
+  dry_run_matches_a_real_run 1 vit.yaml "${small[@]}" "$grows" run.steps=7
   same "$(value total_bytes told)" "$first" "where the run ends before the batch grows"
   # what fits and the table of strategies are of the whole run, too
   millrace train vit.yaml --dry-run --json "${small[@]/#/--set=}" --set "$grows" >told
@@ -140,7 +140,7 @@ the_most_of_all_batches_is_told_where_the_batch_grows() {
   same "$(grep -o '"memory_bytes":[0-9]*' fits | cut -d: -f2 | sort -n | tail -n 1)" "$(value total_bytes told)"
 }
 
-flops_are_those_of_the_products() {
+flops_count_the_matrix_products() {
   local items=24 width=48 layers=3 block=32 vocabulary=512 pairs forward
   millrace train gpt2.yaml --dry-run --json --set model.vocabulary=$vocabulary >told
   pairs=$((block * (block + 1) / 2))
@@ -151,7 +151,7 @@ flops_are_those_of_the_products() {
 
 # What is resident differs between strategies as is told of them: of a model whose groups are all as large as a block, but for the last norm. shard_grad_op
 # keeps a buffer for each group, as large as the largest, and of the norm's next to nothing is ever touched.
-no_strategy_keeps_a_quiet_copy() {
+no_strategy_keeps_an_unreported_copy() {
   has_mpi || skip "there is no MPI"
   [[ -z ${SANITIZE:-} ]] || skip "a sanitizer's own memory hides it"
   local strategy less found_less list=(--set model.width=384 --set model.heads=8 --set model.layers=3 --set model.vocabulary=4608 --set run.steps=1 --set batch.global=2
@@ -172,7 +172,7 @@ no_strategy_keeps_a_quiet_copy() {
 # figures FILE: the figures of each setting that --fits lists.
 figures() { grep -o '"memory_bytes":[^}]*' "$1"; }
 
-fitting_settings_are_listed_by_their_cost() {
+fitting_settings_are_listed_by_cost() {
   millrace train gpt2.yaml --dry-run --ranks 4 --json >told
   local total smaller=0
   total=$(value total_bytes told)
@@ -224,7 +224,7 @@ the_smallest_setting_on_a_gpu_offloads_parameters() {
 }
 
 # Whatever makes the batch: applied to the same configuration, it is the batch of which it was told.
-a_halved_micro_batch_is_listed_so_that_it_can_be_applied() {
+a_halved_micro_batch_is_listed_as_a_usable_setting() {
   local given least set list one
   grep -v '^batch' gpt2.yaml >free.yaml
   for given in "batch.global=48 batch.micro=4" "batch.global=48 batch.accumulation=3" "batch.micro=4 batch.accumulation=3" \
@@ -242,7 +242,7 @@ a_halved_micro_batch_is_listed_so_that_it_can_be_applied() {
   done
 }
 
-all_strategies_are_told_as_each_by_itself() {
+all_strategies_are_reported_as_individually() {
   local strategy
   millrace train vit.yaml --dry-run --ranks 3 --all-strategies --json >all
   for strategy in $strategies; do
@@ -253,7 +253,7 @@ all_strategies_are_told_as_each_by_itself() {
   same "$(millrace train vit.yaml --dry-run --ranks 3 --all-strategies | wc -l)" 7 "lines of the table"
 }
 
-only_settings_that_a_run_takes_are_told() {
+only_valid_settings_are_listed() {
   local set=(--set parallel.reduction=fast --set parallel.local_sgd.steps=2)
   same "$(millrace train gpt2.yaml --dry-run --ranks 4 --all-strategies "${set[@]}" | tail -n +2 | cut -d' ' -f1)" ddp "with local updates"
   millrace train gpt2.yaml --dry-run --ranks 4 --fits 1GB --json "${set[@]}" >fits
@@ -263,24 +263,24 @@ only_settings_that_a_run_takes_are_told() {
 }
 
 # Who writes what of it depends on what all hold: their parts of blocks, of which each takes a whole one of staging.
-the_file_that_all_write_is_told_of_each() {
+each_ranks_part_of_the_consolidated_file_is_reported() {
   has_mpi || skip "there is no MPI"
   local full=checkpoint.layout=full
-  tells_the_truth 1 vit.yaml $full
-  tells_the_truth 3 gpt2.yaml $full model.width=256 parallel.strategy=zero3
-  tells_the_truth 2 vit.yaml $full parallel.strategy=ddp model.width=256
-  tells_the_truth 4 vit.yaml $full parallel.strategy=hybrid_shard parallel.shard=2 parallel.keep_below_params=3000
-  tells_the_truth 2 gpt2.yaml $full parallel.reduction=fast parallel.local_sgd.steps=2
+  dry_run_matches_a_real_run 1 vit.yaml $full
+  dry_run_matches_a_real_run 3 gpt2.yaml $full model.width=256 parallel.strategy=zero3
+  dry_run_matches_a_real_run 2 vit.yaml $full parallel.strategy=ddp model.width=256
+  dry_run_matches_a_real_run 4 vit.yaml $full parallel.strategy=hybrid_shard parallel.shard=2 parallel.keep_below_params=3000
+  dry_run_matches_a_real_run 2 gpt2.yaml $full parallel.reduction=fast parallel.local_sgd.steps=2
 }
 
-what_is_of_a_dry_run_alone_is_refused_without() {
+dry_run_options_are_refused_without_dry_run() {
   same "$(status_of "$MILLRACE" train vit.yaml --fits 1GB)" 2
   contains "$(cat errors)" "--dry-run"
   same "$(status_of "$MILLRACE" train vit.yaml --dry-run --ranks 4 --local-ranks 3)" 2
 }
 
-run_cases a_device_that_counts_only_is_a_dry_run copies_are_counted_or_their_shards one_rank_takes_what_was_told each_strategy_takes_and_moves_what_was_told each_setting_takes_and_moves_what_was_told what_gives_up_the_promise_takes_and_moves_what_was_told \
-  the_most_of_all_batches_is_told_where_the_batch_grows flops_are_those_of_the_products fitting_settings_are_listed_by_their_cost \
-  one_rank_is_offered_the_configured_strategy_only the_smallest_setting_on_a_gpu_offloads_parameters a_halved_micro_batch_is_listed_so_that_it_can_be_applied \
-  all_strategies_are_told_as_each_by_itself \
-  only_settings_that_a_run_takes_are_told the_file_that_all_write_is_told_of_each what_is_of_a_dry_run_alone_is_refused_without no_strategy_keeps_a_quiet_copy
+run_cases the_null_device_is_a_dry_run replicated_and_sharded_state_is_counted one_rank_uses_the_predicted_memory each_strategy_uses_the_predicted_memory_and_traffic each_setting_uses_the_predicted_memory_and_traffic non_exact_settings_use_the_predicted_memory_and_traffic \
+  a_growing_batch_reports_the_maximum_memory flops_count_the_matrix_products fitting_settings_are_listed_by_cost \
+  one_rank_is_offered_the_configured_strategy_only the_smallest_setting_on_a_gpu_offloads_parameters a_halved_micro_batch_is_listed_as_a_usable_setting \
+  all_strategies_are_reported_as_individually \
+  only_valid_settings_are_listed each_ranks_part_of_the_consolidated_file_is_reported dry_run_options_are_refused_without_dry_run no_strategy_keeps_an_unreported_copy

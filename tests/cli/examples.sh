@@ -26,13 +26,13 @@ run_examples() { # VERB...
 examples_of_convert_dataset_work() { run_examples convert dataset; }
 examples_of_read_work() { run_examples read; }
 examples_of_train_work() { run_examples train; }
-with_ranks_of_its_own() {
+outside_a_launcher() {
   command -v mpirun >/dev/null && [[ -n ${MPI:-} ]] || skip "there is no MPI"
   . "$TEST_SOURCE_DIR/tests/support/mpi_env.sh"
   unset "${!OMPI_@}" # the program itself knows what mpirun needs here; only sanitizers are told of it
 }
-examples_of_launch_work() { with_ranks_of_its_own; run_examples launch; }
-examples_of_bench_on_ranks_work() { with_ranks_of_its_own; run_examples bench comm; run_examples bench train; }
+examples_of_launch_work() { outside_a_launcher; run_examples launch; }
+examples_of_bench_on_ranks_work() { outside_a_launcher; run_examples bench comm; run_examples bench train; }
 examples_of_eval_work() {
   rm -f model.safetensors
   millrace convert checkpoint runs/a/ckpt model.safetensors --to full --quiet >/dev/null
@@ -44,11 +44,11 @@ examples_of_index_work() { run_examples index; }
 examples_of_inspect_work() { run_examples inspect; }
 examples_of_verify_work() { run_examples verify; }
 examples_of_ckpt_work() { run_examples ckpt list; run_examples ckpt hash; run_examples ckpt diff; }
-examples_of_ckpt_that_change_a_folder_work() { run_examples ckpt copy; run_examples ckpt sweep; run_examples ckpt prune; }
+examples_of_ckpt_that_modify_a_folder_work() { run_examples ckpt copy; run_examples ckpt sweep; run_examples ckpt prune; }
 examples_of_doctor_work() { run_examples doctor; }
 examples_of_bench_work() { run_examples bench io; run_examples bench loader; run_examples bench ckpt; }
 examples_of_help_work() { run_examples help; run_examples manual; run_examples completion; }
 
 run_cases examples_of_convert_dataset_work examples_of_read_work examples_of_train_work examples_of_launch_work examples_of_eval_work \
   examples_of_convert_checkpoint_work examples_of_index_work examples_of_inspect_work examples_of_verify_work examples_of_ckpt_work \
-  examples_of_ckpt_that_change_a_folder_work examples_of_doctor_work examples_of_bench_work examples_of_bench_on_ranks_work examples_of_help_work
+  examples_of_ckpt_that_modify_a_folder_work examples_of_doctor_work examples_of_bench_work examples_of_bench_on_ranks_work examples_of_help_work

@@ -66,7 +66,7 @@ PY
   the_same_as_ours 'wds-{000000..000004}.tar'
 }
 
-every_archive_is_judged_as_other_readers_judge_it() {
+every_archive_is_accepted_or_refused_like_other_readers() {
   [[ -f $data/tar/verdicts.tsv ]] || skip "no test data at $data/tar (set MILLRACE_TEST_DATA)"
   local file gnu bsd python_says wanted verb checked=0
   while IFS=$'\t' read -r file gnu bsd python_says; do
@@ -115,7 +115,7 @@ index_rebuilds_and_keeps_checksums() {
   grep -qE ' [0-9]+ bytes | [0-9.]+ KiB ' table || fail "a size without its unit: $(cat table)"
 }
 
-an_index_that_can_not_be_kept_is_told_with_another_place() {
+an_unwritable_index_cache_is_reported_with_an_alternative() {
   make_tar here.tar
   : >file
   same "$(XDG_CACHE_HOME=$scratch/file status_of millrace index here.tar)" 1
@@ -185,7 +185,7 @@ damage_one() {
 # read_all OPTION...: what comes of the three tars into came, what is said of it into errors.
 read_all() { millrace read 'd-{0..2}.tar' --batch 4 --micro 2 --print keys --on-error skip "$@" >came 2>errors; }
 
-one_cut_tar_costs_its_last_samples_and_no_run() {
+a_truncated_tar_loses_only_its_last_samples() {
   damage_one
   same "$(status_of millrace read 'd-{0..2}.tar')" 1
   one_line errors
@@ -211,7 +211,7 @@ one_cut_tar_costs_its_last_samples_and_no_run() {
   grep -qE '^members +56$' out || fail "verify stops at it: $(cat out)"
 }
 
-ranks_share_what_is_left_of_damaged_tars() {
+ranks_share_the_remaining_samples_of_damaged_tars() {
   damage_one
   local n kept
   for kept in no yes; do
@@ -230,7 +230,7 @@ ranks_share_what_is_left_of_damaged_tars() {
   sort -n came | cmp - <(awk '$1 >= 12' one)
 }
 
-a_member_that_stands_twice_is_taken_once() {
+a_duplicate_member_is_read_once() {
   need_python
   "$python" - <<'PY'
 import io, tarfile
@@ -259,7 +259,7 @@ PY
   grep -q 'twice.tar at 2048' out
 }
 
-of_tars_without_a_whole_sample_the_damage_is_the_error() {
+a_tar_without_a_complete_sample_reports_its_damage() {
   : >empty.tar
   head -c 700 /dev/urandom | gzip >zipped.tar
   same "$(status_of millrace read 'empty.tar::zipped.tar' --on-error skip)" 1
@@ -270,7 +270,7 @@ of_tars_without_a_whole_sample_the_damage_is_the_error() {
   same "$(status_of millrace read 'a.tar::none.tar' --on-error skip)" 1 # a tar that is gone is no damage
 }
 
-a_list_of_another_tool_may_have_a_damaged_tar() {
+a_foreign_shard_list_may_include_a_damaged_tar() {
   local n
   damage_one
   mkdir -p cutlist
@@ -282,7 +282,7 @@ a_list_of_another_tool_may_have_a_damaged_tar() {
   grep -qE '^samples +33$' out || fail "$(cat out)"
 }
 
-training_goes_on_without_what_is_damaged_and_notices_what_is_mended() {
+training_skips_damage_and_notices_repairs() {
   damage_one
   cat >cut.yaml <<'YAML'
 run:        {dir: rc, seed: 3, steps: 12}
@@ -368,10 +368,10 @@ dali_takes_one_shard_and_no_spaces() {
 }
 
 run_cases tars_of_gnu_tar_read_like_ours tars_of_bsdtar_read_like_ours tars_of_python_read_like_ours \
-  shards_of_webdataset_read_like_ours every_archive_is_judged_as_other_readers_judge_it \
-  index_rebuilds_and_keeps_checksums an_index_that_can_not_be_kept_is_told_with_another_place a_shard_that_lost_its_trailer_needs_index lists_of_other_tools_are_datasets \
-  patterns_are_datasets train_learns_from_tars_as_from_shards one_cut_tar_costs_its_last_samples_and_no_run \
-  ranks_share_what_is_left_of_damaged_tars a_member_that_stands_twice_is_taken_once of_tars_without_a_whole_sample_the_damage_is_the_error \
-  a_list_of_another_tool_may_have_a_damaged_tar training_goes_on_without_what_is_damaged_and_notices_what_is_mended \
+  shards_of_webdataset_read_like_ours every_archive_is_accepted_or_refused_like_other_readers \
+  index_rebuilds_and_keeps_checksums an_unwritable_index_cache_is_reported_with_an_alternative a_shard_that_lost_its_trailer_needs_index lists_of_other_tools_are_datasets \
+  patterns_are_datasets train_learns_from_tars_as_from_shards a_truncated_tar_loses_only_its_last_samples \
+  ranks_share_the_remaining_samples_of_damaged_tars a_duplicate_member_is_read_once a_tar_without_a_complete_sample_reports_its_damage \
+  a_foreign_shard_list_may_include_a_damaged_tar training_skips_damage_and_notices_repairs \
   wids_loads_our_dataset_json dali_takes_our_index \
   dali_takes_one_shard_and_no_spaces

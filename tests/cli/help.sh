@@ -27,7 +27,7 @@ the_overview_lists_every_verb() {
   same "$(millrace help ckpt | grep -c '^  ckpt ')" 6
 }
 
-a_mistyped_verb_is_answered_with_the_nearest() {
+a_mistyped_verb_suggests_the_nearest() {
   same "$(status_of millrace raed x)" 2
   one_line errors
   contains "$(cat errors)" "did you mean \`millrace read\`?"
@@ -38,7 +38,7 @@ a_mistyped_verb_is_answered_with_the_nearest() {
   same "$(status_of millrace)" 2
 }
 
-verbs_that_are_not_there_do_not_pretend_to_be() {
+unknown_verbs_are_errors() {
   for verb in "bench gpu" "ckpt merge"; do
     # shellcheck disable=SC2086
     same "$(status_of millrace $verb)" 2
@@ -46,7 +46,7 @@ verbs_that_are_not_there_do_not_pretend_to_be() {
   done
 }
 
-a_mistyped_option_is_answered_with_the_nearest() {
+a_mistyped_option_suggests_the_nearest() {
   same "$(status_of millrace read x --ordr full)" 2
   one_line errors
   contains "$(cat errors)" "did you mean --order?"
@@ -54,7 +54,7 @@ a_mistyped_option_is_answered_with_the_nearest() {
   contains "$(cat errors)" "did you mean shuffle?"
 }
 
-wrong_usage_is_told_in_one_line_with_status_2() {
+wrong_usage_is_one_line_with_status_2() {
   printf 'run: {steps: 1}\ndata: {trian: x}\n' >bad.yaml
   local -a commands=(
     "read" "read a b" "read x --batch 0" "read x --batch ten" "read x --memory lots" "read x --count"
@@ -95,17 +95,17 @@ the_printed_configuration_reads_back_as_itself() {
   grep -q 'layers: 3' first.yaml
 }
 
-the_version_is_told() {
+the_version_is_printed() {
   [[ $(millrace --version) =~ ^millrace\ [0-9]+\.[0-9]+\.[0-9]+$ ]]
 }
 
-what_documents_name_exists() {
+options_and_files_named_in_docs_exist() {
   need_python
   "$python" "$TEST_SOURCE_DIR/tests/cli/docs_check.py" "$MILLRACE" "$TEST_SOURCE_DIR" >wrong || fail "$(cat wrong)"
 }
 
 run_cases every_verb_has_help_with_options_and_examples the_overview_lists_every_verb \
-  a_mistyped_verb_is_answered_with_the_nearest verbs_that_are_not_there_do_not_pretend_to_be \
-  a_mistyped_option_is_answered_with_the_nearest wrong_usage_is_told_in_one_line_with_status_2 \
-  formats_and_configuration_have_a_reference the_printed_configuration_reads_back_as_itself the_version_is_told \
-  what_documents_name_exists
+  a_mistyped_verb_suggests_the_nearest unknown_verbs_are_errors \
+  a_mistyped_option_suggests_the_nearest wrong_usage_is_one_line_with_status_2 \
+  formats_and_configuration_have_a_reference the_printed_configuration_reads_back_as_itself the_version_is_printed \
+  options_and_files_named_in_docs_exist

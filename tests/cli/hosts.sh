@@ -50,7 +50,7 @@ files_of() { (cd "$1" && find . -name 'rank-*' -printf '%P\n' | sed 's/\.safeten
 # gather DIR STEP: into DIR/gathered
 gather() { mkdir "$1/gathered" && cp "$1/ckpt-0/$2"/* "$1/gathered" && cp "$1/ckpt-1/$2"/* "$1/gathered"; }
 
-each_host_has_its_own_ranks_files_and_the_run_goes_on_from_them() {
+each_host_stores_its_ranks_files_and_the_run_resumes_from_them() {
   same "$(on_hosts host own run.steps=8)" 0 "$(cat errors)"
   same "$(files_of own/ckpt-0)" "step-00000004/rank-00000 step-00000004/rank-00001 step-00000008/rank-00000 step-00000008/rank-00001"
   same "$(files_of own/ckpt-1)" "step-00000004/rank-00002 step-00000004/rank-00003 step-00000008/rank-00002 step-00000008/rank-00003"
@@ -61,7 +61,7 @@ each_host_has_its_own_ranks_files_and_the_run_goes_on_from_them() {
   same "$(millrace ckpt hash own/gathered)" "$(millrace ckpt hash alone/ckpt)"
 }
 
-hosts_of_one_name_are_told_apart() { # as all may be called localhost: no two have the same boot
+hosts_with_equal_names_are_distinguished() { # as all may be called localhost: no two have the same boot
   same "$(on_hosts same named run.steps=4)" 0 "$(cat errors)"
   same "$(files_of named/ckpt-0) $(files_of named/ckpt-1)" \
     "step-00000004/rank-00000 step-00000004/rank-00001 step-00000004/rank-00002 step-00000004/rank-00003"
@@ -70,7 +70,7 @@ hosts_of_one_name_are_told_apart() { # as all may be called localhost: no two ha
 # of_ranks FILE: of each rank a line, what it takes and moves.
 of_ranks() { grep -o '"rank":[0-9]*,"memory":{[^}]*},"a_step":{[^}]*}' "$1"; }
 
-the_ranks_of_a_host_hold_a_copy_together_where_hosts_have_one_name() {
+ranks_of_equally_named_hosts_are_grouped_by_host() {
   local by_host=(parallel.strategy=hybrid_shard threads=1 data.workers=1)
   local as=(--dry-run --ranks 4 --json "${by_host[@]/#/--set=}")
   millrace train train.yaml "${as[@]}" --local-ranks 2 >told
@@ -80,7 +80,7 @@ the_ranks_of_a_host_hold_a_copy_together_where_hosts_have_one_name() {
   same "$(of_ranks out)" "$(of_ranks told)"
 }
 
-a_folder_that_not_all_hosts_see_is_refused_before_the_first_step() {
+an_unshared_checkpoint_folder_is_refused_before_the_first_step() {
   same "$(on_hosts host unseen checkpoint.shared=true)" 1
   contains "$(cat errors)" "millrace: rank 2: this rank cannot see the folder that the first rank created"
   contains "$(cat errors)" "let all nodes share the folder, or give each its own (checkpoint.shared: false)"
@@ -88,7 +88,7 @@ a_folder_that_not_all_hosts_see_is_refused_before_the_first_step() {
   same "$(ls -A unseen/ckpt-0)" .millrace-owner
 }
 
-a_host_that_lost_its_folder_ends_the_run_rather_than_begin_it_anew() {
+a_host_without_its_folder_ends_the_run_instead_of_restarting_it() {
   same "$(on_hosts host lost run.steps=4)" 0 "$(cat errors)"
   rm -r lost/ckpt-1
   same "$(on_hosts host lost)" 1
@@ -108,7 +108,7 @@ die_between() {
   [[ ! -e ${step/\//\/ckpt-1/} ]] || fail "$step is on both"
 }
 
-hosts_that_die_between_two_publishes_go_on_from_what_both_have() {
+hosts_killed_between_commits_resume_from_the_common_step() {
   die_between died 8
   same "$(on_hosts host died)" 0 "$(cat errors)"
   contains "$(cat errors)" "step 8 of rank 0 is skipped: rank 2 has none after step 4"
@@ -117,6 +117,6 @@ hosts_that_die_between_two_publishes_go_on_from_what_both_have() {
   same "$(millrace ckpt hash died/gathered)" "$(millrace ckpt hash alone/ckpt)"
 }
 
-run_cases each_host_has_its_own_ranks_files_and_the_run_goes_on_from_them hosts_of_one_name_are_told_apart \
-  the_ranks_of_a_host_hold_a_copy_together_where_hosts_have_one_name a_folder_that_not_all_hosts_see_is_refused_before_the_first_step \
-  a_host_that_lost_its_folder_ends_the_run_rather_than_begin_it_anew hosts_that_die_between_two_publishes_go_on_from_what_both_have
+run_cases each_host_stores_its_ranks_files_and_the_run_resumes_from_them hosts_with_equal_names_are_distinguished \
+  ranks_of_equally_named_hosts_are_grouped_by_host an_unshared_checkpoint_folder_is_refused_before_the_first_step \
+  a_host_without_its_folder_ends_the_run_instead_of_restarting_it hosts_killed_between_commits_resume_from_the_common_step

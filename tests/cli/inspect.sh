@@ -14,7 +14,7 @@ need_module() {
 # save NAME EXPRESSION: NAME.npy holds a NumPy array
 save() { "$python" -c 'import sys, numpy as np; np.save(sys.argv[1], eval(sys.argv[2]), allow_pickle=True)' "$1.npy" "$2"; }
 
-arrays_are_told_as_numpy_wrote_them() {
+arrays_are_described_as_numpy_wrote_them() {
   need_module numpy
   save c 'np.arange(12, dtype=">f4").reshape(3, 4)'
   save fortran 'np.asfortranarray(np.zeros((2, 3)))'
@@ -56,7 +56,7 @@ objects 21"
   contains "$(cat errors)" pickle
 }
 
-photos_are_told_as_pillow_reads_them() {
+photos_are_described_as_by_pillow() {
   [[ -d $data/jpeg-variety ]] || skip "no test data at $data/jpeg-variety (set MILLRACE_TEST_DATA)"
   need_module PIL
   local file
@@ -97,7 +97,7 @@ PY
   contains "$(cat errors)" "beyond.jpg at $((64 << 20)): "
 }
 
-what_jpegtran_makes_is_told() {
+files_made_by_jpegtran_are_described() {
   command -v jpegtran >/dev/null && command -v djpeg >/dev/null && command -v cjpeg >/dev/null || skip "no jpegtran here"
   need_python
   local photo=photos/ring/0001.jpg sample
@@ -122,7 +122,7 @@ what_jpegtran_makes_is_told() {
   done
 }
 
-headers_longer_than_the_first_read_are_followed() {
+headers_longer_than_the_first_read_are_parsed() {
   need_python
   "$python" - photos/ring/0001.jpg <<'PY'
 import sys
@@ -140,7 +140,7 @@ PY
   contains "$(cat errors)" "cut.jpg at $((2 + 12 * 65537)): "
 }
 
-a_photo_that_does_not_decode_is_described_all_the_same() {
+an_undecodable_photo_is_described() {
   [[ -d $data/jpeg-malformed ]] || skip "no test data at $data/jpeg-malformed (set MILLRACE_TEST_DATA)"
   need_python
   millrace inspect "$data"/jpeg-malformed/*lossless_sel3.jpg --json >report
@@ -153,7 +153,7 @@ a_photo_that_does_not_decode_is_described_all_the_same() {
   one_line errors
 }
 
-the_configuration_of_a_checkpoint_is_one_that_train_takes() {
+a_checkpoints_configuration_is_accepted_by_train() {
   millrace convert dataset photos shards --quiet >/dev/null
   cat >odd.yaml <<'YAML'
 run:   {dir: "runs/an odd name", seed: 9, steps: 2, max_time: 3h}
@@ -173,7 +173,7 @@ YAML
 }
 
 # Other tools write any name into a tar or a safetensors file.
-names_from_files_do_nothing_to_a_terminal_and_are_aligned() {
+names_from_files_are_escaped_and_aligned() {
   local backwards=$'\xe2\x80\xaegpj' header # U+202E
   cp photos/ring/0001.jpg "$backwards.jpg"
   tar cf odd.tar "$backwards.jpg"
@@ -191,7 +191,7 @@ names_from_files_do_nothing_to_a_terminal_and_are_aligned() {
   contains "$(millrace inspect odd.safetensors --json)" '\u001b[31mred'
 }
 
-run_cases arrays_are_told_as_numpy_wrote_them a_wrong_array_file_is_refused_in_one_line_with_the_offset \
-  photos_are_told_as_pillow_reads_them headers_of_a_jpeg_are_read_up_to_64_mib what_jpegtran_makes_is_told headers_longer_than_the_first_read_are_followed \
-  a_photo_that_does_not_decode_is_described_all_the_same the_configuration_of_a_checkpoint_is_one_that_train_takes \
-  names_from_files_do_nothing_to_a_terminal_and_are_aligned
+run_cases arrays_are_described_as_numpy_wrote_them a_wrong_array_file_is_refused_in_one_line_with_the_offset \
+  photos_are_described_as_by_pillow headers_of_a_jpeg_are_read_up_to_64_mib files_made_by_jpegtran_are_described headers_longer_than_the_first_read_are_parsed \
+  an_undecodable_photo_is_described a_checkpoints_configuration_is_accepted_by_train \
+  names_from_files_are_escaped_and_aligned

@@ -86,7 +86,7 @@ a_process_that_outlives_its_command_is_found() {
   same $found yes
 }
 
-a_reader_leaves_whole_files_only() {
+an_interrupted_read_leaves_only_complete_files() {
   local i status seen=
   for ((i = 0; i < rounds; i++)); do
     rm -rf files
@@ -124,7 +124,7 @@ reads_and_its_rest() {
   diff -r files whole
 }
 
-what_an_interrupted_read_says_brings_the_rest() {
+an_interrupted_read_names_the_command_for_the_rest() {
   local again
   reads_and_its_rest 1ms read:delay=0ms
   reads_and_its_rest 100ms read:delay=0ms # each micro-batch takes half a second, and a step is not waited for so long
@@ -133,7 +133,7 @@ what_an_interrupted_read_says_brings_the_rest() {
   ((again > 0)) || fail "nothing comes twice of a step that was cut"
 }
 
-a_read_that_waits_for_data_that_never_come_is_stopped_by_one_signal() {
+one_signal_stops_a_stuck_read() {
   local read=("$MILLRACE" read shards --batch 12 --micro 2 --order full --out files)
   rm -rf files
   MILLRACE_FAULT= begin "${read[@]}" --fault read:hold@8
@@ -165,7 +165,7 @@ a_second_interrupt_leaves_nothing() {
   press_twice read:delay=60s '.tmp-*/photos.tar' "$MILLRACE" bench loader --photos 2
 }
 
-a_conversion_leaves_nothing_or_what_its_command_goes_on_with() {
+an_interrupted_conversion_leaves_nothing_or_resumable_files() {
   local i status seen=
   for ((i = 0; i < rounds; i++)); do
     rm -rf converted
@@ -181,7 +181,7 @@ a_conversion_leaves_nothing_or_what_its_command_goes_on_with() {
   echo "statuses:$seen"
 }
 
-a_conversion_of_a_checkpoint_goes_on_to_the_same_bytes() {
+an_interrupted_checkpoint_conversion_resumes_to_the_same_bytes() {
   local i status seen= to
   for to in full hf; do
     rm -rf large converted
@@ -202,7 +202,7 @@ a_conversion_of_a_checkpoint_goes_on_to_the_same_bytes() {
   echo "statuses:$seen"
 }
 
-a_run_goes_on_to_the_same_weights() {
+an_interrupted_run_resumes_to_the_same_weights() {
   local i status seen=
   for ((i = 0; i < rounds; i++)); do
     rm -rf part
@@ -216,6 +216,6 @@ a_run_goes_on_to_the_same_weights() {
   echo "statuses:$seen"
 }
 
-run_cases a_process_that_outlives_its_command_is_found what_an_interrupted_read_says_brings_the_rest a_read_that_waits_for_data_that_never_come_is_stopped_by_one_signal a_second_interrupt_leaves_nothing \
-  a_reader_leaves_whole_files_only a_conversion_leaves_nothing_or_what_its_command_goes_on_with \
-  a_conversion_of_a_checkpoint_goes_on_to_the_same_bytes a_run_goes_on_to_the_same_weights
+run_cases a_process_that_outlives_its_command_is_found an_interrupted_read_names_the_command_for_the_rest one_signal_stops_a_stuck_read a_second_interrupt_leaves_nothing \
+  an_interrupted_read_leaves_only_complete_files an_interrupted_conversion_leaves_nothing_or_resumable_files \
+  an_interrupted_checkpoint_conversion_resumes_to_the_same_bytes an_interrupted_run_resumes_to_the_same_weights

@@ -48,7 +48,7 @@ forward_nothing() {
   unset $names
 }
 
-the_command_is_shown_and_not_run() {
+the_command_can_be_shown_without_running() {
   unset SLURM_JOB_ID
   forward_nothing
   local root=
@@ -63,7 +63,7 @@ the_command_is_shown_and_not_run() {
   [[ ! -e runs ]] || fail "it ran"
 }
 
-what_contradicts_itself_is_wrong_usage() {
+contradictory_options_are_wrong_usage() {
   unset SLURM_JOB_ID
   local wrong
   for wrong in "-n 3 --nnodes 2 --hosts a,b" "-n 2 --nnodes 2" "-n 2 --nnodes 2 --hosts a" "-n 2 --node-rank 1" "-n 0" "-n 2 --set run.dirr=x"; do
@@ -75,7 +75,7 @@ what_contradicts_itself_is_wrong_usage() {
   contains "$(cat errors)" "cannot start mpirun: No such file or directory; install Open MPI"
 }
 
-any_number_of_hosts_may_be_named() {
+any_number_of_hosts_can_be_given() {
   unset SLURM_JOB_ID
   local names
   names=$(seq -s, -f 'a-machine-with-a-name-of-more-than-forty-bytes-%04g' 1000)
@@ -95,7 +95,7 @@ SH
   export PATH=$PWD/noting:$PATH
 }
 
-other_machines_get_the_variables_that_affect_a_run_by_name_alone() {
+environment_variables_are_forwarded_by_name() {
   unset SLURM_JOB_ID
   note_mpirun
   local name names=(NCCL_DEBUG UCX_TLS FI_PROVIDER OMP_NUM_THREADS OPENBLAS_CORETYPE
@@ -121,13 +121,13 @@ other_machines_get_the_variables_that_affect_a_run_by_name_alone() {
   same "$(grep BEGAN words)" MILLRACE_BEGAN=1700000000
 }
 
-the_real_mpirun_takes_such_a_command() {
+the_real_mpirun_accepts_the_command() {
   need_mpi
   same "$(MILLRACE_FAULT=read:eio status_of "$MILLRACE" launch -n 2 train.yaml --hosts localhost)" 1
   contains "$(cat errors)" "Input/output error"
 }
 
-without_a_number_there_is_a_rank_for_each_core_group() {
+the_default_is_one_rank_per_core_group() {
   unset SLURM_JOB_ID
   [[ ! -e /dev/nvidia0 ]] || skip "this machine has a GPU"
   [[ $(taskset -pc $$) == *": $(cat /sys/devices/system/cpu/online)" ]] || skip "bound to some processors"
@@ -143,7 +143,7 @@ without_a_number_there_is_a_rank_for_each_core_group() {
   contains "$(cat out)" " -np $((3 * groups)) "
 }
 
-ranks_train_and_their_result_comes_through() {
+ranks_train_and_the_result_is_printed() {
   need_mpi
   same "$(status_of millrace launch -n 3 train.yaml -v)" 0 "$(cat errors)"
   contains "$(cat errors)" "mpirun "
@@ -151,7 +151,7 @@ ranks_train_and_their_result_comes_through() {
   same "$(find runs/a/ckpt/step-00000012 -name 'rank-*' | wc -l)" 3
 }
 
-a_failure_is_heard_of_where_ended_children_are_ignored() {
+failures_are_noticed_even_if_sigchld_is_ignored() {
   need_mpi
   same "$(status_of env --ignore-signal=CHLD "$MILLRACE" launch -n 1 train.yaml --set data.train=absent)" 1 "$(cat errors)"
 }
@@ -186,7 +186,7 @@ a_second_interrupt_ends_all_ranks_at_once() {
 }
 
 # A second interrupt just as the ranks end: the real mpirun can't be made to end then.
-a_run_that_had_saved_stays_saved_whatever_interrupt_comes_later() {
+later_interrupts_do_not_change_the_saved_status() {
   need_mpi
   set -m
   run=runs/saved
@@ -213,7 +213,7 @@ SH
   same "$ended" 75 "$(cat errors)"
 }
 
-a_run_that_fails_goes_on_as_often_as_it_may() {
+a_failing_run_is_restarted_up_to_the_limit() {
   need_mpi
   begin again --set run.steps=1000000 --restarts 1
   until compgen -G "$run/ckpt/step-*" >/dev/null; do # which one: retention is fast
@@ -234,7 +234,7 @@ a_run_that_fails_goes_on_as_often_as_it_may() {
 }
 
 # An mpirun that notes what it was given, and fails.
-every_attempt_is_told_when_the_first_one_began() {
+every_attempt_knows_when_the_first_one_started() {
   mkdir failing
   cat >failing/mpirun <<'SH'
 #!/usr/bin/env bash
@@ -258,14 +258,14 @@ SH
 }
 
 # The ranks of the attempt after a failure: the time is up when they begin.
-a_restart_has_what_is_left_of_the_time() {
+a_restart_has_the_remaining_time() {
   need_mpi
   same "$(MILLRACE_BEGAN=1 status_of "$MILLRACE" launch -n 3 train.yaml --set run.dir=runs/left --set run.steps=50 --set run.max_time=23h)" 75 "$(cat errors)"
   contains "$(cat errors)" "stopped for run.max_time after step 1;"
 }
 
 # The second rank comes three seconds late, and one is kept for the end.
-a_limit_counts_the_time_until_the_ranks_have_met() {
+the_time_limit_includes_the_rendezvous() {
   need_mpi
   # shellcheck disable=SC2016 # the rank's own shell reads it
   same "$(status_of mpirun -np 2 bash -c '[[ $OMPI_COMM_WORLD_RANK = 0 ]] || sleep 3; exec "$@"' - "$MILLRACE" train train.yaml --set threads=1 \
@@ -273,9 +273,9 @@ a_limit_counts_the_time_until_the_ranks_have_met() {
   contains "$(cat errors)" "stopped for run.max_time after step 1;"
 }
 
-run_cases the_command_is_shown_and_not_run what_contradicts_itself_is_wrong_usage \
-  any_number_of_hosts_may_be_named other_machines_get_the_variables_that_affect_a_run_by_name_alone \
-  the_real_mpirun_takes_such_a_command without_a_number_there_is_a_rank_for_each_core_group ranks_train_and_their_result_comes_through \
-  a_failure_is_heard_of_where_ended_children_are_ignored signals_reach_all_ranks a_second_interrupt_ends_all_ranks_at_once \
-  a_run_that_had_saved_stays_saved_whatever_interrupt_comes_later a_run_that_fails_goes_on_as_often_as_it_may \
-  every_attempt_is_told_when_the_first_one_began a_restart_has_what_is_left_of_the_time a_limit_counts_the_time_until_the_ranks_have_met
+run_cases the_command_can_be_shown_without_running contradictory_options_are_wrong_usage \
+  any_number_of_hosts_can_be_given environment_variables_are_forwarded_by_name \
+  the_real_mpirun_accepts_the_command the_default_is_one_rank_per_core_group ranks_train_and_the_result_is_printed \
+  failures_are_noticed_even_if_sigchld_is_ignored signals_reach_all_ranks a_second_interrupt_ends_all_ranks_at_once \
+  later_interrupts_do_not_change_the_saved_status a_failing_run_is_restarted_up_to_the_limit \
+  every_attempt_knows_when_the_first_one_started a_restart_has_the_remaining_time the_time_limit_includes_the_rendezvous

@@ -5,7 +5,7 @@
 millrace manual --out share >out && [[ ! -s out ]] || exit 1
 export MANWIDTH=80 MANROFFOPT='' MANOPT='' LC_ALL=C.UTF-8
 
-pages_say_what_help_says() {
+manual_pages_match_help() {
   need_python
   command -v man >/dev/null || skip "man is not installed"
   mkdir text
@@ -24,14 +24,14 @@ man_renders_them_at_80_columns_without_a_warning() {
   done
 }
 
-mandoc_has_nothing_to_say_but_that_they_bear_no_date() {
+mandoc_warns_only_of_missing_dates() {
   command -v mandoc >/dev/null || skip "mandoc is not installed"
   for page in share/man?/*; do
     same "$(mandoc -Tlint -W warning "$page" | grep -v 'missing date' || true)" "" "what mandoc says of $page"
   done
 }
 
-each_has_a_line_for_the_index_of_pages() {
+each_page_has_a_whatis_line() {
   command -v lexgrog >/dev/null || skip "lexgrog is not installed"
   for page in share/man?/*; do
     name=$(basename "${page%.*}")
@@ -39,14 +39,14 @@ each_has_a_line_for_the_index_of_pages() {
   done
 }
 
-one_page_is_the_same_alone_and_among_all() {
+a_page_is_the_same_alone_or_with_all() {
   millrace manual | cmp - share/man1/millrace.1
   millrace manual convert dataset | cmp - share/man1/millrace-convert-dataset.1
   millrace manual config | cmp - share/man5/millrace-config.5
   same "$(find share -type f | wc -l)" "$(($(millrace --help | sed -n '/^verbs:/,/^$/p' | grep -c '^  [a-z]') + 3))" "pages"
 }
 
-existing_pages_stay_unless_forced() {
+existing_pages_are_kept_unless_forced() {
   echo mine >share/man1/millrace-read.1
   same "$(status_of millrace manual --out share)" 1
   one_line errors
@@ -60,6 +60,6 @@ existing_pages_stay_unless_forced() {
   millrace manual read | cmp - share/man1/millrace-read.1
 }
 
-run_cases pages_say_what_help_says man_renders_them_at_80_columns_without_a_warning \
-  mandoc_has_nothing_to_say_but_that_they_bear_no_date each_has_a_line_for_the_index_of_pages \
-  one_page_is_the_same_alone_and_among_all existing_pages_stay_unless_forced
+run_cases manual_pages_match_help man_renders_them_at_80_columns_without_a_warning \
+  mandoc_warns_only_of_missing_dates each_page_has_a_whatis_line \
+  a_page_is_the_same_alone_or_with_all existing_pages_are_kept_unless_forced

@@ -70,7 +70,7 @@ static void defaults_are_parsed_like_values(void **state)
     release(&p);
 }
 
-static void values_come_in_all_four_spellings(void **state)
+static void values_are_accepted_in_all_four_spellings(void **state)
 {
     (void)state;
     struct parsed p = PARSE("a", "--count", "3", "--size=3GB", "-j4", "-t", "x y", "b",
@@ -88,7 +88,7 @@ static void values_come_in_all_four_spellings(void **state)
     release(&p);
 }
 
-static void lists_split_at_commas_and_repeats_do_not(void **state)
+static void lists_split_at_commas_but_repeatable_options_do_not(void **state)
 {
     (void)state;
     struct parsed p = PARSE("--list", "a,b=1,", "--set", "x=[1, 2]", "--set=y=2");
@@ -111,7 +111,7 @@ static void a_single_dash_is_an_argument(void **state)
     release(&p);
 }
 
-static void wrong_values_are_refused_with_what_was_expected(void **state)
+static void wrong_values_are_refused_naming_what_was_expected(void **state)
 {
     (void)state;
     static const char *const wrong[][2] = {
@@ -131,7 +131,7 @@ static void wrong_values_are_refused_with_what_was_expected(void **state)
     }
 }
 
-static void a_missing_value_is_told(void **state)
+static void a_missing_value_is_reported(void **state)
 {
     (void)state;
     struct parsed p = PARSE("--count");
@@ -140,7 +140,7 @@ static void a_missing_value_is_told(void **state)
     release(&p);
 }
 
-static void an_unknown_option_is_answered_with_the_nearest(void **state)
+static void an_unknown_option_suggests_the_nearest(void **state)
 {
     (void)state;
     struct parsed p = PARSE("--colour=red");
@@ -156,7 +156,7 @@ static void an_unknown_option_is_answered_with_the_nearest(void **state)
     release(&p);
 }
 
-static void a_required_option_is_missed_only_where_it_is_absent(void **state)
+static void a_required_option_is_reported_only_if_absent(void **state)
 {
     (void)state;
     struct err err;
@@ -171,13 +171,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_are_parsed_like_values),
-        cmocka_unit_test(values_come_in_all_four_spellings),
-        cmocka_unit_test(lists_split_at_commas_and_repeats_do_not),
+        cmocka_unit_test(values_are_accepted_in_all_four_spellings),
+        cmocka_unit_test(lists_split_at_commas_but_repeatable_options_do_not),
         cmocka_unit_test(a_single_dash_is_an_argument),
-        cmocka_unit_test(wrong_values_are_refused_with_what_was_expected),
-        cmocka_unit_test(a_missing_value_is_told),
-        cmocka_unit_test(an_unknown_option_is_answered_with_the_nearest),
-        cmocka_unit_test(a_required_option_is_missed_only_where_it_is_absent),
+        cmocka_unit_test(wrong_values_are_refused_naming_what_was_expected),
+        cmocka_unit_test(a_missing_value_is_reported),
+        cmocka_unit_test(an_unknown_option_suggests_the_nearest),
+        cmocka_unit_test(a_required_option_is_reported_only_if_absent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,7 +16,7 @@ static void assert_escaped(const char *text, const char *expected)
     str_deinit(&out);
 }
 
-static void text_from_outside_is_escaped(void **state)
+static void text_from_files_is_escaped(void **state)
 {
     (void)state;
     assert_escaped("<a href=\"x\" b='y'>&amp;",
@@ -26,7 +26,7 @@ static void text_from_outside_is_escaped(void **state)
 
 #define LOST "\xef\xbf\xbd"
 
-static void what_is_no_text_becomes_a_replacement_character(void **state)
+static void invalid_utf8_becomes_a_replacement_character(void **state)
 {
     (void)state;
     assert_escaped("a\x01\x1b\x7f\r", "a" LOST LOST LOST LOST);
@@ -76,7 +76,7 @@ static size_t count_of(const char *text, const char *word)
 }
 
 /* Values at the limits of a double produce only numbers that are valid in SVG. */
-static void extreme_values_make_a_whole_chart(void **state)
+static void extreme_values_give_a_valid_chart(void **state)
 {
     (void)state;
     static const double values[][3] = {
@@ -95,7 +95,7 @@ static void extreme_values_make_a_whole_chart(void **state)
     }
 }
 
-static void a_chart_without_values_is_left_out(void **state)
+static void a_chart_without_values_is_omitted(void **state)
 {
     (void)state;
     struct chart_point point = {1, NAN};
@@ -109,12 +109,12 @@ static void a_chart_without_values_is_left_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(text_from_outside_is_escaped),
-        cmocka_unit_test(what_is_no_text_becomes_a_replacement_character),
+        cmocka_unit_test(text_from_files_is_escaped),
+        cmocka_unit_test(invalid_utf8_becomes_a_replacement_character),
         cmocka_unit_test(pictures_are_base64),
         cmocka_unit_test(steps_of_an_axis_are_1_2_or_5),
-        cmocka_unit_test(extreme_values_make_a_whole_chart),
-        cmocka_unit_test(a_chart_without_values_is_left_out),
+        cmocka_unit_test(extreme_values_give_a_valid_chart),
+        cmocka_unit_test(a_chart_without_values_is_omitted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,7 +48,7 @@ PY
   done
 }
 
-a_page_of_a_shard_counts_the_same() {
+a_page_of_a_shard_has_the_same_counts() {
   need_python
   page shards/shard-000000.tar page.html
   same "$(json 'd["headings"]' report)" "['Summary', 'Samples', 'Sizes', 'Classes', 'Fields']"
@@ -61,7 +61,7 @@ the_same_dataset_gives_the_same_page() {
   cmp a.html b.html
 }
 
-hostile_names_are_only_text() {
+hostile_names_are_escaped() {
   need_python
   local class="\"><img src=x onerror='alert(1)'>&lt;" key="<!--&\"'><b>"
   mkdir -p "hostile/$class" "hostile/]]>"
@@ -75,7 +75,7 @@ hostile_names_are_only_text() {
   same "$(cat out)" "(True, True)"
 }
 
-a_photo_that_can_not_be_decoded_is_said_to_be_so() {
+an_undecodable_photo_is_marked() {
   need_python
   cp -r shards cut
   chmod -R u+w cut
@@ -142,7 +142,7 @@ PY
   same "$(grep -o 'class="line s0" d="[^"]*"' page.html | head -1 | grep -o M | wc -l)" 2
 }
 
-metrics_that_are_none_are_named_with_their_offset() {
+malformed_metrics_are_named_with_their_offset() {
   mkdir wrong
   printf '{"step":1}\n{"stop":2}\n' >wrong/metrics.jsonl
   same "$(status_of millrace inspect wrong --html no.html)" 1
@@ -162,7 +162,7 @@ an_existing_page_is_kept_unless_forced() {
   same "$(find . -maxdepth 1 -name '.tmp-*')" "" "temporaries"
 }
 
-what_has_no_page_is_told() {
+inputs_without_a_page_are_refused() {
   mkdir -p many
   millrace convert dataset photos many --split a=0.5,b=0.5 --quiet --force >/dev/null
   same "$(status_of millrace inspect many --html no.html)" 1
@@ -172,8 +172,8 @@ what_has_no_page_is_told() {
 
 pages=0
 run_cases a_page_of_a_dataset_shows_samples_sizes_classes_fields_shards_and_options a_page_of_pngs_with_captions_shows_their_sizes_and_words \
-  a_page_of_a_shard_counts_the_same \
-  the_same_dataset_gives_the_same_page hostile_names_are_only_text a_photo_that_can_not_be_decoded_is_said_to_be_so \
+  a_page_of_a_shard_has_the_same_counts \
+  the_same_dataset_gives_the_same_page hostile_names_are_escaped an_undecodable_photo_is_marked \
   a_page_of_text_shows_the_text a_page_of_a_run_shows_curves_checkpoints_and_configuration \
-  a_long_run_with_gaps_stays_a_small_page metrics_that_are_none_are_named_with_their_offset \
-  an_existing_page_is_kept_unless_forced what_has_no_page_is_told
+  a_long_run_with_gaps_stays_a_small_page malformed_metrics_are_named_with_their_offset \
+  an_existing_page_is_kept_unless_forced inputs_without_a_page_are_refused

@@ -31,7 +31,7 @@ a_dataset_of_jpeg_png_and_webp_is_read_as_one() {
   same "$(json 'd["samples_count"], d["once"]' images)" "$(json 'd["samples_count"], d["once"]' bytes)"
 }
 
-what_a_picture_is_tells_its_content_not_its_name() {
+image_formats_are_detected_by_content() {
   make_pictures
   mkdir -p renamed
   local file
@@ -41,7 +41,7 @@ what_a_picture_is_tells_its_content_not_its_name() {
   same "$(json 'd["samples_count"]' report)" "$(find renamed -name '*.jpg' | wc -l)"
 }
 
-verify_names_pictures_that_can_not_be_decoded() {
+verify_names_undecodable_images() {
   make_pictures
   local png webp
   png=$(find pictures -name '*.png' | sort | head -1) webp=$(find pictures -name '*.webp' | sort | head -1)
@@ -56,7 +56,7 @@ verify_names_pictures_that_can_not_be_decoded() {
   [[ $(cat out errors) != *"c.png"* ]] || fail "a whole picture is called bad"
 }
 
-inspect_tells_what_they_are() {
+inspect_describes_images() {
   make_pictures
   local png webp
   png=$(find pictures -name '*.png' | sort | head -1) webp=$(find pictures -name '*.webp' | sort | head -1)
@@ -71,7 +71,7 @@ inspect_tells_what_they_are() {
   same "$(json 'd["width_pixels"], d["decodable"]' report)" "(40, False)"
 }
 
-a_ppm_is_a_picture_too() {
+ppm_is_supported() {
   need_python
   mkdir -p ppm
   "$python" -c 'import sys
@@ -84,7 +84,7 @@ for i in range(6):
   same "$(json 'd["samples_count"]' report)" 6
 }
 
-convert_names_a_broken_picture() {
+convert_names_a_broken_image() {
   make_pictures
   local png
   png=$(find pictures -name '*.png' | sort | head -1)
@@ -97,7 +97,7 @@ convert_names_a_broken_picture() {
   [[ ! -e none/dataset.json ]] || fail "a dataset with a broken picture"
 }
 
-raw_images_give_the_pixels_that_their_files_give() {
+raw_images_have_the_pixels_of_their_files() {
   make_pictures
   mkdir -p lossless
   local file
@@ -133,7 +133,7 @@ PY
   same "$(tail -c 3 a/1.ppm | od -An -tu1 | xargs)" "200 100 50"
 }
 
-raw_images_have_one_name_each() {
+raw_images_need_distinct_keys() {
   make_pictures
   mkdir -p twice
   cp "$(find pictures -name '*.png' -print -quit)" twice/1.png
@@ -144,7 +144,7 @@ raw_images_have_one_name_each() {
   same "$(status_of millrace convert dataset pictures one --store raw --jpeg keep)" 2
 }
 
-augmented_pixels_are_the_same_whatever_the_workers_and_ranks() {
+augmented_pixels_do_not_depend_on_workers_or_ranks() {
   millrace convert dataset photos shards --quiet >/dev/null
   augmented() { millrace read shards --decode image --size 24 --flip --epoch 2 --quiet --batch 8 --micro 4 "$@" >/dev/null; }
   augmented --out plain
@@ -173,7 +173,7 @@ check_mixed() {
   "$python" "$TEST_SOURCE_DIR/tests/oracle/mixup.py" plain-pictures mixed-pictures mixed-lines "$@"
 }
 
-mixed_pictures_are_those_of_a_second_implementation() {
+mixed_images_match_a_second_implementation() {
   need_python
   millrace convert dataset photos shards --quiet --force >/dev/null
   local samples blended pasted left
@@ -185,7 +185,7 @@ mixed_pictures_are_those_of_a_second_implementation() {
   same "$(check_mixed 4 8 1 0.4 1)" "0 0 $samples"
 }
 
-mixed_pictures_are_the_same_whatever_the_workers_and_ranks() {
+mixed_images_do_not_depend_on_workers_or_ranks() {
   millrace convert dataset photos shards --quiet --force >/dev/null
   mixed() { millrace read shards --decode image --size 24 --quiet --batch 8 --micro 4 --mixup 0.8 --cutmix 1 "$@" >/dev/null; }
   mixed --workers 1 --out mixed-alone
@@ -200,15 +200,15 @@ mixed_pictures_are_the_same_whatever_the_workers_and_ranks() {
   done
 }
 
-a_page_shows_pictures_of_all_kinds() {
+a_page_shows_images_of_all_formats() {
   make_pictures
   millrace convert dataset pictures for-page --quiet >/dev/null
   millrace inspect for-page --html page.html --quiet >/dev/null
   same "$(grep -o '<img src="data:image/jpeg' page.html | wc -l)" "$(find pictures -type f | wc -l)"
 }
 
-run_cases a_dataset_of_jpeg_png_and_webp_is_read_as_one what_a_picture_is_tells_its_content_not_its_name \
-  verify_names_pictures_that_can_not_be_decoded inspect_tells_what_they_are a_ppm_is_a_picture_too \
-  convert_names_a_broken_picture raw_images_give_the_pixels_that_their_files_give raw_images_are_upright_and_at_most_max_side \
-  raw_images_have_one_name_each augmented_pixels_are_the_same_whatever_the_workers_and_ranks \
-  mixed_pictures_are_those_of_a_second_implementation mixed_pictures_are_the_same_whatever_the_workers_and_ranks a_page_shows_pictures_of_all_kinds
+run_cases a_dataset_of_jpeg_png_and_webp_is_read_as_one image_formats_are_detected_by_content \
+  verify_names_undecodable_images inspect_describes_images ppm_is_supported \
+  convert_names_a_broken_image raw_images_have_the_pixels_of_their_files raw_images_are_upright_and_at_most_max_side \
+  raw_images_need_distinct_keys augmented_pixels_do_not_depend_on_workers_or_ranks \
+  mixed_images_match_a_second_implementation mixed_images_do_not_depend_on_workers_or_ranks a_page_shows_images_of_all_formats

@@ -48,7 +48,7 @@ keys_and_a_bar_do_not_share_a_line() {
   ! grep -q 'reading' typescript || fail "a bar stands among the keys"
 }
 
-quiet_leaves_on_stdout_what_was_asked_for() {
+quiet_keeps_only_requested_results_on_stdout() {
   local name
   for name in "convert dataset photos silent" "index shards/shard-000000.tar" "train train.yaml --set run.dir=runs/silent --set run.steps=2 --set schedule.warmup=1" \
     "convert checkpoint runs/silent/ckpt silent.safetensors --to full" "ckpt copy runs/silent/ckpt copies" "ckpt sweep copies" \
@@ -74,4 +74,4 @@ results_and_help_fit_their_terminal() {
 }
 
 run_cases results_and_help_fit_their_terminal a_bar_fits_its_terminal_and_leaves_it_clean a_bar_follows_the_width_of_its_terminal \
-  dumb_terminals_get_lines_and_quiet_gets_none pipes_get_no_control_characters keys_and_a_bar_do_not_share_a_line quiet_leaves_on_stdout_what_was_asked_for
+  dumb_terminals_get_lines_and_quiet_gets_none pipes_get_no_control_characters keys_and_a_bar_do_not_share_a_line quiet_keeps_only_requested_results_on_stdout

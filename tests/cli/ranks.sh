@@ -33,7 +33,7 @@ ranks() {
   echo "$status"
 }
 
-the_first_rank_speaks_alone_and_the_data_is_shared() {
+only_rank_0_prints_and_the_data_is_shared() {
   millrace train train.yaml >alone.out 2>/dev/null
   export MPI_LEAKS=1
   local n
@@ -48,7 +48,7 @@ the_first_rank_speaks_alone_and_the_data_is_shared() {
   done
 }
 
-an_evaluation_is_the_same_on_any_ranks() {
+an_evaluation_does_not_depend_on_the_ranks() {
   need_python
   millrace train train.yaml --quiet >/dev/null
   millrace eval train.yaml --from runs/a/ckpt --json >alone 2>/dev/null
@@ -66,7 +66,7 @@ begun() {
   same "$(ranks "$n" "$MILLRACE" train free.yaml --set run.dir="runs/$name" --set run.steps="$steps" "${@/#/--set=}")" 0 "$name on $n ranks: $(cat errors)"
 }
 
-a_batch_made_by_accumulation_stays_what_the_run_began_with_on_any_ranks() {
+an_accumulated_batch_keeps_its_size_on_any_ranks() {
   need_python
   grep -v '^batch' train.yaml >free.yaml
   echo 'schedule: {type: constant, warmup: 2}' >>free.yaml
@@ -101,13 +101,13 @@ a_batch_made_by_accumulation_stays_what_the_run_began_with_on_any_ranks() {
   contains "$(cat errors)" "more ranks than micro-batches"
 }
 
-calls_that_are_compared_change_nothing() {
+checked_calls_change_no_result() {
   same "$(ranks 3 "$MILLRACE" train train.yaml --set run.dir=runs/plain --quiet)" 0 "$(cat errors)"
   same "$(ranks 3 "$MILLRACE" train train.yaml --set run.dir=runs/debug --set parallel.debug=true --quiet)" 0 "$(cat errors)"
   same "$(millrace ckpt hash runs/debug/ckpt)" "$(millrace ckpt hash runs/plain/ckpt)"
 }
 
-ranks_that_index_the_same_tar_at_once_do_not_disturb_each_other() {
+ranks_can_index_the_same_tar_concurrently() {
   mkdir -p members foreign
   tar -xf shards/shard-000000.tar -C members
   (cd members && find . -type f -printf '%P\n' | sort | tar -cf ../foreign/part.tar -T -)
@@ -121,7 +121,7 @@ ranks_that_index_the_same_tar_at_once_do_not_disturb_each_other() {
   done
 }
 
-a_save_that_fails_on_one_rank_ends_all_of_them_when_all_know() {
+a_save_that_fails_on_one_rank_ends_all_ranks_at_the_same_step() {
   # The rank that fails has its file to remove, which takes it longer than the others, and longer than a step.
   same "$(ranks 3 ./on 0 MILLRACE_FAULT=finalize:enospc:step-00000004,abort:delay=2s:step-00000004 -- "$MILLRACE" train train.yaml \
     --set run.dir=runs/unsaved --set run.steps=100000 --set checkpoint.on_save_error=stop --set parallel.timeout=60s)" 1
@@ -130,7 +130,7 @@ a_save_that_fails_on_one_rank_ends_all_of_them_when_all_know() {
   ! grep -q 'waited too long' said || fail "$(cat said)"
 }
 
-what_is_wrong_everywhere_is_told_once() {
+an_error_common_to_all_ranks_is_printed_once() {
   same "$(ranks 3 "$MILLRACE" train train.yaml --set run.dirr=x)" 2
   same "$(grep -c 'unknown key run.dirr' said)" 1
   contains "$(cat said)" "millrace: rank 0: unknown key run.dirr"
@@ -144,7 +144,7 @@ what_is_wrong_everywhere_is_told_once() {
   same "$(grep -c 'are not finite' said)" 1 "$(cat said)"
 }
 
-a_rank_without_its_data_ends_all_before_the_first_step() {
+a_rank_without_data_ends_all_before_the_first_step() {
   same "$(ranks 3 ./on 1 MILLRACE_FAULT=read:eio@1+:dataset.json -- "$MILLRACE" train train.yaml --set run.dir=runs/nodata)" 1
   grep -q '^millrace: rank 1: could not read: Input/output error: shards/dataset.json' said
   grep -qx 'millrace: rank 0: rank 1 failed' said
@@ -173,14 +173,14 @@ a_rank_with_other_data_ends_all_before_the_first_step() {
   grep -q '^millrace: rank 0: ranks do not agree on data.val' said || fail "an evaluation is silent: $(cat said)"
 }
 
-a_rank_that_fails_in_the_middle_tells_why_and_ends_all() {
+a_rank_that_fails_mid_run_reports_why_and_ends_all() {
   same "$(ranks 3 ./on 1 MILLRACE_FAULT=read:eio@12+:shard-000000 -- "$MILLRACE" train train.yaml --set run.dir=runs/middle --set run.steps=100000)" 1
   grep -q '^millrace: rank 1: could not read: Input/output error: shards/shard-000000.tar' said
   same "$(grep -c 'Input/output error' said)" 1
   ! grep -v '^step\|^millrace: rank 1: \|: the run was ended: rank 1 aborted it$' said || fail "other words: $(cat said)"
 }
 
-a_rank_that_fails_in_the_middle_of_an_evaluation_tells_why_and_ends_all() {
+a_rank_that_fails_mid_evaluation_reports_why_and_ends_all() {
   millrace train train.yaml --set run.dir=runs/judged --set run.steps=1 --quiet >/dev/null
   same "$(ranks 3 ./on 1 MILLRACE_FAULT=read:eio@4+:shard-000000 -- "$MILLRACE" eval train.yaml --set batch.micro=1 --from runs/judged/ckpt)" 1
   grep -q '^millrace: rank 1: could not read.*: Input/output error: shards/shard-000000.tar' said || fail "rank 1 is silent: $(cat said)"
@@ -188,7 +188,7 @@ a_rank_that_fails_in_the_middle_of_an_evaluation_tells_why_and_ends_all() {
   ! grep -v '^millrace: rank 1: \|: the run was ended: rank 1 aborted it$' said || fail "other words: $(cat said)"
 }
 
-what_one_rank_finds_damaged_no_other_resumes_from() {
+damage_found_by_one_rank_stops_all_from_resuming_there() {
   local n
   same "$(ranks 2 "$MILLRACE" train train.yaml --set run.dir=runs/hurt --quiet)" 0 "$(cat errors)"
   # The second file alone, which the first rank of two that share replicated tensors' rows must read as well.
@@ -200,7 +200,7 @@ what_one_rank_finds_damaged_no_other_resumes_from() {
   for n in $(grep -c 'resuming at' errors); do same "$n" 1 "resumptions"; done
 }
 
-what_one_rank_alone_reads_wrong_is_damage_for_all_as_the_policy_has_it() {
+damage_read_by_one_rank_applies_the_policy_on_all() {
   local wrong=MILLRACE_FAULT=read:flip@1+:step-00000012/rank-00000
   same "$(ranks 3 "$MILLRACE" train train.yaml --set run.dir=runs/wrong --quiet)" 0 "$(cat errors)"
   same "$(ranks 3 ./on 2 $wrong -- "$MILLRACE" train train.yaml --set run.dir=runs/wrong --set run.steps=14 --set checkpoint.on_damage=stop)" 1
@@ -212,7 +212,7 @@ what_one_rank_alone_reads_wrong_is_damage_for_all_as_the_policy_has_it() {
 }
 
 # As many as on one rank, of all ranks together, though none of them has so many.
-the_limit_of_bad_samples_is_one_of_all_ranks() {
+the_bad_sample_limit_covers_all_ranks() {
   local ranks_count steps=() said=() run
   cp -r shards damaged
   tar -tRf damaged/shard-000000.tar | sed -n 's/^block \([0-9]*\): .*jpg$/\1/p' | sed -n '3~9p' | while read -r block; do
@@ -241,7 +241,7 @@ train_full() {
   same "$(ranks "$2" "$MILLRACE" train train.yaml --set run.dir="$1" --set parallel.strategy=zero3 --set checkpoint.layout=full --quiet "${@:3}")" 0 "$(cat errors)"
 }
 
-a_run_writes_the_file_that_convert_makes_and_goes_on_from_it_on_any_ranks() {
+a_run_writes_the_consolidated_file_and_resumes_from_it_on_any_ranks() {
   local n step=runs/full/ckpt/step-00000012
   same "$(MPI_LEAKS=1 ranks 4 "$MILLRACE" train train.yaml --set run.dir=runs/sharded --set parallel.strategy=zero3 --quiet)" 0 "$(cat errors)"
   train_full runs/full 4
@@ -270,7 +270,7 @@ a_run_writes_the_file_that_convert_makes_and_goes_on_from_it_on_any_ranks() {
   cmp runs/ddp/ckpt/step-00000014/model.safetensors runs/1/ckpt/step-00000014/model.safetensors
 }
 
-torch_opens_the_file_that_a_run_wrote() {
+torch_opens_a_runs_consolidated_file() {
   need_python
   "$python" -c 'import safetensors.torch' 2>/dev/null || skip "no Python here has safetensors and torch"
   train_full runs/opened 2
@@ -278,7 +278,7 @@ torch_opens_the_file_that_a_run_wrote() {
   same "$(cat opened)" "$(millrace inspect runs/opened/ckpt/step-00000012/model.safetensors --json | "$python" -c 'import json, sys; print(json.load(sys.stdin)["tensors_count"])')"
 }
 
-a_trace_has_the_threads_of_all_ranks() {
+a_trace_holds_the_threads_of_all_ranks() {
   need_python
   local n rank name
   for n in 2 3; do
@@ -304,12 +304,12 @@ perfetto_opens_the_trace_of_all_ranks() {
     "$(printf '%s\n' '0 mpi 0 0' '0 trainer 0 3' '1 mpi 0 0' '1 trainer 0 3')"
 }
 
-run_cases the_first_rank_speaks_alone_and_the_data_is_shared an_evaluation_is_the_same_on_any_ranks a_batch_made_by_accumulation_stays_what_the_run_began_with_on_any_ranks calls_that_are_compared_change_nothing \
-  ranks_that_index_the_same_tar_at_once_do_not_disturb_each_other a_save_that_fails_on_one_rank_ends_all_of_them_when_all_know what_is_wrong_everywhere_is_told_once \
-  a_rank_without_its_data_ends_all_before_the_first_step a_rank_with_other_data_ends_all_before_the_first_step \
-  a_rank_that_fails_in_the_middle_tells_why_and_ends_all \
-  a_rank_that_fails_in_the_middle_of_an_evaluation_tells_why_and_ends_all \
-  what_one_rank_finds_damaged_no_other_resumes_from what_one_rank_alone_reads_wrong_is_damage_for_all_as_the_policy_has_it \
-  the_limit_of_bad_samples_is_one_of_all_ranks \
-  a_run_writes_the_file_that_convert_makes_and_goes_on_from_it_on_any_ranks torch_opens_the_file_that_a_run_wrote \
-  a_trace_has_the_threads_of_all_ranks perfetto_opens_the_trace_of_all_ranks
+run_cases only_rank_0_prints_and_the_data_is_shared an_evaluation_does_not_depend_on_the_ranks an_accumulated_batch_keeps_its_size_on_any_ranks checked_calls_change_no_result \
+  ranks_can_index_the_same_tar_concurrently a_save_that_fails_on_one_rank_ends_all_ranks_at_the_same_step an_error_common_to_all_ranks_is_printed_once \
+  a_rank_without_data_ends_all_before_the_first_step a_rank_with_other_data_ends_all_before_the_first_step \
+  a_rank_that_fails_mid_run_reports_why_and_ends_all \
+  a_rank_that_fails_mid_evaluation_reports_why_and_ends_all \
+  damage_found_by_one_rank_stops_all_from_resuming_there damage_read_by_one_rank_applies_the_policy_on_all \
+  the_bad_sample_limit_covers_all_ranks \
+  a_run_writes_the_consolidated_file_and_resumes_from_it_on_any_ranks torch_opens_a_runs_consolidated_file \
+  a_trace_holds_the_threads_of_all_ranks perfetto_opens_the_trace_of_all_ranks

@@ -45,7 +45,7 @@ refused() {
   [[ ! -e runs ]] || fail "it wrote $(find runs)"
 }
 
-a_key_that_differs_is_named_with_both_values() {
+a_differing_key_is_named_with_both_values() {
   local key first second
   while read -r key first second; do
     refused "$key" "expected $first on ranks 0, 2, found $second on rank 1; run every rank with the same configuration" \
@@ -70,7 +70,7 @@ KEYS
   refused --dry-run 'expected absent on rank 0, found given on rank 1' "$mpirun_sh" 2 ./differs 1 --dry-run -- "${train[@]}"
 }
 
-several_keys_are_counted_and_listed() {
+several_differing_keys_are_counted_and_listed() {
   refused "run.seed and 2 more: optimizer.lr, schedule.warmup" "expected 3 on rank 0, found 9 on rank 1" \
     "$mpirun_sh" 2 ./differs 1 --set run.seed=9 --set optimizer.lr=1 --set schedule.warmup=1 -- "${train[@]}"
 }
@@ -85,7 +85,7 @@ an_evaluation_compares_configurations_too() {
   refused "data.val" "" "$mpirun_sh" 2 ./differs 1 --set data.val=other -- "$MILLRACE" eval train.yaml --from trained/ckpt
 }
 
-other_data_is_refused_and_a_copy_is_not() {
+different_data_is_refused_but_a_copy_is_accepted() {
   local key
   for key in data.train data.val; do
     refused "$key" "give all machines the same files" "$mpirun_sh" 2 ./differs 1 --set $key=other -- "${train[@]}"
@@ -94,7 +94,7 @@ other_data_is_refused_and_a_copy_is_not() {
 }
 
 # As where each machine has its own file of that name.
-other_weights_to_begin_with_are_refused() {
+different_initial_weights_are_refused() {
   local seed
   for seed in 3 4; do
     millrace train train.yaml --set run.dir=init-$seed --set run.seed=$seed --quiet >/dev/null 2>&1
@@ -107,13 +107,13 @@ other_weights_to_begin_with_are_refused() {
     "$mpirun_sh" 2 ./differs 1 --set model.init=init-4.safetensors -- "${begun[@]}"
 }
 
-what_changes_no_result_may_differ() {
+settings_without_effect_on_results_may_differ() {
   millrace train train.yaml --set run.dir=alone --quiet >/dev/null 2>&1
   same "$(status_of "$mpirun_sh" 2 ./differs 1 --set log.every=3 --set log.jsonl=own.jsonl --set log.tensorboard=own --set data.workers=2 --set threads=2 --set data.memory=64MiB -- "${train[@]}" --quiet)" 0 "$(cat errors)"
   millrace ckpt diff alone/ckpt runs/a/ckpt >/dev/null || fail "other bits"
 }
 
-other_kernels_are_refused_or_allowed_aloud() {
+different_kernels_are_refused_or_allowed_with_a_warning() {
   local own other=Haswell
   own=$(millrace doctor --json | tr '\n' ' ')
   [[ $own == *"(SkylakeX)"* || $own == *"(Sapphire"* || $own == *"(Cooperlake)"* || $own == *"(Zen)"* ]] || skip "OpenBLAS chooses no kernels here that differ from Haswell's"
@@ -130,6 +130,6 @@ other_kernels_are_refused_or_allowed_aloud() {
   ! grep -q 'different kernels' errors || fail "a warning about equal ranks"
 }
 
-run_cases a_key_that_differs_is_named_with_both_values several_keys_are_counted_and_listed ranks_of_torchrun_are_compared_too \
-  an_evaluation_compares_configurations_too other_data_is_refused_and_a_copy_is_not other_weights_to_begin_with_are_refused what_changes_no_result_may_differ \
-  other_kernels_are_refused_or_allowed_aloud
+run_cases a_differing_key_is_named_with_both_values several_differing_keys_are_counted_and_listed ranks_of_torchrun_are_compared_too \
+  an_evaluation_compares_configurations_too different_data_is_refused_but_a_copy_is_accepted different_initial_weights_are_refused settings_without_effect_on_results_may_differ \
+  different_kernels_are_refused_or_allowed_with_a_warning

@@ -62,7 +62,7 @@ a_signal_to_any_rank_stops_all_after_the_same_step() {
   same "$(grep -c '^resuming at step' errors)" 1
 }
 
-a_clock_that_falls_due_saves_on_all_ranks() {
+a_timed_save_happens_on_all_ranks() {
   begin --set run.dir=runs/clock --set checkpoint.every=50ms
   until grep -q 'checkpoint saved' errors; do
     kill -0 $job 2>/dev/null || fail "it ended: $(cat errors)"
@@ -74,7 +74,7 @@ a_clock_that_falls_due_saves_on_all_ranks() {
   millrace verify runs/clock/ckpt --quiet
 }
 
-a_rank_that_is_killed_ends_the_run() {
+a_killed_rank_ends_the_run() {
   begin --set run.dir=runs/killed
   kill -KILL "$(cat pid.1)"
   end
@@ -82,7 +82,7 @@ a_rank_that_is_killed_ends_the_run() {
   contains "$(cat errors)" "signal 9 (Killed)"
 }
 
-a_rank_that_does_not_answer_is_named() {
+an_unresponsive_rank_is_named() {
   begin --set run.dir=runs/stopped --set parallel.timeout=10s
   kill -STOP "$(cat pid.2)"
   end
@@ -90,12 +90,12 @@ a_rank_that_does_not_answer_is_named() {
   contains "$(cat errors)" "rank 2: no answer, as if the process were stopped"
 }
 
-a_rank_that_is_stuck_is_named_with_what_it_is_at() {
+a_stuck_rank_is_named_with_its_operation() {
   FAULT=read:hold@40+:shard-000000 begin --set run.dir=runs/stuck --set parallel.timeout=10s
   end
   [[ $ended != 0 ]] || fail "mpirun saw nothing wrong"
   grep -qE '^millrace: rank [02]: rank [02] of 3 waited too long for (the step|gradients of ).*: found nothing from ranks? ([02], )?1(, 2)?; .*rank 1: at data of step [0-9]+ for [0-9.]+ s; ' errors
 }
 
-run_cases a_signal_to_any_rank_stops_all_after_the_same_step a_clock_that_falls_due_saves_on_all_ranks a_rank_that_is_killed_ends_the_run \
-  a_rank_that_does_not_answer_is_named a_rank_that_is_stuck_is_named_with_what_it_is_at
+run_cases a_signal_to_any_rank_stops_all_after_the_same_step a_timed_save_happens_on_all_ranks a_killed_rank_ends_the_run \
+  an_unresponsive_rank_is_named a_stuck_rank_is_named_with_its_operation

@@ -10,7 +10,7 @@ samples=210
 add() { printf '%016x' $((0x$1 + 0x$2)); }
 digest() { sed -n "s/.*\"$1\":\"\([0-9a-f]\{16\}\)\".*/\1/p" "$2"; } # once|order FILE
 
-each_sample_comes_once() {
+each_sample_is_delivered_once() {
   millrace read shards --print keys >keys 2>/dev/null
   same "$(wc -l <keys)" $samples
   cut -f 1 keys | sort -n | cmp - <(seq 0 $((samples - 1)))
@@ -18,7 +18,7 @@ each_sample_comes_once() {
   cut -f 2 keys | sort | cmp - members
 }
 
-keys_come_alone_on_stdout() {
+print_keys_writes_only_keys_to_stdout() {
   millrace read shards --print keys >keys 2>summary
   ! grep -vP '^\d+\t[^\t]+$' keys || fail "other lines among the keys"
   grep -q '^once  *[0-9a-f]\{16\}$' summary
@@ -27,7 +27,7 @@ keys_come_alone_on_stdout() {
   grep -q '^order  *[0-9a-f]\{16\}$' summary
 }
 
-ranks_share_the_order_without_gap_or_repeat() {
+ranks_share_the_order_without_gaps_or_repeats() {
   millrace read shards --batch 48 --micro 6 --print json --json >whole 2>whole.sum
   local ranks
   for ranks in 1 2 3 4 8; do
@@ -50,7 +50,7 @@ a_rank_reads_the_micro_batches_it_owns() {
   for j in 4 5 6 7; do for i in 0 1 2 3 4 5; do echo $((i * 8 + j)); done; done | cmp found -
 }
 
-the_order_depends_on_seed_and_epoch_alone() {
+the_order_depends_only_on_seed_and_epoch() {
   keys() { millrace read shards --order full --print keys --quiet "$@"; }
   keys >first
   keys --workers 1 --memory 64MiB | cmp first -
@@ -61,13 +61,13 @@ the_order_depends_on_seed_and_epoch_alone() {
   ! cmp -s first other || fail "another epoch, the same order"
 }
 
-start_and_count_cut_the_same_line() {
+start_and_count_select_a_range_of_the_same_order() {
   millrace read shards --batch 16 --micro 16 --print keys 2>/dev/null | sort -n >whole
   millrace read shards --batch 16 --micro 16 --start 48 --count 32 --print keys 2>/dev/null | sort -n >part
   sed -n '49,80p' whole | cmp - part
 }
 
-out_writes_the_members_as_they_are() {
+out_writes_members_unchanged() {
   millrace convert dataset photos plain --jpeg keep --shard-bytes 100KiB --quiet >/dev/null
   millrace read plain --out files >summary
   [[ -s summary ]]
@@ -92,7 +92,7 @@ decoded_images_are_portable_pixmaps() {
   done
 }
 
-json_names_what_was_done() {
+json_reports_what_was_read() {
   need_python
   millrace read shards --json >summary
   same "$(json 'd["samples_count"]' summary)" $samples
@@ -136,7 +136,7 @@ labels_are_printed() {
   done
 }
 
-reading_cold_and_by_either_engine_gives_the_same() {
+cold_reads_and_both_engines_give_the_same_result() {
   need_python
   local engine cache
   millrace read shards --json >summary
@@ -152,7 +152,7 @@ reading_cold_and_by_either_engine_gives_the_same() {
   done
 }
 
-a_pass_leaves_the_page_cache_alone_unless_told_otherwise() {
+a_pass_bypasses_the_page_cache_by_default() {
   "$RENDER_SHAPES" --count 16 --side 480 large >/dev/null
   millrace convert dataset large large-shards --jpeg keep --quiet >/dev/null
   local all index=512 # pages: the shard's last MiB, and what the kernel reads ahead
@@ -166,13 +166,13 @@ a_pass_leaves_the_page_cache_alone_unless_told_otherwise() {
   [[ $(cached_pages large-shards/*.tar) -gt $((all / 2)) ]] || fail "$(cached_pages large-shards/*.tar) of $all pages are cached"
 }
 
-quiet_prints_only_what_was_asked_for() {
+quiet_prints_only_requested_results() {
   same "$(status_of millrace read shards --print keys --quiet)" 0
   same "$(wc -l <out)" $samples
   same "$(cat errors)" ""
 }
 
-a_window_of_text_is_named_by_member_and_number() {
+a_text_window_is_named_by_member_and_number() {
   (set +o pipefail; yes 'a book that says the same for ever' | head -c 200000 >book.txt)
   millrace convert dataset book.txt tokens --keep-order --quiet >/dev/null
   # 200,001 tokens: 195 windows of 1024 and one token more, 64 a member of 65,536 and its overlap
@@ -196,7 +196,7 @@ for x in d.get("datasets", [dict(d, samples_count=d["epoch_samples_count"], weig
     print("{samples_count}:{lanes}:{window}:{run}".format(**x), d["order_kind"], x["weight"], sep=":")' "$1"
 }
 
-the_order_is_the_oracles() {
+the_order_matches_the_oracle() {
   need_python
   local epoch options
   for options in "--seed 3" "--seed 4 --order full" "--order sequential" "--lanes 5 --window 7 --run 2"; do
@@ -215,7 +215,7 @@ make_others() {
   [[ -d drawings ]] || { "$RENDER_SHAPES" --count 9 --side 40 photos2 >/dev/null; millrace convert dataset photos2 drawings --jpeg keep --quiet >/dev/null; }
 }
 
-a_mix_is_the_oracles() {
+a_mix_matches_the_oracle() {
   need_python
   make_others
   local mix epoch
@@ -231,7 +231,7 @@ a_mix_is_the_oracles() {
   same "$(json 'd["epoch_samples_count"]' summary)" $((samples + 2 * 63))
 }
 
-ranks_share_a_mix_without_gap_or_repeat() {
+ranks_share_a_mix_without_gaps_or_repeats() {
   make_others
   local mix="--mix shards=2 --mix drawings=3 --batch 48 --micro 6 --epoch 1" ranks rank
   # shellcheck disable=SC2086
@@ -250,7 +250,7 @@ ranks_share_a_mix_without_gap_or_repeat() {
   done
 }
 
-files_of_a_mix_lie_apart() {
+out_separates_the_datasets_of_a_mix() {
   make_others
   millrace read --mix shards=1 --mix drawings=2 --out mixed --quiet >/dev/null
   same "$(find mixed -name '*.jpg' | wc -l)" $((samples + 63))
@@ -273,7 +273,7 @@ wrong_mixes_are_refused() {
   contains "$(cat errors)" "shards/dataset.json in its classes: renamed/dataset.json: expected class"
 }
 
-a_folder_that_is_no_dataset_is_told_what_it_holds() {
+a_folder_that_is_not_a_dataset_is_described() {
   millrace convert dataset photos cut --split train=0.9,val=0.1 --quiet >/dev/null
   same "$(status_of millrace read cut)" 1
   one_line errors
@@ -283,7 +283,7 @@ a_folder_that_is_no_dataset_is_told_what_it_holds() {
   contains "$(cat errors)" "photos: expected dataset.json in it; create one from a folder of photos or text with \`millrace convert dataset\`"
 }
 
-quality_tells_how_well_batches_are_mixed() {
+quality_reports_batch_mixing() {
   need_python
   make_others
   millrace read shards --order full --batch 32 --micro 32 --quality --json >summary
@@ -298,15 +298,15 @@ quality_tells_how_well_batches_are_mixed() {
   same "$(json 'd["quality"] > 0.95' summary)" True
 }
 
-quality_reads_no_sample() {
+quality_reads_no_samples() {
   same "$(status_of millrace read shards --quality --fault open:kill:shard-,read:kill:shard-)" 0
 }
 
-making_cold_is_not_what_faults_are_for() {
+dropping_the_cache_is_not_subject_to_faults() {
   same "$(status_of millrace read shards --cold --quality --fault open:eio@2+:dataset.json)" 0
 }
 
-a_reader_that_has_enough_is_no_error_to_talk_about() {
+a_closed_pipe_is_not_reported_as_an_error() {
   (set +o pipefail; millrace read shards --print keys --quiet 2>errors | head -n 1 >first)
   same "$(cat errors)" ""
   same "$(wc -l <first)" 1
@@ -320,7 +320,7 @@ a_full_disk_behind_stdout_is_an_error() {
   grep -q 'No space left' errors
 }
 
-an_error_of_the_disk_is_one_line_that_names_file_and_offset() {
+a_disk_error_is_one_line_with_file_and_offset() {
   same "$(status_of millrace read shards --on-error skip --fault read:eio@20+:shard-)" 1
   one_line errors
   grep -q 'shards/shard-00000[0-9].tar at [0-9]*: .*Input/output error\|Input/output error: .*shard-00000[0-9].tar at [0-9]*' errors
@@ -329,7 +329,7 @@ an_error_of_the_disk_is_one_line_that_names_file_and_offset() {
   grep -q 'shard-000001.tar' errors
 }
 
-flipped_bits_are_bad_samples_and_the_same_ones_every_time() {
+flipped_bits_give_the_same_bad_samples_every_time() {
   flips() { millrace read shards --print keys --on-error skip --fault read:flip%20:shard-,seed=3 "$@" 2>errors; }
   # a flip in an index would end the run: the tails are read before the samples
   flips >first
@@ -343,20 +343,20 @@ flipped_bits_are_bad_samples_and_the_same_ones_every_time() {
   grep -q 'CRC32C' errors
 }
 
-a_slow_disk_changes_nothing_of_what_comes() {
+a_slow_disk_does_not_change_what_is_delivered() {
   millrace read shards --print keys --quiet >keys
   millrace read shards --print keys --json --fault read:delay=30ms%50 2>summary | cmp keys -
   grep -q '"engine":"[a-z_]* with faults"' summary
   ! grep -q '"faults_count":0[,}]' summary || fail "no read was delayed"
 }
 
-a_file_that_shrinks_under_the_reader_costs_its_samples() {
+a_shrinking_file_loses_only_its_samples() {
   millrace read shards --json --on-error skip --fault read:short@20:shard- >summary 2>errors
   grep -q 'the shard ends too early' errors
   ! grep -q '"skipped_count":0,' summary || fail "nothing was skipped"
 }
 
-a_read_that_never_comes_is_named_and_ends_the_run_in_time() {
+a_stuck_read_is_named_and_ends_the_run_in_time() {
   same "$(status_of millrace read shards --order sequential --timeout 200ms --fault read:hold@2+:shard-000000)" 1
   grep -q '^warning: no micro-batch for .*: waiting ' errors
   grep -q '^millrace: no micro-batch within 0.2 s: waiting ' errors # for the read, unless it was not even begun so soon
@@ -384,14 +384,14 @@ wrong_rules_are_wrong_usage() {
   grep -q 'did you mean "short"' errors
 }
 
-run_cases each_sample_comes_once a_folder_that_is_no_dataset_is_told_what_it_holds keys_come_alone_on_stdout ranks_share_the_order_without_gap_or_repeat \
-  a_rank_reads_the_micro_batches_it_owns the_order_depends_on_seed_and_epoch_alone start_and_count_cut_the_same_line \
-  out_writes_the_members_as_they_are decoded_images_are_portable_pixmaps json_names_what_was_done \
+run_cases each_sample_is_delivered_once a_folder_that_is_not_a_dataset_is_described print_keys_writes_only_keys_to_stdout ranks_share_the_order_without_gaps_or_repeats \
+  a_rank_reads_the_micro_batches_it_owns the_order_depends_only_on_seed_and_epoch start_and_count_select_a_range_of_the_same_order \
+  out_writes_members_unchanged decoded_images_are_portable_pixmaps json_reports_what_was_read \
   micro_batches_fit_the_batch_and_empty_ones_are_not_counted labels_are_printed \
-  reading_cold_and_by_either_engine_gives_the_same a_pass_leaves_the_page_cache_alone_unless_told_otherwise quiet_prints_only_what_was_asked_for the_order_is_the_oracles a_mix_is_the_oracles \
-  ranks_share_a_mix_without_gap_or_repeat files_of_a_mix_lie_apart wrong_mixes_are_refused quality_tells_how_well_batches_are_mixed quality_reads_no_sample making_cold_is_not_what_faults_are_for \
-  a_window_of_text_is_named_by_member_and_number \
-  a_reader_that_has_enough_is_no_error_to_talk_about a_full_disk_behind_stdout_is_an_error \
-  an_error_of_the_disk_is_one_line_that_names_file_and_offset flipped_bits_are_bad_samples_and_the_same_ones_every_time \
-  a_slow_disk_changes_nothing_of_what_comes a_file_that_shrinks_under_the_reader_costs_its_samples \
-  a_read_that_never_comes_is_named_and_ends_the_run_in_time keys_with_dots_and_spaces_are_read wrong_rules_are_wrong_usage
+  cold_reads_and_both_engines_give_the_same_result a_pass_bypasses_the_page_cache_by_default quiet_prints_only_requested_results the_order_matches_the_oracle a_mix_matches_the_oracle \
+  ranks_share_a_mix_without_gaps_or_repeats out_separates_the_datasets_of_a_mix wrong_mixes_are_refused quality_reports_batch_mixing quality_reads_no_samples dropping_the_cache_is_not_subject_to_faults \
+  a_text_window_is_named_by_member_and_number \
+  a_closed_pipe_is_not_reported_as_an_error a_full_disk_behind_stdout_is_an_error \
+  a_disk_error_is_one_line_with_file_and_offset flipped_bits_give_the_same_bad_samples_every_time \
+  a_slow_disk_does_not_change_what_is_delivered a_shrinking_file_loses_only_its_samples \
+  a_stuck_read_is_named_and_ends_the_run_in_time keys_with_dots_and_spaces_are_read wrong_rules_are_wrong_usage

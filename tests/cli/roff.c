@@ -29,7 +29,7 @@ static void filter(const char *command, const char *text, char *ret, size_t byte
     test_remove_folder(folder);
 }
 
-static void a_page_prints_text_as_it_is(void **state)
+static void a_page_prints_text_verbatim(void **state)
 {
     (void)state;
     if (test_run("command -v groff >/dev/null") != 0)
@@ -61,7 +61,7 @@ static void prose_has_paragraphs_tables_and_bold(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_page_prints_text_as_it_is),
+        cmocka_unit_test(a_page_prints_text_verbatim),
         cmocka_unit_test(prose_has_paragraphs_tables_and_bold),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,7 +24,7 @@ train() {
 }
 steps_of() { ls "$1" | sed -n 's/^step-0*//p' | paste -sd ' '; }
 
-saves_fall_on_steps_and_where_an_epoch_ends() {
+saves_happen_at_configured_steps_and_epoch_ends() {
   same "$(steps_of runs/a/ckpt)" "2 4 6 8 10 12"
   same "$(train epochs checkpoint.every=0 checkpoint.on_epoch_end=true)" 0 # of 3 steps: 56 images in batches of 16
   same "$(steps_of runs/epochs/ckpt)" "3 6 9 12"
@@ -39,7 +39,7 @@ epochs_of() {
     "runs/$1/metrics.jsonl"
 }
 
-the_epoch_of_a_line_is_that_of_its_own_samples() { # of 3 steps, then of 1
+progress_lines_name_the_epoch_of_their_samples() { # of 3 steps, then of 1
   need_python
   same "$(train lines log.every=1 eval.every=3)" 0
   same "$(epochs_of lines)" "0 0 0 1 1 1 2 2 2 3 3 3 / 0 1 2 3"
@@ -50,14 +50,14 @@ the_epoch_of_a_line_is_that_of_its_own_samples() { # of 3 steps, then of 1
   same "$(epochs_of halves)" "0 0 0 1 1 1 2 2 2 3 3 3 / 0 1 2 3"
 }
 
-on_one_host_a_folder_a_node_is_the_folder() {
+per_node_folders_on_one_host_are_the_folder_itself() {
   same "$(train own checkpoint.shared=false)" 0
   same "$(steps_of runs/own/ckpt)" "2 4 6 8 10 12"
   same "$(millrace ckpt hash runs/own/ckpt)" "$(millrace ckpt hash runs/a/ckpt)"
   ! grep -q elsewhere runs/own/ckpt/step-00000012/manifest.json || fail "something is elsewhere"
 }
 
-saves_fall_when_the_clock_says_and_change_no_bit() {
+timed_saves_change_no_bit() {
   local pid status=0 step
   "$MILLRACE" train train.yaml --set run.dir=runs/clock --set run.steps=1000000 --set checkpoint.every=1ms --set checkpoint.keep.last=2 \
     >clock.out 2>clock.log &
@@ -71,7 +71,7 @@ saves_fall_when_the_clock_says_and_change_no_bit() {
   same "$(millrace ckpt hash "runs/whole/ckpt/step-$(printf %08d "$step")")" "$(millrace ckpt hash runs/clock/ckpt)"
 }
 
-the_last_the_multiples_and_the_best_stay() {
+retention_keeps_the_last_the_multiples_and_the_best() {
   need_python
   same "$(train all checkpoint.keep.last=0 checkpoint.keep.best.count=0 checkpoint.every=1)" 0
   same "$(train kept checkpoint.every=1 checkpoint.keep.last=2 checkpoint.keep.every=4 checkpoint.keep.best.count=1)" 0
@@ -85,13 +85,13 @@ the_last_the_multiples_and_the_best_stay() {
   same "$(steps_of runs/accurate/ckpt)" "$expected"
 }
 
-where_the_best_are_kept_every_evaluation_is_saved() {
+keeping_the_best_saves_at_every_evaluation() {
   same "$(train best checkpoint.every=0 checkpoint.keep.last=9 checkpoint.keep.best.count=1)" 0
   same "$(steps_of runs/best/ckpt)" "5 10 12"
 }
 
 # Each command makes one step: so all stop where an evaluation is due, which the next one makes.
-which_steps_stay_and_what_they_say_does_not_depend_on_stops() {
+kept_steps_and_their_content_do_not_depend_on_stops() {
   need_python
   local rules=(run.steps=6 eval.every=2 checkpoint.every=0 checkpoint.keep.last=1 checkpoint.keep.best.count=2) status run
   same "$(train unstopped "${rules[@]}")" 0
@@ -105,7 +105,7 @@ which_steps_stay_and_what_they_say_does_not_depend_on_stops() {
   same "$(find runs/stopped -name 'aside*')" ""
 }
 
-a_run_ends_before_its_time_is_up_and_the_same_command_goes_on() {
+a_run_stops_before_its_time_limit_and_the_same_command_resumes() {
   local step last
   same "$(train limited run.steps=10000000 run.max_time=2500ms checkpoint.every=0)" 75
   step=$(sed -n 's/^step  *//p' out)
@@ -120,7 +120,7 @@ a_run_ends_before_its_time_is_up_and_the_same_command_goes_on() {
 }
 
 # What the job's script, or launch, says of the beginning counts for the limit alone.
-a_run_counts_its_limit_from_when_it_is_told_that_it_began() {
+the_time_limit_counts_from_the_given_start() {
   export MILLRACE_BEGAN=1
   same "$(train told run.steps=50 run.max_time=23h checkpoint.every=1h)" 75
   contains "$(cat errors)" "stopped for run.max_time after step 1;"
@@ -135,13 +135,13 @@ a_run_counts_its_limit_from_when_it_is_told_that_it_began() {
 }
 
 # A save is taken to last 0.38 s here, until one was measured: the last one, which is faster, does not change what ended the run.
-a_run_that_ended_for_its_limit_says_so_however_fast_its_last_save_was() {
+a_run_stopped_by_its_time_limit_says_so() {
   same "$(train ended model.layers=4 model.width=256 run.max_time=1700ms checkpoint.every=0)" 75
   contains "$(cat errors)" "stopped for run.max_time after step 1;"
   same "$(grep -c 'on request' errors)" 0
 }
 
-a_save_that_fails_is_told_and_the_run_goes_on_or_stops_as_it_was_told() {
+on_save_error_continues_or_stops_the_run() {
   same "$(MILLRACE_FAULT=finalize:enospc:step-00000008 train continues checkpoint.every=4)" 0
   contains "$(cat errors)" "step-00000008"
   same "$(steps_of runs/continues/ckpt)" "4 12"
@@ -156,7 +156,7 @@ a_save_that_fails_is_told_and_the_run_goes_on_or_stops_as_it_was_told() {
   same "$(steps_of runs/last/ckpt)" "4 8"
 }
 
-rules_that_contradict_each_other_are_wrong_usage() {
+contradictory_rules_are_wrong_usage() {
   local -A advice=([checkpoint.keep.every=4]="checkpoint.keep.last" [checkpoint.keep.best.metric=val_accuracy]="checkpoint.keep.best.mode: max"
     [data.val=]="set data.val" [checkpoint.keep.best.metric=val_los]="val_loss" [checkpoint.every=soon]="15min" [checkpoint.keep.bst.count=1]="checkpoint.keep.best.count")
   local set last
@@ -169,13 +169,13 @@ rules_that_contradict_each_other_are_wrong_usage() {
   done
 }
 
-run_cases saves_fall_on_steps_and_where_an_epoch_ends the_epoch_of_a_line_is_that_of_its_own_samples \
-  on_one_host_a_folder_a_node_is_the_folder \
-  saves_fall_when_the_clock_says_and_change_no_bit \
-  the_last_the_multiples_and_the_best_stay where_the_best_are_kept_every_evaluation_is_saved \
-  which_steps_stay_and_what_they_say_does_not_depend_on_stops \
-  a_run_ends_before_its_time_is_up_and_the_same_command_goes_on \
-  a_run_counts_its_limit_from_when_it_is_told_that_it_began \
-  a_run_that_ended_for_its_limit_says_so_however_fast_its_last_save_was \
-  a_save_that_fails_is_told_and_the_run_goes_on_or_stops_as_it_was_told \
-  rules_that_contradict_each_other_are_wrong_usage
+run_cases saves_happen_at_configured_steps_and_epoch_ends progress_lines_name_the_epoch_of_their_samples \
+  per_node_folders_on_one_host_are_the_folder_itself \
+  timed_saves_change_no_bit \
+  retention_keeps_the_last_the_multiples_and_the_best keeping_the_best_saves_at_every_evaluation \
+  kept_steps_and_their_content_do_not_depend_on_stops \
+  a_run_stops_before_its_time_limit_and_the_same_command_resumes \
+  the_time_limit_counts_from_the_given_start \
+  a_run_stopped_by_its_time_limit_says_so \
+  on_save_error_continues_or_stops_the_run \
+  contradictory_rules_are_wrong_usage

@@ -23,7 +23,7 @@ refused() {
   find . | sort | cmp - files || fail "files are not what they were after $*"
 }
 
-every_key_that_is_a_path_refuses_them() {
+every_path_key_refuses_unknown_schemes() {
   local key count=0 url
   while read -r key; do
     for url in s3://b/x gs://b/x https://b/x foo+bar://b/x; do
@@ -41,7 +41,7 @@ every_key_that_is_a_path_refuses_them() {
   rm -f other.yaml out errors
 }
 
-every_argument_that_is_a_path_refuses_them() {
+every_path_argument_refuses_unknown_schemes() {
   local command
   for command in "convert dataset s3://b/x out" "convert dataset photos s3://b/x" "convert dataset photos out --vocab s3://b/x" \
     "convert checkpoint s3://b/x out --to full" "convert checkpoint shards s3://b/x --to full" "index s3://b/x" \
@@ -56,7 +56,7 @@ every_argument_that_is_a_path_refuses_them() {
   done
 }
 
-file_urls_stay_paths() {
+file_urls_are_accepted_as_paths() {
   local url=file://$PWD
   same "$(status_of millrace train "$url/train.yaml" --set run.dir="$url/runs/b" --set data.train="$url/shards" \
     --set log.jsonl="$url/logs/metrics.jsonl" --set log.tensorboard="$url/events" --set checkpoint.dir="$url/saved")" 0 "$(cat errors)"
@@ -65,4 +65,4 @@ file_urls_stay_paths() {
   same "$(status_of millrace verify "$url/saved")" 0
 }
 
-run_cases every_key_that_is_a_path_refuses_them every_argument_that_is_a_path_refuses_them file_urls_stay_paths
+run_cases every_path_key_refuses_unknown_schemes every_path_argument_refuses_unknown_schemes file_urls_are_accepted_as_paths

@@ -59,7 +59,7 @@ static void show(bool as_json, char *text, size_t bytes)
     fclose(stream);
 }
 
-static void a_result_reads_as_text_with_units(void **state)
+static void results_are_printed_with_units(void **state)
 {
     (void)state;
     char text[2048];
@@ -94,7 +94,7 @@ static void the_same_result_is_one_line_of_json(void **state)
     assert_non_null(strstr(text, "\"mean_sample_bytes\":28774"));
 }
 
-static void a_bar_never_outgrows_its_terminal(void **state)
+static void a_bar_never_exceeds_the_terminal_width(void **state)
 {
     (void)state;
     char text[CONSOLE_BAR_BYTES_MAX];
@@ -104,7 +104,7 @@ static void a_bar_never_outgrows_its_terminal(void **state)
             assert_true(strlen(progress_format(&progress, columns, text)) <= columns);
 }
 
-static void a_bar_tells_amount_part_rate_and_time_left(void **state)
+static void a_bar_shows_amount_percentage_rate_and_time_left(void **state)
 {
     (void)state;
     char text[CONSOLE_BAR_BYTES_MAX];
@@ -126,7 +126,7 @@ static void a_bar_tells_amount_part_rate_and_time_left(void **state)
     assert_string_equal(progress_format(&nothing, 30, text), "x  0/10 items  0%  0/s");
 }
 
-static void the_rate_is_of_what_came_since_it_began(void **state)
+static void the_rate_counts_from_the_start_of_the_bar(void **state)
 {
     (void)state;
     char text[CONSOLE_BAR_BYTES_MAX];
@@ -136,7 +136,7 @@ static void the_rate_is_of_what_came_since_it_began(void **state)
     assert_non_null(strstr(text, "  0.5/s  3 min left"));
 }
 
-static void a_line_of_progress_leaves_out_what_a_terminal_has_no_columns_for(void **state)
+static void a_progress_line_omits_what_does_not_fit_the_terminal(void **state)
 {
     (void)state;
     static const struct {
@@ -181,12 +181,12 @@ static void a_line_of_progress_leaves_out_what_a_terminal_has_no_columns_for(voi
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_result_reads_as_text_with_units),
+        cmocka_unit_test(results_are_printed_with_units),
         cmocka_unit_test(the_same_result_is_one_line_of_json),
-        cmocka_unit_test(a_bar_never_outgrows_its_terminal),
-        cmocka_unit_test(a_bar_tells_amount_part_rate_and_time_left),
-        cmocka_unit_test(the_rate_is_of_what_came_since_it_began),
-        cmocka_unit_test(a_line_of_progress_leaves_out_what_a_terminal_has_no_columns_for),
+        cmocka_unit_test(a_bar_never_exceeds_the_terminal_width),
+        cmocka_unit_test(a_bar_shows_amount_percentage_rate_and_time_left),
+        cmocka_unit_test(the_rate_counts_from_the_start_of_the_bar),
+        cmocka_unit_test(a_progress_line_omits_what_does_not_fit_the_terminal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

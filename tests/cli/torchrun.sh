@@ -19,7 +19,7 @@ ranks() {
   echo "$status"
 }
 
-ranks_of_torchrun_give_the_bits_of_one_and_of_mpirun() {
+torchrun_gives_the_bits_of_one_rank_and_of_mpirun() {
   local strategy
   millrace train train.yaml --set run.dir=runs/one --quiet >/dev/null
   for strategy in ddp zero1 zero3; do
@@ -31,7 +31,7 @@ ranks_of_torchrun_give_the_bits_of_one_and_of_mpirun() {
   millrace ckpt diff runs/mpi/ckpt runs/ddp/ckpt >/dev/null || fail "mpirun has other bits"
 }
 
-a_trace_has_what_the_ranks_exchanged_over_tcp() {
+a_trace_holds_the_tcp_traffic_of_ranks() {
   need_python
   same "$(ranks 2 "$MILLRACE" train train.yaml --set run.dir=runs/traced --profile 2:3 --quiet)" 0 "$(cat said.*)"
   "$python" "$TEST_SOURCE_DIR/tests/oracle/chrome_trace.py" runs/traced/trace-2-3.json >seen
@@ -41,7 +41,7 @@ a_trace_has_what_the_ranks_exchanged_over_tcp() {
   done
 }
 
-a_trace_tells_gathers_of_weights_from_sums_of_gradients() {
+a_trace_distinguishes_parameter_all_gathers_from_gradient_sums() {
   local trace=runs/named/trace-2-3.json
   same "$(ranks 2 "$MILLRACE" train train.yaml --set run.dir=runs/named --set parallel.strategy=zero3 --profile 2:3 --quiet)" \
     0 "$(cat said.*)"
@@ -54,7 +54,7 @@ a_trace_tells_gathers_of_weights_from_sums_of_gradients() {
 tracks() { grep -o '"compute [0-9]*"' "$1" | sort -u | wc -l; }
 
 # A rank whose share is one processor computes by its own thread alone.
-ranks_of_a_machine_divide_its_processors() {
+ranks_on_a_host_divide_its_cpus() {
   (($(nproc) > 1)) || skip "one processor"
   local all=(--set threads=auto --set data.workers=auto)
   same "$(ranks 2 "$MILLRACE" train train.yaml --set run.dir=runs/share --profile 2:3 "${all[@]}")" 0 "$(cat said.*)"
@@ -70,13 +70,13 @@ SH
   ! grep -q "divided among" said.0 || fail "a bound rank gave up a part of its own: $(cat said.0)"
 }
 
-the_first_rank_alone_speaks() {
+only_rank_0_prints() {
   same "$(ranks 2 "$MILLRACE" train train.yaml --set run.dir=runs/speaks)" 0 "$(cat said.*)"
   contains "$(cat said.0)" "checkpoint saved"
   same "$(cat said.1)" ""
 }
 
-a_rank_that_is_killed_ends_the_others_which_name_it() {
+a_killed_rank_ends_the_others_which_name_it() {
   local status=0
   rm -f pid.* said.*
   "$torchrun_sh" 3 ./rank "$MILLRACE" train train.yaml --set run.dir=runs/killed --set run.steps=1000000 --set log.every=1 &
@@ -90,7 +90,7 @@ a_rank_that_is_killed_ends_the_others_which_name_it() {
   ! kill -0 "$(cat pid.2)" 2>/dev/null || fail "rank 2 is still there"
 }
 
-a_rank_with_another_world_size_is_told() {
+a_rank_with_another_world_size_is_reported() {
   cat >odd <<'SH'
 #!/bin/sh
 [ "$RANK" != 1 ] || export WORLD_SIZE=5
@@ -103,13 +103,13 @@ SH
   contains "$(cat said.0)" "give all ranks the same WORLD_SIZE"
 }
 
-ranks_that_do_not_know_where_to_meet_say_so() {
+ranks_without_a_master_address_report_it() {
   same "$(RANK=0 WORLD_SIZE=2 status_of "$MILLRACE" train train.yaml)" 2
   contains "$(cat errors)" "set MASTER_ADDR and MASTER_PORT as torchrun does"
 }
 
 # Of writes that take several times parallel.timeout on one of the ranks.
-a_save_that_takes_longer_than_the_timeout_of_ranks_ends_well() {
+a_save_longer_than_the_rank_timeout_succeeds() {
   cat >slow <<'SH'
 #!/bin/sh
 [ "${RANK:-$OMPI_COMM_WORLD_RANK}" != 1 ] || export MILLRACE_FAULT=write:delay=6s@1
@@ -127,7 +127,7 @@ SH
 }
 
 # Its staging is full, so that its next update waits for the disk, and the other rank for its gradients.
-a_rank_that_waits_for_its_disk_longer_than_the_timeout_of_ranks_is_not_late() {
+a_rank_waiting_for_its_disk_is_not_late() {
   cat >slow <<'SH'
 #!/bin/sh
 [ "$RANK" != 1 ] || export MILLRACE_FAULT=write:delay=3s@1+:step-00000002
@@ -140,7 +140,7 @@ SH
   millrace verify runs/full/ckpt/step-00000002 >/dev/null || fail "the save is damaged"
 }
 
-ranks_meet_by_the_secret_of_a_private_file_which_nobody_tells() {
+ranks_connect_with_a_secret_file_that_is_never_printed() {
   local secret=cafe0123456789abcdef-$RANDOM-cafe
   echo $secret >secret
   chmod 600 secret
@@ -167,9 +167,9 @@ SH
   ! grep -q of-the-ranks said.* || fail "a secret was told"
 }
 
-run_cases ranks_of_torchrun_give_the_bits_of_one_and_of_mpirun a_trace_has_what_the_ranks_exchanged_over_tcp a_trace_tells_gathers_of_weights_from_sums_of_gradients \
-  ranks_of_a_machine_divide_its_processors the_first_rank_alone_speaks \
-  a_rank_that_is_killed_ends_the_others_which_name_it a_rank_with_another_world_size_is_told ranks_that_do_not_know_where_to_meet_say_so \
-  ranks_meet_by_the_secret_of_a_private_file_which_nobody_tells a_rank_with_another_secret_is_refused \
-  a_rank_that_waits_for_its_disk_longer_than_the_timeout_of_ranks_is_not_late \
-  a_save_that_takes_longer_than_the_timeout_of_ranks_ends_well
+run_cases torchrun_gives_the_bits_of_one_rank_and_of_mpirun a_trace_holds_the_tcp_traffic_of_ranks a_trace_distinguishes_parameter_all_gathers_from_gradient_sums \
+  ranks_on_a_host_divide_its_cpus only_rank_0_prints \
+  a_killed_rank_ends_the_others_which_name_it a_rank_with_another_world_size_is_reported ranks_without_a_master_address_report_it \
+  ranks_connect_with_a_secret_file_that_is_never_printed a_rank_with_another_secret_is_refused \
+  a_rank_waiting_for_its_disk_is_not_late \
+  a_save_longer_than_the_rank_timeout_succeeds

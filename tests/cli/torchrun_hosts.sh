@@ -40,7 +40,7 @@ ranks() {
 }
 await_ranks() { until [[ $(cat status.* 2>/dev/null | wc -l) == 4 ]]; do sleep 0.05; done; }
 
-ranks_of_two_hosts_give_the_bits_of_one() {
+ranks_on_two_hosts_give_the_bits_of_one_rank() {
   local strategy
   for strategy in ddp zero3 hybrid_shard; do
     ranks "$MILLRACE" train train.yaml --set run.dir=runs/$strategy --set parallel.strategy=$strategy
@@ -50,7 +50,7 @@ ranks_of_two_hosts_give_the_bits_of_one() {
   done
 }
 
-a_rank_that_dies_on_another_host_is_named() {
+a_dead_rank_on_another_host_is_named() {
   local rank
   ranks "$MILLRACE" train train.yaml --set run.dir=runs/dies --set run.steps=1000000 --set log.every=1
   await_steps test ! -e status.0
@@ -60,4 +60,4 @@ a_rank_that_dies_on_another_host_is_named() {
   for rank in 0 1 2; do contains "$(cat said.$rank)" "the run was ended: rank 3 is gone"; done
 }
 
-run_cases ranks_of_two_hosts_give_the_bits_of_one a_rank_that_dies_on_another_host_is_named
+run_cases ranks_on_two_hosts_give_the_bits_of_one_rank a_dead_rank_on_another_host_is_named

@@ -15,7 +15,7 @@ log:        {every: 3}
 YAML
 millrace train train.yaml >whole.out 2>whole.log || { cat whole.log >&2; exit 1; }
 
-a_run_tells_its_steps_on_stderr_and_its_result_on_stdout() {
+a_run_reports_steps_on_stderr_and_its_result_on_stdout() {
   grep -q '^memory: [0-9.]* MiB; up to 32.0 MiB more during evaluation$' whole.log
   grep -q '^memory: for weights, gradients (2 buffers), moments, ' whole.log
   grep -q '^step 3/12  loss [0-9.]*  lr .*  grad .* samples/s  time:\( [a-z]* [0-9]*%\)*  left ' whole.log
@@ -26,12 +26,12 @@ a_run_tells_its_steps_on_stderr_and_its_result_on_stdout() {
   grep -qE '^once  *[0-9a-f]{16}$' whole.out
 }
 
-data_that_never_comes_ends_a_run_where_there_is_a_time_limit() {
+stuck_data_ends_a_run_after_its_timeout() {
   same "$(MILLRACE_FAULT=read:hold@2+:shard-000000 status_of millrace train train.yaml --set run.dir=runs/stuck --set data.timeout=200ms --quiet)" 1
   grep -q '^millrace: no micro-batch within 0.2 s: waiting ' errors
 }
 
-tiled_photos_give_the_weights_that_they_give_as_they_are() {
+tiled_and_original_photos_give_the_same_weights() {
   "$RENDER_SHAPES" --count 6 --side 128 wide >/dev/null
   local way
   for way in tile keep; do
@@ -44,7 +44,7 @@ tiled_photos_give_the_weights_that_they_give_as_they_are() {
   same "$(grep 'val loss' tile.out)" "$(grep 'val loss' keep.out)"
 }
 
-data_larger_than_half_of_memory_leave_the_page_cache_alone() {
+data_larger_than_half_of_memory_bypasses_the_page_cache() {
   "$RENDER_SHAPES" --count 16 --side 480 large >/dev/null
   millrace convert dataset large large-shards --jpeg keep --quiet >/dev/null
   local all bytes cached index=512 # pages: the shard's last MiB, and what the kernel reads ahead
@@ -65,7 +65,7 @@ data_larger_than_half_of_memory_leave_the_page_cache_alone() {
   same "$(grep loss epoch.out)" "$(grep loss within.out)"
 }
 
-a_finished_run_is_done_again_at_once() {
+repeating_a_finished_run_ends_immediately() {
   same "$(status_of millrace train train.yaml)" 0
   cmp out whole.out
   contains "$(cat errors)" "this run has completed all its 12 steps: a larger run.steps continues it"
@@ -76,7 +76,7 @@ a_finished_run_is_done_again_at_once() {
 }
 
 # Ranges lie within a step, which lies within the time of all; each as often as steps and micro-batches want.
-a_profile_tells_where_the_time_of_its_steps_went() {
+a_profile_shows_where_step_time_went() {
   need_python
   same "$(status_of millrace train train.yaml --set run.dir=runs/profile --profile 3:6 --json --quiet)" 0
   same "$(json 'd[-1]["profile"]["first_step"], d[-1]["profile"]["last_step"]' out)" "(3, 6)"
@@ -98,7 +98,7 @@ print(0 < t["forward"] + t["backward"] <= t["micro-batch"] < t["step"] and parts
 }
 
 # By name what each thread did in the steps, which the spans of the program's own thread make up from beginning to end.
-a_trace_tells_what_each_thread_did() {
+a_trace_shows_what_each_thread_did() {
   need_python
   same "$(status_of millrace train train.yaml --set run.dir=runs/trace --set data.workers=2 --set threads=2 --set checkpoint.async=false --profile 1:12 --json --quiet)" 0
   same "$(json 'd[-1]["profile"]["trace"]' out)" runs/trace/trace-1-12.json
@@ -116,7 +116,7 @@ a_trace_tells_what_each_thread_did() {
 }
 
 # Seen by what NVTX takes for a profiler (tests/device/nvtx_fake.c); only a build with CUDA tells one.
-a_profiler_sees_the_ranges_of_a_run_nested_and_closed() {
+profiler_ranges_are_nested_and_closed() {
   need_python
   local twin
   twin=$(dirname "$MILLRACE")/tests/nvtx_fake/libnvtx_fake.so
@@ -140,7 +140,7 @@ PY
 }
 
 # The parts of the lines' time are what passed between them by the wall's clock. An evaluation, which is from a line of steps to its own, is none of it.
-the_parts_of_a_lines_time_add_up_to_it() {
+the_parts_of_a_lines_time_add_up() {
   need_python
   millrace train train.yaml --set run.dir=runs/parts --set run.steps=60 --set checkpoint.every=10 --set log.every=5 --set eval.every=20 --quiet >/dev/null
   "$python" - runs/parts/metrics.jsonl <<'PY'
@@ -167,7 +167,7 @@ assert lines[2]["save_seconds"] > 0
 PY
 }
 
-json_is_a_line_an_event() {
+json_has_one_line_per_event() {
   need_python
   same "$(status_of millrace train train.yaml --set run.dir=runs/json --json --quiet)" 0
   same "$(grep -v 'warning: schedule.warmup is 100 steps' errors)" ""
@@ -178,7 +178,7 @@ json_is_a_line_an_event() {
   same "$(json 'd[-1]["order"]' out)" "$(sed -n 's/^order  *//p' whole.out)" "order of the same run"
 }
 
-a_stop_on_request_saves_and_says_75_and_the_same_command_goes_on() {
+a_requested_stop_saves_exits_75_and_the_same_command_resumes() {
   local pid status=0
   "$MILLRACE" train train.yaml --set run.dir=runs/stopped --set run.steps=100000 --set schedule.type=constant \
     >stopped.out 2>stopped.log &
@@ -217,7 +217,7 @@ stop_held() {
   said '^stopping after this step, saving ('
 }
 
-a_save_that_outlasts_the_deadline_ends_the_run_which_names_the_newest_checkpoint() {
+a_save_beyond_the_stop_deadline_ends_the_run_naming_the_newest_checkpoint() {
   local pid status=0
   stop_held runs/late run.stop_deadline=300ms
   wait $pid || status=$?
@@ -235,7 +235,7 @@ a_save_that_outlasts_the_deadline_ends_the_run_which_names_the_newest_checkpoint
   same "$(ls runs/late/ckpt | grep -c '^step-')" 1
 }
 
-a_second_request_to_stop_is_told_what_is_waited_for() {
+a_second_stop_request_reports_what_the_run_waits_for() {
   local pid status=0
   stop_held runs/asked
   until compgen -G "runs/asked/ckpt/.tmp-step-*" >/dev/null; do kill -0 $pid && sleep 0.02; done
@@ -247,7 +247,7 @@ a_second_request_to_stop_is_told_what_is_waited_for() {
   trap - EXIT
 }
 
-data_that_changed_under_a_run_is_refused() {
+changed_data_is_refused_on_resume() {
   millrace convert dataset photos changing --quiet >/dev/null
   local command=(millrace train train.yaml --set run.dir=runs/changing --set data.train=changing --set schedule.type=constant)
   same "$(status_of "${command[@]}" --set run.steps=2)" 0
@@ -259,7 +259,7 @@ data_that_changed_under_a_run_is_refused() {
   same "$(status_of "${command[@]}" --set run.steps=4)" 0
 }
 
-a_mix_goes_on_where_it_was_and_names_what_changed() {
+a_mix_resumes_at_its_position_and_names_changes() {
   "$RENDER_SHAPES" --count 3 --side 48 photos2 >/dev/null
   millrace convert dataset photos2 drawings --quiet >/dev/null
   local -a common=(millrace train train.yaml --set schedule.type=constant --set checkpoint.every=0)
@@ -285,7 +285,7 @@ a_mix_goes_on_where_it_was_and_names_what_changed() {
   millrace train train.yaml --set "$mix" --print-config | grep -q '^  train: \[{"path":"shards","weight":3},{"path":"drawings","weight":0.5}\]$'
 }
 
-mixup_and_cutmix_train_to_the_same_weights_whatever_computes_them() {
+mixup_and_cutmix_give_the_same_weights_with_any_kernels() {
   need_python
   local -a common=(millrace train train.yaml --quiet --json --set data.image.mixup=0.4 --set data.image.cutmix=1)
   local -a ways=("data.workers=1" "data.workers=2 threads=1 model.recompute=1" "data.workers=4 model.offload=1 checkpoint.every=1")
@@ -312,7 +312,7 @@ mixup_and_cutmix_train_to_the_same_weights_whatever_computes_them() {
   contains "$(cat errors)" "mixing needs at least two images per micro-batch"
 }
 
-a_second_interrupt_ends_at_once_with_130() {
+a_second_interrupt_exits_immediately_with_130() {
   need_python
   # it hands signals on at the next intercepted call, two of a kind as one; a step that computes makes no such call
   [[ ${SANITIZE:-} != thread ]] || skip "ThreadSanitizer delays signals"
@@ -343,7 +343,7 @@ PY
   same "$(cat status)" 130
 }
 
-checkpoints_are_listed_oldest_first_and_only_as_many_as_kept() {
+kept_checkpoints_are_listed_oldest_first() {
   need_python
   millrace ckpt list runs/a/ckpt --json >list
   same "$(json '[c["step"] for c in d["checkpoints"]]' list)" "[8, 12]"
@@ -386,7 +386,7 @@ a_hash_names_bits_not_places() {
   ! cmp -s first other || fail "another step, the same hash"
 }
 
-a_full_file_has_the_models_hash() {
+a_consolidated_file_has_the_models_hash() {
   millrace convert checkpoint runs/a/ckpt model.safetensors --to full --verify >/dev/null 2>&1
   millrace ckpt hash model.safetensors | cmp - <(millrace ckpt hash runs/a/ckpt | grep '^model')
   same "$(status_of millrace convert checkpoint runs/a/ckpt model.safetensors --to full)" 1
@@ -398,7 +398,7 @@ a_full_file_has_the_models_hash() {
 f = safe_open("model.safetensors", "np"); assert f.keys() and not any(k.startswith("optimizer.") for k in f.keys())'
 }
 
-a_model_that_transformers_has_not_is_not_converted_for_it() {
+a_model_unknown_to_transformers_is_not_converted() {
   same "$(status_of millrace convert checkpoint runs/a/ckpt hf --to hf)" 1
   one_line errors
   contains "$(cat errors)" "--to full"
@@ -408,7 +408,7 @@ a_model_that_transformers_has_not_is_not_converted_for_it() {
   one_line errors
 }
 
-an_evaluation_of_a_checkpoint_is_that_of_the_run_to_the_bit() {
+eval_of_a_checkpoint_matches_the_runs_evaluation_bit_for_bit() {
   need_python
   millrace train train.yaml --json --quiet >told
   millrace eval train.yaml --from runs/a/ckpt --json --quiet >one
@@ -433,7 +433,7 @@ a_run_resumes_from_the_folder_of_another_run() {
   done
 }
 
-a_configuration_that_can_not_be_is_wrong_usage_whenever_that_shows() {
+an_impossible_configuration_is_wrong_usage_whenever_detected() {
   local set
   for set in batch.micro=7 batch.global=4096 model.heads=7 model.classes=2000000 data.memory=1MiB checkpoint.staging=1MiB \
     data.image.field=png; do
@@ -456,7 +456,7 @@ moments() {
   millrace inspect runs/moments/ckpt --json >report
   json '" ".join(sorted({t["name"].split(".")[1] for t in d["tensors"] if t["name"].startswith("optimizer.")}))' report
 }
-a_checkpoint_holds_the_moments_of_its_optimizer() {
+a_checkpoint_holds_its_optimizers_moments() {
   need_python
   same "$(moments optimizer.type=adamw)" "exp_avg exp_avg_sq"
   rm -r runs/moments
@@ -469,7 +469,7 @@ a_checkpoint_holds_the_moments_of_its_optimizer() {
   contains "$(tail -1 errors)" "optimizer.type cannot change in the middle of a run: runs/moments/ckpt/step-00000004: expected sgd, found adamw"
 }
 
-a_run_begins_with_the_weights_it_is_given() {
+model_init_sets_the_initial_weights() {
   need_python
   millrace eval train.yaml --from runs/a/ckpt --json --quiet >before
   millrace train train.yaml --set run.dir=runs/warm --set run.steps=1 --set optimizer.lr=0 --set schedule.min_lr=0 \
@@ -496,19 +496,19 @@ a_checkpoint_is_inspected_by_its_manifest() {
   same "$(json 'd["tensors_count"] == len(d["tensors"])' report)" True
 }
 
-run_cases tiled_photos_give_the_weights_that_they_give_as_they_are data_that_never_comes_ends_a_run_where_there_is_a_time_limit a_run_tells_its_steps_on_stderr_and_its_result_on_stdout a_finished_run_is_done_again_at_once \
-  data_larger_than_half_of_memory_leave_the_page_cache_alone \
-  json_is_a_line_an_event the_parts_of_a_lines_time_add_up_to_it a_profile_tells_where_the_time_of_its_steps_went a_trace_tells_what_each_thread_did \
-  a_profiler_sees_the_ranges_of_a_run_nested_and_closed a_stop_on_request_saves_and_says_75_and_the_same_command_goes_on \
-  a_save_that_outlasts_the_deadline_ends_the_run_which_names_the_newest_checkpoint \
-  a_second_request_to_stop_is_told_what_is_waited_for \
-  data_that_changed_under_a_run_is_refused a_mix_goes_on_where_it_was_and_names_what_changed \
-  mixup_and_cutmix_train_to_the_same_weights_whatever_computes_them a_second_interrupt_ends_at_once_with_130 checkpoints_are_listed_oldest_first_and_only_as_many_as_kept \
+run_cases tiled_and_original_photos_give_the_same_weights stuck_data_ends_a_run_after_its_timeout a_run_reports_steps_on_stderr_and_its_result_on_stdout repeating_a_finished_run_ends_immediately \
+  data_larger_than_half_of_memory_bypasses_the_page_cache \
+  json_has_one_line_per_event the_parts_of_a_lines_time_add_up a_profile_shows_where_step_time_went a_trace_shows_what_each_thread_did \
+  profiler_ranges_are_nested_and_closed a_requested_stop_saves_exits_75_and_the_same_command_resumes \
+  a_save_beyond_the_stop_deadline_ends_the_run_naming_the_newest_checkpoint \
+  a_second_stop_request_reports_what_the_run_waits_for \
+  changed_data_is_refused_on_resume a_mix_resumes_at_its_position_and_names_changes \
+  mixup_and_cutmix_give_the_same_weights_with_any_kernels a_second_interrupt_exits_immediately_with_130 kept_checkpoints_are_listed_oldest_first \
   damaged_steps_of_a_folder_are_all_named \
-  a_hash_names_bits_not_places a_full_file_has_the_models_hash \
-  a_model_that_transformers_has_not_is_not_converted_for_it \
-  an_evaluation_of_a_checkpoint_is_that_of_the_run_to_the_bit \
+  a_hash_names_bits_not_places a_consolidated_file_has_the_models_hash \
+  a_model_unknown_to_transformers_is_not_converted \
+  eval_of_a_checkpoint_matches_the_runs_evaluation_bit_for_bit \
   a_run_resumes_from_the_folder_of_another_run \
-  a_configuration_that_can_not_be_is_wrong_usage_whenever_that_shows a_checkpoint_holds_the_moments_of_its_optimizer a_run_begins_with_the_weights_it_is_given \
+  an_impossible_configuration_is_wrong_usage_whenever_detected a_checkpoint_holds_its_optimizers_moments model_init_sets_the_initial_weights \
   a_damaged_checkpoint_is_named \
   a_checkpoint_is_inspected_by_its_manifest

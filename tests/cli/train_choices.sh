@@ -23,7 +23,7 @@ train() {
 }
 hash_of() { millrace ckpt hash "runs/$1/ckpt"; }
 
-frozen_parameters_stay_as_they_are_and_have_no_moments() {
+frozen_parameters_do_not_change_and_have_no_moments() {
   need_python
   train begun run.steps=1 optimizer.lr=0
   train frozen "model.freeze=embed.*, blocks.0.*, *.attn.*"
@@ -45,7 +45,7 @@ True 39"
 }
 
 # Whatever computes it, in one go or in two.
-a_run_with_frozen_parameters_goes_on_to_the_same_weights() {
+a_run_with_frozen_parameters_resumes_to_the_same_weights() {
   local freeze="model.freeze=*, !blocks.1.*, !head.*"
   train whole-frozen "$freeze"
   train cut-frozen "$freeze" run.steps=5 threads=1
@@ -53,7 +53,7 @@ a_run_with_frozen_parameters_goes_on_to_the_same_weights() {
   same "$(hash_of cut-frozen)" "$(hash_of whole-frozen)"
 }
 
-other_parameters_may_be_frozen_from_a_step_on_which_is_said() {
+the_frozen_set_may_change_on_resume_with_a_message() {
   train thawed "model.freeze=embed.*" run.steps=4
   train thawed "model.freeze=blocks.0.*" run.steps=8
   contains "$(cat errors)" "model.freeze was embed.*, is now blocks.0.*"
@@ -63,7 +63,7 @@ other_parameters_may_be_frozen_from_a_step_on_which_is_said() {
   same "$(status_of millrace ckpt diff runs/thawed-step/ckpt runs/thawed/ckpt --only 'embed.*')" 1
 }
 
-what_can_not_be_frozen_is_refused() {
+unfreezable_parameters_are_refused() {
   same "$(status_of millrace train train.yaml --set run.dir=runs/no --set 'model.freeze=block.*')" 2
   contains "$(cat errors)" 'no parameter is matched by "block.*" of model.freeze'
   same "$(status_of millrace train train.yaml --set run.dir=runs/no --set 'model.freeze=*')" 2
@@ -90,7 +90,7 @@ print(step, waited)
 PY
 }
 
-evaluations_that_get_no_better_end_a_run_wherever_it_was_stopped() {
+early_stop_does_not_depend_on_where_a_run_was_stopped() {
   need_python
   local -a common=(run.steps=60 eval.every=2 optimizer.lr=0.02 schedule.warmup=0)
   local metric end steps
@@ -135,7 +135,7 @@ open("odd.safetensors", "wb").write(content)
 PY
 }
 
-evaluations_that_are_not_finite_count_once_wherever_a_run_was_killed() {
+non_finite_evaluations_count_once_wherever_a_run_was_killed() {
   need_python
   local i value patience metric every run end step
   for ((i = 0; i < 200; i++)); do echo "the mill wheel turns, and the race runs $i"; done >words.txt
@@ -183,7 +183,7 @@ rates_follow_epochs_and_grow_with_the_batch() {
   same "$(json '[round(x["lr"], 6) for x in d if "lr" in x]' runs/fall/metrics.jsonl)" "[0.5, 1, 1, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125]"
 }
 
-of_micro_global_and_accumulation_two_make_the_third() {
+micro_global_and_accumulation_determine_each_other() {
   local config
   batch_of() { millrace train "$@" --print-config | sed -n '/^batch/,/^[a-z]*:/s/^  \(global\|micro\|accumulation\): //p' | tr '\n' ' '; }
   grep -v '^batch' train.yaml >free.yaml
@@ -206,7 +206,7 @@ of_micro_global_and_accumulation_two_make_the_third() {
 }
 
 # 56 samples: epochs of 3 steps of 16, then of 1 of 32, then of 3 again; each sample at most once an epoch, whatever the batch.
-a_batch_that_grows_by_epoch_delivers_the_order_and_survives_stops() {
+a_batch_that_grows_by_epoch_keeps_the_order_and_survives_stops() {
   need_python
   local -a grows=('batch.schedule=1:2, 3:1' run.steps=0 run.epochs=4 log.every=1 optimizer.base_batch=16)
   train grows "${grows[@]}"
@@ -245,7 +245,7 @@ a_batch_that_grows_by_epoch_delivers_the_order_and_survives_stops() {
   contains "$(cat errors)" "found 0:2; set the batch of epoch 0 with batch.global"
 }
 
-a_warmup_as_long_as_the_run_is_warned_of() {
+a_warmup_as_long_as_the_run_gives_a_warning() {
   local warning='schedule.warmup is'
   same "$(status_of millrace train train.yaml --set run.dir=runs/w --set run.steps=4 --set schedule.warmup=4)" 0 "$(cat errors)"
   contains "$(cat errors)" "schedule.warmup is 4 steps, and the run has 4: the learning rate only rises, to "
@@ -258,9 +258,9 @@ a_warmup_as_long_as_the_run_is_warned_of() {
   contains "$(cat errors)" "schedule.warmup is 2 epochs, and the run has "
 }
 
-run_cases a_warmup_as_long_as_the_run_is_warned_of frozen_parameters_stay_as_they_are_and_have_no_moments a_run_with_frozen_parameters_goes_on_to_the_same_weights \
-  other_parameters_may_be_frozen_from_a_step_on_which_is_said what_can_not_be_frozen_is_refused \
-  evaluations_that_get_no_better_end_a_run_wherever_it_was_stopped \
-  evaluations_that_are_not_finite_count_once_wherever_a_run_was_killed rates_follow_epochs_and_grow_with_the_batch \
-  of_micro_global_and_accumulation_two_make_the_third \
-  a_batch_that_grows_by_epoch_delivers_the_order_and_survives_stops
+run_cases a_warmup_as_long_as_the_run_gives_a_warning frozen_parameters_do_not_change_and_have_no_moments a_run_with_frozen_parameters_resumes_to_the_same_weights \
+  the_frozen_set_may_change_on_resume_with_a_message unfreezable_parameters_are_refused \
+  early_stop_does_not_depend_on_where_a_run_was_stopped \
+  non_finite_evaluations_count_once_wherever_a_run_was_killed rates_follow_epochs_and_grow_with_the_batch \
+  micro_global_and_accumulation_determine_each_other \
+  a_batch_that_grows_by_epoch_keeps_the_order_and_survives_stops

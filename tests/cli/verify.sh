@@ -12,7 +12,7 @@ flip() {
   printf "\\x$(printf %02x $((byte ^ 4)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
 }
 
-a_good_dataset_passes() {
+an_intact_dataset_passes() {
   same "$(status_of millrace verify good)" 0 "$(cat errors 2>/dev/null)"
   same "$(status_of millrace verify good/shard-000000.tar)" 0
   need_python
@@ -44,7 +44,7 @@ a_bad_member_is_named_with_sample_and_offset() {
   contains "$(cat out)" "bad/shard-000000.tar at "
 }
 
-a_cut_grown_or_missing_shard_is_bad() {
+a_truncated_grown_or_missing_shard_is_bad() {
   fresh
   truncate -s -512 bad/shard-000000.tar
   same "$(status_of millrace verify bad)" 1
@@ -57,7 +57,7 @@ a_cut_grown_or_missing_shard_is_bad() {
   contains "$(cat out errors)" shard-000000.tar
 }
 
-an_undecodable_jpeg_behind_good_checksums_is_named() {
+an_undecodable_jpeg_with_valid_checksums_is_named() {
   [[ -d $data/jpeg-malformed ]] || skip "no test data at $data/jpeg-malformed (set MILLRACE_TEST_DATA)"
   mkdir -p broken/a
   cp photos/ring/0001.jpg broken/a/whole.jpg
@@ -87,7 +87,7 @@ d["millrace"]["classes"] = ["a", "b"]
 json.dump(d, open("classes/dataset.json", "w"))'
 }
 
-what_verify_takes_for_a_class_number_the_loader_and_inspect_take_too() {
+verify_loader_and_inspect_accept_the_same_class_numbers() {
   need_python
   local text
   class_shards '0' '1\n' '1 \t\r\n' '0001'
@@ -110,7 +110,7 @@ what_verify_takes_for_a_class_number_the_loader_and_inspect_take_too() {
 # packed NAME: a tar of the folder NAME, in which something is wrong with some of the samples.
 packed() { tar cf "$1.tar" --sort=name -C "$1" .; }
 
-what_training_would_refuse_is_named_and_counted() {
+samples_unusable_for_training_are_named_and_counted() {
   need_python
   local n
   rm -rf mixed
@@ -163,7 +163,7 @@ json.dump(d, open("classes/dataset.json", "w"))'
   same "$(json 'd["bad_by_kind"]' out)" "{'label': 2}"
 }
 
-images_that_are_cut_are_found_by_decoding() {
+truncated_images_are_found_by_decoding() {
   need_python
   local n size
   rm -rf cuts
@@ -183,7 +183,7 @@ images_that_are_cut_are_found_by_decoding() {
 }
 
 # Once stops at it, and what is advised does as it says.
-what_read_can_not_use_is_left_out_by_request() {
+unreadable_samples_are_skipped_on_request() {
   need_python
   local key position
   fresh
@@ -227,7 +227,7 @@ what_read_can_not_use_is_left_out_by_request() {
   same "$(json 'd["samples_count"], d["skipped_count"]' whole)" "(42, 0)"
 }
 
-one_name_for_a_dataset_with_a_page_and_without() {
+inspect_names_a_dataset_the_same_with_and_without_a_page() {
   need_python
   for path in good good/dataset.json good/shard-000000.tar; do
     rm -f page.html
@@ -238,7 +238,7 @@ one_name_for_a_dataset_with_a_page_and_without() {
   done
 }
 
-inspect_says_what_a_path_is() {
+inspect_identifies_a_path() {
   need_python
   local path
   for path in good good/dataset.json good/shard-000000.tar; do
@@ -254,7 +254,7 @@ inspect_says_what_a_path_is() {
 }
 
 # What it says fills the pipe long before the end: it can't be done when the signal comes.
-an_interrupt_ends_it_with_the_place_it_had_come_to() {
+an_interrupted_verify_reports_how_far_it_got() {
   local pid line status=0
   mkdir junk
   head -c 1400000 /dev/zero | split -b 700 -a 4 -d --additional-suffix=.jpg - junk/
@@ -273,7 +273,7 @@ an_interrupt_ends_it_with_the_place_it_had_come_to() {
   contains "$(cat errors)" "verification was stopped on request: junk.tar at "
 }
 
-safetensors_are_judged_by_their_headers() {
+safetensors_are_verified_by_their_headers() {
   [[ -d $data/safetensors ]] || skip "no test data at $data/safetensors (set MILLRACE_TEST_DATA)"
   local file
   for file in "$data"/safetensors/valid/*.safetensors; do
@@ -287,7 +287,7 @@ safetensors_are_judged_by_their_headers() {
   done
 }
 
-what_is_not_there_is_told_in_one_line_with_status_1() {
+a_missing_path_is_one_line_with_status_1() {
   local command
   for command in "inspect nowhere" "verify nowhere" "read nowhere" "train nowhere.yaml" "ckpt list nowhere" \
     "ckpt hash nowhere" "convert dataset nowhere out" "convert checkpoint nowhere out --to full" "inspect /dev/null"; do
@@ -308,11 +308,11 @@ an_existing_output_is_kept_unless_forced() {
   cmp good/shard-000000.tar bad/shard-000000.tar
 }
 
-run_cases a_good_dataset_passes a_flipped_bit_anywhere_is_found a_bad_member_is_named_with_sample_and_offset \
-  a_cut_grown_or_missing_shard_is_bad an_undecodable_jpeg_behind_good_checksums_is_named \
-  what_training_would_refuse_is_named_and_counted a_dataset_that_names_classes_needs_a_label_in_each_sample \
-  images_that_are_cut_are_found_by_decoding \
-  what_verify_takes_for_a_class_number_the_loader_and_inspect_take_too what_read_can_not_use_is_left_out_by_request \
-  one_name_for_a_dataset_with_a_page_and_without inspect_says_what_a_path_is \
-  an_interrupt_ends_it_with_the_place_it_had_come_to safetensors_are_judged_by_their_headers what_is_not_there_is_told_in_one_line_with_status_1 \
+run_cases an_intact_dataset_passes a_flipped_bit_anywhere_is_found a_bad_member_is_named_with_sample_and_offset \
+  a_truncated_grown_or_missing_shard_is_bad an_undecodable_jpeg_with_valid_checksums_is_named \
+  samples_unusable_for_training_are_named_and_counted a_dataset_that_names_classes_needs_a_label_in_each_sample \
+  truncated_images_are_found_by_decoding \
+  verify_loader_and_inspect_accept_the_same_class_numbers unreadable_samples_are_skipped_on_request \
+  inspect_names_a_dataset_the_same_with_and_without_a_page inspect_identifies_a_path \
+  an_interrupted_verify_reports_how_far_it_got safetensors_are_verified_by_their_headers a_missing_path_is_one_line_with_status_1 \
   an_existing_output_is_kept_unless_forced

@@ -52,7 +52,7 @@ is_requeued() { scontrol show job "$job" >state && grep -q 'JobState=PENDING' st
 is_complete() { scontrol show job "$job" >state && grep -q 'JobState=COMPLETED' state; }
 exists() { [[ -e $1 ]]; }
 
-a_preempted_job_goes_on_to_the_same_bits() {
+a_preempted_job_resumes_to_the_same_bits() {
   local job step tasks=2
   configuration 100000000 >train.yaml
   job=$(sbatch --parsable -p low --ntasks "$tasks" -o job.out "$TEST_SOURCE_DIR/examples/train.sbatch" train.yaml)
@@ -73,4 +73,4 @@ a_preempted_job_goes_on_to_the_same_bits() {
   millrace ckpt hash runs/a/ckpt | cmp - whole || fail "other bits: $(millrace ckpt diff runs/whole/ckpt runs/a/ckpt | tail -5)"
 }
 
-run_cases a_preempted_job_goes_on_to_the_same_bits
+run_cases a_preempted_job_resumes_to_the_same_bits

@@ -62,7 +62,7 @@ static void gather(struct comm *comm, size_t bytes, bool in_place)
     buffer_close(&all);
 }
 
-void all_gather_gives_each_rank_what_all_sent(void **state)
+void all_gather_delivers_every_ranks_data(void **state)
 {
     (void)state;
     static const size_t sizes[] = {0, 1, 8, 4095, 70000, 3000001};
@@ -182,7 +182,7 @@ static void sum_slices(struct comm *comm, size_t count, enum dtype dtype)
     free(sum);
 }
 
-void canonical_sums_are_added_in_the_order_of_the_tree(void **state)
+void canonical_sums_follow_the_tree_order(void **state)
 {
     (void)state;
     /* of doubles: part of a piece, one piece, two pieces */
@@ -203,7 +203,7 @@ static void call_late(const struct comm *comm, uint32_t call)
     nanosleep(&(struct timespec){.tv_nsec = (long)(word % 4) * 10000000}, NULL);
 }
 
-void works_of_one_communicator_are_in_flight_at_once(void **state)
+void one_communicator_may_have_several_operations_in_flight(void **state)
 {
     (void)state;
     if (world->takes_device_memory)
@@ -243,7 +243,7 @@ void works_of_one_communicator_are_in_flight_at_once(void **state)
     free(send), free(own);
 }
 
-void more_canonical_sums_at_once_than_there_are_tags_are_refused(void **state)
+void too_many_concurrent_canonical_sums_are_refused(void **state)
 {
     (void)state;
     if (world->takes_device_memory)
@@ -298,7 +298,7 @@ static void fast_sums(struct comm *comm, size_t count, enum dtype dtype)
     buffer_close(&sum);
 }
 
-void fast_sums_are_the_librarys_own(void **state)
+void fast_sums_use_the_library(void **state)
 {
     (void)state;
     static const size_t counts[] = {0, 1, 4097, 300007};
@@ -397,7 +397,7 @@ static struct comm *split(struct comm *comm, int color, int key)
     return made;
 }
 
-void splitting_sorts_by_key_and_leaves_out_whoever_wants_none(void **state)
+void split_sorts_by_key_and_excludes_ranks_without_a_color(void **state)
 {
     (void)state;
     int rank = world->rank, ranks = world->ranks;
@@ -420,7 +420,7 @@ void splitting_sorts_by_key_and_leaves_out_whoever_wants_none(void **state)
     comm_close(half);
 }
 
-void closed_communicators_make_room_for_others(void **state)
+void closed_communicators_free_their_slots(void **state)
 {
     (void)state;
     /* Each uses a thread and a socket to each other rank. */
@@ -434,7 +434,7 @@ void closed_communicators_make_room_for_others(void **state)
 }
 
 /* Rank 0 has one communicator more than the others, so that only it runs out of room. */
-void a_rank_without_room_for_a_communicator_fails_all_of_it(void **state)
+void a_communicator_that_one_rank_cannot_open_fails_on_all(void **state)
 {
     (void)state;
     enum { MOST = 256 };
@@ -478,7 +478,7 @@ static void *work_beside(void *argument)
     return NULL;
 }
 
-void communicators_work_side_by_side(void **state)
+void communicators_can_work_concurrently(void **state)
 {
     (void)state;
     enum { THREADS = 3 };

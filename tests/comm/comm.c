@@ -18,7 +18,7 @@ static struct comm *open_self(void)
     return comm;
 }
 
-static void a_lone_rank_gathers_and_reduces_its_own(void **state)
+static void a_single_rank_gathers_and_reduces_its_own_data(void **state)
 {
     (void)state;
     struct comm *comm = open_self();
@@ -51,7 +51,7 @@ static void a_lone_rank_gathers_and_reduces_its_own(void **state)
     comm_close(NULL);
 }
 
-static void all_to_all_moves_the_one_slice(void **state)
+static void all_to_all_on_one_rank_copies_its_slice(void **state)
 {
     (void)state;
     struct comm *comm = open_self();
@@ -100,7 +100,7 @@ static void messages_to_oneself_arrive_by_tag_in_order(void **state)
     comm_close(comm); /* an unread message does not leak */
 }
 
-static void after_abort_everything_ends_as_aborted(void **state)
+static void after_an_abort_all_work_ends_aborted(void **state)
 {
     (void)state;
     struct comm *comm = open_self();
@@ -188,7 +188,7 @@ static void waiting_makes_progress_until_done(void **state)
     assert_int_equal(comm_barrier(&stage.comm, NULL, &err), -EIO);
 }
 
-static void a_late_collective_names_itself(void **state)
+static void a_late_collective_is_named(void **state)
 {
     (void)state;
     struct stage stage = {.comm = {.ops = &stage_ops, .rank = 1, .ranks = 2},
@@ -201,7 +201,7 @@ static void a_late_collective_names_itself(void **state)
     assert_non_null(strstr(err.what, "rank 1 of 2"));
 }
 
-static void ranks_agree_only_if_none_failed(void **state)
+static void ranks_agree_only_if_all_succeeded(void **state)
 {
     (void)state;
     struct stage stage = {.comm = {.ops = &stage_ops, .rank = 1, .ranks = 2}};
@@ -219,14 +219,14 @@ static void ranks_agree_only_if_none_failed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_lone_rank_gathers_and_reduces_its_own),
-        cmocka_unit_test(all_to_all_moves_the_one_slice),
+        cmocka_unit_test(a_single_rank_gathers_and_reduces_its_own_data),
+        cmocka_unit_test(all_to_all_on_one_rank_copies_its_slice),
         cmocka_unit_test(messages_to_oneself_arrive_by_tag_in_order),
-        cmocka_unit_test(after_abort_everything_ends_as_aborted),
+        cmocka_unit_test(after_an_abort_all_work_ends_aborted),
         cmocka_unit_test(split_gives_a_communicator_or_none),
         cmocka_unit_test(waiting_makes_progress_until_done),
-        cmocka_unit_test(a_late_collective_names_itself),
-        cmocka_unit_test(ranks_agree_only_if_none_failed),
+        cmocka_unit_test(a_late_collective_is_named),
+        cmocka_unit_test(ranks_agree_only_if_all_succeeded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,7 +12,7 @@ end() {
   return "$status"
 }
 
-a_deadline_that_passes_ends_the_run_and_names_the_late_rank() {
+an_expired_deadline_ends_the_run_and_names_the_late_rank() {
   ! end late || fail "mpirun saw nothing wrong"
   contains "$(cat got.0)" "ETIMEDOUT rank 0 of 3 waited too long for the gradients of step 7"
   contains "$(cat got.0)" "nothing from rank 1; rank 1: at data of step 7 for "
@@ -23,7 +23,7 @@ a_deadline_that_passes_ends_the_run_and_names_the_late_rank() {
   done
 }
 
-a_rank_that_takes_nothing_is_named() {
+a_rank_that_receives_nothing_is_named() {
   ! end vain || fail "mpirun saw nothing wrong"
   contains "$(cat got.0)" "ETIMEDOUT rank 0 of 3 waited too long for the weights"
   contains "$(cat got.0)" "rank 2 received nothing"
@@ -38,41 +38,41 @@ an_abort_ends_all_work_on_all_ranks() {
   done
 }
 
-an_abort_is_told_to_who_only_looks() {
+an_abort_is_seen_by_ranks_that_only_poll() {
   ! end looked || fail "mpirun saw nothing wrong"
   for r in 0 1 2; do contains "$(cat got.$r)" "ECONNABORTED the run was ended: rank 2 aborted it"; done
 }
 
-ranks_that_make_different_calls_are_told_so() {
+diverging_calls_are_reported() {
   ! end otherwise || fail "mpirun saw nothing wrong"
   contains "$(cat got.*)" "EPROTO gathering: rank"
   contains "$(cat got.*)" "all ranks must make the same calls in the same order"
 }
 
-calls_that_are_checked_name_the_rank_that_differs() {
+checked_calls_name_the_diverging_rank() {
   end checked || fail "$(cat said)"
   same "$(cat got.0)" "EPROTO ranks do not make the same calls: call 2 of rank 1: expected all_gather of 8 bytes for the weights, as on rank 0, found all_reduce_i64 of 1 integers (sum) for the norm"
   same "$(cat got.1 got.2 | sort -u)" "EPROTO Protocol error"
 }
 
-slices_that_are_checked_name_who_sends_what_another_does_not_expect() {
+checked_slices_name_ranks_with_mismatched_sizes() {
   end slices || fail "$(cat said)"
   same "$(cat got.0)" "EPROTO ranks do not make the same calls: call 2, all_to_all for the rows: rank 1 does not send what rank 2 expects: expected 4 bytes, found 5"
   same "$(cat got.1 got.2 | sort -u)" "EPROTO Protocol error"
 }
 
-ranks_that_wait_for_each_other_on_different_communicators_are_told_so() {
+ranks_deadlocked_on_different_communicators_are_reported() {
   ! end elsewhere || fail "mpirun saw nothing wrong"
   same "$(cat got.0)" "EPROTO ranks do not make the same calls: they wait for each other, rank 0 in call 2 on a communicator of 3 ranks, rank 1 in call 2 on another communicator of 3: expected all_gather of 8 bytes for the weights, as on rank 0, found all_reduce_i64 of 1 integers (sum) for the norm"
   same "$(cat got.1 got.2 | sort -u)" "EPROTO Protocol error"
 }
 
-ranks_that_wait_for_a_slow_one_in_a_checked_call_go_on() {
+checked_calls_wait_for_a_slow_rank() {
   end slow-checked || fail "$(cat said)"
   same "$(cat got.0 got.1 got.2 | sort -u)" "0 "
 }
 
-a_rank_that_does_not_come_to_a_checked_split_is_named() {
+a_rank_missing_from_a_checked_split_is_named() {
   ! end split || fail "mpirun saw nothing wrong"
   for r in 0 2; do
     contains "$(cat got.$r)" "waited too long for split"
@@ -80,7 +80,7 @@ a_rank_that_does_not_come_to_a_checked_split_is_named() {
   done
 }
 
-a_rank_that_is_slow_but_lives_is_awaited() {
+a_slow_but_live_rank_is_awaited() {
   end slow || fail "$(cat said)"
   same "$(cat got.0 got.1 got.2 | sort -u)" "0 "
 }
@@ -90,7 +90,7 @@ no_deadline_passes_while_a_rank_waits_for_its_disk() {
   same "$(cat got.0 got.1 got.2 | sort -u)" "0 "
 }
 
-a_rank_that_is_silent_ends_work_without_a_deadline() {
+a_silent_rank_ends_work_without_a_deadline() {
   rm -f got.*
   echo lost >got.1
   ! "$TEST_SOURCE_DIR/tests/support/mpirun.sh" 3 "$ENDS" silent >said 2>&1 || fail "mpirun saw nothing wrong"
@@ -99,20 +99,20 @@ a_rank_that_is_silent_ends_work_without_a_deadline() {
   contains "$(cat got.2)" "ECONNABORTED the run was ended: rank 0: "
 }
 
-a_split_has_the_timeout_of_the_ranks() {
+a_split_obeys_the_rank_timeout() {
   ! end unsplit || fail "mpirun saw nothing wrong"
   contains "$(cat got.0 got.2)" "of 3 waited too long for splitting the ranks"
 }
 
-a_rank_that_dies_ends_the_others() {
+a_dead_rank_ends_the_others() {
   ! end dead || fail "mpirun saw nothing wrong"
   contains "$(cat said)" "signal 9 (Killed)"
   [[ ! -e got.0 && ! -e got.2 ]] || fail "others went on"
 }
 
 run_cases no_deadline_passes_while_a_rank_waits_for_its_disk \
-  ranks_that_wait_for_each_other_on_different_communicators_are_told_so \
-  ranks_that_wait_for_a_slow_one_in_a_checked_call_go_on a_rank_that_is_slow_but_lives_is_awaited a_rank_that_is_silent_ends_work_without_a_deadline a_split_has_the_timeout_of_the_ranks \
-  a_deadline_that_passes_ends_the_run_and_names_the_late_rank a_rank_that_takes_nothing_is_named an_abort_ends_all_work_on_all_ranks \
-  an_abort_is_told_to_who_only_looks ranks_that_make_different_calls_are_told_so calls_that_are_checked_name_the_rank_that_differs \
-  slices_that_are_checked_name_who_sends_what_another_does_not_expect a_rank_that_does_not_come_to_a_checked_split_is_named a_rank_that_dies_ends_the_others
+  ranks_deadlocked_on_different_communicators_are_reported \
+  checked_calls_wait_for_a_slow_rank a_slow_but_live_rank_is_awaited a_silent_rank_ends_work_without_a_deadline a_split_obeys_the_rank_timeout \
+  an_expired_deadline_ends_the_run_and_names_the_late_rank a_rank_that_receives_nothing_is_named an_abort_ends_all_work_on_all_ranks \
+  an_abort_is_seen_by_ranks_that_only_poll diverging_calls_are_reported checked_calls_name_the_diverging_rank \
+  checked_slices_name_ranks_with_mismatched_sizes a_rank_missing_from_a_checked_split_is_named a_dead_rank_ends_the_others

@@ -31,7 +31,7 @@ static void opening_connects_all_ranks(void **state)
 
 /* Many operations in progress at a time: each progresses without being polled itself, and all
  * progress while one is waited for. */
-static void work_of_several_communicators_is_waited_for_in_any_order(void **state)
+static void operations_of_several_communicators_complete_in_any_order(void **state)
 {
     (void)state;
     enum { COMMS = 3, WORKS = 5, BYTES = 40000 };
@@ -79,7 +79,7 @@ static void work_of_several_communicators_is_waited_for_in_any_order(void **stat
     ops->stream_close(buffer_device, stream);
 }
 
-static void the_library_tells_its_version(void **state)
+static void the_library_reports_its_version(void **state)
 {
     (void)state;
     char text[COMM_NCCL_TEXT_BYTES];
@@ -88,7 +88,7 @@ static void the_library_tells_its_version(void **state)
     assert_memory_equal(text, "NCCL 2.", strlen("NCCL 2."));
 }
 
-static void closing_leaves_the_hosts_communicator(void **state)
+static void closing_keeps_the_host_communicator_open(void **state)
 {
     (void)state;
     buffer_end_thread();
@@ -105,19 +105,19 @@ int main(void)
     enum { ORDERS = 3 }; /* at once, as late as possible, one random */
     static const struct CMUnitTest once[] = {
         cmocka_unit_test(opening_connects_all_ranks),
-        cmocka_unit_test(all_gather_gives_each_rank_what_all_sent),
+        cmocka_unit_test(all_gather_delivers_every_ranks_data),
         cmocka_unit_test(all_to_all_moves_slices_of_any_sizes),
-        cmocka_unit_test(canonical_sums_are_added_in_the_order_of_the_tree),
-        cmocka_unit_test(fast_sums_are_the_librarys_own),
+        cmocka_unit_test(canonical_sums_follow_the_tree_order),
+        cmocka_unit_test(fast_sums_use_the_library),
         cmocka_unit_test(integers_are_reduced_exactly),
         cmocka_unit_test(messages_arrive_by_tag_in_order),
         cmocka_unit_test(testing_ends_when_the_work_is_done),
-        cmocka_unit_test(splitting_sorts_by_key_and_leaves_out_whoever_wants_none),
-        cmocka_unit_test(closed_communicators_make_room_for_others),
-        cmocka_unit_test(communicators_work_side_by_side),
-        cmocka_unit_test(work_of_several_communicators_is_waited_for_in_any_order),
-        cmocka_unit_test(the_library_tells_its_version),
-        cmocka_unit_test(closing_leaves_the_hosts_communicator),
+        cmocka_unit_test(split_sorts_by_key_and_excludes_ranks_without_a_color),
+        cmocka_unit_test(closed_communicators_free_their_slots),
+        cmocka_unit_test(communicators_can_work_concurrently),
+        cmocka_unit_test(operations_of_several_communicators_complete_in_any_order),
+        cmocka_unit_test(the_library_reports_its_version),
+        cmocka_unit_test(closing_keeps_the_host_communicator_open),
     };
     enum { CASES = sizeof once / sizeof once[0] };
     static struct CMUnitTest tests[ORDERS * CASES];

@@ -12,7 +12,7 @@ end() {
   return "$status"
 }
 
-a_rank_that_does_not_come_ends_the_run_and_is_named() {
+a_missing_rank_ends_the_run_and_is_named() {
   ! end late || fail "mpirun saw nothing wrong"
   contains "$(cat got.0)" "ETIMEDOUT rank 0 of 3 waited too long for the weights of step 7"
   contains "$(cat got.0)" "nothing from rank 1; rank 1: at data of step 7 for "
@@ -37,33 +37,33 @@ an_abort_ends_all_work_on_all_ranks() {
   done
 }
 
-an_abort_is_told_to_who_only_looks() {
+an_abort_is_seen_by_ranks_that_only_poll() {
   ! end looked || fail "mpirun saw nothing wrong"
   for r in 0 1 2; do contains "$(cat got.$r)" "ECONNABORTED the run was ended: rank 2 aborted it"; done
 }
 
-what_is_halted_does_not_hold_up_memory() {
+halted_work_does_not_block_freeing_memory() {
   ! end halt || fail "mpirun saw nothing wrong"
   for r in 0 2; do contains "$(cat got.$r)" "ECONNABORTED operations in flight between GPUs were aborted"; done
   contains "$(cat got.1)" "EIO the disk failed"
 }
 
-what_goes_on_by_two_communicators_ends_together() {
+work_on_two_communicators_ends_together() {
   ! end two || fail "mpirun saw nothing wrong"
   for r in 0 1 2; do contains "$(cat got.$r)" "ECONNABORTED the run was ended: rank 0 aborted it"; done
 }
 
-calls_that_are_checked_name_the_rank_that_differs() {
+checked_calls_name_the_diverging_rank() {
   ! end checked || fail "mpirun saw nothing wrong"
   contains "$(cat got.*)" "EPROTO ranks do not make the same calls: call " # the first that finds it ends the others
   contains "$(cat got.*)" "expected all_reduce_i64 of 1 integers (sum) for the weights of step 7, as on rank 0, found all_reduce_i64 of 1 integers (sum) for the norm"
 }
 
-a_rank_that_dies_ends_the_others() {
+a_dead_rank_ends_the_others() {
   ! end dead || fail "mpirun saw nothing wrong"
   contains "$(cat said)" "signal 9 (Killed)"
 }
 
-run_cases a_rank_that_does_not_come_ends_the_run_and_is_named a_transfer_that_never_ends_is_aborted an_abort_ends_all_work_on_all_ranks \
-  an_abort_is_told_to_who_only_looks what_is_halted_does_not_hold_up_memory what_goes_on_by_two_communicators_ends_together \
-  calls_that_are_checked_name_the_rank_that_differs a_rank_that_dies_ends_the_others
+run_cases a_missing_rank_ends_the_run_and_is_named a_transfer_that_never_ends_is_aborted an_abort_ends_all_work_on_all_ranks \
+  an_abort_is_seen_by_ranks_that_only_poll halted_work_does_not_block_freeing_memory work_on_two_communicators_ends_together \
+  checked_calls_name_the_diverging_rank a_dead_rank_ends_the_others

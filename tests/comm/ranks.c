@@ -46,7 +46,7 @@ static void check_refused(const char *const *given, const char *what, const char
 
 #define ENVIRONMENT(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-static void each_launcher_is_known_by_its_variables(void **state)
+static void each_launcher_is_detected_by_its_variables(void **state)
 {
     (void)state;
     check(ENVIRONMENT("HOME=/"), RANKS_SINGLE, 0, 1, 0);
@@ -76,7 +76,7 @@ static void each_launcher_is_known_by_its_variables(void **state)
           RANKS_SLURM, 5, 6, 2); /* srun --mpi=pmi2 */
 }
 
-static void a_rank_without_a_count_is_refused_not_taken_for_rank_0_of_1(void **state)
+static void a_rank_without_a_rank_count_is_refused(void **state)
 {
     static const char *const partial[] = {"PMIX_RANK=3",
                                           "PMI_RANK=3",
@@ -100,7 +100,7 @@ static void a_rank_without_a_count_is_refused_not_taken_for_rank_0_of_1(void **s
     }
 }
 
-static void a_count_without_a_rank_is_refused_not_taken_for_one_rank(void **state)
+static void a_rank_count_without_a_rank_is_refused(void **state)
 {
     (void)state;
     check_refused(ENVIRONMENT("WORLD_SIZE=4"), "not which one this is", "found only WORLD_SIZE=4");
@@ -141,7 +141,7 @@ static void torchrun_ranks_have_a_rendezvous(void **state)
                   "MASTER_PORT", "many");
 }
 
-static void of_slurm_the_step_counts_not_the_job(void **state)
+static void slurm_ranks_come_from_the_step_not_the_job(void **state)
 {
     (void)state;
     check(ENVIRONMENT("SLURM_PROCID=0", "SLURM_NTASKS=8", "SLURM_LOCALID=0"), RANKS_SINGLE, 0, 1,
@@ -152,7 +152,7 @@ static void of_slurm_the_step_counts_not_the_job(void **state)
           RANKS_SLURM, 1, 2, 1);
 }
 
-static void a_process_that_is_alone_in_a_job_knows_of_its_tasks(void **state)
+static void a_single_process_in_a_job_of_several_tasks_is_detected(void **state)
 {
     struct ranks found;
     struct err err = {0};
@@ -165,7 +165,7 @@ static void a_process_that_is_alone_in_a_job_knows_of_its_tasks(void **state)
     assert_int_equal(found.job_tasks, 0);
 }
 
-static void within_slurm_mpirun_counts(void **state)
+static void within_a_slurm_job_mpirun_takes_precedence(void **state)
 {
     (void)state;
     check(ENVIRONMENT("SLURM_PROCID=0", "SLURM_NTASKS=8", "SLURM_LOCALID=0",
@@ -176,7 +176,7 @@ static void within_slurm_mpirun_counts(void **state)
           RANKS_OPEN_MPI, 1, 2, -1);
 }
 
-static void within_any_step_mpirun_counts(void **state)
+static void within_a_slurm_step_mpirun_takes_precedence(void **state)
 {
     (void)state;
     check(ENVIRONMENT("FLUX_TASK_RANK=0", "FLUX_JOB_SIZE=1", "FLUX_TASK_LOCAL_ID=0",
@@ -187,7 +187,7 @@ static void within_any_step_mpirun_counts(void **state)
           RANKS_OPEN_MPI, 1, 2, 1); /* the same ranks; jsrun provides the local rank */
 }
 
-static void launchers_that_agree_are_one(void **state)
+static void agreeing_launchers_are_accepted(void **state)
 {
     (void)state;
     check(ENVIRONMENT("RANK=1", "WORLD_SIZE=2", "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2"),
@@ -212,15 +212,15 @@ static void contradictions_are_refused_and_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_launcher_is_known_by_its_variables),
-        cmocka_unit_test(a_count_without_a_rank_is_refused_not_taken_for_one_rank),
+        cmocka_unit_test(each_launcher_is_detected_by_its_variables),
+        cmocka_unit_test(a_rank_count_without_a_rank_is_refused),
         cmocka_unit_test(torchrun_ranks_have_a_rendezvous),
-        cmocka_unit_test(of_slurm_the_step_counts_not_the_job),
-        cmocka_unit_test(a_process_that_is_alone_in_a_job_knows_of_its_tasks),
-        cmocka_unit_test(within_slurm_mpirun_counts),
-        cmocka_unit_test(within_any_step_mpirun_counts),
-        cmocka_unit_test(a_rank_without_a_count_is_refused_not_taken_for_rank_0_of_1),
-        cmocka_unit_test(launchers_that_agree_are_one),
+        cmocka_unit_test(slurm_ranks_come_from_the_step_not_the_job),
+        cmocka_unit_test(a_single_process_in_a_job_of_several_tasks_is_detected),
+        cmocka_unit_test(within_a_slurm_job_mpirun_takes_precedence),
+        cmocka_unit_test(within_a_slurm_step_mpirun_takes_precedence),
+        cmocka_unit_test(a_rank_without_a_rank_count_is_refused),
+        cmocka_unit_test(agreeing_launchers_are_accepted),
         cmocka_unit_test(contradictions_are_refused_and_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,19 +19,19 @@ static const char *variable(const char *name)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_gather_gives_each_rank_what_all_sent),
+        cmocka_unit_test(all_gather_delivers_every_ranks_data),
         cmocka_unit_test(all_to_all_moves_slices_of_any_sizes),
-        cmocka_unit_test(canonical_sums_are_added_in_the_order_of_the_tree),
-        cmocka_unit_test(works_of_one_communicator_are_in_flight_at_once),
-        cmocka_unit_test(more_canonical_sums_at_once_than_there_are_tags_are_refused),
-        cmocka_unit_test(fast_sums_are_the_librarys_own),
+        cmocka_unit_test(canonical_sums_follow_the_tree_order),
+        cmocka_unit_test(one_communicator_may_have_several_operations_in_flight),
+        cmocka_unit_test(too_many_concurrent_canonical_sums_are_refused),
+        cmocka_unit_test(fast_sums_use_the_library),
         cmocka_unit_test(integers_are_reduced_exactly),
         cmocka_unit_test(messages_arrive_by_tag_in_order),
         cmocka_unit_test(testing_ends_when_the_work_is_done),
-        cmocka_unit_test(splitting_sorts_by_key_and_leaves_out_whoever_wants_none),
-        cmocka_unit_test(closed_communicators_make_room_for_others),
-        cmocka_unit_test(a_rank_without_room_for_a_communicator_fails_all_of_it),
-        cmocka_unit_test(communicators_work_side_by_side),
+        cmocka_unit_test(split_sorts_by_key_and_excludes_ranks_without_a_color),
+        cmocka_unit_test(closed_communicators_free_their_slots),
+        cmocka_unit_test(a_communicator_that_one_rank_cannot_open_fails_on_all),
+        cmocka_unit_test(communicators_can_work_concurrently),
     };
     struct ranks ranks;
     struct err err = {0};

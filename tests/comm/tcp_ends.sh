@@ -12,7 +12,7 @@ end() {
   same "$status" "${3:-0}" "$(cat said)"
 }
 
-a_deadline_that_passes_over_tcp_ends_the_run_and_names_the_late_rank() {
+an_expired_deadline_over_tcp_ends_the_run_and_names_the_late_rank() {
   end late
   contains "$(cat got.0)" "ETIMEDOUT rank 0 of 3 waited too long for the gradients of step 7"
   contains "$(cat got.0)" "nothing from rank 1; rank 1: at data of step 7 for "
@@ -23,13 +23,13 @@ a_deadline_that_passes_over_tcp_ends_the_run_and_names_the_late_rank() {
   done
 }
 
-a_rank_that_is_stopped_gives_no_answer_over_tcp() {
+a_stopped_rank_over_tcp_is_unresponsive() {
   end stopped 1 137
   contains "$(cat got.0)" "nothing from rank 1; rank 1: no answer, as if the process were stopped"
   contains "$(cat got.2)" "ECONNABORTED the run was ended: rank 0: "
 }
 
-a_rank_that_is_slow_but_lives_is_awaited_over_tcp() {
+a_slow_but_live_rank_is_awaited_over_tcp() {
   end slow
   same "$(cat got.0 got.1 got.2 | sort -u)" "0 "
 }
@@ -39,14 +39,14 @@ no_deadline_passes_while_a_rank_waits_for_its_disk_over_tcp() {
   same "$(cat got.0 got.1 got.2 | sort -u)" "0 "
 }
 
-a_rank_that_is_silent_ends_work_without_a_deadline_over_tcp() {
+a_silent_rank_ends_work_without_a_deadline_over_tcp() {
   end silent 1 137
   contains "$(cat got.0)" "ETIMEDOUT rank 0 of 3 waited too long for the weights"
   contains "$(cat got.0)" "nothing from rank 1; rank 1: no answer, as if the process were stopped"
   contains "$(cat got.2)" "ECONNABORTED the run was ended: rank 0: "
 }
 
-a_split_over_tcp_has_the_timeout_of_the_ranks() {
+a_split_over_tcp_obeys_the_rank_timeout() {
   end unsplit
   contains "$(cat got.0 got.2)" "of 3 waited too long for splitting the ranks"
 }
@@ -56,41 +56,41 @@ an_abort_over_tcp_ends_all_work_on_all_ranks() {
   for r in 0 1 2; do contains "$(cat got.$r)" "ECONNABORTED the run was ended: rank 2 aborted it"; done
 }
 
-an_abort_over_tcp_is_told_to_who_only_looks() {
+an_abort_over_tcp_is_seen_by_ranks_that_only_poll() {
   end looked
   for r in 0 1 2; do contains "$(cat got.$r)" "ECONNABORTED the run was ended: rank 2 aborted it"; done
 }
 
-ranks_that_make_different_calls_over_tcp_are_told_so() {
+diverging_calls_over_tcp_are_reported() {
   end otherwise
   contains "$(cat got.*)" "EPROTO gathering: rank"
   contains "$(cat got.*)" "all ranks must make the same calls in the same order"
 }
 
-calls_that_are_checked_over_tcp_name_the_rank_that_differs() {
+checked_calls_over_tcp_name_the_diverging_rank() {
   end checked
   same "$(cat got.0)" "EPROTO ranks do not make the same calls: call 2 of rank 1: expected all_gather of 8 bytes for the weights, as on rank 0, found all_reduce_i64 of 1 integers (sum) for the norm"
   same "$(cat got.1 got.2 | sort -u)" "EPROTO Protocol error"
 }
 
-slices_that_are_checked_over_tcp_name_who_sends_what_another_does_not_expect() {
+checked_slices_over_tcp_name_ranks_with_mismatched_sizes() {
   end slices
   same "$(cat got.0)" "EPROTO ranks do not make the same calls: call 2, all_to_all for the rows: rank 1 does not send what rank 2 expects: expected 4 bytes, found 5"
   same "$(cat got.1 got.2 | sort -u)" "EPROTO Protocol error"
 }
 
-ranks_that_wait_for_each_other_on_different_communicators_over_tcp_are_told_so() {
+ranks_deadlocked_on_different_communicators_over_tcp_are_reported() {
   end elsewhere
   same "$(cat got.0)" "EPROTO ranks do not make the same calls: they wait for each other, rank 0 in call 2 on a communicator of 3 ranks, rank 1 in call 2 on another communicator of 3: expected all_gather of 8 bytes for the weights, as on rank 0, found all_reduce_i64 of 1 integers (sum) for the norm"
   same "$(cat got.1 got.2 | sort -u)" "EPROTO Protocol error"
 }
 
-ranks_that_wait_for_a_slow_one_in_a_checked_call_over_tcp_go_on() {
+checked_calls_over_tcp_wait_for_a_slow_rank() {
   end slow-checked
   same "$(cat got.0 got.1 got.2 | sort -u)" "0 "
 }
 
-a_rank_that_does_not_come_to_a_checked_split_over_tcp_is_named() {
+a_rank_missing_from_a_checked_split_over_tcp_is_named() {
   end split
   for r in 0 2; do
     contains "$(cat got.$r)" "waited too long for split"
@@ -98,13 +98,13 @@ a_rank_that_does_not_come_to_a_checked_split_over_tcp_is_named() {
   done
 }
 
-a_rank_that_has_left_is_named_by_those_who_wait() {
+a_rank_that_left_is_named_by_waiting_ranks() {
   end left 1
   for r in 0 2; do contains "$(cat got.$r)" "ECONNABORTED"; done
   contains "$(cat got.0 got.2)" "rank 1 has left"
 }
 
-a_rank_that_dies_is_named_by_the_others() {
+a_dead_rank_is_named_by_the_others() {
   end dead 1 137
   for r in 0 2; do contains "$(cat got.$r)" "ECONNABORTED the run was ended: rank 1 is gone"; done
 }
@@ -112,7 +112,7 @@ a_rank_that_dies_is_named_by_the_others() {
 # rank R: one of three that meet and leave; in the background.
 rank() { RANK=$1 LOCAL_RANK=$1 "$ENDS" meet </dev/null >"said.$1" 2>&1 & }
 
-a_rank_that_is_killed_while_it_waits_for_others_may_start_again() {
+a_rank_killed_during_the_rendezvous_may_restart() {
   export WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((20000 + RANDOM % 10000)) TORCHELASTIC_RUN_ID=again-$$-$RANDOM
   local first killed pid
   rank 0
@@ -129,10 +129,10 @@ a_rank_that_is_killed_while_it_waits_for_others_may_start_again() {
 }
 
 run_cases no_deadline_passes_while_a_rank_waits_for_its_disk_over_tcp \
-  ranks_that_wait_for_each_other_on_different_communicators_over_tcp_are_told_so \
-  ranks_that_wait_for_a_slow_one_in_a_checked_call_over_tcp_go_on a_rank_that_is_slow_but_lives_is_awaited_over_tcp a_rank_that_is_silent_ends_work_without_a_deadline_over_tcp \
-  a_split_over_tcp_has_the_timeout_of_the_ranks a_deadline_that_passes_over_tcp_ends_the_run_and_names_the_late_rank a_rank_that_is_stopped_gives_no_answer_over_tcp \
-  an_abort_over_tcp_ends_all_work_on_all_ranks an_abort_over_tcp_is_told_to_who_only_looks ranks_that_make_different_calls_over_tcp_are_told_so \
-  calls_that_are_checked_over_tcp_name_the_rank_that_differs slices_that_are_checked_over_tcp_name_who_sends_what_another_does_not_expect \
-  a_rank_that_does_not_come_to_a_checked_split_over_tcp_is_named a_rank_that_has_left_is_named_by_those_who_wait a_rank_that_dies_is_named_by_the_others \
-  a_rank_that_is_killed_while_it_waits_for_others_may_start_again
+  ranks_deadlocked_on_different_communicators_over_tcp_are_reported \
+  checked_calls_over_tcp_wait_for_a_slow_rank a_slow_but_live_rank_is_awaited_over_tcp a_silent_rank_ends_work_without_a_deadline_over_tcp \
+  a_split_over_tcp_obeys_the_rank_timeout an_expired_deadline_over_tcp_ends_the_run_and_names_the_late_rank a_stopped_rank_over_tcp_is_unresponsive \
+  an_abort_over_tcp_ends_all_work_on_all_ranks an_abort_over_tcp_is_seen_by_ranks_that_only_poll diverging_calls_over_tcp_are_reported \
+  checked_calls_over_tcp_name_the_diverging_rank checked_slices_over_tcp_name_ranks_with_mismatched_sizes \
+  a_rank_missing_from_a_checked_split_over_tcp_is_named a_rank_that_left_is_named_by_waiting_ranks a_dead_rank_is_named_by_the_others \
+  a_rank_killed_during_the_rendezvous_may_restart

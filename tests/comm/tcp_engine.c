@@ -138,7 +138,7 @@ static void check_ends(const struct other *other, const char *why)
         fail_msg("expected \"%s\" in: %s", why, err.what);
 }
 
-static void more_than_can_be_kept_ends_the_run(void **state)
+static void too_many_unexpected_messages_end_the_run(void **state)
 {
     const struct other *other = *state;
     const struct tcp_frame frame = {TAG, TCP_KEPT_BYTES_MAX + 1};
@@ -146,7 +146,7 @@ static void more_than_can_be_kept_ends_the_run(void **state)
     check_ends(other, "rank 0: rank 1 sent too much data that is not expected yet");
 }
 
-static void a_frame_that_is_none_ends_the_run(void **state)
+static void an_invalid_frame_ends_the_run(void **state)
 {
     const struct other *other = *state;
     const struct tcp_frame frame = {UINT64_MAX, 1};
@@ -154,7 +154,7 @@ static void a_frame_that_is_none_ends_the_run(void **state)
     check_ends(other, "rank 1 sent an invalid frame");
 }
 
-static void nobody_waits_for_a_rank_that_has_left(void **state)
+static void waiting_for_a_rank_that_left_fails(void **state)
 {
     static char data[8];
     const struct other *other = *state;
@@ -165,7 +165,7 @@ static void nobody_waits_for_a_rank_that_has_left(void **state)
     assert_non_null(strstr(err.what, "rank 1 has left"));
 }
 
-static void nobody_sends_to_a_rank_that_has_left(void **state)
+static void sending_to_a_rank_that_left_fails(void **state)
 {
     static char data[1 << 24]; /* more than the socket buffers hold */
     const struct other *other = *state;
@@ -176,7 +176,7 @@ static void nobody_sends_to_a_rank_that_has_left(void **state)
     assert_non_null(strstr(err.what, "rank 1 has left"));
 }
 
-static void what_a_rank_sent_before_it_left_is_there(void **state)
+static void messages_sent_before_leaving_are_delivered(void **state)
 {
     const struct other *other = *state;
     static char data[8];
@@ -187,7 +187,7 @@ static void what_a_rank_sent_before_it_left_is_there(void **state)
     assert_string_equal(data, "message");
 }
 
-static void each_question_wants_an_answer_of_its_own(void **state)
+static void each_request_needs_its_own_answer(void **state)
 {
     const struct other *other = *state;
     static char data[8];
@@ -214,7 +214,7 @@ static int hold(struct engine_op *op, struct err *err)
     return 0;
 }
 
-static void the_reason_of_an_end_is_heard_where_sending_fails_first(void **state)
+static void the_reason_of_an_abort_arrives_even_if_sending_fails_first(void **state)
 {
     static char message[8], data[1 << 24];
     struct other *other = *state;
@@ -235,7 +235,7 @@ static void the_reason_of_an_end_is_heard_where_sending_fails_first(void **state
 }
 
 /* As rank 1 of a communicator that is being split. */
-static void what_a_rank_tells_in_a_split_is_checked(void **state)
+static void split_requests_are_validated(void **state)
 {
     static const struct comm_ops ops = {ENGINE_COMM_HOOKS, .name = "tcp",
                                         .close = engine_comm_close};
@@ -267,7 +267,7 @@ static void what_a_rank_tells_in_a_split_is_checked(void **state)
     }
 }
 
-static void a_tag_that_nobody_has_ends_the_run(void **state)
+static void an_unknown_tag_ends_the_run(void **state)
 {
     const struct other *other = *state;
     /* beyond the tags of control frames */
@@ -279,22 +279,19 @@ static void a_tag_that_nobody_has_ends_the_run(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(more_than_can_be_kept_ends_the_run, open_other,
+        cmocka_unit_test_setup_teardown(too_many_unexpected_messages_end_the_run, open_other,
                                         close_other),
-        cmocka_unit_test_setup_teardown(a_frame_that_is_none_ends_the_run, open_other, close_other),
-        cmocka_unit_test_setup_teardown(nobody_waits_for_a_rank_that_has_left, open_other,
+        cmocka_unit_test_setup_teardown(an_invalid_frame_ends_the_run, open_other, close_other),
+        cmocka_unit_test_setup_teardown(waiting_for_a_rank_that_left_fails, open_other,
                                         close_other),
-        cmocka_unit_test_setup_teardown(nobody_sends_to_a_rank_that_has_left, open_other,
+        cmocka_unit_test_setup_teardown(sending_to_a_rank_that_left_fails, open_other, close_other),
+        cmocka_unit_test_setup_teardown(messages_sent_before_leaving_are_delivered, open_other,
                                         close_other),
-        cmocka_unit_test_setup_teardown(what_a_rank_sent_before_it_left_is_there, open_other,
-                                        close_other),
-        cmocka_unit_test_setup_teardown(each_question_wants_an_answer_of_its_own, open_other,
-                                        close_other),
-        cmocka_unit_test_setup_teardown(the_reason_of_an_end_is_heard_where_sending_fails_first,
+        cmocka_unit_test_setup_teardown(each_request_needs_its_own_answer, open_other, close_other),
+        cmocka_unit_test_setup_teardown(the_reason_of_an_abort_arrives_even_if_sending_fails_first,
                                         open_other, close_other),
-        cmocka_unit_test_setup_teardown(a_tag_that_nobody_has_ends_the_run, open_other,
-                                        close_other),
-        cmocka_unit_test(what_a_rank_tells_in_a_split_is_checked),
+        cmocka_unit_test_setup_teardown(an_unknown_tag_ends_the_run, open_other, close_other),
+        cmocka_unit_test(split_requests_are_validated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

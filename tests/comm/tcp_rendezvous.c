@@ -174,7 +174,7 @@ static void close_all(int count)
                 assert_int_equal(close(ranks[r].sockets[other]), 0);
 }
 
-static void all_are_found_beside_strangers(void **state)
+static void ranks_find_each_other_despite_stray_connections(void **state)
 {
     static const char noise[4096] = "GET / HTTP/1.1\r\n\r\n";
     int port = some_port();
@@ -191,7 +191,7 @@ static void all_are_found_beside_strangers(void **state)
     close(loud);
 }
 
-static void who_does_not_come_is_named_with_where_to_come(void **state)
+static void missing_ranks_are_named_with_the_address_expected(void **state)
 {
     char line[ERR_LINE_BYTES_MAX];
     (void)state;
@@ -218,7 +218,7 @@ static bool is_kept_from_others(int port)
     return is_kept;
 }
 
-static void connections_leave_the_port_of_the_first_rank_to_others(void **state)
+static void connections_do_not_occupy_the_first_ranks_port(void **state)
 {
     int port = some_port();
     (void)state;
@@ -233,7 +233,7 @@ static void connections_leave_the_port_of_the_first_rank_to_others(void **state)
     close_all(2);
 }
 
-static void ranks_of_another_run_are_strangers(void **state)
+static void ranks_of_another_run_are_ignored(void **state)
 {
     int port = some_port();
     (void)state;
@@ -245,7 +245,7 @@ static void ranks_of_another_run_are_strangers(void **state)
     }
 }
 
-static void two_numbers_of_ranks_are_told_on_both_sides(void **state)
+static void differing_rank_counts_are_reported_on_both_sides(void **state)
 {
     int port = some_port();
     (void)state;
@@ -259,7 +259,7 @@ static void two_numbers_of_ranks_are_told_on_both_sides(void **state)
     }
 }
 
-static void an_address_that_is_none_is_named(void **state)
+static void an_invalid_address_is_named(void **state)
 {
     (void)state;
     struct rank rank = {.options = {.address = "no such host",
@@ -288,7 +288,7 @@ static bool find_address(char text[INET_ADDRSTRLEN])
     return found;
 }
 
-static void who_is_beside_the_first_rank_is_found_from_elsewhere(void **state)
+static void ranks_on_rank_0s_host_are_reachable_from_other_hosts(void **state)
 {
     char elsewhere[INET_ADDRSTRLEN], called[INET_ADDRSTRLEN];
     int port = some_port();
@@ -323,7 +323,7 @@ static void a_rendezvous_stops_on_request(void **state)
     atomic_store(&stop, 0);
 }
 
-static void a_rank_that_fails_meanwhile_ends_the_meeting(void **state)
+static void a_rank_that_fails_meanwhile_ends_the_rendezvous(void **state)
 {
     int port = some_port();
     (void)state;
@@ -344,7 +344,7 @@ static void a_rank_that_fails_meanwhile_ends_the_meeting(void **state)
 
 /* The second rank has the addresses of all ranks and is busy while the last one connects, gives up
  * and connects again. */
-static void a_caller_that_gave_up_is_not_present_and_may_call_again(void **state)
+static void a_connection_that_closed_early_may_be_retried(void **state)
 {
     int port = some_port();
     struct tcp_address places[RANKS];
@@ -376,7 +376,7 @@ static void a_caller_that_gave_up_is_not_present_and_may_call_again(void **state
                 close(ranks[r].sockets[other]);
 }
 
-static void a_rank_that_left_before_all_had_come_is_awaited_anew(void **state)
+static void a_rank_that_left_early_is_awaited_again(void **state)
 {
     const struct linger reset = {.l_onoff = 1}; /* not an end of file */
     int port = some_port(), made[RANKS];
@@ -415,7 +415,7 @@ static bool is_open(uint32_t address, int port)
     return is_open;
 }
 
-static void ranks_listen_where_they_reach_the_first_one_alone(void **state)
+static void ranks_listen_only_on_the_interface_towards_rank_0(void **state)
 {
     int port = some_port(), listens_at = 0;
     struct tcp_address places[RANKS];
@@ -455,7 +455,7 @@ static struct tcp_secret make_secret(const char *text)
     return secret;
 }
 
-static void ranks_with_one_secret_meet(void **state)
+static void ranks_with_the_same_secret_connect(void **state)
 {
     const struct tcp_secret secret = make_secret("correct horse battery staple");
     int port = some_port();
@@ -498,7 +498,7 @@ static void a_rank_without_the_secret_is_refused_and_named(void **state)
 }
 
 /* Only a peer that has proved the secret receives a proof. */
-static void a_stranger_learns_nothing_of_the_secret(void **state)
+static void the_secret_is_not_revealed_to_strangers(void **state)
 {
     static const struct tcp_proof nothing;
     const struct tcp_secret secret = make_secret("correct horse battery staple");
@@ -590,21 +590,21 @@ static void a_secret_comes_from_the_environment_or_a_private_file(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_are_found_beside_strangers),
-        cmocka_unit_test(who_does_not_come_is_named_with_where_to_come),
-        cmocka_unit_test(connections_leave_the_port_of_the_first_rank_to_others),
-        cmocka_unit_test(ranks_of_another_run_are_strangers),
-        cmocka_unit_test(two_numbers_of_ranks_are_told_on_both_sides),
-        cmocka_unit_test(an_address_that_is_none_is_named),
-        cmocka_unit_test(who_is_beside_the_first_rank_is_found_from_elsewhere),
+        cmocka_unit_test(ranks_find_each_other_despite_stray_connections),
+        cmocka_unit_test(missing_ranks_are_named_with_the_address_expected),
+        cmocka_unit_test(connections_do_not_occupy_the_first_ranks_port),
+        cmocka_unit_test(ranks_of_another_run_are_ignored),
+        cmocka_unit_test(differing_rank_counts_are_reported_on_both_sides),
+        cmocka_unit_test(an_invalid_address_is_named),
+        cmocka_unit_test(ranks_on_rank_0s_host_are_reachable_from_other_hosts),
         cmocka_unit_test(a_rendezvous_stops_on_request),
-        cmocka_unit_test(a_rank_that_fails_meanwhile_ends_the_meeting),
-        cmocka_unit_test(a_caller_that_gave_up_is_not_present_and_may_call_again),
-        cmocka_unit_test(a_rank_that_left_before_all_had_come_is_awaited_anew),
-        cmocka_unit_test(ranks_listen_where_they_reach_the_first_one_alone),
-        cmocka_unit_test(ranks_with_one_secret_meet),
+        cmocka_unit_test(a_rank_that_fails_meanwhile_ends_the_rendezvous),
+        cmocka_unit_test(a_connection_that_closed_early_may_be_retried),
+        cmocka_unit_test(a_rank_that_left_early_is_awaited_again),
+        cmocka_unit_test(ranks_listen_only_on_the_interface_towards_rank_0),
+        cmocka_unit_test(ranks_with_the_same_secret_connect),
         cmocka_unit_test(a_rank_without_the_secret_is_refused_and_named),
-        cmocka_unit_test(a_stranger_learns_nothing_of_the_secret),
+        cmocka_unit_test(the_secret_is_not_revealed_to_strangers),
         cmocka_unit_test(a_secret_comes_from_the_environment_or_a_private_file),
     };
     if (getrandom(&own_run, sizeof own_run, 0) != sizeof own_run)

@@ -131,7 +131,7 @@ static void tokens_are_those_of_tiktoken(void **state)
         test_run("'%s' '%s' check '%s' '%s'", python, script, f->folder, f->vocabulary), 0);
 }
 
-static void a_cut_keeps_white_space_together(void **state)
+static void cuts_do_not_divide_white_space(void **state)
 {
     (void)state;
     assert_int_equal(bpe_find_cut("abc def", 7, 3), 3);
@@ -143,7 +143,7 @@ static void a_cut_keeps_white_space_together(void **state)
     assert_int_equal(bpe_find_cut("a\xe3\x80\x82\n\nb", 7, 3), 4); /* an ideographic full stop */
 }
 
-static void ill_formed_bytes_stand_for_themselves(void **state)
+static void invalid_utf8_is_encoded_byte_by_byte(void **state)
 {
     (void)state;
     static const struct {
@@ -230,8 +230,8 @@ int main(void)
         CASE(tokens_are_those_of_tiktoken),
         CASE(a_long_word_takes_no_quadratic_time),
         CASE(a_broken_vocabulary_is_refused_by_name),
-        cmocka_unit_test(a_cut_keeps_white_space_together),
-        cmocka_unit_test(ill_formed_bytes_stand_for_themselves),
+        cmocka_unit_test(cuts_do_not_divide_white_space),
+        cmocka_unit_test(invalid_utf8_is_encoded_byte_by_byte),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,7 +43,7 @@ static int convert(const char *only, bool force, struct convert_checkpoint_resul
     return convert_checkpoint_full(io, &options, result, err);
 }
 
-static void the_model_alone_is_written_with_the_steps_hash(void **state)
+static void only_the_model_is_written_with_the_steps_hash(void **state)
 {
     (void)state;
     struct convert_checkpoint_result result;
@@ -81,7 +81,7 @@ static void all_and_globs_choose_tensors(void **state)
     assert_int_equal(convert("nothing*", true, &result, &err), -ENOENT);
 }
 
-static void an_existing_target_stays_unless_forced(void **state)
+static void an_existing_target_is_kept_unless_forced(void **state)
 {
     (void)state;
     struct convert_checkpoint_result result;
@@ -114,7 +114,7 @@ static void a_damaged_block_stops_it_and_leaves_nothing(void **state)
     assert_int_equal(test_run("test -z \"$(ls -A %s | grep tmp)\"", folder), 0);
 }
 
-static void a_file_that_differs_never_has_the_name(void **state)
+static void a_wrong_file_never_gets_the_target_name(void **state)
 {
     (void)state;
     struct convert_checkpoint_result result;
@@ -189,7 +189,7 @@ static int convert_to(enum dtype dtype, struct convert_checkpoint_result *result
 
 /* Integers, bools, scalars and empty tensors are kept unchanged by any cast, and nothing is cast
  * unless requested. */
-static void integers_bools_and_scalars_survive_and_only_reals_are_cast(void **state)
+static void only_floating_point_tensors_are_cast(void **state)
 {
     (void)state;
     static const enum dtype casts[] = {DTYPE_BF16, DTYPE_F16, DTYPE_F64, DTYPE_F8_E4M3};
@@ -275,7 +275,7 @@ static int convert_in_bounds(const char *source)
     return more > MEMORY_BYTES_MAX;
 }
 
-static void a_conversion_takes_the_same_memory_however_large_the_model(void **state)
+static void conversion_memory_does_not_grow_with_the_model(void **state)
 {
     (void)state;
     if (test_is_sanitized())
@@ -293,20 +293,20 @@ static void a_conversion_takes_the_same_memory_however_large_the_model(void **st
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_model_alone_is_written_with_the_steps_hash, set_up,
+        cmocka_unit_test_setup_teardown(only_the_model_is_written_with_the_steps_hash, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(all_and_globs_choose_tensors, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(an_existing_target_stays_unless_forced, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_existing_target_is_kept_unless_forced, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_damaged_block_stops_it_and_leaves_nothing, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(a_file_that_differs_never_has_the_name, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_wrong_file_never_gets_the_target_name, set_up, tear_down),
         cmocka_unit_test_setup_teardown(safetensors_library_opens_it_and_values_are_equal, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_rank_file_converts_too, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(integers_bools_and_scalars_survive_and_only_reals_are_cast,
-                                        set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_conversion_takes_the_same_memory_however_large_the_model,
-                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(only_floating_point_tensors_are_cast, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(conversion_memory_does_not_grow_with_the_model, set_up,
+                                        tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -221,7 +221,7 @@ static void cast_folders_are_what_torch_casts_and_load_with_their_tied_heads(voi
 }
 
 /* Flips a bit in each write in turn; an existing folder stays. */
-static void a_folder_that_differs_never_has_the_name(void **state)
+static void a_wrong_folder_never_gets_the_target_name(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -285,7 +285,7 @@ static void a_killed_folder_conversion_resumes_to_the_same_bytes(void **state)
 }
 
 /* --force deletes what it replaces: that must be a converted model, never the checkpoint itself. */
-static void force_replaces_nothing_but_a_converted_model(void **state)
+static void force_replaces_only_a_converted_model(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -316,7 +316,7 @@ static void force_replaces_nothing_but_a_converted_model(void **state)
         0);
 }
 
-static void a_model_that_transformers_has_not_is_refused(void **state)
+static void a_model_unknown_to_transformers_is_refused(void **state)
 {
     (void)state;
     struct err err;
@@ -341,13 +341,12 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(
             cast_folders_are_what_torch_casts_and_load_with_their_tied_heads, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_folder_that_differs_never_has_the_name, set_up,
+        cmocka_unit_test_setup_teardown(a_wrong_folder_never_gets_the_target_name, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_killed_folder_conversion_resumes_to_the_same_bytes,
                                         set_up, tear_down),
-        cmocka_unit_test_setup_teardown(force_replaces_nothing_but_a_converted_model, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_model_that_transformers_has_not_is_refused, set_up,
+        cmocka_unit_test_setup_teardown(force_replaces_only_a_converted_model, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_model_unknown_to_transformers_is_refused, set_up,
                                         tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

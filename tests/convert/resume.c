@@ -93,7 +93,7 @@ static bool is_killed(pid_t child)
     return WIFSIGNALED(status);
 }
 
-static void any_number_of_threads_makes_the_same_file(void **state)
+static void any_number_of_threads_writes_the_same_file(void **state)
 {
     (void)state;
     for (unsigned workers = 0; workers <= PIECES_WORKERS_MAX; workers++) {
@@ -126,7 +126,7 @@ static void a_killed_file_conversion_resumes_to_the_same_bytes(void **state)
 
 /* Each run resumes the previous one and progresses a little: a header, four pieces in progress, and
  * one recorded in the journal. */
-static void killed_again_and_again_it_comes_to_an_end(void **state)
+static void a_repeatedly_killed_conversion_finishes(void **state)
 {
     (void)state;
     unsigned kills = 0;
@@ -152,7 +152,7 @@ static void a_complete_target_is_not_rewritten(void **state)
 }
 
 /* Damages a byte of the output, the whole journal, or the end of either. */
-static void what_changed_since_is_made_again(void **state)
+static void changed_pieces_are_written_again(void **state)
 {
     (void)state;
     static const struct {
@@ -180,7 +180,7 @@ static void what_changed_since_is_made_again(void **state)
     }
 }
 
-static void another_checkpoint_begins_anew(void **state)
+static void a_different_checkpoint_starts_over(void **state)
 {
     (void)state;
     assert_true(is_killed(start("commit:kill@1", false)));
@@ -191,7 +191,7 @@ static void another_checkpoint_begins_anew(void **state)
 }
 
 /* The conversion is held before the commit, with all its data written. */
-static void a_conversion_that_lives_is_not_resumed(void **state)
+static void a_running_conversion_is_not_resumed(void **state)
 {
     (void)state;
     struct convert_checkpoint_result result;
@@ -208,7 +208,7 @@ static void a_conversion_that_lives_is_not_resumed(void **state)
     assert_only_expected();
 }
 
-static void a_target_that_is_whole_is_fine_and_another_stays(void **state)
+static void resuming_accepts_a_complete_target_and_keeps_a_different_one(void **state)
 {
     (void)state;
     struct convert_checkpoint_result result;
@@ -226,7 +226,7 @@ static void a_target_that_is_whole_is_fine_and_another_stays(void **state)
 }
 
 /* The error does not mean that the target is something else, which would be removed. */
-static void a_source_that_fails_says_nothing_of_the_target(void **state)
+static void a_failing_source_does_not_blame_the_target(void **state)
 {
     (void)state;
     struct convert_checkpoint_result result;
@@ -241,7 +241,7 @@ static void a_source_that_fails_says_nothing_of_the_target(void **state)
     assert_only_expected();
 }
 
-static void a_name_that_a_temporary_has_to_cut_is_resumed(void **state)
+static void a_target_with_a_shortened_temporary_name_is_resumed(void **state)
 {
     (void)state;
     size_t begin = strlen(folder) + 1;
@@ -272,24 +272,26 @@ static void a_killed_replacement_resumes_with_force(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(any_number_of_threads_makes_the_same_file, set_up,
+        cmocka_unit_test_setup_teardown(any_number_of_threads_writes_the_same_file, set_up,
                                         scratch_tear_down),
         cmocka_unit_test_setup_teardown(a_killed_file_conversion_resumes_to_the_same_bytes, set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(killed_again_and_again_it_comes_to_an_end, set_up,
+        cmocka_unit_test_setup_teardown(a_repeatedly_killed_conversion_finishes, set_up,
                                         scratch_tear_down),
         cmocka_unit_test_setup_teardown(a_complete_target_is_not_rewritten, set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(what_changed_since_is_made_again, set_up,
+        cmocka_unit_test_setup_teardown(changed_pieces_are_written_again, set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(another_checkpoint_begins_anew, set_up, scratch_tear_down),
-        cmocka_unit_test_setup_teardown(a_conversion_that_lives_is_not_resumed, set_up,
+        cmocka_unit_test_setup_teardown(a_different_checkpoint_starts_over, set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(a_target_that_is_whole_is_fine_and_another_stays, set_up,
+        cmocka_unit_test_setup_teardown(a_running_conversion_is_not_resumed, set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(a_source_that_fails_says_nothing_of_the_target, set_up,
+        cmocka_unit_test_setup_teardown(
+            resuming_accepts_a_complete_target_and_keeps_a_different_one, set_up,
+            scratch_tear_down),
+        cmocka_unit_test_setup_teardown(a_failing_source_does_not_blame_the_target, set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(a_name_that_a_temporary_has_to_cut_is_resumed, set_up,
+        cmocka_unit_test_setup_teardown(a_target_with_a_shortened_temporary_name_is_resumed, set_up,
                                         scratch_tear_down),
         cmocka_unit_test_setup_teardown(a_killed_replacement_resumes_with_force, set_up,
                                         scratch_tear_down),

@@ -1,7 +1,7 @@
 /*
  * crash_case — common setup of the crash tests: two folders, two backends, one sweep over them.
  *
- *     cmocka_unit_test_setup_teardown(a_behaviour, crash_set_up, crash_tear_down)
+ *     cmocka_unit_test_setup_teardown(a_behavior, crash_set_up, crash_tear_down)
  *     struct sweep sweep = crash_prepare(&plans[i]);
  */
 #ifndef MILLRACE_TESTS_CRASH_CRASH_CASE_H

@@ -36,7 +36,7 @@ static void of_real_ranks_one_is_killed_and_others_find_whole_steps_and_go_on(vo
     kill_ranks("three ranks", false, test_is_sanitized() ? 2 : 6);
 }
 
-static void the_same_of_ranks_that_write_one_file(void **state)
+static void a_kill_of_ranks_writing_one_file_leaves_the_old_or_the_new(void **state)
 {
     (void)state;
     kill_ranks("three ranks that write one file", true, test_is_sanitized() ? 2 : 4);
@@ -48,8 +48,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             of_real_ranks_one_is_killed_and_others_find_whole_steps_and_go_on, crash_set_up,
             crash_tear_down),
-        cmocka_unit_test_setup_teardown(the_same_of_ranks_that_write_one_file, crash_set_up,
-                                        crash_tear_down),
+        cmocka_unit_test_setup_teardown(a_kill_of_ranks_writing_one_file_leaves_the_old_or_the_new,
+                                        crash_set_up, crash_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -72,7 +72,7 @@ static cudaGraphExec_t capture_step(const struct streams *s)
     return exec;
 }
 
-static void a_graph_runs_as_often_as_it_is_launched(void **state)
+static void a_graph_runs_once_per_launch(void **state)
 {
     (void)state;
     for (size_t order = 0; order < order_count(); order++) {
@@ -108,7 +108,7 @@ static void end_gives(const struct streams *s, cudaError_t wanted)
     cudaGetLastError();
 }
 
-static void what_cannot_be_captured_is_refused(void **state)
+static void uncapturable_calls_are_refused(void **state)
 {
     (void)state;
     order_set(0);
@@ -140,8 +140,8 @@ static void what_cannot_be_captured_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_graph_runs_as_often_as_it_is_launched),
-        cmocka_unit_test(what_cannot_be_captured_is_refused),
+        cmocka_unit_test(a_graph_runs_once_per_launch),
+        cmocka_unit_test(uncapturable_calls_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,7 +32,7 @@ static void fill(float x[COUNT])
         x[i] = (float)(i * 37 % 101) - 50;
 }
 
-static void barriers_turn_every_block(void **state)
+static void barriers_synchronize_every_block(void **state)
 {
     (void)state;
     float x[COUNT], out[COUNT];
@@ -51,7 +51,7 @@ static void barriers_turn_every_block(void **state)
     }
 }
 
-static void shuffles_sum_every_block(void **state)
+static void warp_shuffles_sum_every_block(void **state)
 {
     (void)state;
     float x[COUNT], out[BLOCKS];
@@ -72,7 +72,7 @@ static void shuffles_sum_every_block(void **state)
     }
 }
 
-static void tensor_cores_multiply_as_doubles_do(void **state)
+static void tensor_core_products_match_doubles(void **state)
 {
     (void)state;
     static struct product_case p;
@@ -97,7 +97,7 @@ static void tensor_cores_multiply_as_doubles_do(void **state)
     }
 }
 
-static void every_thread_knows_its_place(void **state)
+static void every_thread_has_its_index(void **state)
 {
     (void)state;
     enum { X = 3, Y = 5, Z = 2, THREADS = X * Y * Z * 32 };
@@ -113,7 +113,7 @@ static void every_thread_knows_its_place(void **state)
     }
 }
 
-static void what_a_device_refuses_is_refused(void **state)
+static void launches_that_a_gpu_refuses_are_refused(void **state)
 {
     (void)state;
     order_set(0);
@@ -130,11 +130,11 @@ static void what_a_device_refuses_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(barriers_turn_every_block),
-        cmocka_unit_test(shuffles_sum_every_block),
-        cmocka_unit_test(tensor_cores_multiply_as_doubles_do),
-        cmocka_unit_test(every_thread_knows_its_place),
-        cmocka_unit_test(what_a_device_refuses_is_refused),
+        cmocka_unit_test(barriers_synchronize_every_block),
+        cmocka_unit_test(warp_shuffles_sum_every_block),
+        cmocka_unit_test(tensor_core_products_match_doubles),
+        cmocka_unit_test(every_thread_has_its_index),
+        cmocka_unit_test(launches_that_a_gpu_refuses_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

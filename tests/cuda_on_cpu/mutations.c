@@ -36,7 +36,7 @@ static void caught(const char *name, const char *by)
         fail_msg("%s was caught (status %d), but not by \"%s\":\n%s", name, status, by, text);
 }
 
-static void what_is_right_passes(void **state)
+static void a_correct_kernel_passes(void **state)
 {
     (void)state;
     static const char *const names[] = {"reverse", "sum", "product", "streams", "graph", "host"};
@@ -61,24 +61,23 @@ CAUGHT(a_missing_barrier_before_a_buffer_is_reused, "no-second-barrier", BY_RACE
 CAUGHT(an_early_return, "early-return", "__syncthreads")
 CAUGHT(a_barrier_in_each_branch, "two-barriers", "while others wait at")
 CAUGHT(a_shuffle_with_a_bad_mask, "bad-mask", "waits for its warp at")
-CAUGHT(a_full_mask_to_which_half_a_warp_comes, "half-warp", "cuda_on_cpu: ")
+CAUGHT(a_full_mask_with_half_a_warp, "half-warp", "cuda_on_cpu: ")
 CAUGHT(a_missing_syncwarp, "no-syncwarp", BY_RACE)
-CAUGHT(a_wait_for_copies_that_is_missing, "no-copy-wait", BY_POISON)
-CAUGHT(a_barrier_after_copies_that_is_missing, "no-copy-barrier", BY_POISON)
-CAUGHT(copies_that_nobody_waits_for, "unawaited-copy",
-       "asynchronous copies that it did not wait for")
+CAUGHT(a_missing_wait_for_copies, "no-copy-wait", BY_POISON)
+CAUGHT(a_missing_barrier_after_copies, "no-copy-barrier", BY_POISON)
+CAUGHT(copies_without_a_wait, "unawaited-copy", "asynchronous copies that it did not wait for")
 CAUGHT(swapped_registers_of_a_fragment, "swapped-fragment", BY_VALUES)
-CAUGHT(a_fragment_of_a_wrong_row, "wrong-row", BY_VALUES)
+CAUGHT(a_fragment_from_a_wrong_row, "wrong-row", BY_VALUES)
 CAUGHT(a_fragment_that_is_not_transposed, "not-transposed", BY_VALUES)
 CAUGHT(a_stream_that_does_not_wait, "no-stream-wait", BY_VALUES)
 CAUGHT(a_stream_that_overwrites_what_another_reads, "no-read-wait", BY_VALUES)
 CAUGHT(an_event_recorded_too_early, "early-record", BY_VALUES)
 CAUGHT(a_pinned_buffer_reused_too_early, "reused-buffer", BY_VALUES)
 CAUGHT(a_result_read_too_early, "no-sync", BY_VALUES)
-CAUGHT(a_wait_that_a_graph_lacks, "no-wait-in-graph", BY_VALUES)
-CAUGHT(a_pointer_of_the_host_given_to_a_kernel, "host-pointer-argument",
+CAUGHT(a_missing_wait_in_a_graph, "no-wait-in-graph", BY_VALUES)
+CAUGHT(a_host_pointer_passed_to_a_kernel, "host-pointer-argument",
        "argument 1 points to memory that a device")
-CAUGHT(a_freed_pointer_given_to_a_kernel, "freed-argument",
+CAUGHT(a_freed_pointer_passed_to_a_kernel, "freed-argument",
        "argument 1 points to memory that a device")
 CAUGHT(a_fill_past_the_end, "copy-too-long", "129 bytes from byte 0 of an allocation of 128 bytes")
 CAUGHT(a_block_of_33_threads, "odd-block", "is no multiple of 32")
@@ -110,28 +109,28 @@ static void a_race_that_leaves_the_values_right(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_right_passes),
+        cmocka_unit_test(a_correct_kernel_passes),
         cmocka_unit_test(a_missing_barrier),
         cmocka_unit_test(a_missing_barrier_before_a_buffer_is_reused),
         cmocka_unit_test(an_early_return),
         cmocka_unit_test(a_barrier_in_each_branch),
         cmocka_unit_test(a_shuffle_with_a_bad_mask),
-        cmocka_unit_test(a_full_mask_to_which_half_a_warp_comes),
+        cmocka_unit_test(a_full_mask_with_half_a_warp),
         cmocka_unit_test(a_missing_syncwarp),
-        cmocka_unit_test(a_wait_for_copies_that_is_missing),
-        cmocka_unit_test(a_barrier_after_copies_that_is_missing),
-        cmocka_unit_test(copies_that_nobody_waits_for),
+        cmocka_unit_test(a_missing_wait_for_copies),
+        cmocka_unit_test(a_missing_barrier_after_copies),
+        cmocka_unit_test(copies_without_a_wait),
         cmocka_unit_test(swapped_registers_of_a_fragment),
-        cmocka_unit_test(a_fragment_of_a_wrong_row),
+        cmocka_unit_test(a_fragment_from_a_wrong_row),
         cmocka_unit_test(a_fragment_that_is_not_transposed),
         cmocka_unit_test(a_stream_that_does_not_wait),
         cmocka_unit_test(a_stream_that_overwrites_what_another_reads),
         cmocka_unit_test(an_event_recorded_too_early),
         cmocka_unit_test(a_pinned_buffer_reused_too_early),
         cmocka_unit_test(a_result_read_too_early),
-        cmocka_unit_test(a_wait_that_a_graph_lacks),
-        cmocka_unit_test(a_pointer_of_the_host_given_to_a_kernel),
-        cmocka_unit_test(a_freed_pointer_given_to_a_kernel),
+        cmocka_unit_test(a_missing_wait_in_a_graph),
+        cmocka_unit_test(a_host_pointer_passed_to_a_kernel),
+        cmocka_unit_test(a_freed_pointer_passed_to_a_kernel),
         cmocka_unit_test(a_fill_past_the_end),
         cmocka_unit_test(a_block_of_33_threads),
         cmocka_unit_test(overruns_and_touched_device_memory),

@@ -26,7 +26,7 @@ void *contract_allocate(struct device *device, enum mem_kind kind, size_t bytes)
     return memory;
 }
 
-void contract_memory_is_counted_by_kind_with_its_peak(const char *name)
+void contract_memory_and_its_peak_are_counted_by_kind(const char *name)
 {
     struct device *device = contract_open(name);
     struct device_mem_info info;
@@ -51,7 +51,7 @@ void contract_memory_is_counted_by_kind_with_its_peak(const char *name)
 enum { SIZES = 6 };
 static const size_t sizes[SIZES] = {1, 4096, 4097, 2 << 20, (2 << 20) + 1, 5 << 20};
 
-void contract_memory_is_aligned_and_apart(const char *name)
+void contract_allocations_are_aligned_and_disjoint(const char *name)
 {
     struct device *device = contract_open(name);
     for (int kind = 0; kind < MEM_KIND_COUNT; kind++) {
@@ -108,7 +108,7 @@ void contract_memory_is_zeroed_and_writable(const char *name)
     device_close(device);
 }
 
-void contract_too_much_memory_is_refused_not_counted(const char *name)
+void contract_refused_allocations_are_not_counted(const char *name)
 {
     struct device *device = contract_open(name);
     struct err err = {0};
@@ -126,7 +126,7 @@ void contract_too_much_memory_is_refused_not_counted(const char *name)
     device_close(device);
 }
 
-void contract_copies_are_there_after_their_event(const char *name)
+void contract_copies_are_complete_after_their_event(const char *name)
 {
     enum { BYTES = 10000 };
     struct device *device = contract_open(name);

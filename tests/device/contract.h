@@ -10,13 +10,13 @@
 struct device *contract_open(const char *name);
 void *contract_allocate(struct device *device, enum mem_kind kind, size_t bytes);
 
-void contract_memory_is_counted_by_kind_with_its_peak(const char *name);
-void contract_memory_is_aligned_and_apart(const char *name);
-void contract_too_much_memory_is_refused_not_counted(const char *name);
+void contract_memory_and_its_peak_are_counted_by_kind(const char *name);
+void contract_allocations_are_aligned_and_disjoint(const char *name);
+void contract_refused_allocations_are_not_counted(const char *name);
 void contract_threads_share_a_device(const char *name);
 
 /* Not for `null`, which allocates nothing. */
 void contract_memory_is_zeroed_and_writable(const char *name);
-void contract_copies_are_there_after_their_event(const char *name);
+void contract_copies_are_complete_after_their_event(const char *name);
 
 #endif

@@ -22,14 +22,14 @@
         }                                                                                          \
     }
 
-ON_CUDA(memory_is_counted_by_kind_with_its_peak)
-ON_CUDA(memory_is_aligned_and_apart)
+ON_CUDA(memory_and_its_peak_are_counted_by_kind)
+ON_CUDA(allocations_are_aligned_and_disjoint)
 ON_CUDA(memory_is_zeroed_and_writable)
-ON_CUDA(too_much_memory_is_refused_not_counted)
-ON_CUDA(copies_are_there_after_their_event)
+ON_CUDA(refused_allocations_are_not_counted)
+ON_CUDA(copies_are_complete_after_their_event)
 ON_CUDA(threads_share_a_device)
 
-static void it_tells_what_it_is(void **state)
+static void the_device_describes_itself(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -163,7 +163,7 @@ static void *send_and_fetch(void *argument)
     return NULL;
 }
 
-static void threads_have_streams_of_their_own(void **state)
+static void threads_have_their_own_streams(void **state)
 {
     (void)state;
     for (size_t order = 0; order < order_count(); order++) {
@@ -184,7 +184,7 @@ static void threads_have_streams_of_their_own(void **state)
 }
 
 /* A query does not wait, and repeated queries eventually succeed. */
-static void an_event_is_done_in_the_end(void **state)
+static void a_recorded_event_completes(void **state)
 {
     (void)state;
     for (size_t order = 0; order < order_count(); order++) {
@@ -213,7 +213,7 @@ static void an_event_is_done_in_the_end(void **state)
 }
 
 /* Copies b = a, then c = b on a side stream that joins and is waited for. */
-static void a_graph_is_queued_as_often_as_it_is_launched(void **state)
+static void a_graph_runs_in_stream_order_at_each_launch(void **state)
 {
     (void)state;
     for (size_t order = 0; order < order_count(); order++) {
@@ -261,7 +261,7 @@ static void a_graph_is_queued_as_often_as_it_is_launched(void **state)
 }
 
 /* An allocation during a recording invalidates only the recording; the stream remains usable. */
-static void what_no_graph_can_hold_is_told_at_its_end(void **state)
+static void uncapturable_work_is_reported_when_the_capture_ends(void **state)
 {
     (void)state;
     order_set(0);
@@ -288,18 +288,18 @@ static void what_no_graph_can_hold_is_told_at_its_end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(memory_is_counted_by_kind_with_its_peak),
-        cmocka_unit_test(memory_is_aligned_and_apart),
+        cmocka_unit_test(memory_and_its_peak_are_counted_by_kind),
+        cmocka_unit_test(allocations_are_aligned_and_disjoint),
         cmocka_unit_test(memory_is_zeroed_and_writable),
-        cmocka_unit_test(too_much_memory_is_refused_not_counted),
-        cmocka_unit_test(copies_are_there_after_their_event),
+        cmocka_unit_test(refused_allocations_are_not_counted),
+        cmocka_unit_test(copies_are_complete_after_their_event),
         cmocka_unit_test(threads_share_a_device),
-        cmocka_unit_test(it_tells_what_it_is),
+        cmocka_unit_test(the_device_describes_itself),
         cmocka_unit_test(events_order_streams),
-        cmocka_unit_test(threads_have_streams_of_their_own),
-        cmocka_unit_test(an_event_is_done_in_the_end),
-        cmocka_unit_test(a_graph_is_queued_as_often_as_it_is_launched),
-        cmocka_unit_test(what_no_graph_can_hold_is_told_at_its_end),
+        cmocka_unit_test(threads_have_their_own_streams),
+        cmocka_unit_test(a_recorded_event_completes),
+        cmocka_unit_test(a_graph_runs_in_stream_order_at_each_launch),
+        cmocka_unit_test(uncapturable_work_is_reported_when_the_capture_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

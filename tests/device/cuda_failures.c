@@ -33,7 +33,7 @@ static void opening_fails(const char *line)
     device_close(device);
 }
 
-static void no_driver_is_one_clear_line(void **state)
+static void a_missing_driver_gives_a_one_line_error(void **state)
 {
     (void)state;
     shim_set_driver(0, 0);
@@ -42,7 +42,7 @@ static void no_driver_is_one_clear_line(void **state)
         "it with nvidia-smi");
 }
 
-static void an_old_driver_is_told_with_both_versions(void **state)
+static void an_old_driver_is_reported_with_both_versions(void **state)
 {
     (void)state;
     char line[ERR_LINE_BYTES_MAX];
@@ -56,7 +56,7 @@ static void an_old_driver_is_told_with_both_versions(void **state)
     opening_fails(line);
 }
 
-static void no_device_names_what_hides_them(void **state)
+static void without_a_device_the_error_names_what_hides_it(void **state)
 {
     (void)state;
     shim_set_driver(CUDART_VERSION, 0);
@@ -75,7 +75,7 @@ static void given_gpu_is_refused(const char *root, const char *line)
     assert_string_equal(err_format(&err, text, sizeof text), line);
 }
 
-static void auto_refuses_a_gpu_that_it_was_given_and_cannot_use(void **state)
+static void auto_refuses_an_unusable_gpu(void **state)
 {
     (void)state;
     char root[TEST_PATH_BYTES_MAX], path[TEST_PATH_BYTES_MAX + 16], line[ERR_LINE_BYTES_MAX];
@@ -126,7 +126,7 @@ static void auto_refuses_a_gpu_that_is_too_old_for_the_build(void **state)
     shim_set_architecture(now);
 }
 
-static void too_little_memory_is_told_in_bytes(void **state)
+static void lack_of_memory_is_reported_in_bytes(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -148,7 +148,7 @@ static void too_little_memory_is_told_in_bytes(void **state)
     shim_set_memory((size_t)4 << 30);
 }
 
-static void a_lost_device_is_an_error_of_every_call_after(void **state)
+static void after_a_device_is_lost_every_call_fails(void **state)
 {
     (void)state;
     for (size_t order = 0; order < order_count(); order++) {
@@ -201,13 +201,13 @@ static void the_host_cannot_touch_device_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_driver_is_one_clear_line),
-        cmocka_unit_test(an_old_driver_is_told_with_both_versions),
-        cmocka_unit_test(no_device_names_what_hides_them),
-        cmocka_unit_test(auto_refuses_a_gpu_that_it_was_given_and_cannot_use),
+        cmocka_unit_test(a_missing_driver_gives_a_one_line_error),
+        cmocka_unit_test(an_old_driver_is_reported_with_both_versions),
+        cmocka_unit_test(without_a_device_the_error_names_what_hides_it),
+        cmocka_unit_test(auto_refuses_an_unusable_gpu),
         cmocka_unit_test(auto_refuses_a_gpu_that_is_too_old_for_the_build),
-        cmocka_unit_test(too_little_memory_is_told_in_bytes),
-        cmocka_unit_test(a_lost_device_is_an_error_of_every_call_after),
+        cmocka_unit_test(lack_of_memory_is_reported_in_bytes),
+        cmocka_unit_test(after_a_device_is_lost_every_call_fails),
         cmocka_unit_test(the_host_cannot_touch_device_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

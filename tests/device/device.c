@@ -25,7 +25,7 @@ static void devices_are_found_by_name(void **state)
     device_close(NULL);
 }
 
-static void auto_is_the_gpu_where_there_is_one(void **state)
+static void auto_selects_a_gpu_if_there_is_one(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -53,24 +53,24 @@ static void auto_is_the_gpu_where_there_is_one(void **state)
         contract_##name("null");                                                                   \
     }
 
-ON_CPU_AND_NULL(memory_is_counted_by_kind_with_its_peak)
-ON_CPU_AND_NULL(memory_is_aligned_and_apart)
-ON_CPU_AND_NULL(too_much_memory_is_refused_not_counted)
+ON_CPU_AND_NULL(memory_and_its_peak_are_counted_by_kind)
+ON_CPU_AND_NULL(allocations_are_aligned_and_disjoint)
+ON_CPU_AND_NULL(refused_allocations_are_not_counted)
 ON_CPU_AND_NULL(threads_share_a_device)
 
-static void memory_of_the_cpu_is_zeroed_and_writable(void **state)
+static void cpu_memory_is_zeroed_and_writable(void **state)
 {
     (void)state;
     contract_memory_is_zeroed_and_writable("cpu");
 }
 
-static void copies_are_there_after_their_event(void **state)
+static void copies_are_complete_after_their_event(void **state)
 {
     (void)state;
-    contract_copies_are_there_after_their_event("cpu");
+    contract_copies_are_complete_after_their_event("cpu");
 }
 
-static void null_counts_a_model_that_no_machine_holds(void **state)
+static void the_null_device_counts_more_memory_than_any_machine_has(void **state)
 {
     (void)state;
     struct device *device = contract_open("null");
@@ -114,13 +114,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(devices_are_found_by_name),
-        cmocka_unit_test(auto_is_the_gpu_where_there_is_one),
-        cmocka_unit_test(memory_is_counted_by_kind_with_its_peak),
-        cmocka_unit_test(memory_is_aligned_and_apart),
-        cmocka_unit_test(memory_of_the_cpu_is_zeroed_and_writable),
-        cmocka_unit_test(too_much_memory_is_refused_not_counted),
-        cmocka_unit_test(copies_are_there_after_their_event),
-        cmocka_unit_test(null_counts_a_model_that_no_machine_holds),
+        cmocka_unit_test(auto_selects_a_gpu_if_there_is_one),
+        cmocka_unit_test(memory_and_its_peak_are_counted_by_kind),
+        cmocka_unit_test(allocations_are_aligned_and_disjoint),
+        cmocka_unit_test(cpu_memory_is_zeroed_and_writable),
+        cmocka_unit_test(refused_allocations_are_not_counted),
+        cmocka_unit_test(copies_are_complete_after_their_event),
+        cmocka_unit_test(the_null_device_counts_more_memory_than_any_machine_has),
         cmocka_unit_test(reading_null_memory_faults),
         cmocka_unit_test(threads_share_a_device),
     };

@@ -21,7 +21,7 @@ static struct nvml *open_fake(const char *what)
     return nvml;
 }
 
-static void the_utilisation_is_a_share_of_the_gpu_at_that_place(void **state)
+static void utilization_is_that_of_the_gpu_at_the_pci_address(void **state)
 {
     (void)state;
     struct nvml *nvml = open_fake("37");
@@ -39,7 +39,7 @@ static void the_utilisation_is_a_share_of_the_gpu_at_that_place(void **state)
     nvml_close(nvml);
 }
 
-static void a_gpu_that_does_not_tell_is_said_to_be_one(void **state)
+static void a_gpu_without_nvml_metrics_is_reported_as_such(void **state)
 {
     (void)state;
     struct nvml *nvml = open_fake("silent");
@@ -52,7 +52,7 @@ static void a_gpu_that_does_not_tell_is_said_to_be_one(void **state)
     nvml_close(nvml);
 }
 
-static void a_library_without_a_driver_is_told(void **state)
+static void a_missing_driver_is_reported(void **state)
 {
     (void)state;
     struct nvml *nvml;
@@ -66,9 +66,9 @@ static void a_library_without_a_driver_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_utilisation_is_a_share_of_the_gpu_at_that_place),
-        cmocka_unit_test(a_gpu_that_does_not_tell_is_said_to_be_one),
-        cmocka_unit_test(a_library_without_a_driver_is_told),
+        cmocka_unit_test(utilization_is_that_of_the_gpu_at_the_pci_address),
+        cmocka_unit_test(a_gpu_without_nvml_metrics_is_reported_as_such),
+        cmocka_unit_test(a_missing_driver_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

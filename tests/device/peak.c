@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdio.h>
 
-static void peaks_are_those_of_the_data_sheets(void **state)
+static void peaks_match_the_data_sheets(void **state)
 {
     (void)state;
     static const struct {
@@ -57,7 +57,7 @@ static void an_unknown_device_has_no_peak(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(peaks_are_those_of_the_data_sheets),
+        cmocka_unit_test(peaks_match_the_data_sheets),
         cmocka_unit_test(an_unknown_device_has_no_peak),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,7 +27,7 @@ static void run_all(struct image_pipeline *pipeline, const struct photo *photos,
     }
 }
 
-static void the_steady_state_asks_for_no_memory(void **state)
+static void the_steady_state_allocates_nothing(void **state)
 {
     (void)state;
     size_t ours = allocations_ours(), others = allocations_others();
@@ -62,7 +62,7 @@ static void the_steady_state_asks_for_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_steady_state_asks_for_no_memory),
+        cmocka_unit_test(the_steady_state_allocates_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -41,7 +41,7 @@ static void write_file(const char *folder, const char *name, const void *data, s
     assert_int_equal(fclose(file), 0);
 }
 
-static void operations_are_pillows(void **state)
+static void operations_match_pillow(void **state)
 {
     (void)state;
     static const int32_t values[AUGMENT_OPS_COUNT][7] = {
@@ -86,7 +86,7 @@ static void operations_are_pillows(void **state)
     free(given);
 }
 
-static void rows_may_lie_apart(void **state)
+static void rows_may_have_a_stride(void **state)
 {
     (void)state;
     enum { STRIDE = 3 * WIDTH + 5 };
@@ -137,7 +137,7 @@ static void check_size(struct augment_step step, uint32_t width, uint32_t height
     free(apart);
 }
 
-static void every_size_is_fine(void **state)
+static void all_sizes_are_augmented(void **state)
 {
     (void)state;
     for (uint32_t width = 1; width < 5; width++)
@@ -150,7 +150,7 @@ static void every_size_is_fine(void **state)
             }
 }
 
-static void randaugment_draws_operations_and_signs_alike(void **state)
+static void randaugment_draws_operations_and_signs_uniformly(void **state)
 {
     (void)state;
     enum { SAMPLES = 14000 };
@@ -180,7 +180,7 @@ static void randaugment_draws_operations_and_signs_alike(void **state)
     assert_true(negative > signed_count * 2 / 5 && negative < signed_count * 3 / 5);
 }
 
-static void magnitudes_are_torchvisions(void **state)
+static void magnitudes_match_torchvision(void **state)
 {
     (void)state;
     struct augment_step steps[AUGMENT_STEPS_MAX];
@@ -202,7 +202,7 @@ static void magnitudes_are_torchvisions(void **state)
     }
 }
 
-static void jitter_draws_factors_and_orders_alike(void **state)
+static void jitter_draws_factors_and_orders_uniformly(void **state)
 {
     (void)state;
     enum { SAMPLES = 24000 };
@@ -243,7 +243,7 @@ static void jitter_draws_factors_and_orders_alike(void **state)
     assert_int_equal(augment_choose(&options, 8, 8, 1, 0, 0, 0, steps), 0);
 }
 
-static void the_pipeline_does_it_to_the_target(void **state)
+static void the_pipeline_augments_the_resized_image(void **state)
 {
     (void)state;
     enum { SIDE = 40 };
@@ -313,13 +313,13 @@ static void options_out_of_range_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(operations_are_pillows),
-        cmocka_unit_test(rows_may_lie_apart),
-        cmocka_unit_test(every_size_is_fine),
-        cmocka_unit_test(randaugment_draws_operations_and_signs_alike),
-        cmocka_unit_test(magnitudes_are_torchvisions),
-        cmocka_unit_test(jitter_draws_factors_and_orders_alike),
-        cmocka_unit_test(the_pipeline_does_it_to_the_target),
+        cmocka_unit_test(operations_match_pillow),
+        cmocka_unit_test(rows_may_have_a_stride),
+        cmocka_unit_test(all_sizes_are_augmented),
+        cmocka_unit_test(randaugment_draws_operations_and_signs_uniformly),
+        cmocka_unit_test(magnitudes_match_torchvision),
+        cmocka_unit_test(jitter_draws_factors_and_orders_uniformly),
+        cmocka_unit_test(the_pipeline_augments_the_resized_image),
         cmocka_unit_test(pixels_are_the_same_on_any_machine),
         cmocka_unit_test(options_out_of_range_are_refused),
     };

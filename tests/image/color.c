@@ -39,7 +39,7 @@ static void check_every_triple(enum image_kernels kernels)
     }
 }
 
-static void every_triple_is_what_libjpeg_computes(void **state)
+static void every_ycbcr_triple_matches_libjpeg(void **state)
 {
     (void)state;
     for (enum image_kernels kernels = 0; kernels < IMAGE_KERNELS_COUNT; kernels++)
@@ -47,7 +47,7 @@ static void every_triple_is_what_libjpeg_computes(void **state)
             check_every_triple(kernels);
 }
 
-static void results_are_within_one_of_the_real_numbers(void **state)
+static void results_are_within_one_of_real_arithmetic(void **state)
 {
     (void)state;
     for (int i = 0; i < 1 << 18; i++) {
@@ -89,7 +89,7 @@ static void check_any_count(enum image_kernels kernels)
     }
 }
 
-static void any_count_writes_exactly_its_pixels(void **state)
+static void exactly_the_given_count_of_pixels_is_written(void **state)
 {
     (void)state;
     for (enum image_kernels kernels = 0; kernels < IMAGE_KERNELS_COUNT; kernels++)
@@ -114,9 +114,9 @@ static void pixels_are_the_same_on_any_machine(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_triple_is_what_libjpeg_computes),
-        cmocka_unit_test(results_are_within_one_of_the_real_numbers),
-        cmocka_unit_test(any_count_writes_exactly_its_pixels),
+        cmocka_unit_test(every_ycbcr_triple_matches_libjpeg),
+        cmocka_unit_test(results_are_within_one_of_real_arithmetic),
+        cmocka_unit_test(exactly_the_given_count_of_pixels_is_written),
         cmocka_unit_test(pixels_are_the_same_on_any_machine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -31,7 +31,7 @@ static void random_crops_lie_inside_images_of_any_size(void **state)
     }
 }
 
-static void areas_and_ratios_follow_the_law(void **state)
+static void areas_and_ratios_follow_their_distributions(void **state)
 {
     (void)state;
     enum { CROPS = 20000, BINS = 10 };
@@ -77,7 +77,7 @@ static void extreme_shapes_fall_back_to_the_central_crop_of_the_nearest_ratio(vo
     assert_true(whole.x == 0 && whole.y == 0 && whole.width == 999 && whole.height == 1000);
 }
 
-static void centre_crops_are_central_squares(void **state)
+static void center_crops_are_central_squares(void **state)
 {
     (void)state;
     struct crop_options options = crop_options_default(CROP_CENTER);
@@ -95,7 +95,7 @@ static void centre_crops_are_central_squares(void **state)
                 crop.rect.height == 1);
 }
 
-static void choices_depend_on_every_part_of_the_key(void **state)
+static void crops_depend_on_every_part_of_the_key(void **state)
 {
     (void)state;
     struct crop_options options = crop_options_default(CROP_RANDOM);
@@ -110,7 +110,7 @@ static void choices_depend_on_every_part_of_the_key(void **state)
 }
 
 /* Computed by a second implementation, in Python, with its exp and log. */
-static void golden_crops_never_move(void **state)
+static void golden_crops_are_unchanged(void **state)
 {
     (void)state;
     static const struct {
@@ -154,11 +154,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_crops_lie_inside_images_of_any_size),
-        cmocka_unit_test(areas_and_ratios_follow_the_law),
+        cmocka_unit_test(areas_and_ratios_follow_their_distributions),
         cmocka_unit_test(extreme_shapes_fall_back_to_the_central_crop_of_the_nearest_ratio),
-        cmocka_unit_test(centre_crops_are_central_squares),
-        cmocka_unit_test(choices_depend_on_every_part_of_the_key),
-        cmocka_unit_test(golden_crops_never_move),
+        cmocka_unit_test(center_crops_are_central_squares),
+        cmocka_unit_test(crops_depend_on_every_part_of_the_key),
+        cmocka_unit_test(golden_crops_are_unchanged),
         cmocka_unit_test(invalid_options_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

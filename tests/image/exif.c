@@ -33,7 +33,7 @@ static void orientation_is_read_in_both_byte_orders(void **state)
     assert_int_equal(exif_orientation(little, sizeof little), 8);
 }
 
-static void invalid_orientations_count_as_upright(void **state)
+static void invalid_orientations_are_treated_as_upright(void **state)
 {
     (void)state;
     assert_int_equal(changed(big, sizeof big, 37, 0), 1);
@@ -46,7 +46,7 @@ static void invalid_orientations_count_as_upright(void **state)
     assert_int_equal(changed(big, sizeof big, 10, 0xff), 1); /* a directory offset out of range */
 }
 
-static void every_cut_and_every_changed_byte_stays_within_the_segment(void **state)
+static void truncated_or_damaged_exif_is_read_within_its_segment(void **state)
 {
     (void)state;
     for (size_t bytes = 0; bytes <= sizeof big; bytes++) {
@@ -68,8 +68,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(orientation_is_read_in_both_byte_orders),
-        cmocka_unit_test(invalid_orientations_count_as_upright),
-        cmocka_unit_test(every_cut_and_every_changed_byte_stays_within_the_segment),
+        cmocka_unit_test(invalid_orientations_are_treated_as_upright),
+        cmocka_unit_test(truncated_or_damaged_exif_is_read_within_its_segment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

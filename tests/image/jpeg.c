@@ -67,7 +67,7 @@ static bool is_incomplete_progressive(const char *path)
     return strstr(path, "progressive-missing-ac") != NULL;
 }
 
-static void luma_is_what_djpeg_decodes(void **state)
+static void luma_matches_djpeg(void **state)
 {
     (void)state;
     struct test_files files = test_files_find("jpeg-variety/*");
@@ -105,7 +105,7 @@ static void luma_is_what_djpeg_decodes(void **state)
     test_files_free(&files);
 }
 
-static void parts_are_those_of_the_whole(void **state)
+static void decoded_parts_match_the_whole_image(void **state)
 {
     (void)state;
     struct test_files files = test_files_find("jpeg-variety/*");
@@ -135,7 +135,7 @@ static void parts_are_those_of_the_whole(void **state)
     test_files_free(&files);
 }
 
-static void a_file_without_its_tables_does_not_borrow_those_of_the_last(void **state)
+static void a_file_without_tables_does_not_use_the_previous_files(void **state)
 {
     (void)state;
     struct err err;
@@ -187,7 +187,7 @@ static void every_truncation_is_refused(void **state)
     jpeg_decoder_close(decoder);
 }
 
-static void any_changed_byte_is_refused_or_decoded_within_bounds(void **state)
+static void damaged_bytes_are_refused_or_decoded_within_bounds(void **state)
 {
     (void)state;
     struct test_files files = test_files_find("jpeg-variety/*");
@@ -278,7 +278,7 @@ static void endless_scans_are_refused(void **state)
     free(data);
 }
 
-static void probe_tells_what_the_headers_say(void **state)
+static void probe_reports_the_headers(void **state)
 {
     (void)state;
     static const struct {
@@ -351,14 +351,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_malformed_file_is_refused_with_an_offset),
         cmocka_unit_test(every_valid_file_is_accepted),
-        cmocka_unit_test(luma_is_what_djpeg_decodes),
-        cmocka_unit_test(parts_are_those_of_the_whole),
-        cmocka_unit_test(a_file_without_its_tables_does_not_borrow_those_of_the_last),
+        cmocka_unit_test(luma_matches_djpeg),
+        cmocka_unit_test(decoded_parts_match_the_whole_image),
+        cmocka_unit_test(a_file_without_tables_does_not_use_the_previous_files),
         cmocka_unit_test(every_truncation_is_refused),
-        cmocka_unit_test(any_changed_byte_is_refused_or_decoded_within_bounds),
+        cmocka_unit_test(damaged_bytes_are_refused_or_decoded_within_bounds),
         cmocka_unit_test(oversized_images_are_refused_before_anything_is_allocated),
         cmocka_unit_test(endless_scans_are_refused),
-        cmocka_unit_test(probe_tells_what_the_headers_say),
+        cmocka_unit_test(probe_reports_the_headers),
         cmocka_unit_test(a_progressive_image_takes_no_more_memory_than_the_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

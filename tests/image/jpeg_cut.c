@@ -106,7 +106,7 @@ static size_t tile_and_cut(const struct test_files *files, size_t step, size_t p
     return cut_files;
 }
 
-static void every_kind_of_file_is_cut_to_the_samples_of_the_whole(void **state)
+static void cuts_of_every_kind_of_file_match_the_whole_image(void **state)
 {
     (void)state;
     struct test_files files = test_files_find("jpeg-variety/*");
@@ -115,7 +115,7 @@ static void every_kind_of_file_is_cut_to_the_samples_of_the_whole(void **state)
     test_files_free(&files);
 }
 
-static void photos_are_cut_to_the_samples_of_the_whole(void **state)
+static void cuts_of_photos_match_the_whole_image(void **state)
 {
     (void)state;
     struct test_files files = test_files_find("clothing/validation/*/*.jpg");
@@ -124,7 +124,7 @@ static void photos_are_cut_to_the_samples_of_the_whole(void **state)
     test_files_free(&files);
 }
 
-static void every_interval_that_divides_a_row_is_cut(void **state)
+static void every_restart_interval_that_divides_a_row_is_supported(void **state)
 {
     (void)state;
     static const struct {
@@ -217,7 +217,7 @@ static int decode_part_of(const void *data, size_t bytes, struct image_rect part
     return status;
 }
 
-static void data_lost_in_the_part_is_refused_where_it_lies(void **state)
+static void data_lost_in_the_part_is_refused_with_its_offset(void **state)
 {
     (void)state;
     struct err err;
@@ -238,7 +238,7 @@ static void data_lost_in_the_part_is_refused_where_it_lies(void **state)
     free(data);
 }
 
-static void data_lost_elsewhere_goes_unnoticed_but_in_whole_decodes(void **state)
+static void data_lost_outside_the_part_is_found_only_by_whole_decodes(void **state)
 {
     (void)state;
     struct err err;
@@ -280,7 +280,7 @@ static void markers_out_of_order_or_missing_are_refused(void **state)
     free(data);
 }
 
-static void every_truncation_is_refused_or_leaves_the_part_whole(void **state)
+static void every_truncation_is_refused_or_outside_the_part(void **state)
 {
     (void)state;
     struct err err;
@@ -304,7 +304,7 @@ static void every_truncation_is_refused_or_leaves_the_part_whole(void **state)
     free(data);
 }
 
-static void a_turned_tiled_photo_gives_the_pixels_of_the_original(void **state)
+static void a_rotated_tiled_photo_gives_the_originals_pixels(void **state)
 {
     (void)state;
     enum { SIDE = 64 };
@@ -342,15 +342,15 @@ static void a_turned_tiled_photo_gives_the_pixels_of_the_original(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_kind_of_file_is_cut_to_the_samples_of_the_whole),
-        cmocka_unit_test(photos_are_cut_to_the_samples_of_the_whole),
-        cmocka_unit_test(every_interval_that_divides_a_row_is_cut),
+        cmocka_unit_test(cuts_of_every_kind_of_file_match_the_whole_image),
+        cmocka_unit_test(cuts_of_photos_match_the_whole_image),
+        cmocka_unit_test(every_restart_interval_that_divides_a_row_is_supported),
         cmocka_unit_test(a_part_is_widened_to_whole_segments),
-        cmocka_unit_test(data_lost_in_the_part_is_refused_where_it_lies),
-        cmocka_unit_test(data_lost_elsewhere_goes_unnoticed_but_in_whole_decodes),
+        cmocka_unit_test(data_lost_in_the_part_is_refused_with_its_offset),
+        cmocka_unit_test(data_lost_outside_the_part_is_found_only_by_whole_decodes),
         cmocka_unit_test(markers_out_of_order_or_missing_are_refused),
-        cmocka_unit_test(every_truncation_is_refused_or_leaves_the_part_whole),
-        cmocka_unit_test(a_turned_tiled_photo_gives_the_pixels_of_the_original),
+        cmocka_unit_test(every_truncation_is_refused_or_outside_the_part),
+        cmocka_unit_test(a_rotated_tiled_photo_gives_the_originals_pixels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void decoding_gives_nearly_what_was_encoded(void **state)
+static void decoding_is_close_to_the_encoded_image(void **state)
 {
     (void)state;
     static const struct {
@@ -40,7 +40,7 @@ static void decoding_gives_nearly_what_was_encoded(void **state)
     image_pipeline_close(pipeline);
 }
 
-static void encoding_appends_and_repeats_its_bytes(void **state)
+static void encoding_appends_and_is_deterministic(void **state)
 {
     (void)state;
     struct err err;
@@ -63,7 +63,7 @@ static void encoding_appends_and_repeats_its_bytes(void **state)
     str_deinit(&out);
 }
 
-static void higher_quality_costs_bytes_and_rows_may_be_apart(void **state)
+static void higher_quality_takes_more_bytes_and_rows_may_have_a_stride(void **state)
 {
     (void)state;
     enum { SIDE = 90, STRIDE = 300 };
@@ -90,9 +90,9 @@ static void higher_quality_costs_bytes_and_rows_may_be_apart(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(decoding_gives_nearly_what_was_encoded),
-        cmocka_unit_test(encoding_appends_and_repeats_its_bytes),
-        cmocka_unit_test(higher_quality_costs_bytes_and_rows_may_be_apart),
+        cmocka_unit_test(decoding_is_close_to_the_encoded_image),
+        cmocka_unit_test(encoding_appends_and_is_deterministic),
+        cmocka_unit_test(higher_quality_takes_more_bytes_and_rows_may_have_a_stride),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,7 +32,7 @@ static void add_line(struct str *out, const struct jpeg_headers *headers)
     str_add_format(out, " %" PRIu64 " %u\n", whole ? headers->icc_bytes : 0, headers->orientation);
 }
 
-static void headers_are_those_of_djpeg_and_pillow(void **state)
+static void headers_match_djpeg_and_pillow(void **state)
 {
     (void)state;
     enum { EXPECTED_BYTES_MAX = 1 << 16 };
@@ -69,7 +69,7 @@ static void headers_are_those_of_djpeg_and_pillow(void **state)
 
 /* Compares with the decoder's headers of the same files, and checks that nothing after the headers
  * is read. */
-static void headers_need_no_byte_beyond_them(void **state)
+static void headers_are_parsed_without_further_bytes(void **state)
 {
     (void)state;
     struct test_files files = test_files_find("jpeg-variety/*");
@@ -131,7 +131,7 @@ static void malformed_files_are_described_or_refused_with_an_offset(void **state
     test_files_free(&files);
 }
 
-static void wrong_headers_are_named_by_their_offset(void **state)
+static void malformed_headers_are_refused_with_an_offset(void **state)
 {
     (void)state;
     static const struct {
@@ -196,10 +196,10 @@ static void usual_samplings_have_their_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(headers_are_those_of_djpeg_and_pillow),
-        cmocka_unit_test(headers_need_no_byte_beyond_them),
+        cmocka_unit_test(headers_match_djpeg_and_pillow),
+        cmocka_unit_test(headers_are_parsed_without_further_bytes),
         cmocka_unit_test(malformed_files_are_described_or_refused_with_an_offset),
-        cmocka_unit_test(wrong_headers_are_named_by_their_offset),
+        cmocka_unit_test(malformed_headers_are_refused_with_an_offset),
         cmocka_unit_test(usual_samplings_have_their_names),
     };
     return cmocka_run_group_tests_name("jpeg_headers", tests, NULL, NULL);

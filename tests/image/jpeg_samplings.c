@@ -108,7 +108,7 @@ static void check_crops(struct image_pipeline *pipeline, const char *coding,
     }
 }
 
-static void every_sampling_and_coding_comes_back(void **state)
+static void every_sampling_and_coding_is_decoded(void **state)
 {
     (void)state;
     char folder[TEST_PATH_BYTES_MAX];
@@ -199,7 +199,7 @@ static unsigned char *encode_planes(const int samp[3][2], uint32_t width, uint32
     return out;
 }
 
-static void fractional_samplings_are_resampled_from_where_they_lie(void **state)
+static void fractional_samplings_are_resampled_from_their_positions(void **state)
 {
     (void)state;
     static const int samplings[][3][2] = {
@@ -236,8 +236,8 @@ static void fractional_samplings_are_resampled_from_where_they_lie(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_sampling_and_coding_comes_back),
-        cmocka_unit_test(fractional_samplings_are_resampled_from_where_they_lie),
+        cmocka_unit_test(every_sampling_and_coding_is_decoded),
+        cmocka_unit_test(fractional_samplings_are_resampled_from_their_positions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

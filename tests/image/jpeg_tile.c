@@ -92,7 +92,7 @@ static void check_grid(const struct str *tiled, const char *path)
         fail_msg("%s can't be cut", path);
 }
 
-static void coefficients_and_metadata_stay(void **state)
+static void coefficients_and_metadata_are_preserved(void **state)
 {
     (void)state;
     struct test_files files = test_files_find("jpeg-variety/*");
@@ -173,7 +173,7 @@ static void djpeg_sees_the_same_pixels(void **state)
     test_remove_folder(folder);
 }
 
-static void segments_are_32_pixels_or_the_least_divisor_above(void **state)
+static void segments_are_32_pixels_or_the_next_larger_divisor(void **state)
 {
     (void)state;
     static const uint32_t cases[][3] = {
@@ -194,7 +194,7 @@ static void widths_are_lowered_to_an_even_number_of_mcus(void **state)
         assert_int_equal(jpeg_tile_width(cases[i][0]), cases[i][1]);
 }
 
-static void broken_files_are_refused_as_decoding_does(void **state)
+static void tiling_refuses_the_files_that_decoding_refuses(void **state)
 {
     (void)state;
     struct test_files files = test_files_find("jpeg-malformed/*");
@@ -234,7 +234,7 @@ static void every_truncation_is_refused(void **state)
     str_deinit(&tiled);
 }
 
-static void what_out_held_before_stays(void **state)
+static void existing_output_is_appended_to(void **state)
 {
     (void)state;
     struct err err;
@@ -256,13 +256,13 @@ static void what_out_held_before_stays(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(coefficients_and_metadata_stay),
+        cmocka_unit_test(coefficients_and_metadata_are_preserved),
         cmocka_unit_test(djpeg_sees_the_same_pixels),
-        cmocka_unit_test(segments_are_32_pixels_or_the_least_divisor_above),
+        cmocka_unit_test(segments_are_32_pixels_or_the_next_larger_divisor),
         cmocka_unit_test(widths_are_lowered_to_an_even_number_of_mcus),
-        cmocka_unit_test(broken_files_are_refused_as_decoding_does),
+        cmocka_unit_test(tiling_refuses_the_files_that_decoding_refuses),
         cmocka_unit_test(every_truncation_is_refused),
-        cmocka_unit_test(what_out_held_before_stays),
+        cmocka_unit_test(existing_output_is_appended_to),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,7 +35,7 @@ static double closed_form(double alpha, double x)
                         : x * x * x * (10 - 15 * x + 6 * x * x);
 }
 
-static void edges_are_those_of_the_distribution(void **state)
+static void edges_match_the_distribution(void **state)
 {
     (void)state;
     static const double alphas[] = {0.5, 1, 2, 3};
@@ -51,7 +51,7 @@ static void edges_are_those_of_the_distribution(void **state)
     }
 }
 
-static void a_draw_counts_the_edges_below_its_word(void **state)
+static void a_draw_is_the_number_of_edges_below_its_word(void **state)
 {
     (void)state;
     static const double alphas[] = {0.001, 0.1, 0.2, 0.8, 1.3, 20, 100};
@@ -117,7 +117,7 @@ static bool is_near(unsigned count, double probability)
            4.5 * sqrt(SAMPLES * probability * (1 - probability));
 }
 
-static void pictures_are_mixed_as_often_as_is_said(void **state)
+static void images_are_mixed_with_the_given_probability(void **state)
 {
     (void)state;
     assert_int_equal(count_kind((struct mixup_options){0.8, 0, 1, 0.5}, MIXUP_BLEND), SAMPLES);
@@ -133,7 +133,7 @@ static void pictures_are_mixed_as_often_as_is_said(void **state)
 
 /* torchvision.transforms.v2.CutMix: boxes with half sides of floor(side * sqrt(1 - lambda) / 2)
  * around a center, clipped to the picture. */
-static void boxes_are_torchvisions(void **state)
+static void boxes_match_torchvision(void **state)
 {
     (void)state;
     struct mixup *mixup = open_mixup((struct mixup_options){0, 0.7, 1, 0.5});
@@ -167,7 +167,7 @@ static void boxes_are_torchvisions(void **state)
     mixup_close(mixup);
 }
 
-static void weights_are_the_draws_in_256ths(void **state)
+static void weights_are_draws_in_units_of_1_256(void **state)
 {
     (void)state;
     struct mixup *mixup = open_mixup((struct mixup_options){0.2, 0, 1, 0.5});
@@ -213,7 +213,7 @@ static void all_kernels_blend_to_the_same_bytes(void **state)
     }
 }
 
-static void a_pasted_box_is_the_others_and_the_rest_ones_own(void **state)
+static void cutmix_pastes_only_the_box(void **state)
 {
     (void)state;
     enum { BYTES = 3 * WIDTH * HEIGHT };
@@ -280,14 +280,14 @@ static void options_out_of_range_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(edges_are_those_of_the_distribution),
-        cmocka_unit_test(a_draw_counts_the_edges_below_its_word),
+        cmocka_unit_test(edges_match_the_distribution),
+        cmocka_unit_test(a_draw_is_the_number_of_edges_below_its_word),
         cmocka_unit_test(numpy_draws_the_same_distribution),
-        cmocka_unit_test(pictures_are_mixed_as_often_as_is_said),
-        cmocka_unit_test(boxes_are_torchvisions),
-        cmocka_unit_test(weights_are_the_draws_in_256ths),
+        cmocka_unit_test(images_are_mixed_with_the_given_probability),
+        cmocka_unit_test(boxes_match_torchvision),
+        cmocka_unit_test(weights_are_draws_in_units_of_1_256),
         cmocka_unit_test(all_kernels_blend_to_the_same_bytes),
-        cmocka_unit_test(a_pasted_box_is_the_others_and_the_rest_ones_own),
+        cmocka_unit_test(cutmix_pastes_only_the_box),
         cmocka_unit_test(choices_are_the_same_on_any_machine),
         cmocka_unit_test(options_out_of_range_are_refused),
     };

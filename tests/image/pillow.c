@@ -104,19 +104,19 @@ static void compare_photos(enum crop_kind kind, uint32_t side, double mean_min, 
     test_files_free(&files);
 }
 
-static void random_crops_look_like_pillows(void **state)
+static void random_crops_are_close_to_pillow(void **state)
 {
     (void)state;
     compare_photos(CROP_RANDOM, 224, 51.9, 45.8);
 }
 
-static void small_random_crops_look_like_pillows(void **state)
+static void small_random_crops_are_close_to_pillow(void **state)
 {
     (void)state;
     compare_photos(CROP_RANDOM, 64, 51.5, 43);
 }
 
-static void centre_crops_look_like_pillows(void **state)
+static void center_crops_are_close_to_pillow(void **state)
 {
     (void)state;
     compare_photos(CROP_CENTER, 224, 50.9, 41.7);
@@ -130,7 +130,7 @@ static bool is_beyond_pillow(const char *path)
            || strstr(path, "video-001.rgb");
 }
 
-static void files_of_all_kinds_look_like_pillows(void **state)
+static void files_of_all_kinds_are_close_to_pillow(void **state)
 {
     (void)state;
     struct test_files files = test_files_find("jpeg-variety/*");
@@ -153,10 +153,10 @@ static void files_of_all_kinds_look_like_pillows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_crops_look_like_pillows),
-        cmocka_unit_test(small_random_crops_look_like_pillows),
-        cmocka_unit_test(centre_crops_look_like_pillows),
-        cmocka_unit_test(files_of_all_kinds_look_like_pillows),
+        cmocka_unit_test(random_crops_are_close_to_pillow),
+        cmocka_unit_test(small_random_crops_are_close_to_pillow),
+        cmocka_unit_test(center_crops_are_close_to_pillow),
+        cmocka_unit_test(files_of_all_kinds_are_close_to_pillow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

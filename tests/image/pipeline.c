@@ -62,7 +62,7 @@ static size_t stored_index(unsigned orientation, uint32_t x, uint32_t y, uint32_
     }
 }
 
-static void every_orientation_equals_turning_the_upright_result(void **state)
+static void every_orientation_equals_rotating_the_upright_result(void **state)
 {
     (void)state;
     enum { WIDTH = 48, HEIGHT = 37 };
@@ -87,7 +87,7 @@ static void every_orientation_equals_turning_the_upright_result(void **state)
     free(jpeg);
 }
 
-static void crops_of_turned_images_show_what_those_of_upright_copies_show(void **state)
+static void crops_of_rotated_images_match_crops_of_upright_copies(void **state)
 {
     (void)state;
     enum { SIDE = 64 };
@@ -153,7 +153,7 @@ static void flip_mirrors_left_and_right(void **state)
     free(jpeg);
 }
 
-static void pixels_do_not_depend_on_what_came_before(void **state)
+static void pixels_do_not_depend_on_earlier_images(void **state)
 {
     (void)state;
     enum { SIDE = 96 };
@@ -180,7 +180,7 @@ static void pixels_do_not_depend_on_what_came_before(void **state)
     test_files_free(&files);
 }
 
-static void rows_are_written_a_stride_apart_and_nothing_between(void **state)
+static void rows_are_written_at_the_stride_with_gaps_untouched(void **state)
 {
     (void)state;
     enum { WIDTH = 33, HEIGHT = 21, STRIDE = 128 };
@@ -235,7 +235,7 @@ static void whole_images_keep_their_shape(void **state)
     image_pipeline_close(pipeline);
 }
 
-static void widths_for_tiles_are_of_whole_segments(void **state)
+static void tile_widths_are_whole_segments(void **state)
 {
     (void)state;
     static const uint32_t cases[][5] = {/* width, height, side_max; wanted width, height */
@@ -272,7 +272,7 @@ static void invalid_sizes_are_refused(void **state)
 }
 
 /* The limit applies to the stored image, independent of the output size. */
-static void an_image_of_too_many_pixels_is_refused_before_it_is_decoded(void **state)
+static void an_image_with_too_many_pixels_is_refused_before_decoding(void **state)
 {
     (void)state;
     struct err err;
@@ -305,14 +305,14 @@ static void an_image_of_too_many_pixels_is_refused_before_it_is_decoded(void **s
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_orientation_equals_turning_the_upright_result),
-        cmocka_unit_test(crops_of_turned_images_show_what_those_of_upright_copies_show),
+        cmocka_unit_test(every_orientation_equals_rotating_the_upright_result),
+        cmocka_unit_test(crops_of_rotated_images_match_crops_of_upright_copies),
         cmocka_unit_test(flip_mirrors_left_and_right),
-        cmocka_unit_test(an_image_of_too_many_pixels_is_refused_before_it_is_decoded),
-        cmocka_unit_test(pixels_do_not_depend_on_what_came_before),
-        cmocka_unit_test(rows_are_written_a_stride_apart_and_nothing_between),
+        cmocka_unit_test(an_image_with_too_many_pixels_is_refused_before_decoding),
+        cmocka_unit_test(pixels_do_not_depend_on_earlier_images),
+        cmocka_unit_test(rows_are_written_at_the_stride_with_gaps_untouched),
         cmocka_unit_test(whole_images_keep_their_shape),
-        cmocka_unit_test(widths_for_tiles_are_of_whole_segments),
+        cmocka_unit_test(tile_widths_are_whole_segments),
         cmocka_unit_test(invalid_sizes_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

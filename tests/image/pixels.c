@@ -61,7 +61,7 @@ static struct image_pipeline *open_pipeline(enum crop_kind kind, uint32_t side)
     return pipeline;
 }
 
-static void files_of_all_kinds_are_what_pillow_sees(void **state)
+static void files_of_all_kinds_match_pillow(void **state)
 {
     (void)state;
     struct cases cases = make_cases();
@@ -129,7 +129,7 @@ static void check_parts(struct pixels_decoder *decoder, const char *name, const 
     free(whole);
 }
 
-static void a_part_has_the_pixels_of_the_whole(void **state)
+static void decoded_parts_equal_the_whole_image(void **state)
 {
     (void)state;
     struct cases cases = make_cases();
@@ -175,7 +175,7 @@ static void broken_files_are_refused(void **state)
     remove_cases(&cases);
 }
 
-static void what_is_no_image_is_said_to_be_none(void **state)
+static void non_images_are_reported_as_such(void **state)
 {
     (void)state;
     static const struct {
@@ -213,7 +213,7 @@ static void what_is_no_image_is_said_to_be_none(void **state)
     image_pipeline_close(pipeline);
 }
 
-static void a_file_that_ends_anywhere_is_refused_or_whole(void **state)
+static void truncated_files_are_refused(void **state)
 {
     (void)state;
     enum { END_BYTES = 12 }; /* of the IEND chunk, which has no data */
@@ -242,7 +242,7 @@ static void a_file_that_ends_anywhere_is_refused_or_whole(void **state)
     remove_cases(&cases);
 }
 
-static void ppm_is_read_where_it_lies(void **state)
+static void ppm_is_read_in_place(void **state)
 {
     (void)state;
     static const struct {
@@ -326,7 +326,7 @@ static void an_oversized_ppm_header_is_reported(void **state)
     pixels_decoder_close(decoder);
 }
 
-static void a_crop_of_a_ppm_is_that_of_the_same_pixels_as_png(void **state)
+static void a_ppm_crop_equals_the_png_crop(void **state)
 {
     (void)state;
     enum { SIDE = 40 };
@@ -362,14 +362,14 @@ static void a_crop_of_a_ppm_is_that_of_the_same_pixels_as_png(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(files_of_all_kinds_are_what_pillow_sees),
-        cmocka_unit_test(a_part_has_the_pixels_of_the_whole),
+        cmocka_unit_test(files_of_all_kinds_match_pillow),
+        cmocka_unit_test(decoded_parts_equal_the_whole_image),
         cmocka_unit_test(broken_files_are_refused),
-        cmocka_unit_test(what_is_no_image_is_said_to_be_none),
-        cmocka_unit_test(a_file_that_ends_anywhere_is_refused_or_whole),
-        cmocka_unit_test(ppm_is_read_where_it_lies),
+        cmocka_unit_test(non_images_are_reported_as_such),
+        cmocka_unit_test(truncated_files_are_refused),
+        cmocka_unit_test(ppm_is_read_in_place),
         cmocka_unit_test(an_oversized_ppm_header_is_reported),
-        cmocka_unit_test(a_crop_of_a_ppm_is_that_of_the_same_pixels_as_png),
+        cmocka_unit_test(a_ppm_crop_equals_the_png_crop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

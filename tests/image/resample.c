@@ -74,7 +74,7 @@ static void coefficients_sum_to_one_exactly(void **state)
     resample_plan_deinit(&plan);
 }
 
-static void coefficients_follow_the_triangle(void **state)
+static void coefficients_follow_the_triangle_filter(void **state)
 {
     (void)state;
     struct err err;
@@ -104,7 +104,7 @@ static void coefficients_follow_the_triangle(void **state)
     resample_plan_deinit(&plan);
 }
 
-static void a_plan_does_not_depend_on_an_earlier_one(void **state)
+static void a_plan_does_not_depend_on_earlier_plans(void **state)
 {
     (void)state;
     struct err err;
@@ -192,7 +192,7 @@ static void check_passes(enum image_kernels kernels)
     resample_plan_deinit(&plan);
 }
 
-static void passes_equal_the_plain_sum_for_any_number_of_columns(void **state)
+static void passes_match_a_naive_sum_for_any_number_of_columns(void **state)
 {
     (void)state;
     for (enum image_kernels kernels = 0; kernels < IMAGE_KERNELS_COUNT; kernels++)
@@ -233,7 +233,7 @@ static void draw_pass(struct pass *pass, uint64_t seed, bool transposed)
     pass->target_bytes = pass->target_stride_bytes * (transposed ? columns : count);
 }
 
-static void every_kernel_gives_the_bytes_of_plain_c(void **state)
+static void every_kernel_matches_plain_c(void **state)
 {
     (void)state;
     const uint64_t first_seed = 20240917;
@@ -292,7 +292,7 @@ static void constant_images_stay_constant(void **state)
     resample_plan_deinit(&plan);
 }
 
-static void the_same_size_is_the_identity(void **state)
+static void resampling_to_the_same_size_is_the_identity(void **state)
 {
     (void)state;
     enum { SIDE = 83 };
@@ -342,13 +342,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(coefficients_sum_to_one_exactly),
-        cmocka_unit_test(coefficients_follow_the_triangle),
-        cmocka_unit_test(a_plan_does_not_depend_on_an_earlier_one),
+        cmocka_unit_test(coefficients_follow_the_triangle_filter),
+        cmocka_unit_test(a_plan_does_not_depend_on_earlier_plans),
         cmocka_unit_test(flip_reverses_the_outputs),
-        cmocka_unit_test(passes_equal_the_plain_sum_for_any_number_of_columns),
-        cmocka_unit_test(every_kernel_gives_the_bytes_of_plain_c),
+        cmocka_unit_test(passes_match_a_naive_sum_for_any_number_of_columns),
+        cmocka_unit_test(every_kernel_matches_plain_c),
         cmocka_unit_test(constant_images_stay_constant),
-        cmocka_unit_test(the_same_size_is_the_identity),
+        cmocka_unit_test(resampling_to_the_same_size_is_the_identity),
         cmocka_unit_test(pixels_are_the_same_on_any_machine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

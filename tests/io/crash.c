@@ -279,7 +279,7 @@ static unsigned sweep_scenario(const struct scenario *s)
     return kill_at - 1;
 }
 
-static void a_kill_at_any_call_leaves_the_old_or_the_new(void **state)
+static void a_kill_at_any_system_call_leaves_the_old_or_new_file(void **state)
 {
     (void)state;
     unsigned kills = 0;
@@ -293,7 +293,7 @@ static void a_kill_at_any_call_leaves_the_old_or_the_new(void **state)
                   sizeof scenarios / sizeof scenarios[0]);
 }
 
-static void a_sweep_that_is_killed_is_finished_by_the_next(void **state)
+static void a_killed_sweep_is_finished_by_the_next(void **state)
 {
     (void)state;
     int result = -1;
@@ -321,8 +321,8 @@ static void a_sweep_that_is_killed_is_finished_by_the_next(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_kill_at_any_call_leaves_the_old_or_the_new),
-        cmocka_unit_test(a_sweep_that_is_killed_is_finished_by_the_next),
+        cmocka_unit_test(a_kill_at_any_system_call_leaves_the_old_or_new_file),
+        cmocka_unit_test(a_killed_sweep_is_finished_by_the_next),
     };
     return engines_run(tests);
 }

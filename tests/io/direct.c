@@ -200,7 +200,7 @@ static void unaligned_reads_around_the_page_cache_are_whole_and_in_place(void **
     assert_int_equal(direct_descriptors(), 0);
 }
 
-static void requests_without_room_around_them_are_read_all_the_same(void **state)
+static void unpadded_requests_are_read_too(void **state)
 {
     (void)state;
     struct reader reader = open_reader(IO_CACHE_NONE);
@@ -208,7 +208,7 @@ static void requests_without_room_around_them_are_read_all_the_same(void **state
     close_reader(&reader);
 }
 
-static void reads_that_nobody_wants_again_leave_the_page_cache_alone(void **state)
+static void noreuse_reads_bypass_the_page_cache(void **state)
 {
     (void)state;
     need_direct();
@@ -222,7 +222,7 @@ static void reads_that_nobody_wants_again_leave_the_page_cache_alone(void **stat
     close_reader(&reader);
 }
 
-static void without_o_direct_they_are_dropped_behind(void **state)
+static void without_o_direct_read_pages_are_dropped(void **state)
 {
     (void)state;
     drop_cached(in_folder("data"));
@@ -238,7 +238,7 @@ static void without_o_direct_they_are_dropped_behind(void **state)
     close_reader(&reader);
 }
 
-static void what_is_cached_is_read_from_there(void **state)
+static void cached_data_is_read_from_the_page_cache(void **state)
 {
     (void)state;
     cached_pages(in_folder("data"));
@@ -254,7 +254,7 @@ static void what_is_cached_is_read_from_there(void **state)
     }
 }
 
-static void with_the_page_cache_for_all_nothing_goes_around_it(void **state)
+static void with_page_cache_enabled_no_read_bypasses_it(void **state)
 {
     (void)state;
     drop_cached(in_folder("data"));
@@ -264,7 +264,7 @@ static void with_the_page_cache_for_all_nothing_goes_around_it(void **state)
     close_reader(&reader);
 }
 
-static void writes_that_nobody_reads_soon_are_whole(void **state)
+static void noreuse_writes_are_complete(void **state)
 {
     (void)state;
     need_direct();
@@ -310,16 +310,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(
             unaligned_reads_around_the_page_cache_are_whole_and_in_place, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(requests_without_room_around_them_are_read_all_the_same,
-                                        set_up, tear_down),
-        cmocka_unit_test_setup_teardown(reads_that_nobody_wants_again_leave_the_page_cache_alone,
-                                        set_up, tear_down),
-        cmocka_unit_test_setup_teardown(without_o_direct_they_are_dropped_behind, set_up,
+        cmocka_unit_test_setup_teardown(unpadded_requests_are_read_too, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(noreuse_reads_bypass_the_page_cache, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(without_o_direct_read_pages_are_dropped, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(cached_data_is_read_from_the_page_cache, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(with_page_cache_enabled_no_read_bypasses_it, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(what_is_cached_is_read_from_there, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(with_the_page_cache_for_all_nothing_goes_around_it, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(writes_that_nobody_reads_soon_are_whole, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(noreuse_writes_are_complete, set_up, tear_down),
     };
     return engines_run(tests);
 }

@@ -22,7 +22,7 @@ static struct fault_verdict decide(struct fault_rules *rules, enum fault_operati
     return fault_rules_decide(rules, operation, path, offset);
 }
 
-static void a_rule_says_operation_effect_when_and_path(void **state)
+static void a_rule_has_operation_effect_condition_and_path(void **state)
 {
     (void)state;
     struct fault_rules rules =
@@ -60,7 +60,7 @@ static void a_rule_says_operation_effect_when_and_path(void **state)
     assert_int_equal(rules_of("").count, 0);
 }
 
-static void a_wrong_rule_is_answered_with_its_column_and_the_nearest_word(void **state)
+static void a_wrong_rule_is_refused_with_its_column_and_the_nearest_word(void **state)
 {
     (void)state;
     static const struct {
@@ -123,7 +123,7 @@ static const char *hits_of(const char *text)
     return hits;
 }
 
-static void when_is_counted_from_one(void **state)
+static void operations_are_counted_from_one(void **state)
 {
     (void)state;
     assert_string_equal(hits_of("read:eio"), "111111111111");
@@ -134,7 +134,7 @@ static void when_is_counted_from_one(void **state)
     assert_string_equal(hits_of("write:eio"), "000000000000");
 }
 
-static void a_rule_counts_only_what_it_is_for(void **state)
+static void a_rule_counts_only_matching_operations(void **state)
 {
     (void)state;
     struct fault_rules rules = rules_of("read:eio@2:shard-000003,durable:enospc@3");
@@ -150,7 +150,7 @@ static void a_rule_counts_only_what_it_is_for(void **state)
 
 enum { PLACES = 20000 };
 
-static void a_percentage_is_a_function_of_seed_name_and_offset(void **state)
+static void probabilistic_faults_depend_on_seed_name_and_offset(void **state)
 {
     (void)state;
     static bool first[PLACES];
@@ -187,11 +187,11 @@ static void effects_of_several_rules_add_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_rule_says_operation_effect_when_and_path),
-        cmocka_unit_test(a_wrong_rule_is_answered_with_its_column_and_the_nearest_word),
-        cmocka_unit_test(when_is_counted_from_one),
-        cmocka_unit_test(a_rule_counts_only_what_it_is_for),
-        cmocka_unit_test(a_percentage_is_a_function_of_seed_name_and_offset),
+        cmocka_unit_test(a_rule_has_operation_effect_condition_and_path),
+        cmocka_unit_test(a_wrong_rule_is_refused_with_its_column_and_the_nearest_word),
+        cmocka_unit_test(operations_are_counted_from_one),
+        cmocka_unit_test(a_rule_counts_only_matching_operations),
+        cmocka_unit_test(probabilistic_faults_depend_on_seed_name_and_offset),
         cmocka_unit_test(effects_of_several_rules_add_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -47,7 +47,7 @@ static void assert_content(const char *expected)
     free(data);
 }
 
-static void lines_are_there_at_once_and_after_opening_again(void **state)
+static void lines_are_visible_immediately_and_after_reopening(void **state)
 {
     (void)state;
     struct line_log *log = open_log(UINT64_MAX);
@@ -62,7 +62,7 @@ static void lines_are_there_at_once_and_after_opening_again(void **state)
     line_log_close(NULL);
 }
 
-static void a_log_is_cut_back_to_what_is_kept(void **state)
+static void a_log_is_truncated_to_the_kept_lines(void **state)
 {
     (void)state;
     test_write_file(path, "one\ntwo\nthree\n", 14);
@@ -75,7 +75,7 @@ static void a_log_is_cut_back_to_what_is_kept(void **state)
     assert_content("");
 }
 
-static void a_torn_line_goes_with_the_kill_that_tore_it(void **state)
+static void a_line_torn_by_a_kill_is_removed(void **state)
 {
     (void)state;
     static const struct {
@@ -108,7 +108,7 @@ static void a_torn_line_of_any_length_is_found(void **state)
     }
 }
 
-static void a_log_that_can_not_be_opened_is_named(void **state)
+static void an_unopenable_log_is_named(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -121,13 +121,12 @@ static void a_log_that_can_not_be_opened_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(lines_are_there_at_once_and_after_opening_again, set_up,
+        cmocka_unit_test_setup_teardown(lines_are_visible_immediately_and_after_reopening, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(a_log_is_cut_back_to_what_is_kept, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_torn_line_goes_with_the_kill_that_tore_it, set_up,
-                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_log_is_truncated_to_the_kept_lines, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_line_torn_by_a_kill_is_removed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_torn_line_of_any_length_is_found, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_log_that_can_not_be_opened_is_named, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_unopenable_log_is_named, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

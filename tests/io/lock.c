@@ -42,7 +42,7 @@ static void a_second_process_is_refused_with_host_and_pid(void **state)
     assert_string_equal(err.path, folder);
 }
 
-static void the_death_of_the_holder_frees_the_folder(void **state)
+static void the_lock_ends_with_its_process(void **state)
 {
     (void)state;
     for (int round = 0; round < 5; round++) {
@@ -55,7 +55,7 @@ static void the_death_of_the_holder_frees_the_folder(void **state)
     io->locks->release(NULL);
 }
 
-static void one_process_does_not_lock_twice(void **state)
+static void a_process_cannot_lock_twice(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -86,7 +86,7 @@ static void reading_the_owner_file_does_not_drop_the_lock(void **state)
     io->locks->release(lock);
 }
 
-static void a_file_that_was_removed_locks_nobody_out_or_in(void **state)
+static void a_removed_lock_file_locks_nothing(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -100,7 +100,7 @@ static void a_file_that_was_removed_locks_nobody_out_or_in(void **state)
     io->locks->release(second);
 }
 
-static void a_folder_that_is_not_there_is_named(void **state)
+static void a_missing_folder_is_named(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -125,7 +125,7 @@ static void compete(int go, int report, int end)
     _exit(write(report, &byte, 1) == 1 && read(end, &byte, 1) == 0 ? 0 : 98);
 }
 
-static void of_many_at_once_exactly_one_gets_it(void **state)
+static void only_one_of_many_concurrent_processes_gets_the_lock(void **state)
 {
     (void)state;
     enum { CHILDREN = 8 };
@@ -164,18 +164,18 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_second_process_is_refused_with_host_and_pid,
                                         scratch_set_up, scratch_tear_down),
-        cmocka_unit_test_setup_teardown(the_death_of_the_holder_frees_the_folder, scratch_set_up,
+        cmocka_unit_test_setup_teardown(the_lock_ends_with_its_process, scratch_set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(one_process_does_not_lock_twice, scratch_set_up,
+        cmocka_unit_test_setup_teardown(a_process_cannot_lock_twice, scratch_set_up,
                                         scratch_tear_down),
         cmocka_unit_test_setup_teardown(reading_the_owner_file_does_not_drop_the_lock,
                                         scratch_set_up, scratch_tear_down),
-        cmocka_unit_test_setup_teardown(a_file_that_was_removed_locks_nobody_out_or_in,
+        cmocka_unit_test_setup_teardown(a_removed_lock_file_locks_nothing, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(a_missing_folder_is_named, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(only_one_of_many_concurrent_processes_gets_the_lock,
                                         scratch_set_up, scratch_tear_down),
-        cmocka_unit_test_setup_teardown(a_folder_that_is_not_there_is_named, scratch_set_up,
-                                        scratch_tear_down),
-        cmocka_unit_test_setup_teardown(of_many_at_once_exactly_one_gets_it, scratch_set_up,
-                                        scratch_tear_down),
     };
     return engines_run(tests);
 }

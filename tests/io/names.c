@@ -17,7 +17,7 @@ static bool exists(const char *path)
     return lstat(path, &info) == 0;
 }
 
-static void the_scheme_picks_the_backend(void **state)
+static void the_url_scheme_selects_the_backend(void **state)
 {
     (void)state;
     static const char *const local[] = {"a", "/a", "file:a", "file:///a", "./a:b", "C:/x", ""};
@@ -68,7 +68,7 @@ static void file_urls_and_paths_name_the_same_file(void **state)
     assert_int_equal(io->names->stat(io, long_path, &info, &err), -ENAMETOOLONG);
 }
 
-static void stat_tells_kind_size_and_time(void **state)
+static void stat_reports_type_size_and_time(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -87,7 +87,7 @@ static void stat_tells_kind_size_and_time(void **state)
     assert_string_equal(err.path, in_folder("absent"));
 }
 
-static void an_identity_is_of_the_open_file_and_changes_with_its_bytes(void **state)
+static void an_identity_belongs_to_the_open_file_and_changes_with_its_content(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -119,7 +119,7 @@ static void an_identity_is_of_the_open_file_and_changes_with_its_bytes(void **st
     io->ops->file_close(file);
 }
 
-static void paths_are_resolved_whatever_their_spelling(void **state)
+static void paths_are_resolved_in_every_spelling(void **state)
 {
     (void)state;
     static const char *const prefixes[] = {"", "file:", "file://", "file://localhost"};
@@ -173,7 +173,7 @@ static int note(void *context, const struct io_entry *entry)
     return ++seen->count == seen->stop_after ? 17 : 0;
 }
 
-static void entries_come_in_byte_order_with_their_kinds(void **state)
+static void entries_are_listed_in_byte_order_with_their_types(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -213,7 +213,7 @@ static int compare(void *context, const struct io_entry *entry)
     return 0;
 }
 
-static void ten_thousand_entries_are_listed_as_ls_does(void **state)
+static void ten_thousand_entries_are_listed_like_ls(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -230,7 +230,7 @@ static void ten_thousand_entries_are_listed_as_ls_does(void **state)
     free(expected);
 }
 
-static void folders_are_made_with_their_parents(void **state)
+static void folders_are_created_with_their_parents(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -245,7 +245,7 @@ static void folders_are_made_with_their_parents(void **state)
     assert_string_equal(err.path, in_folder("file")); /* the entry in the way */
 }
 
-static void trees_are_removed_and_links_not_followed(void **state)
+static void trees_are_removed_without_following_links(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -298,7 +298,7 @@ static void whole_files_are_written_and_read(void **state)
     assert_string_equal(seen.text, "f a\n");
 }
 
-static void a_file_that_ends_too_early_is_an_error_with_its_place(void **state)
+static void a_short_file_is_an_error_with_an_offset(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -321,7 +321,7 @@ static void a_file_that_ends_too_early_is_an_error_with_its_place(void **state)
     io->ops->queue_close(queue);
 }
 
-static void paths_are_joined_and_taken_apart(void **state)
+static void paths_are_joined_and_split(void **state)
 {
     (void)state;
     char path[IO_PATH_BYTES_MAX];
@@ -367,31 +367,32 @@ static void paths_are_joined_and_taken_apart(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_scheme_picks_the_backend, scratch_set_up,
+        cmocka_unit_test_setup_teardown(the_url_scheme_selects_the_backend, scratch_set_up,
                                         scratch_tear_down),
         cmocka_unit_test_setup_teardown(file_urls_and_paths_name_the_same_file, scratch_set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(stat_tells_kind_size_and_time, scratch_set_up,
+        cmocka_unit_test_setup_teardown(stat_reports_type_size_and_time, scratch_set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(an_identity_is_of_the_open_file_and_changes_with_its_bytes,
-                                        scratch_set_up, scratch_tear_down),
-        cmocka_unit_test_setup_teardown(paths_are_resolved_whatever_their_spelling, scratch_set_up,
+        cmocka_unit_test_setup_teardown(
+            an_identity_belongs_to_the_open_file_and_changes_with_its_content, scratch_set_up,
+            scratch_tear_down),
+        cmocka_unit_test_setup_teardown(paths_are_resolved_in_every_spelling, scratch_set_up,
                                         scratch_tear_down),
         cmocka_unit_test_setup_teardown(only_regular_files_are_opened, scratch_set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(entries_come_in_byte_order_with_their_kinds, scratch_set_up,
+        cmocka_unit_test_setup_teardown(entries_are_listed_in_byte_order_with_their_types,
+                                        scratch_set_up, scratch_tear_down),
+        cmocka_unit_test_setup_teardown(ten_thousand_entries_are_listed_like_ls, scratch_set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(ten_thousand_entries_are_listed_as_ls_does, scratch_set_up,
+        cmocka_unit_test_setup_teardown(folders_are_created_with_their_parents, scratch_set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(folders_are_made_with_their_parents, scratch_set_up,
-                                        scratch_tear_down),
-        cmocka_unit_test_setup_teardown(trees_are_removed_and_links_not_followed, scratch_set_up,
+        cmocka_unit_test_setup_teardown(trees_are_removed_without_following_links, scratch_set_up,
                                         scratch_tear_down),
         cmocka_unit_test_setup_teardown(whole_files_are_written_and_read, scratch_set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(a_file_that_ends_too_early_is_an_error_with_its_place,
-                                        scratch_set_up, scratch_tear_down),
-        cmocka_unit_test_setup_teardown(paths_are_joined_and_taken_apart, scratch_set_up,
+        cmocka_unit_test_setup_teardown(a_short_file_is_an_error_with_an_offset, scratch_set_up,
+                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(paths_are_joined_and_split, scratch_set_up,
                                         scratch_tear_down),
     };
     return engines_run(tests);

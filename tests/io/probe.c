@@ -52,13 +52,13 @@ static void expect_type(const char *path)
     assert_string_equal(probe.type, text);
 }
 
-static void the_type_and_size_are_those_of_other_tools(void **state)
+static void file_system_type_and_size_match_other_tools(void **state)
 {
     (void)state;
     expect_type(folder);
 }
 
-static void a_file_system_in_memory_is_known(void **state)
+static void an_in_memory_file_system_is_recognized(void **state)
 {
     (void)state;
     struct io_probe probe;
@@ -87,7 +87,7 @@ static void nothing_is_left_behind(void **state)
     assert_string_equal(text, "");
 }
 
-static void a_file_stands_for_its_folder(void **state)
+static void a_file_path_probes_its_folder(void **state)
 {
     (void)state;
     struct io_probe probe, of_folder;
@@ -101,7 +101,7 @@ static void a_file_stands_for_its_folder(void **state)
     assert_int_equal(probe.total_bytes, of_folder.total_bytes);
 }
 
-static void a_folder_without_write_permission_says_why(void **state)
+static void an_unwritable_folder_is_reported_with_the_reason(void **state)
 {
     (void)state;
     struct io_probe probe;
@@ -121,7 +121,7 @@ static void a_folder_without_write_permission_says_why(void **state)
     assert_true(probe.total_bytes > 0);
 }
 
-static void what_is_not_there_is_an_error_that_names_it(void **state)
+static void a_missing_path_is_named(void **state)
 {
     (void)state;
     struct io_probe probe;
@@ -132,7 +132,7 @@ static void what_is_not_there_is_an_error_that_names_it(void **state)
     assert_string_equal(err.path, path);
 }
 
-static void what_is_to_be_made_is_looked_at_where_it_would_be(void **state)
+static void a_path_to_be_created_probes_its_parent(void **state)
 {
     (void)state;
     struct io_probe probe;
@@ -179,7 +179,7 @@ static void a_folder_that_fills_up_during_the_probe_can_not_be_written_to(void *
 }
 
 /* Compares with a rename by python3 through the C library. */
-static void renames_answer_as_they_do_to_others(void **state)
+static void rename_support_matches_other_tools(void **state)
 {
     (void)state;
     const char *python = test_need_python("ctypes");
@@ -205,20 +205,18 @@ static void renames_answer_as_they_do_to_others(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_type_and_size_are_those_of_other_tools, set_up,
+        cmocka_unit_test_setup_teardown(file_system_type_and_size_match_other_tools, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(a_file_system_in_memory_is_known, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_in_memory_file_system_is_recognized, set_up, tear_down),
         cmocka_unit_test_setup_teardown(nothing_is_left_behind, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_file_stands_for_its_folder, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_folder_without_write_permission_says_why, set_up,
+        cmocka_unit_test_setup_teardown(a_file_path_probes_its_folder, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_unwritable_folder_is_reported_with_the_reason, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(
             a_folder_that_fills_up_during_the_probe_can_not_be_written_to, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_not_there_is_an_error_that_names_it, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(what_is_to_be_made_is_looked_at_where_it_would_be, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(renames_answer_as_they_do_to_others, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_missing_path_is_named, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_path_to_be_created_probes_its_parent, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(rename_support_matches_other_tools, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -84,7 +84,7 @@ static void need_failures(void)
         test_skip("this kernel fails no entry of a ring on request (Linux 6.10 does)");
 }
 
-static void reads_are_whole_unless_the_file_ended(void **state)
+static void reads_are_complete_except_at_the_end_of_file(void **state)
 {
     (void)state;
     static unsigned char data[DEPTH][5000];
@@ -117,7 +117,7 @@ static void reads_are_whole_unless_the_file_ended(void **state)
     assert_int_equal(io->ops->reap(queue, done, DEPTH, 1, IO_FOREVER), 0);
 }
 
-static void short_calls_eintr_and_eagain_are_continued(void **state)
+static void short_calls_eintr_and_eagain_are_retried(void **state)
 {
     (void)state;
     need_failures();
@@ -141,7 +141,7 @@ static void short_calls_eintr_and_eagain_are_continued(void **state)
     free(data);
 }
 
-static void errors_come_as_the_result(void **state)
+static void errors_are_returned_as_results(void **state)
 {
     (void)state;
     need_failures();
@@ -164,7 +164,7 @@ static void errors_come_as_the_result(void **state)
     assert_int_equal(io_read_exact(queue, io, file, "data", INT64_MAX, data, 1, &err), -EINVAL);
 }
 
-static void a_full_queue_takes_no_more_until_reaped(void **state)
+static void a_full_queue_accepts_nothing_until_reaped(void **state)
 {
     (void)state;
     static unsigned char data[DEPTH + 6][8];
@@ -193,7 +193,7 @@ static void *let_go_when_asleep(void *argument)
     return NULL;
 }
 
-static void reaping_waits_no_longer_than_it_may(void **state)
+static void reaping_obeys_its_timeout(void **state)
 {
     (void)state;
     unsigned char data[8];
@@ -210,7 +210,7 @@ static void reaping_waits_no_longer_than_it_may(void **state)
     pthread_join(helper, NULL);
 }
 
-static void what_has_not_begun_is_cancelled_what_has_is_done(void **state)
+static void only_requests_not_yet_started_are_cancelled(void **state)
 {
     (void)state;
     unsigned char data[4][8];
@@ -236,7 +236,7 @@ static void what_has_not_begun_is_cancelled_what_has_is_done(void **state)
     io->ops->cancel(queue, &requests[1]); /* already complete: nothing happens */
 }
 
-static void closing_waits_for_what_has_begun_and_drops_the_rest(void **state)
+static void closing_waits_for_started_requests_and_drops_the_rest(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -271,7 +271,7 @@ static void one_request_at_a_time_needs_one_thread(void **state)
     assert_int_equal(syscalls_reader_count(), 1);
 }
 
-static void a_batch_is_served_by_all_threads(void **state)
+static void all_threads_serve_a_batch(void **state)
 {
     (void)state;
     unsigned char data[8][8];
@@ -344,7 +344,7 @@ static void *submitter_main(void *argument)
     return (void *)(uintptr_t)wrong;
 }
 
-static void threads_with_queues_of_their_own_share_a_file(void **state)
+static void threads_with_separate_queues_can_share_a_file(void **state)
 {
     (void)state;
     pthread_t threads[SUBMITTERS];
@@ -364,23 +364,25 @@ static void threads_with_queues_of_their_own_share_a_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(reads_are_whole_unless_the_file_ended, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(short_calls_eintr_and_eagain_are_continued, set_up,
+        cmocka_unit_test_setup_teardown(reads_are_complete_except_at_the_end_of_file, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(errors_come_as_the_result, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_full_queue_takes_no_more_until_reaped, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(reaping_waits_no_longer_than_it_may, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(short_calls_eintr_and_eagain_are_retried, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(errors_are_returned_as_results, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_full_queue_accepts_nothing_until_reaped, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(reaping_obeys_its_timeout, set_up, tear_down),
         cmocka_unit_test_setup_teardown(impossible_queues_are_refused, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(threads_with_queues_of_their_own_share_a_file, set_up,
+        cmocka_unit_test_setup_teardown(threads_with_separate_queues_can_share_a_file, set_up,
                                         tear_down),
     };
     const struct CMUnitTest of_threads[] = {
-        cmocka_unit_test_setup_teardown(what_has_not_begun_is_cancelled_what_has_is_done,
+        cmocka_unit_test_setup_teardown(only_requests_not_yet_started_are_cancelled,
                                         set_up_one_thread, tear_down),
-        cmocka_unit_test_setup_teardown(closing_waits_for_what_has_begun_and_drops_the_rest,
+        cmocka_unit_test_setup_teardown(closing_waits_for_started_requests_and_drops_the_rest,
                                         set_up_one_thread, tear_down),
         cmocka_unit_test_setup_teardown(one_request_at_a_time_needs_one_thread, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_batch_is_served_by_all_threads, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(all_threads_serve_a_batch, set_up, tear_down),
     };
     return engines_run(tests) +
            engines_run_one(IO_ENGINE_THREADS, of_threads, sizeof of_threads / sizeof of_threads[0]);

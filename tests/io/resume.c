@@ -141,7 +141,7 @@ static void a_dead_writers_file_is_resumed(void **state)
     assert_file("out", "opened");
 }
 
-static void whoever_resumed_may_die_and_be_followed(void **state)
+static void a_killed_resumer_can_be_resumed(void **state)
 {
     (void)state;
     for (int kind = 0; kind < 2; kind++) {
@@ -153,7 +153,7 @@ static void whoever_resumed_may_die_and_be_followed(void **state)
     }
 }
 
-static void a_writer_that_lives_is_not_followed(void **state)
+static void a_live_writers_file_is_not_resumed(void **state)
 {
     (void)state;
     for (int kind = 0; kind < 2; kind++) {
@@ -203,7 +203,7 @@ static void only_what_is_of_the_same_name_kind_owner_and_attempt_is_gone_on_with
 
 /* As left by a writer that died between taking the name and removing the replaced entry. That entry
  * stays, because it cannot be moved to its backup path. */
-static void what_was_replaced_is_not_gone_on_with(void **state)
+static void a_replaced_file_is_not_resumed(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -225,7 +225,7 @@ static void what_was_replaced_is_not_gone_on_with(void **state)
     io->transactions->abort(transaction);
 }
 
-static void long_names_are_found_again(void **state)
+static void long_names_are_resumed(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -253,17 +253,16 @@ int main(void)
                                         scratch_tear_down),
         cmocka_unit_test_setup_teardown(a_dead_writers_file_is_resumed, scratch_set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(whoever_resumed_may_die_and_be_followed, scratch_set_up,
+        cmocka_unit_test_setup_teardown(a_killed_resumer_can_be_resumed, scratch_set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(a_writer_that_lives_is_not_followed, scratch_set_up,
+        cmocka_unit_test_setup_teardown(a_live_writers_file_is_not_resumed, scratch_set_up,
                                         scratch_tear_down),
         cmocka_unit_test_setup_teardown(
             only_what_is_of_the_same_name_kind_owner_and_attempt_is_gone_on_with, scratch_set_up,
             scratch_tear_down),
-        cmocka_unit_test_setup_teardown(what_was_replaced_is_not_gone_on_with, scratch_set_up,
+        cmocka_unit_test_setup_teardown(a_replaced_file_is_not_resumed, scratch_set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(long_names_are_found_again, scratch_set_up,
-                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(long_names_are_resumed, scratch_set_up, scratch_tear_down),
     };
     return engines_run(tests);
 }

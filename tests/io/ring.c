@@ -61,7 +61,7 @@ static void submit(struct io_request *request)
     assert_int_equal(io->ops->submit(queue, &request, 1), 1);
 }
 
-static void a_short_read_goes_on(void **state)
+static void a_short_read_is_continued(void **state)
 {
     (void)state;
     unsigned char data[8];
@@ -75,7 +75,7 @@ static void a_short_read_goes_on(void **state)
     assert_memory_equal(data, "abcdefgh", 8);
 }
 
-static void what_the_kernel_waits_for_is_cancelled(void **state)
+static void requests_waiting_in_the_kernel_are_cancelled(void **state)
 {
     (void)state;
     unsigned char data[2][8];
@@ -92,7 +92,7 @@ static void what_the_kernel_waits_for_is_cancelled(void **state)
     assert_int_equal(requests[1].result, 8);
 }
 
-static void closing_gets_everything_back(void **state)
+static void closing_reaps_everything(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -136,7 +136,7 @@ static bool reads_all_over(struct io *by, struct io_file *file, const unsigned c
     return right;
 }
 
-static void registered_memory_is_read_into_by_number(void **state)
+static void registered_buffers_are_used_by_index(void **state)
 {
     (void)state;
     unsigned char *content = make_file("data"),
@@ -196,7 +196,7 @@ static int child_with_limit(rlim_t bytes, bool some, struct io_file *file,
     return child_wait(child);
 }
 
-static void beyond_the_limit_of_locked_memory_reads_are_the_same(void **state)
+static void reads_work_beyond_the_locked_memory_limit(void **state)
 {
     (void)state;
     unsigned char *content = make_file("data"),
@@ -217,7 +217,7 @@ static void beyond_the_limit_of_locked_memory_reads_are_the_same(void **state)
 }
 
 /* Not the buffers of 16 MiB, but the last one. */
-static void the_pieces_that_the_limit_lets_in_are_used(void **state)
+static void buffers_within_the_locked_memory_limit_are_registered(void **state)
 {
     (void)state;
     if (geteuid() != 0)
@@ -244,7 +244,7 @@ static void fill_pipe(void)
         assert_int_equal(write(pipe_end, "12345678", 8), 8);
 }
 
-static void a_ring_that_breaks_lets_go_of_everything(void **state)
+static void a_broken_ring_releases_everything(void **state)
 {
     (void)state;
     if (!syscalls_can_cancel_in_rings())
@@ -328,7 +328,7 @@ a_queue_without_a_ring_is_of_threads_but_where_rings_were_asked_for_by_name(void
 }
 
 /* As in a container whose seccomp profile blocks io_uring. */
-static void where_it_is_forbidden_threads_take_over(void **state)
+static void threads_are_used_if_io_uring_is_forbidden(void **state)
 {
     (void)state;
     unsigned char *content = make_file("data");
@@ -354,7 +354,7 @@ static void where_it_is_forbidden_threads_take_over(void **state)
     assert_int_equal(status, 0);
 }
 
-static void it_is_chosen_where_there_is_one(void **state)
+static void io_uring_is_chosen_if_available(void **state)
 {
     (void)state;
     struct io *other;
@@ -367,22 +367,22 @@ static void it_is_chosen_where_there_is_one(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_short_read_goes_on, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_the_kernel_waits_for_is_cancelled, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(closing_gets_everything_back, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(registered_memory_is_read_into_by_number, set_up,
+        cmocka_unit_test_setup_teardown(a_short_read_is_continued, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(requests_waiting_in_the_kernel_are_cancelled, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(beyond_the_limit_of_locked_memory_reads_are_the_same,
+        cmocka_unit_test_setup_teardown(closing_reaps_everything, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(registered_buffers_are_used_by_index, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(reads_work_beyond_the_locked_memory_limit, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(buffers_within_the_locked_memory_limit_are_registered,
                                         set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_pieces_that_the_limit_lets_in_are_used, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_ring_that_breaks_lets_go_of_everything, set_up,
-                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_broken_ring_releases_everything, set_up, tear_down),
         cmocka_unit_test_setup_teardown(
             a_queue_without_a_ring_is_of_threads_but_where_rings_were_asked_for_by_name, set_up,
             tear_down),
-        cmocka_unit_test_setup_teardown(where_it_is_forbidden_threads_take_over, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(it_is_chosen_where_there_is_one, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(threads_are_used_if_io_uring_is_forbidden, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(io_uring_is_chosen_if_available, set_up, tear_down),
     };
     return engines_run_one(IO_ENGINE_URING, tests, sizeof tests / sizeof tests[0]);
 }

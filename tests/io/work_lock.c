@@ -23,7 +23,7 @@ static bool is_there(const char *path)
     return stat(path, &info) == 0;
 }
 
-static void one_has_the_turn_until_it_ends(void **state)
+static void the_lock_is_held_until_released(void **state)
 {
     (void)state;
     const char *path = in_folder("work.lock");
@@ -43,7 +43,7 @@ static void one_has_the_turn_until_it_ends(void **state)
     io_work_lock_release(NULL);
 }
 
-static void a_turn_that_a_death_left_is_taken_over(void **state)
+static void the_lock_of_a_dead_process_is_taken_over(void **state)
 {
     (void)state;
     const char *path = in_folder("work.lock");
@@ -60,7 +60,7 @@ static void a_turn_that_a_death_left_is_taken_over(void **state)
     }
 }
 
-static void where_no_lock_can_be_all_have_the_turn(void **state)
+static void without_lock_support_all_proceed(void **state)
 {
     (void)state;
     struct io_work_lock *turn;
@@ -75,11 +75,11 @@ static void where_no_lock_can_be_all_have_the_turn(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(one_has_the_turn_until_it_ends, scratch_set_up,
+        cmocka_unit_test_setup_teardown(the_lock_is_held_until_released, scratch_set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(a_turn_that_a_death_left_is_taken_over, scratch_set_up,
+        cmocka_unit_test_setup_teardown(the_lock_of_a_dead_process_is_taken_over, scratch_set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(where_no_lock_can_be_all_have_the_turn, scratch_set_up,
+        cmocka_unit_test_setup_teardown(without_lock_support_all_proceed, scratch_set_up,
                                         scratch_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -70,7 +70,7 @@ the_shared_library_exports_what_its_headers_declare() {
   contains "$(readelf -d "$library/libmillrace.so")" "soname: [libmillrace.so.0]"
 }
 
-the_static_library_shows_no_other_names() {
+the_static_library_exports_no_other_names() {
   declared >wanted
   nm -g --defined-only "$library/libmillrace.a" | awk 'NF == 3 { print $3 }' | sort | diff wanted -
 }
@@ -89,7 +89,7 @@ it_neither_prints_nor_exits_nor_handles_signals() {
     fail "the library uses these"
 }
 
-load_streams_the_order_that_read_tells() {
+load_streams_the_order_of_read() {
   local compiler
   "$RENDER_SHAPES" --count 6 --side 48 photos >/dev/null
   millrace convert dataset photos shards --quiet >/dev/null
@@ -114,7 +114,7 @@ load_streams_real_photos() {
   contains "$(tail -n 2 loaded)" "$(millrace read clothes --json | sed -n 's/.*"epoch_samples_count":\([0-9]*\).*/\1 samples of \1 by/p')"
 }
 
-save_goes_on_and_loads_any_parts() {
+save_resumes_and_loads_any_parts() {
   build save
   same "$(./save heat 5)" "step 30 loaded in 5 parts: the same bits"
   same "$(./save heat 7)" $'going on at step 30\nstep 60 loaded in 7 parts: the same bits'
@@ -129,7 +129,7 @@ save_goes_on_and_loads_any_parts() {
   one_line errors
 }
 
-ranks_save_together_and_others_go_on() {
+any_number_of_ranks_resumes_a_collective_save() {
   need_mpi
   # shellcheck disable=SC2046
   cc -std=c11 -Wall -Wextra -Wpedantic -Werror "$TEST_SOURCE_DIR/examples/save_ranks.c" $(pkg-config --cflags --libs millrace_mpi) -o save_ranks
@@ -149,7 +149,7 @@ the_library_of_ranks_exports_its_header_and_links_mpi() {
   contains "$(readelf -d "$library/libmillrace_mpi.so")" "soname: [libmillrace_mpi.so.0]"
 }
 
-a_program_with_names_of_its_own_links_statically() {
+a_program_with_clashing_names_links_statically() {
   cat >program.c <<'C'
 #include <millrace/loader.h>
 int str_add(void);
@@ -171,7 +171,7 @@ C
   ./program
 }
 
-cmake_finds_it() {
+cmake_finds_the_package() {
   mkdir project
   cat >project/CMakeLists.txt <<'CMAKE'
 cmake_minimum_required(VERSION 3.16)
@@ -198,6 +198,6 @@ manual_pages_and_completions_are_installed() {
 }
 
 run_cases public_headers_compile_in_c_and_cplusplus a_cplusplus_program_links the_shared_library_exports_what_its_headers_declare \
-  the_static_library_shows_no_other_names it_links_neither_mpi_nor_the_trainer \
-  it_neither_prints_nor_exits_nor_handles_signals load_streams_the_order_that_read_tells load_streams_real_photos \
-  save_goes_on_and_loads_any_parts ranks_save_together_and_others_go_on the_library_of_ranks_exports_its_header_and_links_mpi a_program_with_names_of_its_own_links_statically cmake_finds_it manual_pages_and_completions_are_installed
+  the_static_library_exports_no_other_names it_links_neither_mpi_nor_the_trainer \
+  it_neither_prints_nor_exits_nor_handles_signals load_streams_the_order_of_read load_streams_real_photos \
+  save_resumes_and_loads_any_parts any_number_of_ranks_resumes_a_collective_save the_library_of_ranks_exports_its_header_and_links_mpi a_program_with_clashing_names_links_statically cmake_finds_the_package manual_pages_and_completions_are_installed

@@ -59,7 +59,7 @@ static void wait_until_starved(struct loader *loader, uint32_t ready)
 
 /* A consumer that never waits has enough read ahead; the loader reuses the most recently released
  * memory first. */
-static void no_more_batch_memory_is_touched_than_is_ahead(void **state)
+static void only_batch_memory_within_the_read_ahead_is_touched(void **state)
 {
     enum { SEEN_MAX = 64 };
     const void *seen[SEEN_MAX];
@@ -82,7 +82,7 @@ static void no_more_batch_memory_is_touched_than_is_ahead(void **state)
 
 /* First the workers ran out of reads, then the consumer had to wait: from then on the loader reads
  * twice as far ahead. */
-static void more_is_read_ahead_once_it_was_too_little(void **state)
+static void read_ahead_grows_after_an_underrun(void **state)
 {
     struct fixture *fixture = *state;
     const struct batch *batch;
@@ -108,7 +108,7 @@ static void more_is_read_ahead_once_it_was_too_little(void **state)
 
 /* The same for a consumer that polls instead of waiting. Polling again for the same missing
  * micro-batch changes nothing. */
-static void a_consumer_that_polls_is_read_further_ahead_for_too(void **state)
+static void read_ahead_grows_for_a_polling_consumer(void **state)
 {
     struct fixture *fixture = *state;
     const struct batch *batch;
@@ -145,7 +145,7 @@ static void wait_until_full(struct loader *loader)
 
 /* The budget is full from the start, so later growth would be a leak; the tolerance covers reads
  * while all batches are full. */
-static void ten_epochs_take_no_more_memory_than_two(void **state)
+static void ten_epochs_use_no_more_memory_than_two(void **state)
 {
     enum { EPOCHS = 10, BUDGET = 48 << 20, TOLERANCE = 1 << 20 };
     struct loader_options options = fixture_loader_options(*state, LOADER_IMAGE);
@@ -178,13 +178,13 @@ static void ten_epochs_take_no_more_memory_than_two(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(no_more_batch_memory_is_touched_than_is_ahead,
+        cmocka_unit_test_setup_teardown(only_batch_memory_within_the_read_ahead_is_touched,
                                         make_few_ahead, fixture_tear_down),
-        cmocka_unit_test_setup_teardown(more_is_read_ahead_once_it_was_too_little, make_few_ahead,
+        cmocka_unit_test_setup_teardown(read_ahead_grows_after_an_underrun, make_few_ahead,
                                         fixture_tear_down),
-        cmocka_unit_test_setup_teardown(a_consumer_that_polls_is_read_further_ahead_for_too,
-                                        make_few_ahead, fixture_tear_down),
-        cmocka_unit_test_setup_teardown(ten_epochs_take_no_more_memory_than_two, make_many,
+        cmocka_unit_test_setup_teardown(read_ahead_grows_for_a_polling_consumer, make_few_ahead,
+                                        fixture_tear_down),
+        cmocka_unit_test_setup_teardown(ten_epochs_use_no_more_memory_than_two, make_many,
                                         fixture_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

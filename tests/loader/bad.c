@@ -216,7 +216,7 @@ static void a_skipped_sample_of_a_wrong_bit_leaves_its_place_empty(void **state)
 }
 
 /* Its bytes match their checksum; only the decoder detects that they are not a picture. */
-static void a_skipped_picture_that_can_not_be_decoded_leaves_its_place_empty(void **state)
+static void an_undecodable_skipped_image_leaves_its_item_empty(void **state)
 {
     (void)state;
     struct fixture fixture;
@@ -247,7 +247,7 @@ static void substitutes_bytes_stay_until_release(void **state)
     delivered_free(&other);
 }
 
-static void digests_are_those_of_the_order_also_with_substitutes(void **state)
+static void digests_follow_the_order_despite_substitutes(void **state)
 {
     (void)state;
     struct fixture whole, broken;
@@ -307,7 +307,7 @@ static void missing_field_empty_member_and_bad_label_are_bad_samples(void **stat
     expect_reason(options, "expected 0 to 6, found \"0?\"");
 }
 
-static void more_fields_than_a_view_takes_are_refused(void **state)
+static void too_many_fields_are_refused(void **state)
 {
     (void)state;
     struct fixture fixture;
@@ -332,7 +332,7 @@ static void more_fields_than_a_view_takes_are_refused(void **state)
 }
 
 /* Reads nothing but dataset.json, so it works with all shards missing. */
-static void an_order_is_told_without_reading(void **state)
+static void order_digests_need_no_reading(void **state)
 {
     (void)state;
     struct fixture fixture;
@@ -390,7 +390,7 @@ static size_t bytes_in_use(void)
     return info.uordblks + info.hblkhd;
 }
 
-static void bad_photos_leave_no_memory_behind(void **state)
+static void bad_photos_leak_no_memory(void **state)
 {
     (void)state;
     struct fixture fixture;
@@ -434,7 +434,7 @@ static void without_verifying_bits_are_delivered_as_they_are(void **state)
     delivered_free(&delivered);
 }
 
-static void flipped_bit_in_text_costs_the_windows_of_its_block(void **state)
+static void a_flipped_bit_in_text_spoils_the_windows_of_its_block(void **state)
 {
     (void)state;
     struct fixture fixture;
@@ -466,7 +466,7 @@ static void flipped_bit_in_text_costs_the_windows_of_its_block(void **state)
     fixture_remove(&fixture);
 }
 
-static void token_beyond_the_vocabulary_is_named(void **state)
+static void a_token_outside_the_vocabulary_is_named(void **state)
 {
     (void)state;
     struct fixture fixture;
@@ -496,17 +496,17 @@ int main(void)
         OF_DAMAGED(batches_before_the_bad_one_still_come),
         OF_DAMAGED(bad_sample_is_substituted_the_same_way_every_time),
         OF_DAMAGED(a_skipped_sample_of_a_wrong_bit_leaves_its_place_empty),
-        cmocka_unit_test(a_skipped_picture_that_can_not_be_decoded_leaves_its_place_empty),
+        cmocka_unit_test(an_undecodable_skipped_image_leaves_its_item_empty),
         OF_DAMAGED(substitutes_bytes_stay_until_release),
-        cmocka_unit_test(digests_are_those_of_the_order_also_with_substitutes),
+        cmocka_unit_test(digests_follow_the_order_despite_substitutes),
         cmocka_unit_test(missing_field_empty_member_and_bad_label_are_bad_samples),
-        cmocka_unit_test(more_fields_than_a_view_takes_are_refused),
-        cmocka_unit_test(an_order_is_told_without_reading),
+        cmocka_unit_test(too_many_fields_are_refused),
+        cmocka_unit_test(order_digests_need_no_reading),
         cmocka_unit_test(empty_members_are_delivered_as_bytes),
-        cmocka_unit_test(bad_photos_leave_no_memory_behind),
+        cmocka_unit_test(bad_photos_leak_no_memory),
         OF_DAMAGED(without_verifying_bits_are_delivered_as_they_are),
-        cmocka_unit_test(flipped_bit_in_text_costs_the_windows_of_its_block),
-        cmocka_unit_test(token_beyond_the_vocabulary_is_named),
+        cmocka_unit_test(a_flipped_bit_in_text_spoils_the_windows_of_its_block),
+        cmocka_unit_test(a_token_outside_the_vocabulary_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,7 +34,7 @@ static void too_many_bad_samples_end_the_run(void **state)
     fixture_remove(&fixture);
 }
 
-static void as_many_bad_samples_as_the_limit_do_not_end_the_run(void **state)
+static void bad_samples_up_to_the_limit_are_tolerated(void **state)
 {
     (void)state;
     struct fixture fixture;
@@ -57,7 +57,7 @@ static void as_many_bad_samples_as_the_limit_do_not_end_the_run(void **state)
     fixture_remove(&fixture);
 }
 
-static void few_bad_samples_at_the_beginning_do_not_end_the_run(void **state)
+static void few_bad_samples_at_the_start_are_tolerated(void **state)
 {
     (void)state;
     struct fixture fixture;
@@ -95,8 +95,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(too_many_bad_samples_end_the_run),
-        cmocka_unit_test(as_many_bad_samples_as_the_limit_do_not_end_the_run),
-        cmocka_unit_test(few_bad_samples_at_the_beginning_do_not_end_the_run),
+        cmocka_unit_test(bad_samples_up_to_the_limit_are_tolerated),
+        cmocka_unit_test(few_bad_samples_at_the_start_are_tolerated),
         cmocka_unit_test(dataset_without_any_good_sample_ends_the_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,7 +2,7 @@
 # What bench/loaders measures with: turns of our loader, and photos of ImageNet's kind.
 . "$(dirname "$0")/../cli/lib.sh"
 
-a_turn_measures_a_window_of_one_process() {
+a_benchmark_turn_measures_a_window_of_one_process() {
   need_python
   "$RENDER_SHAPES" --count 300 --side 32 photos >/dev/null
   millrace convert dataset photos shards --quiet >/dev/null
@@ -31,7 +31,7 @@ wrong_usage_is_refused() {
   contains "$(cat errors)" missing
 }
 
-photos_of_imagenets_kind_have_its_size_and_mostly_full_color() {
+imagenet_like_photos_have_its_size_and_mostly_444() {
   need_python
   command -v jpegtran >/dev/null || skip "no jpegtran here"
   "$python" -c 'import PIL' 2>/dev/null || skip "no Pillow for Python here"
@@ -50,5 +50,5 @@ assert pathlib.Path("made/imagenet/millrace/dataset.json").exists() and list(pat
 PY
 }
 
-run_cases a_turn_measures_a_window_of_one_process wrong_usage_is_refused \
-  photos_of_imagenets_kind_have_its_size_and_mostly_full_color
+run_cases a_benchmark_turn_measures_a_window_of_one_process wrong_usage_is_refused \
+  imagenet_like_photos_have_its_size_and_mostly_444

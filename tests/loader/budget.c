@@ -89,7 +89,7 @@ static void expect_growth(const struct loader_options *options, uint64_t most_by
 }
 
 /* With pictures whose decoding uses most of the memory reserved for it. */
-static void budget_is_kept(void **state)
+static void memory_stays_within_the_budget(void **state)
 {
     (void)state;
     static const uint64_t budgets[] = {8 << 20, 16 << 20, 32 << 20};
@@ -124,7 +124,7 @@ static void large_images_exceed_the_budget_as_documented(void **state)
     fixture_remove(&fixture);
 }
 
-static void least_budget_that_the_error_names_is_enough(void **state)
+static void the_minimum_budget_named_by_the_error_suffices(void **state)
 {
     const struct fixture *fixture = *state;
     for (enum loader_decode decode = LOADER_BYTES; decode <= LOADER_IMAGE; decode++) {
@@ -151,7 +151,7 @@ static void least_budget_that_the_error_names_is_enough(void **state)
 }
 
 /* Any mean sample size in dataset.json is refused, or needs more memory than there is. */
-static void no_mean_size_overflows(void **state)
+static void huge_mean_sizes_do_not_overflow(void **state)
 {
     (void)state;
     struct fixture fixture;
@@ -212,11 +212,11 @@ static void a_substitute_is_bounded_too(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(budget_is_kept),
+        cmocka_unit_test(memory_stays_within_the_budget),
         cmocka_unit_test(large_images_exceed_the_budget_as_documented),
-        cmocka_unit_test(no_mean_size_overflows),
+        cmocka_unit_test(huge_mean_sizes_do_not_overflow),
         cmocka_unit_test(a_substitute_is_bounded_too),
-        cmocka_unit_test(least_budget_that_the_error_names_is_enough),
+        cmocka_unit_test(the_minimum_budget_named_by_the_error_suffices),
     };
     return cmocka_run_group_tests(tests, make_images, fixture_tear_down);
 }

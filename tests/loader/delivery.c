@@ -183,7 +183,7 @@ struct shape {
 static const struct shape shapes[] = {{1, 24, 3, false}, {1, 32, 4, false}, {1, 32, 4, true},
                                       {3, 25, 1, false}, {3, 40, 5, false}, {3, 40, 5, true}};
 
-static void ranks_workers_and_resumes_deliver_each_epoch_whole_and_once(void **state)
+static void every_epoch_is_delivered_once_for_any_ranks_workers_and_resumes(void **state)
 {
     const struct data *data = *state;
     static const uint32_t ranks[] = {1, 2, 3, 4, 8};
@@ -233,7 +233,7 @@ static void ranks_workers_and_resumes_deliver_each_epoch_whole_and_once(void **s
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranks_workers_and_resumes_deliver_each_epoch_whole_and_once),
+        cmocka_unit_test(every_epoch_is_delivered_once_for_any_ranks_workers_and_resumes),
     };
     return cmocka_run_group_tests(tests, make_data, remove_data);
 }

@@ -23,7 +23,7 @@ static void await_ready(struct loader *loader, uint64_t count)
 
 /* The first micro-batches of the next epoch are read before the consumer takes the last one of this
  * epoch. */
-static void the_next_epoch_follows_without_a_pause(void **state)
+static void the_next_epoch_is_read_ahead(void **state)
 {
     (void)state;
     enum { SAMPLES = 53, EPOCHS = 7, AHEAD = 4 };
@@ -63,7 +63,7 @@ static void the_next_epoch_follows_without_a_pause(void **state)
 }
 
 /* The cursor is at the end of an epoch or at the start of the next; both continue the same. */
-static void resuming_where_an_epoch_ends_begins_the_next(void **state)
+static void resuming_at_the_end_of_an_epoch_starts_the_next(void **state)
 {
     (void)state;
     enum { SAMPLES = 53 };
@@ -106,7 +106,7 @@ static void resuming_where_an_epoch_ends_begins_the_next(void **state)
     fixture_remove(&fixture);
 }
 
-static void fewer_samples_than_ranks_end_on_every_rank(void **state)
+static void fewer_samples_than_ranks_end_the_epoch_on_every_rank(void **state)
 {
     (void)state;
     enum { SAMPLES = 5, RANKS = 6 };
@@ -140,7 +140,7 @@ static void fewer_samples_than_ranks_end_on_every_rank(void **state)
 }
 
 /* With the tail dropped there is no step at all: every rank reports that. */
-static void too_few_samples_for_a_step_are_an_error_or_an_end_but_no_hang(void **state)
+static void too_few_samples_for_a_step_do_not_hang(void **state)
 {
     (void)state;
     struct fixture fixture;
@@ -171,10 +171,10 @@ static void too_few_samples_for_a_step_are_an_error_or_an_end_but_no_hang(void *
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_next_epoch_follows_without_a_pause),
-        cmocka_unit_test(resuming_where_an_epoch_ends_begins_the_next),
-        cmocka_unit_test(fewer_samples_than_ranks_end_on_every_rank),
-        cmocka_unit_test(too_few_samples_for_a_step_are_an_error_or_an_end_but_no_hang),
+        cmocka_unit_test(the_next_epoch_is_read_ahead),
+        cmocka_unit_test(resuming_at_the_end_of_an_epoch_starts_the_next),
+        cmocka_unit_test(fewer_samples_than_ranks_end_the_epoch_on_every_rank),
+        cmocka_unit_test(too_few_samples_for_a_step_do_not_hang),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,7 +23,7 @@ static void count_named(void *context, enum log_level level, const char *line)
     named->count += level == LOG_WARN && strstr(line, named->path);
 }
 
-static void shard_that_is_cut_costs_only_its_samples(void **state)
+static void a_truncated_shard_spoils_only_its_samples(void **state)
 {
     (void)state;
     struct fixture fixture;
@@ -89,7 +89,7 @@ static void a_damaged_shard_is_read_once(void **state)
     fixture_remove(&fixture);
 }
 
-static void shard_that_is_gone_ends_the_run_and_is_not_substituted(void **state)
+static void a_missing_shard_ends_the_run_instead_of_substituting(void **state)
 {
     (void)state;
     struct fixture fixture;
@@ -106,7 +106,7 @@ static void shard_that_is_gone_ends_the_run_and_is_not_substituted(void **state)
 }
 
 /* Also if the first read fails, that of a shard's index. */
-static void an_error_of_the_disk_ends_the_run_and_is_not_substituted(void **state)
+static void a_disk_error_ends_the_run_instead_of_substituting(void **state)
 {
     (void)state;
     static const char *const rules[] = {"read:eio@60+", "read:eio@1:shard-000003"};
@@ -123,7 +123,7 @@ static void an_error_of_the_disk_ends_the_run_and_is_not_substituted(void **stat
     }
 }
 
-static void reads_that_can_not_be_waited_for_end_the_run(void **state)
+static void a_failure_to_reap_reads_ends_the_run(void **state)
 {
     (void)state;
     for (int calls = 0; calls < 4; calls++) {
@@ -140,7 +140,7 @@ static void reads_that_can_not_be_waited_for_end_the_run(void **state)
     }
 }
 
-static void a_file_that_shrinks_while_it_is_read_costs_only_its_samples(void **state)
+static void a_shrinking_file_spoils_only_its_samples(void **state)
 {
     (void)state;
     struct fixture fixture;
@@ -164,7 +164,7 @@ static void a_file_that_shrinks_while_it_is_read_costs_only_its_samples(void **s
 }
 
 /* A tenth of the reads are slow and complete out of order. */
-static void slow_disk_changes_neither_order_nor_bytes(void **state)
+static void a_slow_disk_changes_neither_order_nor_bytes(void **state)
 {
     (void)state;
     struct fixture fixture;
@@ -189,7 +189,7 @@ static void slow_disk_changes_neither_order_nor_bytes(void **state)
 }
 
 /* Bits flip by seed, so the same samples are bad in every run. */
-static void flipped_bits_of_a_disk_are_replaced_the_same_way_every_time(void **state)
+static void samples_with_flipped_bits_get_the_same_substitutes_every_time(void **state)
 {
     (void)state;
     struct fixture fixture;
@@ -216,14 +216,14 @@ static void flipped_bits_of_a_disk_are_replaced_the_same_way_every_time(void **s
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shard_that_is_cut_costs_only_its_samples),
+        cmocka_unit_test(a_truncated_shard_spoils_only_its_samples),
         cmocka_unit_test(a_damaged_shard_is_read_once),
-        cmocka_unit_test(shard_that_is_gone_ends_the_run_and_is_not_substituted),
-        cmocka_unit_test(an_error_of_the_disk_ends_the_run_and_is_not_substituted),
-        cmocka_unit_test(reads_that_can_not_be_waited_for_end_the_run),
-        cmocka_unit_test(a_file_that_shrinks_while_it_is_read_costs_only_its_samples),
-        cmocka_unit_test(slow_disk_changes_neither_order_nor_bytes),
-        cmocka_unit_test(flipped_bits_of_a_disk_are_replaced_the_same_way_every_time),
+        cmocka_unit_test(a_missing_shard_ends_the_run_instead_of_substituting),
+        cmocka_unit_test(a_disk_error_ends_the_run_instead_of_substituting),
+        cmocka_unit_test(a_failure_to_reap_reads_ends_the_run),
+        cmocka_unit_test(a_shrinking_file_spoils_only_its_samples),
+        cmocka_unit_test(a_slow_disk_changes_neither_order_nor_bytes),
+        cmocka_unit_test(samples_with_flipped_bits_get_the_same_substitutes_every_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

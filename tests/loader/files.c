@@ -51,7 +51,7 @@ static int set_up(void **state)
 }
 
 /* The read-ahead alone spans more shards than files may be open. */
-static void few_files_change_neither_order_nor_bytes(void **state)
+static void a_low_file_limit_changes_neither_order_nor_bytes(void **state)
 {
     const enum loader_decode decodes[] = {LOADER_BYTES, LOADER_IMAGE};
     for (size_t i = 0; i < sizeof decodes / sizeof decodes[0]; i++) {
@@ -83,7 +83,7 @@ static void a_micro_batch_of_more_shards_than_files_is_an_error_not_a_hang(void 
     assert_non_null(strstr(err.advice, "ulimit -n"));
 }
 
-static void a_consumer_that_holds_the_files_is_told(void **state)
+static void a_consumer_that_holds_all_open_files_is_reported(void **state)
 {
     struct loader_options options = fixture_loader_options(*state, LOADER_BYTES);
     const struct batch *held[SAMPLES / MICRO];
@@ -127,7 +127,7 @@ static unsigned count_files_left(void)
 
 /* Also if each shard needs a second file to bypass the page cache. A consumer that holds all
  * delivered batches gets more, read with some of the remaining files. */
-static void what_is_read_ahead_leaves_files_to_others(void **state)
+static void read_ahead_leaves_open_files_to_others(void **state)
 {
     const enum io_cache caches[] = {IO_CACHE_ALL, IO_CACHE_NONE};
     struct fixture *fixture = *state;
@@ -157,7 +157,7 @@ static void what_is_read_ahead_leaves_files_to_others(void **state)
 }
 
 /* As an evaluation does. */
-static void a_loader_beside_one_that_reads_ahead_has_files(void **state)
+static void two_loaders_share_the_open_file_limit(void **state)
 {
     struct loader_options options = fixture_loader_options(*state, LOADER_IMAGE);
     struct delivered all, beside;
@@ -185,7 +185,7 @@ static int set_up_with_bad_ones(void **state)
     return fixture_set_up_as(state, &options);
 }
 
-static void bad_samples_find_files_for_those_that_take_their_place(void **state)
+static void substitutes_can_open_their_shards_at_the_file_limit(void **state)
 {
     struct loader_options options = fixture_loader_options(*state, LOADER_IMAGE);
     struct delivered all, few;
@@ -207,7 +207,7 @@ static void bad_samples_find_files_for_those_that_take_their_place(void **state)
 
 /* More memory would not help. dataset.json claims large samples, so that few micro-batches are read
  * ahead at first. */
-static void want_of_files_is_no_reason_to_read_further_ahead(void **state)
+static void waiting_for_open_files_does_not_grow_the_read_ahead(void **state)
 {
     fixture_claim_mean_bytes(*state, 2000000);
     struct loader_options options = fixture_loader_options(*state, LOADER_IMAGE);
@@ -231,18 +231,17 @@ static void want_of_files_is_no_reason_to_read_further_ahead(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(few_files_change_neither_order_nor_bytes, set_up,
+        cmocka_unit_test_setup_teardown(a_low_file_limit_changes_neither_order_nor_bytes, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(
             a_micro_batch_of_more_shards_than_files_is_an_error_not_a_hang, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_consumer_that_holds_the_files_is_told, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_read_ahead_leaves_files_to_others, set_up,
+        cmocka_unit_test_setup_teardown(a_consumer_that_holds_all_open_files_is_reported, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(a_loader_beside_one_that_reads_ahead_has_files, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(bad_samples_find_files_for_those_that_take_their_place,
+        cmocka_unit_test_setup_teardown(read_ahead_leaves_open_files_to_others, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(two_loaders_share_the_open_file_limit, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(substitutes_can_open_their_shards_at_the_file_limit,
                                         set_up_with_bad_ones, tear_down),
-        cmocka_unit_test_setup_teardown(want_of_files_is_no_reason_to_read_further_ahead, set_up,
+        cmocka_unit_test_setup_teardown(waiting_for_open_files_does_not_grow_the_read_ahead, set_up,
                                         tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

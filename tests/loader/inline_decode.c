@@ -117,7 +117,7 @@ static bool deliver_as(struct fixture *fixture, enum arrival as, enum loader_bad
 
 /* ---- Cases. ---- */
 
-static void the_same_is_delivered_however_soon_it_comes(void **state)
+static void inline_decode_delivers_the_same_bytes(void **state)
 {
     static const enum loader_bad_policy policies[] = {LOADER_BAD_SUBSTITUTE, LOADER_BAD_SKIP};
     for (size_t i = 0; i < sizeof policies / sizeof policies[0]; i++) {
@@ -134,7 +134,7 @@ static void the_same_is_delivered_however_soon_it_comes(void **state)
     }
 }
 
-static void a_flipped_bit_stops_the_run_where_it_comes_at_once_too(void **state)
+static void a_flipped_bit_stops_the_run_with_inline_decode_too(void **state)
 {
     struct fixture *fixture = *state;
     struct loader_options options = options_of(fixture, LOADER_BAD_STOP);
@@ -197,7 +197,7 @@ static void cached_reads_use_the_inline_read_ahead(void **state)
 }
 
 /* Samples that wait for refused reads belong to the reader alone. */
-static void reads_that_are_refused_where_all_came_at_once_end_the_run(void **state)
+static void refused_reads_end_the_run_with_inline_decode(void **state)
 {
     struct fixture *fixture = *state;
     struct loader *loader;
@@ -217,13 +217,13 @@ static void reads_that_are_refused_where_all_came_at_once_end_the_run(void **sta
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_same_is_delivered_however_soon_it_comes, make_damaged,
+        cmocka_unit_test_setup_teardown(inline_decode_delivers_the_same_bytes, make_damaged,
                                         fixture_tear_down),
-        cmocka_unit_test_setup_teardown(a_flipped_bit_stops_the_run_where_it_comes_at_once_too,
+        cmocka_unit_test_setup_teardown(a_flipped_bit_stops_the_run_with_inline_decode_too,
                                         make_damaged, fixture_tear_down),
         cmocka_unit_test_setup_teardown(cached_reads_use_the_inline_read_ahead, allocate_oversized,
                                         fixture_tear_down),
-        cmocka_unit_test_setup_teardown(reads_that_are_refused_where_all_came_at_once_end_the_run,
+        cmocka_unit_test_setup_teardown(refused_reads_end_the_run_with_inline_decode,
                                         allocate_oversized, fixture_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

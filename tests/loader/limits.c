@@ -45,7 +45,7 @@ static struct loader_stats read_held(const struct fixture *fixture, int lines)
     return stats;
 }
 
-static void reads_that_do_not_come_limit(void **state)
+static void slow_reads_are_reported_as_the_limit(void **state)
 {
     (void)state;
     struct fixture fixture;
@@ -61,7 +61,7 @@ static void reads_that_do_not_come_limit(void **state)
     fixture_remove(&fixture);
 }
 
-static void one_worker_with_much_to_decode_limits(void **state)
+static void one_busy_worker_is_reported_as_the_limit(void **state)
 {
     (void)state;
     struct fixture fixture;
@@ -84,7 +84,7 @@ static void one_worker_with_much_to_decode_limits(void **state)
     fixture_remove(&fixture);
 }
 
-static void a_consumer_that_takes_its_time_limits(void **state)
+static void a_slow_consumer_is_reported_as_the_limit(void **state)
 {
     (void)state;
     struct fixture fixture;
@@ -109,9 +109,9 @@ static void a_consumer_that_takes_its_time_limits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_that_do_not_come_limit),
-        cmocka_unit_test(one_worker_with_much_to_decode_limits),
-        cmocka_unit_test(a_consumer_that_takes_its_time_limits),
+        cmocka_unit_test(slow_reads_are_reported_as_the_limit),
+        cmocka_unit_test(one_busy_worker_is_reported_as_the_limit),
+        cmocka_unit_test(a_slow_consumer_is_reported_as_the_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -103,7 +103,7 @@ static void list_end(struct list *list)
 
 /* The last members of both texts are short, and together long enough for one more full member.
  * Totals alone cannot distinguish that from one text. */
-static void two_texts_in_one_list_have_the_windows_of_both(void **state)
+static void two_texts_in_one_list_deliver_the_windows_of_both(void **state)
 {
     (void)state;
     enum { MEMBER = 1001, TOKENS = 8 * 1000 + 700, BLOCK = 100, WINDOWS = 8 * 10 + 6 };
@@ -200,7 +200,7 @@ static void add_empty_ones(struct list *list, const struct fixture *fixture)
     list_end(list);
 }
 
-static void shards_without_samples_change_nothing_of_what_comes(void **state)
+static void empty_shards_change_nothing(void **state)
 {
     (void)state;
     enum { SAMPLES = 150, MEMBER = 1001, BLOCK = 100, TOKENS = 10 * 1000 + 1 };
@@ -227,7 +227,7 @@ static void shards_without_samples_change_nothing_of_what_comes(void **state)
 
 /* In the same shard, adjacent and apart, and in another one: each is a separate sample, identified
  * by its number. */
-static void samples_of_the_same_key_all_come_with_their_own_bytes(void **state)
+static void samples_with_equal_keys_are_delivered_with_their_own_bytes(void **state)
 {
     (void)state;
     static const char *const keys[] = {"a", "a", "b", "k000003", "a"}, *const again[] = {"a", "c",
@@ -284,9 +284,9 @@ static void samples_of_the_same_key_all_come_with_their_own_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_texts_in_one_list_have_the_windows_of_both),
-        cmocka_unit_test(shards_without_samples_change_nothing_of_what_comes),
-        cmocka_unit_test(samples_of_the_same_key_all_come_with_their_own_bytes),
+        cmocka_unit_test(two_texts_in_one_list_deliver_the_windows_of_both),
+        cmocka_unit_test(empty_shards_change_nothing),
+        cmocka_unit_test(samples_with_equal_keys_are_delivered_with_their_own_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

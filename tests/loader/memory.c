@@ -156,7 +156,7 @@ static void a_consumer_that_holds_all_gets_enobufs(void **state)
     loader_close(loader);
 }
 
-static void consumer_that_holds_the_read_ahead_is_told(void **state)
+static void a_consumer_that_holds_the_read_ahead_is_reported(void **state)
 {
     (void)state;
     struct fixture fixture;
@@ -211,7 +211,7 @@ static void *release_first_when_others_are_ready(void *argument)
     return NULL;
 }
 
-static void a_consumer_that_waited_for_the_last_of_all_is_told_when_it_stays_away(void **state)
+static void a_consumer_that_does_not_return_for_the_last_batch_is_reported(void **state)
 {
     struct fixture *fixture = *state;
     /* pictures, so that the reader finishes before the workers */
@@ -234,7 +234,7 @@ static void a_consumer_that_waited_for_the_last_of_all_is_told_when_it_stays_awa
     held_end(fixture);
 }
 
-static void waiting_for_reads_is_told(void **state)
+static void waiting_for_reads_is_reported(void **state)
 {
     struct fixture *fixture = *state;
     struct loader_options options = fixture_loader_options(fixture, LOADER_IMAGE);
@@ -257,7 +257,7 @@ static void waiting_for_reads_is_told(void **state)
 }
 
 /* Before the first batch, and after several. */
-static void closing_while_reads_never_come_does_not_wait_for_them(void **state)
+static void closing_does_not_wait_for_stuck_reads(void **state)
 {
     struct fixture *fixture = *state;
     for (int taken = 0; taken < 10; taken++) {
@@ -303,7 +303,7 @@ static uint64_t sum_field_bytes(const struct fixture *fixture, const char *deliv
 }
 
 /* A third, unused field is so large that samples are not read together. */
-static void a_start_in_the_middle_reads_only_what_it_delivers(void **state)
+static void starting_mid_epoch_reads_only_what_is_delivered(void **state)
 {
     (void)state;
     enum { STEP = 24, PIECES = 2, SHARDS = 4 };
@@ -355,7 +355,7 @@ static int read_text_from_middle(struct fixture *fixture, struct delivered *deli
     return files_opened;
 }
 
-static void a_start_in_text_opens_only_the_shards_that_it_delivers(void **state)
+static void starting_mid_text_opens_only_the_needed_shards(void **state)
 {
     (void)state;
     enum { SHARDS = 20 };
@@ -380,13 +380,13 @@ int main(void)
         cmocka_unit_test(steady_state_allocates_nothing),
         cmocka_unit_test(micro_batches_larger_than_the_read_ahead_are_decoded_in_parts),
         cmocka_unit_test(a_consumer_that_holds_all_gets_enobufs),
-        cmocka_unit_test(consumer_that_holds_the_read_ahead_is_told),
+        cmocka_unit_test(a_consumer_that_holds_the_read_ahead_is_reported),
         cmocka_unit_test(stats_name_a_stalled_consumer),
-        cmocka_unit_test(a_consumer_that_waited_for_the_last_of_all_is_told_when_it_stays_away),
-        cmocka_unit_test(waiting_for_reads_is_told),
-        cmocka_unit_test(closing_while_reads_never_come_does_not_wait_for_them),
-        cmocka_unit_test(a_start_in_the_middle_reads_only_what_it_delivers),
-        cmocka_unit_test(a_start_in_text_opens_only_the_shards_that_it_delivers),
+        cmocka_unit_test(a_consumer_that_does_not_return_for_the_last_batch_is_reported),
+        cmocka_unit_test(waiting_for_reads_is_reported),
+        cmocka_unit_test(closing_does_not_wait_for_stuck_reads),
+        cmocka_unit_test(starting_mid_epoch_reads_only_what_is_delivered),
+        cmocka_unit_test(starting_mid_text_opens_only_the_needed_shards),
     };
     return cmocka_run_group_tests(tests, make_images, fixture_tear_down);
 }

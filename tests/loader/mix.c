@@ -102,7 +102,7 @@ static void each_dataset_has_its_own_order_and_crops(void **state)
     fixture_remove(&fixture);
 }
 
-static void datasets_are_told_with_weights_and_counts(void **state)
+static void datasets_are_listed_with_weights_and_counts(void **state)
 {
     (void)state;
     struct fixture pair[2];
@@ -227,7 +227,7 @@ static void refuse(const struct fixture *first, const struct fixture *other,
     assert_string_equal(err.found, found);
 }
 
-static void datasets_that_differ_in_what_a_batch_is_made_of_are_refused(void **state)
+static void datasets_with_different_batch_layouts_are_refused(void **state)
 {
     (void)state;
     struct fixture pair[2], texts[2];
@@ -280,10 +280,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_mix_of_one_dataset_is_that_dataset),
         cmocka_unit_test(each_dataset_has_its_own_order_and_crops),
-        cmocka_unit_test(datasets_are_told_with_weights_and_counts),
+        cmocka_unit_test(datasets_are_listed_with_weights_and_counts),
         cmocka_unit_test(windows_of_two_texts_are_mixed),
         cmocka_unit_test(substitutes_come_from_the_bad_samples_dataset),
-        cmocka_unit_test(datasets_that_differ_in_what_a_batch_is_made_of_are_refused),
+        cmocka_unit_test(datasets_with_different_batch_layouts_are_refused),
         cmocka_unit_test(impossible_mixes_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -131,7 +131,7 @@ static struct counts check_all(struct loader_options options)
     return counts;
 }
 
-static void each_picture_is_mixed_with_the_one_before_it(void **state)
+static void each_image_is_mixed_with_the_previous_one(void **state)
 {
     struct loader_options options = mixed(*state);
     struct counts counts = check_all(options);
@@ -146,7 +146,7 @@ static void each_picture_is_mixed_with_the_one_before_it(void **state)
     assert_int_equal(counts.alone, 0);
 }
 
-static void a_start_within_a_step_pairs_what_is_there(void **state)
+static void starting_mid_step_mixes_the_delivered_items(void **state)
 {
     struct loader_options options = mixed(*state);
     options.position = 24 + 13;
@@ -175,7 +175,7 @@ static void a_substitute_is_mixed_as_its_original(void **state)
     fixture_remove(&fixture);
 }
 
-static void a_batch_that_fails_is_told_and_not_mixed(void **state)
+static void a_failed_batch_is_reported_and_not_mixed(void **state)
 {
     (void)state;
     struct fixture fixture;
@@ -217,7 +217,7 @@ static void add_hashes(const struct loader_options *options, uint64_t batches_ma
     loader_close(loader);
 }
 
-static void mixtures_are_the_same_whatever_the_workers_ranks_and_resumes(void **state)
+static void mixtures_do_not_depend_on_workers_ranks_or_resumes(void **state)
 {
     struct loader_options options = mixed(*state);
     micro_hashes wanted = {{0}};
@@ -249,7 +249,7 @@ static void mixtures_are_the_same_whatever_the_workers_ranks_and_resumes(void **
     }
 }
 
-static void other_seeds_and_epochs_mix_otherwise(void **state)
+static void mixtures_depend_on_seed_and_epoch(void **state)
 {
     const struct fixture *fixture = *state;
     struct loader_options options = mixed(fixture);
@@ -270,7 +270,7 @@ static void other_seeds_and_epochs_mix_otherwise(void **state)
                         hashes[i][0][micro] != hashes[(i + 1) % 3][0][micro]);
 }
 
-static void options_that_can_not_be_are_refused(void **state)
+static void impossible_options_are_refused(void **state)
 {
     struct loader_options options = mixed(*state);
     struct loader *loader;
@@ -283,13 +283,13 @@ static void options_that_can_not_be_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_picture_is_mixed_with_the_one_before_it),
-        cmocka_unit_test(a_start_within_a_step_pairs_what_is_there),
+        cmocka_unit_test(each_image_is_mixed_with_the_previous_one),
+        cmocka_unit_test(starting_mid_step_mixes_the_delivered_items),
         cmocka_unit_test(a_substitute_is_mixed_as_its_original),
-        cmocka_unit_test(a_batch_that_fails_is_told_and_not_mixed),
-        cmocka_unit_test(mixtures_are_the_same_whatever_the_workers_ranks_and_resumes),
-        cmocka_unit_test(other_seeds_and_epochs_mix_otherwise),
-        cmocka_unit_test(options_that_can_not_be_are_refused),
+        cmocka_unit_test(a_failed_batch_is_reported_and_not_mixed),
+        cmocka_unit_test(mixtures_do_not_depend_on_workers_ranks_or_resumes),
+        cmocka_unit_test(mixtures_depend_on_seed_and_epoch),
+        cmocka_unit_test(impossible_options_are_refused),
     };
     return cmocka_run_group_tests(tests, make_data, remove_data);
 }

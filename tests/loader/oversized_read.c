@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void sample_larger_than_the_memory_is_an_error_not_a_hang(void **state)
+static void a_sample_larger_than_the_budget_is_an_error_not_a_hang(void **state)
 {
     (void)state;
     struct fixture fixture;
@@ -66,7 +66,7 @@ static void a_sample_much_larger_than_the_others_is_read_within_the_budget(void 
 }
 
 /* Closes while the large sample's memory is in use, or shortly before. */
-static void a_large_sample_leaves_nothing_behind(void **state)
+static void an_oversized_sample_frees_its_memory(void **state)
 {
     (void)state;
     struct fixture fixture;
@@ -119,7 +119,7 @@ static void expect_the_least_is_enough(struct loader_options options)
 
 /* Samples are close enough to be read together: some end in the next read, and unwanted ones lie
  * between others. */
-static void the_least_budget_is_enough_where_reads_merge(void **state)
+static void the_minimum_budget_suffices_for_merged_reads(void **state)
 {
     (void)state;
     for (uint64_t pad_bytes = 3000; pad_bytes <= 5000; pad_bytes += 1000) {
@@ -143,10 +143,10 @@ static void the_least_budget_is_enough_where_reads_merge(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sample_larger_than_the_memory_is_an_error_not_a_hang),
+        cmocka_unit_test(a_sample_larger_than_the_budget_is_an_error_not_a_hang),
         cmocka_unit_test(a_sample_much_larger_than_the_others_is_read_within_the_budget),
-        cmocka_unit_test(a_large_sample_leaves_nothing_behind),
-        cmocka_unit_test(the_least_budget_is_enough_where_reads_merge),
+        cmocka_unit_test(an_oversized_sample_frees_its_memory),
+        cmocka_unit_test(the_minimum_budget_suffices_for_merged_reads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

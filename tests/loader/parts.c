@@ -171,7 +171,7 @@ static void arena_ranges_never_overlap(void **state)
 }
 
 /* Compares with a page-by-page search, over runs of every length. */
-static void arena_is_taken_as_low_as_there_is_a_run(void **state)
+static void arena_allocates_the_lowest_free_range(void **state)
 {
     (void)state;
     enum { PAGES = 200 };
@@ -212,7 +212,7 @@ static void arena_is_taken_as_low_as_there_is_a_run(void **state)
     free(memory);
 }
 
-static void arena_gives_its_whole_capacity_but_not_more(void **state)
+static void arena_allocates_exactly_its_capacity(void **state)
 {
     (void)state;
     uint8_t *memory = aligned_alloc(READ_ARENA_PAGE_BYTES, 8192);
@@ -230,7 +230,7 @@ static void arena_gives_its_whole_capacity_but_not_more(void **state)
 }
 
 /* Each wait lasts from 100 to 150 ns. */
-static void a_wait_is_for_reading_until_the_last_bytes_came_and_then_for_decoding(void **state)
+static void a_wait_counts_as_reading_until_the_last_bytes_arrive_then_as_decoding(void **state)
 {
     (void)state;
     static const struct {
@@ -246,7 +246,7 @@ static void a_wait_is_for_reading_until_the_last_bytes_came_and_then_for_decodin
     }
 }
 
-static void the_stage_with_the_most_time_limits(void **state)
+static void the_stage_with_the_most_time_is_the_limit(void **state)
 {
     (void)state;
     static const char *const names[] = {"read", "decode", "consumer"};
@@ -268,10 +268,10 @@ int main(void)
         cmocka_unit_test(all_ranks_plan_the_same_number_of_steps),
         cmocka_unit_test(impossible_plans_are_refused),
         cmocka_unit_test(arena_ranges_never_overlap),
-        cmocka_unit_test(arena_is_taken_as_low_as_there_is_a_run),
-        cmocka_unit_test(arena_gives_its_whole_capacity_but_not_more),
-        cmocka_unit_test(a_wait_is_for_reading_until_the_last_bytes_came_and_then_for_decoding),
-        cmocka_unit_test(the_stage_with_the_most_time_limits),
+        cmocka_unit_test(arena_allocates_the_lowest_free_range),
+        cmocka_unit_test(arena_allocates_exactly_its_capacity),
+        cmocka_unit_test(a_wait_counts_as_reading_until_the_last_bytes_arrive_then_as_decoding),
+        cmocka_unit_test(the_stage_with_the_most_time_is_the_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,7 +44,7 @@ static uint32_t list_classes(const char *folder, char **names)
     return count;
 }
 
-static void photos_come_with_the_class_of_their_folder(void **state)
+static void photos_are_delivered_with_the_class_of_their_folder(void **state)
 {
     (void)state;
     char source[TEST_PATH_BYTES_MAX], dataset[TEST_PATH_BYTES_MAX + 16], *classes[64];
@@ -83,7 +83,7 @@ static void photos_come_with_the_class_of_their_folder(void **state)
 
 /* In sequential order, without the windows' overlap, the text equals the file (before the document
  * end). */
-static void text_comes_as_it_lies_in_its_file(void **state)
+static void text_is_delivered_unchanged(void **state)
 {
     (void)state;
     char source[TEST_PATH_BYTES_MAX], dataset[TEST_PATH_BYTES_MAX + 16];
@@ -122,8 +122,8 @@ static void text_comes_as_it_lies_in_its_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(photos_come_with_the_class_of_their_folder),
-        cmocka_unit_test(text_comes_as_it_lies_in_its_file),
+        cmocka_unit_test(photos_are_delivered_with_the_class_of_their_folder),
+        cmocka_unit_test(text_is_delivered_unchanged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

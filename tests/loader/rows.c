@@ -40,7 +40,7 @@ static void compare(const struct fixture *parts, const struct fixture *wholes,
     delivered_free(&whole);
 }
 
-static void rows_give_the_pixels_of_whole_pictures(void **state)
+static void partial_reads_give_the_pixels_of_whole_images(void **state)
 {
     (void)state;
     static const enum crop_kind crops[] = {CROP_NONE, CROP_CENTER, CROP_RANDOM};
@@ -91,7 +91,7 @@ static uint64_t bytes_of_rows(uint64_t sample, int64_t first, int64_t end, bool 
 
 /* One read per sample, so that nothing between samples is read. The filter uses rows around the
  * crop: as many as contribute to one output row, and one. */
-static void no_more_is_read_than_the_blocks_of_a_crops_rows(void **state)
+static void only_the_checksum_blocks_of_a_crops_rows_are_read(void **state)
 {
     (void)state;
     struct fixture fixture;
@@ -126,7 +126,7 @@ static void no_more_is_read_than_the_blocks_of_a_crops_rows(void **state)
     fixture_remove(&fixture);
 }
 
-static void every_byte_that_is_used_is_verified_and_no_other(void **state)
+static void exactly_the_bytes_used_are_verified(void **state)
 {
     (void)state;
     struct fixture fixture;
@@ -159,9 +159,9 @@ static void every_byte_that_is_used_is_verified_and_no_other(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_give_the_pixels_of_whole_pictures),
-        cmocka_unit_test(no_more_is_read_than_the_blocks_of_a_crops_rows),
-        cmocka_unit_test(every_byte_that_is_used_is_verified_and_no_other),
+        cmocka_unit_test(partial_reads_give_the_pixels_of_whole_images),
+        cmocka_unit_test(only_the_checksum_blocks_of_a_crops_rows_are_read),
+        cmocka_unit_test(exactly_the_bytes_used_are_verified),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,7 +45,7 @@ static void refuse(const struct loader_options *options, const char *what, const
     assert_non_null(strstr(err.path, path));
 }
 
-static void labels_become_the_reference_s_numbers_by_name(void **state)
+static void labels_are_mapped_to_the_reference_by_class_name(void **state)
 {
     (void)state;
     struct fixture fixture;
@@ -71,7 +71,7 @@ static void labels_become_the_reference_s_numbers_by_name(void **state)
     fixture_remove(&fixture);
 }
 
-static void without_names_on_either_side_numbers_stay(void **state)
+static void labels_without_class_names_are_unchanged(void **state)
 {
     (void)state;
     struct fixture fixture;
@@ -207,8 +207,8 @@ static void a_missing_or_too_large_label_is_a_bad_sample(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(labels_become_the_reference_s_numbers_by_name),
-        cmocka_unit_test(without_names_on_either_side_numbers_stay),
+        cmocka_unit_test(labels_are_mapped_to_the_reference_by_class_name),
+        cmocka_unit_test(labels_without_class_names_are_unchanged),
         cmocka_unit_test(a_class_that_the_reference_lacks_is_refused_by_name),
         cmocka_unit_test(another_tokenizer_is_refused),
         cmocka_unit_test(a_missing_or_too_large_label_is_a_bad_sample),

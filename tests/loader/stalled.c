@@ -63,7 +63,7 @@ static void expect_named(const struct fixture *fixture, const char *rules, const
     io_close(watch.io);
 }
 
-static void a_stuck_read_is_named_and_the_run_goes_on_when_it_comes(void **state)
+static void a_stuck_read_is_named_and_the_run_continues_after_it(void **state)
 {
     (void)state;
     struct fixture fixture;
@@ -85,7 +85,7 @@ static void a_stuck_index_is_named(void **state)
 
 /* The substitute of a bad sample in the first shard is in another shard, whose reads stall after
  * its index. */
-static void a_stuck_worker_is_told_apart(void **state)
+static void a_stuck_worker_is_distinguished_from_a_stuck_read(void **state)
 {
     (void)state;
     struct fixture fixture;
@@ -108,7 +108,7 @@ static void a_stuck_worker_is_told_apart(void **state)
     fixture_remove(&fixture);
 }
 
-static void a_read_that_never_comes_ends_the_run_in_time(void **state)
+static void a_read_that_never_completes_ends_the_run_in_time(void **state)
 {
     (void)state;
     struct fixture fixture;
@@ -182,7 +182,7 @@ static void a_wait_ends_only_on_a_stop_request(void **state)
 }
 
 /* Deadlines that overflow would be in the past, and so log a line or end the run at once. */
-static void a_time_limit_may_be_never(void **state)
+static void a_timeout_can_be_disabled(void **state)
 {
     (void)state;
     struct fixture fixture;
@@ -217,12 +217,12 @@ static void a_time_limit_may_be_never(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_stuck_read_is_named_and_the_run_goes_on_when_it_comes),
+        cmocka_unit_test(a_stuck_read_is_named_and_the_run_continues_after_it),
         cmocka_unit_test(a_stuck_index_is_named),
-        cmocka_unit_test(a_stuck_worker_is_told_apart),
-        cmocka_unit_test(a_read_that_never_comes_ends_the_run_in_time),
+        cmocka_unit_test(a_stuck_worker_is_distinguished_from_a_stuck_read),
+        cmocka_unit_test(a_read_that_never_completes_ends_the_run_in_time),
         cmocka_unit_test(a_wait_ends_only_on_a_stop_request),
-        cmocka_unit_test(a_time_limit_may_be_never),
+        cmocka_unit_test(a_timeout_can_be_disabled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

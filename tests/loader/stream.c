@@ -19,7 +19,7 @@ static int make_images(void **state)
     return fixture_set_up(state, SAMPLES);
 }
 
-static void keys_come_in_the_samplers_order_for_any_ranks(void **state)
+static void keys_follow_the_sampler_for_any_number_of_ranks(void **state)
 {
     const struct fixture *fixture = *state;
     static const uint32_t ranks[] = {1, 2, 3, 4, 8};
@@ -95,7 +95,7 @@ static void keys_come_in_the_samplers_order_for_any_ranks(void **state)
     }
 }
 
-static void images_and_labels_are_those_of_the_pipeline(void **state)
+static void images_and_labels_match_the_pipeline(void **state)
 {
     const struct fixture *fixture = *state;
     struct loader_options options = fixture_loader_options(fixture, LOADER_IMAGE);
@@ -164,7 +164,7 @@ static void any_number_of_workers_gives_the_same_bytes(void **state)
     }
 }
 
-static void any_engine_and_any_way_to_the_disk_gives_the_same_bytes(void **state)
+static void every_engine_and_cache_mode_gives_the_same_bytes(void **state)
 {
     static const enum io_engine engines[] = {IO_ENGINE_THREADS, IO_ENGINE_URING};
     static const enum io_cache caches[] = {IO_CACHE_AUTO, IO_CACHE_ALL, IO_CACHE_NONE};
@@ -191,7 +191,7 @@ static void any_engine_and_any_way_to_the_disk_gives_the_same_bytes(void **state
 
 /* Stops after several steps, opens another loader at the cursor with one worker, and takes the
  * rest. */
-static void resuming_at_any_cursor_gives_the_rest(void **state)
+static void resuming_at_any_cursor_delivers_the_rest(void **state)
 {
     const struct fixture *fixture = *state;
     struct loader_options options = fixture_loader_options(fixture, LOADER_IMAGE);
@@ -252,7 +252,7 @@ static void cursor_counts_whole_steps_only(void **state)
     delivered_free(&delivered);
 }
 
-static void positions_max_and_start_cut_where_they_say(void **state)
+static void positions_max_and_start_bound_the_epoch(void **state)
 {
     const struct fixture *fixture = *state;
     struct loader_options options = fixture_loader_options(fixture, LOADER_BYTES);
@@ -360,7 +360,7 @@ static void wrong_options_are_refused_with_advice(void **state)
     assert_int_equal(loader_open(&options, &loader, &err), -ENOENT);
 }
 
-static void closing_early_leaves_nothing_behind(void **state)
+static void closing_early_leaks_nothing(void **state)
 {
     const struct fixture *fixture = *state;
     for (int i = 0; i < 60; i++) {
@@ -389,7 +389,7 @@ static void closing_early_leaves_nothing_behind(void **state)
 }
 
 /* Checks every window of every member: tokens [s * block, + block + 1) of the member. */
-static void text_windows_are_the_token_stream(void **state)
+static void text_windows_cover_the_token_stream(void **state)
 {
     (void)state;
     struct fixture fixture;
@@ -466,18 +466,18 @@ static void block_longer_than_a_member_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keys_come_in_the_samplers_order_for_any_ranks),
-        cmocka_unit_test(images_and_labels_are_those_of_the_pipeline),
+        cmocka_unit_test(keys_follow_the_sampler_for_any_number_of_ranks),
+        cmocka_unit_test(images_and_labels_match_the_pipeline),
         cmocka_unit_test(any_number_of_workers_gives_the_same_bytes),
-        cmocka_unit_test(any_engine_and_any_way_to_the_disk_gives_the_same_bytes),
-        cmocka_unit_test(resuming_at_any_cursor_gives_the_rest),
+        cmocka_unit_test(every_engine_and_cache_mode_gives_the_same_bytes),
+        cmocka_unit_test(resuming_at_any_cursor_delivers_the_rest),
         cmocka_unit_test(cursor_counts_whole_steps_only),
-        cmocka_unit_test(positions_max_and_start_cut_where_they_say),
+        cmocka_unit_test(positions_max_and_start_bound_the_epoch),
         cmocka_unit_test(tail_is_kept_or_dropped),
         cmocka_unit_test(sequential_order_is_the_files_order),
         cmocka_unit_test(wrong_options_are_refused_with_advice),
-        cmocka_unit_test(closing_early_leaves_nothing_behind),
-        cmocka_unit_test(text_windows_are_the_token_stream),
+        cmocka_unit_test(closing_early_leaks_nothing),
+        cmocka_unit_test(text_windows_cover_the_token_stream),
         cmocka_unit_test(block_longer_than_a_member_is_refused),
     };
     return cmocka_run_group_tests(tests, make_images, fixture_tear_down);

@@ -55,7 +55,7 @@ static size_t collect_step(struct sampler *sampler, struct batching batching, ui
     return count;
 }
 
-static void any_number_of_ranks_gives_the_same_batches_and_the_whole_epoch(void **state)
+static void any_number_of_ranks_gets_the_same_batches_and_the_whole_epoch(void **state)
 {
     (void)state;
     static const uint32_t ranks[] = {1, 2, 3, 4, 8};
@@ -84,7 +84,7 @@ static void any_number_of_ranks_gives_the_same_batches_and_the_whole_epoch(void 
     sampler_close(sampler);
 }
 
-static void ranks_that_do_not_divide_own_counts_that_differ_by_one(void **state)
+static void uneven_ranks_own_counts_that_differ_by_at_most_one(void **state)
 {
     (void)state;
     struct batching batching = {.global = 32, .micro = 4, .ranks = 3};
@@ -131,7 +131,7 @@ static void refuse(struct batching batching, const char *found)
     assert_true(err.advice[0] != '\0');
 }
 
-static void wrong_batches_are_refused_with_what_was_found(void **state)
+static void wrong_batches_are_refused_with_the_values_found(void **state)
 {
     (void)state;
     refuse((struct batching){.global = 100, .micro = 32, .ranks = 1}, "global 100, micro 32");
@@ -159,10 +159,10 @@ static void impossible_orders_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_number_of_ranks_gives_the_same_batches_and_the_whole_epoch),
-        cmocka_unit_test(ranks_that_do_not_divide_own_counts_that_differ_by_one),
+        cmocka_unit_test(any_number_of_ranks_gets_the_same_batches_and_the_whole_epoch),
+        cmocka_unit_test(uneven_ranks_own_counts_that_differ_by_at_most_one),
         cmocka_unit_test(resuming_anywhere_needs_only_the_position),
-        cmocka_unit_test(wrong_batches_are_refused_with_what_was_found),
+        cmocka_unit_test(wrong_batches_are_refused_with_the_values_found),
         cmocka_unit_test(impossible_orders_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

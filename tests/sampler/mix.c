@@ -42,7 +42,7 @@ static struct mix *open_mix(const struct mix_source *sources, uint32_t count)
 
 /* Draws of a dataset come in order and without gaps, across the mix's epochs; the position of each
  * can be recovered. */
-static void each_dataset_is_drawn_in_order_without_gap(void **state)
+static void each_dataset_is_drawn_in_order_without_gaps(void **state)
 {
     (void)state;
     for (size_t m = 0; m < MIXES; m++) {
@@ -64,7 +64,7 @@ static void each_dataset_is_drawn_in_order_without_gap(void **state)
 }
 
 /* In any range, a dataset has its share, within the number of datasets. */
-static void any_stretch_holds_the_shares(void **state)
+static void every_stretch_of_a_mix_has_the_weights_shares(void **state)
 {
     (void)state;
     for (size_t m = 0; m < MIXES; m++) {
@@ -84,7 +84,7 @@ static void any_stretch_holds_the_shares(void **state)
     }
 }
 
-static void ties_go_to_the_lower_number(void **state)
+static void ties_go_to_the_lower_index(void **state)
 {
     (void)state;
     static const struct mix_source sources[] = {{10, 1}, {10, 3}, {10, 1}};
@@ -95,7 +95,7 @@ static void ties_go_to_the_lower_number(void **state)
     mix_close(mix);
 }
 
-static void weights_with_a_common_divisor_change_no_position(void **state)
+static void a_common_divisor_of_weights_changes_no_position(void **state)
 {
     (void)state;
     static const struct mix_source plain[] = {{97, 2}, {31, 3}, {64, 5}};
@@ -111,7 +111,7 @@ static void weights_with_a_common_divisor_change_no_position(void **state)
 }
 
 /* 2^47 samples, the last epochs possible: no product overflows. */
-static void the_largest_mix_has_every_position_back(void **state)
+static void positions_of_the_largest_mix_are_invertible(void **state)
 {
     (void)state;
     static const struct mix_source sources[] = {{(UINT64_C(1) << 47) - 5, 65535},
@@ -153,7 +153,7 @@ static void weights_are_decimal_numbers(void **state)
         assert_int_equal(mix_weight_parse(bad[i], &weight), -EINVAL);
 }
 
-static void weights_that_are_too_fine_are_refused_with_the_nearest(void **state)
+static void too_fine_weights_are_refused_with_the_nearest_allowed(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -240,7 +240,7 @@ static void oracle_written_from_the_docs_gives_the_same_mix(void **state)
 }
 
 /* Datasets of equal size have different orders; the first has the order of a single dataset. */
-static void datasets_of_a_mix_are_shuffled_apart(void **state)
+static void datasets_of_a_mix_are_shuffled_independently(void **state)
 {
     (void)state;
     static const struct mix_source twins[] = {{1000, 1}, {1000, 1}};
@@ -283,7 +283,7 @@ static void resuming_a_mix_anywhere_needs_only_the_position(void **state)
 }
 
 /* With more than 10^10 samples: opening allocates some memory, looking up positions none. */
-static void positions_of_an_enormous_mix_cost_no_memory(void **state)
+static void positions_of_a_huge_mix_need_no_memory(void **state)
 {
     (void)state;
     static const struct mix_source enormous[] = {
@@ -306,17 +306,17 @@ static void positions_of_an_enormous_mix_cost_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_dataset_is_drawn_in_order_without_gap),
-        cmocka_unit_test(any_stretch_holds_the_shares),
-        cmocka_unit_test(ties_go_to_the_lower_number),
-        cmocka_unit_test(weights_with_a_common_divisor_change_no_position),
-        cmocka_unit_test(the_largest_mix_has_every_position_back),
+        cmocka_unit_test(each_dataset_is_drawn_in_order_without_gaps),
+        cmocka_unit_test(every_stretch_of_a_mix_has_the_weights_shares),
+        cmocka_unit_test(ties_go_to_the_lower_index),
+        cmocka_unit_test(a_common_divisor_of_weights_changes_no_position),
+        cmocka_unit_test(positions_of_the_largest_mix_are_invertible),
         cmocka_unit_test(weights_are_decimal_numbers),
-        cmocka_unit_test(weights_that_are_too_fine_are_refused_with_the_nearest),
+        cmocka_unit_test(too_fine_weights_are_refused_with_the_nearest_allowed),
         cmocka_unit_test(oracle_written_from_the_docs_gives_the_same_mix),
-        cmocka_unit_test(datasets_of_a_mix_are_shuffled_apart),
+        cmocka_unit_test(datasets_of_a_mix_are_shuffled_independently),
         cmocka_unit_test(resuming_a_mix_anywhere_needs_only_the_position),
-        cmocka_unit_test(positions_of_an_enormous_mix_cost_no_memory),
+        cmocka_unit_test(positions_of_a_huge_mix_need_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -63,7 +63,7 @@ static void check_permutation(void *context, const struct order_params *params, 
     order_cache_close(cache);
 }
 
-static void each_sample_stands_once_and_has_its_position_back(void **state)
+static void each_sample_occurs_once_and_positions_are_invertible(void **state)
 {
     (void)state;
     for_many_params(check_permutation, NULL);
@@ -171,7 +171,7 @@ static void epochs_seeds_and_lanes_change_the_order(void **state)
 }
 
 /* A sampler caches windows; earlier queries do not change a result. */
-static void answers_do_not_depend_on_the_questions_before(void **state)
+static void results_do_not_depend_on_earlier_calls(void **state)
 {
     (void)state;
     struct order_params params = make_params(1000, 8, 32, 4);
@@ -189,7 +189,7 @@ static void answers_do_not_depend_on_the_questions_before(void **state)
 }
 
 /* The positions from q * L on are the last samples of lanes 0..r-1. */
-static void last_positions_belong_to_the_first_lanes(void **state)
+static void the_last_positions_belong_to_the_first_lanes(void **state)
 {
     (void)state;
     /* one run, windows of one: positions are samples */
@@ -271,7 +271,7 @@ uint64_t __wrap_cipher_decrypt(const struct cipher *cipher, uint64_t image)
 
 /* Beginning an epoch, looking up a position, or the inverse each take at most three calls: for a
  * key, a window and a run. */
-static void position_costs_the_same_in_an_enormous_epoch(void **state)
+static void a_position_costs_the_same_in_a_huge_epoch(void **state)
 {
     (void)state;
     struct order_params params = make_params((UINT64_C(1) << 48) - 3, 64, 0, 64);
@@ -329,14 +329,14 @@ static void batches_are_nearly_as_mixed_as_a_full_shuffle(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_sample_stands_once_and_has_its_position_back),
+        cmocka_unit_test(each_sample_occurs_once_and_positions_are_invertible),
         cmocka_unit_test(oracle_written_from_the_docs_gives_the_same_order),
         cmocka_unit_test(epochs_seeds_and_lanes_change_the_order),
-        cmocka_unit_test(answers_do_not_depend_on_the_questions_before),
-        cmocka_unit_test(last_positions_belong_to_the_first_lanes),
+        cmocka_unit_test(results_do_not_depend_on_earlier_calls),
+        cmocka_unit_test(the_last_positions_belong_to_the_first_lanes),
         cmocka_unit_test(defaults_are_as_documented),
         cmocka_unit_test(a_small_dataset_is_shuffled_too),
-        cmocka_unit_test(position_costs_the_same_in_an_enormous_epoch),
+        cmocka_unit_test(a_position_costs_the_same_in_a_huge_epoch),
         cmocka_unit_test(batches_are_nearly_as_mixed_as_a_full_shuffle),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

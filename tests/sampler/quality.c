@@ -26,7 +26,7 @@ static double measure(const struct order_params *params, uint64_t batch)
     return quality_ratio(&quality);
 }
 
-static void full_shuffles_are_one_whatever_the_sizes(void **state)
+static void full_shuffles_have_a_quality_of_one(void **state)
 {
     (void)state;
     static const uint64_t samples[] = {100, 1000, 3068, 100000, 1280000, UINT64_C(1) << 40};
@@ -68,7 +68,7 @@ static void a_quick_estimate_is_close(void **state)
     }
 }
 
-static void sequential_is_near_nothing_and_worse_orders_are_lower(void **state)
+static void worse_orders_have_lower_quality(void **state)
 {
     (void)state;
     struct order_params sequential = make_params(ORDER_SEQUENTIAL, 1000000, 0, 0, 0);
@@ -94,7 +94,7 @@ static void small_and_odd_sizes_can_be_measured(void **state)
     assert_true(fabs(measure(&params, UINT64_C(1) << 30) - 1) < 0.01);
 }
 
-static void what_is_advised_is_as_good_as_said(void **state)
+static void advised_parameters_have_the_stated_quality(void **state)
 {
     (void)state;
     struct order_params poor = make_params(ORDER_SHUFFLE, 3068, 64, 11, 36), better;
@@ -115,12 +115,12 @@ static void what_is_advised_is_as_good_as_said(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(full_shuffles_are_one_whatever_the_sizes),
+        cmocka_unit_test(full_shuffles_have_a_quality_of_one),
         cmocka_unit_test(class_folders_in_the_default_order_are_nearly_a_full_shuffle),
         cmocka_unit_test(a_quick_estimate_is_close),
-        cmocka_unit_test(sequential_is_near_nothing_and_worse_orders_are_lower),
+        cmocka_unit_test(worse_orders_have_lower_quality),
         cmocka_unit_test(small_and_odd_sizes_can_be_measured),
-        cmocka_unit_test(what_is_advised_is_as_good_as_said),
+        cmocka_unit_test(advised_parameters_have_the_stated_quality),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

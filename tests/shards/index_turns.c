@@ -154,7 +154,7 @@ static void close_all(int told[2], int held[2])
     }
 }
 
-static void a_tar_is_walked_by_one_process_while_others_wait(void **state)
+static void one_process_indexes_a_tar_while_others_wait(void **state)
 {
     const struct fixture *fixture = *state;
     int told[2], held[2];
@@ -165,7 +165,7 @@ static void a_tar_is_walked_by_one_process_while_others_wait(void **state)
     close_all(told, held);
 }
 
-static void where_the_walker_dies_one_of_the_others_walks(void **state)
+static void another_process_takes_over_if_the_indexing_one_dies(void **state)
 {
     const struct fixture *fixture = *state;
     int told[2], held[2];
@@ -178,9 +178,9 @@ static void where_the_walker_dies_one_of_the_others_walks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_tar_is_walked_by_one_process_while_others_wait, set_up,
+        cmocka_unit_test_setup_teardown(one_process_indexes_a_tar_while_others_wait, set_up,
                                         fixture_tear_down),
-        cmocka_unit_test_setup_teardown(where_the_walker_dies_one_of_the_others_walks, set_up,
+        cmocka_unit_test_setup_teardown(another_process_takes_over_if_the_indexing_one_dies, set_up,
                                         fixture_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

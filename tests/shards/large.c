@@ -69,7 +69,7 @@ static void begin_peak(void)
         test_skip("the peak of memory can't be measured here");
 }
 
-static void a_million_shards_cost_their_table(void **state)
+static void a_million_shards_need_only_their_table(void **state)
 {
     (void)state;
     if (test_is_sanitized())
@@ -97,7 +97,7 @@ static void a_million_shards_cost_their_table(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_million_shards_cost_their_table, scratch_set_up,
+        cmocka_unit_test_setup_teardown(a_million_shards_need_only_their_table, scratch_set_up,
                                         scratch_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void numpy_reads_ours(void **state)
+static void numpy_reads_our_files(void **state)
 {
     (void)state;
     const char *python = test_need_python("numpy");
@@ -34,7 +34,7 @@ static void numpy_reads_ours(void **state)
     test_remove_folder(folder);
 }
 
-static void we_read_numpys(void **state)
+static void numpys_files_are_read(void **state)
 {
     (void)state;
     const char *python = test_need_python("numpy");
@@ -124,7 +124,7 @@ static void add_line(struct str *out, const struct npy_header *header)
     str_add_format(out, ") %u %" PRIu64 "\n", header->header_bytes, header->data_bytes);
 }
 
-static void headers_of_every_kind_are_read_as_numpy_does(void **state)
+static void headers_of_every_kind_are_read_as_by_numpy(void **state)
 {
     (void)state;
     enum { EXPECTED_BYTES_MAX = 1 << 16 };
@@ -161,7 +161,7 @@ static void headers_of_every_kind_are_read_as_numpy_does(void **state)
     test_remove_folder(folder);
 }
 
-static void wrong_headers_are_named_by_their_offset(void **state)
+static void malformed_headers_are_refused_with_an_offset(void **state)
 {
     (void)state;
     static const struct {
@@ -211,11 +211,11 @@ static void wrong_headers_are_named_by_their_offset(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numpy_reads_ours),
-        cmocka_unit_test(we_read_numpys),
+        cmocka_unit_test(numpy_reads_our_files),
+        cmocka_unit_test(numpys_files_are_read),
         cmocka_unit_test(a_damaged_header_is_refused),
-        cmocka_unit_test(headers_of_every_kind_are_read_as_numpy_does),
-        cmocka_unit_test(wrong_headers_are_named_by_their_offset),
+        cmocka_unit_test(headers_of_every_kind_are_read_as_by_numpy),
+        cmocka_unit_test(malformed_headers_are_refused_with_an_offset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,7 +53,7 @@ static int scan_all(const struct memory *memory, char *names, size_t names_bytes
     return status;
 }
 
-static void names_of_every_length_come_back(void **state)
+static void names_of_every_length_round_trip(void **state)
 {
     (void)state;
     struct err err;
@@ -83,7 +83,7 @@ static void names_of_every_length_come_back(void **state)
     str_deinit(&out);
 }
 
-static void sizes_beyond_octal_are_written_and_read(void **state)
+static void sizes_beyond_octal_round_trip(void **state)
 {
     (void)state;
     static const uint64_t sizes[] = {
@@ -107,7 +107,7 @@ static void sizes_beyond_octal_are_written_and_read(void **state)
 }
 
 /* Archives that GNU tar, bsdtar and Python's tarfile list alike: we list the same names. */
-static void archives_that_all_readers_agree_about_are_listed(void **state)
+static void archives_are_listed_as_by_other_readers(void **state)
 {
     (void)state;
     char verdicts_path[TEST_PATH_BYTES_MAX], folder[TEST_PATH_BYTES_MAX], line[256];
@@ -199,9 +199,9 @@ static void damaged_archives_end_with_an_error_or_a_listing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_of_every_length_come_back),
-        cmocka_unit_test(sizes_beyond_octal_are_written_and_read),
-        cmocka_unit_test(archives_that_all_readers_agree_about_are_listed),
+        cmocka_unit_test(names_of_every_length_round_trip),
+        cmocka_unit_test(sizes_beyond_octal_round_trip),
+        cmocka_unit_test(archives_are_listed_as_by_other_readers),
         cmocka_unit_test(damaged_archives_end_with_an_error_or_a_listing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,7 +23,7 @@ static void expand(const char *pattern, char *text, size_t bytes)
     url_list_deinit(&list);
 }
 
-static void braces_expand_as_webdataset_expands_them(void **state)
+static void braces_expand_as_in_webdataset(void **state)
 {
     (void)state;
     static const char *const patterns[] = {
@@ -60,7 +60,7 @@ static void braces_expand_as_webdataset_expands_them(void **state)
     }
 }
 
-static void alternatives_and_variables_come_before_braces(void **state)
+static void alternatives_and_variables_are_expanded_before_braces(void **state)
 {
     (void)state;
     char text[512];
@@ -76,7 +76,7 @@ static void alternatives_and_variables_come_before_braces(void **state)
     url_list_deinit(&list);
 }
 
-static void only_patterns_are_taken_for_patterns(void **state)
+static void plain_paths_are_not_taken_for_patterns(void **state)
 {
     (void)state;
     assert_true(url_list_is_pattern("a{0..1}"));
@@ -88,7 +88,7 @@ static void only_patterns_are_taken_for_patterns(void **state)
     assert_false(url_list_is_pattern("$A {"));
 }
 
-static void too_much_is_refused(void **state)
+static void too_many_expansions_are_refused(void **state)
 {
     (void)state;
     static const char *const patterns[] = {
@@ -106,10 +106,10 @@ static void too_much_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(braces_expand_as_webdataset_expands_them),
-        cmocka_unit_test(alternatives_and_variables_come_before_braces),
-        cmocka_unit_test(only_patterns_are_taken_for_patterns),
-        cmocka_unit_test(too_much_is_refused),
+        cmocka_unit_test(braces_expand_as_in_webdataset),
+        cmocka_unit_test(alternatives_and_variables_are_expanded_before_braces),
+        cmocka_unit_test(plain_paths_are_not_taken_for_patterns),
+        cmocka_unit_test(too_many_expansions_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /*
  * scratch — a fresh empty folder and a backend, which most cases need.
  *
- *     cmocka_unit_test_setup_teardown(a_behaviour, scratch_set_up, scratch_tear_down)
+ *     cmocka_unit_test_setup_teardown(a_behavior, scratch_set_up, scratch_tear_down)
  *
  * Under engines_run (engines.h) the backend uses the current engine. The names are short because
  * cases use them often. A program that needs more calls these two functions from its own set-up and

@@ -21,7 +21,7 @@ static int parse(const char *text, const char *set, struct train_config *config,
 
 #define NEEDED "data: {train: x}\nrun: {steps: 5}\n"
 
-static void defaults_hold_where_nothing_is_said(void **state)
+static void missing_keys_have_defaults(void **state)
 {
     (void)state;
     struct train_config config;
@@ -144,7 +144,7 @@ static void training_data_may_be_a_mix(void **state)
 
 #define MIX "run: {steps: 5}\ndata:\n  train:\n  - {path: a}\n  - path: b\n    "
 
-static void wrong_mixes_are_named_with_their_line(void **state)
+static void wrong_mixes_are_reported_with_their_line(void **state)
 {
     (void)state;
     expect_refusal(MIX "weight: much\n", NULL, "data.train[1].weight at line 6",
@@ -167,7 +167,7 @@ static void wrong_mixes_are_named_with_their_line(void **state)
     expect_refusal(NEEDED, "data.train[0]=a", "unknown key data.train[0]", NULL);
 }
 
-static void wrong_keys_and_values_are_named_with_their_line(void **state)
+static void wrong_keys_and_values_are_reported_with_their_line(void **state)
 {
     (void)state;
     expect_refusal(NEEDED "optimiser:\n  lr: 1\n", NULL, "optimiser.lr at line 4", "optimizer.lr");
@@ -183,7 +183,7 @@ static void wrong_keys_and_values_are_named_with_their_line(void **state)
     expect_refusal("- a\n- b\n", NULL, "mapping", NULL);
 }
 
-static void nothing_of_a_file_is_forgotten(void **state)
+static void every_key_of_a_file_is_kept(void **state)
 {
     (void)state;
     struct train_config config;
@@ -195,7 +195,7 @@ static void nothing_of_a_file_is_forgotten(void **state)
     expect_refusal(NEEDED "%batch\n", NULL, "directives", "line 3");
 }
 
-static void bytes_that_are_no_utf8_are_refused_at_their_offset(void **state)
+static void invalid_utf8_is_refused_with_its_offset(void **state)
 {
     (void)state;
     expect_refusal("%a\xf9"
@@ -236,7 +236,7 @@ static void contradictions_are_refused(void **state)
 }
 
 /* Aliases from DeepSpeed and FSDP; the canonical name is printed and saved. */
-static void other_names_of_a_strategy_are_that_strategy(void **state)
+static void aliases_of_a_strategy_are_accepted(void **state)
 {
     static const char *const names[][2] = {{"no_shard", "ddp"},
                                            {"full_shard", "zero3"},
@@ -270,7 +270,7 @@ static void printed_configuration_reads_back_the_same(void **state)
 }
 
 /* A corrupt manifest: an invalid weight is printed unchanged. */
-static void saved_weights_of_any_size_are_told(void **state)
+static void saved_weights_of_any_size_are_reported(void **state)
 {
     (void)state;
     static const struct {
@@ -297,7 +297,7 @@ static void saved_weights_of_any_size_are_told(void **state)
     }
 }
 
-static void a_saved_configuration_differs_only_where_it_was_changed(void **state)
+static void comparing_saved_configurations_finds_exactly_the_changes(void **state)
 {
     (void)state;
     struct train_config config;
@@ -336,7 +336,7 @@ static void every_field_has_a_default_that_it_accepts_and_a_help_text(void **sta
     }
 }
 
-static void schedules_warm_up_and_come_down(void **state)
+static void schedules_warm_up_and_decay(void **state)
 {
     (void)state;
     struct schedule cosine = {
@@ -367,20 +367,20 @@ static void schedules_warm_up_and_come_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults_hold_where_nothing_is_said),
+        cmocka_unit_test(missing_keys_have_defaults),
         cmocka_unit_test(values_of_all_kinds_are_read),
         cmocka_unit_test(training_data_may_be_a_mix),
-        cmocka_unit_test(wrong_mixes_are_named_with_their_line),
-        cmocka_unit_test(wrong_keys_and_values_are_named_with_their_line),
-        cmocka_unit_test(nothing_of_a_file_is_forgotten),
-        cmocka_unit_test(bytes_that_are_no_utf8_are_refused_at_their_offset),
+        cmocka_unit_test(wrong_mixes_are_reported_with_their_line),
+        cmocka_unit_test(wrong_keys_and_values_are_reported_with_their_line),
+        cmocka_unit_test(every_key_of_a_file_is_kept),
+        cmocka_unit_test(invalid_utf8_is_refused_with_its_offset),
         cmocka_unit_test(contradictions_are_refused),
-        cmocka_unit_test(other_names_of_a_strategy_are_that_strategy),
+        cmocka_unit_test(aliases_of_a_strategy_are_accepted),
         cmocka_unit_test(printed_configuration_reads_back_the_same),
-        cmocka_unit_test(saved_weights_of_any_size_are_told),
-        cmocka_unit_test(a_saved_configuration_differs_only_where_it_was_changed),
+        cmocka_unit_test(saved_weights_of_any_size_are_reported),
+        cmocka_unit_test(comparing_saved_configurations_finds_exactly_the_changes),
         cmocka_unit_test(every_field_has_a_default_that_it_accepts_and_a_help_text),
-        cmocka_unit_test(schedules_warm_up_and_come_down),
+        cmocka_unit_test(schedules_warm_up_and_decay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,7 +53,7 @@ static void close_case(struct micro_case *c)
     free(c);
 }
 
-static void starts_follow_the_document_ends(void **state)
+static void row_starts_follow_the_document_ends(void **state)
 {
     (void)state;
     int32_t source[ITEMS * (BLOCK + 1)] = {
@@ -70,7 +70,7 @@ static void starts_follow_the_document_ends(void **state)
     close_case(c);
 }
 
-static void absent_items_have_starts_too(void **state)
+static void absent_items_have_row_starts_too(void **state)
 {
     (void)state;
     int32_t source[BLOCK + 1] = {1, END, 3, 4, 5, 6, 7};
@@ -82,7 +82,7 @@ static void absent_items_have_starts_too(void **state)
     close_case(c);
 }
 
-static void nothing_is_masked_unless_asked_for(void **state)
+static void nothing_is_masked_by_default(void **state)
 {
     (void)state;
     int32_t source[ITEMS * (BLOCK + 1)] = {END};
@@ -139,7 +139,7 @@ static void a_document_changes_no_bit_of_the_next_one(void **state)
     }
 }
 
-static void starts_of_zero_are_no_mask(void **state)
+static void row_starts_of_zero_are_no_mask(void **state)
 {
     (void)state;
     struct model_case c;
@@ -160,11 +160,11 @@ static void starts_of_zero_are_no_mask(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(starts_follow_the_document_ends),
-        cmocka_unit_test(absent_items_have_starts_too),
-        cmocka_unit_test(nothing_is_masked_unless_asked_for),
+        cmocka_unit_test(row_starts_follow_the_document_ends),
+        cmocka_unit_test(absent_items_have_row_starts_too),
+        cmocka_unit_test(nothing_is_masked_by_default),
         cmocka_unit_test(a_document_changes_no_bit_of_the_next_one),
-        cmocka_unit_test(starts_of_zero_are_no_mask),
+        cmocka_unit_test(row_starts_of_zero_are_no_mask),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,7 +16,7 @@ static struct epochs parsed(const char *text, uint64_t samples, uint64_t global)
     return epochs;
 }
 
-static void steps_are_those_of_whole_batches_of_each_epoch(void **state)
+static void steps_count_whole_batches_of_each_epoch(void **state)
 {
     (void)state;
     static const char *const schedules[] = {"", "1:2", "2:3, 3:1, 4:1, 7:5", " 1:4 ,2:4,3:1"};
@@ -52,7 +52,7 @@ static void far_epochs_cost_nothing(void **state)
     assert_int_equal(epochs_first_step(&many, UINT64_C(1) << 30), UINT64_MAX);
 }
 
-static void what_is_no_schedule_is_refused(void **state)
+static void an_invalid_batch_schedule_is_refused(void **state)
 {
     (void)state;
     static const char *const wrong[] = {
@@ -84,7 +84,7 @@ static void a_change_at_epoch_0_is_refused_with_what_to_set(void **state)
 }
 
 /* The help text for EPOCH matches the parser. */
-static void the_help_says_where_epochs_begin(void **state)
+static void batch_schedules_start_at_epoch_0(void **state)
 {
     size_t count;
     const struct config_field *fields = config_fields(&count);
@@ -100,11 +100,11 @@ static void the_help_says_where_epochs_begin(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_are_those_of_whole_batches_of_each_epoch),
+        cmocka_unit_test(steps_count_whole_batches_of_each_epoch),
         cmocka_unit_test(far_epochs_cost_nothing),
-        cmocka_unit_test(what_is_no_schedule_is_refused),
+        cmocka_unit_test(an_invalid_batch_schedule_is_refused),
         cmocka_unit_test(a_change_at_epoch_0_is_refused_with_what_to_set),
-        cmocka_unit_test(the_help_says_where_epochs_begin),
+        cmocka_unit_test(batch_schedules_start_at_epoch_0),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

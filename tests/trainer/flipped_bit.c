@@ -153,7 +153,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void a_bit_that_flips_before_the_next_update_ends_the_run(void **state)
+static void a_checked_bit_flip_ends_the_run(void **state)
 {
     char expected[128];
     struct trainer_result result;
@@ -190,8 +190,7 @@ static void an_unchecked_bit_flip_reaches_the_weights(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_bit_that_flips_before_the_next_update_ends_the_run,
-                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_checked_bit_flip_ends_the_run, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_unchecked_bit_flip_reaches_the_weights, set_up,
                                         tear_down),
     };

@@ -29,7 +29,7 @@ static int freeze(const struct model_config *config, const char *patterns, char 
     return status;
 }
 
-static void of_the_patterns_that_match_a_name_the_last_counts(void **state)
+static void the_last_matching_freeze_pattern_applies(void **state)
 {
     (void)state;
     static const struct {
@@ -51,7 +51,7 @@ static void of_the_patterns_that_match_a_name_the_last_counts(void **state)
     }
 }
 
-static void patterns_that_can_not_be_meant_are_refused(void **state)
+static void useless_freeze_patterns_are_refused(void **state)
 {
     (void)state;
     static const struct {
@@ -139,7 +139,7 @@ static void assert_trained_gradients_are_the_same(const struct model_config *pla
     case_close(&some);
 }
 
-static void what_is_trained_has_the_gradients_that_it_has_where_all_is(void **state)
+static void freezing_does_not_change_other_gradients(void **state)
 {
     (void)state;
     static const char *const common[] = {"embed.*",
@@ -218,9 +218,9 @@ static void only_trained_parameters_get_gradient_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(of_the_patterns_that_match_a_name_the_last_counts),
-        cmocka_unit_test(patterns_that_can_not_be_meant_are_refused),
-        cmocka_unit_test(what_is_trained_has_the_gradients_that_it_has_where_all_is),
+        cmocka_unit_test(the_last_matching_freeze_pattern_applies),
+        cmocka_unit_test(useless_freeze_patterns_are_refused),
+        cmocka_unit_test(freezing_does_not_change_other_gradients),
         cmocka_unit_test(frozen_first_blocks_take_less_memory),
         cmocka_unit_test(only_trained_parameters_get_gradient_memory),
     };

@@ -124,7 +124,7 @@ static void await_shared(unsigned count)
 
 /* The second rank is ahead in the pass and waits for the first, while sums are being copied to
  * staging. The first, which has summed more groups than are gathered at a time, must continue. */
-static void sums_that_find_no_room_wait_for_the_end_of_the_pass(void **state)
+static void buckets_without_a_free_slot_wait_for_the_end_of_the_pass(void **state)
 {
     struct ops *ops;
     struct err err;
@@ -177,7 +177,7 @@ static void sums_that_find_no_room_wait_for_the_end_of_the_pass(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_that_find_no_room_wait_for_the_end_of_the_pass),
+        cmocka_unit_test(buckets_without_a_free_slot_wait_for_the_end_of_the_pass),
     };
     return ranks_main(tests, sizeof tests / sizeof tests[0], 0);
 }

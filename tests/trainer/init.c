@@ -52,7 +52,7 @@ static int load(const struct model_config *config, const char *name, struct err 
     return status;
 }
 
-static void models_of_transformers_give_its_logits(void **state)
+static void models_give_transformers_logits(void **state)
 {
     (void)state;
     char file[TEST_PATH_BYTES_MAX + 64], beside[TEST_PATH_BYTES_MAX + 64];
@@ -74,7 +74,7 @@ static void models_of_transformers_give_its_logits(void **state)
     hf_check_logits(&hf_llama, io, file, beside);
 }
 
-static void a_qwen3_of_transformers_gives_its_logits(void **state)
+static void a_qwen3_gives_transformers_logits(void **state)
 {
     (void)state;
     make_models();
@@ -83,7 +83,7 @@ static void a_qwen3_of_transformers_gives_its_logits(void **state)
     check(&hf_qwen3, "qwen3");
 }
 
-static void weights_of_another_model_are_refused_by_what_differs(void **state)
+static void weights_of_another_model_are_refused_naming_the_difference(void **state)
 {
     (void)state;
     struct model_config config = hf_llama;
@@ -134,7 +134,7 @@ static void weights_of_another_model_are_refused_by_what_differs(void **state)
     assert_int_equal(load(&hf_gpt2, "absent", &err), -ENOENT);
 }
 
-static void an_index_that_leads_elsewhere_is_refused(void **state)
+static void an_index_pointing_outside_its_folder_is_refused(void **state)
 {
     (void)state;
     static const char *const bad[] = {"{}",
@@ -242,16 +242,16 @@ static void sharded_weights_are_read_group_by_group(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(models_of_transformers_give_its_logits, scratch_set_up,
+        cmocka_unit_test_setup_teardown(models_give_transformers_logits, scratch_set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(a_qwen3_of_transformers_gives_its_logits, scratch_set_up,
+        cmocka_unit_test_setup_teardown(a_qwen3_gives_transformers_logits, scratch_set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(weights_of_another_model_are_refused_by_what_differs,
+        cmocka_unit_test_setup_teardown(weights_of_another_model_are_refused_naming_the_difference,
                                         scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(sharded_weights_are_read_group_by_group, scratch_set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(an_index_that_leads_elsewhere_is_refused, scratch_set_up,
-                                        scratch_tear_down),
+        cmocka_unit_test_setup_teardown(an_index_pointing_outside_its_folder_is_refused,
+                                        scratch_set_up, scratch_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,8 +19,8 @@ schedule:   {type: constant, warmup: 0}
 checkpoint: {every: 4, keep: {last: 0}}
 YAML
 
-# updates_are_those_of_numpy SETTING...
-updates_are_those_of_numpy() {
+# updates_match_numpy SETTING...
+updates_match_numpy() {
   local ranks=3 list=()
   for set in run.dir=runs/it run.steps=8 parallel.reduction=fast parallel.local_sgd.steps=3 "$@"; do list+=(--set "$set"); done
   rm -rf runs/it
@@ -28,16 +28,16 @@ updates_are_those_of_numpy() {
   "$python" "$oracle" tokens/*.tar first/ckpt/step-00000001 runs/it/ckpt/step-00000008 3 $ranks 4 8 || fail "$*: not what numpy has"
 }
 
-sgd_updates_and_their_means_are_those_of_numpy() {
-  updates_are_those_of_numpy optimizer.lr=0.5 optimizer.momentum=0.9
+sgd_updates_and_their_means_match_numpy() {
+  updates_match_numpy optimizer.lr=0.5 optimizer.momentum=0.9
 }
 
-adamw_updates_and_their_means_are_those_of_numpy() {
-  updates_are_those_of_numpy optimizer.type=adamw optimizer.lr=0.01
+adamw_updates_and_their_means_match_numpy() {
+  updates_match_numpy optimizer.type=adamw optimizer.lr=0.01
 }
 
 command -v mpirun >/dev/null && [[ -n ${MPI:-} ]] || skip "there is no MPI"
 need_python
 "$python" -c 'import torch' 2>/dev/null || skip "there is no torch here"
 millrace train train.yaml >/dev/null 2>errors || fail "$(cat errors)" # a rate of 0: the weights that all runs begin with
-run_cases sgd_updates_and_their_means_are_those_of_numpy adamw_updates_and_their_means_are_those_of_numpy
+run_cases sgd_updates_and_their_means_match_numpy adamw_updates_and_their_means_match_numpy

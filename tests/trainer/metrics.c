@@ -40,7 +40,7 @@ static void assert_kept(const char *text, struct metrics_resume resume, const ch
     test_remove_folder(folder);
 }
 
-static void later_and_torn_lines_are_truncated(void **state)
+static void later_and_torn_lines_are_removed(void **state)
 {
     (void)state;
     char text[256], expected[256];
@@ -64,7 +64,7 @@ static void a_repeated_evaluation_is_written_once(void **state)
 
 /* Lines of steps 1 to 20,000, in a file larger than the read window, with one line longer than
  * that. */
-static void what_stays_is_found_however_far_from_the_end(void **state)
+static void the_last_kept_line_is_found_anywhere_in_the_file(void **state)
 {
     (void)state;
     enum { STEPS = 20000, LONG_AT = 15000, LONG_BYTES = 200000 };
@@ -90,7 +90,7 @@ static void what_stays_is_found_however_far_from_the_end(void **state)
 }
 
 /* Most of the file is a hole, so that it takes no disk space. */
-static void a_file_of_any_size_is_cut_back(void **state)
+static void a_metrics_file_of_any_size_is_truncated(void **state)
 {
     (void)state;
     static const uint64_t hole_bytes = UINT64_C(3) << 30;
@@ -119,10 +119,10 @@ static void a_file_of_any_size_is_cut_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(later_and_torn_lines_are_truncated),
+        cmocka_unit_test(later_and_torn_lines_are_removed),
         cmocka_unit_test(a_repeated_evaluation_is_written_once),
-        cmocka_unit_test(what_stays_is_found_however_far_from_the_end),
-        cmocka_unit_test(a_file_of_any_size_is_cut_back),
+        cmocka_unit_test(the_last_kept_line_is_found_anywhere_in_the_file),
+        cmocka_unit_test(a_metrics_file_of_any_size_is_truncated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -85,7 +85,7 @@ static void check_block(struct ops *ops, unsigned variant, bool bias)
     block_case_close(&c);
 }
 
-static void each_variant_of_the_block_has_the_right_slopes(void **state)
+static void block_variant_gradients_match_central_differences(void **state)
 {
     (void)state;
     struct device *device;
@@ -121,25 +121,25 @@ static void check_model(const struct model_config *config)
     case_close(&c);
 }
 
-static void a_vit_has_the_right_slopes(void **state)
+static void vit_gradients_match_central_differences(void **state)
 {
     (void)state;
     check_model(&case_vit);
 }
 
-static void a_gpt2_has_the_right_slopes(void **state)
+static void gpt2_gradients_match_central_differences(void **state)
 {
     (void)state;
     check_model(&case_gpt2);
 }
 
-static void a_llama_has_the_right_slopes(void **state)
+static void llama_gradients_match_central_differences(void **state)
 {
     (void)state;
     check_model(&case_llama);
 }
 
-static void a_qwen_has_the_right_slopes(void **state)
+static void qwen_gradients_match_central_differences(void **state)
 {
     (void)state;
     check_model(&case_qwen2);
@@ -194,7 +194,7 @@ static void check_adding(struct model_config config)
     free(added);
 }
 
-static void passes_that_add_give_the_sum_of_those_that_write(void **state)
+static void accumulating_passes_give_the_sum_of_separate_passes(void **state)
 {
     static const struct model_config *const configs[] = {&case_vit, &case_gpt2, &case_llama,
                                                          &case_llama3, &case_qwen3};
@@ -211,12 +211,12 @@ static void passes_that_add_give_the_sum_of_those_that_write(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_variant_of_the_block_has_the_right_slopes),
-        cmocka_unit_test(a_vit_has_the_right_slopes),
-        cmocka_unit_test(a_gpt2_has_the_right_slopes),
-        cmocka_unit_test(a_llama_has_the_right_slopes),
-        cmocka_unit_test(a_qwen_has_the_right_slopes),
-        cmocka_unit_test(passes_that_add_give_the_sum_of_those_that_write),
+        cmocka_unit_test(block_variant_gradients_match_central_differences),
+        cmocka_unit_test(vit_gradients_match_central_differences),
+        cmocka_unit_test(gpt2_gradients_match_central_differences),
+        cmocka_unit_test(llama_gradients_match_central_differences),
+        cmocka_unit_test(qwen_gradients_match_central_differences),
+        cmocka_unit_test(accumulating_passes_give_the_sum_of_separate_passes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -83,7 +83,7 @@ static void assert_offloading_changes_no_bit(const struct model_config *plain, u
     case_close(&kept);
 }
 
-static void offloaded_blocks_give_the_same_bits_in_less_memory_of_the_device(void **state)
+static void offloaded_blocks_give_the_same_bits_in_less_device_memory(void **state)
 {
     (void)state;
     struct model_config vit = case_vit, gpt2 = case_gpt2, llama = case_llama;
@@ -127,7 +127,7 @@ static void assert_pieces_agree(const struct model_config *plain)
     case_close(&whole);
 }
 
-static void logits_may_come_a_few_rows_at_a_time(void **state)
+static void logits_can_be_computed_a_few_rows_at_a_time(void **state)
 {
     (void)state;
     assert_pieces_agree(&case_gpt2);
@@ -159,8 +159,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(recomputed_blocks_give_the_same_bits_in_less_memory),
-        cmocka_unit_test(offloaded_blocks_give_the_same_bits_in_less_memory_of_the_device),
-        cmocka_unit_test(logits_may_come_a_few_rows_at_a_time),
+        cmocka_unit_test(offloaded_blocks_give_the_same_bits_in_less_device_memory),
+        cmocka_unit_test(logits_can_be_computed_a_few_rows_at_a_time),
         cmocka_unit_test(a_scaled_loss_scales_every_gradient),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

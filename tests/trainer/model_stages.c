@@ -234,7 +234,7 @@ static void free_scattered(struct scattered *s)
         free(s->memory[g]);
 }
 
-static void joined_units_are_needed_and_done_together(void **state)
+static void joined_units_are_acquired_and_released_together(void **state)
 {
     static const struct call expected[] = {
         {0, MODEL_FORWARD, false},  {0, MODEL_FORWARD, true},  {1, MODEL_FORWARD, false},
@@ -284,7 +284,7 @@ static void joined_units_are_needed_and_done_together(void **state)
 
 /* --- masks --- */
 
-static void where_all_targets_are_masked_all_gradients_are_zero(void **state)
+static void fully_masked_targets_give_zero_gradients(void **state)
 {
     (void)state;
     const struct model_config *configs[] = {&case_vit, &case_gpt2, &case_llama, &case_llama3,
@@ -304,7 +304,7 @@ static void where_all_targets_are_masked_all_gradients_are_zero(void **state)
     }
 }
 
-static void a_padded_item_of_any_content_changes_no_bit(void **state)
+static void the_content_of_padded_items_changes_no_bit(void **state)
 {
     (void)state;
     struct model_case c;
@@ -345,7 +345,7 @@ static void check_padding(const struct model_config *config)
     case_close(&many);
 }
 
-static void a_padded_item_counts_as_absent(void **state)
+static void padded_items_count_as_absent(void **state)
 {
     (void)state;
     check_padding(&case_vit);
@@ -353,7 +353,7 @@ static void a_padded_item_counts_as_absent(void **state)
     check_padding(&case_llama);
 }
 
-static void a_masked_target_takes_nothing_from_the_others(void **state)
+static void masked_targets_do_not_affect_the_others(void **state)
 {
     (void)state;
     struct model_case c;
@@ -378,7 +378,7 @@ static void a_masked_target_takes_nothing_from_the_others(void **state)
 
 /* --- precision --- */
 
-static void f32_is_f64_but_for_rounding(void **state)
+static void f32_equals_f64_up_to_rounding(void **state)
 {
     (void)state;
     const struct model_config *configs[] = {&case_vit, &case_gpt2, &case_llama, &case_llama3,
@@ -411,7 +411,7 @@ static void f32_is_f64_but_for_rounding(void **state)
 
 /* --- reported numbers --- */
 
-static void gpt2_124m_has_the_published_numbers(void **state)
+static void gpt2_124m_has_the_published_sizes(void **state)
 {
     (void)state;
     struct device *device;
@@ -453,7 +453,7 @@ static void gpt2_124m_has_the_published_numbers(void **state)
     device_close(device);
 }
 
-static void a_configuration_that_contradicts_itself_is_refused(void **state)
+static void a_contradictory_configuration_is_refused(void **state)
 {
     (void)state;
     struct device *device;
@@ -487,16 +487,16 @@ static void a_configuration_that_contradicts_itself_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(joined_units_are_needed_and_done_together),
+        cmocka_unit_test(joined_units_are_acquired_and_released_together),
         cmocka_unit_test(two_stages_give_the_bits_of_one),
         cmocka_unit_test(repetition_and_thread_count_change_no_bit),
-        cmocka_unit_test(where_all_targets_are_masked_all_gradients_are_zero),
-        cmocka_unit_test(a_padded_item_of_any_content_changes_no_bit),
-        cmocka_unit_test(a_padded_item_counts_as_absent),
-        cmocka_unit_test(a_masked_target_takes_nothing_from_the_others),
-        cmocka_unit_test(f32_is_f64_but_for_rounding),
-        cmocka_unit_test(gpt2_124m_has_the_published_numbers),
-        cmocka_unit_test(a_configuration_that_contradicts_itself_is_refused),
+        cmocka_unit_test(fully_masked_targets_give_zero_gradients),
+        cmocka_unit_test(the_content_of_padded_items_changes_no_bit),
+        cmocka_unit_test(padded_items_count_as_absent),
+        cmocka_unit_test(masked_targets_do_not_affect_the_others),
+        cmocka_unit_test(f32_equals_f64_up_to_rounding),
+        cmocka_unit_test(gpt2_124m_has_the_published_sizes),
+        cmocka_unit_test(a_contradictory_configuration_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

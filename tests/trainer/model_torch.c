@@ -186,31 +186,31 @@ static void check_model(const struct model_config *config, double epsilon)
     test_remove_folder(parent);
 }
 
-static void a_vit_computes_what_torch_computes(void **state)
+static void vit_matches_torch(void **state)
 {
     (void)state;
     check_model(&case_vit, 1e-6);
 }
 
-static void a_gpt2_computes_what_torch_computes(void **state)
+static void gpt2_matches_torch(void **state)
 {
     (void)state;
     check_model(&case_gpt2, 1e-5);
 }
 
-static void a_llama_computes_what_torch_computes(void **state)
+static void llama_matches_torch(void **state)
 {
     (void)state;
     check_model(&case_llama, case_llama.norm_epsilon);
 }
 
-static void a_llama3_computes_what_torch_computes(void **state)
+static void llama3_matches_torch(void **state)
 {
     (void)state;
     check_model(&case_llama3, case_llama3.norm_epsilon);
 }
 
-static void a_qwen_computes_what_torch_computes(void **state)
+static void qwen_matches_torch(void **state)
 {
     (void)state;
     check_model(&case_qwen2, case_qwen2.norm_epsilon);
@@ -232,7 +232,7 @@ static void write_block_case(const struct block_case *c, const char *folder)
     write_case_file(folder, "r.f64", c->r, c->stream * sizeof(double));
 }
 
-static void each_variant_of_the_block_computes_what_torch_computes(void **state)
+static void block_variants_match_torch(void **state)
 {
     (void)state;
     const char *python = test_need_python("torch");
@@ -268,12 +268,9 @@ static void each_variant_of_the_block_computes_what_torch_computes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_vit_computes_what_torch_computes),
-        cmocka_unit_test(a_gpt2_computes_what_torch_computes),
-        cmocka_unit_test(a_llama_computes_what_torch_computes),
-        cmocka_unit_test(a_llama3_computes_what_torch_computes),
-        cmocka_unit_test(a_qwen_computes_what_torch_computes),
-        cmocka_unit_test(each_variant_of_the_block_computes_what_torch_computes),
+        cmocka_unit_test(vit_matches_torch),   cmocka_unit_test(gpt2_matches_torch),
+        cmocka_unit_test(llama_matches_torch), cmocka_unit_test(llama3_matches_torch),
+        cmocka_unit_test(qwen_matches_torch),  cmocka_unit_test(block_variants_match_torch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,7 +49,7 @@ static void threads_change_no_bit_in_double(void **state)
     check_threads(DTYPE_F64);
 }
 
-static void float_and_double_agree_to_the_precision_of_float(void **state)
+static void float_and_double_agree_to_float_precision(void **state)
 {
     (void)state;
     struct ops_case_run narrow, wide;
@@ -91,7 +91,7 @@ static void numerics_id_names_processor_and_library_but_not_threads(void **state
     str_deinit(&three);
 }
 
-static void a_processor_with_wide_vectors_gets_kernels_that_use_them(void **state)
+static void wide_vectors_are_used_if_the_processor_has_them(void **state)
 {
     (void)state;
 #ifdef __x86_64__
@@ -108,7 +108,7 @@ static void a_processor_with_wide_vectors_gets_kernels_that_use_them(void **stat
 #endif
 }
 
-static void failures_are_remembered_until_sync_tells_them_once(void **state)
+static void failures_are_reported_once_by_the_next_sync(void **state)
 {
     (void)state;
     struct ops *ops = ops_case_open(DTYPE_F32, 2);
@@ -158,10 +158,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_change_no_bit_in_float),
         cmocka_unit_test(threads_change_no_bit_in_double),
-        cmocka_unit_test(float_and_double_agree_to_the_precision_of_float),
+        cmocka_unit_test(float_and_double_agree_to_float_precision),
         cmocka_unit_test(numerics_id_names_processor_and_library_but_not_threads),
-        cmocka_unit_test(a_processor_with_wide_vectors_gets_kernels_that_use_them),
-        cmocka_unit_test(failures_are_remembered_until_sync_tells_them_once),
+        cmocka_unit_test(wide_vectors_are_used_if_the_processor_has_them),
+        cmocka_unit_test(failures_are_reported_once_by_the_next_sync),
         cmocka_unit_test(impossible_shapes_are_refused_when_planned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

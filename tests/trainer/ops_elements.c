@@ -25,7 +25,7 @@ static int close_ops(void **state)
     return 0;
 }
 
-static void norms_are_those_of_the_definition(void **state)
+static void norms_match_their_definition(void **state)
 {
     struct ops *ops = *state;
     double *x = ops_case_values(1, COUNT, 3), *weight = ops_case_values(2, COLS, 1),
@@ -54,7 +54,7 @@ static void norms_are_those_of_the_definition(void **state)
     free(x), free(weight), free(bias);
 }
 
-static void activations_are_those_of_the_definition(void **state)
+static void activations_match_their_definition(void **state)
 {
     struct ops *ops = *state;
     double *x = ops_case_values(4, COUNT, 9), *gate_up = ops_case_values(5, 2 * COUNT, 9),
@@ -129,7 +129,7 @@ static void sums_and_means_run_over_the_right_axis(void **state)
     free(x), free(start);
 }
 
-static void sums_that_do_not_accumulate_forget_what_was_there(void **state)
+static void non_accumulating_sums_overwrite_their_output(void **state)
 {
     struct ops *ops = *state;
     double *x = ops_case_values(8, COUNT, 1), *sums = ops_case_blank(ops, COUNT),
@@ -147,7 +147,7 @@ static void sums_that_do_not_accumulate_forget_what_was_there(void **state)
 }
 
 /* Ids are in rows of TOKENS + 1, as in a language model's inputs. */
-static void embeddings_take_rows_by_id_and_their_gradients_return_there(void **state)
+static void embeddings_gather_rows_and_scatter_gradients(void **state)
 {
     struct ops *ops = *state;
     enum { STRIDE = TOKENS + 1, VOCABULARY = 11 };
@@ -182,7 +182,7 @@ static void embeddings_take_rows_by_id_and_their_gradients_return_there(void **s
     free(table), free(positions), free(d_out), free(ids);
 }
 
-static void patches_are_rows_of_normalised_pixels(void **state)
+static void patches_are_rows_of_normalized_pixels(void **state)
 {
     struct ops *ops = *state;
     enum {
@@ -207,7 +207,7 @@ static void patches_are_rows_of_normalised_pixels(void **state)
     ops_case_assert_near("patches", out, expected, PIXELS, TOLERANCE);
 }
 
-static void cross_entropy_is_that_of_the_definition(void **state)
+static void cross_entropy_matches_its_definition(void **state)
 {
     struct ops *ops = *state;
     double *logits = ops_case_values(14, COUNT, 20), expected[COUNT] = {0}, losses[ROWS],
@@ -254,7 +254,7 @@ static void cross_entropy_is_that_of_the_definition(void **state)
     free(logits), free(targets), free(untouched), free(scaled);
 }
 
-static void of_equal_logits_the_first_counts_as_the_prediction(void **state)
+static void of_equal_logits_the_first_is_the_prediction(void **state)
 {
     struct ops *ops = *state;
     double logits[2][5] = {{1, 7, 7, 0, 0}, {1, 7, 7, 0, 0}}, losses[2];
@@ -266,7 +266,7 @@ static void of_equal_logits_the_first_counts_as_the_prediction(void **state)
     assert_int_equal(correct[1], 0);
 }
 
-static void padding_of_logits_is_no_class_and_gets_no_gradient(void **state)
+static void logit_padding_is_no_class_and_has_no_gradient(void **state)
 {
     struct ops *ops = *state;
     enum { TWO = 2, FIVE = 5, WIDE = 8 };
@@ -288,7 +288,7 @@ static void padding_of_logits_is_no_class_and_gets_no_gradient(void **state)
             assert_true(padded[row][col] == (col < FIVE ? dense[row][col] : 0));
 }
 
-static void a_second_target_counts_what_the_first_leaves(void **state)
+static void a_second_target_has_the_remaining_weight(void **state)
 {
     struct ops *ops = *state;
     enum { FIVE = 5, MIXED = 6 };
@@ -320,7 +320,7 @@ static void a_second_target_counts_what_the_first_leaves(void **state)
     assert_memory_equal(correct, expected_correct, sizeof correct);
 }
 
-static void a_first_target_that_counts_all_has_the_bits_of_one_alone(void **state)
+static void a_first_target_of_full_weight_has_the_bits_of_a_single_target(void **state)
 {
     struct ops *ops = *state;
     double *logits = ops_case_values(17, COUNT, 20), *mixed = malloc(COUNT * sizeof *mixed),
@@ -358,7 +358,7 @@ static void cross_entropy_of_huge_logits_is_finite(void **state)
 
 static const double LIMIT = 0.6; /* clips some of the values from [-1, 1] */
 
-static void adamw_is_that_of_the_definition_unless_it_is_skipped(void **state)
+static void adamw_matches_its_definition_and_can_be_skipped(void **state)
 {
     struct ops *ops = *state;
     double *w = ops_case_values(16, COUNT, 1), *m = calloc(COUNT, sizeof *m),
@@ -428,7 +428,7 @@ static void check_sgd(struct ops *ops, const struct update_options *options)
     free(w);
 }
 
-static void sgd_is_that_of_the_definition_unless_it_is_skipped(void **state)
+static void sgd_matches_its_definition_and_can_be_skipped(void **state)
 {
     check_sgd(*state, &(struct update_options){.momentum = 0.9, .weight_decay = 0.1});
     check_sgd(*state,
@@ -437,7 +437,7 @@ static void sgd_is_that_of_the_definition_unless_it_is_skipped(void **state)
 }
 
 /* sign(0) is 0: without a gradient and a moment only the decay changes a weight. */
-static void lion_is_that_of_the_definition_unless_it_is_skipped(void **state)
+static void lion_matches_its_definition_and_can_be_skipped(void **state)
 {
     struct ops *ops = *state;
     const struct update_options options = {.beta1 = 0.9, .beta2 = 0.99, .weight_decay = 0.1};
@@ -491,7 +491,7 @@ static uint64_t near_halves(enum dtype type, float *floats)
     return count;
 }
 
-static void halves_are_rounded_as_casts_of_checkpoints_are(void **state)
+static void halves_are_rounded_as_in_checkpoint_casts(void **state)
 {
     enum { FLOATS_MAX = 6 * 65536 };
     const enum dtype types[] = {DTYPE_BF16, DTYPE_F16};
@@ -523,23 +523,23 @@ static void halves_are_rounded_as_casts_of_checkpoints_are(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(norms_are_those_of_the_definition),
-        cmocka_unit_test(activations_are_those_of_the_definition),
+        cmocka_unit_test(norms_match_their_definition),
+        cmocka_unit_test(activations_match_their_definition),
         cmocka_unit_test(activations_of_large_floats_are_finite),
         cmocka_unit_test(sums_and_means_run_over_the_right_axis),
-        cmocka_unit_test(sums_that_do_not_accumulate_forget_what_was_there),
-        cmocka_unit_test(embeddings_take_rows_by_id_and_their_gradients_return_there),
-        cmocka_unit_test(patches_are_rows_of_normalised_pixels),
-        cmocka_unit_test(cross_entropy_is_that_of_the_definition),
-        cmocka_unit_test(of_equal_logits_the_first_counts_as_the_prediction),
-        cmocka_unit_test(a_second_target_counts_what_the_first_leaves),
-        cmocka_unit_test(a_first_target_that_counts_all_has_the_bits_of_one_alone),
+        cmocka_unit_test(non_accumulating_sums_overwrite_their_output),
+        cmocka_unit_test(embeddings_gather_rows_and_scatter_gradients),
+        cmocka_unit_test(patches_are_rows_of_normalized_pixels),
+        cmocka_unit_test(cross_entropy_matches_its_definition),
+        cmocka_unit_test(of_equal_logits_the_first_is_the_prediction),
+        cmocka_unit_test(a_second_target_has_the_remaining_weight),
+        cmocka_unit_test(a_first_target_of_full_weight_has_the_bits_of_a_single_target),
         cmocka_unit_test(cross_entropy_of_huge_logits_is_finite),
-        cmocka_unit_test(padding_of_logits_is_no_class_and_gets_no_gradient),
-        cmocka_unit_test(adamw_is_that_of_the_definition_unless_it_is_skipped),
-        cmocka_unit_test(sgd_is_that_of_the_definition_unless_it_is_skipped),
-        cmocka_unit_test(lion_is_that_of_the_definition_unless_it_is_skipped),
-        cmocka_unit_test(halves_are_rounded_as_casts_of_checkpoints_are),
+        cmocka_unit_test(logit_padding_is_no_class_and_has_no_gradient),
+        cmocka_unit_test(adamw_matches_its_definition_and_can_be_skipped),
+        cmocka_unit_test(sgd_matches_its_definition_and_can_be_skipped),
+        cmocka_unit_test(lion_matches_its_definition_and_can_be_skipped),
+        cmocka_unit_test(halves_are_rounded_as_in_checkpoint_casts),
     };
     return cmocka_run_group_tests(tests, open_ops, close_ops);
 }

@@ -112,7 +112,7 @@ static void check_attention(const char *name, const struct attn_shape *shape)
     check_masked_attention(name, shape, NULL);
 }
 
-static void attention_has_the_gradient_of_its_differences(void **state)
+static void attention_gradients_match_central_differences(void **state)
 {
     (void)state;
     check_attention("full", &(struct attn_shape){2, 5, 2, 2, 4, false});
@@ -125,7 +125,7 @@ static void attention_has_the_gradient_of_its_differences(void **state)
                     &(struct attn_shape){2, 190, 4, 2, 6, true});
 }
 
-static void attention_within_documents_has_the_gradient_of_its_differences(void **state)
+static void document_attention_gradients_match_central_differences(void **state)
 {
     (void)state;
     const int32_t few[12] = {0, 0, 2, 2, 4, 4, /* the second item */ 0, 1, 1, 1, 1, 5};
@@ -179,7 +179,7 @@ static void check_norm(const char *name, enum norm_kind kind, uint64_t rows, uin
     ops_close(ops);
 }
 
-static void norms_have_the_gradient_of_their_differences(void **state)
+static void norm_gradients_match_central_differences(void **state)
 {
     (void)state;
     check_norm("LayerNorm", NORM_LAYER, 3, 19);
@@ -212,7 +212,7 @@ static void swiglu_backward(const struct subject *s, const double *x, const doub
     s->ops->table->swiglu_bwd(s->ops, d_x, d_out, x, SWIGLU_ROWS, SWIGLU_COLS);
 }
 
-static void activations_have_the_gradient_of_their_differences(void **state)
+static void activation_gradients_match_central_differences(void **state)
 {
     (void)state;
     struct ops *ops = ops_case_open(DTYPE_F64, 2);
@@ -239,7 +239,7 @@ static void rope_backward(const struct subject *s, const double *x, const double
     s->ops->table->rope(s->ops, &ROPE, d_x, &(struct rope_spec){.base = 100}, true);
 }
 
-static void rotary_positions_have_the_gradient_of_their_differences(void **state)
+static void rope_gradients_match_central_differences(void **state)
 {
     (void)state;
     struct ops *ops = ops_case_open(DTYPE_F64, 2);
@@ -306,7 +306,7 @@ static void mixed_xent_backward(const struct subject *s, const double *x, const 
     xent_backward_of(s, &MIX, x, d_out, d_x);
 }
 
-static void cross_entropy_has_the_gradient_of_its_differences(void **state)
+static void cross_entropy_gradients_match_central_differences(void **state)
 {
     (void)state;
     struct ops *ops = ops_case_open(DTYPE_F64, 2);
@@ -321,12 +321,12 @@ static void cross_entropy_has_the_gradient_of_its_differences(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(attention_has_the_gradient_of_its_differences),
-        cmocka_unit_test(attention_within_documents_has_the_gradient_of_its_differences),
-        cmocka_unit_test(norms_have_the_gradient_of_their_differences),
-        cmocka_unit_test(activations_have_the_gradient_of_their_differences),
-        cmocka_unit_test(rotary_positions_have_the_gradient_of_their_differences),
-        cmocka_unit_test(cross_entropy_has_the_gradient_of_its_differences),
+        cmocka_unit_test(attention_gradients_match_central_differences),
+        cmocka_unit_test(document_attention_gradients_match_central_differences),
+        cmocka_unit_test(norm_gradients_match_central_differences),
+        cmocka_unit_test(activation_gradients_match_central_differences),
+        cmocka_unit_test(rope_gradients_match_central_differences),
+        cmocka_unit_test(cross_entropy_gradients_match_central_differences),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

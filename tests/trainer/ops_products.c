@@ -33,7 +33,7 @@ static void check_gemm(struct ops *ops, const struct gemm_shape *s)
 static const uint64_t SIZES[][3] = {{1, 1, 1},      {5, 3, 7},       {1, 130, 17},  {130, 1, 33},
                                     {1100, 37, 61}, {77, 1203, 150}, {50, 70, 2300}};
 
-static void products_are_those_of_the_definition(void **state)
+static void products_match_their_definition(void **state)
 {
     (void)state;
     struct ops *ops = ops_case_open(DTYPE_F64, 2);
@@ -85,7 +85,7 @@ static void attend(const struct attn_shape *s, const double *qkv, uint64_t batch
     free(weights);
 }
 
-static void attention_is_that_of_the_definition(void **state)
+static void attention_matches_its_definition(void **state)
 {
     (void)state;
     struct ops *ops = ops_case_open(DTYPE_F64, 2);
@@ -113,7 +113,7 @@ static void attention_is_that_of_the_definition(void **state)
     ops_close(ops);
 }
 
-static void attention_to_huge_scores_stays_finite(void **state)
+static void attention_with_huge_scores_is_finite(void **state)
 {
     (void)state;
     struct ops *ops = ops_case_open(DTYPE_F32, 1);
@@ -134,7 +134,7 @@ static void attention_to_huge_scores_stays_finite(void **state)
     ops_close(ops);
 }
 
-static void rotary_positions_turn_pairs_and_back(void **state)
+static void rope_rotates_pairs_and_its_gradient_rotates_back(void **state)
 {
     (void)state;
     struct ops *ops = ops_case_open(DTYPE_F64, 2);
@@ -165,10 +165,10 @@ static void rotary_positions_turn_pairs_and_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products_are_those_of_the_definition),
-        cmocka_unit_test(attention_is_that_of_the_definition),
-        cmocka_unit_test(attention_to_huge_scores_stays_finite),
-        cmocka_unit_test(rotary_positions_turn_pairs_and_back),
+        cmocka_unit_test(products_match_their_definition),
+        cmocka_unit_test(attention_matches_its_definition),
+        cmocka_unit_test(attention_with_huge_scores_is_finite),
+        cmocka_unit_test(rope_rotates_pairs_and_its_gradient_rotates_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -155,7 +155,7 @@ static void save_updates(struct ops *ops)
     free(start);
 }
 
-static void torch_computes_the_same(void **state)
+static void ops_match_torch(void **state)
 {
     (void)state;
     const char *python = test_need_python("torch");
@@ -177,7 +177,7 @@ static void torch_computes_the_same(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(torch_computes_the_same),
+        cmocka_unit_test(ops_match_torch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

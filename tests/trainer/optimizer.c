@@ -107,13 +107,13 @@ static void check_five_updates(struct fixture *f, const char *maker)
     }
 }
 
-static void five_updates_equal_those_of_torch(void **state)
+static void five_adamw_updates_match_torch(void **state)
 {
     check_five_updates(*state,
                        "AdamW([w], lr=0.01, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1)");
 }
 
-static void five_updates_of_sgd_equal_those_of_torch(void **state)
+static void five_sgd_updates_match_torch(void **state)
 {
     struct fixture *f = *state;
     static const struct {
@@ -133,7 +133,7 @@ static void five_updates_of_sgd_equal_those_of_torch(void **state)
     }
 }
 
-static void only_what_decays_shrinks_without_a_gradient(void **state)
+static void only_decayed_parameters_shrink_without_gradients(void **state)
 {
     struct fixture *f = *state;
     double weights[ELEMENTS], gradients[ELEMENTS] = {0};
@@ -153,7 +153,7 @@ static const void *only_group(void *context, uint64_t group)
     return context;
 }
 
-static void the_norm_is_exact_however_rows_are_spread(void **state)
+static void the_gradient_norm_is_exact_for_any_partition(void **state)
 {
     struct fixture *f = *state;
     double gradients[ELEMENTS] = {0};
@@ -178,12 +178,11 @@ static void the_norm_is_exact_however_rows_are_spread(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(five_updates_equal_those_of_torch, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(five_updates_of_sgd_equal_those_of_torch, set_up,
+        cmocka_unit_test_setup_teardown(five_adamw_updates_match_torch, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(five_sgd_updates_match_torch, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(only_decayed_parameters_shrink_without_gradients, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(only_what_decays_shrinks_without_a_gradient, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(the_norm_is_exact_however_rows_are_spread, set_up,
+        cmocka_unit_test_setup_teardown(the_gradient_norm_is_exact_for_any_partition, set_up,
                                         tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -121,7 +121,7 @@ static int tear_down(void **state)
 
 /* Once a step, in the last micro-batch's pass, or after each one; for every strategy and
  * reduction. */
-static void gradients_travel_beside_the_rest_of_the_backward_pass(void **state)
+static void gradient_sync_overlaps_the_backward_pass(void **state)
 {
     static const char *const strategies[] = {
         "parallel.strategy=ddp",           "parallel.strategy=zero1",
@@ -138,8 +138,8 @@ static void gradients_travel_beside_the_rest_of_the_backward_pass(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(gradients_travel_beside_the_rest_of_the_backward_pass,
-                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(gradient_sync_overlaps_the_backward_pass, set_up,
+                                        tear_down),
     };
     return ranks_main(tests, sizeof tests / sizeof tests[0], 0);
 }

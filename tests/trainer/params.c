@@ -24,7 +24,7 @@ static void begin(struct params *params, const char *name)
     assert_ok(params_begin_unit(params, name, &err), &err);
 }
 
-static void tensors_start_aligned_and_neighbours_touch(void **state)
+static void tensors_are_aligned_and_contiguous(void **state)
 {
     (void)state;
     struct params params = {0};
@@ -67,7 +67,7 @@ static struct params some_units(void)
     return params;
 }
 
-static void neighbouring_units_are_joined_until_there_are_enough(void **state)
+static void neighboring_units_are_joined_up_to_the_minimum_size(void **state)
 {
     (void)state;
     struct params params = some_units();
@@ -90,7 +90,7 @@ static void neighbouring_units_are_joined_until_there_are_enough(void **state)
     params_deinit(&params);
 }
 
-static void units_stay_alone_or_become_one(void **state)
+static void units_are_single_or_joined_into_one(void **state)
 {
     (void)state;
     struct params params = some_units();
@@ -103,7 +103,7 @@ static void units_stay_alone_or_become_one(void **state)
     params_deinit(&params);
 }
 
-static void room_behind_a_tensor_is_padding(void **state)
+static void the_space_after_a_tensor_is_padding(void **state)
 {
     (void)state;
     struct params params = {0};
@@ -143,7 +143,7 @@ static void a_tensor_too_large_or_a_name_too_long_is_refused(void **state)
     params_deinit(&params);
 }
 
-static void initial_values_have_the_mean_and_deviation_asked_for(void **state)
+static void initial_values_have_the_given_mean_and_deviation(void **state)
 {
     (void)state;
     struct params params = {0};
@@ -181,7 +181,7 @@ static void initial_values_have_the_mean_and_deviation_asked_for(void **state)
     params_deinit(&params);
 }
 
-static void initial_values_depend_on_seed_and_name_but_not_on_layout(void **state)
+static void initial_values_depend_only_on_seed_and_name(void **state)
 {
     (void)state;
     struct params here = {0}, there = {0};
@@ -217,13 +217,13 @@ static void initial_values_depend_on_seed_and_name_but_not_on_layout(void **stat
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tensors_start_aligned_and_neighbours_touch),
-        cmocka_unit_test(neighbouring_units_are_joined_until_there_are_enough),
-        cmocka_unit_test(units_stay_alone_or_become_one),
-        cmocka_unit_test(room_behind_a_tensor_is_padding),
+        cmocka_unit_test(tensors_are_aligned_and_contiguous),
+        cmocka_unit_test(neighboring_units_are_joined_up_to_the_minimum_size),
+        cmocka_unit_test(units_are_single_or_joined_into_one),
+        cmocka_unit_test(the_space_after_a_tensor_is_padding),
         cmocka_unit_test(a_tensor_too_large_or_a_name_too_long_is_refused),
-        cmocka_unit_test(initial_values_have_the_mean_and_deviation_asked_for),
-        cmocka_unit_test(initial_values_depend_on_seed_and_name_but_not_on_layout),
+        cmocka_unit_test(initial_values_have_the_given_mean_and_deviation),
+        cmocka_unit_test(initial_values_depend_only_on_seed_and_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -123,7 +123,7 @@ static void parts_of_a_large_group_are_nearly_equal(void **state)
     params_deinit(&params);
 }
 
-static void the_parts_of_those_that_hold_a_shard_make_it_up(void **state)
+static void the_parts_of_a_shards_holders_cover_it(void **state)
 {
     (void)state;
     struct params params = some_params();
@@ -152,7 +152,7 @@ static void the_parts_of_those_that_hold_a_shard_make_it_up(void **state)
     params_deinit(&params);
 }
 
-static void a_small_group_may_be_kept_whole(void **state)
+static void small_groups_can_be_kept_unsharded(void **state)
 {
     (void)state;
     struct params params = some_params();
@@ -170,7 +170,7 @@ static void a_small_group_may_be_kept_whole(void **state)
     params_deinit(&params);
 }
 
-static void shards_that_do_not_divide_the_ranks_are_refused(void **state)
+static void a_shard_count_that_does_not_divide_the_ranks_is_refused(void **state)
 {
     (void)state;
     struct params params = some_params();
@@ -187,9 +187,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_cover_each_group_once_in_whole_rows),
         cmocka_unit_test(parts_of_a_large_group_are_nearly_equal),
-        cmocka_unit_test(the_parts_of_those_that_hold_a_shard_make_it_up),
-        cmocka_unit_test(a_small_group_may_be_kept_whole),
-        cmocka_unit_test(shards_that_do_not_divide_the_ranks_are_refused),
+        cmocka_unit_test(the_parts_of_a_shards_holders_cover_it),
+        cmocka_unit_test(small_groups_can_be_kept_unsharded),
+        cmocka_unit_test(a_shard_count_that_does_not_divide_the_ranks_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

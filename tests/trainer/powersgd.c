@@ -133,7 +133,7 @@ static void compare(const struct powersgd_options *options)
     ranks_remove_folder(folder);
 }
 
-static void compressed_gradients_are_those_of_numpy(void **state)
+static void compressed_gradients_match_numpy(void **state)
 {
     (void)state;
     for (int i = 0; i < 8; i++)
@@ -145,7 +145,7 @@ static void compressed_gradients_are_those_of_numpy(void **state)
                                            .seed = 7});
 }
 
-static void what_would_not_become_smaller_travels_as_it_is(void **state)
+static void incompressible_gradients_are_sent_uncompressed(void **state)
 {
     (void)state;
     const struct powersgd_options options = {.rank = 2, .min_rate = 2};
@@ -163,8 +163,8 @@ static void what_would_not_become_smaller_travels_as_it_is(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(compressed_gradients_are_those_of_numpy),
-        cmocka_unit_test(what_would_not_become_smaller_travels_as_it_is),
+        cmocka_unit_test(compressed_gradients_match_numpy),
+        cmocka_unit_test(incompressible_gradients_are_sent_uncompressed),
     };
     return ranks_main(tests, sizeof tests / sizeof tests[0], 0);
 }

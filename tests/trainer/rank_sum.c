@@ -44,7 +44,7 @@ static void try_bucket(struct ops *ops, uint64_t bucket_bytes)
     rank_sum_close(&sum);
 }
 
-static void sums_and_means_are_those_of_all_ranks(void **state)
+static void sums_and_means_cover_all_ranks(void **state)
 {
     struct device *device;
     struct ops *ops;
@@ -62,7 +62,7 @@ static void sums_and_means_are_those_of_all_ranks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_and_means_are_those_of_all_ranks),
+        cmocka_unit_test(sums_and_means_cover_all_ranks),
     };
     return ranks_main(tests, sizeof tests / sizeof tests[0], 0);
 }

@@ -131,19 +131,19 @@ static void try_kind(enum reduction_kind kind, enum dtype wire)
                                                      .gradient = gradient});
 }
 
-static void the_canonical_tree_sums_all_micro_batches(void **state)
+static void canonical_reduction_sums_all_micro_batches(void **state)
 {
     (void)state;
     try_kind(REDUCTION_CANONICAL, DTYPE_F32);
 }
 
-static void fast_sums_all_micro_batches(void **state)
+static void fast_reduction_sums_all_micro_batches(void **state)
 {
     (void)state;
     try_kind(REDUCTION_FAST, DTYPE_F32);
 }
 
-static void what_travels_is_rounded_and_summed_in_fp32(void **state)
+static void reduced_precision_messages_are_summed_in_fp32(void **state)
 {
     (void)state;
     for (int kind = REDUCTION_CANONICAL; kind <= REDUCTION_FAST; kind++) {
@@ -170,7 +170,7 @@ static uint64_t gradient_bytes(enum reduction_kind kind, bool each, uint32_t *re
     return info.use_peak_bytes[MEM_FOR_GRADIENTS][MEM_DEVICE];
 }
 
-static void fast_holds_one_buffer_of_gradients(void **state)
+static void fast_reduction_holds_one_gradient_buffer(void **state)
 {
     (void)state;
     uint32_t buffers, others;
@@ -184,10 +184,10 @@ static void fast_holds_one_buffer_of_gradients(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_canonical_tree_sums_all_micro_batches),
-        cmocka_unit_test(fast_sums_all_micro_batches),
-        cmocka_unit_test(what_travels_is_rounded_and_summed_in_fp32),
-        cmocka_unit_test(fast_holds_one_buffer_of_gradients),
+        cmocka_unit_test(canonical_reduction_sums_all_micro_batches),
+        cmocka_unit_test(fast_reduction_sums_all_micro_batches),
+        cmocka_unit_test(reduced_precision_messages_are_summed_in_fp32),
+        cmocka_unit_test(fast_reduction_holds_one_gradient_buffer),
     };
     return ranks_main(tests, sizeof tests / sizeof tests[0], 0);
 }

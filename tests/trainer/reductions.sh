@@ -39,7 +39,7 @@ near() {
 train 1 canonical
 grep -q 'the bits of the result depend' "$work"/canonical.{out,errors} && fail "a canonical run says that its bits depend on the ranks"
 
-fast_comes_close_to_the_tree_and_says_that_the_promise_is_off() {
+fast_is_close_to_canonical_and_warns_about_reproducibility() {
   local strategy ranks
   for strategy in "ddp 1" "ddp 3" "zero1 2" "zero2 4" "zero3 2" "shard_grad_op 3"; do
     read -r strategy ranks <<< "$strategy"
@@ -52,7 +52,7 @@ fast_comes_close_to_the_tree_and_says_that_the_promise_is_off() {
 }
 
 # bf16 keeps 8 bits of what travels, fp16 11.
-narrowed_gradients_come_close_to_the_whole_ones_and_say_so() {
+reduced_precision_gradients_are_close_and_warn() {
   local settings type
   for settings in "bf16 canonical ddp 3" "bf16 fast zero2 2" "fp16 canonical zero3 2" "fp16 fast ddp 3"; do
     set -- $settings
@@ -64,19 +64,19 @@ narrowed_gradients_come_close_to_the_whole_ones_and_say_so() {
   done
 }
 
-a_fast_run_repeats_itself() {
+a_fast_run_is_repeatable() {
   train 3 again parallel.reduction=fast
   "$program" ckpt diff "$work/ddp-3/ckpt" "$work/again/ckpt" > "$work/diff" || { cat "$work/diff" >&2; fail "two equal fast runs differ"; }
 }
 
-a_resume_on_other_ranks_says_that_the_bits_may_differ() {
+resuming_on_other_ranks_warns_that_bits_may_differ() {
   train 3 resumed parallel.reduction=fast run.steps=4
   train 2 resumed parallel.reduction=fast
   grep -q 'bits may differ' "$work/resumed.errors" "$work/resumed.out" || { cat "$work/resumed.errors" >&2; fail "nothing said of a resume on other ranks"; }
   near resumed canonical "resumed on other ranks"
 }
 
-compressed_gradients_train_and_a_resume_says_what_it_loses() {
+compressed_gradients_train_and_a_resume_warns_of_lost_state() {
   local keys=(parallel.reduction=fast parallel.compression.type=powersgd parallel.compression.start_step=2)
   train 2 compressed "${keys[@]}" run.steps=4
   grep -q 'reduction powersgd on 2 ranks' "$work"/compressed.{out,errors} || fail "a compressed run does not say so"
@@ -85,7 +85,7 @@ compressed_gradients_train_and_a_resume_says_what_it_loses() {
   near compressed canonical "compressed" 0.05
 }
 
-a_resume_says_only_what_it_loses() {
+a_resume_warns_only_of_lost_state() {
   local keys=(parallel.reduction=fast parallel.compression.type=powersgd parallel.compression.start_step=2)
   train 2 nothing-kept "${keys[@]}" parallel.compression.error_feedback=false parallel.compression.warm_start=false run.steps=4
   train 2 nothing-kept "${keys[@]}" parallel.compression.error_feedback=false parallel.compression.warm_start=false
@@ -98,7 +98,7 @@ a_resume_says_only_what_it_loses() {
 }
 
 # With plain SGD, and as many tokens on each rank, a mean after each step is what summed gradients give.
-local_updates_and_their_mean_are_those_of_summed_gradients() {
+the_mean_of_local_updates_equals_summed_gradients() {
   local plain=(parallel.reduction=fast optimizer.momentum=0 optimizer.clip_norm=0)
   train 3 summed "${plain[@]}"
   train 3 meant "${plain[@]}" parallel.local_sgd.steps=1
@@ -107,7 +107,7 @@ local_updates_and_their_mean_are_those_of_summed_gradients() {
   grep -o '"largest[a-z_]*": *[-0-9.e+]*' "$work/diff" | awk -F: '$2 > 1e-5 { bad = 1 } END { exit bad || NR == 0 }' || { cat "$work/diff" >&2; fail "weights of the two differ by more than rounding"; }
 }
 
-local_updates_are_shared_now_and_then_and_saved_as_their_mean() {
+local_updates_are_averaged_periodically_and_for_saves() {
   train 2 local parallel.reduction=fast parallel.local_sgd.steps=3 run.steps=5
   grep -q 'local updates of 2 ranks' "$work"/local.{out,errors} || fail "a run of local updates does not say so"
   train 2 local parallel.reduction=fast parallel.local_sgd.steps=3
@@ -118,7 +118,7 @@ local_updates_are_shared_now_and_then_and_saved_as_their_mean() {
 }
 
 # Without moments a save after every third step shares what a mean after every third update does.
-local_updates_are_shared_after_so_many_as_configured() {
+local_updates_are_averaged_at_the_configured_interval() {
   local plain=(parallel.reduction=fast optimizer.momentum=0)
   train 2 thirds "${plain[@]}" parallel.local_sgd.steps=3 checkpoint.every=100
   train 2 thirds-saved "${plain[@]}" parallel.local_sgd.steps=100 checkpoint.every=3
@@ -129,7 +129,7 @@ local_updates_are_shared_after_so_many_as_configured() {
 }
 
 # A save between two means, and one after a mean: moments are each rank's own at both.
-a_resume_of_local_updates_goes_on_as_the_run_that_saved_does() {
+resuming_local_updates_matches_the_uninterrupted_run() {
   local steps keys=(parallel.reduction=fast optimizer.type=adamw optimizer.lr=0.01)
   for steps in 2 3; do
     train 2 "whole-$steps" "${keys[@]}" parallel.local_sgd.steps=$steps
@@ -140,7 +140,7 @@ a_resume_of_local_updates_goes_on_as_the_run_that_saved_does() {
 }
 
 # After steps of which none ends with a mean by itself.
-what_is_evaluated_of_local_updates_is_the_mean_that_is_saved() {
+local_updates_are_evaluated_as_the_saved_mean() {
   local keys=(data.val="$work/shards" eval.every=4 parallel.reduction=fast) list=() step found
   train 3 evaluated "${keys[@]}" parallel.local_sgd.steps=3
   for set in "${keys[@]}"; do list+=(--set "$set"); done
@@ -164,7 +164,7 @@ contradictions_name_their_keys() {
   done
 }
 
-for name in local_updates_and_their_mean_are_those_of_summed_gradients local_updates_are_shared_now_and_then_and_saved_as_their_mean local_updates_are_shared_after_so_many_as_configured a_resume_of_local_updates_goes_on_as_the_run_that_saved_does what_is_evaluated_of_local_updates_is_the_mean_that_is_saved compressed_gradients_train_and_a_resume_says_what_it_loses a_resume_says_only_what_it_loses narrowed_gradients_come_close_to_the_whole_ones_and_say_so contradictions_name_their_keys fast_comes_close_to_the_tree_and_says_that_the_promise_is_off a_fast_run_repeats_itself a_resume_on_other_ranks_says_that_the_bits_may_differ; do
+for name in the_mean_of_local_updates_equals_summed_gradients local_updates_are_averaged_periodically_and_for_saves local_updates_are_averaged_at_the_configured_interval resuming_local_updates_matches_the_uninterrupted_run local_updates_are_evaluated_as_the_saved_mean compressed_gradients_train_and_a_resume_warns_of_lost_state a_resume_warns_only_of_lost_state reduced_precision_gradients_are_close_and_warn contradictions_name_their_keys fast_is_close_to_canonical_and_warns_about_reproducibility a_fast_run_is_repeatable resuming_on_other_ranks_warns_that_bits_may_differ; do
   echo "[ RUN      ] $name"
   "$name"
   echo "[       OK ] $name"

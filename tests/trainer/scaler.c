@@ -4,7 +4,7 @@
 #include "trainer/ops/scaler.h"
 #include "tests/support/test.h"
 
-static void without_scaling_an_overflow_is_never_forgiven(void **state)
+static void without_scaling_an_overflow_is_an_error(void **state)
 {
     (void)state;
     struct scaler s = scaler_begin(false, 100);
@@ -32,7 +32,7 @@ static void the_scale_halves_at_an_overflow_and_doubles_after_clean_steps(void *
     assert_true(s.scale == SCALER_FIRST / 2);
 }
 
-static void the_scale_has_a_least_and_a_largest_value(void **state)
+static void the_scale_has_a_minimum_and_a_maximum(void **state)
 {
     (void)state;
     struct scaler s = scaler_begin(true, 100);
@@ -67,7 +67,7 @@ with_hysteresis_the_first_overflows_after_a_doubling_cost_their_steps_alone(void
     assert_false(scaler_update(&s, false)); /* at its minimum */
 }
 
-static void only_powers_of_two_within_the_limits_are_scales(void **state)
+static void scales_are_powers_of_two_within_limits(void **state)
 {
     (void)state;
     const double valid[] = {SCALER_LEAST, 2, SCALER_FIRST, SCALER_MOST},
@@ -86,12 +86,12 @@ static void only_powers_of_two_within_the_limits_are_scales(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_scaling_an_overflow_is_never_forgiven),
+        cmocka_unit_test(without_scaling_an_overflow_is_an_error),
         cmocka_unit_test(the_scale_halves_at_an_overflow_and_doubles_after_clean_steps),
         cmocka_unit_test(
             with_hysteresis_the_first_overflows_after_a_doubling_cost_their_steps_alone),
-        cmocka_unit_test(only_powers_of_two_within_the_limits_are_scales),
-        cmocka_unit_test(the_scale_has_a_least_and_a_largest_value),
+        cmocka_unit_test(scales_are_powers_of_two_within_limits),
+        cmocka_unit_test(the_scale_has_a_minimum_and_a_maximum),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

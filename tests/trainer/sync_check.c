@@ -68,7 +68,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void equal_ranks_are_in_step(void **state)
+static void equal_ranks_pass_the_check(void **state)
 {
     struct err err = {0};
     (void)state;
@@ -122,7 +122,7 @@ static void a_flipped_bit_is_named_by_rank_step_and_tensor(void **state)
 }
 
 /* Two against two, and three that all differ. */
-static void ranks_of_which_no_part_is_the_larger_are_all_named(void **state)
+static void without_a_majority_all_ranks_are_named(void **state)
 {
     struct err err = {0};
     (void)state;
@@ -139,7 +139,7 @@ static void ranks_of_which_no_part_is_the_larger_are_all_named(void **state)
 }
 
 /* Either rank of the last pair; a last rank without a partner is not compared. */
-static void pieces_are_compared_among_those_that_hold_the_same_stretch(void **state)
+static void pieces_are_compared_among_ranks_that_hold_them(void **state)
 {
     int pair = (world->ranks - 1) / 2 * 2;
     bool is_whole = pair + 1 < world->ranks;
@@ -163,7 +163,7 @@ static void pieces_are_compared_among_those_that_hold_the_same_stretch(void **st
 }
 
 /* The last of an odd number of ranks; a single rank holds everything alone. */
-static void what_one_rank_alone_holds_is_compared_with_what_it_was(void **state)
+static void unreplicated_weights_are_compared_with_their_earlier_checksum(void **state)
 {
     struct err err = {0};
     char line[ERR_LINE_BYTES_MAX];
@@ -190,7 +190,7 @@ static void what_one_rank_alone_holds_is_compared_with_what_it_was(void **state)
     assert_int_equal(sync_check_can_recheck(check), !is_odd);
 }
 
-static void a_rank_that_can_not_read_fails_on_all(void **state)
+static void a_rank_that_cannot_read_fails_on_all_ranks(void **state)
 {
     struct err err = {0};
     (void)state;
@@ -209,7 +209,7 @@ static int copy_fails(struct device *device, struct device_stream *stream, void 
 }
 
 /* A device with separate memory, from which copies fail on the last rank. */
-static void a_piece_that_can_not_be_read_fails_on_all(void **state)
+static void an_unreadable_piece_fails_on_all_ranks(void **state)
 {
     const struct sync_piece piece = {
         .name = "head.weight", .bytes = sizeof arrays[0], .data = arrays[0]};
@@ -236,18 +236,17 @@ static void a_piece_that_can_not_be_read_fails_on_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(equal_ranks_are_in_step, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(equal_ranks_pass_the_check, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_flipped_bit_is_named_by_rank_step_and_tensor, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(ranks_of_which_no_part_is_the_larger_are_all_named, set_up,
+        cmocka_unit_test_setup_teardown(without_a_majority_all_ranks_are_named, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(pieces_are_compared_among_ranks_that_hold_them, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(pieces_are_compared_among_those_that_hold_the_same_stretch,
-                                        set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_one_rank_alone_holds_is_compared_with_what_it_was,
-                                        set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_rank_that_can_not_read_fails_on_all, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_piece_that_can_not_be_read_fails_on_all, set_up,
+        cmocka_unit_test_setup_teardown(
+            unreplicated_weights_are_compared_with_their_earlier_checksum, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_rank_that_cannot_read_fails_on_all_ranks, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(an_unreadable_piece_fails_on_all_ranks, set_up, tear_down),
     };
     return ranks_main(tests, sizeof tests / sizeof tests[0], 0);
 }

@@ -100,7 +100,7 @@ static void assert_in_step(void)
 }
 
 /* ddp: each rank holds everything. */
-static void a_bit_of_what_every_rank_holds_is_named(void **state)
+static void a_bit_flip_in_replicated_weights_is_named(void **state)
 {
     (void)state;
     open_run(1, false);
@@ -113,7 +113,7 @@ static void a_bit_of_what_every_rank_holds_is_named(void **state)
 }
 
 /* zero1: weights updated by other ranks. */
-static void a_bit_of_weights_that_were_gathered_is_named(void **state)
+static void a_bit_flip_in_gathered_weights_is_named(void **state)
 {
     (void)state;
     open_run((uint32_t)world->ranks, false);
@@ -127,7 +127,7 @@ static void a_bit_of_weights_that_were_gathered_is_named(void **state)
 
 /* zero3: no weights are whole between passes, and each shard is gathered from the only rank that
  * has it. */
-static void weights_that_are_gathered_for_passes_are_compared(void **state)
+static void gathered_weights_are_compared(void **state)
 {
     (void)state;
     open_run((uint32_t)world->ranks, true);
@@ -169,7 +169,7 @@ static const struct param *own_part(unsigned kind, void **ret_memory)
 }
 
 /* zero1 and zero3: a part held by a single rank spreads to all with its next update. */
-static void a_bit_of_what_one_rank_alone_keeps_is_found_before_its_update(void **state)
+static void a_bit_flip_in_unreplicated_weights_is_found_before_the_update(void **state)
 {
     struct err err = {0};
     (void)state;
@@ -193,7 +193,7 @@ static void a_bit_of_what_one_rank_alone_keeps_is_found_before_its_update(void *
 }
 
 /* hybrid_shard: ranks of two machines hold the same shard. */
-static void a_bit_of_one_of_two_replicas_is_named(void **state)
+static void a_bit_flip_in_one_of_two_replicas_is_named(void **state)
 {
     (void)state;
     if (world->ranks < 4)
@@ -218,11 +218,11 @@ static void a_bit_of_one_of_two_replicas_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_bit_of_what_every_rank_holds_is_named),
-        cmocka_unit_test(a_bit_of_weights_that_were_gathered_is_named),
-        cmocka_unit_test(weights_that_are_gathered_for_passes_are_compared),
-        cmocka_unit_test(a_bit_of_what_one_rank_alone_keeps_is_found_before_its_update),
-        cmocka_unit_test(a_bit_of_one_of_two_replicas_is_named),
+        cmocka_unit_test(a_bit_flip_in_replicated_weights_is_named),
+        cmocka_unit_test(a_bit_flip_in_gathered_weights_is_named),
+        cmocka_unit_test(gathered_weights_are_compared),
+        cmocka_unit_test(a_bit_flip_in_unreplicated_weights_is_found_before_the_update),
+        cmocka_unit_test(a_bit_flip_in_one_of_two_replicas_is_named),
     };
     return ranks_main(tests, sizeof tests / sizeof tests[0], 0);
 }

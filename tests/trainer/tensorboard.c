@@ -71,7 +71,7 @@ static long read_back(void)
 
 enum { STEP_SCALARS = 17, EVALUATION_SCALARS = 3 };
 
-static void a_run_is_read_as_it_was_written(void **state)
+static void tensorboard_reads_what_was_written(void **state)
 {
     (void)state;
     write_steps((struct metrics_resume){0}, 10);
@@ -79,7 +79,7 @@ static void a_run_is_read_as_it_was_written(void **state)
 }
 
 /* All within a second or two, so that file names cannot be just the clock's seconds. */
-static void steps_that_come_again_show_once(void **state)
+static void repeated_steps_appear_once(void **state)
 {
     (void)state;
     write_steps((struct metrics_resume){0}, 10);
@@ -94,7 +94,7 @@ static void steps_that_come_again_show_once(void **state)
 
 /* A run was stopped between a step and its evaluation, resumed, evaluated and was killed before its
  * next checkpoint. */
-static void an_evaluation_that_comes_again_shows_once(void **state)
+static void a_repeated_evaluation_appears_once(void **state)
 {
     (void)state;
     write_steps((struct metrics_resume){0}, 6);
@@ -117,7 +117,7 @@ static void find_file(const char *run, char path[TEST_PATH_BYTES_MAX * 2])
     closedir(entries);
 }
 
-static void a_record_torn_by_a_kill_hides_nothing_behind_it(void **state)
+static void records_after_a_torn_one_are_readable(void **state)
 {
     (void)state;
     char path[TEST_PATH_BYTES_MAX * 2] = "";
@@ -134,12 +134,10 @@ static void a_record_torn_by_a_kill_hides_nothing_behind_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_run_is_read_as_it_was_written, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(steps_that_come_again_show_once, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(an_evaluation_that_comes_again_shows_once, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_record_torn_by_a_kill_hides_nothing_behind_it, set_up,
-                                        tear_down),
+        cmocka_unit_test_setup_teardown(tensorboard_reads_what_was_written, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(repeated_steps_appear_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_repeated_evaluation_appears_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(records_after_a_torn_one_are_readable, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,7 +14,7 @@ static uint64_t sum(const struct time_spent *spent)
     return time_spent_in_training(spent) + spent->ns[TIME_EVALUATE];
 }
 
-static void any_turns_add_up_to_the_time_that_passed(void **state)
+static void times_of_parts_add_up_to_the_elapsed_time(void **state)
 {
     (void)state;
     struct time_parts parts;
@@ -46,7 +46,7 @@ static void wait_a_while(void)
 }
 
 /* A range's time counts for its part, except the time of nested ranges. */
-static void time_is_that_of_the_innermost_range(void **state)
+static void time_is_attributed_to_the_innermost_range(void **state)
 {
     (void)state;
     struct ranges ranges = {0};
@@ -74,7 +74,7 @@ static void time_is_that_of_the_innermost_range(void **state)
 
 /* If the device queues work, its computation is the time that the host waits, and times of passes
  * are unknown. */
-static void a_device_that_queues_leaves_passes_unknown(void **state)
+static void passes_of_a_queueing_device_have_no_host_time(void **state)
 {
     (void)state;
     struct ranges ranges = {.queues = true};
@@ -92,9 +92,9 @@ static void a_device_that_queues_leaves_passes_unknown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_turns_add_up_to_the_time_that_passed),
-        cmocka_unit_test(time_is_that_of_the_innermost_range),
-        cmocka_unit_test(a_device_that_queues_leaves_passes_unknown),
+        cmocka_unit_test(times_of_parts_add_up_to_the_elapsed_time),
+        cmocka_unit_test(time_is_attributed_to_the_innermost_range),
+        cmocka_unit_test(passes_of_a_queueing_device_have_no_host_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

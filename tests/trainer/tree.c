@@ -65,7 +65,7 @@ static int close_rig(void **state)
     return 0;
 }
 
-static void pushing_leaves_gives_the_recursive_definition_in_few_buffers(void **state)
+static void pushing_leaves_matches_the_recursive_definition_in_few_buffers(void **state)
 {
     struct rig *rig = *state;
     for (uint64_t leaves = 1; leaves <= LEAVES_MAX; leaves++) {
@@ -119,7 +119,7 @@ static void aligned_subtrees_count_as_their_leaves(void **state)
 }
 
 /* Ranks with adjacent leaves pass on their stacks; pushing these, in place, gives the tree. */
-static void subtrees_of_any_neighbours_make_the_tree(void **state)
+static void subtrees_of_any_neighbors_form_the_tree(void **state)
 {
     struct rig *rig = *state;
     struct err err;
@@ -150,7 +150,7 @@ static void subtrees_of_any_neighbours_make_the_tree(void **state)
         }
 }
 
-static void a_part_of_the_stack_sums_its_elements_alone(void **state)
+static void a_slice_of_the_stack_sums_only_its_elements(void **state)
 {
     struct rig *rig = *state;
     struct err err;
@@ -172,7 +172,7 @@ static void a_part_of_the_stack_sums_its_elements_alone(void **state)
     tree_deinit(&whole);
 }
 
-static void a_running_sum_is_not_the_tree(void **state)
+static void a_running_sum_differs_from_the_tree(void **state)
 {
     (void)state;
     uint64_t differing = 0;
@@ -188,11 +188,11 @@ static void a_running_sum_is_not_the_tree(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pushing_leaves_gives_the_recursive_definition_in_few_buffers),
+        cmocka_unit_test(pushing_leaves_matches_the_recursive_definition_in_few_buffers),
         cmocka_unit_test(aligned_subtrees_count_as_their_leaves),
-        cmocka_unit_test(subtrees_of_any_neighbours_make_the_tree),
-        cmocka_unit_test(a_part_of_the_stack_sums_its_elements_alone),
-        cmocka_unit_test(a_running_sum_is_not_the_tree),
+        cmocka_unit_test(subtrees_of_any_neighbors_form_the_tree),
+        cmocka_unit_test(a_slice_of_the_stack_sums_only_its_elements),
+        cmocka_unit_test(a_running_sum_differs_from_the_tree),
     };
     return cmocka_run_group_tests(tests, open_rig, close_rig);
 }

@@ -45,7 +45,7 @@ static void saves_by_steps_and_by_epochs_are_functions_of_the_step(void **state)
     }
 }
 
-static void saves_by_the_clock_count_from_the_last_that_began(void **state)
+static void timed_saves_count_from_the_start_of_the_last_one(void **state)
 {
     (void)state;
     struct triggers triggers =
@@ -58,7 +58,7 @@ static void saves_by_the_clock_count_from_the_last_that_began(void **state)
     assert_false(triggers_save_by_step(&triggers, 10));
 }
 
-static void a_run_stops_while_a_step_and_two_saves_still_fit(void **state)
+static void a_run_stops_while_a_step_and_two_saves_fit(void **state)
 {
     (void)state;
     struct triggers triggers =
@@ -72,7 +72,7 @@ static void a_run_stops_while_a_step_and_two_saves_still_fit(void **state)
     assert_true(triggers_must_stop(&triggers, 1200 * S));
 }
 
-static void the_steps_that_a_device_has_yet_to_make_fit_in_too(void **state)
+static void queued_steps_count_against_the_time_limit(void **state)
 {
     (void)state;
     struct triggers triggers =
@@ -84,14 +84,14 @@ static void the_steps_that_a_device_has_yet_to_make_fit_in_too(void **state)
     assert_true(triggers_must_stop(&triggers, last_ns));
 }
 
-static void without_a_limit_no_run_stops(void **state)
+static void without_a_time_limit_no_run_stops(void **state)
 {
     (void)state;
     struct triggers triggers = triggers_of((struct triggers_options){.state_bytes = 1 << 30});
     assert_false(triggers_must_stop(&triggers, UINT64_MAX / 2));
 }
 
-static void a_first_save_is_guessed_by_its_size_until_one_is_measured(void **state)
+static void save_time_is_estimated_by_size_until_measured(void **state)
 {
     (void)state;
     struct triggers triggers =
@@ -104,7 +104,7 @@ static void a_first_save_is_guessed_by_its_size_until_one_is_measured(void **sta
     assert_true(triggers_must_stop(&triggers, 57 * S));
 }
 
-static void a_save_that_failed_only_lengthens_what_is_kept_for_one(void **state)
+static void a_failed_save_only_raises_the_save_time_estimate(void **state)
 {
     (void)state;
     struct triggers triggers =
@@ -144,7 +144,7 @@ static void measurements_survive_a_batch_change(void **state)
     assert_true(triggers_must_stop(&triggers, 66 * S));
 }
 
-static void no_limit_is_too_short_for_one_step(void **state)
+static void one_step_is_made_under_any_time_limit(void **state)
 {
     (void)state;
     struct triggers triggers = triggers_of((struct triggers_options){.max_time_ns = 1});
@@ -153,7 +153,7 @@ static void no_limit_is_too_short_for_one_step(void **state)
     assert_true(triggers_must_stop(&triggers, 100 * S)); /* after this one */
 }
 
-static void one_slow_step_is_forgotten_in_time(void **state)
+static void a_slow_step_is_eventually_forgotten(void **state)
 {
     (void)state;
     struct triggers triggers = triggers_of((struct triggers_options){.max_time_ns = 1000 * S});
@@ -168,15 +168,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(saves_by_steps_and_by_epochs_are_functions_of_the_step),
-        cmocka_unit_test(saves_by_the_clock_count_from_the_last_that_began),
-        cmocka_unit_test(a_run_stops_while_a_step_and_two_saves_still_fit),
-        cmocka_unit_test(the_steps_that_a_device_has_yet_to_make_fit_in_too),
-        cmocka_unit_test(without_a_limit_no_run_stops),
-        cmocka_unit_test(a_first_save_is_guessed_by_its_size_until_one_is_measured),
-        cmocka_unit_test(a_save_that_failed_only_lengthens_what_is_kept_for_one),
+        cmocka_unit_test(timed_saves_count_from_the_start_of_the_last_one),
+        cmocka_unit_test(a_run_stops_while_a_step_and_two_saves_fit),
+        cmocka_unit_test(queued_steps_count_against_the_time_limit),
+        cmocka_unit_test(without_a_time_limit_no_run_stops),
+        cmocka_unit_test(save_time_is_estimated_by_size_until_measured),
+        cmocka_unit_test(a_failed_save_only_raises_the_save_time_estimate),
         cmocka_unit_test(measurements_survive_a_batch_change),
-        cmocka_unit_test(no_limit_is_too_short_for_one_step),
-        cmocka_unit_test(one_slow_step_is_forgotten_in_time),
+        cmocka_unit_test(one_step_is_made_under_any_time_limit),
+        cmocka_unit_test(a_slow_step_is_eventually_forgotten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -101,7 +101,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void saves_by_the_clock_count_from_the_one_before_the_turn(void **state)
+static void timed_saves_count_across_a_batch_change(void **state)
 {
     static const uint64_t expected[] = {TURN_STEP, 7, STEPS};
     struct trainer_result result;
@@ -114,7 +114,7 @@ static void saves_by_the_clock_count_from_the_one_before_the_turn(void **state)
 }
 
 /* At minute 45 of 60, two saves of ten minutes no longer fit. */
-static void time_is_kept_for_saves_as_long_as_one_before_the_turn(void **state)
+static void save_time_estimates_survive_a_batch_change(void **state)
 {
     struct trainer_result result;
     (void)state;
@@ -128,10 +128,9 @@ static void time_is_kept_for_saves_as_long_as_one_before_the_turn(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(saves_by_the_clock_count_from_the_one_before_the_turn,
-                                        set_up, tear_down),
-        cmocka_unit_test_setup_teardown(time_is_kept_for_saves_as_long_as_one_before_the_turn,
-                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(timed_saves_count_across_a_batch_change, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(save_time_estimates_survive_a_batch_change, set_up,
+                                        tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,7 +26,7 @@ static struct update_gate_request request_of(double clip_norm, uint64_t first_up
     return request;
 }
 
-static void gradients_are_clipped_to_the_norm_and_never_raised(void **state)
+static void gradients_are_clipped_to_the_norm_and_never_enlarged(void **state)
 {
     (void)state;
     const struct scaler scaler = scaler_begin(false, 1);
@@ -48,7 +48,7 @@ static void gradients_are_clipped_to_the_norm_and_never_raised(void **state)
     assert_true(d.scalars.gradient_limit == 0.5 && d.scalars.gradient_scale == 1.0 / 8);
 }
 
-static void the_factors_are_those_of_the_next_update(void **state)
+static void the_factors_belong_to_the_next_update(void **state)
 {
     (void)state;
     const struct scaler scaler = scaler_begin(true, VALID);
@@ -63,7 +63,7 @@ static void the_factors_are_those_of_the_next_update(void **state)
     assert_int_equal(d.updates_count, 9);
 }
 
-static void an_overflow_that_the_scaler_forgives_skips_its_step_alone(void **state)
+static void a_tolerated_overflow_skips_only_its_step(void **state)
 {
     (void)state;
     const struct scaler scaler = scaler_begin(true, VALID);
@@ -95,9 +95,9 @@ static void after_a_failure_nothing_is_updated(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_are_clipped_to_the_norm_and_never_raised),
-        cmocka_unit_test(the_factors_are_those_of_the_next_update),
-        cmocka_unit_test(an_overflow_that_the_scaler_forgives_skips_its_step_alone),
+        cmocka_unit_test(gradients_are_clipped_to_the_norm_and_never_enlarged),
+        cmocka_unit_test(the_factors_belong_to_the_next_update),
+        cmocka_unit_test(a_tolerated_overflow_skips_only_its_step),
         cmocka_unit_test(after_a_failure_nothing_is_updated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

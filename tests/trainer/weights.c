@@ -142,7 +142,7 @@ static void check(struct weights_options options, uint32_t groups)
     close_all(&f);
 }
 
-static void groups_come_ahead_and_go_after(void **state)
+static void groups_are_gathered_ahead_and_released_after_use(void **state)
 {
     (void)state;
     /* a pass uses one, plus the embedding next to the head that shares its table */
@@ -153,7 +153,7 @@ static void groups_come_ahead_and_go_after(void **state)
     check((struct weights_options){.reshards = false}, GROUPS);
 }
 
-static void no_more_groups_are_whole_than_the_limit(void **state)
+static void at_most_the_limit_of_groups_is_gathered(void **state)
 {
     (void)state;
     check((struct weights_options){.reshards = true, .ahead = 3, .groups_max = 2}, 2);
@@ -162,7 +162,7 @@ static void no_more_groups_are_whole_than_the_limit(void **state)
     check((struct weights_options){.reshards = true, .ahead = 1, .groups_max = 60}, 3);
 }
 
-static void a_limit_below_what_a_pass_uses_is_refused(void **state)
+static void a_limit_below_the_need_of_a_pass_is_refused(void **state)
 {
     struct fixture f;
     struct err err = {0};
@@ -177,9 +177,9 @@ static void a_limit_below_what_a_pass_uses_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(groups_come_ahead_and_go_after),
-        cmocka_unit_test(no_more_groups_are_whole_than_the_limit),
-        cmocka_unit_test(a_limit_below_what_a_pass_uses_is_refused),
+        cmocka_unit_test(groups_are_gathered_ahead_and_released_after_use),
+        cmocka_unit_test(at_most_the_limit_of_groups_is_gathered),
+        cmocka_unit_test(a_limit_below_the_need_of_a_pass_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -170,7 +170,7 @@ static void check(enum dtype dtype, const struct subject *subject)
     inputs_deinit(&inputs);
 }
 
-static void the_reference_is_the_attention_of_the_cpu_ops(void **state)
+static void the_reference_equals_the_cpu_attention(void **state)
 {
     (void)state;
     static const struct subject subjects[] = {{{2, 37, 4, 2, 8, true}, STARTS_DOCUMENTS},
@@ -193,7 +193,7 @@ static void the_reference_is_the_attention_of_the_cpu_ops(void **state)
     }
 }
 
-static void attention_is_that_of_doubles(void **state)
+static void attention_matches_doubles(void **state)
 {
     (void)state;
     static const struct subject subjects[] = {
@@ -212,7 +212,7 @@ static void attention_is_that_of_doubles(void **state)
             check(DTYPES[dtype], &subjects[i]);
 }
 
-static void floats_take_heads_of_any_width(void **state)
+static void float_kernels_take_heads_of_any_width(void **state)
 {
     (void)state;
     check(DTYPE_F32, &(struct subject){{1, 40, 2, 1, 1, true}, STARTS_NONE});
@@ -220,7 +220,7 @@ static void floats_take_heads_of_any_width(void **state)
     check(DTYPE_F32, &(struct subject){{1, 40, 1, 1, 77, true}, STARTS_DOCUMENTS});
 }
 
-static void bits_are_the_same_in_every_order(void **state)
+static void bits_are_the_same_in_every_thread_order(void **state)
 {
     (void)state;
     static const struct subject subjects[] = {{{2, 70, 2, 1, 64, true}, STARTS_DOCUMENTS},
@@ -251,7 +251,7 @@ static void bits_are_the_same_in_every_order(void **state)
         }
 }
 
-static void starts_of_zero_are_no_starts(void **state)
+static void row_starts_of_zero_mask_nothing(void **state)
 {
     (void)state;
     static const struct subject zero = {{2, 131, 2, 1, 64, true}, STARTS_ZERO};
@@ -270,7 +270,7 @@ static void starts_of_zero_are_no_starts(void **state)
 
 /* A document that begins at a tile boundary: skipping the documents before it must not affect the
  * result. */
-static void a_document_behind_others_has_the_bits_of_one_alone(void **state)
+static void a_documents_attention_does_not_depend_on_those_before_it(void **state)
 {
     (void)state;
     enum { BEFORE = 256, TOKENS = 75 };
@@ -303,7 +303,7 @@ static void a_document_behind_others_has_the_bits_of_one_alone(void **state)
 }
 
 /* Scores in the thousands: exponentials are taken of differences, so nothing overflows. */
-static void large_scores_overflow_nothing(void **state)
+static void large_scores_do_not_overflow(void **state)
 {
     (void)state;
     static const struct subject subject = {{1, 140, 1, 1, 64, true}, STARTS_DOCUMENTS};
@@ -321,7 +321,7 @@ static void large_scores_overflow_nothing(void **state)
 }
 
 /* A run prepares all attention before any of it runs, in any order. */
-static void a_narrower_head_that_is_prepared_later_takes_nothing_from_a_wider_one(void **state)
+static void preparing_a_narrower_head_keeps_the_workspace_of_a_wider_one(void **state)
 {
     (void)state;
     static const struct attn_shape wide = {1, 16, 1, 1, 256, true},
@@ -351,7 +351,7 @@ static void the_workspace_is_linear_in_tokens(void **state)
     assert_int_equal(cuda_attention_bwd_workspace(&shape), floats << 10);
 }
 
-static void what_no_kernel_takes_is_refused(void **state)
+static void unsupported_shapes_are_refused(void **state)
 {
     (void)state;
     static const struct attn_shape fine = {2, 16, 4, 2, 64, true};
@@ -379,16 +379,16 @@ static void what_no_kernel_takes_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_reference_is_the_attention_of_the_cpu_ops),
-        cmocka_unit_test(attention_is_that_of_doubles),
-        cmocka_unit_test(floats_take_heads_of_any_width),
-        cmocka_unit_test(bits_are_the_same_in_every_order),
-        cmocka_unit_test(starts_of_zero_are_no_starts),
-        cmocka_unit_test(a_document_behind_others_has_the_bits_of_one_alone),
-        cmocka_unit_test(large_scores_overflow_nothing),
-        cmocka_unit_test(a_narrower_head_that_is_prepared_later_takes_nothing_from_a_wider_one),
+        cmocka_unit_test(the_reference_equals_the_cpu_attention),
+        cmocka_unit_test(attention_matches_doubles),
+        cmocka_unit_test(float_kernels_take_heads_of_any_width),
+        cmocka_unit_test(bits_are_the_same_in_every_thread_order),
+        cmocka_unit_test(row_starts_of_zero_mask_nothing),
+        cmocka_unit_test(a_documents_attention_does_not_depend_on_those_before_it),
+        cmocka_unit_test(large_scores_do_not_overflow),
+        cmocka_unit_test(preparing_a_narrower_head_keeps_the_workspace_of_a_wider_one),
         cmocka_unit_test(the_workspace_is_linear_in_tokens),
-        cmocka_unit_test(what_no_kernel_takes_is_refused),
+        cmocka_unit_test(unsupported_shapes_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -70,7 +70,7 @@ static void check(enum dtype dtype, uint64_t rows, uint64_t cols, bool accumulat
     free(x), free(before), free(expected), free(first);
 }
 
-static void columns_are_summed_whatever_their_size(void **state)
+static void columns_of_any_size_are_summed(void **state)
 {
     (void)state;
     static const uint64_t sizes[][2] = {{1, 1},    {1, 2049}, {15, 7},   {16, 64},
@@ -87,7 +87,7 @@ static void columns_are_summed_whatever_their_size(void **state)
     check(DTYPE_BF16, 17, 256, true);
 }
 
-static void chunks_are_few_and_hold_every_row(void **state)
+static void few_chunks_cover_every_row(void **state)
 {
     (void)state;
     static const uint64_t rows[] = {1,    15,   16,    17,    300,        4095,
@@ -133,7 +133,7 @@ static void check_fold(uint32_t chunks, uint64_t stride, uint64_t cols, bool acc
     free(x), free(before), free(expected), free(first);
 }
 
-static void partial_sums_are_added_whatever_their_number(void **state)
+static void any_number_of_partial_sums_is_added(void **state)
 {
     (void)state;
     static const uint32_t chunks[] = {1, 2, 7, 8, 16, 17, 33, 255, 256};
@@ -157,9 +157,9 @@ static void types_without_kernels_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(columns_are_summed_whatever_their_size),
-        cmocka_unit_test(chunks_are_few_and_hold_every_row),
-        cmocka_unit_test(partial_sums_are_added_whatever_their_number),
+        cmocka_unit_test(columns_of_any_size_are_summed),
+        cmocka_unit_test(few_chunks_cover_every_row),
+        cmocka_unit_test(any_number_of_partial_sums_is_added),
         cmocka_unit_test(types_without_kernels_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -77,7 +77,7 @@ static uint32_t id_with_clusters_of(const struct products *p, uint16_t shape)
     return id;
 }
 
-static void algorithms_that_differ_in_their_clusters_alone_have_different_ids(void **state)
+static void algorithms_that_differ_only_in_clusters_have_different_ids(void **state)
 {
     (void)state;
     struct products p;
@@ -88,7 +88,7 @@ static void algorithms_that_differ_in_their_clusters_alone_have_different_ids(vo
 }
 
 /* The algorithm is chosen before the bias is known. */
-static void a_bias_need_be_aligned_no_better_than_was_promised(void **state)
+static void a_bias_needs_only_its_declared_alignment(void **state)
 {
     (void)state;
     struct products p;
@@ -105,7 +105,7 @@ static void a_bias_need_be_aligned_no_better_than_was_promised(void **state)
     cublaslt_plan_free(plan);
 }
 
-static void a_product_that_the_library_does_not_know_is_told_by_its_shape(void **state)
+static void an_unsupported_product_is_reported_with_its_shape(void **state)
 {
     (void)state;
     struct products p;
@@ -120,7 +120,7 @@ static void a_product_that_the_library_does_not_know_is_told_by_its_shape(void *
 }
 
 /* A refusal is reported, and the device remains usable. */
-static void a_matrix_that_is_aligned_worse_is_refused(void **state)
+static void a_misaligned_matrix_is_refused(void **state)
 {
     (void)state;
     struct products p;
@@ -142,10 +142,10 @@ static void a_matrix_that_is_aligned_worse_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(algorithms_that_differ_in_their_clusters_alone_have_different_ids),
-        cmocka_unit_test(a_bias_need_be_aligned_no_better_than_was_promised),
-        cmocka_unit_test(a_product_that_the_library_does_not_know_is_told_by_its_shape),
-        cmocka_unit_test(a_matrix_that_is_aligned_worse_is_refused),
+        cmocka_unit_test(algorithms_that_differ_only_in_clusters_have_different_ids),
+        cmocka_unit_test(a_bias_needs_only_its_declared_alignment),
+        cmocka_unit_test(an_unsupported_product_is_reported_with_its_shape),
+        cmocka_unit_test(a_misaligned_matrix_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

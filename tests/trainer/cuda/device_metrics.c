@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-static void a_device_is_read_when_it_is_asked(void **state)
+static void metrics_are_read_on_request(void **state)
 {
     (void)state;
     struct device *device;
@@ -60,7 +60,7 @@ static void a_device_without_nvml_reports_the_other_metrics(void **state)
     device_close(device);
 }
 
-static void the_cpu_has_a_process_and_nothing_else(void **state)
+static void the_cpu_reports_only_process_metrics(void **state)
 {
     (void)state;
     struct device *device;
@@ -82,9 +82,9 @@ static void the_cpu_has_a_process_and_nothing_else(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_device_is_read_when_it_is_asked),
+        cmocka_unit_test(metrics_are_read_on_request),
         cmocka_unit_test(a_device_without_nvml_reports_the_other_metrics),
-        cmocka_unit_test(the_cpu_has_a_process_and_nothing_else),
+        cmocka_unit_test(the_cpu_reports_only_process_metrics),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -99,7 +99,7 @@ static void check_product(struct products *p, const struct gemm_shape *s)
     free(a), free(b), free(bias), free(c), free(first);
 }
 
-static void products_are_those_of_doubles(void **state)
+static void products_match_doubles(void **state)
 {
     (void)state;
     for (int t = 0; t < TYPES_COUNT; t++) {
@@ -119,7 +119,7 @@ static void products_are_those_of_doubles(void **state)
     }
 }
 
-static void the_gradient_of_a_small_weight_is_summed_in_parts(void **state)
+static void small_weight_gradients_are_summed_in_splits(void **state)
 {
     (void)state;
     for (int t = 0; t < TYPES_COUNT; t++) {
@@ -138,7 +138,7 @@ static void the_gradient_of_a_small_weight_is_summed_in_parts(void **state)
     }
 }
 
-static void parts_follow_from_the_shape_alone(void **state)
+static void split_counts_depend_only_on_the_shape(void **state)
 {
     (void)state;
     const struct gemm_shape gradient = {
@@ -179,9 +179,9 @@ static void equal_shapes_share_a_plan(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products_are_those_of_doubles),
-        cmocka_unit_test(the_gradient_of_a_small_weight_is_summed_in_parts),
-        cmocka_unit_test(parts_follow_from_the_shape_alone),
+        cmocka_unit_test(products_match_doubles),
+        cmocka_unit_test(small_weight_gradients_are_summed_in_splits),
+        cmocka_unit_test(split_counts_depend_only_on_the_shape),
         cmocka_unit_test(equal_shapes_share_a_plan),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -148,7 +148,7 @@ static void assert_pieces_agree(const struct model_config *config, enum dtype co
     forget(&whole);
 }
 
-static void logits_may_come_a_few_rows_at_a_time(void **state)
+static void logits_can_be_computed_a_few_rows_at_a_time(void **state)
 {
     (void)state;
     for (size_t order = 0; order < order_count(); order++) {
@@ -161,6 +161,7 @@ static void logits_may_come_a_few_rows_at_a_time(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(logits_may_come_a_few_rows_at_a_time)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(logits_can_be_computed_a_few_rows_at_a_time)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -61,7 +61,7 @@ static int check(size_t device_bytes, const struct job *job, struct err *err)
 static const struct job plain = {.leaves = LEAVES}, evaluation = {.leaves = 0},
                         offloaded = {.leaves = LEAVES, .extra = "parallel.offload.optimizer=true"};
 
-static void too_little_memory_is_told_with_what_would_save_some(void **state)
+static void lack_of_memory_is_reported_with_advice(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -77,7 +77,7 @@ static void too_little_memory_is_told_with_what_would_save_some(void **state)
     assert_non_null(strstr(err.advice, "batch.global equal to batch.micro saves"));
 }
 
-static void what_is_offloaded_is_told_and_not_advised_again(void **state)
+static void offloaded_state_is_reported_and_not_advised_again(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -89,7 +89,7 @@ static void what_is_offloaded_is_told_and_not_advised_again(void **state)
 }
 
 /* The device has just enough memory for the batch before it grows. */
-static void a_run_is_told_of_the_memory_that_its_batch_will_grow_to(void **state)
+static void memory_for_later_larger_batches_is_checked_at_the_start(void **state)
 {
     (void)state;
     const struct job grows = {.leaves = LEAVES, .extra = "batch.schedule=1:8, 2:1"},
@@ -128,9 +128,9 @@ static void enough_memory_is_no_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(too_little_memory_is_told_with_what_would_save_some),
-        cmocka_unit_test(what_is_offloaded_is_told_and_not_advised_again),
-        cmocka_unit_test(a_run_is_told_of_the_memory_that_its_batch_will_grow_to),
+        cmocka_unit_test(lack_of_memory_is_reported_with_advice),
+        cmocka_unit_test(offloaded_state_is_reported_and_not_advised_again),
+        cmocka_unit_test(memory_for_later_larger_batches_is_checked_at_the_start),
         cmocka_unit_test(an_evaluation_needs_neither_gradients_nor_moments),
         cmocka_unit_test(enough_memory_is_no_error),
     };

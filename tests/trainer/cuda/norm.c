@@ -208,13 +208,13 @@ static void check_sizes(enum norm_kind kind)
         }
 }
 
-static void layer_norm_is_that_of_the_cpu(void **state)
+static void layer_norm_matches_the_cpu(void **state)
 {
     (void)state;
     check_sizes(NORM_LAYER);
 }
 
-static void rms_norm_is_that_of_the_cpu(void **state)
+static void rms_norm_matches_the_cpu(void **state)
 {
     (void)state;
     check_sizes(NORM_RMS);
@@ -334,7 +334,7 @@ static void many_rows_are_cut_into_longer_chunks(void **state)
 }
 
 /* The variance is the mean of squared differences; the difference of squares would lose it. */
-static void a_mean_far_from_zero_leaves_the_variance(void **state)
+static void a_mean_far_from_zero_keeps_the_variance_accurate(void **state)
 {
     (void)state;
     static const struct norm_shape shape = {NORM_LAYER, 9, 100, 1e-5};
@@ -385,11 +385,11 @@ static void types_without_kernels_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layer_norm_is_that_of_the_cpu),
-        cmocka_unit_test(rms_norm_is_that_of_the_cpu),
+        cmocka_unit_test(layer_norm_matches_the_cpu),
+        cmocka_unit_test(rms_norm_matches_the_cpu),
         cmocka_unit_test(heads_within_rows_are_normalized_in_place),
         cmocka_unit_test(many_rows_are_cut_into_longer_chunks),
-        cmocka_unit_test(a_mean_far_from_zero_leaves_the_variance),
+        cmocka_unit_test(a_mean_far_from_zero_keeps_the_variance_accurate),
         cmocka_unit_test(a_row_of_one_value_becomes_the_bias),
         cmocka_unit_test(types_without_kernels_are_refused),
     };

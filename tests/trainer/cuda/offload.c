@@ -83,7 +83,7 @@ static void queue_pass(const struct rig *rig, struct offload *offload, int pass,
     }
 }
 
-static void every_item_is_back_before_its_backward_pass(void **state)
+static void every_item_is_copied_back_before_its_backward_pass(void **state)
 {
     (void)state;
     for (size_t order = 0; order < order_count(); order++) {
@@ -111,7 +111,7 @@ static void every_item_is_back_before_its_backward_pass(void **state)
 }
 
 /* A recorded pass leaves no copy in progress, and gives the same results on each launch. */
-static void a_pass_can_be_recorded_in_a_graph(void **state)
+static void a_pass_can_be_captured_in_a_graph(void **state)
 {
     (void)state;
     enum { LAUNCHES = 3 };
@@ -142,7 +142,7 @@ static void a_pass_can_be_recorded_in_a_graph(void **state)
     }
 }
 
-static void opening_takes_all_memory_that_passes_need(void **state)
+static void opening_allocates_all_memory_for_passes(void **state)
 {
     (void)state;
     struct rig rig;
@@ -170,9 +170,9 @@ static void opening_takes_all_memory_that_passes_need(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_item_is_back_before_its_backward_pass),
-        cmocka_unit_test(a_pass_can_be_recorded_in_a_graph),
-        cmocka_unit_test(opening_takes_all_memory_that_passes_need),
+        cmocka_unit_test(every_item_is_copied_back_before_its_backward_pass),
+        cmocka_unit_test(a_pass_can_be_captured_in_a_graph),
+        cmocka_unit_test(opening_allocates_all_memory_for_passes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

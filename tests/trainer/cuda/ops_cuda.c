@@ -31,7 +31,7 @@ static void close_ops(struct ops *ops, struct device *device)
     shim_set_architecture(SHIM_HOPPER);
 }
 
-static void a_head_too_wide_for_the_device_is_told_with_what_to_do(void **state)
+static void a_head_too_wide_for_the_device_is_refused_with_advice(void **state)
 {
     (void)state;
     static const struct attn_shape wide = {1, 16, 1, 1, 128, true},
@@ -59,7 +59,7 @@ static void a_head_too_wide_for_the_device_is_told_with_what_to_do(void **state)
 
 /* Bits of kernels in machine code depend on this build; those of other kernels on the driver that
  * compiles them. */
-static void the_driver_is_named_where_it_compiles_the_kernels(void **state)
+static void numerics_id_names_the_driver_if_it_compiles_the_kernels(void **state)
 {
     (void)state;
     struct device *device;
@@ -78,8 +78,8 @@ static void the_driver_is_named_where_it_compiles_the_kernels(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_head_too_wide_for_the_device_is_told_with_what_to_do),
-        cmocka_unit_test(the_driver_is_named_where_it_compiles_the_kernels),
+        cmocka_unit_test(a_head_too_wide_for_the_device_is_refused_with_advice),
+        cmocka_unit_test(numerics_id_names_the_driver_if_it_compiles_the_kernels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

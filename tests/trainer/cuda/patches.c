@@ -79,7 +79,7 @@ static void check(const struct cuda_images *s, const uint8_t *images)
 
 /* Patch lines that are and are not multiples of 16 bytes in the result, patches of which only the
  * whole is one, and more than one block. */
-static void patches_are_those_of_the_cpu(void **state)
+static void patches_match_the_cpu(void **state)
 {
     (void)state;
     static const uint64_t sizes[][3] = {{1, 1, 1}, {2, 6, 3},   {3, 28, 14}, {2, 8, 4},
@@ -93,7 +93,7 @@ static void patches_are_those_of_the_cpu(void **state)
 }
 
 /* All 256 values in each color, with various means and deviations. */
-static void every_value_is_normalised_as_on_the_cpu(void **state)
+static void every_value_is_normalized_as_on_the_cpu(void **state)
 {
     (void)state;
     static const float kinds[][6] = {{0, 0, 0, 1, 1, 1},
@@ -118,8 +118,8 @@ static void other_types_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(patches_are_those_of_the_cpu),
-        cmocka_unit_test(every_value_is_normalised_as_on_the_cpu),
+        cmocka_unit_test(patches_match_the_cpu),
+        cmocka_unit_test(every_value_is_normalized_as_on_the_cpu),
         cmocka_unit_test(other_types_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

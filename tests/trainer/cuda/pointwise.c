@@ -138,14 +138,14 @@ static void check_counts(enum function function)
         check(&(struct subject){function, 1, COUNTS[i]});
 }
 
-static void gelu_and_its_slope_are_those_of_the_cpu(void **state)
+static void gelu_and_its_gradient_match_the_cpu(void **state)
 {
     (void)state;
     check_counts(GELU_FWD);
     check_counts(GELU_BWD);
 }
 
-static void sums_are_those_of_the_cpu_in_place_too(void **state)
+static void sums_match_the_cpu_also_in_place(void **state)
 {
     (void)state;
     check_counts(SUM);
@@ -153,7 +153,7 @@ static void sums_are_those_of_the_cpu_in_place_too(void **state)
     check_counts(SUM_INTO_B);
 }
 
-static void swiglu_is_that_of_the_cpu_whatever_the_width(void **state)
+static void swiglu_matches_the_cpu_at_any_width(void **state)
 {
     (void)state;
     static const uint64_t sizes[][2] = {{1, 1},   {15, 7},   {17, 64},  {300, 4},  {5, 257},
@@ -166,7 +166,7 @@ static void swiglu_is_that_of_the_cpu_whatever_the_width(void **state)
 
 /* Far from 0, an activation reduces to the identity or to 0; overflowing exponentials must not
  * change that. */
-static void far_inputs_give_no_nan(void **state)
+static void extreme_inputs_give_no_nan(void **state)
 {
     (void)state;
     static const double x[] = {-60000, -10000, -500, -100, -50, 50, 100, 500, 10000, 60000};
@@ -208,7 +208,7 @@ static double *converted(enum dtype dtype, const double *values, size_t count)
     return found;
 }
 
-static void floats_are_rounded_to_the_nearest(void **state)
+static void floats_are_rounded_to_nearest(void **state)
 {
     (void)state;
     for (int i = 0; i < COUNTS_COUNT; i++)
@@ -226,7 +226,7 @@ static void floats_are_rounded_to_the_nearest(void **state)
         }
 }
 
-static void ties_go_to_even_and_what_is_too_large_to_infinity(void **state)
+static void ties_round_to_even_and_overflow_to_infinity(void **state)
 {
     (void)state;
     /* half a unit above 1, and above the next number; the smallest subnormal half, and half of it;
@@ -255,7 +255,7 @@ static void ties_go_to_even_and_what_is_too_large_to_infinity(void **state)
 }
 
 /* Gradients travel multiplied by a power of two. */
-static void halves_of_scaled_floats_come_back(void **state)
+static void halves_of_scaled_floats_round_trip(void **state)
 {
     (void)state;
     for (int i = 0; i < COUNTS_COUNT; i++)
@@ -289,13 +289,13 @@ static void types_without_kernels_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gelu_and_its_slope_are_those_of_the_cpu),
-        cmocka_unit_test(sums_are_those_of_the_cpu_in_place_too),
-        cmocka_unit_test(swiglu_is_that_of_the_cpu_whatever_the_width),
-        cmocka_unit_test(far_inputs_give_no_nan),
-        cmocka_unit_test(floats_are_rounded_to_the_nearest),
-        cmocka_unit_test(ties_go_to_even_and_what_is_too_large_to_infinity),
-        cmocka_unit_test(halves_of_scaled_floats_come_back),
+        cmocka_unit_test(gelu_and_its_gradient_match_the_cpu),
+        cmocka_unit_test(sums_match_the_cpu_also_in_place),
+        cmocka_unit_test(swiglu_matches_the_cpu_at_any_width),
+        cmocka_unit_test(extreme_inputs_give_no_nan),
+        cmocka_unit_test(floats_are_rounded_to_nearest),
+        cmocka_unit_test(ties_round_to_even_and_overflow_to_infinity),
+        cmocka_unit_test(halves_of_scaled_floats_round_trip),
         cmocka_unit_test(types_without_kernels_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

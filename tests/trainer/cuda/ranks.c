@@ -108,7 +108,7 @@ static void hash(const char *name, struct ckpt_hashes *ret_hashes)
     assert_ok(ckpt_hash(io, path, ret_hashes, NULL, NULL, &err), &err);
 }
 
-static void one_rank_alone_sets_the_bits(void **state)
+static void one_rank_gives_the_reference_bits(void **state)
 {
     (void)state;
     char path[2 * TEST_PATH_BYTES_MAX], target[2 * TEST_PATH_BYTES_MAX], text[TEXT_BYTES];
@@ -223,7 +223,7 @@ static void offloaded_weights_have_the_bits_of_one_rank(void **state)
 }
 
 /* Non-canonical sums go through the host, weights by NCCL. */
-static void fast_sums_pass_through_the_host(void **state)
+static void fast_sums_can_pass_through_the_host(void **state)
 {
     (void)state;
     static const char *const sets[] = {"parallel.strategy=zero1", "parallel.reduction=fast",
@@ -242,7 +242,7 @@ static void fast_sums_pass_through_the_host(void **state)
 }
 
 /* Some blocks whole, some sharded, with compared calls. */
-static void ranks_that_compare_their_calls_have_the_bits_of_one(void **state)
+static void checked_communicators_have_the_bits_of_one_rank(void **state)
 {
     (void)state;
     check_bits(true, ORDER_RANDOM,
@@ -250,7 +250,7 @@ static void ranks_that_compare_their_calls_have_the_bits_of_one(void **state)
                                      "parallel.debug=true", NULL});
 }
 
-static void ranks_that_share_a_gpu_talk_through_the_host(void **state)
+static void ranks_that_share_a_gpu_communicate_through_the_host(void **state)
 {
     (void)state;
     static const char *const by_itself[] = {NULL}, *const nccl[] = {"parallel.comm=nccl", NULL};
@@ -270,7 +270,7 @@ static void ranks_that_share_a_gpu_talk_through_the_host(void **state)
     ranks_barrier();
 }
 
-static void an_nccl_older_than_the_build_is_warned_of(void **state)
+static void an_older_nccl_than_the_builds_gives_a_warning(void **state)
 {
     (void)state;
     static const char *const by_itself[] = {NULL}, *const nccl[] = {"parallel.comm=nccl", NULL};
@@ -292,7 +292,7 @@ static void an_nccl_older_than_the_build_is_warned_of(void **state)
     ranks_barrier();
 }
 
-static void what_was_made_is_removed(void **state)
+static void the_test_folder_is_removed(void **state)
 {
     (void)state;
     io_close(io);
@@ -302,17 +302,17 @@ static void what_was_made_is_removed(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_rank_alone_sets_the_bits),
+        cmocka_unit_test(one_rank_gives_the_reference_bits),
         cmocka_unit_test(ddp_has_the_bits_of_one_rank),
         cmocka_unit_test(zero2_has_the_bits_of_one_rank),
         cmocka_unit_test(zero3_has_the_bits_of_one_rank),
         cmocka_unit_test(zero3_through_the_host_has_the_bits_of_one_rank),
         cmocka_unit_test(offloaded_weights_have_the_bits_of_one_rank),
-        cmocka_unit_test(fast_sums_pass_through_the_host),
-        cmocka_unit_test(ranks_that_compare_their_calls_have_the_bits_of_one),
-        cmocka_unit_test(ranks_that_share_a_gpu_talk_through_the_host),
-        cmocka_unit_test(an_nccl_older_than_the_build_is_warned_of),
-        cmocka_unit_test(what_was_made_is_removed),
+        cmocka_unit_test(fast_sums_can_pass_through_the_host),
+        cmocka_unit_test(checked_communicators_have_the_bits_of_one_rank),
+        cmocka_unit_test(ranks_that_share_a_gpu_communicate_through_the_host),
+        cmocka_unit_test(an_older_nccl_than_the_builds_gives_a_warning),
+        cmocka_unit_test(the_test_folder_is_removed),
     };
     return ranks_main(tests, sizeof tests / sizeof tests[0], 0);
 }

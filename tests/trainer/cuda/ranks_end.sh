@@ -3,7 +3,7 @@
 . "$(dirname "$0")/../../cli/lib.sh"
 command -v mpirun >/dev/null && [[ -x ${ENDS:-} ]] || skip "this build has no MPI or no NCCL"
 
-a_rank_that_fails_while_others_wait_by_nccl_tells_why_and_ends_all() {
+a_rank_that_fails_while_others_wait_in_nccl_reports_why_and_ends_all() {
   local status=0
   "$ENDS" make
   "$TEST_SOURCE_DIR/tests/support/mpirun.sh" 3 "$ENDS" >said 2>&1 || status=$?
@@ -12,4 +12,4 @@ a_rank_that_fails_while_others_wait_by_nccl_tells_why_and_ends_all() {
   for r in 0 2; do contains "$(cat got.$r)" "ECONNABORTED the run was ended: rank 1 aborted it"; done
 }
 
-run_cases a_rank_that_fails_while_others_wait_by_nccl_tells_why_and_ends_all
+run_cases a_rank_that_fails_while_others_wait_in_nccl_reports_why_and_ends_all

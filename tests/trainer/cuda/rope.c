@@ -79,7 +79,7 @@ static void check(int dtype, const struct attn_shape *shape, const struct rope_s
     free(qkv), free(expected);
 }
 
-static void queries_and_keys_turn_as_on_the_cpu(void **state)
+static void queries_and_keys_are_rotated_as_on_the_cpu(void **state)
 {
     (void)state;
     static const struct attn_shape shapes[] = {{1, 1, 1, 1, 2, true},   {2, 37, 3, 1, 10, true},
@@ -94,13 +94,13 @@ static void queries_and_keys_turn_as_on_the_cpu(void **state)
 }
 
 /* Angles of thousands of radians are reduced in double. */
-static void far_positions_turn_as_exactly(void **state)
+static void far_positions_are_rotated_as_exactly(void **state)
 {
     (void)state;
     check(0, &(struct attn_shape){1, 9000, 1, 1, 4, true}, &PLAIN, false);
 }
 
-static void values_stay_as_they_are(void **state)
+static void values_are_not_rotated(void **state)
 {
     (void)state;
     static const struct attn_shape shape = {2, 7, 3, 1, 16, true};
@@ -131,9 +131,9 @@ static void odd_heads_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(queries_and_keys_turn_as_on_the_cpu),
-        cmocka_unit_test(far_positions_turn_as_exactly),
-        cmocka_unit_test(values_stay_as_they_are),
+        cmocka_unit_test(queries_and_keys_are_rotated_as_on_the_cpu),
+        cmocka_unit_test(far_positions_are_rotated_as_exactly),
+        cmocka_unit_test(values_are_not_rotated),
         cmocka_unit_test(odd_heads_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

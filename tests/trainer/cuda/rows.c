@@ -220,7 +220,7 @@ static void check_embed_bwd(struct ops *ops, const struct id_case *c, int dtype,
     free(d_out), free(d_table), free(inexact), free(expected), free(found), free(first);
 }
 
-static void gradients_of_the_table_are_sums_of_rows(void **state)
+static void table_gradients_are_sums_of_rows(void **state)
 {
     static const struct {
         uint64_t items, tokens, cols, vocabulary;
@@ -256,7 +256,7 @@ static struct id_case runs_of(const uint64_t *lengths, size_t count, uint64_t co
 }
 
 /* Runs that begin and end at, just before and just after the boundaries of pieces of work. */
-static void runs_may_begin_and_end_anywhere(void **state)
+static void runs_of_equal_ids_may_start_and_end_anywhere(void **state)
 {
     enum { PIECE = CUDA_EMBED_PIECE_ROWS };
     static const uint64_t lengths[][10] = {
@@ -324,7 +324,7 @@ static void positions_are_added_to_every_item(void **state)
 }
 
 /* A grid is at most 65535 high. */
-static void items_may_be_more_than_a_grid_is_high(void **state)
+static void items_may_exceed_the_grids_y_limit(void **state)
 {
     struct ops *ops = *state;
     const struct cuda_items s = {test_is_sanitized() ? 700 : 65535 + 700, 1, 1};
@@ -350,7 +350,7 @@ static double *positions_bwd_on_device(int dtype, const struct cuda_items *s,
     return found;
 }
 
-static void gradients_of_positions_are_sums_over_items(void **state)
+static void position_gradients_are_sums_over_items(void **state)
 {
     struct ops *ops = *state;
     for (int run = 0; run < 2 * SHAPES_COUNT * DTYPES_COUNT; run++) {
@@ -437,12 +437,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_of_the_table_are_copied_and_positions_added),
-        cmocka_unit_test(gradients_of_the_table_are_sums_of_rows),
-        cmocka_unit_test(runs_may_begin_and_end_anywhere),
+        cmocka_unit_test(table_gradients_are_sums_of_rows),
+        cmocka_unit_test(runs_of_equal_ids_may_start_and_end_anywhere),
         cmocka_unit_test(one_id_may_have_nearly_all_rows),
         cmocka_unit_test(positions_are_added_to_every_item),
-        cmocka_unit_test(items_may_be_more_than_a_grid_is_high),
-        cmocka_unit_test(gradients_of_positions_are_sums_over_items),
+        cmocka_unit_test(items_may_exceed_the_grids_y_limit),
+        cmocka_unit_test(position_gradients_are_sums_over_items),
         cmocka_unit_test(pooling_is_the_mean_of_rows),
         cmocka_unit_test(other_types_are_refused),
     };

@@ -159,7 +159,7 @@ static void steps_neither_block_nor_allocate(void **state)
 
 /* The clock ticks once per reading: each part's time is its number of turns, in graphs and
  * outside. */
-static void the_devices_time_is_told_by_parts(void **state)
+static void device_time_is_reported_by_parts(void **state)
 {
     enum { STEPS = 5, TICK_NS = 1000 };
     for (size_t order = 0; order < order_count(); order++) {
@@ -219,7 +219,7 @@ static void run(const struct fixture *f, const char *name, const char *const *ex
     assert_ok(ckpt_hash(f->io, ckpt, &outcome->hashes, NULL, NULL, &outcome->err), &outcome->err);
 }
 
-static void replayed_steps_have_the_bits_of_steps_that_are_queued_as_they_are(void **state)
+static void replayed_graphs_have_the_bits_of_direct_launches(void **state)
 {
     const struct fixture *f = *state;
     /* the first pass of a run is not a graph: one micro-batch per step, one step per run */
@@ -244,7 +244,7 @@ static void replayed_steps_have_the_bits_of_steps_that_are_queued_as_they_are(vo
     }
 }
 
-static void steps_that_the_host_learns_of_late_have_the_same_bits(void **state)
+static void queued_steps_have_the_bits_of_synchronous_ones(void **state)
 {
     const struct fixture *f = *state;
     /* large updates, so that gradients overflow in half precision */
@@ -273,7 +273,7 @@ static void steps_that_the_host_learns_of_late_have_the_same_bits(void **state)
     }
 }
 
-static void weights_that_come_from_the_host_have_the_same_bits_in_any_order(void **state)
+static void offloaded_weights_have_the_same_bits_in_any_order(void **state)
 {
     const struct fixture *f = *state;
     static const char *const precisions[] = {"precision.compute=fp32", "precision.compute=bf16"};
@@ -322,7 +322,7 @@ static void *weights_of(struct run *run)
     return copy;
 }
 
-static void a_step_that_is_not_finite_is_named_late_and_leaves_no_trace(void **state)
+static void a_non_finite_step_is_named_late_and_changes_nothing(void **state)
 {
     const struct fixture *f = *state;
     /* weights that decay beyond zero grow with each step */
@@ -415,11 +415,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_neither_block_nor_allocate),
-        cmocka_unit_test(the_devices_time_is_told_by_parts),
-        cmocka_unit_test(replayed_steps_have_the_bits_of_steps_that_are_queued_as_they_are),
-        cmocka_unit_test(steps_that_the_host_learns_of_late_have_the_same_bits),
-        cmocka_unit_test(weights_that_come_from_the_host_have_the_same_bits_in_any_order),
-        cmocka_unit_test(a_step_that_is_not_finite_is_named_late_and_leaves_no_trace),
+        cmocka_unit_test(device_time_is_reported_by_parts),
+        cmocka_unit_test(replayed_graphs_have_the_bits_of_direct_launches),
+        cmocka_unit_test(queued_steps_have_the_bits_of_synchronous_ones),
+        cmocka_unit_test(offloaded_weights_have_the_same_bits_in_any_order),
+        cmocka_unit_test(a_non_finite_step_is_named_late_and_changes_nothing),
         cmocka_unit_test(a_failed_offload_copy_is_reported_from_a_capture),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

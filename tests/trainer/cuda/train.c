@@ -238,7 +238,7 @@ static void assert_same_tensors(const struct fixture *f, const char *a, const ch
     diff_close(diff);
 }
 
-static void losses_are_those_of_the_cpu(void **state)
+static void losses_match_the_cpu(void **state)
 {
     const struct fixture *f = *state;
     const struct {
@@ -289,7 +289,7 @@ static void every_order_of_threads_and_streams_gives_the_same_bits(void **state)
     }
 }
 
-static void a_run_that_was_stopped_goes_on_to_the_same_bits(void **state)
+static void a_stopped_run_resumes_to_the_same_bits(void **state)
 {
     const struct fixture *f = *state;
     for (size_t m = 0; m < models_count(); m++) {
@@ -362,7 +362,7 @@ static struct beside check_memory(const struct fixture *f, const char *name,
     return beside;
 }
 
-static void a_run_takes_the_memory_that_was_told_before(void **state)
+static void a_run_uses_the_predicted_memory(void **state)
 {
     const struct fixture *f = *state;
     order_set(0);
@@ -385,7 +385,7 @@ static const char *const PLAIN[] = {DEEP, NULL},
                          *const MIXED[] = {DEEP, "model.offload=1", "model.recompute=5",
                                            "parallel.offload.optimizer=true", NULL};
 
-static void what_is_offloaded_is_told_and_copied_by_whole_passes(void **state)
+static void offloaded_state_is_reported_and_copied_once_per_pass(void **state)
 {
     const struct fixture *f = *state;
     order_set(0);
@@ -399,7 +399,7 @@ static void what_is_offloaded_is_told_and_copied_by_whole_passes(void **state)
     assert_int_equal(moved.copied % (2 * moved.activations), 0); /* out and in */
 }
 
-static void what_is_offloaded_changes_no_bit(void **state)
+static void offloading_changes_no_bit(void **state)
 {
     const struct fixture *f = *state;
     struct outcome plain = {0};
@@ -415,7 +415,7 @@ static void what_is_offloaded_changes_no_bit(void **state)
     }
 }
 
-static void a_run_goes_on_with_more_or_less_offloaded(void **state)
+static void a_run_resumes_with_more_or_less_offloaded(void **state)
 {
     const struct fixture *f = *state;
     const char *const *const sides[][2] = {{PLAIN, OFFLOADED}, {OFFLOADED, PLAIN}};
@@ -438,13 +438,13 @@ static void a_run_goes_on_with_more_or_less_offloaded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(losses_are_those_of_the_cpu),
+        cmocka_unit_test(losses_match_the_cpu),
         cmocka_unit_test(every_order_of_threads_and_streams_gives_the_same_bits),
-        cmocka_unit_test(a_run_that_was_stopped_goes_on_to_the_same_bits),
-        cmocka_unit_test(a_run_takes_the_memory_that_was_told_before),
-        cmocka_unit_test(what_is_offloaded_is_told_and_copied_by_whole_passes),
-        cmocka_unit_test(what_is_offloaded_changes_no_bit),
-        cmocka_unit_test(a_run_goes_on_with_more_or_less_offloaded),
+        cmocka_unit_test(a_stopped_run_resumes_to_the_same_bits),
+        cmocka_unit_test(a_run_uses_the_predicted_memory),
+        cmocka_unit_test(offloaded_state_is_reported_and_copied_once_per_pass),
+        cmocka_unit_test(offloading_changes_no_bit),
+        cmocka_unit_test(a_run_resumes_with_more_or_less_offloaded),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -140,7 +140,7 @@ static void check_step(const struct rule *rule, size_t count, enum dtype type, b
     state_deinit(&expected);
 }
 
-static void steps_are_those_of_the_cpu(void **state)
+static void steps_match_the_cpu(void **state)
 {
     (void)state;
     static const size_t counts[] = {1, 3, 7, 63, 64, 65, 257, 768, 1000, 1024, 2049, 5003};
@@ -151,7 +151,7 @@ static void steps_are_those_of_the_cpu(void **state)
         }
 }
 
-static void steps_of_other_rules_are_those_of_the_cpu(void **state)
+static void steps_of_other_rules_match_the_cpu(void **state)
 {
     (void)state;
     static const struct rule *const rules[] = {&SGD, &NESTEROV, &PLAIN, &LION};
@@ -163,7 +163,7 @@ static void steps_of_other_rules_are_those_of_the_cpu(void **state)
         }
 }
 
-static void moments_that_fade_end_at_zero(void **state)
+static void fading_moments_end_at_zero(void **state)
 {
     (void)state;
     struct state s = state_init(&ADAMW, 70);
@@ -204,7 +204,7 @@ static void a_step_in_a_type_without_kernels_is_refused(void **state)
                      cudaErrorInvalidValue);
 }
 
-static void squares_of_rows_are_summed_as_in_double(void **state)
+static void squares_of_rows_are_summed_in_double(void **state)
 {
     (void)state;
     static const uint64_t sizes[][2] = {{1, 1},   {5000, 1}, {300, 7},  {257, 31},
@@ -331,7 +331,7 @@ static void flags_are_counted(void **state)
 }
 
 /* Word for word: the kernel has the host's arithmetic. */
-static void decisions_are_those_of_the_host(void **state)
+static void update_gates_match_the_host(void **state)
 {
     (void)state;
     const struct scaler scaler = scaler_begin(true, 48);
@@ -373,15 +373,15 @@ static void decisions_are_those_of_the_host(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_are_those_of_the_cpu),
-        cmocka_unit_test(steps_of_other_rules_are_those_of_the_cpu),
-        cmocka_unit_test(moments_that_fade_end_at_zero),
+        cmocka_unit_test(steps_match_the_cpu),
+        cmocka_unit_test(steps_of_other_rules_match_the_cpu),
+        cmocka_unit_test(fading_moments_end_at_zero),
         cmocka_unit_test(a_skipped_step_changes_nothing),
         cmocka_unit_test(a_step_in_a_type_without_kernels_is_refused),
-        cmocka_unit_test(squares_of_rows_are_summed_as_in_double),
+        cmocka_unit_test(squares_of_rows_are_summed_in_double),
         cmocka_unit_test(doubles_of_any_size_are_added_exactly),
         cmocka_unit_test(flags_are_counted),
-        cmocka_unit_test(decisions_are_those_of_the_host),
+        cmocka_unit_test(update_gates_match_the_host),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -216,7 +216,7 @@ static void check(enum dtype dtype, const struct subject *s, double gradient_sca
 }
 
 /* Rows for a warp, a small and a large block; with and without 16-byte accesses and padding. */
-static void losses_and_gradients_are_those_of_the_cpu(void **state)
+static void losses_and_gradients_match_the_cpu(void **state)
 {
     (void)state;
     static const uint64_t sizes[][4] = {{1, 1, 1, 1},       {3, 7, 10, 10},    {2, 11, 7, 8},
@@ -233,7 +233,7 @@ static void losses_and_gradients_are_those_of_the_cpu(void **state)
 }
 
 /* As for mixed images; rows without a first target have no second one. */
-static void a_second_target_counts_what_the_first_leaves(void **state)
+static void a_second_target_has_the_remaining_weight(void **state)
 {
     (void)state;
     static const uint64_t sizes[][3] = {{1, 2, 2},     {23, 10, 10},    {12, 101, 104},
@@ -248,7 +248,7 @@ static void a_second_target_counts_what_the_first_leaves(void **state)
         }
 }
 
-static void a_first_target_that_counts_all_has_the_bits_of_one_alone(void **state)
+static void a_first_target_of_full_weight_has_the_bits_of_a_single_target(void **state)
 {
     (void)state;
     static const uint64_t counts[] = {10, 1000, 5000};
@@ -266,7 +266,7 @@ static void a_first_target_that_counts_all_has_the_bits_of_one_alone(void **stat
 }
 
 /* GPT-2's vocabulary, unpadded and padded. */
-static void a_large_vocabulary_takes_a_block_a_row(void **state)
+static void a_large_vocabulary_uses_one_block_per_row(void **state)
 {
     (void)state;
     static const uint64_t sizes[][2] = {{50257, 50304}, {4096, 4096}, {50257, 50257}};
@@ -287,7 +287,7 @@ static void gradients_are_scaled(void **state)
     subject_deinit(&s);
 }
 
-static void without_a_scale_logits_stay_as_they_are(void **state)
+static void without_a_loss_scale_logits_are_unchanged(void **state)
 {
     (void)state;
     static const uint64_t sizes[][2] = {{10, 16}, {600, 601}, {5000, 5000}};
@@ -305,7 +305,7 @@ static void without_a_scale_logits_stay_as_they_are(void **state)
 
 /* Of equal largest logits the first counts, even if it is in another pack, another thread's or far
  * away. */
-static void of_equal_logits_the_first_is_the_guess(void **state)
+static void ties_of_logits_predict_the_first(void **state)
 {
     (void)state;
     static const uint64_t counts[] = {40, 700, 5000};
@@ -403,13 +403,13 @@ static void other_types_and_strides_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(losses_and_gradients_are_those_of_the_cpu),
-        cmocka_unit_test(a_second_target_counts_what_the_first_leaves),
-        cmocka_unit_test(a_first_target_that_counts_all_has_the_bits_of_one_alone),
-        cmocka_unit_test(a_large_vocabulary_takes_a_block_a_row),
+        cmocka_unit_test(losses_and_gradients_match_the_cpu),
+        cmocka_unit_test(a_second_target_has_the_remaining_weight),
+        cmocka_unit_test(a_first_target_of_full_weight_has_the_bits_of_a_single_target),
+        cmocka_unit_test(a_large_vocabulary_uses_one_block_per_row),
         cmocka_unit_test(gradients_are_scaled),
-        cmocka_unit_test(without_a_scale_logits_stay_as_they_are),
-        cmocka_unit_test(of_equal_logits_the_first_is_the_guess),
+        cmocka_unit_test(without_a_loss_scale_logits_are_unchanged),
+        cmocka_unit_test(ties_of_logits_predict_the_first),
         cmocka_unit_test(logits_may_be_far_apart),
         cmocka_unit_test(an_invalid_target_has_a_nan_loss),
         cmocka_unit_test(a_nan_logit_makes_the_loss_nan),
