@@ -26,10 +26,26 @@ void output_abort(struct output *output)
     str_deinit(&output->text);
 }
 
+/* Keys that do not explain themselves. */
+static const struct {
+    const char *key, *label;
+} labels[] = {
+    {"a_step", "per step"},
+    {"because", "reason"},
+    {"cuttable", "has tiles"},
+    {"kept_in", "index is in"},
+    {"wanted_bytes", "used by samples"},
+};
+
 /* "mean_sample_bytes" -> "mean sample"; "read_bytes_per_second" -> "read per second";
  * "of_limit_fraction" -> "of limit" */
 static void add_name(struct str *out, const char *key)
 {
+    for (size_t i = 0; i < sizeof labels / sizeof labels[0]; i++)
+        if (strcmp(key, labels[i].key) == 0) {
+            str_add_text(out, labels[i].label);
+            return;
+        }
     static const char *const units[] = {"_bytes", "_count", "_seconds", "_fraction"};
     static const char *const rates[] = {"_per_second", "_per_cpu_second"};
     size_t bytes = strlen(key);

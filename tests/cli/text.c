@@ -24,6 +24,7 @@ static void write_document(struct output *output)
     jsonx_write_f64(json, "moved_bytes_per_cpu_second", 2048);
     jsonx_write_f64(json, "elapsed_seconds", 1.5);
     jsonx_write_i64(json, "offset", -3);
+    jsonx_write_u64(json, "wanted_bytes", 1024);
     jsonx_write_bool(json, "whole", true);
     jsonx_write_null(json, "val_loss");
     jsonx_begin_array(json, "fields");
@@ -73,6 +74,7 @@ static void results_are_printed_with_units(void **state)
                               "moved per cpu second  2.0 KiB\n"
                               "elapsed               1.50 s\n"
                               "offset                -3\n"
+                              "used by samples       1.0 KiB (1024)\n"
                               "whole                 yes\n"
                               "val loss              -\n"
                               "fields                cls, jpg\n"
