@@ -87,7 +87,7 @@ static bool step_is(struct arrays *arrays, uint64_t seed)
     return fixture_step_equals(io, path, arrays);
 }
 
-static void a_busy_disk_leaves_no_copies_to_the_updates_where_staging_has_room(void **state)
+static void with_room_in_staging_a_busy_disk_does_not_delay_updates(void **state)
 {
     (void)state;
     struct arrays arrays = make_arrays("8x262144");
@@ -114,7 +114,7 @@ static void a_busy_disk_leaves_no_copies_to_the_updates_where_staging_has_room(v
     arrays_free(&arrays);
 }
 
-static void blocks_are_taken_in_the_order_of_the_updates(void **state)
+static void blocks_are_copied_in_the_order_of_the_updates(void **state)
 {
     (void)state;
     struct arrays arrays = make_arrays("262144");
@@ -139,7 +139,7 @@ static void *update_last_group(void *context)
     return NULL;
 }
 
-static void what_the_caller_waits_for_is_taken_first(void **state)
+static void awaited_blocks_are_copied_first(void **state)
 {
     (void)state;
     struct arrays arrays = make_arrays("262144");
@@ -181,9 +181,9 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, scratch_set_up, scratch_tear_down)
     const struct CMUnitTest tests[] = {
-        CASE(a_busy_disk_leaves_no_copies_to_the_updates_where_staging_has_room),
-        CASE(blocks_are_taken_in_the_order_of_the_updates),
-        CASE(what_the_caller_waits_for_is_taken_first),
+        CASE(with_room_in_staging_a_busy_disk_does_not_delay_updates),
+        CASE(blocks_are_copied_in_the_order_of_the_updates),
+        CASE(awaited_blocks_are_copied_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,7 +35,7 @@ static void make_steps(const char *place, uint64_t newest)
     }
 }
 
-static void a_step_whose_reader_comes_while_the_copy_is_made_stays(void **state)
+static void a_step_locked_by_a_reader_during_removal_is_kept(void **state)
 {
     (void)state;
     char path[FIXTURE_PATH_BYTES];
@@ -68,7 +68,7 @@ static void a_step_whose_reader_comes_while_the_copy_is_made_stays(void **state)
     io_close(faulty);
 }
 
-static void a_step_that_goes_between_being_found_and_held_is_not_the_newest(void **state)
+static void a_step_removed_before_it_is_locked_is_not_the_newest(void **state)
 {
     (void)state;
     struct io *faulty = steps_open_faulty("lock:hold:manifest");
@@ -90,7 +90,7 @@ static void a_step_that_goes_between_being_found_and_held_is_not_the_newest(void
     io_close(faulty);
 }
 
-static void a_step_that_is_being_removed_without_end_is_not_read(void **state)
+static void a_step_whose_removal_never_ends_is_not_read(void **state)
 {
     (void)state;
     struct copying copying = {.options = {.from = io, .to = io}};
@@ -112,9 +112,9 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, steps_set_up, steps_tear_down)
     const struct CMUnitTest tests[] = {
-        CASE(a_step_whose_reader_comes_while_the_copy_is_made_stays),
-        CASE(a_step_that_goes_between_being_found_and_held_is_not_the_newest),
-        CASE(a_step_that_is_being_removed_without_end_is_not_read),
+        CASE(a_step_locked_by_a_reader_during_removal_is_kept),
+        CASE(a_step_removed_before_it_is_locked_is_not_the_newest),
+        CASE(a_step_whose_removal_never_ends_is_not_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -80,7 +80,7 @@ static void one_flipped_bit_anywhere_is_detected_and_named(void **state)
     arrays_free(&loaded);
 }
 
-static void damage_is_named_and_others_still_load(void **state)
+static void damage_is_named_and_other_tensors_load(void **state)
 {
     (void)state;
     char step[FIXTURE_PATH_BYTES], file[2 * FIXTURE_PATH_BYTES];
@@ -108,7 +108,7 @@ static void damage_is_named_and_others_still_load(void **state)
     assert_int_equal(ckpt_hash(io, step, &(struct ckpt_hashes){0}, NULL, NULL, &err), -EBADMSG);
 }
 
-static void missing_and_cut_files_are_not_listed(void **state)
+static void missing_and_truncated_files_are_not_listed(void **state)
 {
     (void)state;
     char step[FIXTURE_PATH_BYTES];
@@ -134,7 +134,7 @@ static void missing_and_cut_files_are_not_listed(void **state)
     assert_int_equal(fixture_list(io, folder, NULL), 0);
 }
 
-static void a_file_that_changes_size_after_the_manifest_was_read_is_named(void **state)
+static void a_file_resized_after_the_manifest_was_read_is_named(void **state)
 {
     (void)state;
     static const char *const changes[] = {"truncate -s -1", "truncate -s +1"};
@@ -200,7 +200,7 @@ static struct io *open_overtaken_io(bool at_stat)
     return overtaken;
 }
 
-static void a_step_that_is_saved_again_while_it_is_read_is_not_called_damaged(void **state)
+static void a_step_replaced_while_read_is_not_reported_as_damaged(void **state)
 {
     (void)state;
     struct arrays fewer = arrays_make(steps_specs, 2), others[] = {arrays_like(&arrays), fewer};
@@ -235,7 +235,7 @@ static void a_step_that_is_saved_again_while_it_is_read_is_not_called_damaged(vo
     arrays_free(&fewer);
 }
 
-static void what_was_opened_of_a_step_is_read_on_though_it_is_saved_again(void **state)
+static void an_open_step_is_readable_after_it_is_replaced(void **state)
 {
     (void)state;
     char step[FIXTURE_PATH_BYTES];
@@ -255,7 +255,7 @@ static void what_was_opened_of_a_step_is_read_on_though_it_is_saved_again(void *
     arrays_free(&other);
 }
 
-static void a_step_that_is_removed_while_it_is_read_is_not_called_damaged(void **state)
+static void a_step_removed_while_read_is_not_reported_as_damaged(void **state)
 {
     (void)state;
     char step[FIXTURE_PATH_BYTES];
@@ -269,7 +269,7 @@ static void a_step_that_is_removed_while_it_is_read_is_not_called_damaged(void *
     ckpt_reader_close(reader);
 }
 
-static void a_step_that_is_saved_again_while_it_is_looked_for_is_found(void **state)
+static void a_step_replaced_during_the_search_is_found(void **state)
 {
     (void)state;
     char step[FIXTURE_PATH_BYTES], found[FIXTURE_PATH_BYTES];
@@ -378,7 +378,7 @@ static void a_damaged_newest_step_is_skipped_with_a_warning(void **state)
     assert_non_null(strstr(warnings.last, "step-00000002"));
 }
 
-static void damaged_steps_alone_are_an_error_and_not_nothing(void **state)
+static void a_folder_of_only_damaged_steps_is_an_error(void **state)
 {
     (void)state;
     char step[FIXTURE_PATH_BYTES], found[FIXTURE_PATH_BYTES];
@@ -394,7 +394,7 @@ static void damaged_steps_alone_are_an_error_and_not_nothing(void **state)
     assert_true(err.advice[0]);
 }
 
-static void a_step_that_can_not_be_read_is_never_passed_over(void **state)
+static void an_unreadable_step_is_never_skipped(void **state)
 {
     (void)state;
     char step[FIXTURE_PATH_BYTES], found[FIXTURE_PATH_BYTES];
@@ -413,18 +413,18 @@ int main(void)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, steps_set_up, steps_tear_down)
     const struct CMUnitTest tests[] = {
         CASE(one_flipped_bit_anywhere_is_detected_and_named),
-        CASE(damage_is_named_and_others_still_load),
+        CASE(damage_is_named_and_other_tensors_load),
         CASE(damage_found_by_several_threads_is_reported_in_order),
         CASE(a_transient_read_error_is_reported),
-        CASE(missing_and_cut_files_are_not_listed),
-        CASE(a_file_that_changes_size_after_the_manifest_was_read_is_named),
-        CASE(a_step_that_is_saved_again_while_it_is_read_is_not_called_damaged),
-        CASE(what_was_opened_of_a_step_is_read_on_though_it_is_saved_again),
-        CASE(a_step_that_is_removed_while_it_is_read_is_not_called_damaged),
-        CASE(a_step_that_is_saved_again_while_it_is_looked_for_is_found),
+        CASE(missing_and_truncated_files_are_not_listed),
+        CASE(a_file_resized_after_the_manifest_was_read_is_named),
+        CASE(a_step_replaced_while_read_is_not_reported_as_damaged),
+        CASE(an_open_step_is_readable_after_it_is_replaced),
+        CASE(a_step_removed_while_read_is_not_reported_as_damaged),
+        CASE(a_step_replaced_during_the_search_is_found),
         CASE(a_damaged_newest_step_is_skipped_with_a_warning),
-        CASE(damaged_steps_alone_are_an_error_and_not_nothing),
-        CASE(a_step_that_can_not_be_read_is_never_passed_over),
+        CASE(a_folder_of_only_damaged_steps_is_an_error),
+        CASE(an_unreadable_step_is_never_skipped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

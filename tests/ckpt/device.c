@@ -154,7 +154,7 @@ static int equal_steps_count(const struct fixture *f)
     return equal;
 }
 
-static void no_update_overtakes_the_copies_and_the_caller_waits_for_none(void **state)
+static void updates_wait_for_copies_and_the_caller_for_neither(void **state)
 {
     (void)state;
     for (size_t order = 0; order < order_count(); order++) {
@@ -289,9 +289,8 @@ static void without_before_update_saves_do_not_hold_their_instant(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(
-            no_update_overtakes_the_copies_and_the_caller_waits_for_none, scratch_set_up,
-            scratch_tear_down),
+        cmocka_unit_test_setup_teardown(updates_wait_for_copies_and_the_caller_for_neither,
+                                        scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(
             with_a_slow_disk_and_little_staging_saves_hold_their_instant, scratch_set_up,
             scratch_tear_down),

@@ -179,7 +179,7 @@ static void set_mutable(const char *place)
     assert_int_equal(test_run("chattr -i '%s'", place), 0);
 }
 
-static void an_immutable_folder_fails_the_save_until_it_is_none(void **state)
+static void an_immutable_folder_fails_saves_until_it_is_mutable(void **state)
 {
     (void)state;
     const char *place = mount_ext4(in_folder("image"), 32, "");
@@ -200,7 +200,7 @@ static void make_kernel_give_up(const char *place)
                      0);
 }
 
-static void a_disk_that_turns_read_only_fails_the_save_and_keeps_the_last_step(void **state)
+static void a_read_only_remount_fails_the_save_and_keeps_the_last_step(void **state)
 {
     (void)state;
     const char *place = mount_ext4(in_folder("image"), 32, ",errors=remount-ro");
@@ -224,7 +224,7 @@ static void fill_below(const char *place)
         0);
 }
 
-static void a_disk_that_can_not_write_what_it_took_fails_the_save(void **state)
+static void a_writeback_error_fails_the_save(void **state)
 {
     (void)state;
     const char *point = mount_point();
@@ -261,7 +261,7 @@ static void free_files(const char *place)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
-static void a_limit_of_file_size_fails_the_save_until_it_is_lifted(void **state)
+static void a_file_size_limit_fails_saves_until_it_is_raised(void **state)
 {
     (void)state;
     signal(SIGXFSZ, SIG_IGN);
@@ -280,7 +280,7 @@ static void make_again(const char *place)
     assert_int_equal(mkdir(place, 0755), 0);
 }
 
-static void a_folder_removed_under_the_run_fails_the_save_until_it_is_made_again(void **state)
+static void a_removed_folder_fails_saves_until_it_is_recreated(void **state)
 {
     (void)state;
     char place[TEST_PATH_BYTES_MAX + 64];
@@ -301,7 +301,7 @@ static void allow(const char *place)
     assert_int_equal(chmod(place, 0755), 0);
 }
 
-static void a_folder_that_may_not_be_written_fails_the_save_until_it_may(void **state)
+static void an_unwritable_folder_fails_saves_until_it_is_writable(void **state)
 {
     (void)state;
     enum { NOBODY = 65534 };
@@ -324,12 +324,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(a_full_tmpfs_fails_the_save_on_all_ranks_until_there_is_room),
         CASE(a_full_ext4_fails_the_save_on_all_ranks_until_there_is_room),
-        CASE(an_immutable_folder_fails_the_save_until_it_is_none),
-        CASE(a_disk_that_turns_read_only_fails_the_save_and_keeps_the_last_step),
-        CASE(a_disk_that_can_not_write_what_it_took_fails_the_save),
-        CASE(a_limit_of_file_size_fails_the_save_until_it_is_lifted),
-        CASE(a_folder_removed_under_the_run_fails_the_save_until_it_is_made_again),
-        CASE(a_folder_that_may_not_be_written_fails_the_save_until_it_may),
+        CASE(an_immutable_folder_fails_saves_until_it_is_mutable),
+        CASE(a_read_only_remount_fails_the_save_and_keeps_the_last_step),
+        CASE(a_writeback_error_fails_the_save),
+        CASE(a_file_size_limit_fails_saves_until_it_is_raised),
+        CASE(a_removed_folder_fails_saves_until_it_is_recreated),
+        CASE(an_unwritable_folder_fails_saves_until_it_is_writable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-static void a_failure_at_any_operation_fails_the_save_and_nothing_else(void **state)
+static void a_failure_of_any_operation_fails_only_the_save(void **state)
 {
     (void)state;
     static const struct {
@@ -83,7 +83,7 @@ static void a_write_that_fails_names_its_file(void **state)
     }
 }
 
-static void a_queue_that_can_not_wait_fails_its_save_and_the_next_one_has_another(void **state)
+static void a_queue_that_fails_to_wait_fails_only_its_save(void **state)
 {
     (void)state;
     char path[FIXTURE_PATH_BYTES];
@@ -112,7 +112,7 @@ static void a_queue_that_can_not_wait_fails_its_save_and_the_next_one_has_anothe
     steps_check_listed(3);
 }
 
-static void the_next_save_tells_of_the_failure_before_it(void **state)
+static void the_next_save_reports_an_earlier_failure(void **state)
 {
     (void)state;
     struct io *faulty = steps_open_faulty("durable:eio@4");
@@ -128,7 +128,7 @@ static void the_next_save_tells_of_the_failure_before_it(void **state)
     steps_check_listed(1);
 }
 
-static void a_refused_save_leaves_the_failure_before_it_to_the_next_call(void **state)
+static void a_refused_save_keeps_an_earlier_failure_for_the_next_call(void **state)
 {
     (void)state;
     struct io *faulty = steps_open_faulty("durable:eio@4");
@@ -145,7 +145,7 @@ static void a_refused_save_leaves_the_failure_before_it_to_the_next_call(void **
     steps_check_listed(0);
 }
 
-static void a_failed_save_removes_none_of_the_steps_before_it(void **state)
+static void a_failed_save_removes_no_earlier_step(void **state)
 {
     (void)state;
     /* the ninth is the last before the step's name appears */
@@ -172,12 +172,12 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, steps_set_up, steps_tear_down)
     const struct CMUnitTest tests[] = {
-        CASE(a_failure_at_any_operation_fails_the_save_and_nothing_else),
+        CASE(a_failure_of_any_operation_fails_only_the_save),
         CASE(a_write_that_fails_names_its_file),
-        CASE(a_queue_that_can_not_wait_fails_its_save_and_the_next_one_has_another),
-        CASE(the_next_save_tells_of_the_failure_before_it),
-        CASE(a_refused_save_leaves_the_failure_before_it_to_the_next_call),
-        CASE(a_failed_save_removes_none_of_the_steps_before_it),
+        CASE(a_queue_that_fails_to_wait_fails_only_its_save),
+        CASE(the_next_save_reports_an_earlier_failure),
+        CASE(a_refused_save_keeps_an_earlier_failure_for_the_next_call),
+        CASE(a_failed_save_removes_no_earlier_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static void a_second_owner_is_refused_and_told_who_it_is(void **state)
+static void a_second_owner_is_refused_naming_the_first(void **state)
 {
     (void)state;
     struct ckpt_saver *first = steps_open(io, 0), *second = NULL;
@@ -29,7 +29,7 @@ static void a_second_owner_is_refused_and_told_who_it_is(void **state)
     ckpt_saver_close(second);
 }
 
-static void the_last_n_are_kept_and_never_less(void **state)
+static void the_last_n_steps_are_always_kept(void **state)
 {
     (void)state;
     struct ckpt_saver *saver = steps_open(io, 2);
@@ -59,7 +59,7 @@ static void retention_never_removes_the_one_just_saved(void **state)
     assert_true(fixture_step_equals(io, path, &arrays));
 }
 
-static void broken_steps_are_neither_counted_nor_removed(void **state)
+static void damaged_steps_are_neither_counted_nor_removed(void **state)
 {
     (void)state;
     struct ckpt_saver *saver = steps_open(io, 2);
@@ -79,7 +79,7 @@ static void broken_steps_are_neither_counted_nor_removed(void **state)
     assert_int_equal(test_run("test -d '%s'/step-00000007", folder), 0);
 }
 
-static void the_same_step_again_is_kept_or_replaced(void **state)
+static void saving_the_same_step_again_keeps_or_replaces_it(void **state)
 {
     (void)state;
     char path[FIXTURE_PATH_BYTES], before[64], after[64];
@@ -119,7 +119,7 @@ static void save_first_step(const struct arrays *saved, const char *numerics_id,
     assert_int_equal(test_run_output(inode, 64, "stat -c %%i '%s/step-00000001'", folder), 0);
 }
 
-static void the_same_bytes_with_another_meaning_replace_the_step(void **state)
+static void equal_bytes_with_a_different_manifest_replace_the_step(void **state)
 {
     (void)state;
     static const struct array_spec turned_spec = {"a.weight", DTYPE_F32, "1000x300", 0};
@@ -138,7 +138,7 @@ static void the_same_bytes_with_another_meaning_replace_the_step(void **state)
     arrays_free(&turned);
 }
 
-static void a_damaged_step_is_made_again_by_the_same_save(void **state)
+static void a_damaged_step_is_replaced_by_the_same_save(void **state)
 {
     (void)state;
     char path[FIXTURE_PATH_BYTES], file[2 * FIXTURE_PATH_BYTES];
@@ -187,7 +187,7 @@ static void save_by_two(void *context, struct comm *comm)
 }
 
 /* If one rank read all of a large step, the others would time out. */
-static void the_ranks_share_the_reading_back_of_a_step_that_is_there(void **state)
+static void ranks_share_the_verification_of_an_existing_step(void **state)
 {
     (void)state;
     static const struct array_spec spec = {"large", DTYPE_U8, "23x1048576", 0};
@@ -225,14 +225,14 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, steps_set_up, steps_tear_down)
     const struct CMUnitTest tests[] = {
-        CASE(a_second_owner_is_refused_and_told_who_it_is),
-        CASE(the_last_n_are_kept_and_never_less),
+        CASE(a_second_owner_is_refused_naming_the_first),
+        CASE(the_last_n_steps_are_always_kept),
         CASE(retention_never_removes_the_one_just_saved),
-        CASE(broken_steps_are_neither_counted_nor_removed),
-        CASE(the_same_step_again_is_kept_or_replaced),
-        CASE(the_same_bytes_with_another_meaning_replace_the_step),
-        CASE(a_damaged_step_is_made_again_by_the_same_save),
-        CASE(the_ranks_share_the_reading_back_of_a_step_that_is_there),
+        CASE(damaged_steps_are_neither_counted_nor_removed),
+        CASE(saving_the_same_step_again_keeps_or_replaces_it),
+        CASE(equal_bytes_with_a_different_manifest_replace_the_step),
+        CASE(a_damaged_step_is_replaced_by_the_same_save),
+        CASE(ranks_share_the_verification_of_an_existing_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -163,7 +163,7 @@ static void each_node_holds_its_ranks_files_and_all_replicated_tensors(void **st
 }
 
 /* The message names the file, and gathering the files solves it. */
-static void what_lies_on_another_node_is_named_and_gathered_files_load_anywhere(void **state)
+static void missing_files_of_other_nodes_are_named_and_gathered_folders_load_anywhere(void **state)
 {
     (void)state;
     struct run run = start();
@@ -218,7 +218,7 @@ static void a_copy_of_one_nodes_folder_holds_that_nodes_files(void **state)
     arrays_free(&run.global);
 }
 
-static void a_step_that_not_all_nodes_have_or_not_the_same_is_passed_over(void **state)
+static void a_step_that_nodes_do_not_share_is_skipped(void **state)
 {
     (void)state;
     struct run run = start();
@@ -311,7 +311,7 @@ static void save_on_one_node(struct run *run, uint64_t step, uint64_t seed)
 }
 
 /* No earlier step exists: the first save of the step is what all nodes have. */
-static void a_step_saved_again_on_one_node_only_leaves_the_save_before_on_all(void **state)
+static void a_step_replaced_on_one_node_only_leaves_the_earlier_save(void **state)
 {
     (void)state;
     static const char evaluated[] = "{\"loader\":{\"seed\":7,\"position\":4096},\"note\":\"test\","
@@ -377,18 +377,16 @@ int main(void)
         cmocka_unit_test_setup_teardown(each_node_holds_its_ranks_files_and_all_replicated_tensors,
                                         scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(
-            what_lies_on_another_node_is_named_and_gathered_files_load_anywhere, scratch_set_up,
-            scratch_tear_down),
+            missing_files_of_other_nodes_are_named_and_gathered_folders_load_anywhere,
+            scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(a_copy_of_one_nodes_folder_holds_that_nodes_files,
                                         scratch_set_up, scratch_tear_down),
-        cmocka_unit_test_setup_teardown(
-            a_step_that_not_all_nodes_have_or_not_the_same_is_passed_over, scratch_set_up,
-            scratch_tear_down),
+        cmocka_unit_test_setup_teardown(a_step_that_nodes_do_not_share_is_skipped, scratch_set_up,
+                                        scratch_tear_down),
         cmocka_unit_test_setup_teardown(an_error_on_one_node_leaves_the_previous_step_on_all,
                                         scratch_set_up, scratch_tear_down),
-        cmocka_unit_test_setup_teardown(
-            a_step_saved_again_on_one_node_only_leaves_the_save_before_on_all, scratch_set_up,
-            scratch_tear_down),
+        cmocka_unit_test_setup_teardown(a_step_replaced_on_one_node_only_leaves_the_earlier_save,
+                                        scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(a_state_refused_on_one_rank_fails_the_save_on_all,
                                         scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(per_node_folders_on_a_shared_file_system_are_refused,

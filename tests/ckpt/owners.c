@@ -107,7 +107,7 @@ static struct told wake(const struct sleeper *sleeper)
     return told;
 }
 
-static void a_slow_owner_that_lost_its_lease_can_not_commit(void **state)
+static void an_owner_that_lost_its_lease_cannot_commit(void **state)
 {
     (void)state;
     /* while writing its data; when all is durable; after its last check of the lease, one rename
@@ -138,7 +138,7 @@ static void a_slow_owner_that_lost_its_lease_can_not_commit(void **state)
 }
 
 /* It checked its lease just before: its files did not exist yet when the new owner swept. */
-static void a_slow_owner_that_begins_after_it_lost_its_lease_can_not_commit(void **state)
+static void an_owner_that_begins_after_losing_its_lease_cannot_commit(void **state)
 {
     (void)state;
     struct sleeper slow = start_sleeper("begin:hold");
@@ -174,7 +174,7 @@ static void a_second_run_is_refused_by_the_heartbeat_of_the_first(void **state)
     steps_check_listed(1);
 }
 
-static void a_run_killed_under_its_lease_does_not_block_the_next(void **state)
+static void a_killed_runs_lease_does_not_block_the_next_run(void **state)
 {
     (void)state;
     int status;
@@ -195,10 +195,10 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, steps_set_up, steps_tear_down)
     const struct CMUnitTest tests[] = {
-        CASE(a_slow_owner_that_lost_its_lease_can_not_commit),
-        CASE(a_slow_owner_that_begins_after_it_lost_its_lease_can_not_commit),
+        CASE(an_owner_that_lost_its_lease_cannot_commit),
+        CASE(an_owner_that_begins_after_losing_its_lease_cannot_commit),
         CASE(a_second_run_is_refused_by_the_heartbeat_of_the_first),
-        CASE(a_run_killed_under_its_lease_does_not_block_the_next),
+        CASE(a_killed_runs_lease_does_not_block_the_next_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

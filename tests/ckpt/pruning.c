@@ -61,7 +61,7 @@ static void save_all(const struct ckpt_keep *keep)
     ckpt_saver_close(saver);
 }
 
-static void the_last_the_multiples_and_the_best_stay_together(void **state)
+static void the_last_the_multiples_and_the_best_are_kept(void **state)
 {
     (void)state;
     struct ckpt_keep keep = {.last = 1, .every = 300, .best = {"val_loss", CKPT_MIN, 2}};
@@ -71,7 +71,7 @@ static void the_last_the_multiples_and_the_best_stay_together(void **state)
     assert_int_equal(steps_temporaries_count(), 0);
 }
 
-static void a_prune_does_what_a_run_would_have_done(void **state)
+static void a_prune_matches_a_runs_retention(void **state)
 {
     (void)state;
     save_all(&(struct ckpt_keep){.last = 0});
@@ -127,7 +127,7 @@ static void note_reasons(void *context, const struct ckpt_verdict *verdict)
     reasons[verdict->step] = verdict->reasons;
 }
 
-static void a_step_that_another_process_reads_stays_until_its_end(void **state)
+static void a_step_being_read_is_not_removed(void **state)
 {
     (void)state;
     struct ckpt_saver *saver = steps_open_keeping(io, &(struct ckpt_keep){.last = 1});
@@ -229,7 +229,7 @@ static void a_backup_with_the_same_arrays_is_removed(void **state)
 }
 
 /* Dies before each of its removals: the next prune completes it. */
-static void a_prune_that_was_killed_is_done_by_the_next(void **state)
+static void a_killed_prune_is_finished_by_the_next(void **state)
 {
     (void)state;
     save_all(&(struct ckpt_keep){.last = 0});
@@ -254,7 +254,7 @@ static void a_prune_that_was_killed_is_done_by_the_next(void **state)
     assert_steps("500 600");
 }
 
-static void a_removal_that_fails_does_not_keep_the_others(void **state)
+static void a_failed_removal_does_not_prevent_others(void **state)
 {
     (void)state;
     save_all(&(struct ckpt_keep){.last = 0});
@@ -268,7 +268,7 @@ static void a_removal_that_fails_does_not_keep_the_others(void **state)
 }
 
 /* Step 100 under a higher number: it neither displaces a newer step nor is removed. */
-static void a_step_under_another_number_costs_no_other(void **state)
+static void a_misnamed_step_does_not_affect_others(void **state)
 {
     (void)state;
     struct ckpt_prune_options options = {.keep.last = 1};
@@ -292,15 +292,15 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, steps_set_up, steps_tear_down)
     const struct CMUnitTest tests[] = {
-        CASE(the_last_the_multiples_and_the_best_stay_together),
-        CASE(a_prune_does_what_a_run_would_have_done),
+        CASE(the_last_the_multiples_and_the_best_are_kept),
+        CASE(a_prune_matches_a_runs_retention),
         CASE(a_folder_in_use_is_not_pruned),
-        CASE(a_step_that_another_process_reads_stays_until_its_end),
+        CASE(a_step_being_read_is_not_removed),
         CASE(a_backup_is_removed_with_its_step),
         CASE(a_backup_with_the_same_arrays_is_removed),
-        CASE(a_prune_that_was_killed_is_done_by_the_next),
-        CASE(a_removal_that_fails_does_not_keep_the_others),
-        CASE(a_step_under_another_number_costs_no_other),
+        CASE(a_killed_prune_is_finished_by_the_next),
+        CASE(a_failed_removal_does_not_prevent_others),
+        CASE(a_misnamed_step_does_not_affect_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

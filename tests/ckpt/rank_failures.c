@@ -157,7 +157,7 @@ static int fail_everywhere(enum ckpt_layout layout, const char *const *operation
     return failures;
 }
 
-static void an_error_in_any_writer_of_any_rank_fails_the_save_on_all(void **state)
+static void an_error_of_any_writer_on_any_rank_fails_the_save_on_all(void **state)
 {
     (void)state;
     static const char *const operations[] = {"begin", "join",  "create",   "write",
@@ -166,7 +166,7 @@ static void an_error_in_any_writer_of_any_rank_fails_the_save_on_all(void **stat
     assert_true(fail_everywhere(CKPT_SHARDED, operations, 8) >= 6 * RANKS);
 }
 
-static void an_error_in_any_writer_of_a_common_file_fails_the_save_on_all(void **state)
+static void an_error_of_any_writer_of_a_shared_file_fails_the_save_on_all(void **state)
 {
     (void)state;
     static const char *const operations[] = {"begin", "join", "create", "write", "finalize"};
@@ -199,7 +199,7 @@ static void save_wrong_step(void *context, struct comm *comm)
     ckpt_saver_close(saver);
 }
 
-static void a_step_that_one_rank_refuses_fails_the_save_on_all(void **state)
+static void a_step_refused_on_one_rank_fails_the_save_on_all(void **state)
 {
     (void)state;
     struct arrays saved = arrays_make(specs, ARRAYS);
@@ -285,9 +285,9 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, scratch_set_up, scratch_tear_down)
     const struct CMUnitTest tests[] = {
-        CASE(an_error_in_any_writer_of_any_rank_fails_the_save_on_all),
-        CASE(an_error_in_any_writer_of_a_common_file_fails_the_save_on_all),
-        CASE(a_step_that_one_rank_refuses_fails_the_save_on_all),
+        CASE(an_error_of_any_writer_on_any_rank_fails_the_save_on_all),
+        CASE(an_error_of_any_writer_of_a_shared_file_fails_the_save_on_all),
+        CASE(a_step_refused_on_one_rank_fails_the_save_on_all),
         CASE(a_rank_without_memory_fails_the_opening_on_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

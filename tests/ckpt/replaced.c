@@ -22,7 +22,7 @@ static void write_file(const char *path, float value)
     test_write_file(path, bytes, sizeof bytes);
 }
 
-static void a_file_that_is_replaced_after_its_header_was_read_is_refused(void **state)
+static void a_file_replaced_after_its_header_was_read_is_refused(void **state)
 {
     (void)state;
     struct ckpt_reader *reader;
@@ -46,9 +46,8 @@ static void a_file_that_is_replaced_after_its_header_was_read_is_refused(void **
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(
-            a_file_that_is_replaced_after_its_header_was_read_is_refused, scratch_set_up,
-            scratch_tear_down),
+        cmocka_unit_test_setup_teardown(a_file_replaced_after_its_header_was_read_is_refused,
+                                        scratch_set_up, scratch_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

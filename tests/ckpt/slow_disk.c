@@ -64,7 +64,7 @@ static struct ckpt_saver *open_saver(struct io *with, const struct arrays *of)
     return saver;
 }
 
-static void buffers_are_never_written_dirty_however_slow_the_disk(void **state)
+static void staging_is_never_overwritten_before_it_is_written_to_disk(void **state)
 {
     (void)state;
     enum { SAVES = 12 };
@@ -128,7 +128,7 @@ static void wait_until_asleep(const struct owner *owner)
         gate_pause();
 }
 
-static void staging_keeps_to_its_budget_while_nothing_is_written(void **state)
+static void staging_stays_within_its_budget_while_writes_are_blocked(void **state)
 {
     (void)state;
     struct arrays changing = make_groups();
@@ -155,7 +155,7 @@ static void staging_keeps_to_its_budget_while_nothing_is_written(void **state)
     arrays_free(&changing);
 }
 
-static void a_save_that_falls_due_while_one_is_in_flight_is_waited_for_and_not_doubled(void **state)
+static void a_save_due_during_another_waits_and_happens_once(void **state)
 {
     (void)state;
     struct arrays changing = make_groups();
@@ -217,9 +217,9 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, scratch_set_up, scratch_tear_down)
     const struct CMUnitTest tests[] = {
-        CASE(buffers_are_never_written_dirty_however_slow_the_disk),
-        CASE(staging_keeps_to_its_budget_while_nothing_is_written),
-        CASE(a_save_that_falls_due_while_one_is_in_flight_is_waited_for_and_not_doubled),
+        CASE(staging_is_never_overwritten_before_it_is_written_to_disk),
+        CASE(staging_stays_within_its_budget_while_writes_are_blocked),
+        CASE(a_save_due_during_another_waits_and_happens_once),
         CASE(memory_does_not_grow_with_asynchronous_saves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 # lib — what the script tests of the program share: cases told as cmocka tells them, a scratch folder, checks.
 #
-#     . lib.sh; a_behavior() { ...; }; run_cases a_behaviour ...
+#     . lib.sh; a_behavior() { ...; }; run_cases a_behavior ...
 #
 # A case is a function, run in a shell of its own with -e; `skip REASON` ends it. MILLRACE names the program, RENDER_SHAPES the
 # program that renders labelled JPEGs. The scratch folder is the working directory and empty at the start.

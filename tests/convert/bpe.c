@@ -67,7 +67,7 @@ static void assert_tokens(struct fixture *f, const char *text, const uint16_t *e
     str_deinit(&tokens);
 }
 
-static void known_texts_have_their_known_tokens(void **state)
+static void known_texts_have_known_tokens(void **state)
 {
     struct fixture *f = need_vocabulary(state);
     assert_int_equal(bpe_vocabulary(f->bpe), 50257);
@@ -113,7 +113,7 @@ static void encode_files(struct fixture *f)
     closedir(listing);
 }
 
-static void tokens_are_those_of_tiktoken(void **state)
+static void tokens_match_tiktoken(void **state)
 {
     struct fixture *f = need_vocabulary(state);
     const char *python = test_need_python("tiktoken");
@@ -172,7 +172,7 @@ static void invalid_utf8_is_encoded_byte_by_byte(void **state)
     }
 }
 
-static void a_long_word_takes_no_quadratic_time(void **state)
+static void a_long_word_is_encoded_in_subquadratic_time(void **state)
 {
     struct fixture *f = need_vocabulary(state);
     size_t bytes = test_is_sanitized() ? 1 << 16 : 1 << 20;
@@ -203,7 +203,7 @@ static void check_broken(struct fixture *f, const char *encoder, const char *pai
     assert_non_null(strstr(f->err.path, expected_path));
 }
 
-static void a_broken_vocabulary_is_refused_by_name(void **state)
+static void a_malformed_vocabulary_is_refused_naming_it(void **state)
 {
     struct fixture *f = need_vocabulary(state);
     char path[2 * TEST_PATH_BYTES_MAX];
@@ -226,10 +226,10 @@ static void a_broken_vocabulary_is_refused_by_name(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(known_texts_have_their_known_tokens),
-        CASE(tokens_are_those_of_tiktoken),
-        CASE(a_long_word_takes_no_quadratic_time),
-        CASE(a_broken_vocabulary_is_refused_by_name),
+        CASE(known_texts_have_known_tokens),
+        CASE(tokens_match_tiktoken),
+        CASE(a_long_word_is_encoded_in_subquadratic_time),
+        CASE(a_malformed_vocabulary_is_refused_naming_it),
         cmocka_unit_test(cuts_do_not_divide_white_space),
         cmocka_unit_test(invalid_utf8_is_encoded_byte_by_byte),
     };

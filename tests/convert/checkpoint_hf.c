@@ -207,7 +207,7 @@ static void convert_casts(const struct model_config *config, const char *name)
     assert_int_equal(test_run("mv '%s' '%s/%s-float16'", target, folder, name), 0);
 }
 
-static void cast_folders_are_what_torch_casts_and_load_with_their_tied_heads(void **state)
+static void cast_folders_match_torch_and_load_with_tied_heads(void **state)
 {
     (void)state;
     const char *python = hf_need_python();
@@ -339,8 +339,8 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_llama3_is_loaded_by_transformers_with_our_logits, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(
-            cast_folders_are_what_torch_casts_and_load_with_their_tied_heads, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(cast_folders_match_torch_and_load_with_tied_heads, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_wrong_folder_never_gets_the_target_name, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_killed_folder_conversion_resumes_to_the_same_bytes,

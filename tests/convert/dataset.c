@@ -136,7 +136,7 @@ static void reencoding_bounds_the_longer_side(void **state)
 
 /* Re-encoding at high quality enlarges photos of low quality: those keep their pixels unless they
  * are scaled. */
-static void reencoding_enlarges_no_photo_that_keeps_its_size(void **state)
+static void reencoding_enlarges_no_photo_of_unchanged_size(void **state)
 {
     struct fixture *fixture = *state;
     copy_clothing(fixture, 2);
@@ -273,7 +273,7 @@ static void assert_refused(struct fixture *fixture, int code, const char *advice
     assert_nothing_left(fixture);
 }
 
-static void folders_that_may_be_splits_or_not_are_refused(void **state)
+static void ambiguous_split_folders_are_refused(void **state)
 {
     struct fixture *fixture = *state;
     write_jpeg(fixture, "train/x/1.jpg", 1);
@@ -299,7 +299,7 @@ static void folders_that_may_be_splits_or_not_are_refused(void **state)
     assert_refused(fixture, -EINVAL, "convert each one separately");
 }
 
-static void files_of_no_sample_are_listed_by_type(void **state)
+static void unmatched_files_are_listed_by_type(void **state)
 {
     struct fixture *fixture = *state;
     static const char *const all_globs[] = {"*.tif", "a/*.xml", "lone.json"};
@@ -348,7 +348,7 @@ static void files_of_no_sample_are_listed_by_type(void **state)
     assert_refused(fixture, -ENOTSUP, "--ignore '*.html'");
 }
 
-static void hidden_files_and_those_of_systems_are_counted(void **state)
+static void hidden_and_system_files_are_counted(void **state)
 {
     struct fixture *fixture = *state;
     static const char *const names[] = {"a/Thumbs.db",   "a/.DS_Store",
@@ -390,7 +390,7 @@ static void other_formats_are_named(void **state)
     }
 }
 
-static void keys_and_extensions_are_normalised(void **state)
+static void keys_and_extensions_are_normalized(void **state)
 {
     struct fixture *fixture = *state;
     write_jpeg(fixture, "v1.0 set/a.b 1.JPG", 1);
@@ -496,7 +496,7 @@ static void a_broken_jpeg_stops_and_leaves_nothing(void **state)
     assert_nothing_left(fixture);
 }
 
-static void broken_jpegs_are_named_counted_and_left_out(void **state)
+static void broken_jpegs_are_named_counted_and_skipped(void **state)
 {
     struct fixture *fixture = *state;
     write_classes(fixture, 5);
@@ -656,7 +656,7 @@ static void text_becomes_tokens_that_numpy_loads(void **state)
     assert_string_equal(text, "4 200009\n");
 }
 
-static void text_at_the_edges_of_members_has_the_right_members(void **state)
+static void text_at_member_boundaries_is_in_the_right_members(void **state)
 {
     struct fixture *fixture = *state;
     static const struct {
@@ -716,7 +716,7 @@ static void other_kinds_are_refused_with_what_is_accepted(void **state)
     assert_nothing_left(fixture);
 }
 
-static void dataset_json_is_a_wids_list(void **state)
+static void dataset_json_is_a_wids_shard_list(void **state)
 {
     struct fixture *fixture = *state;
     const char *python = test_need_python("wids");
@@ -745,29 +745,29 @@ int main(void)
         CASE(a_jpeg_under_another_extension_is_kept_and_counted),
         CASE(the_number_of_workers_changes_no_byte),
         CASE(reencoding_bounds_the_longer_side),
-        CASE(reencoding_enlarges_no_photo_that_keeps_its_size),
+        CASE(reencoding_enlarges_no_photo_of_unchanged_size),
         CASE(split_folders_become_datasets_with_common_classes),
         CASE(split_folders_without_classes_become_datasets_of_files),
         CASE(split_folders_can_be_set_by_option),
-        CASE(folders_that_may_be_splits_or_not_are_refused),
-        CASE(files_of_no_sample_are_listed_by_type),
-        CASE(hidden_files_and_those_of_systems_are_counted),
+        CASE(ambiguous_split_folders_are_refused),
+        CASE(unmatched_files_are_listed_by_type),
+        CASE(hidden_and_system_files_are_counted),
         CASE(other_formats_are_named),
-        CASE(keys_and_extensions_are_normalised),
+        CASE(keys_and_extensions_are_normalized),
         CASE(an_extension_may_have_47_bytes),
         CASE(files_without_classes_are_grouped_by_key),
         CASE(collisions_name_both_files),
         CASE(shuffling_is_keyed_by_the_seed),
         CASE(a_broken_jpeg_stops_and_leaves_nothing),
-        CASE(broken_jpegs_are_named_counted_and_left_out),
+        CASE(broken_jpegs_are_named_counted_and_skipped),
         CASE(all_malformed_jpegs_are_skipped_and_all_varieties_kept),
         CASE(splits_are_disjoint_complete_and_stable),
         CASE(shards_are_cut_by_bytes_and_by_samples),
         CASE(text_becomes_tokens_that_numpy_loads),
-        CASE(text_at_the_edges_of_members_has_the_right_members),
+        CASE(text_at_member_boundaries_is_in_the_right_members),
         CASE(text_is_split_into_contiguous_parts),
         CASE(other_kinds_are_refused_with_what_is_accepted),
-        CASE(dataset_json_is_a_wids_list),
+        CASE(dataset_json_is_a_wids_shard_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,7 +46,7 @@ static void write_mixed(struct fixture *fixture, size_t bytes)
     str_deinit(&text);
 }
 
-static void a_folder_of_texts_has_the_tokens_of_tiktoken(void **state)
+static void a_folder_of_texts_has_tiktokens_tokens(void **state)
 {
     struct fixture *fixture = *state;
     const char *python = test_need_python("tiktoken");
@@ -118,7 +118,7 @@ static void an_existing_target_is_refused_before_tokens_are_counted(void **state
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(a_folder_of_texts_has_the_tokens_of_tiktoken),
+        CASE(a_folder_of_texts_has_tiktokens_tokens),
         CASE(any_number_of_threads_gives_the_same_bytes),
         CASE(the_vocabulary_must_be_named),
         CASE(an_existing_target_is_refused_before_tokens_are_counted),

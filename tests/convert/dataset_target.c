@@ -57,7 +57,7 @@ static void an_existing_target_is_kept_unless_forced(void **state)
     assert_int_equal(convert(fixture), -EEXIST);
 }
 
-static void force_spares_datasets_and_files_that_are_not_the_conversions(void **state)
+static void force_keeps_unrelated_datasets_and_files(void **state)
 {
     struct fixture *fixture = *state;
     char below[TEST_PATH_BYTES_MAX + 64];
@@ -132,7 +132,7 @@ static void a_forced_conversion_that_fails_keeps_the_old_dataset(void **state)
     }
 }
 
-static void resume_of_a_whole_dataset_is_done_only_while_the_sources_are_the_same(void **state)
+static void resuming_a_complete_dataset_requires_unchanged_sources(void **state)
 {
     struct fixture *fixture = *state;
     write_classes(fixture, 5);
@@ -286,7 +286,7 @@ static void a_killed_forced_conversion_leaves_the_old_dataset_or_the_new(void **
     }
 }
 
-static void anew_after_an_interrupted_conversion_clears_its_splits_alone(void **state)
+static void restarting_an_interrupted_conversion_clears_only_its_splits(void **state)
 {
     struct fixture *fixture = *state;
     write_classes(fixture, 30);
@@ -399,7 +399,7 @@ static void assert_is_busy(struct fixture *fixture, const struct held *held)
     fixture->options = options;
 }
 
-static void a_target_that_another_process_converts_into_is_left_alone(void **state)
+static void a_target_in_use_by_another_conversion_is_left_alone(void **state)
 {
     struct fixture *fixture = *state;
     struct held held;
@@ -431,7 +431,7 @@ static void a_target_that_another_process_converts_into_is_left_alone(void **sta
     }
 }
 
-static void the_target_of_a_killed_conversion_is_free_at_once(void **state)
+static void a_killed_conversions_target_is_free_immediately(void **state)
 {
     struct fixture *fixture = *state;
     struct held held;
@@ -481,7 +481,7 @@ static void take_over(void *context, uint64_t items_done, uint64_t items, uint64
     copy_target(fixture, "taken");
 }
 
-static void a_conversion_that_lost_its_target_removes_nothing(void **state)
+static void a_conversion_whose_target_was_replaced_removes_nothing(void **state)
 {
     struct fixture *fixture = *state;
     struct takeover takeover = {.fixture = fixture};
@@ -498,7 +498,7 @@ static void a_conversion_that_lost_its_target_removes_nothing(void **state)
 }
 
 /* Simulates shared storage: where a lease was used, the lock's owner acquires one too. */
-static void nothing_of_a_lease_stays_in_a_dataset(void **state)
+static void a_finished_dataset_contains_no_lease_files(void **state)
 {
     struct fixture *fixture = *state;
     write_classes(fixture, 2);
@@ -515,7 +515,7 @@ static void nothing_of_a_lease_stays_in_a_dataset(void **state)
     }
 }
 
-static void source_and_target_lie_apart(void **state)
+static void source_and_target_must_not_overlap(void **state)
 {
     struct fixture *fixture = *state;
     char path[2 * TEST_PATH_BYTES_MAX], listed[4096], after[4096];
@@ -563,7 +563,7 @@ static void stop_after(void *context, uint64_t items_done, uint64_t items, uint6
         atomic_store(&stopper->stop, 1);
 }
 
-static void a_stopped_conversion_keeps_whole_shards_and_resumes_only_as_itself(void **state)
+static void a_stopped_conversion_keeps_complete_shards_and_resumes_only_unchanged(void **state)
 {
     struct fixture *fixture = *state;
     struct stopper stopper = {.after = UINT64_MAX};
@@ -628,19 +628,19 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(an_existing_target_is_kept_unless_forced),
-        CASE(force_spares_datasets_and_files_that_are_not_the_conversions),
+        CASE(force_keeps_unrelated_datasets_and_files),
         CASE(a_forced_conversion_that_fails_keeps_the_old_dataset),
-        CASE(resume_of_a_whole_dataset_is_done_only_while_the_sources_are_the_same),
+        CASE(resuming_a_complete_dataset_requires_unchanged_sources),
         CASE(splits_replace_an_unsplit_dataset),
         CASE(a_killed_forced_conversion_leaves_the_old_dataset_or_the_new),
-        CASE(anew_after_an_interrupted_conversion_clears_its_splits_alone),
-        CASE(a_target_that_another_process_converts_into_is_left_alone),
-        CASE(the_target_of_a_killed_conversion_is_free_at_once),
-        CASE(a_conversion_that_lost_its_target_removes_nothing),
-        CASE(nothing_of_a_lease_stays_in_a_dataset),
+        CASE(restarting_an_interrupted_conversion_clears_only_its_splits),
+        CASE(a_target_in_use_by_another_conversion_is_left_alone),
+        CASE(a_killed_conversions_target_is_free_immediately),
+        CASE(a_conversion_whose_target_was_replaced_removes_nothing),
+        CASE(a_finished_dataset_contains_no_lease_files),
         CASE(a_killed_conversion_resumes_to_the_same_bytes),
-        CASE(source_and_target_lie_apart),
-        CASE(a_stopped_conversion_keeps_whole_shards_and_resumes_only_as_itself),
+        CASE(source_and_target_must_not_overlap),
+        CASE(a_stopped_conversion_keeps_complete_shards_and_resumes_only_unchanged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

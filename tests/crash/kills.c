@@ -5,7 +5,7 @@
 #include "tests/crash/crash_case.h"
 
 static void
-killed_at_every_durable_operation_whole_steps_are_found_and_the_next_owner_goes_on(void **state)
+a_kill_at_every_durable_operation_leaves_complete_steps_and_a_usable_folder(void **state)
 {
     (void)state;
     struct sweep_counts counts = {0};
@@ -23,7 +23,7 @@ killed_at_every_durable_operation_whole_steps_are_found_and_the_next_owner_goes_
     assert_true(counts.kills > 30);
 }
 
-static void killed_at_random_instants_whole_steps_are_found_and_the_next_owner_goes_on(void **state)
+static void a_kill_at_random_instants_leaves_complete_steps_and_a_usable_folder(void **state)
 {
     (void)state;
     struct sweep_counts counts = {0};
@@ -42,8 +42,8 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, crash_set_up, crash_tear_down)
     const struct CMUnitTest tests[] = {
-        CASE(killed_at_every_durable_operation_whole_steps_are_found_and_the_next_owner_goes_on),
-        CASE(killed_at_random_instants_whole_steps_are_found_and_the_next_owner_goes_on),
+        CASE(a_kill_at_every_durable_operation_leaves_complete_steps_and_a_usable_folder),
+        CASE(a_kill_at_random_instants_leaves_complete_steps_and_a_usable_folder),
     };
     return engines_run(tests);
 }

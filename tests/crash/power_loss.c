@@ -27,8 +27,7 @@ static void lose_power(const struct known_plan *known, struct sweep_power how,
     sweep_deinit(&sweep);
 }
 
-static void
-after_a_loss_of_power_all_that_was_durable_is_found_and_the_next_owner_goes_on(void **state)
+static void after_power_loss_durable_steps_are_found_and_the_next_owner_continues(void **state)
 {
     (void)state;
     struct sweep_counts counts = {0};
@@ -40,7 +39,7 @@ after_a_loss_of_power_all_that_was_durable_is_found_and_the_next_owner_goes_on(v
     assert_true(counts.states >= 3 * states_max()); /* the smallest plans have fewer states */
 }
 
-static void power_loss_during_the_cleanup_after_a_kill(void **state)
+static void power_loss_during_cleanup_after_a_kill_is_survived(void **state)
 {
     (void)state;
     struct sweep_counts counts = {0};
@@ -56,7 +55,7 @@ static void power_loss_during_the_cleanup_after_a_kill(void **state)
     crash_print(&counts);
 }
 
-static void a_death_before_a_new_name_is_durable_costs_neither_old_nor_new(void **state)
+static void a_crash_before_a_rename_is_durable_loses_neither_old_nor_new(void **state)
 {
     (void)state;
     struct sweep_counts counts = {0};
@@ -77,9 +76,9 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, crash_set_up, crash_tear_down)
     const struct CMUnitTest tests[] = {
-        CASE(after_a_loss_of_power_all_that_was_durable_is_found_and_the_next_owner_goes_on),
-        CASE(power_loss_during_the_cleanup_after_a_kill),
-        CASE(a_death_before_a_new_name_is_durable_costs_neither_old_nor_new),
+        CASE(after_power_loss_durable_steps_are_found_and_the_next_owner_continues),
+        CASE(power_loss_during_cleanup_after_a_kill_is_survived),
+        CASE(a_crash_before_a_rename_is_durable_loses_neither_old_nor_new),
     };
     return engines_run(tests);
 }

@@ -30,7 +30,7 @@ static void kill_ranks(const char *name, bool is_full, unsigned kills)
     assert_true(counts.kills > 0);
 }
 
-static void of_real_ranks_one_is_killed_and_others_find_whole_steps_and_go_on(void **state)
+static void a_killed_rank_leaves_complete_steps_to_other_ranks(void **state)
 {
     (void)state;
     kill_ranks("three ranks", false, test_is_sanitized() ? 2 : 6);
@@ -45,9 +45,8 @@ static void a_kill_of_ranks_writing_one_file_leaves_the_old_or_the_new(void **st
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(
-            of_real_ranks_one_is_killed_and_others_find_whole_steps_and_go_on, crash_set_up,
-            crash_tear_down),
+        cmocka_unit_test_setup_teardown(a_killed_rank_leaves_complete_steps_to_other_ranks,
+                                        crash_set_up, crash_tear_down),
         cmocka_unit_test_setup_teardown(a_kill_of_ranks_writing_one_file_leaves_the_old_or_the_new,
                                         crash_set_up, crash_tear_down),
     };

@@ -55,13 +55,13 @@ static void a_missing_fsync_of_the_folder_of_steps_is_found(void **state)
     assert_true(power_finds(&plans[3], BUG_FOLDER_NOT_SYNCED));
 }
 
-static void a_missing_fsync_of_one_rank_that_writes_a_common_file_is_found(void **state)
+static void a_missing_fsync_by_one_rank_of_a_shared_file_is_found(void **state)
 {
     (void)state;
     assert_true(power_finds(&plans[6], BUG_COMMON_NOT_SYNCED));
 }
 
-static void a_rename_before_the_manifest_is_durable_is_found(void **state)
+static void the_crash_sweep_finds_a_rename_before_the_manifest_is_durable(void **state)
 {
     (void)state;
     assert_true(power_finds(&plans[0], BUG_RENAME_EARLY));
@@ -80,7 +80,7 @@ static int remove_and_commit(struct io_transaction *transaction, struct err *err
     return sound->commit(transaction, err);
 }
 
-static void a_removal_before_the_new_step_stands_is_found_by_killing(void **state)
+static void the_crash_sweep_finds_a_removal_before_the_new_step_is_committed(void **state)
 {
     (void)state;
     static const struct known_plan one = {
@@ -103,7 +103,7 @@ static void a_removal_before_the_new_step_stands_is_found_by_killing(void **stat
     sweep_deinit(&sweep);
 }
 
-static void an_owner_that_sweeps_what_another_one_writes_is_found(void **state)
+static void the_crash_sweep_finds_a_sweep_of_another_owners_files(void **state)
 {
     (void)state;
     struct sweep sweep = crash_prepare(&plans[1]);
@@ -117,7 +117,7 @@ static void an_owner_that_sweeps_what_another_one_writes_is_found(void **state)
     sweep_deinit(&sweep);
 }
 
-static void another_owner_is_refused_at_every_operation_and_disturbs_nothing(void **state)
+static void a_second_owner_is_refused_by_every_operation_without_effect(void **state)
 {
     (void)state;
     struct sweep_counts counts = {0};
@@ -141,11 +141,11 @@ int main(void)
         CASE(a_missing_fsync_of_the_manifest_is_found),
         CASE(a_missing_fsync_of_the_files_folder_is_found),
         CASE(a_missing_fsync_of_the_folder_of_steps_is_found),
-        CASE(a_missing_fsync_of_one_rank_that_writes_a_common_file_is_found),
-        CASE(a_rename_before_the_manifest_is_durable_is_found),
-        CASE(a_removal_before_the_new_step_stands_is_found_by_killing),
-        CASE(an_owner_that_sweeps_what_another_one_writes_is_found),
-        CASE(another_owner_is_refused_at_every_operation_and_disturbs_nothing),
+        CASE(a_missing_fsync_by_one_rank_of_a_shared_file_is_found),
+        CASE(the_crash_sweep_finds_a_rename_before_the_manifest_is_durable),
+        CASE(the_crash_sweep_finds_a_removal_before_the_new_step_is_committed),
+        CASE(the_crash_sweep_finds_a_sweep_of_another_owners_files),
+        CASE(a_second_owner_is_refused_by_every_operation_without_effect),
     };
     return engines_run(tests);
 }

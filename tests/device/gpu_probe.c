@@ -58,7 +58,7 @@ static void write_pci(const char *address, const char *vendor, const char *class
     write_in(path, class);
 }
 
-static void an_empty_machine_has_none(void **state)
+static void a_machine_without_gpus_reports_none(void **state)
 {
     (void)state;
     expect_none();
@@ -79,7 +79,7 @@ static void a_device_file_is_a_gpu_in_a_container_too(void **state)
     assert_int_equal(gpu_probe_count_files(root), 2);
 }
 
-static void a_device_file_that_may_not_be_opened_says_so(void **state)
+static void an_unopenable_device_file_is_reported(void **state)
 {
     char path[2 * TEST_PATH_BYTES_MAX];
     struct err err = {0};
@@ -104,7 +104,7 @@ static void a_device_file_that_may_not_be_opened_says_so(void **state)
     assert_non_null(strstr(err.advice, "use device cpu"));
 }
 
-static void a_gpu_of_the_driver_without_a_device_file_is_given_but_in_a_container(void **state)
+static void a_gpu_without_a_device_file_is_reported_except_in_a_container(void **state)
 {
     (void)state;
     write_in("/proc/driver/nvidia/gpus/0000:65:00.0/information", "Model: NVIDIA H100\n");
@@ -127,7 +127,7 @@ static void a_gpu_without_a_driver_is_found_on_the_bus(void **state)
     expect_none();
 }
 
-static void a_gpu_of_a_virtual_machine_is_not_ours(void **state)
+static void a_gpu_passed_to_a_virtual_machine_is_not_counted(void **state)
 {
     (void)state;
     write_pci("0000:65:00.0", "0x10de\n", "0x030200\n");
@@ -139,7 +139,7 @@ static void a_gpu_of_a_virtual_machine_is_not_ours(void **state)
     expect_none();
 }
 
-static void what_hides_all_gpus_is_no_list_of_gpus(void **state)
+static void hiding_all_gpus_is_not_reported_as_a_list(void **state)
 {
     (void)state;
     assert_true(gpu_probe_hides_all(""));
@@ -155,13 +155,13 @@ static void what_hides_all_gpus_is_no_list_of_gpus(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(an_empty_machine_has_none),
+        CASE(a_machine_without_gpus_reports_none),
         CASE(a_device_file_is_a_gpu_in_a_container_too),
-        CASE(a_device_file_that_may_not_be_opened_says_so),
-        CASE(a_gpu_of_the_driver_without_a_device_file_is_given_but_in_a_container),
+        CASE(an_unopenable_device_file_is_reported),
+        CASE(a_gpu_without_a_device_file_is_reported_except_in_a_container),
         CASE(a_gpu_without_a_driver_is_found_on_the_bus),
-        CASE(a_gpu_of_a_virtual_machine_is_not_ours),
-        CASE(what_hides_all_gpus_is_no_list_of_gpus),
+        CASE(a_gpu_passed_to_a_virtual_machine_is_not_counted),
+        CASE(hiding_all_gpus_is_not_reported_as_a_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -186,7 +186,7 @@ static void expect_reads(struct reader *reader, unsigned flags, bool same_place_
     }
 }
 
-static void unaligned_reads_around_the_page_cache_are_whole_and_in_place(void **state)
+static void unaligned_direct_reads_are_complete(void **state)
 {
     (void)state;
     need_direct();
@@ -308,8 +308,7 @@ static void noreuse_writes_are_complete(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(
-            unaligned_reads_around_the_page_cache_are_whole_and_in_place, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(unaligned_direct_reads_are_complete, set_up, tear_down),
         cmocka_unit_test_setup_teardown(unpadded_requests_are_read_too, set_up, tear_down),
         cmocka_unit_test_setup_teardown(noreuse_reads_bypass_the_page_cache, set_up, tear_down),
         cmocka_unit_test_setup_teardown(without_o_direct_read_pages_are_dropped, set_up, tear_down),

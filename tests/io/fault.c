@@ -76,7 +76,7 @@ static void reap_all(unsigned count)
     }
 }
 
-static void the_nth_read_fails_and_the_others_are_whole(void **state)
+static void only_the_nth_read_fails(void **state)
 {
     (void)state;
     open_with("read:eio@3");
@@ -98,7 +98,7 @@ static void the_nth_read_fails_and_the_others_are_whole(void **state)
     close_all();
 }
 
-static void a_held_read_lets_the_others_by_and_comes_when_it_is_let_go(void **state)
+static void a_held_read_does_not_block_others_and_completes_when_released(void **state)
 {
     (void)state;
     struct io_request *done[DEPTH];
@@ -116,7 +116,7 @@ static void a_held_read_lets_the_others_by_and_comes_when_it_is_let_go(void **st
     close_all();
 }
 
-static void a_delayed_read_lets_the_others_by_and_can_be_cancelled(void **state)
+static void a_delayed_read_does_not_block_others_and_can_be_cancelled(void **state)
 {
     (void)state;
     struct io_request *done[DEPTH];
@@ -132,7 +132,7 @@ static void a_delayed_read_lets_the_others_by_and_can_be_cancelled(void **state)
     close_all();
 }
 
-static void a_delayed_read_comes_whole(void **state)
+static void a_delayed_read_is_complete(void **state)
 {
     (void)state;
     open_with("read:delay=20ms");
@@ -145,7 +145,7 @@ static void a_delayed_read_comes_whole(void **state)
     close_all();
 }
 
-static void a_held_request_can_be_cancelled_and_a_closing_queue_gives_it_back(void **state)
+static void a_held_request_is_cancelled_on_request_and_on_close(void **state)
 {
     (void)state;
     open_with("read:hold");
@@ -163,7 +163,7 @@ static void a_held_request_can_be_cancelled_and_a_closing_queue_gives_it_back(vo
     io_close(faulty);
 }
 
-static void a_short_read_is_the_beginning_of_what_was_asked_for(void **state)
+static void a_short_read_returns_the_first_bytes(void **state)
 {
     (void)state;
     ssize_t first[DEPTH];
@@ -195,7 +195,7 @@ static int bits_apart(const unsigned char *a, const unsigned char *b, size_t byt
     return count;
 }
 
-static void a_flip_inverts_one_bit_of_what_is_read(void **state)
+static void a_read_flip_inverts_one_bit(void **state)
 {
     (void)state;
     unsigned char first[READ];
@@ -231,7 +231,7 @@ static int write_whole(const char *rules, struct err *err)
     return status;
 }
 
-static void a_flip_inverts_one_bit_of_what_is_written(void **state)
+static void a_write_flip_inverts_one_bit(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -263,7 +263,7 @@ static void a_failing_output_leaves_nothing(void **state)
     }
 }
 
-static void names_fail_as_rules_say(void **state)
+static void faults_on_names_follow_the_rules(void **state)
 {
     (void)state;
     struct io_stat info;
@@ -289,7 +289,7 @@ static void names_fail_as_rules_say(void **state)
     close_all();
 }
 
-static void a_queue_that_can_not_wait_never_can_again(void **state)
+static void a_queue_that_fails_to_wait_stays_failed(void **state)
 {
     (void)state;
     struct io_request *done[DEPTH];
@@ -323,7 +323,7 @@ static void a_kill_ends_the_process_before_the_operation(void **state)
     assert_int_equal(io->transactions->sweep(io, folder, NULL, NULL, NULL), 1);
 }
 
-static void an_aborted_set_with_writes_in_flight_is_noted(void **state)
+static void aborting_with_writes_in_flight_is_detected(void **state)
 {
     (void)state;
     struct io_transaction *transaction;
@@ -388,19 +388,19 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        CASE(the_nth_read_fails_and_the_others_are_whole),
-        CASE(a_held_read_lets_the_others_by_and_comes_when_it_is_let_go),
-        CASE(a_delayed_read_lets_the_others_by_and_can_be_cancelled),
-        CASE(a_delayed_read_comes_whole),
-        CASE(a_held_request_can_be_cancelled_and_a_closing_queue_gives_it_back),
-        CASE(a_short_read_is_the_beginning_of_what_was_asked_for),
-        CASE(a_flip_inverts_one_bit_of_what_is_read),
-        CASE(a_flip_inverts_one_bit_of_what_is_written),
+        CASE(only_the_nth_read_fails),
+        CASE(a_held_read_does_not_block_others_and_completes_when_released),
+        CASE(a_delayed_read_does_not_block_others_and_can_be_cancelled),
+        CASE(a_delayed_read_is_complete),
+        CASE(a_held_request_is_cancelled_on_request_and_on_close),
+        CASE(a_short_read_returns_the_first_bytes),
+        CASE(a_read_flip_inverts_one_bit),
+        CASE(a_write_flip_inverts_one_bit),
         CASE(a_failing_output_leaves_nothing),
-        CASE(names_fail_as_rules_say),
-        CASE(a_queue_that_can_not_wait_never_can_again),
+        CASE(faults_on_names_follow_the_rules),
+        CASE(a_queue_that_fails_to_wait_stays_failed),
         CASE(a_kill_ends_the_process_before_the_operation),
-        CASE(an_aborted_set_with_writes_in_flight_is_noted),
+        CASE(aborting_with_writes_in_flight_is_detected),
         CASE(a_transaction_that_lost_a_file_never_commits),
         CASE(the_environment_gives_rules_where_options_have_none),
     };

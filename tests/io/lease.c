@@ -144,7 +144,7 @@ static void make_owner_foreign(void)
 
 /* ---- Cases. ---- */
 
-static void a_living_owner_is_named_after_a_heartbeat(void **state)
+static void a_live_owner_is_named_after_a_heartbeat(void **state)
 {
     (void)state;
     struct actor owner = start(by_lease(CALM_MS)), second = start(by_lease(CALM_MS));
@@ -156,7 +156,7 @@ static void a_living_owner_is_named_after_a_heartbeat(void **state)
     end(&owner, SIGKILL);
 }
 
-static void a_released_lease_is_had_at_once_and_its_numbers_go_on(void **state)
+static void a_released_lease_is_available_immediately_and_its_numbers_continue(void **state)
 {
     (void)state;
     uint64_t number = 0;
@@ -183,7 +183,7 @@ static void a_killed_owner_of_this_machine_does_not_block(void **state)
     end(&second, 0);
 }
 
-static void a_dead_owner_of_another_machine_blocks_some_periods(void **state)
+static void a_dead_owner_on_another_host_blocks_for_some_periods(void **state)
 {
     (void)state;
     struct actor owner = start(by_lease(QUICK_MS)), second = start(by_lease(600000));
@@ -194,7 +194,7 @@ static void a_dead_owner_of_another_machine_blocks_some_periods(void **state)
     end(&second, 0);
 }
 
-static void an_owner_that_slept_has_lost_the_folder_and_is_told_to_whom(void **state)
+static void a_suspended_owner_learns_who_took_its_lease(void **state)
 {
     (void)state;
     struct actor slow = start(by_lease(QUICK_MS)), next = start(by_lease(QUICK_MS));
@@ -216,7 +216,7 @@ static void an_owner_that_slept_has_lost_the_folder_and_is_told_to_whom(void **s
     end(&next, 0);
 }
 
-static void of_many_who_follow_a_dead_owner_exactly_one_gets_it(void **state)
+static void exactly_one_of_many_successors_gets_a_dead_owners_lease(void **state)
 {
     (void)state;
     enum { ACTORS = 6 };
@@ -244,7 +244,7 @@ static void of_many_who_follow_a_dead_owner_exactly_one_gets_it(void **state)
         end(&actors[i], SIGKILL);
 }
 
-static void a_lock_and_a_lease_keep_each_other_off(void **state)
+static void a_lock_and_a_lease_exclude_each_other(void **state)
 {
     (void)state;
     struct io_lock_options kernel = {.kind = IO_LOCK_KERNEL,
@@ -263,7 +263,7 @@ static void a_lock_and_a_lease_keep_each_other_off(void **state)
     end(&third, 0);
 }
 
-static void a_lease_whose_files_were_removed_is_taken_again_by_its_owner(void **state)
+static void a_lease_with_removed_files_can_be_retaken_by_its_owner(void **state)
 {
     (void)state;
     struct io_lock_options options = by_lease(600000);
@@ -276,7 +276,7 @@ static void a_lease_whose_files_were_removed_is_taken_again_by_its_owner(void **
     io->locks->release(lock);
 }
 
-static void a_lock_whose_file_was_removed_is_lost_to_who_locked_another(void **state)
+static void a_removed_lock_file_loses_the_lock_to_a_new_locker(void **state)
 {
     (void)state;
     struct io_lock *first = NULL, *second = NULL;
@@ -302,7 +302,7 @@ static void limit_files(rlim_t bytes)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
-static void a_heartbeat_that_can_not_be_written_is_none(void **state)
+static void an_unwritable_heartbeat_loses_the_lease(void **state)
 {
     (void)state;
     static const rlim_t limits[] = {0, 10}; /* an error; a partial write */
@@ -363,7 +363,7 @@ static void an_owner_does_not_lose_its_lease_to_its_own_heartbeat(void **state)
     io->locks->release(lock);
 }
 
-static void a_number_that_says_nothing_is_another_owners(void **state)
+static void an_unreadable_lease_number_belongs_to_another_owner(void **state)
 {
     (void)state;
     struct io_lock_options options = by_lease(600000);
@@ -376,7 +376,7 @@ static void a_number_that_says_nothing_is_another_owners(void **state)
 }
 
 /* Not ten minutes, as if nothing were known about the owner. */
-static void an_owner_that_died_in_a_heartbeat_is_watched_by_its_periods(void **state)
+static void an_owner_that_died_in_a_heartbeat_expires_after_its_periods(void **state)
 {
     (void)state;
     struct actor owner = start(by_lease(QUICK_MS)), second = start(by_lease(600000));
@@ -388,7 +388,7 @@ static void an_owner_that_died_in_a_heartbeat_is_watched_by_its_periods(void **s
     end(&second, 0);
 }
 
-static void records_come_back_and_nothing_else_is_one(void **state)
+static void lease_records_round_trip_and_other_text_is_refused(void **state)
 {
     (void)state;
     struct lease_record record = {.period_ms = 5000,
@@ -444,20 +444,20 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, scratch_set_up, scratch_tear_down)
     const struct CMUnitTest tests[] = {
-        CASE(a_living_owner_is_named_after_a_heartbeat),
-        CASE(a_released_lease_is_had_at_once_and_its_numbers_go_on),
+        CASE(a_live_owner_is_named_after_a_heartbeat),
+        CASE(a_released_lease_is_available_immediately_and_its_numbers_continue),
         CASE(a_killed_owner_of_this_machine_does_not_block),
-        CASE(a_dead_owner_of_another_machine_blocks_some_periods),
-        CASE(an_owner_that_slept_has_lost_the_folder_and_is_told_to_whom),
-        CASE(of_many_who_follow_a_dead_owner_exactly_one_gets_it),
-        CASE(a_lock_and_a_lease_keep_each_other_off),
-        CASE(a_lease_whose_files_were_removed_is_taken_again_by_its_owner),
-        CASE(a_lock_whose_file_was_removed_is_lost_to_who_locked_another),
-        CASE(a_heartbeat_that_can_not_be_written_is_none),
+        CASE(a_dead_owner_on_another_host_blocks_for_some_periods),
+        CASE(a_suspended_owner_learns_who_took_its_lease),
+        CASE(exactly_one_of_many_successors_gets_a_dead_owners_lease),
+        CASE(a_lock_and_a_lease_exclude_each_other),
+        CASE(a_lease_with_removed_files_can_be_retaken_by_its_owner),
+        CASE(a_removed_lock_file_loses_the_lock_to_a_new_locker),
+        CASE(an_unwritable_heartbeat_loses_the_lease),
         CASE(an_owner_does_not_lose_its_lease_to_its_own_heartbeat),
-        CASE(a_number_that_says_nothing_is_another_owners),
-        CASE(an_owner_that_died_in_a_heartbeat_is_watched_by_its_periods),
-        CASE(records_come_back_and_nothing_else_is_one),
+        CASE(an_unreadable_lease_number_belongs_to_another_owner),
+        CASE(an_owner_that_died_in_a_heartbeat_expires_after_its_periods),
+        CASE(lease_records_round_trip_and_other_text_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -163,7 +163,7 @@ int __wrap_mkdirat(int folder_fd, const char *name, mode_t mode)
     return -1;
 }
 
-static void a_folder_that_fills_up_during_the_probe_can_not_be_written_to(void **state)
+static void a_folder_that_fills_up_during_the_probe_is_reported_full(void **state)
 {
     (void)state;
     struct io_probe probe;
@@ -212,8 +212,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_file_path_probes_its_folder, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_unwritable_folder_is_reported_with_the_reason, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(
-            a_folder_that_fills_up_during_the_probe_can_not_be_written_to, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_folder_that_fills_up_during_the_probe_is_reported_full,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_missing_path_is_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_path_to_be_created_probes_its_parent, set_up, tear_down),
         cmocka_unit_test_setup_teardown(rename_support_matches_other_tools, set_up, tear_down),

@@ -174,7 +174,7 @@ static void a_live_writers_file_is_not_resumed(void **state)
     }
 }
 
-static void only_what_is_of_the_same_name_kind_owner_and_attempt_is_gone_on_with(void **state)
+static void resuming_needs_the_same_name_kind_owner_and_attempt(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -257,9 +257,8 @@ int main(void)
                                         scratch_tear_down),
         cmocka_unit_test_setup_teardown(a_live_writers_file_is_not_resumed, scratch_set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(
-            only_what_is_of_the_same_name_kind_owner_and_attempt_is_gone_on_with, scratch_set_up,
-            scratch_tear_down),
+        cmocka_unit_test_setup_teardown(resuming_needs_the_same_name_kind_owner_and_attempt,
+                                        scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(a_replaced_file_is_not_resumed, scratch_set_up,
                                         scratch_tear_down),
         cmocka_unit_test_setup_teardown(long_names_are_resumed, scratch_set_up, scratch_tear_down),

@@ -36,7 +36,7 @@ static const char *make_file(void)
     return path;
 }
 
-static void readers_hold_together_and_no_remover_beside_them(void **state)
+static void readers_share_a_lock_that_excludes_removers(void **state)
 {
     (void)state;
     const char *path = make_file();
@@ -56,7 +56,7 @@ static void readers_hold_together_and_no_remover_beside_them(void **state)
     io_unlock_shared(io, NULL);
 }
 
-static void a_remover_keeps_readers_and_other_removers_out(void **state)
+static void a_remover_excludes_readers_and_other_removers(void **state)
 {
     (void)state;
     const char *path = make_file();
@@ -88,7 +88,7 @@ static void locks_conflict_within_one_process(void **state)
     free(text);
 }
 
-static void a_file_that_is_gone_is_not_held(void **state)
+static void a_missing_file_cannot_be_locked(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -98,7 +98,7 @@ static void a_file_that_is_gone_is_not_held(void **state)
     assert_null(hold);
 }
 
-static void a_reader_needs_no_leave_to_write(void **state)
+static void readers_need_no_write_permission(void **state)
 {
     (void)state;
     if (geteuid() == 0)
@@ -116,11 +116,11 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, scratch_set_up, scratch_tear_down)
     const struct CMUnitTest tests[] = {
-        CASE(readers_hold_together_and_no_remover_beside_them),
-        CASE(a_remover_keeps_readers_and_other_removers_out),
+        CASE(readers_share_a_lock_that_excludes_removers),
+        CASE(a_remover_excludes_readers_and_other_removers),
         CASE(locks_conflict_within_one_process),
-        CASE(a_file_that_is_gone_is_not_held),
-        CASE(a_reader_needs_no_leave_to_write),
+        CASE(a_missing_file_cannot_be_locked),
+        CASE(readers_need_no_write_permission),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

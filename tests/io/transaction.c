@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static void a_folder_becomes_durable_in_this_order(void **state)
+static void a_folder_is_committed_in_this_order(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -66,7 +66,7 @@ static void a_single_file_becomes_durable_in_this_order(void **state)
     transaction_case_check_content("x.json", "more");
 }
 
-static void removing_a_folder_hides_it_durably_before_it_is_emptied(void **state)
+static void a_removed_folder_is_renamed_durably_before_it_is_emptied(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -80,7 +80,7 @@ static void removing_a_folder_hides_it_durably_before_it_is_emptied(void **state
     transaction_case_check_entries("");
 }
 
-static void made_folders_are_durable(void **state)
+static void created_folders_are_durable(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -117,7 +117,7 @@ static void finalize_sets_the_size(void **state)
     assert_true(info.st_blocks * 512 <= 8192); /* the unused reservation is released */
 }
 
-static void replacing_leaves_the_new_one_only(void **state)
+static void replacing_leaves_only_the_new_one(void **state)
 {
     (void)state;
     /* with RENAME_EXCHANGE and without */
@@ -147,7 +147,7 @@ static void replacing_leaves_the_new_one_only(void **state)
     }
 }
 
-static void ranks_join_the_first_staging_path(void **state)
+static void ranks_join_the_first_ranks_staging_path(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -172,7 +172,7 @@ static void ranks_join_the_first_staging_path(void **state)
     io->transactions->leave(NULL);
 }
 
-static void ranks_write_places_of_one_file(void **state)
+static void ranks_write_their_ranges_of_one_file(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -221,7 +221,7 @@ static void only_the_first_rank_commits(void **state)
     assert_true(transaction_case_exists("out"));
 }
 
-static void a_sweep_spares_its_owner_and_all_that_is_whole(void **state)
+static void a_sweep_spares_its_owners_files_and_complete_steps(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -251,7 +251,7 @@ static bool is_of_x(const char *entry_name)
     return io_parse_temporary(entry_name, name) && strcmp(name, "x") == 0;
 }
 
-static void a_sweep_takes_only_what_its_caller_knows(void **state)
+static void a_sweep_removes_only_known_names(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -270,17 +270,17 @@ int main(void)
 #define CASE(name)                                                                                 \
     cmocka_unit_test_setup_teardown(name, transaction_case_set_up, transaction_case_tear_down)
     const struct CMUnitTest tests[] = {
-        CASE(a_folder_becomes_durable_in_this_order),
+        CASE(a_folder_is_committed_in_this_order),
         CASE(a_single_file_becomes_durable_in_this_order),
-        CASE(removing_a_folder_hides_it_durably_before_it_is_emptied),
-        CASE(made_folders_are_durable),
+        CASE(a_removed_folder_is_renamed_durably_before_it_is_emptied),
+        CASE(created_folders_are_durable),
         CASE(finalize_sets_the_size),
-        CASE(replacing_leaves_the_new_one_only),
-        CASE(ranks_join_the_first_staging_path),
-        CASE(ranks_write_places_of_one_file),
+        CASE(replacing_leaves_only_the_new_one),
+        CASE(ranks_join_the_first_ranks_staging_path),
+        CASE(ranks_write_their_ranges_of_one_file),
         CASE(only_the_first_rank_commits),
-        CASE(a_sweep_spares_its_owner_and_all_that_is_whole),
-        CASE(a_sweep_takes_only_what_its_caller_knows),
+        CASE(a_sweep_spares_its_owners_files_and_complete_steps),
+        CASE(a_sweep_removes_only_known_names),
     };
     return engines_run(tests);
 }

@@ -42,7 +42,7 @@ static void an_open_file_prevents_the_commit(void **state)
     transaction_case_check_entries("");
 }
 
-static void a_failed_fsync_is_not_tried_again_and_loses_the_set(void **state)
+static void a_failed_fsync_is_not_retried_and_fails_the_transaction(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -61,7 +61,7 @@ static void a_failed_fsync_is_not_tried_again_and_loses_the_set(void **state)
 
 /* Each durable call in turn fails with each error: the name never appears, nothing is left, and the
  * error is returned. */
-static void whatever_fails_nothing_appears(void **state)
+static void a_failure_at_any_operation_leaves_no_output(void **state)
 {
     (void)state;
     static const char *const calls[] = {"mkdir",     "create", "fallocate", "pwrite",
@@ -116,7 +116,7 @@ static void whatever_fails_nothing_appears(void **state)
     assert_in_range(failures, 15, 56);
 }
 
-static void an_interrupted_call_is_made_again(void **state)
+static void an_interrupted_call_is_retried(void **state)
 {
     (void)state;
     static const char *const calls[] = {"create", "fallocate", "ftruncate", "fsync", "close"};
@@ -135,7 +135,7 @@ static void an_interrupted_call_is_made_again(void **state)
     }
 }
 
-static void what_the_kernel_calls_invalid_is_no_wrong_usage(void **state)
+static void an_einval_of_the_kernel_is_not_wrong_usage(void **state)
 {
     (void)state;
     static const int codes[] = {-EINVAL, -EBADMSG, -ENODATA, -EOPNOTSUPP};
@@ -163,7 +163,7 @@ static void what_the_kernel_calls_invalid_is_no_wrong_usage(void **state)
 
 /* The renames, in order: the old entry to its backup, the new one to its name, which fails, and the
  * old one back. */
-static void a_replacing_that_fails_in_the_middle_gives_the_old_one_back(void **state)
+static void a_failed_replacement_restores_the_old_one(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -181,7 +181,7 @@ static void a_replacing_that_fails_in_the_middle_gives_the_old_one_back(void **s
     transaction_case_check_entries("out\n");
 }
 
-static void an_old_one_that_can_not_be_put_aside_waits_for_the_sweep(void **state)
+static void an_unremovable_old_step_is_left_to_the_sweep(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -200,7 +200,7 @@ static void an_old_one_that_can_not_be_put_aside_waits_for_the_sweep(void **stat
     transaction_case_check_entries("out\n");
 }
 
-static void publishing_works_where_renames_have_no_flags(void **state)
+static void commits_work_without_renameat2_flags(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -216,7 +216,7 @@ static void publishing_works_where_renames_have_no_flags(void **state)
     transaction_case_check_entries("file\nout\n");
 }
 
-static void a_dead_owners_late_publish_fails_after_the_sweep(void **state)
+static void a_dead_owners_late_commit_fails_after_the_sweep(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -243,14 +243,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(abort_removes_everything),
         CASE(an_open_file_prevents_the_commit),
-        CASE(a_failed_fsync_is_not_tried_again_and_loses_the_set),
-        CASE(whatever_fails_nothing_appears),
-        CASE(an_interrupted_call_is_made_again),
-        CASE(what_the_kernel_calls_invalid_is_no_wrong_usage),
-        CASE(a_replacing_that_fails_in_the_middle_gives_the_old_one_back),
-        CASE(an_old_one_that_can_not_be_put_aside_waits_for_the_sweep),
-        CASE(publishing_works_where_renames_have_no_flags),
-        CASE(a_dead_owners_late_publish_fails_after_the_sweep),
+        CASE(a_failed_fsync_is_not_retried_and_fails_the_transaction),
+        CASE(a_failure_at_any_operation_leaves_no_output),
+        CASE(an_interrupted_call_is_retried),
+        CASE(an_einval_of_the_kernel_is_not_wrong_usage),
+        CASE(a_failed_replacement_restores_the_old_one),
+        CASE(an_unremovable_old_step_is_left_to_the_sweep),
+        CASE(commits_work_without_renameat2_flags),
+        CASE(a_dead_owners_late_commit_fails_after_the_sweep),
     };
     return engines_run(tests);
 }

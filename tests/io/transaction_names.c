@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void existing_names_are_refused_at_begin_and_at_publish(void **state)
+static void existing_names_are_refused_at_begin_and_commit(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -50,7 +50,7 @@ static void an_empty_folder_of_the_final_name_is_refused_too(void **state)
     }
 }
 
-static void files_replace_files_and_folders_folders_only(void **state)
+static void files_replace_only_files_and_folders_only_folders(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -66,7 +66,7 @@ static void files_replace_files_and_folders_folders_only(void **state)
     transaction_case_check_entries("file\nfolder\n");
 }
 
-static void names_within_a_set_are_its_own_and_taken_once(void **state)
+static void names_in_a_transaction_are_private_and_unique(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -83,7 +83,7 @@ static void names_within_a_set_are_its_own_and_taken_once(void **state)
     transaction_case_check_entries("");
 }
 
-static void final_names_that_can_not_be_are_refused(void **state)
+static void invalid_final_names_are_refused(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -127,7 +127,7 @@ static void long_names_still_have_temporary_ones(void **state)
     assert_int_equal(io->transactions->begin(io, &refused, &transaction, &err), -ENAMETOOLONG);
 }
 
-static void a_temporarys_name_tells_what_it_is_to_be(void **state)
+static void temporary_names_contain_the_final_name(void **state)
 {
     (void)state;
     static const struct {
@@ -158,7 +158,7 @@ static void a_temporarys_name_tells_what_it_is_to_be(void **state)
     }
 }
 
-static void a_set_of_a_relative_path_stays_below_its_folder(void **state)
+static void a_transaction_of_a_relative_path_stays_in_its_folder(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -181,14 +181,14 @@ int main(void)
 #define CASE(name)                                                                                 \
     cmocka_unit_test_setup_teardown(name, transaction_case_set_up, transaction_case_tear_down)
     const struct CMUnitTest tests[] = {
-        CASE(existing_names_are_refused_at_begin_and_at_publish),
+        CASE(existing_names_are_refused_at_begin_and_commit),
         CASE(an_empty_folder_of_the_final_name_is_refused_too),
-        CASE(files_replace_files_and_folders_folders_only),
-        CASE(names_within_a_set_are_its_own_and_taken_once),
-        CASE(final_names_that_can_not_be_are_refused),
+        CASE(files_replace_only_files_and_folders_only_folders),
+        CASE(names_in_a_transaction_are_private_and_unique),
+        CASE(invalid_final_names_are_refused),
         CASE(long_names_still_have_temporary_ones),
-        CASE(a_temporarys_name_tells_what_it_is_to_be),
-        CASE(a_set_of_a_relative_path_stays_below_its_folder),
+        CASE(temporary_names_contain_the_final_name),
+        CASE(a_transaction_of_a_relative_path_stays_in_its_folder),
     };
     return engines_run(tests);
 }

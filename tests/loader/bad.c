@@ -66,7 +66,7 @@ static void flipped_bit_stops_the_run_and_is_named(void **state)
 }
 
 /* Of two in one micro-batch, whichever worker is faster. */
-static void the_first_bad_sample_of_a_batch_is_the_one_that_is_named(void **state)
+static void the_first_bad_sample_of_a_batch_is_named(void **state)
 {
     struct fixture *fixture = *state;
     fixture_flip_in_field(fixture, BAD_BESIDE, "jpg", 200);
@@ -81,7 +81,7 @@ static void the_first_bad_sample_of_a_batch_is_the_one_that_is_named(void **stat
     }
 }
 
-static void batches_before_the_bad_one_still_come(void **state)
+static void batches_before_a_bad_one_are_delivered(void **state)
 {
     struct fixture *fixture = *state;
     struct loader_options options = fixture_loader_options(fixture, LOADER_IMAGE);
@@ -209,7 +209,7 @@ static void expect_skipped(struct loader_options options, const char *reason)
     loader_close(loader);
 }
 
-static void a_skipped_sample_of_a_wrong_bit_leaves_its_place_empty(void **state)
+static void a_skipped_sample_with_a_flipped_bit_leaves_its_item_empty(void **state)
 {
     for (enum loader_decode decode = LOADER_BYTES; decode <= LOADER_IMAGE; decode++)
         expect_skipped(fixture_loader_options(*state, decode), "CRC32C");
@@ -233,7 +233,7 @@ static void an_undecodable_skipped_image_leaves_its_item_empty(void **state)
     fixture_remove(&fixture);
 }
 
-static void substitutes_bytes_stay_until_release(void **state)
+static void bytes_of_substitutes_stay_valid_until_release(void **state)
 {
     struct fixture *fixture = *state;
     struct loader_options options = fixture_loader_options(fixture, LOADER_BYTES);
@@ -420,7 +420,7 @@ static void bad_photos_leak_no_memory(void **state)
     fixture_remove(&fixture);
 }
 
-static void without_verifying_bits_are_delivered_as_they_are(void **state)
+static void without_verification_flipped_bits_are_delivered(void **state)
 {
     struct fixture *fixture = *state;
     struct loader_options options = fixture_loader_options(fixture, LOADER_BYTES);
@@ -492,19 +492,19 @@ int main(void)
 #define OF_DAMAGED(name) cmocka_unit_test_setup_teardown(name, make_damaged, fixture_tear_down)
     const struct CMUnitTest tests[] = {
         OF_DAMAGED(flipped_bit_stops_the_run_and_is_named),
-        OF_DAMAGED(the_first_bad_sample_of_a_batch_is_the_one_that_is_named),
-        OF_DAMAGED(batches_before_the_bad_one_still_come),
+        OF_DAMAGED(the_first_bad_sample_of_a_batch_is_named),
+        OF_DAMAGED(batches_before_a_bad_one_are_delivered),
         OF_DAMAGED(bad_sample_is_substituted_the_same_way_every_time),
-        OF_DAMAGED(a_skipped_sample_of_a_wrong_bit_leaves_its_place_empty),
+        OF_DAMAGED(a_skipped_sample_with_a_flipped_bit_leaves_its_item_empty),
         cmocka_unit_test(an_undecodable_skipped_image_leaves_its_item_empty),
-        OF_DAMAGED(substitutes_bytes_stay_until_release),
+        OF_DAMAGED(bytes_of_substitutes_stay_valid_until_release),
         cmocka_unit_test(digests_follow_the_order_despite_substitutes),
         cmocka_unit_test(missing_field_empty_member_and_bad_label_are_bad_samples),
         cmocka_unit_test(too_many_fields_are_refused),
         cmocka_unit_test(order_digests_need_no_reading),
         cmocka_unit_test(empty_members_are_delivered_as_bytes),
         cmocka_unit_test(bad_photos_leak_no_memory),
-        OF_DAMAGED(without_verifying_bits_are_delivered_as_they_are),
+        OF_DAMAGED(without_verification_flipped_bits_are_delivered),
         cmocka_unit_test(a_flipped_bit_in_text_spoils_the_windows_of_its_block),
         cmocka_unit_test(a_token_outside_the_vocabulary_is_named),
     };

@@ -71,7 +71,7 @@ static void a_low_file_limit_changes_neither_order_nor_bytes(void **state)
     }
 }
 
-static void a_micro_batch_of_more_shards_than_files_is_an_error_not_a_hang(void **state)
+static void a_micro_batch_of_more_shards_than_the_file_limit_is_an_error(void **state)
 {
     struct loader_options options = fixture_loader_options(*state, LOADER_BYTES);
     struct err err = {0};
@@ -234,7 +234,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_low_file_limit_changes_neither_order_nor_bytes, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(
-            a_micro_batch_of_more_shards_than_files_is_an_error_not_a_hang, set_up, tear_down),
+            a_micro_batch_of_more_shards_than_the_file_limit_is_an_error, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_consumer_that_holds_all_open_files_is_reported, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(read_ahead_leaves_open_files_to_others, set_up, tear_down),

@@ -60,7 +60,7 @@ static void encode(struct str *out)
     str_deinit(&dataset.options_json);
 }
 
-static void what_was_written_is_read_back(void **state)
+static void a_written_shard_reads_back_the_same(void **state)
 {
     struct fixture *fixture = *state;
     struct err err;
@@ -87,7 +87,7 @@ static void what_was_written_is_read_back(void **state)
     str_deinit(&again);
 }
 
-static void a_sample_is_located_behind_empty_shards(void **state)
+static void a_sample_after_empty_shards_is_found(void **state)
 {
     struct fixture *fixture = *state;
     struct err err;
@@ -188,8 +188,8 @@ static void contradictions_and_missing_keys_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(what_was_written_is_read_back),
-        CASE(a_sample_is_located_behind_empty_shards),
+        CASE(a_written_shard_reads_back_the_same),
+        CASE(a_sample_after_empty_shards_is_found),
         CASE(the_fingerprint_is_the_documented_hash),
         CASE(contradictions_and_missing_keys_are_refused),
     };

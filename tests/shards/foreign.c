@@ -95,7 +95,7 @@ static void assert_groups(const struct fixture *fixture, const char *const *memb
     assert_groups_as_is(fixture, wanted);
 }
 
-static void members_group_as_the_convention_says(void **state)
+static void members_are_grouped_by_convention(void **state)
 {
     const struct fixture *fixture = *state;
     assert_groups(fixture, (const char *[]){"a.jpg", "a.cls", "b.cls", "b.jpg", NULL},
@@ -113,7 +113,7 @@ static void members_group_as_the_convention_says(void **state)
 }
 
 /* Compares the splitting of each name with webdataset's regular expression. */
-static void names_split_as_webdataset_splits_them(void **state)
+static void names_are_split_as_by_webdataset(void **state)
 {
     (void)state;
     static const char *const names[] = {
@@ -171,7 +171,7 @@ static void a_bad_sample_is_refused_with_its_offset(void **state)
     }
 }
 
-static void what_is_no_tar_is_named(void **state)
+static void a_file_that_is_not_a_tar_is_named(void **state)
 {
     const struct fixture *fixture = *state;
     struct err err;
@@ -246,7 +246,7 @@ static void forge_identity(const struct fixture *fixture)
     free(entry);
 }
 
-static void another_tar_of_the_same_size_and_time_is_indexed_anew(void **state)
+static void a_different_tar_of_the_same_size_and_time_is_reindexed(void **state)
 {
     const struct fixture *fixture = *state;
     struct foreign_index found = {0};
@@ -261,7 +261,7 @@ static void another_tar_of_the_same_size_and_time_is_indexed_anew(void **state)
     assert_groups_as_is(fixture, "c:x d:x");
 }
 
-static void an_entry_whose_members_are_not_in_the_tar_does_not_count(void **state)
+static void a_cache_entry_that_does_not_match_the_tar_is_ignored(void **state)
 {
     const struct fixture *fixture = *state;
     struct foreign_index found = {0};
@@ -283,7 +283,7 @@ static void an_entry_whose_members_are_not_in_the_tar_does_not_count(void **stat
 }
 
 /* The path of an open tar may meanwhile name another one. */
-static void an_entry_is_of_the_open_tar_and_not_of_its_name(void **state)
+static void a_cache_entry_belongs_to_the_open_tar_not_its_name(void **state)
 {
     const struct fixture *fixture = *state;
     struct index_cache_tar tar = {.io = fixture->io, .path = fixture->path};
@@ -323,7 +323,7 @@ static void a_file_url_names_the_same_entry(void **state)
     }
 }
 
-static void a_damaged_or_foreign_entry_is_as_good_as_absent(void **state)
+static void a_damaged_or_foreign_cache_entry_is_ignored(void **state)
 {
     const struct fixture *fixture = *state;
     struct foreign_index found = {0};
@@ -399,7 +399,7 @@ static void only_dead_writers_temporaries_are_removed(void **state)
     assert_true(is_in(folder, other));
 }
 
-static void a_cache_that_can_not_be_written_is_no_error(void **state)
+static void an_unwritable_cache_is_no_error(void **state)
 {
     const struct fixture *fixture = *state;
     setenv("XDG_CACHE_HOME", "/dev/null", 1);
@@ -409,7 +409,7 @@ static void a_cache_that_can_not_be_written_is_no_error(void **state)
     assert_true(shard_reindex(fixture->io, fixture->path, &options, &err) < 0);
 }
 
-static void checksums_come_on_request_and_do_not_change_the_identity(void **state)
+static void checksums_are_optional_and_do_not_change_the_fingerprint(void **state)
 {
     const struct fixture *fixture = *state;
     static const struct foreign_options options = {.crcs = true};
@@ -455,7 +455,7 @@ static uint64_t count_problems(const struct fixture *fixture)
     return result.problems_count;
 }
 
-static void verify_holds_data_against_checksums_that_were_asked_for(void **state)
+static void verify_checks_optional_checksums(void **state)
 {
     const struct fixture *fixture = *state;
     static const struct foreign_options options = {.crcs = true};
@@ -473,14 +473,14 @@ static void verify_holds_data_against_checksums_that_were_asked_for(void **state
     assert_int_equal(count_problems(fixture), 2); /* a block's, and the member's */
 }
 
-static void a_key_that_comes_again_later_is_a_problem(void **state)
+static void a_repeated_key_is_a_problem(void **state)
 {
     const struct fixture *fixture = *state;
     write_tar(fixture, (const char *[]){"a.x", "b.x", "a.y", NULL});
     assert_int_equal(count_problems(fixture), 1);
 }
 
-static void dali_takes_no_names_with_spaces(void **state)
+static void dali_indexes_reject_names_with_spaces(void **state)
 {
     const struct fixture *fixture = *state;
     struct err err;
@@ -540,7 +540,7 @@ static void cut(const struct fixture *fixture, uint64_t bytes)
     assert_int_equal(truncate(fixture->path, (off_t)bytes), 0);
 }
 
-static void of_a_cut_tar_the_samples_before_the_cut_are_whole(void **state)
+static void a_truncated_tars_samples_before_the_truncation_are_complete(void **state)
 {
     const struct fixture *fixture = *state;
     static const struct {
@@ -576,7 +576,7 @@ static void of_a_cut_tar_the_samples_before_the_cut_are_whole(void **state)
 
 /* For any truncation point. Each sample is one member, so that a clean end is never inside a
  * sample. */
-static void every_cut_leaves_the_samples_before_it(void **state)
+static void every_truncation_keeps_the_samples_before_it(void **state)
 {
     const struct fixture *fixture = *state;
     static const struct {
@@ -601,7 +601,7 @@ static void every_cut_leaves_the_samples_before_it(void **state)
     }
 }
 
-static void of_members_that_stand_twice_the_first_is_taken(void **state)
+static void the_first_of_duplicate_members_is_used(void **state)
 {
     const struct fixture *fixture = *state;
     struct told told;
@@ -625,7 +625,7 @@ static void of_members_that_stand_twice_the_first_is_taken(void **state)
     shard_close(shard);
 }
 
-static void of_a_sound_tar_salvaging_changes_nothing(void **state)
+static void salvaging_an_intact_tar_changes_nothing(void **state)
 {
     const struct fixture *fixture = *state;
     const struct salvage silently = {0};
@@ -645,7 +645,7 @@ static void of_a_sound_tar_salvaging_changes_nothing(void **state)
     shard_close(salvaged);
 }
 
-static void an_index_of_a_damaged_tar_never_stands_for_a_whole_one(void **state)
+static void an_index_of_a_damaged_tar_is_never_used_for_an_intact_one(void **state)
 {
     const struct fixture *fixture = *state;
     const struct salvage silently = {0};
@@ -685,7 +685,7 @@ static void an_index_of_a_damaged_tar_never_stands_for_a_whole_one(void **state)
     foreign_index_deinit(&kept);
 }
 
-static void limits_are_errors_in_salvage_too(void **state)
+static void salvaging_obeys_limits(void **state)
 {
     const struct fixture *fixture = *state;
     const struct salvage silently = {0};
@@ -708,28 +708,28 @@ static void limits_are_errors_in_salvage_too(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(members_group_as_the_convention_says),
-        CASE(names_split_as_webdataset_splits_them),
+        CASE(members_are_grouped_by_convention),
+        CASE(names_are_split_as_by_webdataset),
         CASE(a_bad_sample_is_refused_with_its_offset),
-        CASE(what_is_no_tar_is_named),
+        CASE(a_file_that_is_not_a_tar_is_named),
         CASE(the_index_is_kept_until_the_tar_changes),
-        CASE(another_tar_of_the_same_size_and_time_is_indexed_anew),
-        CASE(an_entry_whose_members_are_not_in_the_tar_does_not_count),
-        CASE(an_entry_is_of_the_open_tar_and_not_of_its_name),
+        CASE(a_different_tar_of_the_same_size_and_time_is_reindexed),
+        CASE(a_cache_entry_that_does_not_match_the_tar_is_ignored),
+        CASE(a_cache_entry_belongs_to_the_open_tar_not_its_name),
         CASE(a_file_url_names_the_same_entry),
-        CASE(a_damaged_or_foreign_entry_is_as_good_as_absent),
+        CASE(a_damaged_or_foreign_cache_entry_is_ignored),
         CASE(only_dead_writers_temporaries_are_removed),
-        CASE(a_cache_that_can_not_be_written_is_no_error),
-        CASE(checksums_come_on_request_and_do_not_change_the_identity),
-        CASE(verify_holds_data_against_checksums_that_were_asked_for),
-        CASE(a_key_that_comes_again_later_is_a_problem),
-        CASE(dali_takes_no_names_with_spaces),
-        CASE(of_a_cut_tar_the_samples_before_the_cut_are_whole),
-        CASE(every_cut_leaves_the_samples_before_it),
-        CASE(of_members_that_stand_twice_the_first_is_taken),
-        CASE(of_a_sound_tar_salvaging_changes_nothing),
-        CASE(an_index_of_a_damaged_tar_never_stands_for_a_whole_one),
-        CASE(limits_are_errors_in_salvage_too),
+        CASE(an_unwritable_cache_is_no_error),
+        CASE(checksums_are_optional_and_do_not_change_the_fingerprint),
+        CASE(verify_checks_optional_checksums),
+        CASE(a_repeated_key_is_a_problem),
+        CASE(dali_indexes_reject_names_with_spaces),
+        CASE(a_truncated_tars_samples_before_the_truncation_are_complete),
+        CASE(every_truncation_keeps_the_samples_before_it),
+        CASE(the_first_of_duplicate_members_is_used),
+        CASE(salvaging_an_intact_tar_changes_nothing),
+        CASE(an_index_of_a_damaged_tar_is_never_used_for_an_intact_one),
+        CASE(salvaging_obeys_limits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -41,7 +41,7 @@ static void check_field(const struct shard *shard, const uint8_t *file, size_t s
     free(data);
 }
 
-static void what_was_written_is_read_back(void **state)
+static void a_written_shard_reads_back_the_same(void **state)
 {
     struct fixture *fixture = *state;
     struct err err;
@@ -122,7 +122,7 @@ static void check_listing(const char *listing)
     assert_string_equal(at, "");
 }
 
-static void gnu_tar_lists_it_without_a_word(void **state)
+static void gnu_tar_lists_shards_without_warnings(void **state)
 {
     struct fixture *fixture = *state;
     static char text[1 << 16];
@@ -136,7 +136,7 @@ static void gnu_tar_lists_it_without_a_word(void **state)
     assert_string_equal(text, "");
 }
 
-static void bsdtar_lists_it_without_a_word(void **state)
+static void bsdtar_lists_shards_without_warnings(void **state)
 {
     struct fixture *fixture = *state;
     static char text[1 << 16];
@@ -149,7 +149,7 @@ static void bsdtar_lists_it_without_a_word(void **state)
     check_listing(text);
 }
 
-static void tarfile_lists_it_without_a_word(void **state)
+static void python_tarfile_lists_shards_without_warnings(void **state)
 {
     struct fixture *fixture = *state;
     static char text[1 << 16];
@@ -165,7 +165,7 @@ static void tarfile_lists_it_without_a_word(void **state)
     check_listing(text);
 }
 
-static void gnu_tar_extracts_the_bytes(void **state)
+static void gnu_tar_extracts_the_same_bytes(void **state)
 {
     struct fixture *fixture = *state;
     make_shard(fixture->io, fixture->path, make_shard_variety, make_shard_variety_count);
@@ -189,7 +189,7 @@ static void gnu_tar_extracts_the_bytes(void **state)
     }
 }
 
-static void webdataset_groups_it_as_we_do(void **state)
+static void webdataset_groups_samples_the_same_way(void **state)
 {
     struct fixture *fixture = *state;
     const char *python = test_need_python("webdataset");
@@ -207,7 +207,7 @@ static void webdataset_groups_it_as_we_do(void **state)
     check_listing(text);
 }
 
-static void a_reader_written_from_the_docs_reads_it(void **state)
+static void a_python_reader_written_from_the_docs_reads_shards(void **state)
 {
     struct fixture *fixture = *state;
     const char *python = test_need_python("struct");
@@ -277,7 +277,7 @@ static void raw_image_rows_are_found(void **state)
     shard_close(shard);
 }
 
-static void a_reader_written_from_the_docs_reads_rows_of_pictures(void **state)
+static void a_python_reader_written_from_the_docs_reads_image_rows(void **state)
 {
     struct fixture *fixture = *state;
     const char *python = test_need_python("struct");
@@ -291,7 +291,7 @@ static void a_reader_written_from_the_docs_reads_rows_of_pictures(void **state)
 }
 
 /* The result is an ordinary tar: complete, but without our index. */
-static void after_an_append_by_tar_our_index_no_longer_counts(void **state)
+static void an_append_by_tar_invalidates_the_index(void **state)
 {
     struct fixture *fixture = *state;
     struct err err;
@@ -315,7 +315,7 @@ static void after_an_append_by_tar_our_index_no_longer_counts(void **state)
 
 /* Members are never lost silently: a truncated file that opens is a plain tar with all its
  * members. */
-static void every_truncation_is_noticed(void **state)
+static void every_truncation_is_detected(void **state)
 {
     struct fixture *fixture = *state;
     struct err err;
@@ -347,7 +347,7 @@ static void every_truncation_is_noticed(void **state)
 
 /* Any byte of the index, the padding of the trailer, or the trailer itself; other padding is not
  * checked. */
-static void every_flipped_byte_of_index_and_trailer_is_noticed(void **state)
+static void every_flipped_byte_of_index_and_trailer_is_detected(void **state)
 {
     struct fixture *fixture = *state;
     struct err err;
@@ -414,14 +414,14 @@ static void forge_index(const struct fixture *fixture)
     free(file);
 }
 
-static void a_forged_index_never_leads_outside(void **state)
+static void a_forged_index_causes_no_reads_outside(void **state)
 {
     struct fixture *fixture = *state;
     make_shard(fixture->io, fixture->path, make_shard_variety, 3);
     forge_index(fixture);
 }
 
-static void forged_rows_of_pictures_never_lead_outside(void **state)
+static void forged_image_rows_cause_no_reads_outside(void **state)
 {
     make_pictures(*state);
     forge_index(*state);
@@ -459,7 +459,7 @@ static void a_shard_without_samples_opens(void **state)
     shard_close(shard);
 }
 
-static void an_existing_shard_is_not_replaced_unless_asked(void **state)
+static void an_existing_shard_is_replaced_only_on_request(void **state)
 {
     struct fixture *fixture = *state;
     struct err err;
@@ -511,7 +511,7 @@ static void an_index_of_many_samples_stays_small(void **state)
 
 /* The format is fixed: today's output equals, byte for byte, the output when version 1 was
  * defined. */
-static void the_golden_shard_is_still_written(void **state)
+static void the_golden_shard_is_reproduced(void **state)
 {
     struct fixture *fixture = *state;
     static const char golden_path[] = TEST_SOURCE_DIR "/tests/shards/golden/two-samples.tar";
@@ -535,26 +535,26 @@ static void the_golden_shard_is_still_written(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(what_was_written_is_read_back),
+        CASE(a_written_shard_reads_back_the_same),
         CASE(block_crcs_are_found_among_many_samples),
-        CASE(gnu_tar_lists_it_without_a_word),
-        CASE(bsdtar_lists_it_without_a_word),
-        CASE(tarfile_lists_it_without_a_word),
-        CASE(gnu_tar_extracts_the_bytes),
-        CASE(webdataset_groups_it_as_we_do),
-        CASE(a_reader_written_from_the_docs_reads_it),
-        CASE(after_an_append_by_tar_our_index_no_longer_counts),
-        CASE(every_truncation_is_noticed),
-        CASE(every_flipped_byte_of_index_and_trailer_is_noticed),
-        CASE(a_forged_index_never_leads_outside),
-        CASE(forged_rows_of_pictures_never_lead_outside),
-        CASE(a_reader_written_from_the_docs_reads_rows_of_pictures),
+        CASE(gnu_tar_lists_shards_without_warnings),
+        CASE(bsdtar_lists_shards_without_warnings),
+        CASE(python_tarfile_lists_shards_without_warnings),
+        CASE(gnu_tar_extracts_the_same_bytes),
+        CASE(webdataset_groups_samples_the_same_way),
+        CASE(a_python_reader_written_from_the_docs_reads_shards),
+        CASE(an_append_by_tar_invalidates_the_index),
+        CASE(every_truncation_is_detected),
+        CASE(every_flipped_byte_of_index_and_trailer_is_detected),
+        CASE(a_forged_index_causes_no_reads_outside),
+        CASE(forged_image_rows_cause_no_reads_outside),
+        CASE(a_python_reader_written_from_the_docs_reads_image_rows),
         CASE(raw_image_rows_are_found),
         CASE(the_writer_refuses_what_readers_would_misread),
         CASE(a_shard_without_samples_opens),
-        CASE(an_existing_shard_is_not_replaced_unless_asked),
+        CASE(an_existing_shard_is_replaced_only_on_request),
         CASE(an_index_of_many_samples_stays_small),
-        CASE(the_golden_shard_is_still_written),
+        CASE(the_golden_shard_is_reproduced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -58,7 +58,7 @@ static struct verify_result verify(struct fixture *fixture, const struct dataset
     return result;
 }
 
-static void a_whole_shard_has_no_problem(void **state)
+static void an_intact_shard_has_no_problems(void **state)
 {
     struct fixture *fixture = *state;
     struct seen seen = {0};
@@ -110,14 +110,14 @@ static void every_flipped_byte_is_a_problem(void **state)
     flip_bytes(fixture, &expected);
 }
 
-static void flips_outside_headers_are_problems_without_dataset_json(void **state)
+static void flipped_bytes_are_detected_without_dataset_json(void **state)
 {
     struct fixture *fixture = *state;
     make_shard(fixture->io, fixture->path, make_shard_variety, 1);
     flip_bytes(fixture, NULL);
 }
 
-static void a_flip_in_a_block_names_sample_and_block(void **state)
+static void a_flipped_bit_is_named_by_sample_and_block(void **state)
 {
     struct fixture *fixture = *state;
     size_t bytes;
@@ -140,7 +140,7 @@ static void a_flip_in_a_block_names_sample_and_block(void **state)
     free(file);
 }
 
-static void a_member_that_the_caller_finds_bad_counts(void **state)
+static void members_rejected_by_the_caller_are_counted(void **state)
 {
     struct fixture *fixture = *state;
     struct seen seen = {.bad_key = "only-text"};
@@ -150,7 +150,7 @@ static void a_member_that_the_caller_finds_bad_counts(void **state)
     assert_string_equal(seen.key, "only-text");
 }
 
-static void a_key_that_stands_twice_is_a_problem(void **state)
+static void an_adjacent_duplicate_key_is_a_problem(void **state)
 {
     struct fixture *fixture = *state;
     struct seen seen = {0};
@@ -162,7 +162,7 @@ static void a_key_that_stands_twice_is_a_problem(void **state)
     assert_string_equal(seen.key, "a");
 }
 
-static void another_shard_in_its_place_is_a_problem(void **state)
+static void a_swapped_shard_is_a_problem(void **state)
 {
     struct fixture *fixture = *state;
     struct seen seen = {0};
@@ -215,13 +215,13 @@ static void verifying_stops_when_asked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(a_whole_shard_has_no_problem),
+        CASE(an_intact_shard_has_no_problems),
         CASE(every_flipped_byte_is_a_problem),
-        CASE(flips_outside_headers_are_problems_without_dataset_json),
-        CASE(a_flip_in_a_block_names_sample_and_block),
-        CASE(a_member_that_the_caller_finds_bad_counts),
-        CASE(a_key_that_stands_twice_is_a_problem),
-        CASE(another_shard_in_its_place_is_a_problem),
+        CASE(flipped_bytes_are_detected_without_dataset_json),
+        CASE(a_flipped_bit_is_named_by_sample_and_block),
+        CASE(members_rejected_by_the_caller_are_counted),
+        CASE(an_adjacent_duplicate_key_is_a_problem),
+        CASE(a_swapped_shard_is_a_problem),
         CASE(a_missing_shard_is_a_problem_and_the_others_are_verified),
         CASE(verifying_stops_when_asked),
     };
