@@ -22,6 +22,13 @@ uint64_t clock_wall_ns(void)
     return read_clock(CLOCK_REALTIME);
 }
 
+void clock_sleep_ns(uint64_t ns)
+{
+    nanosleep(&(struct timespec){.tv_sec = (time_t)(ns / CLOCK_NS_PER_S),
+                                 .tv_nsec = (long)(ns % CLOCK_NS_PER_S)},
+              NULL);
+}
+
 const char *clock_format_iso(uint64_t wall_ns, char *text)
 {
     time_t seconds = (time_t)(wall_ns / CLOCK_NS_PER_S);

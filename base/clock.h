@@ -12,6 +12,8 @@
 uint64_t clock_now_ns(void);  /* monotonic */
 uint64_t clock_wall_ns(void); /* since 1970-01-01 UTC */
 
+void clock_sleep_ns(uint64_t ns); /* shorter if a signal arrives */
+
 static inline double clock_seconds(uint64_t ns)
 {
     return (double)ns / 1e9;

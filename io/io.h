@@ -302,11 +302,7 @@ struct io_options {
     unsigned threads; /* of the thread engine; 0: 4 */
     enum io_engine engine;
     enum io_cache cache;
-    /* Faults to inject, in the syntax of fault_rules.h; NULL: those of the environment variable
-     * IO_FAULT_VARIABLE, if set. */
-    const char *fault;
 };
-#define IO_FAULT_VARIABLE "MILLRACE_FAULT"
 
 /* The length of "scheme" in "scheme://...", or in "file:..."; 0 for a plain path. */
 size_t io_scheme_bytes(const char *path_or_url);
@@ -317,7 +313,7 @@ int io_check_path(const char *path_or_url, struct err *err);
 
 /* Opens the backend of path_or_url's scheme; plain paths are local. options may be NULL. The caller
  * closes it. -EPROTONOSUPPORT: as io_check_path. -ENOSYS, -EPERM, ...: the engine asked for is not
- * available. -EINVAL: the fault rules are malformed. */
+ * available. */
 int io_open(const char *path_or_url, const struct io_options *options, struct io **ret_io,
             struct err *err);
 /* NULL is fine. All its queues, files and transactions must have been closed. */

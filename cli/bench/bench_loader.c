@@ -3,6 +3,7 @@
  */
 #include "cli/bench/bench_loader.h"
 
+#include "cli/core/storage.h"
 #include "image/pipeline/check.h"
 #include "shards/dataset/dataset.h"
 #include "shards/dataset/drop_cache.h"
@@ -78,7 +79,7 @@ static void set_limit(struct bench_row *row, const char *limit, enum bench_cost 
 static int make_cold(const struct bench_loader *bench, struct err *err)
 {
     struct io *io;
-    int status = io_open(bench->dataset, NULL, &io, err);
+    int status = storage_open(bench->dataset, NULL, &io, err);
     if (status)
         return status;
     status = dataset_drop_cache(io, bench->dataset, err);
@@ -99,7 +100,7 @@ static int read_plainly(struct bench_loader *bench, bool is_cold, enum io_cache 
     struct io *io;
     int status = is_cold ? make_cold(bench, err) : 0;
     if (!status)
-        status = io_open(bench->dataset, &(struct io_options){.cache = cache}, &io, err);
+        status = storage_open(bench->dataset, &(struct io_options){.cache = cache}, &io, err);
     if (status)
         return status;
     bench->engine = io->ops->name;

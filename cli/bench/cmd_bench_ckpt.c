@@ -12,6 +12,7 @@
 #include "cli/bench/bench_file.h"
 #include "cli/core/output.h"
 #include "cli/core/signals.h"
+#include "cli/core/storage.h"
 #include "cli/core/verbs.h"
 #include "io/file_util.h"
 #include "io/local/page_cache.h"
@@ -298,7 +299,7 @@ static int run(const struct invocation *invocation, struct err *err)
     if (!status)
         status = io_join_path(bench.folder, "millrace-bench-ckpt", bench.steps, err);
     if (!status)
-        status = io_open(bench.folder, NULL, &bench.io, err);
+        status = storage_open(bench.folder, NULL, &bench.io, err);
     if (status)
         return status;
     status = bench.io->names->stat(bench.io, bench.folder, &info, err);

@@ -10,6 +10,7 @@
 #include "cli/bench/bench_file.h"
 #include "cli/core/output.h"
 #include "cli/core/signals.h"
+#include "cli/core/storage.h"
 #include "cli/core/verbs.h"
 #include "io/benchmark.h"
 #include "io/file_util.h"
@@ -126,7 +127,7 @@ static int read_by(struct bench *bench, enum io_engine engine, const struct patt
     struct io *io;
     struct io_file *file = NULL;
     struct io_options options = {.engine = engine, .cache = pattern->cache};
-    int status = io_open(path, &options, &io, err);
+    int status = storage_open(path, &options, &io, err);
     if (status)
         return status;
     status = pattern->is_warm ? 0 : page_cache_drop(path, err);
@@ -157,7 +158,7 @@ static int warm(const struct bench *bench, const char *path, struct err *err)
     struct io *io;
     struct io_file *file;
     struct io_benchmark unused = {0};
-    int status = io_open(path, &(struct io_options){.cache = IO_CACHE_ALL}, &io, err);
+    int status = storage_open(path, &(struct io_options){.cache = IO_CACHE_ALL}, &io, err);
     if (status)
         return status;
     status = io->ops->file_open(io, path, &file, err);
@@ -204,7 +205,7 @@ static int write_all_patterns(struct bench *bench, const enum io_engine *engines
             struct io *io;
             struct io_transaction *transaction = NULL;
             struct io_options options = {.engine = engines[k], .cache = caches[i]};
-            status = io_open(bench->folder, &options, &io, err);
+            status = storage_open(bench->folder, &options, &io, err);
             if (status)
                 return status;
             struct measurement *m = add(bench, "written, sequential 1 MiB, fsync", io, caches[i],
@@ -232,7 +233,7 @@ static int with_file(struct bench *bench, const enum io_engine *engines, size_t 
     struct io *io;
     struct io_transaction *transaction = NULL;
     struct io_benchmark filling = {0};
-    int status = io_open(bench->folder, NULL, &io, err);
+    int status = storage_open(bench->folder, NULL, &io, err);
     if (status)
         return status;
     status = write_file(bench, io, FILL_RATIO * bench->args->each_ns, &filling, &transaction, err);
@@ -323,7 +324,8 @@ static int run(const struct invocation *invocation, struct err *err)
         return status;
     bench.has_direct = probe.write_status == 0 && probe.direct_status == 0 &&
                        probe.direct_offset_align_bytes <= IO_ALIGN_BYTES;
-    if (io_open(bench.folder, &(struct io_options){.engine = IO_ENGINE_URING}, &ring, NULL) == 0) {
+    if (storage_open(bench.folder, &(struct io_options){.engine = IO_ENGINE_URING}, &ring, NULL) ==
+        0) {
         engines[engines_count++] = IO_ENGINE_URING;
         io_close(ring);
     }

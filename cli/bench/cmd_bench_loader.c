@@ -7,6 +7,7 @@
 #include "cli/bench/bench_loader.h"
 #include "cli/core/output.h"
 #include "cli/core/signals.h"
+#include "cli/core/storage.h"
 #include "cli/core/verbs.h"
 #include "convert/dataset/synthetic_photos.h"
 #include "io/file_util.h"
@@ -180,7 +181,7 @@ static int run(const struct invocation *invocation, struct err *err)
     bench.stop = signals_install();
     int status = check_usage(args, err);
     if (!status)
-        status = io_open(bench.dataset ? bench.dataset : ".", NULL, &io, err);
+        status = storage_open(bench.dataset ? bench.dataset : ".", NULL, &io, err);
     if (status)
         return status;
     status = bench.dataset ? measure(invocation, &bench, io, err)

@@ -7,6 +7,7 @@
 #include "cli/bench/bench_models.h"
 #include "cli/core/output.h"
 #include "cli/core/signals.h"
+#include "cli/core/storage.h"
 #include "cli/core/verbs.h"
 #include "cli/ranks/local_ranks.h"
 #include "cli/ranks/rank_session.h"
@@ -256,7 +257,7 @@ static int run(const struct invocation *invocation, struct err *err)
     status = rank_session_open(invocation, &bench.comm, &bench.local_rank, err);
     if (status)
         return status;
-    status = rank_session_agree(bench.comm, io_open(".", NULL, &bench.io, err), err);
+    status = rank_session_agree(bench.comm, storage_open(".", NULL, &bench.io, err), err);
     if (!status)
         status = measure_in_folder(&bench, err);
     if (!status && bench.comm->rank == 0)

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "ckpt/ckpt.h"
 #include "cli/core/output.h"
+#include "cli/core/storage.h"
 #include "cli/core/verbs.h"
 
 #include <stddef.h>
@@ -48,9 +49,9 @@ static int run(const struct invocation *invocation, struct err *err)
     struct ckpt_copy_result copied;
     char source[IO_PATH_BYTES_MAX], folder[IO_PATH_BYTES_MAX];
     uint64_t began_ns = clock_now_ns();
-    int status = io_open(options.source, NULL, &options.from, err);
+    int status = storage_open(options.source, NULL, &options.from, err);
     if (!status)
-        status = io_open(options.folder, NULL, &options.to, err);
+        status = storage_open(options.folder, NULL, &options.to, err);
     if (!status)
         status = ckpt_resolve(options.from, options.source, source, err);
     if (!status)

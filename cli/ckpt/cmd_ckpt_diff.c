@@ -6,6 +6,7 @@
 
 #include "base/dtype.h"
 #include "cli/core/output.h"
+#include "cli/core/storage.h"
 #include "cli/core/verbs.h"
 
 #include <inttypes.h>
@@ -243,7 +244,7 @@ static int compare(const struct invocation *invocation, struct diff **ret_diff, 
                                    .progress = show_progress,
                                    .progress_context = invocation->console};
     for (int i = 0; i < 2; i++) {
-        int status = io_open(invocation->positional[i], NULL, &ios[i], err);
+        int status = storage_open(invocation->positional[i], NULL, &ios[i], err);
         if (status)
             return status;
     }

@@ -3,6 +3,7 @@
  */
 #include "ckpt/ckpt.h"
 #include "cli/core/output.h"
+#include "cli/core/storage.h"
 #include "cli/core/verbs.h"
 
 #include <stdio.h>
@@ -41,7 +42,7 @@ static int run(const struct invocation *invocation, struct err *err)
     struct ckpt_hashes hashes;
     struct ckpt_progress watch = {show_progress, invocation->console};
     struct io *io = NULL;
-    int status = io_open(path, NULL, &io, err);
+    int status = storage_open(path, NULL, &io, err);
     progress_begin(invocation->console, "hashing", PROGRESS_BYTES);
     if (!status)
         status = ckpt_hash(io, path, &hashes, invocation->log, &watch, err);

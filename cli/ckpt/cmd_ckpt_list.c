@@ -7,6 +7,7 @@
 #include "ckpt/ckpt.h"
 #include "ckpt/format/folder.h"
 #include "cli/core/output.h"
+#include "cli/core/storage.h"
 #include "cli/core/verbs.h"
 #include "io/file_util.h"
 
@@ -144,7 +145,7 @@ static int run(const struct invocation *invocation, struct err *err)
     struct output output;
     struct list list = {.output = &output};
     list.broken_json.out = &list.broken;
-    int status = io_open(invocation->positional[0], NULL, &list.io, err);
+    int status = storage_open(invocation->positional[0], NULL, &list.io, err);
     if (status)
         return status;
     output_begin(&output);

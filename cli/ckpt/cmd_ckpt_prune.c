@@ -3,6 +3,7 @@
  */
 #include "ckpt/ckpt.h"
 #include "cli/core/output.h"
+#include "cli/core/storage.h"
 #include "cli/core/verbs.h"
 
 #include <errno.h>
@@ -179,7 +180,7 @@ static int run(const struct invocation *invocation, struct err *err)
     struct output output;
     struct pruning pruning = {.json = &output.json, .dry_run = args->dry_run};
     struct io *io = NULL;
-    int status = io_open(invocation->positional[0], NULL, &io, err);
+    int status = storage_open(invocation->positional[0], NULL, &io, err);
     if (status)
         return status;
     output_begin(&output);

@@ -3,6 +3,7 @@
  */
 #include "ckpt/ckpt.h"
 #include "cli/core/output.h"
+#include "cli/core/storage.h"
 #include "cli/core/verbs.h"
 
 struct sweep_args {
@@ -20,7 +21,7 @@ static int run(const struct invocation *invocation, struct err *err)
     char folder[IO_PATH_BYTES_MAX];
     struct output output;
     struct io *io = NULL;
-    int status = io_open(invocation->positional[0], NULL, &io, err);
+    int status = storage_open(invocation->positional[0], NULL, &io, err);
     if (!status)
         status = ckpt_resolve(io, invocation->positional[0], folder, err);
     if (status) {

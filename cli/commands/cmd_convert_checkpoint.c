@@ -3,6 +3,7 @@
  */
 #include "cli/core/output.h"
 #include "cli/core/signals.h"
+#include "cli/core/storage.h"
 #include "cli/core/verbs.h"
 #include "convert/checkpoint/checkpoint.h"
 #include "convert/checkpoint/pieces.h"
@@ -84,7 +85,7 @@ static int run(const struct invocation *invocation, struct err *err)
     };
     struct convert_checkpoint_result result = {0};
     struct io *io = NULL;
-    int status = io_open(options.source, NULL, &io, err);
+    int status = storage_open(options.source, NULL, &io, err);
     if (status)
         return status;
     options.stop = signals_install();

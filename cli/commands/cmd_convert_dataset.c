@@ -4,6 +4,7 @@
 #include "cli/core/error_limit.h"
 #include "cli/core/output.h"
 #include "cli/core/signals.h"
+#include "cli/core/storage.h"
 #include "cli/core/verbs.h"
 #include "convert/dataset/dataset.h"
 #include "io/file_util.h"
@@ -239,7 +240,7 @@ static int run(const struct invocation *invocation, struct err *err)
         status = EXIT_USAGE;
     }
     if (!status)
-        status = io_open(options.target, NULL, &io, err);
+        status = storage_open(options.target, NULL, &io, err);
     if (status)
         goto out;
     options.stop = signals_install();

@@ -3,6 +3,7 @@
  */
 #include "cli/core/output.h"
 #include "cli/core/signals.h"
+#include "cli/core/storage.h"
 #include "cli/core/verbs.h"
 #include "cli/ranks/rank_session.h"
 #include "trainer/trainer.h"
@@ -67,7 +68,7 @@ static int read_config(const struct invocation *invocation, struct train_config 
     const struct eval_args *args = invocation->args;
     int status = config_load(invocation->positional[0], (const char *const *)args->set.items,
                              args->set.count, config, err);
-    return status ? status : io_open(config->data.val, NULL, ret_io, err);
+    return status ? status : storage_open(config->data.val, NULL, ret_io, err);
 }
 
 static int compare_ranks(const struct eval_args *args, const struct trainer_options *options,

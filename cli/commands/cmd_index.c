@@ -2,6 +2,7 @@
  * cmd_index — `millrace index SHARD...`: indexes tars written by other tools.
  */
 #include "cli/core/output.h"
+#include "cli/core/storage.h"
 #include "cli/core/verbs.h"
 #include "io/file_util.h"
 #include "shards/dataset/dali.h"
@@ -71,7 +72,7 @@ static int write_dali(struct indexing *in, const struct shard *shard)
     struct io *io = NULL;
     int status = dali_index_encode(shard, &text, in->err);
     if (!status)
-        status = io_open(in->args->dali, NULL, &io, in->err);
+        status = storage_open(in->args->dali, NULL, &io, in->err);
     if (!status)
         status = io_write_file(io, in->args->dali, text.data, text.bytes, in->args->force, in->err);
     io_close(io);
@@ -90,7 +91,7 @@ static int index_shard(struct indexing *in, const char *path)
                                       .progress = show_progress,
                                       .context = in};
     bool has_trailer = false;
-    int status = io_open(path, NULL, &io, in->err);
+    int status = storage_open(path, NULL, &io, in->err);
     if (!status)
         status = shard_has_trailer(io, path, &has_trailer, in->err);
     if (!status && has_trailer)
@@ -119,7 +120,7 @@ static int expand(const struct invocation *invocation, struct url_list *list, st
         const char *path = invocation->positional[i];
         struct io *io;
         struct io_stat stat;
-        int status = io_open(path, NULL, &io, err);
+        int status = storage_open(path, NULL, &io, err);
         if (status)
             return status;
         bool is_there = io->names->stat(io, path, &stat, NULL) == 0;

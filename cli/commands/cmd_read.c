@@ -11,8 +11,9 @@
 #include "cli/core/error_limit.h"
 #include "cli/core/output.h"
 #include "cli/core/signals.h"
+#include "cli/core/storage.h"
 #include "cli/core/verbs.h"
-#include "io/backends/io_fault.h"
+#include "io/faults/io_fault.h"
 #include "io/path_within.h"
 #include "shards/dataset/drop_cache.h"
 
@@ -353,7 +354,7 @@ static int check_usage(const struct read_args *args, const struct batching *batc
 static int make_cold(const struct read_mix *mix, struct err *err)
 {
     struct io *io;
-    int status = io_open(mix->sources[0].path, &(struct io_options){.fault = ""}, &io, err);
+    int status = io_open(mix->sources[0].path, NULL, &io, err);
     if (status)
         return status;
     for (uint32_t i = 0; !status && i < mix->count; i++)
@@ -364,18 +365,21 @@ static int make_cold(const struct read_mix *mix, struct err *err)
 
 static int open_io(const struct read_args *args, struct reading *reading, struct err *err)
 {
-    struct io_options options = {.fault = args->fault,
-                                 .engine = (enum io_engine)args->engine,
+    const char *path = reading->mix.sources[0].path;
+    struct io_options options = {.engine = (enum io_engine)args->engine,
                                  .cache = (enum io_cache)args->page_cache};
     int status = args->cold ? make_cold(&reading->mix, err) : 0;
-    return status ? status : io_open(reading->mix.sources[0].path, &options, &reading->io, err);
+    if (status)
+        return status;
+    return args->fault ? io_fault_open(path, &options, args->fault, &reading->io, err)
+                       : storage_open(path, &options, &reading->io, err);
 }
 
 /* Files written inside a dataset's folder would be read as part of it the next time. */
 static int open_out(const struct read_args *args, struct reading *reading, struct err *err)
 {
     struct io **io = &reading->sink.io;
-    int status = io_open(args->out, NULL, io, err);
+    int status = storage_open(args->out, NULL, io, err);
     for (uint32_t i = 0; i < reading->mix.count && !status; i++) {
         if (!io_is_within(*io, args->out, reading->mix.sources[i].path))
             continue;

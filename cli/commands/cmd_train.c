@@ -9,6 +9,7 @@
 #include "cli/core/output.h"
 #include "cli/core/signals.h"
 #include "cli/core/start_time.h"
+#include "cli/core/storage.h"
 #include "cli/core/verbs.h"
 #include "cli/ranks/rank_session.h"
 #include "cli/report/step_line.h"
@@ -360,7 +361,7 @@ static int read_options(const struct invocation *invocation, struct train_config
     if (args->print_config)
         return 0;
     status = args->profile ? trace_open(&options->trace, err) : 0;
-    return status ? status : io_open(config->run.dir, NULL, &options->io, err);
+    return status ? status : storage_open(config->run.dir, NULL, &options->io, err);
 }
 
 /* On the first rank only. */

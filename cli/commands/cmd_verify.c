@@ -9,6 +9,7 @@
 #include "cli/core/output.h"
 #include "cli/core/path_kind.h"
 #include "cli/core/signals.h"
+#include "cli/core/storage.h"
 #include "cli/core/verbs.h"
 
 #include <errno.h>
@@ -282,7 +283,7 @@ static int run(const struct invocation *invocation, struct err *err)
     const struct verify_args *args = invocation->args;
     struct checking v = {.invocation = invocation, .output = &output, .err = err};
     output_begin(&output);
-    int status = io_open(invocation->positional[0], NULL, &v.io, err);
+    int status = storage_open(invocation->positional[0], NULL, &v.io, err);
     if (!status)
         status = path_kind_of(v.io, invocation->positional[0], &kind, path, err);
     if (!status)

@@ -1,6 +1,7 @@
 /*
  * doctor_disk — checks the file system of a folder. See doctor.h; io/local/probe.h makes the tests.
  */
+#include "cli/core/storage.h"
 #include "cli/doctor/doctor.h"
 
 #include <errno.h>
@@ -163,7 +164,7 @@ void doctor_probe(const char *path, bool outputs, struct doctor_folder *ret_fold
     struct io *io;
     *ret_folder = (struct doctor_folder){.path = path, .for_outputs = outputs};
     struct err *err = &ret_folder->err;
-    ret_folder->status = io_open(path, NULL, &io, err); /* rejects an invalid path */
+    ret_folder->status = storage_open(path, NULL, &io, err); /* rejects an invalid path */
     if (!ret_folder->status) {
         io_close(io);
         ret_folder->status = io_probe_folder(path, outputs, &ret_folder->probe, err);

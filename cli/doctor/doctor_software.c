@@ -1,6 +1,7 @@
 /*
  * doctor_software — checks the libraries and services that this program uses. See doctor.h.
  */
+#include "cli/core/storage.h"
 #include "cli/doctor/doctor.h"
 
 #include "base/os/machine.h"
@@ -110,7 +111,7 @@ static void check_libraries(const struct doctor_folder *folder, struct doctor_fi
 static const char *engine_name(void)
 {
     struct io *io;
-    if (io_open("file:", NULL, &io, NULL))
+    if (storage_open("file:", NULL, &io, NULL))
         return "none";
     const char *name = io->ops->name;
     io_close(io);

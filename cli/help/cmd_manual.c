@@ -2,6 +2,7 @@
  * cmd_manual — `millrace manual [VERB | config | formats]`: prints a manual page, or writes all of
  * them to a folder.
  */
+#include "cli/core/storage.h"
 #include "cli/core/verbs.h"
 #include "cli/help/manual.h"
 #include "io/file_util.h"
@@ -76,7 +77,7 @@ static int write_all(const struct manual_args *args, struct err *err)
     struct manual_page page;
     struct io *io = NULL;
     char path[IO_PATH_BYTES_MAX];
-    int status = io_open(args->out, NULL, &io, err);
+    int status = storage_open(args->out, NULL, &io, err);
     for (size_t n = 0; !status && !args->force && manual_page_at(n, &page); n++) {
         status = page_path(args->out, &page, path, err);
         if (!status)

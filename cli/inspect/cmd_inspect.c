@@ -4,6 +4,7 @@
  */
 #include "cli/core/output.h"
 #include "cli/core/path_kind.h"
+#include "cli/core/storage.h"
 #include "cli/core/verbs.h"
 #include "cli/inspect/inspect.h"
 #include "cli/report/page_dataset.h"
@@ -69,7 +70,7 @@ static int write_page(struct inspection *in, enum path_kind kind, const char *pa
         err_advise(in->err, "give a dataset, a shard or a run folder");
     }
     if (!status)
-        status = io_open(args->html, NULL, &io, in->err);
+        status = storage_open(args->html, NULL, &io, in->err);
     if (!status)
         status = io_write_file(io, args->html, page.data, page.bytes, args->force, in->err);
     if (!status) {
@@ -134,7 +135,7 @@ static int run(const struct invocation *invocation, struct err *err)
                             .lists_shards = common->json || common->verbose,
                             .log = invocation->log,
                             .err = err};
-    int status = io_open(invocation->positional[0], NULL, &in.io, err);
+    int status = storage_open(invocation->positional[0], NULL, &in.io, err);
     if (!status && args->config) {
         status = print_config(&in, invocation->positional[0], common->json);
         io_close(in.io);

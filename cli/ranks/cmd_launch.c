@@ -9,6 +9,7 @@
 #include "cli/core/output.h"
 #include "cli/core/signals.h"
 #include "cli/core/start_time.h"
+#include "cli/core/storage.h"
 #include "cli/core/verbs.h"
 #include "cli/ranks/launch.h"
 #include "device/device_cuda.h"
@@ -155,7 +156,7 @@ static bool has_progressed(const struct launch *launch, const char *from)
     char path[IO_PATH_BYTES_MAX];
     uint64_t newest = 0, first = 0;
     struct io *io;
-    if (io_open(launch->run_dir, NULL, &io, NULL))
+    if (storage_open(launch->run_dir, NULL, &io, NULL))
         return false;
     bool has = !ckpt_find(io, launch->folder, path, &newest, NULL, NULL) &&
                !ckpt_find(io, from, path, &first, NULL, NULL) && newest > first;

@@ -3,7 +3,7 @@
  * move without a copy, the others with one.
  */
 #include "ckpt/format/manifest.h"
-#include "io/backends/io_fault.h"
+#include "io/faults/io_fault.h"
 #include "tests/ckpt/fixture.h"
 #include "tests/support/engines.h"
 #include "tests/support/gate.h"
@@ -128,8 +128,7 @@ static void disk_aligned_arrays_may_change_while_they_are_saved(void **state)
         struct err err = {0};
         char path[FIXTURE_PATH_BYTES];
         options.cache = caches[c];
-        options.fault = "write:hold";
-        assert_ok(io_open(folder, &options, &io, &err), &err);
+        assert_ok(io_fault_open(folder, &options, "write:hold", &io, &err), &err);
         struct ckpt_saver_options saving = {
             .folder = folder, .io = io, .groups_count = ARRAYS, .numerics_id = "any"};
         for (unsigned i = 0; i < ARRAYS; i++)

@@ -3,6 +3,7 @@
  * uses it.
  */
 #include "ckpt/format/manifest.h"
+#include "io/faults/io_fault.h"
 #include "tests/ckpt/layouts.h"
 #include "tests/support/ranks.h"
 
@@ -69,7 +70,7 @@ static void set_up(struct stage *stage, bool per_node, const char *rules)
     snprintf(stage->node, sizeof stage->node, "node-%d", world->rank);
     snprintf(stage->folder, sizeof stage->folder, "%s/%s", stage->root,
              per_node ? stage->node : "all");
-    assert_ok(io_open(stage->folder, &(struct io_options){.fault = rules}, &stage->io, &err), &err);
+    assert_ok(io_fault_open(stage->folder, NULL, rules, &stage->io, &err), &err);
     save_step(stage, 1, per_node);
     save_step(stage, 2, per_node);
 }

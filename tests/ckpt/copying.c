@@ -1,7 +1,7 @@
 /*
  * copying — tests copying a step while readers and removers interfere.
  */
-#include "io/backends/io_fault.h"
+#include "io/faults/io_fault.h"
 #include "io/file_util.h"
 #include "tests/ckpt/steps.h"
 #include "tests/support/gate.h"

@@ -2,7 +2,7 @@
  * failures — tests disks that fail during a save: the save fails with an error, earlier ones
  * remain, the next one succeeds.
  */
-#include "io/backends/io_fault.h"
+#include "io/faults/io_fault.h"
 #include "tests/ckpt/steps.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
  * again.
  */
 #include "ckpt/format/manifest.h"
-#include "io/backends/io_fault.h"
+#include "io/faults/io_fault.h"
 #include "tests/ckpt/steps.h"
 #include "tests/ckpt/thread_comm.h"
 

@@ -1,7 +1,7 @@
 /*
  * nodes — tests checkpoints with a folder per node: ranks are threads, nodes are sibling folders.
  */
-#include "io/backends/io_fault.h"
+#include "io/faults/io_fault.h"
 #include "tests/ckpt/layouts.h"
 #include "tests/ckpt/steps.h"
 #include "tests/ckpt/thread_comm.h"

@@ -2,7 +2,7 @@
  * owners — tests two runs, in real processes, that compete for one folder: with a lease, one takes
  * over from another that slept and whose save can then no longer commit.
  */
-#include "io/backends/io_fault.h"
+#include "io/faults/io_fault.h"
 #include "tests/ckpt/steps.h"
 #include "tests/support/gate.h"
 

@@ -2,7 +2,7 @@
  * pruning — tests retention in real folders: the rules as applied by a saver, readers in other
  * processes, backups, deaths.
  */
-#include "io/backends/io_fault.h"
+#include "io/faults/io_fault.h"
 #include "tests/ckpt/steps.h"
 #include "tests/support/child.h"
 
@@ -239,7 +239,7 @@ static void a_killed_prune_is_finished_by_the_next(void **state)
         if (child == 0) {
             struct io *own = NULL;
             struct ckpt_prune_options options = {.keep.last = 2};
-            if (io_open(folder, &(struct io_options){.fault = "remove:kill@2"}, &own, NULL))
+            if (io_fault_open(folder, NULL, "remove:kill@2", &own, NULL))
                 _exit(99);
             _exit(ckpt_prune(own, folder, &options, NULL) != 0);
         }

@@ -2,7 +2,7 @@
  * rank_failures — tests that a disk that fails under one rank fails the save on all of them, is
  * reported there, and affects nothing else.
  */
-#include "io/backends/io_fault.h"
+#include "io/faults/io_fault.h"
 #include "tests/ckpt/steps.h"
 #include "tests/ckpt/thread_comm.h"
 

@@ -13,7 +13,7 @@
 #include "base/bytes.h"
 #include "ckpt/format/manifest.h"
 #include "comm/comm_mpi.h"
-#include "io/backends/io_fault.h"
+#include "io/faults/io_fault.h"
 #include "tests/ckpt/layouts.h"
 
 #include <inttypes.h>
@@ -51,7 +51,7 @@ static int save(struct comm *world, char **words, int count, bool per_node, stru
     struct io *io = NULL;
     arrays_fill(&global, 5);
     layouts_take(tensors, &global, world->rank, world->ranks);
-    int status = io_open(words[0], &(struct io_options){.fault = "seed=0"}, &io, err);
+    int status = io_fault_open(words[0], NULL, "seed=0", &io, err);
     if (status)
         return status;
     struct ckpt_saver_options options = {.folder = per_node ? node.folder : words[0],
@@ -93,7 +93,7 @@ static int load(struct comm *world, const char *path, struct err *err)
     arrays_fill(&global, 5);
     layouts_take(expected, &global, world->rank, world->ranks);
     memcpy(loaded, expected, sizeof loaded);
-    int status = io_open(path, &(struct io_options){.fault = "seed=0"}, &io, err);
+    int status = io_fault_open(path, NULL, "seed=0", &io, err);
     if (!status)
         status = ckpt_reader_open(io, path, &reader, err);
     if (status)

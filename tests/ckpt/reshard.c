@@ -5,7 +5,7 @@
 #include "ckpt/format/box.h"
 #include "ckpt/format/manifest.h"
 #include "ckpt/tools/diff.h"
-#include "io/backends/io_fault.h"
+#include "io/faults/io_fault.h"
 #include "tests/ckpt/fixture.h"
 #include "tests/ckpt/layouts.h"
 #include "tests/ckpt/thread_comm.h"
@@ -246,7 +246,7 @@ static void only_the_blocks_needed_are_read(void **state)
     struct ckpt_reader *reader;
     struct err err = {0};
     fixture_save_step(io, folder, &arrays, 1, path);
-    assert_ok(io_open(folder, &(struct io_options){.fault = "seed=0"}, &counting, &err), &err);
+    assert_ok(io_fault_open(folder, NULL, "seed=0", &counting, &err), &err);
     assert_ok(ckpt_reader_open(counting, path, &reader, &err), &err);
     uint64_t before = io_fault_counts(counting).read_bytes;
     arrays.tensors[0].start[0] = 11;

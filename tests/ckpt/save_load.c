@@ -3,7 +3,7 @@
  */
 #include "base/json/jsonx.h"
 #include "ckpt/format/manifest.h"
-#include "io/backends/io_fault.h"
+#include "io/faults/io_fault.h"
 #include "tests/ckpt/fixture.h"
 #include "tests/support/scratch.h"
 
@@ -143,10 +143,10 @@ static void many_small_tensors_are_saved_and_loaded_in_few_operations(void **sta
     }
     struct arrays arrays = arrays_make(specs, count);
     arrays_fill(&arrays, 3);
-    assert_ok(io_open(folder, &(struct io_options){.fault = "seed=0"}, &counting, &err), &err);
+    assert_ok(io_fault_open(folder, NULL, "seed=0", &counting, &err), &err);
     fixture_save_step(counting, folder, &arrays, 1, path);
     uint64_t blocks = count * 1024 / CKPT_BLOCK_BYTES + 2; /* plus the header's */
-    assert_true(io_fault_durable_count(counting) < blocks + 16);
+    assert_true(io_fault_counts(counting).durable < blocks + 16);
     uint64_t reads_before = io_fault_counts(counting).operations[FAULT_READ];
     assert_true(fixture_step_equals(counting, path, &arrays));
     assert_true(io_fault_counts(counting).operations[FAULT_READ] - reads_before < blocks + 16);

@@ -5,7 +5,7 @@
  */
 #include "base/philox.h"
 #include "ckpt/format/manifest.h"
-#include "io/backends/io_fault.h"
+#include "io/faults/io_fault.h"
 #include "tests/ckpt/held_disk.h"
 #include "tests/ckpt/steps.h"
 

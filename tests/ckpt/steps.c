@@ -3,7 +3,7 @@
  */
 #include "tests/ckpt/steps.h"
 
-#include "io/backends/io_fault.h"
+#include "io/faults/io_fault.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -33,7 +33,7 @@ struct io *steps_open_faulty(const char *rules)
 {
     struct io *faulty = NULL;
     struct err err = {0};
-    assert_ok(io_open(folder, &(struct io_options){.fault = rules}, &faulty, &err), &err);
+    assert_ok(io_fault_open(folder, NULL, rules, &faulty, &err), &err);
     return faulty;
 }
 

@@ -19,7 +19,7 @@ extern struct arrays arrays; /* valid from set-up to tear-down */
 int steps_set_up(void **state);
 int steps_tear_down(void **state);
 
-/* A backend for the folder with the faults of the rules (io/backends/fault_rules.h); close it with
+/* A backend for the folder with the faults of the rules (io/faults/fault_rules.h); close it with
  * io_close. */
 struct io *steps_open_faulty(const char *rules);
 /* Replaces its rules. */

@@ -7,6 +7,7 @@
 #include "ckpt/format/cast.h"
 #include "ckpt/format/safetensors.h"
 #include "ckpt/load/reader.h"
+#include "io/faults/io_fault.h"
 #include "tests/ckpt/fixture.h"
 #include "tests/support/child.h"
 #include "tests/support/scratch.h"
@@ -122,7 +123,7 @@ static void a_wrong_file_never_gets_the_target_name(void **state)
     char text[8] = "";
     size_t bytes;
     struct io *sound = io;
-    assert_ok(io_open(folder, &(struct io_options){.fault = "write:flip"}, &io, &err), &err);
+    assert_ok(io_fault_open(folder, NULL, "write:flip", &io, &err), &err);
     int missing = convert("all", false, &result, &err), named = access(target, F_OK);
     test_write_file(target, "mine", 4);
     int forced = convert("all", true, &result, &err);

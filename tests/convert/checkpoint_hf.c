@@ -3,6 +3,7 @@
  */
 #include "ckpt/ckpt.h"
 #include "convert/checkpoint/checkpoint.h"
+#include "io/faults/io_fault.h"
 #include "tests/support/scratch.h"
 #include "tests/trainer/hf_case.h"
 #include "tests/trainer/model_case.h"
@@ -234,7 +235,7 @@ static void a_wrong_folder_never_gets_the_target_name(void **state)
     assert_int_equal(test_run("cp -r '%s' '%s/mine'", target, folder), 0);
     while (status == -EBADMSG) {
         snprintf(rule, sizeof rule, "write:flip@%u:hf/", ++writes);
-        assert_ok(io_open(folder, &(struct io_options){.fault = rule}, &io, &err), &err);
+        assert_ok(io_fault_open(folder, NULL, rule, &io, &err), &err);
         status = convert(0, true, &err);
         io_close(io);
         io = sound;
@@ -269,7 +270,7 @@ static void a_killed_folder_conversion_resumes_to_the_same_bytes(void **state)
         assert_true(child >= 0);
         if (child == 0) {
             struct io *faulty;
-            int opened = io_open("file:", &(struct io_options){.fault = rule}, &faulty, NULL);
+            int opened = io_fault_open("file:", NULL, rule, &faulty, NULL);
             _exit(opened || convert_checkpoint_hf(faulty, &options, &result, NULL) ? 1 : 0);
         }
         assert_int_equal(waitpid(child, &status, 0), child);

@@ -2,6 +2,7 @@
  * The target of a dataset conversion: an existing target is kept, and an interrupted conversion
  * resumes to the same bytes.
  */
+#include "io/faults/io_fault.h"
 #include "io/file_util.h"
 #include "tests/convert/dataset_case.h"
 
@@ -581,8 +582,7 @@ static void a_stopped_conversion_keeps_complete_shards_and_resumes_only_unchange
      * counted. Progress, which stops the conversion, is reported every 100 ms; slow writes allow
      * for that. */
     struct io *fast = fixture->io;
-    assert_ok(io_open("file:", &(struct io_options){.fault = "write:delay=120ms"}, &fixture->io,
-                      &fixture->err),
+    assert_ok(io_fault_open("file:", NULL, "write:delay=120ms", &fixture->io, &fixture->err),
               &fixture->err);
     for (int again = 0; again < 2; again++) {
         atomic_store(&stopper.stop, again);

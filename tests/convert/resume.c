@@ -5,6 +5,7 @@
 #include "ckpt/load/reader.h"
 #include "convert/checkpoint/checkpoint.h"
 #include "convert/checkpoint/pieces.h"
+#include "io/faults/io_fault.h"
 #include "tests/ckpt/fixture.h"
 #include "tests/support/scratch.h"
 
@@ -78,7 +79,7 @@ static pid_t start(const char *fault, bool resume)
     struct convert_checkpoint_result result;
     struct convert_checkpoint_options options = {
         .source = steps, .target = target, .workers_count = 2, .resume = resume};
-    if (io_open("file:", &(struct io_options){.fault = fault}, &faulty, NULL))
+    if (io_fault_open("file:", NULL, fault, &faulty, NULL))
         _exit(2);
     _exit(convert_checkpoint_full(faulty, &options, &result, NULL) ? 1 : 0);
 }
@@ -142,7 +143,7 @@ static void a_complete_target_is_not_rewritten(void **state)
     assert_true(is_killed(start("commit:kill@1", false)));
     struct io *sound = io;
     struct err err = {0};
-    assert_ok(io_open("file:", &(struct io_options){.fault = "read:eio:rank-"}, &io, &err), &err);
+    assert_ok(io_fault_open("file:", NULL, "read:eio:rank-", &io, &err), &err);
     /* the source can't be read */
     struct convert_checkpoint_result result = convert_whole(target, 2, true);
     io_close(io);
@@ -234,8 +235,7 @@ static void a_failing_source_does_not_blame_the_target(void **state)
     struct io *faulty;
     struct convert_checkpoint_options options = {.source = steps, .target = target, .resume = true};
     convert_whole(target, 2, false);
-    assert_ok(io_open("file:", &(struct io_options){.fault = "read:eio:rank-"}, &faulty, &err),
-              &err);
+    assert_ok(io_fault_open("file:", NULL, "read:eio:rank-", &faulty, &err), &err);
     assert_int_equal(convert_checkpoint_full(faulty, &options, &result, &err), -EIO);
     io_close(faulty);
     assert_only_expected();

@@ -1,8 +1,8 @@
 /*
- * faults — fuzz target: fault injection rules (io/backends/fault_rules.h). Accepted rules give
+ * faults — fuzz target: fault injection rules (io/faults/fault_rules.h). Accepted rules give
  * valid verdicts; rules with kill are only parsed.
  */
-#include "io/backends/fault_rules.h"
+#include "io/faults/fault_rules.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         abort();
     bool kills = false;
     for (unsigned i = 0; !status && i < rules.count; i++)
-        kills = kills || rules.rules[i].effect == FAULT_KILL;
+        kills = kills || rules.rules[i].effect.kills;
     for (int operation = 0; !status && !kills && operation < FAULT_OPERATIONS; operation++) {
         struct fault_verdict verdict =
             fault_rules_decide(&rules, operation, "folder/shard-000003.tar", 512);

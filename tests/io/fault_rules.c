@@ -2,7 +2,7 @@
  * fault_rules — the rules of `--fault`: the grammar, its errors, and which operations a rule
  * applies to.
  */
-#include "io/backends/fault_rules.h"
+#include "io/faults/fault_rules.h"
 #include "tests/support/test.h"
 
 #include <errno.h>
@@ -32,30 +32,27 @@ static void a_rule_has_operation_effect_condition_and_path(void **state)
     assert_int_equal(rules.count, 5);
     const struct fault_rule *rule = rules.rules;
     assert_int_equal(rule->operations, 1 << FAULT_READ);
-    assert_int_equal(rule->effect, FAULT_ERROR);
-    assert_int_equal(rule->error, -EIO);
-    assert_int_equal(rule->when, FAULT_NTH);
-    assert_int_equal(rule->n, 17);
+    assert_int_equal(rule->effect.error, -EIO);
+    assert_int_equal(rule->first, 17);
+    assert_int_equal(rule->last, 17);
     assert_string_equal(rule->path, "");
     rule++;
     assert_int_equal(rule->operations, 1 << FAULT_WRITE);
-    assert_int_equal(rule->effect, FAULT_DELAY);
-    assert_int_equal(rule->delay_ns, 20000000);
-    assert_int_equal(rule->when, FAULT_PERCENT);
+    assert_int_equal(rule->effect.delay_ns, 20000000);
     assert_true(rule->fraction == 0.025);
     assert_string_equal(rule->path, "shard-000003");
     rule++;
     assert_int_equal(rule->operations, 1 << FAULT_COMMIT);
-    assert_int_equal(rule->effect, FAULT_HOLD);
-    assert_int_equal(rule->when, FAULT_ALWAYS);
+    assert_true(rule->effect.holds);
+    assert_true(rule->first == 0 && rule->last == UINT64_MAX && rule->fraction == 1);
     rule++;
-    assert_int_equal(rule->operations, fault_operations_durable());
-    assert_int_equal(rule->error, -ENOSPC);
-    assert_int_equal(rule->when, FAULT_FROM);
-    assert_int_equal(rule->n, 9);
+    for (int i = 0; i < FAULT_OPERATIONS; i++)
+        assert_int_equal(rule->operations >> i & 1, fault_operation_is_durable(i));
+    assert_int_equal(rule->effect.error, -ENOSPC);
+    assert_true(rule->first == 9 && rule->last == UINT64_MAX);
     rule++;
-    assert_int_equal(rule->effect, FAULT_FLIP);
-    assert_int_equal(rule->when, FAULT_EVERY);
+    assert_true(rule->effect.flips);
+    assert_int_equal(rule->every, 4);
     assert_string_equal(rule->path, "a:b");
     assert_int_equal(rules_of("").count, 0);
 }

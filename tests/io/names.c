@@ -28,7 +28,8 @@ static void the_url_scheme_selects_the_backend(void **state)
     struct io_options options = engines_options();
     for (size_t i = 0; i < sizeof local / sizeof local[0]; i++) {
         assert_ok(io_open(local[i], &options, &other, &err), &err);
-        assert_string_equal(other->ops->name, io->ops->name);
+        /* io may be wrapped: "NAME with faults" */
+        assert_memory_equal(io->ops->name, other->ops->name, strlen(other->ops->name));
         assert_string_equal(other->ops->scheme, "file");
         io_close(other);
     }

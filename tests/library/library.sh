@@ -141,6 +141,10 @@ any_number_of_ranks_resumes_a_collective_save() {
   same "$(millrace ckpt hash ring)" "$(millrace ckpt hash alone)"
 }
 
+the_library_injects_no_faults() {
+  ! grep -q MILLRACE_FAULT "$library"/libmillrace.{so,a} || fail "it reads the variable"
+}
+
 the_library_of_ranks_exports_its_header_and_links_mpi() {
   need_mpi
   same "$(nm -D --defined-only "$library/libmillrace_mpi.so" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort | tr '\n' ' ')" \
@@ -198,6 +202,6 @@ manual_pages_and_completions_are_installed() {
 }
 
 run_cases public_headers_compile_in_c_and_cplusplus a_cplusplus_program_links the_shared_library_exports_what_its_headers_declare \
-  the_static_library_exports_no_other_names it_links_neither_mpi_nor_the_trainer \
+  the_static_library_exports_no_other_names it_links_neither_mpi_nor_the_trainer the_library_injects_no_faults \
   it_neither_prints_nor_exits_nor_handles_signals load_streams_the_order_of_read load_streams_real_photos \
   save_resumes_and_loads_any_parts any_number_of_ranks_resumes_a_collective_save the_library_of_ranks_exports_its_header_and_links_mpi a_program_with_clashing_names_links_statically cmake_finds_the_package manual_pages_and_completions_are_installed

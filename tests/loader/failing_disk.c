@@ -2,7 +2,7 @@
  * failing_disk — tests: truncated or missing shards, and disks that fail, return wrong data, or are
  * slow.
  */
-#include "io/backends/io_fault.h"
+#include "io/faults/io_fault.h"
 #include "tests/loader/fixture.h"
 
 #include <errno.h>
@@ -57,8 +57,7 @@ static struct loader_options options_with(const struct fixture *fixture, enum lo
 {
     struct loader_options options = fixture_loader_options(fixture, decode);
     struct err err = {0};
-    assert_ok(io_open(fixture->folder, &(struct io_options){.fault = rules}, &options.io, &err),
-              &err);
+    assert_ok(io_fault_open(fixture->folder, NULL, rules, &options.io, &err), &err);
     options.bad_fraction_max = 1;
     return options;
 }

@@ -3,7 +3,7 @@
  *
  * Each stage is slowed down more and more, until the machine's other delays no longer hide it.
  */
-#include "io/backends/io_fault.h"
+#include "io/faults/io_fault.h"
 #include "tests/loader/fixture.h"
 
 #include <string.h>
@@ -34,7 +34,7 @@ static struct loader_stats read_held(const struct fixture *fixture, int lines)
     struct loader_stats stats;
     struct err err;
     const char *rules = "read:hold@2+:shard-000000";
-    assert_ok(io_open(fixture->folder, &(struct io_options){.fault = rules}, &held.io, &err), &err);
+    assert_ok(io_fault_open(fixture->folder, NULL, rules, &held.io, &err), &err);
     struct log log = {.write = release_at_end, .context = &held};
     options.io = held.io;
     options.log = &log;

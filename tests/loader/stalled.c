@@ -5,7 +5,7 @@
  * The fault-injecting backend holds reads, and releases them when the loader has logged what it
  * waits for.
  */
-#include "io/backends/io_fault.h"
+#include "io/faults/io_fault.h"
 #include "tests/loader/fixture.h"
 #include "tests/support/gate.h"
 
@@ -49,8 +49,7 @@ static void expect_named(const struct fixture *fixture, const char *rules, const
     options.batches_ahead = 2;
     deliver_all(&options, &quick, NULL, NULL);
     struct watch watch = {.expected = expected, .path = path};
-    assert_ok(io_open(fixture->folder, &(struct io_options){.fault = rules}, &watch.io, &err),
-              &err);
+    assert_ok(io_fault_open(fixture->folder, NULL, rules, &watch.io, &err), &err);
     struct log log = {.write = release_when_named, .context = &watch};
     options.io = watch.io;
     options.log = &log;
@@ -119,8 +118,7 @@ static void a_read_that_never_completes_ends_the_run_in_time(void **state)
     struct err err = {0}, again;
     struct watch watch = {.expected = "never said", .path = ""};
     struct log log = {.write = release_when_named, .context = &watch};
-    assert_ok(io_open(fixture.folder, &(struct io_options){.fault = "read:hold@2+:shard-000000"},
-                      &options.io, &err),
+    assert_ok(io_fault_open(fixture.folder, NULL, "read:hold@2+:shard-000000", &options.io, &err),
               &err);
     options.order = ORDER_SEQUENTIAL;
     options.log = &log;
@@ -161,8 +159,7 @@ static void a_wait_ends_only_on_a_stop_request(void **state)
     struct watch watch = {.expected = "waiting ", .path = ""};
     struct log log = {.write = release_when_named, .context = &watch};
     atomic_int stop = 1;
-    assert_ok(io_open(fixture.folder, &(struct io_options){.fault = "read:hold@2+:shard-000000"},
-                      &watch.io, &err),
+    assert_ok(io_fault_open(fixture.folder, NULL, "read:hold@2+:shard-000000", &watch.io, &err),
               &err);
     options.io = watch.io;
     options.order = ORDER_SEQUENTIAL;
@@ -197,8 +194,7 @@ static void a_timeout_can_be_disabled(void **state)
     options.order = ORDER_SEQUENTIAL;
     options.log = &log;
     for (int is_timeout = 0; is_timeout < 2; is_timeout++) {
-        assert_ok(io_open(fixture.folder, &(struct io_options){.fault = rules}, &watch.io, &err),
-                  &err);
+        assert_ok(io_fault_open(fixture.folder, NULL, rules, &watch.io, &err), &err);
         watch.line[0] = '\0';
         watch.others = 0;
         watch.expected = is_timeout ? "waiting " : "never said";

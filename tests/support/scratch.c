@@ -3,7 +3,10 @@
  */
 #include "tests/support/scratch.h"
 
+#include "io/faults/io_fault.h"
 #include "tests/support/engines.h"
+
+#include <stdlib.h>
 
 struct io *io;
 char folder[TEST_PATH_BYTES_MAX];
@@ -14,7 +17,7 @@ int scratch_set_up(void **state)
     struct err err = {0};
     struct io_options options = engines_options();
     test_make_folder(folder);
-    assert_ok(io_open(folder, &options, &io, &err), &err);
+    assert_ok(io_fault_open(folder, &options, getenv("MILLRACE_FAULT"), &io, &err), &err);
     return 0;
 }
 

@@ -4,6 +4,7 @@
  */
 #include "comm/comm_mpi.h"
 #include "convert/dataset/dataset.h"
+#include "io/faults/io_fault.h"
 #include "tests/comm/ends.h"
 #include "tests/cuda_on_cpu/control.h"
 #include "trainer/trainer.h"
@@ -60,9 +61,8 @@ int main(int argc, char **argv)
     if (comm_mpi_open(NULL, &world, &err))
         return 2;
     shim_set_driver(CUDART_VERSION, GPUS);
-    const struct io_options options = {.fault =
-                                           world->rank == 1 ? "read:eio@12+:shard-000000" : NULL};
-    int status = io_open(".", &options, &io, &err);
+    const char *rules = world->rank == 1 ? "read:eio@12+:shard-000000" : NULL;
+    int status = io_fault_open(".", NULL, rules, &io, &err);
     if (!status)
         status = train(world, io, &err);
     result_report(world, status, &err);

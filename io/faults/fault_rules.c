@@ -1,7 +1,7 @@
 /*
  * fault_rules — see fault_rules.h.
  */
-#include "io/backends/fault_rules.h"
+#include "io/faults/fault_rules.h"
 
 #include "base/hash.h"
 #include "base/philox.h"
@@ -14,12 +14,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORD_BYTES = 32, WORDS_MAX = 32 };
+enum { WORD_BYTES = 32 };
 
 #define BIT(operation) (1u << (operation))
 #define REQUESTS       (BIT(FAULT_READ) | BIT(FAULT_WRITE))
 #define QUEUES         (BIT(FAULT_WAIT) | BIT(FAULT_QUEUE))
 #define ALL            (BIT(FAULT_OPERATIONS) - 1)
+#define CAN_FAIL       (ALL & ~BIT(FAULT_ABORT))
+#define CAN_WAIT       (ALL & ~QUEUES)
 #define DURABLE                                                                                    \
     (BIT(FAULT_BEGIN) | BIT(FAULT_CREATE) | BIT(FAULT_WRITE) | BIT(FAULT_FINALIZE) |               \
      BIT(FAULT_COMMIT) | BIT(FAULT_REMOVE))
@@ -28,40 +30,32 @@ static const char *const operation_names[FAULT_OPERATIONS + 1] = {
     "open",  "read", "write",  "wait",     "queue",  "stat",  "list",  "folder", "remove",
     "begin", "join", "create", "finalize", "commit", "abort", "sweep", "lock",   "durable"};
 
-struct effect_word {
+struct effect {
     const char *word;
-    enum fault_effect effect;
-    int error;
-    uint32_t operations; /* that it applies to */
+    uint32_t operations; /* that can have it */
+    struct fault_verdict verdict;
 };
 
-static const struct effect_word effect_words[] = {
-    {"eio", FAULT_ERROR, -EIO, ALL & ~BIT(FAULT_ABORT)},
-    {"enospc", FAULT_ERROR, -ENOSPC, ALL & ~BIT(FAULT_ABORT)},
-    {"edquot", FAULT_ERROR, -EDQUOT, ALL & ~BIT(FAULT_ABORT)},
-    {"erofs", FAULT_ERROR, -EROFS, ALL & ~BIT(FAULT_ABORT)},
-    {"enoent", FAULT_ERROR, -ENOENT, ALL & ~BIT(FAULT_ABORT)},
-    {"eacces", FAULT_ERROR, -EACCES, ALL & ~BIT(FAULT_ABORT)},
-    {"enomem", FAULT_ERROR, -ENOMEM, ALL & ~BIT(FAULT_ABORT)},
-    {"emfile", FAULT_ERROR, -EMFILE, ALL & ~BIT(FAULT_ABORT)},
-    {"estale", FAULT_ERROR, -ESTALE, ALL & ~BIT(FAULT_ABORT)},
-    {"etimedout", FAULT_ERROR, -ETIMEDOUT, ALL & ~BIT(FAULT_ABORT)},
-    {"delay", FAULT_DELAY, 0, ALL & ~QUEUES},
-    {"hold", FAULT_HOLD, 0, ALL & ~QUEUES},
-    {"short", FAULT_SHORT, 0, REQUESTS},
-    {"flip", FAULT_FLIP, 0, REQUESTS},
-    {"kill", FAULT_KILL, 0, ALL},
+static const struct effect effects[] = {
+    {"eio", CAN_FAIL, {.error = -EIO}},       {"enospc", CAN_FAIL, {.error = -ENOSPC}},
+    {"edquot", CAN_FAIL, {.error = -EDQUOT}}, {"erofs", CAN_FAIL, {.error = -EROFS}},
+    {"enoent", CAN_FAIL, {.error = -ENOENT}}, {"eacces", CAN_FAIL, {.error = -EACCES}},
+    {"enomem", CAN_FAIL, {.error = -ENOMEM}}, {"emfile", CAN_FAIL, {.error = -EMFILE}},
+    {"estale", CAN_FAIL, {.error = -ESTALE}}, {"etimedout", CAN_FAIL, {.error = -ETIMEDOUT}},
+    {"delay", CAN_WAIT, {.delay_ns = 1}}, /* a duration follows */
+    {"hold", CAN_WAIT, {.holds = true}},      {"short", REQUESTS, {.cuts = true}},
+    {"flip", REQUESTS, {.flips = true}},      {"kill", ALL, {.kills = true}},
 };
-enum { EFFECT_WORDS = sizeof effect_words / sizeof effect_words[0] };
+enum { EFFECTS = sizeof effects / sizeof effects[0] };
 
 const char *fault_operation_name(enum fault_operation operation)
 {
     return operation_names[operation];
 }
 
-uint32_t fault_operations_durable(void)
+bool fault_operation_is_durable(enum fault_operation operation)
 {
-    return DURABLE;
+    return DURABLE & BIT(operation);
 }
 
 /* ---- Parsing. ---- */
@@ -81,21 +75,6 @@ static int wrong(const struct reading *r, const char *at, const char *what, cons
     else
         err_found(r->err, "the end");
     err_advise(r->err, "see `millrace help formats` for the syntax of a rule");
-    return -EINVAL;
-}
-
-static int wrong_word(const struct reading *r, const char *at, const char *word, const char *what,
-                      const char *const *words, size_t count)
-{
-    char expected[ERR_TEXT_BYTES_MAX] = "";
-    size_t used = 0;
-    for (size_t i = 0; i < count && used < sizeof expected; i++)
-        used += (size_t)snprintf(expected + used, sizeof expected - used, "%s%s", i ? ", " : "",
-                                 words[i]);
-    wrong(r, at, what, expected);
-    const char *nearest = str_nearest(word, words, count);
-    if (nearest)
-        err_advise(r->err, "did you mean \"%s\"?", nearest);
     return -EINVAL;
 }
 
@@ -124,21 +103,40 @@ static int take_number(struct reading *r, uint64_t least, uint64_t *ret_number)
     return 0;
 }
 
-static int take_operation(struct reading *r, struct fault_rule *rule)
+/* Sets *ret_index to that of the next word among words. */
+static int take_known(struct reading *r, const char *what, const char *const *words, size_t count,
+                      size_t *ret_index)
 {
     const char *begin = r->at;
-    char word[WORD_BYTES];
+    char word[WORD_BYTES], expected[ERR_TEXT_BYTES_MAX] = "";
     take_word(r, word);
-    for (int i = 0; i <= FAULT_OPERATIONS; i++) {
-        if (strcmp(word, operation_names[i]) != 0)
-            continue;
-        rule->operations = i == FAULT_OPERATIONS ? DURABLE : BIT(i);
-        if (*r->at != ':')
-            return wrong(r, r->at, "missing effect", "\":\" and an effect");
-        r->at++;
-        return 0;
+    for (size_t i = 0, used = 0; i < count; i++) {
+        if (strcmp(word, words[i]) == 0) {
+            *ret_index = i;
+            return 0;
+        }
+        if (used < sizeof expected)
+            used += (size_t)snprintf(expected + used, sizeof expected - used, "%s%s", i ? ", " : "",
+                                     words[i]);
     }
-    return wrong_word(r, begin, word, "unknown operation", operation_names, FAULT_OPERATIONS + 1);
+    wrong(r, begin, what, expected);
+    const char *nearest = str_nearest(word, words, count);
+    if (nearest)
+        err_advise(r->err, "did you mean \"%s\"?", nearest);
+    return -EINVAL;
+}
+
+static int take_operation(struct reading *r, struct fault_rule *rule)
+{
+    size_t i;
+    int status = take_known(r, "unknown operation", operation_names, FAULT_OPERATIONS + 1, &i);
+    if (status)
+        return status;
+    rule->operations = i == FAULT_OPERATIONS ? DURABLE : BIT(i);
+    if (*r->at != ':')
+        return wrong(r, r->at, "missing effect", "\":\" and an effect");
+    r->at++;
+    return 0;
 }
 
 static int take_delay(struct reading *r, struct fault_rule *rule)
@@ -148,29 +146,27 @@ static int take_delay(struct reading *r, struct fault_rule *rule)
         return wrong(r, r->at, "invalid duration", "\"=\" and a duration such as 20ms");
     const char *begin = ++r->at;
     take_word(r, word);
-    return str_parse_duration(word, &rule->delay_ns)
+    return str_parse_duration(word, &rule->effect.delay_ns)
                ? wrong(r, begin, "invalid duration", "20ms, 3s, 2min")
                : 0;
 }
 
 static int take_effect(struct reading *r, struct fault_rule *rule)
 {
-    const char *begin = r->at, *words[EFFECT_WORDS];
-    char word[WORD_BYTES];
-    size_t count = 0;
-    take_word(r, word);
-    for (size_t i = 0; i < EFFECT_WORDS; i++) {
-        const struct effect_word *known = &effect_words[i];
-        if (rule->operations & ~known->operations)
+    const char *words[EFFECTS];
+    const struct fault_verdict *verdicts[EFFECTS];
+    size_t count = 0, chosen;
+    for (size_t i = 0; i < EFFECTS; i++) {
+        if (rule->operations & ~effects[i].operations)
             continue;
-        words[count++] = known->word;
-        if (strcmp(word, known->word) != 0)
-            continue;
-        rule->effect = known->effect;
-        rule->error = known->error;
-        return known->effect == FAULT_DELAY ? take_delay(r, rule) : 0;
+        words[count] = effects[i].word;
+        verdicts[count++] = &effects[i].verdict;
     }
-    return wrong_word(r, begin, word, "unknown effect", words, count);
+    int status = take_known(r, "unknown effect", words, count, &chosen);
+    if (status)
+        return status;
+    rule->effect = *verdicts[chosen];
+    return rule->effect.delay_ns ? take_delay(r, rule) : 0;
 }
 
 static int take_percent(struct reading *r, struct fault_rule *rule)
@@ -181,7 +177,6 @@ static int take_percent(struct reading *r, struct fault_rule *rule)
     double percent = isdigit((unsigned char)word[0]) ? strtod(word, &end) : 0;
     if (!isdigit((unsigned char)word[0]) || *end || !(percent > 0 && percent <= 100))
         return wrong(r, begin, "invalid percentage", "above 0 and up to 100");
-    rule->when = FAULT_PERCENT;
     rule->fraction = percent / 100;
     return 0;
 }
@@ -194,13 +189,15 @@ static int take_when(struct reading *r, struct fault_rule *rule)
     r->at++;
     if (sign == '%')
         return take_percent(r, rule);
-    rule->when = sign == '/' ? FAULT_EVERY : FAULT_NTH;
-    int status = take_number(r, 1, &rule->n);
-    if (!status && sign == '@' && *r->at == '+') {
-        rule->when = FAULT_FROM;
-        r->at++;
+    if (sign == '/')
+        return take_number(r, 1, &rule->every);
+    int status = take_number(r, 1, &rule->first);
+    if (status || *r->at != '+') {
+        rule->last = rule->first;
+        return status;
     }
-    return status;
+    r->at++;
+    return 0;
 }
 
 static int take_path(struct reading *r, struct fault_rule *rule)
@@ -228,6 +225,9 @@ static int take_rule(struct reading *r, struct fault_rules *rules)
     if (rules->count == FAULT_RULES_MAX)
         return wrong(r, r->at, "too many rules", "at most 16");
     struct fault_rule *rule = &rules->rules[rules->count++];
+    rule->last = UINT64_MAX;
+    rule->every = 1;
+    rule->fraction = 1;
     int status = take_operation(r, rule);
     if (!status)
         status = take_effect(r, rule);
@@ -268,48 +268,23 @@ static struct philox_block draw(uint64_t seed, unsigned rule, enum fault_operati
 static bool is_its_turn(struct fault_rule *rule, const struct philox_block *random)
 {
     uint64_t number = atomic_fetch_add_explicit(&rule->seen_count, 1, memory_order_relaxed) + 1;
-    switch (rule->when) {
-    case FAULT_NTH:
-        return number == rule->n;
-    case FAULT_FROM:
-        return number >= rule->n;
-    case FAULT_EVERY:
-        return number % rule->n == 0;
-    case FAULT_PERCENT:
-        return philox_unit(random->word[0]) < rule->fraction;
-    case FAULT_ALWAYS:
-        break;
-    }
-    return true;
+    return number >= rule->first && number <= rule->last && number % rule->every == 0 &&
+           philox_unit(random->word[0]) < rule->fraction;
 }
 
-static void apply(const struct fault_rule *rule, const struct philox_block *random,
+static void apply(const struct fault_verdict *effect, uint64_t random,
                   struct fault_verdict *verdict)
 {
-    verdict->is_hit = true;
-    uint64_t place = (uint64_t)random->word[1] << 32 | random->word[2];
-    switch (rule->effect) {
-    case FAULT_ERROR:
-        if (!verdict->error)
-            verdict->error = rule->error;
-        break;
-    case FAULT_DELAY:
-        verdict->delay_ns += rule->delay_ns;
-        break;
-    case FAULT_HOLD:
-        verdict->holds = true;
-        break;
-    case FAULT_SHORT:
-        verdict->cuts = true;
-        verdict->cut_random = place;
-        break;
-    case FAULT_FLIP:
-        verdict->flips = true;
-        verdict->flip_random = place;
-        break;
-    case FAULT_KILL:
+    if (effect->kills)
         raise(SIGKILL);
-    }
+    verdict->is_hit = true;
+    verdict->error = verdict->error ? verdict->error : effect->error;
+    verdict->delay_ns += effect->delay_ns;
+    verdict->holds |= effect->holds;
+    verdict->cuts |= effect->cuts;
+    verdict->flips |= effect->flips;
+    verdict->cut_random = effect->cuts ? random : verdict->cut_random;
+    verdict->flip_random = effect->flips ? random : verdict->flip_random;
 }
 
 struct fault_verdict fault_rules_decide(struct fault_rules *rules, enum fault_operation operation,
@@ -322,7 +297,7 @@ struct fault_verdict fault_rules_decide(struct fault_rules *rules, enum fault_op
             continue;
         struct philox_block random = draw(rules->seed, i, operation, path, offset);
         if (is_its_turn(rule, &random))
-            apply(rule, &random, &verdict);
+            apply(&rule->effect, (uint64_t)random.word[1] << 32 | random.word[2], &verdict);
     }
     return verdict;
 }

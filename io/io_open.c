@@ -4,12 +4,8 @@
  */
 #include "io/io.h"
 
-#include "io/backends/io_fault.h"
-#include "io/file_util.h"
-
 #include <ctype.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 size_t io_scheme_bytes(const char *path)
@@ -75,20 +71,9 @@ int io_check_path(const char *path_or_url, struct err *err)
 int io_open(const char *path_or_url, const struct io_options *options, struct io **ret_io,
             struct err *err)
 {
-    const char *rules = options && options->fault ? options->fault : getenv(IO_FAULT_VARIABLE);
     const struct backend *backend;
-    struct io *io;
     int status = find_backend(path_or_url, &backend, err);
-    if (!status)
-        status = backend->open(options, &io, err);
-    if (!status && rules && *rules) {
-        status = io_fault_open(io, rules, ret_io, err);
-        if (status)
-            io_close(io);
-    } else if (!status) {
-        *ret_io = io;
-    }
-    return status;
+    return status ? status : backend->open(options, ret_io, err);
 }
 
 void io_close(struct io *io)

@@ -1,23 +1,19 @@
 /*
- * fault_backend — declarations shared by the parts of the fault-injecting backend. Internal to io/.
- *
- *     io_fault_open.c    names, files, transactions, locks        fault_queue.c   requests
+ * fault_backend — shared by fault_backend.c (names, files, transactions, locks) and fault_queue.c
+ * (requests).
  */
-#ifndef MILLRACE_IO_BACKENDS_FAULT_BACKEND_H
-#define MILLRACE_IO_BACKENDS_FAULT_BACKEND_H
+#ifndef MILLRACE_IO_FAULTS_FAULT_BACKEND_H
+#define MILLRACE_IO_FAULTS_FAULT_BACKEND_H
 
-#include "io/backends/io_fault.h"
+#include "io/faults/io_fault.h"
 
-enum {
-    FAULT_NAME_BYTES = 64,
-    FAULT_POLL_NS = 2000000 /* poll interval of held operations */
-};
+enum { FAULT_POLL_NS = 2000000 }; /* poll interval of held operations */
 
 struct io_fault {
     struct io base;
-    struct io_ops ops; /* with this engine's name */
+    struct io_ops ops; /* inner's engine name and scheme */
     struct io_lock_ops locks;
-    char name[FAULT_NAME_BYTES];
+    char name[64];
     struct io *inner; /* immutable */
     struct fault_rules rules;
     atomic_bool is_released;
@@ -29,8 +25,8 @@ struct io_fault {
 struct io_file {
     struct io_fault *fault;
     struct io_file *inner;
-    struct io_file *next; /* of the transaction's unfinalized files */
-    char path[IO_PATH_BYTES_MAX];
+    struct io_file *next;         /* of the transaction's unfinalized files */
+    char path[IO_PATH_BYTES_MAX]; /* that rules match */
 };
 
 /* Counts the operation and applies the rules. */

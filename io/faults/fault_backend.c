@@ -1,11 +1,11 @@
 /*
- * io_fault_open — see io_fault.h: names, files, transactions and locks. fault_queue.c has the
+ * fault_backend — see io_fault.h: names, files, transactions and locks. fault_queue.c has the
  * requests.
  *
- * File and transaction handles are this backend's: each wraps the inner one and stores the path
- * that rules match. Locks are the inner backend's.
+ * Each handle of a file or transaction wraps the inner one and stores the path that rules match.
+ * Handles of locks are the inner backend's.
  */
-#include "io/backends/fault_backend.h"
+#include "io/faults/fault_backend.h"
 
 #include "base/clock.h"
 #include "io/file_util.h"
@@ -13,8 +13,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 /* Owner thread. */
 struct io_transaction {
@@ -30,6 +28,16 @@ static struct io_fault *of(struct io *io)
     return (struct io_fault *)io;
 }
 
+static struct io *inner_of(struct io *io)
+{
+    return of(io)->inner;
+}
+
+static const struct io_transaction_ops *inner_ops(const struct io_transaction *transaction)
+{
+    return transaction->fault->inner->transactions;
+}
+
 struct fault_verdict fault_apply(struct io_fault *fault, enum fault_operation operation,
                                  const char *path, uint64_t offset)
 {
@@ -39,24 +47,17 @@ struct fault_verdict fault_apply(struct io_fault *fault, enum fault_operation op
     return verdict;
 }
 
-static void sleep_ns(uint64_t ns)
-{
-    nanosleep(&(struct timespec){.tv_sec = (time_t)(ns / CLOCK_NS_PER_S),
-                                 .tv_nsec = (long)(ns % CLOCK_NS_PER_S)},
-              NULL);
-}
-
 /* Applies the rules before a call: waits, and returns the injected error. */
-static int enter(struct io_fault *fault, enum fault_operation operation, const char *path,
-                 struct err *err)
+static int enter(struct io *io, enum fault_operation operation, const char *path, struct err *err)
 {
+    struct io_fault *fault = of(io);
     struct fault_verdict verdict = fault_apply(fault, operation, path, 0);
     if (verdict.delay_ns)
-        sleep_ns(verdict.delay_ns);
+        clock_sleep_ns(verdict.delay_ns);
     if (verdict.holds) {
         atomic_fetch_add(&fault->held, 1);
         while (!atomic_load(&fault->is_released))
-            sleep_ns(FAULT_POLL_NS);
+            clock_sleep_ns(FAULT_POLL_NS);
         atomic_fetch_sub(&fault->held, 1);
     }
     if (!verdict.error)
@@ -68,14 +69,14 @@ static int enter(struct io_fault *fault, enum fault_operation operation, const c
 
 /* ---- Files. ---- */
 
-/* A handle whose inner file is set later; -ENAMETOOLONG, -ENOMEM. */
+/* The inner file is set later. */
 static int new_file(struct io_fault *fault, const char *folder, const char *name,
                     struct io_file **ret_file, struct err *err)
 {
-    struct io_file *file = malloc(sizeof *file);
+    struct io_file *file = calloc(1, sizeof *file);
     if (!file)
         return err_set(err, -ENOMEM, "out of memory for a file");
-    *file = (struct io_file){.fault = fault};
+    file->fault = fault;
     int bytes = snprintf(file->path, sizeof file->path, "%s%s%s", folder,
                          *folder && *name ? "/" : "", name);
     if (bytes < 0 || (size_t)bytes >= sizeof file->path) {
@@ -89,14 +90,12 @@ static int new_file(struct io_fault *fault, const char *folder, const char *name
 static int fault_file_open(struct io *io, const char *path, struct io_file **ret_file,
                            struct err *err)
 {
-    struct io_fault *fault = of(io);
     struct io_file *file = NULL;
-    int status = enter(fault, FAULT_OPEN, path, err);
+    int status = enter(io, FAULT_OPEN, path, err);
     if (!status)
-        status = new_file(fault, "", path, &file, err);
-    if (status)
-        return status;
-    status = fault->inner->ops->file_open(fault->inner, path, &file->inner, err);
+        status = new_file(of(io), "", path, &file, err);
+    if (!status)
+        status = inner_of(io)->ops->file_open(inner_of(io), path, &file->inner, err);
     if (status)
         free(file);
     else
@@ -120,13 +119,13 @@ static uint64_t fault_file_size(const struct io_file *file)
 static int fault_file_identity(const struct io_file *file, struct io_identity *ret_identity,
                                struct err *err)
 {
-    int status = enter(file->fault, FAULT_STAT, file->path, err);
+    int status = enter(&file->fault->base, FAULT_STAT, file->path, err);
     return status ? status : file->fault->inner->ops->file_identity(file->inner, ret_identity, err);
 }
 
 static unsigned fault_direct_align(struct io *io, struct io_file *file)
 {
-    struct io *inner = of(io)->inner;
+    struct io *inner = inner_of(io);
     return inner->ops->direct_align ? inner->ops->direct_align(inner, file->inner) : 0;
 }
 
@@ -139,8 +138,8 @@ static int fault_resolve(struct io *io, const char *path, char *full_path, struc
 
 static int fault_stat(struct io *io, const char *path, struct io_stat *ret_stat, struct err *err)
 {
-    struct io *inner = of(io)->inner;
-    int status = enter(of(io), FAULT_STAT, path, err);
+    struct io *inner = inner_of(io);
+    int status = enter(io, FAULT_STAT, path, err);
     return status ? status : inner->names->stat(inner, path, ret_stat, err);
 }
 
@@ -148,30 +147,30 @@ static int fault_list(struct io *io, const char *path,
                       int (*entry)(void *context, const struct io_entry *entry), void *context,
                       struct err *err)
 {
-    struct io *inner = of(io)->inner;
-    int status = enter(of(io), FAULT_LIST, path, err);
+    struct io *inner = inner_of(io);
+    int status = enter(io, FAULT_LIST, path, err);
     return status ? status : inner->names->list(inner, path, entry, context, err);
 }
 
 static int fault_make_folder(struct io *io, const char *path, struct err *err)
 {
-    struct io *inner = of(io)->inner;
-    int status = enter(of(io), FAULT_FOLDER, path, err);
+    struct io *inner = inner_of(io);
+    int status = enter(io, FAULT_FOLDER, path, err);
     return status ? status : inner->names->make_folder(inner, path, err);
 }
 
 static int fault_remove(struct io *io, const char *path, struct err *err)
 {
-    struct io *inner = of(io)->inner;
-    int status = enter(of(io), FAULT_REMOVE, path, err);
+    struct io *inner = inner_of(io);
+    int status = enter(io, FAULT_REMOVE, path, err);
     return status ? status : inner->names->remove(inner, path, err);
 }
 
 static int fault_sweep(struct io *io, const char *folder, const char *owner_id,
                        bool (*is_ours)(const char *entry_name), struct err *err)
 {
-    struct io *inner = of(io)->inner;
-    int status = enter(of(io), FAULT_SWEEP, folder, err);
+    struct io *inner = inner_of(io);
+    int status = enter(io, FAULT_SWEEP, folder, err);
     return status ? status : inner->transactions->sweep(inner, folder, owner_id, is_ours, err);
 }
 
@@ -179,16 +178,16 @@ static int fault_lock_acquire(struct io *io, const char *folder,
                               const struct io_lock_options *options, struct io_lock **ret_lock,
                               struct err *err)
 {
-    struct io *inner = of(io)->inner;
-    int status = enter(of(io), FAULT_LOCK, folder, err);
+    struct io *inner = inner_of(io);
+    int status = enter(io, FAULT_LOCK, folder, err);
     return status ? status : inner->locks->acquire(inner, folder, options, ret_lock, err);
 }
 
 static int fault_shared_lock_acquire(struct io *io, const char *path, bool is_exclusive,
                                      struct io_shared_lock **ret_lock, struct err *err)
 {
-    struct io *inner = of(io)->inner;
-    int status = enter(of(io), FAULT_LOCK, path, err);
+    struct io *inner = inner_of(io);
+    int status = enter(io, FAULT_LOCK, path, err);
     return status ? status : io_lock_shared(inner, path, is_exclusive, ret_lock, err);
 }
 
@@ -199,19 +198,17 @@ static int open_transaction(struct io *io, const struct io_transaction_options *
                             const char *staging, struct io_transaction **ret_transaction,
                             struct err *err)
 {
-    struct io_fault *fault = of(io);
-    int status = enter(fault, staging ? FAULT_JOIN : FAULT_BEGIN, options->path, err);
+    struct io *inner = inner_of(io);
+    int status = enter(io, staging ? FAULT_JOIN : FAULT_BEGIN, options->path, err);
     if (status)
         return status;
     struct io_transaction *transaction = calloc(1, sizeof *transaction);
     if (!transaction)
         return err_set(err, -ENOMEM, "out of memory for an output");
-    transaction->fault = fault;
+    transaction->fault = of(io);
     snprintf(transaction->path, sizeof transaction->path, "%s", options->path);
-    status = staging ? fault->inner->transactions->join(fault->inner, options, staging,
-                                                        &transaction->inner, err)
-                     : fault->inner->transactions->begin(fault->inner, options, &transaction->inner,
-                                                         err);
+    status = staging ? inner->transactions->join(inner, options, staging, &transaction->inner, err)
+                     : inner->transactions->begin(inner, options, &transaction->inner, err);
     if (status)
         free(transaction);
     else
@@ -234,22 +231,21 @@ static int fault_transaction_join(struct io *io, const struct io_transaction_opt
 
 static const char *fault_transaction_staging(const struct io_transaction *transaction)
 {
-    return transaction->fault->inner->transactions->staging(transaction->inner);
+    return inner_ops(transaction)->staging(transaction->inner);
 }
 
-/* Creates the file, or opens (is_there) another rank's. */
-static int add_file(struct io_transaction *transaction, const char *name, bool is_there,
+/* Creates the file, or opens another rank's. */
+static int add_file(struct io_transaction *transaction, const char *name, bool exists,
                     uint64_t bytes_expected, struct io_file **ret_file, struct err *err)
 {
-    struct io_fault *fault = transaction->fault;
-    const struct io_transaction_ops *inner = fault->inner->transactions;
+    const struct io_transaction_ops *inner = inner_ops(transaction);
     struct io_file *file = NULL;
-    int status = new_file(fault, transaction->path, name, &file, err);
+    int status = new_file(transaction->fault, transaction->path, name, &file, err);
     if (status)
         return status;
-    status = enter(fault, FAULT_CREATE, file->path, err);
+    status = enter(&transaction->fault->base, FAULT_CREATE, file->path, err);
     if (!status)
-        status = is_there
+        status = exists
                      ? inner->open(transaction->inner, name, &file->inner, err)
                      : inner->create(transaction->inner, name, bytes_expected, &file->inner, err);
     if (status) {
@@ -283,9 +279,9 @@ static int fault_transaction_finalize(struct io_transaction *transaction, struct
         link = &(*link)->next;
     if (*link)
         *link = file->next;
-    int failed = enter(transaction->fault, FAULT_FINALIZE, file->path, err);
-    int status = transaction->fault->inner->transactions->finalize(
-        transaction->inner, file->inner, final_bytes, failed ? NULL : err);
+    int failed = enter(&transaction->fault->base, FAULT_FINALIZE, file->path, err);
+    int status = inner_ops(transaction)
+                     ->finalize(transaction->inner, file->inner, final_bytes, failed ? NULL : err);
     free(file);
     transaction->is_lost = transaction->is_lost || failed;
     return failed ? failed : status;
@@ -304,16 +300,15 @@ static void free_transaction(struct io_transaction *transaction)
 
 static int fault_transaction_commit(struct io_transaction *transaction, struct err *err)
 {
-    const struct io_transaction_ops *inner = transaction->fault->inner->transactions;
-    int status = enter(transaction->fault, FAULT_COMMIT, transaction->path, err);
+    int status = enter(&transaction->fault->base, FAULT_COMMIT, transaction->path, err);
     if (!status && transaction->is_lost) {
         status = err_set(err, -EINVAL, "one of the files could not be made durable");
         err_at(err, transaction->path, ERR_NO_OFFSET);
     }
     if (status)
-        inner->abort(transaction->inner);
+        inner_ops(transaction)->abort(transaction->inner);
     else
-        status = inner->commit(transaction->inner, err);
+        status = inner_ops(transaction)->commit(transaction->inner, err);
     free_transaction(transaction);
     return status;
 }
@@ -322,16 +317,16 @@ static void fault_transaction_abort(struct io_transaction *transaction)
 {
     if (!transaction)
         return;
-    enter(transaction->fault, FAULT_ABORT, transaction->path, NULL);
+    enter(&transaction->fault->base, FAULT_ABORT, transaction->path, NULL);
     if (atomic_load(&transaction->fault->in_flight) > 0)
         atomic_fetch_add(&transaction->fault->abandoned, 1);
-    transaction->fault->inner->transactions->abort(transaction->inner);
+    inner_ops(transaction)->abort(transaction->inner);
     free_transaction(transaction);
 }
 
 static void fault_transaction_leave(struct io_transaction *transaction)
 {
-    transaction->fault->inner->transactions->leave(transaction->inner);
+    inner_ops(transaction)->leave(transaction->inner);
     free_transaction(transaction);
 }
 
@@ -339,7 +334,7 @@ static void fault_transaction_leave(struct io_transaction *transaction)
 
 static void fault_close(struct io *io)
 {
-    io_close(of(io)->inner);
+    io_close(inner_of(io));
     free(io);
 }
 
@@ -379,7 +374,7 @@ static const struct io_ops fault_ops = {
     .close = fault_close,
 };
 
-int io_fault_open(struct io *inner, const char *rules, struct io **ret_io, struct err *err)
+static int wrap(struct io *inner, const char *rules, struct io **ret_io, struct err *err)
 {
     struct io_fault *fault = calloc(1, sizeof *fault);
     if (!fault)
@@ -400,6 +395,22 @@ int io_fault_open(struct io *inner, const char *rules, struct io **ret_io, struc
     fault->inner = inner;
     *ret_io = &fault->base;
     return 0;
+}
+
+int io_fault_open(const char *path_or_url, const struct io_options *options, const char *rules,
+                  struct io **ret_io, struct err *err)
+{
+    struct io *io;
+    int status = io_open(path_or_url, options, &io, err);
+    if (!status && rules && *rules) {
+        struct io *inner = io;
+        status = wrap(inner, rules, &io, err);
+        if (status)
+            io_close(inner);
+    }
+    if (!status)
+        *ret_io = io;
+    return status;
 }
 
 int io_fault_set(struct io *io, const char *rules, struct err *err)
@@ -430,16 +441,9 @@ struct io_fault_counts io_fault_counts(struct io *io)
                                      .held = atomic_load(&fault->held),
                                      .in_flight = atomic_load(&fault->in_flight),
                                      .abandoned = atomic_load(&fault->abandoned)};
-    for (int i = 0; i < FAULT_OPERATIONS; i++)
+    for (int i = 0; i < FAULT_OPERATIONS; i++) {
         counts.operations[i] = atomic_load(&fault->operations[i]);
+        counts.durable += fault_operation_is_durable(i) ? counts.operations[i] : 0;
+    }
     return counts;
-}
-
-uint64_t io_fault_durable_count(struct io *io)
-{
-    uint64_t count = 0;
-    for (int i = 0; i < FAULT_OPERATIONS; i++)
-        if (fault_operations_durable() & 1u << i)
-            count += atomic_load(&of(io)->operations[i]);
-    return count;
 }

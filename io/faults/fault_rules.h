@@ -21,8 +21,8 @@
  *
  * Threads: any may call fault_rules_decide; rules in use must not be parsed into.
  */
-#ifndef MILLRACE_IO_BACKENDS_FAULT_RULES_H
-#define MILLRACE_IO_BACKENDS_FAULT_RULES_H
+#ifndef MILLRACE_IO_FAULTS_FAULT_RULES_H
+#define MILLRACE_IO_FAULTS_FAULT_RULES_H
 
 #include "base/err.h"
 
@@ -54,17 +54,22 @@ enum fault_operation {
 
 enum { FAULT_RULES_MAX = 16, FAULT_PATH_BYTES = 128 };
 
-enum fault_effect { FAULT_ERROR, FAULT_DELAY, FAULT_HOLD, FAULT_SHORT, FAULT_FLIP, FAULT_KILL };
-enum fault_when { FAULT_ALWAYS, FAULT_NTH, FAULT_FROM, FAULT_EVERY, FAULT_PERCENT };
+/* What happens to one operation. Zero: nothing. */
+struct fault_verdict {
+    int error;         /* -errno; 0: none */
+    uint64_t delay_ns; /* before it begins */
+    bool is_hit;
+    bool holds; /* waits until released before it begins */
+    bool cuts, flips, kills;
+    /* Where to cut and which bit to invert: equal for the same operation at the same location. */
+    uint64_t cut_random, flip_random;
+};
 
 struct fault_rule {
-    uint32_t operations; /* bit set */
-    enum fault_effect effect;
-    int error; /* -errno, for FAULT_ERROR */
-    uint64_t delay_ns;
-    enum fault_when when;
-    uint64_t n;      /* for FAULT_NTH, FAULT_FROM, FAULT_EVERY */
-    double fraction; /* for FAULT_PERCENT */
+    uint32_t operations;         /* bit set */
+    struct fault_verdict effect; /* without the random numbers */
+    uint64_t first, last, every; /* numbers of the operations hit, from 1; multiples of every */
+    double fraction;             /* of these */
     char path[FAULT_PATH_BYTES];
     atomic_uint_least64_t seen_count;
 };
@@ -76,27 +81,17 @@ struct fault_rules {
     struct fault_rule rules[FAULT_RULES_MAX];
 };
 
-/* What happens to one operation: all matching rules combined. Zero: nothing. */
-struct fault_verdict {
-    bool is_hit;
-    int error;         /* -errno of the first rule that sets one; 0: none */
-    uint64_t delay_ns; /* before it begins */
-    bool holds;        /* waits until released before it begins */
-    bool cuts, flips;
-    /* Where to cut and which bit to invert: equal for the same operation at the same location. */
-    uint64_t cut_random, flip_random;
-};
-
 /* -EINVAL with detail: the column, the words accepted there, and the nearest one. An empty text
  * means no rules. */
 int fault_rules_parse(const char *text, struct fault_rules *ret_rules, struct err *err);
 
-/* Counts the operation. Kills the process here if a rule says so. */
+/* Counts the operation and combines all rules that hit it; the first error wins. Kills the process
+ * here if a rule says so. */
 struct fault_verdict fault_rules_decide(struct fault_rules *rules, enum fault_operation operation,
                                         const char *path, uint64_t offset);
 
 const char *fault_operation_name(enum fault_operation operation);
-/* The operations that make outputs durable, as a bit set: the meaning of "durable". */
-uint32_t fault_operations_durable(void);
+/* Whether "durable" includes the operation. */
+bool fault_operation_is_durable(enum fault_operation operation);
 
 #endif

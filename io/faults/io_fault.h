@@ -1,7 +1,7 @@
 /*
  * io_fault — a backend that wraps another one and injects faults by rules, for testing.
  *
- *     io_open(path, &(struct io_options){.fault = "read:eio@17"}, &io, err);
+ *     io_fault_open(path, NULL, "read:eio@17", &io, err);
  *
  * fault_rules.h has the rules' grammar. The effects:
  *
@@ -20,15 +20,18 @@
  * Threads: as in io.h. Any thread may call set, release and counts, but set only while no operation
  * is in progress.
  */
-#ifndef MILLRACE_IO_BACKENDS_IO_FAULT_H
-#define MILLRACE_IO_BACKENDS_IO_FAULT_H
+#ifndef MILLRACE_IO_FAULTS_IO_FAULT_H
+#define MILLRACE_IO_FAULTS_IO_FAULT_H
 
-#include "io/backends/fault_rules.h"
+#include "io/faults/fault_rules.h"
 #include "io/io.h"
 
-/* Takes ownership of inner, which is closed with it; on failure inner stays the caller's. The
- * engine's name is inner's plus "with faults". -EINVAL: malformed rules; -ENOMEM. */
-int io_fault_open(struct io *inner, const char *rules, struct io **ret_io, struct err *err);
+/* io_open; with rules (not NULL, not "") wrapped, and the engine's name is then "NAME with faults".
+ * Also -EINVAL: malformed rules. */
+int io_fault_open(const char *path_or_url, const struct io_options *options, const char *rules,
+                  struct io **ret_io, struct err *err);
+
+/* The rest needs a wrapped backend. */
 
 /* Replaces the rules and resets all counts. -EINVAL changes nothing. */
 int io_fault_set(struct io *io, const char *rules, struct err *err);
@@ -37,6 +40,7 @@ void io_fault_release(struct io *io);
 
 struct io_fault_counts {
     uint64_t operations[FAULT_OPERATIONS]; /* attempted */
+    uint64_t durable;                      /* of these, the ones that "durable" includes */
     uint64_t read_bytes;                   /* requested */
     uint64_t hits;                         /* operations that a rule changed */
     uint64_t held;                         /* at present */
@@ -46,7 +50,5 @@ struct io_fault_counts {
     uint64_t abandoned;
 };
 struct io_fault_counts io_fault_counts(struct io *io);
-/* The number of operations that "durable" covers. */
-uint64_t io_fault_durable_count(struct io *io);
 
 #endif

@@ -1,0 +1,14 @@
+/*
+ * storage — opens the storage that a verb reads or writes.
+ */
+#ifndef MILLRACE_CLI_CORE_STORAGE_H
+#define MILLRACE_CLI_CORE_STORAGE_H
+
+#include "io/io.h"
+
+/* io_open, with the faults of the environment variable MILLRACE_FAULT (io/faults/fault_rules.h).
+ * Also -EINVAL: its rules are malformed. */
+int storage_open(const char *path_or_url, const struct io_options *options, struct io **ret_io,
+                 struct err *err);
+
+#endif
