@@ -96,6 +96,7 @@ static void print_text_event(struct console *console, const struct trainer_repor
 {
     switch (report->event) {
     case TRAINER_STARTED:
+    case TRAINER_STOPPING:
         console_line(console, "%s", report->text);
         break;
     case TRAINER_STEP:
@@ -114,20 +115,9 @@ static void print_text_event(struct console *console, const struct trainer_repor
     case TRAINER_USAGE:
         log_used(&console->log, report);
         break;
-    case TRAINER_STOPPING:
-        console_line(console, "%s", report->text);
-        break;
-    case TRAINER_STEPPED:
-    case TRAINER_EVALUATING:
-    case TRAINER_FAILED:
-    case TRAINER_STOP_LATE:
+    default:
         break;
     }
-}
-
-static bool is_progress(const struct trainer_report *report)
-{
-    return report->event == TRAINER_STEPPED || report->event == TRAINER_EVALUATING;
 }
 
 /* An evaluation has its own bar. The bar of the steps then restarts, so that its rate counts steps
@@ -195,7 +185,7 @@ static void end_at_once(struct console *console, const char *text)
 static void show(void *context, const struct trainer_report *report)
 {
     struct reporter *reporter = context;
-    if (is_progress(report)) {
+    if (report->event == TRAINER_STEPPED || report->event == TRAINER_EVALUATING) {
         show_progress(reporter, report);
         return;
     }

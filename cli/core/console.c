@@ -23,11 +23,6 @@ unsigned console_columns_or(int descriptor, unsigned otherwise)
     return ioctl(descriptor, TIOCGWINSZ, &size) || size.ws_col == 0 ? otherwise : size.ws_col;
 }
 
-unsigned console_columns(int descriptor)
-{
-    return console_columns_or(descriptor, CONSOLE_COLUMNS_DEFAULT);
-}
-
 /* needs lock */
 static void wipe_bar(struct console *console)
 {
@@ -42,8 +37,9 @@ static void wipe_bar(struct console *console)
 static void draw_bar(struct console *console)
 {
     char text[CONSOLE_BAR_BYTES_MAX];
-    unsigned columns =
-        console->terminal ? console_columns(STDERR_FILENO) - 1 : CONSOLE_BAR_BYTES_MAX;
+    unsigned columns = console->terminal
+                           ? console_columns_or(STDERR_FILENO, CONSOLE_COLUMNS_DEFAULT) - 1
+                           : CONSOLE_BAR_BYTES_MAX;
     progress_format(&console->progress, columns, text);
     fprintf(stderr, console->terminal ? "\r%s\033[K" : "%s\n", text);
     fflush(stderr);

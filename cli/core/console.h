@@ -76,10 +76,8 @@ void progress_end(struct console *console);
  * update redraws it. */
 void progress_hide(struct console *console);
 
-/* Columns of the terminal on descriptor; CONSOLE_COLUMNS_DEFAULT if it is not a terminal. */
-unsigned console_columns(int descriptor);
-/* The same, but returns `otherwise` if the width is unknown: not a terminal, or one without a size,
- * as mpirun gives its ranks. */
+/* Columns of the terminal on descriptor; `otherwise` if it is not a terminal, or one without a
+ * size, as mpirun gives its ranks. */
 unsigned console_columns_or(int descriptor, unsigned otherwise);
 /* Formats the bar without a newline, at most columns wide; pure. Returns text. */
 const char *progress_format(const struct progress *progress, unsigned columns,

@@ -181,14 +181,7 @@ void grammar_setting(const struct config_field *field, struct grammar_value *ret
     case CONFIG_MIX:
         ret_value->kind = GRAMMAR_FILES;
         break;
-    case CONFIG_TEXT:
-    case CONFIG_COUNT:
-    case CONFIG_SIZE:
-    case CONFIG_PERIOD:
-    case CONFIG_DURATION:
-    case CONFIG_REAL:
-    case CONFIG_FRACTION:
-    case CONFIG_PAIR:
+    default:
         break;
     }
 }

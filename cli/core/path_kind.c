@@ -10,11 +10,12 @@
 #include "image/formats/pixels.h"
 #include "io/file_util.h"
 #include "shards/dataset/url_list.h"
-#include "shards/format/index.h"
 #include "shards/format/npy_header.h"
+#include "shards/format/shard.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define DATASET_NAME "dataset.json"
@@ -95,47 +96,23 @@ static int kind_of_folder(struct io *io, const char *path, enum path_kind *ret_k
     return -ENOTSUP;
 }
 
-/* Reads the first bytes, at most HEAD_BYTES, and checks whether the file ends in a millrace
- * trailer. */
-static int look_into(struct io *io, const char *path, uint64_t file_bytes, uint8_t head[HEAD_BYTES],
-                     bool *ret_trailer, struct err *err)
-{
-    struct io_file *file = NULL;
-    struct io_queue *queue = NULL;
-    uint8_t trailer[SHARD_TRAILER_BYTES];
-    struct shard_trailer decoded;
-    int status = io->ops->file_open(io, path, &file, err);
-    if (status)
-        return status;
-    status = io->ops->queue_open(io, 1, &queue, err);
-    if (!status)
-        status =
-            io_read_exact(queue, io, file, path, 0, head, bytes_min(file_bytes, HEAD_BYTES), err);
-    *ret_trailer = false;
-    if (!status && file_bytes >= SHARD_TRAILER_BYTES) {
-        status = io_read_exact(queue, io, file, path, file_bytes - SHARD_TRAILER_BYTES, trailer,
-                               sizeof trailer, err);
-        *ret_trailer =
-            !status && shard_trailer_decode(trailer, file_bytes, path, &decoded, NULL) == 0;
-    }
-    if (queue)
-        io->ops->queue_close(queue);
-    io->ops->file_close(file);
-    return status;
-}
-
-static int kind_of_file(struct io *io, const char *path, uint64_t file_bytes,
-                        enum path_kind *ret_kind, struct err *err)
+static int kind_of_file(struct io *io, const char *path, enum path_kind *ret_kind, struct err *err)
 {
     static const enum path_kind kinds[IMAGE_KIND_COUNT] = {[IMAGE_JPEG] = PATH_JPEG,
                                                            [IMAGE_PNG] = PATH_PNG,
                                                            [IMAGE_WEBP] = PATH_WEBP,
                                                            [IMAGE_PPM] = PATH_PPM};
     uint8_t head[HEAD_BYTES] = {0};
+    struct io_head read;
     bool trailer;
-    int status = look_into(io, path, file_bytes, head, &trailer, err);
+    int status = shard_has_trailer(io, path, &trailer, err);
+    if (!status)
+        status = io_read_head(io, path, HEAD_BYTES, &read, err);
     if (status)
         return status;
+    enum image_kind image = image_kind_of(read.data, read.bytes);
+    memcpy(head, read.data, read.bytes);
+    free(read.data);
     /* a file recognized by its name alone: opening it reports what is wrong */
     if (trailer || str_ends_with_nocase(path, ".tar") ||
         memcmp(head + TAR_MAGIC_AT, "ustar", 5) == 0)
@@ -149,8 +126,8 @@ static int kind_of_file(struct io *io, const char *path, uint64_t file_bytes,
         *ret_kind = PATH_SAFETENSORS;
     else if (memcmp(head, NPY_MAGIC, strlen(NPY_MAGIC)) == 0)
         *ret_kind = PATH_NPY;
-    else if (image_kind_of(head, bytes_min(file_bytes, HEAD_BYTES)) != IMAGE_UNKNOWN)
-        *ret_kind = kinds[image_kind_of(head, bytes_min(file_bytes, HEAD_BYTES))];
+    else if (image != IMAGE_UNKNOWN)
+        *ret_kind = kinds[image];
     else if (str_ends_with_nocase(path, ".npy"))
         *ret_kind = PATH_NPY;
     else if (str_ends_with_nocase(path, ".jpg") || str_ends_with_nocase(path, ".jpeg"))
@@ -190,7 +167,7 @@ int path_kind_of(struct io *io, const char *path, enum path_kind *ret_kind, char
         *ret_kind = PATH_CHECKPOINT;
         return 0;
     }
-    return kind_of_file(io, path, stat.size_bytes, ret_kind, err);
+    return kind_of_file(io, path, ret_kind, err);
 }
 
 int path_each_dataset(struct io *io, const char *folder,

@@ -9,10 +9,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
-
-enum { NAME_BYTES_MAX = 64 };
 
 static const struct verb *const verbs[] = {&verb_convert_dataset, &verb_convert_checkpoint,
                                            &verb_index,           &verb_inspect,
@@ -82,20 +79,14 @@ static int unknown_verb(const char *group, const char *word, struct err *err)
 
 int verb_find(int argc, char **argv, const struct verb **ret_verb, int *ret_words, struct err *err)
 {
-    const struct verb *verb;
-    for (size_t i = 0; (verb = verb_at(i)); i++) {
-        char name[NAME_BYTES_MAX];
-        bool two = strchr(verb->name, ' ') != NULL;
-        if (two && argc < 2)
-            continue;
-        int bytes = snprintf(name, sizeof name, two ? "%s %s" : "%s", argv[0], two ? argv[1] : "");
-        if (bytes > 0 && (size_t)bytes < sizeof name && strcmp(name, verb->name) == 0) {
-            *ret_verb = verb;
-            *ret_words = two ? 2 : 1;
-            return 0;
-        }
-    }
-    if (verb_is_group(argv[0]))
-        return unknown_verb(argv[0], argc > 1 ? argv[1] : NULL, err);
-    return unknown_verb(NULL, argv[0], err);
+    bool is_group = verb_is_group(argv[0]);
+    const char *group = is_group ? argv[0] : NULL, *word = argv[0];
+    if (is_group)
+        word = argc > 1 ? argv[1] : NULL;
+    const struct verb *verb = word ? grammar_verb_named(group, word) : NULL;
+    if (!verb)
+        return unknown_verb(group, word, err);
+    *ret_verb = verb;
+    *ret_words = is_group ? 2 : 1;
+    return 0;
 }

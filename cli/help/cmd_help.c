@@ -10,22 +10,20 @@
 
 static int print_verb_help(const struct invocation *invocation, struct err *err)
 {
-    char *words[2];
+    char **words = (char **)(uintptr_t)invocation->positional;
     const struct verb *verb;
     int used;
     size_t count = invocation->positional_count;
-    for (size_t i = 0; i < count; i++)
-        words[i] = (char *)(uintptr_t)invocation->positional[i];
     if (count == 1 && verb_is_group(words[0])) {
         verb_print_overview(words[0]);
         return 0;
     }
-    if (verb_find((int)count, words, &verb, &used, err) == 0 && (size_t)used == count) {
-        verb_print_help(verb);
-        return 0;
-    }
-    if (err->code == 0) {
-        err_set(err, -EINVAL, "there is no help for `%s %s`", words[0], count > 1 ? words[1] : "");
+    if (verb_find((int)count, words, &verb, &used, err) == 0) {
+        if ((size_t)used == count) {
+            verb_print_help(verb);
+            return 0;
+        }
+        err_set(err, -EINVAL, "there is no help for `%s %s`", words[0], words[1]);
         err_advise(err, "`millrace help` lists the verbs");
     }
     return EXIT_USAGE;

@@ -19,11 +19,9 @@ struct help_status {
 };
 extern const struct help_status help_statuses[]; /* ends with meaning NULL */
 
-/* The file formats; ends with title NULL. docs/ specifies them exactly. */
-struct help_section {
-    const char *title, *text;
-};
-extern const struct help_section help_formats[];
+/* The section of the file formats that begins at `at`; NULL: the first. Returns the start of the
+ * next one, NULL after the last. docs/ specifies the formats exactly. */
+const char *help_format_section(const char *at, struct str *title, struct str *text);
 void help_print_formats(void);
 
 extern const char help_config_intro[];

@@ -216,13 +216,19 @@ static void add_formats_page(struct str *out, const struct manual_page *page)
 {
     begin_page(out, page, "file formats that millrace reads and writes");
     roff_section(out, "DESCRIPTION");
-    for (const struct help_section *section = help_formats; section->title; section++) {
+    struct str title = {0}, text = {0};
+    const char *at = NULL;
+    do {
+        at = help_format_section(at, &title, &text);
         roff_end_line(out);
         str_add_text(out, ".SS ");
-        roff_text(out, section->title);
+        roff_text(out, str_text(&title));
         str_add_text(out, "\n");
-        roff_prose(out, section->text);
-    }
+        roff_prose(out, str_text(&text));
+    } while (at);
+    str_merge_status(out, &text);
+    str_deinit(&title);
+    str_deinit(&text);
     add_see_also(out, page);
 }
 

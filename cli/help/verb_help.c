@@ -7,9 +7,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
-enum { COLUMNS_MOST = 100, COLUMNS_LEAST = 40, COLUMNS_UNKNOWN = 80, HELP_COLUMN = 26 };
+enum { COLUMNS_MOST = 100, COLUMNS_LEAST = 40, HELP_COLUMN = 26 };
 
 const char help_intro[] =
     "Converts datasets into shards, streams them in a reproducible order, trains models, and keeps "
@@ -24,10 +23,9 @@ const struct help_status help_statuses[] = {
     {0, NULL},
 };
 
-/* Output to a pipe may go to a pager, whose terminal is unknown. */
 static unsigned columns(void)
 {
-    unsigned have = isatty(STDOUT_FILENO) ? console_columns(STDOUT_FILENO) : COLUMNS_UNKNOWN;
+    unsigned have = console_columns_or(fileno(stdout), CONSOLE_COLUMNS_DEFAULT);
     return have > COLUMNS_MOST ? COLUMNS_MOST : have < COLUMNS_LEAST ? COLUMNS_LEAST : have;
 }
 

@@ -167,6 +167,7 @@ static int look_at_sample(struct survey *survey, const struct survey_options *op
     return status ? status : options->sample(options->context, survey, &labelled, err);
 }
 
+/* total: samples of all shards looked at; 0: of this one. */
 static int look_at_shard(struct survey *survey, const struct survey_options *options,
                          const char *path, uint64_t total, struct err *err)
 {
@@ -174,25 +175,15 @@ static int look_at_shard(struct survey *survey, const struct survey_options *opt
     int status = shard_open(survey->io, path, &shard, err);
     if (status)
         return status;
-    for (uint64_t s = 0; s < shard_index_samples(shard->index) && !status; s++) {
+    uint64_t samples = shard_index_samples(shard->index);
+    for (uint64_t s = 0; s < samples && !status; s++) {
         struct survey_sample sample = {.shard = shard, .in_shard = s};
         sample.key = shard_index_key(shard->index, s, &sample.key_bytes);
-        status = look_at_sample(survey, options, &sample, total, err);
+        status = look_at_sample(survey, options, &sample, total ? total : samples, err);
     }
     survey->shards_count++;
     shard_close(shard);
     return status;
-}
-
-static int look_at_one(struct survey *survey, const struct survey_options *options, struct err *err)
-{
-    struct shard *shard;
-    int status = shard_open(survey->io, options->path, &shard, err);
-    if (status)
-        return status;
-    uint64_t samples = shard_index_samples(shard->index);
-    shard_close(shard);
-    return look_at_shard(survey, options, options->path, samples, err);
 }
 
 static int look_at_dataset(struct survey *survey, const struct survey_options *options,
@@ -230,7 +221,7 @@ int survey_run(struct io *io, const struct survey_options *options, struct surve
     if (status)
         return status;
     return options->dataset ? look_at_dataset(survey, options, err)
-                            : look_at_one(survey, options, err);
+                            : look_at_shard(survey, options, options->path, 0, err);
 }
 
 void survey_deinit(struct survey *survey)
