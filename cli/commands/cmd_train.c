@@ -80,16 +80,18 @@ static void print_step(struct console *console, const struct trainer_report *rep
 /* Logs memory and traffic, with -v. */
 static void log_used(const struct log *log, const struct trainer_report *report)
 {
-    char text[256] = "", size[STR_SIZE_BYTES];
-    size_t at = 0;
-    for (int use = 0; use < MEM_USE_COUNT && at < sizeof text; use++)
-        at += (size_t)snprintf(
-            text + at, sizeof text - at, "%s%s %s", use ? ", " : "", usage_name((enum mem_use)use),
-            str_format_size(usage_bytes(report->usage, (enum mem_use)use), size));
+    struct str text = {0};
+    char size[STR_SIZE_BYTES];
+    for (int i = 0; i < MEM_USE_COUNT; i++) {
+        enum mem_use use = (enum mem_use)i;
+        str_add_format(&text, "%s%s %s", i ? ", " : "", usage_name(use),
+                       str_format_size(usage_bytes(report->usage, use), size));
+    }
     log_line(log, LOG_DEBUG,
              "rank %d used at most: %s; per step, it sent %" PRIu64 " bytes and received %" PRIu64,
-             report->rank, text, report->usage->traffic.sent_bytes,
+             report->rank, str_text(&text), report->usage->traffic.sent_bytes,
              report->usage->traffic.received_bytes);
+    str_deinit(&text);
 }
 
 static void print_text_event(struct console *console, const struct trainer_report *report)

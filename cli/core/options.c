@@ -58,16 +58,20 @@ static int unknown_option(const struct option_table *table, const char *word, st
     return -EINVAL;
 }
 
-const char *option_value_text(const struct option *option, char *text, size_t bytes)
+const char *choices_text(const char *const *choices, char *text, size_t bytes)
 {
-    if (option->kind != OPTION_CHOICE) {
-        snprintf(text, bytes, "%s", option->value_name ? option->value_name : "");
-        return text;
-    }
     size_t used = 0;
     text[0] = '\0';
-    for (const char *const *choice = option->choices; *choice && used < bytes; choice++)
-        used += (size_t)snprintf(text + used, bytes - used, "%s%s", used ? "|" : "", *choice);
+    for (; *choices && used < bytes; choices++)
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s", used ? "|" : "", *choices);
+    return text;
+}
+
+const char *option_value_text(const struct option *option, char *text, size_t bytes)
+{
+    if (option->kind == OPTION_CHOICE)
+        return choices_text(option->choices, text, bytes);
+    snprintf(text, bytes, "%s", option->value_name ? option->value_name : "");
     return text;
 }
 

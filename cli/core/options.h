@@ -76,5 +76,6 @@ void options_deinit(const struct option_table *table, void *args, struct option_
 
 /* The value as help shows it: "N", "keys|json|none". Returns text, which has room for bytes. */
 const char *option_value_text(const struct option *option, char *text, size_t bytes);
+const char *choices_text(const char *const *choices, char *text, size_t bytes);
 
 #endif

@@ -30,15 +30,9 @@ const char *help_config_kind(const struct config_field *field, char text[HELP_KI
         [CONFIG_PAIR] = "[real, real]", [CONFIG_MIX] = "path|[{path, weight}, ...]",
         [CONFIG_PATH] = "path",
     };
-    size_t used = 0;
-    text[0] = '\0';
-    if (field->kind != CONFIG_CHOICE)
-        snprintf(text, HELP_KIND_BYTES, "%s", kinds[field->kind]);
-    else
-        for (const char *const *choice = field->choices; *choice && used < HELP_KIND_BYTES;
-             choice++)
-            used += (size_t)snprintf(text + used, HELP_KIND_BYTES - used, "%s%s", used ? "|" : "",
-                                     *choice);
+    if (field->kind == CONFIG_CHOICE)
+        return choices_text(field->choices, text, HELP_KIND_BYTES);
+    snprintf(text, HELP_KIND_BYTES, "%s", kinds[field->kind]);
     return text;
 }
 

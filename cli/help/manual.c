@@ -167,18 +167,13 @@ static void add_overview_page(struct str *out, const struct manual_page *page)
         roff_prose(out, verb->summary);
     }
     roff_section(out, "OPTIONS");
-    roff_item(out);
-    str_add_text(
-        out,
-        "\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nprint help; after a verb, its options and examples\n");
-    roff_item(out);
-    str_add_text(out, "\\fB\\-V\\fR, \\fB\\-\\-version\\fR\nprint the version\n");
+    str_add_text(out, ".TP\n\\fB\\-h\\fR, \\fB\\-\\-help\\fR\n"
+                      "print help; after a verb, its options and examples\n"
+                      ".TP\n\\fB\\-V\\fR, \\fB\\-\\-version\\fR\nprint the version\n");
     add_statuses(out);
     roff_section(out, "ENVIRONMENT");
-    roff_item(out);
-    str_add_text(out, "\\fBNO_COLOR\\fR\nif not empty, disables colors\n");
-    roff_item(out);
-    str_add_text(out, "\\fBXDG_CACHE_HOME\\fR\n");
+    str_add_text(out, ".TP\n\\fBNO_COLOR\\fR\nif not empty, disables colors\n"
+                      ".TP\n\\fBXDG_CACHE_HOME\\fR\n");
     roff_prose(out, "folder of the index cache for shards from other tools, which is its subfolder "
                     "millrace/index (default ~/.cache)");
     add_see_also(out, page);

@@ -20,31 +20,16 @@ void roff_end_line(struct str *out)
 /* A hyphen is written as a minus sign, so that options copied from a page can be typed. */
 static void add_bytes(struct str *out, const char *text, size_t bytes)
 {
+    static const char marks[] = "\\-'`^~";
+    static const char *const escapes[] = {"\\e", "\\-", "\\(aq", "\\(ga", "\\(ha", "\\(ti"};
     for (size_t i = 0; i < bytes; i++) {
+        const char *mark = strchr(marks, text[i]);
         if (begins_line(out) && (text[i] == '.' || text[i] == '\''))
             str_add_text(out, "\\&");
-        switch (text[i]) {
-        case '\\':
-            str_add_text(out, "\\e");
-            break;
-        case '-':
-            str_add_text(out, "\\-");
-            break;
-        case '\'':
-            str_add_text(out, "\\(aq");
-            break;
-        case '`':
-            str_add_text(out, "\\(ga");
-            break;
-        case '^':
-            str_add_text(out, "\\(ha");
-            break;
-        case '~':
-            str_add_text(out, "\\(ti");
-            break;
-        default:
+        if (mark)
+            str_add_text(out, escapes[mark - marks]);
+        else
             str_add(out, &text[i], 1);
-        }
     }
 }
 

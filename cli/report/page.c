@@ -35,21 +35,16 @@ static size_t character_bytes(const uint8_t *text, size_t bytes)
 
 void page_text_bytes(struct str *out, const void *text, size_t bytes)
 {
+    static const char marks[] = "<>&\"'";
+    static const char *const entities[] = {"&lt;", "&gt;", "&amp;", "&quot;", "&#39;"};
     const uint8_t *at = text, *end = at + bytes;
     while (at < end) {
         size_t length = character_bytes(at, (size_t)(end - at));
+        const char *mark = length ? strchr(marks, *at) : NULL;
         if (length == 0)
             str_add_text(out, "\xef\xbf\xbd");
-        else if (*at == '<')
-            str_add_text(out, "&lt;");
-        else if (*at == '>')
-            str_add_text(out, "&gt;");
-        else if (*at == '&')
-            str_add_text(out, "&amp;");
-        else if (*at == '"')
-            str_add_text(out, "&quot;");
-        else if (*at == '\'')
-            str_add_text(out, "&#39;");
+        else if (mark)
+            str_add_text(out, entities[mark - marks]);
         else
             str_add(out, at, length);
         at += length ? length : 1;

@@ -33,15 +33,12 @@ const char *run_series_key(enum run_series_kind kind)
     return keys[kind];
 }
 
-static struct chart_point mean_of(struct chart_point a, struct chart_point b)
-{
-    return (struct chart_point){.x = b.x, .y = (a.y + b.y) / 2};
-}
-
 static void halve(struct run_series *series)
 {
-    for (size_t i = 0; i < series->count / 2; i++)
-        series->points[i] = mean_of(series->points[2 * i], series->points[2 * i + 1]);
+    for (size_t i = 0; i < series->count / 2; i++) {
+        const struct chart_point *pair = &series->points[2 * i];
+        series->points[i] = (struct chart_point){pair[1].x, (pair[0].y + pair[1].y) / 2};
+    }
     series->count /= 2;
     series->lines_a_point *= 2;
 }
