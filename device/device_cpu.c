@@ -2,6 +2,8 @@
  * device_cpu — the CPU as a device: memory in pages, and copies that complete at once. Streams are
  * always idle and events always done, so an empty token serves as either.
  */
+#include "device/device_cpu.h"
+
 #include "device/device_mem_stats.h"
 #include "device/device_pages.h"
 
@@ -155,7 +157,7 @@ static void cpu_close(struct device *device)
     free(device);
 }
 
-static const struct device_ops cpu_ops = {
+const struct device_ops device_cpu_ops = {
     .name = "cpu",
     .is_host = true,
     .mem_alloc = cpu_mem_alloc,
@@ -180,7 +182,7 @@ int device_cpu_open(struct device **ret_device, struct err *err)
     struct device_cpu *cpu = calloc(1, sizeof *cpu);
     if (!cpu)
         return err_set(err, -ENOMEM, "out of memory for the CPU device");
-    cpu->base.ops = &cpu_ops;
+    cpu->base.ops = &device_cpu_ops;
     *ret_device = &cpu->base;
     return 0;
 }

@@ -8,9 +8,9 @@
  */
 #include "device/device_null.h"
 
-#include "device/device_mem_stats.h"
-
 #include "base/bytes.h"
+#include "device/device_cpu.h"
+#include "device/device_mem_stats.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -22,18 +22,11 @@
 
 struct device_null {
     struct device base;
+    struct device_ops ops;
     struct device_mem_stats count;
     /* Offset of the next allocation, shared by all kinds; freed addresses are not reused. */
     _Atomic uint64_t given_bytes;
     _Atomic uint64_t crossed_bytes;
-};
-
-struct device_stream {
-    char token;
-};
-
-struct device_event {
-    char token;
 };
 
 static int null_mem_alloc(struct device *device, unsigned kind, size_t bytes, void **ret_memory,
@@ -65,73 +58,6 @@ static void null_mem_info(struct device *device, struct device_mem_info *ret_inf
 {
     *ret_info = (struct device_mem_info){0};
     device_mem_stats_read(&((struct device_null *)device)->count, ret_info);
-}
-
-static int null_stream_open(struct device *device, struct device_stream **ret_stream,
-                            struct err *err)
-{
-    (void)device;
-    struct device_stream *stream = calloc(1, sizeof *stream);
-    if (!stream)
-        return err_set(err, -ENOMEM, "out of memory for a stream");
-    *ret_stream = stream;
-    return 0;
-}
-
-static void null_stream_close(struct device *device, struct device_stream *stream)
-{
-    (void)device;
-    free(stream);
-}
-
-static int null_stream_wait_event(struct device *device, struct device_stream *stream,
-                                  struct device_event *event, struct err *err)
-{
-    (void)device, (void)stream, (void)event, (void)err;
-    return 0;
-}
-
-static int null_stream_sync(struct device *device, struct device_stream *stream, struct err *err)
-{
-    (void)device, (void)stream, (void)err;
-    return 0;
-}
-
-static int null_event_open(struct device *device, struct device_event **ret_event, struct err *err)
-{
-    (void)device;
-    struct device_event *event = calloc(1, sizeof *event);
-    if (!event)
-        return err_set(err, -ENOMEM, "out of memory for an event");
-    *ret_event = event;
-    return 0;
-}
-
-static void null_event_close(struct device *device, struct device_event *event)
-{
-    (void)device;
-    free(event);
-}
-
-static int null_event_record(struct device *device, struct device_event *event,
-                             struct device_stream *stream, struct err *err)
-{
-    (void)device, (void)event, (void)stream, (void)err;
-    return 0;
-}
-
-static int null_event_done(struct device *device, struct device_event *event, bool *ret_done,
-                           struct err *err)
-{
-    (void)device, (void)event, (void)err;
-    *ret_done = true;
-    return 0;
-}
-
-static int null_event_wait(struct device *device, struct device_event *event, struct err *err)
-{
-    (void)device, (void)event, (void)err;
-    return 0;
 }
 
 enum mem_kind device_null_kind(const void *memory)
@@ -168,41 +94,31 @@ static int null_fill(struct device *device, struct device_stream *stream, void *
     return 0;
 }
 
-static void null_close(struct device *device)
-{
-    free(device);
-}
-
 /* Callers check is_host and request memory accordingly. */
-#define NULL_OPS(host)                                                                             \
-    {                                                                                              \
-        .is_host = host, .name = "null", .mem_alloc = null_mem_alloc, .mem_free = null_mem_free,   \
-        .mem_info = null_mem_info, .stream_open = null_stream_open,                                \
-        .stream_close = null_stream_close, .stream_wait_event = null_stream_wait_event,            \
-        .stream_sync = null_stream_sync, .event_open = null_event_open,                            \
-        .event_close = null_event_close, .event_record = null_event_record,                        \
-        .event_done = null_event_done, .event_wait = null_event_wait, .copy = null_copy,           \
-        .fill = null_fill, .close = null_close,                                                    \
-    }
-
-static const struct device_ops null_ops = NULL_OPS(false), null_host_ops = NULL_OPS(true);
-
-static int null_open(const struct device_ops *ops, struct device **ret_device, struct err *err)
+static int null_open(bool is_host, struct device **ret_device, struct err *err)
 {
     struct device_null *null = calloc(1, sizeof *null);
     if (!null)
         return err_set(err, -ENOMEM, "out of memory for the null device");
-    null->base.ops = ops;
+    null->ops = device_cpu_ops;
+    null->ops.name = "null";
+    null->ops.is_host = is_host;
+    null->ops.mem_alloc = null_mem_alloc;
+    null->ops.mem_free = null_mem_free;
+    null->ops.mem_info = null_mem_info;
+    null->ops.copy = null_copy;
+    null->ops.fill = null_fill;
+    null->base.ops = &null->ops;
     *ret_device = &null->base;
     return 0;
 }
 
 int device_null_open(struct device **ret_device, struct err *err)
 {
-    return null_open(&null_ops, ret_device, err);
+    return null_open(false, ret_device, err);
 }
 
 int device_null_open_host(struct device **ret_device, struct err *err)
 {
-    return null_open(&null_host_ops, ret_device, err);
+    return null_open(true, ret_device, err);
 }
