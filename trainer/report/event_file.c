@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/crc.h"
 #include "io/file_util.h"
-#include "io/local/append_file.h"
+#include "io/local/append_log.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -22,7 +22,7 @@
 enum { HEAD_BYTES = 12, TAIL_BYTES = 4 };
 
 struct event_file {
-    struct append_file *file;
+    struct append_log *file;
     uint8_t record[HEAD_BYTES + EVENT_BYTES_MAX + TAIL_BYTES];
 };
 
@@ -59,7 +59,7 @@ int event_file_open(struct io *io, const char *folder, struct event_file **ret_f
     struct event_file *file = calloc(1, sizeof *file);
     if (!file)
         return err_set(err, -ENOMEM, "out of memory for a file of events");
-    status = append_file_open(path, &file->file, err);
+    status = append_log_create(path, &file->file, err);
     if (status)
         free(file);
     else
@@ -71,7 +71,7 @@ void event_file_close(struct event_file *file)
 {
     if (!file)
         return;
-    append_file_close(file->file);
+    append_log_close(file->file);
     free(file);
 }
 
@@ -93,5 +93,5 @@ int event_file_add(struct event_file *file, size_t bytes, struct err *err)
     bytes_put_u64(record, bytes);
     bytes_put_u32(record + 8, masked_crc(record, 8));
     bytes_put_u32(data + bytes, masked_crc(data, bytes));
-    return append_file_add(file->file, record, HEAD_BYTES + bytes + TAIL_BYTES, err);
+    return append_log_add(file->file, record, HEAD_BYTES + bytes + TAIL_BYTES, err);
 }

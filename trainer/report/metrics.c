@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/json/jsonx.h"
 #include "io/file_util.h"
-#include "io/local/line_log.h"
+#include "io/local/append_log.h"
 #include "trainer/report/scalars.h"
 #include "trainer/report/tensorboard.h"
 
@@ -21,7 +21,7 @@ enum {
 };
 
 struct metrics {
-    struct line_log *log;
+    struct append_log *log;
     struct str line;                 /* reused */
     struct tensorboard *tensorboard; /* NULL: disabled */
 };
@@ -113,7 +113,7 @@ static int open_lines(struct metrics *metrics, struct io *io, const struct metri
         if (status)
             err_clear(err); /* the run was moved without its metrics: start a new file */
     }
-    int status = line_log_open(options->path, keep_bytes, &metrics->log, err);
+    int status = append_log_open(options->path, keep_bytes, &metrics->log, err);
     if (!status && str_reserve(&metrics->line, LINE_BYTES))
         status = err_set(err, -ENOMEM, "out of memory for metrics");
     return status;
@@ -142,7 +142,7 @@ void metrics_close(struct metrics *metrics)
     if (!metrics)
         return;
     tensorboard_close(metrics->tensorboard);
-    line_log_close(metrics->log);
+    append_log_close(metrics->log);
     str_deinit(&metrics->line);
     free(metrics);
 }
@@ -157,11 +157,12 @@ static int write_line(struct metrics *metrics, const struct trainer_report *repo
     scalars_write(&w, scalars, count);
     jsonx_write_f64(&w, "wall_seconds", clock_seconds(wall_ns));
     jsonx_end_object(&w);
+    str_add_text(&metrics->line, "\n");
     if (str_status(&metrics->line)) {
         str_deinit(&metrics->line); /* clears the error: the next line may find memory */
         return err_set(err, -ENOMEM, "out of memory for a line of metrics");
     }
-    return line_log_add(metrics->log, metrics->line.data, metrics->line.bytes, err);
+    return append_log_add(metrics->log, metrics->line.data, metrics->line.bytes, err);
 }
 
 int metrics_write(struct metrics *metrics, const struct trainer_report *report, struct err *err)
