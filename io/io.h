@@ -276,12 +276,21 @@ struct io_lock_ops {
     void (*unlock_shared)(struct io_shared_lock *lock); /* NULL is fine */
 };
 
+/* A program's list of temporary files, which it removes when it ends at once. Local backends add
+ * single-file outputs that nobody may resume. Called from any thread. */
+struct io_temporaries {
+    /* path is about to be created. Returns the argument of remove; -1: not added. */
+    int (*add)(const char *path);
+    void (*remove)(int number); /* the path is gone or is to stay; -1 is fine */
+};
+
 /* Backends embed it first. */
 struct io {
     const struct io_ops *ops;
     const struct io_name_ops *names;
     const struct io_transaction_ops *transactions;
     const struct io_lock_ops *locks;
+    const struct io_temporaries *temporaries; /* of the options */
 };
 
 /* What moves the bytes of local files. */
@@ -302,6 +311,7 @@ struct io_options {
     unsigned threads; /* of the thread engine; 0: 4 */
     enum io_engine engine;
     enum io_cache cache;
+    const struct io_temporaries *temporaries; /* NULL: none; outlives the backend */
 };
 
 /* The length of "scheme" in "scheme://...", or in "file:..."; 0 for a plain path. */

@@ -73,7 +73,11 @@ int io_open(const char *path_or_url, const struct io_options *options, struct io
 {
     const struct backend *backend;
     int status = find_backend(path_or_url, &backend, err);
-    return status ? status : backend->open(options, ret_io, err);
+    if (!status)
+        status = backend->open(options, ret_io, err);
+    if (!status)
+        (*ret_io)->temporaries = options ? options->temporaries : NULL;
+    return status;
 }
 
 void io_close(struct io *io)

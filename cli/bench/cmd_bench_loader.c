@@ -8,10 +8,10 @@
 #include "cli/core/output.h"
 #include "cli/core/signals.h"
 #include "cli/core/storage.h"
+#include "cli/core/temporary_files.h"
 #include "cli/core/verbs.h"
 #include "convert/dataset/synthetic_photos.h"
 #include "io/file_util.h"
-#include "io/files/temporary_registry.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -126,14 +126,14 @@ static int measure_photos_in(const struct invocation *invocation, struct bench_l
     int status = io_join_path(folder, "photos.tar", path, err);
     if (status)
         return status;
-    int pending_folder = io_temporary_register(folder), pending = io_temporary_register(path);
+    int pending_folder = temporary_files.add(folder), pending = temporary_files.add(path);
     bench->dataset = path;
     status = synthetic_photos_write(io, path, args->photos, bench->stop, err);
     if (!status)
         status = measure(invocation, bench, io, err);
     io->names->remove(io, path, NULL);
-    io_temporary_unregister(pending);
-    io_temporary_unregister(pending_folder);
+    temporary_files.remove(pending);
+    temporary_files.remove(pending_folder);
     return status;
 }
 

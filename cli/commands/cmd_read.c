@@ -369,10 +369,7 @@ static int open_io(const struct read_args *args, struct reading *reading, struct
     struct io_options options = {.engine = (enum io_engine)args->engine,
                                  .cache = (enum io_cache)args->page_cache};
     int status = args->cold ? make_cold(&reading->mix, err) : 0;
-    if (status)
-        return status;
-    return args->fault ? io_fault_open(path, &options, args->fault, &reading->io, err)
-                       : storage_open(path, &options, &reading->io, err);
+    return status ? status : storage_open_with(path, &options, args->fault, &reading->io, err);
 }
 
 /* Files written inside a dataset's folder would be read as part of it the next time. */

@@ -10,11 +10,11 @@
 #include "cli/core/signals.h"
 #include "cli/core/start_time.h"
 #include "cli/core/storage.h"
+#include "cli/core/temporary_files.h"
 #include "cli/core/verbs.h"
 #include "cli/ranks/rank_session.h"
 #include "cli/report/step_line.h"
 #include "cli/report/usage_json.h"
-#include "io/files/temporary_registry.h"
 #include "trainer/report/scalars.h"
 #include "trainer/trainer.h"
 
@@ -180,7 +180,7 @@ static void print_json_event(const struct trainer_report *report)
 static void end_at_once(struct console *console, const char *text)
 {
     console_failure(console, text);
-    io_temporary_remove_all();
+    temporary_files_remove_all();
     _exit(EXIT_FAILED);
 }
 

@@ -4,8 +4,7 @@
 #include "cli/core/signals.h"
 
 #include "cli/core/exit_status.h"
-
-#include "io/files/temporary_registry.h"
+#include "cli/core/temporary_files.h"
 
 #include <assert.h>
 #include <signal.h>
@@ -28,7 +27,7 @@ static void on_signal(int signal)
         const char *words = atomic_load(&exit_text);
         ssize_t written = words ? write(STDERR_FILENO, words, strlen(words)) : 0;
         (void)written; /* a failed write is ignored */
-        io_temporary_remove_all();
+        temporary_files_remove_all();
         _exit(EXIT_INTERRUPTED);
     }
     atomic_fetch_add(&counts.stops, 1);

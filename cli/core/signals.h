@@ -2,7 +2,7 @@
  * signals — a stop request, as a flag that long work polls.
  *
  * SIGTERM, SIGINT and SIGUSR1 set the flag. A second SIGINT removes half-written files
- * (io/files/temporary_registry.h) and exits immediately with status 130, unless signals are
+ * (temporary_files.h) and exits immediately with status 130, unless signals are
  * counted. SIGTERM and SIGUSR1 may repeat, because batch systems and timeout(1) resend them.
  */
 #ifndef MILLRACE_CLI_CORE_SIGNALS_H

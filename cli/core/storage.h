@@ -6,9 +6,12 @@
 
 #include "io/io.h"
 
-/* io_open, with the faults of the environment variable MILLRACE_FAULT (io/faults/fault_rules.h).
- * Also -EINVAL: its rules are malformed. */
+/* io_open, with temporary_files and the faults of the environment variable MILLRACE_FAULT
+ * (io/faults/fault_rules.h). Also -EINVAL: its rules are malformed. */
 int storage_open(const char *path_or_url, const struct io_options *options, struct io **ret_io,
                  struct err *err);
+/* With these faults if faults is not NULL; "": none. */
+int storage_open_with(const char *path_or_url, const struct io_options *options, const char *faults,
+                      struct io **ret_io, struct err *err);
 
 #endif

@@ -14,7 +14,6 @@
 
 #include "io/engines/file_transfer.h"
 #include "io/file_util.h"
-#include "io/files/temporary_registry.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -113,7 +112,8 @@ void transaction_free(struct io_transaction *transaction)
     }
     if (transaction->staging_fd >= 0)
         close(transaction->staging_fd);
-    io_temporary_unregister(transaction->registered);
+    if (transaction->temporaries)
+        transaction->temporaries->remove(transaction->temporary);
     free(transaction);
 }
 
@@ -162,22 +162,22 @@ static int take_staging(struct io_transaction *transaction,
                                 transaction->staging, err);
     if (status || !transaction->single_file)
         return status ? status : make_staging(transaction, err);
-    if (!transaction->resumable)
-        transaction->registered = io_temporary_register(transaction->staging);
+    if (!transaction->resumable && transaction->temporaries)
+        transaction->temporary = transaction->temporaries->add(transaction->staging);
     return 0;
 }
 
 int local_transaction_begin(struct io *io, const struct io_transaction_options *options,
                             struct io_transaction **ret_transaction, struct err *err)
 {
-    (void)io;
     struct io_transaction *transaction = calloc(1, sizeof *transaction);
     if (!transaction)
         return err_set(err, -ENOMEM, "out of memory to begin an output");
+    transaction->temporaries = io->temporaries;
     transaction->single_file = options->single_file;
     transaction->replace = options->replace;
     transaction->resumable = options->resume != IO_RESUME_NO;
-    transaction->staging_fd = transaction->registered = -1;
+    transaction->staging_fd = transaction->temporary = -1;
     const char *name;
     int status = take_names(transaction, options->path, &name, err);
     if (!status)
@@ -216,7 +216,7 @@ int local_transaction_join(struct io *io, const struct io_transaction_options *o
     if (!transaction)
         return err_set(err, -ENOMEM, "out of memory to join an output");
     transaction->joined = true;
-    transaction->staging_fd = transaction->registered = -1;
+    transaction->staging_fd = transaction->temporary = -1;
     strcpy(transaction->staging, staging);
     const char *name;
     status = take_names(transaction, options->path, &name, err);

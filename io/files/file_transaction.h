@@ -17,7 +17,8 @@ struct io_transaction {
     bool resumable, resumed;
     bool taken_over; /* another process locked the staging path first and now owns it */
     int staging_fd;  /* of a resumable transaction, locked; -1: none */
-    int registered;  /* from io_temporary_register */
+    const struct io_temporaries *temporaries;
+    int temporary; /* its number there */
     struct io_file *open_files;
     char final[IO_PATH_BYTES_MAX], parent[IO_PATH_BYTES_MAX], staging[IO_PATH_BYTES_MAX];
     char backup[IO_PATH_BYTES_MAX]; /* "": the replaced output is removed */

@@ -1,10 +1,10 @@
 /*
- * temporary_registry — see temporary_registry.h.
+ * temporary_files — see temporary_files.h.
  *
- *     free ──register──> busy: its path is copied ──> noted ──unregister──> free
- *                                                       └──remove_all──> gone, for good
+ *     free ──add──> busy: its path is copied ──> noted ──remove──> free
+ *                                                  └──remove_all──> gone, for good
  */
-#include "io/files/temporary_registry.h"
+#include "cli/core/temporary_files.h"
 
 #include "io/local/file_local.h"
 
@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { FILES_MAX = 64 };
 enum state { STATE_FREE, STATE_BUSY, STATE_NOTED, STATE_GONE };
 
 struct entry {
@@ -22,14 +23,14 @@ struct entry {
 };
 
 /* Static: a signal handler has no other way to find them. */
-static struct entry entries[IO_TEMPORARY_REGISTRY_MAX];
+static struct entry entries[FILES_MAX];
 static atomic_bool is_ending;
 static_assert(ATOMIC_INT_LOCK_FREE == 2 && ATOMIC_BOOL_LOCK_FREE == 2,
               "a handler may touch lock-free atomics only");
 
 static int note(const char *path)
 {
-    for (int i = 0; i < IO_TEMPORARY_REGISTRY_MAX; i++) {
+    for (int i = 0; i < FILES_MAX; i++) {
         int expected = STATE_FREE;
         if (!atomic_compare_exchange_strong(&entries[i].state, &expected, STATE_BUSY))
             continue;
@@ -40,7 +41,7 @@ static int note(const char *path)
     return -1;
 }
 
-int io_temporary_register(const char *path)
+static int add(const char *path)
 {
     int number = local_path(path, &path, NULL) ? -1 : note(path);
     while (atomic_load(&is_ending))
@@ -48,22 +49,24 @@ int io_temporary_register(const char *path)
     return number;
 }
 
-void io_temporary_unregister(int number)
+static void remove_one(int number)
 {
     int expected = STATE_NOTED;
     if (number >= 0)
         atomic_compare_exchange_strong(&entries[number].state, &expected, STATE_FREE);
 }
 
-void io_temporary_remove_all(void)
+const struct io_temporaries temporary_files = {.add = add, .remove = remove_one};
+
+void temporary_files_remove_all(void)
 {
     atomic_store(&is_ending, true);
-    for (int i = 0; i < IO_TEMPORARY_REGISTRY_MAX; i++) {
+    for (int i = 0; i < FILES_MAX; i++) {
         int expected = STATE_NOTED;
         if (atomic_compare_exchange_strong(&entries[i].state, &expected, STATE_GONE))
             unlink(entries[i].path);
     }
-    for (int i = 0; i < IO_TEMPORARY_REGISTRY_MAX; i++)
+    for (int i = 0; i < FILES_MAX; i++)
         if (atomic_load(&entries[i].state) == STATE_GONE)
             rmdir(entries[i].path); /* fails harmlessly for files */
 }
