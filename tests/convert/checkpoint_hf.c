@@ -41,19 +41,19 @@ static void describe(const struct model_config *model, struct str *out)
     config.model.heads = model->heads;
     config.model.width = model->width;
     config.model.mlp_width = model->mlp_width;
-    config.model.kv_heads = model->kv_heads;
-    config.data.text.block = model->block;
+    config.model.kv_heads = model->language.kv_heads;
+    config.data.text.block = model->language.block;
     if (model_is_rotary(model->type)) {
-        config.model.rope_base = model->rope_base;
-        config.model.norm_epsilon = model->norm_epsilon;
-        config.model.head_dim = model->head_dim;
-        config.model.tied = model->tied;
-        config.model.qk_norm = model->qk_norm;
+        config.model.rope_base = model->language.rope_base;
+        config.model.norm_epsilon = model->language.norm_epsilon;
+        config.model.head_dim = model->language.head_dim;
+        config.model.tied = model->language.tied;
+        config.model.qk_norm = model->language.qk_norm;
     }
-    if (model->rope_scaling.factor > 0) {
-        config.model.rope_scaling.factor = model->rope_scaling.factor;
+    if (model->language.rope_scaling.factor > 0) {
+        config.model.rope_scaling.factor = model->language.rope_scaling.factor;
         config.model.rope_scaling.original_max_position_embeddings =
-            model->rope_scaling.original_positions;
+            model->language.rope_scaling.original_positions;
     }
     str_add_text(out, "{\"config\":");
     config_print_json(&config, out);

@@ -65,8 +65,8 @@ static void row_starts_follow_the_document_ends(void **state)
     uint64_t valid;
     struct model_input input = push(c, &valid);
     assert_int_equal(valid, ITEMS * BLOCK);
-    assert_non_null(input.row_starts);
-    assert_memory_equal(input.row_starts, expected, sizeof expected);
+    assert_non_null(input.language.row_starts);
+    assert_memory_equal(input.language.row_starts, expected, sizeof expected);
     close_case(c);
 }
 
@@ -78,7 +78,7 @@ static void absent_items_have_row_starts_too(void **state)
     struct micro_case *c = open_case(true, source, 1);
     uint64_t valid;
     struct model_input input = push(c, &valid);
-    assert_memory_equal(input.row_starts, expected, sizeof expected);
+    assert_memory_equal(input.language.row_starts, expected, sizeof expected);
     close_case(c);
 }
 
@@ -89,7 +89,7 @@ static void nothing_is_masked_by_default(void **state)
     struct micro_case *c = open_case(false, source, ITEMS);
     uint64_t valid;
     struct model_input input = push(c, &valid);
-    assert_null(input.row_starts);
+    assert_null(input.language.row_starts);
     close_case(c);
 }
 
@@ -100,7 +100,7 @@ static void losses_of_two(bool mask, uint32_t cut, double *before, double *after
 {
     struct model_case c;
     case_open(&c, &case_gpt2, 2, DTYPE_F32, 2);
-    uint32_t block = case_gpt2.block;
+    uint32_t block = case_gpt2.language.block;
     int32_t *starts = calloc(c.rows, sizeof *starts);
     assert_non_null(starts);
     for (uint64_t row = 0; row < c.rows; row++)
@@ -111,7 +111,7 @@ static void losses_of_two(bool mask, uint32_t cut, double *before, double *after
     for (uint64_t item = 0; item < 2; item++)
         for (uint32_t t = 0; t < cut; t++) {
             int32_t *token = &c.tokens[item * (block + 1) + t];
-            *token = (*token + 1) % (int32_t)case_gpt2.vocabulary;
+            *token = (*token + 1) % (int32_t)case_gpt2.language.vocabulary;
         }
     case_loss(&c);
     memcpy(after, c.losses, c.rows * sizeof *after);
@@ -125,7 +125,7 @@ static void a_document_changes_no_bit_of_the_next_one(void **state)
     (void)state;
     enum { ROWS_MAX = 4096 };
     static double before[ROWS_MAX], after[ROWS_MAX];
-    uint32_t block = case_gpt2.block, cut = block / 2;
+    uint32_t block = case_gpt2.language.block, cut = block / 2;
     assert_true(2 * block <= ROWS_MAX && cut > 0);
     uint64_t rows;
     for (int mask = 0; mask < 2; mask++) {

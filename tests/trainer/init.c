@@ -98,27 +98,27 @@ static void weights_of_another_model_are_refused_naming_the_difference(void **st
     assert_int_equal(load(&config, "llama", &err), -EINVAL);
     assert_non_null(strstr(err.what, "num_attention_heads"));
     config = hf_llama;
-    config.rope_base = 10000;
+    config.language.rope_base = 10000;
     assert_int_equal(load(&config, "llama", &err), -EINVAL);
     assert_non_null(strstr(err.what, "rope_theta"));
     config = hf_llama;
-    config.rope_scaling = hf_llama3.rope_scaling;
+    config.language.rope_scaling = hf_llama3.language.rope_scaling;
     assert_int_equal(load(&config, "llama", &err), -EINVAL);
     assert_non_null(strstr(err.what, "rope_scaling"));
     config = hf_llama3;
-    config.rope_scaling = (struct rope_scaling){0};
+    config.language.rope_scaling = (struct rope_scaling){0};
     assert_int_equal(load(&config, "llama3", &err), -EINVAL);
     assert_non_null(strstr(err.what, "rope_scaling"));
     config = hf_llama3;
-    config.rope_scaling.original_positions = 16;
+    config.language.rope_scaling.original_positions = 16;
     assert_int_equal(load(&config, "llama3", &err), -EINVAL);
     assert_non_null(strstr(err.what, "original_max_position_embeddings"));
     config = hf_llama;
-    config.tied = true; /* its head would be lost */
+    config.language.tied = true; /* its head would be lost */
     assert_int_equal(load(&config, "llama", &err), -EINVAL);
     assert_non_null(strstr(err.what, "tie_word_embeddings"));
     config = hf_qwen2;
-    config.qk_norm = true;
+    config.language.qk_norm = true;
     assert_int_equal(load(&config, "qwen2", &err), -EINVAL);
     assert_non_null(strstr(err.what, "model_type"));
     config = hf_llama;
@@ -128,7 +128,7 @@ static void weights_of_another_model_are_refused_naming_the_difference(void **st
     assert_string_equal(err.expected, "[40, 32]");
     assert_string_equal(err.found, "[48, 32]");
     config = hf_gpt2;
-    config.block = 21; /* it has 20 positions */
+    config.language.block = 21; /* it has 20 positions */
     assert_int_equal(load(&config, "gpt2", &err), -EINVAL);
     assert_int_equal(load(&hf_gpt2, "llama", &err), -EINVAL);
     assert_int_equal(load(&hf_gpt2, "absent", &err), -ENOENT);
@@ -217,7 +217,7 @@ static void sharded_weights_are_read_group_by_group(void **state)
     ops_for_test(DTYPE_F32, 1, &run.device, &run.ops);
     assert_ok(model_open(&model, run.ops, 2, &run.model, &err), &err);
     run.params = model_params(run.model);
-    run.stage = (struct model_stage){.blocks_count = DEEP, .embeds = true, .heads = true};
+    run.stage = (struct model_stage){.blocks_count = DEEP, .has_embedding = true, .has_head = true};
     assert_ok(partition_init(&run.partition, &one_of_many, run.params, &err), &err);
     const struct weights_options weights = {
         .ops = run.ops, .partition = &run.partition, .shards = true, .reshards = true};

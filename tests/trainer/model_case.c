@@ -16,26 +16,26 @@ const struct model_config case_vit = {.type = MODEL_VIT,
                                       .heads = 2,
                                       .width = 12,
                                       .mlp_ratio = 2,
-                                      .patch = 4,
-                                      .side = 12,
-                                      .classes = 5};
+                                      .vision.patch = 4,
+                                      .vision.side = 12,
+                                      .vision.classes = 5};
 const struct model_config case_gpt2 = {.type = MODEL_GPT2,
                                        .layers = 2,
                                        .heads = 3,
                                        .width = 12,
                                        .mlp_ratio = 4,
-                                       .block = 7,
-                                       .vocabulary = 11};
+                                       .language.block = 7,
+                                       .language.vocabulary = 11};
 const struct model_config case_llama = {.type = MODEL_LLAMA,
                                         .layers = 2,
                                         .heads = 4,
                                         .width = 16,
                                         .mlp_width = 20,
-                                        .block = 7,
-                                        .vocabulary = 11,
-                                        .kv_heads = 2,
-                                        .rope_base = 10000,
-                                        .norm_epsilon = 1e-5};
+                                        .language.block = 7,
+                                        .language.vocabulary = 11,
+                                        .language.kv_heads = 2,
+                                        .language.rope_base = 10000,
+                                        .language.norm_epsilon = 1e-5};
 
 /* Wavelengths of its two pairs: one is kept or interpolated, one is stretched. */
 const struct model_config case_llama3 = {.type = MODEL_LLAMA,
@@ -43,39 +43,39 @@ const struct model_config case_llama3 = {.type = MODEL_LLAMA,
                                          .heads = 4,
                                          .width = 16,
                                          .mlp_width = 20,
-                                         .block = 7,
-                                         .vocabulary = 11,
-                                         .kv_heads = 2,
-                                         .rope_base = 10000,
-                                         .rope_scaling = {.factor = 8,
-                                                          .low_freq_factor = 1,
-                                                          .high_freq_factor = 4,
-                                                          .original_positions = 16},
-                                         .norm_epsilon = 1e-5,
-                                         .tied = true};
+                                         .language.block = 7,
+                                         .language.vocabulary = 11,
+                                         .language.kv_heads = 2,
+                                         .language.rope_base = 10000,
+                                         .language.rope_scaling = {.factor = 8,
+                                                                   .low_freq_factor = 1,
+                                                                   .high_freq_factor = 4,
+                                                                   .original_positions = 16},
+                                         .language.norm_epsilon = 1e-5,
+                                         .language.tied = true};
 const struct model_config case_qwen2 = {.type = MODEL_QWEN,
                                         .layers = 2,
                                         .heads = 4,
                                         .width = 16,
                                         .mlp_width = 20,
-                                        .block = 7,
-                                        .vocabulary = 11,
-                                        .kv_heads = 2,
-                                        .rope_base = 10000,
-                                        .norm_epsilon = 1e-2,
-                                        .tied = true};
+                                        .language.block = 7,
+                                        .language.vocabulary = 11,
+                                        .language.kv_heads = 2,
+                                        .language.rope_base = 10000,
+                                        .language.norm_epsilon = 1e-2,
+                                        .language.tied = true};
 const struct model_config case_qwen3 = {.type = MODEL_QWEN,
                                         .layers = 2,
                                         .heads = 4,
                                         .width = 16,
                                         .mlp_width = 20,
-                                        .block = 7,
-                                        .vocabulary = 11,
-                                        .kv_heads = 2,
-                                        .head_dim = 6,
-                                        .rope_base = 10000,
-                                        .norm_epsilon = 1e-2,
-                                        .qk_norm = true};
+                                        .language.block = 7,
+                                        .language.vocabulary = 11,
+                                        .language.kv_heads = 2,
+                                        .language.head_dim = 6,
+                                        .language.rope_base = 10000,
+                                        .language.norm_epsilon = 1e-2,
+                                        .language.qk_norm = true};
 
 void ops_for_test(enum dtype dtype, unsigned threads, struct device **ret_device,
                   struct ops **ret_ops)
@@ -145,10 +145,10 @@ void case_open(struct model_case *c, const struct model_config *config, uint64_t
     assert_ok(model_open_offload(c->model, &c->whole, &c->activations.offload, &err), &err);
     c->losses = allocate(c->rows * sizeof *c->losses);
     c->correct = allocate(c->rows);
-    c->images = allocate(items * config->side * config->side * 3);
+    c->images = allocate(items * config->vision.side * config->vision.side * 3);
     c->labels = allocate(items * sizeof *c->labels);
-    c->tokens = allocate(items * (config->block + 1) * sizeof *c->tokens);
-    c->targets = allocate(items * config->block * sizeof *c->targets);
+    c->tokens = allocate(items * (config->language.block + 1) * sizeof *c->tokens);
+    c->targets = allocate(items * config->language.block * sizeof *c->targets);
     params_init_values(model_params(c->model), 3, dtype, c->weights);
     add_noise(c);
     case_data(c, 0);
@@ -174,25 +174,25 @@ void case_close(struct model_case *c)
 void case_data(struct model_case *c, uint64_t micro)
 {
     const struct model_config *config = &c->config;
-    uint64_t pixels = c->items * config->side * config->side * 3,
-             tokens = c->items * (config->block + 1);
+    uint64_t pixels = c->items * config->vision.side * config->vision.side * 3,
+             tokens = c->items * (config->language.block + 1);
     for (uint64_t i = 0; i < pixels; i++)
         c->images[i] = (uint8_t)philox(micro, 1, i).word[0];
-    for (uint64_t i = 0; config->classes && i < c->items; i++)
-        c->labels[i] = (int32_t)(philox(micro, 2, i).word[0] % config->classes);
-    for (uint64_t i = 0; config->vocabulary && i < tokens; i++)
-        c->tokens[i] = (int32_t)(philox(micro, 3, i).word[0] % config->vocabulary);
-    for (uint64_t i = 0; i < c->items * config->block; i++)
-        c->targets[i] = c->tokens[i + i / config->block + 1];
+    for (uint64_t i = 0; config->vision.classes && i < c->items; i++)
+        c->labels[i] = (int32_t)(philox(micro, 2, i).word[0] % config->vision.classes);
+    for (uint64_t i = 0; config->language.vocabulary && i < tokens; i++)
+        c->tokens[i] = (int32_t)(philox(micro, 3, i).word[0] % config->language.vocabulary);
+    for (uint64_t i = 0; i < c->items * config->language.block; i++)
+        c->targets[i] = c->tokens[i + i / config->language.block + 1];
 }
 
 struct model_input case_input(const struct model_case *c)
 {
-    return (struct model_input){.images = c->images,
-                                .labels = c->labels,
-                                .tokens = c->tokens,
-                                .targets = c->targets,
-                                .row_starts = c->row_starts,
+    return (struct model_input){.vision.images = c->images,
+                                .vision.labels = c->labels,
+                                .language.tokens = c->tokens,
+                                .language.targets = c->targets,
+                                .language.row_starts = c->row_starts,
                                 .loss_scale = &c->loss_scale};
 }
 

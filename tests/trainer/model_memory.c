@@ -97,14 +97,14 @@ static void offloaded_blocks_give_the_same_bits_in_less_device_memory(void **sta
  * all. */
 static void assert_pieces_agree(const struct model_config *plain)
 {
-    const uint32_t rows[] = {1, plain->block - 1, plain->block, 2 * plain->block + 1,
-                             1000 * plain->block};
+    const uint32_t rows[] = {1, plain->language.block - 1, plain->language.block,
+                             2 * plain->language.block + 1, 1000 * plain->language.block};
     struct model_case whole, cut;
     open_passed(&whole, plain, DTYPE_F64);
     uint64_t elements = model_params(whole.model)->elements;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct model_config config = *plain;
-        config.head_rows = rows[i];
+        config.language.head_rows = rows[i];
         open_passed(&cut, &config, DTYPE_F64);
         for (uint64_t e = 0; e < elements; e++) {
             double a = case_get(DTYPE_F64, whole.gradients, e),

@@ -22,16 +22,16 @@ static const struct model_config proof_vit = {.type = MODEL_VIT,
                                               .heads = 4,
                                               .width = 32,
                                               .mlp_ratio = 4,
-                                              .patch = 8,
-                                              .side = 32,
-                                              .classes = 10};
+                                              .vision.patch = 8,
+                                              .vision.side = 32,
+                                              .vision.classes = 10};
 static const struct model_config proof_gpt2 = {.type = MODEL_GPT2,
                                                .layers = 2,
                                                .heads = 4,
                                                .width = 32,
                                                .mlp_ratio = 4,
-                                               .block = 33,
-                                               .vocabulary = 65};
+                                               .language.block = 33,
+                                               .language.vocabulary = 65};
 
 struct owner {
     struct model_case c;

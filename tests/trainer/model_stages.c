@@ -293,7 +293,7 @@ static void fully_masked_targets_give_zero_gradients(void **state)
         struct model_case c;
         case_open(&c, configs[i], ITEMS, DTYPE_F32, 1);
         memset(c.labels, 0xff, ITEMS * sizeof *c.labels);
-        memset(c.targets, 0xff, ITEMS * c.config.block * sizeof *c.targets);
+        memset(c.targets, 0xff, ITEMS * c.config.language.block * sizeof *c.targets);
         case_forward(&c, true);
         case_backward(&c, c.gradients);
         for (uint64_t e = 0; e < model_params(c.model)->elements; e++)
@@ -310,7 +310,7 @@ static void the_content_of_padded_items_changes_no_bit(void **state)
     struct model_case c;
     case_open(&c, &case_vit, ITEMS, DTYPE_F32, 1);
     uint64_t elements = model_params(c.model)->elements,
-             picture = 3 * case_vit.side * case_vit.side;
+             picture = 3 * case_vit.vision.side * case_vit.vision.side;
     float *first = malloc(elements * sizeof *first);
     c.labels[1] = -1;
     case_forward(&c, true);
@@ -331,8 +331,10 @@ static void check_padding(const struct model_config *config)
     case_open(&many, config, ITEMS, DTYPE_F64, 1);
     /* the same data for the items that both have, followed by an absent item */
     many.labels[ITEMS - 1] = -1;
-    memset(many.targets + (ITEMS - 1) * config->block, 0xff, config->block * sizeof *many.targets);
-    assert_memory_equal(few.images, many.images, (ITEMS - 1) * config->side * config->side * 3);
+    memset(many.targets + (ITEMS - 1) * config->language.block, 0xff,
+           config->language.block * sizeof *many.targets);
+    assert_memory_equal(few.images, many.images,
+                        (ITEMS - 1) * config->vision.side * config->vision.side * 3);
     case_forward(&few, true);
     case_backward(&few, few.gradients);
     case_forward(&many, true);
@@ -359,7 +361,7 @@ static void masked_targets_do_not_affect_the_others(void **state)
     struct model_case c;
     case_open(&c, &case_gpt2, ITEMS, DTYPE_F64, 1);
     double *losses = malloc(c.rows * sizeof *losses);
-    uint32_t block = case_gpt2.block;
+    uint32_t block = case_gpt2.language.block;
     case_forward(&c, true);
     memcpy(losses, c.losses, c.rows * sizeof *losses);
     int32_t *targets = c.targets;
@@ -424,8 +426,8 @@ static void gpt2_124m_has_the_published_sizes(void **state)
                                         .heads = 12,
                                         .width = 768,
                                         .mlp_ratio = 4,
-                                        .block = 1024,
-                                        .vocabulary = 50257};
+                                        .language.block = 1024,
+                                        .language.vocabulary = 50257};
     assert_ok(model_open(&config, ops, 1, &model, &err), &err);
     const struct params *params = model_params(model);
     uint64_t count = 0, decayed = 0;
@@ -465,12 +467,12 @@ static void a_contradictory_configuration_is_refused(void **state)
     for (size_t i = 0; i < 9; i++)
         bad[i] = i < 5 ? case_vit : case_gpt2;
     bad[0].heads = 5;
-    bad[1].patch = 5;
-    bad[2].classes = 0;
+    bad[1].vision.patch = 5;
+    bad[2].vision.classes = 0;
     bad[3].layers = 0;
-    bad[4].side = 0;
-    bad[5].block = 0;
-    bad[6].vocabulary = 0;
+    bad[4].vision.side = 0;
+    bad[5].language.block = 0;
+    bad[6].language.vocabulary = 0;
     bad[7].width = 1 << 30;
     bad[8].mlp_ratio = 0;
     for (size_t i = 0; i < 9; i++) {

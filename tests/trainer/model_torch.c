@@ -123,19 +123,20 @@ static void write_model_case(const struct model_case *c, const struct block_conf
     jsonx_begin_object(&w, NULL);
     jsonx_write_string(&w, "kind", model_type_name(config->type));
     jsonx_write_u64(&w, "layers", config->layers);
-    jsonx_write_u64(&w, "side", config->side);
-    jsonx_write_u64(&w, "patch", config->patch);
-    jsonx_write_u64(&w, "block", config->block);
+    jsonx_write_u64(&w, "side", config->vision.side);
+    jsonx_write_u64(&w, "patch", config->vision.patch);
+    jsonx_write_u64(&w, "block", config->language.block);
     describe_block(&w, block);
     describe_params(&w, params, 0);
     finish_case(&text, &w, folder);
     write_case_file(folder, "weights.f64", c->weights, params->elements * sizeof(double));
-    write_case_file(folder, "images.u8", c->images, c->items * config->side * config->side * 3);
+    write_case_file(folder, "images.u8", c->images,
+                    c->items * config->vision.side * config->vision.side * 3);
     write_case_file(folder, "labels.i32", c->labels, c->items * sizeof *c->labels);
     write_case_file(folder, "targets.i32", c->targets,
-                    c->items * config->block * sizeof *c->targets);
+                    c->items * config->language.block * sizeof *c->targets);
     write_case_file(folder, "tokens.i32", c->tokens,
-                    c->items * (config->block + 1) * sizeof *c->tokens);
+                    c->items * (config->language.block + 1) * sizeof *c->tokens);
 }
 
 /* torch also computes the token pairs that causal attention skips: scores and weighted values, once
@@ -143,8 +144,10 @@ static void write_model_case(const struct model_case *c, const struct block_conf
 static void compare_flops(const char *folder, const struct model_case *c)
 {
     const struct model_config *config = &c->config;
-    uint64_t width = config->head_dim ? config->heads * config->head_dim : config->width;
-    uint64_t tokens = config->block, left_out = tokens * (tokens - 1) / 2; /* zero for a ViT */
+    uint64_t width =
+        config->language.head_dim ? config->heads * config->language.head_dim : config->width;
+    uint64_t tokens = config->language.block,
+             left_out = tokens * (tokens - 1) / 2; /* zero for a ViT */
     double more = tokens > 0 ? 12.0 * (double)(c->items * config->layers * width * left_out) : 0;
     double flops = model_flops(c->model) + more;
     compare(folder, "flops", &flops, 1);
@@ -155,25 +158,25 @@ static void check_model(const struct model_config *config, double epsilon)
     const char *python = test_need_python("torch");
     char parent[TEST_PATH_BYTES_MAX], folder[TEST_PATH_BYTES_MAX + 16];
     const bool rotary = model_is_rotary(config->type);
-    const struct block_config block = {.width = config->width,
-                                       .heads = config->heads,
-                                       .kv_heads =
-                                           config->kv_heads ? config->kv_heads : config->heads,
-                                       .norm = rotary ? NORM_RMS : NORM_LAYER,
-                                       .epsilon = epsilon,
-                                       .head_dim = config->head_dim,
-                                       .rope = rotary,
-                                       .rope_base = config->rope_base,
-                                       .rope_scaling = config->rope_scaling,
-                                       .swiglu = rotary,
-                                       .causal = config->type != MODEL_VIT};
+    const struct block_config block = {
+        .width = config->width,
+        .heads = config->heads,
+        .kv_heads = config->language.kv_heads ? config->language.kv_heads : config->heads,
+        .norm = rotary ? NORM_RMS : NORM_LAYER,
+        .epsilon = epsilon,
+        .head_dim = config->language.head_dim,
+        .rope = rotary,
+        .rope_base = config->language.rope_base,
+        .rope_scaling = config->language.rope_scaling,
+        .swiglu = rotary,
+        .causal = config->type != MODEL_VIT};
     struct model_case c;
     test_make_folder(parent);
     snprintf(folder, sizeof folder, "%s/0", parent);
     case_open(&c, config, 4, DTYPE_F64, 1);
     c.labels[1] = -1;
-    if (config->block)
-        c.targets[config->block + 2] = -1;
+    if (config->language.block)
+        c.targets[config->language.block + 2] = -1;
     write_model_case(&c, &block, folder);
     assert_int_equal(
         test_run("'%s' %s/tests/oracle/model.py '%s'", python, TEST_SOURCE_DIR, parent), 0);
@@ -201,20 +204,20 @@ static void gpt2_matches_torch(void **state)
 static void llama_matches_torch(void **state)
 {
     (void)state;
-    check_model(&case_llama, case_llama.norm_epsilon);
+    check_model(&case_llama, case_llama.language.norm_epsilon);
 }
 
 static void llama3_matches_torch(void **state)
 {
     (void)state;
-    check_model(&case_llama3, case_llama3.norm_epsilon);
+    check_model(&case_llama3, case_llama3.language.norm_epsilon);
 }
 
 static void qwen_matches_torch(void **state)
 {
     (void)state;
-    check_model(&case_qwen2, case_qwen2.norm_epsilon);
-    check_model(&case_qwen3, case_qwen3.norm_epsilon);
+    check_model(&case_qwen2, case_qwen2.language.norm_epsilon);
+    check_model(&case_qwen3, case_qwen3.language.norm_epsilon);
 }
 
 static void write_block_case(const struct block_case *c, const char *folder)

@@ -38,8 +38,8 @@ static void open_run(uint32_t shards, bool shares_weights)
     ops_for_test(DTYPE_F32, 1, &run.device, &run.ops);
     assert_ok(model_open(&case_gpt2, run.ops, 2, &run.model, &err), &err);
     run.params = model_params(run.model);
-    run.stage =
-        (struct model_stage){.blocks_count = case_gpt2.layers, .embeds = true, .heads = true};
+    run.stage = (struct model_stage){
+        .blocks_count = case_gpt2.layers, .has_embedding = true, .has_head = true};
     const struct partition_options options = {
         .rank = (uint32_t)world->rank, .ranks = (uint32_t)world->ranks, .shards = shards};
     assert_ok(partition_init(&run.partition, &options, run.params, &err), &err);

@@ -38,7 +38,8 @@ static int open_weights(struct fixture *f, struct weights_options options, struc
     struct model_config config = case_gpt2;
     const struct partition_options alone = {.rank = 0, .ranks = 1, .shards = 1};
     config.layers = LAYERS;
-    *f = (struct fixture){.stage = {.blocks_count = LAYERS, .embeds = true, .heads = true}};
+    *f = (struct fixture){
+        .stage = {.blocks_count = LAYERS, .has_embedding = true, .has_head = true}};
     ops_for_test(DTYPE_F32, 1, &f->device, &f->ops);
     assert_ok(model_open(&config, f->ops, 2, &f->model, err), err);
     const struct params *params = model_params(f->model);

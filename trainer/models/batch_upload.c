@@ -299,10 +299,10 @@ static struct model_input image_input(const struct batch_upload *upload,
                                       const struct source *source)
 {
     return (struct model_input){
-        .images = is_host(upload) ? source->data : slot->device.images,
-        .labels = slot->device.targets,
-        .partner_labels = is_mixed(upload, slot->batch) ? slot->device.partners : NULL,
-        .label_weights = is_mixed(upload, slot->batch) ? slot->device.weights : NULL,
+        .vision.images = is_host(upload) ? source->data : slot->device.images,
+        .vision.labels = slot->device.targets,
+        .vision.partner_labels = is_mixed(upload, slot->batch) ? slot->device.partners : NULL,
+        .vision.label_weights = is_mixed(upload, slot->batch) ? slot->device.weights : NULL,
     };
 }
 
@@ -313,10 +313,10 @@ static struct model_input token_input(const struct batch_upload *upload,
 {
     bool is_whole = slot->batch->items_count == upload->options.items;
     return (struct model_input){
-        .tokens = is_host(upload) ? source->data : slot->device.tokens,
-        .targets = is_whole ? NULL : slot->device.targets,
-        .row_starts = slot->device.row_starts,
-        .by_token = slot->device.by_token,
+        .language.tokens = is_host(upload) ? source->data : slot->device.tokens,
+        .language.targets = is_whole ? NULL : slot->device.targets,
+        .language.row_starts = slot->device.row_starts,
+        .language.by_token = slot->device.by_token,
     };
 }
 

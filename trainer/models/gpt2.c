@@ -1,24 +1,19 @@
 /*
- * model_gpt2 — a language model: learned positions, and a head that is the embedding's table once
- * more (Radford et al., "Language models are unsupervised multitask learners", 2019).
+ * gpt2 — a language model with learned positions and a head that shares the embedding's table
+ * (Radford et al., "Language models are unsupervised multitask learners", 2019).
  */
-#include "ckpt/format/hf_model.h"
 #include "trainer/models/model_kind.h"
 
 #include <math.h>
 
 static struct block_config block(const struct model_config *config)
 {
-    return (struct block_config){.width = config->width,
-                                 .heads = config->heads,
-                                 .kv_heads = config->heads,
-                                 .mlp_width = model_mlp_width(config),
-                                 .norm = NORM_LAYER,
-                                 .epsilon = 1e-5,
-                                 .causal = true,
-                                 .bias = true,
-                                 .deviation = 0.02,
-                                 .residual_deviation = 0.02 / sqrt(2.0 * config->layers)};
+    struct block_config block = model_classic_block(config);
+    block.epsilon = 1e-5;
+    block.causal = true;
+    block.deviation = 0.02;
+    block.residual_deviation = 0.02 / sqrt(2.0 * config->layers);
+    return block;
 }
 
 static const struct hf_tensor_map hf_outside[] = {

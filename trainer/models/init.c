@@ -34,16 +34,16 @@ static struct hf_config hf_config_of(const struct model_config *c)
     return (struct hf_config){
         .layers = c->layers,
         .heads = c->heads,
-        .kv_heads = c->kv_heads ? c->kv_heads : c->heads,
-        .head_dim = c->head_dim ? c->head_dim : c->width / c->heads,
+        .kv_heads = c->language.kv_heads ? c->language.kv_heads : c->heads,
+        .head_dim = c->language.head_dim ? c->language.head_dim : c->width / c->heads,
         .width = c->width,
-        .norm_epsilon = model_is_rotary(c->type) ? c->norm_epsilon : 1e-5,
-        .rope_base = c->rope_base,
-        .rope_factor = c->rope_scaling.factor ? c->rope_scaling.factor : 1,
-        .rope_low_freq_factor = c->rope_scaling.low_freq_factor,
-        .rope_high_freq_factor = c->rope_scaling.high_freq_factor,
-        .rope_original_positions = c->rope_scaling.original_positions,
-        .tied = c->tied,
+        .norm_epsilon = model_is_rotary(c->type) ? c->language.norm_epsilon : 1e-5,
+        .rope_base = c->language.rope_base,
+        .rope_factor = c->language.rope_scaling.factor ? c->language.rope_scaling.factor : 1,
+        .rope_low_freq_factor = c->language.rope_scaling.low_freq_factor,
+        .rope_high_freq_factor = c->language.rope_scaling.high_freq_factor,
+        .rope_original_positions = c->language.rope_scaling.original_positions,
+        .tied = c->language.tied,
     };
 }
 

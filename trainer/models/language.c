@@ -1,10 +1,8 @@
 /*
- * model_language — what language models share: tokens in, the cross-entropy of the next one out.
- * See model_kind.h.
+ * language — embedding and head of language models, trained on the cross-entropy of the next token.
  *
- * Where the head is the embedding's table once more, that is one logical tensor, owned by the
- * embedding, and its gradient has two contributions in a fixed order: the head's product writes,
- * then the embedding's backward pass adds.
+ * The embedding owns a table that it shares with the head. The gradient of a shared table has two
+ * terms in a fixed order: the head's product writes, then the embedding's backward pass adds.
  */
 #include "trainer/models/model_kind.h"
 
@@ -13,11 +11,11 @@
 
 enum { BLOCK_TOKENS_MAX = 1 << 20, VOCABULARY_MAX = 1 << 24 };
 
-/* Logits in memory at a time: some thousand rows of a large vocabulary, enough for products to run
- * at full speed. */
+/* Limit of the logits in memory: a few thousand rows of a large vocabulary, enough for products to
+ * run at full speed. */
 enum { HEAD_LOGITS_BYTES_MAX = 512 << 20 };
 
-static int check(const struct model_config *config, struct err *err)
+static int check_language(const struct language_config *config, struct err *err)
 {
     if (config->block == 0 || config->block > BLOCK_TOKENS_MAX) {
         err_set(err, -EINVAL, "the block of a language model is out of range");
@@ -34,15 +32,20 @@ static int check(const struct model_config *config, struct err *err)
     return 0;
 }
 
+static int check(const struct model_config *config, struct err *err)
+{
+    return check_language(&config->language, err);
+}
+
 static uint64_t tokens(const struct model_config *config)
 {
-    return config->block;
+    return config->language.block;
 }
 
 static struct param_spec table(const struct model_config *config, const char *name)
 {
     return (struct param_spec){.name = name,
-                               .rows = config->vocabulary,
+                               .rows = config->language.vocabulary,
                                .cols = config->width,
                                .decay = true,
                                .init = PARAM_NORMAL,
@@ -58,39 +61,40 @@ static int describe_embed(struct model *model, struct err *err)
 {
     const struct model_config *config = &model->config;
     struct param_spec spec = table(config, "embed.tokens.weight");
-    if (config->tied) {
+    if (config->language.tied) {
         model->tied = (int64_t)model->params.count;
         spec.padding_rows = model_logits_cols(model, spec.rows) - spec.rows;
     }
-    int status = model_add_param(model, &spec, &model->embed_tokens, err);
+    int status = model_add_param(model, &spec, &model->language.token_table, err);
     if (status < 0 || !has_positions(model))
         return status;
     spec = table(config, "embed.positions.weight");
-    spec.rows = config->block;
-    return model_add_param(model, &spec, &model->embed_positions, err);
+    spec.rows = config->language.block;
+    return model_add_param(model, &spec, &model->language.positions, err);
 }
 
 static int describe_head(struct model *model, struct err *err)
 {
     struct param_spec spec = table(&model->config, "head.weight");
     spec.padding_rows = model_logits_cols(model, spec.rows) - spec.rows;
-    return model->config.tied ? 0 : model_add_param(model, &spec, &model->head.weight, err);
+    return model->config.language.tied
+               ? 0
+               : model_add_param(model, &spec, &model->language.head_weight, err);
 }
 
-/* The largest power of two of rows whose logits fit, or all; plan rounds it down to whole
- * items where it holds more than one. A function of shapes alone, as the bits depend on it. */
-static uint64_t head_rows_at_once(const struct model *model)
+/* The largest power of two of rows whose logits fit, or all rows. plan rounds it down to whole
+ * items. Depends on shapes only, because the bits depend on it. */
+static uint64_t logits_rows_max(const struct model *model)
 {
     uint64_t row_bytes = model->logits_cols * ops_compute_bytes(model->ops), rows = 1;
-    if (model->config.head_rows)
-        return model->config.head_rows;
+    if (model->config.language.head_rows)
+        return model->config.language.head_rows;
     while (rows < model->rows && 2 * rows * row_bytes <= HEAD_LOGITS_BYTES_MAX)
         rows *= 2;
     return rows;
 }
 
-static int plan_piece(struct model *model, uint64_t rows, struct model_head_piece *piece,
-                      struct err *err)
+static int plan_piece(struct model *model, uint64_t rows, struct head_piece *piece, struct err *err)
 {
     uint64_t width = model->config.width, cols = model->logits_cols;
     const struct gemm_shape forward = {.m = rows, .n = cols, .k = width, .trans_b = true};
@@ -109,8 +113,8 @@ static int plan_piece(struct model *model, uint64_t rows, struct model_head_piec
     return status;
 }
 
-/* Whole items to a piece where they fit, else each item is cut. */
-static uint64_t rows_of_cut(const struct model *model)
+/* The rows that are divided into pieces: all rows, or each item's if an item exceeds a piece. */
+static uint64_t divided_rows(const struct model *model)
 {
     return model->logits_rows < model->tokens ? model->tokens : model->rows;
 }
@@ -118,18 +122,18 @@ static uint64_t rows_of_cut(const struct model *model)
 static int plan(struct model *model, struct err *err)
 {
     model->head_rows = model->rows;
-    model->classes = model->config.vocabulary;
+    model->classes = model->config.language.vocabulary;
     model->logits_cols = model_logits_cols(model, model->classes);
     if (model->tied >= 0)
-        model->head.weight = model->embed_tokens;
-    uint64_t rows = head_rows_at_once(model);
+        model->language.head_weight = model->language.token_table;
+    uint64_t rows = logits_rows_max(model);
     if (rows > model->tokens)
         rows -= rows % model->tokens;
     model->logits_rows = rows < model->rows ? rows : model->rows;
-    int status = plan_piece(model, model->logits_rows, &model->piece[0], err);
-    return status < 0
-               ? status
-               : plan_piece(model, rows_of_cut(model) % model->logits_rows, &model->piece[1], err);
+    int status = plan_piece(model, model->logits_rows, &model->language.pieces[0], err);
+    return status < 0 ? status
+                      : plan_piece(model, divided_rows(model) % model->logits_rows,
+                                   &model->language.pieces[1], err);
 }
 
 static uint64_t patch_elements(const struct model *model)
@@ -138,7 +142,7 @@ static uint64_t patch_elements(const struct model *model)
     return 0;
 }
 
-/* The unit that the head's weight lies in. */
+/* The unit of the head's weight. */
 static uint64_t head_unit(const struct model *model)
 {
     return model->tied >= 0 ? MODEL_UNIT_EMBED : model_unit_head(model);
@@ -149,9 +153,9 @@ static void embed_forward(struct model *model, const struct model_pass *pass, vo
     struct ops *ops = model->ops;
     const void *weights = model_unit_weights(model, pass, MODEL_UNIT_EMBED);
     const void *positions =
-        has_positions(model) ? linear_weights(ops, weights, model->embed_positions) : NULL;
-    ops->table->embed_fwd(ops, hidden, pass->input->tokens, model->tokens + 1,
-                          linear_weights(ops, weights, model->embed_tokens), positions,
+        has_positions(model) ? linear_weights(ops, weights, model->language.positions) : NULL;
+    ops->table->embed_fwd(ops, hidden, pass->input->language.tokens, model->tokens + 1,
+                          linear_weights(ops, weights, model->language.token_table), positions,
                           model->items, model->tokens, model->config.width);
 }
 
@@ -159,31 +163,24 @@ static void embed_backward(struct model *model, const struct model_pass *pass, c
 {
     struct ops *ops = model->ops;
     const struct unit_gradients gradients = model_unit_gradients(model, pass, MODEL_UNIT_EMBED);
-    void *d_tokens = linear_gradients(ops, &gradients, model->embed_tokens);
+    void *d_tokens = linear_gradients(ops, &gradients, model->language.token_table);
     void *d_positions =
-        has_positions(model) ? linear_gradients(ops, &gradients, model->embed_positions) : NULL;
-    /* a tied table holds the head's part and is added to; positions have one contribution and are
-     * written */
+        has_positions(model) ? linear_gradients(ops, &gradients, model->language.positions) : NULL;
+    /* A tied table's gradient already holds the head's term. */
     if (d_tokens)
-        ops->table->embed_bwd(ops, d_tokens, d_hidden, pass->input->tokens, model->tokens + 1,
-                              pass->input->by_token, model->items, model->tokens,
-                              model->config.width, model->config.vocabulary,
+        ops->table->embed_bwd(ops, d_tokens, d_hidden, pass->input->language.tokens,
+                              model->tokens + 1, pass->input->language.by_token, model->items,
+                              model->tokens, model->config.width, model->config.language.vocabulary,
                               model->tied >= 0 || model->config.adds_gradients);
     if (d_positions)
         ops->table->positions_bwd(ops, d_positions, d_hidden, model->items, model->tokens,
                                   model->config.width, model->config.adds_gradients);
 }
 
-/* The rows of the head from first on, as many as the piece has. */
-struct head_job {
-    const struct model_head_piece *piece;
-    uint64_t first;
-};
-
 static const void *head_weight(const struct model *model, const struct model_pass *pass)
 {
     return linear_weights(model->ops, model_unit_weights(model, pass, head_unit(model)),
-                          model->head.weight);
+                          model->language.head_weight);
 }
 
 static void *rows_at(const struct model *model, const struct model_pass *pass, uint64_t offset,
@@ -193,70 +190,60 @@ static void *rows_at(const struct model *model, const struct model_pass *pass, u
                     offset + row * model->config.width * ops_compute_bytes(model->ops));
 }
 
-/* The logits of a piece, and its losses. */
+/* The logits and losses of a piece, which begins at row `first`. */
 static void piece_losses(struct model *model, const struct model_pass *pass,
-                         const struct head_job *job, const struct model_result *result,
-                         const double *gradient_scale)
+                         const struct head_piece *piece, uint64_t first,
+                         const struct model_result *result, const double *gradient_scale)
 {
     struct ops *ops = model->ops;
-    const struct model_input *input = pass->input;
+    const struct language_input *input = &pass->input->language;
     void *logits = arena_at(pass->activations, pass->layout.logits);
     uint64_t tokens = model->tokens, stride = input->targets ? tokens : tokens + 1;
     const int32_t *targets = input->targets ? input->targets : input->tokens + 1;
-    bool whole_items = job->piece->rows % tokens == 0;
-    ops->table->gemm(ops, &job->piece->forward,
-                     rows_at(model, pass, pass->layout.normed, job->first),
+    bool whole_items = piece->rows % tokens == 0;
+    ops->table->gemm(ops, &piece->forward, rows_at(model, pass, pass->layout.normed, first),
                      head_weight(model, pass), NULL, logits);
-    const struct xent_shape shape = {.items = whole_items ? job->piece->rows / tokens : 1,
-                                     .tokens = whole_items ? tokens : job->piece->rows,
+    const struct xent_shape shape = {.items = whole_items ? piece->rows / tokens : 1,
+                                     .tokens = whole_items ? tokens : piece->rows,
                                      .target_stride = stride,
                                      .classes = model->classes,
                                      .stride = model->logits_cols};
-    ops->table->xent(ops, &shape, logits, result->losses + job->first, result->correct + job->first,
-                     targets + job->first / tokens * stride + job->first % tokens, NULL,
-                     gradient_scale);
+    ops->table->xent(ops, &shape, logits, result->losses + first, result->correct + first,
+                     targets + first / tokens * stride + first % tokens, NULL, gradient_scale);
 }
 
-/* The piece that begins at a row. */
-static struct head_job head_job_at(const struct model *model, uint64_t first)
-{
-    uint64_t cut = rows_of_cut(model), left = cut - first % cut;
-    return (struct head_job){&model->piece[left < model->logits_rows], first};
-}
-
-static void head_forward(struct model *model, const struct model_pass *pass,
-                         const struct model_result *result)
-{
-    for (uint64_t row = 0; row < model->rows;) {
-        const struct head_job job = head_job_at(model, row);
-        piece_losses(model, pass, &job, result, NULL);
-        row += job.piece->rows;
-    }
-}
-
-static void head_backward(struct model *model, const struct model_pass *pass,
-                          const struct model_result *result)
+static void piece_backward(struct model *model, const struct model_pass *pass,
+                           const struct head_piece *piece, uint64_t first)
 {
     struct ops *ops = model->ops;
     const void *logits = arena_at(pass->activations, pass->layout.logits);
     const struct unit_gradients gradients = model_unit_gradients(model, pass, head_unit(model));
-    void *d_weight = linear_gradients(ops, &gradients, model->head.weight);
-    bool adds = model->config.adds_gradients;
+    void *d_weight = linear_gradients(ops, &gradients, model->language.head_weight);
+    bool adds = model->config.adds_gradients || first > 0;
+    if (d_weight)
+        ops->table->gemm(ops, &piece->backward_weight[adds], logits,
+                         rows_at(model, pass, pass->layout.normed, first), NULL, d_weight);
+    ops->table->gemm(ops, &piece->backward_input, logits, head_weight(model, pass), NULL,
+                     rows_at(model, pass, pass->layout.d_normed, first));
+}
+
+static void head(struct model *model, const struct model_pass *pass,
+                 const struct model_result *result, const double *gradient_scale)
+{
+    uint64_t divided = divided_rows(model);
     for (uint64_t row = 0; row < model->rows;) {
-        const struct head_job job = head_job_at(model, row);
-        piece_losses(model, pass, &job, result, pass->input->loss_scale);
-        if (d_weight)
-            ops->table->gemm(ops, &job.piece->backward_weight[adds || row > 0], logits,
-                             rows_at(model, pass, pass->layout.normed, row), NULL, d_weight);
-        ops->table->gemm(ops, &job.piece->backward_input, logits, head_weight(model, pass), NULL,
-                         rows_at(model, pass, pass->layout.d_normed, row));
-        row += job.piece->rows;
+        bool is_last = divided - row % divided < model->logits_rows;
+        const struct head_piece *piece = &model->language.pieces[is_last];
+        piece_losses(model, pass, piece, row, result, gradient_scale);
+        if (gradient_scale)
+            piece_backward(model, pass, piece, row);
+        row += piece->rows;
     }
 }
 
 static double flops(const struct model *model)
 {
-    double products = 2 + model_is_trained(model, head_unit(model), model->head.weight);
+    double products = 2 + model_is_trained(model, head_unit(model), model->language.head_weight);
     return 2 * products * (double)model->rows * (double)model->config.width *
            (double)model->classes;
 }
@@ -270,7 +257,6 @@ const struct model_task model_task_language = {
     .patch_elements = patch_elements,
     .embed_forward = embed_forward,
     .embed_backward = embed_backward,
-    .head_forward = head_forward,
-    .head_backward = head_backward,
+    .head = head,
     .flops = flops,
 };

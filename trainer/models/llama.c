@@ -3,41 +3,48 @@
  * biases (Touvron et al., "LLaMA: Open and Efficient Foundation Language Models", 2023, and "Llama
  * 2", 2023; Grattafiori et al., "The Llama 3 Herd of Models", 2024).
  */
-#include "ckpt/format/hf_model.h"
 #include "trainer/models/model_kind.h"
 
 #include <math.h>
 
-static struct block_config block(const struct model_config *config)
+struct block_config model_llama_block(const struct model_config *config)
 {
+    const struct language_config *language = &config->language;
     return (struct block_config){.width = config->width,
                                  .heads = config->heads,
-                                 .kv_heads = config->kv_heads ? config->kv_heads : config->heads,
-                                 .head_dim = config->head_dim,
+                                 .kv_heads =
+                                     language->kv_heads ? language->kv_heads : config->heads,
+                                 .head_dim = language->head_dim,
                                  .mlp_width = model_mlp_width(config),
                                  .norm = NORM_RMS,
-                                 .epsilon = config->norm_epsilon,
+                                 .epsilon = language->norm_epsilon,
                                  .rope = true,
-                                 .rope_base = config->rope_base,
-                                 .rope_scaling = config->rope_scaling,
+                                 .rope_base = language->rope_base,
+                                 .rope_scaling = language->rope_scaling,
                                  .swiglu = true,
                                  .causal = true,
                                  .deviation = 0.02,
                                  .residual_deviation = 0.02 / sqrt(2.0 * config->layers)};
 }
 
-static const struct hf_tensor_map hf_outside[] = {
+const struct hf_tensor_map model_llama_outside[] = {
     {"embed.tokens.weight", "model.embed_tokens.weight"},
     {"norm.weight", "model.norm.weight"},
     {"head.weight", "lm_head.weight"},
     {0},
 };
 
-static const struct hf_tensor_map hf_inside[] = {
+/* The biases and the norms of q and k are Qwen's. */
+const struct hf_tensor_map model_llama_inside[] = {
     {"norm1.weight", "input_layernorm.weight"},
     {"attn.q.weight", "self_attn.q_proj.weight"},
     {"attn.k.weight", "self_attn.k_proj.weight"},
     {"attn.v.weight", "self_attn.v_proj.weight"},
+    {"attn.q.bias", "self_attn.q_proj.bias"},
+    {"attn.k.bias", "self_attn.k_proj.bias"},
+    {"attn.v.bias", "self_attn.v_proj.bias"},
+    {"attn.q_norm.weight", "self_attn.q_norm.weight"},
+    {"attn.k_norm.weight", "self_attn.k_norm.weight"},
     {"attn.proj.weight", "self_attn.o_proj.weight"},
     {"norm2.weight", "post_attention_layernorm.weight"},
     {"mlp.gate.weight", "mlp.gate_proj.weight"},
@@ -71,13 +78,13 @@ static const struct hf_entry hf_entries[] = {
 static const struct hf_model hf_llama = {.type = "llama",
                                          .architecture = "LlamaForCausalLM",
                                          .block_prefix = "model.layers",
-                                         .outside = hf_outside,
-                                         .inside = hf_inside,
+                                         .outside = model_llama_outside,
+                                         .inside = model_llama_inside,
                                          .entries = hf_entries};
 
 const struct model_kind model_kind_llama = {
     .task = &model_task_language,
-    .block = block,
+    .block = model_llama_block,
     .is_rotary = true,
     .hf_models = (const struct hf_model *const[]){&hf_llama, NULL},
 };

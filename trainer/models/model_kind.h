@@ -3,26 +3,28 @@
  * includes this.
  *
  * A model is one file that defines a struct model_kind, and a row in models.h. A language model
- * (gpt2.c, llama.c, qwen.c) gives its blocks and its names in transformers; embedding and head are
- * those of language.c.
+ * (gpt2.c, llama.c, qwen.c) defines its blocks and its names in transformers, and shares the
+ * embedding and head of language.c.
  */
 #ifndef MILLRACE_TRAINER_MODELS_MODEL_KIND_H
 #define MILLRACE_TRAINER_MODELS_MODEL_KIND_H
 
 #include "base/bytes.h"
+#include "ckpt/format/hf_model.h"
 #include "trainer/models/activation_plan.h"
 #include "trainer/models/block.h"
 #include "trainer/models/model.h"
 #include "trainer/ops/arena.h"
 
-/* The tensors of one micro-batch in one stage: offsets in its activations, bytes. */
+/* Byte offsets in the activations of one micro-batch in one stage. */
 struct model_layout {
-    uint64_t hidden, hidden_bytes; /* the stream before each block, and before the head */
-    uint64_t saved;   /* places of blocks, block.saved_bytes each; see activation_plan.h */
-    uint64_t patches; /* of a stage that embeds pictures */
-    uint64_t normed, mean, rstd, pooled, logits; /* of the head; pooled where rows are */
-    uint64_t d; /* the gradient of the stream, where the caller gives no place for it */
-    uint64_t scratch, d_normed, d_pooled, d_frozen; /* all within scratch; d_frozen as a block's */
+    uint64_t hidden, hidden_bytes; /* input of each block and of the head */
+    uint64_t saved;                /* block.saved_bytes per place of activation_plan.h */
+    uint64_t patches;              /* of images, in a stage with the embedding */
+    uint64_t normed, mean, rstd, pooled, logits; /* head; pooled: only of images */
+    uint64_t d;                                  /* hidden gradient if the caller has no buffer */
+    uint64_t scratch;                            /* contains the next three */
+    uint64_t d_normed, d_pooled, d_frozen;       /* d_frozen: as in struct block_scratch */
     uint64_t bytes;
 };
 
@@ -30,7 +32,7 @@ struct model_layout {
 struct model_pass {
     const struct model_stage *stage;
     const struct model_memory *memory;
-    void *activations;       /* on the device */
+    void *activations;       /* device */
     struct offload *offload; /* NULL: nothing is copied */
     const struct model_input *input;
     struct model_layout layout;
@@ -39,29 +41,28 @@ struct model_pass {
 
 struct model;
 
-/* Embedding and head of a task. All hooks are required. describe_*: add to the unit begun last. */
+/* Embedding and head of a task. All hooks are required. describe_*: add parameters to the newest
+ * unit. */
 struct model_task {
     int (*check)(const struct model_config *config, struct err *err);
-    uint64_t (*tokens)(const struct model_config *config); /* rows of the stream per item */
+    uint64_t (*tokens)(const struct model_config *config); /* hidden rows per item */
     int (*describe_embed)(struct model *model, struct err *err);
     int (*describe_head)(struct model *model, struct err *err); /* after the final norm */
     int (*plan)(struct model *model, struct err *err);
-    /* kept of the input for the backward pass */
+    /* Elements of the input that the backward pass needs. */
     uint64_t (*patch_elements)(const struct model *model);
     void (*embed_forward)(struct model *model, const struct model_pass *pass, void *hidden);
     void (*embed_backward)(struct model *model, const struct model_pass *pass,
                            const void *d_hidden);
-    /* from normed to losses */
-    void (*head_forward)(struct model *model, const struct model_pass *pass,
-                         const struct model_result *result);
-    /* from normed to losses and d_normed */
-    void (*head_backward)(struct model *model, const struct model_pass *pass,
-                          const struct model_result *result);
-    double (*flops)(const struct model *model); /* of embedding and head */
+    /* Computes losses from normed. gradient_scale: NULL, or also computes d_normed and gradients of
+     * the sum of losses times *gradient_scale. */
+    void (*head)(struct model *model, const struct model_pass *pass,
+                 const struct model_result *result, const double *gradient_scale);
+    double (*flops)(const struct model *model); /* embedding and head */
 };
 
-/* Classes of images (vit.c); the next token (language.c), where positions are learned unless
- * blocks are rotary. */
+/* Image classification (vit.c); next-token prediction (language.c), with learned positions unless
+ * the model is rotary. */
 extern const struct model_task model_task_image, model_task_language;
 
 /* Immutable. */
@@ -69,7 +70,7 @@ struct model_kind {
     const struct model_task *task;
     struct block_config (*block)(const struct model_config *config);
     bool is_rotary;                          /* see model_is_rotary */
-    bool is_tied;                            /* always; else model_config.tied says */
+    bool is_tied;                            /* always; else language_config.tied decides */
     const struct hf_model *const *hf_models; /* see model_hf_models */
 };
 
@@ -77,14 +78,32 @@ struct model_kind {
 MODELS(MODEL)
 #undef MODEL
 
-/* The products of a head over so many rows; zeroed where there are none. Immutable once planned. */
-struct model_head_piece {
-    uint64_t rows;
-    struct gemm_plan forward, backward_input;
-    struct gemm_plan backward_weight[2]; /* [1] adds to what is there */
+/* Pre-norm blocks with LayerNorm, GELU and biases. */
+struct block_config model_classic_block(const struct model_config *config);
+/* The blocks of Llama, and the tensor names of all models with such blocks. */
+struct block_config model_llama_block(const struct model_config *config);
+extern const struct hf_tensor_map model_llama_outside[], model_llama_inside[];
+
+/* Only of image classifiers. positions: offset in the unit, elements. */
+struct vision_parts {
+    struct linear patch, head;
+    uint64_t positions;
 };
 
-/* Immutable once opened. Offsets of parameters are in elements from the start of their unit. */
+/* The head's products for this many rows; all zero for 0 rows. Immutable once planned. */
+struct head_piece {
+    uint64_t rows;
+    struct gemm_plan forward, backward_input;
+    struct gemm_plan backward_weight[2]; /* [1] adds to the gradient */
+};
+
+/* Only of language models. Offsets in units, elements. */
+struct language_parts {
+    uint64_t token_table, positions, head_weight;
+    struct head_piece pieces[2]; /* a full piece, and the remainder */
+};
+
+/* Immutable once opened. */
 struct model {
     struct model_config config;
     const struct model_kind *kind;
@@ -92,26 +111,21 @@ struct model {
     struct ops *ops;
     uint64_t items, tokens, rows; /* rows = items * tokens */
     struct params params;
-    struct block block;  /* serves all */
-    struct linear patch; /* pictures: the embedding */
-    uint64_t embed_tokens, embed_positions;
-    uint64_t norm_weight, norm_bias;
-    struct linear head; /* ViT; of language models where its weight lies */
-    struct model_head_piece
-        piece[2]; /* language models: a full one, and the last of what is cut into such */
-    uint64_t head_rows, classes; /* of losses, of logits */
-    uint64_t logits_cols;        /* classes and padding: what the head's products take */
+    struct block block;              /* one plan for all blocks */
+    uint64_t norm_weight, norm_bias; /* offsets in the head's unit, elements */
+    struct vision_parts vision;
+    struct language_parts language;
+    uint64_t head_rows, classes; /* rows of losses, columns of logits */
+    uint64_t logits_cols;        /* classes plus padding */
     uint64_t logits_rows;        /* in memory at a time */
-    int64_t tied; /* index of the parameter that embedding and head share, -1: none */
-    void *zeros;  /* a row of the stream */
-    uint64_t
-        /* the first unit of which something is trained: no backward pass goes further */
-        first_trained;
+    int64_t tied;                /* index of the parameter that embedding and head share, or -1 */
+    void *zeros;                 /* one hidden row */
+    uint64_t first_trained; /* first unit with a trained parameter: backward passes end there */
 };
 
 enum { MODEL_UNIT_EMBED = 0, MODEL_UNIT_BLOCKS = 1 };
 
-/* Adds a parameter to the unit begun last; its offset in the unit, in elements, to *ret_offset. */
+/* Adds a parameter to the newest unit. *ret_offset: its offset in the unit, elements. */
 int model_add_param(struct model *model, const struct param_spec *spec, uint64_t *ret_offset,
                     struct err *err);
 
@@ -147,7 +161,7 @@ static inline bool model_is_trained(const struct model *model, uint64_t unit, ui
     return params_gradient(&model->params, unit, offset, &place);
 }
 
-/* Columns of logits in memory: the head's weight has as many rows with its room (param_spec). */
+/* Columns of logits in memory, and rows of the head's weight including padding_rows. */
 static inline uint64_t model_logits_cols(const struct model *model, uint64_t classes)
 {
     return bytes_round_up(classes, model->ops->table->logits_align);

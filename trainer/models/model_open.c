@@ -1,6 +1,6 @@
 /*
- * model_open — see model.h. What a model is: its parameters, in units and groups, and what is
- * planned for it. Its passes: model_pass.c.
+ * model_open — see model.h. Describes a model's parameters and plans its operations. Passes are in
+ * model_pass.c.
  */
 #include "trainer/models/model.h"
 
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* With these, and those of the kinds, every product of sizes stays below 2^63: items * tokens *
+/* With these limits and those of each task, no product of sizes reaches 2^63: items * tokens *
  * width * ratio * 2. */
 enum { LAYERS_MAX = 1 << 12, WIDTH_MAX = 1 << 16, MLP_RATIO_MAX = 1 << 6, MLP_WIDTH_MAX = 1 << 22 };
 #define ROWS_MAX (UINT64_C(1) << 36)
@@ -94,14 +94,24 @@ int model_add_param(struct model *model, const struct param_spec *spec, uint64_t
     return 0;
 }
 
+struct block_config model_classic_block(const struct model_config *config)
+{
+    return (struct block_config){.width = config->width,
+                                 .heads = config->heads,
+                                 .kv_heads = config->heads,
+                                 .mlp_width = model_mlp_width(config),
+                                 .norm = NORM_LAYER,
+                                 .bias = true};
+}
+
+/* *ret_offsets are the same in all blocks. */
 static int describe_blocks(struct model *model, const struct block_config *config,
                            struct block_offsets *ret_offsets, struct err *err)
 {
     for (uint32_t i = 0; i < model->config.layers; i++) {
         char name[PARAMS_NAME_BYTES_MAX];
         snprintf(name, sizeof name, "blocks.%" PRIu32, i);
-        int status =
-            block_describe(config, &model->params, name, ret_offsets, err); /* the same for all */
+        int status = block_describe(config, &model->params, name, ret_offsets, err);
         if (status < 0)
             return status;
     }
@@ -176,7 +186,7 @@ int model_open(const struct model_config *config, struct ops *ops, uint64_t item
     if (!model)
         return err_errno(err, -ENOMEM, "cannot open the model");
     model->config = *config;
-    model->config.tied = config->tied || kind->is_tied;
+    model->config.language.tied = config->language.tied || kind->is_tied;
     model->kind = kind;
     model->task = kind->task;
     model->ops = ops;
@@ -247,10 +257,10 @@ void model_stage_units(const struct model *model, const struct model_stage *stag
                        uint64_t *ret_first, uint64_t *ret_count)
 {
     uint64_t first =
-        stage->embeds ? MODEL_UNIT_EMBED : MODEL_UNIT_BLOCKS + (uint64_t)stage->first_block;
+        stage->has_embedding ? MODEL_UNIT_EMBED : MODEL_UNIT_BLOCKS + (uint64_t)stage->first_block;
     uint64_t end = MODEL_UNIT_BLOCKS + (uint64_t)stage->first_block + stage->blocks_count;
     (void)model; /* unused without assertions */
     assert(end <= model_unit_head(model));
     *ret_first = first;
-    *ret_count = end + (stage->heads ? 1 : 0) - first;
+    *ret_count = end + (stage->has_head ? 1 : 0) - first;
 }

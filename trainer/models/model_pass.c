@@ -1,6 +1,6 @@
 /*
- * model_pass — see model.h. What the passes of all kinds share: the memory of a stage, the row of
- * blocks, the final norm, and when a group of parameters is needed and done.
+ * model_pass — see model.h. The part of a pass that all models share: a stage's memory, its blocks,
+ * the final norm, and the hooks of parameter groups.
  */
 #include "trainer/models/model_kind.h"
 
@@ -18,8 +18,8 @@ static void lay_out_head(const struct model *model, struct arena_layout *l,
     ret->logits = arena_take(l, model->logits_rows * model->logits_cols, compute);
 }
 
-/* Blocks and head are never in their backward pass at once, so they share the scratch. It also
- * takes a stream, the output of a block whose forward pass runs again: d_normed is one. */
+/* The backward passes of blocks and head share the scratch. Since d_normed has the size of a hidden
+ * state, the scratch also fits the output of a recomputed block. */
 static void lay_out_scratch(const struct model *model, struct arena_layout *l,
                             struct model_layout *ret)
 {
@@ -29,9 +29,7 @@ static void lay_out_scratch(const struct model *model, struct arena_layout *l,
     uint64_t d_pooled = arena_take(&head, model->head_rows * model->config.width, compute);
     uint64_t d_frozen =
         arena_take(&head, 2 * (uint64_t)model->config.width, ops_master_bytes(model->ops));
-    uint64_t bytes =
-        head.bytes > model->block.scratch_bytes ? head.bytes : model->block.scratch_bytes;
-    ret->scratch = arena_take(l, bytes, 1);
+    ret->scratch = arena_take(l, bytes_max(head.bytes, model->block.scratch_bytes), 1);
     ret->d_normed = ret->scratch + d_normed;
     ret->d_pooled = ret->scratch + d_pooled;
     ret->d_frozen = ret->scratch + d_frozen;
@@ -40,12 +38,12 @@ static void lay_out_scratch(const struct model *model, struct arena_layout *l,
 static struct activation_plan activation_plan_of(const struct model *model,
                                                  const struct model_stage *stage)
 {
-    uint64_t passive =
+    uint64_t frozen =
         model->first_trained > MODEL_UNIT_BLOCKS ? model->first_trained - MODEL_UNIT_BLOCKS : 0;
     uint64_t layers = model->config.layers;
     return (struct activation_plan){model->config.recompute_every, model->config.offload_every,
                                     stage->first_block, stage->blocks_count,
-                                    (uint32_t)(passive < layers ? passive : layers)};
+                                    (uint32_t)bytes_min(frozen, layers)};
 }
 
 static struct model_layout lay_out(const struct model *model, const struct model_stage *stage)
@@ -57,13 +55,13 @@ static struct model_layout lay_out(const struct model *model, const struct model
     arena_take(&one, model_hidden_elements(model), compute);
     layout.hidden_bytes = one.bytes;
     layout.hidden =
-        arena_take(&l, stage->blocks_count + (stage->heads ? 1 : 0), layout.hidden_bytes);
+        arena_take(&l, stage->blocks_count + (stage->has_head ? 1 : 0), layout.hidden_bytes);
     layout.saved = arena_take(&l, activation_places_count(&saved), model->block.saved_bytes);
-    if (stage->embeds) {
+    if (stage->has_embedding) {
         layout.patches = arena_take(&l, model->task->patch_elements(model), compute);
         layout.d = arena_take(&l, model_hidden_elements(model), compute);
     }
-    if (stage->heads)
+    if (stage->has_head)
         lay_out_head(model, &l, &layout);
     lay_out_scratch(model, &l, &layout);
     layout.bytes = l.bytes;
@@ -95,7 +93,7 @@ int model_open_offload(const struct model *model, const struct model_stage *stag
 const void *model_logits(const struct model *model, const struct model_stage *stage,
                          const struct model_activations *activations)
 {
-    assert(stage->heads);
+    assert(stage->has_head);
     return model->logits_rows < model->head_rows
                ? NULL
                : (const char *)activations->memory + lay_out(model, stage).logits;
@@ -103,22 +101,21 @@ const void *model_logits(const struct model *model, const struct model_stage *st
 
 static void check_stage(const struct model *model, const struct model_stage *stage)
 {
-    (void)model; /* where asserts are off */
+    (void)model; /* unused without asserts */
     (void)stage;
     assert(stage->first_block + stage->blocks_count <= model->config.layers);
-    assert(stage->blocks_count > 0 || stage->heads);
-    assert(!stage->embeds || stage->first_block == 0);
-    assert(!stage->heads || stage->first_block + stage->blocks_count == model->config.layers);
+    assert(stage->blocks_count > 0 || stage->has_head);
+    assert(!stage->has_embedding || stage->first_block == 0);
+    assert(!stage->has_head || stage->first_block + stage->blocks_count == model->config.layers);
 }
 
-/* A mean over rows spread over them, one row each: a copy. */
-static void copy_stream(struct model *model, void *target, const void *source)
+/* Copies a hidden state. */
+static void copy_hidden(struct model *model, void *target, const void *source)
 {
     model->ops->table->pool_bwd(model->ops, target, source, model->rows, 1, model->config.width);
 }
 
-/* A row of zeros spread over all rows. */
-static void zero_stream(struct model *model, void *target)
+static void zero_hidden(struct model *model, void *target)
 {
     model->ops->table->pool_bwd(model->ops, target, model->zeros, 1, model->rows,
                                 model->config.width);
@@ -151,7 +148,7 @@ static void forward_block(struct model *model, const struct model_pass *pass, ui
     if (moves)
         offload_before_forward(pass->offload, place.item);
     block_forward(&model->block, model_unit_weights(model, pass, block_unit(pass, block)), saved,
-                  hidden_at(pass, block), pass->input->row_starts, out);
+                  hidden_at(pass, block), pass->input->language.row_starts, out);
     if (moves)
         offload_after_forward(pass->offload, place.item, saved);
 }
@@ -164,39 +161,29 @@ static void backward_block(struct model *model, const struct model_pass *pass, u
     bool moves = place.kind == ACTIVATION_OFFLOADED && pass->offload;
     void *scratch = arena_at(pass->activations, pass->layout.scratch);
     void *saved = saved_at(model, pass, &place);
-    if (place.kind == ACTIVATION_RECOMPUTED) /* the scratch takes the output, which is known */
+    if (place.kind == ACTIVATION_RECOMPUTED) /* the output goes to the scratch and is ignored */
         forward_block(model, pass, block, scratch);
     if (moves)
         offload_before_backward(pass->offload, place.item);
     const struct unit_gradients gradients = model_unit_gradients(model, pass, unit);
     block_backward(&model->block, model_unit_weights(model, pass, unit), saved,
-                   hidden_at(pass, block), pass->input->row_starts, scratch, &gradients, d);
+                   hidden_at(pass, block), pass->input->language.row_starts, scratch, &gradients,
+                   d);
     if (moves)
         offload_after_backward(pass->offload, place.item, saved);
-}
-
-static struct norm_shape final_norm(const struct model *model)
-{
-    return model->block.norm;
-}
-
-static const void *final_norm_bias(const struct model *model, const void *weights)
-{
-    return model->block.norm.kind == NORM_LAYER
-               ? linear_weights(model->ops, weights, model->norm_bias)
-               : NULL;
 }
 
 static void head_norm(struct model *model, const struct model_pass *pass, const void *x)
 {
     struct ops *ops = model->ops;
     const struct model_layout *l = &pass->layout;
-    const struct norm_shape shape = final_norm(model);
+    const struct norm_shape *shape = &model->block.norm;
     const void *weights = model_unit_weights(model, pass, model_unit_head(model));
-    ops->table->norm_fwd(ops, &shape, arena_at(pass->activations, l->normed),
+    bool has_bias = shape->kind == NORM_LAYER;
+    ops->table->norm_fwd(ops, shape, arena_at(pass->activations, l->normed),
                          arena_at(pass->activations, l->mean), arena_at(pass->activations, l->rstd),
                          x, linear_weights(ops, weights, model->norm_weight),
-                         final_norm_bias(model, weights));
+                         has_bias ? linear_weights(ops, weights, model->norm_bias) : NULL);
 }
 
 static void head_backward(struct model *model, const struct model_pass *pass,
@@ -204,29 +191,29 @@ static void head_backward(struct model *model, const struct model_pass *pass,
 {
     struct ops *ops = model->ops;
     const struct model_layout *l = &pass->layout;
-    const struct norm_shape shape = final_norm(model);
+    const struct norm_shape *shape = &model->block.norm;
     uint64_t head = model_unit_head(model);
     const struct unit_gradients gradients = model_unit_gradients(model, pass, head);
-    bool layer = shape.kind == NORM_LAYER;
+    bool has_bias = shape->kind == NORM_LAYER;
     void *d_weight = linear_gradients(ops, &gradients, model->norm_weight);
-    void *d_bias = layer ? linear_gradients(ops, &gradients, model->norm_bias) : NULL;
+    void *d_bias = has_bias ? linear_gradients(ops, &gradients, model->norm_bias) : NULL;
     if (!d_weight)
         d_weight = arena_at(pass->activations, l->d_frozen);
-    if (layer && !d_bias)
-        d_bias = arena_at(pass->activations, l->d_frozen + shape.cols * ops_master_bytes(ops));
-    model->task->head_backward(model, pass, result);
-    zero_stream(model, d); /* norm_bwd adds, and nothing goes past the last norm */
+    if (has_bias && !d_bias)
+        d_bias = arena_at(pass->activations, l->d_frozen + shape->cols * ops_master_bytes(ops));
+    model->task->head(model, pass, result, pass->input->loss_scale);
+    zero_hidden(model, d); /* norm_bwd adds; the final norm has no residual connection */
     ops->table->norm_bwd(
-        ops, &shape, d, d_weight, d_bias, arena_at(pass->activations, l->d_normed), x,
+        ops, shape, d, d_weight, d_bias, arena_at(pass->activations, l->d_normed), x,
         arena_at(pass->activations, l->mean), arena_at(pass->activations, l->rstd),
         linear_weights(ops, model_unit_weights(model, pass, head), model->norm_weight),
         model->config.adds_gradients);
 }
 
-/* Does the stage's pass use another unit of the group right before this one; with the other use:
- * right behind it? */
-static bool follows_its_group(const struct model *model, const struct model_stage *stage,
-                              uint64_t unit, enum model_use use)
+/* Whether the unit before this one in a pass belongs to the same group. With the other use: the
+ * unit after it. */
+static bool continues_group(const struct model *model, const struct model_stage *stage,
+                            uint64_t unit, enum model_use use)
 {
     uint64_t first, count, other = use == MODEL_FORWARD ? unit - 1 : unit + 1;
     model_stage_units(model, stage, &first, &count);
@@ -234,25 +221,20 @@ static bool follows_its_group(const struct model *model, const struct model_stag
            params_group_of(&model->params, other) == params_group_of(&model->params, unit);
 }
 
-/* The head uses the embedding's table where it is tied: that of another group than its own, or -1.
- * In a backward pass the group then stays until it is done itself. */
+/* The group of the tied table that the head uses, or -1 if it is the head's own group or none. In a
+ * backward pass the group stays until its own `done`. */
 static int64_t tied_group(const struct model *model, const struct model_stage *stage)
 {
     uint64_t embed = params_group_of(&model->params, MODEL_UNIT_EMBED);
     bool is_other = params_group_of(&model->params, model_unit_head(model)) != embed;
-    return model->tied >= 0 && stage->heads && is_other ? (int64_t)embed : -1;
+    return model->tied >= 0 && stage->has_head && is_other ? (int64_t)embed : -1;
 }
 
-static void call_need(const struct model_memory *memory, uint64_t group, enum model_use use)
+static void call(void (*hook)(void *context, uint64_t group, enum model_use use),
+                 const struct model_memory *memory, uint64_t group, enum model_use use)
 {
-    if (memory->need)
-        memory->need(memory->context, group, use);
-}
-
-static void call_done(const struct model_memory *memory, uint64_t group, enum model_use use)
-{
-    if (memory->done)
-        memory->done(memory->context, group, use);
+    if (hook)
+        hook(memory->context, group, use);
 }
 
 static void need(const struct model *model, const struct model_stage *stage,
@@ -260,11 +242,11 @@ static void need(const struct model *model, const struct model_stage *stage,
 {
     uint64_t group = params_group_of(&model->params, unit);
     int64_t tied = tied_group(model, stage);
-    bool is_there = use == MODEL_BACKWARD && tied == (int64_t)group;
-    if (!is_there && !follows_its_group(model, stage, unit, use))
-        call_need(memory, group, use);
+    bool is_held = use == MODEL_BACKWARD && tied == (int64_t)group;
+    if (!is_held && !continues_group(model, stage, unit, use))
+        call(memory->need, memory, group, use);
     if (unit == model_unit_head(model) && tied >= 0)
-        call_need(memory, (uint64_t)tied, use);
+        call(memory->need, memory, (uint64_t)tied, use);
 }
 
 static void done(const struct model *model, const struct model_stage *stage,
@@ -272,10 +254,9 @@ static void done(const struct model *model, const struct model_stage *stage,
 {
     int64_t tied = tied_group(model, stage);
     if (unit == model_unit_head(model) && tied >= 0 && use == MODEL_FORWARD)
-        call_done(memory, (uint64_t)tied, use);
-    if (!follows_its_group(model, stage, unit,
-                           use == MODEL_FORWARD ? MODEL_BACKWARD : MODEL_FORWARD))
-        call_done(memory, params_group_of(&model->params, unit), use);
+        call(memory->done, memory, (uint64_t)tied, use);
+    if (!continues_group(model, stage, unit, use == MODEL_FORWARD ? MODEL_BACKWARD : MODEL_FORWARD))
+        call(memory->done, memory, params_group_of(&model->params, unit), use);
 }
 
 void model_walk(const struct model *model, const struct model_stage *stage,
@@ -304,26 +285,26 @@ void model_forward(struct model *model, const struct model_stage *stage,
                                     .layout = lay_out(model, stage),
                                     .saved = activation_plan_of(model, stage)};
     void *x = hidden_at(&pass, 0);
-    if (stage->embeds) {
+    if (stage->has_embedding) {
         need(model, stage, memory, MODEL_UNIT_EMBED, MODEL_FORWARD);
         model->task->embed_forward(model, &pass, x);
         done(model, stage, memory, MODEL_UNIT_EMBED, MODEL_FORWARD);
     } else {
-        copy_stream(model, x, hidden_in);
+        copy_hidden(model, x, hidden_in);
     }
     for (uint32_t i = 0; i < stage->blocks_count; i++) {
-        bool leaves = i + 1 == stage->blocks_count && !stage->heads;
+        bool leaves = i + 1 == stage->blocks_count && !stage->has_head;
         need(model, stage, memory, block_unit(&pass, i), MODEL_FORWARD);
         forward_block(model, &pass, i, leaves ? hidden_out : hidden_at(&pass, i + 1));
         done(model, stage, memory, block_unit(&pass, i), MODEL_FORWARD);
     }
-    assert(!result || stage->heads);
-    if (!stage->heads)
+    assert(!result || stage->has_head);
+    if (!stage->has_head)
         return;
     need(model, stage, memory, model_unit_head(model), MODEL_FORWARD);
     head_norm(model, &pass, hidden_at(&pass, stage->blocks_count));
     if (result)
-        model->task->head_forward(model, &pass, result);
+        model->task->head(model, &pass, result, NULL);
     done(model, stage, memory, model_unit_head(model), MODEL_FORWARD);
 }
 
@@ -333,7 +314,7 @@ void model_backward(struct model *model, const struct model_stage *stage,
                     const void *d_hidden_out, void *d_hidden_in)
 {
     check_stage(model, stage);
-    assert(!stage->heads || input->loss_scale);
+    assert(!stage->has_head || input->loss_scale);
     assert(activations->offload || model_offload_bytes(model, stage) == 0);
     const struct model_pass pass = {.stage = stage,
                                     .memory = memory,
@@ -342,13 +323,13 @@ void model_backward(struct model *model, const struct model_stage *stage,
                                     .input = input,
                                     .layout = lay_out(model, stage),
                                     .saved = activation_plan_of(model, stage)};
-    void *d = stage->embeds ? arena_at(pass.activations, pass.layout.d) : d_hidden_in;
-    if (stage->heads) {
+    void *d = stage->has_embedding ? arena_at(pass.activations, pass.layout.d) : d_hidden_in;
+    if (stage->has_head) {
         need(model, stage, memory, model_unit_head(model), MODEL_BACKWARD);
         head_backward(model, &pass, result, hidden_at(&pass, stage->blocks_count), d);
         done(model, stage, memory, model_unit_head(model), MODEL_BACKWARD);
     } else {
-        copy_stream(model, d, d_hidden_out);
+        copy_hidden(model, d, d_hidden_out);
     }
     for (uint32_t i = stage->blocks_count; i-- > 0;) {
         need(model, stage, memory, block_unit(&pass, i), MODEL_BACKWARD);
@@ -356,7 +337,7 @@ void model_backward(struct model *model, const struct model_stage *stage,
             backward_block(model, &pass, i, d);
         done(model, stage, memory, block_unit(&pass, i), MODEL_BACKWARD);
     }
-    if (stage->embeds) {
+    if (stage->has_embedding) {
         need(model, stage, memory, MODEL_UNIT_EMBED, MODEL_BACKWARD);
         if (model->first_trained == MODEL_UNIT_EMBED)
             model->task->embed_backward(model, &pass, d);

@@ -201,11 +201,11 @@ static void make_pass(struct run *run, uint64_t round, const struct model_memory
 {
     const struct model_result result = {run->losses, run->correct};
     const void *any = run->activations.memory; /* never read */
-    const struct model_input input = {.images = any,
-                                      .labels = any,
-                                      .tokens = any,
-                                      .targets = any,
-                                      .by_token = any,
+    const struct model_input input = {.vision.images = any,
+                                      .vision.labels = any,
+                                      .language.tokens = any,
+                                      .language.targets = any,
+                                      .language.by_token = any,
                                       .loss_scale = &run->device_record->gate.loss_factor};
     if (!reduction_computes(run->reduction, round)) {
         model_walk(run->model, &run->stage, memory, MODEL_FORWARD);

@@ -100,7 +100,8 @@ int run_open_model(struct run *run, bool trains, struct err *err)
     if (status)
         return status;
     run->params = model_params(run->model);
-    run->stage = (struct model_stage){.blocks_count = config.layers, .embeds = true, .heads = true};
+    run->stage = (struct model_stage){
+        .blocks_count = config.layers, .has_embedding = true, .has_head = true};
     const struct batch_upload_options upload = run_batch_upload_options(run);
     const struct partition_options shards = run_partition_options(run, trains);
     status = partition_init(&run->partition, &shards, run->params, err);

@@ -18,17 +18,17 @@ static const struct model_config GPT2 = {.type = MODEL_GPT2,
                                          .heads = 2,
                                          .width = 16,
                                          .mlp_ratio = 2,
-                                         .block = BLOCK,
-                                         .vocabulary = VOCABULARY};
+                                         .language.block = BLOCK,
+                                         .language.vocabulary = VOCABULARY};
 static const struct model_config LLAMA = {.type = MODEL_LLAMA,
                                           .layers = 1,
                                           .heads = 2,
                                           .width = 16,
                                           .mlp_width = 24,
-                                          .block = BLOCK,
-                                          .vocabulary = VOCABULARY,
-                                          .rope_base = 10000,
-                                          .norm_epsilon = 1e-5};
+                                          .language.block = BLOCK,
+                                          .language.vocabulary = VOCABULARY,
+                                          .language.rope_base = 10000,
+                                          .language.norm_epsilon = 1e-5};
 
 /* The results of one forward and backward pass; malloc'ed. */
 struct outcome {
@@ -88,7 +88,8 @@ static void pass(struct model *model, struct ops *ops, struct outcome *outcome)
         .memory =
             cuda_case_blank(DTYPE_F32, model_activation_bytes(model, &stage) / sizeof(float))};
     const struct model_memory memory = {.weights = weights, .gradients = gradients};
-    const struct model_input input = {.tokens = ids, .by_token = rows, .loss_scale = scale};
+    const struct model_input input = {
+        .language.tokens = ids, .language.by_token = rows, .loss_scale = scale};
     const struct model_result result = {losses, correct};
     /* the ops' stream does not wait for the initialization of the arrays */
     cuda_ok(cudaDeviceSynchronize());
@@ -116,7 +117,7 @@ static void open_and_pass(const struct model_config *plain, uint32_t head_rows, 
     struct model *model;
     struct ops *ops;
     struct err err;
-    config.head_rows = head_rows;
+    config.language.head_rows = head_rows;
     assert_ok(device_open("cuda", &device, &err), &err);
     assert_ok(ops_open(device, compute, 0, &ops, &err), &err);
     assert_ok(model_open(&config, ops, ITEMS, &model, &err), &err);
