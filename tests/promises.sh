@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# promises — docs/reference/promises.md names tests: each exists, and is run by the program or script that has it.
+# promises — docs/reference/promises.md names tests: each exists and is run by its program or
+# script.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 failed=0 count=0
 fail() { echo "docs/reference/promises.md: $*" >&2; failed=1; }
 
-# A case stands twice in its file: where it is written, and where it is listed to be run.
+# A case occurs twice in its file: where it is defined and where it is listed.
 is_run() {
   local file
   for file in $(grep -rlw --include='*.c' --include='*.sh' "$1" tests); do

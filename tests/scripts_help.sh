@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# scripts_help — each script of the project says by --help what it is for, from any folder, and does nothing else.
+# scripts_help — each script explains itself with --help, from any folder, and does nothing else.
 set -euo pipefail
 top=$(cd "$(dirname "$0")/.." && pwd)
 empty=$(mktemp -d "${TMPDIR:-/tmp}/millrace-scripts-XXXXXX")

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# scripts_other_builds — the list has every generator, build type and compiler, and one of them is the day's.
+# scripts_other_builds — the list has every generator, build type and compiler, and selects one by
+# date.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 fail() { echo "scripts_other_builds: $*" >&2; exit 1; }

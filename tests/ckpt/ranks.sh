@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Checkpoints by real ranks: saved, loaded by others, and saved by ranks that die.
+# Checkpoints of real ranks: saved, loaded by other numbers of ranks, and saved by ranks that are
+# killed.
 . "$(dirname "$0")/../cli/lib.sh"
 command -v mpirun >/dev/null && [[ -x ${RANKS:-} ]] || skip "there is no MPI"
 
@@ -12,7 +13,7 @@ four_ranks_write_a_quarter_each() {
   same "$(wc -l <sizes)" 4 files
   awk '{ sum += $1; size[NR] = $1 } END { for (i in size) if (size[i] > sum / NR * 1.01 || size[i] < sum / NR * 0.99) exit 1 }' sizes ||
     fail "$(tr '\n' ' ' <sizes)"
-  # once: all arrays, and four headers of less than 8 KiB
+  # read once: all arrays, and four headers of less than 8 KiB
   local bytes=$((4096 * 512 * 4 + 1021 * 2048 * 4 + 64 * 70 * 66 * 2 + 3 * 7 * 8 + 3001 * 512 * 4 + 100 + 8))
   awk -v bytes=$bytes '{ sum += $1 } END { exit !(sum >= bytes && sum < bytes + 4 * 8192) }' sizes || fail "$(tr '\n' ' ' <sizes)"
   [[ -z $(find many -name '.tmp-*') ]] || fail "something is left"

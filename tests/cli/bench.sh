@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# bench — `millrace bench io|loader|ckpt|comm|train` measure each way that this machine has, in bounded time, and leave nothing; bench/loaders and bench/train
-# outlive their peers.
+# bench — `millrace bench io|loader|ckpt|comm|train` measure what this machine supports in bounded
+# time and leave nothing behind; bench/loaders and bench/train survive the failure of a peer.
 . "$(dirname "$0")/lib.sh"
 
 # ---- io ----
@@ -171,7 +171,7 @@ existing_files_in_the_folder_are_kept() {
 
 # ---- comm, train ----
 
-# The program itself knows what mpirun needs here; only sanitizers are told of it.
+# The program sets what mpirun needs here; only sanitizers need more.
 need_ranks() {
   command -v mpirun >/dev/null && [[ -n ${MPI:-} ]] || skip "there is no MPI"
   . "$TEST_SOURCE_DIR/tests/support/mpi_env.sh"
@@ -204,7 +204,7 @@ impossible_collectives_are_wrong_usage() {
   same "$(status_of millrace bench comm --seconds 1us)" 2
 }
 
-# Small models, so that a step costs nothing.
+# Small models, so that a step takes no time.
 measure_training() { millrace bench train --steps "${steps:-2}" --warm-up 1 --batch 2 --set model.layers=1 --set model.width=48 --set threads=1 --json "$@"; }
 
 a_step_is_compared_with_its_matrix_products_and_its_time_adds_up() {
@@ -215,7 +215,8 @@ a_step_is_compared_with_its_matrix_products_and_its_time_adds_up() {
   same "$(json 'd["steps_count"], d["threads_count"], d["ranks_count"]' ../result)" "(20, 1, 1)"
   same "$(json 'all(m["samples_per_second"] > 0 and m["median_step_seconds"] > 0 and m["limit_gigaflops_per_second"] > 0 for m in d["measurements"])' ../result)" True
   same "$(json '[round(m["tokens_per_second"] / m["samples_per_second"]) for m in d["measurements"][:2]]' ../result)" "[256, 256]"
-  # of the time of all steps, as read from a clock before and after them; on a busy machine some falls between two parts
+  # a share of the time of all steps, by a clock read before and after them; on a busy machine
+  # some time falls between two parts
   same "$(json '[sum(m["time"].values()) for m in d["measurements"] if not 0.5 < sum(m["time"].values()) <= 1]' ../result)" "[]"
   same "$(json 'all(m["time"][part + "_share"] > 0 for m in d["measurements"] for part in ("load", "forward", "backward", "reduce", "update"))' ../result)" True
   same "$(ls -A)" ""
@@ -293,7 +294,8 @@ compare_bytes() { # --option value...
   same "$(status_of "$python" "$here"/../../bench/loaders/run peers --jobs warm --rounds 2 --millrace "$MILLRACE" "$@")" 0 "$(cat errors)"
 }
 
-# A Python that lacks one peer, while the other comes to its first batch, stops itself, and dies in its turn.
+# A Python that lacks one peer; while another peer reaches its first batch, it stops itself, and
+# then dies.
 python_of_bad_peers() {
   cat >bad_python <<'END'
 #!/bin/sh
@@ -340,7 +342,8 @@ END
     "ramfs ramfs $("${kinds[@]}" mounts)"
 }
 
-# Of each of 7 shapes: 74 photos are an epoch of two steps of 256 and 6 more, whose half lies within the second; 63 are less than two.
+# With 7 shapes each: 74 photos make an epoch of two steps of 256 and 6 more samples, whose middle
+# lies within the second step; 63 photos make less than two steps.
 first_batches() { # PHOTOS-OF-EACH
   rm -rf firsts && mkdir -p firsts/small
   "$RENDER_SHAPES" --count "$1" --side 32 firsts/small/photos >/dev/null

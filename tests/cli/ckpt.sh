@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `millrace ckpt list`, `prune`, `copy` and `sweep`, on checkpoints of a real run.
+# `millrace ckpt list`, `prune`, `copy` and `sweep` on checkpoints of a real run.
 . "$(dirname "$0")/lib.sh"
 
 "$RENDER_SHAPES" --count 8 --side 48 photos >/dev/null
@@ -21,7 +21,8 @@ flip_a_bit() { # FILE OFFSET
   printf "\\x$(printf %02x $((byte ^ 1)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
 }
 
-# own FOLDER COMMAND...: runs it while a training process writes in the folder's place, which it tells by its pid file.
+# own FOLDER COMMAND...: runs COMMAND while a training process holds the folder, as its pid file
+# shows.
 own() {
   local folder=$1 pid status=0
   shift
@@ -351,7 +352,7 @@ an_existing_output_is_kept_and_the_error_names_force() {
 inspect_reads_only_headers() {
   same "$(MILLRACE_FAULT=read:eio:rank-00000 status_of millrace inspect run/ckpt)" 0
   grep -q '^step  *6$' out
-  # of a file the tensors may be anything: here a hole
+  # the tensors' bytes do not matter: here a hole
   cp run/ckpt/step-00000006/rank-00000.safetensors lone.safetensors
   local bytes headers
   bytes=$(stat -c %s lone.safetensors)

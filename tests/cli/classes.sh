@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Whether labels and tokens mean the same in training, validation and evaluation, and labels that training can't use.
+# Labels and tokens have the same meaning in training, validation and evaluation; labels that
+# training cannot use are refused.
 . "$(dirname "$0")/lib.sh"
 
 "$RENDER_SHAPES" --count 4 --side 48 photos >/dev/null
@@ -12,7 +13,7 @@ batch:      {global: 16, micro: 8}
 YAML
 millrace train train.yaml --quiet >/dev/null || exit 1
 
-# evaluated DATASET [settings...]: the result of runs/a on it.
+# evaluated DATASET [SETTING...]: the result of evaluating runs/a on it.
 evaluated() {
   local dataset=$1
   shift
@@ -20,7 +21,7 @@ evaluated() {
   json 'd["valid_count"], d["loss"], d["accuracy"]' out
 }
 
-# folder NAME CLASS...: photos of those classes alone.
+# folder NAME CLASS...: the photos of only those classes.
 folder() {
   local name=$1 class
   shift
@@ -99,7 +100,7 @@ a_different_tokenizer_is_an_error() {
   head -c 60000 "$data/text/tinyshakespeare.txt" >text.txt
   mkdir swapped
   cp "$data/bpe/vocab.bpe" swapped
-  # the tokens of two letters change places
+  # the tokens of two letters are swapped
   "$python" - "$data/bpe/encoder.json" <<'PY'
 import json, sys
 d = json.load(open(sys.argv[1]))

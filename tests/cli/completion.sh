@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The completions, in the shells that they are for: interactive ones on a terminal, where TAB is pressed.
+# Completions in interactive shells on a terminal, where TAB is pressed.
 . "$(dirname "$0")/lib.sh"
 
 PATH=$(dirname "$MILLRACE"):$PATH # the scripts run the program
@@ -11,7 +11,7 @@ need() {
   # bash and zsh complete at a terminal alone; fish tells what it would offer
   [[ $1 == fish ]] || "$python" -c 'import pty; pty.openpty()' 2>/dev/null || skip "no terminal can be had"
 }
-# tab SHELL LINE: what stands on the command line after TAB.
+# tab SHELL LINE: the command line after TAB.
 tab() { printf '%s\n' "$2" | "$python" "$here/press_tab.py" "$1" "$scratch/scripts/$1" | cut -f 2; }
 
 offers_all() {
@@ -22,7 +22,7 @@ bash_offers_every_verb_option_choice_and_key() { offers_all bash; }
 zsh_offers_every_verb_option_choice_and_key() { offers_all zsh; }
 fish_offers_every_verb_option_choice_and_key() { offers_all fish; }
 
-# Lines that have one continuation.
+# Lines with exactly one continuation.
 cat >continuations <<'LINES'
 millrace rea|millrace read 
 millrace convert d|millrace convert dataset 

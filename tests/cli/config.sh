@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The configuration of `millrace train` as scripts write it: names and forms that have to stay.
+# The configuration of `millrace train` as scripts write it: names and forms that must not change.
 . "$(dirname "$0")/lib.sh"
 
 "$RENDER_SHAPES" --count 8 --side 48 photos >/dev/null
@@ -45,7 +45,7 @@ option_aliases_used_in_scripts_are_accepted() {
   same "$(status_of millrace train other.yaml --print-config --set run.steps=0 --set run.epochs=3 --set checkpoint.resume=never)" 0 "$(cat errors)"
 }
 
-# what --print-config prints is a configuration, of the same values
+# --print-config prints a configuration with the same values
 printed_configurations_are_accepted() {
   millrace train all.yaml --print-config >printed.yaml
   millrace train printed.yaml --print-config >again.yaml

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# `millrace convert dataset`: what a user sees of a conversion that goes well, meets a broken photo, or is stopped.
+# `millrace convert dataset`: what the user sees if it succeeds, meets a broken photo, or is
+# stopped.
 . "$(dirname "$0")/lib.sh"
 
 "$RENDER_SHAPES" --count 6 --side 40 photos >/dev/null
@@ -46,7 +47,8 @@ on_error_stops_or_skips_a_broken_photo() {
   same "$(status_of millrace convert dataset some all --on-error skip --max-errors 10%)" 0
 }
 
-# stop_after SIGN STATUS OPTION...: a conversion of many shards is stopped by SIGINT when SIGN, a path, is there.
+# stop_after SIGN STATUS OPTION...: stops a conversion of many shards by SIGINT as soon as the
+# path SIGN exists.
 stop_after() {
   local sign=$1 wanted=$2 pid status=0
   shift 2
@@ -125,7 +127,7 @@ a_target_inside_the_source_is_refused() {
   same "$(find photos -name '*.tar' -o -name '.*')" ""
 }
 
-# On a file system that has room for less than the photos.
+# On a file system without room for all photos.
 a_full_disk_is_reported_once_with_advice() {
   unshare -m true 2>/dev/null || skip "no mounts may be made here"
   mkdir tiny

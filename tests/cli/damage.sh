@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A run whose checkpoints are damaged, whose disk is full, or whose folder another run has: what it says, and what it goes on with.
+# Runs with damaged checkpoints, a full disk, or a folder locked by another run: their messages,
+# and what they resume from.
 . "$(dirname "$0")/lib.sh"
 
 "$RENDER_SHAPES" --count 8 --side 48 photos >/dev/null
@@ -15,13 +16,13 @@ YAML
 millrace train train.yaml --quiet >whole.out 2>whole.log || { cat whole.log >&2; exit 1; }
 millrace ckpt hash runs/a/ckpt >whole.hash
 
-# flip FILE OFFSET: one bit.
+# flip FILE OFFSET: inverts one bit.
 flip() {
   local byte
   byte=$(od -An -tu1 -j "$2" -N 1 "$1")
   printf "\\x$(printf %x $((byte ^ 4)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
 }
-# The copy of the whole run in a folder of its own.
+# A copy of the complete run in its own folder.
 copy_run() { mkdir -p "runs/$1" && cp -r runs/a/. "runs/$1/"; }
 
 a_flipped_bit_makes_a_resume_fall_back_with_a_warning_to_the_same_weights() {

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# `millrace ckpt diff`: what is said of steps of runs, of full files, of files of other tools; its exit status.
+# `millrace ckpt diff` of steps of runs, consolidated files and files of other tools: output and
+# exit status.
 . "$(dirname "$0")/lib.sh"
 
 "$RENDER_SHAPES" --count 8 --side 40 photos >/dev/null
@@ -14,8 +15,8 @@ YAML
 train() { millrace train train.yaml "$@" --quiet >/dev/null; }
 train
 
-# perturb A B: B becomes A with two elements of the first tensor changed and a NaN in the second, by numpy; prints their names and
-# the largest change
+# perturb A B: with numpy, makes B from A by changing two elements of the first tensor and setting
+# a NaN in the second; prints their names and the largest change
 perturb() {
   "$python" - "$1" "$2" <<'PY'
 import sys

@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
-# What the doctor tells is what other tools tell, and what it finds missing is missing.
+# The doctor agrees with other tools, and what it reports missing is missing.
 . "$(dirname "$0")/lib.sh"
 need_python
 
-# examine ARGUMENTS...: runs the doctor for --json; the document is in `out`, the exit status is printed.
+# examine ARGUMENTS...: runs the doctor with --json into `out`; prints the exit status.
 examine() { status_of millrace doctor --json "$@"; }
-# told GROUP NAME KEY: from `out`; the last check of that name. KEY: state, found, advice or one of the facts.
+# told GROUP NAME KEY: a value of the last check of that name in `out`. KEY: state, found, advice
+# or one of the facts.
 told() {
   json "[c.get('$3', c['facts'].get('$3')) for c in d['checks'] if (c['group'], c['name']) == ('$1', '$2')][-1]" out
 }
-# as_nobody COMMAND: as a user who is not root, who may enter the scratch folder; after need_nobody.
+# as_nobody COMMAND: runs it as an unprivileged user who may enter the scratch folder; call
+# need_nobody first.
 as_nobody() {
   if [[ $(id -u) != 0 ]]; then "$@"; else setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; fi
 }
@@ -17,7 +19,7 @@ need_nobody() {
   chmod 755 "$scratch"
   as_nobody "$MILLRACE" --version >version 2>&1 || skip "nobody may not run the program: $(cat version)"
 }
-# in_mount OPTIONS COMMAND: the command, with a tmpfs of those options at `mounted`, which goes with it.
+# in_mount OPTIONS COMMAND: runs it with a tmpfs of those options mounted at `mounted`.
 in_mount() {
   mkdir -p mounted
   unshare -m sh -c 'mount -t tmpfs -o size=64k none mounted && umount mounted' 2>/dev/null || skip "no mounts may be made here"
@@ -192,7 +194,7 @@ gpus_need_a_device_file() {
   one_line errors
 }
 
-# By a library that is the tests' own (tests/device/nvml_fake.c).
+# With the tests' own library (tests/device/nvml_fake.c).
 the_driver_version_comes_from_its_library() {
   local twin
   twin=$(dirname "$MILLRACE")/tests/nvml_fake
@@ -214,7 +216,8 @@ nvidia_library_versions_match_their_headers() {
   same "$(json "[l['version'] for c in d['checks'] if (c['group'], c['name']) == ('gpu', 'libraries') for l in c['facts']['libraries'] if l['name'] == 'NCCL'][0]" out)" "$version"
 }
 
-# Any library under the older name, and none that can be loaded under the newer: what is found by name stands before the toolkit's folder, as in a run.
+# A library under the older name, and an unloadable one under the newer name: like a run, the
+# doctor looks up names before the toolkit's folder.
 the_reported_library_is_the_one_a_run_loads() {
   [[ -e /usr/local/cuda/lib64/libcublasLt.so.13 ]] || skip "the toolkit's folder has no cuBLASLt 13"
   : >libcublasLt.so.13
@@ -296,7 +299,8 @@ a_full_disk_is_reported() {
   same "$(cat left)" filler
 }
 
-# In a chroot the mount that its root lies on is not listed, and the file system has only its magic number.
+# In a chroot the mount of its root is not listed, and the file system is known only by its magic
+# number.
 an_unlisted_mount_is_identified_by_its_type_number() {
   cat >enter.sh <<'SH'
 set -e
@@ -331,7 +335,8 @@ the_table_and_the_json_agree() {
   same "$(json "[c['name'] for c in d['checks'] if (c['state'] == 'ok') != (c['advice'] is None)]" out)" "[]" "notes without advice"
 }
 
-# with_gpu_file COMMAND...: where there is a file /dev/nvidia0 behind which no driver stands. After need_gpu_file.
+# with_gpu_file COMMAND...: runs it with a file /dev/nvidia0 without a driver behind it. Call
+# need_gpu_file first.
 # shellcheck disable=SC2016 # the inner shell reads it
 with_gpu_file() {
   unshare -m sh -ec 'mkdir -p dev

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# `millrace train --dry-run`: what it tells is what a run of the same settings then takes, moves and saves, byte by byte and rank by rank.
+# `millrace train --dry-run` predicts what a run of the same settings uses, moves and saves, byte
+# for byte and rank for rank.
 . "$(dirname "$0")/lib.sh"
 mpirun_sh=$TEST_SOURCE_DIR/tests/support/mpirun.sh
 has_mpi() { command -v mpirun >/dev/null && [[ -n ${MPI:-} ]]; }
@@ -26,7 +27,7 @@ batch:      {global: 24, micro: 2}
 checkpoint: {keep: {last: 1}}
 YAML
 
-# of_ranks FILE: of each rank a line, what it takes and moves.
+# of_ranks FILE: for each rank one line of what it uses and moves.
 of_ranks() { grep -o '"rank":[0-9]*,"memory":{[^}]*},"a_step":{[^}]*}' "$1"; }
 value() { grep -o "\"$1\":[0-9]*" "$2" | head -n 1 | cut -d: -f2; }
 
@@ -117,7 +118,7 @@ non_exact_settings_use_the_predicted_memory_and_traffic() {
   dry_run_matches_a_real_run 3 vit.yaml $fast parallel.local_sgd.steps=3
 }
 
-# 84 images: 7 steps of the first epoch, then 1 of 4 times the batch, then 3 of twice the batch.
+# 84 images: 7 steps in the first epoch, then 1 of 4 times the batch, then 3 of twice the batch.
 a_growing_batch_reports_the_maximum_memory() {
   local small=(batch.global=12 run.steps=14) grows='batch.schedule=1:4, 2:2' first n
   millrace train vit.yaml --dry-run --json "${small[@]/#/--set=}" >told
@@ -132,7 +133,7 @@ a_growing_batch_reports_the_maximum_memory() {
   (($(value total_bytes told) > first)) || fail "a batch that grows was told to take $(value total_bytes told) bytes, one that does not $first"
   dry_run_matches_a_real_run 1 vit.yaml "${small[@]}" "$grows" run.steps=7
   same "$(value total_bytes told)" "$first" "where the run ends before the batch grows"
-  # what fits and the table of strategies are of the whole run, too
+  # what fits and the table of strategies also cover the whole run
   millrace train vit.yaml --dry-run --json "${small[@]/#/--set=}" --set "$grows" >told
   millrace train vit.yaml --dry-run --json "${small[@]/#/--set=}" --set "$grows" --all-strategies >all
   contains "$(cat all)" "$(grep -o '"memory":{[^}]*},"a_step":{[^}]*}' told | head -n 1)"
@@ -144,13 +145,14 @@ flops_count_the_matrix_products() {
   local items=24 width=48 layers=3 block=32 vocabulary=512 pairs forward
   millrace train gpt2.yaml --dry-run --json --set model.vocabulary=$vocabulary >told
   pairs=$((block * (block + 1) / 2))
-  # of an item: the products of each block, its attention (scores, and what they weigh), the head
+  # per item: the products of each block, its attention (scores and weighted sums), the head
   forward=$((layers * (24 * width * width * block + 4 * pairs * width) + 2 * width * vocabulary * block))
   same "$(printf %.0f "$(grep -o '"flops":[0-9.e+]*' told | cut -d: -f2)")" $((3 * forward * items)) "flops"
 }
 
-# What is resident differs between strategies as is told of them: of a model whose groups are all as large as a block, but for the last norm. shard_grad_op
-# keeps a buffer for each group, as large as the largest, and of the norm's next to nothing is ever touched.
+# The resident memory of strategies differs by the predicted amounts, for a model whose groups are
+# all as large as a block except the last norm: shard_grad_op keeps a buffer of the largest
+# group's size for each group, and hardly touches that of the norm.
 no_strategy_keeps_an_unreported_copy() {
   has_mpi || skip "there is no MPI"
   [[ -z ${SANITIZE:-} ]] || skip "a sanitizer's own memory hides it"
@@ -176,20 +178,20 @@ fitting_settings_are_listed_by_cost() {
   millrace train gpt2.yaml --dry-run --ranks 4 --json >told
   local total smaller=0
   total=$(value total_bytes told)
-  # all fit: what moves least comes first, and of that what computes least
+  # all fit: sorted by traffic, then by computation
   millrace train gpt2.yaml --dry-run --ranks 4 --fits 1GB --json >fits
   same "$(grep -o '"set":' fits | wc -l)" 10 "settings"
   same "$(figures fits | sort | uniq -d)" "" "settings that differ in nothing"
   grep -o '"sent_bytes":[0-9]*,"flops":[0-9.e+]*' fits | tr ',' ' ' | sed 's/"[a-z_]*"://g' >costs
   sort -s -k1,1n -k2,2g costs | cmp - costs || fail "not by cost: $(cat costs)"
-  # less than the given strategy takes: others do
+  # less than the given strategy uses: others fit
   millrace train gpt2.yaml --dry-run --ranks 4 --fits $((total - 1)) --json >fits
   while read -r bytes; do
     ((bytes < total)) || fail "$bytes do not fit into $((total - 1))"
     smaller=$((smaller + 1))
   done < <(grep -o '"memory_bytes":[0-9]*' fits | cut -d: -f2)
   ((smaller > 0 && smaller < 10)) || fail "$smaller settings fit into less"
-  # what is listed is what is then told
+  # a listed setting is predicted as listed
   local set least list=()
   set=$(grep -o '"set":"[^"]*"' fits | tail -n 1 | cut -d'"' -f4)
   least=$(grep -o '"memory_bytes":[0-9]*' fits | tail -n 1 | cut -d: -f2)
@@ -223,7 +225,8 @@ the_smallest_setting_on_a_gpu_offloads_parameters() {
   done
 }
 
-# Whatever makes the batch: applied to the same configuration, it is the batch of which it was told.
+# However the batch is made: applied to the same configuration, the advice gives the batch that it
+# names.
 a_halved_micro_batch_is_listed_as_a_usable_setting() {
   local given least set list one
   grep -v '^batch' gpt2.yaml >free.yaml
@@ -262,7 +265,8 @@ only_valid_settings_are_listed() {
   same "$(grep -o '"strategy":"[a-z0-9_]*' told | cut -d'"' -f4 | xargs)" "zero3 shard_grad_op hybrid_shard" "with parameters in the host's memory"
 }
 
-# Who writes what of it depends on what all hold: their parts of blocks, of which each takes a whole one of staging.
+# Which rank writes what follows from what all hold: their parts of blocks, each of which takes a
+# whole block of staging.
 each_ranks_part_of_the_consolidated_file_is_reported() {
   has_mpi || skip "there is no MPI"
   local full=checkpoint.layout=full

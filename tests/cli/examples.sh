@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every example that help shows is run as it stands, in a folder that has what they name.
+# Runs every example that help shows, unchanged, in a folder with the files that it names.
 . "$(dirname "$0")/lib.sh"
 
 "$RENDER_SHAPES" --count 8 --side 48 photos >/dev/null

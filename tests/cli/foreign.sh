@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
-# Tars of other tools through the program: index, inspect, verify, read, train; other tools on what we write.
+# Tars of other tools in the program (index, inspect, verify, read, train), and our shards in
+# other tools.
 . "$(dirname "$0")/lib.sh"
 export XDG_CACHE_HOME=$scratch/.cache
 
 "$RENDER_SHAPES" --count 6 --side 40 photos >/dev/null
 millrace convert dataset photos shards --keep-order --quiet >/dev/null
-# flat: the members of the shard as files, and their names in the order of a shard
+# flat: the shard's members as files, and their names in shard order
 mkdir flat
 tar xf shards/shard-000000.tar -C flat
 tar tf shards/shard-000000.tar >names
 tar tf shards/shard-000000.tar | grep '\.jpg$' | sed 's/\.jpg$//' >keys
 
-# the_same_as_ours TAR: the samples of the shard, byte for byte.
+# the_same_as_ours TAR: it has the shard's samples, byte for byte.
 the_same_as_ours() {
   millrace read "$1" --order sequential --batch 6 --micro 6 --print keys --quiet | sort -n | cut -f 2 | cmp - keys
   rm -rf files
@@ -95,7 +96,8 @@ index_rebuilds_and_keeps_checksums() {
   millrace index a.tar --check --json >report
   same "$(json 'd["shards"][0]["has_checksums"]' report)" True
   same "$(millrace inspect a.tar --json | sed 's/"has_checksums":[a-z]*,"index_bytes":[0-9]*//')" "$before"
-  # A disk that loses bits of members, which are read behind the tail and four header blocks; read opens the tar twice.
+  # A disk that flips bits of members, which are read after the tail and four header blocks;
+  # read opens the tar twice.
   local flips=:a.tar,seed=1
   same "$(MILLRACE_FAULT=read:flip@6+$flips status_of millrace verify a.tar)" 1 "status of verify"
   same "$(MILLRACE_FAULT=read:flip@11+$flips status_of millrace read a.tar --batch 1 --micro 1)" 1 "status of read"
@@ -172,7 +174,8 @@ YAML
   same "$(millrace ckpt hash ra/ckpt | grep model)" "$(millrace ckpt hash rb/ckpt | grep model)"
 }
 
-# Three tars of 14 samples each, d-0.tar to d-2.tar; the second is cut within the picture of its sixth sample, whose key is cut_key.
+# Three tars of 14 samples each, d-0.tar to d-2.tar; the second is truncated within the image of
+# its sixth sample, whose key is cut_key.
 damage_one() {
   local n
   for n in 0 1 2; do
@@ -182,7 +185,7 @@ damage_one() {
   cut_key=$(sed -n 20p keys)
   head -c $(($(grep -abo "$cut_key.jpg" whole.tar | cut -d : -f 1) + 600)) whole.tar >d-1.tar
 }
-# read_all OPTION...: what comes of the three tars into came, what is said of it into errors.
+# read_all OPTION...: reads the three tars; delivered keys go to came, messages to errors.
 read_all() { millrace read 'd-{0..2}.tar' --batch 4 --micro 2 --print keys --on-error skip "$@" >came 2>errors; }
 
 a_truncated_tar_loses_only_its_last_samples() {

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# `millrace train` on ranks of several hosts: each has its own name, its own boot and its own files, as far as one machine's kernel can make them
-# so (namespaces). The ranks of a host are neighbours.
+# `millrace train` on ranks of several hosts. Namespaces give each its own host name, boot id and
+# files, as far as one machine's kernel can. Ranks of one host are neighbors.
 . "$(dirname "$0")/lib.sh"
 mpirun_sh=$TEST_SOURCE_DIR/tests/support/mpirun.sh
 command -v mpirun >/dev/null && [[ -n ${MPI:-} ]] || skip "there is no MPI"
 
 apart=(unshare --uts --mount)
-# Who is no root stays who they are, for what starts the ranks asks who they are.
+# An unprivileged user keeps their identity, because mpirun asks for it.
 [[ $(id -u) == 0 ]] || apart=(unshare --user --map-current-user --keep-caps --uts --mount)
 echo boot >boot
 "${apart[@]}" sh -c 'hostname another && mount --bind boot /proc/sys/kernel/random/boot_id' 2>/dev/null || skip "this process may make no hosts"
@@ -25,7 +25,8 @@ log:        {every: 3}
 YAML
 millrace train train.yaml --set run.dir=alone --set checkpoint.shared=true --quiet >/dev/null || exit 1
 
-# host NAMES DIR COMMAND...: of two ranks each, where DIR is the host's own, which the test sees as DIR-0, DIR-1. NAMES: how hosts are called.
+# host NAMES DIR COMMAND...: runs two ranks per host, each with its own DIR, which the test sees
+# as DIR-0 and DIR-1. NAMES: the host names.
 cat >host <<'SH'
 #!/bin/sh
 number=$((OMPI_COMM_WORLD_RANK / 2)) name=$1 dir=$2
@@ -39,7 +40,7 @@ hostname "$name" && mount --bind "boot-$number" /proc/sys/kernel/random/boot_id 
 SH
 chmod +x host
 
-# on_hosts NAMES DIR SETTING...: four ranks on two hosts train; prints the status.
+# on_hosts NAMES DIR SETTING...: trains on four ranks on two hosts; prints the status.
 on_hosts() {
   local names=$1 dir=$2 settings=() setting
   shift 2
@@ -47,7 +48,7 @@ on_hosts() {
   status_of "$mpirun_sh" 4 "${apart[@]}" ./host "$names" "$dir/ckpt" "$MILLRACE" train train.yaml --json --set run.dir="$dir" "${settings[@]}"
 }
 files_of() { (cd "$1" && find . -name 'rank-*' -printf '%P\n' | sed 's/\.safetensors$//' | sort | paste -sd ' '); }
-# gather DIR STEP: into DIR/gathered
+# gather DIR STEP: merges the hosts' files into DIR/gathered
 gather() { mkdir "$1/gathered" && cp "$1/ckpt-0/$2"/* "$1/gathered" && cp "$1/ckpt-1/$2"/* "$1/gathered"; }
 
 each_host_stores_its_ranks_files_and_the_run_resumes_from_them() {
@@ -67,7 +68,7 @@ hosts_with_equal_names_are_distinguished() { # as all may be called localhost: n
     "step-00000004/rank-00000 step-00000004/rank-00001 step-00000004/rank-00002 step-00000004/rank-00003"
 }
 
-# of_ranks FILE: of each rank a line, what it takes and moves.
+# of_ranks FILE: for each rank one line of what it uses and moves.
 of_ranks() { grep -o '"rank":[0-9]*,"memory":{[^}]*},"a_step":{[^}]*}' "$1"; }
 
 ranks_of_equally_named_hosts_are_grouped_by_host() {
@@ -95,7 +96,8 @@ a_host_without_its_folder_ends_the_run_instead_of_restarting_it() {
   contains "$(cat errors)" "there are checkpoints, but none that is present on all ranks"
 }
 
-# die_between STEP DIR SETTING...: the run dies when the first host has committed that step, and the second has not.
+# die_between STEP DIR SETTING...: the run is killed when only the first host has committed that
+# step.
 die_between() {
   local step=$1/step-$(printf %08d "$2") pid
   export FAULTY_RANK=2 FAULT=commit:hold:step-$(printf %08d "$2")

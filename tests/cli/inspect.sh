@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# `millrace inspect` of files that are no shard: .npy against NumPy, JPEG against Pillow, and what is wrong with others.
+# `millrace inspect` of files that are not shards: .npy compared with NumPy, JPEG with Pillow, and
+# malformed files.
 . "$(dirname "$0")/lib.sh"
 
 "$RENDER_SHAPES" --count 2 --side 40 photos >/dev/null
@@ -11,7 +12,7 @@ need_module() {
   skip "no $1 for Python here"
 }
 
-# save NAME EXPRESSION: NAME.npy holds a NumPy array
+# save NAME EXPRESSION: writes a NumPy array to NAME.npy
 save() { "$python" -c 'import sys, numpy as np; np.save(sys.argv[1], eval(sys.argv[2]), allow_pickle=True)' "$1.npy" "$2"; }
 
 arrays_are_described_as_numpy_wrote_them() {
@@ -148,7 +149,7 @@ an_undecodable_photo_is_described() {
   : >empty.jpg
   same "$(status_of millrace inspect empty.jpg)" 1
   contains "$(cat errors)" "empty.jpg at 0: "
-  # lone files have no checksums to verify
+  # single files have no checksums to verify
   same "$(status_of millrace verify photos/ring/0001.jpg)" 1
   one_line errors
 }
@@ -172,7 +173,7 @@ YAML
   one_line errors
 }
 
-# Other tools write any name into a tar or a safetensors file.
+# Other tools write arbitrary names into a tar or a safetensors file.
 names_from_files_are_escaped_and_aligned() {
   local backwards=$'\xe2\x80\xaegpj' header # U+202E
   cp photos/ring/0001.jpg "$backwards.jpg"

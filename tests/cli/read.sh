@@ -45,7 +45,8 @@ ranks_share_the_order_without_gaps_or_repeats() {
 }
 
 a_rank_reads_the_micro_batches_it_owns() {
-  # step 0 of batch 48 in micro-batches of 6: item i of micro-batch j stands at position i * 8 + j; rank 1 of 2 owns 4..7
+  # step 0 of batch 48 in micro-batches of 6: item i of micro-batch j has position i * 8 + j;
+  # rank 1 of 2 owns 4..7
   millrace read shards --batch 48 --micro 6 --rank 1 --ranks 2 --count 48 --print keys 2>/dev/null | cut -f 1 >found
   for j in 4 5 6 7; do for i in 0 1 2 3 4 5; do echo $((i * 8 + j)); done; done | cmp found -
 }
@@ -108,7 +109,7 @@ json_reports_what_was_read() {
 micro_batches_fit_the_batch_and_empty_ones_are_not_counted() {
   need_python
   local options expected
-  # 24 samples: of 64 micro-batches of 4 the first 24 have one sample each
+  # 24 samples: of 64 micro-batches of 4, the first 24 have one sample each
   millrace read shards --count 24 --micro 4 --json >summary
   same "$(json 'd["batches_count"], d["samples_count"]' summary)" "(24, 24)"
   while read -r options expected; do # one whole step each: as many batches as it has micro-batches
@@ -175,20 +176,21 @@ quiet_prints_only_requested_results() {
 a_text_window_is_named_by_member_and_number() {
   (set +o pipefail; yes 'a book that says the same for ever' | head -c 200000 >book.txt)
   millrace convert dataset book.txt tokens --keep-order --quiet >/dev/null
-  # 200,001 tokens: 195 windows of 1024 and one token more, 64 a member of 65,536 and its overlap
+  # 200,001 tokens: 195 windows of 1024 and one token, 64 windows for each member of 65,536
+  # tokens and its overlap
   millrace read tokens --block 1024 --order sequential --batch 1 --micro 1 --print keys --quiet | cut -f 2 >keys
   same "$(wc -l <keys)" 195
   same "$(sort -u keys | wc -l)" 195
   same "$(sed -n '1s/.*#//p;64s/.*#//p;65s/.*#//p' keys | tr '\n' ' ')" "0 63 0 "
 }
 
-# What the oracle says of the positions, as `position dataset epoch sample`: refs LINE-OF-DATASETS...
+# printed_refs LINE-OF-DATASETS...: the oracle's positions as `position dataset epoch sample`.
 refs() { echo "refs $*" | "$python" "$TEST_SOURCE_DIR/tests/oracle/order.py"; }
 printed_refs() { "$python" -c 'import json, sys
 for line in sys.stdin:
     d = json.loads(line)
     print(d["position"], d["dataset"], d["epoch"], d["sample"])' | sort -n; }
-# The parameters that each dataset's order was resolved to, as the oracle takes them.
+# The resolved order parameters of each dataset, in the form that the oracle takes.
 oracle_words() {
   "$python" -c 'import json, sys
 d = json.load(open(sys.argv[1]))
@@ -331,7 +333,7 @@ a_disk_error_is_one_line_with_file_and_offset() {
 
 flipped_bits_give_the_same_bad_samples_every_time() {
   flips() { millrace read shards --print keys --on-error skip --fault read:flip%20:shard-,seed=3 "$@" 2>errors; }
-  # a flip in an index would end the run: the tails are read before the samples
+  # a flip in an index would end the run, so the tails are read before the samples
   flips >first
   [[ -s first ]] || fail "$(cat errors)"
   grep -q 'bad sample.*CRC32C' errors

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# When `millrace train` saves, what it keeps, and how it ends: by steps, clock, epochs, evaluations, a limit of time, a save that fails.
+# When `millrace train` saves, what it keeps, and how it ends: steps, clock, epochs, evaluations,
+# a time limit, a failed save.
 . "$(dirname "$0")/lib.sh"
 
 "$RENDER_SHAPES" --count 8 --side 48 photos >/dev/null
@@ -15,7 +16,7 @@ eval:       {every: 5}
 YAML
 millrace train train.yaml --quiet >/dev/null || exit 1
 
-# train NAME SETTING...: a run of its own; its log is in errors, its status printed.
+# train NAME SETTING...: a separate run; its log goes to errors, its status is printed.
 train() {
   local name=$1 settings=() setting
   shift
@@ -33,7 +34,7 @@ saves_happen_at_configured_steps_and_epoch_ends() {
   same "$(millrace ckpt hash runs/both/ckpt)" "$(millrace ckpt hash runs/a/ckpt)"
 }
 
-# epochs_of NAME: of each line of progress its epoch, then of each evaluation.
+# epochs_of NAME: the epochs of its progress lines, then of its evaluations.
 epochs_of() {
   json '" / ".join(" ".join(str(line["epoch"]) for line in d if key in line) for key in ("loss", "val_loss"))' \
     "runs/$1/metrics.jsonl"
@@ -90,7 +91,7 @@ keeping_the_best_saves_at_every_evaluation() {
   same "$(steps_of runs/best/ckpt)" "5 10 12"
 }
 
-# Each command makes one step: so all stop where an evaluation is due, which the next one makes.
+# Each command makes one step, so each stops where an evaluation is due, which the next one makes.
 kept_steps_and_their_content_do_not_depend_on_stops() {
   need_python
   local rules=(run.steps=6 eval.every=2 checkpoint.every=0 checkpoint.keep.last=1 checkpoint.keep.best.count=2) status run
@@ -119,7 +120,7 @@ a_run_stops_before_its_time_limit_and_the_same_command_resumes() {
   same "$(train unlimited run.steps="$last" run.max_time=1ms checkpoint.every=0)" 0 # it is done
 }
 
-# What the job's script, or launch, says of the beginning counts for the limit alone.
+# The start time given by a job script, or by launch, affects only the limit.
 the_time_limit_counts_from_the_given_start() {
   export MILLRACE_BEGAN=1
   same "$(train told run.steps=50 run.max_time=23h checkpoint.every=1h)" 75
@@ -134,7 +135,8 @@ the_time_limit_counts_from_the_given_start() {
   contains "$(cat errors)" "MILLRACE_BEGAN in the environment is not a time: expected seconds since 1970"
 }
 
-# A save is taken to last 0.38 s here, until one was measured: the last one, which is faster, does not change what ended the run.
+# The estimate of a save is 0.38 s until one is measured; the last save is faster and does not
+# change the reason for the end.
 a_run_stopped_by_its_time_limit_says_so() {
   same "$(train ended model.layers=4 model.width=256 run.max_time=1700ms checkpoint.every=0)" 75
   contains "$(cat errors)" "stopped for run.max_time after step 1;"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Paths of a scheme that this build does not serve: refused by every key and argument that is a path, and nothing is written.
+# Paths with a scheme that this build does not support: every path key and argument refuses them
+# before anything is written.
 . "$(dirname "$0")/lib.sh"
 
 "$RENDER_SHAPES" --count 2 --side 32 photos >/dev/null
@@ -13,7 +14,7 @@ YAML
 : >files # before it is listed
 find . | sort >files
 
-# refused COMMAND...: with status 2 and one line that names the URL; nothing was written.
+# refused COMMAND...: status 2 with one line that names the URL; nothing was written.
 refused() {
   same "$(status_of "$@")" 2 "status of $*"
   one_line errors

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Ranks that have torchrun's variables and no MPI: the bits of one rank, and how they end.
+# Ranks with torchrun's variables and without MPI: they give the bits of one rank, and end
+# together.
 . "$(dirname "$0")/torchrun_lib.sh"
 torchrun_sh=$TEST_SOURCE_DIR/tests/support/torchrun.sh
 
-# Leaves each rank's pid, and what it says.
+# Records each rank's pid and output.
 cat >rank <<'SH'
 #!/bin/sh
 echo $$ >pid.$RANK
@@ -11,7 +12,7 @@ exec "$@" >said.$RANK 2>&1
 SH
 chmod +x rank
 
-# ranks N COMMAND...: its status.
+# ranks N COMMAND...: prints the status.
 ranks() {
   local status=0
   rm -f pid.* said.*
@@ -50,10 +51,10 @@ a_trace_distinguishes_parameter_all_gathers_from_gradient_sums() {
   ! grep -q '"an all-to-all"' $trace || fail "something has the name of its operation alone"
 }
 
-# tracks FILE: of rank 0, how many threads computed beside its own.
+# tracks FILE: the number of compute threads of rank 0 besides its main thread.
 tracks() { grep -o '"compute [0-9]*"' "$1" | sort -u | wc -l; }
 
-# A rank whose share is one processor computes by its own thread alone.
+# A rank with a share of one CPU computes on its main thread only.
 ranks_on_a_host_divide_its_cpus() {
   (($(nproc) > 1)) || skip "one processor"
   local all=(--set threads=auto --set data.workers=auto)
@@ -108,7 +109,7 @@ ranks_without_a_master_address_report_it() {
   contains "$(cat errors)" "set MASTER_ADDR and MASTER_PORT as torchrun does"
 }
 
-# Of writes that take several times parallel.timeout on one of the ranks.
+# Writes on one rank take several times parallel.timeout.
 a_save_longer_than_the_rank_timeout_succeeds() {
   cat >slow <<'SH'
 #!/bin/sh
@@ -126,7 +127,8 @@ SH
     fail "$(cat out)"
 }
 
-# Its staging is full, so that its next update waits for the disk, and the other rank for its gradients.
+# Its staging is full, so its next update waits for the disk, and the other rank for its
+# gradients.
 a_rank_waiting_for_its_disk_is_not_late() {
   cat >slow <<'SH'
 #!/bin/sh

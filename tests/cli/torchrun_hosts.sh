@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# `millrace train` on ranks that torchrun started on two hosts: each has a network of its own (namespaces), with an address, a name and a boot, and a cable
-# is between them.
+# `millrace train` on torchrun's ranks on two hosts: each has its own network namespace with an
+# address, a host name and a boot id; a virtual cable connects them.
 
-# In a network that is not the machine's, and with its processes, all of which end with this one. Who is no root becomes it in there.
+# Runs in a separate network and process namespace, whose processes end with this one. An
+# unprivileged user becomes root in it.
 if [[ -z ${IS_APART:-} ]]; then
   apart=(unshare --net --mount --uts --pid --fork --kill-child)
   [[ $(id -u) == 0 ]] || apart+=(--user --map-root-user)
@@ -23,7 +24,8 @@ ip link add cable type veth peer name plug netns $! && ip address add 10.77.0.1/
 
 millrace train train.yaml --set run.dir=runs/one --quiet >/dev/null || exit 1
 
-# ranks COMMAND...: four, the last two on the other host, as torchrun starts them. Leaves what each says, and its status.
+# ranks COMMAND...: starts four ranks as torchrun does, the last two on the other host. Records
+# the output and status of each.
 ranks() {
   local rank on
   rm -f said.* status.* pid.*

@@ -1,4 +1,5 @@
-# torchrun_lib — sourced in place of lib.sh: a run for ranks of torchrun, each of which says what it says in said.RANK. 2, 3 and 4 ranks divide its batch.
+# torchrun_lib — sourced instead of lib.sh: a run for torchrun's ranks, each with its output in
+# said.RANK. Its batch divides by 2, 3 and 4 ranks.
 . "$(dirname "$0")/lib.sh"
 
 for i in 1 2 3 4; do cat "$0"; done >text.txt # words enough
@@ -12,7 +13,8 @@ model:      {type: gpt2, layers: 2, heads: 2, width: 32}
 batch:      {global: 12, micro: 1}
 YAML
 
-# await_steps COMMAND...: until the first rank has told three steps; the command fails where it never will.
+# await_steps COMMAND...: waits for three steps of the first rank; COMMAND fails if they can never
+# come.
 await_steps() {
   until [[ $(grep -c '^step [0-9]*/' said.0 2>/dev/null) -ge 3 ]]; do
     "$@" 2>/dev/null || fail "it ended: $(cat said.*)"

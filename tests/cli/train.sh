@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# `millrace train`, `ckpt` and `convert checkpoint`: what a user sees of a run, and its exit statuses.
+# `millrace train`, `ckpt` and `convert checkpoint`: what the user sees of a run, and exit
+# statuses.
 . "$(dirname "$0")/lib.sh"
 
 "$RENDER_SHAPES" --count 8 --side 48 photos >/dev/null
@@ -75,7 +76,8 @@ repeating_a_finished_run_ends_immediately() {
   contains "$(cat errors)" "this run has completed 12 steps, more than its total of 8: a larger run.steps continues it"
 }
 
-# Ranges lie within a step, which lies within the time of all; each as often as steps and micro-batches want.
+# Ranges lie within a step, steps within the time of all; each occurs as often as steps and
+# micro-batches require.
 a_profile_shows_where_step_time_went() {
   need_python
   same "$(status_of millrace train train.yaml --set run.dir=runs/profile --profile 3:6 --json --quiet)" 0
@@ -97,7 +99,8 @@ print(0 < t["forward"] + t["backward"] <= t["micro-batch"] < t["step"] and parts
   done
 }
 
-# By name what each thread did in the steps, which the spans of the program's own thread make up from beginning to end.
+# What each thread did in the steps, by name; the spans of the main thread cover them from start
+# to end.
 a_trace_shows_what_each_thread_did() {
   need_python
   same "$(status_of millrace train train.yaml --set run.dir=runs/trace --set data.workers=2 --set threads=2 --set checkpoint.async=false --profile 1:12 --json --quiet)" 0
@@ -115,7 +118,8 @@ a_trace_shows_what_each_thread_did() {
   contains "$(cat errors)" "could not write the trace of steps 1 to 2"
 }
 
-# Seen by what NVTX takes for a profiler (tests/device/nvtx_fake.c); only a build with CUDA tells one.
+# As seen by a library that NVTX takes for a profiler (tests/device/nvtx_fake.c); only a build
+# with CUDA loads it.
 profiler_ranges_are_nested_and_closed() {
   need_python
   local twin
@@ -139,7 +143,8 @@ PY
     'step/micro-batch/forward 24' 'step/micro-batch/backward 24' 'step/update 12' 'step/wait 12' 'wait 6' 'evaluate 2' 'save 3' | cmp - seen
 }
 
-# The parts of the lines' time are what passed between them by the wall's clock. An evaluation, which is from a line of steps to its own, is none of it.
+# The parts of the lines' time add up to the wall-clock time between them. An evaluation, from a
+# step line to its own line, is not included.
 the_parts_of_a_lines_time_add_up() {
   need_python
   millrace train train.yaml --set run.dir=runs/parts --set run.steps=60 --set checkpoint.every=10 --set log.every=5 --set eval.every=20 --quiet >/dev/null
@@ -196,14 +201,14 @@ a_requested_stop_saves_exits_75_and_the_same_command_resumes() {
   same "$(sed -n 's/^step  *//p' out)" $((step + 2))
 }
 
-# said TEXT: waits until the run $pid has said so, on stopping.log.
+# said TEXT: waits until the run $pid has written TEXT to stopping.log.
 said() {
   until grep -qs "$1" stopping.log; do
     kill -0 $pid 2>/dev/null || fail "it ended: $(cat stopping.log)"
     sleep 0.02
   done
 }
-# stop_held DIR SETTING...: a run whose next save is never complete is asked to stop; it is $pid.
+# stop_held DIR SETTING...: asks a run to stop whose next save never completes; the run is $pid.
 stop_held() {
   local dir=$1 settings=() setting
   for setting in "${@:2}"; do settings+=(--set "$setting"); done
@@ -270,7 +275,8 @@ a_mix_resumes_at_its_position_and_names_changes() {
   grep -q '^data: weight 1, drawings, 21 samples (lanes ' errors
   grep -q '^data: batches are mixed [0-9]* % as well as with a full shuffle' errors
   same "$(status_of "${common[@]}" --set run.dir=runs/mixed --set run.steps=5 --set "$mix")" 0
-  # in the second epoch, and in the second of the smaller dataset: nothing goes on but with the same datasets in the same shares
+  # in the second epoch, and in the second of the smaller dataset: only the same datasets with
+  # the same shares resume
   millrace convert dataset photos2 redrawn --seed 1 --quiet >/dev/null
   same "$(status_of "${common[@]}" --set run.dir=runs/mixed --set "$mix" --set 'data.train[0].weight=2')" 2
   contains "$(cat errors)" "the weight of data.train[0], shards/dataset.json, cannot change in the middle of a run"
@@ -314,9 +320,11 @@ mixup_and_cutmix_give_the_same_weights_with_any_kernels() {
 
 a_second_interrupt_exits_immediately_with_130() {
   need_python
-  # it hands signals on at the next intercepted call, two of a kind as one; a step that computes makes no such call
+  # the sanitizer delivers signals at the next intercepted call, two of a kind as one; a
+  # computing step makes no such call
   [[ ${SANITIZE:-} != thread ]] || skip "ThreadSanitizer delays signals"
-  # a step takes seconds, the two come within it: once it computes, and once the first was taken (two pending ones are one)
+  # a step takes seconds and both signals arrive within it: the first while it computes, the
+  # second after the first was taken (two pending ones merge)
   "$python" - "$MILLRACE" <<'PY' >status 2>/dev/null
 import signal, subprocess, sys, time
 p = subprocess.Popen([sys.argv[1], "train", "train.yaml", "--set", "run.dir=runs/interrupted", "--set", "run.steps=1000",
@@ -368,7 +376,7 @@ damaged_steps_of_a_folder_are_all_named() {
   same "$(status_of millrace verify runs/a/ckpt)" 0
   same "$(status_of millrace ckpt hash damaged)" 0
   contains "$(cat errors)" "step-00000012"
-  # nothing whole is left: the run must not begin anew over it
+  # no intact step is left: the run must not start over on top of it
   rm damaged/step-00000008/manifest.json
   mkdir -p runs/damaged
   mv damaged runs/damaged/ckpt
@@ -448,7 +456,7 @@ an_impossible_configuration_is_wrong_usage_whenever_detected() {
   done
 }
 
-# moments SETTING...: what a checkpoint of a run with these settings holds of its optimizer.
+# moments SETTING...: the optimizer state in a checkpoint of a run with these settings.
 moments() {
   local words=() setting
   for setting in "$@"; do words+=(--set "$setting"); done

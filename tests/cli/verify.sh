@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# `millrace inspect` and `millrace verify`: what they say of good and of bad files, and errors about paths.
+# `millrace inspect` and `millrace verify` of intact and damaged files, and errors about paths.
 . "$(dirname "$0")/lib.sh"
 
 "$RENDER_SHAPES" --count 6 --side 40 photos >/dev/null
 millrace convert dataset photos good --quiet >/dev/null
 fresh() { rm -rf bad; cp -r good bad; chmod -R u+w bad; }
-# flip FILE OFFSET: one bit of that byte
+# flip FILE OFFSET: inverts one bit of that byte
 flip() {
   local byte
   byte=$(od -An -tu1 -j "$2" -N 1 "$1" | tr -d ' ')
@@ -36,7 +36,7 @@ a_bad_member_is_named_with_sample_and_offset() {
   fresh
   local key offset
   key=$(tar tf bad/shard-000000.tar | grep '\.jpg$' | sed -n '5s/\.jpg$//p')
-  # GNU tar's block numbers: the header's block, so the data begins one block later
+  # GNU tar numbers the header's block, so the data starts one block later
   offset=$(($(tar tRf bad/shard-000000.tar | sed -n "s/^block \([0-9]*\): ${key//\//\\/}\.jpg$/\1/p") * 512 + 512 + 100))
   flip bad/shard-000000.tar $offset
   same "$(status_of millrace verify bad/shard-000000.tar)" 1
@@ -70,7 +70,8 @@ an_undecodable_jpeg_with_valid_checksums_is_named() {
   same "$(millrace read shards --print keys --quiet | wc -l)" 1
 }
 
-# class_shards TEXT...: the dataset `classes` with two class names and a photo for each text, which is its cls.
+# class_shards TEXT...: the dataset `classes` with two class names and one photo per text, which
+# is its cls.
 class_shards() {
   local n=0 text
   rm -rf numbered classes
@@ -107,7 +108,7 @@ verify_loader_and_inspect_accept_the_same_class_numbers() {
   done
 }
 
-# packed NAME: a tar of the folder NAME, in which something is wrong with some of the samples.
+# packed NAME: a tar of the folder NAME, in which some samples are bad.
 packed() { tar cf "$1.tar" --sort=name -C "$1" .; }
 
 samples_unusable_for_training_are_named_and_counted() {
@@ -133,7 +134,7 @@ samples_unusable_for_training_are_named_and_counted() {
   packed mixed
   same "$(status_of millrace verify mixed.tar)" 1
   contains "$(cat out)" "undecodable image in ./5.jpg"
-  # pictures of any kind stand for each other
+  # images of any format are interchangeable
   cp photos/ring/0001.jpg mixed/2.jpeg
   mv mixed/5.jpg mixed/5.txt
   rm mixed/5.txt mixed/5.cls
@@ -182,7 +183,7 @@ truncated_images_are_found_by_decoding() {
   same "$(grep -c '^bad: undecodable JPEG in ./.07.jpg: cuts.tar at ' out)" 3
 }
 
-# Once stops at it, and what is advised does as it says.
+# Without an option it stops there; the advised option works as described.
 unreadable_samples_are_skipped_on_request() {
   need_python
   local key position
@@ -204,7 +205,7 @@ unreadable_samples_are_skipped_on_request() {
     sed -n '$p' errors >summary
     same "$(json 'd["samples_count"], d["skipped_count"]' summary)" "(41, 1)"
   done
-  # its terms alone are missing in the sums: those of the rest are what two reads around it give
+  # only its terms are missing from the sums: those of the rest equal two reads around it
   millrace read good --batch 1 --micro 1 --json >whole
   millrace read good --batch 1 --micro 1 --start "$position" --count 1 --json >one
   same "$(json '"%016x" % ((int(d[0]["once"], 16) - int(d[1]["once"], 16)) % 2**64)' <(cat whole one))" \
@@ -253,7 +254,7 @@ inspect_identifies_a_path() {
     "('shard', [('cls', 42), ('jpg', 42)])"
 }
 
-# What it says fills the pipe long before the end: it can't be done when the signal comes.
+# Its output fills the pipe long before the end, so it cannot be done when the signal arrives.
 an_interrupted_verify_reports_how_far_it_got() {
   local pid line status=0
   mkdir junk

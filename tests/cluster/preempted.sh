@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# examples/train.sbatch on a real Slurm: a job that is preempted for one of higher priority saves, is requeued, and goes on to the bits of a run that
-# nobody interrupted. MILLRACE_SLURM names the script that starts the Slurm; MILLRACE_CLUSTER=required makes its absence a failure.
+# examples/train.sbatch on a real Slurm: a preempted job saves, is requeued, and ends with the
+# bits of an uninterrupted run. MILLRACE_SLURM names the script that starts the Slurm;
+# MILLRACE_CLUSTER=required makes its absence a failure.
 . "$(dirname "$0")/../cli/lib.sh"
 . "$TEST_SOURCE_DIR/tests/support/mpi_env.sh"
 slurm=${MILLRACE_SLURM:-$TEST_SOURCE_DIR/../shared/slurm/slurm.sh}
@@ -25,7 +26,7 @@ export SLURM_CONF
 
 "$RENDER_SHAPES" --count 8 --side 48 photos >/dev/null
 millrace convert dataset photos shards --quiet >/dev/null
-# configuration STEPS: as many as the moments of the test want; no bit of a step depends on it.
+# configuration STEPS: as many as the test needs; the bits of a step do not depend on it.
 configuration() {
   cat <<YAML
 run:        {dir: runs/a, seed: 3, steps: $1}
@@ -37,7 +38,7 @@ checkpoint: {every: 0}
 log:        {every: 1}
 YAML
 }
-# await WHAT COMMAND...: until it holds, for a minute.
+# await WHAT COMMAND...: waits up to a minute until COMMAND succeeds.
 await() {
   local what=$1 n
   shift

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Runs on three ranks that end badly: nobody hangs, and everybody is told why.
+# Failing runs on three ranks: nobody hangs, and every rank learns why.
 . "$(dirname "$0")/../cli/lib.sh"
 command -v mpirun >/dev/null && [[ ${MPI:-} == TRUE ]] || skip "there is no MPI"
 
-# end HOW: runs it to its end; mpirun's own words are in `said`, what rank R got in got.R. Nothing is lost on the way, as a sanitizer sees it.
+# end HOW: runs it to its end; mpirun's own messages go to `said`, the result of rank R to got.R.
+# A sanitizer checks for leaks.
 end() {
   local status=0
   rm -f got.*

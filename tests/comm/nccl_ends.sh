@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs over comm_nccl on three ranks that end badly: nobody hangs, and everybody is told why.
+# Failing runs with comm_nccl on three ranks: nobody hangs, and every rank learns why.
 . "$(dirname "$0")/../cli/lib.sh"
 command -v mpirun >/dev/null && [[ -x ${ENDS:-} ]] || skip "this build has no MPI or no NCCL"
 

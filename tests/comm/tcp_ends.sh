@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Three ranks of torchrun that end badly: nobody hangs, and everybody is told why.
+# Failing runs of three torchrun ranks: nobody hangs, and every rank learns why.
 . "$(dirname "$0")/../cli/lib.sh"
 
-# end HOW [LOST]: runs it to its end; what rank R got is in got.R, but of one that is lost, who can't say. Nothing is lost on the way, as a sanitizer sees it.
+# end HOW [LOST]: runs it to its end; the result of rank R is in got.R, except for the rank LOST.
+# A sanitizer checks for leaks.
 end() {
   local status=0
   rm -f got.*
@@ -109,7 +110,7 @@ a_dead_rank_is_named_by_the_others() {
   for r in 0 2; do contains "$(cat got.$r)" "ECONNABORTED the run was ended: rank 1 is gone"; done
 }
 
-# rank R: one of three that meet and leave; in the background.
+# rank R: starts one of three ranks that connect and leave, in the background.
 rank() { RANK=$1 LOCAL_RANK=$1 "$ENDS" meet </dev/null >"said.$1" 2>&1 & }
 
 a_rank_killed_during_the_rendezvous_may_restart() {

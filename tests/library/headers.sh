@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Every header compiles alone. Of those beside CUDA kernels the ones with extern "C" are what C may include: they do so where CUDA's own
-# headers are, as C and as C++; what kernels share among themselves is compiled with them.
+# Every header compiles alone. Headers of CUDA kernels with extern "C" compile as C and as C++ if
+# CUDA's headers are installed; headers shared by kernels are compiled with them.
 . "$(dirname "$0")/../cli/lib.sh"
 
 # compiles LANGUAGE_OPTIONS COMPILER HEADER...: each header as the only content of a file.
@@ -17,14 +17,14 @@ compiles() {
 }
 
 mapfile -t all < <(cd "$TEST_SOURCE_DIR" && find base device io comm image sampler shards loader ckpt trainer convert cli tests -path '*/cuda*' -prune -o -name '*.h' -print | sort)
-# Those of MPI's adapter need its own header.
+# The headers of the MPI adapter need mpi.h.
 mpi_flags=
 if [[ -n ${MPI_INCLUDE_DIR:-} ]]; then
   mpi_flags="-isystem $MPI_INCLUDE_DIR"
 else
   mapfile -t all < <(printf '%s\n' "${all[@]}" | grep -v '^comm/mpi/')
 fi
-# REAL_BITS is the parameter of a template of kernels, see trainer/ops/cpu/real.h.
+# REAL_BITS parameterizes a kernel template, see trainer/ops/cpu/real.h.
 as_ours='-x c -std=gnu11 -D_GNU_SOURCE -DREAL_BITS=32 -Wno-unused-function '$mpi_flags
 every_header_compiles_alone_with_gcc() { compiles "$as_ours" gcc "${all[@]}"; }
 every_header_compiles_alone_with_clang() { compiles "$as_ours" clang "${all[@]}"; }

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The library as it is installed: headers, names, what it links, and the examples, which know nothing but pkg-config.
+# The installed library: headers, symbols, what it links, and the examples, which use only
+# pkg-config.
 . "$(dirname "$0")/../cli/lib.sh"
 : "${BUILD_DIR:?}" "${RENDER_SHAPES:?}"
 
@@ -17,7 +18,8 @@ build() { # EXAMPLE [COMPILER]
 }
 headers() { (cd "$(flags --variable=includedir)" && find millrace -name '*.h' | sort); }
 
-# Every function that the installed headers declare, as gcc lists prototypes: `/* FILE:LINE:.. */ extern TYPE NAME (...)`.
+# Every function that the installed headers declare, as gcc lists prototypes: `/* FILE:LINE:.. */
+# extern TYPE NAME (...)`.
 declared() {
   headers | sed 's/.*/#include <&>/' >all.c
   # shellcheck disable=SC2046
@@ -119,7 +121,7 @@ save_resumes_and_loads_any_parts() {
   same "$(./save heat 5)" "step 30 loaded in 5 parts: the same bits"
   same "$(./save heat 7)" $'going on at step 30\nstep 60 loaded in 7 parts: the same bits'
   millrace verify heat/step-00000060 >/dev/null
-  # 60 steps in one process, and in two: the same state
+  # 60 steps in one process and in two give the same state
   build save
   ./save other >/dev/null
   ./save other 96 >/dev/null

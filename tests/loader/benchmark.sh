@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What bench/loaders measures with: turns of our loader, and photos of ImageNet's kind.
+# The measuring tools of bench/loaders: turns of our loader, and ImageNet-like photos.
 . "$(dirname "$0")/../cli/lib.sh"
 
 a_benchmark_turn_measures_a_window_of_one_process() {

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# mpirun RANKS COMMAND...: real ranks for a test, as many as it asks for on any number of cores, also as root. 77 where there is no mpirun.
-# --absent: what a test says whose program was not built.
+# mpirun RANKS COMMAND...: real ranks for a test, any number on any number of cores, also as root.
+# 77 without mpirun.
+# --absent: the skip message of a test whose program was not built.
 [[ $1 != --absent ]] || { echo "SKIPPED: this build found no MPI" >&2; exit 77; }
 ranks=$1
 shift

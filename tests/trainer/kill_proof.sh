@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# kill_proof — a run killed by SIGKILL at random instants and resumed each time ends with the same bits as the run left alone.
+# kill_proof — a run that is killed by SIGKILL at random instants, and resumed each time, ends
+# with the bits of an uninterrupted run.
 #
 #   kill_proof.sh vit|gpt2|llama RENDER_SHAPES [KILLS]
 #
-# The kills go on until at least KILLS have happened, one of them while a save was being written (its temporary folder was
-# there) and one with samples in flight (read or decoded, not yet delivered); at most KILLS_MAX. Random instants may all miss the saves
-# of a small model, which take a millisecond each: where KILLS of them did, the next kill is aimed at one. MILLRACE names the program.
-# The random instants come from a seed that is printed; MILLRACE_SEED repeats it (as far as a wall clock can).
+# It continues until at least KILLS kills have happened, one of them during a save (its temporary
+# folder existed) and one with samples in flight (read or decoded, not yet delivered), but at most
+# KILLS_MAX. Random instants may all miss the saves of a small model, which take a millisecond:
+# after KILLS misses the next kill is aimed at a save. MILLRACE names the program. The instants
+# come from a seed that is printed; MILLRACE_SEED repeats it (as far as a wall clock can).
 set -euo pipefail
 
 kind=$1 render=$2 kills_wanted=${3:-6}
@@ -19,7 +21,7 @@ seed=$((RANDOM))
 RANDOM=$seed
 echo "kill_proof: $kind, seed $seed"
 
-# Its instants suit the speed of a program that is not instrumented: most kills would fall into the start.
+# The instants suit an uninstrumented program; with a sanitizer most kills would hit the start.
 if [[ ${SANITIZE:-} == thread ]]; then
   echo "SKIPPED: kills are timed for a program without ThreadSanitizer" >&2
   exit 77
@@ -33,7 +35,7 @@ case $kind in
     "$program" convert dataset "$work/photos" "$work/shards" --quiet
     model=(--set model.type=vit --set data.image.size=32 --set model.patch=8 --set data.image.mixup=0.4 --set data.image.cutmix=1) ;;
   gpt2 | llama)
-    # words from this script are text enough
+    # words of this script serve as text
     for i in 1 2 3 4; do cat "$0"; done > "$work/text.txt"
     "$program" convert dataset "$work/text.txt" "$work/shards" --tokenizer bytes --quiet
     model=(--set model.type="$kind" --set data.text.block=32)
@@ -64,7 +66,7 @@ began=$(date +%s%N)
 train "$work/timed" --set log.tensorboard="$work/timed/events" > /dev/null 2>&1
 whole_ms=$(( ($(date +%s%N) - began) / 1000000 ))
 
-# A stop on request on the way: it saves, ends with 75, and changes no bit either.
+# A stop on request in between: it saves, exits with 75, and changes no bit either.
 stop_once() {
   "$program" train "$work/train.yaml" "${model[@]}" --set run.dir="$work/killed" > /dev/null 2>&1 &
   local stopped=$! status=0
@@ -78,7 +80,8 @@ stop_once() {
 unfinished() { compgen -G "$work/killed/ckpt/.tmp-step-*" | sort || true; }
 is_in_save() { [[ -n $(comm -13 <(echo "$before") <(unfinished)) ]]; }
 
-# Returns whether the program, held at instant after instant, was held inside a save before it ended.
+# Stops the program at instant after instant; succeeds if one was inside a save before the run
+# ended.
 hold_inside_save() {
   while kill -STOP "$pid" 2> /dev/null; do
     ! is_in_save || return 0
@@ -99,7 +102,7 @@ while (( kills < kills_wanted || in_save == 0 || in_flight == 0 )); do
   sleep "$(printf '%d.%03d' $((kill_ms / 1000)) $((kill_ms % 1000)))"
   if (( kills >= kills_wanted && in_save == 0 )); then hold_inside_save || true; fi
   if ! kill -KILL "$pid" 2> /dev/null; then
-    # done before its turn: start over, so that there is something to kill
+    # finished too early: start over, so that there is something to kill
     wait "$pid" || { cat "$work/killed.log" >&2; fail "a resumed run failed"; }
     [[ $("$program" ckpt hash "$work/killed/ckpt") == "$expected" ]] || fail "a finished run differs"
     ended=$((ended + 1))
@@ -122,12 +125,12 @@ fi
 order=$(grep -oE '^order[[:space:]]+[0-9a-f]{16}' "$work/alone.out")
 [[ $(grep -oE '^order[[:space:]]+[0-9a-f]{16}' "$work/killed.out") == "$order" ]] || fail "the digests of the order differ"
 
-# metrics.jsonl has no forks: each step once, in order, with the losses of the run left alone
+# metrics.jsonl has each step once, in order, with the losses of the uninterrupted run
 steps() { grep -o '"step":[0-9]*\|"[a-z_]*loss":[-0-9.e+]*\|"gradient_norm":[-0-9.e+]*\|"val_accuracy":[0-9.e+-]*' "$1/metrics.jsonl"; }
 diff <(steps "$work/alone") <(steps "$work/killed") > /dev/null || fail "metrics.jsonl differs"
 [[ $(grep -c '"loss"' "$work/killed/metrics.jsonl") == 15 ]] || fail "metrics.jsonl has not one line each 4 of 60 steps"
 
-# nor has what TensorBoard's own readers show, where they are installed
+# and so do TensorBoard's own readers, if installed
 for python in "${MILLRACE_PYTHON:-}" "${TEST_SOURCE_DIR:-.}/build/oracles/bin/python"; do
   [[ -x $python ]] && "$python" -c 'import tensorboard' 2> /dev/null || continue
   "$python" "$TEST_SOURCE_DIR/tests/oracle/events.py" "$work/events" "$work/killed/metrics.jsonl" > /dev/null || fail "TensorBoard shows something else"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# local_sgd — updates of each rank's own and their mean now and then are those of local_sgd.py, which makes them by torch and numpy: own gradients,
-# norm and moments of ranks with different numbers of micro-batches, means after every so many updates and before each save.
+# local_sgd — local updates and their periodic means match local_sgd.py, which computes them with
+# torch and numpy: per-rank gradients, norms and moments, ranks with different numbers of
+# micro-batches, means at intervals and before each save.
 . "$TEST_SOURCE_DIR/tests/cli/lib.sh"
 mpirun_sh=$TEST_SOURCE_DIR/tests/support/mpirun.sh
 oracle=$TEST_SOURCE_DIR/tests/oracle/local_sgd.py

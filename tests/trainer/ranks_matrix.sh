@@ -1,16 +1,20 @@
 #!/usr/bin/env bash
-# ranks_matrix — training on any number of ranks, by any strategy, killed and resumed on another number, gives the bits of one rank alone.
+# ranks_matrix — training on any number of ranks with any strategy, killed and resumed on another
+# number, gives the bits of one rank.
 #
 #   ranks_matrix.sh vit|gpt2 [sample|all|list]
 #
-# Steps are made of 8 micro-batches (1, 2, 4 and 8 ranks) or of 12 (also 3 and 6). `sample` tries each strategy and each setting once or more, in
-# seconds (fewer with a sanitizer); `all` every combination but those that are_like_others names; `list` prints these. After the steps `millrace ckpt diff` must
-# find no bit that differs in weights and moments, and the loader's digests and the metrics must be the same. MILLRACE names the program, TEST_SOURCE_DIR
-# the sources.
+# Steps have 8 micro-batches (1, 2, 4 and 8 ranks) or 12 (also 3 and 6). `sample` tries each
+# strategy and each setting at least once, in seconds (fewer with a sanitizer); `all` tries every
+# combination except those that are_like_others names; `list` prints them. After the steps
+# `millrace ckpt diff` must find no differing bit in weights and moments, and the loader's digests
+# and the metrics must be equal. MILLRACE names the program, TEST_SOURCE_DIR the sources.
 #
-# `all` takes hours and goes on where it ended: scripts/ranks-matrix. With MATRIX_LOG=FILE each combination adds a line there (when, commit, model, seconds,
-# ranks killed or not, the combination), and those that have one are left out. MATRIX_PART=K/N takes every N-th from the K-th on, MATRIX_SECONDS=N begins none
-# after so long. Their order is a fixed shuffle: what a part of it takes is what all of it takes.
+# `all` takes hours and continues where it ended: see scripts/ranks-matrix. With MATRIX_LOG=FILE
+# each combination appends a line (when, commit, model, seconds, ranks killed or not, the
+# combination), and combinations in the log are skipped. MATRIX_PART=K/N takes every N-th
+# combination from the K-th on; MATRIX_SECONDS=N starts none after that long. The order is a fixed
+# shuffle, so the time of a part extrapolates to all.
 set -euo pipefail
 model=$1 extent=${2:-sample}
 program=${MILLRACE:?names the millrace program}
@@ -21,12 +25,12 @@ steps=30
 
 # Combinations are lines: ranks, ranks after the kill (0: none), micro-batches, settings.
 
-# These change the bits, of one rank, too:
+# These change the bits, even on one rank:
 frozen='model.freeze=blocks.0.*,*.bias'
 others='optimizer.type=sgd optimizer.lr=0.1 optimizer.clip_value=0.05 batch.schedule=1:2 optimizer.base_batch=16 early_stop.patience=4'
 whole_file=checkpoint.layout=full
 
-# Each way that ranks talk once: what a sanitizer can see of it.
+# Each kind of communication once, for sanitizers.
 few() {
   cat <<LIST
 3 2 8 parallel.strategy=zero2 parallel.bucket=4KiB $frozen
@@ -35,7 +39,7 @@ few() {
 LIST
 }
 
-# The last three: ranks that have no micro-batch in the last round, and many chunks a block.
+# The last three: ranks without a micro-batch in the last round, and many chunks per block.
 sample() {
   sed 's/ p\./ parallel./g' <<LIST
 2 0 8 p.strategy=ddp p.bucket=4KiB p.wrap_min_params=30000
@@ -83,24 +87,25 @@ p.prefetch=2 p.groups_at_once=3 p.offload.params=true p.check_sync=4 model.recom
 LIST
 }
 
-# Combinations that are none, or that run as others do, line for line of code (RANKS RESUMED STRATEGY SETTING):
+# Combinations that are impossible, or run the same code as others (RANKS RESUMED STRATEGY
+# SETTING):
 are_like_others() {
   local strategy=$3 setting=$4
   case $strategy:$setting in
-    # weights that each rank keeps whole can't come from the host
+    # weights that each rank keeps whole cannot be offloaded
     ddp:*offload.params* | zero[12]:*offload.params*) return 0 ;;
-    # other names of ddp and zero3, which the parser alone knows
+    # aliases of ddp and zero3, which only the parser knows
     no_shard:parallel.bucket=8MiB | full_shard:parallel.bucket=8MiB) ;;
     no_shard:* | full_shard:*) return 0 ;;
-    # whole weights are not gathered for passes
+    # whole weights are not gathered
     ddp:parallel.prefetch=[0-9] | ddp:parallel.groups_at_once=[0-9]) return 0 ;;
     zero[12]:parallel.prefetch=[0-9] | zero[12]:parallel.groups_at_once=[0-9]) return 0 ;;
-    # all groups are whole anyhow
+    # all groups are whole already
     ddp:parallel.keep_below_params=4000) return 0 ;;
-    # these sum each micro-batch anyhow
+    # these sum each micro-batch already
     zero[23]:batch.sync_each=true | shard_grad_op:batch.sync_each=true | hybrid_shard:batch.sync_each=true) return 0 ;;
   esac
-  # one rank that stays alone shares nothing
+  # a single rank shards nothing
   [[ $1$2 == 10 && $setting =~ ^parallel\.(bucket=4KiB|prefetch=.|groups_at_once=.|keep_below_params=4000|debug=true)$ ]]
 }
 
@@ -156,21 +161,22 @@ train() {
   local ranks=$1 dir=$2 list=()
   shift 2
   for set in "${sets[@]}" run.dir="$work/$dir" "$@"; do list+=(--set "$set"); done
-  # the ranks are all on one machine here: as if there were machines of two
+  # all ranks run on this machine: pretend that there are machines of two
   [[ $* != *hybrid_shard* ]] || list+=(--set parallel.shard=$((ranks % 2 == 0 ? 2 : 1)))
   "$mpirun" "$ranks" "$program" train "$work/train.yaml" --quiet "${list[@]}" > "$work/out" 2> "$work/errors"
 }
 
 losses() { grep -o '"step":[0-9]*\|"[a-z_]*loss":[-0-9.e+]*\|"gradient_norm":[-0-9.e+]*\|"val_accuracy":[0-9.e+-]*' "$work/$1/metrics.jsonl"; }
 
-# same_as DIR EXPECTED WHAT: 0 differing bits.
+# same_as DIR EXPECTED WHAT: no differing bits.
 same_as() {
   "$program" ckpt diff "$work/$2/ckpt" "$work/$1/ckpt" > "$work/diff" 2>&1 || { cat "$work/diff" >&2; fail "$3: the bits differ"; }
   [[ $("$program" ckpt hash "$work/$1/ckpt") == $("$program" ckpt hash "$work/$2/ckpt") ]] || fail "$3: the hashes differ"
   diff <(losses "$1") <(losses "$2") > "$work/diff" || { cat "$work/diff" >&2; fail "$3: the metrics differ"; }
 }
 
-# reference MICROS SETTING...: sets it to the run of one rank with those settings that change the bits, which is made where it is not there.
+# reference MICROS SETTING...: sets it to the one-rank run with those of the settings that change
+# bits; makes the run if missing.
 reference() {
   local own=()
   for set in "${@:2}"; do
@@ -181,8 +187,8 @@ reference() {
 }
 
 combinations=0 killed=0
-# kill_in_the_middle RANKS MICROS SETTING...: a run in `it` that is killed after its fourth step. One that has come to its end meanwhile is made again, since
-# nothing goes on from that.
+# kill_in_the_middle RANKS MICROS SETTING...: a run in `it` that is killed after its fourth step.
+# A run that finished first is repeated, since nothing would be left to resume.
 kill_in_the_middle() {
   local ranks=$1 micros=$2 running last
   shift 2
@@ -218,7 +224,7 @@ combine() {
 }
 
 log=${MATRIX_LOG:-}
-# Of `all`: this part of it, without what the log has.
+# This part of `all`, without the combinations in the log.
 left() {
   local done_before=/dev/null
   if [[ -s $log ]]; then
@@ -229,7 +235,7 @@ left() {
     awk -v part="${MATRIX_PART:-1/1}" 'BEGIN { split(part, p, "/") } NR % p[2] == p[1] % p[2]' | { grep -vxFf "$done_before" || true; }
 }
 
-# run_all LINE...: each combination, logged, with the time that is left now and then.
+# run_all LINE...: runs and logs each combination, and prints the remaining time now and then.
 run_all() {
   local line words began=$SECONDS commit one before taken
   commit=$(git -C "$sources" rev-parse --short HEAD 2> /dev/null || echo -)
