@@ -16,8 +16,8 @@
 
 enum { FILES_OPEN_MAX = 1 << 16 };
 
-/* A batch may come from as many shards as it has samples, each an open file. Shells allow fewer by
- * default than the machine does. */
+/* A batch may come from as many shards as it has samples, each an open file; the default limit is
+ * lower. */
 static void raise_open_files(void)
 {
     struct rlimit limit;
@@ -51,8 +51,7 @@ static int check_positional(const struct verb *verb, const struct option_list *p
     return -EINVAL;
 }
 
-/* Error messages from lower layers suggest replacing an existing output, but those layers do not
- * know the subcommand's option names. */
+/* Lower layers suggest replacing an existing output, but do not know the verb's options. */
 static void advise_force(const struct verb *verb, struct err *err)
 {
     for (size_t i = 0; i < verb->options.count; i++)

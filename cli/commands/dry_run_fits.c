@@ -38,8 +38,8 @@ struct tried {
 
 struct search {
     const struct dry_run_options *options;
-    struct train_config *config; /* with the current setting */
-    struct planned *planned;
+    struct train_config config; /* with the current setting */
+    struct planned planned;
     struct tried list[SETTINGS_MAX];
     size_t count;
     uint64_t least_bytes;
@@ -56,8 +56,8 @@ static void apply(struct train_config *config, const struct setting *setting)
     config->batch.micro = setting->micro;
 }
 
-/* Settings with equal figures offer the user no choice, so only the first is listed. Local updates
- * and compression make strategies differ in other ways, but allow only one strategy. */
+/* Of settings with equal figures, only the first is listed. Local updates and compression make
+ * strategies differ in other ways, but allow only one. */
 static bool is_listed(const struct search *search, const struct tried *tried)
 {
     for (size_t i = 0; i < search->count; i++) {
@@ -71,12 +71,12 @@ static bool is_listed(const struct search *search, const struct tried *tried)
 
 static int try_setting(struct search *search, const struct setting *setting, struct err *err)
 {
-    const struct planned *planned = search->planned;
-    *search->config = *search->options->config;
-    apply(search->config, setting);
-    if (!dry_run_allows(search->config))
+    const struct planned *planned = &search->planned;
+    search->config = *search->options->config;
+    apply(&search->config, setting);
+    if (!dry_run_allows(&search->config))
         return 0;
-    int status = dry_run_config(search->options, search->config, search->planned, err);
+    int status = dry_run_config(search->options, &search->config, &search->planned, err);
     if (status)
         return status;
     const struct tried tried = {
@@ -145,8 +145,7 @@ static int try_strategy(struct search *search, uint32_t strategy, uint64_t micro
             .offloads_optimizer = optimizer[i / recomputes / offloads % optimizers],
             .offloads_params = params[i / recomputes / offloads / optimizers],
         };
-        /* A single rank has nothing to share: other strategies only allow it to offload
-         * parameters. */
+        /* For a single rank, other strategies only allow it to offload parameters. */
         if (search->options->ranks > 1 || strategy == given->parallel.strategy ||
             setting.offloads_params)
             status = try_setting(search, &setting, err);
@@ -154,7 +153,7 @@ static int try_strategy(struct search *search, uint32_t strategy, uint64_t micro
     return status;
 }
 
-/* The given strategy comes first, so that it is the one listed among equals. */
+/* The given strategy comes first, to be listed among equals. */
 static int try_all(struct search *search, uint64_t micro, bool is_host, struct err *err)
 {
     uint32_t given = search->options->config->parallel.strategy;
@@ -262,27 +261,17 @@ static int nothing_fits(const struct search *search, struct err *err)
 int dry_run_fits(const struct dry_run_options *options, struct err *err)
 {
     struct search *search = calloc(1, sizeof *search);
-    int status = 0;
-    if (search) {
-        *search = (struct search){.options = options,
-                                  .config = malloc(sizeof *search->config),
-                                  .planned = malloc(sizeof *search->planned),
-                                  .least_bytes = UINT64_MAX};
-    }
-    if (!search || !search->config || !search->planned)
-        status = err_set(err, -ENOMEM, "out of memory for a dry run");
-    if (!status)
-        status = look(search, err);
+    if (!search)
+        return err_set(err, -ENOMEM, "out of memory for a dry run");
+    search->options = options;
+    search->least_bytes = UINT64_MAX;
+    int status = look(search, err);
     if (!status && search->count == 0)
         status = nothing_fits(search, err);
     else if (!status && options->as_json)
         status = print_json(search, err);
     else if (!status)
         print_text(search);
-    if (search) {
-        free(search->config);
-        free(search->planned);
-    }
     free(search);
     return status;
 }

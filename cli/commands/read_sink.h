@@ -32,8 +32,8 @@ struct read_sink {
     char made[IO_PATH_BYTES_MAX]; /* the last folder created */
 };
 
-/* Outputs the items in order; skipped items are counted but are in no digest. -EEXIST; -EBADMSG for
- * a key that leaves the folder; I/O errors. */
+/* Outputs the items in order; skipped items are counted but in no digest. -EEXIST; -EBADMSG: a key
+ * leaves the folder; I/O errors. */
 int read_sink_take(struct read_sink *sink, const struct batch *batch, struct err *err);
 void read_sink_deinit(struct read_sink *sink);
 

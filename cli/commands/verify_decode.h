@@ -1,8 +1,8 @@
 /*
  * verify_decode — decodes the images of a single-threaded pass over shards on all CPUs.
  *
- * Members are copied into a batch. A full batch is decoded in parallel, and its bad images are
- * reported in the order of the members, up to a batch after the pass reached the member.
+ * Members are copied into a batch. A full batch is decoded in parallel; its bad images are reported
+ * in order, up to a batch late.
  */
 #ifndef MILLRACE_CLI_COMMANDS_VERIFY_DECODE_H
 #define MILLRACE_CLI_COMMANDS_VERIFY_DECODE_H

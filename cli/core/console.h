@@ -27,8 +27,7 @@ enum {
 
 enum progress_unit { PROGRESS_ITEMS, PROGRESS_SAMPLES, PROGRESS_STEPS, PROGRESS_BYTES };
 
-/* Progress of some work. first: the amount already done at the start, as in a resumed run; the rate
- * does not include it. */
+/* first: done before the start, as in a resumed run; not part of the rate. */
 struct progress {
     const char *label; /* the activity: "converting" */
     enum progress_unit unit;
@@ -56,8 +55,8 @@ void console_deinit(struct console *console);
 /* Call once the command line is parsed, before other threads use the console. */
 void console_set_quiet(struct console *console, bool quiet, bool verbose);
 
-/* Of several ranks, only the first writes lines and the bar. Every rank prints its errors, with its
- * rank. Call before other threads use the console. */
+/* Only the first rank writes lines and the bar; every rank prints its errors, prefixed with its
+ * number. Call before other threads use the console. */
 void console_set_rank(struct console *console, int rank, int ranks);
 
 /* Prints `millrace: LINE`, even with --quiet. */
@@ -67,13 +66,13 @@ void console_failure(struct console *console, const char *line);
 void console_line(struct console *console, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* One bar at a time; a new one may replace the current one. label: "converting". The `done` of the
- * first update counts as done before the start. */
+/* A new bar replaces the current one. label: "converting". The `done` of the first update counts as
+ * done before the start. */
 void progress_begin(struct console *console, const char *label, enum progress_unit unit);
 void progress_update(struct console *console, uint64_t done, uint64_t total);
 void progress_end(struct console *console);
-/* Erases the bar before something is printed on stdout, which may be the same terminal; the next
- * update redraws it. */
+/* Erases the bar until the next update. Call before printing on stdout, which may be the same
+ * terminal. */
 void progress_hide(struct console *console);
 
 /* Columns of the terminal on descriptor; `otherwise` if it is not a terminal, or one without a

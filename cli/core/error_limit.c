@@ -11,8 +11,7 @@
 
 static const double COUNT_MAX = 1e15; /* a double is exact for integers well beyond this */
 
-/* "12", "1.5%": digits with at most one point. strtod alone would also accept signs, spaces,
- * hexadecimal digits, exponents, "inf" and "nan". */
+/* "12", "1.5%": digits with at most one point; strtod alone would accept more. */
 static bool parse(const char *text, double *ret_value, bool *ret_is_percent)
 {
     static const char digits[] = "0123456789";

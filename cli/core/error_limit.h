@@ -16,7 +16,7 @@ struct error_limit {
     double fraction; /* of all items; 0: not used */
 };
 
-/* text: the value of --max-errors, or NULL for no limit; skips: --on-error is skip, which a limit
+/* text: the value of --max-errors; NULL: no limit. skips: --on-error is skip, which a limit
  * requires. EXIT_USAGE with detail. */
 int error_limit_parse(const char *text, bool skips, struct error_limit *ret_limit, struct err *err);
 

@@ -6,9 +6,9 @@
 
 #include <stddef.h>
 
-/* Runs argv[0], found on PATH; argv ends with NULL. Its stderr is discarded. A program that is
- * silent for 5 s is killed. text has room for bytes. -ENOENT: no such program; -ETIMEDOUT;
- * -ENODATA: it prints nothing. Blocks. */
+/* Runs argv[0], found on PATH; argv ends with NULL. Discards its stderr, and kills it if it is
+ * silent for 5 s. text has room for bytes. -ENOENT: no such program; -ETIMEDOUT; -ENODATA: prints
+ * nothing. Blocks. */
 int first_line_of(char *const *argv, char *text, size_t bytes);
 
 #endif

@@ -1,12 +1,11 @@
 /*
- * grammar — which values are valid at a position of the command line, derived from the option
- * tables; used for shell completions.
+ * grammar — the values that are valid at a position of the command line, from the option tables.
  *
  * The value name that help shows also defines its type. Alternatives are separated by |. A word of
  * two or more lowercase letters or digits is literal ("auto|never|PATH" accepts auto, never or a
  * path). VERB is a verb, KEY=VALUE a configuration key with its value, DIR and FOLDER a folder,
- * PATH, OUT, FILE, CHECKPOINT and DATASET=WEIGHT a file or folder. Any other name means no
- * completion for an option's value, and a file or folder for an argument.
+ * PATH, OUT, FILE, CHECKPOINT and DATASET=WEIGHT a file or folder. Any other name is a file or
+ * folder for an argument, and anything for an option.
  */
 #ifndef MILLRACE_CLI_CORE_GRAMMAR_H
 #define MILLRACE_CLI_CORE_GRAMMAR_H
@@ -35,7 +34,7 @@ struct grammar_value {
     struct grammar_words words;
 };
 
-/* The words that may come first (group NULL) or after group, each once, in the order of help. */
+/* The words that may come first (group NULL) or after group, in the order of help. */
 void grammar_verbs(const char *group, struct grammar_words *ret_words);
 /* The verb named "group word"; NULL if word is only the first word of several verbs. */
 const struct verb *grammar_verb_named(const char *group, const char *word);

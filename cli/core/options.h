@@ -1,14 +1,13 @@
 /*
- * options — the command-line options of a verb, as one table that drives parsing, `--help`,
- * suggestions, manual pages and completions.
+ * options — the options of a verb: one table for parsing, help, manual pages and completions.
  *
  *     static const struct option rows[] = {
  *         {"workers", 'j', OPTION_COUNT, offsetof(struct read_args, workers), "N",
  *          .help = "decoding threads; 0: one per CPU"},
  *     };
  *
- * Values are stored in the verb's own struct, at the row's offset, with the type of the row's kind.
- * default_text is parsed like user input, so the default that help shows is the one in effect.
+ * Values go to the verb's struct at the row's offset, with the type of the row's kind. default_text
+ * is parsed like user input, so help shows the default in effect.
  *
  * Accepted: --name VALUE, --name=VALUE, -j VALUE, -jVALUE; "--" ends the options. A flag takes no
  * value.
@@ -67,8 +66,7 @@ const struct option *options_at(const struct option_table *table, size_t n);
 int options_parse(const struct option_table *table, int argc, char **argv, void *args,
                   struct option_list *ret_positional, struct err *err);
 
-/* -EINVAL names a required option that is missing. Separate from parsing, so that `--help` works
- * without them. */
+/* -EINVAL names a missing required option. Separate from parsing: `--help` works without them. */
 int options_check_required(const struct option_table *table, int argc, char **argv,
                            struct err *err);
 

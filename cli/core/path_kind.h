@@ -25,14 +25,14 @@ enum path_kind {
 
 const char *path_kind_name(enum path_kind kind); /* for people */
 
-/* Reads at most a few bytes. ret_path (IO_PATH_BYTES_MAX bytes) receives the path to open: the
- * parent folder of a manifest.json, the metrics.jsonl in a run folder, otherwise path itself.
- * Returns -ENOENT if path does not exist, or -ENOTSUP with detail if its kind is not recognized. */
+/* Reads a few bytes. ret_path (IO_PATH_BYTES_MAX bytes) is the path to open: the parent of a
+ * manifest.json, the metrics.jsonl in a run folder, otherwise path. -ENOENT; -ENOTSUP with detail
+ * if the kind is not recognized. */
 int path_kind_of(struct io *io, const char *path, enum path_kind *ret_kind, char *ret_path,
                  struct err *err);
 
-/* Calls each for every dataset of a PATH_DATASETS folder, in byte order. The first nonzero result
- * stops the walk and is returned. */
+/* Calls each for every dataset of a PATH_DATASETS folder, in byte order, until one returns nonzero,
+ * which is returned. */
 int path_each_dataset(struct io *io, const char *folder,
                       int (*each)(void *context, const char *path), void *context, struct err *err);
 

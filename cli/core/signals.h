@@ -16,8 +16,8 @@ atomic_int *signals_install(void);
 /* The flag without installing handlers; it stays 0 if they are not installed. */
 const atomic_int *signals_flag(void);
 
-/* For a process that must end others before itself: counts the stop requests and how many of them
- * were SIGINT, which then never exits. */
+/* For a process that must end others first: counts stop requests, and SIGINTs among them, and never
+ * exits on one. */
 struct signals_counts {
     atomic_uint stops, interrupts;
 };
@@ -25,11 +25,11 @@ const struct signals_counts *signals_install_counting(void);
 /* The same counts without installing handlers. */
 const struct signals_counts *signals_counts(void);
 
-/* What a second SIGINT writes to stderr before it exits, to end an unfinished line; NULL: nothing.
- * text must stay valid forever. */
+/* Text that a second SIGINT writes to stderr before it exits, to end an unfinished line; NULL:
+ * none. Must stay valid forever. */
 void signals_set_exit_text(const char *text);
 
-/* For work that must not end when its reader does: a closed pipe no longer kills the program. */
+/* A closed pipe no longer kills the program. */
 void signals_outlive_pipes(void);
 
 #endif

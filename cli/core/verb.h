@@ -43,9 +43,8 @@ struct verb {
     struct option_table options;
     const char *const *examples; /* NULL-terminated; commands that work as written */
     size_t args_bytes;
-    /* Returns an exit status, or -errno with detail, which becomes EXIT_USAGE for -EINVAL (an
-     * impossible request) and EXIT_FAILED otherwise. main also prints the detail of an
-     * EXIT_USAGE. */
+    /* Returns an exit status, or -errno with detail, which becomes EXIT_USAGE for -EINVAL and
+     * EXIT_FAILED otherwise. main prints the detail, also of an EXIT_USAGE. */
     int (*run)(const struct invocation *invocation, struct err *err);
 };
 

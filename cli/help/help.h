@@ -1,8 +1,8 @@
 /*
  * help — texts shared by help and the manual pages, and help itself on stdout.
  *
- * A text consists of lines. A line that begins with a space is part of a table and printed
- * verbatim; any other line is a paragraph, wrapped to the output width.
+ * A line of a text that begins with a space is printed verbatim; any other is a paragraph, wrapped
+ * to the output width.
  */
 #ifndef MILLRACE_CLI_HELP_HELP_H
 #define MILLRACE_CLI_HELP_HELP_H
@@ -35,12 +35,11 @@ void help_print_config(void);
 /* Adds the option's description, its default, and whether it is required or repeatable. */
 void help_option_phrase(const struct option *option, struct str *out);
 
-/* Adds a command, wrapped to `columns`; each line but the last ends in a backslash, so that it can
- * be copied. */
+/* Adds a command, wrapped to `columns` with backslashes. */
 void help_wrap_command(const char *command, size_t columns, struct str *out);
 
-/* Prints text on stdout, wrapped to the terminal's width, with an indent on continuation lines. at:
- * the column where the first line begins. */
+/* Prints text on stdout, wrapped to the terminal's width. at: the column where the first line
+ * begins; indent: that of the others. */
 void help_print_wrapped(const char *text, unsigned at, unsigned indent);
 
 #endif

@@ -15,7 +15,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -31,7 +30,7 @@ struct source {
     struct dataset *dataset; /* NULL for a shard */
     const char *path;
     struct survey survey;
-    struct page_sheet *sheet;
+    struct page_sheet sheet;
     struct str texts;
     uint64_t texts_count;
 };
@@ -47,7 +46,7 @@ static int take_sample(void *context, struct survey *survey, const struct survey
 {
     struct source *source = context;
     if (shard_index_find(sample->shard->index, "npy") < 0)
-        return page_sheet_add(source->sheet, survey, sample, err);
+        return page_sheet_add(&source->sheet, survey, sample, err);
     if (source->texts_count == TEXTS_MAX)
         return 0;
     source->texts_count++;
@@ -89,16 +88,15 @@ static void show_facts(struct str *out, const struct source *source)
 
 static void show_samples(struct str *out, const struct source *source)
 {
-    uint64_t count;
-    const struct str *figures = page_sheet_figures(source->sheet, &count);
+    const struct page_sheet *sheet = &source->sheet;
     char note[128];
-    if (count > 0) {
+    if (sheet->count > 0) {
         snprintf(note, sizeof note,
-                 "%" PRIu64 " of %" PRIu64 ", evenly spaced, in the order of the shards.", count,
-                 source->dataset ? source->dataset->samples : source->survey.samples);
+                 "%" PRIu64 " of %" PRIu64 ", evenly spaced, in the order of the shards.",
+                 sheet->count, source->dataset ? source->dataset->samples : source->survey.samples);
         page_section_begin(out, "Samples", note);
         str_add_text(out, "<div class=\"sheet\">\n");
-        str_add(out, figures->data, figures->bytes);
+        str_add(out, sheet->figures.data, sheet->figures.bytes);
         str_add_text(out, "</div>\n");
         page_section_end(out);
     }
@@ -283,20 +281,8 @@ static int show_options(struct str *out, const struct dataset *dataset, struct e
     return 0;
 }
 
-static int build(struct io *io, struct source *source, struct str *out, struct err *err)
+static void show_all(struct str *out, const struct source *source)
 {
-    struct survey_options options = {.dataset = source->dataset,
-                                     .path = source->path,
-                                     .wanted = SHEET_SAMPLES_MAX,
-                                     .sample = take_sample,
-                                     .context = source};
-    if (text_of(source))
-        options.wanted = TEXTS_MAX;
-    int status = page_sheet_open(source->dataset, &source->sheet, err);
-    if (!status)
-        status = survey_run(io, &options, &source->survey, err);
-    if (status)
-        return status;
     page_begin(out, source->dataset ? "dataset" : "shard", source->path);
     show_facts(out, source);
     show_samples(out, source);
@@ -304,32 +290,35 @@ static int build(struct io *io, struct source *source, struct str *out, struct e
         show_histograms(out, &source->survey);
     show_classes(out, source);
     show_fields(out, &source->survey);
-    if (source->dataset)
-        show_shards(out, source->dataset, &source->survey);
-    if (source->dataset)
-        status = show_options(out, source->dataset, err);
-    page_end(out);
-    uint64_t count;
-    if (!status && (str_status(out) || str_status(&source->texts) ||
-                    str_status(page_sheet_figures(source->sheet, &count))))
-        status = err_set(err, -ENOMEM, "out of memory for the page of a dataset");
-    return status;
 }
 
 int page_dataset_build(struct io *io, const char *path, bool is_shard, struct str *out,
                        struct err *err)
 {
-    struct source *source = calloc(1, sizeof *source);
-    if (!source)
-        return err_set(err, -ENOMEM, "out of memory for the page of a dataset");
-    source->path = path;
-    int status = is_shard ? 0 : dataset_open(io, path, &source->dataset, err);
+    struct source source = {.path = path};
+    int status = is_shard ? 0 : dataset_open(io, path, &source.dataset, err);
     if (!status)
-        status = build(io, source, out, err);
-    survey_deinit(&source->survey);
-    page_sheet_close(source->sheet);
-    str_deinit(&source->texts);
-    dataset_close(source->dataset);
-    free(source);
+        status = page_sheet_open(source.dataset, &source.sheet, err);
+    struct survey_options options = {.dataset = source.dataset,
+                                     .path = path,
+                                     .wanted = text_of(&source) ? TEXTS_MAX : SHEET_SAMPLES_MAX,
+                                     .sample = take_sample,
+                                     .context = &source};
+    if (!status)
+        status = survey_run(io, &options, &source.survey, err);
+    if (!status)
+        show_all(out, &source);
+    if (!status && source.dataset) {
+        show_shards(out, source.dataset, &source.survey);
+        status = show_options(out, source.dataset, err);
+    }
+    page_end(out);
+    if (!status &&
+        (str_status(out) || str_status(&source.texts) || str_status(&source.sheet.figures)))
+        status = err_set(err, -ENOMEM, "out of memory for the page of a dataset");
+    survey_deinit(&source.survey);
+    page_sheet_close(&source.sheet);
+    str_deinit(&source.texts);
+    dataset_close(source.dataset);
     return status;
 }

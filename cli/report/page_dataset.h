@@ -12,8 +12,8 @@
 
 #include <stdbool.h>
 
-/* path: dataset.json or its folder; a shard if is_shard. Appends to out. Deterministic: the same
- * files give the same page. */
+/* path: dataset.json or its folder; a shard if is_shard. Appends to out. The same files give the
+ * same page. */
 int page_dataset_build(struct io *io, const char *path, bool is_shard, struct str *out,
                        struct err *err);
 

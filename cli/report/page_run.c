@@ -206,28 +206,25 @@ int page_run_build(struct io *io, const char *metrics_path, const struct log *lo
 {
     char run_folder[IO_PATH_BYTES_MAX], folder[IO_PATH_BYTES_MAX];
     struct run_metrics *metrics = NULL;
-    struct checkpoints *checkpoints = calloc(1, sizeof *checkpoints);
-    if (!checkpoints)
-        return err_set(err, -ENOMEM, "out of memory for the page of a run");
+    struct checkpoints checkpoints = {0};
     io_parent_path(metrics_path, run_folder);
     int status = io_join_path(run_folder, CKPT_FOLDER_NAME, folder, err);
     if (!status)
         status = run_metrics_read(io, metrics_path, &metrics, err);
     if (!status)
-        status = collect_checkpoints(io, folder, log, checkpoints, err);
+        status = collect_checkpoints(io, folder, log, &checkpoints, err);
     if (!status) {
         page_begin(out, "run", metrics_path);
         show_facts(out, metrics);
-        show_curves(out, metrics, checkpoints);
-        show_checkpoints(out, checkpoints, folder);
+        show_curves(out, metrics, &checkpoints);
+        show_checkpoints(out, &checkpoints, folder);
         page_end(out);
     }
     if (!status &&
-        (str_status(out) || str_status(&checkpoints->rows) || str_status(&checkpoints->config)))
+        (str_status(out) || str_status(&checkpoints.rows) || str_status(&checkpoints.config)))
         status = err_set(err, -ENOMEM, "out of memory for the page of a run");
-    str_deinit(&checkpoints->rows);
-    str_deinit(&checkpoints->config);
-    free(checkpoints);
+    str_deinit(&checkpoints.rows);
+    str_deinit(&checkpoints.config);
     free(metrics);
     return status;
 }

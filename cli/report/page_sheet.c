@@ -5,12 +5,10 @@
 
 #include "cli/report/page.h"
 #include "image/jpeg/jpeg.h"
-#include "image/pipeline/pipeline.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -18,46 +16,21 @@ enum {
     CLASS_NAME_BYTES_MAX = 256,
 };
 
-struct page_sheet {
-    const struct dataset *dataset;
-    struct image_pipeline *pipeline;
-    struct str figures, thumbnail; /* thumbnail: scratch */
-    uint64_t count;
-};
-
-int page_sheet_open(const struct dataset *dataset, struct page_sheet **ret_sheet, struct err *err)
+int page_sheet_open(const struct dataset *dataset, struct page_sheet *sheet, struct err *err)
 {
     /* only image_pipeline_whole is called, which ignores the target size */
     struct image_options options = {.width = SHEET_SIDE_PIXELS,
                                     .height = SHEET_SIDE_PIXELS,
                                     .crop = crop_options_default(CROP_NONE)};
-    struct page_sheet *sheet = calloc(1, sizeof *sheet);
-    if (!sheet)
-        return err_set(err, -ENOMEM, "out of memory for a contact sheet");
     sheet->dataset = dataset;
-    int status = image_pipeline_open(&options, &sheet->pipeline, err);
-    if (status) {
-        free(sheet);
-        return status;
-    }
-    *ret_sheet = sheet;
-    return 0;
+    return image_pipeline_open(&options, &sheet->pipeline, err);
 }
 
 void page_sheet_close(struct page_sheet *sheet)
 {
-    if (!sheet)
-        return;
     image_pipeline_close(sheet->pipeline);
     str_deinit(&sheet->figures);
     str_deinit(&sheet->thumbnail);
-    free(sheet);
-}
-
-const struct str *page_sheet_figures(const struct page_sheet *sheet, uint64_t *ret_count)
-{
-    *ret_count = sheet->count;
-    return &sheet->figures;
 }
 
 const char *page_class_name(const struct dataset *dataset, int64_t number, char *name, size_t bytes)

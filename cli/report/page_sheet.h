@@ -9,6 +9,7 @@
 #define MILLRACE_CLI_REPORT_PAGE_SHEET_H
 
 #include "cli/report/survey.h"
+#include "image/pipeline/pipeline.h"
 
 enum {
     SHEET_SAMPLES_MAX = 96,
@@ -17,15 +18,20 @@ enum {
     SHEET_BYTES_MAX = 4 << 20,
 };
 
-struct page_sheet; /* owner thread */
-/* dataset (may be NULL) names the classes; borrowed. */
-int page_sheet_open(const struct dataset *dataset, struct page_sheet **ret_sheet, struct err *err);
-void page_sheet_close(struct page_sheet *sheet); /* NULL is fine */
+/* Zero before page_sheet_open. Owner thread. */
+struct page_sheet {
+    const struct dataset *dataset; /* names the classes; NULL: nothing does */
+    struct image_pipeline *pipeline;
+    struct str figures; /* concatenated */
+    uint64_t count;
+    struct str thumbnail; /* scratch */
+};
+/* dataset is borrowed. Close even after a failure. */
+int page_sheet_open(const struct dataset *dataset, struct page_sheet *sheet, struct err *err);
+void page_sheet_close(struct page_sheet *sheet);
 /* Adds a figure. An image that cannot be decoded is labeled as such and is not an error. */
 int page_sheet_add(struct page_sheet *sheet, struct survey *survey,
                    const struct survey_sample *sample, struct err *err);
-/* The figures, concatenated, and their count. */
-const struct str *page_sheet_figures(const struct page_sheet *sheet, uint64_t *ret_count);
 
 /* A class's name, or its number if it has no name; "" for a negative number. Returns name, which
  * has room for bytes. */

@@ -2,8 +2,8 @@
  * run_metrics — a run's metrics.jsonl as series over steps, in bounded memory for any length of
  * run.
  *
- * The file is read once, line by line. A series keeps at most RUN_POINTS_MAX points. When it is
- * full, neighbors are merged into their mean, and each point then stands for twice as many lines.
+ * A series keeps at most RUN_POINTS_MAX points. When it is full, pairs are merged into their mean,
+ * and each point then stands for twice as many lines.
  */
 #ifndef MILLRACE_CLI_REPORT_RUN_METRICS_H
 #define MILLRACE_CLI_REPORT_RUN_METRICS_H

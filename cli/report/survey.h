@@ -2,10 +2,10 @@
  * survey — what the samples of a dataset or of one shard contain: sizes, classes, pixels. Exact for
  * few samples, from an even subset for many.
  *
- * Of more than SURVEY_SHARDS_MAX shards, an even subset is opened. All their samples count for
- * fields and sizes, which the index has. Classes and image sizes cost a read each and come from at
- * most SURVEY_CLASSES_MAX and SURVEY_SIDES_MAX samples, evenly spread. Item t of T is among the n
- * chosen if floor((t + 1) n / T) is not floor(t n / T), so the same files give the same survey.
+ * At most SURVEY_SHARDS_MAX shards, evenly spread, are opened. All their samples count for fields
+ * and sizes, which the index has. Classes and image sizes cost a read each and come from at most
+ * SURVEY_CLASSES_MAX and SURVEY_SIDES_MAX samples, evenly spread. Item t of T is among the n chosen
+ * if floor((t + 1) n / T) is not floor(t n / T), so the same files give the same survey.
  */
 #ifndef MILLRACE_CLI_REPORT_SURVEY_H
 #define MILLRACE_CLI_REPORT_SURVEY_H
