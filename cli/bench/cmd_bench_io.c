@@ -12,10 +12,10 @@
 #include "cli/core/signals.h"
 #include "cli/core/storage.h"
 #include "cli/core/verbs.h"
+#include "cli/doctor/io_probe.h"
 #include "io/benchmark.h"
 #include "io/file_util.h"
 #include "io/local/page_cache.h"
-#include "io/local/probe.h"
 
 #include <assert.h>
 #include <errno.h>

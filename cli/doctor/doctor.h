@@ -11,7 +11,7 @@
 #include "base/err.h"
 #include "base/json/jsonx_writer.h"
 #include "base/str.h"
-#include "io/local/probe.h"
+#include "cli/doctor/io_probe.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /*
- * doctor_disk — checks the file system of a folder. See doctor.h; io/local/probe.h makes the tests.
+ * doctor_disk — checks the file system of a folder, by io_probe.h. See doctor.h.
  */
 #include "cli/core/storage.h"
 #include "cli/doctor/doctor.h"

@@ -2,8 +2,8 @@
  * direct — reads and writes that bypass the page cache: the same bytes for any alignment, and which
  * requests bypass it.
  */
+#include "cli/doctor/io_probe.h"
 #include "io/file_util.h"
-#include "io/local/probe.h"
 #include "tests/support/engines.h"
 #include "tests/support/scratch.h"
 

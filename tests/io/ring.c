@@ -4,9 +4,9 @@
  *
  * A read of an empty pipe is an operation that the kernel has begun and cannot complete.
  */
+#include "cli/doctor/io_probe.h"
 #include "io/file_util.h"
 #include "io/local/file_local.h"
-#include "io/local/probe.h"
 #include "tests/io/syscalls.h"
 #include "tests/support/child.h"
 #include "tests/support/engines.h"

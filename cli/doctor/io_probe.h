@@ -1,6 +1,5 @@
 /*
- * probe — what a folder's file system and the kernel offer to the engines and transactions that use
- * the folder.
+ * io_probe — what a folder's file system and the kernel offer to io's engines and transactions.
  *
  *     io_probe_folder("runs/a", true, &probe, err);
  *     probe.exchange_status  // 0, or the -errno that file_commit.c would meet
@@ -9,8 +8,8 @@
  * possible. Renames are tested in a folder `.tmp-doctor-*` that exists for a few milliseconds; any
  * sweep would remove it.
  */
-#ifndef MILLRACE_IO_LOCAL_PROBE_H
-#define MILLRACE_IO_LOCAL_PROBE_H
+#ifndef MILLRACE_CLI_DOCTOR_IO_PROBE_H
+#define MILLRACE_CLI_DOCTOR_IO_PROBE_H
 
 #include "io/io.h"
 

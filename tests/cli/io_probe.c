@@ -1,8 +1,8 @@
 /*
- * probe — the reported properties of a file system match stat, findmnt and the operations that
+ * io_probe — the reported properties of a file system match stat, findmnt and the operations that
  * succeed there.
  */
-#include "io/local/probe.h"
+#include "cli/doctor/io_probe.h"
 #include "tests/support/test.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /*
- * probe — see probe.h.
+ * io_probe — see io_probe.h.
  */
-#include "io/local/probe.h"
+#include "cli/doctor/io_probe.h"
 
 #include "base/clock.h"
 #include "base/os/machine.h"
