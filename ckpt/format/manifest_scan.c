@@ -13,9 +13,9 @@
 struct scan {
     const char *at, *end;
     struct manifest_tensor *tensors;
-    uint64_t tensors_count, tensors_room;
+    uint64_t tensors_count, tensors_capacity;
     struct manifest_chunk *chunks;
-    uint64_t chunks_count, chunks_room;
+    uint64_t chunks_count, chunks_capacity;
     char *names; /* as large as the text, so they fit */
     size_t names_bytes;
     bool lacks_memory;
@@ -91,15 +91,15 @@ static bool scan_text(struct scan *scan, const char **ret_text, size_t *ret_byte
     return is_utf8((const unsigned char *)begin, *ret_bytes);
 }
 
-static bool grow(struct scan *scan, void **array, uint64_t *room, size_t each)
+static bool grow(struct scan *scan, void **array, uint64_t *capacity, size_t each)
 {
-    uint64_t grown = *room ? *room * 2 : 64;
+    uint64_t grown = *capacity ? *capacity * 2 : 64;
     void *larger = realloc(*array, (size_t)grown * each);
     scan->lacks_memory |= !larger;
     if (!larger)
         return false;
     *array = larger;
-    *room = grown;
+    *capacity = grown;
     return true;
 }
 
@@ -115,8 +115,8 @@ static bool scan_chunk(struct scan *scan, uint32_t rank)
         extents != rank || !SKIP(scan, "}"))
         return false;
     chunk.file = (uint32_t)file;
-    if (scan->chunks_count == scan->chunks_room &&
-        !grow(scan, (void **)&scan->chunks, &scan->chunks_room, sizeof *scan->chunks))
+    if (scan->chunks_count == scan->chunks_capacity &&
+        !grow(scan, (void **)&scan->chunks, &scan->chunks_capacity, sizeof *scan->chunks))
         return false;
     scan->chunks[scan->chunks_count++] = chunk;
     return true;
@@ -152,8 +152,8 @@ static bool scan_tensor(struct scan *scan)
     tensor.name = memcpy(scan->names + scan->names_bytes, name, name_bytes);
     scan->names[scan->names_bytes + name_bytes] = '\0';
     scan->names_bytes += name_bytes + 1;
-    if (scan->tensors_count == scan->tensors_room &&
-        !grow(scan, (void **)&scan->tensors, &scan->tensors_room, sizeof *scan->tensors))
+    if (scan->tensors_count == scan->tensors_capacity &&
+        !grow(scan, (void **)&scan->tensors, &scan->tensors_capacity, sizeof *scan->tensors))
         return false;
     scan->tensors[scan->tensors_count++] = tensor;
     return true;
@@ -182,8 +182,8 @@ int manifest_scan_tensors(const char *text, size_t bytes, struct manifest *manif
     scan.names = malloc(array.end - array.begin);
     scan.lacks_memory = !scan.names;
     if (scan.lacks_memory ||
-        !grow(&scan, (void **)&scan.tensors, &scan.tensors_room, sizeof *scan.tensors) ||
-        !grow(&scan, (void **)&scan.chunks, &scan.chunks_room, sizeof *scan.chunks) ||
+        !grow(&scan, (void **)&scan.tensors, &scan.tensors_capacity, sizeof *scan.tensors) ||
+        !grow(&scan, (void **)&scan.chunks, &scan.chunks_capacity, sizeof *scan.chunks) ||
         !scan_all(&scan)) {
         free(scan.names);
         free(scan.tensors);
