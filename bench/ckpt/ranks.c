@@ -11,7 +11,7 @@
  */
 #include "base/clock.h"
 #include "ckpt/format/folder.h"
-#include "ckpt/tools/benchmark.h"
+#include "cli/bench/bench_ckpt.h"
 #include "comm/comm_mpi.h"
 
 #include <errno.h>
@@ -107,7 +107,7 @@ static int load(struct shard *shard, struct comm *comm, struct io *io, const cha
     memset(shard->memory, 0xFF, elements(shard) * sizeof(float));
     int status = folder_step_path(folder, step, path, err);
     if (!status && comm->rank == 0)
-        status = ckpt_benchmark_drop(io, path, err);
+        status = bench_ckpt_drop_cache(io, path, err);
     status = comm_agree(comm, status, &options, err);
     if (status)
         return status;

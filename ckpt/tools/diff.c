@@ -198,17 +198,18 @@ static void gather(struct job *job)
 
 static int prepare(struct job *job, struct err *err)
 {
-    uint64_t most = job->diff->a->manifest.tensors_count + job->diff->b->manifest.tensors_count;
-    job->diff->tensors = calloc(most + 1, sizeof *job->diff->tensors);
-    job->common = calloc(most + 1, sizeof *job->common);
-    job->common_a = calloc(most + 1, sizeof(const struct manifest_tensor *));
-    job->common_b = calloc(most + 1, sizeof(const struct manifest_tensor *));
+    uint64_t count_max =
+        job->diff->a->manifest.tensors_count + job->diff->b->manifest.tensors_count;
+    job->diff->tensors = calloc(count_max + 1, sizeof *job->diff->tensors);
+    job->common = calloc(count_max + 1, sizeof *job->common);
+    job->common_a = calloc(count_max + 1, sizeof(const struct manifest_tensor *));
+    job->common_b = calloc(count_max + 1, sizeof(const struct manifest_tensor *));
     job->buffer_a = malloc(DIFF_BUFFER_BYTES);
     job->buffer_b = malloc(DIFF_BUFFER_BYTES);
     if (!job->diff->tensors || !job->common || !job->common_a || !job->common_b || !job->buffer_a ||
         !job->buffer_b)
         return err_set(err, -ENOMEM, "out of memory to compare %llu tensors",
-                       (unsigned long long)most);
+                       (unsigned long long)count_max);
     pair_tensors(job);
     int status =
         tensor_stream_init(&job->flat_a, job->diff->a, job->common_a, job->common_count, NULL, err);

@@ -112,9 +112,9 @@ static unsigned threads_for(const struct scan_options *options)
 {
     uint64_t useful = options->bytes / (2 * SCAN_RUN_BLOCKS * (uint64_t)CKPT_BLOCK_BYTES) + 1;
     unsigned cpus = thread_pool_cpu_count(),
-             most = cpus < SCAN_THREADS_MAX ? cpus : SCAN_THREADS_MAX;
-    most = most > options->share.count ? most / options->share.count : 1;
-    return useful < most ? (unsigned)useful : most;
+             threads_max = cpus < SCAN_THREADS_MAX ? cpus : SCAN_THREADS_MAX;
+    threads_max = threads_max > options->share.count ? threads_max / options->share.count : 1;
+    return useful < threads_max ? (unsigned)useful : threads_max;
 }
 
 int64_t scan_blocks(const struct scan_options *options, bool *is_bad, struct err *err)

@@ -8,7 +8,7 @@
  * compared by CPU time.
  */
 #include "base/clock.h"
-#include "ckpt/tools/benchmark.h"
+#include "cli/bench/bench_ckpt.h"
 #include "cli/bench/bench_file.h"
 #include "cli/core/output.h"
 #include "cli/core/signals.h"
@@ -72,7 +72,7 @@ struct bench {
     struct measurement list[MEASUREMENTS_MAX];
     size_t count;
     bool has_blocked;
-    struct ckpt_benchmark_blocked blocked[CKPT_BENCHMARK_SAVES_COUNT];
+    struct bench_ckpt_blocked blocked[BENCH_CKPT_SAVES_COUNT];
     struct io_benchmark copying;
 };
 
@@ -147,66 +147,58 @@ static int remove_step(struct bench *bench, uint64_t step, struct err *err)
     return status ? status : bench->io->names->remove(bench->io, path, err);
 }
 
-static int measure_large(struct bench *bench, const struct ckpt_benchmark_state *state,
-                         struct err *err)
+static int measure_large(struct bench *bench, const struct bench_ckpt_state *state, struct err *err)
 {
     int status = 0;
     bool loads = wants(bench, ONLY_LOAD);
     if (wants(bench, ONLY_SAVE) || loads) {
         status = measure_disk(bench, loads, err);
         if (!status)
-            status = ckpt_benchmark_save(state, STEP_LARGE,
-                                         add(bench, "a state, saved", LIMIT_WRITTEN), err);
+            status = bench_ckpt_save(state, STEP_LARGE, add(bench, "a state, saved", LIMIT_WRITTEN),
+                                     err);
     }
     if (!status && loads)
-        status = ckpt_benchmark_load(state, STEP_LARGE, true,
-                                     add(bench, "a state, loaded cold", LIMIT_READ), err);
+        status =
+            bench_ckpt_load(state, STEP_LARGE, add(bench, "a state, loaded cold", LIMIT_READ), err);
     if (!status && (wants(bench, ONLY_SAVE) || loads)) {
-        ckpt_benchmark_checksum(state, add(bench, "its checksums alone", LIMIT_COPIED));
+        bench_ckpt_checksum(state, add(bench, "its checksums alone", LIMIT_COPIED));
         status = remove_step(bench, STEP_LARGE, err);
     }
     if (!status)
         status = check_stop(bench, err);
     if (!status && wants(bench, ONLY_ASYNC)) {
-        status = ckpt_benchmark_block(state, STEP_ASYNC, bench->args->step_ns, bench->blocked, err);
+        status =
+            bench_ckpt_save_async(state, STEP_ASYNC, bench->args->step_ns, bench->blocked, err);
         bench->has_blocked = status == 0;
     }
     return status ? status : check_stop(bench, err);
 }
 
-static int with_large(struct bench *bench, struct err *err)
+static int measure_small(struct bench *bench, const struct bench_ckpt_state *state, struct err *err)
 {
-    struct ckpt_benchmark_options options = {.io = bench->io,
-                                             .folder = bench->steps,
-                                             .arrays_count = LARGE_COUNT,
-                                             .array_bytes = bench->args->size_bytes / LARGE_COUNT,
-                                             .staging_bytes = bench->args->staging_bytes};
-    struct ckpt_benchmark_state state;
-    int status = ckpt_benchmark_make(&options, &state, err);
-    if (status)
-        return status;
-    status = measure_large(bench, &state, err);
-    ckpt_benchmark_free(&state);
-    return status;
+    int status =
+        bench_ckpt_save(state, STEP_SMALL, add(bench, "many small arrays, saved", LIMIT_NONE), err);
+    return status ? status
+                  : bench_ckpt_load(state, STEP_SMALL,
+                                    add(bench, "many small arrays, loaded cold", LIMIT_NONE), err);
 }
 
-static int with_small(struct bench *bench, struct err *err)
+static int measure_state(struct bench *bench, uint64_t arrays_count, uint64_t array_bytes,
+                         int (*run_parts)(struct bench *, const struct bench_ckpt_state *,
+                                          struct err *),
+                         struct err *err)
 {
-    struct ckpt_benchmark_options options = {.io = bench->io,
-                                             .folder = bench->steps,
-                                             .arrays_count = bench->args->small_count,
-                                             .array_bytes = SMALL_BYTES,
-                                             .staging_bytes = bench->args->staging_bytes};
-    struct ckpt_benchmark_state state;
-    int status = ckpt_benchmark_make(&options, &state, err);
+    struct bench_ckpt_options options = {.io = bench->io,
+                                         .folder = bench->steps,
+                                         .arrays_count = arrays_count,
+                                         .array_bytes = array_bytes,
+                                         .staging_bytes = bench->args->staging_bytes};
+    struct bench_ckpt_state state;
+    int status = bench_ckpt_open(&options, &state, err);
     if (status)
         return status;
-    status = ckpt_benchmark_save(&state, STEP_SMALL,
-                                 add(bench, "many small arrays, saved", LIMIT_NONE), err);
-    if (!status)
-        status = ckpt_benchmark_load(&state, STEP_SMALL, true,
-                                     add(bench, "many small arrays, loaded cold", LIMIT_NONE), err);
-    ckpt_benchmark_free(&state);
+    status = run_parts(bench, &state, err);
+    bench_ckpt_close(&state);
     return status;
 }
 
@@ -214,9 +206,10 @@ static int measure(struct bench *bench, struct err *err)
 {
     int status = io_benchmark_copy(CLOCK_NS_PER_S / 4, &bench->copying, err);
     if (!status && bench->args->only != ONLY_SMALL)
-        status = with_large(bench, err);
+        status = measure_state(bench, LARGE_COUNT, bench->args->size_bytes / LARGE_COUNT,
+                               measure_large, err);
     if (!status && wants(bench, ONLY_SMALL))
-        status = with_small(bench, err);
+        status = measure_state(bench, bench->args->small_count, SMALL_BYTES, measure_small, err);
     return status;
 }
 
@@ -263,13 +256,13 @@ static int print(const struct bench *bench, struct err *err)
         print_measurement(json, bench, &bench->list[i]);
     jsonx_end_array(json);
     if (bench->has_blocked) {
-        const struct ckpt_benchmark_blocked *blocked = &bench->blocked[CKPT_BENCHMARK_LATER];
+        const struct bench_ckpt_blocked *blocked = &bench->blocked[BENCH_CKPT_LATER];
         jsonx_begin_object(json, "asynchronous");
         jsonx_write_f64(json, "step_seconds", clock_seconds(bench->args->step_ns));
         jsonx_write_f64(json, "save_call_seconds", clock_seconds(blocked->call_ns));
         jsonx_write_f64(json, "updates_wait_seconds", clock_seconds(blocked->updates_ns));
         jsonx_write_f64(json, "first_updates_wait_seconds",
-                        clock_seconds(bench->blocked[CKPT_BENCHMARK_FIRST].updates_ns));
+                        clock_seconds(bench->blocked[BENCH_CKPT_FIRST].updates_ns));
         jsonx_write_f64(json, "save_seconds", clock_seconds(blocked->save_ns));
         jsonx_write_u64(json, "copied_bytes", blocked->copied_bytes);
         jsonx_write_u64(json, "staging_bytes", bench->args->staging_bytes);

@@ -1,7 +1,7 @@
 /*
- * benchmark — see benchmark.h.
+ * bench_ckpt — see bench_ckpt.h.
  */
-#include "ckpt/tools/benchmark.h"
+#include "cli/bench/bench_ckpt.h"
 
 #include "base/bytes.h"
 #include "base/clock.h"
@@ -19,7 +19,7 @@
 #include <string.h>
 #include <time.h>
 
-static uint64_t bytes_of(const struct ckpt_benchmark_state *state)
+static uint64_t bytes_of(const struct bench_ckpt_state *state)
 {
     return state->options.arrays_count * state->options.array_bytes;
 }
@@ -34,11 +34,11 @@ static void fill(void *memory, uint64_t bytes)
     }
 }
 
-int ckpt_benchmark_make(const struct ckpt_benchmark_options *options,
-                        struct ckpt_benchmark_state *ret_state, struct err *err)
+int bench_ckpt_open(const struct bench_ckpt_options *options, struct bench_ckpt_state *ret_state,
+                    struct err *err)
 {
     uint64_t count = options->arrays_count, bytes = options->array_bytes;
-    struct ckpt_benchmark_state state = {.options = *options};
+    struct bench_ckpt_state state = {.options = *options};
     state.tensors = calloc(count + 1, sizeof *state.tensors);
     state.names = calloc(count + 1, sizeof *state.names);
     int status = state.tensors && state.names
@@ -48,7 +48,7 @@ int ckpt_benchmark_make(const struct ckpt_benchmark_options *options,
         status =
             state.device->ops->mem_alloc(state.device, MEM_HUGE, count * bytes, &state.memory, err);
     if (status) {
-        ckpt_benchmark_free(&state);
+        bench_ckpt_close(&state);
         return status;
     }
     fill(state.memory, count * bytes);
@@ -67,17 +67,17 @@ int ckpt_benchmark_make(const struct ckpt_benchmark_options *options,
     return 0;
 }
 
-void ckpt_benchmark_free(struct ckpt_benchmark_state *state)
+void bench_ckpt_close(struct bench_ckpt_state *state)
 {
     free(state->tensors);
     free(state->names);
     if (state->memory)
         state->device->ops->mem_free(state->device, MEM_HUGE, state->memory, bytes_of(state));
     device_close(state->device);
-    *state = (struct ckpt_benchmark_state){0};
+    *state = (struct bench_ckpt_state){0};
 }
 
-static int open_saver(const struct ckpt_benchmark_state *state, struct ckpt_saver **ret_saver,
+static int open_saver(const struct bench_ckpt_state *state, struct ckpt_saver **ret_saver,
                       struct err *err)
 {
     struct ckpt_saver_options options = {.folder = state->options.folder,
@@ -88,8 +88,8 @@ static int open_saver(const struct ckpt_benchmark_state *state, struct ckpt_save
     return ckpt_saver_open(&options, state->tensors, state->options.arrays_count, ret_saver, err);
 }
 
-int ckpt_benchmark_save(const struct ckpt_benchmark_state *state, uint64_t step,
-                        struct io_benchmark *speed, struct err *err)
+int bench_ckpt_save(const struct bench_ckpt_state *state, uint64_t step, struct io_benchmark *speed,
+                    struct err *err)
 {
     struct ckpt_saver *saver = NULL;
     int status = open_saver(state, &saver, err);
@@ -114,17 +114,17 @@ static void sleep_ns(uint64_t ns)
         ;
 }
 
-static int save_and_update(const struct ckpt_benchmark_state *state, struct ckpt_saver *saver,
-                           uint64_t step, uint64_t updates_after_ns,
-                           struct ckpt_benchmark_blocked *ret_blocked, struct err *err)
+static int save_and_update(const struct bench_ckpt_state *state, struct ckpt_saver *saver,
+                           uint64_t step, uint64_t update_delay_ns,
+                           struct bench_ckpt_blocked *ret_blocked, struct err *err)
 {
-    struct ckpt_benchmark_blocked blocked = {0};
+    struct bench_ckpt_blocked blocked = {0};
     uint64_t copied_before = ckpt_saver_stats(saver).copied_bytes;
-    sleep_ns(updates_after_ns); /* in place of the step before */
+    sleep_ns(update_delay_ns); /* stands for the previous training step */
     uint64_t begun_ns = clock_now_ns();
     int status = ckpt_saver_save(saver, step, "{}", err);
     blocked.call_ns = clock_now_ns() - begun_ns;
-    sleep_ns(updates_after_ns);
+    sleep_ns(update_delay_ns);
     begun_ns = clock_now_ns();
     for (uint64_t i = 0; i < state->options.arrays_count && !status; i++)
         ckpt_saver_before_update(saver, (uint32_t)i);
@@ -139,20 +139,20 @@ static int save_and_update(const struct ckpt_benchmark_state *state, struct ckpt
     return status;
 }
 
-int ckpt_benchmark_block(const struct ckpt_benchmark_state *state, uint64_t step,
-                         uint64_t updates_after_ns,
-                         struct ckpt_benchmark_blocked ret_blocked[CKPT_BENCHMARK_SAVES_COUNT],
-                         struct err *err)
+int bench_ckpt_save_async(const struct bench_ckpt_state *state, uint64_t step,
+                          uint64_t update_delay_ns,
+                          struct bench_ckpt_blocked ret_blocked[BENCH_CKPT_SAVES_COUNT],
+                          struct err *err)
 {
     struct ckpt_saver *saver = NULL;
     int status = open_saver(state, &saver, err);
-    for (unsigned i = 0; i < CKPT_BENCHMARK_SAVES_COUNT && !status; i++)
-        status = save_and_update(state, saver, step + i, updates_after_ns, &ret_blocked[i], err);
+    for (unsigned i = 0; i < BENCH_CKPT_SAVES_COUNT && !status; i++)
+        status = save_and_update(state, saver, step + i, update_delay_ns, &ret_blocked[i], err);
     ckpt_saver_close(saver);
     return status;
 }
 
-int ckpt_benchmark_drop(struct io *io, const char *path, struct err *err)
+int bench_ckpt_drop_cache(struct io *io, const char *path, struct err *err)
 {
     struct ckpt_reader *reader;
     char file[IO_PATH_BYTES_MAX];
@@ -171,15 +171,15 @@ int ckpt_benchmark_drop(struct io *io, const char *path, struct err *err)
     return status ? status : page_cache_drop(file, err);
 }
 
-int ckpt_benchmark_load(const struct ckpt_benchmark_state *state, uint64_t step, bool is_cold,
-                        struct io_benchmark *speed, struct err *err)
+int bench_ckpt_load(const struct bench_ckpt_state *state, uint64_t step, struct io_benchmark *speed,
+                    struct err *err)
 {
     struct io *io = state->options.io;
     struct ckpt_reader *reader = NULL;
     char path[IO_PATH_BYTES_MAX];
     int status = folder_step_path(state->options.folder, step, path, err);
-    if (!status && is_cold)
-        status = ckpt_benchmark_drop(io, path, err);
+    if (!status)
+        status = bench_ckpt_drop_cache(io, path, err);
     if (status)
         return status;
     io_benchmark_begin(speed);
@@ -193,8 +193,7 @@ int ckpt_benchmark_load(const struct ckpt_benchmark_state *state, uint64_t step,
     return status;
 }
 
-uint32_t ckpt_benchmark_checksum(const struct ckpt_benchmark_state *state,
-                                 struct io_benchmark *speed)
+uint32_t bench_ckpt_checksum(const struct bench_ckpt_state *state, struct io_benchmark *speed)
 {
     uint64_t bytes = bytes_of(state);
     uint32_t all = 0;

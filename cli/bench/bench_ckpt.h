@@ -1,0 +1,69 @@
+/*
+ * bench_ckpt — measures how fast a state of equal arrays is saved and loaded.
+ *
+ *     bench_ckpt_open(&options, &state, err);           // allocates and fills the arrays
+ *     bench_ckpt_save(&state, step, &speed, err);       // a new step of the folder, durable
+ *     bench_ckpt_load(&state, step, &speed, err);       // into the same arrays, cache cold
+ *     bench_ckpt_close(&state);
+ *
+ * CPU time is that of the whole process (io/benchmark.h).
+ *
+ * Threads: one.
+ */
+#ifndef MILLRACE_CLI_BENCH_BENCH_CKPT_H
+#define MILLRACE_CLI_BENCH_BENCH_CKPT_H
+
+#include "ckpt/ckpt.h"
+#include "io/benchmark.h"
+
+struct bench_ckpt_options {
+    struct io *io;
+    const char *folder; /* of the steps */
+    uint64_t arrays_count;
+    uint64_t array_bytes; /* a multiple of 4: each array is an F32 vector */
+    uint64_t staging_bytes;
+};
+
+/* Owns its memory. Each array is one group. */
+struct bench_ckpt_state {
+    struct bench_ckpt_options options;
+    struct ckpt_tensor *tensors;
+    char (*names)[16];
+    struct device *device;
+    void *memory; /* of the arrays, in huge pages if the kernel offers them */
+};
+
+/* The first save of a saver, and a later one, whose staging memory is already allocated. */
+enum { BENCH_CKPT_FIRST, BENCH_CKPT_LATER, BENCH_CKPT_SAVES_COUNT };
+
+/* What an asynchronous save costs its caller. */
+struct bench_ckpt_blocked {
+    uint64_t call_ns;    /* ckpt_saver_save */
+    uint64_t updates_ns; /* ckpt_saver_before_update of all groups */
+    uint64_t copied_bytes;
+    uint64_t save_ns; /* from the call to durable */
+};
+
+/* -ENOMEM. */
+int bench_ckpt_open(const struct bench_ckpt_options *options, struct bench_ckpt_state *ret_state,
+                    struct err *err);
+void bench_ckpt_close(struct bench_ckpt_state *state);
+/* Opening the saver is not measured: a run does it once. */
+int bench_ckpt_save(const struct bench_ckpt_state *state, uint64_t step, struct io_benchmark *speed,
+                    struct err *err);
+/* Saves `step` and the next one with one saver. Sleeps update_delay_ns before each save and again
+ * after it, then calls before_update for every array. */
+int bench_ckpt_save_async(const struct bench_ckpt_state *state, uint64_t step,
+                          uint64_t update_delay_ns,
+                          struct bench_ckpt_blocked ret_blocked[BENCH_CKPT_SAVES_COUNT],
+                          struct err *err);
+/* Drops the step from the page cache, then measures opening and loading it. */
+int bench_ckpt_load(const struct bench_ckpt_state *state, uint64_t step, struct io_benchmark *speed,
+                    struct err *err);
+/* Drops a step's files from the page cache. */
+int bench_ckpt_drop_cache(struct io *io, const char *step_path, struct err *err);
+/* Measures the checksums of the arrays' blocks alone. Returns their exclusive or, so that the
+ * compiler keeps the loop. */
+uint32_t bench_ckpt_checksum(const struct bench_ckpt_state *state, struct io_benchmark *speed);
+
+#endif
