@@ -90,7 +90,7 @@ enum ckpt_layout {
     /* The model's section is one file of whole tensors, `model.safetensors`, which all ranks write
      * together, each the bytes that it holds. Each rank's part of an array that is not replicated
      * must be contiguous in the array, as rows are. */
-    CKPT_FULL,
+    CKPT_CONSOLIDATED,
 };
 enum { CKPT_METRIC_BYTES_MAX = 64, CKPT_NODE_BYTES_MAX = 256 };
 
@@ -117,7 +117,7 @@ struct ckpt_saver_options {
     struct comm *comm;
     /* Each node has a folder of its own under that name, with the files of its ranks and a copy of
      * what is replicated (docs/reference/checkpoints.md). If false, all ranks write to one folder.
-     * Not with CKPT_FULL. */
+     * Not with CKPT_CONSOLIDATED. */
     bool per_node;
     /* This rank's node, shorter than CKPT_NODE_BYTES_MAX; NULL: the host's name and boot id. */
     const char *node;
@@ -142,7 +142,7 @@ struct ckpt_saver;
  * allocates all memory. Collective: all ranks pass the same replicated arrays in the same order,
  * and boxes that together cover every other array. Borrows tensors and names during the call, and
  * the arrays' data for the saver's lifetime. -EINVAL names an array; -ENOTSUP names one whose part
- * is not contiguous (CKPT_FULL). */
+ * is not contiguous (CKPT_CONSOLIDATED). */
 int ckpt_saver_open(const struct ckpt_saver_options *options, const struct ckpt_tensor *tensors,
                     uint64_t tensors_count, struct ckpt_saver **ret_saver, struct err *err);
 /* Waits for a save in progress and drops its error (call ckpt_saver_wait first). NULL is fine. */

@@ -44,17 +44,17 @@ static uint32_t encode(const struct format *format, uint64_t bits)
     enum { DOUBLE_FRACTION_BITS = 52, DOUBLE_BIAS = 1023 };
     int bias = (1 << (format->exponent_bits - 1)) - 1;
     int exponent = (int)(bits >> DOUBLE_FRACTION_BITS) - DOUBLE_BIAS;
-    int least = 1 - bias; /* of a normal number */
+    int exponent_min = 1 - bias; /* of a normal number */
     int shift = DOUBLE_FRACTION_BITS - format->fraction_bits;
     uint64_t significand =
         (bits & (((uint64_t)1 << DOUBLE_FRACTION_BITS) - 1)) | (uint64_t)1 << DOUBLE_FRACTION_BITS;
     uint64_t code;
     if (exponent > bias + 1)
         return format->above;
-    if (exponent < least) /* zero and subnormal doubles are far below and vanish too */
-        code = shift_rounded(significand, shift + (least - exponent));
+    if (exponent < exponent_min) /* zero and subnormal doubles are far below and vanish too */
+        code = shift_rounded(significand, shift + (exponent_min - exponent));
     else
-        code = ((uint64_t)(exponent - least) << format->fraction_bits) +
+        code = ((uint64_t)(exponent - exponent_min) << format->fraction_bits) +
                shift_rounded(significand, shift);
     return code < format->above ? (uint32_t)code : format->above;
 }

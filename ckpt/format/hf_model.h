@@ -29,7 +29,7 @@ struct hf_tensor_map {
 /* What config.json says of a model. */
 struct hf_config {
     uint64_t layers, heads, kv_heads, head_dim, width, mlp_width, vocabulary;
-    uint64_t positions; /* most tokens in a sequence */
+    uint64_t positions; /* of a sequence, at most */
     double norm_epsilon, rope_base;
     double
         rope_factor; /* 1: unscaled; else the next three count: see ops.h's struct rope_scaling */

@@ -1,7 +1,7 @@
 /*
- * consolidated — `model.safetensors`, the file that all ranks write together in the full layout:
- * whole tensors in canonical order, byte for byte what `convert --to full` makes of the same
- * arrays.
+ * consolidated — `model.safetensors`, the file that all ranks write together with
+ * CKPT_CONSOLIDATED: whole tensors in canonical order, byte for byte the output of
+ * `convert --to full` for the same arrays.
  *
  *     spans   |  header  |     a of rank 0    |  a of rank 1  | b of all |
  *     pages   |  .  |  .  |  0  |  0  |  0  |  0  |  1  |  1  |  1  |  .  |
@@ -101,7 +101,7 @@ int consolidated_exchange(struct consolidated *consolidated, struct comm *comm, 
 /* The consolidated file of a step; NULL: the step is sharded. */
 const struct manifest_file *consolidated_find_file(const struct manifest *manifest);
 
-/* Appends the header of a full file of these entries, in canonical order, as safetensors_encode
+/* Appends the header of a consolidated file of these entries, in canonical order, as safetensors_encode
  * does. */
 int consolidated_encode_header(struct safetensors_entry *entries, uint64_t count, struct str *out,
                                uint64_t *ret_file_bytes, struct err *err);

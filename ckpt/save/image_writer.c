@@ -75,16 +75,17 @@ static void name_error_file(const struct image_writer *image,
     err_at(err, text, (int64_t)request->offset);
 }
 
-/* Waits for at least `least` writes and releases their buffers. *status keeps the first failure. */
+/* Waits for at least min_count writes and releases their buffers. *status keeps the first
+ * failure. */
 static void reap(struct image_writer *image, struct io_file *const files[LAYOUT_FILES],
-                 const char *path, unsigned least, unsigned *in_flight, int *status,
+                 const char *path, unsigned min_count, unsigned *in_flight, int *status,
                  struct err *err)
 {
     struct io_request *done[IMAGE_WRITES_MAX];
     uint64_t began_ns = trace_begin(image->track);
-    int count = image->io->ops->reap(image->queue, done, IMAGE_WRITES_MAX, least,
-                                     least > 0 ? IO_FOREVER : 0);
-    trace_end(image->track, least > 0 ? "wait for writes" : "reap", began_ns);
+    int count = image->io->ops->reap(image->queue, done, IMAGE_WRITES_MAX, min_count,
+                                     min_count > 0 ? IO_FOREVER : 0);
+    trace_end(image->track, min_count > 0 ? "wait for writes" : "reap", began_ns);
     for (int i = 0; i < count; i++) {
         ssize_t result = done[i]->result;
         if (result >= 0 && (size_t)result != done[i]->bytes)
@@ -110,12 +111,12 @@ static unsigned align_of(const struct image_writer *image,
                          struct io_file *const files[LAYOUT_FILES])
 {
     const struct io_ops *ops = image->io->ops;
-    unsigned most = 1; /* writes through the page cache need none */
+    unsigned align_max = 1; /* writes through the page cache need none */
     for (int i = 0; i < LAYOUT_FILES; i++) {
         unsigned align = files[i] && ops->direct_align ? ops->direct_align(image->io, files[i]) : 0;
-        most = align > most ? align : most;
+        align_max = align > align_max ? align : align_max;
     }
-    return most;
+    return align_max;
 }
 
 int image_writer_run(struct image_writer *image, struct io_file *const files[LAYOUT_FILES],

@@ -28,7 +28,7 @@ struct ckpt_saver {
     struct log log;
     bool has_log;
     enum ckpt_layout layout_kind;
-    struct consolidated consolidated; /* of CKPT_FULL */
+    struct consolidated consolidated; /* of CKPT_CONSOLIDATED */
     struct layout layout;
     struct global_plan global;
     struct snapshot snapshot;

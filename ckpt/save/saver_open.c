@@ -49,7 +49,7 @@ static int copy_options(struct ckpt_saver *saver, const struct ckpt_saver_option
         (options->keep.best.metric && !saver->metric))
         return err_set(err, -ENOMEM, "out of memory for a saver");
     saver->layout_kind = options->layout;
-    if (options->layout == CKPT_FULL && options->per_node) {
+    if (options->layout == CKPT_CONSOLIDATED && options->per_node) {
         err_set(err, -EINVAL, "checkpoint: the layout full needs one folder that all ranks share");
         err_advise(
             err, "let all nodes share the folder of checkpoints, or save with the layout sharded");
@@ -74,7 +74,7 @@ static int plan(struct ckpt_saver *saver, const struct ckpt_saver_options *optio
         .ranks = saver->nodes.all->ranks,
         .node_rank = saver->nodes.node->rank,
         .node_ranks = saver->nodes.node->ranks,
-        .consolidated = saver->layout_kind == CKPT_FULL ? &saver->consolidated : NULL};
+        .consolidated = saver->layout_kind == CKPT_CONSOLIDATED ? &saver->consolidated : NULL};
     const struct consolidated_holding own = {tensors, tensors_count};
     int status = layout.consolidated
                      ? consolidated_init(&saver->consolidated, &own, options->groups_count,

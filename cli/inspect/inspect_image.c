@@ -14,17 +14,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { READ_MOST_BYTES = 1 << 30 };
+enum { READ_BYTES_MAX = 1 << 30 };
 
 static int read_file(struct inspection *in, const char *path, struct io_head *ret_head)
 {
-    int status = io_read_head(in->io, path, READ_MOST_BYTES, ret_head, in->err);
-    if (status || ret_head->file_bytes <= READ_MOST_BYTES)
+    int status = io_read_head(in->io, path, READ_BYTES_MAX, ret_head, in->err);
+    if (status || ret_head->file_bytes <= READ_BYTES_MAX)
         return status;
     free(ret_head->data);
     err_set(in->err, -EFBIG, "the image file is too large");
     err_at(in->err, path, ERR_NO_OFFSET);
-    err_expected(in->err, "at most %d bytes", READ_MOST_BYTES);
+    err_expected(in->err, "at most %d bytes", READ_BYTES_MAX);
     err_found(in->err, "%" PRIu64, ret_head->file_bytes);
     return -EFBIG;
 }

@@ -13,15 +13,16 @@
 
 /* Headers are usually short. Profiles, previews and maker notes make long ones, up to 64 KiB per
  * segment. */
-enum { READ_FIRST_BYTES = 64 << 10, READ_MOST_BYTES = 64 << 20, READ_GROWTH = 8 };
+enum { READ_FIRST_BYTES = 64 << 10, READ_BYTES_MAX = 64 << 20, READ_GROWTH = 8 };
 
 /* Reads enough of the file for its headers. */
 static int read_headers(struct inspection *in, const char *path, struct io_head *ret_head,
                         struct jpeg_headers *ret_headers)
 {
-    for (size_t most = READ_FIRST_BYTES;; most = bytes_min(most * READ_GROWTH, READ_MOST_BYTES)) {
+    for (size_t bytes_max = READ_FIRST_BYTES;;
+         bytes_max = bytes_min(bytes_max * READ_GROWTH, READ_BYTES_MAX)) {
         struct io_head head;
-        int status = io_read_head(in->io, path, most, &head, in->err);
+        int status = io_read_head(in->io, path, bytes_max, &head, in->err);
         if (status)
             return status;
         status =
@@ -33,9 +34,9 @@ static int read_headers(struct inspection *in, const char *path, struct io_head 
         free(head.data);
         if (status != -ENODATA)
             return status;
-        if (most >= READ_MOST_BYTES) {
+        if (bytes_max >= READ_BYTES_MAX) {
             err_set(in->err, -EBADMSG, "the headers of the JPEG file are too long");
-            err_at(in->err, path, (int64_t)most);
+            err_at(in->err, path, (int64_t)bytes_max);
             err_expected(in->err, "a scan before it");
             return -EBADMSG;
         }

@@ -141,7 +141,7 @@ static void the_consolidated_file_equals_the_converted_sharded_step(void **state
     snprintf(full, sizeof full, "%s/full/step-00000001", stage.root);
     snprintf(file, sizeof file, "%s/converted.safetensors", stage.root);
     save(&stage, "sharded", CKPT_SHARDED, 1);
-    save(&stage, "full", CKPT_FULL, 1);
+    save(&stage, "full", CKPT_CONSOLIDATED, 1);
     if (world->rank == 0) {
         struct convert_checkpoint_options options = {.source = sharded, .target = file};
         struct convert_checkpoint_result result;
@@ -172,7 +172,7 @@ static void a_save_holds_the_values_at_its_start_while_arrays_change(void **stat
     struct ckpt_saver *saver = NULL;
     struct err err = {0};
     char step[FIXTURE_PATH_BYTES];
-    assert_ok(open_saver(&stage, "full", CKPT_FULL, &saver, &err), &err);
+    assert_ok(open_saver(&stage, "full", CKPT_CONSOLIDATED, &saver, &err), &err);
     for (uint64_t i = 1; i <= 3; i++) {
         assert_ok(ckpt_saver_save(saver, i, FIXTURE_STATE, &err), &err);
         for (uint32_t g = 0; g < GROUPS; g++) {
@@ -207,8 +207,11 @@ static void ranks_write_equal_parts_of_replicated_tensors(void **state)
     struct err err = {0};
     char path[FIXTURE_PATH_BYTES];
     snprintf(path, sizeof path, "%s/even", stage.root);
-    struct ckpt_saver_options options = {
-        .folder = path, .io = stage.io, .comm = world, .layout = CKPT_FULL, .groups_count = 1};
+    struct ckpt_saver_options options = {.folder = path,
+                                         .io = stage.io,
+                                         .comm = world,
+                                         .layout = CKPT_CONSOLIDATED,
+                                         .groups_count = 1};
     assert_ok(ckpt_saver_open(&options, arrays.tensors, arrays.count, &saver, &err), &err);
     assert_ok(ckpt_saver_save(saver, 1, "{}", &err), &err);
     assert_ok(ckpt_saver_wait(saver, &err), &err);
@@ -225,7 +228,7 @@ static void a_step_is_replaced_only_if_its_layout_differs(void **state)
     (void)state;
     struct stage stage = set_up();
     save(&stage, "both", CKPT_SHARDED, 1);
-    save(&stage, "both", CKPT_FULL, 1);
+    save(&stage, "both", CKPT_CONSOLIDATED, 1);
     if (world->rank == 0) {
         assert_int_equal(test_run("test -e '%s/both/step-00000001/model.safetensors' -a "
                                   "! -e '%s/both/aside-step-00000001/model.safetensors' -a "
@@ -236,7 +239,7 @@ static void a_step_is_replaced_only_if_its_layout_differs(void **state)
                                   stage.root, stage.root),
                          0);
     }
-    save(&stage, "both", CKPT_FULL, 1);
+    save(&stage, "both", CKPT_CONSOLIDATED, 1);
     if (world->rank == 0)
         assert_int_equal(
             test_run("stat -c %%i '%s/both/step-00000001/manifest.json' | cmp - '%s/before'",
@@ -250,7 +253,7 @@ static void check_refused(struct stage *stage, int expected)
 {
     struct ckpt_saver *saver = NULL;
     struct err err = {0};
-    int status = open_saver(stage, "refused", CKPT_FULL, &saver, &err);
+    int status = open_saver(stage, "refused", CKPT_CONSOLIDATED, &saver, &err);
     assert_true(status == expected || (status == -EREMOTEIO && world->rank > 0));
 }
 
@@ -283,7 +286,7 @@ static void noncontiguous_or_incomplete_parts_are_refused(void **state)
     check_refused(&stage, -EINVAL);
     *rows = whole;
     stage.tensors[2] = other;
-    save(&stage, "refused", CKPT_FULL, 1);
+    save(&stage, "refused", CKPT_CONSOLIDATED, 1);
     tear_down(&stage);
 }
 
@@ -297,7 +300,7 @@ static void per_node_folders_refuse_the_consolidated_layout(void **state)
                                          .io = stage.io,
                                          .comm = world,
                                          .per_node = true,
-                                         .layout = CKPT_FULL,
+                                         .layout = CKPT_CONSOLIDATED,
                                          .groups_count = GROUPS};
     assert_int_equal(ckpt_saver_open(&options, stage.tensors, SPECS, &saver, &err), -EINVAL);
     tear_down(&stage);

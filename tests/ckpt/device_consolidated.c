@@ -96,7 +96,7 @@ static void save_and_update(void *context, struct comm *comm)
                                                .comm = comm,
                                                .device = rank.device,
                                                .updates = rank.updates,
-                                               .layout = CKPT_FULL,
+                                               .layout = CKPT_CONSOLIDATED,
                                                .groups_count = GROUPS,
                                                .run_id = "device",
                                                .numerics_id = "any"};

@@ -64,7 +64,7 @@ static void a_write_that_fails_names_its_file(void **state)
     (void)state;
     static const char *const names[] = {"rank-00000.safetensors", "model.safetensors"};
     arrays_fill(&arrays, 1);
-    for (int layout = CKPT_SHARDED; layout <= CKPT_FULL; layout++) {
+    for (int layout = CKPT_SHARDED; layout <= CKPT_CONSOLIDATED; layout++) {
         struct io *faulty = steps_open_faulty("seed=0");
         struct ckpt_saver_options options = {.folder = folder,
                                              .io = faulty,

@@ -171,7 +171,7 @@ static void an_error_of_any_writer_of_a_shared_file_fails_the_save_on_all(void *
     (void)state;
     static const char *const operations[] = {"begin", "join", "create", "write", "finalize"};
     /* one begin, two joins, for each rank two of each other operation, and those of the manifest */
-    assert_true(fail_everywhere(CKPT_FULL, operations, 5) >= 3 + 3 * (2 * RANKS + 1));
+    assert_true(fail_everywhere(CKPT_CONSOLIDATED, operations, 5) >= 3 + 3 * (2 * RANKS + 1));
 }
 
 /* ---- A rank that cannot begin, or is out of memory, notifies the others. ---- */
@@ -203,7 +203,7 @@ static void a_step_refused_on_one_rank_fails_the_save_on_all(void **state)
 {
     (void)state;
     struct arrays saved = arrays_make(specs, ARRAYS);
-    for (int layout = CKPT_SHARDED; layout <= CKPT_FULL; layout++) {
+    for (int layout = CKPT_SHARDED; layout <= CKPT_CONSOLIDATED; layout++) {
         struct wrong_step wrong = {.saved = &saved, .layout = (enum ckpt_layout)layout};
         thread_comm_run(RANKS, save_wrong_step, &wrong);
         for (int r = 0; r < RANKS; r++) {
@@ -263,7 +263,7 @@ static void a_rank_without_memory_fails_the_opening_on_all(void **state)
 {
     (void)state;
     struct arrays saved = arrays_make(specs, ARRAYS);
-    for (int layout = CKPT_SHARDED; layout <= CKPT_FULL; layout++) {
+    for (int layout = CKPT_SHARDED; layout <= CKPT_CONSOLIDATED; layout++) {
         struct poor_open poor = {
             .saved = &saved, .layout = (enum ckpt_layout)layout, .was_short = true};
         unsigned refused_count = 0;

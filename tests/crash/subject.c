@@ -102,7 +102,7 @@ static int open_saver(const struct plan *plan, struct io *io, const char *folder
     struct ckpt_saver_options options = {.folder = folder,
                                          .io = io,
                                          .comm = comm,
-                                         .layout = plan->is_full ? CKPT_FULL : CKPT_SHARDED,
+                                         .layout = plan->is_full ? CKPT_CONSOLIDATED : CKPT_SHARDED,
                                          .groups_count = 1,
                                          .keep.last = plan->keep,
                                          .run_id = "crash",

@@ -221,7 +221,7 @@ static int check_best_mode(const struct train_config *config, const struct check
 
 static int check_saves(const struct train_config *config, const struct check *check)
 {
-    if (config->checkpoint.layout == CKPT_FULL && !config->checkpoint.shared)
+    if (config->checkpoint.layout == CKPT_CONSOLIDATED && !config->checkpoint.shared)
         return contradiction(check, "checkpoint.layout", "checkpoint.shared",
                              "checkpoint.layout: full needs a folder that all nodes see, as all "
                              "ranks write one file",

@@ -49,7 +49,7 @@ static_assert(LOADER_BAD_STOP == 0 && LOADER_BAD_SUBSTITUTE == 1, "policy_names 
 static_assert(CROP_NONE == 0 && CROP_CENTER == 1 && CROP_RANDOM == 2, "crop_names is in step");
 static_assert(CONFIG_MASK_NONE == 0 && CONFIG_MASK_DOCUMENT == 1, "mask_names is in step");
 static_assert(CONFIG_MIXED_REFUSE == 0 && CONFIG_MIXED_ALLOW == 1, "mixed_names is in step");
-static_assert(CKPT_SHARDED == 0 && CKPT_FULL == 1, "layout_names is in step");
+static_assert(CKPT_SHARDED == 0 && CKPT_CONSOLIDATED == 1, "layout_names is in step");
 static_assert(IO_LOCK_AUTO == 0 && IO_LOCK_KERNEL == 1 && IO_LOCK_LEASE == 2,
               "owner_names is in step");
 static_assert(CONFIG_FP32 == 0 && CONFIG_BF16 == 1 && CONFIG_FP16 == 2, "compute_names is in step");

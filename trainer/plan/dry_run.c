@@ -169,7 +169,7 @@ static int plan_full(struct run *run, const struct trainer_dry_run_options *opti
 static int open_staging(struct run *run, const struct trainer_dry_run_options *options,
                         struct planned_save *save, struct err *err)
 {
-    bool is_full = run->config->checkpoint.layout == CKPT_FULL;
+    bool is_full = run->config->checkpoint.layout == CKPT_CONSOLIDATED;
     int status = run_describe_tensors(run, false, &run->tensors, &run->tensor_names,
                                       &run->tensors_count, err);
     if (!status && is_full)
