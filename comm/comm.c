@@ -1,51 +1,47 @@
 /*
- * comm — see comm.h. Waiting, and helpers that combine a call and its wait.
+ * comm — see comm.h: optional hooks, waiting, helpers that combine a call and its wait.
  */
 #include "comm/comm.h"
 
-#include "base/clock.h"
 #include "base/hash.h"
 
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-enum { PAUSE_FIRST_NS = 1000, PAUSE_LAST_NS = 1000000 };
-
-static const char *name_of(const struct comm_work *work)
-{
-    return work->what ? work->what : "a collective";
-}
 
 int comm_wait(struct comm *comm, struct comm_work *work, struct err *err)
 {
-    long pause_ns = PAUSE_FIRST_NS;
-    if (!work->done && comm->ops->wait)
+    if (!work->done)
         return comm->ops->wait(work, err);
-    while (!work->done) {
-        bool done = false;
-        int status = comm->ops->test(work, &done, err);
-        if (status)
-            return status;
-        if (done)
-            break;
-        if (work->deadline_ns && clock_now_ns() >= work->deadline_ns) {
-            err_set(err, -ETIMEDOUT, "rank %d of %d waited too long for %s", comm->rank,
-                    comm->ranks, name_of(work));
-            err_advise(
-                err,
-                "look for the rank that stopped or is slow; raise the timeout if it is only slow");
-            return -ETIMEDOUT;
-        }
-        nanosleep(&(struct timespec){.tv_nsec = pause_ns}, NULL);
-        pause_ns = pause_ns * 2 < PAUSE_LAST_NS ? pause_ns * 2 : PAUSE_LAST_NS;
-    }
-    if (work->status)
-        return err_errno(err, work->status, "%s failed on rank %d of %d", name_of(work), comm->rank,
-                         comm->ranks);
-    return 0;
+    return work->status
+               ? err_errno(err, work->status, "%s failed on rank %d of %d",
+                           work->what ? work->what : "a collective", comm->rank, comm->ranks)
+               : 0;
+}
+
+void comm_set_activity(struct comm *comm, const char *what, uint64_t step, bool may_be_slow)
+{
+    if (comm->ops->set_activity)
+        comm->ops->set_activity(comm, what, step, may_be_slow);
+}
+
+void comm_add_tracks(struct comm *comm, struct trace *trace)
+{
+    if (comm->ops->add_tracks)
+        comm->ops->add_tracks(comm, trace);
+}
+
+int comm_check(struct comm *comm, struct err *err)
+{
+    return comm->ops->check ? comm->ops->check(comm, err) : 0;
+}
+
+void comm_describe_library(const struct comm *comm, char text[COMM_LIBRARY_BYTES])
+{
+    text[0] = '\0';
+    if (comm->ops->describe_library)
+        comm->ops->describe_library(comm, text);
 }
 
 static int reduce_one(struct comm *comm, int64_t *value, enum comm_i64_op op,
@@ -102,11 +98,11 @@ int comm_agree(struct comm *comm, int status, const struct comm_options *options
         return status ? status : -EPROTO;
     }
     int first = comm->ranks - (int)failed;
-    int64_t own = status && err ? hash_of(err) : 0, told = comm->rank == first ? own : 0;
-    reduced = reduce_one(comm, &told, COMM_SUM, options, detail);
+    int64_t own = status && err ? hash_of(err) : 0, hash = comm->rank == first ? own : 0;
+    reduced = reduce_one(comm, &hash, COMM_SUM, options, detail);
     if (!status)
         return reduced ? reduced : err_set(err, -EREMOTEIO, "rank %d failed", first);
-    if (!reduced && err && comm->rank != first && own == told)
+    if (!reduced && err && comm->rank != first && own == hash)
         err_set(err, status, "%s", ""); /* the first rank prints it */
     return status;
 }
@@ -118,6 +114,7 @@ struct retained {
 
 void comm_retain(void *memory)
 {
+    /* Process-wide, because the memory outlives every communicator. */
     static _Atomic(struct retained *) first;
     struct retained *retained = memory ? malloc(sizeof *retained) : NULL;
     if (!retained)

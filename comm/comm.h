@@ -114,8 +114,8 @@ struct comm_ops {
     /* Makes progress without blocking. Returns 0 until the work is done, then its status. Only the
      * call that first finds a failure has its detail. */
     int (*test)(struct comm_work *work, bool *ret_done, struct err *err);
-    /* Optional (NULL: comm_wait polls test). Blocks until unfinished work is done or late. Returns
-     * its status. */
+    /* Optional if work is done when its call returns. Blocks until unfinished work is done or late.
+     * Returns its status. */
     int (*wait)(struct comm_work *work, struct err *err);
     /* Optional. Notes what this process does from now on, and in which step; ranks that wait for it
      * report that. may_be_slow: it may take long, as waiting for a disk does, so the deadlines of
@@ -154,6 +154,12 @@ struct comm {
  * deadline passes first. */
 int comm_wait(struct comm *comm, struct comm_work *work, struct err *err);
 
+/* The optional hooks. Without one: nothing, 0, or "". */
+void comm_set_activity(struct comm *comm, const char *what, uint64_t step, bool may_be_slow);
+void comm_add_tracks(struct comm *comm, struct trace *trace);
+int comm_check(struct comm *comm, struct err *err);
+void comm_describe_library(const struct comm *comm, char text[COMM_LIBRARY_BYTES]);
+
 /* A collective call and its wait in one. */
 int comm_barrier(struct comm *comm, const struct comm_options *options, struct err *err);
 /* Prepares the library for fast sums, once per communicator and with nothing else in flight:
@@ -171,6 +177,11 @@ void comm_retain(void *memory);
 /* One rank alone; all work is done when the call returns. The other backends: comm_mpi.h,
  * comm_tcp.h, comm_nccl.h. */
 int comm_self_open(struct comm **ret_comm, struct err *err);
+/* Simulates one rank of many for dry runs: every call completes at once and moves nothing, so
+ * receive buffers and reduced values stay as they were. A split keeps rank and ranks, because the
+ * colors of the other ranks are unknown. takes_device_memory: true as for comm_nccl. */
+int comm_null_open(int rank, int ranks, bool takes_device_memory, struct comm **ret_comm,
+                   struct err *err);
 void comm_close(struct comm *comm); /* NULL is fine */
 
 #ifdef __cplusplus

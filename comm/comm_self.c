@@ -1,8 +1,9 @@
 /*
- * comm_self — one rank alone: all work is done when the call returns.
+ * comm_self — one rank alone, or one simulated rank of many (comm_null_open). All work is done when
+ * the call returns.
  *
- * A send is copied to a buffer until the receive with its tag takes it, so code written for many
- * ranks may send to itself. This is the only allocation after open.
+ * A lone rank may send to itself: the data is copied to a buffer until the receive with its tag
+ * takes it. This is the only allocation after open.
  */
 #include "comm/comm.h"
 
@@ -22,6 +23,7 @@ struct message {
 /* Owner thread. */
 struct comm_self {
     struct comm base;
+    bool is_null; /* moves nothing */
     bool aborted;
     size_t messages_count;
     struct message messages[MESSAGES_MAX]; /* oldest first */
@@ -32,8 +34,7 @@ static struct comm_self *self_of(struct comm *comm)
     return (struct comm_self *)comm;
 }
 
-/* Fills work. Returns false if the communicator was aborted; the caller must then not move any
- * bytes. */
+/* Fills work. Returns false if the caller must not move any bytes. */
 static bool begin(struct comm *comm, const struct comm_options *options, struct comm_work *work)
 {
     *work = (struct comm_work){
@@ -43,7 +44,7 @@ static bool begin(struct comm *comm, const struct comm_options *options, struct 
         .status = self_of(comm)->aborted ? -ECONNABORTED : 0,
         .done = true,
     };
-    return !self_of(comm)->aborted;
+    return !self_of(comm)->aborted && !self_of(comm)->is_null;
 }
 
 static void move(void *target, const void *source, size_t bytes)
@@ -62,7 +63,9 @@ static int self_split(struct comm *comm, int color, int key, struct comm **ret_c
         *ret_comm = NULL;
         return 0;
     }
-    return comm_self_open(ret_comm, err);
+    return self_of(comm)->is_null
+               ? comm_null_open(comm->rank, comm->ranks, comm->takes_device_memory, ret_comm, err)
+               : comm_self_open(ret_comm, err);
 }
 
 static int self_all_gather(struct comm *comm, const void *send, void *receive, size_t bytes,
@@ -102,7 +105,7 @@ static int self_all_to_all(struct comm *comm, const void *send, const size_t *se
                            struct comm_work *work, struct err *err)
 {
     (void)receive_bytes, (void)err; /* receive_bytes is unused without assertions */
-    assert(send_bytes[0] == receive_bytes[0]);
+    assert(self_of(comm)->is_null || send_bytes[0] == receive_bytes[0]);
     if (begin(comm, options, work) && send_bytes[0] > 0)
         move((char *)receive + receive_offsets[0], (const char *)send + send_offsets[0],
              send_bytes[0]);
@@ -113,7 +116,7 @@ static int self_send(struct comm *comm, const void *data, size_t bytes, int to, 
                      const struct comm_options *options, struct comm_work *work, struct err *err)
 {
     struct comm_self *self = self_of(comm);
-    assert(to == 0);
+    assert(self->is_null || to == 0);
     (void)to;
     if (self->messages_count == MESSAGES_MAX)
         return err_set(err, -ENOBUFS, "a rank has sent itself %d messages and read none",
@@ -133,7 +136,7 @@ static int self_receive(struct comm *comm, void *data, size_t bytes, int from, i
                         const struct comm_options *options, struct comm_work *work, struct err *err)
 {
     struct comm_self *self = self_of(comm);
-    assert(from == 0);
+    assert(self->is_null || from == 0);
     (void)from;
     if (!begin(comm, options, work))
         return 0;
@@ -191,12 +194,28 @@ static const struct comm_ops self_ops = {
     .close = self_close,
 };
 
-int comm_self_open(struct comm **ret_comm, struct err *err)
+static int make(const struct comm_self *initial, struct comm **ret_comm, struct err *err)
 {
-    struct comm_self *self = calloc(1, sizeof *self);
+    struct comm_self *self = malloc(sizeof *self);
     if (!self)
         return err_set(err, -ENOMEM, "out of memory for a communicator");
-    self->base = (struct comm){.ops = &self_ops, .rank = 0, .ranks = 1};
+    *self = *initial;
+    self->base.ops = &self_ops;
     *ret_comm = &self->base;
     return 0;
+}
+
+int comm_self_open(struct comm **ret_comm, struct err *err)
+{
+    return make(&(struct comm_self){.base = {.rank = 0, .ranks = 1}}, ret_comm, err);
+}
+
+int comm_null_open(int rank, int ranks, bool takes_device_memory, struct comm **ret_comm,
+                   struct err *err)
+{
+    return make(
+        &(struct comm_self){
+            .base = {.rank = rank, .ranks = ranks, .takes_device_memory = takes_device_memory},
+            .is_null = true},
+        ret_comm, err);
 }

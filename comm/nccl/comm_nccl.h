@@ -16,7 +16,7 @@
  * communicator, with the same deadline; the operation is done when both are. NCCL itself has no
  * deadlines and cannot name late ranks. The arrival check names the late ranks and what they were
  * doing, and ends the run on all ranks. NCCL's communicators are then aborted, and with them what
- * waits on the device. Over comm_checked it also finds ranks that make different calls.
+ * waits on the device. Over comm_checked_open it also finds ranks that make different calls.
  *
  * NCCL's communicators are non-blocking: only open, split, wait and close wait for another rank. A
  * test or wait makes progress on all communicators of one open, so that none depends on being

@@ -2,7 +2,6 @@
  * comm — a single rank, and what comm.c adds to any backend, tested with a mock backend.
  */
 #include "comm/comm.h"
-#include "base/clock.h"
 #include "tests/support/test.h"
 
 #include <errno.h>
@@ -139,67 +138,22 @@ static void split_gives_a_communicator_or_none(void **state)
 /* A mock backend of two ranks; the test plays the other rank. */
 struct stage {
     struct comm comm;
-    int64_t other_value;  /* the other rank's value in a sum */
-    int tests_until_done; /* negative: never */
-    int status;
+    int64_t other_value; /* the other rank's value in a sum */
 };
 
 static int stage_all_reduce(struct comm *comm, int64_t *values, size_t count, enum comm_i64_op op,
                             const struct comm_options *options, struct comm_work *work,
                             struct err *err)
 {
-    (void)op, (void)err;
+    (void)op, (void)options, (void)err;
     struct stage *stage = (struct stage *)comm;
     assert_int_equal(count, 1);
     values[0] += stage->other_value;
-    *work = (struct comm_work){.comm = comm,
-                               .deadline_ns = options ? options->deadline_ns : 0,
-                               .what = options ? options->what : NULL};
+    *work = (struct comm_work){.comm = comm, .done = true};
     return 0;
 }
 
-static int stage_test(struct comm_work *work, bool *ret_done, struct err *err)
-{
-    (void)err;
-    struct stage *stage = (struct stage *)work->comm;
-    if (stage->tests_until_done > 0)
-        stage->tests_until_done--;
-    work->done = stage->tests_until_done == 0;
-    work->status = work->done ? stage->status : 0;
-    *ret_done = work->done;
-    return work->status;
-}
-
-static const struct comm_ops stage_ops = {
-    .name = "stage", .all_reduce_i64 = stage_all_reduce, .test = stage_test};
-
-static void waiting_makes_progress_until_done(void **state)
-{
-    (void)state;
-    struct stage stage = {.comm = {.ops = &stage_ops, .rank = 1, .ranks = 2},
-                          .tests_until_done = 5};
-    struct err err = {0};
-    assert_ok(comm_barrier(&stage.comm, NULL, &err), &err);
-    assert_int_equal(stage.tests_until_done, 0);
-    struct comm_options far = {.deadline_ns = clock_now_ns() + 3600 * CLOCK_NS_PER_S};
-    stage.tests_until_done = 5;
-    assert_ok(comm_barrier(&stage.comm, &far, &err), &err); /* in time */
-    stage.status = -EIO;
-    assert_int_equal(comm_barrier(&stage.comm, NULL, &err), -EIO);
-}
-
-static void a_late_collective_is_named(void **state)
-{
-    (void)state;
-    struct stage stage = {.comm = {.ops = &stage_ops, .rank = 1, .ranks = 2},
-                          .tests_until_done = -1};
-    struct comm_options options = {.deadline_ns = clock_now_ns() + 20000000,
-                                   .what = "the gradients of step 7"};
-    struct err err = {0};
-    assert_int_equal(comm_barrier(&stage.comm, &options, &err), -ETIMEDOUT);
-    assert_non_null(strstr(err.what, "the gradients of step 7"));
-    assert_non_null(strstr(err.what, "rank 1 of 2"));
-}
+static const struct comm_ops stage_ops = {.name = "stage", .all_reduce_i64 = stage_all_reduce};
 
 static void ranks_agree_only_if_all_succeeded(void **state)
 {
@@ -224,8 +178,6 @@ int main(void)
         cmocka_unit_test(messages_to_oneself_arrive_by_tag_in_order),
         cmocka_unit_test(after_an_abort_all_work_ends_aborted),
         cmocka_unit_test(split_gives_a_communicator_or_none),
-        cmocka_unit_test(waiting_makes_progress_until_done),
-        cmocka_unit_test(a_late_collective_is_named),
         cmocka_unit_test(ranks_agree_only_if_all_succeeded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

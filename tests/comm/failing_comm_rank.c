@@ -6,7 +6,7 @@
 #include "tests/comm/ends.h"
 
 #include "base/clock.h"
-#include "comm/comm_checked.h"
+#include "comm/comm_wrapper.h"
 #include "comm/ranks/ranks.h"
 
 #include <errno.h>

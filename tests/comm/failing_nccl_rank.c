@@ -3,8 +3,8 @@
  * failing_nccl_rank.sh runs it. Like failing_comm_rank.c.
  */
 #include "base/clock.h"
-#include "comm/comm_checked.h"
 #include "comm/comm_mpi.h"
+#include "comm/comm_wrapper.h"
 #include "comm/nccl/comm_nccl.h"
 #include "device/device_cuda.h"
 #include "tests/comm/ends.h"

@@ -7,7 +7,6 @@
 #include "ckpt/save/consolidated.h"
 #include "ckpt/save/layout.h"
 #include "ckpt/save/snapshot.h"
-#include "comm/comm_null.h"
 #include "comm/nccl/comm_nccl.h"
 #include "device/device_cuda.h"
 #include "device/device_null.h"

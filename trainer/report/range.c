@@ -46,8 +46,8 @@ static enum time_part part_of(enum range range, bool queues)
 /* A checkpoint waits for the disk, which may take longer than the limit for late ranks. */
 static void set_activity(const struct ranges *ranges, const char *name, bool may_be_slow)
 {
-    if (ranges->comm && ranges->comm->ops->set_activity)
-        ranges->comm->ops->set_activity(ranges->comm, name, *ranges->step + 1, may_be_slow);
+    if (ranges->comm)
+        comm_set_activity(ranges->comm, name, *ranges->step + 1, may_be_slow);
 }
 
 static void note_range(const struct ranges *ranges, enum range range)

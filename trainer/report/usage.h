@@ -6,7 +6,7 @@
 #define MILLRACE_TRAINER_REPORT_USAGE_H
 
 #include "base/bytes.h"
-#include "comm/comm_counted.h"
+#include "comm/comm_wrapper.h"
 #include "device/device.h"
 
 #include <stdbool.h>

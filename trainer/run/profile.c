@@ -18,8 +18,8 @@ void profile_open(struct profile *profile)
     run->ranges.track = trace_add_track(trace, "trainer", 0);
     if (trace && run->ops->table->add_tracks)
         run->ops->table->add_tracks(run->ops, trace);
-    if (trace && run->comm->ops->add_tracks)
-        run->comm->ops->add_tracks(run->comm, trace);
+    if (trace)
+        comm_add_tracks(run->comm, trace);
 }
 
 int profile_begin(struct profile *profile, struct err *err)

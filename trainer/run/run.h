@@ -12,7 +12,7 @@
 #include "base/numeric/exact_sum.h"
 #include "ckpt/ckpt.h"
 #include "comm/comm.h"
-#include "comm/comm_counted.h"
+#include "comm/comm_wrapper.h"
 #include "loader/loader.h"
 #include "trainer/config/epochs.h"
 #include "trainer/control/data_schema.h"

@@ -83,8 +83,8 @@ int run_name_numerics(struct run *run, struct err *err)
     if (loss[0])
         str_add_format(&run->numerics_id, "; %s", loss);
     bool sums_fast = run->reduction && run->reduction->options.kind != REDUCTION_CANONICAL;
-    if (sums_fast && run->batching.ranks > 1 && run->comm->ops->describe_library)
-        run->comm->ops->describe_library(run->comm, library);
+    if (sums_fast && run->batching.ranks > 1)
+        comm_describe_library(run->comm, library);
     if (library[0])
         str_add_format(&run->numerics_id, ", summed by %s", library);
     int status = str_status(&run->numerics_id);

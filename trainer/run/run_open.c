@@ -8,7 +8,7 @@
 #include "trainer/run/run.h"
 
 #include "base/json/jsonx.h"
-#include "comm/comm_checked.h"
+#include "comm/comm_wrapper.h"
 #include "io/file_util.h"
 #include "trainer/parallel/sync_check.h"
 #include "trainer/run/resume.h"
@@ -181,8 +181,8 @@ static int open_comm(struct run *run, struct err *err)
     run->ranges.comm = given;
     run->ranges.step = &run->step;
     run->plain_comm = given;
-    if (given && given->ops->set_activity)
-        given->ops->set_activity(given, "the beginning", 0, false);
+    if (given)
+        comm_set_activity(given, "the beginning", 0, false);
     if (given && given->ops->set_timeout)
         given->ops->set_timeout(given, run->config->parallel.timeout_ns);
     if (!given || run->config->parallel.debug) {

@@ -61,7 +61,7 @@ struct reduction_options {
     struct bucket_exchange_wire wire;
     struct powersgd_options powersgd;
     /* Borrowed. While set, an exchange completes before the pass continues. Otherwise its calls and
-     * the gather's run in an order that depends on timing, which comm_checked.h does not allow.
+     * the gather's run in an order that depends on timing, which comm_checked_open does not allow.
      * NULL: never set. */
     const bool *serialized;
     /* Each rank keeps the sum of its own micro-batches. Nothing is exchanged, and the partition is
