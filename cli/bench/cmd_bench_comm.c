@@ -7,18 +7,20 @@
  * same ranks measure both separately.
  */
 #include "base/clock.h"
+#include "base/os/thread.h"
 #include "base/os/thread_pool.h"
 #include "cli/core/output.h"
 #include "cli/core/signals.h"
 #include "cli/core/verbs.h"
 #include "cli/ranks/local_ranks.h"
 #include "cli/ranks/rank_session.h"
-#include "comm/benchmark.h"
 #include "comm/ranks/ranks.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum {
     EACH_LEAST_NS = 1000000,
@@ -27,7 +29,8 @@ enum {
     RATIO = 16,      /* between successive sizes */
     RANKS_MAX = 512, /* each has 8 bytes of the smallest size */
     MEASUREMENTS_MAX = 64,
-    WAKES = 2, /* per exchange: MPI's thread, and the waiting thread */
+    WAKES = 2,        /* per exchange: MPI's thread, and the waiting thread */
+    GROWTH_MOST = 16, /* from one round of exchanges to the next */
 };
 #define TIMEOUT_NS (60 * CLOCK_NS_PER_S)
 
@@ -47,10 +50,26 @@ static const struct option rows[] = {
      "minimum time per measurement"},
 };
 
+enum what {
+    ALL_GATHER,
+    DETERMINISTIC, /* reduce_scatter of F32, like FAST */
+    FAST,
+    ALL_TO_ALL,
+    ALL_REDUCE, /* of int64 */
+    COPY,       /* no exchange: all ranks at once copy the bytes that they would receive in one */
+};
+
+static const char *const names[] = {
+    [ALL_GATHER] = "all-gather",        [DETERMINISTIC] = "reduce-scatter, canonical",
+    [FAST] = "reduce-scatter, fast",    [ALL_TO_ALL] = "all-to-all",
+    [ALL_REDUCE] = "all-reduce, int64", [COPY] = "copying memory",
+};
+
 struct measurement {
     uint64_t size_bytes;
-    enum comm_benchmark_what what;
-    struct comm_benchmark speed;
+    enum what what;
+    uint64_t received_bytes; /* by each rank from others, per exchange */
+    double seconds;          /* per exchange */
     double limit_seconds;
 };
 
@@ -65,30 +84,208 @@ struct bench {
     size_t count;
 };
 
-static double seconds_of(const struct comm_benchmark *speed)
+/* Exchanges of one kind and size. */
+struct run {
+    const struct bench *bench;
+    enum what what;
+    size_t size_bytes;  /* all slices together; for an all-reduce, the values of one rank */
+    size_t slice_bytes; /* per rank */
+    size_t received_bytes;
+    char *send, *receive;
+    size_t *offsets, *bytes; /* [ranks] */
+};
+
+/* ---- Exchanges. ---- */
+
+static void copy(const struct run *run, uint64_t number)
 {
-    return clock_seconds(speed->elapsed_ns) / (double)speed->exchanges_count;
+    memcpy(run->receive, run->send, run->received_bytes);
+    /* keeps the compiler from dropping a copy */
+    run->send[number % run->received_bytes] ^= run->receive[run->received_bytes - 1];
 }
 
-static int exchange(const struct bench *bench, enum comm_benchmark_what what, uint64_t bytes,
-                    struct comm_benchmark *ret_speed, struct err *err)
+static int exchange(const struct run *run, uint64_t number, struct err *err)
 {
-    const struct comm_benchmark_job job = {.comm = bench->comm,
-                                           .what = what,
-                                           .bytes = bytes,
-                                           .ns_min = bench->args->each_ns,
-                                           .timeout_ns = TIMEOUT_NS,
-                                           .stop = bench->stop};
-    return comm_benchmark_run(&job, ret_speed, err);
+    struct comm *comm = run->bench->comm;
+    const struct comm_ops *ops = comm->ops;
+    const struct comm_options options = {.deadline_ns = clock_now_ns() + TIMEOUT_NS,
+                                         .what = names[run->what]};
+    struct comm_work work;
+    int status = 0;
+    switch (run->what) {
+    case ALL_GATHER:
+        status =
+            ops->all_gather(comm, run->send, run->receive, run->slice_bytes, &options, &work, err);
+        break;
+    case DETERMINISTIC:
+    case FAST:
+        status = ops->reduce_scatter(
+            comm, run->send, run->receive, run->slice_bytes / sizeof(float), DTYPE_F32,
+            run->what == FAST ? COMM_FAST : COMM_DETERMINISTIC, &options, &work, err);
+        break;
+    case ALL_TO_ALL:
+        status = ops->all_to_all(comm, run->send, run->offsets, run->bytes, run->receive,
+                                 run->offsets, run->bytes, &options, &work, err);
+        break;
+    case ALL_REDUCE:
+        status =
+            ops->all_reduce_i64(comm, (int64_t *)(void *)run->send,
+                                run->size_bytes / sizeof(int64_t), COMM_MAX, &options, &work, err);
+        break;
+    case COPY:
+        copy(run, number);
+        return 0;
+    }
+    return status ? status : comm_wait(comm, &work, err);
 }
 
-static int measure_one(struct bench *bench, enum comm_benchmark_what what, uint64_t bytes,
-                       double limit_seconds, struct err *err)
+/* Finds the longest time of all ranks, and whether any of them was asked to stop. */
+static int agree(const struct bench *bench, uint64_t *elapsed_ns, struct err *err)
+{
+    int64_t words[2] = {(int64_t)*elapsed_ns, atomic_load(bench->stop) != 0};
+    const struct comm_options options = {.deadline_ns = clock_now_ns() + TIMEOUT_NS + *elapsed_ns,
+                                         .what = "comparing times"};
+    struct comm *comm = bench->comm;
+    struct comm_work work;
+    int status = comm->ops->all_reduce_i64(comm, words, 2, COMM_MAX, &options, &work, err);
+    if (!status)
+        status = comm_wait(comm, &work, err);
+    *elapsed_ns = (uint64_t)words[0];
+    return !status && words[1] ? err_set(err, -EINTR, "stopped on request") : status;
+}
+
+/* Runs rounds of exchanges, more in each, until one is long enough on the slowest rank. The first
+ * rounds also set up what later ones reuse. */
+static int repeat(const struct run *run, double *ret_seconds, struct err *err)
+{
+    uint64_t ns_min = run->bench->args->each_ns;
+    for (uint64_t count = 1;;) {
+        uint64_t elapsed_ns = 0;
+        int status = agree(run->bench, &elapsed_ns, err); /* all ranks begin together */
+        uint64_t began_ns = clock_now_ns();
+        for (uint64_t i = 0; i < count && !status; i++)
+            status = exchange(run, i, err);
+        elapsed_ns = clock_now_ns() - began_ns;
+        if (!status)
+            status = agree(run->bench, &elapsed_ns, err);
+        if (status)
+            return status;
+        if (count > 1 && elapsed_ns >= ns_min) {
+            *ret_seconds = clock_seconds(elapsed_ns) / (double)count;
+            return 0;
+        }
+        uint64_t growth = 1 + ns_min / (elapsed_ns + 1);
+        count *= growth < 2 ? 2 : growth < GROWTH_MOST ? growth : GROWTH_MOST;
+    }
+}
+
+static int measure_exchange(const struct bench *bench, struct measurement *m, struct err *err)
+{
+    size_t ranks = (size_t)bench->comm->ranks, bytes = (size_t)m->size_bytes;
+    size_t slice_bytes = bytes / ranks / sizeof(int64_t) * sizeof(int64_t);
+    assert(slice_bytes > 0 || m->what == ALL_REDUCE);
+    m->received_bytes = (ranks - 1) * (m->what == ALL_REDUCE ? bytes : slice_bytes);
+    struct run run = {.bench = bench,
+                      .what = m->what,
+                      .size_bytes = bytes,
+                      .slice_bytes = slice_bytes,
+                      .received_bytes = (size_t)m->received_bytes,
+                      .send = calloc(1, bytes),
+                      .receive = malloc(bytes),
+                      .offsets = calloc(ranks, sizeof *run.offsets),
+                      .bytes = calloc(ranks, sizeof *run.bytes)};
+    bool has_all = run.send && run.receive && run.offsets && run.bytes;
+    int status =
+        has_all ? 0 : err_set(err, -ENOMEM, "out of memory for an exchange of %zu bytes", bytes);
+    status = comm_agree(bench->comm, status, NULL, err);
+    bool is_idle = status != 0; /* nothing is in flight */
+    if (!status) {
+        memset(run.receive, 0, bytes);
+        for (size_t rank = 0; rank < ranks; rank++) {
+            run.offsets[rank] = rank * slice_bytes;
+            run.bytes[rank] = slice_bytes;
+        }
+        status = repeat(&run, &m->seconds, err);
+        is_idle = !status || status == -EINTR; /* else comm.h: work in flight may use the buffers */
+    }
+    void *const memory[] = {run.send, run.receive, run.offsets, run.bytes};
+    for (size_t i = 0; i < sizeof memory / sizeof memory[0]; i++) {
+        if (is_idle)
+            free(memory[i]);
+        else
+            comm_retain(memory[i]);
+    }
+    return status;
+}
+
+/* ---- Waking. ---- */
+
+/* Two threads that take turns: one waits while the other runs. */
+struct relay {
+    pthread_mutex_t mutex;
+    pthread_cond_t passed;
+    bool is_theirs, is_over; /* guarded by mutex */
+};
+
+static void *catch_and_return(void *argument)
+{
+    struct relay *relay = argument;
+    pthread_mutex_lock(&relay->mutex);
+    while (!relay->is_over) {
+        if (relay->is_theirs) {
+            relay->is_theirs = false;
+            pthread_cond_signal(&relay->passed);
+        } else {
+            pthread_cond_wait(&relay->passed, &relay->mutex);
+        }
+    }
+    pthread_mutex_unlock(&relay->mutex);
+    return NULL;
+}
+
+static void pass(struct relay *relay)
+{
+    pthread_mutex_lock(&relay->mutex);
+    relay->is_theirs = true;
+    pthread_cond_signal(&relay->passed);
+    while (relay->is_theirs)
+        pthread_cond_wait(&relay->passed, &relay->mutex);
+    pthread_mutex_unlock(&relay->mutex);
+}
+
+/* Measures the mean time for one thread to wake another. */
+static int measure_wake(uint64_t ns_min, uint64_t *ret_ns, struct err *err)
+{
+    struct relay relay = {.mutex = PTHREAD_MUTEX_INITIALIZER, .passed = PTHREAD_COND_INITIALIZER};
+    pthread_t thread;
+    uint64_t wakes = 0, elapsed_ns, began_ns;
+    int status = thread_start(&thread, catch_and_return, &relay);
+    if (status)
+        return err_errno(err, status, "no thread to measure with");
+    began_ns = clock_now_ns();
+    do {
+        pass(&relay);
+        wakes += 2;
+        elapsed_ns = clock_now_ns() - began_ns;
+    } while (elapsed_ns < ns_min);
+    pthread_mutex_lock(&relay.mutex);
+    relay.is_over = true;
+    pthread_cond_signal(&relay.passed);
+    pthread_mutex_unlock(&relay.mutex);
+    pthread_join(thread, NULL);
+    *ret_ns = elapsed_ns / wakes;
+    return 0;
+}
+
+/* ---- All measurements. ---- */
+
+static int measure_one(struct bench *bench, enum what what, uint64_t bytes, double limit_seconds,
+                       struct err *err)
 {
     assert(bench->count < MEASUREMENTS_MAX);
     struct measurement *m = &bench->list[bench->count];
     *m = (struct measurement){.size_bytes = bytes, .what = what, .limit_seconds = limit_seconds};
-    int status = exchange(bench, what, bytes, &m->speed, err);
+    int status = measure_exchange(bench, m, err);
     bench->count += !status;
     progress_update(bench->invocation->console, bench->count, 0);
     return status;
@@ -97,27 +294,22 @@ static int measure_one(struct bench *bench, enum comm_benchmark_what what, uint6
 /* Measures all exchanges of one size, and the copy that limits them. */
 static int measure_size(struct bench *bench, uint64_t bytes, struct err *err)
 {
-    static const enum comm_benchmark_what whats[] = {
-        COMM_BENCHMARK_ALL_GATHER, COMM_BENCHMARK_DETERMINISTIC, COMM_BENCHMARK_FAST,
-        COMM_BENCHMARK_ALL_TO_ALL};
-    struct comm_benchmark copying;
-    int status = exchange(bench, COMM_BENCHMARK_COPY, bytes, &copying, err);
-    double limit_seconds =
-        WAKES * clock_seconds(bench->wake_ns) + (status ? 0 : seconds_of(&copying));
-    for (size_t i = 0; i < sizeof whats / sizeof whats[0] && !status; i++)
-        status = measure_one(bench, whats[i], bytes, limit_seconds, err);
+    struct measurement copying = {.size_bytes = bytes, .what = COPY};
+    int status = measure_exchange(bench, &copying, err);
+    double limit_seconds = WAKES * clock_seconds(bench->wake_ns) + copying.seconds;
+    for (enum what what = ALL_GATHER; what <= ALL_TO_ALL && !status; what++)
+        status = measure_one(bench, what, bytes, limit_seconds, err);
     return status;
 }
 
 static int measure(struct bench *bench, struct err *err)
 {
-    int status = comm_benchmark_wake(bench->args->each_ns, &bench->wake_ns, err);
+    int status = measure_wake(bench->args->each_ns, &bench->wake_ns, err);
     double wakes_seconds = WAKES * clock_seconds(bench->wake_ns);
     if (!status)
-        status = measure_one(bench, COMM_BENCHMARK_ALL_REDUCE, sizeof(int64_t), wakes_seconds, err);
+        status = measure_one(bench, ALL_REDUCE, sizeof(int64_t), wakes_seconds, err);
     if (!status)
-        status =
-            measure_one(bench, COMM_BENCHMARK_ALL_REDUCE, 64 * sizeof(int64_t), wakes_seconds, err);
+        status = measure_one(bench, ALL_REDUCE, 64 * sizeof(int64_t), wakes_seconds, err);
     for (uint64_t bytes = bench->args->size_bytes; bytes >= SMALLEST_BYTES && !status;
          bytes /= RATIO)
         status = measure_size(bench, bytes, err);
@@ -128,14 +320,13 @@ static int measure(struct bench *bench, struct err *err)
 
 static void print_measurement(struct jsonx_writer *json, const struct measurement *m)
 {
-    double seconds = seconds_of(&m->speed);
     jsonx_begin_object(json, NULL);
-    jsonx_write_string(json, "what", comm_benchmark_name(m->what));
+    jsonx_write_string(json, "what", names[m->what]);
     jsonx_write_u64(json, "exchange_bytes", m->size_bytes);
-    jsonx_write_f64(json, "mean_seconds", seconds);
-    jsonx_write_f64(json, "received_bytes_per_second", (double)m->speed.bytes / seconds);
+    jsonx_write_f64(json, "mean_seconds", m->seconds);
+    jsonx_write_f64(json, "received_bytes_per_second", (double)m->received_bytes / m->seconds);
     jsonx_write_f64(json, "limit_seconds", m->limit_seconds);
-    jsonx_write_f64(json, "of_limit_fraction", m->limit_seconds / seconds);
+    jsonx_write_f64(json, "of_limit_fraction", m->limit_seconds / m->seconds);
     jsonx_end_object(json);
 }
 

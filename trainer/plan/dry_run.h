@@ -4,9 +4,9 @@
  *
  * The parts of the run are opened by the same functions, and two steps make the same calls, on a
  * null device (ops_null.h) and a null communicator (comm_null_open). The counts are therefore what
- * the run will request. Only the datasets' indexes are read; the run's folder is ignored. If the batch
- * grows by epoch (epochs.h), each phase of constant batch size is simulated in order: memory is the
- * maximum over the phases, and the step is one of the last phase. With local updates a step
+ * the run will request. Only the datasets' indexes are read; the run's folder is ignored. If the
+ * batch grows by epoch (epochs.h), each phase of constant batch size is simulated in order: memory
+ * is the maximum over the phases, and the step is one of the last phase. With local updates a step
  * includes its share of the periodic averaging of weights.
  */
 #ifndef MILLRACE_TRAINER_PLAN_DRY_RUN_H
