@@ -36,83 +36,84 @@ static void pause_after(uint64_t since_ns)
 
 /* Operations. */
 
-static int start(struct comm_nccl *comm, struct nccl_op *op, const struct comm_options *options,
-                 struct comm_work *work, struct err *err)
-{
-    *work = (struct comm_work){.comm = &comm->base,
-                               .state = op,
-                               .deadline_ns = op->deadline_ns,
-                               .what = options ? options->what : NULL};
-    return nccl_op_start(comm, op, options, err);
-}
+struct request {
+    enum nccl_kind kind;
+    const char *name;
+    const void *send;
+    void *receive;
+    size_t count;
+    ncclDataType_t type;
+    const size_t *slices[4]; /* for an all-to-all, in nccl_op's order */
+};
 
-static int nccl_all_gather(struct comm *base, const void *send, void *receive, size_t bytes,
-                           const struct comm_options *options, struct comm_work *work,
-                           struct err *err)
+static int start(struct comm *base, const struct request *request,
+                 const struct comm_options *options, struct comm_work *work, struct err *err)
 {
     struct comm_nccl *comm = nccl_of(base);
+    size_t ranks = (size_t)base->ranks;
     struct nccl_op *op;
     pthread_mutex_lock(&comm->shared->mutex);
-    int status = nccl_op_acquire(comm, options, "gathering", &op, err);
+    int status = nccl_op_acquire(comm, options, request->name, &op, err);
     if (!status) {
-        op->kind = NCCL_ALL_GATHER;
-        op->send = send;
-        op->receive = receive;
-        op->count = bytes;
-        op->type = ncclInt8;
-        status = start(comm, op, options, work, err);
+        op->kind = request->kind;
+        op->send = request->send;
+        op->receive = request->receive;
+        op->count = request->count;
+        op->type = request->type;
+        for (size_t i = 0; i < 4 && request->slices[i]; i++)
+            memcpy(op->send_offsets + i * ranks, request->slices[i], ranks * sizeof(size_t));
+        *work = (struct comm_work){.comm = base,
+                                   .state = op,
+                                   .deadline_ns = op->deadline_ns,
+                                   .what = options ? options->what : NULL};
+        status = nccl_op_start(comm, op, options, err);
     }
     pthread_mutex_unlock(&comm->shared->mutex);
     return status;
 }
 
-static int nccl_reduce_scatter(struct comm *base, const void *send, void *receive, size_t count,
+static int nccl_all_gather(struct comm *comm, const void *send, void *receive, size_t bytes,
+                           const struct comm_options *options, struct comm_work *work,
+                           struct err *err)
+{
+    const struct request request = {.kind = NCCL_ALL_GATHER,
+                                    .name = "gathering",
+                                    .send = send,
+                                    .receive = receive,
+                                    .count = bytes,
+                                    .type = ncclInt8};
+    return start(comm, &request, options, work, err);
+}
+
+static int nccl_reduce_scatter(struct comm *comm, const void *send, void *receive, size_t count,
                                enum dtype dtype, enum comm_order order,
                                const struct comm_options *options, struct comm_work *work,
                                struct err *err)
 {
-    struct comm_nccl *comm = nccl_of(base);
-    struct nccl_op *op;
     assert(dtype == DTYPE_F32 || dtype == DTYPE_F64);
-    if (order != COMM_FAST)
-        return err_set(err, -ENOTSUP, "NCCL does not add in a fixed order");
-    pthread_mutex_lock(&comm->shared->mutex);
-    int status = nccl_op_acquire(comm, options, "a sum over the ranks", &op, err);
-    if (!status) {
-        op->kind = NCCL_REDUCE_SCATTER;
-        op->send = send;
-        op->receive = receive;
-        op->count = count;
-        op->type = dtype == DTYPE_F32 ? ncclFloat32 : ncclFloat64;
-        status = start(comm, op, options, work, err);
-    }
-    pthread_mutex_unlock(&comm->shared->mutex);
-    return status;
+    const struct request request = {.kind = NCCL_REDUCE_SCATTER,
+                                    .name = "a sum over the ranks",
+                                    .send = send,
+                                    .receive = receive,
+                                    .count = count,
+                                    .type = dtype == DTYPE_F32 ? ncclFloat32 : ncclFloat64};
+    return order == COMM_FAST ? start(comm, &request, options, work, err)
+                              : err_set(err, -ENOTSUP, "NCCL does not add in a fixed order");
 }
 
-static int nccl_all_to_all(struct comm *base, const void *send, const size_t *send_offsets,
+static int nccl_all_to_all(struct comm *comm, const void *send, const size_t *send_offsets,
                            const size_t *send_bytes, void *receive, const size_t *receive_offsets,
                            const size_t *receive_bytes, const struct comm_options *options,
                            struct comm_work *work, struct err *err)
 {
-    struct comm_nccl *comm = nccl_of(base);
-    struct nccl_op *op;
-    size_t bytes = (size_t)base->ranks * sizeof(size_t);
-    assert(send_bytes[base->rank] == receive_bytes[base->rank]);
-    pthread_mutex_lock(&comm->shared->mutex);
-    int status = nccl_op_acquire(comm, options, "an all-to-all", &op, err);
-    if (!status) {
-        op->kind = NCCL_ALL_TO_ALL;
-        op->send = send;
-        op->receive = receive;
-        memcpy(op->send_offsets, send_offsets, bytes);
-        memcpy(op->send_bytes, send_bytes, bytes);
-        memcpy(op->receive_offsets, receive_offsets, bytes);
-        memcpy(op->receive_bytes, receive_bytes, bytes);
-        status = start(comm, op, options, work, err);
-    }
-    pthread_mutex_unlock(&comm->shared->mutex);
-    return status;
+    assert(send_bytes[comm->rank] == receive_bytes[comm->rank]);
+    const struct request request = {
+        .kind = NCCL_ALL_TO_ALL,
+        .name = "an all-to-all",
+        .send = send,
+        .receive = receive,
+        .slices = {send_offsets, send_bytes, receive_offsets, receive_bytes}};
+    return start(comm, &request, options, work, err);
 }
 
 /* Calls that the host communicator handles. */
@@ -139,38 +140,33 @@ static int nccl_receive(struct comm *base, void *data, size_t bytes, int from, i
     return host->ops->receive(host, data, bytes, from, tag, options, work, err);
 }
 
-static void nccl_note(struct comm *base, const char *what, uint64_t step, bool may_be_slow)
+static void nccl_set_activity(struct comm *comm, const char *what, uint64_t step, bool may_be_slow)
 {
-    struct comm *host = nccl_of(base)->host;
-    if (host->ops->set_activity)
-        host->ops->set_activity(host, what, step, may_be_slow);
+    comm_set_activity(nccl_of(comm)->host, what, step, may_be_slow);
 }
 
 /* Records the arrival checks. */
-static void nccl_add_tracks(struct comm *base, struct trace *trace)
+static void nccl_add_tracks(struct comm *comm, struct trace *trace)
 {
-    struct comm *host = nccl_of(base)->host;
-    if (host->ops->add_tracks)
-        host->ops->add_tracks(host, trace);
+    comm_add_tracks(nccl_of(comm)->host, trace);
 }
 
-static void nccl_tell_library(const struct comm *base, char text[COMM_LIBRARY_BYTES])
+static void nccl_describe_library(const struct comm *base, char text[COMM_LIBRARY_BYTES])
 {
     static_assert((int)COMM_NCCL_TEXT_BYTES <= (int)COMM_LIBRARY_BYTES, "it has room");
     (void)base;
     comm_nccl_library(text, NULL);
 }
 
-static int nccl_check(struct comm *base, struct err *err)
+static int nccl_check(struct comm *comm, struct err *err)
 {
-    struct comm *host = nccl_of(base)->host;
-    return host->ops->check ? host->ops->check(host, err) : 0;
+    return comm_check(nccl_of(comm)->host, err);
 }
 
 /* Waiting. */
 
 /* Checks once for progress. Call with the mutex held. */
-static void look(struct comm_work *work, struct err *err)
+static void poll_work(struct comm_work *work, struct err *err)
 {
     struct comm_nccl *comm = nccl_of(work->comm);
     struct nccl_op *op = work->state;
@@ -193,7 +189,7 @@ static int nccl_test(struct comm_work *work, bool *ret_done, struct err *err)
     struct nccl_shared *shared = nccl_of(work->comm)->shared;
     pthread_mutex_lock(&shared->mutex);
     if (!work->done)
-        look(work, err);
+        poll_work(work, err);
     pthread_mutex_unlock(&shared->mutex);
     *ret_done = work->done;
     return work->done ? work->status : 0;
@@ -205,12 +201,10 @@ static int nccl_wait(struct comm_work *work, struct err *err)
     bool done = false;
     if (work->comm->ops != &nccl_ops)
         return comm_wait(work->comm, work, err);
-    for (;;) {
-        int status = nccl_test(work, &done, err);
-        if (done)
-            return status;
+    int status = nccl_test(work, &done, err);
+    for (; !done; status = nccl_test(work, &done, err))
         pause_after(since_ns);
-    }
+    return status;
 }
 
 /* Aborting, opening and closing. */
@@ -427,12 +421,12 @@ static const struct comm_ops nccl_ops = {
     .receive = nccl_receive,
     .test = nccl_test,
     .wait = nccl_wait,
-    .set_activity = nccl_note,
+    .set_activity = nccl_set_activity,
     .add_tracks = nccl_add_tracks,
     .check = nccl_check,
     .abort = nccl_abort,
     .close = nccl_close,
-    .describe_library = nccl_tell_library,
+    .describe_library = nccl_describe_library,
 };
 
 /* An older library would not understand what was built against a newer one, such as the
@@ -457,8 +451,7 @@ static int load_library(const struct nccl_library **ret_library, struct err *err
 
 int comm_nccl_check(struct err *err)
 {
-    const struct nccl_library *nccl;
-    return load_library(&nccl, err);
+    return load_library(&(const struct nccl_library *){NULL}, err);
 }
 
 int comm_nccl_library(char text[COMM_NCCL_TEXT_BYTES], struct err *err)

@@ -34,8 +34,8 @@ struct nccl_op {
     char *receive;
     size_t count;        /* gather: bytes per rank; sum: elements per slice */
     ncclDataType_t type; /* of the elements */
-    size_t *send_offsets, *send_bytes, *receive_offsets,
-        *receive_bytes;             /* [ranks], for an all-to-all */
+    /* [ranks] each, one allocation, for an all-to-all */
+    size_t *send_offsets, *send_bytes, *receive_offsets, *receive_bytes;
     uint64_t began_ns, deadline_ns; /* deadline_ns 0: none */
     char what[NCCL_WHAT_BYTES];
 

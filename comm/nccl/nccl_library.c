@@ -10,7 +10,8 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-/* Guarded by the mutex; is_loaded: the table is complete and no longer changes. */
+/* Process-wide, like the library itself, which is never unloaded. Guarded by the mutex; is_loaded:
+ * the table is complete and no longer changes. */
 static struct {
     pthread_mutex_t mutex;
     bool is_loaded;

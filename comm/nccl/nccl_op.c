@@ -42,25 +42,24 @@ static int make_op(struct comm_nccl *comm, struct nccl_op **ret_op, struct err *
     struct device *device = comm->shared->device;
     size_t ranks = (size_t)comm->base.ranks;
     struct nccl_op *op = calloc(1, sizeof *op);
-    if (!op)
-        return err_set(err, -ENOMEM, "out of memory for an exchange");
-    op->send_offsets = calloc(4 * ranks, sizeof *op->send_offsets);
-    int status = op->send_offsets
-                     ? 0
-                     : err_set(err, -ENOMEM, "out of memory for an exchange of %zu ranks", ranks);
-    if (!status)
-        status = device->ops->event_open(device, &op->ready, err);
+    size_t *slices = calloc(4 * ranks, sizeof *slices);
+    if (!op || !slices) {
+        free(op);
+        free(slices);
+        return err_set(err, -ENOMEM, "out of memory for an exchange of %zu ranks", ranks);
+    }
+    op->send_offsets = slices;
+    op->send_bytes = slices + ranks;
+    op->receive_offsets = slices + 2 * ranks;
+    op->receive_bytes = slices + 3 * ranks;
+    int status = device->ops->event_open(device, &op->ready, err);
     if (!status)
         status = device->ops->event_open(device, &op->moved, err);
-    if (status) {
+    if (status)
         free_op(comm, op);
-        return status;
-    }
-    op->send_bytes = op->send_offsets + ranks;
-    op->receive_offsets = op->send_bytes + ranks;
-    op->receive_bytes = op->receive_offsets + ranks;
-    *ret_op = op;
-    return 0;
+    else
+        *ret_op = op;
+    return status;
 }
 
 void nccl_ops_free(struct comm_nccl *comm)
@@ -80,7 +79,7 @@ void nccl_ops_free(struct comm_nccl *comm)
     comm->unused = comm->first = comm->last = NULL;
 }
 
-static int tell_ended(const struct nccl_shared *shared, struct err *err)
+static int ended_error(const struct nccl_shared *shared, struct err *err)
 {
     if (err)
         *err = shared->why;
@@ -92,7 +91,7 @@ int nccl_op_acquire(struct comm_nccl *comm, const struct comm_options *options, 
 {
     struct nccl_op *op = comm->unused;
     if (comm->shared->ended)
-        return tell_ended(comm->shared, err);
+        return ended_error(comm->shared, err);
     int status = op ? 0 : make_op(comm, &op, err);
     if (status)
         return status;
@@ -179,8 +178,8 @@ static int launch(struct comm_nccl *comm, struct nccl_op *op, struct err *err)
 
 /* Checks whether NCCL has put the operation on the stream, and whether the stream has passed it.
  * -EIO also for later failures. */
-static int look_at_stream(struct comm_nccl *comm, struct nccl_op *op, bool *ret_moved,
-                          struct err *err)
+static int check_stream(struct comm_nccl *comm, struct nccl_op *op, bool *ret_moved,
+                        struct err *err)
 {
     struct device *device = comm->shared->device;
     ncclResult_t result = ncclSuccess;
@@ -204,10 +203,9 @@ static int look_at_stream(struct comm_nccl *comm, struct nccl_op *op, bool *ret_
  * reason before it aborts, so wait for it. */
 static int find_reason(const struct comm_nccl *comm, int status, struct err *err)
 {
-    const struct comm_ops *host = comm->host->ops;
     uint64_t until_ns = clock_now_ns() + REASON_NS;
-    while (host->check && clock_now_ns() < until_ns) {
-        int ended = host->check(comm->host, err);
+    while (comm->host->ops->check && clock_now_ns() < until_ns) {
+        int ended = comm_check(comm->host, err);
         if (ended)
             return ended;
         nanosleep(&(struct timespec){.tv_nsec = REASON_PAUSE_NS}, NULL);
@@ -242,20 +240,20 @@ static int await_arrivals(struct comm_nccl *comm, struct nccl_op *op, bool *ret_
     return status;
 }
 
-static int look_at_arrivals(struct comm_nccl *comm, struct nccl_op *op, bool *ret_called,
-                            struct err *err)
+static int check_arrivals(struct comm_nccl *comm, struct nccl_op *op, bool *ret_called,
+                          struct err *err)
 {
     *ret_called = op->arrivals.done;
     if (op->arrivals.done && op->arrivals.status)
         return op->arrivals.status;
     if (op->arrivals.done) /* other ranks may have ended the run since */
-        return comm->host->ops->check ? comm->host->ops->check(comm->host, err) : 0;
+        return comm_check(comm->host, err);
     if (is_late(op))
         return await_arrivals(comm, op, ret_called, err);
     return comm->host->ops->test(&op->arrivals, ret_called, err);
 }
 
-static int tell_late(const struct comm_nccl *comm, const struct nccl_op *op, struct err *err)
+static int late_error(const struct comm_nccl *comm, const struct nccl_op *op, struct err *err)
 {
     err_set(err, -ETIMEDOUT, "rank %d of %d waited too long for %s", comm->base.rank,
             comm->base.ranks, op->what);
@@ -273,16 +271,16 @@ static int progress_op(struct comm_nccl *comm, struct nccl_op *op, struct err *e
     if (op->state == NCCL_QUEUED && !comm->is_launching)
         status = launch(comm, op, err);
     if (!status && op->state != NCCL_QUEUED)
-        status = look_at_stream(comm, op, &has_moved, err);
+        status = check_stream(comm, op, &has_moved, err);
     if (status)
         return find_reason(comm, status, err);
-    status = look_at_arrivals(comm, op, &have_called, err);
+    status = check_arrivals(comm, op, &have_called, err);
     if (status)
         return status;
     if (has_moved && have_called)
         op->state = NCCL_DONE;
     else if (is_late(op))
-        return tell_late(comm, op, err);
+        return late_error(comm, op, err);
     return 0;
 }
 

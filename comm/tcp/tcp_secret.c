@@ -26,15 +26,18 @@ static int check_length(size_t bytes, struct err *err)
     return -EINVAL;
 }
 
+static int read_error(int status, const char *path, struct err *err)
+{
+    err_errno(err, status, "cannot read the secret of the ranks");
+    err_at(err, path, ERR_NO_OFFSET);
+    return status;
+}
+
 static int check_file(int file, const char *path, struct err *err)
 {
     struct stat info;
-    if (fstat(file, &info)) {
-        int status = -errno;
-        err_errno(err, status, "cannot read the secret of the ranks");
-        err_at(err, path, ERR_NO_OFFSET);
-        return status;
-    }
+    if (fstat(file, &info))
+        return read_error(-errno, path, err);
     if (!S_ISREG(info.st_mode)) {
         err_set(err, -EINVAL, TCP_SECRET_FILE_VARIABLE " does not name a regular file");
         err_at(err, path, ERR_NO_OFFSET);
@@ -62,11 +65,8 @@ static int read_file(int file, const char *path, struct tcp_secret *ret_secret, 
         ssize_t count = read(file, text + got, sizeof text - got);
         if (count < 0 && errno == EINTR)
             continue;
-        if (count < 0) {
-            status = -errno;
-            err_errno(err, status, "cannot read the secret of the ranks");
-            err_at(err, path, ERR_NO_OFFSET);
-        }
+        if (count < 0)
+            status = read_error(-errno, path, err);
         if (count <= 0)
             break;
         got += (size_t)count;
@@ -90,12 +90,8 @@ static int read_path(const char *path, struct tcp_secret *ret_secret, struct err
 {
     /* O_NONBLOCK: a FIFO is refused, not waited for. */
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (file < 0) {
-        int status = -errno;
-        err_errno(err, status, "cannot read the secret of the ranks");
-        err_at(err, path, ERR_NO_OFFSET);
-        return status;
-    }
+    if (file < 0)
+        return read_error(-errno, path, err);
     int status = check_file(file, path, err);
     if (!status)
         status = read_file(file, path, ret_secret, err);
