@@ -94,7 +94,7 @@ static void set_verdict(struct deadlock *deadlock)
 /* ---- The thread. ---- */
 
 /* Returns false once this rank closes. */
-static bool pause_and_tell(struct deadlock *deadlock, struct waiting *ret_own)
+static bool pause_and_copy_own(struct deadlock *deadlock, struct waiting *ret_own)
 {
     uint64_t until_ns = clock_now_ns() + PERIOD_NS;
     struct timespec until = {.tv_sec = (time_t)(until_ns / CLOCK_NS_PER_S),
@@ -135,7 +135,7 @@ static void *watch(void *argument)
     size_t bytes = (size_t)deadlock->comm->ranks * sizeof *deadlock->waits;
     for (int rounds = 0; rounds < ROUNDS;) {
         memcpy(deadlock->before, deadlock->waits, bytes);
-        bool stays = pause_and_tell(deadlock, &deadlock->waits[deadlock->comm->rank]);
+        bool stays = pause_and_copy_own(deadlock, &deadlock->waits[deadlock->comm->rank]);
         if (exchange(deadlock) || !stays || any_closing(deadlock))
             return NULL;
         rounds = is_stuck(deadlock) ? rounds + 1 : 0;

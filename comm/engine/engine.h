@@ -2,26 +2,23 @@
  * engine — a thread that moves messages between ranks on behalf of callers: the common part of the
  * engines of comm_mpi and comm_tcp.
  *
- * A backend's engine and operation structs begin with the two below, and a table holds the
- * backend's hooks. engine_thread.h has what both threads share. An operation is a list of messages,
- * called a round. When all messages of a round are done, `advance` processes what arrived and may
- * plan another round:
+ * A backend's engine and operation structs begin with the two below. An operation moves a round of
+ * messages. When all of them are done, `advance` processes what arrived and may plan another round:
  *
  *     callers                                                  the thread
- *     engine_op_acquire, plan, engine_start  ── queue ──>      takes them over, moves the messages,
+ *     engine_op_acquire, plan, engine_start  ── queue ──>      posts and moves the messages,
  *                                                              advance -> more? ...
  *     engine_wait or engine_is_done          <── is_done ──    finish
  *     engine_op_release
  *
- * End of the run: a missed deadline, any failure, an end reported by another rank, or engine_abort
- * ends everything in flight here with -ECONNABORTED, and the detail says which rank ended it and
- * why. The rank that failed reports its own failure instead. The other ranks are notified and do
- * the same. From then on nothing is queued. Buffers stay borrowed (comm.h). An operation without a
- * deadline is late once engine->timeout_ns has passed, but fails only if a rank it waits for does
- * not answer.
+ * End of the run: a missed deadline, a failure, another rank's end, or engine_abort ends everything
+ * in flight with -ECONNABORTED; the detail names the rank and its reason. The rank that failed
+ * reports its own failure instead, and notifies the others. Nothing is queued after that. An
+ * operation without a deadline is late after engine->timeout_ns, but fails only if a rank it waits
+ * for does not answer.
  *
- * Threads: any, except where marked as the thread's. `plan` is called only by the operation's
- * owner: the caller until the operation starts, then the thread, in advance.
+ * Threads: any, except where marked as the thread's. Only an operation's owner calls `plan`: the
+ * caller until it starts, then the thread, in advance.
  */
 #ifndef MILLRACE_COMM_ENGINE_ENGINE_H
 #define MILLRACE_COMM_ENGINE_ENGINE_H
@@ -38,7 +35,7 @@
 enum {
     ENGINE_WHY_BYTES = 240,
     ENGINE_WHAT_BYTES = 120,
-    ENGINE_DOING_BYTES = 80,
+    ENGINE_ACTIVITY_BYTES = 80,
     ENGINE_COMMS_MAX = 256, /* open at a time per process */
     ENGINE_ASKED_MAX = 3,   /* late ranks that are asked */
 };
@@ -47,7 +44,7 @@ struct engine;
 struct trace;
 struct trace_track;
 
-/* A message to or from a rank of the world. Sent data is never written to. */
+/* To or from a rank of the world. Sent data is never written to. */
 struct engine_message {
     void *data;
     size_t bytes;
@@ -62,22 +59,20 @@ struct engine_op {
     struct engine_op *next, *next_made;
     struct engine *engine;
     size_t planned_count, done_count; /* messages of this round, counted by the backend */
-    /* Called when everything planned is done, or at the start if nothing was planned. Plans the
-     * next round; if it plans nothing, the operation is done. NULL: no further round. -errno with
-     * detail ends the run. */
+    /* Called when all planned messages are done. Plans the next round; if it plans nothing, the
+     * operation is done. NULL: no further round. -errno ends the run. */
     int (*advance)(struct engine_op *op, struct err *err);
     /* Reused by later operations, sized for the largest: engine_op_scratch. */
     void *scratch;
     size_t scratch_bytes;
     uint64_t deadline_ns; /* 0: none, but see heard_ns */
-    /* Thread only: when the operation was started, or when the ranks it waits for last answered in
-     * a way that extends the wait. */
+    /* Thread only: when the operation started, or its wait was last extended. */
     uint64_t heard_ns;
     char what[ENGINE_WHAT_BYTES]; /* names the operation in errors */
     const char *flight;           /* its name in a trace; static */
     uint64_t traced_ns;           /* when the thread took it over; 0: not traced */
     uint64_t sent_bytes;          /* as planned, over all rounds */
-    uint64_t sum;                 /* for a canonical sum, its bit in engine_comm; else 0 */
+    uint64_t sum;                 /* of a deterministic sum: its bit in engine_comm */
     const int *world_ranks;       /* rank of the communicator -> rank of the world */
     int ranks;
 
@@ -89,28 +84,26 @@ struct engine_op {
 /* Backend hooks. Required unless marked optional. */
 struct engine_ops {
     size_t op_bytes; /* size of the backend's operation, which is zeroed when allocated */
-    /* Optional: resets the backend's fields except planned messages; keeps memory. */
-    void (*clear)(struct engine_op *op);
     void (*deinit)(struct engine_op *op);
     /* Adds the message to the round: planned_count. -ENOMEM. */
     int (*plan)(struct engine_op *op, const struct engine_message *message);
-    /* Makes the thread check for requests from callers. Called without the mutex. */
+    /* Wakes the thread for requests from callers. Called without the mutex. */
     void (*wake)(struct engine *engine);
     void (*close)(struct engine *engine);
 
-    /* Thread only, as all below (engine_thread.h). Starts all messages of the round; called once
-     * per round. -errno with detail. */
+    /* Thread only, as all below. Starts all messages of the round. */
     int (*post)(struct engine_op *op, struct err *err);
-    /* Optional: counts the round's messages that have completed as done and returns their number.
-     * -errno with detail. NULL: the thread counts them as it moves them. */
-    int (*ask)(struct engine_op *op, struct err *err);
-    /* Called when the operation is due (engine_due_ns). Asks the late ranks what they are doing,
-     * then calls engine_fail_late, in a later call if answers take time. Waits a second for an
-     * answer, or engine->timeout_ns if the operation has no deadline. */
-    void (*fail_late)(struct engine_op *op);
+    /* Optional: adds the messages that have completed to done_count, and returns their number or
+     * -errno. NULL: the thread counts them as it moves them. */
+    int (*poll)(struct engine_op *op, struct err *err);
+    /* Asks a rank of the world for its activity, unless it was asked at since_ns or later or still
+     * owes an answer. Never blocks. Returns its answer to that question (engine_answer), valid
+     * until the next call; NULL: none yet. *ret_asked_ns: when it was last asked. */
+    const char *(*inquire)(struct engine *engine, int rank, uint64_t since_ns,
+                           uint64_t *ret_asked_ns);
     /* Whether a message to that rank of the world (is_send), or from it, is unfinished. */
     bool (*awaits)(const struct engine_op *op, int peer, bool is_send);
-    /* Sends engine->why to each other rank that accepts it in time. */
+    /* Sends engine->why to the other ranks that accept it in time. */
     void (*notify_others)(struct engine *engine);
 };
 
@@ -138,23 +131,22 @@ struct engine {
     struct trace_track *track_given;     /* the next value of track */
     bool name_is_used[ENGINE_COMMS_MAX]; /* by name % ENGINE_COMMS_MAX */
     unsigned name_next;                  /* names are reused as late as possible */
-    const char *doing;
-    uint64_t doing_number, doing_since_ns;
-    bool doing_may_last;
-    uint64_t lasted_until_ns; /* when something with may_be_slow ended after lasting long */
+    const char *activity;
+    uint64_t activity_step, activity_since_ns;
+    bool activity_may_be_slow;
+    uint64_t slow_until_ns; /* when something with may_be_slow ended after lasting long */
 };
 
 /* engine: zeroed; set rank, ranks, tags_count and names_count before use. */
 void engine_init(struct engine *engine, const struct engine_ops *ops);
-/* Also frees its operations, including those nobody waited for. The thread must have ended. */
+/* Also frees its operations. The thread must have ended. */
 void engine_deinit(struct engine *engine);
 
-/* Caller: allocates a name for a communicator, unique in this process. Messages sent to it carry
- * the name. -ENOBUFS. */
+/* Allocates a name for a communicator, unique in this process, for its tags. -ENOBUFS. */
 int engine_alloc_name(struct engine *engine, unsigned *ret_name, struct err *err);
 void engine_free_name(struct engine *engine, unsigned name);
-/* Caller: gets a blank operation. -ENOMEM; -ECONNABORTED if the run has ended, with which rank
- * ended it and why. */
+/* Gets a blank operation. -ENOMEM; -ECONNABORTED, with the rank and its reason, if the run has
+ * ended. */
 int engine_op_acquire(struct engine *engine, struct engine_op **ret_op, struct err *err);
 void engine_op_release(struct engine_op *op);
 void engine_start(struct engine_op *op);
@@ -163,16 +155,14 @@ bool engine_is_done(struct engine_op *op);
 void engine_wait(struct engine_op *op);
 /* Returns 0 or -ECONNABORTED as above. */
 int engine_check(struct engine *engine, struct err *err);
-/* Same as comm.h's note. */
-void engine_set_activity(struct engine *engine, const char *what, uint64_t number,
-                         bool may_be_slow);
-/* From now on the thread records to a track of that name: `progress` when messages moved or took
- * time, containing posts and next rounds, and in parallel each operation from start to end. name is
- * static; the trace outlives the engine. */
+/* As comm.h. */
+void engine_set_activity(struct engine *engine, const char *what, uint64_t step, bool may_be_slow);
+/* The thread then records its work and each operation from start to end to a track of that name,
+ * which is static. The trace outlives the engine. */
 void engine_add_track(struct engine *engine, struct trace *trace, const char *name);
-/* Ends the run for that reason. Returns once the other ranks have been notified or cannot be. */
+/* Ends the run. Returns once the other ranks have been notified or cannot be. */
 void engine_abort(struct engine *engine, const char *why);
-/* For `close`: asks the thread to end once nothing is left to do, and waits for it. */
+/* For `close`: ends the thread once nothing is left to do, and waits for it. */
 void engine_quit(struct engine *engine);
 
 /* Returns memory owned by the operation, or NULL. */

@@ -11,12 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LASTED_NS = 1000000000 }; /* anything shorter makes no rank late */
+enum { SLOW_NS = 1000000000 }; /* anything shorter makes no rank late */
 
 void engine_init(struct engine *engine, const struct engine_ops *ops)
 {
     engine->ops = ops;
-    engine->doing_since_ns = clock_now_ns();
+    engine->activity_since_ns = clock_now_ns();
     pthread_mutex_init(&engine->mutex, NULL);
     pthread_cond_init(&engine->changed, NULL);
 }
@@ -107,8 +107,6 @@ int engine_op_acquire(struct engine *engine, struct engine_op **ret_op, struct e
     op->is_done = false;
     op->status = 0;
     err_clear(&op->detail);
-    if (engine->ops->clear)
-        engine->ops->clear(op);
     *ret_op = op;
     return 0;
 }
@@ -171,16 +169,16 @@ void engine_wait(struct engine_op *op)
     pthread_mutex_unlock(&engine->mutex);
 }
 
-void engine_set_activity(struct engine *engine, const char *what, uint64_t number, bool may_be_slow)
+void engine_set_activity(struct engine *engine, const char *what, uint64_t step, bool may_be_slow)
 {
     uint64_t now_ns = clock_now_ns();
     pthread_mutex_lock(&engine->mutex);
-    if (engine->doing_may_last && now_ns - engine->doing_since_ns >= LASTED_NS)
-        engine->lasted_until_ns = now_ns;
-    engine->doing = what;
-    engine->doing_number = number;
-    engine->doing_may_last = may_be_slow;
-    engine->doing_since_ns = now_ns;
+    if (engine->activity_may_be_slow && now_ns - engine->activity_since_ns >= SLOW_NS)
+        engine->slow_until_ns = now_ns;
+    engine->activity = what;
+    engine->activity_step = step;
+    engine->activity_may_be_slow = may_be_slow;
+    engine->activity_since_ns = now_ns;
     pthread_mutex_unlock(&engine->mutex);
 }
 

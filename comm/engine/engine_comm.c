@@ -76,7 +76,7 @@ int engine_comm_wait(struct comm_work *work, struct err *err)
 
 /* Notes, settings and closing. */
 
-void engine_comm_note(struct comm *comm, const char *what, uint64_t step, bool may_be_slow)
+void engine_comm_set_activity(struct comm *comm, const char *what, uint64_t step, bool may_be_slow)
 {
     engine_set_activity(engine_comm_of(comm)->engine, what, step, may_be_slow);
 }

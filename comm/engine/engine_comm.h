@@ -1,12 +1,11 @@
 /*
- * engine_comm — communicators whose operations are messages moved by an engine (comm_mpi,
- * comm_tcp). Each is a list of ranks of the world.
+ * engine_comm — communicators on an engine (comm_mpi, comm_tcp). Each is a list of ranks of the
+ * world.
  *
- * Each rank picks its own name for a communicator and sends it to the others in the split. What is
- * sent to that rank carries the name in the tag, so a split only has to exchange names. Messages
- * between two ranks with one tag arrive in order, and ranks make the same calls in the same order,
- * so single-round collectives need no numbers. A canonical sum has several rounds, between which
- * other messages are sent, and therefore needs a separate tag:
+ * Each rank picks its own name for a communicator and sends it to the others in the split. Messages
+ * to that rank carry the name in the tag. Messages of one tag arrive in order, so single-round
+ * collectives share a tag. A deterministic sum has several rounds, between which other messages are
+ * sent, and needs its own:
  *
  *     name * tags_count + 0                                collectives
  *                       + 1 .. COMM_DETERMINISTIC_MAX          canonical sums, in turn
@@ -40,14 +39,14 @@ static inline struct engine_comm *engine_comm_of(struct comm *comm)
     return (struct engine_comm *)comm;
 }
 
-/* Opens the communicator of all ranks, the engine's first. Takes ownership of the engine, even on
- * failure. ops: static, for this communicator and all split from it. comm_bytes: the size of each,
- * which begins with engine_comm and is otherwise zeroed. */
+/* Opens the communicator of all ranks. Takes the engine, even on failure. ops: static, for all
+ * communicators. comm_bytes: the size of each, which begins with engine_comm and is otherwise
+ * zeroed. */
 int engine_comm_open(struct engine *engine, const struct comm_ops *ops, size_t comm_bytes,
                      struct comm **ret_comm, struct err *err);
 
-/* Gets a blank operation of this communicator. kind: its name in traces and errors if options set
- * none; static. -ECONNABORTED after the end. */
+/* Gets a blank operation. kind: its name in traces and errors if options set none; static.
+ * -ECONNABORTED after the end. */
 int engine_comm_begin(struct comm *comm, const struct comm_options *options, const char *kind,
                       struct engine_op **ret_op, struct err *err);
 /* Starts the operation, or releases it if planning failed with status: -ENOMEM. */
@@ -57,19 +56,19 @@ int engine_comm_plan_send(struct comm *comm, struct engine_op *op, int to, uint6
                           const void *data, size_t bytes);
 int engine_comm_plan_receive(struct comm *comm, struct engine_op *op, int from, uint64_t tag,
                              void *data, size_t bytes);
-/* Plans to receive bytes (not 0) from each other rank at receive + rank * bytes, and to send the
- * same number to each. */
+/* Plans to send bytes (not 0) to each other rank, and to receive as many from each at receive +
+ * rank * bytes. */
 int engine_comm_plan_gather(struct comm *comm, struct engine_op *op, const void *send,
                             char *receive, size_t bytes);
-/* Enumerates the other ranks from the next one on, so that not all begin with the same one. i: 1 ..
- * ranks - 1. */
+/* The i-th rank after this one, i from 1 to ranks - 1, so that not all ranks begin with the same
+ * one. */
 static inline int engine_comm_other(const struct comm *comm, int i)
 {
     return (comm->rank + i) % comm->ranks;
 }
 
-/* Hooks of comm_ops, documented there. engine_exchange.c moves bytes, engine_sum.c adds,
- * engine_comm.c has the rest. */
+/* Hooks of comm_ops. engine_exchange.c moves bytes, engine_sum.c adds, engine_comm.c has the
+ * rest. */
 int engine_comm_split(struct comm *comm, int color, int key, struct comm **ret_comm,
                       struct err *err);
 int engine_comm_all_gather(struct comm *comm, const void *send, void *receive, size_t bytes,
@@ -87,14 +86,14 @@ int engine_comm_receive(struct comm *comm, void *data, size_t bytes, int from, i
 int engine_comm_all_reduce_i64(struct comm *comm, int64_t *values, size_t count,
                                enum comm_i64_op how, const struct comm_options *options,
                                struct comm_work *work, struct err *err);
-/* Always canonical, whatever order is requested. */
+/* Always deterministic, whatever the order. */
 int engine_comm_reduce_scatter(struct comm *comm, const void *send, void *receive, size_t count,
                                enum dtype dtype, enum comm_order order,
                                const struct comm_options *options, struct comm_work *work,
                                struct err *err);
 int engine_comm_test(struct comm_work *work, bool *ret_done, struct err *err);
 int engine_comm_wait(struct comm_work *work, struct err *err);
-void engine_comm_note(struct comm *comm, const char *what, uint64_t step, bool may_be_slow);
+void engine_comm_set_activity(struct comm *comm, const char *what, uint64_t step, bool may_be_slow);
 void engine_comm_add_tracks(struct comm *comm, struct trace *trace);
 void engine_comm_set_timeout(struct comm *comm, uint64_t timeout_ns);
 int engine_comm_check(struct comm *comm, struct err *err);
@@ -102,12 +101,12 @@ void engine_comm_abort(struct comm *comm);
 /* Also closes the engine if this is its last communicator. */
 void engine_comm_close(struct comm *comm);
 
-/* The common hooks of comm_ops. A backend adds its name, reduce_scatter, close, and any others. */
+/* A backend adds at least its name, reduce_scatter and close. */
 #define ENGINE_COMM_HOOKS                                                                          \
     .split = engine_comm_split, .all_gather = engine_comm_all_gather,                              \
     .all_reduce_i64 = engine_comm_all_reduce_i64, .all_to_all = engine_comm_all_to_all,            \
     .send = engine_comm_send, .receive = engine_comm_receive, .test = engine_comm_test,            \
-    .wait = engine_comm_wait, .set_activity = engine_comm_note,                                    \
+    .wait = engine_comm_wait, .set_activity = engine_comm_set_activity,                            \
     .add_tracks = engine_comm_add_tracks, .set_timeout = engine_comm_set_timeout,                  \
     .check = engine_comm_check, .abort = engine_comm_abort
 

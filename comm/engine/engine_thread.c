@@ -12,7 +12,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LATE_NAMED_MAX = 8 };
+enum {
+    LATE_NAMED_MAX = 8,
+    ANSWER_NS = 1000000000, /* for a late rank to answer */
+};
 
 /* The end of an operation, and of the run. */
 
@@ -149,7 +152,7 @@ static bool progress(struct engine_op *op)
     const struct engine_ops *ops = op->engine->ops;
     struct err detail = {0};
     bool done = false;
-    int count = ops->ask ? ops->ask(op, &detail) : 0;
+    int count = ops->poll ? ops->poll(op, &detail) : 0;
     int status = count < 0 ? count : move_on(op, &done, &detail);
     if (status) {
         fail(op, &detail);
@@ -179,16 +182,6 @@ uint64_t engine_due_ns(const struct engine_op *op)
                                                                     : UINT64_MAX;
 }
 
-void engine_watch_deadlines(struct engine *engine)
-{
-    uint64_t now_ns = clock_now_ns();
-    for (struct engine_op *op = engine->active, *next; op && !engine->ended; op = next) {
-        next = op->next;
-        if (now_ns >= engine_due_ns(op))
-            engine->ops->fail_late(op);
-    }
-}
-
 /* Late ranks. */
 
 static int list_awaited(const struct engine_op *op, bool is_send, int *ranks, int most)
@@ -200,7 +193,8 @@ static int list_awaited(const struct engine_op *op, bool is_send, int *ranks, in
     return count;
 }
 
-int engine_list_late(const struct engine_op *op, int *ranks, int most)
+/* The ranks whose messages are awaited; if none, those that have not taken messages. */
+static int list_late(const struct engine_op *op, int *ranks, int most)
 {
     int count = list_awaited(op, false, ranks, most);
     return count > 0 ? count : list_awaited(op, true, ranks, most);
@@ -208,7 +202,7 @@ int engine_list_late(const struct engine_op *op, int *ranks, int most)
 
 /* Writes "nothing from ranks 1, 3", the ranks whose messages are awaited, or "ranks 2 took nothing"
  * if only sends are. */
-static void tell_late(const struct engine_op *op, char *text, size_t bytes)
+static void describe_late(const struct engine_op *op, char *text, size_t bytes)
 {
     int late[LATE_NAMED_MAX + 1];
     int count = list_awaited(op, false, late, LATE_NAMED_MAX + 1);
@@ -228,60 +222,27 @@ static void tell_late(const struct engine_op *op, char *text, size_t bytes)
                  takes ? " received nothing" : "");
 }
 
-static bool is_late(const struct engine_op *op, int rank)
-{
-    int peer = op->world_ranks[rank];
-    return op->engine->ops->awaits(op, peer, false) || op->engine->ops->awaits(op, peer, true);
-}
-
-/* Whether every rank that was asked and is still late has answered. */
-static bool have_answered(const struct engine_op *op, const int *asked, const char *const *answers,
-                          int count)
-{
-    for (int i = 0; i < count; i++)
-        if (!answers[i] && is_late(op, asked[i]))
-            return false;
-    return true;
-}
-
-/* Considers ranks that are still late. */
-static bool any_may_last(const struct engine_op *op, const int *asked, const char *const *answers,
-                         int count)
-{
-    for (int i = 0; i < count; i++)
-        if (answers[i] && answers[i][0] == '+' && is_late(op, asked[i]))
-            return true;
-    return false;
-}
-
 static void extend_wait(struct engine_op *op)
 {
     uint64_t now_ns = clock_now_ns();
     if (op->deadline_ns)
         op->deadline_ns = now_ns + (op->deadline_ns - op->heard_ns);
     op->heard_ns = now_ns;
-    if (op->engine->ops->clear)
-        op->engine->ops->clear(op);
 }
 
-void engine_fail_late(struct engine_op *op, const int *asked, const char *const *answers, int count)
+/* answers[i]: from rank late[i]; NULL: none. */
+static void fail_late(struct engine_op *op, const int *late, const char *const *answers, int count)
 {
     const struct engine *engine = op->engine;
-    if (have_answered(op, asked, answers, count) &&
-        (!op->deadline_ns || any_may_last(op, asked, answers, count))) {
-        extend_wait(op);
-        return;
-    }
     struct err detail = {0};
     char text[ERR_TEXT_BYTES_MAX];
-    tell_late(op, text, sizeof text);
+    describe_late(op, text, sizeof text);
     size_t used = strlen(text);
     for (int i = 0; i < count && used < sizeof text; i++)
-        if (is_late(op, asked[i]))
-            used += (size_t)snprintf(
-                text + used, sizeof text - used, "; rank %d: %.*s", asked[i], ENGINE_DOING_BYTES,
-                answers[i] && *answers[i] ? answers[i] + 1
-                                          : "no answer, as if the process were stopped");
+        used += (size_t)snprintf(
+            text + used, sizeof text - used, "; rank %d: %.*s", late[i], ENGINE_ACTIVITY_BYTES,
+            answers[i] && *answers[i] ? answers[i] + 1
+                                      : "no answer, as if the process were stopped");
     err_set(&detail, -ETIMEDOUT, "rank %d of %d waited too long for %s", engine->rank,
             engine->ranks, op->what);
     err_found(&detail, "%s", text);
@@ -290,18 +251,55 @@ void engine_fail_late(struct engine_op *op, const int *asked, const char *const 
     fail(op, &detail);
 }
 
-void engine_answer(struct engine *engine, char answer[ENGINE_DOING_BYTES])
+/* A rank has ANSWER_NS to answer, or the engine's timeout if the operation has no deadline. */
+static void inquire(struct engine_op *op)
+{
+    struct engine *engine = op->engine;
+    const char *answers[ENGINE_ASKED_MAX];
+    int late[ENGINE_ASKED_MAX], answered = 0;
+    int count = list_late(op, late, ENGINE_ASKED_MAX);
+    uint64_t due_ns = engine_due_ns(op), since_ns = due_ns > op->heard_ns ? due_ns : op->heard_ns;
+    uint64_t limit_ns = op->deadline_ns ? ANSWER_NS : atomic_load(&engine->timeout_ns);
+    bool may_last = false, is_dead = false;
+    for (int i = 0; i < count; i++) {
+        uint64_t asked_ns;
+        answers[i] = engine->ops->inquire(engine, op->world_ranks[late[i]], since_ns, &asked_ns);
+        if (asked_ns < since_ns) /* asked for another operation, which may have ended since */
+            asked_ns = since_ns;
+        answered += answers[i] != NULL;
+        may_last = may_last || (answers[i] && answers[i][0] == '+');
+        is_dead = is_dead || (!answers[i] && clock_now_ns() - asked_ns >= limit_ns);
+    }
+    if (answered < count && !is_dead)
+        return;
+    if (answered == count && (!op->deadline_ns || may_last))
+        extend_wait(op);
+    else
+        fail_late(op, late, answers, count);
+}
+
+void engine_check_deadlines(struct engine *engine)
+{
+    uint64_t now_ns = clock_now_ns();
+    for (struct engine_op *op = engine->active, *next; op && !engine->ended; op = next) {
+        next = op->next;
+        if (now_ns >= engine_due_ns(op))
+            inquire(op);
+    }
+}
+
+void engine_answer(struct engine *engine, char answer[ENGINE_ACTIVITY_BYTES])
 {
     uint64_t now_ns = clock_now_ns(), timeout_ns = atomic_load(&engine->timeout_ns);
     pthread_mutex_lock(&engine->mutex);
-    double seconds = clock_seconds(now_ns - engine->doing_since_ns);
-    bool has_lasted = engine->lasted_until_ns && now_ns - engine->lasted_until_ns < timeout_ns;
-    char sign = engine->doing_may_last || has_lasted ? '+' : '-';
-    if (engine->doing)
-        snprintf(answer, ENGINE_DOING_BYTES, "%cat %.32s of step %llu for %.1f s", sign,
-                 engine->doing, (unsigned long long)engine->doing_number, seconds);
+    double seconds = clock_seconds(now_ns - engine->activity_since_ns);
+    bool has_lasted = engine->slow_until_ns && now_ns - engine->slow_until_ns < timeout_ns;
+    char sign = engine->activity_may_be_slow || has_lasted ? '+' : '-';
+    if (engine->activity)
+        snprintf(answer, ENGINE_ACTIVITY_BYTES, "%cat %.32s of step %llu for %.1f s", sign,
+                 engine->activity, (unsigned long long)engine->activity_step, seconds);
     else
-        snprintf(answer, ENGINE_DOING_BYTES, "%chere for %.1f s", sign, seconds);
+        snprintf(answer, ENGINE_ACTIVITY_BYTES, "%chere for %.1f s", sign, seconds);
     pthread_mutex_unlock(&engine->mutex);
 }
 

@@ -23,7 +23,7 @@ static int mpi_reduce_scatter(struct comm *comm, const void *send, void *receive
     return engine_comm_reduce_scatter(comm, send, receive, count, dtype, order, options, work, err);
 }
 
-static void mpi_tell_library(const struct comm *comm, char text[COMM_LIBRARY_BYTES])
+static void mpi_describe_library(const struct comm *comm, char text[COMM_LIBRARY_BYTES])
 {
     char name[COMM_MPI_TEXT_BYTES];
     (void)comm;
@@ -41,7 +41,7 @@ static const struct comm_ops mpi_ops = {
     .name = "mpi",
     .reduce_scatter = mpi_reduce_scatter,
     .close = mpi_close,
-    .describe_library = mpi_tell_library,
+    .describe_library = mpi_describe_library,
 };
 
 int comm_mpi_open(const struct comm_mpi_options *options, struct comm **ret_comm, struct err *err)

@@ -14,7 +14,7 @@
 
 enum { MESSAGE_DEFAULT_BYTES = 8 << 20 };
 
-/* A process has one MPI, so only one engine may exist. */
+/* Process-wide, because a process has one MPI: only one engine may exist. */
 static atomic_flag engine_exists = ATOMIC_FLAG_INIT;
 
 static void release(struct mpi_engine *engine)
@@ -28,6 +28,12 @@ static void release(struct mpi_engine *engine)
 static void wake_thread(struct engine *engine)
 {
     pthread_cond_signal(&mpi_engine_of(engine)->wake);
+}
+
+static const char *inquire(struct engine *engine, int rank, uint64_t since_ns,
+                           uint64_t *ret_asked_ns)
+{
+    return mpi_inquiry_check(mpi_engine_of(engine)->inquiry, rank, since_ns, ret_asked_ns);
 }
 
 static void close_engine(struct engine *base)
@@ -47,10 +53,10 @@ static const struct engine_ops mpi_engine_ops = {
     .wake = wake_thread,
     .close = close_engine,
     .post = mpi_op_post,
-    .ask = mpi_op_poll,
-    .fail_late = mpi_thread_fail_late,
+    .poll = mpi_op_poll,
+    .inquire = inquire,
     .awaits = mpi_op_awaits,
-    .notify_others = mpi_thread_tell_others,
+    .notify_others = mpi_thread_notify_others,
 };
 
 static int start_thread(struct mpi_engine *engine, struct err *err)

@@ -13,7 +13,7 @@
 /* To or from one rank. */
 struct message {
     MPI_Request request;
-    char text[ENGINE_DOING_BYTES];
+    char text[ENGINE_ACTIVITY_BYTES];
 };
 
 /* A question to one rank, to see whether it is alive. */
@@ -103,7 +103,7 @@ void mpi_inquiry_serve(struct mpi_inquiry *inquiry)
         MPI_Test(&answer->request, &sent, MPI_STATUS_IGNORE);
     if (sent) { /* otherwise the previous answer is still in flight */
         engine_answer(inquiry->engine, answer->text);
-        MPI_Isend(answer->text, ENGINE_DOING_BYTES, MPI_BYTE, asker, MPI_INQUIRY_TAG_ANSWER,
+        MPI_Isend(answer->text, ENGINE_ACTIVITY_BYTES, MPI_BYTE, asker, MPI_INQUIRY_TAG_ANSWER,
                   inquiry->control, &answer->request);
     }
     listen_on(inquiry, NULL);
@@ -114,7 +114,7 @@ static void ask(struct mpi_inquiry *inquiry, int rank, struct message *question,
                 struct message *answer)
 {
     question->request = answer->request = MPI_REQUEST_NULL;
-    MPI_Irecv(answer->text, ENGINE_DOING_BYTES, MPI_BYTE, rank, MPI_INQUIRY_TAG_ANSWER,
+    MPI_Irecv(answer->text, ENGINE_ACTIVITY_BYTES, MPI_BYTE, rank, MPI_INQUIRY_TAG_ANSWER,
               inquiry->control, &answer->request);
     MPI_Isend(question->text, 0, MPI_BYTE, rank, MPI_INQUIRY_TAG_QUESTION, inquiry->control,
               &question->request);
@@ -138,6 +138,6 @@ const char *mpi_inquiry_check(struct mpi_inquiry *inquiry, int rank, uint64_t si
     *ret_asked_ns = check->asked_ns;
     if (check->is_in_flight)
         return NULL;
-    check->answer.text[ENGINE_DOING_BYTES - 1] = '\0';
+    check->answer.text[ENGINE_ACTIVITY_BYTES - 1] = '\0';
     return check->answer.text;
 }

@@ -19,7 +19,6 @@ enum {
     PAUSE_LAST_NS = 1000000,
     PAUSE_IDLE_NS = 50000000,
     LOOK_TRACED_NS = 20000,   /* traced even without a completion: MPI itself was busy */
-    ANSWER_NS = 1000000000,   /* for a late rank to say what it is doing */
     FAREWELL_NS = 1000000000, /* for telling the other ranks that the run has ended */
 };
 
@@ -91,7 +90,7 @@ static void end_mpi(struct mpi_engine *engine)
 
 /* Ending the run. */
 
-void mpi_thread_tell_others(struct engine *base)
+void mpi_thread_notify_others(struct engine *base)
 {
     struct mpi_engine *engine = mpi_engine_of(base);
     MPI_Request *requests = calloc((size_t)base->ranks, sizeof *requests);
@@ -109,27 +108,9 @@ void mpi_thread_tell_others(struct engine *base)
     free(requests);
 }
 
-void mpi_thread_fail_late(struct engine_op *op)
-{
-    const char *answers[ENGINE_ASKED_MAX];
-    int asked[ENGINE_ASKED_MAX], waits_count = 0, dead_count = 0;
-    int count = engine_list_late(op, asked, ENGINE_ASKED_MAX);
-    uint64_t due_ns = engine_due_ns(op), asked_ns;
-    uint64_t limit_ns = op->deadline_ns ? ANSWER_NS : atomic_load(&op->engine->timeout_ns);
-    for (int i = 0; i < count; i++) {
-        answers[i] = mpi_inquiry_check(mpi_engine_of(op->engine)->inquiry,
-                                       op->world_ranks[asked[i]], due_ns, &asked_ns);
-        bool is_dead = !answers[i] && clock_now_ns() - asked_ns >= limit_ns;
-        dead_count += is_dead;
-        waits_count += !answers[i] && !is_dead;
-    }
-    if (dead_count > 0 || waits_count == 0)
-        engine_fail_late(op, asked, answers, count);
-}
-
 /* Progress. */
 
-static void hear_control(struct mpi_engine *engine)
+static void serve_control(struct mpi_engine *engine)
 {
     int heard = 0;
     mpi_inquiry_serve(engine->inquiry);
@@ -147,10 +128,10 @@ static void work(struct mpi_engine *engine, struct engine_op *first, bool abort_
     if (first)
         engine->last_event_ns = clock_now_ns();
     if (!base->ended)
-        hear_control(engine);
+        serve_control(engine);
     if (engine_progress(base))
         engine->last_event_ns = clock_now_ns();
-    engine_watch_deadlines(base);
+    engine_check_deadlines(base);
     if (began_ns > 0 &&
         (engine->last_event_ns >= began_ns || clock_now_ns() - began_ns >= LOOK_TRACED_NS))
         trace_end(base->track, "progress", began_ns);

@@ -32,8 +32,7 @@ static inline struct mpi_engine *mpi_engine_of(struct engine *engine)
 /* The thread: starts MPI and reports it by is_open, works until quit, ends MPI. argument: the
  * engine. */
 void *mpi_thread_main(void *argument);
-/* Hooks of engine_ops. */
-void mpi_thread_tell_others(struct engine *engine);
-void mpi_thread_fail_late(struct engine_op *op);
+/* notify_others of engine_ops. */
+void mpi_thread_notify_others(struct engine *engine);
 
 #endif

@@ -12,8 +12,6 @@
 #include <sys/socket.h>
 #include <time.h>
 
-enum { PAUSE_NS = 20000000 };
-
 int tcp_bootstrap_port(const struct tcp_rendezvous_options *options, int i)
 {
     return options->port > UINT16_MAX - TCP_RENDEZVOUS_PORTS ? options->port - i
@@ -30,11 +28,11 @@ void tcp_bootstrap_pause(const struct tcp_bootstrap *bootstrap, uint64_t time_ns
 {
     uint64_t until_ns = clock_now_ns() + time_ns;
     do
-        nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+        nanosleep(&(struct timespec){.tv_nsec = TCP_RETRY_NS}, NULL);
     while (!tcp_bootstrap_is_over(bootstrap) && clock_now_ns() < until_ns);
 }
 
-static void tell_missing(const struct tcp_bootstrap *bootstrap, struct err *err)
+static void describe_missing(const struct tcp_bootstrap *bootstrap, struct err *err)
 {
     char missing[120] = "", refused[60] = "";
     size_t used = 0;
@@ -50,18 +48,18 @@ static void tell_missing(const struct tcp_bootstrap *bootstrap, struct err *err)
               bootstrap->accept_status ? strerrordesc_np(-bootstrap->accept_status) : "", refused);
 }
 
-int tcp_bootstrap_tell_over(const struct tcp_bootstrap *bootstrap, struct err *err)
+int tcp_bootstrap_over_error(const struct tcp_bootstrap *bootstrap, struct err *err)
 {
     const atomic_int *stop = bootstrap->options->stop;
     if (stop && atomic_load(stop)) {
         err_set(err, -EINTR, "rank %d was stopped on request before all ranks had connected",
                 bootstrap->options->rank);
-        tell_missing(bootstrap, err);
+        describe_missing(bootstrap, err);
         return -EINTR;
     }
     err_set(err, -ETIMEDOUT, "rank %d of %d did not find all the others through %.100s",
             bootstrap->options->rank, bootstrap->options->ranks, bootstrap->options->address);
-    tell_missing(bootstrap, err);
+    describe_missing(bootstrap, err);
     err_advise(err,
                "start all of them; set MASTER_ADDR to rank 0's machine as the others reach it, and "
                "open its ports %d to %d to them",
@@ -124,6 +122,26 @@ int tcp_bootstrap_check_ranks(const struct tcp_bootstrap *bootstrap, const struc
     err_found(err, "%d", hello->ranks);
     err_advise(err, "give all ranks the same WORLD_SIZE");
     return -EINVAL;
+}
+
+socklen_t tcp_bootstrap_address_bytes(const struct sockaddr_storage *address)
+{
+    return address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                          : sizeof(struct sockaddr_in);
+}
+
+int tcp_bootstrap_port_of(const struct sockaddr_storage *address)
+{
+    return ntohs(address->ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)address)->sin6_port
+                                                : ((const struct sockaddr_in *)address)->sin_port);
+}
+
+void tcp_bootstrap_set_port(struct sockaddr_storage *address, int port)
+{
+    if (address->ss_family == AF_INET6)
+        ((struct sockaddr_in6 *)address)->sin6_port = htons((uint16_t)port);
+    else
+        ((struct sockaddr_in *)address)->sin_port = htons((uint16_t)port);
 }
 
 bool tcp_bootstrap_is_loopback(const struct sockaddr_storage *address)

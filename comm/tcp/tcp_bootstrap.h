@@ -17,6 +17,7 @@
 /* For each step after the hello, however slow the other machine is. */
 #define TCP_PROOF_NS (30 * CLOCK_NS_PER_S)
 enum {
+    TCP_RETRY_NS = 20000000,
     TCP_PENDING_MAX = 16,  /* connections at a time that have not proved who they are */
     TCP_LISTENERS_MAX = 8, /* addresses of this machine that rank 0's name resolves to */
 };
@@ -44,19 +45,19 @@ struct tcp_bootstrap {
     int accept_status; /* of the last failed accept, or 0 */
     /* the rank claimed by the last caller with a different secret; -1: none */
     int refused;
-    struct tcp_address *places; /* [ranks] */
+    struct tcp_address *addresses; /* [ranks] */
     struct tcp_pending pending[TCP_PENDING_MAX];
 };
 
 /* Whether the time is over or a stop was requested. */
 bool tcp_bootstrap_is_over(const struct tcp_bootstrap *bootstrap);
 /* Returns -EINTR, or -ETIMEDOUT with the missing ranks. */
-int tcp_bootstrap_tell_over(const struct tcp_bootstrap *bootstrap, struct err *err);
+int tcp_bootstrap_over_error(const struct tcp_bootstrap *bootstrap, struct err *err);
 /* Sleeps for time_ns, but no longer than the bootstrap lasts. */
 void tcp_bootstrap_pause(const struct tcp_bootstrap *bootstrap, uint64_t time_ns);
-/* give sends all bytes. After limit, sending and connecting on the socket end after
- * TCP_HELLO_NS. */
+/* Sending and connecting on the socket then end after TCP_HELLO_NS. */
 void tcp_bootstrap_set_timeout(int made);
+/* Sends all bytes; false on failure. */
 bool tcp_bootstrap_send(int to, const void *data, size_t bytes);
 /* Makes this rank's hello, with a new nonce. -errno of getrandom. */
 int tcp_bootstrap_hello(const struct tcp_bootstrap *bootstrap, struct tcp_hello *ret_hello);
@@ -67,6 +68,10 @@ int tcp_bootstrap_prove(const struct tcp_bootstrap *bootstrap, enum tcp_role rol
 int tcp_bootstrap_check_ranks(const struct tcp_bootstrap *bootstrap, const struct tcp_hello *hello,
                               struct err *err);
 
+/* IPv4 or IPv6: */
+socklen_t tcp_bootstrap_address_bytes(const struct sockaddr_storage *address);
+int tcp_bootstrap_port_of(const struct sockaddr_storage *address);
+void tcp_bootstrap_set_port(struct sockaddr_storage *address, int port);
 bool tcp_bootstrap_is_loopback(const struct sockaddr_storage *address);
 
 /* The i-th port at which the first rank may listen; i starts at 1. */

@@ -11,13 +11,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-static void clear_op(struct engine_op *base)
-{
-    struct tcp_op *op = tcp_op_of(base);
-    op->asked_ns = 0;
-    op->asked_count = 0;
-}
-
 static void deinit_op(struct engine_op *op)
 {
     free(tcp_op_of(op)->messages);
@@ -49,7 +42,7 @@ static int post(struct engine_op *op, struct err *err)
     int status = 0;
     for (size_t i = 0; i < op->planned_count && !status; i++) {
         struct tcp_message *message = &tcp_op_of(op)->messages[i];
-        status = tcp_peer_take(&engine->peers[message->peer], message,
+        status = tcp_peer_post(&engine->peers[message->peer], message,
                                message->peer == engine->base.rank, err);
     }
     return status;
@@ -91,15 +84,14 @@ static void close_engine(struct engine *base)
 
 static const struct engine_ops tcp_engine_ops = {
     .op_bytes = sizeof(struct tcp_op),
-    .clear = clear_op,
     .deinit = deinit_op,
     .plan = plan,
     .wake = wake_thread,
     .close = close_engine,
     .post = post,
-    .fail_late = tcp_thread_fail_late,
+    .inquire = tcp_thread_inquire,
     .awaits = awaits,
-    .notify_others = tcp_thread_tell_others,
+    .notify_others = tcp_thread_notify_others,
 };
 
 int tcp_engine_open(int *sockets, int rank, int ranks, struct engine **ret_engine, struct err *err)

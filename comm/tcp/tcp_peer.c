@@ -27,7 +27,7 @@ static void message_done(struct tcp_message *message)
     message->op->base.done_count++;
 }
 
-static int tell_length(const struct tcp_message *message, uint64_t bytes, struct err *err)
+static int length_error(const struct tcp_message *message, uint64_t bytes, struct err *err)
 {
     char found[24];
     snprintf(found, sizeof found, "%llu", (unsigned long long)bytes);
@@ -69,8 +69,8 @@ static int grow_unexpected(struct tcp_unexpected *unexpected, uint64_t got_bytes
 }
 
 /* Finds the oldest unexpected message of this tag; delivers and removes it if it is complete. */
-static int take_message(struct tcp_peer *peer, struct tcp_message *message, bool *ret_found,
-                        struct err *err)
+static int deliver_unexpected(struct tcp_peer *peer, struct tcp_message *message, bool *ret_found,
+                              struct err *err)
 {
     struct tcp_unexpected **link = &peer->unexpected_first, *before = NULL;
     *ret_found = false;
@@ -83,7 +83,7 @@ static int take_message(struct tcp_peer *peer, struct tcp_message *message, bool
         return 0;
     *ret_found = true;
     if (unexpected->frame.bytes != message->frame.bytes)
-        return tell_length(message, unexpected->frame.bytes, err);
+        return length_error(message, unexpected->frame.bytes, err);
     unexpected->wanted = message;
     if (!unexpected->is_complete)
         return 0;
@@ -147,7 +147,7 @@ static int send_to_self(struct tcp_peer *peer, struct tcp_message *message, stru
     struct tcp_message *wanted = take_wanted(peer, message->frame.tag);
     char *target;
     if (wanted && wanted->frame.bytes != message->frame.bytes)
-        return tell_length(wanted, message->frame.bytes, err);
+        return length_error(wanted, message->frame.bytes, err);
     if (wanted) {
         target = wanted->data;
         message_done(wanted);
@@ -168,14 +168,14 @@ static int send_to_self(struct tcp_peer *peer, struct tcp_message *message, stru
     return 0;
 }
 
-int tcp_peer_take(struct tcp_peer *peer, struct tcp_message *message, bool is_self, struct err *err)
+int tcp_peer_post(struct tcp_peer *peer, struct tcp_message *message, bool is_self, struct err *err)
 {
     bool found = false;
     message->next = NULL;
     if (message->is_send && is_self)
         return send_to_self(peer, message, err);
     if (!message->is_send) {
-        int status = take_message(peer, message, &found, err);
+        int status = deliver_unexpected(peer, message, &found, err);
         if (status || found)
             return status;
     }
@@ -282,7 +282,7 @@ static int begin_data(struct tcp_peer *peer, struct err *err)
     if (peer->to)
         return peer->to->frame.bytes == peer->frame.bytes
                    ? 0
-                   : tell_length(peer->to, peer->frame.bytes, err);
+                   : length_error(peer->to, peer->frame.bytes, err);
     return add_unexpected(peer, &peer->frame, &peer->unexpected, err);
 }
 
@@ -308,7 +308,7 @@ static int end_data(struct tcp_peer *peer, enum tcp_control *ret_control)
         bool found;
         unexpected->wanted = NULL;
         /* It is the first of its tag that no other message wants. */
-        take_message(peer, message, &found, NULL);
+        deliver_unexpected(peer, message, &found, NULL);
     }
     return 0;
 }

@@ -10,14 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PAUSE_NS (CLOCK_NS_PER_S / 50)
 enum { LOOK_MS = 100 };
-
-static socklen_t address_bytes(const struct sockaddr_storage *address)
-{
-    return address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-                                          : sizeof(struct sockaddr_in);
-}
 
 static void stop_listening(struct tcp_bootstrap *bootstrap)
 {
@@ -43,15 +36,12 @@ static int listen_at(struct tcp_bootstrap *bootstrap, const struct sockaddr_stor
         listener = socket(own.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (listener < 0)
         return -errno;
-    if (own.ss_family == AF_INET6)
-        ((struct sockaddr_in6 *)&own)->sin6_port = htons((uint16_t)port);
-    else
-        ((struct sockaddr_in *)&own)->sin_port = htons((uint16_t)port);
+    tcp_bootstrap_set_port(&own, port);
     if (own.ss_family == AF_INET6)
         setsockopt(listener, IPPROTO_IPV6, IPV6_V6ONLY, &both, sizeof both);
     /* The connections of an earlier process do not block the port. */
     setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (bind(listener, (struct sockaddr *)&own, address_bytes(&own)) ||
+    if (bind(listener, (struct sockaddr *)&own, tcp_bootstrap_address_bytes(&own)) ||
         listen(listener, SOMAXCONN)) {
         int status = -errno;
         close(listener);
@@ -134,10 +124,7 @@ int tcp_pending_listen_local(struct tcp_bootstrap *bootstrap, int connected, str
     int rank = bootstrap->options->rank;
     if (getsockname(connected, (struct sockaddr *)&own, &bytes))
         return err_errno(err, -errno, "rank %d cannot listen", rank);
-    if (own.ss_family == AF_INET6)
-        ((struct sockaddr_in6 *)&own)->sin6_port = 0;
-    else
-        ((struct sockaddr_in *)&own)->sin_port = 0;
+    tcp_bootstrap_set_port(&own, 0);
     bool is_everywhere = tcp_bootstrap_is_loopback(&own) && !is_one_machine(bootstrap);
     if (is_everywhere)
         own = (struct sockaddr_storage){.ss_family = AF_INET6};
@@ -150,9 +137,7 @@ int tcp_pending_listen_local(struct tcp_bootstrap *bootstrap, int connected, str
     bytes = sizeof own;
     if (getsockname(bootstrap->listeners[0].socket, (struct sockaddr *)&own, &bytes))
         return err_errno(err, -errno, "rank %d cannot listen", rank);
-    bootstrap->listens_at =
-        ntohs(own.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&own)->sin6_port
-                                        : ((struct sockaddr_in *)&own)->sin_port);
+    bootstrap->listens_at = tcp_bootstrap_port_of(&own);
     return 0;
 }
 
@@ -163,7 +148,7 @@ static void close_pending(struct tcp_pending *pending)
 }
 
 /* Returns a free slot, or evicts the pending connection that expires first. */
-static struct tcp_pending *place_for_pending(struct tcp_bootstrap *bootstrap)
+static struct tcp_pending *free_slot(struct tcp_bootstrap *bootstrap)
 {
     struct tcp_pending *first = &bootstrap->pending[0];
     for (int i = 0; i < TCP_PENDING_MAX; i++) {
@@ -186,7 +171,7 @@ void tcp_pending_unmap_ipv4(struct sockaddr_storage *address)
     memcpy(&plain->sin_addr, &wrapped.sin6_addr.s6_addr[12], sizeof plain->sin_addr);
 }
 
-static void take_pending(struct tcp_bootstrap *bootstrap, int listener)
+static void accept_connection(struct tcp_bootstrap *bootstrap, int listener)
 {
     struct tcp_pending pending = {.until_ns = clock_now_ns() + TCP_HELLO_NS};
     socklen_t bytes = sizeof pending.address;
@@ -195,17 +180,17 @@ static void take_pending(struct tcp_bootstrap *bootstrap, int listener)
         (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)) {
         /* the connection stays in the backlog, perhaps not for long */
         bootstrap->accept_status = -errno;
-        tcp_bootstrap_pause(bootstrap, PAUSE_NS);
+        tcp_bootstrap_pause(bootstrap, TCP_RETRY_NS);
     }
     if (pending.socket < 0)
         return;
     tcp_bootstrap_set_timeout(pending.socket);
     tcp_pending_unmap_ipv4(&pending.address);
-    *place_for_pending(bootstrap) = pending;
+    *free_slot(bootstrap) = pending;
 }
 
 /* Receives available bytes. Returns true once the hello, or the proof, is complete. */
-static bool hear_pending(struct tcp_pending *pending)
+static bool receive_pending(struct tcp_pending *pending)
 {
     size_t all = pending->is_answered ? sizeof(struct tcp_proof) : sizeof(struct tcp_hello);
     ssize_t count =
@@ -275,7 +260,7 @@ static int admit_pending(struct tcp_bootstrap *bootstrap, struct tcp_pending *pe
 static int serve_pending(struct tcp_bootstrap *bootstrap, struct tcp_pending *pending,
                          struct err *err)
 {
-    if (pending->socket < 0 || !hear_pending(pending))
+    if (pending->socket < 0 || !receive_pending(pending))
         return 0;
     if (pending->is_answered)
         return admit_pending(bootstrap, pending, err);
@@ -299,7 +284,7 @@ static void forget_left(struct tcp_bootstrap *bootstrap)
 }
 
 /* Checks the ranks that this one connected to; they stay until all ranks have met. */
-static int check_called(const struct tcp_bootstrap *bootstrap, struct err *err)
+static int check_lower_ranks(const struct tcp_bootstrap *bootstrap, struct err *err)
 {
     for (int r = 0; r < bootstrap->options->rank; r++) {
         struct pollfd called = {.fd = bootstrap->sockets[r], .events = POLLRDHUP};
@@ -323,7 +308,7 @@ static void await_pending(struct tcp_bootstrap *bootstrap)
         return;
     for (int i = 0; i < listeners; i++)
         if (fds[i].revents & POLLIN)
-            take_pending(bootstrap, fds[i].fd);
+            accept_connection(bootstrap, fds[i].fd);
 }
 
 int tcp_pending_accept(struct tcp_bootstrap *bootstrap, struct tcp_hello *ret_hello,
@@ -342,13 +327,13 @@ int tcp_pending_accept(struct tcp_bootstrap *bootstrap, struct tcp_hello *ret_he
             forget_left(bootstrap);
             return 0;
         }
-        int status = check_called(bootstrap, err);
+        int status = check_lower_ranks(bootstrap, err);
         if (status)
             return status;
         await_pending(bootstrap);
         forget_left(bootstrap);
     }
-    return tcp_bootstrap_tell_over(bootstrap, err);
+    return tcp_bootstrap_over_error(bootstrap, err);
 }
 
 void tcp_pending_close(struct tcp_bootstrap *bootstrap)

@@ -22,12 +22,12 @@
 #include <unistd.h>
 
 #define RESOLVE_NS (5 * CLOCK_NS_PER_S) /* between lookups of rank 0's address */
-enum { PAUSE_NS = 20000000, LOOK_MS = 100 };
+enum { LOOK_MS = 100 };
 
 /* Receives all bytes within time_ns and the bootstrap's time; returns false if they do not
  * arrive. */
-static bool take(const struct tcp_bootstrap *bootstrap, int from, void *data, size_t bytes,
-                 uint64_t time_ns)
+static bool receive_all(const struct tcp_bootstrap *bootstrap, int from, void *data, size_t bytes,
+                        uint64_t time_ns)
 {
     struct pollfd ready = {.fd = from, .events = POLLIN};
     uint64_t began_ns = clock_now_ns();
@@ -54,20 +54,6 @@ static bool has_all_above(const struct tcp_bootstrap *bootstrap)
     return true;
 }
 
-static int port_in(const struct sockaddr_storage *address)
-{
-    return ntohs(address->ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)address)->sin6_port
-                                                : ((const struct sockaddr_in *)address)->sin_port);
-}
-
-static void set_port(struct sockaddr_storage *address, int port)
-{
-    if (address->ss_family == AF_INET6)
-        ((struct sockaddr_in6 *)address)->sin6_port = htons((uint16_t)port);
-    else
-        ((struct sockaddr_in *)address)->sin_port = htons((uint16_t)port);
-}
-
 /* Sends all addresses to a rank. Ranks on rank 0's machine may have connected by a loopback
  * address; ranks elsewhere get the address by which they reached rank 0 instead. */
 static bool send_addresses(const struct tcp_bootstrap *bootstrap, int receiver)
@@ -75,18 +61,18 @@ static bool send_addresses(const struct tcp_bootstrap *bootstrap, int receiver)
     struct tcp_hello own;
     struct sockaddr_storage here;
     socklen_t bytes = sizeof here;
-    bool is_elsewhere = !tcp_bootstrap_is_loopback(&bootstrap->places[receiver].address);
+    bool is_elsewhere = !tcp_bootstrap_is_loopback(&bootstrap->addresses[receiver].address);
     if (tcp_bootstrap_hello(bootstrap, &own) ||
         !tcp_bootstrap_send(bootstrap->sockets[receiver], &own, sizeof own) ||
         getsockname(bootstrap->sockets[receiver], (struct sockaddr *)&here, &bytes))
         return false;
     tcp_pending_unmap_ipv4(&here);
     for (int r = 0; r < bootstrap->options->ranks; r++) {
-        struct tcp_address place = bootstrap->places[r];
+        struct tcp_address place = bootstrap->addresses[r];
         if (r > 0 && is_elsewhere && tcp_bootstrap_is_loopback(&place.address)) {
-            int port = port_in(&place.address);
+            int port = tcp_bootstrap_port_of(&place.address);
             place.address = here;
-            set_port(&place.address, port);
+            tcp_bootstrap_set_port(&place.address, port);
         }
         if (!tcp_bootstrap_send(bootstrap->sockets[receiver], &place, sizeof place))
             return false;
@@ -106,8 +92,8 @@ static int gather_addresses(struct tcp_bootstrap *bootstrap, struct err *err)
         status = tcp_pending_accept(bootstrap, &hello, &address, err);
         if (status)
             return status;
-        set_port(&address, hello.listens_at);
-        bootstrap->places[hello.rank].address = address;
+        tcp_bootstrap_set_port(&address, hello.listens_at);
+        bootstrap->addresses[hello.rank].address = address;
     }
     for (int r = 1; r < ranks; r++)
         if (!send_addresses(bootstrap, r))
@@ -116,7 +102,7 @@ static int gather_addresses(struct tcp_bootstrap *bootstrap, struct err *err)
 }
 
 /* Returns -1 on failure. */
-static int call(const struct sockaddr *address, socklen_t bytes)
+static int connect_to(const struct sockaddr *address, socklen_t bytes)
 {
     int made = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (made >= 0)
@@ -149,7 +135,7 @@ static int handshake(const struct tcp_bootstrap *bootstrap, int made, int rank, 
     if (status)
         return err_errno(err, status, "could not get a random number");
     if (!tcp_bootstrap_send(made, &own, sizeof own) ||
-        !take(bootstrap, made, heard, sizeof heard, TCP_PROOF_NS) ||
+        !receive_all(bootstrap, made, heard, sizeof heard, TCP_PROOF_NS) ||
         !tcp_hello_decode(heard, own.token, &hello) || hello.rank != rank ||
         (bootstrap->run && hello.run != bootstrap->run))
         return -EAGAIN;
@@ -159,7 +145,7 @@ static int handshake(const struct tcp_bootstrap *bootstrap, int made, int rank, 
     if (status)
         return err_errno(err, status, "could not compute the proof of the ranks' secret");
     if (!tcp_bootstrap_send(made, &proof, sizeof proof) ||
-        !take(bootstrap, made, &proof, sizeof proof, TCP_PROOF_NS))
+        !receive_all(bootstrap, made, &proof, sizeof proof, TCP_PROOF_NS))
         return -EAGAIN;
     if (!hmac_is_equal(proof.mac, expected.mac))
         return refuse_secret(rank, &own, &hello, err);
@@ -173,8 +159,8 @@ static int connect_first(struct tcp_bootstrap *bootstrap, const struct addrinfo 
 {
     struct sockaddr_storage address;
     memcpy(&address, found->ai_addr, found->ai_addrlen);
-    set_port(&address, port);
-    int made = call((struct sockaddr *)&address, found->ai_addrlen);
+    tcp_bootstrap_set_port(&address, port);
+    int made = connect_to((struct sockaddr *)&address, found->ai_addrlen);
     if (made < 0)
         return -EAGAIN;
     int status = tcp_pending_listen_local(bootstrap, made, err);
@@ -194,15 +180,16 @@ static int receive_addresses(struct tcp_bootstrap *bootstrap, struct err *err)
     struct tcp_hello hello;
     uint8_t heard[sizeof hello];
     int status = -EAGAIN;
-    size_t bytes = (size_t)bootstrap->options->ranks * sizeof *bootstrap->places;
-    void *places = malloc(bytes);
-    if (!places)
+    size_t bytes = (size_t)bootstrap->options->ranks * sizeof *bootstrap->addresses;
+    void *addresses = malloc(bytes);
+    if (!addresses)
         return err_set(err, -ENOMEM, "out of memory for %d ranks", bootstrap->options->ranks);
-    if (take(bootstrap, bootstrap->sockets[0], heard, sizeof heard, UINT64_MAX) &&
+    if (receive_all(bootstrap, bootstrap->sockets[0], heard, sizeof heard, UINT64_MAX) &&
         tcp_hello_decode(heard, bootstrap->options->token, &hello) &&
-        take(bootstrap, bootstrap->sockets[0], places, bytes, TCP_PROOF_NS))
-        status = tcp_addresses_decode(places, bootstrap->options->ranks, bootstrap->places, err);
-    free(places);
+        receive_all(bootstrap, bootstrap->sockets[0], addresses, bytes, TCP_PROOF_NS))
+        status =
+            tcp_addresses_decode(addresses, bootstrap->options->ranks, bootstrap->addresses, err);
+    free(addresses);
     if (status) {
         close(bootstrap->sockets[0]);
         bootstrap->sockets[0] = -1;
@@ -227,7 +214,7 @@ static int find_first(struct tcp_bootstrap *bootstrap, const struct addrinfo *al
                 if (status != -EAGAIN)
                     return status;
             }
-        tcp_bootstrap_pause(bootstrap, PAUSE_NS);
+        tcp_bootstrap_pause(bootstrap, TCP_RETRY_NS);
     }
     return -EAGAIN;
 }
@@ -249,7 +236,7 @@ static int find_addresses(struct tcp_bootstrap *bootstrap, struct err *err)
     }
     if (status != -EAGAIN)
         return status;
-    status = tcp_bootstrap_tell_over(bootstrap, err);
+    status = tcp_bootstrap_over_error(bootstrap, err);
     if (code && status == -ETIMEDOUT) {
         err_set(err, -EINVAL, "cannot find the address of the first rank: %s", gai_strerror(code));
         err_found(err, "%.200s", bootstrap->options->address);
@@ -262,14 +249,13 @@ static int find_addresses(struct tcp_bootstrap *bootstrap, struct err *err)
  * temporary. */
 static int connect_other(struct tcp_bootstrap *bootstrap, int rank, struct err *err)
 {
-    const struct sockaddr *address = (const struct sockaddr *)&bootstrap->places[rank].address;
-    socklen_t bytes =
-        address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+    const struct sockaddr *address = (const struct sockaddr *)&bootstrap->addresses[rank].address;
+    socklen_t bytes = tcp_bootstrap_address_bytes(&bootstrap->addresses[rank].address);
     char host[INET6_ADDRSTRLEN] = "?", port[8] = "?";
     int status = -ETIMEDOUT;
     for (; !tcp_bootstrap_is_over(bootstrap) && status != -ECONNREFUSED;
-         tcp_bootstrap_pause(bootstrap, PAUSE_NS)) {
-        int made = call(address, bytes);
+         tcp_bootstrap_pause(bootstrap, TCP_RETRY_NS)) {
+        int made = connect_to(address, bytes);
         status = made >= 0              ? handshake(bootstrap, made, rank, err)
                  : errno == EINPROGRESS ? -ETIMEDOUT
                                         : -errno;
@@ -284,7 +270,7 @@ static int connect_other(struct tcp_bootstrap *bootstrap, int rank, struct err *
             return status;
         status = -ECONNABORTED;
     }
-    if (tcp_bootstrap_tell_over(bootstrap, err) == -EINTR)
+    if (tcp_bootstrap_over_error(bootstrap, err) == -EINTR)
         return -EINTR;
     getnameinfo(address, bytes, host, sizeof host, port, sizeof port,
                 NI_NUMERICHOST | NI_NUMERICSERV);
@@ -333,9 +319,10 @@ int tcp_rendezvous(const struct tcp_rendezvous_options *options, int *ret_socket
         ret_sockets[r] = -1;
     for (int i = 0; i < TCP_PENDING_MAX; i++)
         bootstrap.pending[i].socket = -1;
-    bootstrap.places = calloc((size_t)options->ranks, sizeof *bootstrap.places);
-    int status =
-        bootstrap.places ? 0 : err_set(err, -ENOMEM, "out of memory for %d ranks", options->ranks);
+    bootstrap.addresses = calloc((size_t)options->ranks, sizeof *bootstrap.addresses);
+    int status = bootstrap.addresses
+                     ? 0
+                     : err_set(err, -ENOMEM, "out of memory for %d ranks", options->ranks);
     if (!status && options->rank == 0)
         status = tcp_pending_listen(&bootstrap, err);
     if (!status)
@@ -353,6 +340,6 @@ int tcp_rendezvous(const struct tcp_rendezvous_options *options, int *ret_socket
         }
     }
     tcp_pending_close(&bootstrap);
-    free(bootstrap.places);
+    free(bootstrap.addresses);
     return status;
 }

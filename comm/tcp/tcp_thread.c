@@ -15,7 +15,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define ANSWER_NS   CLOCK_NS_PER_S        /* for a late rank to say what it is doing */
 #define FAREWELL_NS CLOCK_NS_PER_S        /* for telling the other ranks that the run has ended */
 #define CLOSE_NS    (10 * CLOCK_NS_PER_S) /* for the other ranks to close too */
 #define LOOK_NS     (5 * CLOCK_NS_PER_S)  /* between checks for machines that are gone */
@@ -52,7 +51,7 @@ static bool push_control(struct tcp_engine *engine)
 
 /* Sends a control frame to each other rank that accepts it in time, and waits for acknowledgments.
  * Otherwise exiting with unread data would drop what is still on its way. */
-void tcp_thread_tell_others(struct engine *base)
+void tcp_thread_notify_others(struct engine *base)
 {
     struct tcp_engine *engine = tcp_engine_of(base);
     uint64_t until_ns = clock_now_ns() + FAREWELL_NS;
@@ -62,53 +61,25 @@ void tcp_thread_tell_others(struct engine *base)
         poll(NULL, 0, TICK_MS);
 }
 
-/* Late ranks. */
-
-static struct tcp_peer *asked_peer(struct tcp_engine *engine, const struct tcp_op *op, int i)
+const char *tcp_thread_inquire(struct engine *engine, int rank, uint64_t since_ns,
+                               uint64_t *ret_asked_ns)
 {
-    return &engine->peers[op->base.world_ranks[op->asked[i]]];
-}
-
-static void ask_late(struct tcp_engine *engine, struct tcp_op *op)
-{
-    op->asked_count = engine_list_late(&op->base, op->asked, ENGINE_ASKED_MAX);
-    for (int i = 0; i < op->asked_count; i++) {
-        struct tcp_peer *peer = asked_peer(engine, op, i);
-        peer->has_answered = false; /* it may have answered an earlier question */
+    struct tcp_peer *peer = &tcp_engine_of(engine)->peers[rank];
+    if (peer->asked_ns < since_ns && (peer->has_answered || !peer->asked_ns)) {
         tcp_peer_queue_control(peer, TCP_CONTROL_QUESTION, "");
+        peer->asked_ns = clock_now_ns();
+        peer->has_answered = false;
     }
-    op->asked_ns = clock_now_ns();
-}
-
-/* Acts once all ranks that were asked have answered or run out of time. */
-static void fail_late(struct tcp_engine *engine, struct tcp_op *op)
-{
-    const char *answers[ENGINE_ASKED_MAX];
-    int answered = 0;
-    for (int i = 0; i < op->asked_count; i++) {
-        const struct tcp_peer *peer = asked_peer(engine, op, i);
-        answers[i] = peer->has_answered ? peer->answer : NULL;
-        answered += peer->has_answered;
-    }
-    uint64_t limit_ns = op->base.deadline_ns ? ANSWER_NS : atomic_load(&engine->base.timeout_ns);
-    if (answered == op->asked_count || clock_now_ns() - op->asked_ns >= limit_ns)
-        engine_fail_late(&op->base, op->asked, answers, op->asked_count);
-}
-
-void tcp_thread_fail_late(struct engine_op *op)
-{
-    struct tcp_engine *engine = tcp_engine_of(op->engine);
-    if (tcp_op_of(op)->asked_ns == 0)
-        ask_late(engine, tcp_op_of(op));
-    else
-        fail_late(engine, tcp_op_of(op));
+    *ret_asked_ns = peer->asked_ns;
+    return peer->has_answered ? peer->answer : NULL;
 }
 
 /* Control frames. */
 
-static void hear(struct tcp_engine *engine, struct tcp_peer *peer, enum tcp_control control)
+static void handle_control(struct tcp_engine *engine, struct tcp_peer *peer,
+                           enum tcp_control control)
 {
-    char answer[ENGINE_DOING_BYTES];
+    char answer[ENGINE_ACTIVITY_BYTES];
     switch (control) {
     case TCP_CONTROL_END:
         engine_end(&engine->base, peer->heard, NULL, true);
@@ -173,7 +144,7 @@ static void receive_from(struct tcp_engine *engine, struct tcp_peer *peer)
         enum tcp_control control;
         int status = tcp_peer_receive(peer, &control, &more, &detail);
         if (status > 0)
-            hear(engine, peer, control);
+            handle_control(engine, peer, control);
         if (status < 0)
             end_by_peer(engine, peer, status, status == -EPIPE ? NULL : &detail);
         else if (!engine->base.ended && peer->has_left &&
@@ -198,8 +169,8 @@ static int poll_ms(const struct tcp_engine *engine)
 {
     uint64_t now_ns = clock_now_ns(), until_ns = now_ns + IDLE_MS * UINT64_C(1000000);
     for (struct engine_op *op = engine->base.active; op; op = op->next) {
-        bool asked = tcp_op_of(op)->asked_ns > 0;
-        uint64_t next_ns = asked ? now_ns + 10 * TICK_MS * UINT64_C(1000000) : engine_due_ns(op);
+        uint64_t due_ns = engine_due_ns(op), tick_ns = now_ns + 10 * TICK_MS * UINT64_C(1000000);
+        uint64_t next_ns = due_ns > now_ns ? due_ns : tick_ns; /* late ranks have been asked */
         if (next_ns < until_ns)
             until_ns = next_ns;
     }
@@ -263,7 +234,7 @@ static bool serve(struct tcp_engine *engine, struct pollfd *fds)
     start_ops(engine, first, abort_asked);
     if (!base->ended)
         look_for_lost(engine);
-    engine_watch_deadlines(base);
+    engine_check_deadlines(base);
     if (!base->ended)
         move(engine, fds);
     return true;

@@ -22,8 +22,6 @@ struct tcp_op {
     struct engine_op base;
     struct tcp_message *messages; /* of this round */
     size_t capacity;
-    uint64_t asked_ns;                        /* when the late ranks were asked; 0: not yet */
-    int asked[ENGINE_ASKED_MAX], asked_count; /* ranks of the communicator */
 };
 
 /* A message that arrived before a receive asked for it. */
@@ -60,7 +58,8 @@ struct tcp_peer {
     struct tcp_message *to;            /* the destination: a message that wants it, */
     struct tcp_unexpected *unexpected; /* or an unexpected message, */
     char heard[TCP_CONTROL_BYTES];     /* or a control frame's text */
-    bool has_answered;
+    uint64_t asked_ns;                 /* 0: never */
+    bool has_answered;                 /* the last question */
     char answer[TCP_CONTROL_BYTES];
 };
 
@@ -85,8 +84,9 @@ static inline struct tcp_op *tcp_op_of(struct engine_op *op)
 /* The thread: works until quit, then says goodbye to the others. argument: the engine. */
 void *tcp_thread_main(void *argument);
 /* Hooks of engine_ops. */
-void tcp_thread_tell_others(struct engine *engine);
-void tcp_thread_fail_late(struct engine_op *op);
+void tcp_thread_notify_others(struct engine *engine);
+const char *tcp_thread_inquire(struct engine *engine, int rank, uint64_t since_ns,
+                               uint64_t *ret_asked_ns);
 
 /* tcp_peer.c, thread only: */
 
@@ -94,7 +94,7 @@ void tcp_thread_fail_late(struct engine_op *op);
 void tcp_peer_queue_control(struct tcp_peer *peer, enum tcp_control control, const char *text);
 /* Takes a message to send or to receive; the data to receive may have arrived already. -EPROTO if
  * that has a different length; -ECONNABORTED if the rank has left. */
-int tcp_peer_take(struct tcp_peer *peer, struct tcp_message *message, bool is_self,
+int tcp_peer_post(struct tcp_peer *peer, struct tcp_message *message, bool is_self,
                   struct err *err);
 bool tcp_peer_has_to_send(const struct tcp_peer *peer);
 /* Sends what the socket accepts without blocking. is_end: only control frames and a partly sent

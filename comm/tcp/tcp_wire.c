@@ -23,19 +23,19 @@ bool tcp_hello_decode(const void *data, uint64_t token, struct tcp_hello *ret_he
     return true;
 }
 
-static bool is_place(const struct sockaddr_storage *address)
+static bool is_valid_address(const struct sockaddr_storage *address)
 {
     if (address->ss_family == AF_INET6)
         return ((const struct sockaddr_in6 *)address)->sin6_port != 0;
     return address->ss_family == AF_INET && ((const struct sockaddr_in *)address)->sin_port != 0;
 }
 
-int tcp_addresses_decode(const void *data, int ranks, struct tcp_address *ret_places,
+int tcp_addresses_decode(const void *data, int ranks, struct tcp_address *ret_addresses,
                          struct err *err)
 {
-    memcpy(ret_places, data, (size_t)ranks * sizeof *ret_places);
+    memcpy(ret_addresses, data, (size_t)ranks * sizeof *ret_addresses);
     for (int r = 1; r < ranks; r++)
-        if (!is_place(&ret_places[r].address))
+        if (!is_valid_address(&ret_addresses[r].address))
             return err_set(err, -EPROTO, "rank 0 sent no address for rank %d", r);
     return 0;
 }

@@ -74,7 +74,7 @@ bool tcp_hello_decode(const void *data, uint64_t token, struct tcp_hello *ret_he
 
 /* data: ranks * sizeof (struct tcp_address) bytes, from rank 0. -EPROTO names the rank whose
  * entry is not an address with a port. Rank 0's entry is ignored. */
-int tcp_addresses_decode(const void *data, int ranks, struct tcp_address *ret_places,
+int tcp_addresses_decode(const void *data, int ranks, struct tcp_address *ret_addresses,
                          struct err *err);
 
 enum tcp_frame_kind { TCP_FRAME_BAD, TCP_FRAME_DATA, TCP_FRAME_CONTROL };

@@ -44,13 +44,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         awaited[i] = (struct tcp_message){
             .data = taken[i], .frame = {(uint64_t)i / 2, AWAITED_BYTES}, .peer = 1, .op = &op};
         if (i >= AWAITED / 2)
-            tcp_peer_take(&peer, &awaited[i], false, &err);
+            tcp_peer_post(&peer, &awaited[i], false, &err);
     }
     bool is_sent = send(pair[1], data, bytes, MSG_NOSIGNAL) == (ssize_t)bytes;
     if (is_sent && bytes > 0)
         receive_all(&peer);
     for (int i = 0; i < AWAITED / 2 && is_sent; i++)
-        tcp_peer_take(&peer, &awaited[i], false, &err);
+        tcp_peer_post(&peer, &awaited[i], false, &err);
     close(pair[1]);
     tcp_peer_deinit(&peer);
     return 0;
