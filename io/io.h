@@ -71,7 +71,7 @@ enum io_request_flags {
 
 struct io;
 struct io_file;
-struct io_queue; /* each engine has a type of its own and casts; never defined */
+struct io_queue; /* each engine defines its own, as it does io_file */
 struct io_transaction;
 struct io_lock;
 struct io_shared_lock;

@@ -27,14 +27,14 @@ struct request_list {
 
 /* Guarded by the queue's mutex. */
 struct engine_thread {
-    struct file_queue *queue;
+    struct io_queue *queue;
     pthread_t id;
     pthread_cond_t wake;
     bool asleep;
     struct engine_thread *next_idle;
 };
 
-struct file_queue {
+struct io_queue {
     unsigned depth, threads_max; /* immutable */
     enum io_cache cache;         /* immutable */
     pthread_mutex_t mutex;       /* guards all that follows */
@@ -103,7 +103,7 @@ static ssize_t transfer(struct io_request *request, enum io_cache cache)
     return request->result;
 }
 
-static void complete(struct file_queue *queue, struct io_request *request, ssize_t result)
+static void complete(struct io_queue *queue, struct io_request *request, ssize_t result)
 {
     request->result = result;
     list_append(&queue->done, request);
@@ -116,7 +116,7 @@ static void complete(struct file_queue *queue, struct io_request *request, ssize
 
 static void sleep_until_woken(struct engine_thread *thread)
 {
-    struct file_queue *queue = thread->queue;
+    struct io_queue *queue = thread->queue;
     thread->asleep = true;
     queue->idle_count++;
     thread->next_idle = queue->idle;
@@ -126,7 +126,7 @@ static void sleep_until_woken(struct engine_thread *thread)
 }
 
 /* False if all are busy. */
-static bool wake_one(struct file_queue *queue)
+static bool wake_one(struct io_queue *queue)
 {
     struct engine_thread *thread = queue->idle;
     if (!thread)
@@ -141,7 +141,7 @@ static bool wake_one(struct file_queue *queue)
 static void *thread_main(void *argument)
 {
     struct engine_thread *thread = argument;
-    struct file_queue *queue = thread->queue;
+    struct io_queue *queue = thread->queue;
     pthread_mutex_lock(&queue->mutex);
     while (!queue->stop) {
         if (!queue->pending.first) {
@@ -162,7 +162,7 @@ static void *thread_main(void *argument)
 }
 
 /* With the mutex held. */
-static int start_thread(struct file_queue *queue)
+static int start_thread(struct io_queue *queue)
 {
     struct engine_thread *thread = &queue->threads[queue->started_count];
     *thread = (struct engine_thread){.queue = queue};
@@ -183,7 +183,7 @@ unsigned file_queue_threads(const struct io_options *options)
 }
 
 int file_queue_open(unsigned depth, unsigned threads, enum io_cache cache,
-                    struct file_queue **ret_queue, struct err *err)
+                    struct io_queue **ret_queue, struct err *err)
 {
     if (depth < 1 || depth > IO_QUEUE_DEPTH_MAX || threads < 1 ||
         threads > FILE_QUEUE_THREADS_MAX) {
@@ -195,7 +195,7 @@ int file_queue_open(unsigned depth, unsigned threads, enum io_cache cache,
     }
     if (threads > depth)
         threads = depth;
-    struct file_queue *queue = calloc(1, sizeof *queue + threads * sizeof queue->threads[0]);
+    struct io_queue *queue = calloc(1, sizeof *queue + threads * sizeof queue->threads[0]);
     if (!queue)
         return err_set(err, -ENOMEM, "out of memory for an I/O queue");
     queue->depth = depth;
@@ -218,7 +218,7 @@ int file_queue_open(unsigned depth, unsigned threads, enum io_cache cache,
     return 0;
 }
 
-void file_queue_close(struct file_queue *queue)
+void file_queue_close(struct io_queue *queue)
 {
     if (!queue)
         return;
@@ -241,7 +241,7 @@ void file_queue_close(struct file_queue *queue)
 
 /* With the mutex held: wakes or starts threads until each pending request has a free one, or no
  * more can be had. */
-static void call_threads(struct file_queue *queue)
+static void call_threads(struct io_queue *queue)
 {
     while (queue->pending_count > queue->started_count - queue->idle_count - queue->busy_count) {
         if (wake_one(queue))
@@ -251,7 +251,7 @@ static void call_threads(struct file_queue *queue)
     }
 }
 
-int file_queue_submit(struct file_queue *queue, struct io_request *const *requests, unsigned count)
+int file_queue_submit(struct io_queue *queue, struct io_request *const *requests, unsigned count)
 {
     pthread_mutex_lock(&queue->mutex);
     unsigned room = queue->depth - queue->taken_count;
@@ -274,7 +274,7 @@ static struct timespec deadline_after(int timeout_ms)
 }
 
 /* With the mutex held: sleeps until least are done, all are done, or the time is up. */
-static void wait_for(struct file_queue *queue, unsigned least, int timeout_ms)
+static void wait_for(struct io_queue *queue, unsigned least, int timeout_ms)
 {
     struct timespec deadline = {0};
     if (timeout_ms > 0)
@@ -289,7 +289,7 @@ static void wait_for(struct file_queue *queue, unsigned least, int timeout_ms)
     queue->wanted_count = 0;
 }
 
-int file_queue_reap(struct file_queue *queue, struct io_request **done, unsigned count_max,
+int file_queue_reap(struct io_queue *queue, struct io_request **done, unsigned count_max,
                     unsigned least, int timeout_ms)
 {
     pthread_mutex_lock(&queue->mutex);
@@ -303,7 +303,7 @@ int file_queue_reap(struct file_queue *queue, struct io_request **done, unsigned
     return (int)count;
 }
 
-void file_queue_cancel(struct file_queue *queue, struct io_request *request)
+void file_queue_cancel(struct io_queue *queue, struct io_request *request)
 {
     pthread_mutex_lock(&queue->mutex);
     if (list_remove(&queue->pending, request)) {

@@ -9,8 +9,6 @@
 
 #include "io/io.h"
 
-struct file_queue;
-
 enum { FILE_QUEUE_THREADS_MAX = 64, FILE_QUEUE_THREADS_USUAL = 4 };
 
 /* The number of threads per queue: the default if options is NULL or has 0; at most
@@ -20,11 +18,11 @@ unsigned file_queue_threads(const struct io_options *options);
 /* depth: 1..IO_QUEUE_DEPTH_MAX; threads: 1..FILE_QUEUE_THREADS_MAX. One thread starts now, the
  * others on demand. -EINVAL, -ENOMEM; -EAGAIN if no thread can start. */
 int file_queue_open(unsigned depth, unsigned threads, enum io_cache cache,
-                    struct file_queue **ret_queue, struct err *err);
-void file_queue_close(struct file_queue *queue);
-int file_queue_submit(struct file_queue *queue, struct io_request *const *requests, unsigned count);
-int file_queue_reap(struct file_queue *queue, struct io_request **done, unsigned count_max,
+                    struct io_queue **ret_queue, struct err *err);
+void file_queue_close(struct io_queue *queue);
+int file_queue_submit(struct io_queue *queue, struct io_request *const *requests, unsigned count);
+int file_queue_reap(struct io_queue *queue, struct io_request **done, unsigned count_max,
                     unsigned least, int timeout_ms);
-void file_queue_cancel(struct file_queue *queue, struct io_request *request);
+void file_queue_cancel(struct io_queue *queue, struct io_request *request);
 
 #endif

@@ -21,32 +21,7 @@ static int threads_queue_open(struct io *io, unsigned depth, struct io_queue **r
                               struct err *err)
 {
     const struct io_threads *threads = (struct io_threads *)io;
-    struct file_queue *queue = NULL;
-    int status = file_queue_open(depth, threads->threads, threads->cache, &queue, err);
-    *ret_queue = (struct io_queue *)queue;
-    return status;
-}
-
-static void threads_queue_close(struct io_queue *queue)
-{
-    file_queue_close((struct file_queue *)queue);
-}
-
-static int threads_submit(struct io_queue *queue, struct io_request *const *requests,
-                          unsigned count)
-{
-    return file_queue_submit((struct file_queue *)queue, requests, count);
-}
-
-static int threads_reap(struct io_queue *queue, struct io_request **done, unsigned count_max,
-                        unsigned least, int timeout_ms)
-{
-    return file_queue_reap((struct file_queue *)queue, done, count_max, least, timeout_ms);
-}
-
-static void threads_cancel(struct io_queue *queue, struct io_request *request)
-{
-    file_queue_cancel((struct file_queue *)queue, request);
+    return file_queue_open(depth, threads->threads, threads->cache, ret_queue, err);
 }
 
 static unsigned threads_direct_align(struct io *io, struct io_file *file)
@@ -64,10 +39,10 @@ static const struct io_ops threads_ops = {
     LOCAL_FILE_OPS,
     .direct_align = threads_direct_align,
     .queue_open = threads_queue_open,
-    .queue_close = threads_queue_close,
-    .submit = threads_submit,
-    .reap = threads_reap,
-    .cancel = threads_cancel,
+    .queue_close = file_queue_close,
+    .submit = file_queue_submit,
+    .reap = file_queue_reap,
+    .cancel = file_queue_cancel,
     .close = threads_close,
 };
 

@@ -24,19 +24,12 @@ struct io_ring {
 };
 
 /* Exactly one is set, the other is NULL. Immutable after open. */
-struct ring_queue {
-    struct uring_queue *ring;
-    struct file_queue *threads;
+struct io_queue {
+    struct io_queue *ring, *threads;
 };
 
-static struct ring_queue *of(struct io_queue *base)
+static void ring_queue_close(struct io_queue *queue)
 {
-    return (struct ring_queue *)base;
-}
-
-static void ring_queue_close(struct io_queue *base)
-{
-    struct ring_queue *queue = of(base);
     if (!queue)
         return;
     uring_queue_close(queue->ring);
@@ -48,7 +41,7 @@ static int ring_queue_open(struct io *io, unsigned depth, struct io_queue **ret_
                            struct err *err)
 {
     const struct io_ring *ring_io = (struct io_ring *)io;
-    struct ring_queue *queue = calloc(1, sizeof *queue);
+    struct io_queue *queue = calloc(1, sizeof *queue);
     if (!queue)
         return err_set(err, -ENOMEM, "out of memory for an I/O queue");
     int status = uring_queue_open(depth, ring_io->cache, &queue->ring, err);
@@ -60,37 +53,33 @@ static int ring_queue_open(struct io *io, unsigned depth, struct io_queue **ret_
         status = file_queue_open(depth, ring_io->threads, ring_io->cache, &queue->threads, err);
     }
     if (status)
-        ring_queue_close((struct io_queue *)queue);
+        ring_queue_close(queue);
     else
-        *ret_queue = (struct io_queue *)queue;
+        *ret_queue = queue;
     return status;
 }
 
-static void ring_queue_register(struct io_queue *base, void *memory, size_t bytes)
+static void ring_queue_register(struct io_queue *queue, void *memory, size_t bytes)
 {
-    struct ring_queue *queue = of(base);
     if (queue->ring)
         uring_queue_register(queue->ring, memory, bytes);
 }
 
-static int ring_submit(struct io_queue *base, struct io_request *const *requests, unsigned count)
+static int ring_submit(struct io_queue *queue, struct io_request *const *requests, unsigned count)
 {
-    struct ring_queue *queue = of(base);
     return queue->ring ? uring_queue_submit(queue->ring, requests, count)
                        : file_queue_submit(queue->threads, requests, count);
 }
 
-static int ring_reap(struct io_queue *base, struct io_request **done, unsigned count_max,
+static int ring_reap(struct io_queue *queue, struct io_request **done, unsigned count_max,
                      unsigned least, int timeout_ms)
 {
-    struct ring_queue *queue = of(base);
     return queue->ring ? uring_queue_reap(queue->ring, done, count_max, least, timeout_ms)
                        : file_queue_reap(queue->threads, done, count_max, least, timeout_ms);
 }
 
-static void ring_cancel(struct io_queue *base, struct io_request *request)
+static void ring_cancel(struct io_queue *queue, struct io_request *request)
 {
-    struct ring_queue *queue = of(base);
     if (queue->ring)
         uring_queue_cancel(queue->ring, request);
     else

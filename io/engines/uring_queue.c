@@ -43,7 +43,7 @@ struct operation {
 };
 
 /* Owner thread. */
-struct uring_queue {
+struct io_queue {
     struct io_uring ring;
     enum io_cache cache;
     unsigned depth;
@@ -97,7 +97,7 @@ int uring_queue_probe(void)
     return status;
 }
 
-int uring_queue_open(unsigned depth, enum io_cache cache, struct uring_queue **ret_queue,
+int uring_queue_open(unsigned depth, enum io_cache cache, struct io_queue **ret_queue,
                      struct err *err)
 {
     if (depth < 1 || depth > IO_QUEUE_DEPTH_MAX) {
@@ -105,7 +105,7 @@ int uring_queue_open(unsigned depth, enum io_cache cache, struct uring_queue **r
         err_expected(err, "depth 1 to %d", IO_QUEUE_DEPTH_MAX);
         return -EINVAL;
     }
-    struct uring_queue *queue = calloc(1, sizeof *queue + depth * sizeof queue->operations[0]);
+    struct io_queue *queue = calloc(1, sizeof *queue + depth * sizeof queue->operations[0]);
     if (!queue)
         return err_set(err, -ENOMEM, "out of memory for an I/O queue");
     int status = init_ring(2 * depth, &queue->ring); /* half of them for cancellations */
@@ -127,7 +127,7 @@ int uring_queue_open(unsigned depth, enum io_cache cache, struct uring_queue **r
 
 /* ---- Registered memory. ---- */
 
-void uring_queue_register(struct uring_queue *queue, void *memory, size_t bytes)
+void uring_queue_register(struct io_queue *queue, void *memory, size_t bytes)
 {
     assert(!queue->memory && (uintptr_t)memory % IO_ALIGN_BYTES == 0);
     size_t pieces = (bytes + PIECE_BYTES - 1) / PIECE_BYTES;
@@ -140,7 +140,7 @@ void uring_queue_register(struct uring_queue *queue, void *memory, size_t bytes)
 }
 
 /* The index of the registered piece, -1 if the call's memory is not within one. */
-static int piece_of(struct uring_queue *queue, const struct file_call *call)
+static int piece_of(struct io_queue *queue, const struct file_call *call)
 {
     uintptr_t at = (uintptr_t)call->data, begin = (uintptr_t)queue->memory;
     if (!queue->pieces || at < begin || at - begin + call->bytes > queue->memory_bytes)
@@ -162,7 +162,7 @@ static int piece_of(struct uring_queue *queue, const struct file_call *call)
 
 /* ---- Submitting. ---- */
 
-static void complete(struct uring_queue *queue, struct io_request *request)
+static void complete(struct io_queue *queue, struct io_request *request)
 {
     request->next = NULL;
     *queue->done_end = request;
@@ -171,7 +171,7 @@ static void complete(struct uring_queue *queue, struct io_request *request)
 }
 
 /* Puts the operation's next call into the submission ring, which has room for every operation. */
-static void enqueue(struct uring_queue *queue, struct operation *operation)
+static void enqueue(struct io_queue *queue, struct operation *operation)
 {
     struct io_uring_sqe *entry = io_uring_get_sqe(&queue->ring);
     assert(entry);
@@ -193,7 +193,7 @@ static void enqueue(struct uring_queue *queue, struct operation *operation)
     queue->in_kernel_count++;
 }
 
-static void free_operation(struct uring_queue *queue, struct operation *operation)
+static void free_operation(struct io_queue *queue, struct operation *operation)
 {
     operation->transfer.request = NULL;
     operation->next_free = queue->first_free;
@@ -206,15 +206,14 @@ static bool is_transient(int code)
     return code == -EINTR || code == -EAGAIN || code == -EBUSY;
 }
 
-static void flush(struct uring_queue *queue)
+static void flush(struct io_queue *queue)
 {
     int status = io_uring_submit(&queue->ring);
     if (status < 0 && !is_transient(status))
         queue->broken = status;
 }
 
-int uring_queue_submit(struct uring_queue *queue, struct io_request *const *requests,
-                       unsigned count)
+int uring_queue_submit(struct io_queue *queue, struct io_request *const *requests, unsigned count)
 {
     unsigned room = queue->depth - queue->taken_count;
     if (queue->broken)
@@ -245,7 +244,7 @@ static void pause_a_moment(void)
     nanosleep(&(struct timespec){.tv_nsec = FILE_PAUSE_NS}, NULL);
 }
 
-static void take_result(struct uring_queue *queue, struct operation *operation, int result)
+static void take_result(struct io_queue *queue, struct operation *operation, int result)
 {
     struct io_request *request = operation->transfer.request;
     queue->in_kernel_count--;
@@ -265,7 +264,7 @@ static void take_result(struct uring_queue *queue, struct operation *operation, 
 }
 
 /* Processes all completions in the ring; returns how many. */
-static unsigned drain(struct uring_queue *queue)
+static unsigned drain(struct io_queue *queue)
 {
     struct io_uring_cqe *completion;
     unsigned head, count = 0;
@@ -281,7 +280,7 @@ static unsigned drain(struct uring_queue *queue)
 
 /* Submits the ring's entries and waits for least completions, or for timeout_ns (negative: no
  * limit). False when the time is up or the ring is broken. */
-static bool enter(struct uring_queue *queue, unsigned least, int64_t timeout_ns)
+static bool enter(struct io_queue *queue, unsigned least, int64_t timeout_ns)
 {
     struct io_uring_cqe *first;
     struct __kernel_timespec timeout = {.tv_sec = timeout_ns / (int64_t)CLOCK_NS_PER_S,
@@ -301,7 +300,7 @@ static bool enter(struct uring_queue *queue, unsigned least, int64_t timeout_ns)
 }
 
 /* Waits until least are done, or the time is up. */
-static void wait_for(struct uring_queue *queue, unsigned least, int timeout_ms)
+static void wait_for(struct io_queue *queue, unsigned least, int timeout_ms)
 {
     uint64_t deadline_ns = clock_now_ns() + (timeout_ms > 0 ? (uint64_t)timeout_ms * 1000000 : 0);
     bool goes_on = timeout_ms != 0 && !queue->broken;
@@ -317,7 +316,7 @@ static void wait_for(struct uring_queue *queue, unsigned least, int timeout_ms)
 }
 
 /* Requests in the submission ring that the kernel has not taken. */
-static unsigned not_taken_count(const struct uring_queue *queue)
+static unsigned not_taken_count(const struct io_queue *queue)
 {
     const struct io_uring_sq *ring = &queue->ring.sq;
     unsigned count = 0;
@@ -329,7 +328,7 @@ static unsigned not_taken_count(const struct uring_queue *queue)
 /* Closing a ring does not wait for requests in flight, which keep writing to memory. A ring that
  * can't be entered still shows completions. All requests complete by themselves, as files on disks
  * do, or sooner where the kernel cancels without being entered (Linux 6.0). */
-static void wait_for_the_rest(struct uring_queue *queue)
+static void wait_for_the_rest(struct io_queue *queue)
 {
     struct io_uring_sync_cancel_reg all = {
         .fd = -1, .flags = IORING_ASYNC_CANCEL_ALL | IORING_ASYNC_CANCEL_ANY};
@@ -343,7 +342,7 @@ static void wait_for_the_rest(struct uring_queue *queue)
 }
 
 /* Returns all requests in flight to their callers. */
-static void release_all(struct uring_queue *queue)
+static void release_all(struct io_queue *queue)
 {
     if (queue->has_ring) {
         wait_for_the_rest(queue);
@@ -361,7 +360,7 @@ static void release_all(struct uring_queue *queue)
     }
 }
 
-int uring_queue_reap(struct uring_queue *queue, struct io_request **done, unsigned count_max,
+int uring_queue_reap(struct io_queue *queue, struct io_request **done, unsigned count_max,
                      unsigned least, int timeout_ms)
 {
     if (least > count_max)
@@ -389,14 +388,14 @@ int uring_queue_reap(struct uring_queue *queue, struct io_request **done, unsign
 
 /* ---- Ending. ---- */
 
-static void queue_cancel(struct uring_queue *queue, const struct operation *operation)
+static void queue_cancel(struct io_queue *queue, const struct operation *operation)
 {
     struct io_uring_sqe *entry = io_uring_get_sqe(&queue->ring);
     io_uring_prep_cancel64(entry, (uint64_t)(operation - queue->operations), 0);
     entry->user_data = CANCEL_MARK;
 }
 
-void uring_queue_cancel(struct uring_queue *queue, struct io_request *request)
+void uring_queue_cancel(struct io_queue *queue, struct io_request *request)
 {
     if (queue->broken || io_uring_sq_space_left(&queue->ring) <= queue->depth ||
         io_uring_cq_ready(&queue->ring) > 2 * queue->depth)
@@ -413,7 +412,7 @@ void uring_queue_cancel(struct uring_queue *queue, struct io_request *request)
 }
 
 /* Cancels and waits: the requests' memory is the caller's again when this returns. */
-static void end_all(struct uring_queue *queue)
+static void end_all(struct io_queue *queue)
 {
     queue->is_closing = true;
     for (unsigned i = 0; i < queue->depth; i++)
@@ -425,7 +424,7 @@ static void end_all(struct uring_queue *queue)
     }
 }
 
-void uring_queue_close(struct uring_queue *queue)
+void uring_queue_close(struct io_queue *queue)
 {
     if (!queue)
         return;

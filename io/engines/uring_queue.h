@@ -9,21 +9,18 @@
 
 #include "io/io.h"
 
-struct uring_queue;
-
 /* 0, or why io_uring queues are not available: -ENOSYS (no support, or a kernel before Linux 5.11),
  * -EPERM (forbidden), -ENOMEM. */
 int uring_queue_probe(void);
 
 /* depth: 1..IO_QUEUE_DEPTH_MAX. -EINVAL, -ENOMEM, -EMFILE. */
-int uring_queue_open(unsigned depth, enum io_cache cache, struct uring_queue **ret_queue,
+int uring_queue_open(unsigned depth, enum io_cache cache, struct io_queue **ret_queue,
                      struct err *err);
-void uring_queue_close(struct uring_queue *queue);
-void uring_queue_register(struct uring_queue *queue, void *memory, size_t bytes);
-int uring_queue_submit(struct uring_queue *queue, struct io_request *const *requests,
-                       unsigned count);
-int uring_queue_reap(struct uring_queue *queue, struct io_request **done, unsigned count_max,
+void uring_queue_close(struct io_queue *queue);
+void uring_queue_register(struct io_queue *queue, void *memory, size_t bytes);
+int uring_queue_submit(struct io_queue *queue, struct io_request *const *requests, unsigned count);
+int uring_queue_reap(struct io_queue *queue, struct io_request **done, unsigned count_max,
                      unsigned least, int timeout_ms);
-void uring_queue_cancel(struct uring_queue *queue, struct io_request *request);
+void uring_queue_cancel(struct io_queue *queue, struct io_request *request);
 
 #endif

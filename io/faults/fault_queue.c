@@ -33,7 +33,7 @@ struct entry {
 };
 
 /* Owner thread. */
-struct fault_queue {
+struct io_queue {
     struct io_fault *fault;
     struct io_queue *inner;
     int broken; /* what reap always returns from now on; 0: working */
@@ -41,14 +41,14 @@ struct fault_queue {
     struct entry entries[];
 };
 
-static const struct io_ops *inner_ops(const struct fault_queue *queue)
+static const struct io_ops *inner_ops(const struct io_queue *queue)
 {
     return queue->fault->inner->ops;
 }
 
 /* ---- A request's stages. ---- */
 
-static void begin(struct fault_queue *queue, struct entry *entry, struct io_request *request)
+static void begin(struct io_queue *queue, struct entry *entry, struct io_request *request)
 {
     enum fault_operation operation = request->kind == IO_READ ? FAULT_READ : FAULT_WRITE;
     struct fault_verdict verdict =
@@ -67,7 +67,7 @@ static void begin(struct fault_queue *queue, struct entry *entry, struct io_requ
     atomic_fetch_add(&queue->fault->held, verdict.holds);
 }
 
-static void stop_waiting(struct fault_queue *queue, struct entry *entry)
+static void stop_waiting(struct io_queue *queue, struct entry *entry)
 {
     atomic_fetch_sub(&queue->fault->held, entry->verdict.holds);
     entry->verdict.holds = false;
@@ -80,7 +80,7 @@ static void finish(struct entry *entry, ssize_t result)
 }
 
 /* Passes the entry to the inner queue, or fails it. */
-static void forward(struct fault_queue *queue, struct entry *entry)
+static void forward(struct io_queue *queue, struct entry *entry)
 {
     int taken = entry->verdict.error;
     if (taken == 0)
@@ -96,7 +96,7 @@ static void forward(struct fault_queue *queue, struct entry *entry)
 
 /* Writes the inverted byte to the file with a second write, so that the caller's memory is not
  * modified. */
-static void flip_written(struct fault_queue *queue, struct entry *entry)
+static void flip_written(struct io_queue *queue, struct entry *entry)
 {
     uint64_t bit = entry->verdict.flip_random % ((uint64_t)entry->inner.bytes * 8);
     const uint8_t *data = entry->inner.data;
@@ -110,7 +110,7 @@ static void flip_written(struct fault_queue *queue, struct entry *entry)
 }
 
 /* The inner queue has finished the entry's request. */
-static void complete(struct fault_queue *queue, struct entry *entry)
+static void complete(struct io_queue *queue, struct entry *entry)
 {
     const struct fault_verdict *verdict = &entry->verdict;
     ssize_t result = entry->inner.result;
@@ -129,7 +129,7 @@ static void complete(struct fault_queue *queue, struct entry *entry)
 }
 
 /* Starts all entries that are due. Returns when to look again; UINT64_MAX: none is waiting. */
-static uint64_t forward_due(struct fault_queue *queue)
+static uint64_t forward_due(struct io_queue *queue)
 {
     uint64_t now_ns = clock_now_ns(), next_ns = UINT64_MAX;
     bool is_released = atomic_load(&queue->fault->is_released);
@@ -159,7 +159,7 @@ int fault_queue_open(struct io *io, unsigned depth, struct io_queue **ret_queue,
     int status = fault->inner->ops->queue_open(fault->inner, depth, &inner, err);
     if (status)
         return status;
-    struct fault_queue *queue = calloc(1, sizeof *queue + depth * sizeof queue->entries[0]);
+    struct io_queue *queue = calloc(1, sizeof *queue + depth * sizeof queue->entries[0]);
     if (!queue) {
         fault->inner->ops->queue_close(inner);
         return err_set(err, -ENOMEM, "out of memory for an I/O queue");
@@ -167,12 +167,12 @@ int fault_queue_open(struct io *io, unsigned depth, struct io_queue **ret_queue,
     queue->fault = fault;
     queue->inner = inner;
     queue->depth = depth;
-    *ret_queue = (struct io_queue *)queue;
+    *ret_queue = queue;
     return 0;
 }
 
 /* Closes the inner queue and returns all requests in flight to their callers: done or cancelled. */
-static void release_all(struct fault_queue *queue)
+static void release_all(struct io_queue *queue)
 {
     inner_ops(queue)->queue_close(queue->inner);
     queue->inner = NULL;
@@ -187,24 +187,21 @@ static void release_all(struct fault_queue *queue)
     }
 }
 
-void fault_queue_close(struct io_queue *base)
+void fault_queue_close(struct io_queue *queue)
 {
-    struct fault_queue *queue = (struct fault_queue *)base;
     if (queue && queue->inner)
         release_all(queue);
     free(queue);
 }
 
-void fault_queue_register(struct io_queue *base, void *memory, size_t bytes)
+void fault_queue_register(struct io_queue *queue, void *memory, size_t bytes)
 {
-    struct fault_queue *queue = (struct fault_queue *)base;
     if (inner_ops(queue)->queue_register)
         inner_ops(queue)->queue_register(queue->inner, memory, bytes);
 }
 
-int fault_queue_submit(struct io_queue *base, struct io_request *const *requests, unsigned count)
+int fault_queue_submit(struct io_queue *queue, struct io_request *const *requests, unsigned count)
 {
-    struct fault_queue *queue = (struct fault_queue *)base;
     unsigned taken = 0;
     if (queue->broken)
         return queue->broken;
@@ -217,7 +214,7 @@ int fault_queue_submit(struct io_queue *base, struct io_request *const *requests
 }
 
 /* Waits up to timeout_ms for the inner queue. */
-static int reap_inner(struct fault_queue *queue, unsigned least, int timeout_ms)
+static int reap_inner(struct io_queue *queue, unsigned least, int timeout_ms)
 {
     struct io_request *done[INNER_REAP_MAX];
     if (queue->inner_count == 0)
@@ -230,7 +227,7 @@ static int reap_inner(struct fault_queue *queue, unsigned least, int timeout_ms)
     return count < 0 ? count : 0;
 }
 
-static unsigned take_done(struct fault_queue *queue, struct io_request **done, unsigned count_max)
+static unsigned take_done(struct io_queue *queue, struct io_request **done, unsigned count_max)
 {
     unsigned count = 0;
     for (unsigned i = 0; i < queue->depth && count < count_max; i++) {
@@ -245,7 +242,7 @@ static unsigned take_done(struct fault_queue *queue, struct io_request **done, u
 }
 
 /* Waits for the inner queue, but not past until_ns. */
-static int wait_until(struct fault_queue *queue, uint64_t now_ns, uint64_t until_ns)
+static int wait_until(struct io_queue *queue, uint64_t now_ns, uint64_t until_ns)
 {
     uint64_t wait_ns = until_ns - now_ns;
     bool is_long = until_ns == UINT64_MAX || wait_ns / NS_PER_MS >= INT_MAX;
@@ -255,10 +252,9 @@ static int wait_until(struct fault_queue *queue, uint64_t now_ns, uint64_t until
     return 0;
 }
 
-int fault_queue_reap(struct io_queue *base, struct io_request **done, unsigned count_max,
+int fault_queue_reap(struct io_queue *queue, struct io_request **done, unsigned count_max,
                      unsigned least, int timeout_ms)
 {
-    struct fault_queue *queue = (struct fault_queue *)base;
     if (!queue->broken)
         queue->broken = fault_apply(queue->fault, FAULT_WAIT, "", 0).error;
     if (queue->broken && queue->inner)
@@ -286,9 +282,8 @@ int fault_queue_reap(struct io_queue *base, struct io_request **done, unsigned c
     return status;
 }
 
-void fault_queue_cancel(struct io_queue *base, struct io_request *request)
+void fault_queue_cancel(struct io_queue *queue, struct io_request *request)
 {
-    struct fault_queue *queue = (struct fault_queue *)base;
     for (unsigned i = 0; i < queue->depth && !queue->broken; i++) {
         struct entry *entry = &queue->entries[i];
         if (entry->outer != request)
