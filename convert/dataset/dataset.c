@@ -11,6 +11,7 @@
 #include "convert/dataset/dataset.h"
 
 #include "base/clock.h"
+#include "convert/dataset/conversion.h"
 #include "convert/dataset/dataset_journal.h"
 #include "convert/dataset/dataset_options.h"
 #include "convert/dataset/dataset_target.h"
@@ -23,31 +24,6 @@
 #include <string.h>
 
 enum { PROGRESS_INTERVAL_MS = 100 };
-
-/* What to do with the target. */
-enum action {
-    ACTION_CREATE,  /* begin */
-    ACTION_RESTART, /* remove what an interrupted conversion left, then begin */
-    ACTION_RESUME,  /* resume from its journal */
-    ACTION_REUSE,   /* nothing, if the existing dataset is the requested one */
-    ACTION_REPLACE, /* replace the existing dataset once the new one is complete */
-};
-
-struct conversion {
-    struct io *io;
-    const struct convert_options *options;
-    enum source_kind kind;
-    struct source *source;
-    struct io_lock *lock; /* the target's; NULL: not acquired yet */
-    struct output *outputs;
-    uint32_t outputs_count;
-    uint64_t identity;
-    /* An earlier conversion left complete shards, and this one will resume. */
-    bool will_resume;
-    bool replaces; /* replaces an existing dataset, which stays until the new one is complete */
-    uint64_t next_progress_ns;
-    uint64_t bytes_done;
-};
 
 static void report_progress(struct conversion *conversion, uint64_t items_done, bool last)
 {
@@ -82,12 +58,11 @@ static bool is_fatal(int status)
     return status == -ENOMEM || status == -EINTR || status == -EMFILE || status == -ENFILE;
 }
 
-/* Handles a bad item: fails, or logs and counts it. Text can't skip a part of its stream. */
+/* Handles a bad item: fails, or logs and counts it. A stream can't skip a part. */
 static int skip_item(struct conversion *conversion, struct pipeline_item *item, struct err *err)
 {
     const struct convert_options *options = conversion->options;
-    if (!options->skip_errors || is_fatal(item->status) ||
-        conversion->source->kind == SOURCE_TEXT) {
+    if (!options->skip_errors || is_fatal(item->status) || conversion->source->ops->is_stream) {
         if (err)
             *err = item->err;
         return item->status;
@@ -109,17 +84,11 @@ static int skip_item(struct conversion *conversion, struct pipeline_item *item, 
     return item->status;
 }
 
-/* Checks that we still own the target. Call it before anything there gets its final name. */
-static int check_owned(const struct conversion *conversion, struct err *err)
-{
-    return conversion->io->locks->check(conversion->lock, err);
-}
-
 static int end_shard(struct conversion *conversion, struct output *output, uint64_t next_item,
                      struct err *err)
 {
     bool ended = false;
-    int status = check_owned(conversion, err);
+    int status = conversion_check_owned(conversion, err);
     if (!status)
         status = output_end_shard(output, next_item, &ended, err);
     if (!status && ended && !conversion->replaces)
@@ -201,7 +170,7 @@ static int replace_old(struct conversion *conversion, struct err *err)
 /* Writes dataset.json of every split, which commits the dataset, then removes the journal. */
 static int commit(struct conversion *conversion, struct err *err)
 {
-    int status = check_owned(conversion, err);
+    int status = conversion_check_owned(conversion, err);
     for (uint32_t i = 0; i < conversion->outputs_count && !status; i++)
         status = output_commit(&conversion->outputs[i], err);
     if (!status)
@@ -209,171 +178,6 @@ static int commit(struct conversion *conversion, struct err *err)
             conversion->replaces ? replace_old(conversion, err) : remove_journal(conversion, err);
     if (!status)
         report_progress(conversion, conversion->source->items, true);
-    return status;
-}
-
-static int refuse_target(const char *target, enum target_state state, struct err *err)
-{
-    err_set(err, -EEXIST, "%s",
-            state == TARGET_COMPLETE      ? "the target already has a dataset"
-            : state == TARGET_INTERRUPTED ? "the target has an interrupted conversion"
-                                          : "the target is a folder with other files");
-    err_at(err, target, ERR_NO_OFFSET);
-    err_advise(err, "%s",
-               state == TARGET_INTERRUPTED ? "use --resume to continue, or --force to start over"
-               : state == TARGET_COMPLETE  ? "give another target or replace it with --force"
-                                           : "give an empty or new folder");
-    return -EEXIST;
-}
-
-/* Makes the target folder and locks it; also recreates the folder if it was removed after
- * locking. */
-static int own_target(struct conversion *conversion, struct err *err)
-{
-    struct io *io = conversion->io;
-    const char *target = conversion->options->target;
-    int status = io->names->make_folder(io, target, err);
-    if (status)
-        return status;
-    return conversion->lock ? io->locks->check(conversion->lock, err)
-                            : io->locks->acquire(io, target, NULL, &conversion->lock, err);
-}
-
-/* Removes the lock's files from the dataset, which is copied and compared as a folder, unless
- * another conversion has taken the target over. Then unlocks. */
-static void disown_target(struct conversion *conversion)
-{
-    if (!conversion->lock)
-        return;
-    if (!check_owned(conversion, NULL))
-        target_remove_owner_records(conversion->io, conversion->options->target);
-    conversion->io->locks->release(conversion->lock);
-}
-
-/* Also removes temporaries of an interrupted run. */
-static int make_folder(struct io *io, const char *path, struct err *err)
-{
-    int status = io->names->make_folder(io, path, err);
-    if (status)
-        return status;
-    int swept = io->transactions->sweep(io, path, NULL, NULL, err);
-    return swept < 0 ? swept : 0;
-}
-
-static int make_folders(struct conversion *conversion, struct err *err)
-{
-    int status = make_folder(conversion->io, conversion->options->target, err);
-    if (!status && conversion->replaces && !conversion->options->splits_count)
-        status = target_sweep_siblings(conversion->io, conversion->options->target, err);
-    for (uint32_t i = 0; i < conversion->outputs_count && !status; i++)
-        status = conversion->replaces
-                     ? output_begin_replacement(&conversion->outputs[i], err)
-                     : make_folder(conversion->io, conversion->outputs[i].folder, err);
-    return status;
-}
-
-/* With --resume a completed conversion is accepted: the same files and options, and as many samples
- * as items. */
-static int find_complete(struct conversion *conversion, bool *ret_whole, struct err *err)
-{
-    uint64_t samples = 0;
-    *ret_whole = true;
-    for (uint32_t i = 0; i < conversion->outputs_count && *ret_whole; i++) {
-        struct output *output = &conversion->outputs[i];
-        int status = output_find_complete(output, ret_whole, err);
-        if (status)
-            return status;
-        for (uint64_t shard = 0; shard < output_shards_count(output); shard++)
-            samples += output_shard_at(output, shard)->summary.samples;
-    }
-    if (samples != conversion->source->items && !conversion->options->skip_errors)
-        *ret_whole = false;
-    if (*ret_whole)
-        log_line(conversion->options->log, LOG_INFO, "%s is already complete",
-                 conversion->options->target);
-    return 0;
-}
-
-/* Chooses by the target's state and the options; -EEXIST if they conflict. */
-static int choose_action(const struct conversion *conversion, enum action *ret_action,
-                         struct err *err)
-{
-    const struct convert_options *options = conversion->options;
-    enum target_state state;
-    bool complete = false;
-    int status = target_examine(conversion->io, options, &state, err);
-    /* Killed between dataset.json and the journal's removal: counts as complete. */
-    if (!status && state == TARGET_INTERRUPTED)
-        status = target_is_complete(conversion->io, options, &complete, err);
-    if (status)
-        return status;
-    if (state == TARGET_EMPTY)
-        *ret_action = ACTION_CREATE;
-    else if (state == TARGET_INTERRUPTED && options->resume)
-        *ret_action = ACTION_RESUME;
-    else if (state == TARGET_INTERRUPTED && options->force && !complete)
-        *ret_action = ACTION_RESTART;
-    else if (state == TARGET_COMPLETE && options->resume)
-        *ret_action = ACTION_REUSE;
-    else if (state != TARGET_UNRELATED && options->force) {
-        *ret_action = ACTION_REPLACE;
-        return target_check_replaceable(conversion->io, options, err);
-    } else
-        return refuse_target(options->target, state, err);
-    return 0;
-}
-
-static int refuse_other(const char *target, struct err *err)
-{
-    err_set(
-        err, -ESTALE,
-        "the target has a dataset made from other files, with other options or by another version");
-    err_at(err, target, ERR_NO_OFFSET);
-    err_advise(err, "use the same options, give another target, or replace it with --force");
-    return -ESTALE;
-}
-
-/* Prepares the target: fresh with an empty journal, as the journal left it, or with a temporary
- * sibling of what is to be replaced. *ret_whole: nothing is left to do. */
-static int prepare_target(struct conversion *conversion, bool *ret_whole, struct err *err)
-{
-    const char *target = conversion->options->target;
-    struct io *io = conversion->io;
-    enum action action;
-    int status = choose_action(conversion, &action, err);
-    if (!status && action != ACTION_REUSE)
-        status = own_target(conversion, err);
-    /* The final decision: until now, another conversion may have owned the target. */
-    if (!status && action != ACTION_REUSE)
-        status = choose_action(conversion, &action, err);
-    if (!status && action == ACTION_REUSE)
-        status = find_complete(conversion, ret_whole, err);
-    if (!status && action == ACTION_REUSE && !*ret_whole)
-        status = refuse_other(target, err);
-    if (status || *ret_whole)
-        return status;
-    if (action ==
-        ACTION_RESTART) { /* what is left then does not belong to the interrupted conversion */
-        status = target_clear(io, target, err);
-        if (!status)
-            status = own_target(conversion, err);
-        if (!status)
-            status = choose_action(conversion, &action, err);
-    }
-    if (!status && action == ACTION_RESUME)
-        status = journal_load(io, target, conversion->identity, conversion->outputs,
-                              conversion->outputs_count, err);
-    conversion->replaces = action == ACTION_REPLACE;
-    if (!status)
-        status = make_folders(conversion, err);
-    if (!status && action == ACTION_CREATE)
-        status = journal_write(io, target, conversion->identity, conversion->outputs,
-                               conversion->outputs_count, err);
-    if (status && action == ACTION_CREATE && !check_owned(conversion, NULL)) {
-        for (uint32_t i = 0; i < conversion->outputs_count; i++)
-            target_clear_itself(io, conversion->outputs[i].folder, NULL);
-        target_clear_itself(io, target, NULL);
-    }
     return status;
 }
 
@@ -386,7 +190,7 @@ static void clean_up(struct conversion *conversion)
         shard_writer_abort(conversion->outputs[i].writer);
         conversion->outputs[i].writer = NULL;
     }
-    if (check_owned(conversion, NULL))
+    if (conversion_check_owned(conversion, NULL))
         return;
     if (!conversion->replaces && shards == 0)
         target_clear(conversion->io, conversion->options->target, NULL);
@@ -459,24 +263,6 @@ static void fill_result(const struct conversion *conversion, uint64_t start_ns,
     }
 }
 
-/* Checks the target before the source is read, since counting the tokens of much text takes long.
- * If another conversion is running there, reports that first, whatever the options say about
- * leftovers. Creates no missing target: inside the source it would become a class. */
-static int look_at_target(struct conversion *conversion, struct err *err)
-{
-    enum target_state state;
-    enum action action;
-    int status = target_examine(conversion->io, conversion->options, &state, err);
-    if (!status && state == TARGET_INTERRUPTED)
-        status = own_target(conversion, err);
-    if (!status)
-        status = choose_action(conversion, &action, err);
-    if (!status && action == ACTION_REPLACE)
-        status = own_target(conversion, err);
-    conversion->will_resume = !status && action == ACTION_RESUME;
-    return status;
-}
-
 static void log_splits(const struct conversion *conversion)
 {
     const struct convert_options *options = conversion->options;
@@ -493,9 +279,9 @@ static void log_splits(const struct conversion *conversion)
 
 static int open_conversion(struct conversion *conversion, struct err *err)
 {
-    int status = look_at_target(conversion, err);
+    int status = conversion_look_at_target(conversion, err);
     if (!status)
-        status = source_open(conversion->io, conversion->options, conversion->kind,
+        status = source_open(conversion->io, conversion->options, conversion->ops,
                              &conversion->source, err);
     if (!status)
         log_splits(conversion);
@@ -525,11 +311,11 @@ int convert_dataset(struct io *io, const struct convert_options *options,
     if (!status)
         status = io_check_apart(io, options->source, "SRC", options->target, "DST", err);
     if (!status)
-        status = source_probe(io, &probed, &conversion.kind, err);
+        status = source_probe(io, &probed, &conversion.ops, err);
     if (!status)
         status = open_conversion(&conversion, err);
     if (!status)
-        status = prepare_target(&conversion, &whole, err);
+        status = conversion_prepare_target(&conversion, &whole, err);
     if (!status && !whole) {
         prepared = true;
         status = run(&conversion, err);
@@ -546,7 +332,7 @@ int convert_dataset(struct io *io, const struct convert_options *options,
         *ret_result = (struct convert_result){.is_resumable = conversion.will_resume};
     for (uint32_t i = 0; conversion.outputs && i < conversion.outputs_count; i++)
         output_deinit(&conversion.outputs[i]);
-    disown_target(&conversion);
+    conversion_disown_target(&conversion);
     free(conversion.outputs);
     source_close(conversion.source);
     return status;

@@ -20,15 +20,11 @@ enum { JOURNAL_BYTES_MAX = 1 << 30, JOURNAL_VERSION = 3 };
 int journal_identity(const struct source *source, uint64_t *ret_identity, struct err *err)
 {
     struct str text = {0};
-    uint64_t files;
-    int status = source_identity(source, &files, err);
-    if (status)
-        return status;
-    str_add_format(&text, "%s %016" PRIx64 " ", MILLRACE_VERSION, files);
+    str_add_format(&text, "%s %016" PRIx64 " ", MILLRACE_VERSION, source->identity);
     options_write_json(source, -1, NULL, &text);
-    if (str_status(&text))
-        status = err_set(err, -ENOMEM, "out of memory for a conversion's identity");
-    else
+    int status =
+        str_status(&text) ? err_set(err, -ENOMEM, "out of memory for a conversion's identity") : 0;
+    if (!status)
         *ret_identity = hash_64(text.data, text.bytes);
     str_deinit(&text);
     return status;

@@ -72,39 +72,39 @@ static void write_splits(struct jsonx_writer *json, const struct convert_options
     jsonx_end_array(json);
 }
 
+static void write_image_options(struct jsonx_writer *json, const struct convert_options *options)
+{
+    static const char *const jpeg[] = {[CONVERT_JPEG_TILE] = "tile",
+                                       [CONVERT_JPEG_KEEP] = "keep",
+                                       [CONVERT_JPEG_REENCODE] = "reencode"};
+    bool raw = options->store == CONVERT_STORE_RAW,
+         reencode = options->jpeg == CONVERT_JPEG_REENCODE;
+    jsonx_write_bool(json, "keep_order", options->keep_order);
+    jsonx_write_string(json, "store", raw ? "raw" : "encoded");
+    if (!raw)
+        jsonx_write_string(json, "jpeg", jpeg[options->jpeg]);
+    if (raw || reencode)
+        jsonx_write_u64(json, "max_side", options->max_side);
+    if (reencode)
+        jsonx_write_u64(json, "quality",
+                        options->quality ? options->quality : ENCODE_QUALITY_DEFAULT);
+}
+
 void options_write_json(const struct source *source, int split, const uint64_t *identity,
                         struct str *out)
 {
-    static const char *const kinds[] = {
-        [SOURCE_CLASSES] = "class_folders", [SOURCE_FILES] = "files", [SOURCE_TEXT] = "text"};
     const struct convert_options *options = source->options;
     struct jsonx_writer json = {.out = out};
     jsonx_begin_object(&json, NULL);
-    jsonx_write_string(&json, "source_kind", kinds[source->kind]);
+    jsonx_write_string(&json, "source_kind", source->ops->name);
     jsonx_write_u64(&json, "shard_bytes",
                     options->shard_bytes ? options->shard_bytes : CONVERT_SHARD_BYTES_DEFAULT);
     jsonx_write_u64(&json, "shard_samples", options->shard_samples);
     jsonx_write_u64(&json, "seed", options->seed);
-    if (source->kind == SOURCE_TEXT) {
-        jsonx_write_string(&json, "tokenizer", source_tokenizer(source));
-        if (source->bpe)
-            jsonx_write_hex64(&json, "vocabulary_xxh3", bpe_identity(source->bpe));
-    } else {
-        static const char *const ways[] = {[CONVERT_JPEG_TILE] = "tile",
-                                           [CONVERT_JPEG_KEEP] = "keep",
-                                           [CONVERT_JPEG_REENCODE] = "reencode"};
-        jsonx_write_bool(&json, "keep_order", options->keep_order);
-        bool raw = options->store == CONVERT_STORE_RAW;
-        jsonx_write_string(&json, "store", raw ? "raw" : "encoded");
-        if (!raw)
-            jsonx_write_string(&json, "jpeg", ways[options->jpeg]);
-        if (raw || options->jpeg == CONVERT_JPEG_REENCODE)
-            jsonx_write_u64(&json, "max_side", options->max_side);
-        if (options->jpeg == CONVERT_JPEG_REENCODE) {
-            jsonx_write_u64(&json, "quality",
-                            options->quality ? options->quality : ENCODE_QUALITY_DEFAULT);
-        }
-    }
+    if (source->ops->write_options)
+        source->ops->write_options(source, &json);
+    else
+        write_image_options(&json, options);
     write_splits(&json, options, split);
     if (identity)
         jsonx_write_hex64(&json, "conversion_identity", *identity);

@@ -6,7 +6,6 @@
 #include "convert/dataset/dataset_options.h"
 #include "image/formats/ppm.h"
 #include "io/file_util.h"
-#include "shards/format/npy.h"
 #include "shards/format/tar.h"
 
 #include <errno.h>
@@ -272,18 +271,8 @@ int output_commit(struct output *output, struct err *err)
         goto out;
     memcpy(dataset->fields, output->fields, sizeof dataset->fields);
     dataset->fields_count = output->fields_count;
-    if (source->kind == SOURCE_TEXT)
-        dataset->text = (struct dataset_text){
-            .element = "uint16",
-            .vocabulary = source_vocabulary(source),
-            .document_end = source_document_end(source),
-            .tokens = source->tokens[output->split].count,
-            .member_tokens = SOURCE_MEMBER_TOKENS + 1,
-            .header_bytes = NPY_HEADER_BYTES,
-        };
-    if (source->kind == SOURCE_TEXT) {
-        snprintf(dataset->text.tokenizer, sizeof dataset->text.tokenizer, "%s",
-                 source_tokenizer(source));
+    if (source->ops->fill_text) {
+        source->ops->fill_text(source, output->split, &dataset->text);
         dataset_note_last_tokens(dataset);
     }
     write_options(output, &dataset->options_json);

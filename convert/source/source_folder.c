@@ -1,338 +1,310 @@
 /*
- * source_folder — lists the files below a folder. See source.h; source_group.c groups them.
+ * source_folder — a folder of files, or of class folders: files with the same key are one item.
  *
- * Skipped: hidden files and those that --ignore matches, which are counted; with a warning, files
- * that describe the data, and names that readers of shards skip. Files that belong to no sample are
- * counted by type and fail the conversion once all are listed.
+ * Keys are compared in place, byte by byte, so that the names are stored only once.
  */
-#include "convert/source/source.h"
+#include "convert/source/file_list.h"
+#include "convert/source/file_names.h"
+#include "image/pipeline/check.h"
 
-#include "base/utf8.h"
-#include "io/file_util.h"
-
+#include <assert.h>
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum left_out { LEFT_DOCUMENT, LEFT_READERS_SKIP, LEFT_COUNT };
-
-/* State of the listing. */
-struct listing {
-    struct io *io;
-    struct source *source;
-    struct err *err;
-    struct str files; /* struct source_file */
-    uint32_t class_number;
-    uint64_t left_out[LEFT_COUNT];
-    char left_out_name[LEFT_COUNT][IO_PATH_BYTES_MAX]; /* the first of each */
+struct folder_source {
+    struct file_list list; /* in byte order of (key, extension) */
+    uint64_t *first_files; /* of each item, with list.count at the end */
 };
 
-/* One folder being listed. */
-struct folder {
-    struct listing *listing;
-    const char *relative; /* of the folder, "" for the root */
-    unsigned depth;
-    struct str folders; /* names below it, each with its NUL */
-};
-
-/* UTF-8 without control characters (RFC 3629): all tar readers agree on such names. */
-static bool is_plain_text(const char *name)
+static void write_extension(const struct file_list *list, uint64_t file,
+                            char extension[SHARD_EXTENSION_BYTES_MAX])
 {
-    const unsigned char *at = (const unsigned char *)name;
-    while (*at) {
-        size_t bytes = utf8_sequence_bytes(at, strnlen((const char *)at, 4));
-        if (bytes == 0 || *at < 0x20 || *at == 0x7f)
-            return false;
-        at += bytes;
+    name_write_extension(file_list_name(list, file), extension);
+}
+
+/* The i-th byte of a file's key. */
+static int key_byte(const struct file_list *list, const struct listed_file *file, size_t i)
+{
+    if (i >= file->dot_at)
+        return -1; /* a key sorts before longer keys that start with it */
+    unsigned char byte = (unsigned char)list->names.data[file->name_at + i];
+    return i >= file->base_at && (byte == '.' || byte == ' ') ? '_' : byte;
+}
+
+static int compare_keys(const struct file_list *list, const struct listed_file *left,
+                        const struct listed_file *right)
+{
+    for (size_t i = 0;; i++) {
+        int a = key_byte(list, left, i), b = key_byte(list, right, i);
+        if (a != b)
+            return a < b ? -1 : 1;
+        if (a < 0)
+            return 0;
     }
-    return true;
 }
 
-/* Readers of WebDataset shards skip names that match __[^/]*__($|/). For a folder's name or a whole
- * file name. */
-static bool readers_skip(const char *name)
+/* Files with the same key and extension, which are an error, are ordered by name. */
+static int compare_files(const void *a, const void *b, void *context)
 {
-    size_t bytes = strlen(name);
-    return bytes >= 4 && strcmp(name + bytes - 2, "__") == 0 &&
-           strstr(name, "__") <= name + bytes - 4;
+    const struct file_list *list = context;
+    const struct listed_file *left = a, *right = b;
+    char left_extension[SHARD_EXTENSION_BYTES_MAX], right_extension[SHARD_EXTENSION_BYTES_MAX];
+    int order = compare_keys(list, left, right);
+    if (order)
+        return order;
+    name_write_extension(list->names.data + left->name_at, left_extension);
+    name_write_extension(list->names.data + right->name_at, right_extension);
+    order = strcmp(left_extension, right_extension);
+    return order ? order
+                 : strcmp(list->names.data + left->name_at, list->names.data + right->name_at);
 }
 
-static void leave_out(struct listing *listing, enum left_out why, const char *relative)
+static bool is_image(const char *extension)
 {
-    if (listing->left_out[why]++ == 0)
-        snprintf(listing->left_out_name[why], sizeof listing->left_out_name[why], "%s", relative);
+    static const char *const images[] = {"jpg", "png",  "webp", "bmp", "gif",
+                                         "tif", "tiff", "ppm",  "pgm", "jp2"};
+    for (size_t i = 0; i < sizeof images / sizeof images[0]; i++)
+        if (strcmp(extension, images[i]) == 0)
+            return true;
+    return false;
 }
 
-/* The number of folder levels above a sample's files: split and class. */
-static unsigned levels_of(const struct source *source)
+/* Rejects two files that have the same key but can't be fields of one sample. Either they have
+ * the same extension, or they are two images in a class folder, where each image is its own
+ * sample. */
+static int check_pair(const struct file_list *list, uint64_t earlier, uint64_t file,
+                      struct err *err)
 {
-    return (source_has_split_folders(source->options) ? 1 : 0) +
-           (source->kind == SOURCE_CLASSES ? 1 : 0);
+    char before[SHARD_EXTENSION_BYTES_MAX], extension[SHARD_EXTENSION_BYTES_MAX];
+    write_extension(list, earlier, before);
+    write_extension(list, file, extension);
+    bool pictures = list->has_classes && is_image(before) && is_image(extension);
+    if (strcmp(before, extension) != 0 && !pictures)
+        return 0;
+    err_set(err, -EEXIST, "two files have the same key: %s", file_list_name(list, earlier));
+    err_at(err, file_list_name(list, file), ERR_NO_OFFSET);
+    err_expected(
+        err,
+        "names that differ before the last extension, with other dots and spaces replaced by _");
+    err_advise(err, "rename one of them");
+    return -EEXIST;
 }
 
-/* Why a file belongs to no sample, as the type that it is listed under; "" if it belongs to one. */
-static void find_unmatched_type(const struct source *source, unsigned depth,
-                                const struct io_entry *entry, char *type, size_t bytes)
+static int check_extension(const struct file_list *list, uint64_t file,
+                           char seen[][SHARD_EXTENSION_BYTES_MAX], uint32_t *seen_count,
+                           struct err *err)
 {
     char extension[SHARD_EXTENSION_BYTES_MAX];
-    const char *name = entry->name, *dot = strrchr(name, '.');
-    source_write_extension(name, extension);
-    bool is_field = source->kind == SOURCE_TEXT ? source_ends_with(name, ".txt")
-                                                : source_is_field(source->options, extension);
-    *type = '\0';
-    if (entry->kind != IO_ENTRY_FILE)
-        snprintf(type, bytes, "not a regular file");
-    else if (!dot || !dot[1])
-        snprintf(type, bytes, "no extension");
-    else if (!is_field)
-        snprintf(type, bytes, "%.60s", dot);
-    else if (source->kind != SOURCE_TEXT && depth < levels_of(source))
-        snprintf(type, bytes, "next to the %s folders",
-                 depth == 0 && source_has_split_folders(source->options) ? "split" : "class");
-}
-
-static int add_file(struct listing *listing, const char *relative)
-{
-    struct source *source = listing->source;
-    struct io_stat info;
-    char path[IO_PATH_BYTES_MAX];
-    int status = io_join_path(source->root, relative, path, listing->err);
-    if (!status)
-        status = listing->io->names->stat(listing->io, path, &info, listing->err);
-    if (status)
-        return status;
-    const char *slash = strrchr(relative, '/'), *base = slash ? slash + 1 : relative;
-    struct source_file file = {
-        .name_at = source->names.bytes,
-        .bytes = info.size_bytes,
-        .class_number = listing->class_number,
-        .base_at = (uint16_t)(base - relative),
-        .dot_at = (uint16_t)(strrchr(base, '.') - relative),
-    };
-    str_add(&source->names, relative, strlen(relative) + 1);
-    str_add(&listing->files, &file, sizeof file);
-    source->bytes += info.size_bytes;
-    if (str_status(&source->names) || str_status(&listing->files))
-        return err_set(listing->err, -ENOMEM, "out of memory for a list of files");
+    const char *name = file_list_name(list, file);
+    write_extension(list, file, extension);
+    if (strlen(name + list->files[file].dot_at + 1) >= SHARD_EXTENSION_BYTES_MAX ||
+        (list->has_classes && strcmp(extension, "cls") == 0)) {
+        err_set(err, -EBADMSG, "the extension of a file cannot be a field name");
+        err_at(err, name, ERR_NO_OFFSET);
+        err_expected(err, "at most %d bytes, and not \"cls\" in class folders",
+                     SHARD_EXTENSION_BYTES_MAX - 1);
+        return -EBADMSG;
+    }
+    for (uint32_t i = 0; i < *seen_count; i++)
+        if (strcmp(seen[i], extension) == 0)
+            return 0;
+    if (*seen_count == SHARD_FIELDS_MAX - 1) {
+        err_set(err, -E2BIG, "there are more than %d different extensions", SHARD_FIELDS_MAX - 1);
+        err_at(err, name, ERR_NO_OFFSET);
+        return -E2BIG;
+    }
+    strcpy(seen[(*seen_count)++], extension);
     return 0;
 }
 
-static int refuse_name(struct listing *listing, const char *relative)
+/* Unless the user named the fields, a sample is a photo and its companion files of the same
+ * name. */
+static int check_photo(struct folder_source *folder, uint64_t item, struct err *err)
 {
-    err_set(listing->err, -EILSEQ, "a file name is not plain UTF-8");
-    err_at(listing->err, relative, ERR_NO_OFFSET);
-    err_expected(listing->err, "UTF-8 without control characters");
-    err_advise(listing->err, "rename the file: tar readers would read the name differently");
-    return -EILSEQ;
-}
-
-static int visit_folder(struct folder *folder, const char *name, const char *relative)
-{
-    struct listing *listing = folder->listing;
-    if (readers_skip(name))
-        leave_out(listing, LEFT_READERS_SKIP, relative);
-    else
-        str_add(&folder->folders, name, strlen(name) + 1);
-    return str_status(&folder->folders)
-               ? err_set(listing->err, -ENOMEM, "out of memory for folders' names")
-               : 0;
-}
-
-static int visit_file(struct folder *folder, const struct io_entry *entry, const char *relative)
-{
-    struct listing *listing = folder->listing;
-    struct source *source = listing->source;
-    char type[SHARD_EXTENSION_BYTES_MAX + 16];
-    const char *format =
-        source->kind == SOURCE_TEXT ? NULL : source_format_of(source->options, entry->name);
-    if (source_is_readme(entry->name, source->kind)) {
-        leave_out(listing, LEFT_DOCUMENT, relative);
-        return 0;
+    struct file_list *list = &folder->list;
+    uint64_t first = folder->first_files[item], end = folder->first_files[item + 1];
+    char extension[SHARD_EXTENSION_BYTES_MAX];
+    int status = 0;
+    for (uint64_t file = first; file < end; file++) {
+        write_extension(list, file, extension);
+        if (image_is_expected(extension))
+            return 0;
     }
-    if (format)
-        return source_refuse_kind(relative, format, listing->err);
-    if (source->kind != SOURCE_TEXT && readers_skip(entry->name)) {
-        leave_out(listing, LEFT_READERS_SKIP, relative);
-        return 0;
+    for (uint64_t file = first; file < end && !status; file++) {
+        const char *name = file_list_name(list, file);
+        status = unmatched_add(list, name + list->files[file].dot_at, name, err);
     }
-    find_unmatched_type(source, folder->depth, entry, type, sizeof type);
-    return *type ? source_add_unmatched(source, type, relative, listing->err)
-                 : add_file(listing, relative);
-}
-
-static int visit(void *context, const struct io_entry *entry)
-{
-    struct folder *folder = context;
-    struct listing *listing = folder->listing;
-    char relative[IO_PATH_BYTES_MAX];
-    if (source_is_hidden(entry->name)) {
-        listing->source->hidden_count++;
-        return 0;
-    }
-    int status = io_join_path(folder->relative, entry->name, relative, listing->err);
-    if (status)
-        return status;
-    if (source_is_ignored(listing->source->options, relative)) {
-        listing->source->ignored_count++;
-        return 0;
-    }
-    if (!is_plain_text(entry->name))
-        return refuse_name(listing, relative);
-    return entry->kind == IO_ENTRY_FOLDER ? visit_folder(folder, entry->name, relative)
-                                          : visit_file(folder, entry, relative);
-}
-
-static int check_stop(const struct listing *listing)
-{
-    const atomic_int *stop = listing->source->options->stop;
-    return stop && atomic_load(stop)
-               ? err_set(listing->err, -EINTR, "stopped while files were listed")
-               : 0;
-}
-
-static int add_class(struct listing *listing, const char *name)
-{
-    struct source *source = listing->source;
-    if (source->classes_count == SOURCE_CLASSES_MAX)
-        return err_set(listing->err, -E2BIG, "there are more than %d class folders",
-                       SOURCE_CLASSES_MAX);
-    if ((source->classes_count & (source->classes_count - 1)) == 0) { /* grow at powers of two */
-        size_t room = source->classes_count ? 2 * source->classes_count : 1;
-        char **grown = realloc(source->classes, room * sizeof *grown);
-        if (!grown)
-            return err_set(listing->err, -ENOMEM, "out of memory for class names");
-        source->classes = grown;
-    }
-    char *copy = strdup(name);
-    if (!copy)
-        return err_set(listing->err, -ENOMEM, "out of memory for class names");
-    listing->class_number = (uint32_t)source->classes_count;
-    source->classes[source->classes_count++] = copy;
-    return 0;
-}
-
-static int list_folder(struct listing *listing, const char *relative, unsigned depth)
-{
-    char path[IO_PATH_BYTES_MAX], below[IO_PATH_BYTES_MAX];
-    struct folder folder = {.listing = listing, .relative = relative, .depth = depth};
-    if (depth > SOURCE_DEPTH_MAX) {
-        err_set(listing->err, -ELOOP, "folders are nested too deeply");
-        err_at(listing->err, relative, ERR_NO_OFFSET);
-        err_expected(listing->err, "at most %d levels", SOURCE_DEPTH_MAX);
-        return -ELOOP;
-    }
-    bool is_class =
-        listing->source->kind == SOURCE_CLASSES && depth + 1 == levels_of(listing->source);
-    int status = check_stop(listing);
-    if (!status)
-        status = *relative ? io_join_path(listing->source->root, relative, path, listing->err)
-                           : io_join_path("", listing->source->root, path, listing->err);
-    if (!status)
-        status = listing->io->names->list(listing->io, path, visit, &folder, listing->err);
-    for (size_t at = 0; at < folder.folders.bytes && !status;
-         at += strlen(folder.folders.data + at) + 1) {
-        const char *name = folder.folders.data + at;
-        status = io_join_path(relative, name, below, listing->err);
-        if (!status && is_class)
-            status = add_class(listing, name);
-        if (!status)
-            status = list_folder(listing, below, depth + 1);
-    }
-    str_deinit(&folder.folders);
     return status;
 }
 
-static void log_left_out(const struct listing *listing)
+static int group_files(struct folder_source *folder, uint64_t *ret_items, struct err *err)
 {
-    static const char *const why[LEFT_COUNT] = {
-        [LEFT_DOCUMENT] = "that describe the data",
-        [LEFT_READERS_SKIP] = "whose names (such as __so__) are skipped by shard readers",
-    };
-    for (int i = 0; i < LEFT_COUNT; i++)
-        if (listing->left_out[i] > 0)
-            log_line(listing->source->options->log, LOG_WARN,
-                     "left out %" PRIu64 " files or folders %s; the first: %s",
-                     listing->left_out[i], why[i], listing->left_out_name[i]);
+    struct file_list *list = &folder->list;
+    char seen[SHARD_FIELDS_MAX][SHARD_EXTENSION_BYTES_MAX];
+    uint32_t seen_count = 0;
+    uint64_t items = 0;
+    qsort_r(list->files, list->count, sizeof *list->files, compare_files, list);
+    folder->first_files = calloc(list->count + 1, sizeof *folder->first_files);
+    if (!folder->first_files)
+        return err_set(err, -ENOMEM, "out of memory for a list of samples");
+    for (uint64_t file = 0; file < list->count; file++) {
+        int status = check_extension(list, file, seen, &seen_count, err);
+        if (file == 0 || compare_keys(list, &list->files[file - 1], &list->files[file]) != 0)
+            folder->first_files[items++] = file;
+        for (uint64_t earlier = folder->first_files[items - 1]; earlier < file && !status;
+             earlier++)
+            status = check_pair(list, earlier, file, err);
+        if (status)
+            return status;
+    }
+    folder->first_files[items] = list->count;
+    *ret_items = items;
+    return 0;
 }
 
-/* Sorts text by full name in byte order, regardless of folders. */
-static int compare_names(const void *a, const void *b, void *context)
+/* For split folders: the split that contains the file, and where its name continues below it. */
+static uint32_t folder_split(const struct source *source, uint64_t file, size_t *ret_at)
 {
-    const struct source_file *left = a, *right = b;
-    const struct source *source = context;
-    return strcmp(source->names.data + left->name_at, source->names.data + right->name_at);
+    const struct folder_source *folder = source->state;
+    const struct convert_options *options = source->options;
+    const char *name = file_list_name(&folder->list, file);
+    uint32_t split = 0;
+    size_t bytes;
+    do
+        bytes = strlen(options->splits[split].name);
+    while ((strncmp(name, options->splits[split].name, bytes) != 0 || name[bytes] != '/') &&
+           ++split < options->splits_count);
+    assert(split < options->splits_count);
+    *ret_at = bytes + 1;
+    return split;
 }
 
-struct class_name {
-    char *name;
-    uint32_t number; /* in listing order */
+/* Each split folder must contain files. */
+static int check_splits(const struct source *source, struct err *err)
+{
+    const struct folder_source *folder = source->state;
+    const struct convert_options *options = source->options;
+    bool has_files[CONVERT_SPLITS_MAX] = {false};
+    size_t at;
+    for (uint64_t file = 0; file < folder->list.count; file++)
+        has_files[folder_split(source, file, &at)] = true;
+    for (uint32_t split = 0; split < options->splits_count; split++)
+        if (!has_files[split]) {
+            err_set(err, -ENODATA, "a split folder has no samples");
+            err_at(err, options->splits[split].name, ERR_NO_OFFSET);
+            err_advise(err, "skip it with --ignore %s", options->splits[split].name);
+            return -ENODATA;
+        }
+    return 0;
+}
+
+static int folder_open(struct io *io, struct source *source, struct err *err)
+{
+    struct folder_source *folder = source->state = calloc(1, sizeof *folder);
+    if (!folder)
+        return err_set(err, -ENOMEM, "out of memory for a source");
+    folder->list.has_classes = source->ops == &source_classes_ops;
+    int status = file_list_open(&folder->list, io, source, err);
+    if (status || folder->list.count == 0)
+        return status;
+    status = group_files(folder, &source->items, err);
+    for (uint64_t item = 0; item < source->items && !status && source->options->fields.count == 0;
+         item++)
+        status = check_photo(folder, item, err);
+    if (!status)
+        status = unmatched_reject(&folder->list, source->options, err);
+    if (!status && source_has_split_folders(source->options))
+        status = check_splits(source, err);
+    return status ? status : file_list_identify(&folder->list, &source->identity, err);
+}
+
+static void folder_close(struct source *source)
+{
+    struct folder_source *folder = source->state;
+    if (!folder)
+        return;
+    file_list_deinit(&folder->list);
+    free(folder->first_files);
+    free(folder);
+}
+
+/* Writes the key, from the file's name after at. */
+static void write_key(const struct file_list *list, uint64_t file, size_t at,
+                      char key[SHARD_KEY_BYTES_MAX])
+{
+    const struct listed_file *facts = &list->files[file];
+    size_t bytes = facts->dot_at - at;
+    memcpy(key, file_list_name(list, file) + at, bytes);
+    key[bytes] = '\0';
+    for (size_t i = facts->base_at - at; i < bytes; i++)
+        if (key[i] == '.' || key[i] == ' ')
+            key[i] = '_';
+}
+
+static void folder_describe(const struct source *source, uint64_t number, struct source_item *item)
+{
+    const struct folder_source *folder = source->state;
+    bool is_split = source_has_split_folders(source->options);
+    uint64_t first = folder->first_files[number];
+    size_t at = 0;
+    if (is_split)
+        item->split = folder_split(source, first, &at);
+    write_key(&folder->list, first, at, item->key);
+    if (!is_split)
+        item->split = source_choose_split(source->options, item->key);
+    if (folder->list.has_classes)
+        item->class_number = folder->list.files[first].class_number;
+    item->bytes = 0;
+    for (uint64_t file = first; file < folder->first_files[number + 1]; file++)
+        item->bytes += folder->list.files[file].bytes;
+}
+
+static int folder_read(struct source_reader *reader, const struct source_item *item,
+                       struct source_sample *sample, struct err *err)
+{
+    const struct folder_source *folder = reader->source->state;
+    const struct file_list *list = &folder->list;
+    char path[IO_PATH_BYTES_MAX], extension[SHARD_EXTENSION_BYTES_MAX];
+    for (uint64_t file = folder->first_files[item->number];
+         file < folder->first_files[item->number + 1]; file++) {
+        size_t start = sample->data.bytes;
+        int status = file_list_path(list, file, path, err);
+        if (!status)
+            status = file_list_read(list, reader->io, reader->queue, file, path, 0,
+                                    list->files[file].bytes, &sample->data, err);
+        if (status)
+            return status;
+        write_extension(list, file, extension);
+        source_end_field(sample, extension, start, path);
+    }
+    return 0;
+}
+
+static bool has_class_folders(const struct source_layout *layout)
+{
+    return !layout->file && layout->has_folders;
+}
+
+static bool is_folder(const struct source_layout *layout)
+{
+    return !layout->file;
+}
+
+const struct source_ops source_classes_ops = {
+    .name = "class_folders",
+    .probe = has_class_folders,
+    .open = folder_open,
+    .close = folder_close,
+    .describe = folder_describe,
+    .read = folder_read,
 };
 
-static int compare_class_names(const void *a, const void *b)
-{
-    const struct class_name *left = a, *right = b;
-    return strcmp(left->name, right->name);
-}
-
-/* Merges the classes of all splits into one list in byte order, and renumbers the files'
- * classes. */
-static int merge_classes(struct source *source, struct err *err)
-{
-    uint64_t count = source->classes_count, merged = 0;
-    struct class_name *names = calloc(count + 1, sizeof *names);
-    /* Merged numbers, indexed by the listed number. */
-    uint32_t *numbers = calloc(count + 1, sizeof *numbers);
-    if (!names || !numbers) {
-        free(names);
-        free(numbers);
-        return err_set(err, -ENOMEM, "out of memory for class names");
-    }
-    for (uint32_t i = 0; i < count; i++)
-        names[i] = (struct class_name){source->classes[i], i};
-    qsort(names, count, sizeof *names, compare_class_names);
-    for (uint64_t i = 0; i < count; i++) {
-        if (merged > 0 && strcmp(source->classes[merged - 1], names[i].name) == 0)
-            free(names[i].name);
-        else
-            source->classes[merged++] = names[i].name;
-        numbers[names[i].number] = (uint32_t)(merged - 1);
-    }
-    source->classes_count = merged;
-    for (uint64_t file = 0; file < source->files_count; file++)
-        source->files[file].class_number = numbers[source->files[file].class_number];
-    free(names);
-    free(numbers);
-    return 0;
-}
-
-int source_list_files(struct io *io, struct source *source, struct err *err)
-{
-    struct listing *listing = calloc(1, sizeof *listing);
-    if (!listing)
-        return err_set(err, -ENOMEM, "out of memory for a list of files");
-    *listing = (struct listing){.io = io, .source = source, .err = err};
-    const char *path = source->options->source;
-    struct io_stat info;
-    int status = io->names->stat(io, path, &info, err);
-    if (!status && info.kind == IO_ENTRY_FILE) {
-        const char *slash = strrchr(path, '/');
-        io_parent_path(path, source->root);
-        status = add_file(listing, slash ? slash + 1 : path);
-    } else if (!status) {
-        status = io_join_path("", path, source->root, err);
-        if (!status)
-            status = list_folder(listing, "", 0);
-    }
-    if (!status)
-        log_left_out(listing);
-    source->files = (struct source_file *)(void *)listing->files.data;
-    source->files_count = listing->files.bytes / sizeof *source->files;
-    if (!status && source->kind == SOURCE_CLASSES && source_has_split_folders(source->options))
-        status = merge_classes(source, err);
-    if (!status && source->files_count > 0)
-        qsort_r(source->files, source->files_count, sizeof *source->files, compare_names, source);
-    free(listing);
-    return status;
-}
+const struct source_ops source_files_ops = {
+    .name = "files",
+    .probe = is_folder,
+    .open = folder_open,
+    .close = folder_close,
+    .describe = folder_describe,
+    .read = folder_read,
+};

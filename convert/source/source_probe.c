@@ -1,6 +1,5 @@
 /*
- * source_probe — determines the kind of a source from the names on its first two levels. See
- * source.h.
+ * source_probe — chooses a source from the names on its first two levels. See source.h.
  *
  *     ROOT/a.txt                      text
  *     ROOT/CLASS/photos               class folders
@@ -8,6 +7,7 @@
  *     ROOT/{train,val,...}/CLASS/...  split folders of class folders: a dataset each
  *     ROOT/{train,val,...}/photos     split folders of files: a dataset each
  */
+#include "convert/source/file_names.h"
 #include "convert/source/source.h"
 #include "io/file_util.h"
 
@@ -20,7 +20,7 @@
 struct summary {
     const struct convert_options *options;
     const char *relative; /* of the folder, "" for the root */
-    bool has_text, has_other;
+    struct source_layout layout;
     struct str folders; /* names, each with its NUL */
     uint32_t folders_count;
     const char *format;           /* of an unsupported file; NULL: none */
@@ -62,21 +62,22 @@ static int summarize_entry(void *context, const struct io_entry *entry)
     struct summary *summary = context;
     const char *name = entry->name;
     char relative[IO_PATH_BYTES_MAX];
-    if (io_join_path(summary->relative, name, relative, NULL) || source_is_hidden(name) ||
-        source_is_ignored(summary->options, relative))
+    if (io_join_path(summary->relative, name, relative, NULL) || name_is_hidden(name) ||
+        name_is_ignored(summary->options, relative))
         return 0;
     if (entry->kind == IO_ENTRY_FOLDER) {
         str_add(&summary->folders, name, strlen(name) + 1);
         summary->folders_count++;
+        summary->layout.has_folders = true;
         return 0;
     }
-    if (entry->kind != IO_ENTRY_FILE || source_is_readme(name, SOURCE_TEXT))
+    if (entry->kind != IO_ENTRY_FILE || name_is_readme(name, true))
         return 0;
-    const char *format = source_format_of(summary->options, name);
-    if (source_ends_with(name, ".txt"))
-        summary->has_text = true;
+    const char *format = name_unsupported_format(summary->options, name);
+    if (str_ends_with_nocase(name, ".txt"))
+        summary->layout.has_text = true;
     else
-        summary->has_other = true;
+        summary->layout.has_other = true;
     if (format && !summary->format) {
         summary->format = format;
         strcpy(summary->file, relative);
@@ -102,7 +103,7 @@ static int refuse_layout(const struct probe *probe, const char *relative, const 
     if (io_join_path(*relative ? probe->options->source : "",
                      *relative ? relative : probe->options->source, path, NULL))
         snprintf(path, sizeof path, "%s", relative);
-    source_refuse_kind(path, layout, probe->err);
+    name_refuse_format(path, layout, probe->err);
     err_advise(probe->err, "sort its photos into class folders first, or add --split-folders no if "
                            "these folders are classes");
     return -ENOTSUP;
@@ -120,7 +121,7 @@ static int look(const struct probe *probe, const char *relative, struct summary 
     if (!status && str_status(&summary->folders))
         status = err_set(probe->err, -ENOMEM, "out of memory for a folder's names");
     if (!status && summary->format && !probe->options->tokenizer)
-        status = source_refuse_kind(summary->file, summary->format, probe->err);
+        status = name_refuse_format(summary->file, summary->format, probe->err);
     const char *layout = layout_of(summary);
     if (!status && layout && probe->options->split_folders == CONVERT_SPLIT_FOLDERS_AUTO)
         status = refuse_layout(probe, relative, layout);
@@ -180,9 +181,10 @@ static int add_split(const struct probe *probe, const char *name)
 
 /* Enters all folders of the root as splits, which must be of the same kind. */
 static int enter_splits(const struct probe *probe, const struct summary *root,
-                        enum source_kind *ret_kind)
+                        const struct source_ops **ret_ops)
 {
-    const char *name = root->folders.data, *flat = NULL, *deep = NULL, *text = NULL;
+    const char *name = root->folders.data, *flat = NULL, *deep = NULL, *stream = NULL;
+    const struct source_ops *ops = NULL;
     int status = 0;
     for (uint32_t i = 0; i < root->folders_count && !status; i++, name = next_name(name)) {
         struct summary below;
@@ -191,8 +193,9 @@ static int enter_splits(const struct probe *probe, const struct summary *root,
             deep = name;
         else
             flat = name;
-        if (below.has_text && !below.has_other && below.folders_count == 0)
-            text = name;
+        ops = source_find(&below.layout);
+        if (ops->is_stream)
+            stream = name;
         str_deinit(&below.folders);
         if (!status)
             status = add_split(probe, name);
@@ -204,15 +207,15 @@ static int enter_splits(const struct probe *probe, const struct summary *root,
         advice, sizeof advice,
         "convert each one separately, for example `millrace convert dataset %.80s/%.50s DST/%.50s`",
         probe->options->source, root->folders.data, root->folders.data);
-    if (text || probe->options->tokenizer)
+    if (stream || probe->options->tokenizer)
         return refuse_folders(probe, "split folders of text are not supported",
-                              text ? text : root->folders.data, advice);
+                              stream ? stream : root->folders.data, advice);
     if (flat && deep) {
         snprintf(found, sizeof found, "none in %s, some in %s", flat, deep);
         return refuse_folders(probe, "only some of the split folders have class folders", found,
                               advice);
     }
-    *ret_kind = deep ? SOURCE_CLASSES : SOURCE_FILES;
+    *ret_ops = ops;
     return 0;
 }
 
@@ -233,7 +236,8 @@ static int refuse_two_splits(const struct probe *probe, const struct summary *ro
                           "remove --split, or add --split-folders no if these folders are classes");
 }
 
-static int choose(const struct probe *probe, const struct summary *root, enum source_kind *ret_kind)
+static int choose(const struct probe *probe, const struct summary *root,
+                  const struct source_ops **ret_ops)
 {
     struct convert_options *options = probe->options;
     enum convert_split_folders wanted = options->split_folders;
@@ -245,35 +249,34 @@ static int choose(const struct probe *probe, const struct summary *root, enum so
     if (splits && options->splits_count > 0)
         return refuse_two_splits(probe, root);
     if (splits)
-        return enter_splits(probe, root, ret_kind);
-    if (options->tokenizer || (root->has_text && !root->has_other && root->folders_count == 0))
-        *ret_kind = SOURCE_TEXT;
-    else
-        *ret_kind = root->folders_count > 0 ? SOURCE_CLASSES : SOURCE_FILES;
-    return *ret_kind == SOURCE_CLASSES && wanted == CONVERT_SPLIT_FOLDERS_AUTO
+        return enter_splits(probe, root, ret_ops);
+    *ret_ops = source_find(&root->layout);
+    return *ret_ops == &source_classes_ops && wanted == CONVERT_SPLIT_FOLDERS_AUTO
                ? check_mixture(probe, root)
                : 0;
 }
 
-int source_probe(struct io *io, struct convert_options *options, enum source_kind *ret_kind,
+int source_probe(struct io *io, struct convert_options *options, const struct source_ops **ret_ops,
                  struct err *err)
 {
     const struct probe probe = {io, options, err};
+    struct summary root = {0};
     struct io_stat info;
     int status = io->names->stat(io, options->source, &info, err);
     if (status)
         return status;
     if (info.kind == IO_ENTRY_FILE) {
-        if (!source_ends_with(options->source, ".txt"))
-            return source_refuse_kind(options->source, source_format_of(options, options->source),
-                                      err);
-        *ret_kind = SOURCE_TEXT;
-        return 0;
+        root.layout.file = options->source;
+        *ret_ops = source_find(&root.layout);
+        if (*ret_ops)
+            return 0;
+        return name_refuse_format(options->source,
+                                  name_unsupported_format(options, options->source), err);
     }
-    struct summary root;
     status = look(&probe, "", &root);
+    root.layout.has_tokenizer = options->tokenizer;
     if (!status)
-        status = choose(&probe, &root, ret_kind);
+        status = choose(&probe, &root, ret_ops);
     str_deinit(&root.folders);
     return status;
 }

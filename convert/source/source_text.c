@@ -1,21 +1,72 @@
 /*
- * source_text — arranges documents as one stream of tokens, cut into members. See source.h.
+ * source_text — documents as one stream of tokens, cut into members. An item is one member.
  *
  *     stream    doc0 E doc1 E doc2 E ...              E: the document end
  *     splits    [ train ......... )[ val ... )        contiguous parts by fraction, cut anywhere
  *     members   [64 Ki + 1) of each split; a member's last token is the next one's first; the
  *               last is shorter
  */
-#include "convert/source/source.h"
+#include "base/bytes.h"
+#include "base/json/jsonx_writer.h"
+#include "convert/source/text_chunks.h"
+#include "shards/dataset/dataset.h"
+#include "shards/format/npy.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MEMBER_TOKENS = 1 << 16, /* without the overlap */
+    TOKEN_BYTES = 2,
+    BYTE_DOCUMENT_END = 256, /* the token after each document, for the tokenizer "bytes" */
+    BYTE_VOCABULARY = 257,
+};
+
+/* Position of a split's tokens in the whole stream. */
+struct split_tokens {
+    uint64_t first, count;
+    uint64_t first_item, items;
+};
+
+/* Immutable once open. */
+struct text_source {
+    struct file_list files; /* in byte order of names */
+    struct bpe *bpe;        /* NULL for "bytes" */
+    struct text_chunks chunks;
+    struct split_tokens splits[CONVERT_SPLITS_MAX]; /* without splits, [0] is everything */
+};
+
+struct text_reader {
+    struct bpe_encoder *bpe; /* if the source has one */
+    struct str file, tokens; /* of a chunk */
+};
+
+static int open_tokenizer(struct io *io, const struct convert_options *options,
+                          struct bpe **ret_bpe, struct err *err)
+{
+    if (!options->tokenizer || strcmp(options->tokenizer, "bytes") == 0)
+        return 0;
+    if (strcmp(options->tokenizer, "gpt2") != 0) {
+        err_set(err, -EINVAL, "the tokenizer is unknown");
+        err_expected(err, "bytes or gpt2");
+        err_found(err, "%s", options->tokenizer);
+        return -EINVAL;
+    }
+    if (options->vocabulary)
+        return bpe_open(io, options->vocabulary, ret_bpe, err);
+    err_set(err, -EINVAL, "the tokenizer gpt2 needs a vocabulary");
+    err_expected(err, "a folder with encoder.json and vocab.bpe");
+    return -EINVAL;
+}
 
 /* The number of members for count tokens. The last one has at least one token beyond the overlap,
  * unless there is only one token. */
 static uint64_t members_of(uint64_t count)
 {
-    return count <= 1 ? count : (count - 2) / SOURCE_MEMBER_TOKENS + 1;
+    return count <= 1 ? count : (count - 2) / MEMBER_TOKENS + 1;
 }
 
 /* The token where a split ends, by the fractions up to it. */
@@ -30,50 +81,255 @@ static uint64_t split_end(const struct convert_options *options, uint32_t split,
     return end < total ? end : total;
 }
 
-void source_lay_out_tokens(struct source *source)
+static void lay_out_tokens(struct source *source)
 {
+    struct text_source *text = source->state;
     uint64_t first = 0;
-    if (source->pieces_count == 0)
+    if (text->chunks.count == 0)
         return;
-    uint64_t total = source->pieces[source->pieces_count - 1].tokens_end;
+    uint64_t total = text->chunks.chunks[text->chunks.count - 1].tokens_end;
     uint32_t splits = source->options->splits_count ? source->options->splits_count : 1;
     for (uint32_t split = 0; split < splits; split++) {
         uint64_t end = split_end(source->options, split, total);
-        struct source_tokens *tokens = &source->tokens[split];
-        *tokens = (struct source_tokens){
-            .first = first, .count = end - first, .first_item = source->items};
-        tokens->items = members_of(tokens->count);
-        source->items += tokens->items;
+        uint64_t items = members_of(end - first);
+        text->splits[split] = (struct split_tokens){first, end - first, source->items, items};
+        source->items += items;
         first = end;
     }
 }
 
-static uint32_t split_of(const struct source *source, uint64_t item)
+static int text_open(struct io *io, struct source *source, struct err *err)
+{
+    struct text_source *text = source->state = calloc(1, sizeof *text);
+    if (!text)
+        return err_set(err, -ENOMEM, "out of memory for a source");
+    text->files.is_text = true;
+    int status = open_tokenizer(io, source->options, &text->bpe, err);
+    if (!status)
+        status = file_list_open(&text->files, io, source, err);
+    if (!status)
+        status = text_chunks_cut(io, source->options, &text->files, text->bpe, &text->chunks, err);
+    if (status)
+        return status;
+    lay_out_tokens(source);
+    return file_list_identify(&text->files, &source->identity, err);
+}
+
+static void text_close(struct source *source)
+{
+    struct text_source *text = source->state;
+    if (!text)
+        return;
+    file_list_deinit(&text->files);
+    bpe_close(text->bpe);
+    free(text->chunks.chunks);
+    free(text);
+}
+
+static uint32_t split_of(const struct text_source *text, uint64_t item)
 {
     uint32_t split = 0;
-    while (item >= source->tokens[split].first_item + source->tokens[split].items)
+    while (item >= text->splits[split].first_item + text->splits[split].items)
         split++;
     return split;
 }
 
-void source_item_tokens(const struct source *source, uint64_t item, uint64_t *ret_first,
+/* The item's tokens in the stream, overlap included. */
+static void find_tokens(const struct text_source *text, uint64_t item, uint64_t *ret_first,
                         uint64_t *ret_count)
 {
-    const struct source_tokens *tokens = &source->tokens[split_of(source, item)];
-    uint64_t within = (item - tokens->first_item) * SOURCE_MEMBER_TOKENS,
-             rest = tokens->count - within;
+    const struct split_tokens *tokens = &text->splits[split_of(text, item)];
+    uint64_t within = (item - tokens->first_item) * MEMBER_TOKENS;
     *ret_first = tokens->first + within;
-    *ret_count = rest < SOURCE_MEMBER_TOKENS + 1 ? rest : SOURCE_MEMBER_TOKENS + 1;
+    *ret_count = bytes_min(tokens->count - within, MEMBER_TOKENS + 1);
 }
 
-void source_describe_tokens(const struct source *source, uint64_t item,
-                            struct source_item *ret_item)
+static void text_describe(const struct source *source, uint64_t number, struct source_item *item)
 {
+    const struct text_source *text = source->state;
     uint64_t first, count;
-    source_item_tokens(source, item, &first, &count);
-    ret_item->split = split_of(source, item);
-    ret_item->number = item;
-    ret_item->bytes = count < SOURCE_MEMBER_TOKENS ? count : SOURCE_MEMBER_TOKENS;
-    snprintf(ret_item->key, sizeof ret_item->key, "tokens-%08" PRIu64,
-             item - source->tokens[ret_item->split].first_item);
+    find_tokens(text, number, &first, &count);
+    item->split = split_of(text, number);
+    item->bytes = bytes_min(count, MEMBER_TOKENS);
+    snprintf(item->key, sizeof item->key, "tokens-%08" PRIu64,
+             number - text->splits[item->split].first_item);
 }
+
+static int text_reader_open(struct source_reader *reader, struct err *err)
+{
+    const struct text_source *text = reader->source->state;
+    struct text_reader *state = reader->state = calloc(1, sizeof *state);
+    if (!state)
+        return err_set(err, -ENOMEM, "out of memory for a tokenizer");
+    return text->bpe ? bpe_encoder_open(text->bpe, &state->bpe, err) : 0;
+}
+
+static void text_reader_close(struct source_reader *reader)
+{
+    struct text_reader *state = reader->state;
+    if (!state)
+        return;
+    bpe_encoder_close(state->bpe);
+    str_deinit(&state->file);
+    str_deinit(&state->tokens);
+    free(state);
+}
+
+static uint32_t document_end(const struct text_source *text)
+{
+    return text->bpe ? bpe_document_end(text->bpe) : BYTE_DOCUMENT_END;
+}
+
+/* The chunk that contains a token of the stream: the first that ends after it. */
+static uint64_t find_chunk(const struct text_source *text, uint64_t token)
+{
+    uint64_t low = 0, high = text->chunks.count - 1;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (text->chunks.chunks[middle].tokens_end > token)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+/* Appends the bytes of state->file as tokens of two bytes each. */
+static int add_byte_tokens(const struct text_reader *state, struct str *out, struct err *err)
+{
+    size_t count = state->file.bytes;
+    if (str_reserve(out, count * TOKEN_BYTES))
+        return err_set(err, -ENOMEM, "out of memory for tokens");
+    for (size_t i = 0; i < count; i++)
+        bytes_put_u16(out->data + out->bytes + i * TOKEN_BYTES, (uint8_t)state->file.data[i]);
+    out->bytes += count * TOKEN_BYTES;
+    return 0;
+}
+
+/* Encodes state->file, a chunk of `tokens` tokens when they were counted, and appends count of them
+ * from `first` on. */
+static int add_bpe_tokens(struct text_reader *state, uint64_t tokens, uint64_t first,
+                          uint64_t count, struct str *out, const char *path, uint64_t offset,
+                          struct err *err)
+{
+    str_clear(&state->tokens);
+    int status = bpe_encode(state->bpe, state->file.data, state->file.bytes, &state->tokens, err);
+    if (!status && state->tokens.bytes != tokens * TOKEN_BYTES) {
+        status = err_set(err, -ESTALE, "the file changed after its tokens were counted");
+        err_at(err, path, (int64_t)offset);
+    }
+    if (!status)
+        str_add(out, state->tokens.data + first * TOKEN_BYTES, count * TOKEN_BYTES);
+    return status;
+}
+
+/* Appends the chunk's tokens [first, first + count) without the document end. */
+static int add_text(struct source_reader *reader, const struct text_chunk *chunk, uint64_t tokens,
+                    uint64_t first, uint64_t count, struct str *out, struct err *err)
+{
+    const struct text_source *text = reader->source->state;
+    struct text_reader *state = reader->state;
+    char path[IO_PATH_BYTES_MAX];
+    uint64_t offset = text->bpe ? chunk->offset : first;
+    str_clear(&state->file);
+    int status = file_list_path(&text->files, chunk->file, path, err);
+    if (!status)
+        status = file_list_read(&text->files, reader->io, reader->queue, chunk->file, path, offset,
+                                text->bpe ? chunk->bytes : count, &state->file, err);
+    if (status)
+        return status;
+    return text->bpe ? add_bpe_tokens(state, tokens, first, count, out, path, offset, err)
+                     : add_byte_tokens(state, out, err);
+}
+
+/* Appends the tokens of the stream from *at to the chunk's end or `end`, and advances *at. */
+static int add_chunk(struct source_reader *reader, const struct text_chunk *chunk, uint64_t *at,
+                     uint64_t end, struct str *out, struct err *err)
+{
+    const struct text_source *text = reader->source->state;
+    uint64_t begin = chunk > text->chunks.chunks ? chunk[-1].tokens_end : 0;
+    uint64_t text_end = chunk->tokens_end - (text_chunk_ends_document(&text->files, chunk) ? 1 : 0);
+    uint64_t stop = bytes_min(text_end, end);
+    if (*at < stop) {
+        int status = add_text(reader, chunk, text_end - begin, *at - begin, stop - *at, out, err);
+        if (status)
+            return status;
+        *at = stop;
+    }
+    if (*at < end && *at < chunk->tokens_end) {
+        uint8_t mark[TOKEN_BYTES];
+        bytes_put_u16(mark, (uint16_t)document_end(text));
+        str_add(out, mark, sizeof mark);
+        ++*at;
+    }
+    return 0;
+}
+
+static int text_read(struct source_reader *reader, const struct source_item *item,
+                     struct source_sample *sample, struct err *err)
+{
+    const struct text_source *text = reader->source->state;
+    uint64_t at, count;
+    uint8_t header[NPY_HEADER_BYTES];
+    find_tokens(text, item->number, &at, &count);
+    npy_encode_header(DTYPE_U16, count, header);
+    str_add(&sample->data, header, sizeof header);
+    uint64_t end = at + count;
+    for (const struct text_chunk *chunk = &text->chunks.chunks[find_chunk(text, at)]; at < end;
+         chunk++) {
+        int status = add_chunk(reader, chunk, &at, end, &sample->data, err);
+        if (status)
+            return status;
+    }
+    source_end_field(sample, "npy", 0, item->key);
+    return 0;
+}
+
+static const char *tokenizer(const struct text_source *text)
+{
+    return text->bpe ? "gpt2" : "bytes";
+}
+
+static void text_write_options(const struct source *source, struct jsonx_writer *json)
+{
+    const struct text_source *text = source->state;
+    jsonx_write_string(json, "tokenizer", tokenizer(text));
+    if (text->bpe)
+        jsonx_write_hex64(json, "vocabulary_xxh3", bpe_identity(text->bpe));
+}
+
+static void text_fill(const struct source *source, uint32_t split, struct dataset_text *ret_text)
+{
+    const struct text_source *text = source->state;
+    *ret_text = (struct dataset_text){
+        .element = "uint16",
+        .vocabulary = text->bpe ? bpe_vocabulary(text->bpe) : BYTE_VOCABULARY,
+        .document_end = document_end(text),
+        .tokens = text->splits[split].count,
+        .member_tokens = MEMBER_TOKENS + 1,
+        .header_bytes = NPY_HEADER_BYTES,
+    };
+    strcpy(ret_text->tokenizer, tokenizer(text));
+}
+
+static bool is_text(const struct source_layout *layout)
+{
+    if (layout->file)
+        return str_ends_with_nocase(layout->file, ".txt");
+    return layout->has_tokenizer ||
+           (layout->has_text && !layout->has_other && !layout->has_folders);
+}
+
+const struct source_ops source_text_ops = {
+    .name = "text",
+    .is_stream = true,
+    .probe = is_text,
+    .open = text_open,
+    .close = text_close,
+    .describe = text_describe,
+    .read = text_read,
+    .reader_open = text_reader_open,
+    .reader_close = text_reader_close,
+    .write_options = text_write_options,
+    .fill_text = text_fill,
+};

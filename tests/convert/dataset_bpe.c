@@ -2,7 +2,7 @@
  * dataset_bpe — tests of text converted with GPT-2's tokenizer: documents cut into pieces have the
  * same tokens as tiktoken gives for the whole.
  */
-#include "convert/source/source.h"
+#include "convert/source/text_chunks.h"
 #include "tests/convert/dataset_case.h"
 
 #include <errno.h>

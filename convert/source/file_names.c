@@ -1,21 +1,18 @@
 /*
- * source_names — classifies files and folders by name, without reading them. See source.h.
+ * file_names — see file_names.h.
  */
-#include "convert/source/source.h"
+#include "convert/source/file_names.h"
+
+#include "base/str.h"
 #include "image/pipeline/check.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <fnmatch.h>
 #include <string.h>
 #include <strings.h>
 
-bool source_ends_with(const char *name, const char *end)
-{
-    size_t bytes = strlen(name), end_bytes = strlen(end);
-    return bytes >= end_bytes && strcasecmp(name + bytes - end_bytes, end) == 0;
-}
-
-bool source_is_hidden(const char *name)
+bool name_is_hidden(const char *name)
 {
     static const char *const names[] = {"Thumbs.db",
                                         "ehthumbs.db",
@@ -35,7 +32,7 @@ bool source_is_hidden(const char *name)
     return false;
 }
 
-bool source_is_readme(const char *name, enum source_kind kind)
+bool name_is_readme(const char *name, bool txt_is_data)
 {
     static const char *const stems[] = {"readme",  "license", "licence",   "copying", "copyright",
                                         "authors", "notice",  "changelog", "citation"};
@@ -46,12 +43,12 @@ bool source_is_readme(const char *name, enum source_kind kind)
             continue;
         for (size_t end = 0; end < sizeof ends / sizeof ends[0]; end++)
             if (strcasecmp(name + bytes, ends[end]) == 0)
-                return kind != SOURCE_TEXT || strcmp(ends[end], ".txt") != 0;
+                return !txt_is_data || strcmp(ends[end], ".txt") != 0;
     }
     return false;
 }
 
-bool source_is_ignored(const struct convert_options *options, const char *relative)
+bool name_is_ignored(const struct convert_options *options, const char *relative)
 {
     const char *slash = strrchr(relative, '/'), *base = slash ? slash + 1 : relative;
     for (size_t i = 0; i < options->ignores.count; i++) {
@@ -73,7 +70,7 @@ static void normalize_extension(const char *text, char extension[SHARD_EXTENSION
         strcpy(extension, "jpg");
 }
 
-void source_write_extension(const char *name, char extension[SHARD_EXTENSION_BYTES_MAX])
+void name_write_extension(const char *name, char extension[SHARD_EXTENSION_BYTES_MAX])
 {
     const char *dot = strrchr(name, '.');
     normalize_extension(dot ? dot + 1 : "", extension);
@@ -91,19 +88,19 @@ static bool is_listed_field(const struct convert_options *options, const char *e
     return false;
 }
 
-bool source_is_field(const struct convert_options *options, const char *extension)
+bool name_is_field(const struct convert_options *options, const char *extension)
 {
     /* Companion files of a photo. */
-    static const char *const beside[] = {"json", "txt", "npy", "cls"};
+    static const char *const companions[] = {"json", "txt", "npy", "cls"};
     if (options->fields.count > 0)
         return is_listed_field(options, extension);
-    for (size_t i = 0; i < sizeof beside / sizeof beside[0]; i++)
-        if (strcmp(extension, beside[i]) == 0)
+    for (size_t i = 0; i < sizeof companions / sizeof companions[0]; i++)
+        if (strcmp(extension, companions[i]) == 0)
             return true;
     return image_is_expected(extension);
 }
 
-const char *source_format_of(const struct convert_options *options, const char *name)
+const char *name_unsupported_format(const struct convert_options *options, const char *name)
 {
     static const struct {
         const char *end, *format;
@@ -148,7 +145,7 @@ const char *source_format_of(const struct convert_options *options, const char *
         {".pth", "a PyTorch file"},
     };
     char extension[SHARD_EXTENSION_BYTES_MAX];
-    source_write_extension(name, extension);
+    name_write_extension(name, extension);
     if (is_listed_field(options, extension))
         return NULL;
     if (strcmp(name, "dataset.json") == 0)
@@ -156,7 +153,23 @@ const char *source_format_of(const struct convert_options *options, const char *
     if (strstr(name, ".tfrecord-"))
         return "TFRecord";
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++)
-        if (source_ends_with(name, formats[i].end))
+        if (str_ends_with_nocase(name, formats[i].end))
             return formats[i].format;
     return NULL;
+}
+
+int name_refuse_format(const char *path, const char *format, struct err *err)
+{
+    const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
+    err_set(err, -ENOTSUP, "the source format is not supported");
+    err_at(err, path, ERR_NO_OFFSET);
+    err_expected(
+        err, "a folder of class folders, a folder of photos, a folder of splits (train, val) of "
+             "these, a .txt file or a folder of them");
+    err_found(err, "%s", format ? format : "a file of another type");
+    if (dot && dot[1])
+        err_advise(err, "unpack it into a folder first, or skip it with --ignore '*%s'", dot);
+    else
+        err_advise(err, "unpack it into a folder first");
+    return -ENOTSUP;
 }

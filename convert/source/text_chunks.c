@@ -1,14 +1,9 @@
 /*
- * source_chunks — cuts documents into pieces that are tokenized independently, and counts their
- * tokens. See source.h.
- *
- * With byte-pair encoding a text's token count is only known after encoding. All of it is therefore
- * encoded twice: here to count, and again when members are written. Only 32 bytes per 64 KiB are
- * kept in between.
+ * text_chunks — see text_chunks.h.
  */
+#include "convert/source/text_chunks.h"
+
 #include "base/os/thread_pool.h"
-#include "convert/source/source.h"
-#include "io/file_util.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -17,14 +12,15 @@
 enum {
     WINDOW_BYTES = 4096, /* searched for a cut at a time */
     BEFORE_BYTES = 3,    /* enough for the character before it */
-    BATCH_PIECES = 256,  /* counted between checks of options->stop */
+    BATCH_CHUNKS = 256,  /* counted between checks of options->stop */
 };
 
 struct cutter {
     struct io *io;
-    struct source *source;
+    const struct file_list *files;
+    const struct bpe *bpe;
     struct io_queue *queue;
-    struct str text, pieces; /* struct text_chunk */
+    struct str text, chunks; /* struct text_chunk */
     struct err *err;
 };
 
@@ -32,8 +28,8 @@ static int read_window(struct cutter *cutter, uint64_t file, const char *path, u
                        uint64_t end)
 {
     str_clear(&cutter->text);
-    return source_read_file(cutter->source, cutter->io, cutter->queue, file, path, begin,
-                            end - begin, &cutter->text, cutter->err);
+    return file_list_read(cutter->files, cutter->io, cutter->queue, file, path, begin, end - begin,
+                          &cutter->text, cutter->err);
 }
 
 /* The last character boundary at or before `limit`: UTF-8 has at most 3 bytes after the first. */
@@ -53,7 +49,7 @@ static int end_at_character(struct cutter *cutter, uint64_t file, const char *pa
 static int find_end(struct cutter *cutter, uint64_t file, const char *path, uint64_t begin,
                     uint64_t *ret_end)
 {
-    uint64_t size = cutter->source->files[file].bytes;
+    uint64_t size = cutter->files->files[file].bytes;
     uint64_t limit = size - begin > TEXT_CHUNK_BYTES_MAX ? begin + TEXT_CHUNK_BYTES_MAX : size;
     for (uint64_t at = begin + TEXT_CHUNK_BYTES; at < limit; at += WINDOW_BYTES) {
         uint64_t end = limit - at > WINDOW_BYTES ? at + WINDOW_BYTES : limit;
@@ -75,15 +71,15 @@ static int find_end(struct cutter *cutter, uint64_t file, const char *path, uint
 static int cut_file(struct cutter *cutter, uint64_t file)
 {
     char path[IO_PATH_BYTES_MAX];
-    uint64_t size = cutter->source->files[file].bytes, begin = 0;
-    int status = source_file_path(cutter->source, file, path, cutter->err);
+    uint64_t size = cutter->files->files[file].bytes, begin = 0;
+    int status = file_list_path(cutter->files, file, path, cutter->err);
     while (!status) {
         uint64_t end = size;
-        if (cutter->source->bpe && size - begin > TEXT_CHUNK_BYTES)
+        if (cutter->bpe && size - begin > TEXT_CHUNK_BYTES)
             status = find_end(cutter, file, path, begin, &end);
-        const struct text_chunk piece = {.file = file, .offset = begin, .bytes = end - begin};
+        const struct text_chunk chunk = {.file = file, .offset = begin, .bytes = end - begin};
         if (!status)
-            str_add(&cutter->pieces, &piece, sizeof piece);
+            str_add(&cutter->chunks, &chunk, sizeof chunk);
         begin = end;
         if (end == size)
             break;
@@ -91,25 +87,21 @@ static int cut_file(struct cutter *cutter, uint64_t file)
     return status;
 }
 
-static int cut_files(struct io *io, struct source *source, struct err *err)
+static int cut_files(struct cutter *cutter, struct text_chunks *ret_chunks)
 {
-    struct cutter cutter = {.io = io, .source = source, .err = err};
-    int status = io->ops->queue_open(io, 1, &cutter.queue, err);
-    for (uint64_t file = 0; file < source->files_count && !status; file++)
-        status = cut_file(&cutter, file);
-    if (cutter.queue)
-        io->ops->queue_close(cutter.queue);
-    str_deinit(&cutter.text);
-    if (!status && str_status(&cutter.pieces))
-        status = err_set(err, -ENOMEM, "out of memory for a list of documents");
-    if (status) {
-        str_deinit(&cutter.pieces);
-        return status;
-    }
+    struct io *io = cutter->io;
+    int status = io->ops->queue_open(io, 1, &cutter->queue, cutter->err);
+    for (uint64_t file = 0; file < cutter->files->count && !status; file++)
+        status = cut_file(cutter, file);
+    if (cutter->queue)
+        io->ops->queue_close(cutter->queue);
+    str_deinit(&cutter->text);
+    if (!status && str_status(&cutter->chunks))
+        status = err_set(cutter->err, -ENOMEM, "out of memory for a list of documents");
     /* Takes ownership of the memory. */
-    source->pieces = (struct text_chunk *)(void *)cutter.pieces.data;
-    source->pieces_count = cutter.pieces.bytes / sizeof *source->pieces;
-    return 0;
+    ret_chunks->chunks = (struct text_chunk *)(void *)cutter->chunks.data;
+    ret_chunks->count = cutter->chunks.bytes / sizeof *ret_chunks->chunks;
+    return status;
 }
 
 /* One per thread. */
@@ -123,31 +115,34 @@ struct counter {
 
 struct counting {
     struct io *io;
-    struct source *source;
+    const struct convert_options *options;
+    const struct file_list *files;
+    const struct bpe *bpe;
+    struct text_chunks *chunks;
     struct counter *counters; /* one per worker */
-    uint64_t first;           /* the piece of tile 0 */
+    uint64_t first;           /* the chunk of tile 0 */
 };
 
-/* Stores the number of tokens of one piece in its tokens_end. */
-static void count_piece(void *context, size_t tile, unsigned worker)
+/* Stores the number of tokens of one chunk in its tokens_end. */
+static void count_chunk(void *context, size_t tile, unsigned worker)
 {
     struct counting *counting = context;
     struct counter *counter = &counting->counters[worker];
-    struct text_chunk *piece = &counting->source->pieces[counting->first + tile];
+    struct text_chunk *chunk = &counting->chunks->chunks[counting->first + tile];
     char path[IO_PATH_BYTES_MAX];
     if (counter->status)
         return;
     str_clear(&counter->text);
     str_clear(&counter->tokens);
-    int status = source_file_path(counting->source, piece->file, path, &counter->err);
+    int status = file_list_path(counting->files, chunk->file, path, &counter->err);
     if (!status)
-        status = source_read_file(counting->source, counting->io, counter->queue, piece->file, path,
-                                  piece->offset, piece->bytes, &counter->text, &counter->err);
+        status = file_list_read(counting->files, counting->io, counter->queue, chunk->file, path,
+                                chunk->offset, chunk->bytes, &counter->text, &counter->err);
     if (!status)
         status = bpe_encode(counter->encoder, counter->text.data, counter->text.bytes,
                             &counter->tokens, &counter->err);
     counter->status = status;
-    piece->tokens_end = counter->tokens.bytes / BPE_TOKEN_BYTES;
+    chunk->tokens_end = counter->tokens.bytes / BPE_TOKEN_BYTES;
 }
 
 static int open_counters(struct counting *counting, unsigned count, struct err *err)
@@ -156,7 +151,7 @@ static int open_counters(struct counting *counting, unsigned count, struct err *
         struct counter *counter = &counting->counters[i];
         int status = counting->io->ops->queue_open(counting->io, 1, &counter->queue, err);
         if (!status)
-            status = bpe_encoder_open(counting->source->bpe, &counter->encoder, err);
+            status = bpe_encoder_open(counting->bpe, &counter->encoder, err);
         if (status)
             return status;
     }
@@ -178,11 +173,11 @@ static void close_counters(struct counting *counting, unsigned count)
 
 static int run_counters(struct counting *counting, struct thread_pool *pool, struct err *err)
 {
-    const struct source *source = counting->source;
-    while (counting->first < source->pieces_count) {
-        uint64_t rest = source->pieces_count - counting->first;
-        size_t tiles = rest < BATCH_PIECES ? (size_t)rest : BATCH_PIECES;
-        thread_pool_run(pool, tiles, count_piece, counting);
+    const atomic_int *stop = counting->options->stop;
+    while (counting->first < counting->chunks->count) {
+        uint64_t rest = counting->chunks->count - counting->first;
+        size_t tiles = rest < BATCH_CHUNKS ? (size_t)rest : BATCH_CHUNKS;
+        thread_pool_run(pool, tiles, count_chunk, counting);
         for (unsigned i = 0; i < thread_pool_count(pool); i++) {
             const struct counter *counter = &counting->counters[i];
             if (counter->status && err)
@@ -191,42 +186,49 @@ static int run_counters(struct counting *counting, struct thread_pool *pool, str
                 return counter->status;
         }
         counting->first += tiles;
-        if (source->options->stop && atomic_load(source->options->stop))
+        if (stop && atomic_load(stop))
             return err_set(err, -EINTR, "stopped while tokens were counted");
     }
     return 0;
 }
 
-static int count_tokens(struct io *io, struct source *source, struct err *err)
+static int count_tokens(struct counting *counting, struct err *err)
 {
-    struct counting counting = {.io = io, .source = source};
     struct thread_pool *pool;
-    int status = thread_pool_open(source->options->workers, &pool, err);
+    int status = thread_pool_open(counting->options->workers, &pool, err);
     if (status)
         return status;
-    counting.counters = calloc(thread_pool_count(pool), sizeof *counting.counters);
-    status = counting.counters ? open_counters(&counting, thread_pool_count(pool), err)
-                               : err_set(err, -ENOMEM, "out of memory for tokenizers");
+    counting->counters = calloc(thread_pool_count(pool), sizeof *counting->counters);
+    status = counting->counters ? open_counters(counting, thread_pool_count(pool), err)
+                                : err_set(err, -ENOMEM, "out of memory for tokenizers");
     if (!status)
-        status = run_counters(&counting, pool, err);
-    close_counters(&counting, thread_pool_count(pool));
+        status = run_counters(counting, pool, err);
+    close_counters(counting, thread_pool_count(pool));
     thread_pool_close(pool);
     return status;
 }
 
-int source_split_text(struct io *io, struct source *source, struct err *err)
+int text_chunks_cut(struct io *io, const struct convert_options *options,
+                    const struct file_list *files, const struct bpe *bpe,
+                    struct text_chunks *ret_chunks, struct err *err)
 {
-    int status = cut_files(io, source, err);
-    if (!status && source->bpe)
-        status = count_tokens(io, source, err);
-    if (status)
+    struct cutter cutter = {.io = io, .files = files, .bpe = bpe, .err = err};
+    struct text_chunks chunks;
+    struct counting counting = {io, options, files, bpe, &chunks, NULL, 0};
+    int status = cut_files(&cutter, &chunks);
+    if (!status && bpe)
+        status = count_tokens(&counting, err);
+    if (status) {
+        free(chunks.chunks);
         return status;
-    uint64_t total = 0;
-    for (uint64_t i = 0; i < source->pieces_count; i++) {
-        struct text_chunk *piece = &source->pieces[i];
-        total += source->bpe ? piece->tokens_end : piece->bytes;
-        total += text_chunk_ends_document(source, piece) ? 1 : 0;
-        piece->tokens_end = total;
     }
+    uint64_t total = 0;
+    for (uint64_t i = 0; i < chunks.count; i++) {
+        struct text_chunk *chunk = &chunks.chunks[i];
+        total += bpe ? chunk->tokens_end : chunk->bytes;
+        total += text_chunk_ends_document(files, chunk) ? 1 : 0;
+        chunk->tokens_end = total;
+    }
+    *ret_chunks = chunks;
     return 0;
 }

@@ -1,0 +1,198 @@
+/*
+ * conversion_target — decides what to do with the target, and prepares it. See conversion.h.
+ */
+#include "convert/dataset/conversion.h"
+#include "convert/dataset/dataset_journal.h"
+#include "convert/dataset/dataset_target.h"
+
+#include <errno.h>
+
+/* What to do with the target. */
+enum action {
+    ACTION_CREATE,  /* begin */
+    ACTION_RESTART, /* remove what an interrupted conversion left, then begin */
+    ACTION_RESUME,  /* resume from its journal */
+    ACTION_REUSE,   /* nothing, if the existing dataset is the requested one */
+    ACTION_REPLACE, /* replace the existing dataset once the new one is complete */
+};
+
+int conversion_check_owned(const struct conversion *conversion, struct err *err)
+{
+    return conversion->io->locks->check(conversion->lock, err);
+}
+
+static int refuse_target(const char *target, enum target_state state, struct err *err)
+{
+    err_set(err, -EEXIST, "%s",
+            state == TARGET_COMPLETE      ? "the target already has a dataset"
+            : state == TARGET_INTERRUPTED ? "the target has an interrupted conversion"
+                                          : "the target is a folder with other files");
+    err_at(err, target, ERR_NO_OFFSET);
+    err_advise(err, "%s",
+               state == TARGET_INTERRUPTED ? "use --resume to continue, or --force to start over"
+               : state == TARGET_COMPLETE  ? "give another target or replace it with --force"
+                                           : "give an empty or new folder");
+    return -EEXIST;
+}
+
+/* Makes the target folder and locks it; also recreates the folder if it was removed after
+ * locking. */
+static int own_target(struct conversion *conversion, struct err *err)
+{
+    struct io *io = conversion->io;
+    const char *target = conversion->options->target;
+    int status = io->names->make_folder(io, target, err);
+    if (status)
+        return status;
+    return conversion->lock ? io->locks->check(conversion->lock, err)
+                            : io->locks->acquire(io, target, NULL, &conversion->lock, err);
+}
+
+void conversion_disown_target(struct conversion *conversion)
+{
+    if (!conversion->lock)
+        return;
+    if (!conversion_check_owned(conversion, NULL))
+        target_remove_owner_records(conversion->io, conversion->options->target);
+    conversion->io->locks->release(conversion->lock);
+}
+
+/* Also removes temporaries of an interrupted run. */
+static int make_folder(struct io *io, const char *path, struct err *err)
+{
+    int status = io->names->make_folder(io, path, err);
+    if (status)
+        return status;
+    int swept = io->transactions->sweep(io, path, NULL, NULL, err);
+    return swept < 0 ? swept : 0;
+}
+
+static int make_folders(struct conversion *conversion, struct err *err)
+{
+    int status = make_folder(conversion->io, conversion->options->target, err);
+    if (!status && conversion->replaces && !conversion->options->splits_count)
+        status = target_sweep_siblings(conversion->io, conversion->options->target, err);
+    for (uint32_t i = 0; i < conversion->outputs_count && !status; i++)
+        status = conversion->replaces
+                     ? output_begin_replacement(&conversion->outputs[i], err)
+                     : make_folder(conversion->io, conversion->outputs[i].folder, err);
+    return status;
+}
+
+/* With --resume a completed conversion is accepted: the same files and options, and as many samples
+ * as items. */
+static int find_complete(struct conversion *conversion, bool *ret_complete, struct err *err)
+{
+    uint64_t samples = 0;
+    *ret_complete = true;
+    for (uint32_t i = 0; i < conversion->outputs_count && *ret_complete; i++) {
+        struct output *output = &conversion->outputs[i];
+        int status = output_find_complete(output, ret_complete, err);
+        if (status)
+            return status;
+        for (uint64_t shard = 0; shard < output_shards_count(output); shard++)
+            samples += output_shard_at(output, shard)->summary.samples;
+    }
+    if (samples != conversion->source->items && !conversion->options->skip_errors)
+        *ret_complete = false;
+    if (*ret_complete)
+        log_line(conversion->options->log, LOG_INFO, "%s is already complete",
+                 conversion->options->target);
+    return 0;
+}
+
+/* Chooses by the target's state and the options; -EEXIST if they conflict. */
+static int choose_action(const struct conversion *conversion, enum action *ret_action,
+                         struct err *err)
+{
+    const struct convert_options *options = conversion->options;
+    enum target_state state;
+    bool complete = false;
+    int status = target_examine(conversion->io, options, &state, err);
+    /* Killed between dataset.json and the journal's removal: counts as complete. */
+    if (!status && state == TARGET_INTERRUPTED)
+        status = target_is_complete(conversion->io, options, &complete, err);
+    if (status)
+        return status;
+    if (state == TARGET_EMPTY)
+        *ret_action = ACTION_CREATE;
+    else if (state == TARGET_INTERRUPTED && options->resume)
+        *ret_action = ACTION_RESUME;
+    else if (state == TARGET_INTERRUPTED && options->force && !complete)
+        *ret_action = ACTION_RESTART;
+    else if (state == TARGET_COMPLETE && options->resume)
+        *ret_action = ACTION_REUSE;
+    else if (state != TARGET_UNRELATED && options->force) {
+        *ret_action = ACTION_REPLACE;
+        return target_check_replaceable(conversion->io, options, err);
+    } else
+        return refuse_target(options->target, state, err);
+    return 0;
+}
+
+static int refuse_other(const char *target, struct err *err)
+{
+    err_set(
+        err, -ESTALE,
+        "the target has a dataset made from other files, with other options or by another version");
+    err_at(err, target, ERR_NO_OFFSET);
+    err_advise(err, "use the same options, give another target, or replace it with --force");
+    return -ESTALE;
+}
+
+int conversion_prepare_target(struct conversion *conversion, bool *ret_complete, struct err *err)
+{
+    const char *target = conversion->options->target;
+    struct io *io = conversion->io;
+    enum action action;
+    int status = choose_action(conversion, &action, err);
+    if (!status && action != ACTION_REUSE)
+        status = own_target(conversion, err);
+    /* The final decision: until now, another conversion may have owned the target. */
+    if (!status && action != ACTION_REUSE)
+        status = choose_action(conversion, &action, err);
+    if (!status && action == ACTION_REUSE)
+        status = find_complete(conversion, ret_complete, err);
+    if (!status && action == ACTION_REUSE && !*ret_complete)
+        status = refuse_other(target, err);
+    if (status || *ret_complete)
+        return status;
+    if (action == ACTION_RESTART) {
+        /* What is left after clearing does not belong to the interrupted conversion. */
+        status = target_clear(io, target, err);
+        if (!status)
+            status = own_target(conversion, err);
+        if (!status)
+            status = choose_action(conversion, &action, err);
+    }
+    if (!status && action == ACTION_RESUME)
+        status = journal_load(io, target, conversion->identity, conversion->outputs,
+                              conversion->outputs_count, err);
+    conversion->replaces = action == ACTION_REPLACE;
+    if (!status)
+        status = make_folders(conversion, err);
+    if (!status && action == ACTION_CREATE)
+        status = journal_write(io, target, conversion->identity, conversion->outputs,
+                               conversion->outputs_count, err);
+    if (status && action == ACTION_CREATE && !conversion_check_owned(conversion, NULL)) {
+        for (uint32_t i = 0; i < conversion->outputs_count; i++)
+            target_clear_itself(io, conversion->outputs[i].folder, NULL);
+        target_clear_itself(io, target, NULL);
+    }
+    return status;
+}
+
+int conversion_look_at_target(struct conversion *conversion, struct err *err)
+{
+    enum target_state state;
+    enum action action;
+    int status = target_examine(conversion->io, conversion->options, &state, err);
+    if (!status && state == TARGET_INTERRUPTED)
+        status = own_target(conversion, err);
+    if (!status)
+        status = choose_action(conversion, &action, err);
+    if (!status && action == ACTION_REPLACE)
+        status = own_target(conversion, err);
+    conversion->will_resume = !status && action == ACTION_RESUME;
+    return status;
+}
