@@ -33,7 +33,7 @@ static const struct {
     {"a_step", "per step"},
     {"because", "reason"},
     {"cuttable", "has tiles"},
-    {"kept_in", "index is in"},
+
     {"wanted_bytes", "used by samples"},
 };
 
