@@ -12,7 +12,7 @@
  * after each line. It ends with stdin.
  */
 #include "base/clock.h"
-#include "io/benchmark.h"
+#include "cli/bench/io_benchmark.h"
 #include "loader/loader.h"
 
 #include <errno.h>

@@ -6,7 +6,7 @@
  *     bench_ckpt_load(&state, step, &speed, err);       // into the same arrays, cache cold
  *     bench_ckpt_close(&state);
  *
- * CPU time is that of the whole process (io/benchmark.h).
+ * CPU time is that of the whole process (cli/bench/io_benchmark.h).
  *
  * Threads: one.
  */
@@ -14,7 +14,7 @@
 #define MILLRACE_CLI_BENCH_BENCH_CKPT_H
 
 #include "ckpt/ckpt.h"
-#include "io/benchmark.h"
+#include "cli/bench/io_benchmark.h"
 
 struct bench_ckpt_options {
     struct io *io;

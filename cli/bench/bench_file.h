@@ -5,7 +5,7 @@
 #ifndef MILLRACE_CLI_BENCH_BENCH_FILE_H
 #define MILLRACE_CLI_BENCH_BENCH_FILE_H
 
-#include "io/benchmark.h"
+#include "cli/bench/io_benchmark.h"
 #include "io/io.h"
 
 struct bench_file {

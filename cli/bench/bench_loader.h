@@ -16,8 +16,8 @@
 #ifndef MILLRACE_CLI_BENCH_BENCH_LOADER_H
 #define MILLRACE_CLI_BENCH_BENCH_LOADER_H
 
+#include "cli/bench/loader_benchmark.h"
 #include "cli/core/console.h"
-#include "loader/benchmark.h"
 
 #include <stddef.h>
 

@@ -8,12 +8,12 @@
  */
 #include "base/clock.h"
 #include "cli/bench/bench_file.h"
+#include "cli/bench/io_benchmark.h"
 #include "cli/core/output.h"
 #include "cli/core/signals.h"
 #include "cli/core/storage.h"
 #include "cli/core/verbs.h"
 #include "cli/doctor/io_probe.h"
-#include "io/benchmark.h"
 #include "io/file_util.h"
 #include "io/local/page_cache.h"
 

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/os/thread_pool.h"
 #include "cli/bench/bench_models.h"
+#include "cli/bench/trainer_benchmark.h"
 #include "cli/core/output.h"
 #include "cli/core/signals.h"
 #include "cli/core/storage.h"
@@ -12,7 +13,6 @@
 #include "cli/ranks/local_ranks.h"
 #include "cli/ranks/rank_session.h"
 #include "io/file_util.h"
-#include "trainer/benchmark.h"
 
 #include <errno.h>
 #include <stdio.h>

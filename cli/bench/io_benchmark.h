@@ -1,6 +1,5 @@
 /*
- * benchmark — measures reading and writing a file's blocks through a backend, for `millrace bench
- * io`.
+ * io_benchmark — measures reading and writing a file's blocks through a backend.
  *
  *     struct io_benchmark_job job = {.kind = IO_READ, .block_bytes = 128 << 10, .depth = 32,
  *                                .file_bytes = size, .ns_max = 1000000000};
@@ -10,8 +9,8 @@
  * CPU time is that of the whole process, user and kernel, so nothing else should run in the process
  * during a measurement.
  */
-#ifndef MILLRACE_IO_BENCHMARK_H
-#define MILLRACE_IO_BENCHMARK_H
+#ifndef MILLRACE_CLI_BENCH_IO_BENCHMARK_H
+#define MILLRACE_CLI_BENCH_IO_BENCHMARK_H
 
 #include "io/io.h"
 

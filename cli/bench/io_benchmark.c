@@ -1,7 +1,7 @@
 /*
- * benchmark — see benchmark.h.
+ * io_benchmark — see io_benchmark.h.
  */
-#include "io/benchmark.h"
+#include "cli/bench/io_benchmark.h"
 
 #include "base/bytes.h"
 #include "base/cipher.h"

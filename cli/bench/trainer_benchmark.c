@@ -1,11 +1,11 @@
 /*
- * benchmark — see benchmark.h.
+ * trainer_benchmark — see trainer_benchmark.h.
  */
-#include "trainer/benchmark.h"
+#include "cli/bench/trainer_benchmark.h"
+#include "cli/bench/io_benchmark.h"
 
 #include "base/clock.h"
 #include "base/os/thread_pool.h"
-#include "io/benchmark.h"
 #include "trainer/ops/cpu/blas.h"
 #include "trainer/plan/memory_plan.h"
 #include "trainer/report/device_metrics.h"

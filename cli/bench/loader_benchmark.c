@@ -1,7 +1,7 @@
 /*
- * benchmark — see benchmark.h.
+ * loader_benchmark — see loader_benchmark.h.
  */
-#include "loader/benchmark.h"
+#include "cli/bench/loader_benchmark.h"
 
 #include "base/bytes.h"
 #include "base/clock.h"

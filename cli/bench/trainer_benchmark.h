@@ -1,16 +1,16 @@
 /*
- * benchmark — how fast a run's steps are, and what the products in them would take alone: what
- * `millrace bench train` measures.
+ * trainer_benchmark — measures a run's steps, and the matrix products in them alone, for `millrace
+ * bench train`.
  *
  *     trainer_benchmark_run(&options, &job, &speed, err);      // all ranks, with the same job
  *
  * It is a run of the configuration, from its data to the update, without what comes between steps:
  * no lines, no evaluation, no checkpoint.
  */
-#ifndef MILLRACE_TRAINER_BENCHMARK_H
-#define MILLRACE_TRAINER_BENCHMARK_H
+#ifndef MILLRACE_CLI_BENCH_TRAINER_BENCHMARK_H
+#define MILLRACE_CLI_BENCH_TRAINER_BENCHMARK_H
 
-#include "io/benchmark.h"
+#include "cli/bench/io_benchmark.h"
 #include "trainer/ops/time_parts.h"
 #include "trainer/trainer.h"
 

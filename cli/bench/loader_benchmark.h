@@ -1,6 +1,6 @@
 /*
- * benchmark — measures a loader's throughput, and the limits set by reading its files alone and by
- * decoding its photos alone, for `millrace bench loader`.
+ * loader_benchmark — measures a loader's throughput, and the limits set by reading its files alone
+ * and by decoding its photos alone.
  *
  *     struct loader_benchmark speed = {0};
  *     struct loader_benchmark_job job = {.options = &options, .ns_max = 1000000000};
@@ -9,10 +9,10 @@
  * CPU time is that of the whole process, including its kernel time, so nothing else should run in
  * the process.
  */
-#ifndef MILLRACE_LOADER_BENCHMARK_H
-#define MILLRACE_LOADER_BENCHMARK_H
+#ifndef MILLRACE_CLI_BENCH_LOADER_BENCHMARK_H
+#define MILLRACE_CLI_BENCH_LOADER_BENCHMARK_H
 
-#include "io/benchmark.h"
+#include "cli/bench/io_benchmark.h"
 #include "loader/loader.h"
 
 #include <stdatomic.h>
