@@ -33,7 +33,6 @@ static const struct {
     {"a_step", "per step"},
     {"because", "reason"},
     {"cuttable", "has tiles"},
-
     {"wanted_bytes", "used by samples"},
 };
 
