@@ -88,13 +88,12 @@ static int check_nodes(const struct launch_args *args, struct err *err)
 }
 
 /* Adds an option that is also train's, if it was given. */
-static int add_option(struct launch_command *command, const char *name, const char *value,
-                      struct err *err)
+static void add_option(struct launch_command *command, const char *name, const char *value)
 {
     if (!value)
-        return 0;
-    int status = launch_add(command, name, err);
-    return status ? status : launch_add(command, value, err);
+        return;
+    launch_add(command, name);
+    launch_add(command, value);
 }
 
 static int make_command(struct launch *launch, const char *resume, struct err *err)
@@ -105,27 +104,23 @@ static int make_command(struct launch *launch, const char *resume, struct err *e
          leaves_machine = launch->place.hosts || launch->place.is_job;
     launch_deinit(command);
     int status = launch_begin(command, &launch->place, err);
-    if (!status && leaves_machine) /* ranks on this machine inherit it */
-        status = launch_add_environment(command, environ,
-                                        is_first_began ? START_TIME_VARIABLE : NULL, err);
-    if (!status)
-        status = add_option(command, "-x", is_first_began ? launch->began : NULL, err);
-    const char *const words[] = {launch->program, "train", launch->invocation->positional[0]};
-    for (size_t i = 0; !status && i < sizeof words / sizeof words[0]; i++)
-        status = launch_add(command, words[i], err);
-    for (size_t i = 0; !status && i < args->set.count; i++)
-        status = add_option(command, "--set", args->set.items[i], err);
-    if (!status)
-        status = add_option(command, "--resume", resume, err);
-    if (!status)
-        status = add_option(command, "--profile", args->profile, err);
-    if (!status && args->common.json)
-        status = launch_add(command, "--json", err);
-    if (!status && args->common.quiet)
-        status = launch_add(command, "--quiet", err);
-    if (!status && args->common.verbose)
-        status = launch_add(command, "--verbose", err);
-    return status;
+    if (leaves_machine) /* ranks on this machine inherit it */
+        launch_add_environment(command, environ, is_first_began ? START_TIME_VARIABLE : NULL);
+    add_option(command, "-x", is_first_began ? launch->began : NULL);
+    launch_add(command, launch->program);
+    launch_add(command, "train");
+    launch_add(command, launch->invocation->positional[0]);
+    for (size_t i = 0; i < args->set.count; i++)
+        add_option(command, "--set", args->set.items[i]);
+    add_option(command, "--resume", resume);
+    add_option(command, "--profile", args->profile);
+    if (args->common.json)
+        launch_add(command, "--json");
+    if (args->common.quiet)
+        launch_add(command, "--quiet");
+    if (args->common.verbose)
+        launch_add(command, "--verbose");
+    return status ? status : launch_status(command, err);
 }
 
 static int note_folders(struct launch *launch, const struct train_config *config, struct err *err)

@@ -24,36 +24,38 @@ struct signals_sent {
     unsigned stops, interrupts;
 };
 
-static int out_of_memory(struct err *err)
-{
-    return err_set(err, -ENOMEM, "out of memory for a command line");
-}
-
 /* Reserves space for one more word and the final NULL. */
-static int reserve_word(struct launch_command *command, struct err *err)
+static bool reserve_word(struct launch_command *command)
 {
     size_t capacity = command->words_capacity > 0 ? 2 * command->words_capacity : WORDS_FIRST;
     if (command->words_count + 1 < command->words_capacity)
-        return 0;
+        return true;
     char **words = realloc(command->words, capacity * sizeof *words);
     if (!words)
-        return out_of_memory(err);
+        return false;
     command->words = words;
     command->words_capacity = capacity;
-    return 0;
+    return true;
 }
 
-int launch_add(struct launch_command *command, const char *word, struct err *err)
+static void add_bytes(struct launch_command *command, const char *word, size_t bytes)
 {
-    int status = reserve_word(command, err);
-    if (status)
-        return status;
-    char *copy = strdup(word);
+    char *copy = command->is_short || !reserve_word(command) ? NULL : strndup(word, bytes);
+    command->is_short = !copy;
     if (!copy)
-        return out_of_memory(err);
+        return;
     command->words[command->words_count++] = copy;
     command->words[command->words_count] = NULL;
-    return 0;
+}
+
+void launch_add(struct launch_command *command, const char *word)
+{
+    add_bytes(command, word, strlen(word));
+}
+
+int launch_status(const struct launch_command *command, struct err *err)
+{
+    return command->is_short ? err_set(err, -ENOMEM, "out of memory for a command line") : 0;
 }
 
 void launch_deinit(struct launch_command *command)
@@ -64,18 +66,16 @@ void launch_deinit(struct launch_command *command)
     *command = (struct launch_command){0};
 }
 
-static int add_hosts(struct launch_command *command, const struct launch_place *place,
-                     struct err *err)
+static void add_hosts(struct launch_command *command, const struct launch_place *place)
 {
     struct str text = {0};
     for (unsigned i = 0; i < place->nodes; i++)
         str_add_format(&text, "%s%s:%u", i ? "," : "", place->hosts[i],
                        place->ranks / place->nodes);
-    int status = str_status(&text) ? out_of_memory(err) : launch_add(command, "--host", err);
-    if (!status)
-        status = launch_add(command, str_text(&text), err);
+    launch_add(command, "--host");
+    launch_add(command, str_text(&text));
+    command->is_short = command->is_short || str_status(&text);
     str_deinit(&text);
-    return status;
 }
 
 /* Does the variable, "NAME=value", affect a run? Other names, such as exported shell functions,
@@ -93,28 +93,17 @@ static bool is_forwarded(const char *variable, size_t name_bytes)
     return false;
 }
 
-static int add_variable(struct launch_command *command, const char *name, size_t bytes,
-                        struct err *err)
+void launch_add_environment(struct launch_command *command, char *const *environment,
+                            const char *except)
 {
-    char *word = strndup(name, bytes);
-    int status = word ? launch_add(command, "-x", err) : out_of_memory(err);
-    if (!status)
-        status = launch_add(command, word, err);
-    free(word);
-    return status;
-}
-
-int launch_add_environment(struct launch_command *command, char *const *environment,
-                           const char *except, struct err *err)
-{
-    int status = 0;
-    for (char *const *at = environment; *at && !status; at++) {
+    for (char *const *at = environment; *at; at++) {
         size_t bytes = strcspn(*at, "=");
         bool is_except = except && strlen(except) == bytes && strncmp(*at, except, bytes) == 0;
-        if (!is_except && is_forwarded(*at, bytes))
-            status = add_variable(command, *at, bytes, err);
+        if (is_except || !is_forwarded(*at, bytes))
+            continue;
+        launch_add(command, "-x");
+        add_bytes(command, *at, bytes);
     }
-    return status;
 }
 
 int launch_begin(struct launch_command *command, const struct launch_place *place, struct err *err)
@@ -127,28 +116,26 @@ int launch_begin(struct launch_command *command, const struct launch_place *plac
         return -EINVAL;
     }
     snprintf(count, sizeof count, "%u", place->ranks);
-    int status = launch_add(command, "mpirun", err);
-    if (!status && place->is_root)
-        status = launch_add(command, "--allow-run-as-root", err);
-    if (!status)
-        status = launch_add(command, "-np", err);
-    if (!status)
-        status = launch_add(command, count, err);
-    if (!status && place->hosts)
-        status = add_hosts(command, place, err);
+    launch_add(command, "mpirun");
+    if (place->is_root)
+        launch_add(command, "--allow-run-as-root");
+    launch_add(command, "-np");
+    launch_add(command, count);
+    if (place->hosts)
+        add_hosts(command, place);
     /* mpirun counts a core with two hardware threads as one slot; millrace counts two CPUs. */
     bool shares = place->ranks / place->nodes > place->cpus,
          has_places = place->hosts || place->is_job;
-    if (!status && (shares || !has_places))
-        status = launch_add(command, "--oversubscribe", err);
+    if (shares || !has_places)
+        launch_add(command, "--oversubscribe");
     /* If ranks share CPUs, a waiting rank must yield to computing ones. */
     const char *const sharing[] = {"--mca", "mpi_yield_when_idle", "1"};
-    for (size_t i = 0; !status && shares && i < sizeof sharing / sizeof sharing[0]; i++)
-        status = launch_add(command, sharing[i], err);
+    for (size_t i = 0; shares && i < sizeof sharing / sizeof sharing[0]; i++)
+        launch_add(command, sharing[i]);
     /* A rank has several threads; binding would confine them to one core. */
-    if (!status)
-        status = launch_add(command, "--bind-to", err);
-    return status ? status : launch_add(command, "none", err);
+    launch_add(command, "--bind-to");
+    launch_add(command, "none");
+    return 0;
 }
 
 int launch_own_program(char program[PATH_MAX], struct err *err)

@@ -25,18 +25,20 @@ struct launch_place {
 struct launch_command {
     char **words;
     size_t words_count, words_capacity;
+    bool is_short; /* out of memory: words are missing */
 };
 
-/* Adds mpirun's words before the program. -EINVAL if nodes do not divide the ranks, -ENOMEM. */
+/* Adds mpirun's words before the program. -EINVAL if nodes do not divide the ranks. */
 int launch_begin(struct launch_command *command, const struct launch_place *place, struct err *err);
-/* Adds a copy of the word. -ENOMEM. */
-int launch_add(struct launch_command *command, const char *word, struct err *err);
-/* Adds mpirun's options that export the variables of this process that affect a run to ranks on
- * other machines: NCCL_*, UCX_*, FI_*, OMP_*, OPENBLAS_*, MILLRACE_*, CUDA_* and AWS_*. Only names
+/* Adds a copy of the word. */
+void launch_add(struct launch_command *command, const char *word);
+/* Adds mpirun's options that export to other machines the variables that affect a run. Only names
  * are passed, because a value may be a secret and command lines are visible. except: a variable to
- * leave out; NULL: none. -ENOMEM. */
-int launch_add_environment(struct launch_command *command, char *const *environment,
-                           const char *except, struct err *err);
+ * leave out; NULL: none. */
+void launch_add_environment(struct launch_command *command, char *const *environment,
+                            const char *except);
+/* -ENOMEM if a word could not be added. Check it once all are. */
+int launch_status(const struct launch_command *command, struct err *err);
 /* safe on a zeroed command; leaves it zeroed */
 void launch_deinit(struct launch_command *command);
 /* The path of this program, for the ranks to run. */
@@ -44,10 +46,10 @@ int launch_own_program(char program[PATH_MAX], struct err *err);
 /* Formats the command for a shell. The caller frees; NULL: out of memory. */
 char *launch_format(const struct launch_command *command);
 
-/* Runs the command to its end. Returns its exit status, 128 + n if signal n ended it, or -errno.
- * Each stop request sends the ranks SIGUSR1, on which they save and stop. A second SIGINT makes
- * mpirun kill them immediately, a third kills mpirun; the status is then EXIT_INTERRUPTED. mpirun
- * does not outlive this process. */
+/* Runs the command to its end. Returns its exit status, 128 + n if signal n ended it, or -errno. A
+ * stop request sends the ranks SIGUSR1, on which they save and stop. A second SIGINT makes mpirun
+ * kill them, a third kills mpirun; the status is then EXIT_INTERRUPTED. mpirun does not outlive
+ * this process. */
 int launch_run(const struct launch_command *command, const struct signals_counts *counts,
                struct err *err);
 

@@ -26,11 +26,10 @@ static int make_command(const struct invocation *invocation, unsigned ranks, con
                                  .cpus = thread_pool_cpu_count(),
                                  .is_root = geteuid() == 0};
     int status = launch_begin(command, &place, err);
-    if (!status)
-        status = launch_add(command, program, err);
-    for (size_t i = 0; !status && invocation->words[i]; i++)
-        status = launch_add(command, invocation->words[i], err);
-    return status;
+    launch_add(command, program);
+    for (size_t i = 0; invocation->words[i]; i++)
+        launch_add(command, invocation->words[i]);
+    return status ? status : launch_status(command, err);
 }
 
 int local_ranks_run(const struct invocation *invocation, unsigned ranks, bool *ret_done,
