@@ -8,18 +8,15 @@
  *
  * It is a separate library, libmillrace_mpi, so that single-process programs do not need MPI.
  *
- * Every exchange consists of direct messages between its ranks. Deadlines are therefore enforced
- * without help from the program, and the error names the ranks that sent nothing. A missed deadline
- * ends the run, as an abort does: on all ranks, all communicators from the same open end with
- * -ECONNABORTED (on the rank that missed the deadline, work in flight ends with -ETIMEDOUT), and
- * MPI is not called again. Messages in flight are not canceled. The network or another rank may
- * move their bytes until this process exits, so buffers stay borrowed until then (comm.h). The
- * process can then only close and exit. The launcher (mpirun, srun --kill-on-bad-exit) ends the
- * ranks that do not, and those left when a rank dies.
+ * Exchanges are direct messages between ranks, so a missed deadline names the ranks that sent
+ * nothing. It ends the run, as an abort does: on all ranks, all communicators of one open end with
+ * -ECONNABORTED (-ETIMEDOUT on the rank that missed the deadline), and MPI is not called again.
+ * Messages in flight are not canceled, so the process can then only close and exit. The launcher
+ * (mpirun, srun --kill-on-bad-exit) ends the ranks that do not, and those left when a rank dies.
  *
  * Threads: one thread at a time per communicator; different communicators concurrently. Exception:
- * the first COMM_FAST on a communicator makes MPI create one, for which its ranks wait for each
- * other. No two of these may run at the same time.
+ * the first COMM_FAST on a communicator creates an MPI communicator, for which its ranks wait for
+ * each other. No two of these may run at the same time.
  */
 #ifndef MILLRACE_COMM_COMM_MPI_H
 #define MILLRACE_COMM_COMM_MPI_H
@@ -37,10 +34,9 @@ struct comm_mpi_options {
     size_t message_bytes_max; /* longer messages are split; 0: 8 MiB. The same on all ranks */
 };
 
-/* Opens the communicator of all ranks. Starts MPI unless the program has; it must then have
- * requested MPI_THREAD_MULTIPLE (else -EINVAL), and ends MPI itself. Collective, blocks. options:
- * NULL for the defaults. -EBUSY: one is open, or its run was ended. -EALREADY: MPI was ended before
- * and cannot start again. */
+/* Collective, blocks. Starts MPI unless the program has; it must then have requested
+ * MPI_THREAD_MULTIPLE (else -EINVAL), and ends MPI itself. options: NULL for the defaults. -EBUSY:
+ * one is open, or its run was ended. -EALREADY: MPI was ended and cannot start again. */
 int comm_mpi_open(const struct comm_mpi_options *options, struct comm **ret_comm, struct err *err);
 
 /* The version of millrace that this library belongs to; static. */

@@ -3,9 +3,8 @@
  *
  * Once a second, a thread on each rank sends the other ranks the call in which its main thread
  * waits. The ranks are deadlocked when all of them wait, none has moved for some seconds, and no
- * call has all of its ranks: each rank that could complete a call waits in another one. Every rank
- * then reaches the same verdict, and all work of the process ends with -ECONNABORTED. A rank that
- * computes, reads or writes does not wait in a call, so a slow rank is never reported.
+ * call has all of its ranks. Every rank then reaches the same verdict, and all work of the process
+ * ends with -ECONNABORTED. A slow rank is never reported, because it does not wait in a call.
  *
  * Threads: enter and leave may be called from any thread, but only the thread that called open
  * counts.

@@ -4,13 +4,12 @@
  *     planned -> posted (MPI_Isend, MPI_Irecv) -> all done -> advance -> planned more? ... -> done
  *
  * Waiting: while something is in flight, the engine polls MPI, at first without pauses. The pauses
- * then grow with the time since the last event, from 20 us to 1 ms, so that ranks which outnumber
- * the cores leave them to computation. With nothing in flight, it checks every 50 ms whether
- * another rank has ended the run.
+ * grow with the time since the last event, from 20 us to 1 ms, to leave shared cores to
+ * computation. With nothing in flight, it checks every 50 ms whether another rank has ended the
+ * run.
  *
- * Ending: once the run has ended, the engine never calls MPI again. Others may still read and write
- * posted buffers until the process exits, so closing keeps the engine, its operations and their
- * scratch.
+ * Ending: once the run has ended, the engine never calls MPI again. Posted buffers may still be
+ * read and written, so closing keeps the engine, its operations and their scratch.
  */
 #ifndef MILLRACE_COMM_MPI_MPI_ENGINE_H
 #define MILLRACE_COMM_MPI_MPI_ENGINE_H

@@ -1,9 +1,6 @@
 /*
- * mpi_inquiry — asks late ranks what they are doing. Their engines answer, whatever the rest of the
- * process is doing.
- *
- * Questions and answers use the engine's control communicator, with separate tags. A process that
- * is stopped, or whose machine is gone, does not answer; the late operation then fails.
+ * mpi_inquiry — asks late ranks for their activity. Their engines answer, even if the rest of the
+ * process is busy; a stopped process does not.
  *
  * Threads: the engine's only.
  */
@@ -25,9 +22,7 @@ void mpi_inquiry_close(struct mpi_inquiry *inquiry, bool is_over);
 /* Answers pending questions. Cheap. */
 void mpi_inquiry_serve(struct mpi_inquiry *inquiry);
 
-/* Asks a rank of the world what it is doing, unless it was asked at since_ns or later. Never
- * blocks. Returns its answer to that question, owned by the inquiry (engine_answer); NULL: no
- * answer yet. *ret_asked_ns: when it was last asked. */
+/* As inquire of engine_ops. */
 const char *mpi_inquiry_check(struct mpi_inquiry *inquiry, int rank, uint64_t since_ns,
                               uint64_t *ret_asked_ns);
 

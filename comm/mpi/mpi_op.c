@@ -32,22 +32,22 @@ void mpi_op_deinit(struct engine_op *base)
     free(op->statuses);
 }
 
+/* Grows *array to capacity; false if out of memory. */
+static bool grow_array(void **array, size_t capacity, size_t item_bytes)
+{
+    void *grown = realloc(*array, capacity * item_bytes);
+    if (grown)
+        *array = grown;
+    return grown != NULL;
+}
+
 static int grow(struct mpi_op *op)
 {
     size_t capacity = op->capacity ? op->capacity * 2 : 16;
-    void *messages = realloc(op->messages, capacity * sizeof *op->messages);
-    if (messages)
-        op->messages = messages;
-    void *requests = realloc(op->requests, capacity * sizeof *op->requests);
-    if (requests)
-        op->requests = requests;
-    void *indices = realloc(op->indices, capacity * sizeof *op->indices);
-    if (indices)
-        op->indices = indices;
-    void *statuses = realloc(op->statuses, capacity * sizeof *op->statuses);
-    if (statuses)
-        op->statuses = statuses;
-    if (!messages || !requests || !indices || !statuses)
+    if (!grow_array((void **)&op->messages, capacity, sizeof *op->messages) ||
+        !grow_array((void **)&op->requests, capacity, sizeof *op->requests) ||
+        !grow_array((void **)&op->indices, capacity, sizeof *op->indices) ||
+        !grow_array((void **)&op->statuses, capacity, sizeof *op->statuses))
         return -ENOMEM;
     op->capacity = capacity;
     return 0;

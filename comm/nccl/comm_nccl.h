@@ -7,24 +7,22 @@
  *     ... comm->ops->all_to_all(device memory) ..., comm->ops->split ...
  *     comm_close(comm);                                       // before host
  *
- * all_gather, all_to_all and reduce_scatter take device memory and run in NCCL, on a stream of the
- * communicator. Their data is never copied through the host. NCCL adds only in reduce_scatter with
- * COMM_FAST, so everything else has the same bits as with any other backend. Integers, messages and
- * notes, which are few and small, use the host communicator. It also finds late ranks:
+ * all_gather, all_to_all and reduce_scatter take device memory and run in NCCL, on the
+ * communicator's stream. NCCL adds only in reduce_scatter with COMM_FAST, so all other bits are
+ * those of any other backend. Integers, messages and activities use the host communicator.
  *
- * **The arrival check.** Each NCCL operation is paired with an exchange of one word on the host
- * communicator, with the same deadline; the operation is done when both are. NCCL itself has no
- * deadlines and cannot name late ranks. The arrival check names the late ranks and what they were
- * doing, and ends the run on all ranks. NCCL's communicators are then aborted, and with them what
- * waits on the device. Over comm_checked_open it also finds ranks that make different calls.
+ * **The arrival check.** NCCL has no deadlines and cannot name late ranks. So each NCCL operation
+ * is paired with an exchange of one word on the host communicator, with the same deadline, and is
+ * done when both are. The check names the late ranks and their activities, and ends the run on all
+ * ranks. NCCL's communicators are then aborted, and with them what waits on the device. Over
+ * comm_checked_open it also finds ranks that make different calls.
  *
- * NCCL's communicators are non-blocking: only open, split, wait and close wait for another rank. A
- * test or wait makes progress on all communicators of one open, so that none depends on being
- * polled. Operations of one communicator run in order, those of different ones in parallel, which
- * requires CUDA_DEVICE_MAX_CONNECTIONS above 1, as by default. While operations of two
- * communicators are in flight, do not launch any kernel for the first time. Loading it may wait for
- * all work on the device (CUDA_MODULE_LOADING), and ranks that start the operations in different
- * orders would deadlock.
+ * Only open, split, wait and close wait for another rank. A test or wait makes progress on all
+ * communicators of one open. Operations of one communicator run in order, those of different ones
+ * in parallel, which requires CUDA_DEVICE_MAX_CONNECTIONS above 1, the default. While operations of
+ * two communicators are in flight, do not launch any kernel for the first time: loading it may wait
+ * for all work on the device (CUDA_MODULE_LOADING), and ranks that start the operations in
+ * different orders would deadlock.
  *
  * Threads: one thread at a time per communicator; different communicators concurrently.
  */
@@ -41,11 +39,10 @@ int comm_nccl_check(struct err *err);
 enum { COMM_NCCL_TEXT_BYTES = 32 };
 int comm_nccl_library(char text[COMM_NCCL_TEXT_BYTES], struct err *err);
 
-/* Ends everything in flight on all communicators of one comm_nccl_open with -ECONNABORTED, on this
- * rank and in NCCL only. comm: any of these communicators. Each rank calls it before closing, after
- * a failure that all ranks know of. Otherwise the device waits for ranks that will not come, and
- * freeing device memory waits for the device. May block until the others call it too, because NCCL
- * waits for the ranks of the same machine. If only this rank knows of the failure, call abort,
+/* Ends everything in flight on all communicators of one open with -ECONNABORTED, on this rank and
+ * in NCCL only. comm: any of them. After a failure that all ranks know of, each calls it before
+ * closing; otherwise freeing device memory waits for ranks that will not come. May block until the
+ * other ranks of this machine call it too. If only this rank knows of the failure, call abort,
  * which notifies the others first. */
 void comm_nccl_abort_local(struct comm *comm);
 

@@ -1,16 +1,13 @@
 /*
- * nccl_comm — shared by the files of comm_nccl: a communicator, its operations, and the state
- * common to all communicators of one open.
- *
- * An operation goes through these states. Operations of one communicator are launched in the order
- * in which they were started:
+ * nccl_comm — internals of comm_nccl. The operations of one communicator are launched in the order
+ * in which they were started, and pass through these states:
  *
  *     QUEUED ──(none before it is being launched)──> LAUNCHING
  *     LAUNCHING ──(NCCL has put it on the stream)──> RUNNING
  *     RUNNING ──(moved, and all called)──> DONE
  *
- * LAUNCHING follows ncclInProgress from a non-blocking communicator. Until it reports completion,
- * make no other NCCL call on it and put nothing on its stream.
+ * LAUNCHING ends when NCCL no longer reports ncclInProgress. Until then, make no other NCCL call on
+ * the communicator and put nothing on its stream.
  */
 #ifndef MILLRACE_COMM_NCCL_NCCL_COMM_H
 #define MILLRACE_COMM_NCCL_NCCL_COMM_H

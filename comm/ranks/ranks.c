@@ -127,9 +127,9 @@ static int ask(const char *(*variable)(const char *name), enum ranks_launcher la
     return 0;
 }
 
-/* Computes the run's token, the same on all ranks. The id alone may be shared with other runs:
- * torchrun's default is "none", and ranks started by hand have none. The port is unique to this run
- * on its machine. The address is left out because ranks may use different names for it. */
+/* The run's token, the same on all ranks. Other runs may have the same id (torchrun's default is
+ * "none"), but not the same port. The address is left out because ranks may use different names for
+ * it. */
 static uint64_t token_of(const char *run, int port)
 {
     char text[512];
@@ -173,8 +173,7 @@ static int refuse_partial(const struct partial *partial, const char *value, stru
     return -EINVAL;
 }
 
-/* Refuses WORLD_SIZE without RANK: a script that starts several ranks forgot to pass on one of
- * them. */
+/* A script that starts several ranks forgot to pass on RANK. */
 static int refuse_lone_world_size(const char *(*variable)(const char *name), struct err *err)
 {
     int ranks;
@@ -246,7 +245,7 @@ int ranks_detect(const char *(*variable)(const char *name), struct ranks *ret_ra
     return 0;
 }
 
-/* Functions of libmillrace_mpi. The library stays loaded, because MPI cannot be started twice. */
+/* libmillrace_mpi, which stays loaded because MPI cannot be started twice. */
 struct mpi_library {
     int (*open)(const struct comm_mpi_options *options, struct comm **ret_comm, struct err *err);
     const char *(*version)(void);

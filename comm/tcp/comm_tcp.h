@@ -9,16 +9,14 @@
  *     comm_close(comm);  // the last close disconnects, together with the other ranks
  *
  * Meant for systems without MPI, with NCCL on top for bulk data: one thread copies everything
- * through the kernel. It computes only integer reductions and canonical sums, so all bits equal
- * those of any other backend. There are no fast sums.
+ * through the kernel. There are no fast sums, so all bits equal those of any other backend.
  *
  * A missed deadline, a broken connection or an abort ends the run on all ranks, as in comm_mpi.
+ * Ranks must synchronize now and then, because unexpected messages are limited to
+ * TCP_KEPT_BYTES_MAX.
  *
- * Trust: anyone who can reach the ports of a run during its rendezvous, and knows its token and its
+ * Trust: anyone who can reach a run's ports during its rendezvous, and knows its token and its
  * secret, if any (tcp_secret.h), can join the run. Nothing is encrypted.
- *
- * Ranks must synchronize now and then: unexpected messages are kept by the receiver up to
- * TCP_KEPT_BYTES_MAX; more ends the run.
  *
  * Threads: one thread at a time per communicator; different communicators concurrently.
  */

@@ -3,11 +3,10 @@
  * comm_tcp.
  *
  * A message is a frame (its tag and length), then its bytes. The thread always reads, and keeps
- * unexpected messages. So no rank waits for another's memory, and the engine's control frames
- * (questions to late ranks, the end of the run) get through. More than TCP_KEPT_BYTES_MAX of
- * unexpected messages from one rank end the run, naming it. A connection that ends without a
- * goodbye, or whose other end no longer acknowledges anything, belongs to a dead rank and ends the
- * run, as do a missed deadline and waiting for a rank that has left.
+ * unexpected messages, so control frames (questions to late ranks, the end of the run) get through.
+ * These end the run: more than TCP_KEPT_BYTES_MAX of unexpected messages from one rank, a
+ * connection that ends without a goodbye or whose other end no longer acknowledges anything, a
+ * missed deadline, and waiting for a rank that has left.
  */
 #ifndef MILLRACE_COMM_TCP_TCP_ENGINE_H
 #define MILLRACE_COMM_TCP_TCP_ENGINE_H

@@ -1,13 +1,12 @@
 /*
  * tcp_secret — the optional secret that ranks prove to each other before they talk over TCP.
  *
- * Each side sends a random nonce, then an HMAC-SHA-256 keyed by the secret, over both hellos
- * (including the nonces) and the side it is on. A proof is therefore useless on another connection
- * or in the other direction, and the secret itself is never sent. A rank without a secret proves an
- * empty one.
+ * Each side sends a random nonce, then an HMAC-SHA-256 keyed by the secret, over its role and both
+ * hellos with their nonces. A proof is therefore useless on another connection or in the other
+ * direction. A rank without a secret proves an empty one.
  *
- * The proof covers only who connects: later traffic is neither encrypted nor authenticated. Whoever
- * receives a proof can test guesses against it, so a secret should be random.
+ * Later traffic is neither encrypted nor authenticated. Whoever receives a proof can test guesses
+ * against it, so a secret should be random.
  *
  * Threads: any.
  */
