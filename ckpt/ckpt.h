@@ -1,5 +1,5 @@
 /*
- * ckpt — saves a state of named arrays while its owner keeps computing, and loads it in any layout.
+ * ckpt — saves named arrays while their owner keeps computing, and loads them in any layout.
  *
  * Saving:
  *     ckpt_saver_open(&options, tensors, tensors_count, &saver, err);  // owns the folder
@@ -14,15 +14,14 @@
  *     ckpt_saver_close(saver);
  *
  * The snapshot is **copy before update**. Arrays change only between before_update and the end of
- * the update, so the writer thread reads them in place, and a group is copied to staging only if
- * the writer has not reached it when its update comes. On a device the copies are queued and the
- * update waits for them, not the caller; an array in the device's pinned memory is copied at once
- * by the caller. Staging is bounded; when it is full, before_update waits. A save that falls due
- * during another one waits for it. ckpt_saver_save returns the error of the previous save.
+ * the update. The writer thread reads them in place; before_update copies to staging only what the
+ * writer has not reached. Device copies are queued: the update waits for them, the caller does not.
+ * The caller itself copies arrays in the device's pinned memory. Staging is bounded; when it is
+ * full, before_update waits. ckpt_saver_save waits for the previous save and returns its error.
  *
- * Commit: docs/reference/checkpoints.md has the protocol. A step folder that is listed is complete.
- * A failure on any rank fails the save on all ranks and leaves earlier checkpoints alone. Only if
- * making the new name durable failed may the step exist, complete (io.h, commit).
+ * Commit (docs/reference/checkpoints.md has the protocol): a listed step is complete. A failure on
+ * any rank fails the save on all ranks and leaves earlier checkpoints unchanged. If only the last
+ * fsync of the folder fails, the complete step may exist although the save failed (io.h, commit).
  *
  * Loading:
  *     ckpt_find(io, "runs/a/ckpt", path, &step, log, err);        // the newest complete one
@@ -30,16 +29,15 @@
  *     ckpt_reader_load(reader, tensors, tensors_count, NULL, err); // any boxes, verified
  *     ckpt_reader_close(reader);
  *
- * An open reader protects its step from retention and ckpt_prune; docs/reference/checkpoints.md
- * says on which file systems this includes readers on other hosts.
+ * An open reader protects its step from retention and ckpt_prune, on some file systems also from
+ * other hosts (docs/reference/checkpoints.md).
  *
- * When save is called, device arrays must be settled: everything that the caller queued to write
- * them has finished.
+ * Before ckpt_saver_save, all queued writes of device arrays must have finished.
  *
  * Names beginning with "optimizer." belong to the section `optimizer`, all others to `model`.
  *
- * Threads: calls on a saver come from one thread, except ckpt_saver_stats, which any thread may
- * call; the saver has a writer thread of its own. Readers are single-threaded.
+ * Threads: call a saver from one thread, except for ckpt_saver_stats, which any thread may call. A
+ * saver runs one writer thread. A reader belongs to one thread.
  */
 #ifndef MILLRACE_CKPT_CKPT_H
 #define MILLRACE_CKPT_CKPT_H
@@ -74,7 +72,7 @@ struct ckpt_tensor {
     uint32_t rank;                  /* dimensions, 0 for a scalar */
     uint64_t shape[DTYPE_RANK_MAX]; /* global */
     uint64_t start[DTYPE_RANK_MAX], extent[DTYPE_RANK_MAX];
-    /* All ranks hold the same whole array: it is stored once, with its rows spread over ranks. */
+    /* All ranks hold the same complete array. It is stored once, its rows spread over ranks. */
     bool replicated;
     uint32_t group; /* saving: which update changes it, 0..groups-1 */
     /* Loading: dtype may be another floating-point type than the saved one; values are rounded
@@ -87,9 +85,9 @@ enum ckpt_mode { CKPT_MIN, CKPT_MAX };
 /* The files of a step (docs/reference/checkpoints.md). Readers accept both layouts. */
 enum ckpt_layout {
     CKPT_SHARDED, /* one file per rank, with that rank's part of everything */
-    /* The model's section is one file of whole tensors, `model.safetensors`, which all ranks write
-     * together, each the bytes that it holds. Each rank's part of an array that is not replicated
-     * must be contiguous in the array, as rows are. */
+    /* The model's tensors are complete in one file, `model.safetensors`. Each rank writes the bytes
+     * that it holds. A rank's part of an array must be contiguous there, for example rows, unless
+     * the array is replicated. */
     CKPT_CONSOLIDATED,
 };
 enum { CKPT_METRIC_BYTES_MAX = 64, CKPT_NODE_BYTES_MAX = 256 };
@@ -97,11 +95,11 @@ enum { CKPT_METRIC_BYTES_MAX = 64, CKPT_NODE_BYTES_MAX = 256 };
 /* Which complete steps of a folder are kept: those that a rule names, the newest one, and those
  * with an open reader. */
 struct ckpt_keep {
-    uint32_t last;  /* this many of the newest; 0: all steps are kept, whatever the other rules */
-    uint64_t every; /* steps whose number is a multiple of this; 0: none */
+    uint32_t last;  /* number of newest steps; 0: keep all steps, regardless of other rules */
+    uint64_t every; /* steps whose number is a multiple of this; 0: no rule */
     struct {
-        /* A key of the state's `metrics`, such as "val_loss"; NULL: no rule. A step without it is
-         * not among the best. */
+        /* A key of the state's `metrics`, such as "val_loss"; NULL: no rule. Steps without the key
+         * are never best. */
         const char *metric;
         enum ckpt_mode mode;
         uint32_t count;
@@ -110,14 +108,14 @@ struct ckpt_keep {
 
 /* Immutable after open; texts are copied. */
 struct ckpt_saver_options {
-    const char *folder; /* of the steps: step-00001000/, ...; made if absent */
+    const char *folder; /* of the steps: step-00001000/, ...; created if absent */
     struct io *io;
-    /* NULL: one rank. The saver splits a communicator of its own from it, without a deadline: ranks
-     * wait for each other as long as they live, however long one of them writes. */
+    /* NULL: one rank. The saver splits its own communicator from it. Calls on that one have no
+     * deadline: ranks wait for each other as long as they live, since writes may take long. */
     struct comm *comm;
-    /* Each node has a folder of its own under that name, with the files of its ranks and a copy of
-     * what is replicated (docs/reference/checkpoints.md). If false, all ranks write to one folder.
-     * Not with CKPT_CONSOLIDATED. */
+    /* Each node has its own folder of that name, with its ranks' files and a copy of the replicated
+     * arrays (docs/reference/checkpoints.md). False: all ranks share one folder. Not with
+     * CKPT_CONSOLIDATED. */
     bool per_node;
     /* This rank's node, shorter than CKPT_NODE_BYTES_MAX; NULL: the host's name and boot id. */
     const char *node;
@@ -133,16 +131,16 @@ struct ckpt_saver_options {
     const char *run_id;          /* names the owner of temporaries */
     const char *numerics_id;
     const struct log *log;
-    struct trace *trace; /* outlives the saver; its thread records what it does; NULL: none */
+    struct trace *trace; /* the writer thread records events; outlives the saver; may be NULL */
 };
 
 struct ckpt_saver;
 
-/* Locks the folder (-EBUSY names its owner), removes what dead owners left, plans the files and
- * allocates all memory. Collective: all ranks pass the same replicated arrays in the same order,
- * and boxes that together cover every other array. Borrows tensors and names during the call, and
- * the arrays' data for the saver's lifetime. -EINVAL names an array; -ENOTSUP names one whose part
- * is not contiguous (CKPT_CONSOLIDATED). */
+/* Locks the folder, removes leftovers of dead owners, plans the files and allocates all memory.
+ * Collective: all ranks pass the same replicated arrays in the same order, and boxes that together
+ * cover every other array. Borrows tensors and names during the call, and the arrays' data for the
+ * saver's lifetime. -EBUSY names the folder's owner, -EINVAL an invalid array, -ENOTSUP an array
+ * whose part is not contiguous (CKPT_CONSOLIDATED). */
 int ckpt_saver_open(const struct ckpt_saver_options *options, const struct ckpt_tensor *tensors,
                     uint64_t tensors_count, struct ckpt_saver **ret_saver, struct err *err);
 /* Waits for a save in progress and drops its error (call ckpt_saver_wait first). NULL is fine. */
@@ -150,24 +148,23 @@ void ckpt_saver_close(struct ckpt_saver *saver);
 
 /* Begins a save of the arrays as they are now. state_json: an object; copied. Blocks only for a
  * save in progress. If the previous save failed, returns its error and begins the new one anyway.
- * Refuses, on this rank at once, a state that is not an object or is nested more than 63 levels
- * deep, and a step beyond 2^63. The save then fails on the other ranks too, which learn it from
- * their next call, as this rank learns of a failure of the previous save from its next call. */
+ * Refuses at once a state that is not an object or is nested more than 63 levels deep, and a step
+ * beyond 2^63; the save then fails on the other ranks too, whose next call returns the error. */
 int ckpt_saver_save(struct ckpt_saver *saver, uint64_t step, const char *state_json,
                     struct err *err);
 /* Call it before an update of the group's arrays begins or is queued on the updates stream (not
  * during a capture of that stream). Cheap when no save is in progress; blocks while staging is
  * full. */
 void ckpt_saver_before_update(struct ckpt_saver *saver, uint32_t group);
-/* Blocks until the save in progress is durable or has failed, and returns its status, once. 0:
- * there was none. */
+/* Blocks until the save in progress is durable or has failed. Returns its status once; 0 if there
+ * was no save. */
 int ckpt_saver_wait(struct ckpt_saver *saver, struct err *err);
 bool ckpt_saver_busy(struct ckpt_saver *saver);
 
 struct ckpt_saver_stats {
     uint64_t saves_count, failures_count;
     uint64_t written_bytes;
-    uint64_t blocked_ns;   /* the caller, in save, before_update and wait together */
+    uint64_t blocked_ns;   /* of the caller, in save, before_update and wait */
     uint64_t copied_bytes; /* staged by the caller, before an update */
     uint64_t ahead_bytes;  /* staged by the writer while the disk was busy */
     uint64_t
@@ -211,11 +208,10 @@ struct ckpt_prune_options {
     void *context;
     const struct log *log;
 };
-/* Removes the complete steps that no rule keeps, each with what was put aside for it
- * (docs/reference/checkpoints.md). A step with an open reader is kept. Locks the folder (-EBUSY
- * names the owner), except for a dry run. A failed removal is logged and does not stop the others;
- * the first such status is returned. -ENOENT: the folder has no step and never had an owner.
- * -EINVAL: it is itself a step. */
+/* Removes the complete steps that no rule keeps, each with its backup
+ * (docs/reference/checkpoints.md). Keeps steps with an open reader. Locks the folder (-EBUSY names
+ * the owner) except for a dry run. Logs failed removals, continues, and returns the first such
+ * status. -ENOENT: the folder has no step and never had an owner. -EINVAL: it is itself a step. */
 int ckpt_prune(struct io *io, const char *folder, const struct ckpt_prune_options *options,
                struct err *err);
 
@@ -227,30 +223,28 @@ struct ckpt_entry {
     uint64_t wall_ns;
     struct json_t *state;
 };
-/* Calls entry for each complete checkpoint of a folder, in ascending order. One whose manifest
- * cannot be read is logged and skipped. The callback's first non-zero result ends the listing and
- * is returned. -ENOENT: there is no such folder. */
+/* Calls entry for each complete checkpoint of a folder, in ascending order. Logs and skips
+ * incomplete ones. Stops at the callback's first non-zero result and returns it. -ENOENT: there is
+ * no such folder. */
 int ckpt_list(struct io *io, const char *folder,
               int (*entry)(void *context, const struct ckpt_entry *entry), void *context,
               const struct log *log, struct err *err);
-/* The same for each step, complete or not, without reading it. */
+/* Like ckpt_list, but for every step, complete or not; reads no manifest. */
 int ckpt_each_step(struct io *io, const char *folder,
                    int (*each)(void *context, uint64_t step, const char *path), void *context,
                    struct err *err);
-/* path_or_folder: a step, or a folder of steps, of which the newest complete one is found. path has
- * IO_PATH_BYTES_MAX. A damaged step (manifest or files missing, truncated or malformed) is logged
- * (LOG_WARN) and passed over for an older one. -ENOENT: there is no step at all. -EBADMSG: all are
- * damaged; the detail is the newest one's. An I/O error (-EIO, -EACCES, ...) is returned as it is,
- * since choosing an older step would be a guess. */
+/* Finds a step, or the newest complete step of a folder. path has IO_PATH_BYTES_MAX. Logs
+ * (LOG_WARN) and skips damaged steps: manifest or files missing, truncated or malformed. -ENOENT:
+ * there is no step. -EBADMSG: all are damaged; the detail is that of the newest. Returns an I/O
+ * error (-EIO, -EACCES, ...) unchanged: a readable older step may not be the newest. */
 int ckpt_find(struct io *io, const char *path_or_folder, char *path, uint64_t *ret_step,
               const struct log *log, struct err *err);
 
-/* The same, restricted by choice. A path_or_folder that is itself a step is taken whatever its
- * number. */
 struct ckpt_find_options {
     uint64_t below;      /* only steps before this one; UINT64_MAX: all */
-    bool stop_at_damage; /* a damaged step is an error instead of being passed over */
+    bool stop_at_damage; /* a damaged step is an error; false: it is skipped */
 };
+/* Like ckpt_find, restricted by choice, which does not apply if path_or_folder is itself a step. */
 int ckpt_find_among(struct io *io, const char *path_or_folder,
                     const struct ckpt_find_options *choice, char *path, uint64_t *ret_step,
                     const struct log *log, struct err *err);
@@ -269,10 +263,10 @@ uint64_t ckpt_reader_step(const struct ckpt_reader *reader);
 const char *ckpt_reader_numerics_id(const struct ckpt_reader *reader);
 const struct json_t *ckpt_reader_state(const struct ckpt_reader *reader);
 const struct manifest *ckpt_reader_manifest(const struct ckpt_reader *reader);
-/* Fills the wanted boxes, whose name, global shape and (without cast) dtype must be the saved ones.
- * Reads only what is needed, in ascending order, and verifies every block it touches. data is host
- * memory if device is NULL (blocks are then read in place where possible), otherwise the device's.
- * On failure the arrays' contents are unspecified.
+/* Fills the wanted boxes. Name, global shape and (without cast) dtype must match the saved ones.
+ * Reads only the blocks needed, in ascending order, and verifies each. data is host memory if
+ * device is NULL (blocks are then read in place where possible), else the device's memory. On
+ * failure the arrays' contents are unspecified.
  *   -ENOENT    names a missing tensor, or a file that lies on another node
  *   -EBADMSG   names a block whose CRC differs, with tensor, file and offset
  *   -EINVAL    names a tensor of another dtype or shape, with both
@@ -280,25 +274,25 @@ const struct manifest *ckpt_reader_manifest(const struct ckpt_reader *reader);
 int ckpt_reader_load(struct ckpt_reader *reader, const struct ckpt_tensor *wanted,
                      uint64_t wanted_count, struct device *device, struct err *err);
 
-/* The collective calls give all ranks the same verdict; each rank has a reader of its own. If one
- * rank finds damage, all return -EBADMSG with the detail of the first such rank ("rank 2: ..."), so
- * that all fall back to the same older step or all stop. If a rank fails otherwise, no rank returns
- * -EBADMSG: that rank returns its own status, the others -EREMOTEIO with its detail. */
+/* Collective calls give all ranks the same verdict; each rank has its own reader. If a rank finds
+ * damage, all return -EBADMSG with the detail of the first such rank ("rank 2: ..."), so that all
+ * fall back to the same older step or all stop. If a rank fails otherwise, it returns its own
+ * status and the others return -EREMOTEIO with its detail; no rank returns -EBADMSG. */
 
-/* ckpt_find_among and ckpt_reader_open in one. Opens the newest step that is complete on every rank
- * and the same save on all. Ranks may see one folder, or one per node (per_node); in the latter
- * case a crash may have left a node with a step that another node lacks. -ENOENT: no rank has a
- * step. -ESTALE: there are steps, but none that all ranks have. log: each warning comes from the
- * first rank that has it. */
+/* Finds (as ckpt_find_among) and opens the newest step that is complete on every rank, from the
+ * same save on all. Ranks share one folder or have one per node (per_node), where a crash may leave
+ * a step on some nodes only. -ENOENT: no rank has a step. -ESTALE: there are steps, but none that
+ * all ranks have. If ranks have the same warnings, only the first of them logs them. */
 int ckpt_reader_open_collective(struct io *io, const char *path_or_folder,
                                 const struct ckpt_find_options *choice, struct comm *comm,
                                 struct ckpt_reader **ret_reader, const struct log *log,
                                 struct err *err);
-/* The same without opening a reader, so the step is not protected. path: this rank's. */
+/* Like ckpt_reader_open_collective, without a reader, so the step is not protected. path: this
+ * rank's. */
 int ckpt_find_collective(struct io *io, const char *path_or_folder,
                          const struct ckpt_find_options *choice, struct comm *comm, char *path,
                          uint64_t *ret_step, const struct log *log, struct err *err);
-/* As ckpt_reader_load. On failure the arrays' contents are unspecified on all ranks. */
+/* Like ckpt_reader_load. On failure the arrays' contents are unspecified on all ranks. */
 int ckpt_reader_load_collective(struct ckpt_reader *reader, struct comm *comm,
                                 const struct ckpt_tensor *wanted, uint64_t wanted_count,
                                 struct device *device, struct err *err);
@@ -313,8 +307,8 @@ struct ckpt_progress {
  * dtype name length u32, dtype name, rank u32, dimensions u64, bytes. Loader: xxh3-128 over the
  * entries of state.loader sorted by key, each as key length u32, key, JSON length u32, compact JSON
  * with keys sorted at every depth. A section without tensors is absent. Step, time, path, files,
- * ranks and layout do not enter. path: a step, a folder of steps, or a safetensors file, which has
- * only some sections. log: as in ckpt_find. */
+ * ranks and layout do not matter. path: a step, a folder of steps, or a safetensors file. log: as
+ * in ckpt_find. */
 enum ckpt_section { CKPT_MODEL, CKPT_OPTIMIZER, CKPT_LOADER, CKPT_SECTION_COUNT };
 const char *ckpt_section_name(enum ckpt_section section);
 struct ckpt_hashes {
@@ -324,20 +318,19 @@ struct ckpt_hashes {
 int ckpt_hash(struct io *io, const char *path, struct ckpt_hashes *ret_hashes,
               const struct log *log, const struct ckpt_progress *watch, struct err *err);
 
-/* Verifies every block of every file of a checkpoint against the manifest, and headers against the
- * chunks, with several threads. bad is called from this thread for each difference, in order of
- * file and offset; watch's progress from one thread at a time. Returns how many differ, or -errno
- * if the checkpoint cannot be read (-ESTALE as in ckpt_reader_load). */
+/* Verifies all blocks of a checkpoint against the manifest, and the files' headers against its
+ * chunks, with several threads. Calls bad from this thread for each difference, ordered by file and
+ * offset, and watch->progress from one thread at a time. Returns the number of differences, or
+ * -errno if the checkpoint cannot be read (-ESTALE as in ckpt_reader_load). */
 int ckpt_verify(struct io *io, const char *step_path,
                 void (*bad)(void *context, const struct err *detail), void *context,
                 const struct ckpt_progress *watch, struct err *err);
 
 struct ckpt_copy_options {
     struct io *from, *to; /* may be the same */
-    const char
-        *source; /* a step, or a folder of steps, of which the newest complete one is taken */
-    const char *folder; /* of steps, made if absent; the copy is step-N in it */
-    bool force;         /* replaces a step of that number, unless it has a reader */
+    const char *source;   /* a step, or a folder of steps: the newest complete one */
+    const char *folder;   /* of steps, created if absent; the copy is step-N in it */
+    bool force;           /* replaces a step of the same number, unless it has a reader */
     const struct log *log;
     const struct ckpt_progress *watch; /* may be NULL */
 };
@@ -345,17 +338,16 @@ struct ckpt_copy_result {
     uint64_t step, files_count, written_bytes;
     char path[IO_PATH_BYTES_MAX];
 };
-/* Verifies every block before writing it. The copy appears complete and durable or not at all, like
- * a save. Locks the folder meanwhile (-EBUSY names the owner) and removes what dead owners left in
- * it. Takes 48 MiB of memory. -EEXIST: the step exists (without force). -EBADMSG names what is
- * damaged in the source. -EBUSY: the step to be replaced has a reader. -EINVAL: folder is a
- * step. */
+/* Copies a step atomically and durably; verifies each block before writing it. Locks the folder and
+ * removes leftovers of dead owners from it. Uses 48 MiB of memory. -EEXIST: the step exists
+ * (without force). -EBADMSG names the damage in the source. -EBUSY: the folder has another owner,
+ * or the step to be replaced has a reader. -EINVAL: folder is a step. */
 int ckpt_copy(const struct ckpt_copy_options *options, struct ckpt_copy_result *ret_copied,
               struct err *err);
 
-/* Removes what dead owners left in the folder: temporaries of saves, copies and removals, but no
- * other `.tmp-*`. Calls each (may be NULL) for each. Returns how many. -EBUSY names a living owner;
- * -ENOENT and -EINVAL as ckpt_prune. */
+/* Removes leftovers of dead owners from the folder: temporaries of saves, copies and removals, but
+ * no other `.tmp-*`. Calls each (may be NULL) for each of them. Returns their number. -EBUSY names
+ * a living owner; -ENOENT and -EINVAL as ckpt_prune. */
 int ckpt_sweep(struct io *io, const char *folder, void (*each)(void *context, const char *name),
                void *context, struct err *err);
 

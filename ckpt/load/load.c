@@ -1,12 +1,12 @@
 /*
  * load — ckpt_reader_load: fills any boxes from any chunks.
  *
- * A wanted box and a chunk that overlaps it make a piece. Pieces are sorted by the first byte that
- * they need of the files. Blocks are requested and taken in that order, each once. A piece walks
- * the runs shared by its box and chunk with two cursors, for the next read and the next copy.
+ * A wanted box and a chunk that overlaps it make an item. Items are sorted by the first byte that
+ * they need of the files. Each block is requested and taken once, in that order. An item walks the
+ * runs shared by its box and chunk with two cursors, for the next read and the next copy.
  *
  *     file     |   block   |   block   |   block   |
- *     pieces      [a     ][b ][c         ]
+ *     items       [a     ][b ][c         ]
  *
  * Plan cursors run up to BLOCKS_AHEAD blocks ahead of copy cursors.
  */
@@ -43,7 +43,7 @@ struct load {
     struct device_stream *stream;
     struct item *items;
     uint64_t items_count;
-    uint64_t plan_first, copy_first; /* pieces before these are done */
+    uint64_t plan_first, copy_first; /* items before these are done */
     uint32_t plan_file;
     uint64_t plan_block;                          /* the next of plan_file that may be requested */
     char cast[CAST_ELEMENTS * ELEMENT_BYTES_MAX]; /* staging for a device */
@@ -120,8 +120,8 @@ static int add_items(struct load *load, const struct ckpt_tensor *wanted,
             uint64_t grown = *capacity ? *capacity * 2 : 64;
             struct item *items = realloc(load->items, (size_t)grown * sizeof *items);
             if (!items)
-                return err_set(load->err, -ENOMEM, "out of memory to load %" PRIu64 " pieces",
-                               grown);
+                return err_set(load->err, -ENOMEM,
+                               "out of memory to load %" PRIu64 " parts of tensors", grown);
             load->items = items;
             *capacity = grown;
         }
@@ -140,7 +140,7 @@ static int compare_items(const void *a, const void *b)
     return x->first < y->first ? -1 : x->first > y->first;
 }
 
-/* The first block at or after `from` that the piece needs; UINT64_MAX: none. */
+/* The first block at or after `from` that the item needs; UINT64_MAX: none. */
 static uint64_t item_next_block(struct item *item, uint64_t from)
 {
     while (item->plan.left > 0 &&

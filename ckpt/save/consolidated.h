@@ -15,8 +15,8 @@
  * all ranks hold are spread evenly over the ranks. So each rank writes what it holds, nothing is
  * gathered, and all ranks write about the same amount.
  *
- * What a rank writes is cut into pieces at the file's block boundaries. Each piece has a checksum;
- * those of a block's pieces are joined into the block's.
+ * What a rank writes is cut into slices at the file's block boundaries. Each slice has a checksum;
+ * global_plan joins those of a block into the checksum of the block.
  *
  * Threads: the opener plans; afterwards the caller of ckpt_saver_save fills the boundary bytes, and
  * the writer does all else.
@@ -42,7 +42,7 @@
 struct consolidated_slice {
     uint64_t offset_bytes, size_bytes;
     int writer;
-    uint64_t number; /* among its writer's pieces */
+    uint64_t number; /* among its writer's slices */
 };
 
 /* Bytes of this rank's arrays that another rank writes. */
@@ -67,8 +67,8 @@ struct consolidated {
     uint64_t file_bytes;
     struct consolidated_slice *slices; /* of all ranks, ascending */
     uint64_t slices_count;
-    uint64_t *slices_per_rank; /* [ranks] how many pieces a rank writes */
-    /* What this rank writes, piece by piece; offsets count its own bytes. */
+    uint64_t *slices_per_rank; /* [ranks] how many slices a rank writes */
+    /* What this rank writes, slice by slice; offsets count its own bytes. */
     struct layout_segment *segments;
     uint64_t segments_count;
     bool has_boundaries; /* between any two ranks */
@@ -101,8 +101,8 @@ int consolidated_exchange(struct consolidated *consolidated, struct comm *comm, 
 /* The consolidated file of a step; NULL: the step is sharded. */
 const struct manifest_file *consolidated_find_file(const struct manifest *manifest);
 
-/* Appends the header of a consolidated file of these entries, in canonical order, as safetensors_encode
- * does. */
+/* Appends the header of a file of these entries, which are in canonical order, as
+ * safetensors_encode does. */
 int consolidated_encode_header(struct safetensors_entry *entries, uint64_t count, struct str *out,
                                uint64_t *ret_file_bytes, struct err *err);
 
@@ -115,7 +115,7 @@ struct consolidated_span {
     enum layout_source source;
     uint32_t group;
 };
-/* Makes pieces, segments and boundaries of a file of these spans, which cover it. -ENOMEM. */
+/* Makes slices, segments and boundaries of a file of these spans, which cover it. -ENOMEM. */
 int consolidated_build(struct consolidated *consolidated, const struct consolidated_span *spans,
                        uint64_t spans_count, struct err *err);
 

@@ -23,9 +23,9 @@ static struct pages pages_of(const struct consolidated_span *span)
                           bytes_round_up(end, IO_ALIGN_BYTES) / IO_ALIGN_BYTES};
 }
 
-/* ---- Pieces. ---- */
+/* ---- Slices. ---- */
 
-/* Adds the pages to the last piece if it has the same writer and block, else as new pieces. */
+/* Extends the last slice by the pages if writer and block are the same; else adds slices. */
 static void add_pages(struct consolidated *consolidated, struct pages pages, int writer)
 {
     uint64_t at = pages.first * IO_ALIGN_BYTES,
@@ -81,7 +81,7 @@ static void make_slices(struct consolidated *consolidated, const struct consolid
 
 /* ---- Segments and boundaries. ---- */
 
-/* Bytes of a piece that lie in one span. */
+/* Bytes of a slice that lie in one span. */
 struct part {
     const struct consolidated_slice *slice;
     const struct consolidated_span *span;
@@ -103,12 +103,12 @@ static bool next_part(struct walk *walk, struct part *ret_part)
         return false;
     const struct consolidated_slice *slice = &consolidated->slices[walk->slice];
     const struct consolidated_span *span = &walk->spans[walk->span];
-    uint64_t piece_end = slice->offset_bytes + slice->size_bytes,
-             span_end = span->offset_bytes + span->size_bytes, end = bytes_min(piece_end, span_end);
+    uint64_t slice_end = slice->offset_bytes + slice->size_bytes,
+             span_end = span->offset_bytes + span->size_bytes, end = bytes_min(slice_end, span_end);
     assert(walk->at >= slice->offset_bytes && walk->at >= span->offset_bytes && walk->at < end);
     *ret_part = (struct part){slice, span, walk->at, end - walk->at};
     walk->at = end;
-    walk->slice += end == piece_end;
+    walk->slice += end == slice_end;
     walk->span += end == span_end;
     return true;
 }
@@ -258,7 +258,7 @@ static int make_segments(struct consolidated *consolidated, const struct consoli
 int consolidated_build(struct consolidated *consolidated, const struct consolidated_span *spans,
                        uint64_t spans_count, struct err *err)
 {
-    /* a piece ends with its block, its span, or its writer's share of what all ranks hold */
+    /* a slice ends with its block, its span, or its writer's share of what all ranks hold */
     uint64_t slices_max = manifest_blocks_count(consolidated->file_bytes) + spans_count +
                           (uint64_t)consolidated->ranks;
     consolidated->slices = calloc(slices_max, sizeof *consolidated->slices);

@@ -217,7 +217,7 @@ uint32_t *global_plan_checksums(struct global_plan *global, int rank)
     return global->gathered + (uint64_t)rank * global->blocks_max;
 }
 
-/* Joins the checksums of pieces into those of the common file's blocks. A rank's piece checksums
+/* Joins the checksums of slices into those of the common file's blocks. A rank's slice checksums
  * follow those of its own file. */
 static void join_checksums(struct global_plan *global)
 {

@@ -1,8 +1,8 @@
 /*
- * global_plan — merges what all ranks store into one plan of the manifest.
+ * global_plan — merges the local plans of all ranks into the plan of the manifest.
  *
- * Layouts do not change during a run, so the ranks exchange what they store only once. A save then
- * only gathers the blocks' checksums.
+ * Layouts do not change during a run, so the ranks exchange their plans once. A save gathers only
+ * the checksums of the blocks.
  */
 #ifndef MILLRACE_CKPT_SAVE_GLOBAL_PLAN_H
 #define MILLRACE_CKPT_SAVE_GLOBAL_PLAN_H
@@ -26,7 +26,7 @@ struct global_plan {
     const struct consolidated *consolidated; /* borrowed; NULL: no common file */
     struct local_plan_chunk *common;         /* the common file's arrays */
     uint32_t *common_crc32c;                 /* of the common file's blocks */
-    /* The most that any rank has: blocks of its own file and pieces of the common one. */
+    /* Of a rank, at most: blocks of its own file and slices of the common one. */
     uint64_t blocks_max;
     uint32_t *gathered; /* [ranks][blocks_max] checksums */
     bool gather_failed; /* the communicator may still use gathered (comm.h) */
@@ -34,15 +34,14 @@ struct global_plan {
 
 /* "rank-00003.safetensors" */
 const char *global_plan_file_name(int rank, char name[GLOBAL_PLAN_NAME_BYTES_MAX]);
-/* Of replicated arrays, each node lists only its own copy. Collective, blocks. -EINVAL on all ranks
- * if arrays overlap, leave something out, or disagree. */
+/* Each node lists only its own copy of a replicated array. Collective, blocks. -EINVAL on all ranks
+ * if the parts of an array overlap, have gaps or disagree. */
 int global_plan_init(struct global_plan *global, const struct layout *layout,
                      const struct nodes *nodes, struct err *err);
 void global_plan_deinit(struct global_plan *global);
-/* Where the checksums of a rank's blocks go, in the order of its layout. */
+/* The checksums of a rank's blocks, in the order of its layout. */
 uint32_t *global_plan_checksums(struct global_plan *global, int rank);
-/* Sends this rank's checksums to all; manifest.files[] point to those of all ranks. Collective,
- * blocks. */
+/* Gathers the checksums of all ranks, to which manifest.files[] point. Collective, blocks. */
 int global_plan_gather(struct global_plan *global, struct comm *comm, struct err *err);
 
 #endif

@@ -49,14 +49,14 @@ int layout_check_tensor(const struct ckpt_tensor *tensor, uint32_t groups_count,
 
 static int least_loaded(const uint64_t *load, int ranks)
 {
-    int least = 0;
+    int rank = 0;
     for (int r = 1; r < ranks; r++)
-        if (load[r] < load[least])
-            least = r;
-    return least;
+        if (load[r] < load[rank])
+            rank = r;
+    return rank;
 }
 
-/* What this rank stores of a replicated array. load: what each rank stores of those before it. */
+/* The box that this rank stores of a replicated array. load: bytes per rank so far. */
 static struct box share_of(const struct layout_options *options, const struct ckpt_tensor *tensor,
                            uint64_t bytes, uint64_t *load, bool *ret_mine)
 {
@@ -139,7 +139,6 @@ int layout_check_names(const struct layout_chunk *chunks, uint64_t count, struct
     return status;
 }
 
-/* What cannot be read back is never written: names that are not UTF-8 would change. */
 int layout_check_header(const struct str *header, uint64_t file_bytes,
                         const struct safetensors_entry *entries, uint64_t count, struct err *err)
 {

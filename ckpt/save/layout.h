@@ -1,11 +1,10 @@
 /*
- * layout — plans what one rank writes: which bytes of which array go where.
+ * layout — plans the bytes that one rank writes.
  *
  * The image of its own file is `[u64 N][header, padded to 4096][arrays, dense, in safetensors'
- * canonical order]`. If the ranks also write a file together, this rank's pieces of that follow
- * (consolidated.h). Nothing depends on the step, so the image is planned once, headers included. It
- * is processed in blocks, each of which is a block of CKPT_BLOCK_BYTES of one file or a part of
- * one.
+ * canonical order]`. If the ranks also write a file together, this rank's slices of that follow
+ * (consolidated.h). Nothing depends on the step, so the image is planned once, headers included.
+ * A block of the image is a block of CKPT_BLOCK_BYTES of one file, or a part of one.
  *
  *     segments   |header|  a  |    b    | c |   d   | e |   f   |
  *     blocks     |      0      |      1      |   2  |   3   | 4 |
@@ -13,9 +12,9 @@
  *
  * Segments are sorted by offset, without holes; each block has the first segment that overlaps it.
  *
- * A replicated array is stored once per folder. A large one is spread evenly by rows over the ranks
- * that write there; a small one is stored whole by the rank that has the least of these so far. All
- * ranks must pass the same replicated arrays in the same order.
+ * A replicated array is stored once per folder: the rows of a large one are spread evenly over the
+ * ranks that write there; a small one goes to the rank with the smallest load so far. All ranks
+ * must pass the same replicated arrays in the same order.
  *
  * Immutable once made. Borrows names, arrays and consolidated.
  */

@@ -1,8 +1,8 @@
 /*
- * local_plan — chunks of arrays, as one rank sends them to the others; in memory only.
+ * local_plan — the chunks that a rank stores, as it sends them to the other ranks. Memory only.
  *
  * A text is u64 file_bytes, u64 chunks, then for each chunk its record and its name with a NUL,
- * padded to 8 bytes. So every part of it is aligned.
+ * padded to 8 bytes, so that every record is aligned.
  */
 #ifndef MILLRACE_CKPT_SAVE_LOCAL_PLAN_H
 #define MILLRACE_CKPT_SAVE_LOCAL_PLAN_H
@@ -40,8 +40,8 @@ struct local_plan {
  * rank. text is aligned for u64. */
 int local_plan_check(const char *text, size_t bytes, int rank, struct err *err);
 
-/* Collective, blocks. Checks what other ranks send: -EPROTO. file_bytes: of the file with the
- * chunks. status: this rank's so far; if it is an error, its detail is in err. */
+/* Sends this rank's plan to all and checks theirs (-EPROTO). Collective, blocks. file_bytes: of the
+ * file with the chunks. status: this rank's so far, its detail in err. */
 int local_plan_exchange(struct comm *comm, int status, const struct layout_chunk *chunks,
                         uint64_t chunks_count, uint64_t file_bytes, struct local_plan *ret_plan,
                         struct err *err);

@@ -1,8 +1,8 @@
 /*
  * nodes — which ranks share a folder: all of them, or those of each node.
  *
- *     all    0 1 2 3 4 5      every rank of the run: agrees, and knows what each rank stores
- *     node   0 1|0 1|0 1      those that share a folder: the first of them owns it
+ *     all    0 1 2 3 4 5      every rank of the run
+ *     node   0 1|0 1|0 1      the ranks that share a folder; the first of them owns it
  *
  * Threads: as comm.
  */

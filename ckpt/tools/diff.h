@@ -1,18 +1,17 @@
 /*
- * diff — compares two checkpoints: which tensors differ, in how many elements, and by how much at
- * most.
+ * diff — compares two checkpoints: which tensors differ, in how many elements, and by how much.
  *
  *     struct diff_side a = {io, "runs/a/ckpt"}, b = {other_io, "model.safetensors"};
  *     diff_open(&a, &b, &options, &diff, err);  // reads and compares everything selected
  *     for (i = 0; i < diff->tensors_count; i++) ...
  *     diff_close(diff);
  *
- * Bits are compared, as in ckpt_hash: -0 and 0 differ (by 0), and two NaNs are the same only with
- * the same bits. Ranks, files, layout, step and time do not matter: a diff is empty exactly if
- * ckpt_hash gives both the same hashes.
+ * Compares bits: -0 and 0 differ (by 0), and NaNs are equal only if their bits are. Ranks, files,
+ * layout, step and time do not matter: a diff is empty exactly if ckpt_hash gives both the same
+ * hashes.
  *
- * Both sides are streamed in blocks, verified as they are read. Memory: 8 MiB per side, the
- * readers', and the tensors' descriptions.
+ * Streams both sides and verifies the blocks. Memory: 8 MiB per side, the readers', and the
+ * tensors' descriptions.
  */
 #ifndef MILLRACE_CKPT_TOOLS_DIFF_H
 #define MILLRACE_CKPT_TOOLS_DIFF_H

@@ -2,22 +2,22 @@
  * prune — applies retention: reads the steps of a folder, judges them (retention.h), and removes
  * those that are not kept.
  *
- * A removal renames first, so that nobody finds a partial step; a process that dies in it leaves a
- * temporary, which the next owner removes. Meanwhile the step's manifest is locked exclusively
- * (io.h). Readers lock it shared, so a removal never meets a reader.
+ * A removal locks the step's manifest exclusively (io.h); readers lock it shared. It renames the
+ * step first, so that nobody finds a partial step. If the process dies, the next owner removes the
+ * renamed folder.
  */
 #ifndef MILLRACE_CKPT_TOOLS_PRUNE_H
 #define MILLRACE_CKPT_TOOLS_PRUNE_H
 
 #include "ckpt/ckpt.h"
 
-/* As ckpt_prune, for a caller that owns the folder by that lock (NULL for a dry run). The lock is
- * checked before each removal. saved_step: kept, whatever the rules; UINT64_MAX: none. */
+/* Like ckpt_prune, for a caller that holds the folder's lock (NULL for a dry run), which is checked
+ * before each removal. saved_step: always kept; UINT64_MAX: none. */
 int prune_folder(struct io *io, const char *folder, const struct ckpt_prune_options *options,
                  struct io_lock *lock, uint64_t saved_step, struct err *err);
 
-/* Removes a step, or one that was put aside, if the lock still owns the folder and the step has no
- * reader: *ret_is_read. */
+/* Removes a step or a backup if the lock still owns the folder and the step has no reader. Sets
+ * *ret_is_read if it has one. */
 int prune_remove_unread(struct io *io, struct io_lock *lock, const char *path, bool *ret_is_read,
                         struct err *err);
 

@@ -1,10 +1,10 @@
 /*
  * retention — decides which steps of a folder are kept. Pure. prune.h finds and removes steps.
  *
- * A step is kept for any of these reasons: it is among the newest `last`, or the newest of all; its
- * number is a multiple of `every`; it is among the best `count` by a metric; it was just saved. So
- * the verdict on a folder is the same whether the rules are applied after each save or once at the
- * end: a removed step is not the best of fewer steps, and would not be of more.
+ * A step is kept if it is among the newest `last`, is the newest of all, has a number that is a
+ * multiple of `every`, is among the best `count` by a metric, or was just saved. Applying the rules
+ * after each save or once at the end gives the same result: a step that is not among the best now
+ * is not among the best of more steps.
  */
 #ifndef MILLRACE_CKPT_TOOLS_RETENTION_H
 #define MILLRACE_CKPT_TOOLS_RETENTION_H
@@ -17,7 +17,7 @@
 
 struct retention_step {
     uint64_t step;
-    bool is_saved; /* just now: kept, whatever the rules */
+    bool is_saved; /* just now: always kept */
     bool has_metric;
     double metric;    /* not NaN */
     unsigned reasons; /* out: of enum ckpt_reason; 0: removed */

@@ -1,10 +1,10 @@
 /*
- * scan — finds the bad blocks of a step: reads every block with several threads and compares it
- * with its checksum.
+ * scan — finds the bad blocks of a step: reads every block with several threads and verifies its
+ * checksum.
  *
- * Threads take runs of neighboring blocks in turn, each with its own read-ahead (blocks.h): at most
- * SCAN_THREADS_MAX * BLOCKS_AHEAD blocks of memory. Several processes can share the work: each
- * takes every count-th run. To learn what is wrong with a block, read it again.
+ * Threads take runs of neighboring blocks, each with its own read-ahead (blocks.h): at most
+ * SCAN_THREADS_MAX * BLOCKS_AHEAD blocks of memory. Processes can share the work: each takes every
+ * count-th run. A caller that needs the error of a block reads the block again.
  */
 #ifndef MILLRACE_CKPT_TOOLS_SCAN_H
 #define MILLRACE_CKPT_TOOLS_SCAN_H

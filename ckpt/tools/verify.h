@@ -1,6 +1,5 @@
 /*
- * verify — internals of ckpt_verify: checks a step's blocks and headers against its manifest, all
- * of them or one of several shares.
+ * verify — checks a step's blocks and headers against its manifest, all of them or one share.
  */
 #ifndef MILLRACE_CKPT_TOOLS_VERIFY_H
 #define MILLRACE_CKPT_TOOLS_VERIFY_H
