@@ -4,8 +4,8 @@
  * A name is `step-00001000`: at least eight digits, zero-padded only up to eight. A step is
  * complete if its manifest parses and every file that it names is present with its size; only files
  * written into other nodes' folders may be absent. Only complete steps are listed, found and
- * counted. A step whose folder's name differs from the step in its manifest is not complete, so
- * nothing counts or removes it.
+ * counted. If the folder's name differs from the step in the manifest, the step is incomplete: it
+ * is neither counted nor removed.
  */
 #ifndef MILLRACE_CKPT_FORMAT_FOLDER_H
 #define MILLRACE_CKPT_FORMAT_FOLDER_H
@@ -28,13 +28,11 @@ int folder_step_path(const char *folder, uint64_t step, char *path, struct err *
 int folder_backup_path(const char *folder, uint64_t step, char *path, struct err *err);
 bool folder_parse_backup(const char *name, uint64_t *ret_step);
 
-/* Whether the owner of a folder of steps removes this entry when it starts: temporaries of steps
- * and of removals. Other temporaries belong to others. */
+/* Whether the entry is a temporary of a save, copy or removal, which the next owner removes. */
 bool folder_is_leftover(const char *entry_name);
 
-/* Reads the manifest of a complete step; if the step is replaced meanwhile, of the new one. -ESTALE
- * if it is replaced again and again. *ret_size_bytes: all its files that are present; may be
- * NULL. */
+/* Reads the manifest of a complete step; tries again if the step is replaced meanwhile. -ESTALE
+ * after several replacements. ret_size_bytes: of all present files; may be NULL. */
 int folder_read_step(struct io *io, const char *step_path, struct manifest *ret_manifest,
                      uint64_t *ret_size_bytes, struct err *err);
 /* Reads the manifest alone; *ret_bytes is its size. -EBADMSG if the folder is named for another
@@ -44,14 +42,15 @@ int folder_read_manifest(struct io *io, const char *step_path, struct manifest *
 /* -EBADMSG if the manifest names another step than the folder. A manifest that cannot be read is
  * fine. */
 int folder_check_name(struct io *io, const char *step_path, struct err *err);
-/* Call it after a read of that step failed with status and its detail in err. Files are opened by
- * name, one after another. If the step was saved again meanwhile, so that other files have these
- * names, or was removed, this is not damage: returns -ESTALE with its own detail. Otherwise returns
- * status. */
+/* Call it after a read of the step failed with status and its detail in err. Returns -ESTALE with
+ * its own detail if the step was saved again or removed meanwhile, which is not damage: files are
+ * opened by name, one after another. Otherwise returns status. */
 int folder_classify_failure(struct io *io, const char *step_path, const struct manifest *manifest,
                             int status, struct err *err);
-/* Whether the step's folder has the file, intact or not. False only for an absent file that was
- * written elsewhere; it may have been gathered since. */
+/* Whether a read of a step failed because of damage, so that an older step may serve. */
+bool folder_is_damage(int status);
+/* False only for an absent file that was written to another node's folder. Such a file may have
+ * been copied into this folder later. */
 bool folder_has_file(struct io *io, const char *step_path, const struct manifest_file *file);
 /* Checks that the file is present and has its size. */
 int folder_check_file(struct io *io, const char *step_path, const struct manifest_file *file,
@@ -61,10 +60,10 @@ int folder_check_file(struct io *io, const char *step_path, const struct manifes
 int folder_steps(struct io *io, const char *folder, uint64_t **ret_steps, size_t *ret_count,
                  struct err *err);
 
-/* -EINVAL if it is itself a step; absent is fine. */
+/* find.c: -EINVAL if the folder is itself a step; it may be absent. */
 int folder_check_not_step(struct io *io, const char *folder, struct err *err);
-/* Whether a caller that only removes may lock the folder, which leaves a trace: it must have a
- * step, or have or have had an owner. Else -ENOENT; also as folder_check_not_step. */
+/* find.c: checks that the folder has a step or an owner record, before a caller that only removes
+ * locks it and so leaves a record. Else -ENOENT; also fails as folder_check_not_step does. */
 int folder_check_has_steps(struct io *io, const char *folder, struct err *err);
 
 #endif

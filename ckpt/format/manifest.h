@@ -42,8 +42,8 @@ struct manifest_file {
     bool elsewhere; /* written into another node's folder; may be absent here */
 };
 
-/* Whether a key of the state is only a remark on the run: saves that differ in such keys alone hold
- * the same. */
+/* Whether a key of the state only describes the run: saves that differ in no other key are equal.
+ * */
 static inline bool manifest_is_annotation(const char *key)
 {
     return strcmp(key, "metrics") == 0 || strcmp(key, "config") == 0;
@@ -69,8 +69,7 @@ struct manifest_tensor {
 /* Owns all memory once parsed. Immutable. Tensors are sorted by name; their chunks cover the shape,
  * no element twice. */
 struct manifest {
-    /* Its own, as parsed. Two saves of a step differ in it, since their times differ. */
-    uint32_t crc32c;
+    uint32_t crc32c; /* as parsed; differs between two saves of a step, since their times differ */
     uint64_t step;
     uint32_t ranks;
     uint64_t wall_ns; /* when it was written */
@@ -86,14 +85,18 @@ struct manifest {
     char *names;                   /* of tensors; NULL: they are in root */
 };
 
-/* Appends the file's text, CRC included. state_json: a JSON object. tensors_text: the array that
- * manifest_encode_tensors appends, which saves of one layout share; NULL: made here. */
+/* Appends the file's text with its CRC. state_json: a JSON object. tensors_text: the output of
+ * manifest_encode_tensors, which saves of one layout share; NULL: encoded here. */
 int manifest_encode(const struct manifest *manifest, const char *state_json,
                     const struct str *tensors_text, struct str *out, struct err *err);
 void manifest_encode_tensors(const struct manifest *manifest, struct str *out);
 /* Checks that tensors are sorted by name and lie within their files, and that their chunks cover
  * the shape, no element twice. Sorts chunks by start. -EBADMSG names the tensor. */
 int manifest_check_tensors(struct manifest *manifest, const char *path, struct err *err);
+/* For qsort and bsearch of tensors. */
+int manifest_compare_names(const void *a, const void *b);
+/* The tensor has passed manifest_check_tensors. */
+uint64_t manifest_tensor_elements(const struct manifest_tensor *tensor);
 /* xxh3-128 over the blocks' CRCs, each u32 little-endian. */
 struct hash128 manifest_file_hash(const struct manifest_file *file);
 /* The number of blocks in a file of size_bytes, and the bytes in one of them. */

@@ -127,10 +127,9 @@ struct search {
     struct hash128 content; /* of that save */
 };
 
-/* Hashes what identifies a save, on any node: the files' names, sizes and hashes (over their
- * blocks' checksums), and the state without `config`. The node's copy of replicated arrays does not
- * matter. The metrics count, unlike when one save replaces another: they say what was evaluated,
- * and all ranks evaluate together. */
+/* Hashes what identifies a save on any node: the files' names, sizes and hashes, and the state
+ * without `config`. Where a node stores replicated arrays does not matter. Metrics do, unlike in
+ * commit: all ranks evaluate together. */
 static int describe(const struct manifest *manifest, struct hash128 *ret_content, struct err *err)
 {
     struct jsonx_member *members;

@@ -5,7 +5,6 @@
 
 #include "base/bytes.h"
 #include "base/json/jsonx_format.h"
-#include "ckpt/format/box.h"
 #include "ckpt/load/tensor_stream.h"
 
 #include <assert.h>
@@ -37,20 +36,14 @@ static void update_text(struct hash_stream *stream, const char *text, size_t byt
     hash_stream_update(stream, text, bytes);
 }
 
-/* Returns the size of the tensor's data. */
-static uint64_t update_head(struct hash_stream *stream, const struct manifest_tensor *tensor,
-                            enum dtype as)
+static void update_head(struct hash_stream *stream, const struct manifest_tensor *tensor,
+                        enum dtype as)
 {
     const char *dtype = dtype_name(as);
-    uint64_t bytes = 0;
-    int status = box_shape_bytes(tensor->shape, tensor->rank, as, &bytes);
-    assert(!status); /* checked by manifest_check_tensors */
-    (void)status;
     update_text(stream, tensor->name, strlen(tensor->name));
     update_text(stream, dtype, strlen(dtype));
     update_u32(stream, tensor->rank);
     hash_stream_update(stream, tensor->shape, tensor->rank * sizeof tensor->shape[0]);
-    return bytes;
 }
 
 static void report_progress(struct hash_progress *watch, size_t bytes)
@@ -74,8 +67,9 @@ static int hash_stream_tensors(struct hash_stream *stream, struct ckpt_reader *r
         status = tensor_stream_init(&tensor_stream, reader, tensors, count, cast, err);
     size_t at = 0, filled = 0;
     for (uint64_t i = 0; i < count && !status; i++) {
-        uint64_t left =
-            update_head(stream, tensors[i], tensor_stream_dtype(cast, tensors[i]->dtype));
+        enum dtype dtype = tensor_stream_dtype(cast, tensors[i]->dtype);
+        uint64_t left = manifest_tensor_elements(tensors[i]) * dtype_bytes(dtype);
+        update_head(stream, tensors[i], dtype);
         while (left > 0 && !status) {
             if (at == filled) {
                 at = 0;
@@ -156,12 +150,10 @@ static int hash_loader(struct json_t *loader, struct hash128 *ret_hash, struct e
 
 static uint64_t bytes_of_all(const struct manifest *manifest)
 {
-    uint64_t sum = 0, bytes;
-    for (uint64_t i = 0; i < manifest->tensors_count; i++) {
-        const struct manifest_tensor *tensor = &manifest->tensors[i];
-        if (box_shape_bytes(tensor->shape, tensor->rank, tensor->dtype, &bytes) == 0)
-            sum += bytes;
-    }
+    uint64_t sum = 0;
+    for (uint64_t i = 0; i < manifest->tensors_count; i++)
+        sum += manifest_tensor_elements(&manifest->tensors[i]) *
+               dtype_bytes(manifest->tensors[i].dtype);
     return sum;
 }
 

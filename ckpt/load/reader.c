@@ -46,19 +46,19 @@ static int open_with(struct io *io, const char *path, bool is_file, struct manif
 int reader_clone(const struct ckpt_reader *reader, unsigned ahead, struct ckpt_reader **ret_reader,
                  struct err *err)
 {
-    struct ckpt_reader *beside = calloc(1, sizeof *beside);
-    if (!beside)
+    struct ckpt_reader *clone = calloc(1, sizeof *clone);
+    if (!clone)
         return err_set(err, -ENOMEM, "out of memory to read a checkpoint");
-    beside->io = reader->io;
-    beside->manifest = reader->manifest;
-    beside->is_file = reader->is_file;
-    beside->is_clone = true;
-    strcpy(beside->path, reader->path);
-    int status = open_blocks(beside, ahead, err);
+    clone->io = reader->io;
+    clone->manifest = reader->manifest;
+    clone->is_file = reader->is_file;
+    clone->is_clone = true;
+    strcpy(clone->path, reader->path);
+    int status = open_blocks(clone, ahead, err);
     if (status)
-        ckpt_reader_close(beside);
+        ckpt_reader_close(clone);
     else
-        *ret_reader = beside;
+        *ret_reader = clone;
     return status;
 }
 
@@ -132,12 +132,6 @@ void ckpt_reader_close(struct ckpt_reader *reader)
     free(reader);
 }
 
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(((const struct manifest_tensor *)a)->name,
-                  ((const struct manifest_tensor *)b)->name);
-}
-
 /* Takes ownership of the header's JSON document, whose names the manifest borrows. */
 static int describe_file(struct safetensors *file, const char *path, struct manifest *ret_manifest,
                          struct err *err)
@@ -172,7 +166,8 @@ static int describe_file(struct safetensors *file, const char *path, struct mani
         tensor->chunks->offset_bytes = entry->offset_bytes;
     }
     manifest.tensors_count = file->count;
-    qsort(manifest.tensors, manifest.tensors_count, sizeof *manifest.tensors, compare_names);
+    qsort(manifest.tensors, manifest.tensors_count, sizeof *manifest.tensors,
+          manifest_compare_names);
     status = manifest_check_tensors(&manifest, path, err);
     if (status)
         manifest_deinit(&manifest);

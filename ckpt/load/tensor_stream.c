@@ -41,15 +41,6 @@ void tensor_stream_seek(struct tensor_stream *tensor_stream, uint64_t index, uin
     tensor_stream->done_elements = element;
 }
 
-static uint64_t volume(const struct manifest_tensor *tensor)
-{
-    uint64_t elements = 0;
-    int status = box_shape_volume(tensor->shape, tensor->rank, &elements);
-    assert(!status); /* checked by manifest_check_tensors */
-    (void)status;
-    return elements;
-}
-
 /* As tensor_stream_read, but loads at most TENSOR_STREAM_BOXES_MAX boxes. */
 static int read_boxes(struct tensor_stream *tensor_stream, void *buffer, size_t bytes_max,
                       size_t *ret_bytes, struct err *err)
@@ -59,14 +50,15 @@ static int read_boxes(struct tensor_stream *tensor_stream, void *buffer, size_t 
     while (tensor_stream->index < tensor_stream->tensors_count && count < TENSOR_STREAM_BOXES_MAX) {
         const struct manifest_tensor *tensor = tensor_stream->tensors[tensor_stream->index];
         enum dtype dtype = tensor_stream_dtype(&tensor_stream->cast, tensor->dtype);
-        uint64_t elements = volume(tensor), room = (bytes_max - used) / dtype_bytes(dtype);
+        uint64_t elements = manifest_tensor_elements(tensor),
+                 free_elements = (bytes_max - used) / dtype_bytes(dtype);
         if (tensor_stream->done_elements == elements) {
             tensor_stream->index++;
             tensor_stream->done_elements = 0;
             continue;
         }
         uint64_t end = tensor_stream->done_elements +
-                       bytes_min(elements - tensor_stream->done_elements, room),
+                       bytes_min(elements - tensor_stream->done_elements, free_elements),
                  taken;
         if (end == tensor_stream->done_elements)
             break;

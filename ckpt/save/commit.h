@@ -1,5 +1,5 @@
 /*
- * commit — makes a step folder appear, complete, when all ranks agree, or not at all.
+ * commit — publishes a complete step folder when all ranks agree, or nothing.
  * docs/reference/checkpoints.md has the protocol.
  *
  *     // a private staging folder; this rank's files in it
@@ -8,7 +8,7 @@
  *     // finalize, agree, gather, manifest, agree, commit, agree
  *     commit_finish(commit, status, state_json, err);
  *
- * Both are collective: every rank calls both, whatever failed on it, and passes begin's status to
+ * Both are collective: every rank calls both, also after a failure, and passes begin's status to
  * finish.
  *
  * Threads: the writer's.
@@ -66,14 +66,23 @@ struct commit {
 
 int commit_init(struct commit *commit, struct err *err);
 void commit_deinit(struct commit *commit);
-/* Checks that all ranks of a node see what its first rank creates in the folder, before a run
- * depends on it. Collective. -ENOENT on a rank that does not; else as commit_begin. */
+/* Checks early that all ranks of a node see the same folder. Collective. -ENOENT on a rank that
+ * does not; otherwise fails as commit_begin does. */
 int commit_try_folder(struct commit *commit, struct err *err);
-/* status: this rank's so far, its detail in err. If it is an error, nothing is begun, and the other
- * ranks fail. */
+/* status: this rank's so far, its detail in err. On an error nothing begins and the other ranks
+ * fail. */
 int commit_begin(struct commit *commit, uint64_t step, int status, struct err *err);
 /* status: this rank's so far, its detail in err. The same verdict on all ranks; -EREMOTEIO if only
  * others failed. Also applies retention. */
 int commit_finish(struct commit *commit, int status, const char *state_json, struct err *err);
+
+/* existing.c: sets comparison. A node's first rank compares the manifests; if they seem the same,
+ * all ranks of the node compare the bytes. Collective on the node. */
+int commit_compare_existing(struct commit *commit, const char *state_json, struct err *err);
+/* existing.c: removes the replaced step if the new one has the same arrays and no reader uses it;
+ * else logs where it is. Only after all nodes have the new step: until then the replaced one may be
+ * the save that all nodes have. If this node had the new step already, from a save that failed on
+ * other nodes, judges what that save replaced. */
+void commit_prune_backup(const struct commit *commit, const char *state_json);
 
 #endif

@@ -69,7 +69,7 @@ static uint64_t common_blocks_count(const struct layout *layout)
                                 : 0;
 }
 
-/* The own file's blocks, followed by this rank's pieces of the common file. */
+/* The own file's blocks, followed by this rank's slices of the common file. */
 static int make_blocks(struct layout *layout, struct err *err)
 {
     uint64_t own_count = manifest_blocks_count(layout->file_bytes), at = layout->file_bytes;

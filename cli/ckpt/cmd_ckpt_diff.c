@@ -76,20 +76,12 @@ static void write_index(struct jsonx_writer *json, const char *key,
     jsonx_end_array(json);
 }
 
-static uint64_t elements_of(const struct manifest_tensor *tensor)
-{
-    uint64_t elements = 1;
-    for (uint32_t d = 0; d < tensor->rank; d++)
-        elements *= tensor->shape[d];
-    return elements;
-}
-
 static void write_values(struct jsonx_writer *json, const struct diff_tensor *tensor)
 {
     jsonx_write_string(json, "name", tensor->a->name);
     jsonx_write_string(json, "dtype", dtype_name(tensor->a->dtype));
     write_shape(json, "shape", tensor->a);
-    jsonx_write_u64(json, "elements_count", elements_of(tensor->a));
+    jsonx_write_u64(json, "elements_count", manifest_tensor_elements(tensor->a));
     jsonx_write_u64(json, "different_count", tensor->different_count);
     jsonx_write_u64(json, "nan_count", tensor->nan_count);
     write_element(json, "largest_difference", tensor->largest);
