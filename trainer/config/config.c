@@ -14,148 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "auto" is 0. */
-static bool takes_auto(const struct config_field *field)
-{
-    return field->kind == CONFIG_COUNT_AUTO || field->kind == CONFIG_SIZE_AUTO;
-}
-
-/* A plain number is in steps, else it is a duration. */
-static int read_period(const struct config_field *field, const char *text,
-                       struct config_period *target)
-{
-    struct config_period period = {0};
-    bool is_count = *text && strspn(text, "0123456789") == strlen(text);
-    errno = 0;
-    if (is_count)
-        period.steps = strtoull(text, NULL, 10);
-    else if (str_parse_duration(text, &period.ns))
-        return -EINVAL;
-    if (errno || (double)period.steps < field->least || (double)period.steps > field->most)
-        return -ERANGE;
-    *target = period;
-    return 0;
-}
-
-/* Reads one field from its values. 0, -EINVAL (wrong value), -ERANGE. */
-static int read_value(const struct config_field *field, const char *const *values, size_t count,
-                      void *target)
-{
-    const char *text = count > 0 ? values[0] : "";
-    if (count != (field->kind == CONFIG_PAIR ? 2 : 1))
-        return -EINVAL;
-    double reals[2];
-    if (field->kind == CONFIG_REAL || field->kind == CONFIG_FRACTION ||
-        field->kind == CONFIG_PAIR) {
-        for (size_t i = 0; i < count; i++) {
-            char *end;
-            reals[i] = strtod(values[i], &end);
-            if (end == values[i])
-                return -EINVAL;
-            if (field->kind == CONFIG_FRACTION && *end == '%') {
-                reals[i] /= 100;
-                end++;
-            }
-            if (*end || !isfinite(reals[i]))
-                return -EINVAL;
-            if (reals[i] < field->least || reals[i] > field->most)
-                return -ERANGE;
-        }
-        memcpy(target, reals, count * sizeof reals[0]);
-        return 0;
-    }
-    if (field->kind == CONFIG_PERIOD)
-        return read_period(field, text, target);
-    uint64_t number;
-    char *end;
-    if (takes_auto(field) && strcmp(text, "auto") == 0) {
-        *(uint64_t *)target = 0;
-        return 0;
-    }
-    switch (field->kind) {
-    case CONFIG_TEXT:
-    case CONFIG_PATH:
-        if (strlen(text) >= field->bytes)
-            return -ERANGE;
-        snprintf(target, field->bytes, "%s", text);
-        return 0;
-    case CONFIG_BOOL:
-        if (strcmp(text, "true") != 0 && strcmp(text, "false") != 0)
-            return -EINVAL;
-        *(bool *)target = text[0] == 't';
-        return 0;
-    case CONFIG_SIZE_AUTO:
-    case CONFIG_SIZE:
-        if (str_parse_size(text, &number))
-            return -EINVAL;
-        break;
-    case CONFIG_DURATION:
-        if (str_parse_duration(text, &number))
-            return -EINVAL;
-        break;
-    case CONFIG_COUNT_AUTO:
-    case CONFIG_COUNT:
-        if (text[0] < '0' || text[0] > '9')
-            return -EINVAL;
-        errno = 0;
-        number = strtoull(text, &end, 10);
-        if (*end)
-            return -EINVAL;
-        if (errno)
-            return -ERANGE;
-        break;
-    case CONFIG_CHOICE:
-        for (const struct config_alias *a = field->aliases; a && a->alias; a++)
-            if (strcmp(text, a->alias) == 0)
-                text = a->choice;
-        for (uint32_t i = 0; field->choices[i]; i++) {
-            if (strcmp(text, field->choices[i]) == 0) {
-                *(uint32_t *)target = i;
-                return 0;
-            }
-        }
-        return -EINVAL;
-    default:
-        return -EINVAL;
-    }
-    if ((double)number < field->least || (double)number > field->most)
-        return -ERANGE;
-    *(uint64_t *)target = number;
-    return 0;
-}
-
-/* Describes the values that a field accepts, for messages. */
-static void describe(const struct config_field *field, char *text, size_t bytes)
-{
-    static const char *const names[] = {
-        [CONFIG_TEXT] = "text",
-        [CONFIG_BOOL] = "true or false",
-        [CONFIG_COUNT] = "a whole number",
-        [CONFIG_COUNT_AUTO] = "a whole number or auto",
-        [CONFIG_SIZE] = "a size such as 64MiB",
-        [CONFIG_SIZE_AUTO] = "a size such as 64MiB, or auto,",
-        [CONFIG_DURATION] = "a duration such as 90s or 10min",
-        [CONFIG_PERIOD] = "a duration such as 15min, or a whole number of steps",
-        [CONFIG_REAL] = "a number",
-        [CONFIG_FRACTION] = "a fraction such as 0.01 or 1%",
-        [CONFIG_PAIR] = "two numbers in brackets",
-        [CONFIG_MIX] = "a path, or a list of {path: text, weight: number}",
-    };
-    if (field->kind == CONFIG_CHOICE) {
-        size_t used = (size_t)snprintf(text, bytes, "one of");
-        for (size_t i = 0; field->choices[i] && used < bytes; i++)
-            used += (size_t)snprintf(text + used, bytes - used, "%s %s", i ? "," : "",
-                                     field->choices[i]);
-    } else if (field->kind == CONFIG_TEXT || field->kind == CONFIG_PATH) {
-        snprintf(text, bytes, "text of less than %zu bytes", field->bytes);
-    } else if (field->kind == CONFIG_BOOL || field->kind == CONFIG_MIX) {
-        snprintf(text, bytes, "%s", names[field->kind]);
-    } else {
-        snprintf(text, bytes, "%s from %.15g to %.15g", names[field->kind], field->least,
-                 field->most);
-    }
-}
-
 struct reading {
     struct train_config *config;
     int *lines; /* of each field, for config_check; NULL: not needed */
@@ -220,7 +78,7 @@ static int read_leaf(void *context, const struct yaml_leaf *leaf)
         if (field->kind == CONFIG_MIX)
             status = config_mix_read(target, rest, leaf);
         else if (leaf->is_sequence == (field->kind == CONFIG_PAIR))
-            status = read_value(field, leaf->values, leaf->values_count, target);
+            status = config_value_read(field, leaf->values, leaf->values_count, target);
         if (status == -ENOENT)
             break;
         if (!status) {
@@ -234,7 +92,7 @@ static int read_leaf(void *context, const struct yaml_leaf *leaf)
             snprintf(wanted, sizeof wanted,
                      strstr(rest, "].weight") ? "a number above 0, such as 3 or 0.25" : "a path");
         else
-            describe(field, wanted, sizeof wanted);
+            config_value_describe(field, wanted, sizeof wanted);
         complain(reading, leaf, "wrong value of");
         err_expected(reading->err, "%s", wanted);
         err_found(reading->err, "%.200s%s", leaf->values_count ? leaf->values[0] : "nothing",
@@ -310,63 +168,6 @@ out:
     return status;
 }
 
-static void add_value(struct str *out, const struct config_field *field, const void *source)
-{
-    const double *reals = source;
-    if (takes_auto(field) && *(const uint64_t *)source == 0) {
-        str_add_text(out, "auto");
-        return;
-    }
-    switch (field->kind) {
-    case CONFIG_TEXT:
-    case CONFIG_PATH: {
-        struct jsonx_writer writer = {.out = out};
-        jsonx_write_string(&writer, NULL, source);
-        break;
-    }
-    case CONFIG_BOOL:
-        str_add_text(out, *(const bool *)source ? "true" : "false");
-        break;
-    case CONFIG_COUNT:
-    case CONFIG_COUNT_AUTO:
-    case CONFIG_SIZE:
-    case CONFIG_SIZE_AUTO:
-        str_add_format(out, "%llu", (unsigned long long)*(const uint64_t *)source);
-        break;
-    case CONFIG_DURATION:
-        str_add_format(out, "%.15gms", (double)*(const uint64_t *)source / 1e6);
-        break;
-    case CONFIG_PERIOD: {
-        const struct config_period *period = source;
-        if (period->ns > 0)
-            str_add_format(out, "%.15gms", (double)period->ns / 1e6);
-        else
-            str_add_format(out, "%llu", (unsigned long long)period->steps);
-        break;
-    }
-    case CONFIG_REAL:
-    case CONFIG_FRACTION: {
-        struct jsonx_writer writer = {.out = out};
-        jsonx_write_f64(&writer, NULL, reals[0]);
-        break;
-    }
-    case CONFIG_PAIR: {
-        struct jsonx_writer writer = {.out = out};
-        jsonx_begin_array(&writer, NULL);
-        jsonx_write_f64(&writer, NULL, reals[0]);
-        jsonx_write_f64(&writer, NULL, reals[1]);
-        jsonx_end_array(&writer);
-        break;
-    }
-    case CONFIG_CHOICE:
-        str_add_text(out, field->choices[*(const uint32_t *)source]);
-        break;
-    case CONFIG_MIX:
-        config_mix_print(source, out);
-        break;
-    }
-}
-
 void config_print(const struct train_config *config, struct str *out)
 {
     size_t count;
@@ -387,7 +188,7 @@ void config_print(const struct train_config *config, struct str *out)
         open = key;
         open_bytes = folder_bytes;
         str_add_format(out, "%*s%s: ", 2 * depth, "", key + folder_bytes);
-        add_value(out, &fields[i], (const char *)config + fields[i].offset);
+        config_value_print(&fields[i], (const char *)config + fields[i].offset, out);
         str_add_text(out, "\n");
     }
 }
@@ -401,7 +202,7 @@ void config_print_json(const struct train_config *config, struct str *out)
     jsonx_begin_object(&writer, NULL);
     for (size_t i = 0; i < count; i++) {
         str_clear(&value);
-        add_value(&value, &fields[i], (const char *)config + fields[i].offset);
+        config_value_print(&fields[i], (const char *)config + fields[i].offset, &value);
         bool is_word = fields[i].kind == CONFIG_CHOICE || fields[i].kind == CONFIG_DURATION ||
                        strcmp(str_text(&value), "auto") == 0 ||
                        (fields[i].kind == CONFIG_PERIOD && strchr(str_text(&value), 'm'));
@@ -424,7 +225,7 @@ int config_each(const struct train_config *config,
     struct str value = {0};
     for (size_t i = 0; i < count && !str_status(&value); i++) {
         str_clear(&value);
-        add_value(&value, &fields[i], (const char *)config + fields[i].offset);
+        config_value_print(&fields[i], (const char *)config + fields[i].offset, &value);
         if (!str_status(&value))
             visit(context, &fields[i], str_text(&value));
     }
@@ -433,7 +234,7 @@ int config_each(const struct train_config *config,
     return status;
 }
 
-/* Formats a saved JSON value as add_value does. */
+/* Formats a saved JSON value as config_value_print does. */
 static void saved_text(const struct json_t *node, struct str *out)
 {
     struct jsonx_writer writer = {.out = out};
@@ -494,7 +295,7 @@ int config_restore(const struct json_t *saved, const char *name, struct train_co
     return jsonx_each((struct json_t *)saved, restore_value, &reading);
 }
 
-/* As add_value, but without quotes around strings, as read from a saved configuration. */
+/* As config_value_print, but without quotes around strings, as read from a saved configuration. */
 static void add_plain_value(struct str *out, const struct config_field *field, const void *source)
 {
     const struct config_mix *mix = source;
@@ -503,7 +304,7 @@ static void add_plain_value(struct str *out, const struct config_field *field, c
     else if (field->kind == CONFIG_MIX && mix->count == 1)
         str_add_text(out, mix->sources[0].path);
     else
-        add_value(out, field, source);
+        config_value_print(field, source, out);
 }
 
 int config_compare(const struct train_config *config, const struct json_t *saved,

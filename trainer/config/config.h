@@ -11,7 +11,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
-#include "trainer/config/config_mix.h"
+#include "trainer/config/config_value.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,11 +36,6 @@ enum config_comm { CONFIG_COMM_AUTO, CONFIG_COMM_HOST, CONFIG_COMM_NCCL };
 enum config_resume { CONFIG_RESUME_AUTO, CONFIG_RESUME_NEVER, CONFIG_RESUME_PATH };
 
 enum config_metric { CONFIG_METRIC_VAL_LOSS, CONFIG_METRIC_VAL_ACCURACY };
-
-/* An interval in steps or time. At least one of them is 0; both 0: never. */
-struct config_period {
-    uint64_t steps, ns;
-};
 
 /* The effective configuration, with fields as in the YAML. The user of a field documented as "auto"
  * resolves its 0. */
@@ -191,47 +186,6 @@ struct train_config {
         char jsonl[CONFIG_TEXT_BYTES_MAX];       /* "": run.dir/metrics.jsonl */
         char tensorboard[CONFIG_TEXT_BYTES_MAX]; /* "": no events */
     } log;
-};
-
-enum config_kind {
-    CONFIG_TEXT, /* char[bytes] */
-    /* char[bytes]: a path or URL; this build must support its scheme. */
-    CONFIG_PATH,
-    CONFIG_BOOL,
-    CONFIG_COUNT,      /* uint64_t */
-    CONFIG_COUNT_AUTO, /* uint64_t, "auto" is 0 */
-    CONFIG_SIZE,       /* uint64_t bytes: 64MiB */
-    CONFIG_SIZE_AUTO,  /* uint64_t bytes, "auto" is 0 */
-    CONFIG_DURATION,   /* uint64_t nanoseconds: 90s, 10min */
-    CONFIG_PERIOD,     /* struct config_period: 500, 15min; least and most apply to steps */
-    CONFIG_REAL,       /* double */
-    CONFIG_FRACTION,   /* double: 0.01 or 1% */
-    CONFIG_CHOICE,     /* uint32_t: an index in choices */
-    CONFIG_PAIR,       /* two adjacent doubles: [0.9, 0.95] */
-    CONFIG_MIX,        /* struct config_mix */
-};
-
-struct config_alias {
-    const char *alias, *choice;
-};
-
-/* A row of the table. Immutable. */
-struct config_field {
-    const char *key; /* "data.image.size" */
-    enum config_kind kind;
-    size_t offset;              /* in struct train_config */
-    size_t bytes;               /* of CONFIG_TEXT and CONFIG_PATH */
-    const char *default_text;   /* in YAML syntax */
-    double least, most;         /* for numbers */
-    const char *const *choices; /* NULL-terminated, for CONFIG_CHOICE */
-    /* Other accepted names of choices, not listed in help; ends with NULL. */
-    const struct config_alias *aliases;
-    /* Resuming with another value is refused: it would change the sample order or the model. */
-    bool orders;
-    /* Ranks may have different values: paths, and fields that change neither the result nor the
-     * collective operations. */
-    bool may_differ;
-    const char *help; /* a sentence, with the unit */
 };
 
 const struct config_field *config_fields(size_t *ret_count);
