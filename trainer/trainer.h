@@ -1,13 +1,13 @@
 /*
- * trainer — a run: data in, steps, checkpoints and metrics out, from wherever the last one stopped.
+ * trainer — trains a model: starts or resumes a run, writes checkpoints and metrics.
  *
  *     config_load("train.yaml", sets, sets_count, &config, err);
  *     struct trainer_options options = {
  *         .config = &config, .io = io, .stop = &flag, .log = &log, .report = show};
  *     trainer_run(&options, &result, err);
  *
- * The library prints nothing and handles no signals: the owner of the program sets *stop, the run
- * saves at the end of the step in progress and returns TRAINER_STOPPED.
+ * The library prints nothing and handles no signals. When the program sets *stop, the run saves
+ * after the current step and returns TRAINER_STOPPED.
  */
 #ifndef MILLRACE_TRAINER_TRAINER_H
 #define MILLRACE_TRAINER_TRAINER_H
@@ -23,27 +23,27 @@
 enum trainer_end {
     TRAINER_DONE,
     TRAINER_STOPPED,     /* on request */
-    TRAINER_OUT_OF_TIME, /* for run.max_time; the first rank alone tells it from TRAINER_STOPPED */
+    TRAINER_OUT_OF_TIME, /* of run.max_time; other ranks than the first return TRAINER_STOPPED */
 };
 
 struct trainer_result {
     enum trainer_end end;
-    uint64_t step; /* the last one that is done and saved */
+    uint64_t step; /* the last one, which is saved */
     bool evaluated;
-    double val_loss, val_accuracy;         /* the last evaluation's */
-    struct trainer_steps profiled;         /* those of options.profile that were made */
-    uint64_t profiled_ns;                  /* with what came after them: evaluations, checkpoints */
-    char trace[IO_PATH_BYTES_MAX];         /* the file that was written; "": none */
-    struct range_time ranges[RANGE_COUNT]; /* of them */
-    uint64_t once, order; /* the training loaders' digests at that step, of all ranks */
+    double val_loss, val_accuracy;         /* of the last evaluation */
+    struct trainer_steps profiled;         /* the steps of options.profile that ran */
+    uint64_t profiled_ns;                  /* including evaluations and checkpoints after them */
+    char trace[IO_PATH_BYTES_MAX];         /* the file; "": none */
+    struct range_time ranges[RANGE_COUNT]; /* of the profiled steps */
+    uint64_t once, order; /* digests of the training data of all ranks up to that step */
     enum loader_stage
-        data_limit; /* which stage of it the others waited for; the consumer is the training */
+        data_limit; /* the slowest stage of the training data; the consumer is training */
     char checkpoint[IO_PATH_BYTES_MAX + 32]; /* the newest one */
 };
 
-/* Blocks until the run is done or stopped. Also TRAINER_DONE, at once, where its last step was
- * saved before. It fails on all ranks where it fails on one: -EREMOTEIO or -ECONNABORTED on those
- * that only heard of it. Then the communicator may be ended, and is only to be closed. */
+/* Blocks until the run is done or stopped; returns TRAINER_DONE at once if its last step was already
+ * saved. A failure of one rank fails all: -EREMOTEIO or -ECONNABORTED on ranks that did not cause
+ * it. The communicator can then only be closed. */
 int trainer_run(const struct trainer_options *options, struct trainer_result *ret_result,
                 struct err *err);
 
@@ -51,11 +51,11 @@ struct trainer_evaluation {
     uint64_t valid_count; /* images, tokens */
     double loss;          /* mean, nats */
     double accuracy;      /* top-1, 0..1 */
-    double seconds;       /* of the evaluation, loading left out */
+    double seconds;       /* without opening data and model */
 };
 
-/* The model that the configuration describes, with the weights at `from` (a checkpoint, a full
- * file, or what model.init takes), over data.val. Blocks; -ECANCELED where *stop came to be set. */
+/* Evaluates the configured model, with the weights at `from` (a checkpoint, a full file, or as
+ * model.init), on data.val. Blocks. -ECANCELED: stopped on request. */
 int trainer_evaluate(const struct trainer_options *options, const char *from,
                      struct trainer_evaluation *ret_evaluation, struct err *err);
 

@@ -15,13 +15,13 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-/* ---- Products alone. ---- */
+/* ---- Products alone ---- */
 
 enum { SIDE = 1024 }; /* of square matrices: larger ones are hardly faster */
 
 struct products {
     struct blas blas;
-    float *matrices; /* three a thread */
+    float *matrices; /* three per thread */
 };
 
 static void multiply(void *context, size_t tile, unsigned worker)
@@ -35,12 +35,12 @@ static void multiply(void *context, size_t tile, unsigned worker)
                       a + 2 * (size_t)SIDE * SIDE);
 }
 
-/* By their CPU time: what else the machine does is no limit of its own. */
+/* Measured in CPU time: other load on the machine does not count. */
 static double repeat_products(struct thread_pool *pool, struct products *products, uint64_t ns)
 {
     unsigned threads = thread_pool_count(pool);
     struct io_benchmark speed = {0};
-    thread_pool_run(pool, threads, multiply, products); /* finds its memory */
+    thread_pool_run(pool, threads, multiply, products); /* allocates memory */
     uint64_t until_ns = clock_now_ns() + ns;
     io_benchmark_begin(&speed);
     do {
@@ -74,11 +74,11 @@ static int measure_products(unsigned threads, uint64_t ns, double *ret_flops_per
     return status;
 }
 
-/* ---- Steps. ---- */
+/* ---- Steps ---- */
 
 static int check_stop(const struct run *run, struct err *err)
 {
-    return run->stop_requested ? err_set(err, -EINTR, "stopped on request") : 0;
+    return run->control.stop_requested ? err_set(err, -EINTR, "stopped on request") : 0;
 }
 
 static int make_step(struct run *run, struct err *err)
@@ -99,8 +99,8 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* waits: of each step, how long it waited for others' gradients, as a number below 0: of all ranks'
- * the largest is the least wait. */
+/* waits: how long each step waited for others' gradients, negated: the maximum over ranks is the
+ * shortest wait. */
 static int make_steps(struct run *run, const struct trainer_benchmark_job *job, uint64_t *step_ns,
                       int64_t *waits, struct trainer_benchmark *speed, struct err *err)
 {
@@ -108,16 +108,16 @@ static int make_steps(struct run *run, const struct trainer_benchmark_job *job, 
     time_parts_start(&run->ranges.parts, clock_now_ns());
     for (uint64_t i = 0; i < job->warmup_steps && !status; i++)
         status = make_step(run, err);
-    run->window = (struct step_totals){0};
-    io_benchmark_begin(&speed->took); /* around the parts, which so never add up to more */
+    run->queue.window = (struct step_totals){0};
+    io_benchmark_begin(&speed->took); /* around the parts, so that they cannot add up to more */
     time_parts_take(&run->ranges.parts, clock_now_ns());
     uint64_t began_ns = run->ranges.parts.switched_ns;
     for (uint64_t i = 0; i < job->steps && !status; i++) {
-        uint64_t waited_ns = reduction_waited_ns(run->reduction);
+        uint64_t waited_ns = reduction_waited_ns(run->update.reduction);
         status = make_step(run, err);
         uint64_t now_ns = clock_now_ns();
         step_ns[i] = now_ns - began_ns;
-        waits[i] = (int64_t)(waited_ns - reduction_waited_ns(run->reduction));
+        waits[i] = (int64_t)(waited_ns - reduction_waited_ns(run->update.reduction));
         began_ns = now_ns;
     }
     if (status)
@@ -129,7 +129,7 @@ static int make_steps(struct run *run, const struct trainer_benchmark_job *job, 
     return 0;
 }
 
-/* ---- What ranks exchange. ---- */
+/* ---- Exchange between ranks ---- */
 
 enum { EXCHANGES = 5 };
 
@@ -137,52 +137,47 @@ static void need_gradients(void *context, uint64_t group, enum model_use use)
 {
     struct run *run = context;
     (void)use;
-    reduction_need(run->reduction, group);
+    reduction_need(run->update.reduction, group);
 }
 
 static void give_gradients(void *context, uint64_t group, enum model_use use)
 {
     struct run *run = context;
     (void)use;
-    reduction_done(run->reduction, group);
+    reduction_done(run->update.reduction, group);
 }
 
-/* The gradients of a step, whatever they are, go all their way. */
+/* Exchanges gradients as a step does, with any values. */
 static int exchange(struct run *run, struct err *err)
 {
-    struct reduction *reduction = run->reduction;
+    struct reduction *reduction = run->update.reduction;
     struct model_memory memory = {.need = need_gradients, .done = give_gradients, .context = run};
     int status = reduction_begin(reduction, run->step, err);
     for (uint64_t round = 0; round < reduction_rounds(reduction) && !status; round++) {
         reduction_set_memory(reduction, round, &memory);
         if (!reduction_is_hookless(reduction, round))
-            model_walk(run->model, &run->stage, &memory, MODEL_BACKWARD);
+            model_walk(run->compute.model, &run->compute.stage, &memory, MODEL_BACKWARD);
         status = reduction_end_round(reduction, round, err);
     }
     if (!status)
         status = reduction_finish(reduction, err);
-    for (uint64_t group = 0; group < run->params->groups_count && !status; group++) {
+    for (uint64_t group = 0; group < run->compute.params->groups_count && !status; group++) {
         const void *gradients;
-        if (run->params->groups[group].trained_elements > 0)
+        if (run->compute.params->groups[group].trained_elements > 0)
             status = reduction_shard(reduction, group, &gradients, err);
     }
-    return status ? status : run->ops->table->sync(run->ops, err);
+    return status ? status : run->compute.ops->table->sync(run->compute.ops, err);
 }
 
-/* waits: as make_steps leaves them. */
+/* waits: from make_steps. */
 static int measure_exchanges(struct run *run, const struct trainer_benchmark_job *job,
                              int64_t *waits, struct trainer_benchmark *speed, struct err *err)
 {
-    struct comm_options options = run_comm_options(run, "comparing waits");
-    struct comm_work work;
-    int status = run->comm->ops->all_reduce_i64(run->comm, waits, job->steps, COMM_MAX, &options,
-                                                &work, err);
-    if (!status)
-        status = comm_wait(run->comm, &work, err);
+    int status = run_ranks_reduce(&run->ranks, waits, job->steps, COMM_MAX, "comparing waits", err);
     for (uint64_t i = 0; i < job->steps && !status; i++)
         speed->exchange_waited_ns += (uint64_t)-waits[i] / job->steps;
     for (int i = 0; i < EXCHANGES && !status; i++) {
-        status = run_agree(run, 0, "beginning together", err);
+        status = run_ranks_agree(&run->ranks, 0, "beginning together", err);
         uint64_t began_ns = clock_now_ns();
         if (!status)
             status = exchange(run, err);
@@ -191,22 +186,23 @@ static int measure_exchanges(struct run *run, const struct trainer_benchmark_job
     return status;
 }
 
-/* ---- The whole. ---- */
+/* ---- All ---- */
 
 static void describe(const struct run *run, const struct trainer_benchmark_job *job,
                      struct trainer_benchmark *speed)
 {
-    bool is_text = run->config->model.type != MODEL_VIT, is_host = run->device->ops->is_host;
+    bool is_text = run->config->model.type != MODEL_VIT,
+         is_host = run->compute.device->ops->is_host;
     struct device_metrics metrics;
     struct rusage used;
-    speed->samples_count = run->window.samples_count;
-    speed->tokens_count = is_text ? run->window.valid_count : 0;
+    speed->samples_count = run->queue.window.samples_count;
+    speed->tokens_count = is_text ? run->queue.window.valid_count : 0;
     speed->queues = !is_host;
-    speed->flops =
-        model_flops(run->model) * (double)batching_owned_count(&run->batching) * (double)job->steps;
+    speed->flops = model_flops(run->compute.model) *
+                   (double)batching_owned_count(&run->data.batching) * (double)job->steps;
     getrusage(RUSAGE_SELF, &used);
     speed->peak_process_bytes = (uint64_t)used.ru_maxrss * 1024;
-    device_metrics_open(&metrics, run->ops);
+    device_metrics_open(&metrics, run->compute.ops);
     if (!is_host)
         speed->limit_flops_per_second = metrics.peak_flops;
     device_metrics_close(&metrics);
@@ -219,15 +215,15 @@ static int measure_steps(struct run *run, const struct trainer_benchmark_job *jo
     int64_t *waits = malloc(job->steps * sizeof *waits);
     int status =
         step_ns && waits ? 0 : err_set(err, -ENOMEM, "out of memory for the times of steps");
-    run->ranges.queues = !run->device->ops->is_host;
-    status = run_agree(run, status, "beginning together", err);
+    run->ranges.queues = !run->compute.device->ops->is_host;
+    status = run_ranks_agree(&run->ranks, status, "beginning together", err);
     if (!status)
         status = make_steps(run, job, step_ns, waits, speed, err);
     if (!status)
-        status = weights_drain(&run->weights, err);
+        status = weights_drain(&run->compute.weights, err);
     if (!status)
         describe(run, job, speed);
-    if (!status && run->comm->ranks > 1)
+    if (!status && run->ranks.comm->ranks > 1)
         status = measure_exchanges(run, job, waits, speed, err);
     free(step_ns);
     free(waits);
@@ -244,7 +240,7 @@ int trainer_benchmark_run(const struct trainer_options *options,
     int status = run_open(&run, options, memory_plan_check_run, err);
     if (status)
         return status;
-    bool is_host = run.device->ops->is_host;
+    bool is_host = run.compute.device->ops->is_host;
     speed.threads = run_threads(&run);
     if (speed.threads == 0)
         speed.threads = thread_pool_cpu_count();
@@ -253,7 +249,7 @@ int trainer_benchmark_run(const struct trainer_options *options,
                                   &detail);
     else
         speed.threads = 0;
-    status = run_agree(&run, status, "measuring products", &detail);
+    status = run_ranks_agree(&run.ranks, status, "measuring products", &detail);
     if (!status)
         status = measure_steps(&run, job, &speed, &detail);
     if (status && status != -EINTR)

@@ -4,8 +4,7 @@
  *
  *     trainer_benchmark_run(&options, &job, &speed, err);      // all ranks, with the same job
  *
- * It is a run of the configuration, from its data to the update, without what comes between steps:
- * no lines, no evaluation, no checkpoint.
+ * Steps include data and updates, but no progress lines, evaluations or checkpoints.
  */
 #ifndef MILLRACE_CLI_BENCH_TRAINER_BENCHMARK_H
 #define MILLRACE_CLI_BENCH_TRAINER_BENCHMARK_H
@@ -16,31 +15,30 @@
 
 /* Immutable. */
 struct trainer_benchmark_job {
-    uint64_t warmup_steps; /* that do not count */
-    uint64_t steps;        /* that do; at least 1 */
-    uint64_t products_ns;  /* products alone go on for so long, before the run */
+    uint64_t warmup_steps; /* not measured */
+    uint64_t steps;        /* measured; at least 1 */
+    uint64_t products_ns;  /* how long products alone are measured, before the run */
 };
 
 struct trainer_benchmark {
-    struct io_benchmark took; /* of all steps: time, and CPU time of the whole process */
-    uint64_t median_ns;       /* of one step */
-    uint64_t samples_count, tokens_count; /* of all ranks; tokens: 0 where the model has none */
-    struct time_spent time;               /* of this rank; it adds up to that of all steps */
+    struct io_benchmark took;             /* all steps: time, and CPU time of the process */
+    uint64_t median_ns;                   /* of one step */
+    uint64_t samples_count, tokens_count; /* of all ranks; tokens: 0 for images */
+    struct time_spent time;               /* of this rank; adds up to the time of all steps */
     bool queues;                          /* the device is not the host, see time_parts.h */
-    unsigned threads;                     /* that compute on this rank; 0: a GPU does */
-    double flops; /* of this rank's products in all steps (model.h's model_flops) */
-    /* Of this rank: products of one size alone, by as many threads, all ranks at once, as if
-     * nothing else took their time; a GPU's peak. 0: not known. */
+    unsigned threads;                     /* for compute on this rank; 0: a GPU */
+    double flops;                         /* of this rank's products in all steps, as model_flops */
+    /* Of this rank: products of one size alone, on as many threads, all ranks at once, by CPU time;
+     * or the GPU's peak. 0: unknown. */
     double limit_flops_per_second;
-    /* Of gradients between ranks, in one step, on the mean: with nothing to hide behind; and what a
-     * step waited for on the rank that waited least, since who comes first waits for computation,
-     * too. 0: one rank. */
+    /* Exchange of a step's gradients, mean: alone, without computation to overlap; and the wait of a
+     * step on the rank that waits least, since the others also wait for computation. 0: one rank. */
     uint64_t exchange_ns, exchange_waited_ns;
-    uint64_t peak_process_bytes; /* of the host's memory, the most that there was until the end */
+    uint64_t peak_process_bytes; /* of host memory */
 };
 
-/* Blocks. -EINTR: stopped, as options say; else as trainer_run. resume and profile are not looked
- * at; the run's folder is as trainer_run would make it, without checkpoints. */
+/* Blocks. -EINTR: stopped on request; other errors as trainer_run. Ignores options.resume and
+ * profile. Creates the run's folder, without checkpoints. */
 int trainer_benchmark_run(const struct trainer_options *options,
                           const struct trainer_benchmark_job *job,
                           struct trainer_benchmark *ret_speed, struct err *err);

@@ -214,29 +214,36 @@ static void sharded_weights_are_read_group_by_group(void **state)
         test_skip("a sanitizer's own memory is counted too");
     model.width = WIDE;
     model.layers = DEEP;
-    ops_for_test(DTYPE_F32, 1, &run.device, &run.ops);
-    assert_ok(model_open(&model, run.ops, 2, &run.model, &err), &err);
-    run.params = model_params(run.model);
-    run.stage = (struct model_stage){.blocks_count = DEEP, .has_embedding = true, .has_head = true};
-    assert_ok(partition_init(&run.partition, &one_of_many, run.params, &err), &err);
-    const struct weights_options weights = {
-        .ops = run.ops, .partition = &run.partition, .shards = true, .reshards = true};
-    assert_ok(weights_init(&run.weights, &weights, run.model, &run.stage, &err), &err);
+    ops_for_test(DTYPE_F32, 1, &run.compute.device, &run.compute.ops);
+    assert_ok(model_open(&model, run.compute.ops, 2, &run.compute.model, &err), &err);
+    run.compute.params = model_params(run.compute.model);
+    run.compute.stage =
+        (struct model_stage){.blocks_count = DEEP, .has_embedding = true, .has_head = true};
+    assert_ok(partition_init(&run.compute.partition, &one_of_many, run.compute.params, &err), &err);
+    const struct weights_options weights = {.ops = run.compute.ops,
+                                            .partition = &run.compute.partition,
+                                            .shards = true,
+                                            .reshards = true};
+    assert_ok(
+        weights_init(&run.compute.weights, &weights, run.compute.model, &run.compute.stage, &err),
+        &err);
     place(path, "zeros.safetensors");
-    make_zeros(run.params, path);
+    make_zeros(run.compute.params, path);
     assert_ok(run_fill_weights(&run, NULL, &err), &err); /* allocates the weights' own memory */
-    uint64_t before = peak_bytes(), group_bytes = run.partition.group_elements_max * sizeof(float);
+    uint64_t before = peak_bytes(),
+             group_bytes = run.compute.partition.group_elements_max * sizeof(float);
     assert_ok(run_fill_weights(&run, path, &err), &err);
     uint64_t more = peak_bytes() - before;
-    assert_true(run.params->elements * sizeof(float) > 2 * (2 * group_bytes + READING_BYTES_MAX));
+    assert_true(run.compute.params->elements * sizeof(float) >
+                2 * (2 * group_bytes + READING_BYTES_MAX));
     if (more > 2 * group_bytes + READING_BYTES_MAX)
         fail_msg("reading took %llu bytes more, where a group has %llu", (unsigned long long)more,
                  (unsigned long long)group_bytes);
-    weights_deinit(&run.weights);
-    partition_deinit(&run.partition);
-    model_close(run.model);
-    ops_close(run.ops);
-    device_close(run.device);
+    weights_deinit(&run.compute.weights);
+    partition_deinit(&run.compute.partition);
+    model_close(run.compute.model);
+    ops_close(run.compute.ops);
+    device_close(run.compute.device);
 }
 
 int main(void)

@@ -22,11 +22,11 @@ static struct train_config config;
 static void fill_weights(void)
 {
     struct err err = {0};
-    void *host = malloc(run.params->elements * ops_master_bytes(run.ops));
+    void *host = malloc(run.compute.params->elements * ops_master_bytes(run.compute.ops));
     assert_non_null(host);
-    params_init_values(run.params, 3, run.ops->master, host);
-    case_fill_weights(&run.weights, run.params, host);
-    assert_ok(weights_refresh(&run.weights, &err), &err);
+    params_init_values(run.compute.params, 3, run.compute.ops->master, host);
+    case_fill_weights(&run.compute.weights, run.compute.params, host);
+    assert_ok(weights_refresh(&run.compute.weights, &err), &err);
     free(host);
 }
 
@@ -34,26 +34,31 @@ static void fill_weights(void)
 static void open_run(uint32_t shards, bool shares_weights)
 {
     struct err err = {0};
-    run = (struct run){.comm = world, .plain_comm = world, .config = &config, .step = STEP};
-    ops_for_test(DTYPE_F32, 1, &run.device, &run.ops);
-    assert_ok(model_open(&case_gpt2, run.ops, 2, &run.model, &err), &err);
-    run.params = model_params(run.model);
-    run.stage = (struct model_stage){
+    run = (struct run){
+        .ranks = {.comm = world, .plain_comm = world}, .config = &config, .step = STEP};
+    ops_for_test(DTYPE_F32, 1, &run.compute.device, &run.compute.ops);
+    assert_ok(model_open(&case_gpt2, run.compute.ops, 2, &run.compute.model, &err), &err);
+    run.compute.params = model_params(run.compute.model);
+    run.compute.stage = (struct model_stage){
         .blocks_count = case_gpt2.layers, .has_embedding = true, .has_head = true};
     const struct partition_options options = {
         .rank = (uint32_t)world->rank, .ranks = (uint32_t)world->ranks, .shards = shards};
-    assert_ok(partition_init(&run.partition, &options, run.params, &err), &err);
+    assert_ok(partition_init(&run.compute.partition, &options, run.compute.params, &err), &err);
     const struct weights_options weights = {.comm = world,
-                                            .ops = run.ops,
-                                            .partition = &run.partition,
+                                            .ops = run.compute.ops,
+                                            .partition = &run.compute.partition,
                                             .shards = shares_weights,
                                             .reshards = true,
                                             .ahead = 1};
-    assert_ok(weights_init(&run.weights, &weights, run.model, &run.stage, &err), &err);
-    assert_ok(weights_connect(&run.weights, &err), &err);
-    assert_ok(weights_open_gather(&run.weights, &err), &err);
+    assert_ok(
+        weights_init(&run.compute.weights, &weights, run.compute.model, &run.compute.stage, &err),
+        &err);
+    assert_ok(weights_connect(&run.compute.weights, &err), &err);
+    assert_ok(weights_open_gather(&run.compute.weights, &err), &err);
     const struct optimizer_options optimizer = {.update = {.beta1 = 0.9, .beta2 = 0.95}};
-    assert_ok(optimizer_init(&run.optimizer, &optimizer, run.ops, &run.partition, &err), &err);
+    assert_ok(optimizer_init(&run.update.optimizer, &optimizer, run.compute.ops,
+                             &run.compute.partition, &err),
+              &err);
     fill_weights();
     assert_ok(run_open_sync_check(&run, &err), &err);
 }
@@ -61,12 +66,12 @@ static void open_run(uint32_t shards, bool shares_weights)
 static void close_run(void)
 {
     sync_check_close(run.sync_check);
-    optimizer_deinit(&run.optimizer);
-    weights_deinit(&run.weights);
-    partition_deinit(&run.partition);
-    model_close(run.model);
-    ops_close(run.ops);
-    device_close(run.device);
+    optimizer_deinit(&run.update.optimizer);
+    weights_deinit(&run.compute.weights);
+    partition_deinit(&run.compute.partition);
+    model_close(run.compute.model);
+    ops_close(run.compute.ops);
+    device_close(run.compute.device);
 }
 
 static void flip(void *memory, size_t byte)
@@ -105,9 +110,9 @@ static void a_bit_flip_in_replicated_weights_is_named(void **state)
     (void)state;
     open_run(1, false);
     assert_in_step();
-    const struct param *param = params_find(run.params, "blocks.1.mlp.fc.weight");
+    const struct param *param = params_find(run.compute.params, "blocks.1.mlp.fc.weight");
     if (is_last())
-        flip(run_row_place(&run, param, 1, 2), 0);
+        flip(run_tensors_row(&run.compute, &run.update.optimizer, param, 1, 2), 0);
     assert_named("exp_avg_sq of blocks.1.mlp.fc.weight");
     close_run();
 }
@@ -118,9 +123,9 @@ static void a_bit_flip_in_gathered_weights_is_named(void **state)
     (void)state;
     open_run((uint32_t)world->ranks, false);
     assert_in_step();
-    const struct param *param = params_find(run.params, "blocks.0.attn.q.weight");
+    const struct param *param = params_find(run.compute.params, "blocks.0.attn.q.weight");
     if (is_last())
-        flip(run.weights.whole, param->offset * ops_compute_bytes(run.ops));
+        flip(run.compute.weights.whole, param->offset * ops_compute_bytes(run.compute.ops));
     assert_named("blocks.0.attn.q.weight");
     close_run();
 }
@@ -133,9 +138,9 @@ static void gathered_weights_are_compared(void **state)
     open_run((uint32_t)world->ranks, true);
     assert_in_step();
     if (is_last()) /* already gathered, and not again until an update */
-        for (uint32_t i = 0; i < run.weights.buffers_count; i++)
-            if (run.weights.buffers[i].group == 0)
-                flip(run.weights.buffers[i].memory, 5);
+        for (uint32_t i = 0; i < run.compute.weights.buffers_count; i++)
+            if (run.compute.weights.buffers[i].group == 0)
+                flip(run.compute.weights.buffers[i].memory, 5);
     assert_named("embed.tokens.weight");
     close_run();
 }
@@ -154,13 +159,14 @@ static void assert_found_before_the_update(const char *tensor)
 /* The first parameter of which this rank keeps a part, and its address. */
 static const struct param *own_part(unsigned kind, void **ret_memory)
 {
-    for (uint64_t i = 0; i < run.params->count; i++) {
-        const struct param *param = &run.params->list[i];
-        struct span shard =
-            partition_shard(&run.partition, param->group, run.partition.options.rank);
+    for (uint64_t i = 0; i < run.compute.params->count; i++) {
+        const struct param *param = &run.compute.params->list[i];
+        struct span shard = partition_shard(&run.compute.partition, param->group,
+                                            run.compute.partition.options.rank);
         struct row_range rows = span_rows(&shard, param);
         if (rows.count > 0) {
-            *ret_memory = run_row_place(&run, param, rows.first, kind);
+            *ret_memory =
+                run_tensors_row(&run.compute, &run.update.optimizer, param, rows.first, kind);
             return param;
         }
     }
@@ -201,14 +207,17 @@ static void a_bit_flip_in_one_of_two_replicas_is_named(void **state)
     open_run(2, true);
     assert_in_step();
     /* the last rank's shard, which every second rank has */
-    struct span shard = partition_shard(&run.partition, 2, (uint32_t)world->ranks - 1);
+    struct span shard = partition_shard(&run.compute.partition, 2, (uint32_t)world->ranks - 1);
     const struct param *param = NULL;
-    for (uint64_t i = 0; !param && i < run.params->count; i++)
-        if (run.params->list[i].group == 2 && span_rows(&shard, &run.params->list[i]).count > 0)
-            param = &run.params->list[i];
+    for (uint64_t i = 0; !param && i < run.compute.params->count; i++)
+        if (run.compute.params->list[i].group == 2 &&
+            span_rows(&shard, &run.compute.params->list[i]).count > 0)
+            param = &run.compute.params->list[i];
     assert_non_null(param);
     if (is_last())
-        flip(run_row_place(&run, param, span_rows(&shard, param).first, 1), 0);
+        flip(run_tensors_row(&run.compute, &run.update.optimizer, param,
+                             span_rows(&shard, param).first, 1),
+             0);
     char name[PARAMS_NAME_BYTES_MAX + 16];
     snprintf(name, sizeof name, "exp_avg of %s", param->name);
     assert_named(name);

@@ -52,14 +52,14 @@ static int open_comms(struct run *run, const struct trainer_dry_run_options *opt
                       struct err *err)
 {
     int rank = (int)options->rank, ranks = (int)options->ranks;
-    int status = comm_null_open(rank, ranks, false, &run->own_comm, err);
-    run->plain_comm = run->own_comm;
+    int status = comm_null_open(rank, ranks, false, &run->ranks.own_comm, err);
+    run->ranks.plain_comm = run->ranks.own_comm;
     if (!status)
-        status = run_count_traffic(run, err);
+        status = run_ranks_count(&run->ranks, run->config, err);
     if (status || !options->by_nccl || ranks == 1)
         return status;
-    status = comm_null_open(rank, ranks, true, &run->nccl, err);
-    return status ? status : run_count_bulk(run, err);
+    status = comm_null_open(rank, ranks, true, &run->ranks.nccl, err);
+    return status ? status : run_ranks_count_bulk(&run->ranks, err);
 }
 
 static int open_backend(struct run *run, const struct trainer_dry_run_options *options,
@@ -74,7 +74,7 @@ static int open_backend(struct run *run, const struct trainer_dry_run_options *o
         return -EINVAL;
     }
     int status = ops_null_open(options->model, compute[run->config->precision.compute], DTYPE_F32,
-                               &run->device, &run->ops, err);
+                               &run->compute.device, &run->compute.ops, err);
     return status ? status : open_comms(run, options, err);
 }
 
@@ -82,33 +82,31 @@ static int open_batch(struct run *run, const struct trainer_dry_run_options *opt
                       struct err *err)
 {
     const struct train_config *c = run->config;
-    run->batching = (struct batching){
+    run->data.batching = (struct batching){
         .global = options->is_evaluation ? c->batch.micro * options->ranks : c->batch.global,
         .micro = c->batch.micro,
         .rank = options->rank,
         .ranks = options->ranks,
         .interleaved =
-            !options->is_evaluation && (c->batch.sync_each || run_reduces_each_micro(run))};
-    int status = batching_check(&run->batching, err);
+            !options->is_evaluation &&
+            (c->batch.sync_each || strategy_of(c->parallel.strategy)->reduces_each_micro)};
+    int status = batching_check(&run->data.batching, err);
     return status || options->is_evaluation
                ? status
                : strategy_shards_count(strategy_of(c->parallel.strategy), strategy_mesh_of(c),
-                                       options->ranks, options->local_ranks, &run->shards, err);
+                                       options->ranks, options->local_ranks, &run->compute.shards,
+                                       err);
 }
 
 /* Uses the shape of data that is already open. */
 static int take_shape(struct run *run, const struct trainer_dry_run_options *options,
                       struct err *err)
 {
-    const struct loader_shape *shape = options->shape;
-    run->shape = *shape;
-    if (run->config->model.classes == 0)
-        run->config->model.classes = shape->classes_count;
-    if (run->config->model.vocabulary == 0)
-        run->config->model.vocabulary = shape->vocabulary;
+    run_data_set_shape(&run->data, options->shape, run->config);
     if (options->is_evaluation)
         return 0;
-    run_set_batch(run, options->epoch);
+    run_data_set_batch(&run->data, run->given, options->epoch);
+    run->config->batch.global = run->data.batching.global;
     return run_count_steps(run, options->epoch, err);
 }
 
@@ -140,26 +138,26 @@ static void close_staging(struct planned_save *save)
 static int plan_full(struct run *run, const struct trainer_dry_run_options *options,
                      struct consolidated *consolidated, struct err *err)
 {
-    struct ckpt_tensor **tensors = calloc(options->ranks, sizeof *tensors);
-    char **names = calloc(options->ranks, sizeof *names);
+    const struct run_compute *compute = &run->compute;
+    struct run_tensors *tensors = calloc(options->ranks, sizeof *tensors);
     struct consolidated_holding *holdings = calloc(options->ranks, sizeof *holdings);
-    bool has_memory = tensors && names && holdings;
+    bool has_memory = tensors && holdings;
     int status = has_memory ? 0 : err_set(err, -ENOMEM, "out of memory for a dry run");
     for (uint32_t rank = 0; rank < options->ranks && !status; rank++) {
-        status = run_describe_tensors_of(run, rank, &tensors[rank], &names[rank],
-                                         &holdings[rank].tensors_count, err);
-        holdings[rank].tensors = tensors[rank];
+        /* if every rank holds everything, the partition has one rank */
+        status = run_tensors_describe(compute, &run->update.optimizer,
+                                      compute->partition.options.ranks == 1 ? 0 : rank, false,
+                                      &tensors[rank], err);
+        holdings[rank] = (struct consolidated_holding){.tensors = tensors[rank].list,
+                                                       .tensors_count = tensors[rank].count};
     }
     if (!status)
         status =
             consolidated_simulate(consolidated, holdings, (int)options->rank, (int)options->ranks,
-                                  (uint32_t)run->params->groups_count, err);
-    for (uint32_t rank = 0; has_memory && rank < options->ranks; rank++) {
-        free(tensors[rank]);
-        free(names[rank]);
-    }
+                                  (uint32_t)compute->params->groups_count, err);
+    for (uint32_t rank = 0; has_memory && rank < options->ranks; rank++)
+        run_tensors_deinit(&tensors[rank]);
     free(tensors);
-    free(names);
     free(holdings);
     return status;
 }
@@ -169,17 +167,18 @@ static int open_staging(struct run *run, const struct trainer_dry_run_options *o
                         struct planned_save *save, struct err *err)
 {
     bool is_full = run->config->checkpoint.layout == CKPT_CONSOLIDATED;
-    int status = run_describe_tensors(run, false, &run->tensors, &run->tensor_names,
-                                      &run->tensors_count, err);
+    int status =
+        run_tensors_describe(&run->compute, &run->update.optimizer,
+                             run->compute.partition.options.rank, false, &run->saving.tensors, err);
     if (!status && is_full)
         status = plan_full(run, options, &save->consolidated, err);
     if (status)
         return status;
     bool is_shared = run->config->checkpoint.shared;
     const struct layout_options wanted = {
-        .tensors = run->tensors,
-        .tensors_count = run->tensors_count,
-        .groups_count = (uint32_t)run->params->groups_count,
+        .tensors = run->saving.tensors.list,
+        .tensors_count = run->saving.tensors.count,
+        .groups_count = (uint32_t)run->compute.params->groups_count,
         .rank = (int)options->rank,
         .ranks = (int)options->ranks,
         .node_rank = (int)(is_shared ? options->rank : options->rank % options->local_ranks),
@@ -190,61 +189,64 @@ static int open_staging(struct run *run, const struct trainer_dry_run_options *o
     if (!status)
         status = snapshot_count_buffers(&save->layout, run_staging_bytes(run), &buffers, err);
     return status ? status
-                  : staging_init(&save->staging, &save->layout, run->device, run->ops->stream,
-                                 buffers, err);
+                  : staging_init(&save->staging, &save->layout, run->compute.device,
+                                 run->compute.ops->stream, buffers, err);
 }
 
 /* Runs a micro-batch forward and backward, or what a rank without one does while others have
  * one. */
 static void make_pass(struct run *run, uint64_t round, const struct model_memory *memory)
 {
-    const struct model_result result = {run->losses, run->correct};
-    const void *any = run->activations.memory; /* never read */
+    const struct model_result result = {run->compute.losses, run->compute.correct};
+    const void *any = run->compute.activations.memory; /* never read */
     const struct model_input input = {.vision.images = any,
                                       .vision.labels = any,
                                       .language.tokens = any,
                                       .language.targets = any,
                                       .language.by_token = any,
-                                      .loss_scale = &run->device_record->gate.loss_factor};
-    if (!reduction_computes(run->reduction, round)) {
-        model_walk(run->model, &run->stage, memory, MODEL_FORWARD);
-        model_walk(run->model, &run->stage, memory, MODEL_BACKWARD);
+                                      .loss_scale = &run->queue.device_record->gate.loss_factor};
+    if (!reduction_computes(run->update.reduction, round)) {
+        model_walk(run->compute.model, &run->compute.stage, memory, MODEL_FORWARD);
+        model_walk(run->compute.model, &run->compute.stage, memory, MODEL_BACKWARD);
         return;
     }
-    model_forward(run->model, &run->stage, memory, &run->activations, &input, NULL, NULL, NULL);
-    model_backward(run->model, &run->stage, memory, &run->activations, &input, &result, NULL, NULL);
+    model_forward(run->compute.model, &run->compute.stage, memory, &run->compute.activations,
+                  &input, NULL, NULL, NULL);
+    model_backward(run->compute.model, &run->compute.stage, memory, &run->compute.activations,
+                   &input, &result, NULL, NULL);
 }
 
 static int sum_gradients(struct run *run, struct err *err)
 {
-    int status = reduction_begin(run->reduction, run->step, err);
-    for (uint64_t round = 0; round < reduction_rounds(run->reduction) && !status; round++) {
+    int status = reduction_begin(run->update.reduction, run->step, err);
+    for (uint64_t round = 0; round < reduction_rounds(run->update.reduction) && !status; round++) {
         struct model_memory memory;
         status = run_begin_pass(run, round, &memory, err);
         if (status)
             return status;
         make_pass(run, round, &memory);
-        status = reduction_end_round(run->reduction, round, err);
+        status = reduction_end_round(run->update.reduction, round, err);
         if (!status)
-            status = weights_status(&run->weights, err);
+            status = weights_status(&run->compute.weights, err);
     }
-    return status ? status : reduction_finish(run->reduction, err);
+    return status ? status : reduction_finish(run->update.reduction, err);
 }
 
 static int update(struct run *run, struct err *err)
 {
-    const struct update_scalars *scalars = &run->device_record->gate.scalars;
+    const struct update_scalars *scalars = &run->queue.device_record->gate.scalars;
     int status = 0;
-    for (uint64_t group = 0; group < run->params->groups_count && !status; group++) {
+    for (uint64_t group = 0; group < run->compute.params->groups_count && !status; group++) {
         const void *gradients;
-        if (run->params->groups[group].trained_elements == 0)
+        if (run->compute.params->groups[group].trained_elements == 0)
             continue;
-        status = reduction_shard(run->reduction, group, &gradients, err);
+        status = reduction_shard(run->update.reduction, group, &gradients, err);
         if (status)
             return status;
-        optimizer_update_shard(&run->optimizer, group, weights_shard(&run->weights, group),
-                               weights_compute_shard(&run->weights, group), gradients, scalars);
-        status = weights_updated(&run->weights, group, err);
+        optimizer_update_shard(
+            &run->update.optimizer, group, weights_shard(&run->compute.weights, group),
+            weights_compute_shard(&run->compute.weights, group), gradients, scalars);
+        status = weights_updated(&run->compute.weights, group, err);
     }
     return status;
 }
@@ -253,8 +255,9 @@ static int make_step(struct run *run, struct err *err)
 {
     struct step_sums words = {0};
     int status = sum_gradients(run, err);
-    if (!status && run->comm->ranks > 1)
-        status = run_reduce_sums(run, &words, "the step's counts, losses and norm", err);
+    if (!status && run->ranks.comm->ranks > 1)
+        status = run_ranks_reduce(&run->ranks, (int64_t *)&words, STEP_SUMS_WORDS, COMM_SUM,
+                                  "the step's counts, losses and norm", err);
     return status ? status : update(run, err);
 }
 
@@ -263,20 +266,20 @@ static int make_step(struct run *run, struct err *err)
  * before its start_step. */
 static int make_steps(struct run *run, struct trainer_dry_run *dry_run, struct err *err)
 {
-    run->step = run->phase_end_step - 1;
+    run->step = run->control.phase_end_step - 1;
     int status = make_step(run, err);
-    const struct comm_traffic before = comm_counts_read(&run->traffic);
-    double flops = ops_null_flops(run->ops);
-    uint64_t crossed_bytes = device_null_transfer_bytes(run->device);
+    const struct comm_traffic before = comm_counts_read(&run->ranks.traffic);
+    double flops = ops_null_flops(run->compute.ops);
+    uint64_t crossed_bytes = device_null_transfer_bytes(run->compute.device);
     if (!status)
         status = make_step(run, err);
-    dry_run->flops = ops_null_flops(run->ops) - flops;
-    dry_run->crossed_bytes = device_null_transfer_bytes(run->device) - crossed_bytes;
-    run->step_traffic = comm_counts_since(&run->traffic, &before);
-    run->weights_differ = run_is_local(run);
+    dry_run->flops = ops_null_flops(run->compute.ops) - flops;
+    dry_run->crossed_bytes = device_null_transfer_bytes(run->compute.device) - crossed_bytes;
+    run->update.step_traffic = comm_counts_since(&run->ranks.traffic, &before);
+    run->update.weights_differ = run_is_local(run);
     if (!status)
         status = run_average_weights(run, true, err);
-    return status ? status : weights_drain(&run->weights, err);
+    return status ? status : weights_drain(&run->compute.weights, err);
 }
 
 static int train(struct run *run, const struct trainer_dry_run_options *options,
@@ -313,15 +316,15 @@ static int dry_run_run(struct run *run, const struct trainer_dry_run_options *op
     loader_close(beside);
     if (status)
         return status;
-    for (uint64_t i = 0; i < run->params->count; i++)
-        dry_run->parameter_count += run->params->list[i].count;
-    dry_run->shape = run->shape;
+    for (uint64_t i = 0; i < run->compute.params->count; i++)
+        dry_run->parameter_count += run->compute.params->list[i].count;
+    dry_run->shape = run->data.shape;
     /* the loader's, which is closed */
     dry_run->shape.pixels_libraries = dry_run->shape.engine = NULL;
     dry_run->steps = run->steps;
-    dry_run->micros_count = batching_micros(&run->batching);
+    dry_run->micros_count = batching_micros(&run->data.batching);
     const struct comm_traffic traffic = run_traffic(run);
-    dry_run->usage = usage_of(run->device, &traffic);
+    dry_run->usage = usage_of(run->compute.device, &traffic);
     dry_run->device_bytes = usage_device_bytes(&dry_run->usage);
     return 0;
 }
@@ -338,8 +341,8 @@ static int simulate_phase(const struct trainer_dry_run_options *options,
     int status = run_take_config(&run, options->config, err);
     if (!status)
         status = dry_run_run(&run, options, ret_dry_run, err);
-    bool batch_changes = !status && run.phase_end_step < run.steps;
-    *ret_next = batch_changes ? epochs_next_change(&run.epochs, options->epoch) : UINT64_MAX;
+    bool batch_changes = !status && run.control.phase_end_step < run.steps;
+    *ret_next = batch_changes ? epochs_next_change(&run.data.epochs, options->epoch) : UINT64_MAX;
     run_close(&run);
     return status;
 }

@@ -127,13 +127,13 @@ int memory_plan_check_run(const struct run *run, bool trains, struct err *err)
         .io = run->io,
         .log = run->options->log,
         .model = ops_null_cuda(),
-        .rank = run->batching.rank,
-        .ranks = run->batching.ranks,
-        .local_ranks = trains ? run->shards : 1,
-        .by_nccl = run->bulk->takes_device_memory,
-        .shape = &run->shape,
-        .epoch = trains ? epochs_at(&run->epochs, run->step) : 0,
+        .rank = run->data.batching.rank,
+        .ranks = run->data.batching.ranks,
+        .local_ranks = trains ? run->compute.shards : 1,
+        .by_nccl = run->ranks.bulk->takes_device_memory,
+        .shape = &run->data.shape,
+        .epoch = trains ? epochs_at(&run->data.epochs, run->step) : 0,
         .is_evaluation = !trains,
         .memory_only = true};
-    return memory_plan_check(&itself, run->device, err);
+    return memory_plan_check(&itself, run->compute.device, err);
 }

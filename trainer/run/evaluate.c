@@ -9,8 +9,8 @@
 
 static void walk(struct run *run, const struct model_memory *memory)
 {
-    if (weights_want_hooks(&run->weights)) /* others may need this rank's weights */
-        model_walk(run->model, &run->stage, memory, MODEL_FORWARD);
+    if (weights_want_hooks(&run->compute.weights)) /* others may need this rank's weights */
+        model_walk(run->compute.model, &run->compute.stage, memory, MODEL_FORWARD);
 }
 
 static int evaluate_batch(struct run *run, struct loader *loader, const struct batch *batch,
@@ -19,19 +19,19 @@ static int evaluate_batch(struct run *run, struct loader *loader, const struct b
 {
     struct model_input input;
     uint64_t valid = 0;
-    int status = batch_upload_push(&run->upload, loader, batch, &input, &valid, err);
+    int status = batch_upload_push(&run->data.upload, loader, batch, &input, &valid, err);
     if (status)
         return status;
     if (valid > 0) {
-        const struct model_result result = {run->losses, run->correct};
-        model_forward(run->model, &run->stage, memory, &run->activations, &input, NULL, NULL,
-                      &result);
-        run_add_result(run, &result);
+        const struct model_result result = {run->compute.losses, run->compute.correct};
+        model_forward(run->compute.model, &run->compute.stage, memory, &run->compute.activations,
+                      &input, NULL, NULL, &result);
+        run_queue_add_result(&run->queue, &result, model_rows(run->compute.model));
         words->valid_count += (int64_t)valid;
     } else {
         walk(run, memory);
     }
-    return batch_upload_pop(&run->upload, err);
+    return batch_upload_pop(&run->data.upload, err);
 }
 
 /* done: samples of this rank; the others have done about as many. */
@@ -39,7 +39,7 @@ static void report_done(const struct run *run, uint64_t done, uint64_t all)
 {
     if (!run->options->report)
         return;
-    uint64_t of_all_ranks = done * run->batching.ranks;
+    uint64_t of_all_ranks = done * run->data.batching.ranks;
     struct trainer_report report = {.event = TRAINER_EVALUATING,
                                     .step = run->step,
                                     .steps = run->steps,
@@ -53,15 +53,11 @@ static void report_done(const struct run *run, uint64_t done, uint64_t all)
  * a deadline allows. */
 static int share_round(struct run *run, bool *has_batch, int64_t *stop, struct err *err)
 {
-    struct comm_options options = run_comm_options(run, "a round of the evaluation");
-    struct comm_work work;
     int64_t values[2] = {*has_batch, *stop};
-    if (run->comm->ranks == 1)
+    if (run->ranks.comm->ranks == 1)
         return 0;
     int status =
-        run->comm->ops->all_reduce_i64(run->comm, values, 2, COMM_OR, &options, &work, err);
-    if (!status)
-        status = comm_wait(run->comm, &work, err);
+        run_ranks_reduce(&run->ranks, values, 2, COMM_OR, "a round of the evaluation", err);
     *has_batch = values[0];
     *stop = values[1];
     return status;
@@ -86,11 +82,11 @@ static int evaluate_round(struct run *run, struct loader *loader, struct step_su
         return status;
     if (next != LOADER_BATCH) {
         walk(run, &memory);
-        return weights_status(&run->weights, err);
+        return weights_status(&run->compute.weights, err);
     }
     *done += batch->items_count;
     status = evaluate_batch(run, loader, batch, &memory, mine, err);
-    return status ? status : weights_status(&run->weights, err);
+    return status ? status : weights_status(&run->compute.weights, err);
 }
 
 /* Evaluates all batches of the loader, until a stop is requested. */
@@ -100,7 +96,7 @@ static int evaluate_all(struct run *run, struct loader *loader, struct step_sums
     struct step_sums mine = {0};
     uint64_t done = 0, all = loader_shape(loader).samples;
     bool continues = true;
-    int status = run_begin_sums(run, err);
+    int status = run_queue_zero_sums(&run->queue, err);
     report_done(run, done, all);
     while (!status) {
         status = evaluate_round(run, loader, &mine, &done, &continues, err);
@@ -109,10 +105,10 @@ static int evaluate_all(struct run *run, struct loader *loader, struct step_sums
         report_done(run, done, all);
         mine.stop = mine.stop || run_wants_stop(run);
     }
-    int flushed = batch_upload_flush(&run->upload, status ? NULL : err);
+    int flushed = batch_upload_flush(&run->data.upload, status ? NULL : err);
     status = status ? status : flushed;
     if (!status)
-        status = run_read_sums(run, ret_words, err);
+        status = run_queue_read_sums(&run->queue, ret_words, err);
     if (!status) {
         ret_words->valid_count = mine.valid_count;
         ret_words->samples_count = (int64_t)done;
@@ -134,7 +130,8 @@ int run_evaluate(struct run *run, struct err *err)
     if (!status)
         status = evaluate_all(run, loader, &words, err);
     if (!status)
-        status = run_reduce_sums(run, &words, "the evaluation's counts and losses", err);
+        status = run_ranks_reduce(&run->ranks, (int64_t *)&words, STEP_SUMS_WORDS, COMM_SUM,
+                                  "the evaluation's counts and losses", err);
     if (!status)
         status = run_limit_bad(run, loader, (uint64_t)words.bad_count,
                                (uint64_t)words.samples_count, err);
@@ -142,7 +139,7 @@ int run_evaluate(struct run *run, struct err *err)
     if (status)
         return status;
     if (words.stop > 0) {
-        run->stop_requested = true;
+        run->control.stop_requested = true;
         return 0;
     }
     if (words.valid_count == 0) {
@@ -150,7 +147,7 @@ int run_evaluate(struct run *run, struct err *err)
         err_at(err, run->config->data.val, ERR_NO_OFFSET);
         return -ENODATA;
     }
-    run->evaluation = (struct evaluation){
+    run->control.evaluation = (struct evaluation){
         .present = true,
         .step = run->step,
         .valid_count = (uint64_t)words.valid_count,

@@ -16,10 +16,10 @@ void profile_open(struct profile *profile)
     struct run *run = profile->run;
     struct trace *trace = run->options->trace;
     run->ranges.track = trace_add_track(trace, "trainer", 0);
-    if (trace && run->ops->table->add_tracks)
-        run->ops->table->add_tracks(run->ops, trace);
+    if (trace && run->compute.ops->table->add_tracks)
+        run->compute.ops->table->add_tracks(run->compute.ops, trace);
     if (trace)
-        comm_add_tracks(run->comm, trace);
+        comm_add_tracks(run->ranks.comm, trace);
 }
 
 int profile_begin(struct profile *profile, struct err *err)
@@ -32,7 +32,7 @@ int profile_begin(struct profile *profile, struct err *err)
     int status = run_drain_all(run, err);
     if (status)
         return status;
-    if (!run->device->ops->is_host)
+    if (!run->compute.device->ops->is_host)
         profiler_start();
     profile->made.first = step;
     profile->began_ns = clock_now_ns();
@@ -52,7 +52,7 @@ void profile_stop(struct profile *profile)
         trace_stop(run->options->trace);
     profile->ns = clock_now_ns() - profile->began_ns;
     profile->made.last = run->step;
-    if (!run->device->ops->is_host)
+    if (!run->compute.device->ops->is_host)
         profiler_stop();
 }
 
@@ -71,7 +71,7 @@ static int write_trace(struct profile *profile, struct err *err)
     const struct trace_file file = {.io = run->io,
                                     .path = path,
                                     .trace = run->options->trace,
-                                    .comm = run->comm,
+                                    .comm = run->ranks.comm,
                                     .timeout_ns = run->config->parallel.timeout_ns};
     status = trace_file_write(&file, &written, &detail);
     if (status && err)
@@ -80,7 +80,7 @@ static int write_trace(struct profile *profile, struct err *err)
         log_line(run->options->log, LOG_WARN,
                  "could not write the trace of steps %" PRIu64 " to %" PRIu64 ": %s",
                  profile->made.first, profile->made.last, err_format(&detail, text, sizeof text));
-    if (!status && !written && run->comm->rank == 0)
+    if (!status && !written && run->ranks.comm->rank == 0)
         snprintf(profile->trace, sizeof profile->trace, "%s", path);
     return status;
 }

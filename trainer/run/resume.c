@@ -43,7 +43,7 @@ static void report_difference(void *context, const struct config_field *field, c
  * number of ranks. */
 static void keep_batch(struct run *run, const struct json_t *saved)
 {
-    uint64_t a_step = run->given->batch.accumulation * (uint64_t)run->comm->ranks;
+    uint64_t a_step = run->given->batch.accumulation * (uint64_t)run->ranks.comm->ranks;
     config_keep_batch(run->given, saved);
     uint64_t global = run->given->batch.global, micro = run->given->batch.micro;
     bool is_kept = a_step > 0 && run->given->batch.accumulation == 0;
@@ -58,7 +58,7 @@ int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_P
                 struct err *err)
 {
     const struct ckpt_find_options choice = {
-        .below = run->damaged.below,
+        .below = run->saving.damaged.below,
         .stop_at_damage = run->config->checkpoint.on_damage == CONFIG_DAMAGE_STOP,
     };
     char where[IO_PATH_BYTES_MAX];
@@ -66,11 +66,11 @@ int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_P
     if (run->options->resume == CONFIG_RESUME_PATH)
         status = ckpt_resolve(run->io, run->options->resume_path, where, err);
     else
-        strcpy(where, run->folder);
+        strcpy(where, run->saving.folder);
     if (!status)
-        status = ckpt_reader_open_collective(run->io, where, &choice, run->comm, ret_reader,
+        status = ckpt_reader_open_collective(run->io, where, &choice, run->ranks.comm, ret_reader,
                                              run->options->log, err);
-    if (status == -ENOENT && *run->damaged.first) {
+    if (status == -ENOENT && *run->saving.damaged.first) {
         err_set(err, -EBADMSG, "no checkpoint is left to resume from: all are damaged");
         err_at(err, where, ERR_NO_OFFSET);
         err_advise(err, "restore one from a copy, or move the folder away to start over");
@@ -107,12 +107,12 @@ static int find_newest(const struct run *run, char path[IO_PATH_BYTES_MAX], uint
                        struct err *err)
 {
     const struct ckpt_find_options any = {.below = UINT64_MAX},
-                                   choice = {.below = run->damaged.below};
-    int status =
-        ckpt_find_collective(run->io, run->folder, &any, run->comm, path, ret_step, NULL, err);
-    if (!status && *run->damaged.first && strcmp(path, run->damaged.first) == 0)
-        status = ckpt_find_collective(run->io, run->folder, &choice, run->comm, path, ret_step,
-                                      NULL, err);
+                                   choice = {.below = run->saving.damaged.below};
+    int status = ckpt_find_collective(run->io, run->saving.folder, &any, run->ranks.comm, path,
+                                      ret_step, NULL, err);
+    if (!status && *run->saving.damaged.first && strcmp(path, run->saving.damaged.first) == 0)
+        status = ckpt_find_collective(run->io, run->saving.folder, &choice, run->ranks.comm, path,
+                                      ret_step, NULL, err);
     return status;
 }
 
@@ -145,7 +145,7 @@ int resume_check_newest(const struct run *run, struct err *err)
 static int compare_datasets(const struct run *run, const struct json_t *saved, struct err *err)
 {
     const struct loader_dataset *list;
-    uint64_t now = loader_datasets(run->loader, &list),
+    uint64_t now = loader_datasets(run->data.loader, &list),
              before = jsonx_count(saved) ? jsonx_count(saved) : 1;
     if (now != before) {
         err_set(err, -EINVAL, "the number of training datasets differs from the saved one");
@@ -188,7 +188,7 @@ static int check_schema(const struct run *run, const struct json_t *state, const
     struct data_schema saved = {0};
     int status = data_schema_decode(state, path, &saved, err);
     if (!status)
-        status = data_schema_compare(&saved, &run->reference, err);
+        status = data_schema_compare(&saved, &run->data.reference, err);
     data_schema_deinit(&saved);
     return status;
 }
@@ -196,9 +196,9 @@ static int check_schema(const struct run *run, const struct json_t *state, const
 int resume_check_cursor(const struct run *run, const struct cursor *cursor,
                         const struct json_t *state, const char *path, struct err *err)
 {
-    const struct order_params *saved = &cursor->params, *now = &run->shape.order;
+    const struct order_params *saved = &cursor->params, *now = &run->data.shape.order;
     bool same_data =
-        cursor->fingerprint == run->shape.fingerprint && saved->samples == now->samples;
+        cursor->fingerprint == run->data.shape.fingerprint && saved->samples == now->samples;
     bool same_order = cursor->order_version == ORDER_VERSION && saved->kind == now->kind &&
                       saved->seed == now->seed && saved->lanes == now->lanes &&
                       saved->window == now->window && saved->run == now->run;
@@ -217,7 +217,7 @@ int resume_check_cursor(const struct run *run, const struct cursor *cursor,
     err_at(err, path, ERR_NO_OFFSET);
     err_expected(err, "dataset %016" PRIx64 ", order version %u", cursor->fingerprint,
                  cursor->order_version);
-    err_found(err, "dataset %016" PRIx64 ", order version %u", run->shape.fingerprint,
+    err_found(err, "dataset %016" PRIx64 ", order version %u", run->data.shape.fingerprint,
               (unsigned)ORDER_VERSION);
     err_advise(err, "resume with the data and the order that the run began with");
     return status;
@@ -236,7 +236,7 @@ static int read_metric(const struct json_t *metrics, const char *key, double *re
 static void restore_evaluation(struct run *run, const struct json_t *state)
 {
     const struct json_t *metrics = jsonx_get(state, "metrics");
-    struct evaluation *e = &run->evaluation;
+    struct evaluation *e = &run->control.evaluation;
     e->present = jsonx_u64(jsonx_get(metrics, "val_step"), &e->step) == 0 &&
                  read_metric(metrics, "val_loss", &e->loss) == 0 &&
                  read_metric(metrics, "val_accuracy", &e->accuracy) == 0;
@@ -254,14 +254,14 @@ static void restore_window(struct run *run, const struct json_t *state)
     for (int i = 0; i < EXACT_SUM_WORDS; i++)
         if (jsonx_i64(jsonx_at(losses, (size_t)i), &totals.losses.limb[i]))
             return;
-    run->window = totals;
+    run->queue.window = totals;
 }
 
 /* Moments cannot be reused by another optimizer. */
 static int check_optimizer(const struct run *run, const struct json_t *state, const char *path,
                            struct err *err)
 {
-    const char *saved, *now = optimizer_rule_name(run->optimizer.options.rule);
+    const char *saved, *now = optimizer_rule_name(run->update.optimizer.options.rule);
     int status = jsonx_get_string(jsonx_get(state, "optimizer"), "type", &saved, path, err);
     if (status || strcmp(saved, now) == 0)
         return status;
@@ -278,12 +278,12 @@ static int check_optimizer(const struct run *run, const struct json_t *state, co
 static void restore_scaler(struct run *run, const struct json_t *state)
 {
     const struct json_t *object = jsonx_get(state, "scaler");
-    struct scaler scaler = run->scaler;
+    struct scaler scaler = run->update.scaler;
     if (scaler.is_dynamic && jsonx_f64(jsonx_get(object, "scale"), &scaler.scale) == 0 &&
         jsonx_u64(jsonx_get(object, "clean_steps_count"), &scaler.clean_steps_count) == 0 &&
         jsonx_u64(jsonx_get(object, "overflows_count"), &scaler.overflows_count) == 0 &&
         scaler_is_valid(&scaler))
-        run->scaler = scaler;
+        run->update.scaler = scaler;
 }
 
 /* Counters of another metric are discarded. If no evaluation was finite, there is no best one
@@ -291,7 +291,7 @@ static void restore_scaler(struct run *run, const struct json_t *state)
 static void restore_early_stop(struct run *run, const struct json_t *state)
 {
     const struct json_t *object = jsonx_get(state, "early_stop");
-    struct early_stop stop = run->early_stop;
+    struct early_stop stop = run->control.early_stop;
     const char *metric;
     if (stop.options.patience == 0 || jsonx_text(jsonx_get(object, "metric"), &metric) ||
         strcmp(metric, config_metric_name(run->config->early_stop.metric)) != 0 ||
@@ -299,7 +299,7 @@ static void restore_early_stop(struct run *run, const struct json_t *state)
         jsonx_u64(jsonx_get(object, "waited_count"), &stop.waited_count))
         return;
     stop.has_best = jsonx_f64(jsonx_get(object, "best"), &stop.best) == 0;
-    run->early_stop = stop;
+    run->control.early_stop = stop;
     if (early_stop_is_over(&stop))
         run_log(run,
                 "this run ended early, after step %" PRIu64 ": early_stop.patience above %" PRIu64
@@ -312,55 +312,49 @@ static void note_damage(struct run *run, const char *path)
 {
     if (run->options->resume == CONFIG_RESUME_PATH && strcmp(path, run->options->resume_path) == 0)
         return;
-    run->damaged.below = run->step;
-    if (!*run->damaged.first)
-        snprintf(run->damaged.first, sizeof run->damaged.first, "%s", path);
+    run->saving.damaged.below = run->step;
+    if (!*run->saving.damaged.first)
+        snprintf(run->saving.damaged.first, sizeof run->saving.damaged.first, "%s", path);
 }
 
 /* Selects the tensors that this rank holds and the checkpoint has. Moments of parameters that were
- * frozen when it was saved start at zero, with a message. Returns the list and its names. */
+ * frozen when it was saved start at zero, with a message. */
 static int choose_tensors(const struct run *run, const struct manifest *manifest,
-                          struct ckpt_tensor **ret_wanted, char **ret_names, uint64_t *ret_count,
-                          struct err *err)
+                          struct run_tensors *ret_wanted, struct err *err)
 {
-    struct ckpt_tensor *tensors;
-    uint64_t count = 0, wanted_count = 0;
-    int status = run_describe_tensors(run, true, &tensors, ret_names, &count, err);
-    *ret_wanted = tensors;
-    for (uint64_t i = 0; i < count && !status; i++) {
-        const char *name = tensors[i].name;
+    uint64_t wanted_count = 0;
+    int status = run_tensors_describe(&run->compute, &run->update.optimizer,
+                                      run->compute.partition.options.rank, true, ret_wanted, err);
+    for (uint64_t i = 0; i < ret_wanted->count && !status; i++) {
+        const char *name = ret_wanted->list[i].name;
         bool is_moment = strncmp(name, CKPT_OPTIMIZER_PREFIX, strlen(CKPT_OPTIMIZER_PREFIX)) == 0;
         if (!is_moment || manifest_find(manifest, name))
-            tensors[wanted_count++] = tensors[i];
+            ret_wanted->list[wanted_count++] = ret_wanted->list[i];
     }
-    if (!status && wanted_count < count)
+    if (!status && wanted_count < ret_wanted->count)
         run_log(run,
                 "%" PRIu64 " moments are not in the checkpoint because their parameters were "
                 "frozen: they start at zero",
-                count - wanted_count);
-    *ret_count = wanted_count;
+                ret_wanted->count - wanted_count);
+    ret_wanted->count = wanted_count;
     return status;
 }
 
 int resume_restore(struct run *run, struct ckpt_reader *reader, const char *path, struct err *err)
 {
     const struct json_t *state = ckpt_reader_state(reader);
-    struct ckpt_tensor *wanted = NULL;
-    char *names = NULL;
-    uint64_t wanted_count = 0;
+    struct run_tensors wanted = {0};
     int status = check_optimizer(run, state, path, err);
     if (!status)
         status = jsonx_get_u64(jsonx_get(state, "optimizer"), "updates_count",
-                               &run->optimizer.updates, path, err);
+                               &run->update.optimizer.updates, path, err);
     if (!status)
-        status =
-            choose_tensors(run, ckpt_reader_manifest(reader), &wanted, &names, &wanted_count, err);
-    status = run_agree(run, status, "reading the state", err);
+        status = choose_tensors(run, ckpt_reader_manifest(reader), &wanted, err);
+    status = run_ranks_agree(&run->ranks, status, "reading the state", err);
     if (!status)
-        status =
-            ckpt_reader_load_collective(reader, run->comm, wanted, wanted_count, run->device, err);
-    free(names);
-    free(wanted);
+        status = ckpt_reader_load_collective(reader, run->ranks.comm, wanted.list, wanted.count,
+                                             run->compute.device, err);
+    run_tensors_deinit(&wanted);
     if (status == -EBADMSG)
         note_damage(run, path);
     if (status)
@@ -370,13 +364,13 @@ int resume_restore(struct run *run, struct ckpt_reader *reader, const char *path
     restore_scaler(run, state);
     restore_early_stop(run, state);
     const char *saved_id = ckpt_reader_numerics_id(reader);
-    if (run->comm->rank == 0 && strcmp(saved_id, str_text(&run->numerics_id)) != 0)
+    if (run->ranks.comm->rank == 0 && strcmp(saved_id, str_text(&run->saving.numerics_id)) != 0)
         log_line(run->options->log, LOG_WARN,
                  "the bits may differ from the run that saved this checkpoint: it used %s, this "
                  "run uses %s",
-                 saved_id, str_text(&run->numerics_id));
+                 saved_id, str_text(&run->saving.numerics_id));
     run_log(run, "resuming at step %" PRIu64 " from %s", run->step, path);
-    const char *lost = reduction_resume_warning(run->reduction, saved_id, run->step);
+    const char *lost = reduction_resume_warning(run->update.reduction, saved_id, run->step);
     if (lost)
         run_log(run, "%s", lost);
     return 0;

@@ -49,7 +49,7 @@ int run_look_at_validation(struct run *run, struct err *err)
     int status = loader_open(&options, &loader, err);
     if (status)
         return status;
-    run->validation_fingerprint = loader_shape(loader).fingerprint;
+    run->data.validation_fingerprint = loader_shape(loader).fingerprint;
     loader_close(loader);
     return 0;
 }
@@ -57,37 +57,38 @@ int run_look_at_validation(struct run *run, struct err *err)
 int run_compare_data(const struct run *run, const struct loader *loader, const char *name,
                      struct err *err)
 {
-    struct comm_options options = run_comm_options(run, "comparing the data");
+    struct comm_options options = run_ranks_options(&run->ranks, "comparing the data");
     struct rank_record record = {0};
     if (loader)
         add_datasets(&record, loader, name);
-    add_hex(&record, "data.val fingerprint", run->validation_fingerprint);
+    add_hex(&record, "data.val fingerprint", run->data.validation_fingerprint);
     add_hex(&record, "fingerprint of the initial weights", run->weights_fingerprint);
     int status = rank_agreement_check(
-        run->comm, &record, "give all machines the same files; warnings above name damaged ones",
-        &options, err);
+        run->ranks.comm, &record,
+        "give all machines the same files; warnings above name damaged ones", &options, err);
     rank_record_deinit(&record);
     return status;
 }
 
 int run_name_numerics(struct run *run, struct err *err)
 {
-    run->ops->table->numerics_id(run->ops, &run->numerics_id);
-    if (run->shape.pixels_version > 0)
-        str_add_format(&run->numerics_id, "; pixels %u by %s", run->shape.pixels_version,
-                       run->shape.pixels_libraries);
-    str_add_format(&run->numerics_id, "; micro-batch %" PRIu64, run->batching.micro);
+    run->compute.ops->table->numerics_id(run->compute.ops, &run->saving.numerics_id);
+    if (run->data.shape.pixels_version > 0)
+        str_add_format(&run->saving.numerics_id, "; pixels %u by %s",
+                       run->data.shape.pixels_version, run->data.shape.pixels_libraries);
+    str_add_format(&run->saving.numerics_id, "; micro-batch %" PRIu64, run->data.batching.micro);
     char loss[REDUCTION_DEPENDENCE_BYTES] = "", library[COMM_LIBRARY_BYTES] = "";
-    if (run->reduction) /* an evaluation sums no gradients */
-        reduction_rank_dependence(&run->reduction->options, loss, sizeof loss);
+    if (run->update.reduction) /* an evaluation sums no gradients */
+        reduction_rank_dependence(&run->update.reduction->options, loss, sizeof loss);
     if (loss[0])
-        str_add_format(&run->numerics_id, "; %s", loss);
-    bool sums_fast = run->reduction && run->reduction->options.kind != REDUCTION_CANONICAL;
-    if (sums_fast && run->batching.ranks > 1)
-        comm_describe_library(run->comm, library);
+        str_add_format(&run->saving.numerics_id, "; %s", loss);
+    bool sums_fast =
+        run->update.reduction && run->update.reduction->options.kind != REDUCTION_CANONICAL;
+    if (sums_fast && run->data.batching.ranks > 1)
+        comm_describe_library(run->ranks.comm, library);
     if (library[0])
-        str_add_format(&run->numerics_id, ", summed by %s", library);
-    int status = str_status(&run->numerics_id);
+        str_add_format(&run->saving.numerics_id, ", summed by %s", library);
+    int status = str_status(&run->saving.numerics_id);
     return status ? err_set(err, status, "out of memory for the numerics' name") : 0;
 }
 
@@ -95,19 +96,19 @@ static int allow_mixed(struct run *run, const struct comm_options *options, stru
 {
     struct str all = {0};
     bool differs = false;
-    int status = rank_agreement_collect(run->comm, str_text(&run->numerics_id), &all, &differs,
-                                        options, err);
+    int status = rank_agreement_collect(run->ranks.comm, str_text(&run->saving.numerics_id), &all,
+                                        &differs, options, err);
     if (!status && str_status(&all))
-        status =
-            err_set(err, -ENOMEM, "out of memory for the numerics of %d ranks", run->comm->ranks);
-    status = run_agree(run, status, options->what, err);
+        status = err_set(err, -ENOMEM, "out of memory for the numerics of %d ranks",
+                         run->ranks.comm->ranks);
+    status = run_ranks_agree(&run->ranks, status, options->what, err);
     if (!status) {
-        str_deinit(&run->numerics_id);
-        run->numerics_id = all;
+        str_deinit(&run->saving.numerics_id);
+        run->saving.numerics_id = all;
         all = (struct str){0};
     }
     str_deinit(&all);
-    if (!status && differs && run->comm->rank == 0)
+    if (!status && differs && run->ranks.comm->rank == 0)
         log_line(run->options->log, LOG_WARN,
                  "ranks use different kernels, as parallel.mixed: allow permits: results are not "
                  "bitwise reproducible; checkpoints record the numerics_id of every rank");
@@ -116,15 +117,16 @@ static int allow_mixed(struct run *run, const struct comm_options *options, stru
 
 int run_compare_numerics(struct run *run, struct err *err)
 {
-    struct comm_options options = run_comm_options(run, "comparing the numerics of the ranks");
+    struct comm_options options =
+        run_ranks_options(&run->ranks, "comparing the numerics of the ranks");
     struct rank_record record = {0};
-    if (run->comm->ranks == 1)
+    if (run->ranks.comm->ranks == 1)
         return 0;
     if (run->config->parallel.mixed == CONFIG_MIXED_ALLOW)
         return allow_mixed(run, &options, err);
-    rank_record_add(&record, "numerics_id", str_text(&run->numerics_id));
+    rank_record_add(&record, "numerics_id", str_text(&run->saving.numerics_id));
     int status =
-        rank_agreement_check(run->comm, &record,
+        rank_agreement_check(run->ranks.comm, &record,
                              "use machines with the same processors, GPUs and libraries, or set "
                              "parallel.mixed: allow, which gives up bitwise reproducibility",
                              &options, err);

@@ -33,7 +33,7 @@ int run_open_device(struct run *run, struct err *err)
     }
     if (may_be_gpu(run) && rank > 0 && device_cuda_count(&count, NULL) == 0 && count > 0)
         snprintf(own, sizeof own, "cuda:%d", rank % count);
-    return device_open(own[0] ? own : name, &run->device, err);
+    return device_open(own[0] ? own : name, &run->compute.device, err);
 }
 
 /* Where a rank computes, as sent to the others. */
@@ -55,10 +55,10 @@ static uint64_t machine_hash(void)
 
 static struct place place_of(const struct run *run)
 {
-    struct place place = {.is_gpu = strcmp(run->device->ops->name, "cuda") == 0};
+    struct place place = {.is_gpu = strcmp(run->compute.device->ops->name, "cuda") == 0};
     if (!place.is_gpu)
         return place;
-    const char *bus = device_cuda_info(run->device)->bus;
+    const char *bus = device_cuda_info(run->compute.device)->bus;
     place.machine = machine_hash();
     place.gpu = hash_64(bus, strlen(bus));
     place.has_nccl = comm_nccl_check(NULL) == 0;
@@ -95,53 +95,30 @@ static int check_places(const struct place *places, int ranks, struct hindrance 
 /* -ENOTSUP if NCCL is unavailable, the same on all ranks. */
 static int compare_places(const struct run *run, struct hindrance *ret_hindrance, struct err *err)
 {
-    struct comm *comm = run->comm;
-    struct place *places = calloc((size_t)comm->ranks, sizeof *places);
-    const struct comm_options options = run_comm_options(run, "the ranks' GPUs");
-    struct comm_work work;
-    int status =
-        places ? 0 : err_set(err, -ENOMEM, "out of memory for the places of %d ranks", comm->ranks);
-    status = run_agree(run, status, options.what, err);
-    if (status) {
-        free(places);
+    const struct place own = place_of(run);
+    void *places;
+    int status = run_ranks_gather(&run->ranks, &own, sizeof own, "the ranks' GPUs", &places, err);
+    if (status)
         return status;
-    }
-    places[comm->rank] = place_of(run);
-    status = comm->ops->all_gather(comm, &places[comm->rank], places, sizeof *places, &options,
-                                   &work, err);
-    if (!status)
-        status = comm_wait(comm, &work, err);
-    if (status) {
-        comm_retain(places);
-        return status;
-    }
-    status = check_places(places, comm->ranks, ret_hindrance, err);
+    status = check_places(places, run->ranks.comm->ranks, ret_hindrance, err);
     free(places);
-    return status;
-}
-
-int run_count_bulk(struct run *run, struct err *err)
-{
-    struct comm *bulk;
-    int status = comm_counted_open(run->nccl, &run->traffic, &bulk, err);
-    if (!status)
-        run->bulk = bulk;
     return status;
 }
 
 static int open_nccl(struct run *run, struct err *err)
 {
-    int status = comm_nccl_open(run->plain_comm, run->device, run->config->parallel.timeout_ns,
-                                &run->nccl, err);
+    int status = comm_nccl_open(run->ranks.plain_comm, run->compute.device,
+                                run->config->parallel.timeout_ns, &run->ranks.nccl, err);
     if (status) {
         err_advise(err,
                    "set NCCL_DEBUG=INFO for details, or parallel.comm: host to run without NCCL");
         return status;
     }
-    status = run_agree(run, run_count_bulk(run, err), "connecting", err);
+    status =
+        run_ranks_agree(&run->ranks, run_ranks_count_bulk(&run->ranks, err), "connecting", err);
     if (status)
         return status;
-    run->serialized = true;
+    run->ranks.serialized = true;
     char library[COMM_NCCL_TEXT_BYTES];
     bool moves = config_moves_gradients(run->config);
     comm_nccl_library(library, NULL);
@@ -156,7 +133,7 @@ static void warn_of_host(const struct run *run, const struct err *lacking)
 {
     struct err why = {0};
     char text[ERR_LINE_BYTES_MAX];
-    if (run->comm->rank != 0)
+    if (run->ranks.comm->rank != 0)
         return;
     if (comm_nccl_check(&why) == 0)
         err_advise(&why, "run millrace doctor on its machine to see why");
@@ -171,7 +148,7 @@ int run_open_bulk(struct run *run, struct err *err)
     enum config_comm wanted = (enum config_comm)run->config->parallel.comm;
     struct err detail = {0};
     struct hindrance hindrance = {0};
-    if (run->comm->ranks == 1 || wanted == CONFIG_COMM_HOST ||
+    if (run->ranks.comm->ranks == 1 || wanted == CONFIG_COMM_HOST ||
         (wanted == CONFIG_COMM_AUTO && !may_be_gpu(run)))
         return 0;
     int status = compare_places(run, &hindrance, &detail);
@@ -191,17 +168,4 @@ int run_open_bulk(struct run *run, struct err *err)
     if (err)
         *err = detail;
     return status;
-}
-
-void run_halt_bulk(struct run *run)
-{
-    if (run->nccl)
-        comm_nccl_abort_local(run->nccl);
-}
-
-void run_close_bulk(struct run *run)
-{
-    if (run->bulk != run->comm)
-        comm_close(run->bulk);
-    comm_close(run->nccl);
 }

@@ -10,60 +10,51 @@
 
 bool run_is_local(const struct run *run)
 {
-    return run->config->parallel.local_sgd.steps > 0 && run->batching.ranks > 1;
-}
-
-static struct rank_sum_options mean_options(const struct run *run)
-{
-    return (struct rank_sum_options){.comm = run->comm,
-                                     .ops = run->ops,
-                                     .bucket_bytes = run->config->parallel.bucket_bytes,
-                                     .elements_max = run->params->trained_elements,
-                                     .timeout_ns = run->config->parallel.timeout_ns,
-                                     .what = "the mean of weights and moments",
-                                     .flight = "mean of weights"};
+    return run->config->parallel.local_sgd.steps > 0 && run->data.batching.ranks > 1;
 }
 
 int run_open_mean(struct run *run, struct err *err)
 {
-    const struct rank_sum_options options = mean_options(run);
-    return run_is_local(run) ? rank_sum_open(&run->mean, &options, err) : 0;
-}
-
-int run_connect_mean(struct run *run, struct err *err)
-{
-    return run_is_local(run) ? rank_sum_connect(&run->mean, err) : 0;
+    const struct rank_sum_options options = {.comm = run->ranks.comm,
+                                             .ops = run->compute.ops,
+                                             .bucket_bytes = run->config->parallel.bucket_bytes,
+                                             .elements_max = run->compute.params->trained_elements,
+                                             .timeout_ns = run->config->parallel.timeout_ns,
+                                             .what = "the mean of weights and moments",
+                                             .flight = "mean of weights"};
+    return run_is_local(run) ? rank_sum_open(&run->update.mean, &options, err) : 0;
 }
 
 /* Skips frozen weights: they are the same everywhere, and averaging would round them. */
 static int average_group(struct run *run, uint64_t group, struct err *err)
 {
-    uint64_t next = 0, first = run->params->groups[group].offset;
+    uint64_t next = 0, first = run->compute.params->groups[group].offset;
     struct params_span span;
     int status = 0;
-    while (!status && params_next_span(run->params, group, &next, &span))
-        status = rank_sum_mean(&run->mean,
-                               (char *)weights_shard(&run->weights, group) +
-                                   (span.offset - first) * ops_master_bytes(run->ops),
+    while (!status && params_next_span(run->compute.params, group, &next, &span))
+        status = rank_sum_mean(&run->update.mean,
+                               (char *)weights_shard(&run->compute.weights, group) +
+                                   (span.offset - first) * ops_master_bytes(run->compute.ops),
                                span.elements, err);
     return status;
 }
 
 int run_average_weights(struct run *run, bool now, struct err *err)
 {
-    const struct comm_traffic before = comm_counts_read(&run->traffic);
+    const struct comm_traffic before = comm_counts_read(&run->ranks.traffic);
     int status = 0;
-    if (!run->weights_differ || (!now && run->step % run->config->parallel.local_sgd.steps != 0))
+    if (!run->update.weights_differ ||
+        (!now && run->step % run->config->parallel.local_sgd.steps != 0))
         return 0;
     range_begin(&run->ranges, RANGE_REDUCE);
     /* a checkpoint in progress already has its copy of each group: the update since the last
      * averaging made it */
-    for (uint64_t group = 0; group < run->params->groups_count && !status; group++)
+    for (uint64_t group = 0; group < run->compute.params->groups_count && !status; group++)
         status = average_group(run, group, err);
     if (!status)
-        status = weights_refresh(&run->weights, err);
-    run->weights_differ = false;
-    run->mean_traffic = comm_counts_since(&run->traffic, &before);
+        status = weights_refresh(&run->compute.weights, err);
+    run->update.weights_differ = false;
+    run->update.mean_traffic = comm_counts_since(&run->ranks.traffic, &before);
     range_end(&run->ranges);
     return status;
 }
@@ -72,21 +63,21 @@ struct comm_traffic run_traffic(const struct run *run)
 {
     uint64_t steps = run_is_local(run) ? run->config->parallel.local_sgd.steps : 1;
     return (struct comm_traffic){
-        run->step_traffic.sent_bytes + run->mean_traffic.sent_bytes / steps,
-        run->step_traffic.received_bytes + run->mean_traffic.received_bytes / steps};
+        run->update.step_traffic.sent_bytes + run->update.mean_traffic.sent_bytes / steps,
+        run->update.step_traffic.received_bytes + run->update.mean_traffic.received_bytes / steps};
 }
 
 static int average_moments(struct run *run, struct err *err)
 {
-    unsigned count = optimizer_moments_count(&run->optimizer.options);
+    unsigned count = optimizer_moments_count(&run->update.optimizer.options);
     int status = 0;
-    if (!run->moments_differ)
+    if (!run->update.moments_differ)
         return 0;
     range_begin(&run->ranges, RANGE_REDUCE);
     for (unsigned i = 0; i < count && !status; i++)
-        status = rank_sum_mean(&run->mean, run->optimizer.moments[i],
-                               run->partition.trained_shards.elements, err);
-    run->moments_differ = false;
+        status = rank_sum_mean(&run->update.mean, run->update.optimizer.moments[i],
+                               run->compute.partition.trained_shards.elements, err);
+    run->update.moments_differ = false;
     range_end(&run->ranges);
     return status;
 }

@@ -3,8 +3,6 @@
  */
 #include "trainer/run/run.h"
 
-#include "base/clock.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -13,13 +11,13 @@
 void run_report(const struct run *run, const struct trainer_report *report)
 {
     bool is_own = report->event == TRAINER_SAVE_FAILED || report->event == TRAINER_FAILED;
-    if (run->options->report && (run->comm->rank == 0 || is_own))
+    if (run->options->report && (run->ranks.comm->rank == 0 || is_own))
         run->options->report(run->options->report_context, report);
 }
 
 void run_log(const struct run *run, const char *format, ...)
 {
-    if (!run->options->report || run->comm->rank != 0)
+    if (!run->options->report || run->ranks.comm->rank != 0)
         return;
     char text[LOG_LINE_BYTES_MAX];
     va_list arguments;
@@ -38,7 +36,7 @@ void run_abort(struct run *run, int status, const struct err *detail)
     bool is_printed_elsewhere = detail->code && !detail->what[0]; /* see comm_agree */
     bool is_known = status == -EREMOTEIO || status == -ECONNABORTED || is_printed_elsewhere;
     char text[ERR_LINE_BYTES_MAX];
-    if (run->comm->ranks == 1)
+    if (run->ranks.comm->ranks == 1)
         return;
     struct trainer_report line = {.event = TRAINER_FAILED,
                                   .step = run->step,
@@ -46,26 +44,11 @@ void run_abort(struct run *run, int status, const struct err *detail)
                                   .text = err_format(detail, text, sizeof text)};
     if (!is_known)
         run_report(run, &line);
-    if (run->saver)
-        ckpt_saver_wait(run->saver, NULL);
+    if (run->saving.saver)
+        ckpt_saver_wait(run->saving.saver, NULL);
     if (is_known)
-        run_halt_bulk(run);
+        run_ranks_halt_bulk(&run->ranks);
     /* tells the other ranks before NCCL ends, which may wait for theirs */
     else
-        run->bulk->ops->abort(run->bulk);
-}
-
-struct comm_options run_comm_options(const struct run *run, const char *what)
-{
-    uint64_t timeout_ns = run->config->parallel.timeout_ns;
-    return (struct comm_options){.deadline_ns = timeout_ns > 0 ? clock_now_ns() + timeout_ns : 0,
-                                 .what = what};
-}
-
-int run_agree(const struct run *run, int status, const char *what, struct err *err)
-{
-    if (run->comm->ranks == 1)
-        return status;
-    struct comm_options options = run_comm_options(run, what);
-    return comm_agree(run->comm, status, &options, err);
+        run->ranks.bulk->ops->abort(run->ranks.bulk);
 }

@@ -8,8 +8,8 @@
 #include "trainer/run/run.h"
 
 #include "base/json/jsonx.h"
-#include "comm/comm_wrapper.h"
 #include "io/file_util.h"
+#include "trainer/config/strategy.h"
 #include "trainer/parallel/sync_check.h"
 #include "trainer/run/resume.h"
 
@@ -34,56 +34,26 @@ int run_open_data(struct run *run, struct ckpt_reader *reader, const char *path,
     int status = reader ? run_decode_cursor(ckpt_reader_state(reader), path, &cursor, err) : 0;
     if (status)
         return status;
-    run_set_batch(run, cursor.epoch);
+    run_data_set_batch(&run->data, run->given, cursor.epoch);
+    run->config->batch.global = run->data.batching.global;
     struct loader_options options = run_loader_options(run, true);
     if (reader) {
         options.epoch = cursor.epoch;
         options.position = cursor.position;
         /* the digests are sums over the ranks */
-        options.once = run->comm->rank == 0 ? cursor.once : 0;
-        options.order_digest = run->comm->rank == 0 ? cursor.order : 0;
+        options.once = run->ranks.comm->rank == 0 ? cursor.once : 0;
+        options.order_digest = run->ranks.comm->rank == 0 ? cursor.order : 0;
     }
-    status = loader_open(&options, &run->loader, err);
+    status = loader_open(&options, &run->data.loader, err);
     if (status)
         return status;
-    run->shape = loader_shape(run->loader);
-    run->reference = *loader_schema(run->loader);
+    const struct loader_shape shape = loader_shape(run->data.loader);
+    run_data_set_shape(&run->data, &shape, run->config);
+    run->data.reference = *loader_schema(run->data.loader);
     if (reader &&
         (status = resume_check_cursor(run, &cursor, ckpt_reader_state(reader), path, err)))
         return status;
-    status = run_count_steps(run, cursor.epoch, err);
-    if (status)
-        return status;
-    if (run->config->model.classes == 0)
-        run->config->model.classes = run->shape.classes_count;
-    if (run->config->model.vocabulary == 0)
-        run->config->model.vocabulary = run->shape.vocabulary;
-    return 0;
-}
-
-static int allocate(struct run *run, uint64_t bytes, void *ret_memory, struct err *err)
-{
-    return run->device->ops->mem_alloc(run->device, mem_for(MEM_DEVICE, MEM_FOR_ACTIVATIONS), bytes,
-                                       ret_memory, err);
-}
-
-/* Allocates the memory of the model, whose size is known now. */
-static int allocate_model(struct run *run, bool trains, struct err *err)
-{
-    uint64_t rows = model_rows(run->model);
-    int status = run_open_weights(run, err);
-    if (!status)
-        status = allocate(run, model_activation_bytes(run->model, &run->stage),
-                          &run->activations.memory, err);
-    if (!status && trains)
-        status = model_open_offload(run->model, &run->stage, &run->activations.offload, err);
-    if (!status)
-        status = allocate(run, rows * sizeof(double), &run->losses, err);
-    if (!status)
-        status = allocate(run, rows, &run->correct, err);
-    if (!status)
-        status = run_open_queue(run, err);
-    return status;
+    return run_count_steps(run, cursor.epoch, err);
 }
 
 /* trains: false for an evaluation, without gradients and moments. */
@@ -96,22 +66,27 @@ int run_open_model(struct run *run, bool trains, struct err *err)
     if (c->model.type != MODEL_VIT && c->model.vocabulary == 0)
         return err_set(err, -EINVAL, "the data has no vocabulary: set model.vocabulary");
     const struct model_config config = run_model_config(run, trains);
-    int status = model_open(&config, run->ops, run->batching.micro, &run->model, err);
+    int status =
+        model_open(&config, run->compute.ops, run->data.batching.micro, &run->compute.model, err);
     if (status)
         return status;
-    run->params = model_params(run->model);
-    run->stage = (struct model_stage){
+    run->compute.params = model_params(run->compute.model);
+    run->compute.stage = (struct model_stage){
         .blocks_count = config.layers, .has_embedding = true, .has_head = true};
     const struct batch_upload_options upload = run_batch_upload_options(run);
     const struct partition_options shards = run_partition_options(run, trains);
-    status = partition_init(&run->partition, &shards, run->params, err);
+    status = partition_init(&run->compute.partition, &shards, run->compute.params, err);
     if (status)
         return status;
     if (run->check_memory)
         status = run->check_memory(run, trains, err);
     if (!status)
-        status = allocate_model(run, trains, err);
-    return status ? status : batch_upload_init(&run->upload, &upload, run->ops, err);
+        status = run_open_weights(run, err);
+    if (!status)
+        status = run_compute_allocate(&run->compute, trains, err);
+    if (!status)
+        status = run_queue_open(&run->queue, run->compute.ops, err);
+    return status ? status : batch_upload_init(&run->data.upload, &upload, run->compute.ops, err);
 }
 
 int run_open_optimizer(struct run *run, struct err *err)
@@ -119,16 +94,17 @@ int run_open_optimizer(struct run *run, struct err *err)
     run_begin_policies(run);
     const struct optimizer_options optimizer = run_optimizer_options(run);
     const struct reduction_options reduction = run_reduction_options(run);
-    int status = reduction_open(&reduction, &run->reduction, err);
+    int status = reduction_open(&reduction, &run->update.reduction, err);
     if (!status)
         status = run_open_mean(run, err);
     if (!status) /* one graph for each buffer written */
-        status = ops_graph_init(&run->passes, run->ops,
+        status = ops_graph_init(&run->compute.passes, run->compute.ops,
                                 (reduction_buffers(&reduction) + 1) * BATCH_UPLOAD_VARIANTS, err);
     if (!status)
-        status = ops_graph_init(&run->sums, run->ops, 1, err);
+        status = ops_graph_init(&run->update.sums, run->compute.ops, 1, err);
     if (!status)
-        status = optimizer_init(&run->optimizer, &optimizer, run->ops, &run->partition, err);
+        status = optimizer_init(&run->update.optimizer, &optimizer, run->compute.ops,
+                                &run->compute.partition, err);
     return status;
 }
 
@@ -137,7 +113,7 @@ static int open_metrics(struct run *run, struct err *err)
 {
     char path[IO_PATH_BYTES_MAX], folder[IO_PATH_BYTES_MAX];
     int status = 0;
-    if (run->comm->rank != 0)
+    if (run->ranks.comm->rank != 0)
         return 0;
     if (run->config->log.jsonl[0])
         snprintf(path, sizeof path, "%s", run->config->log.jsonl);
@@ -150,7 +126,8 @@ static int open_metrics(struct run *run, struct err *err)
     const struct metrics_options options = {
         .path = path,
         .tensorboard = run->config->log.tensorboard,
-        .resume = {run->step, run->evaluation.present && run->evaluation.step == run->step},
+        .resume = {run->step,
+                   run->control.evaluation.present && run->control.evaluation.step == run->step},
     };
     return status ? status : metrics_open(run->io, &options, &run->metrics, err);
 }
@@ -162,39 +139,16 @@ static int open_ops(struct run *run, struct err *err)
     const struct train_config *c = run->config;
     int status = run_open_device(run, err);
     if (!status)
-        status =
-            ops_open(run->device, compute[c->precision.compute], run_threads(run), &run->ops, err);
+        status = ops_open(run->compute.device, compute[c->precision.compute], run_threads(run),
+                          &run->compute.ops, err);
     return status;
 }
 
-int run_count_traffic(struct run *run, struct err *err)
+static int open_ranks(struct run *run, struct err *err)
 {
-    int status = comm_counted_open(run->plain_comm, &run->traffic, &run->comm, err);
-    run->bulk = run->comm;
-    run->serialized = run->config->parallel.debug;
-    return status;
-}
-
-static int open_comm(struct run *run, struct err *err)
-{
-    struct comm *given = run->options->comm;
-    run->ranges.comm = given;
+    run->ranges.comm = run->options->comm;
     run->ranges.step = &run->step;
-    run->plain_comm = given;
-    if (given)
-        comm_set_activity(given, "the beginning", 0, false);
-    if (given && given->ops->set_timeout)
-        given->ops->set_timeout(given, run->config->parallel.timeout_ns);
-    if (!given || run->config->parallel.debug) {
-        int status =
-            given ? comm_checked_open(given, run->config->parallel.timeout_ns, &run->own_comm, err)
-                  : comm_self_open(&run->own_comm, err);
-        if (status)
-            return status;
-        run->plain_comm = run->own_comm;
-    }
-    int status = run_count_traffic(run, err);
-    return status ? status : run_share_cpus(run, err);
+    return run_ranks_open(&run->ranks, run->options->comm, run->config, err);
 }
 
 /* Finds the checkpoint to resume from, if there is one. */
@@ -204,9 +158,9 @@ static int find_checkpoint(struct run *run, struct ckpt_reader **ret_reader,
     const struct train_config *c = run->config;
     int status = 0;
     if (c->checkpoint.dir[0])
-        snprintf(run->folder, sizeof run->folder, "%s", c->checkpoint.dir);
+        snprintf(run->saving.folder, sizeof run->saving.folder, "%s", c->checkpoint.dir);
     else
-        status = io_join_path(c->run.dir, CKPT_FOLDER_NAME, run->folder, err);
+        status = io_join_path(c->run.dir, CKPT_FOLDER_NAME, run->saving.folder, err);
     return status ? status : resume_find(run, ret_reader, path, err);
 }
 
@@ -214,17 +168,17 @@ static int find_checkpoint(struct run *run, struct ckpt_reader **ret_reader,
 static int open_place(struct run *run, struct err *err)
 {
     struct train_config *c = run->config;
-    int status = config_resolve_batch(run->given, (uint32_t)run->comm->ranks, err);
+    int status = config_resolve_batch(run->given, (uint32_t)run->ranks.comm->ranks, err);
     if (status)
         return status;
     c->batch = run->given->batch;
-    run->batching =
-        (struct batching){.global = c->batch.global,
-                          .micro = c->batch.micro,
-                          .rank = (uint32_t)run->comm->rank,
-                          .ranks = (uint32_t)run->comm->ranks,
-                          .interleaved = c->batch.sync_each || run_reduces_each_micro(run)};
-    status = batching_check(&run->batching, err);
+    run->data.batching = (struct batching){
+        .global = c->batch.global,
+        .micro = c->batch.micro,
+        .rank = (uint32_t)run->ranks.comm->rank,
+        .ranks = (uint32_t)run->ranks.comm->ranks,
+        .interleaved = c->batch.sync_each || strategy_of(c->parallel.strategy)->reduces_each_micro};
+    status = batching_check(&run->data.batching, err);
     /* the device before the loader's threads: see trainer/ops/cpu/blas.h */
     return status ? status : open_ops(run, err);
 }
@@ -254,7 +208,8 @@ static int open_state(struct run *run, struct ckpt_reader *reader, const char *p
     if (!status && reader)
         status = resume_restore(run, reader, path, err);
     if (!status)
-        status = run_begin_queue(run, err);
+        status =
+            run_queue_begin(&run->queue, &run->update.scaler, run->update.optimizer.updates, err);
     if (!status)
         status = open_metrics(run, err);
     return status;
@@ -263,30 +218,30 @@ static int open_state(struct run *run, struct ckpt_reader *reader, const char *p
 /* Opens the parts' own communicators; then, rank-locally, what uses them. */
 int run_connect(struct run *run, struct err *err)
 {
-    int status = weights_connect(&run->weights, err);
+    int status = weights_connect(&run->compute.weights, err);
     if (!status)
-        status = reduction_connect(run->reduction, err);
-    if (!status)
-        status = run_connect_mean(run, err);
-    status = run_agree(run, status, "connecting", err);
+        status = reduction_connect(run->update.reduction, err);
+    if (!status && run_is_local(run))
+        status = rank_sum_connect(&run->update.mean, err);
+    status = run_ranks_agree(&run->ranks, status, "connecting", err);
     if (status)
         return status;
-    status = weights_open_gather(&run->weights, err);
+    status = weights_open_gather(&run->compute.weights, err);
     if (!status)
-        status = reduction_open_exchange(run->reduction, err);
-    return run_agree(run, status, "connecting", err);
+        status = reduction_open_exchange(run->update.reduction, err);
+    return run_ranks_agree(&run->ranks, status, "connecting", err);
 }
 
 static int open_all(struct run *run, struct ckpt_reader **reader, struct err *err)
 {
     char path[IO_PATH_BYTES_MAX] = "";
-    int status = open_comm(run, err);
+    int status = open_ranks(run, err);
     if (status)
         return status;
     status = find_checkpoint(run, reader, path, err);
     if (!status)
         status = open_place(run, err);
-    status = run_agree(run, status, "opening the device", err);
+    status = run_ranks_agree(&run->ranks, status, "opening the device", err);
     if (!status)
         status = run_count_shards(run, err);
     if (!status)
@@ -294,9 +249,9 @@ static int open_all(struct run *run, struct ckpt_reader **reader, struct err *er
     if (status)
         return status;
     status = open_parts(run, *reader, path, err);
-    status = run_agree(run, status, "opening the data and the model", err);
+    status = run_ranks_agree(&run->ranks, status, "opening the data and the model", err);
     if (!status)
-        status = run_compare_data(run, run->loader, "data.train", err);
+        status = run_compare_data(run, run->data.loader, "data.train", err);
     if (!status)
         status = run_connect(run, err);
     if (!status)
@@ -306,10 +261,10 @@ static int open_all(struct run *run, struct ckpt_reader **reader, struct err *er
     status = open_state(run, *reader, path, err);
     if (!status && run->config->parallel.check_sync > 0)
         status = run_open_sync_check(run, err);
-    status = run_agree(run, status, "restoring the state", err);
+    status = run_ranks_agree(&run->ranks, status, "restoring the state", err);
     if (status)
         return status;
-    status = weights_refresh(&run->weights, err);
+    status = weights_refresh(&run->compute.weights, err);
     if (status) /* the others may wait for data of this rank */
         run_abort(run, status, err);
     return status;
@@ -329,18 +284,13 @@ static int look_at_validation(struct run *run, struct err *err)
     int status = loader_open(&options, &loader, err);
     if (status)
         return status;
-    run->shape = loader_shape(loader);
-    run->validation_fingerprint = run->shape.fingerprint;
+    const struct loader_shape shape = loader_shape(loader);
+    run_data_set_shape(&run->data, &shape, c);
+    run->data.validation_fingerprint = shape.fingerprint;
     /* the numerics name libraries in the loader's memory */
     status = run_name_numerics(run, err);
     loader_close(loader);
-    if (status)
-        return status;
-    if (c->model.classes == 0)
-        c->model.classes = run->shape.classes_count;
-    if (c->model.vocabulary == 0)
-        c->model.vocabulary = run->shape.vocabulary;
-    return 0;
+    return status;
 }
 
 /* If the weights are a run's checkpoint, takes its micro-batch, if batch.accumulation would
@@ -350,15 +300,15 @@ static int take_from_checkpoint(struct run *run, const char *from, struct err *e
 {
     const struct ckpt_find_options any = {.below = UINT64_MAX};
     struct ckpt_reader *reader = NULL;
-    if (ckpt_reader_open_collective(run->io, from, &any, run->comm, &reader, NULL, NULL))
+    if (ckpt_reader_open_collective(run->io, from, &any, run->ranks.comm, &reader, NULL, NULL))
         return 0;
     const struct json_t *state = ckpt_reader_state(reader);
     if (run->given->batch.micro == 0)
         config_keep_batch(run->given, jsonx_get(state, "config"));
-    int status = data_schema_decode(state, from, &run->recorded, err);
+    int status = data_schema_decode(state, from, &run->data.recorded, err);
     ckpt_reader_close(reader);
-    run->reference = run->recorded.schema;
-    if (!status && !run->recorded.is_recorded)
+    run->data.reference = run->data.recorded.schema;
+    if (!status && !run->data.recorded.is_recorded)
         run_log(run,
                 "%s records no class names and no tokenizer: they cannot be compared with those of "
                 "data.val",
@@ -371,14 +321,15 @@ static int open_for_evaluation(struct run *run, const char *from, struct err *er
     struct train_config *c = run->config;
     int status = run->given->batch.micro > 0
                      ? 0
-                     : config_resolve_batch(run->given, (uint32_t)run->comm->ranks, err);
+                     : config_resolve_batch(run->given, (uint32_t)run->ranks.comm->ranks, err);
     if (status)
         return status;
     c->batch = run->given->batch;
-    run->batching = (struct batching){.global = c->batch.micro * (uint64_t)run->comm->ranks,
-                                      .micro = c->batch.micro,
-                                      .rank = (uint32_t)run->comm->rank,
-                                      .ranks = (uint32_t)run->comm->ranks};
+    run->data.batching =
+        (struct batching){.global = c->batch.micro * (uint64_t)run->ranks.comm->ranks,
+                          .micro = c->batch.micro,
+                          .rank = (uint32_t)run->ranks.comm->rank,
+                          .ranks = (uint32_t)run->ranks.comm->ranks};
     status = open_ops(run, err);
     if (!status)
         status = look_at_validation(run, err);
@@ -387,7 +338,7 @@ static int open_for_evaluation(struct run *run, const char *from, struct err *er
     if (!status)
         status = run_fill_weights(run, from, err);
     if (!status)
-        status = weights_refresh(&run->weights, err);
+        status = weights_refresh(&run->compute.weights, err);
     return status;
 }
 
@@ -397,13 +348,13 @@ int run_open_for_evaluation(struct run *run, const struct trainer_options *optio
     *run = (struct run){.options = options, .io = options->io, .check_memory = check_memory};
     int status = run_take_config(run, options->config, err);
     if (!status)
-        status = open_comm(run, err);
+        status = open_ranks(run, err);
     if (!status)
-        status = run_agree(run, take_from_checkpoint(run, from, err),
-                           "reading the checkpoint's state", err);
+        status = run_ranks_agree(&run->ranks, take_from_checkpoint(run, from, err),
+                                 "reading the checkpoint's state", err);
     if (!status)
-        status = run_agree(run, open_for_evaluation(run, from, err),
-                           "opening the data and the model", err);
+        status = run_ranks_agree(&run->ranks, open_for_evaluation(run, from, err),
+                                 "opening the data and the model", err);
     if (!status)
         status = run_compare_data(run, NULL, NULL, err);
     if (!status)
@@ -416,14 +367,16 @@ int run_open_for_evaluation(struct run *run, const struct trainer_options *optio
 static int open_once(struct run *run, const struct trainer_options *options,
                      run_memory_check *check_memory, struct damaged_steps *damaged, struct err *err)
 {
-    *run = (struct run){
-        .options = options, .io = options->io, .check_memory = check_memory, .damaged = *damaged};
+    *run = (struct run){.options = options,
+                        .io = options->io,
+                        .check_memory = check_memory,
+                        .saving.damaged = *damaged};
     struct ckpt_reader *reader = NULL;
     int status = run_take_config(run, options->config, err);
     if (!status)
         status = open_all(run, &reader, err);
     ckpt_reader_close(reader);
-    *damaged = run->damaged;
+    *damaged = run->saving.damaged;
     if (status)
         run_close(run);
     return status;
@@ -450,48 +403,31 @@ int run_open(struct run *run, const struct trainer_options *options, run_memory_
     }
 }
 
-static void release(struct run *run, void *memory, uint64_t bytes)
-{
-    if (memory)
-        run->device->ops->mem_free(run->device, mem_for(MEM_DEVICE, MEM_FOR_ACTIVATIONS), memory,
-                                   bytes);
-}
-
 void run_close(struct run *run)
 {
-    ckpt_saver_close(run->saver); /* first: it reads the arenas */
-    if (run->ops)
-        run->ops->table->sync(run->ops, NULL); /* ends all use of it */
-    ops_graph_deinit(&run->passes);
-    ops_graph_deinit(&run->sums);
-    batch_upload_deinit(&run->upload);
-    loader_close(run->loader);
+    ckpt_saver_close(run->saving.saver); /* first: it reads the weights and moments */
+    if (run->compute.ops)
+        run->compute.ops->table->sync(run->compute.ops, NULL); /* ends all use of them */
+    ops_graph_deinit(&run->compute.passes);
+    ops_graph_deinit(&run->update.sums);
+    run_data_close(&run->data);
     metrics_close(run->metrics);
     sync_check_close(run->sync_check);
-    if (run->model) {
-        uint64_t rows = model_rows(run->model);
-        run_close_queue(run);
-        release(run, run->correct, rows);
-        release(run, run->losses, rows * sizeof(double));
-        offload_close(run->activations.offload);
-        release(run, run->activations.memory, model_activation_bytes(run->model, &run->stage));
-    }
-    weights_deinit(&run->weights);
-    optimizer_deinit(&run->optimizer);
-    reduction_close(run->reduction);
-    rank_sum_close(&run->mean);
-    partition_deinit(&run->partition);
-    model_close(run->model);
-    run_close_bulk(run);
-    ops_close(run->ops);
-    device_close(run->device);
-    comm_close(run->comm);
-    comm_close(run->own_comm);
-    free(run->tensor_names);
-    free(run->tensors);
-    data_schema_deinit(&run->recorded);
-    str_deinit(&run->state_json);
-    str_deinit(&run->numerics_id);
+    run_queue_close(&run->queue);
+    run_compute_release(&run->compute);
+    weights_deinit(&run->compute.weights);
+    optimizer_deinit(&run->update.optimizer);
+    reduction_close(run->update.reduction);
+    rank_sum_close(&run->update.mean);
+    partition_deinit(&run->compute.partition);
+    model_close(run->compute.model);
+    if (run->ranks.bulk != run->ranks.comm)
+        comm_close(run->ranks.bulk);
+    comm_close(run->ranks.nccl); /* uses the device */
+    ops_close(run->compute.ops);
+    device_close(run->compute.device);
+    run_ranks_close(&run->ranks);
+    run_saving_close(&run->saving);
     free(run->config);
     free(run->given);
     *run = (struct run){0};

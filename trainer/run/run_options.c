@@ -1,6 +1,7 @@
 /*
  * run_options — converts a configuration to the options of the run's parts. See run.h.
  */
+#include "trainer/config/strategy.h"
 #include "trainer/run/run.h"
 
 static void set_training_data(struct run *run, struct loader_options *options)
@@ -11,9 +12,9 @@ static void set_training_data(struct run *run, struct loader_options *options)
         return;
     }
     for (uint64_t i = 0; i < train->count; i++)
-        run->mix[i] = (struct loader_source){.path = train->sources[i].path,
-                                             .weight = train->sources[i].weight};
-    options->mix = run->mix;
+        run->data.mix[i] = (struct loader_source){.path = train->sources[i].path,
+                                                  .weight = train->sources[i].weight};
+    options->mix = run->data.mix;
     options->mix_count = (uint32_t)train->count;
 }
 
@@ -55,12 +56,17 @@ static void set_training(struct run *run, struct loader_options *o)
     o->trace = run->options->trace;
 }
 
+unsigned run_threads(const struct run *run)
+{
+    return run->config->threads > 0 ? (unsigned)run->config->threads : run->ranks.cpus;
+}
+
 struct loader_options run_loader_options(struct run *run, bool training)
 {
     const struct train_config *c = run->config;
     struct loader_options o = loader_options_default();
     o.io = run->io;
-    o.device = run->device;
+    o.device = run->compute.device;
     o.order = ORDER_SEQUENTIAL;
     o.seed = c->run.seed;
     o.lanes = c->data.lanes;
@@ -68,7 +74,7 @@ struct loader_options run_loader_options(struct run *run, bool training)
     o.run = c->data.run;
     o.drop_tail = false;
     o.epochs_max = 1;
-    o.batching = run->batching;
+    o.batching = run->data.batching;
     o.decode = c->model.type == MODEL_VIT ? LOADER_IMAGE : LOADER_TOKENS;
     o.image.field = c->data.image.field;
     o.image.width = o.image.height = (uint32_t)c->data.image.size;
@@ -82,7 +88,7 @@ struct loader_options run_loader_options(struct run *run, bool training)
     o.text.vocabulary = c->model.vocabulary;
     o.bad_policy = (enum loader_bad_policy)c->data.bad_samples.policy;
     o.bad_fraction_max = c->data.bad_samples.limit;
-    o.workers = run_workers(run);
+    o.workers = c->data.workers > 0 ? (unsigned)c->data.workers : run->ranks.cpus;
     o.memory_bytes = c->data.memory_bytes;
     o.timeout_ns = c->data.timeout_ns;
     o.memory_only = run->is_dry_run;
@@ -92,7 +98,7 @@ struct loader_options run_loader_options(struct run *run, bool training)
         set_training(run, &o);
     } else {
         o.dataset = c->data.val;
-        o.reference = &run->reference;
+        o.reference = &run->data.reference;
     }
     return o;
 }
@@ -100,6 +106,7 @@ struct loader_options run_loader_options(struct run *run, bool training)
 struct model_config run_model_config(const struct run *run, bool trains)
 {
     const struct train_config *c = run->config;
+    const struct reduction_options reduction = run_reduction_options(run);
     return (struct model_config){
         .type = (enum model_type)c->model.type,
         .layers = (uint32_t)c->model.layers,
@@ -127,7 +134,7 @@ struct model_config run_model_config(const struct run *run, bool trains)
         .recompute_every = (uint32_t)c->model.recompute,
         .offload_every = (uint32_t)c->model.offload,
         .group_params_min = c->parallel.wrap_min_params,
-        .adds_gradients = trains && run_adds_gradients(run),
+        .adds_gradients = trains && reduction_adds(&reduction),
     };
 }
 
@@ -136,7 +143,7 @@ struct batch_upload_options run_batch_upload_options(const struct run *run)
     const struct train_config *c = run->config;
     const struct mixup_options mixup = mixup_options_of(c);
     return (struct batch_upload_options){
-        .items = run->batching.micro,
+        .items = run->data.batching.micro,
         .images = c->model.type == MODEL_VIT,
         .mixed = c->model.type == MODEL_VIT && mixup_is_on(&mixup),
         .side = c->data.image.size,
@@ -144,7 +151,7 @@ struct batch_upload_options run_batch_upload_options(const struct run *run)
         .classes = c->model.classes,
         .vocabulary = c->model.vocabulary,
         .document_starts = c->model.type != MODEL_VIT && c->data.text.mask == CONFIG_MASK_DOCUMENT,
-        .document_end = (int32_t)run->shape.document_end,
+        .document_end = (int32_t)run->data.shape.document_end,
     };
 }
 
@@ -163,4 +170,54 @@ struct optimizer_options run_optimizer_options(const struct run *run)
         .clip_value = c->optimizer.clip_value,
         .offloaded = c->parallel.offload.optimizer,
     };
+}
+
+/* Evaluations and local updates have whole weights on each rank. */
+struct partition_options run_partition_options(const struct run *run, bool trains)
+{
+    if (!trains || run_is_local(run))
+        return (struct partition_options){.rank = 0, .ranks = 1, .shards = 1};
+    return (struct partition_options){.rank = run->data.batching.rank,
+                                      .ranks = run->data.batching.ranks,
+                                      .shards = run->compute.shards,
+                                      .keep_below_elements =
+                                          run->config->parallel.keep_below_params};
+}
+
+/* The type in which gradients travel. They are sums of at most as many terms as an update has rows;
+ * scaled to the size of their mean, they fit fp16. */
+static struct bucket_exchange_wire wire_of(const struct run *run)
+{
+    static const enum dtype types[] = {
+        [CONFIG_FP32] = DTYPE_F32, [CONFIG_BF16] = DTYPE_BF16, [CONFIG_FP16] = DTYPE_F16};
+    const struct train_config *config = run->config;
+    struct bucket_exchange_wire wire = {.type = types[config->precision.reduce], .scale = 1};
+    uint64_t rows = config->model.type == MODEL_VIT ? 1 : config->data.text.block;
+    if (wire.type == DTYPE_F16)
+        while (wire.scale * (float)run->data.batching.global * (float)rows > 1)
+            wire.scale /= 2;
+    return wire;
+}
+
+struct reduction_options run_reduction_options(const struct run *run)
+{
+    const struct train_config *config = run->config;
+    bool compresses = config->parallel.compression.type == CONFIG_COMPRESSION_POWERSGD;
+    return (struct reduction_options){
+        .kind = compresses ? REDUCTION_POWERSGD : (enum reduction_kind)config->parallel.reduction,
+        .powersgd = {.rank = config->parallel.compression.rank,
+                     .start_step = config->parallel.compression.start_step,
+                     .min_rate = config->parallel.compression.min_rate,
+                     .error_feedback = config->parallel.compression.error_feedback,
+                     .warm_start = config->parallel.compression.warm_start,
+                     .seed = config->run.seed},
+        .comm = config_moves_gradients(run->config) ? run->ranks.bulk : run->ranks.comm,
+        .ops = run->compute.ops,
+        .partition = &run->compute.partition,
+        .batching = run->data.batching,
+        .bucket_bytes = run->config->parallel.bucket_bytes,
+        .timeout_ns = run->config->parallel.timeout_ns,
+        .wire = wire_of(run),
+        .serialized = &run->ranks.serialized,
+        .is_local = run_is_local(run)};
 }

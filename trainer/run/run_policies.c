@@ -7,39 +7,27 @@
 #include <errno.h>
 #include <inttypes.h>
 
-void run_set_batch(struct run *run, uint64_t epoch)
-{
-    const struct train_config *given = run->given;
-    struct epochs *epochs = &run->epochs;
-    *epochs = (struct epochs){.global = given->batch.global};
-    int status = epochs_parse(given->batch.schedule, epochs, NULL);
-    assert(status == 0); /* config_check has accepted it */
-    (void)status;
-    run->config->batch.global = run->batching.global =
-        given->batch.global * epochs_times(epochs, epoch);
-}
-
 int run_count_steps(struct run *run, uint64_t epoch, struct err *err)
 {
     const struct train_config *config = run->config;
-    struct epochs *epochs = &run->epochs;
+    struct epochs *epochs = &run->data.epochs;
     uint64_t most = config->batch.global;
-    epochs->samples = run->shape.samples;
+    epochs->samples = run->data.shape.samples;
     for (uint32_t i = 0; i < epochs->changes_count; i++)
         if (epochs->changes[i].times * epochs->global > most)
             most = epochs->changes[i].times * epochs->global;
-    if (run->shape.samples < most) {
+    if (run->data.shape.samples < most) {
         err_set(err, -EINVAL, "the training data is smaller than one batch");
         err_at(err, config->data.train.sources[0].path, ERR_NO_OFFSET);
         err_expected(err, "at least %" PRIu64 " samples", most);
-        err_found(err, "%" PRIu64, run->shape.samples);
+        err_found(err, "%" PRIu64, run->data.shape.samples);
         return -EINVAL;
     }
     uint64_t next = epochs_next_change(epochs, epoch);
     run->steps =
         config->run.steps ? config->run.steps : epochs_first_step(epochs, config->run.epochs);
     uint64_t turn = next == UINT64_MAX ? UINT64_MAX : epochs_first_step(epochs, next);
-    run->phase_end_step = turn < run->steps ? turn : run->steps;
+    run->control.phase_end_step = turn < run->steps ? turn : run->steps;
     return 0;
 }
 
@@ -73,16 +61,16 @@ static struct schedule begin_schedule(const struct run *run)
         .min_lr = config->schedule.min_lr * factor,
         .warmup = config->schedule.warmup,
         .steps = run->steps,
-        .unit_steps = config->schedule.by == CONFIG_BY_EPOCH ? run->shape.steps : 1,
+        .unit_steps = config->schedule.by == CONFIG_BY_EPOCH ? run->data.shape.steps : 1,
     };
 }
 
 void run_begin_policies(struct run *run)
 {
     const struct train_config *config = run->config;
-    run->scaler = begin_scaler(config, model_rows(run->model));
-    run->schedule = begin_schedule(run);
-    run->early_stop.options = (struct early_stop_options){
+    run->update.scaler = begin_scaler(config, model_rows(run->compute.model));
+    run->update.schedule = begin_schedule(run);
+    run->control.early_stop.options = (struct early_stop_options){
         .patience = config->early_stop.patience,
         .min_delta = config->early_stop.min_delta,
         .wants_largest = config->early_stop.metric == CONFIG_METRIC_VAL_ACCURACY,
@@ -91,6 +79,6 @@ void run_begin_policies(struct run *run)
         run_log(run,
                 "learning rate: at most %g for a batch of %" PRIu64
                 ", scaled from %g for a batch of %" PRIu64,
-                run->schedule.lr, config->batch.global, config->optimizer.lr,
+                run->update.schedule.lr, config->batch.global, config->optimizer.lr,
                 config->optimizer.base_batch);
 }

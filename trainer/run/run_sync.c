@@ -9,30 +9,34 @@
 
 static unsigned kinds_of(const struct run *run)
 {
-    return 1 + optimizer_moments_count(&run->optimizer.options);
+    return 1 + optimizer_moments_count(&run->update.optimizer.options);
 }
 
 int run_open_sync_check(struct run *run, struct err *err)
 {
     /* held tensors, and those used by passes; a tied head counts twice */
-    uint64_t pieces_max = (kinds_of(run) + 2) * run->params->count;
+    uint64_t pieces_max = (kinds_of(run) + 2) * run->compute.params->count;
     /* uncounted: comparisons are not part of a step's traffic */
-    return sync_check_open(run->plain_comm, run->device, pieces_max, &run->sync_check, err);
+    return sync_check_open(run->ranks.plain_comm, run->compute.device, pieces_max, &run->sync_check,
+                           err);
 }
 
 /* Adds the part of the tensor that this rank keeps between steps. */
 static void add_held(const struct run *run, const struct param *param, unsigned kind)
 {
-    const struct partition *partition = &run->partition;
+    const struct partition *partition = &run->compute.partition;
     struct span shard = partition_shard(partition, param->group, partition->options.rank);
     struct row_range rows = span_rows(&shard, param);
-    uint64_t row_bytes = param_row_elements(param) * ops_master_bytes(run->ops);
+    uint64_t row_bytes = param_row_elements(param) * ops_master_bytes(run->compute.ops);
     const struct sync_piece piece = {
-        .kind = kind > 0 ? optimizer_moment_name(run->optimizer.options.rule, kind - 1) : NULL,
+        .kind =
+            kind > 0 ? optimizer_moment_name(run->update.optimizer.options.rule, kind - 1) : NULL,
         .name = param->name,
         .offset_bytes = rows.first * row_bytes,
         .bytes = rows.count * row_bytes,
-        .data = rows.count > 0 ? run_row_place(run, param, rows.first, kind) : NULL,
+        .data = rows.count > 0 ? run_tensors_row(&run->compute, &run->update.optimizer, param,
+                                                 rows.first, kind)
+                               : NULL,
     };
     if (kind == 0 || !param->frozen)
         sync_check_add(run->sync_check, &piece);
@@ -41,10 +45,10 @@ static void add_held(const struct run *run, const struct param *param, unsigned 
 /* Adds whole tensors as passes use them. weights: the start of the group. */
 static void add_group(const struct run *run, uint64_t group, const void *weights)
 {
-    const struct param_group *g = &run->params->groups[group];
-    size_t element_bytes = ops_compute_bytes(run->ops);
+    const struct param_group *g = &run->compute.params->groups[group];
+    size_t element_bytes = ops_compute_bytes(run->compute.ops);
     for (uint64_t i = g->first; i < g->first + g->count; i++) {
-        const struct param *param = &run->params->list[i];
+        const struct param *param = &run->compute.params->list[i];
         const struct sync_piece piece = {.name = param->name,
                                          .bytes = param->count * element_bytes,
                                          .data = (const char *)weights +
@@ -64,19 +68,19 @@ static void need(void *context, uint64_t group, enum model_use use)
     struct walk *walk = context;
     struct run *run = walk->run;
     (void)use;
-    weights_need(&run->weights, group);
-    if (walk->status || weights_status(&run->weights, NULL))
+    weights_need(&run->compute.weights, group);
+    if (walk->status || weights_status(&run->compute.weights, NULL))
         return; /* the end of the walk returns it */
-    walk->status = run->ops->table->sync(run->ops, walk->err);
+    walk->status = run->compute.ops->table->sync(run->compute.ops, walk->err);
     if (!walk->status)
-        add_group(run, group, run->weights.group_weights[group]);
+        add_group(run, group, run->compute.weights.group_weights[group]);
 }
 
 static void done(void *context, uint64_t group, enum model_use use)
 {
     struct walk *walk = context;
     (void)use;
-    weights_done(&walk->run->weights, group);
+    weights_done(&walk->run->compute.weights, group);
 }
 
 /* Adds weights gathered as for a pass. */
@@ -84,25 +88,25 @@ static int add_gathered(struct run *run, struct err *err)
 {
     struct walk walk = {.run = run, .err = err};
     const struct model_memory memory = {.need = need, .done = done, .context = &walk};
-    int status = weights_begin_pass(&run->weights, err);
+    int status = weights_begin_pass(&run->compute.weights, err);
     if (status)
         return status;
-    model_walk(run->model, &run->stage, &memory, MODEL_FORWARD);
+    model_walk(run->compute.model, &run->compute.stage, &memory, MODEL_FORWARD);
     if (walk.status)
         return walk.status;
-    status = weights_status(&run->weights, err);
-    return status ? status : run->ops->table->sync(run->ops, err);
+    status = weights_status(&run->compute.weights, err);
+    return status ? status : run->compute.ops->table->sync(run->compute.ops, err);
 }
 
 /* Adds what this rank keeps. Weights that each rank updates as a whole are skipped: add_group
  * covers them. */
 static void add_kept(struct run *run)
 {
-    const struct weights *weights = &run->weights;
-    for (uint64_t i = 0; i < run->params->count; i++) {
-        const struct param *param = &run->params->list[i];
-        bool is_among = weights->master == weights->whole && run->comm->ranks > 1 &&
-                        partition_is_whole(&run->partition, param->group);
+    const struct weights *weights = &run->compute.weights;
+    for (uint64_t i = 0; i < run->compute.params->count; i++) {
+        const struct param *param = &run->compute.params->list[i];
+        bool is_among = weights->master == weights->whole && run->ranks.comm->ranks > 1 &&
+                        partition_is_whole(&run->compute.partition, param->group);
         for (unsigned kind = is_among; kind < kinds_of(run); kind++)
             add_held(run, param, kind);
     }
@@ -110,21 +114,21 @@ static void add_kept(struct run *run)
 
 static int add_all(struct run *run, struct err *err)
 {
-    const struct weights *weights = &run->weights;
-    int status = weights_drain(&run->weights, err);
+    const struct weights *weights = &run->compute.weights;
+    int status = weights_drain(&run->compute.weights, err);
     if (!status)
-        status = run->ops->table->sync(run->ops, err);
+        status = run->compute.ops->table->sync(run->compute.ops, err);
     if (status)
         return status;
     add_kept(run);
-    if (run->comm->ranks == 1)
+    if (run->ranks.comm->ranks == 1)
         return 0;
     if (!weights->whole)
         return add_gathered(run, err);
-    for (uint64_t g = 0; g < run->params->groups_count; g++)
+    for (uint64_t g = 0; g < run->compute.params->groups_count; g++)
         add_group(run, g,
                   (const char *)weights->whole +
-                      run->params->groups[g].offset * ops_compute_bytes(run->ops));
+                      run->compute.params->groups[g].offset * ops_compute_bytes(run->compute.ops));
     return 0;
 }
 
@@ -132,10 +136,10 @@ int run_check_sync(struct run *run, struct err *err)
 {
     sync_check_begin(run->sync_check);
     int status = add_all(run, err);
-    if (status && !run->weights.whole)
+    if (status && !run->compute.weights.whole)
         /* others may wait for a gather that this rank did not begin: only giving up ends that */
         return status;
-    struct comm_options options = run_comm_options(run, "comparing the ranks");
+    struct comm_options options = run_ranks_options(&run->ranks, "comparing the ranks");
     return sync_check_compare(run->sync_check, run->step, status, &options, err);
 }
 
@@ -146,6 +150,6 @@ int run_check_kept(struct run *run, struct err *err)
     sync_check_begin_recheck(run->sync_check);
     add_kept(run);
     struct comm_options options =
-        run_comm_options(run, "rechecking the state that each rank keeps");
+        run_ranks_options(&run->ranks, "rechecking the state that each rank keeps");
     return sync_check_end_recheck(run->sync_check, 0, &options, err);
 }

@@ -63,7 +63,7 @@ static void encode_scaler(struct jsonx_writer *w, const struct scaler *scaler)
 
 static void encode_early_stop(struct jsonx_writer *w, const struct run *run)
 {
-    const struct early_stop *stop = &run->early_stop;
+    const struct early_stop *stop = &run->control.early_stop;
     if (!stop->has_best && stop->waited_count == 0) {
         jsonx_write_null(w, "early_stop");
         return;
@@ -77,55 +77,41 @@ static void encode_early_stop(struct jsonx_writer *w, const struct run *run)
     jsonx_end_object(w);
 }
 
-int run_cursor(const struct run *run, struct cursor *ret_cursor, struct err *err)
-{
-    *ret_cursor = loader_cursor(run->loader);
-    int64_t digests[] = {(int64_t)ret_cursor->once, (int64_t)ret_cursor->order};
-    struct comm_options options = run_comm_options(run, "the digests of the data");
-    struct comm_work work;
-    int status =
-        run->comm->ops->all_reduce_i64(run->comm, digests, 2, COMM_SUM, &options, &work, err);
-    if (!status)
-        status = comm_wait(run->comm, &work, err);
-    ret_cursor->once = (uint64_t)digests[0];
-    ret_cursor->order = (uint64_t)digests[1];
-    return status;
-}
-
 int run_encode_state(struct run *run, struct err *err)
 {
-    struct str *out = &run->state_json;
+    struct str *out = &run->saving.state_json;
     str_clear(out);
     struct cursor cursor;
     struct jsonx_writer w = {.out = out};
-    int status = run_cursor(run, &cursor, err);
+    int status = run_data_cursor(&run->data, &run->ranks, &cursor, err);
     if (status)
         return status;
     jsonx_begin_object(&w, NULL);
-    encode_cursor(&w, &cursor, run->loader);
-    data_schema_encode(&w, &run->reference);
+    encode_cursor(&w, &cursor, run->data.loader);
+    data_schema_encode(&w, &run->data.reference);
     jsonx_begin_object(&w, "optimizer");
-    jsonx_write_string(&w, "type", optimizer_rule_name(run->optimizer.options.rule));
-    jsonx_write_u64(&w, "updates_count", run->optimizer.updates);
+    jsonx_write_string(&w, "type", optimizer_rule_name(run->update.optimizer.options.rule));
+    jsonx_write_u64(&w, "updates_count", run->update.optimizer.updates);
     jsonx_end_object(&w);
     jsonx_begin_object(&w, "schedule");
     jsonx_write_u64(&w, "step", run->step);
-    jsonx_write_f64(&w, "next_lr", schedule_lr(&run->schedule, run->optimizer.updates));
+    jsonx_write_f64(&w, "next_lr",
+                    schedule_lr(&run->update.schedule, run->update.optimizer.updates));
     jsonx_end_object(&w);
-    encode_scaler(&w, &run->scaler);
+    encode_scaler(&w, &run->update.scaler);
     encode_early_stop(&w, run);
     jsonx_begin_object(&w, "window");
-    jsonx_write_u64(&w, "valid_count", run->window.valid_count);
+    jsonx_write_u64(&w, "valid_count", run->queue.window.valid_count);
     jsonx_begin_array(&w, "losses");
     for (int i = 0; i < EXACT_SUM_WORDS; i++)
-        jsonx_write_i64(&w, NULL, run->window.losses.limb[i]);
+        jsonx_write_i64(&w, NULL, run->queue.window.losses.limb[i]);
     jsonx_end_array(&w);
     jsonx_end_object(&w);
     jsonx_begin_object(&w, "metrics");
-    if (run->evaluation.present) {
-        jsonx_write_u64(&w, "val_step", run->evaluation.step);
-        jsonx_write_f64(&w, "val_loss", run->evaluation.loss);
-        jsonx_write_f64(&w, "val_accuracy", run->evaluation.accuracy);
+    if (run->control.evaluation.present) {
+        jsonx_write_u64(&w, "val_step", run->control.evaluation.step);
+        jsonx_write_f64(&w, "val_loss", run->control.evaluation.loss);
+        jsonx_write_f64(&w, "val_accuracy", run->control.evaluation.accuracy);
     }
     jsonx_end_object(&w);
     struct str config = {0};

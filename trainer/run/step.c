@@ -11,57 +11,14 @@
 
 #include <errno.h>
 
-int run_begin_sums(struct run *run, struct err *err)
-{
-    return run->device->ops->fill(run->device, run->ops->stream, &run->device_record->words, 0,
-                                  sizeof run->device_record->words, err);
-}
-
-void run_add_result(struct run *run, const struct model_result *result)
-{
-    const struct ops_table *table = run->ops->table;
-    uint64_t rows = model_rows(run->model);
-    table->exact_add(run->ops, run->device_record->words.losses.limb, result->losses, rows);
-    table->count_add(run->ops, &run->device_record->words.correct_count, result->correct, rows);
-}
-
-int run_read_sums(struct run *run, struct step_sums *ret_words, struct err *err)
-{
-    int copied = run->device->ops->copy(run->device, run->ops->stream, run->host_sums,
-                                        &run->device_record->words, sizeof *run->host_sums, err);
-    /* sync reports the original error if the copy failed because of it */
-    int status = run->ops->table->sync(run->ops, err);
-    if (status || copied)
-        return status ? status : copied;
-    *ret_words = *run->host_sums;
-    return 0;
-}
-
-int run_reduce_sums(struct run *run, struct step_sums *words, const char *what, struct err *err)
-{
-    struct comm_options options = run_comm_options(run, what);
-    struct comm_work work;
-    int status =
-        run->comm->ops->all_reduce_i64(run->comm, (int64_t *)words, sizeof *words / sizeof(int64_t),
-                                       COMM_SUM, &options, &work, err);
-    return status ? status : comm_wait(run->comm, &work, err);
-}
-
-/* Copies the words of all ranks to the device. */
-static int upload_sums(struct run *run, struct err *err)
-{
-    return run->device->ops->copy(run->device, run->ops->stream, &run->device_record->words,
-                                  run->host_sums, sizeof *run->host_sums, err);
-}
-
 /* counts: this rank's counts kept by the host; replaced by those of all ranks, as are the words in
  * device memory, except with local updates. A single rank already has both. */
 static int reduce_sums(struct run *run, struct step_sums *counts, struct err *err)
 {
-    if (run->comm->ranks == 1)
+    if (run->ranks.comm->ranks == 1)
         return 0;
     struct step_sums words;
-    int status = run_read_sums(run, &words, err);
+    int status = run_queue_read_sums(&run->queue, &words, err);
     if (status)
         return status;
     words.valid_count = counts->valid_count;
@@ -70,12 +27,12 @@ static int reduce_sums(struct run *run, struct step_sums *counts, struct err *er
     words.stop = counts->stop;
     words.save = counts->save;
     words.saving = counts->saving;
-    status = run_reduce_sums(run, &words, "the step's counts, losses and norm", err);
+    status = run_ranks_reduce(&run->ranks, (int64_t *)&words, STEP_SUMS_WORDS, COMM_SUM,
+                              "the step's counts, losses and norm", err);
     if (status)
         return status;
-    /* no copy from host_sums is in progress: the words were read */
-    *counts = *run->host_sums = words;
-    return run_is_local(run) ? 0 : upload_sums(run, err);
+    *counts = words;
+    return run_is_local(run) ? 0 : run_queue_write_sums(&run->queue, &words, err);
 }
 
 int run_limit_bad(const struct run *run, const struct loader *loader, uint64_t bad_count,
@@ -83,15 +40,16 @@ int run_limit_bad(const struct run *run, const struct loader *loader, uint64_t b
 {
     int status = loader_judge_bad(loader, run->config->data.bad_samples.limit, bad_count,
                                   delivered_count, err);
-    return status ? run_agree(run, status, "ending for bad samples", err) : 0;
+    return status ? run_ranks_agree(&run->ranks, status, "ending for bad samples", err) : 0;
 }
 
 bool run_wants_stop(struct run *run)
 {
     if (run->options->stop && atomic_load(run->options->stop) != 0)
         return true;
-    bool is_up = run->comm->rank == 0 && triggers_must_stop(&run->triggers, clock_now_ns());
-    run->time_is_up = run->time_is_up || is_up;
+    bool is_up =
+        run->ranks.comm->rank == 0 && triggers_must_stop(&run->control.triggers, clock_now_ns());
+    run->control.time_is_up = run->control.time_is_up || is_up;
     return is_up;
 }
 
@@ -99,8 +57,9 @@ bool run_wants_stop(struct run *run)
  * call nothing is queued. */
 static void switch_device_time(struct run *run, enum time_part part)
 {
-    if (run->ops->table->time_switch)
-        run->ops->table->time_switch(run->ops, &run->device_record->times, part);
+    if (run->compute.ops->table->time_switch)
+        run->compute.ops->table->time_switch(run->compute.ops, &run->queue.device_record->times,
+                                             part);
 }
 
 struct pass {
@@ -114,17 +73,17 @@ static void queue_pass(void *context)
 {
     const struct pass *pass = context;
     struct run *run = pass->run;
-    const struct model_result result = {run->losses, run->correct};
+    const struct model_result result = {run->compute.losses, run->compute.correct};
     range_begin(&run->ranges, RANGE_FORWARD);
     switch_device_time(run, TIME_FORWARD);
-    model_forward(run->model, &run->stage, pass->memory, &run->activations, pass->input, NULL, NULL,
-                  NULL);
+    model_forward(run->compute.model, &run->compute.stage, pass->memory, &run->compute.activations,
+                  pass->input, NULL, NULL, NULL);
     range_end(&run->ranges);
     range_begin(&run->ranges, RANGE_BACKWARD);
     switch_device_time(run, TIME_BACKWARD);
-    model_backward(run->model, &run->stage, pass->memory, &run->activations, pass->input, &result,
-                   NULL, NULL);
-    run_add_result(run, &result);
+    model_backward(run->compute.model, &run->compute.stage, pass->memory, &run->compute.activations,
+                   pass->input, &result, NULL, NULL);
+    run_queue_add_result(&run->queue, &result, model_rows(run->compute.model));
     switch_device_time(run, TIME_REDUCE);
     range_end(&run->ranges);
 }
@@ -132,10 +91,11 @@ static void queue_pass(void *context)
 /* A pass whose hooks wait for other ranks cannot be recorded as a graph. */
 static int run_pass(struct run *run, const struct pass *pass, struct err *err)
 {
-    uint32_t variant =
-        run->reduction->buffer * BATCH_UPLOAD_VARIANTS + batch_upload_variant(&run->upload);
+    uint32_t variant = run->update.reduction->buffer * BATCH_UPLOAD_VARIANTS +
+                       batch_upload_variant(&run->data.upload);
     if (!pass->memory->need)
-        return ops_graph_run(&run->passes, variant, queue_pass, (void *)(uintptr_t)pass, err);
+        return ops_graph_run(&run->compute.passes, variant, queue_pass, (void *)(uintptr_t)pass,
+                             err);
     queue_pass((void *)(uintptr_t)pass);
     return 0;
 }
@@ -143,13 +103,14 @@ static int run_pass(struct run *run, const struct pass *pass, struct err *err)
 static const void *part_of(void *context, uint64_t group)
 {
     const struct run *run = context;
-    return reduction_part(run->reduction, group);
+    return reduction_part(run->update.reduction, group);
 }
 
 static void queue_sums(void *context)
 {
     struct run *run = context;
-    optimizer_sum_squares(&run->optimizer, part_of, run, run->device_record->words.squares.limb);
+    optimizer_sum_squares(&run->update.optimizer, part_of, run,
+                          run->queue.device_record->words.squares.limb);
 }
 
 static int micro_gradients(struct run *run, uint64_t round, const struct model_memory *memory,
@@ -157,7 +118,7 @@ static int micro_gradients(struct run *run, uint64_t round, const struct model_m
 {
     const struct batch *batch;
     range_begin(&run->ranges, RANGE_DATA);
-    int status = loader_next(run->loader, &batch, err);
+    int status = loader_next(run->data.loader, &batch, err);
     range_end(&run->ranges);
     if (status == LOADER_END)
         return err_set(err, -ENODATA, "the training data ended before the run did");
@@ -167,26 +128,26 @@ static int micro_gradients(struct run *run, uint64_t round, const struct model_m
     struct model_input input;
     uint64_t valid = 0;
     range_begin(&run->ranges, RANGE_UPLOAD);
-    status = batch_upload_push(&run->upload, run->loader, batch, &input, &valid, err);
+    status = batch_upload_push(&run->data.upload, run->data.loader, batch, &input, &valid, err);
     range_end(&run->ranges);
     if (status)
         return status;
-    input.loss_scale = &run->device_record->gate.loss_factor;
+    input.loss_scale = &run->queue.device_record->gate.loss_factor;
     const struct pass pass = {run, &input, memory};
     range_begin(&run->ranges, RANGE_MICRO);
     status = run_pass(run, &pass, err);
     if (!status)
-        status = reduction_end_round(run->reduction, round, err);
+        status = reduction_end_round(run->update.reduction, round, err);
     switch_device_time(run, TIME_OTHER);
     range_end(&run->ranges);
     if (status) {
-        int cause = offload_status(run->activations.offload, err);
+        int cause = offload_status(run->compute.activations.offload, err);
         return cause ? cause : status;
     }
     counts->valid_count += (int64_t)valid;
     counts->samples_count += items;
     range_begin(&run->ranges, RANGE_UPLOAD);
-    status = batch_upload_pop(&run->upload, err);
+    status = batch_upload_pop(&run->data.upload, err);
     range_end(&run->ranges);
     return status;
 }
@@ -198,27 +159,27 @@ static int make_round(struct run *run, uint64_t round, struct step_sums *counts,
     int status = run_begin_pass(run, round, &memory, err);
     if (status)
         return status;
-    if (reduction_computes(run->reduction, round)) {
+    if (reduction_computes(run->update.reduction, round)) {
         status = micro_gradients(run, round, &memory, counts, err);
     } else {
-        model_walk(run->model, &run->stage, &memory, MODEL_FORWARD);
-        model_walk(run->model, &run->stage, &memory, MODEL_BACKWARD);
-        status = reduction_end_round(run->reduction, round, err);
+        model_walk(run->compute.model, &run->compute.stage, &memory, MODEL_FORWARD);
+        model_walk(run->compute.model, &run->compute.stage, &memory, MODEL_BACKWARD);
+        status = reduction_end_round(run->update.reduction, round, err);
     }
-    return status ? status : weights_status(&run->weights, err);
+    return status ? status : weights_status(&run->compute.weights, err);
 }
 
 static int sum_gradients(struct run *run, struct step_sums *counts, struct err *err)
 {
-    int status = reduction_begin(run->reduction, run->step, err);
-    for (uint64_t round = 0; round < reduction_rounds(run->reduction) && !status; round++)
+    int status = reduction_begin(run->update.reduction, run->step, err);
+    for (uint64_t round = 0; round < reduction_rounds(run->update.reduction) && !status; round++)
         status = make_round(run, round, counts, err);
     range_begin(&run->ranges, RANGE_NORM);
     switch_device_time(run, TIME_REDUCE);
     if (!status)
-        status = reduction_finish(run->reduction, err);
+        status = reduction_finish(run->update.reduction, err);
     if (!status)
-        status = ops_graph_run(&run->sums, 0, queue_sums, run, err);
+        status = ops_graph_run(&run->update.sums, 0, queue_sums, run, err);
     switch_device_time(run, TIME_OTHER);
     range_end(&run->ranges);
     return status;
@@ -226,21 +187,22 @@ static int sum_gradients(struct run *run, struct step_sums *counts, struct err *
 
 static int update(struct run *run, struct err *err)
 {
-    const struct update_scalars *scalars = &run->device_record->gate.scalars;
+    const struct update_scalars *scalars = &run->queue.device_record->gate.scalars;
     int status = 0;
-    for (uint64_t group = 0; group < run->params->groups_count && !status; group++) {
+    for (uint64_t group = 0; group < run->compute.params->groups_count && !status; group++) {
         const void *gradients;
-        if (run->params->groups[group].trained_elements == 0)
+        if (run->compute.params->groups[group].trained_elements == 0)
             continue;
-        status = reduction_shard(run->reduction, group, &gradients, err);
+        status = reduction_shard(run->update.reduction, group, &gradients, err);
         if (status)
             return status;
         range_begin(&run->ranges, RANGE_STAGE);
-        ckpt_saver_before_update(run->saver, (uint32_t)group);
+        ckpt_saver_before_update(run->saving.saver, (uint32_t)group);
         range_end(&run->ranges);
-        optimizer_update_shard(&run->optimizer, group, weights_shard(&run->weights, group),
-                               weights_compute_shard(&run->weights, group), gradients, scalars);
-        status = weights_updated(&run->weights, group, err);
+        optimizer_update_shard(
+            &run->update.optimizer, group, weights_shard(&run->compute.weights, group),
+            weights_compute_shard(&run->compute.weights, group), gradients, scalars);
+        status = weights_updated(&run->compute.weights, group, err);
     }
     return status;
 }
@@ -248,33 +210,54 @@ static int update(struct run *run, struct err *err)
 /* counts: as for reduce_sums. If a pass could not be queued, there is no update. */
 static int agree_on_step(struct run *run, struct step_sums *counts, struct err *err)
 {
-    counts->bad_count = (int64_t)loader_stats(run->loader).bad_samples_count;
+    counts->bad_count = (int64_t)loader_stats(run->data.loader).bad_samples_count;
     counts->stop = run_wants_stop(run);
-    counts->save = run->comm->rank == 0 && triggers_save_by_clock(&run->triggers, clock_now_ns());
-    counts->saving = run->saver && ckpt_saver_busy(run->saver);
+    counts->save = run->ranks.comm->rank == 0 &&
+                   triggers_save_by_clock(&run->control.triggers, clock_now_ns());
+    counts->saving = run->saving.saver && ckpt_saver_busy(run->saving.saver);
     range_begin(&run->ranges, RANGE_REDUCE);
     int status = reduce_sums(run, counts, err);
     range_end(&run->ranges);
     if (!status)
-        status = offload_status(run->activations.offload, err);
+        status = offload_status(run->compute.activations.offload, err);
     if (!status)
-        status = run->ops->table->status(run->ops, err);
+        status = run->compute.ops->table->status(run->compute.ops, err);
     if (status)
         return status;
-    run->delivered_count += (uint64_t)counts->samples_count;
-    return run_limit_bad(run, run->loader, (uint64_t)counts->bad_count, run->delivered_count, err);
+    run->data.delivered_count += (uint64_t)counts->samples_count;
+    return run_limit_bad(run, run->data.loader, (uint64_t)counts->bad_count,
+                         run->data.delivered_count, err);
 }
 
-/* valid_count: of the samples behind the gradients. With local updates a rank decides by its own
- * words, and gets those of all ranks afterwards. */
-static int decide_and_update(struct run *run, int64_t valid_count, struct err *err)
+/* A skipped update does not advance the update count, so the request holds the factors of every
+ * possible next update. */
+static void gate_update(struct run *run, int64_t valid_count)
+{
+    struct update_gate_request request = {.valid_count = valid_count,
+                                          .clip_norm = run->update.optimizer.options.clip_norm,
+                                          .clip_value = run->update.optimizer.options.clip_value,
+                                          .first_update = run->update.optimizer.updates};
+    for (uint64_t i = 0; i <= run->queue.count; i++) {
+        uint64_t updates = request.first_update + i;
+        request.factors[i] = optimizer_factors(&run->update.optimizer, updates,
+                                               schedule_lr(&run->update.schedule, updates));
+    }
+    struct step_record *record = run->queue.device_record;
+    run->compute.ops->table->gate_update(run->compute.ops, &record->gate, record->words.losses.limb,
+                                         record->words.squares.limb, &request);
+}
+
+/* With local updates a rank decides by its own sums, and gets those of all ranks afterwards.
+ * valid_count: of the samples behind the gradients; counts: of all ranks. */
+static int decide_and_update(struct run *run, int64_t valid_count, const struct step_sums *counts,
+                             struct err *err)
 {
     bool is_local = run_is_local(run);
     range_begin(&run->ranges, RANGE_UPDATE);
     switch_device_time(run, TIME_UPDATE);
-    run->weights_differ = run->moments_differ = is_local;
-    run_gate_update(run, valid_count);
-    int status = is_local ? upload_sums(run, err) : 0;
+    run->update.weights_differ = run->update.moments_differ = is_local;
+    gate_update(run, valid_count);
+    int status = is_local ? run_queue_write_sums(&run->queue, counts, err) : 0;
     if (!status)
         status = update(run, err);
     switch_device_time(run, TIME_OTHER);
@@ -285,8 +268,8 @@ static int decide_and_update(struct run *run, int64_t valid_count, struct err *e
 int run_step(struct run *run, struct err *err)
 {
     struct step_sums counts = {0};
-    const struct comm_traffic before = comm_counts_read(&run->traffic);
-    int status = run_begin_sums(run, err);
+    const struct comm_traffic before = comm_counts_read(&run->ranks.traffic);
+    int status = run_queue_zero_sums(&run->queue, err);
     if (!status)
         status = sum_gradients(run, &counts, err);
     if (status)
@@ -296,19 +279,19 @@ int run_step(struct run *run, struct err *err)
     if (!status)
         status = run_check_kept(run, err);
     if (!status)
-        status =
-            decide_and_update(run, run_is_local(run) ? own_valid_count : counts.valid_count, err);
+        status = decide_and_update(run, run_is_local(run) ? own_valid_count : counts.valid_count,
+                                   &counts, err);
     if (status)
         return status;
-    run->serialized = run->config->parallel.debug;
-    run->step_traffic = comm_counts_since(&run->traffic, &before);
-    run->stop_requested = counts.stop > 0;
-    run->save_requested = counts.save > 0;
-    run->save_has_ended = counts.saving == 0;
-    status = run_end_step(run, &counts, err);
+    run->ranks.serialized = run->config->parallel.debug;
+    run->update.step_traffic = comm_counts_since(&run->ranks.traffic, &before);
+    run->control.stop_requested = counts.stop > 0;
+    run->control.save_requested = counts.save > 0;
+    run->control.save_has_ended = counts.saving == 0;
+    status = run_queue_push(&run->queue, ++run->step, &counts, err);
     range_begin(&run->ranges, RANGE_WAIT);
     if (!status)
-        status = run_drain(run, run->device->ops->is_host ? 0 : UPDATE_GATE_AHEAD_MAX, err);
+        status = run_drain(run, run->compute.device->ops->is_host ? 0 : UPDATE_GATE_AHEAD_MAX, err);
     range_end(&run->ranges);
     return status;
 }

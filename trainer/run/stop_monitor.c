@@ -18,12 +18,12 @@ enum { POLL_INTERVAL_NS = 20 * 1000 * 1000, SECONDS_BYTES = 32 };
 
 static uint64_t count_state_bytes(const struct run *run)
 {
-    uint64_t elements = 0, moments = optimizer_moments_count(&run->optimizer.options);
-    for (uint64_t i = 0; i < run->params->count; i++) {
-        const struct param *param = &run->params->list[i];
+    uint64_t elements = 0, moments = optimizer_moments_count(&run->update.optimizer.options);
+    for (uint64_t i = 0; i < run->compute.params->count; i++) {
+        const struct param *param = &run->compute.params->list[i];
         elements += param->count * (param->frozen ? 1 : 1 + moments);
     }
-    return elements * ops_master_bytes(run->ops);
+    return elements * ops_master_bytes(run->compute.ops);
 }
 
 static const char *format_seconds(uint64_t ns, char text[SECONDS_BYTES])
@@ -85,7 +85,7 @@ static void answer_again(struct stop_monitor *watch, unsigned requests)
 static void report_late(struct stop_monitor *watch)
 {
     uint64_t deadline_ns = watch->run->config->run.stop_deadline_ns;
-    uint64_t newest = ckpt_saver_stats(watch->run->saver).last_step;
+    uint64_t newest = ckpt_saver_stats(watch->run->saving.saver).last_step;
     char line[ERR_LINE_BYTES_MAX], limit[SECONDS_BYTES];
     struct err err = {0};
     if (newest == UINT64_MAX)
@@ -137,7 +137,7 @@ int stop_monitor_open(struct stop_monitor *watch, const struct run *run, uint64_
                       struct err *err)
 {
     *watch = (struct stop_monitor){.run = run, .first_step = run->step};
-    if (run->comm->rank != 0)
+    if (run->ranks.comm->rank != 0)
         return 0;
     watch->state_bytes = count_state_bytes(run);
     atomic_store(&watch->step, run->step);

@@ -136,12 +136,13 @@ static void steps_neither_block_nor_allocate(void **state)
             assert_ok(run_step(&s->run, &err), &err);
             struct shim_counts counts = shim_counts();
             if (step > UPDATE_GATE_AHEAD_MAX) /* the newest steps are pending, with their updates */
-                assert_true(counts.waiting > UPDATE_GATE_AHEAD_MAX * s->run.params->groups_count);
+                assert_true(counts.waiting >
+                            UPDATE_GATE_AHEAD_MAX * s->run.compute.params->groups_count);
             if (step == WARM)
                 before = counts;
         }
         const struct shim_counts after = shim_counts();
-        uint64_t steps = STEPS - WARM, groups = s->run.params->groups_count;
+        uint64_t steps = STEPS - WARM, groups = s->run.compute.params->groups_count;
         assert_int_equal(after.stream_waits, before.stream_waits);
         assert_int_equal(after.allocations, before.allocations);
         /* a micro-batch's buffer returns to the loader; the step two before the newest is done */
@@ -149,10 +150,10 @@ static void steps_neither_block_nor_allocate(void **state)
         /* per micro-batch: two copies, a graph and a turn of the device's clock; then two sums of
          * the tree; words, squares, gate, record, and four more turns */
         assert_int_equal(after.queued - before.queued, steps * (4 * MICROS + 2 + groups + 4 + 4));
-        assert_int_equal(s->run.queued_count, UPDATE_GATE_AHEAD_MAX);
+        assert_int_equal(s->run.queue.count, UPDATE_GATE_AHEAD_MAX);
         assert_ok(run_drain(&s->run, 0, &err), &err);
-        assert_int_equal(s->run.optimizer.updates, STEPS);
-        assert_int_equal(s->run.window.samples_count, STEPS * MICROS);
+        assert_int_equal(s->run.update.optimizer.updates, STEPS);
+        assert_int_equal(s->run.queue.window.samples_count, STEPS * MICROS);
         stepped_close(s);
     }
 }
@@ -173,7 +174,7 @@ static void device_time_is_reported_by_parts(void **state)
         for (int step = 1; step <= STEPS; step++)
             assert_ok(run_step(&s->run, &err), &err);
         assert_ok(run_drain(&s->run, 0, &err), &err);
-        const uint64_t *ns = s->run.device_spent.ns;
+        const uint64_t *ns = s->run.queue.device_spent.ns;
         assert_int_equal(ns[TIME_FORWARD], STEPS * MICROS * TICK_NS);
         assert_int_equal(ns[TIME_BACKWARD], STEPS * MICROS * TICK_NS);
         assert_int_equal(ns[TIME_REDUCE], STEPS * (MICROS + 1) * TICK_NS);
@@ -308,15 +309,16 @@ static void offloaded_weights_have_the_same_bits_in_any_order(void **state)
 /* The weights of a single-rank run, malloc'ed. */
 static void *weights_of(struct run *run)
 {
-    struct device *device = run->device;
-    size_t bytes = run->params->elements * ops_master_bytes(run->ops);
+    struct device *device = run->compute.device;
+    size_t bytes = run->compute.params->elements * ops_master_bytes(run->compute.ops);
     void *pinned, *copy = malloc(bytes);
     struct err err;
     assert_non_null(copy);
     assert_ok(device->ops->mem_alloc(device, MEM_PINNED, bytes, &pinned, &err), &err);
-    assert_ok(device->ops->copy(device, run->ops->stream, pinned, run->weights.master, bytes, &err),
+    assert_ok(device->ops->copy(device, run->compute.ops->stream, pinned,
+                                run->compute.weights.master, bytes, &err),
               &err);
-    assert_ok(device->ops->stream_sync(device, run->ops->stream, &err), &err);
+    assert_ok(device->ops->stream_sync(device, run->compute.ops->stream, &err), &err);
     memcpy(copy, pinned, bytes);
     device->ops->mem_free(device, MEM_PINNED, pinned, bytes);
     return copy;
@@ -332,7 +334,7 @@ static void a_non_finite_step_is_named_late_and_changes_nothing(void **state)
     void *expected = NULL;
     order_set(0);
     struct stepped *once = stepped_open(f, "far-once", far);
-    size_t bytes = once->run.params->elements * ops_master_bytes(once->run.ops);
+    size_t bytes = once->run.compute.params->elements * ops_master_bytes(once->run.compute.ops);
     int status = 0;
     uint64_t last = 0;
     while (!status) {
@@ -396,7 +398,7 @@ static void a_failed_offload_copy_is_reported_from_a_capture(void **state)
     int status = 0;
     order_set(0);
     struct stepped *s = stepped_open(*state, "cut", offloads);
-    struct device *device = s->run.device;
+    struct device *device = s->run.compute.device;
     whole = device->ops;
     cut = *whole;
     cut.graph_begin = cut_graph_begin;

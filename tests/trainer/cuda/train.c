@@ -334,14 +334,14 @@ static struct beside check_memory(const struct fixture *f, const char *name,
     configure(f, name, "cuda", extra, &config);
     const struct trainer_options options = {.config = &config, .io = f->io};
     assert_ok(run_open(&run, &options, memory_plan_check_run, &err), &err);
-    run.device->ops->mem_info(run.device, &opened);
+    run.compute.device->ops->mem_info(run.compute.device, &opened);
     assert_ok(run_step(&run, &err), &err);
     assert_ok(run_step(&run, &err), &err);
     assert_ok(run_drain(&run, 0, &err), &err);
-    run.device->ops->mem_info(run.device, &stepped);
+    run.compute.device->ops->mem_info(run.compute.device, &stepped);
     if (config.data.val[0])
         assert_ok(run_evaluate(&run, &err), &err);
-    run.device->ops->mem_info(run.device, &evaluated);
+    run.compute.device->ops->mem_info(run.compute.device, &evaluated);
     const struct trainer_dry_run_options itself = {
         .config = &config, .io = f->io, .model = ops_null_cuda(), .ranks = 1, .local_ranks = 1};
     assert_ok(trainer_dry_run(&itself, &told, &err), &err);
@@ -350,13 +350,14 @@ static struct beside check_memory(const struct fixture *f, const char *name,
             assert_int_equal(evaluated.use_peak_bytes[use][kind], told.usage.peak_bytes[use][kind]);
     assert_int_equal(evaluated.used_bytes[MEM_DEVICE], opened.used_bytes[MEM_DEVICE]);
     assert_int_equal(stepped.peak_bytes[MEM_PINNED], opened.used_bytes[MEM_PINNED]);
-    const struct offload *offload = run.activations.offload;
+    const struct offload *offload = run.compute.activations.offload;
     const struct beside beside = {.told = pinned_of(&told.usage, MEM_FOR_PARAMETERS) +
                                           pinned_of(&told.usage, MEM_FOR_OPTIMIZER) +
                                           pinned_of(&told.usage, MEM_FOR_ACTIVATIONS),
                                   .pinned = opened.used_bytes[MEM_PINNED],
-                                  .optimizer = 3 * run.params->elements * sizeof(float),
-                                  .activations = model_offload_bytes(run.model, &run.stage),
+                                  .optimizer = 3 * run.compute.params->elements * sizeof(float),
+                                  .activations =
+                                      model_offload_bytes(run.compute.model, &run.compute.stage),
                                   .copied = offload ? offload_copied_bytes(offload) : 0};
     run_close(&run);
     return beside;

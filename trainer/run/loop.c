@@ -1,0 +1,312 @@
+/*
+ * loop — see loop.h.
+ */
+#include "trainer/run/loop.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <inttypes.h>
+
+static void start_clock(struct loop *loop)
+{
+    struct run *run = loop->run;
+    loop->window =
+        (struct window){.samples_count = run->queue.window.samples_count,
+                        .valid_count = run->queue.window.valid_count,
+                        .data_wait_ns = loader_stats(run->data.loader).wait_ns,
+                        .checkpoint_wait_ns = ckpt_saver_stats(run->saving.saver).blocked_ns,
+                        .device_spent = run->queue.device_spent};
+}
+
+/* From 1. A batch has samples of one epoch. */
+static uint32_t epoch_of_step(const struct run *run, uint64_t step)
+{
+    return (uint32_t)epochs_at(&run->data.epochs, step > 0 ? step - 1 : 0);
+}
+
+/* A failure to write metrics does not end the run. */
+static void write_metrics(const struct run *run, const struct trainer_report *line)
+{
+    struct err err = {0};
+    char text[ERR_LINE_BYTES_MAX];
+    if (run->metrics && metrics_write(run->metrics, line, &err))
+        log_line(run->options->log, LOG_WARN, "could not write the metrics of step %" PRIu64 ": %s",
+                 line->step, err_format(&err, text, sizeof text));
+}
+
+static void report_steps(struct loop *loop)
+{
+    struct run *run = loop->run;
+    const struct window *clock = &loop->window;
+    const struct step_totals *totals = &run->queue.window;
+    uint64_t now_ns = clock_now_ns();
+    struct time_spent time = time_parts_take(&run->ranges.parts, now_ns);
+    double seconds = clock_seconds(time_spent_in_training(&time));
+    double wait_ns = (double)(loader_stats(run->data.loader).wait_ns - clock->data_wait_ns);
+    double save_ns =
+        (double)(ckpt_saver_stats(run->saving.saver).blocked_ns - clock->checkpoint_wait_ns);
+    double pace = clock_seconds(now_ns - loop->began_ns) / (double)(run->step - loop->began_step);
+    double tokens_count = (double)(totals->valid_count - clock->valid_count);
+    double samples_per_second = (double)(totals->samples_count - clock->samples_count) / seconds;
+    double micros_per_second =
+        samples_per_second / (double)(run->data.batching.micro * run->data.batching.ranks);
+    struct trainer_report line = {
+        .event = TRAINER_STEP,
+        .step = run->step,
+        .steps = run->steps,
+        .epoch = epoch_of_step(run, run->step),
+        .loss = exact_sum_value(&totals->losses) / (double)totals->valid_count,
+        .lr = totals->lr,
+        .gradient_norm = totals->gradient_norm,
+        .samples_per_second = samples_per_second,
+        .tokens_per_second = run->config->model.type == MODEL_VIT ? 0 : tokens_count / seconds,
+        .data_wait_share = wait_ns / 1e9 / seconds,
+        .checkpoint_wait_share = save_ns / 1e9 / seconds,
+        .time = time,
+        .elapsed_seconds = seconds,
+        .device_time = time_spent_since(&run->queue.device_spent, &clock->device_spent),
+        .queues = run->ranges.queues,
+        .remaining_seconds = pace * (double)(run->steps - run->step),
+        .metrics = device_metrics_read(&loop->metrics,
+                                       model_flops(run->compute.model) * micros_per_second),
+    };
+    run_report(run, &line);
+    write_metrics(run, &line);
+    run->queue.window = (struct step_totals){0};
+    start_clock(loop);
+}
+
+static void check_early_stop(struct run *run)
+{
+    struct early_stop *stop = &run->control.early_stop;
+    bool by_accuracy = run->config->early_stop.metric == CONFIG_METRIC_VAL_ACCURACY;
+    if (stop->options.patience == 0)
+        return;
+    early_stop_note(stop, run->step,
+                    by_accuracy ? run->control.evaluation.accuracy : run->control.evaluation.loss);
+    if (early_stop_is_over(stop) && !stop->has_best)
+        run_log(run,
+                "early stop after step %" PRIu64 ": %s was not finite in any of %" PRIu64
+                " evaluations",
+                run->step, config_metric_name(run->config->early_stop.metric), stop->waited_count);
+    else if (early_stop_is_over(stop))
+        run_log(run,
+                "early stop after step %" PRIu64 ": %s was best after step %" PRIu64
+                ", %.6g, %" PRIu64 " evaluations ago",
+                run->step, config_metric_name(run->config->early_stop.metric), stop->best_step,
+                stop->best, stop->waited_count);
+}
+
+static int evaluate(struct loop *loop, struct err *err)
+{
+    struct run *run = loop->run;
+    range_begin(&run->ranges, RANGE_EVALUATE); /* excluded from the training rate */
+    int status = run_average_weights(run, true, err);
+    if (!status)
+        status = run_evaluate(run, err);
+    range_end(&run->ranges);
+    if (status || run->control.evaluation.step != run->step)
+        return status; /* failed, or stopped on request */
+    struct trainer_report line = {.event = TRAINER_EVALUATED,
+                                  .step = run->step,
+                                  .steps = run->steps,
+                                  .epoch = epoch_of_step(run, run->step),
+                                  .loss = run->control.evaluation.loss,
+                                  .accuracy = run->control.evaluation.accuracy};
+    run_report(run, &line);
+    write_metrics(run, &line);
+    check_early_stop(run);
+    return 0;
+}
+
+/* Reports how the save in progress ended, on all ranks after the same step. A failure ends the run
+ * if it is the last save, or by checkpoint.on_save_error. */
+static int settle_save(struct loop *loop, bool is_last, struct err *err)
+{
+    struct run *run = loop->run;
+    if (!loop->saving.in_flight)
+        return 0;
+    struct err detail = {0};
+    int status = ckpt_saver_wait(run->saving.saver, &detail);
+    loop->saving.in_flight = false;
+    uint64_t took_ns = ckpt_saver_stats(run->saving.saver).last_save_ns;
+    struct trainer_report line = {.step = loop->saving.step,
+                                  .steps = run->steps,
+                                  .epoch = epoch_of_step(run, loop->saving.step)};
+    if (!status) {
+        triggers_note_save(&run->control.triggers, took_ns);
+        stop_monitor_note_save(&loop->stop_monitor, run->control.triggers.save_ns);
+        line.event = TRAINER_SAVED;
+        run_report(run, &line);
+        return 0;
+    }
+    triggers_note_failed_save(&run->control.triggers, took_ns);
+    char text[ERR_LINE_BYTES_MAX];
+    line.event = TRAINER_SAVE_FAILED;
+    line.text = err_format(&detail, text, sizeof text);
+    if (status != -EREMOTEIO || run->ranks.comm->rank == 0)
+        run_report(run, &line);
+    if (is_last || run->config->checkpoint.on_save_error == CONFIG_SAVE_ERROR_STOP) {
+        if (err)
+            *err = detail;
+        return status;
+    }
+    return 0;
+}
+
+static int save(struct loop *loop, bool is_last, struct err *err)
+{
+    struct run *run = loop->run;
+    range_begin(&run->ranges, RANGE_SAVE);
+    if (is_last && run->control.stop_requested && !run->control.time_is_up)
+        stop_monitor_begin_last_save(&loop->stop_monitor);
+    triggers_note_save_begun(&run->control.triggers, clock_now_ns());
+    int status = settle_save(loop, false, err);
+    if (!status)
+        status = run_average_state(run, err);
+    if (!status) /* the last update must have reached the arrays */
+        status = run->compute.ops->table->sync(run->compute.ops, err);
+    if (!status)
+        status = run_encode_state(run, err);
+    if (!status)
+        status =
+            ckpt_saver_save(run->saving.saver, run->step, str_text(&run->saving.state_json), err);
+    range_end(&run->ranges);
+    if (status)
+        return status;
+    loop->saving.in_flight = true;
+    loop->saving.step = run->step;
+    return is_last || !run->config->checkpoint.async ? settle_save(loop, is_last, err) : 0;
+}
+
+static bool is_due(uint64_t every, uint64_t step)
+{
+    return every > 0 && step % every == 0;
+}
+
+/* Progress lines follow the same steps whether or not the run was stopped or killed between. */
+static bool line_is_due(const struct run *run)
+{
+    return run->step == run->steps || is_due(run->config->log.every, run->step);
+}
+
+bool loop_evaluation_is_due(const struct run *run)
+{
+    bool here = run->step == run->steps || is_due(run->config->eval.every, run->step);
+    bool done = run->control.evaluation.present && run->control.evaluation.step == run->step;
+    return here && !done && run->step > 0 && run->config->data.val[0];
+}
+
+/* If the best checkpoints are kept, each evaluation needs one. */
+static bool save_is_due(const struct run *run, bool evaluates)
+{
+    return triggers_save_by_step(&run->control.triggers, run->step) ||
+           run->control.save_requested ||
+           (evaluates && run->config->checkpoint.keep.best.count > 0);
+}
+
+static int make_step(struct run *run, struct err *err)
+{
+    triggers_begin_step(&run->control.triggers, clock_now_ns());
+    range_begin(&run->ranges, RANGE_STEP);
+    int status = run_step(run, err);
+    if (!status)
+        status = run_average_weights(run, false, err);
+    range_end(&run->ranges);
+    triggers_end_step(&run->control.triggers, clock_now_ns());
+    return status;
+}
+
+static int check_sync(struct run *run, struct err *err)
+{
+    if (!run->sync_check || !is_due(run->config->parallel.check_sync, run->step))
+        return 0;
+    return run_check_sync(run, err);
+}
+
+/* Makes one step, then what is due after it, which needs all queued steps to be done. */
+static int advance(struct loop *loop, struct err *err)
+{
+    struct run *run = loop->run;
+    int status = profile_begin(&loop->profile, err);
+    if (status)
+        return status;
+    status = make_step(run, err);
+    if (status)
+        return status;
+    stop_monitor_note_step(&loop->stop_monitor, run->step);
+    log_line(run->options->log, LOG_DEBUG, "step %" PRIu64 " queued; micro-batches ahead: %" PRIu64,
+             run->step, loader_stats(run->data.loader).ahead_count);
+    struct trainer_report stepped = {
+        .event = TRAINER_STEPPED, .step = run->step, .steps = run->steps};
+    run_report(run, &stepped);
+    status = check_sync(run, err);
+    if (status)
+        return status;
+    bool is_end = run->step == run->control.phase_end_step || run->control.stop_requested;
+    bool evaluates = loop_evaluation_is_due(run) && !run->control.stop_requested;
+    bool saves = is_end || save_is_due(run, evaluates);
+    if (line_is_due(run) || evaluates || saves)
+        status = run_drain_all(run, err);
+    if (!status && line_is_due(run))
+        report_steps(loop);
+    if (!status && evaluates)
+        status = evaluate(loop, err);
+    if (!status && run->control.save_has_ended)
+        status = settle_save(loop, false, err);
+    is_end = is_end || run->control.stop_requested ||
+             early_stop_is_over(&run->control.early_stop); /* the evaluation may decide so */
+    if (!status && (saves || is_end))
+        status = save(loop, is_end, err);
+    return status ? status : profile_end(&loop->profile, is_end, err);
+}
+
+/* Evaluates a step after which the run was stopped, and saves its checkpoint again with the result.
+ * So stops do not change which steps are among the best. */
+static int catch_up(struct loop *loop, struct err *err)
+{
+    struct run *run = loop->run;
+    bool is_end = run->step == run->steps;
+    if (!loop_evaluation_is_due(run))
+        return 0;
+    int status = evaluate(loop, err);
+    is_end = is_end || early_stop_is_over(&run->control.early_stop);
+    if (status || run->control.stop_requested ||
+        (!is_end && run->config->checkpoint.keep.best.count == 0))
+        return status;
+    return save(loop, is_end, err);
+}
+
+int loop_run(struct loop *loop, struct err *err)
+{
+    struct run *run = loop->run;
+    int status = catch_up(loop, err);
+    while (run->step < run->control.phase_end_step && !run->control.stop_requested &&
+           !early_stop_is_over(&run->control.early_stop) && !status)
+        status = advance(loop, err);
+    stop_monitor_close(&loop->stop_monitor);
+    return status;
+}
+
+int loop_open(struct loop *loop, struct run *run, struct err *err)
+{
+    loop->run = loop->profile.run = run;
+    loop->began_ns = clock_now_ns();
+    loop->began_step = run->step;
+    device_metrics_open(&loop->metrics, run->compute.ops);
+    profile_open(&loop->profile);
+    run->ranges.queues = !run->compute.device->ops->is_host;
+    time_parts_start(&run->ranges.parts, loop->began_ns);
+    start_clock(loop);
+    const struct triggers *triggers = &run->control.triggers;
+    return stop_monitor_open(&loop->stop_monitor, run, triggers->has_saved ? triggers->save_ns : 0,
+                             err);
+}
+
+void loop_close(struct loop *loop)
+{
+    stop_monitor_close(&loop->stop_monitor);
+    profile_stop(&loop->profile);
+    device_metrics_close(&loop->metrics);
+}

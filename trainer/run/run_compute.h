@@ -1,0 +1,31 @@
+/*
+ * run_compute — what this rank computes passes with: the device, its part of the model, memory.
+ */
+#ifndef MILLRACE_TRAINER_RUN_RUN_COMPUTE_H
+#define MILLRACE_TRAINER_RUN_RUN_COMPUTE_H
+
+#include "trainer/models/model.h"
+#include "trainer/ops/ops_graph.h"
+#include "trainer/parallel/weights.h"
+
+/* Zero initially. Owner thread. */
+struct run_compute {
+    struct device *device;
+    struct ops *ops;
+    struct model *model;
+    const struct params *params; /* the model's */
+    struct model_stage stage;
+    uint32_t shards;            /* of the optimizer's state, see strategy.h */
+    struct partition partition; /* of the parameters among ranks */
+    struct weights weights;
+    struct model_activations activations;
+    double *losses; /* of a micro-batch, in device memory; so is correct */
+    uint8_t *correct;
+    struct ops_graph passes; /* of a micro-batch; variants by input buffer and gradient leaf */
+};
+
+/* Allocates activations, losses and correct, whose sizes the model determines. */
+int run_compute_allocate(struct run_compute *compute, bool trains, struct err *err);
+void run_compute_release(struct run_compute *compute); /* safe on a zeroed one */
+
+#endif

@@ -1,0 +1,43 @@
+/*
+ * run_data — see run_data.h.
+ */
+#include "trainer/run/run_data.h"
+
+#include <assert.h>
+
+void run_data_close(struct run_data *data)
+{
+    batch_upload_deinit(&data->upload);
+    loader_close(data->loader);
+    data_schema_deinit(&data->recorded);
+}
+
+void run_data_set_batch(struct run_data *data, const struct train_config *given, uint64_t epoch)
+{
+    data->epochs = (struct epochs){.global = given->batch.global};
+    int status = epochs_parse(given->batch.schedule, &data->epochs, NULL);
+    assert(status == 0); /* config_check has accepted it */
+    (void)status;
+    data->batching.global = given->batch.global * epochs_times(&data->epochs, epoch);
+}
+
+void run_data_set_shape(struct run_data *data, const struct loader_shape *shape,
+                        struct train_config *config)
+{
+    data->shape = *shape;
+    if (config->model.classes == 0)
+        config->model.classes = shape->classes_count;
+    if (config->model.vocabulary == 0)
+        config->model.vocabulary = shape->vocabulary;
+}
+
+int run_data_cursor(const struct run_data *data, const struct run_ranks *ranks,
+                    struct cursor *ret_cursor, struct err *err)
+{
+    *ret_cursor = loader_cursor(data->loader);
+    int64_t digests[] = {(int64_t)ret_cursor->once, (int64_t)ret_cursor->order};
+    int status = run_ranks_reduce(ranks, digests, 2, COMM_SUM, "the digests of the data", err);
+    ret_cursor->once = (uint64_t)digests[0];
+    ret_cursor->order = (uint64_t)digests[1];
+    return status;
+}

@@ -1,0 +1,41 @@
+/*
+ * run_data — the training data of a run: its batches, its position, its upload to the device.
+ */
+#ifndef MILLRACE_TRAINER_RUN_RUN_DATA_H
+#define MILLRACE_TRAINER_RUN_RUN_DATA_H
+
+#include "loader/loader.h"
+#include "trainer/config/epochs.h"
+#include "trainer/control/data_schema.h"
+#include "trainer/models/batch_upload.h"
+#include "trainer/run/run_ranks.h"
+
+/* Zero initially. Owner thread. */
+struct run_data {
+    struct batching batching; /* of training */
+    struct epochs epochs;
+    struct loader *loader;
+    /* The loader's sources; strings belong to the configuration. */
+    struct loader_source mix[MIX_DATASETS_MAX];
+    struct loader_shape shape;
+    /* The meaning of labels and tokens to the model, by which evaluations map labels: from the
+     * training data, or in a standalone evaluation from the checkpoint. */
+    struct loader_schema reference;
+    struct data_schema recorded;     /* in the checkpoint being evaluated */
+    uint64_t validation_fingerprint; /* 0: unknown */
+    uint64_t delivered_count;        /* samples of all ranks since the data was opened */
+    struct batch_upload upload;      /* copies micro-batches to the device */
+};
+
+void run_data_close(struct run_data *data); /* safe on a zeroed one */
+/* Sets the batch of the epoch in which the run begins or resumes. given: as configured. */
+void run_data_set_batch(struct run_data *data, const struct train_config *given, uint64_t epoch);
+/* Sets the shape, and from it the classes and the vocabulary that config leaves open. */
+void run_data_set_shape(struct run_data *data, const struct loader_shape *shape,
+                        struct train_config *config);
+/* The position in the training data, with the digests of all samples delivered to all ranks.
+ * Collective. */
+int run_data_cursor(const struct run_data *data, const struct run_ranks *ranks,
+                    struct cursor *ret_cursor, struct err *err);
+
+#endif

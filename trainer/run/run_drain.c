@@ -1,0 +1,66 @@
+/*
+ * run_drain — reads the results of queued steps. See run.h and run_queue.h.
+ */
+#include "trainer/run/run.h"
+
+#include <errno.h>
+
+static int fail(const struct queued_step *queued, struct err *err)
+{
+    err_set(err, -EDOM, "loss or gradients of step %llu are not finite",
+            (unsigned long long)queued->step);
+    err_advise(err, "lower optimizer.lr or optimizer.clip_norm; the newest checkpoint is from "
+                    "before this step");
+    return -EDOM;
+}
+
+static void add_to_window(struct step_totals *totals, const struct queued_step *queued)
+{
+    const struct step_sums *words = &queued->record->words;
+    const struct update_gate *gate = &queued->record->gate;
+    totals->samples_count += (uint64_t)queued->samples_count;
+    totals->gradient_norm = gate->norm;
+    totals->lr = gate->scalars.lr;
+    if (!gate->is_finite) /* the mean covers only the steps that counted */
+        return;
+    exact_sum_merge(&totals->losses, &words->losses);
+    totals->valid_count += (uint64_t)queued->valid_count;
+    totals->correct_count += (uint64_t)words->correct_count;
+}
+
+static int retire_oldest(struct run *run, struct err *err)
+{
+    const struct queued_step *oldest;
+    int status = run_queue_pop(&run->queue, &oldest, err);
+    if (status)
+        return status;
+    const struct update_gate *gate = &oldest->record->gate;
+    if (gate->has_failed) /* on all ranks, since all have the same sums */
+        return run_ranks_agree(&run->ranks, fail(oldest, err), "the end", err);
+    if (!gate->is_finite)
+        log_line(
+            run->options->log, LOG_INFO,
+            "step %llu was skipped because a gradient overflowed; the loss scale is now %g, was %g",
+            (unsigned long long)oldest->step, gate->scaler.scale, run->update.scaler.scale);
+    run->update.scaler = gate->scaler;
+    run->update.optimizer.updates = gate->updates_count;
+    run->queue.device_spent = oldest->record->times.spent;
+    add_to_window(&run->queue.window, oldest);
+    return 0;
+}
+
+int run_drain(struct run *run, uint64_t left, struct err *err)
+{
+    int status = 0;
+    while (run->queue.count > left && !status)
+        status = retire_oldest(run, err);
+    return status;
+}
+
+int run_drain_all(struct run *run, struct err *err)
+{
+    range_begin(&run->ranges, RANGE_WAIT);
+    int status = run_drain(run, 0, err);
+    range_end(&run->ranges);
+    return status;
+}

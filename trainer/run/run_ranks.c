@@ -1,0 +1,131 @@
+/*
+ * run_ranks — see run_ranks.h.
+ */
+#include "trainer/run/run_ranks.h"
+
+#include "base/clock.h"
+#include "base/os/cpu_share.h"
+#include "comm/comm_wrapper.h"
+#include "comm/nccl/comm_nccl.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int run_ranks_count(struct run_ranks *ranks, const struct train_config *config, struct err *err)
+{
+    int status = comm_counted_open(ranks->plain_comm, &ranks->traffic, &ranks->comm, err);
+    ranks->bulk = ranks->comm;
+    ranks->serialized = config->parallel.debug;
+    ranks->timeout_ns = config->parallel.timeout_ns;
+    return status;
+}
+
+int run_ranks_count_bulk(struct run_ranks *ranks, struct err *err)
+{
+    struct comm *bulk;
+    int status = comm_counted_open(ranks->nccl, &ranks->traffic, &bulk, err);
+    if (!status)
+        ranks->bulk = bulk;
+    return status;
+}
+
+/* Divides each machine's CPUs among its ranks. */
+static int share_cpus(struct run_ranks *ranks, struct err *err)
+{
+    struct cpu_placement own;
+    void *all;
+    if (ranks->comm->ranks == 1)
+        return 0;
+    memset(&own, 0, sizeof own);
+    cpu_placement_read(&own);
+    int status = run_ranks_gather(ranks, &own, sizeof own, "the ranks' processors", &all, err);
+    if (status)
+        return status;
+    ranks->cpus = cpu_share(all, (size_t)ranks->comm->ranks, (size_t)ranks->comm->rank);
+    free(all);
+    return 0;
+}
+
+int run_ranks_open(struct run_ranks *ranks, struct comm *given, const struct train_config *config,
+                   struct err *err)
+{
+    uint64_t timeout_ns = config->parallel.timeout_ns;
+    int status = 0;
+    if (given)
+        comm_set_activity(given, "the beginning", 0, false);
+    if (given && given->ops->set_timeout)
+        given->ops->set_timeout(given, timeout_ns);
+    if (!given)
+        status = comm_self_open(&ranks->own_comm, err);
+    else if (config->parallel.debug)
+        status = comm_checked_open(given, timeout_ns, &ranks->own_comm, err);
+    if (status)
+        return status;
+    ranks->plain_comm = ranks->own_comm ? ranks->own_comm : given;
+    status = run_ranks_count(ranks, config, err);
+    return status ? status : share_cpus(ranks, err);
+}
+
+void run_ranks_halt_bulk(struct run_ranks *ranks)
+{
+    if (ranks->nccl)
+        comm_nccl_abort_local(ranks->nccl);
+}
+
+void run_ranks_close(struct run_ranks *ranks)
+{
+    comm_close(ranks->comm);
+    comm_close(ranks->own_comm);
+}
+
+struct comm_options run_ranks_options(const struct run_ranks *ranks, const char *what)
+{
+    uint64_t timeout_ns = ranks->timeout_ns;
+    return (struct comm_options){.deadline_ns = timeout_ns > 0 ? clock_now_ns() + timeout_ns : 0,
+                                 .what = what};
+}
+
+int run_ranks_agree(const struct run_ranks *ranks, int status, const char *what, struct err *err)
+{
+    if (ranks->comm->ranks == 1)
+        return status;
+    struct comm_options options = run_ranks_options(ranks, what);
+    return comm_agree(ranks->comm, status, &options, err);
+}
+
+int run_ranks_reduce(const struct run_ranks *ranks, int64_t *values, size_t count,
+                     enum comm_i64_op op, const char *what, struct err *err)
+{
+    struct comm_options options = run_ranks_options(ranks, what);
+    struct comm *comm = ranks->comm;
+    struct comm_work work;
+    int status = comm->ops->all_reduce_i64(comm, values, count, op, &options, &work, err);
+    return status ? status : comm_wait(comm, &work, err);
+}
+
+int run_ranks_gather(const struct run_ranks *ranks, const void *own, size_t bytes, const char *what,
+                     void **ret_all, struct err *err)
+{
+    struct comm *comm = ranks->comm;
+    char *all = calloc((size_t)comm->ranks, bytes);
+    int status = all ? 0 : err_set(err, -ENOMEM, "out of memory for %s", what);
+    status = run_ranks_agree(ranks, status, what, err);
+    if (status) {
+        free(all);
+        return status;
+    }
+    struct comm_options options = run_ranks_options(ranks, what);
+    struct comm_work work;
+    char *mine = all + (size_t)comm->rank * bytes;
+    memcpy(mine, own, bytes);
+    status = comm->ops->all_gather(comm, mine, all, bytes, &options, &work, err);
+    if (!status)
+        status = comm_wait(comm, &work, err);
+    if (status) { /* the backend may still use it */
+        comm_retain(all);
+        return status;
+    }
+    *ret_all = all;
+    return 0;
+}

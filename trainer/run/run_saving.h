@@ -1,0 +1,50 @@
+/*
+ * run_saving — the checkpoints of a run: where they are, what they hold, who writes them.
+ */
+#ifndef MILLRACE_TRAINER_RUN_RUN_SAVING_H
+#define MILLRACE_TRAINER_RUN_RUN_SAVING_H
+
+#include "base/str.h"
+#include "ckpt/ckpt.h"
+#include "trainer/run/run_compute.h"
+#include "trainer/run/run_update.h"
+
+/* Checkpoints found to have damaged tensors when resuming; the run is reopened without them. */
+struct damaged_steps {
+    uint64_t below;                /* resume only from steps before this one; UINT64_MAX: any */
+    char first[IO_PATH_BYTES_MAX]; /* the first one found, hence the newest; "": none */
+};
+
+/* Boxes of parameters and moments. Zero initially. */
+struct run_tensors {
+    struct ckpt_tensor *list;
+    char *names; /* borrowed by list */
+    uint64_t count;
+};
+
+/* Zero initially. Owner thread. */
+struct run_saving {
+    struct ckpt_saver *saver;
+    struct run_tensors tensors; /* what the saver saves */
+    char folder[IO_PATH_BYTES_MAX];
+    char run_id[17];
+    struct str numerics_id; /* of all ranks, if parallel.mixed allows them to differ */
+    struct str state_json;  /* reused */
+    struct damaged_steps damaged;
+};
+
+/* Frees all but the saver, which is closed before what it reads. */
+void run_saving_close(struct run_saving *saving);
+
+/* Describes the boxes that a rank of the partition saves, or holds and loads. The data of another
+ * rank's boxes is not a valid address. run_tensors_deinit is needed after a failure, too. */
+int run_tensors_describe(const struct run_compute *compute, const struct optimizer *optimizer,
+                         uint32_t rank, bool loads, struct run_tensors *ret_tensors,
+                         struct err *err);
+void run_tensors_deinit(struct run_tensors *tensors);
+/* Address of the row in this rank's part of a parameter. kind: 0 for the parameter, else one of its
+ * moments. */
+void *run_tensors_row(const struct run_compute *compute, const struct optimizer *optimizer,
+                      const struct param *param, uint64_t row, unsigned kind);
+
+#endif
