@@ -242,3 +242,29 @@ uint64_t gradient_sync_waited_ns(const struct gradient_sync *sync)
 {
     return bucket_exchange_waited_ns(sync->exchange) + param_gather_waited_ns(sync->gather);
 }
+
+int reduction_sync_connect(struct reduction *reduction, struct err *err)
+{
+    return gradient_sync_connect(reduction->sync, err);
+}
+
+int reduction_sync_open_exchange(struct reduction *reduction, struct err *err)
+{
+    return gradient_sync_open_exchange(reduction->sync, err);
+}
+
+int reduction_sync_shard(struct reduction *reduction, uint64_t group, const void **ret_gradients,
+                         struct err *err)
+{
+    if (!gradient_sync_gathers(reduction->sync, group)) {
+        *ret_gradients = reduction_part(reduction, group);
+        return 0;
+    }
+    *ret_gradients = gradient_sync_shard(reduction->sync, group, reduction->arena);
+    return gradient_sync_wait(reduction->sync, group, err);
+}
+
+uint64_t reduction_sync_waited_ns(const struct reduction *reduction)
+{
+    return gradient_sync_waited_ns(reduction->sync);
+}

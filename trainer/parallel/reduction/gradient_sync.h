@@ -85,4 +85,11 @@ int gradient_sync_wait(struct gradient_sync *sync, uint64_t group, struct err *e
 /* Time blocked in all of these calls. */
 uint64_t gradient_sync_waited_ns(const struct gradient_sync *sync);
 
+/* Hooks of reduction_ops, for methods with base.sync. */
+int reduction_sync_connect(struct reduction *reduction, struct err *err);
+int reduction_sync_open_exchange(struct reduction *reduction, struct err *err);
+int reduction_sync_shard(struct reduction *reduction, uint64_t group, const void **ret_gradients,
+                         struct err *err);
+uint64_t reduction_sync_waited_ns(const struct reduction *reduction);
+
 #endif

@@ -10,11 +10,11 @@
 
 static const struct reduction_ops *ops_of(const struct reduction_options *options)
 {
-    static const struct reduction_ops *const ways[] = {
+    static const struct reduction_ops *const methods[] = {
         [REDUCTION_CANONICAL] = &reduction_canonical_ops,
         [REDUCTION_FAST] = &reduction_fast_ops,
         [REDUCTION_POWERSGD] = &reduction_powersgd_ops};
-    return ways[options->kind];
+    return methods[options->kind];
 }
 
 bool reduction_is_alone(const struct reduction_options *options)
@@ -100,14 +100,12 @@ int reduction_open(const struct reduction_options *options, struct reduction **r
 
 int reduction_connect(struct reduction *reduction, struct err *err)
 {
-    bool talks = reduction->ops->connect && !reduction_is_alone(&reduction->options);
-    return talks ? reduction->ops->connect(reduction, err) : 0;
+    return reduction_is_alone(&reduction->options) ? 0 : reduction->ops->connect(reduction, err);
 }
 
 int reduction_open_exchange(struct reduction *reduction, struct err *err)
 {
-    bool talks = reduction->ops->open_exchange && !reduction_is_alone(&reduction->options);
-    return talks ? reduction->ops->open_exchange(reduction, err) : 0;
+    return reduction->sync ? reduction->ops->open_exchange(reduction, err) : 0;
 }
 
 void reduction_close(struct reduction *reduction)
@@ -148,7 +146,7 @@ int reduction_begin(struct reduction *reduction, uint64_t step, struct err *err)
 void reduction_set_memory(struct reduction *reduction, uint64_t round, struct model_memory *memory)
 {
     reduction->round = round;
-    memory->gradients = reduction->ops->leaf(reduction);
+    memory->gradients = reduction->ops->leaf ? reduction->ops->leaf(reduction) : reduction->arena;
     memory->group_gradients = reduction->group_gradients;
 }
 
@@ -183,7 +181,7 @@ void reduction_done(struct reduction *reduction, uint64_t group)
 
 int reduction_end_round(struct reduction *reduction, uint64_t round, struct err *err)
 {
-    if (reduction_is_hookless(reduction, round))
+    if (reduction->ops->end_leaf && reduction_is_hookless(reduction, round))
         reduction->ops->end_leaf(reduction);
     if (reduction->status && err)
         *err = reduction->err;
@@ -203,10 +201,17 @@ const void *reduction_part(const struct reduction *reduction, uint64_t group)
 int reduction_shard(struct reduction *reduction, uint64_t group, const void **ret_gradients,
                     struct err *err)
 {
-    return reduction->ops->shard(reduction, group, ret_gradients, err);
+    const struct reduction_options *options = &reduction->options;
+    const struct partition *partition = options->partition;
+    if (reduction->sync)
+        return reduction->ops->shard(reduction, group, ret_gradients, err);
+    *ret_gradients = (const char *)reduction->arena +
+                     partition_trained_shard(partition, group, partition->options.rank).offset *
+                         ops_master_bytes(options->ops);
+    return 0;
 }
 
 uint64_t reduction_waited_ns(const struct reduction *reduction)
 {
-    return reduction->ops->waited_ns(reduction);
+    return reduction->sync ? reduction->ops->waited_ns(reduction) : reduction->waited_ns;
 }

@@ -69,6 +69,7 @@ struct reduction_options {
     bool is_local;
 };
 
+struct gradient_sync;
 struct reduction;
 
 /* A reduction method. Hooks are required unless marked optional. Groups passed to them have trained
@@ -82,15 +83,15 @@ struct reduction_ops {
     /* Allocates the method's memory. The caller fills in the base of *ret_reduction. */
     int (*open)(const struct reduction_options *options, struct reduction **ret_reduction,
                 struct err *err);
-    /* Both optional, called with more than one rank. connect (collective) finds the other ranks;
-     * open_exchange then allocates what communication needs. */
+    /* Called with more than one rank. connect (collective) finds the other ranks; open_exchange
+     * (optional) then allocates what communication needs. */
     int (*connect)(struct reduction *reduction, struct err *err);
     int (*open_exchange)(struct reduction *reduction, struct err *err);
     void (*close)(struct reduction *reduction);
 
     int (*begin)(struct reduction *reduction, uint64_t step, struct err *err);
     /* Returns where this round's gradients of all groups go and sets base.buffer to its number;
-     * NULL: they go to base.group_gradients. */
+     * NULL: they go to base.group_gradients. Optional, like end_leaf; the default is base.arena. */
     void *(*leaf)(struct reduction *reduction);
     void (*end_leaf)(struct reduction *reduction); /* a plain round's buffer is filled */
     /* For rounds that are not plain: called before a group's gradients are written, and when they
@@ -100,6 +101,7 @@ struct reduction_ops {
     int (*finish)(struct reduction *reduction, struct err *err);
 
     const void *(*part)(const struct reduction *reduction, uint64_t group);
+    /* Called if base.sync is set. */
     int (*shard)(struct reduction *reduction, uint64_t group, const void **ret_gradients,
                  struct err *err);
     uint64_t (*waited_ns)(const struct reduction *reduction);
@@ -111,6 +113,10 @@ struct reduction_ops {
 struct reduction {
     const struct reduction_ops *ops;
     struct reduction_options options;
+    /* With several ranks that sum parts, else NULL: exchanges the parts. */
+    struct gradient_sync *sync;
+    void *arena;            /* gradients of all groups; NULL if each micro-batch is exchanged */
+    uint64_t waited_ns;     /* without sync */
     void **group_gradients; /* [groups_count]: for model_memory */
     uint64_t round;
     uint32_t buffer; /* index below buffers_count: where the round's pass writes all gradients */
@@ -118,7 +124,8 @@ struct reduction {
     struct err err;
 };
 
-/* Allocates its own memory. The next two calls run connect and open_exchange of the table. */
+/* open allocates memory; connect (collective) finds the other ranks; open_exchange allocates what
+ * communication needs. */
 int reduction_open(const struct reduction_options *options, struct reduction **ret_reduction,
                    struct err *err);
 int reduction_connect(struct reduction *reduction, struct err *err);

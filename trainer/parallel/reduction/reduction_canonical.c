@@ -80,13 +80,6 @@ static uint32_t buffers(const struct reduction_options *options)
     return reduction_exchanges_each(options) ? 0 : tree_buffers(first, count);
 }
 
-/* The arena of all groups where shards are assembled, after its leaves have been sent; NULL if
- * none. */
-static void *arena_of(const struct canonical *canonical)
-{
-    return canonical->local.buffers[0];
-}
-
 static int receive(void *context, const struct bucket_exchange_chunk *chunk, struct err *err)
 {
     struct canonical *canonical = context;
@@ -104,7 +97,7 @@ static int receive(void *context, const struct bucket_exchange_chunk *chunk, str
     if (whole->next < reduction_micros(&canonical->base.options))
         return 0;
     return gradient_sync_share(&canonical->sync, chunk->group, tree_finish(whole),
-                               arena_of(canonical), err);
+                               canonical->base.arena, err);
 }
 
 static int list_pieces(struct canonical *canonical, const struct reduction_options *options,
@@ -146,6 +139,7 @@ static int open_parts(struct canonical *canonical, const struct reduction_option
             tree_part(&canonical->parts, partition->trained_parts.offsets[g],
                       partition_trained_part(partition, g, partition->options.rank).elements);
     const struct gradient_sync_options sync = gradient_sync_options_of(options, canonical);
+    canonical->base.sync = &canonical->sync;
     status = gradient_sync_open(&canonical->sync, &sync, err);
     return status ? status : list_pieces(canonical, options, err);
 }
@@ -180,6 +174,7 @@ static int canonical_open(const struct reduction_options *options, struct reduct
     if (!reduction_exchanges_each(options))
         status = tree_init(&canonical->local, options->ops,
                            options->partition->params->trained_elements, first, count, err);
+    canonical->base.arena = canonical->local.buffers[0];
     if (!status && !reduction_is_alone(options))
         status = open_parts(canonical, options, err);
     if (status) {
@@ -188,16 +183,6 @@ static int canonical_open(const struct reduction_options *options, struct reduct
     }
     *ret_reduction = &canonical->base;
     return 0;
-}
-
-static int canonical_connect(struct reduction *reduction, struct err *err)
-{
-    return gradient_sync_connect(&canonical_of(reduction)->sync, err);
-}
-
-static int canonical_open_exchange(struct reduction *reduction, struct err *err)
-{
-    return gradient_sync_open_exchange(&canonical_of(reduction)->sync, err);
 }
 
 static int begin(struct reduction *reduction, uint64_t step, struct err *err)
@@ -258,10 +243,9 @@ static int done_group(struct reduction *reduction, uint64_t group, struct err *e
 
 static int finish(struct reduction *reduction, struct err *err)
 {
-    struct canonical *canonical = canonical_of(reduction);
-    if (!reduction_is_alone(&reduction->options))
-        return gradient_sync_finish(&canonical->sync, err);
-    tree_finish(&canonical->local);
+    if (reduction->sync)
+        return gradient_sync_finish(reduction->sync, err);
+    tree_finish(&canonical_of(reduction)->local);
     return 0;
 }
 
@@ -271,34 +255,17 @@ static const void *part(const struct reduction *reduction, uint64_t group)
     const struct reduction_options *options = &reduction->options;
     if (!reduction_is_alone(options))
         return canonical->group_parts[group].buffers[0];
-    return (const char *)arena_of(canonical) +
+    return (const char *)reduction->arena +
            options->partition->params->groups[group].trained_offset *
                ops_master_bytes(options->ops);
-}
-
-static int shard(struct reduction *reduction, uint64_t group, const void **ret_gradients,
-                 struct err *err)
-{
-    struct canonical *canonical = canonical_of(reduction);
-    if (!gradient_sync_gathers(&canonical->sync, group)) {
-        *ret_gradients = part(reduction, group);
-        return 0;
-    }
-    *ret_gradients = gradient_sync_shard(&canonical->sync, group, arena_of(canonical));
-    return gradient_sync_wait(&canonical->sync, group, err);
-}
-
-static uint64_t waited_ns(const struct reduction *reduction)
-{
-    return gradient_sync_waited_ns(&((const struct canonical *)reduction)->sync);
 }
 
 const struct reduction_ops reduction_canonical_ops = {
     .name = "canonical",
     .buffers = buffers,
     .open = canonical_open,
-    .connect = canonical_connect,
-    .open_exchange = canonical_open_exchange,
+    .connect = reduction_sync_connect,
+    .open_exchange = reduction_sync_open_exchange,
     .close = canonical_close,
     .begin = begin,
     .leaf = leaf,
@@ -307,6 +274,6 @@ const struct reduction_ops reduction_canonical_ops = {
     .done_group = done_group,
     .finish = finish,
     .part = part,
-    .shard = shard,
-    .waited_ns = waited_ns,
+    .shard = reduction_sync_shard,
+    .waited_ns = reduction_sync_waited_ns,
 };

@@ -17,7 +17,6 @@ struct fast {
     struct gradient_sync sync; /* unused with one rank, like counts */
     uint32_t *counts;          /* [ranks]: pieces from each rank: 1 */
     uint64_t *rounds;          /* [groups_count]: rounds received in this step */
-    void *arena;               /* gradients of all groups; NULL if each micro-batch is exchanged */
     void *parts;               /* sums of this rank's parts; otherwise NULL */
 };
 
@@ -58,7 +57,7 @@ static void *part_place(const struct fast *fast, uint64_t group)
     uint64_t element =
         fast->parts ? partition->trained_parts.offsets[group]
                     : partition_trained_part(partition, group, partition->options.rank).offset;
-    return (char *)(fast->parts ? fast->parts : fast->arena) +
+    return (char *)(fast->parts ? fast->parts : fast->base.arena) +
            element * ops_master_bytes(options->ops);
 }
 
@@ -81,11 +80,11 @@ static int receive(void *context, const struct bucket_exchange_chunk *chunk, str
         return status;
     bool is_whole =
         fast->parts ? ++fast->rounds[chunk->group] == reduction_rounds(&fast->base) : true;
-    return is_whole ? gradient_sync_share(&fast->sync, chunk->group, place, fast->arena, err) : 0;
+    return is_whole ? gradient_sync_share(&fast->sync, chunk->group, place, fast->base.arena, err)
+                    : 0;
 }
 
-static int open_delivery(struct fast *fast, const struct reduction_options *options,
-                         struct err *err)
+static int open_sync(struct fast *fast, const struct reduction_options *options, struct err *err)
 {
     fast->counts = calloc(options->batching.ranks, sizeof *fast->counts);
     fast->rounds = calloc(options->partition->params->groups_count, sizeof *fast->rounds);
@@ -94,6 +93,7 @@ static int open_delivery(struct fast *fast, const struct reduction_options *opti
     for (uint32_t rank = 0; rank < options->batching.ranks; rank++)
         fast->counts[rank] = 1;
     const struct gradient_sync_options sync = gradient_sync_options_of(options, fast);
+    fast->base.sync = &fast->sync;
     return gradient_sync_open(&fast->sync, &sync, err);
 }
 
@@ -105,10 +105,10 @@ static void fast_close(struct reduction *reduction)
     gradient_sync_close(&fast->sync);
     size_t bytes = own_elements(&reduction->options) * ops_master_bytes(ops);
     if (is_idle)
-        ops->device->ops->mem_free(ops->device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS), fast->arena,
-                                   bytes);
+        ops->device->ops->mem_free(ops->device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS),
+                                   fast->base.arena, bytes);
     else
-        comm_retain(fast->arena);
+        comm_retain(fast->base.arena);
     ops->device->ops->mem_free(ops->device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS), fast->parts,
                                bytes);
     free(fast->counts);
@@ -127,25 +127,15 @@ static int fast_open(const struct reduction_options *options, struct reduction *
     int status = device->ops->mem_alloc(
         device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS),
         own_elements(options) * ops_master_bytes(options->ops),
-        reduction_exchanges_each(options) ? &fast->parts : &fast->arena, err);
+        reduction_exchanges_each(options) ? &fast->parts : &fast->base.arena, err);
     if (!status && !reduction_is_alone(options))
-        status = open_delivery(fast, options, err);
+        status = open_sync(fast, options, err);
     if (status) {
         fast_close(&fast->base);
         return status;
     }
     *ret_reduction = &fast->base;
     return 0;
-}
-
-static int fast_connect(struct reduction *reduction, struct err *err)
-{
-    return gradient_sync_connect(&fast_of(reduction)->sync, err);
-}
-
-static int fast_open_exchange(struct reduction *reduction, struct err *err)
-{
-    return gradient_sync_open_exchange(&fast_of(reduction)->sync, err);
 }
 
 static int begin(struct reduction *reduction, uint64_t step, struct err *err)
@@ -156,20 +146,10 @@ static int begin(struct reduction *reduction, uint64_t step, struct err *err)
     for (uint64_t g = 0; fast->rounds && g < reduction->options.partition->params->groups_count;
          g++)
         fast->rounds[g] = 0;
-    if (!fast->arena)
+    if (!fast->base.arena)
         return 0;
-    return ops->device->ops->fill(ops->device, ops->stream, fast->arena, 0,
+    return ops->device->ops->fill(ops->device, ops->stream, fast->base.arena, 0,
                                   own_elements(&reduction->options) * ops_master_bytes(ops), err);
-}
-
-static void *leaf(struct reduction *reduction)
-{
-    return fast_of(reduction)->arena;
-}
-
-static void end_leaf(struct reduction *reduction)
-{
-    (void)reduction; /* passes already added to it */
 }
 
 /* A rank without a micro-batch in this round contributes zeros. */
@@ -192,8 +172,9 @@ static int done_group(struct reduction *reduction, uint64_t group, struct err *e
     struct fast *fast = fast_of(reduction);
     uint64_t first = partition_trained_group(reduction->options.partition, group).offset;
     struct bucket_exchange_pieces pieces = {.counts = fast->counts};
-    if (fast->arena)
-        pieces.sources[0] = (char *)fast->arena + first * ops_master_bytes(reduction->options.ops);
+    if (fast->base.arena)
+        pieces.sources[0] =
+            (char *)fast->base.arena + first * ops_master_bytes(reduction->options.ops);
     else
         pieces.sources[0] = gradient_leaves_release(&fast->sync.leaves, group);
     return reduction->status ? 0 : gradient_sync_send(&fast->sync, group, &pieces, err);
@@ -201,9 +182,7 @@ static int done_group(struct reduction *reduction, uint64_t group, struct err *e
 
 static int finish(struct reduction *reduction, struct err *err)
 {
-    return reduction_is_alone(&reduction->options)
-               ? 0
-               : gradient_sync_finish(&fast_of(reduction)->sync, err);
+    return reduction->sync ? gradient_sync_finish(reduction->sync, err) : 0;
 }
 
 static const void *part(const struct reduction *reduction, uint64_t group)
@@ -211,38 +190,19 @@ static const void *part(const struct reduction *reduction, uint64_t group)
     return part_place((const struct fast *)reduction, group);
 }
 
-static int shard(struct reduction *reduction, uint64_t group, const void **ret_gradients,
-                 struct err *err)
-{
-    struct fast *fast = fast_of(reduction);
-    if (!gradient_sync_gathers(&fast->sync, group)) {
-        *ret_gradients = part(reduction, group);
-        return 0;
-    }
-    *ret_gradients = gradient_sync_shard(&fast->sync, group, fast->arena);
-    return gradient_sync_wait(&fast->sync, group, err);
-}
-
-static uint64_t waited_ns(const struct reduction *reduction)
-{
-    return gradient_sync_waited_ns(&((const struct fast *)reduction)->sync);
-}
-
 const struct reduction_ops reduction_fast_ops = {
     .name = "fast",
     .buffers = buffers,
     .adds = true,
     .open = fast_open,
-    .connect = fast_connect,
-    .open_exchange = fast_open_exchange,
+    .connect = reduction_sync_connect,
+    .open_exchange = reduction_sync_open_exchange,
     .close = fast_close,
     .begin = begin,
-    .leaf = leaf,
-    .end_leaf = end_leaf,
     .need_group = need_group,
     .done_group = done_group,
     .finish = finish,
     .part = part,
-    .shard = shard,
-    .waited_ns = waited_ns,
+    .shard = reduction_sync_shard,
+    .waited_ns = reduction_sync_waited_ns,
 };

@@ -34,14 +34,13 @@ struct piece {
 /* Owner thread. */
 struct powersgd {
     struct reduction base;
-    void *gradients;      /* of all trained parameters */
-    void *errors;         /* likewise: residuals so far; NULL without error feedback */
+    void *errors;         /* residuals of all gradients; NULL without error feedback */
     struct rank_sum sum;  /* this and the fields below are unused with one rank */
     struct piece *pieces; /* [pieces_count]: trained parameters */
     uint64_t pieces_count;
     struct places ends;             /* totals over all pieces */
     float *first, *shares, *second; /* pinned; shares: -P / ranks */
-    uint64_t step, waited_ns;
+    uint64_t step;
     bool has_q; /* second holds the last step's Q */
 };
 
@@ -174,7 +173,7 @@ static void powersgd_close(struct reduction *reduction)
     struct device *device = reduction->options.ops->device;
     uint64_t bytes = gradient_bytes(&reduction->options);
     rank_sum_close(&powersgd->sum);
-    device->ops->mem_free(device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS), powersgd->gradients,
+    device->ops->mem_free(device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS), powersgd->base.arena,
                           bytes);
     device->ops->mem_free(device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS), powersgd->errors, bytes);
     free_pinned(device, powersgd->ends.first, powersgd->first);
@@ -193,7 +192,7 @@ static int powersgd_open(const struct reduction_options *options, struct reducti
         return err_set(err, -ENOMEM, "out of memory for the reduction of gradients");
     powersgd->base.options = *options;
     int status = device->ops->mem_alloc(device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS),
-                                        gradient_bytes(options), &powersgd->gradients, err);
+                                        gradient_bytes(options), &powersgd->base.arena, err);
     if (!status && !reduction_is_alone(options))
         status = open_pieces(powersgd, options, err);
     if (status) {
@@ -214,18 +213,8 @@ static int begin(struct reduction *reduction, uint64_t step, struct err *err)
     struct powersgd *powersgd = powersgd_of(reduction);
     struct ops *ops = reduction->options.ops;
     powersgd->step = step;
-    return ops->device->ops->fill(ops->device, ops->stream, powersgd->gradients, 0,
+    return ops->device->ops->fill(ops->device, ops->stream, powersgd->base.arena, 0,
                                   gradient_bytes(&reduction->options), err);
-}
-
-static void *leaf(struct reduction *reduction)
-{
-    return powersgd_of(reduction)->gradients;
-}
-
-static void end_leaf(struct reduction *reduction)
-{
-    (void)reduction; /* passes already added to it */
 }
 
 static void *gradient_of(const struct powersgd *powersgd, const struct piece *piece, void *arena)
@@ -256,7 +245,7 @@ static int compute_p(struct powersgd *powersgd, const struct piece *piece, struc
     struct ops *ops = powersgd->base.options.ops;
     const struct device_ops *device = ops->device->ops;
     size_t bytes = piece->param->count * ops_master_bytes(ops);
-    void *gradient = gradient_of(powersgd, piece, powersgd->gradients);
+    void *gradient = gradient_of(powersgd, piece, powersgd->base.arena);
     float *first = powersgd->first + piece->at.first;
     int status = 0;
     if (piece->rank == 0)
@@ -290,14 +279,14 @@ static void compute_q(struct powersgd *powersgd, const struct piece *piece)
         return;
     if (!ops->table->is_simulated)
         finish_p(powersgd, piece);
-    ops->table->gemm(ops, &piece->to_q, gradient_of(powersgd, piece, powersgd->gradients),
+    ops->table->gemm(ops, &piece->to_q, gradient_of(powersgd, piece, powersgd->base.arena),
                      powersgd->first + piece->at.first, NULL, powersgd->second + piece->at.second);
 }
 
 static int decompress(struct powersgd *powersgd, const struct piece *piece, struct err *err)
 {
     struct ops *ops = powersgd->base.options.ops;
-    void *gradient = gradient_of(powersgd, piece, powersgd->gradients);
+    void *gradient = gradient_of(powersgd, piece, powersgd->base.arena);
     const float *first = powersgd->first + piece->at.first,
                 *q = powersgd->second + piece->at.second;
     if (piece->rank == 0)
@@ -340,35 +329,19 @@ static int finish(struct reduction *reduction, struct err *err)
         return 0;
     bool compresses = powersgd->step >= options->powersgd.start_step;
     int status = compresses ? compress(powersgd, err)
-                            : rank_sum_add(&powersgd->sum, powersgd->gradients,
+                            : rank_sum_add(&powersgd->sum, powersgd->base.arena,
                                            options->partition->params->trained_elements, err);
-    powersgd->waited_ns += clock_now_ns() - began_ns;
+    reduction->waited_ns += clock_now_ns() - began_ns;
     return status;
-}
-
-static uint64_t waited_ns(const struct reduction *reduction)
-{
-    return ((const struct powersgd *)reduction)->waited_ns;
 }
 
 static const void *part(const struct reduction *reduction, uint64_t group)
 {
     const struct powersgd *powersgd = (const struct powersgd *)reduction;
     const struct partition *partition = reduction->options.partition;
-    return (const char *)powersgd->gradients +
+    return (const char *)powersgd->base.arena +
            partition_trained_part(partition, group, partition->options.rank).offset *
                ops_master_bytes(reduction->options.ops);
-}
-
-static int shard(struct reduction *reduction, uint64_t group, const void **ret_gradients,
-                 struct err *err)
-{
-    const struct partition *partition = reduction->options.partition;
-    (void)err;
-    *ret_gradients = (const char *)powersgd_of(reduction)->gradients +
-                     partition_trained_shard(partition, group, partition->options.rank).offset *
-                         ops_master_bytes(reduction->options.ops);
-    return 0;
 }
 
 static const char *resume_warning(const struct reduction *reduction, uint64_t step)
@@ -392,11 +365,7 @@ const struct reduction_ops reduction_powersgd_ops = {
     .connect = powersgd_connect,
     .close = powersgd_close,
     .begin = begin,
-    .leaf = leaf,
-    .end_leaf = end_leaf,
     .finish = finish,
     .part = part,
-    .shard = shard,
-    .waited_ns = waited_ns,
     .resume_warning = resume_warning,
 };
