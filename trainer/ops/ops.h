@@ -254,6 +254,20 @@ struct ops_table {
     void (*close)(struct ops *ops);
 };
 
+/* Required hooks: those that the cpu compiles for each element type, and the others. */
+/* clang-format off */
+#define OPS_TYPED_HOOKS(HOOK)                                                                      \
+    HOOK(plan_gemm) HOOK(gemm) HOOK(bias_bwd) HOOK(norm_fwd) HOOK(norm_bwd) HOOK(attn_fwd)         \
+    HOOK(attn_bwd) HOOK(rope) HOOK(gelu_fwd) HOOK(gelu_bwd) HOOK(swiglu_fwd) HOOK(swiglu_bwd)      \
+    HOOK(add) HOOK(embed_fwd) HOOK(embed_bwd) HOOK(positions_fwd) HOOK(positions_bwd)              \
+    HOOK(patches) HOOK(pool_fwd) HOOK(pool_bwd) HOOK(xent) HOOK(tree_add) HOOK(narrow)             \
+    HOOK(widen) HOOK(update) HOOK(row_sumsq)
+#define OPS_UNTYPED_HOOKS(HOOK)                                                                    \
+    HOOK(plan_rows) HOOK(plan_attn) HOOK(attn_bwd_scratch) HOOK(plan_rope) HOOK(to_compute)        \
+    HOOK(exact_add) HOOK(count_add) HOOK(gate_update) HOOK(numerics_id) HOOK(sync) HOOK(status)    \
+    HOOK(close)
+/* clang-format on */
+
 /* Backends embed it as their first member. Immutable. */
 struct ops {
     const struct ops_table *table;

@@ -25,7 +25,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,16 +76,22 @@ static void remember(struct ops_cuda *cuda, int status, const struct err *detail
 }
 
 /* Records a launcher's failure. */
-static void check(struct ops_cuda *cuda, cudaError_t code, const char *what)
+static void check(struct ops *ops, cudaError_t code, const char *what)
 {
     struct err detail = {0};
     if (code != cudaSuccess)
-        remember(cuda, device_cuda_status(cuda->ops.device, (int)code, what, &detail), &detail);
+        remember(cuda_of(ops), device_cuda_status(ops->device, (int)code, what, &detail), &detail);
+}
+
+static cudaStream_t stream_of(const struct ops *ops)
+{
+    return ((const struct ops_cuda *)ops)->stream;
 }
 
 /* The workspace for an operation's partial sums, reserved by plan_rows. */
-static float *workspace_of(const struct ops_cuda *cuda, uint64_t floats)
+static float *workspace_of(struct ops *ops, uint64_t floats)
 {
+    const struct ops_cuda *cuda = cuda_of(ops);
     (void)floats; /* unused without asserts */
     assert(floats * sizeof(float) <= cuda->workspace_bytes);
     return cuda->workspace;
@@ -134,73 +139,42 @@ static int plan_rows(struct ops *ops, uint64_t rows, uint64_t cols, struct err *
 static void bias_bwd(struct ops *ops, void *d_bias, const void *d_out, uint64_t rows, uint64_t cols,
                      bool accumulate)
 {
-    struct ops_cuda *cuda = cuda_of(ops);
-    float *workspace = workspace_of(cuda, cuda_bias_bwd_workspace(rows, cols));
-    check(
-        cuda,
-        cuda_bias_bwd(ops->compute, d_bias, d_out, rows, cols, accumulate, workspace, cuda->stream),
-        "the gradient of a bias");
+    float *workspace = workspace_of(ops, cuda_bias_bwd_workspace(rows, cols));
+    check(ops,
+          cuda_bias_bwd(ops->compute, d_bias, d_out, rows, cols, accumulate, workspace,
+                        stream_of(ops)),
+          "the gradient of a bias");
 }
 
 static void norm_fwd(struct ops *ops, const struct norm_shape *shape, void *out, void *mean,
                      void *rstd, const void *x, const void *weight, const void *bias)
 {
     const struct cuda_norm_fwd_arrays arrays = {out, mean, rstd, x, weight, bias};
-    check(cuda_of(ops), cuda_norm_fwd(ops->compute, shape, &arrays, cuda_of(ops)->stream),
-          "a norm");
+    check(ops, cuda_norm_fwd(ops->compute, shape, &arrays, stream_of(ops)), "a norm");
 }
 
 static void norm_bwd(struct ops *ops, const struct norm_shape *shape, void *d_x, void *d_weight,
                      void *d_bias, const void *d_out, const void *x, const void *mean,
                      const void *rstd, const void *weight, bool accumulate)
 {
-    struct ops_cuda *cuda = cuda_of(ops);
     const struct cuda_norm_bwd_arrays arrays = {
         d_x,   d_weight, d_bias,
         d_out, x,        weight,
-        mean,  rstd,     workspace_of(cuda, cuda_norm_bwd_workspace(shape))};
-    check(cuda, cuda_norm_bwd(ops->compute, shape, &arrays, accumulate, cuda->stream),
+        mean,  rstd,     workspace_of(ops, cuda_norm_bwd_workspace(shape))};
+    check(ops, cuda_norm_bwd(ops->compute, shape, &arrays, accumulate, stream_of(ops)),
           "the gradient of a norm");
-}
-
-/* The error if the kernels support the shape, but the device lacks the shared memory. */
-static int too_wide_a_head(const struct ops *ops, const struct attn_shape *shape, struct err *err)
-{
-    const struct device_cuda_info *info = device_cuda_info(ops->device);
-    cudaGetLastError(); /* clear the error */
-    err_set(err, -EINVAL,
-            "attention of head dimension %" PRIu64 " needs more shared memory than %s has",
-            shape->head_dim, info->name);
-    err_found(err, "%" PRIu64 " bytes per block", info->shared_bytes_max);
-    err_advise(err, "choose more and narrower heads%s",
-               ops->compute == DTYPE_F32 ? "" : ", or precision.compute: fp32");
-    return -EINVAL;
 }
 
 static int plan_attn(struct ops *ops, const struct attn_shape *shape, struct err *err)
 {
-    if (shape->batch == 0 || shape->tokens == 0 || shape->heads == 0 || shape->kv_heads == 0 ||
-        shape->heads % shape->kv_heads != 0 || !cuda_attention_takes(ops->compute, shape)) {
-        err_set(err, -EINVAL,
-                "cannot compute attention of %" PRIu64 " tokens, %" PRIu64 " heads, %" PRIu64
-                " key-value heads, head dimension %" PRIu64 " on a GPU",
-                shape->tokens, shape->heads, shape->kv_heads, shape->head_dim);
-        err_expected(err, "a head dimension of at most 256, a multiple of 8 in %s",
-                     dtype_name(ops->compute));
-        return -EINVAL;
-    }
-    cudaError_t code = cuda_attention_prepare(ops->compute, shape);
-    if (code == cudaErrorInvalidValue)
-        return too_wide_a_head(ops, shape, err);
-    return device_cuda_status(ops->device, (int)code, "attention", err);
+    return cuda_attention_plan(ops, shape, err);
 }
 
 static void attn_fwd(struct ops *ops, const struct attn_shape *shape, void *out, void *lse,
                      const void *qkv, const int32_t *row_starts)
 {
     const struct cuda_attention_fwd_arrays arrays = {out, lse, qkv, row_starts};
-    check(cuda_of(ops), cuda_attention_fwd(ops->compute, shape, &arrays, cuda_of(ops)->stream),
-          "attention");
+    check(ops, cuda_attention_fwd(ops->compute, shape, &arrays, stream_of(ops)), "attention");
 }
 
 static void attn_bwd(struct ops *ops, const struct attn_shape *shape, void *d_qkv,
@@ -209,7 +183,7 @@ static void attn_bwd(struct ops *ops, const struct attn_shape *shape, void *d_qk
 {
     const struct cuda_attention_bwd_arrays arrays = {d_qkv, d_out,      qkv,    out,
                                                      lse,   row_starts, scratch};
-    check(cuda_of(ops), cuda_attention_bwd(ops->compute, shape, &arrays, cuda_of(ops)->stream),
+    check(ops, cuda_attention_bwd(ops->compute, shape, &arrays, stream_of(ops)),
           "the gradient of attention");
 }
 
@@ -247,70 +221,64 @@ static int plan_rope(struct ops *ops, const struct attn_shape *shape, const stru
         return status;
     cuda->ropes[cuda->ropes_count++] = table;
     cudaError_t code =
-        cuda_rope_table_fill(table.angles, table.tokens, table.head_dim, spec, cuda->stream);
+        cuda_rope_table_fill(table.angles, table.tokens, table.head_dim, spec, stream_of(ops));
     return device_cuda_status(ops->device, (int)code, "rotary positions", err);
 }
 
 static void rope(struct ops *ops, const struct attn_shape *shape, void *qkv,
                  const struct rope_spec *spec, bool backward)
 {
-    struct ops_cuda *cuda = cuda_of(ops);
-    const float *angles = rope_angles(cuda, shape, spec);
+    const float *angles = rope_angles(cuda_of(ops), shape, spec);
     assert(angles);
-    check(cuda, cuda_rope_turn(ops->compute, shape, qkv, angles, backward, cuda->stream),
+    check(ops, cuda_rope_turn(ops->compute, shape, qkv, angles, backward, stream_of(ops)),
           "rotary positions");
 }
 
 static void gelu_fwd(struct ops *ops, void *out, const void *x, uint64_t count)
 {
-    check(cuda_of(ops), cuda_gelu_fwd(ops->compute, out, x, count, cuda_of(ops)->stream), "GELU");
+    check(ops, cuda_gelu_fwd(ops->compute, out, x, count, stream_of(ops)), "GELU");
 }
 
 static void gelu_bwd(struct ops *ops, void *d_x, const void *d_out, const void *x, uint64_t count)
 {
-    check(cuda_of(ops), cuda_gelu_bwd(ops->compute, d_x, d_out, x, count, cuda_of(ops)->stream),
+    check(ops, cuda_gelu_bwd(ops->compute, d_x, d_out, x, count, stream_of(ops)),
           "the gradient of GELU");
 }
 
 static void swiglu_fwd(struct ops *ops, void *out, const void *gate_up, uint64_t rows,
                        uint64_t cols)
 {
-    check(cuda_of(ops),
-          cuda_swiglu_fwd(ops->compute, out, gate_up, rows, cols, cuda_of(ops)->stream), "SwiGLU");
+    check(ops, cuda_swiglu_fwd(ops->compute, out, gate_up, rows, cols, stream_of(ops)), "SwiGLU");
 }
 
 static void swiglu_bwd(struct ops *ops, void *d_gate_up, const void *d_out, const void *gate_up,
                        uint64_t rows, uint64_t cols)
 {
-    check(
-        cuda_of(ops),
-        cuda_swiglu_bwd(ops->compute, d_gate_up, d_out, gate_up, rows, cols, cuda_of(ops)->stream),
-        "the gradient of SwiGLU");
+    check(ops, cuda_swiglu_bwd(ops->compute, d_gate_up, d_out, gate_up, rows, cols, stream_of(ops)),
+          "the gradient of SwiGLU");
 }
 
 static void add(struct ops *ops, void *out, const void *a, const void *b, uint64_t count)
 {
-    check(cuda_of(ops), cuda_add(ops->compute, out, a, b, count, cuda_of(ops)->stream), "a sum");
+    check(ops, cuda_add(ops->compute, out, a, b, count, stream_of(ops)), "a sum");
 }
 
 static void tree_add(struct ops *ops, void *target, const void *source, uint64_t count)
 {
-    check(cuda_of(ops), cuda_add(ops->master, target, target, source, count, cuda_of(ops)->stream),
+    check(ops, cuda_add(ops->master, target, target, source, count, stream_of(ops)),
           "a sum of gradients");
 }
 
 static void narrow(struct ops *ops, enum dtype type, void *out, const void *x, float scale,
                    uint64_t count)
 {
-    check(cuda_of(ops), cuda_narrow(type, out, x, scale, count, cuda_of(ops)->stream),
-          "a rounding of gradients");
+    check(ops, cuda_narrow(type, out, x, scale, count, stream_of(ops)), "a rounding of gradients");
 }
 
 static void widen(struct ops *ops, enum dtype type, void *out, const void *x, float scale,
                   uint64_t count)
 {
-    check(cuda_of(ops), cuda_widen(type, out, x, scale, count, cuda_of(ops)->stream),
-          "a widening of gradients");
+    check(ops, cuda_widen(type, out, x, scale, count, stream_of(ops)), "a widening of gradients");
 }
 
 static void embed_fwd(struct ops *ops, void *out, const int32_t *ids, uint64_t id_stride,
@@ -318,8 +286,7 @@ static void embed_fwd(struct ops *ops, void *out, const int32_t *ids, uint64_t i
                       uint64_t cols)
 {
     const struct cuda_embed embed = {ids, id_stride, items, tokens, cols};
-    check(cuda_of(ops),
-          cuda_embed_fwd(ops->compute, &embed, out, table, positions, cuda_of(ops)->stream),
+    check(ops, cuda_embed_fwd(ops->compute, &embed, out, table, positions, stream_of(ops)),
           "an embedding");
 }
 
@@ -327,11 +294,11 @@ static void embed_bwd(struct ops *ops, void *d_table, const void *d_out, const i
                       uint64_t id_stride, const int32_t *by_id, uint64_t items, uint64_t tokens,
                       uint64_t cols, uint64_t vocabulary, bool accumulate)
 {
-    struct ops_cuda *cuda = cuda_of(ops);
     const struct cuda_embed embed = {ids, id_stride, items, tokens, cols};
     const struct cuda_embed_bwd_arrays arrays = {
-        d_table, d_out, by_id, workspace_of(cuda, cuda_embed_bwd_workspace(items * tokens, cols))};
-    check(cuda, cuda_embed_bwd(ops->compute, &embed, &arrays, vocabulary, accumulate, cuda->stream),
+        d_table, d_out, by_id, workspace_of(ops, cuda_embed_bwd_workspace(items * tokens, cols))};
+    check(ops,
+          cuda_embed_bwd(ops->compute, &embed, &arrays, vocabulary, accumulate, stream_of(ops)),
           "the gradient of an embedding");
 }
 
@@ -339,8 +306,7 @@ static void positions_fwd(struct ops *ops, void *out, const void *x, const void 
                           uint64_t items, uint64_t rows, uint64_t cols)
 {
     const struct cuda_items shape = {items, rows, cols};
-    check(cuda_of(ops),
-          cuda_positions_fwd(ops->compute, &shape, out, x, positions, cuda_of(ops)->stream),
+    check(ops, cuda_positions_fwd(ops->compute, &shape, out, x, positions, stream_of(ops)),
           "positions");
 }
 
@@ -348,9 +314,8 @@ static void positions_bwd(struct ops *ops, void *d_positions, const void *d_out,
                           uint64_t rows, uint64_t cols, bool accumulate)
 {
     const struct cuda_items shape = {items, rows, cols};
-    check(cuda_of(ops),
-          cuda_positions_bwd(ops->compute, &shape, d_positions, d_out, accumulate,
-                             cuda_of(ops)->stream),
+    check(ops,
+          cuda_positions_bwd(ops->compute, &shape, d_positions, d_out, accumulate, stream_of(ops)),
           "the gradient of positions");
 }
 
@@ -358,23 +323,21 @@ static void patches(struct ops *ops, void *out, const uint8_t *images, uint64_t 
                     uint64_t side, uint64_t patch, const float mean[3], const float deviation[3])
 {
     const struct cuda_images shape = {items, side, patch, mean, deviation};
-    check(cuda_of(ops), cuda_patches(ops->compute, &shape, out, images, cuda_of(ops)->stream),
-          "patches");
+    check(ops, cuda_patches(ops->compute, &shape, out, images, stream_of(ops)), "patches");
 }
 
 static void pool_fwd(struct ops *ops, void *out, const void *x, uint64_t items, uint64_t rows,
                      uint64_t cols)
 {
     const struct cuda_items shape = {items, rows, cols};
-    check(cuda_of(ops), cuda_pool_fwd(ops->compute, &shape, out, x, cuda_of(ops)->stream),
-          "a mean");
+    check(ops, cuda_pool_fwd(ops->compute, &shape, out, x, stream_of(ops)), "a mean");
 }
 
 static void pool_bwd(struct ops *ops, void *d_x, const void *d_out, uint64_t items, uint64_t rows,
                      uint64_t cols)
 {
     const struct cuda_items shape = {items, rows, cols};
-    check(cuda_of(ops), cuda_pool_bwd(ops->compute, &shape, d_x, d_out, cuda_of(ops)->stream),
+    check(ops, cuda_pool_bwd(ops->compute, &shape, d_x, d_out, stream_of(ops)),
           "the gradient of a mean");
 }
 
@@ -389,50 +352,46 @@ static void xent(struct ops *ops, const struct xent_shape *shape, void *logits, 
                                             mix ? mix->targets : NULL,
                                             mix ? mix->weights : NULL,
                                             gradient_scale};
-    check(cuda_of(ops), cuda_xent(ops->compute, shape, &arrays, cuda_of(ops)->stream),
-          "the cross-entropy");
+    check(ops, cuda_xent(ops->compute, shape, &arrays, stream_of(ops)), "the cross-entropy");
 }
 
 static void update(struct ops *ops, enum update_rule rule, const struct update_options *options,
                    const struct update_arrays *arrays, const struct update_scalars *scalars)
 {
-    check(cuda_of(ops),
-          cuda_update(rule, options, arrays, ops->compute, scalars, cuda_of(ops)->stream),
+    check(ops, cuda_update(rule, options, arrays, ops->compute, scalars, stream_of(ops)),
           "an update");
 }
 
 static void gate_update(struct ops *ops, struct update_gate *gate, const int64_t *losses,
                         const int64_t *squares, const struct update_gate_request *request)
 {
-    check(cuda_of(ops), cuda_gate_update(gate, losses, squares, request, cuda_of(ops)->stream),
-          "the update gate");
+    check(ops, cuda_gate_update(gate, losses, squares, request, stream_of(ops)), "the update gate");
 }
 
 static void to_compute(struct ops *ops, void *compute, const void *master, uint64_t count)
 {
-    check(cuda_of(ops), cuda_from_f32(ops->compute, compute, master, count, cuda_of(ops)->stream),
+    check(ops, cuda_from_f32(ops->compute, compute, master, count, stream_of(ops)),
           "a conversion of weights");
 }
 
 static void row_sumsq(struct ops *ops, double *sums, const void *x, uint64_t rows, uint64_t cols)
 {
-    check(cuda_of(ops), cuda_row_sumsq(sums, x, rows, cols, cuda_of(ops)->stream),
-          "a sum of squares");
+    check(ops, cuda_row_sumsq(sums, x, rows, cols, stream_of(ops)), "a sum of squares");
 }
 
 static void exact_add(struct ops *ops, int64_t *words, const double *terms, uint64_t count)
 {
-    check(cuda_of(ops), cuda_exact_add(words, terms, count, cuda_of(ops)->stream), "an exact sum");
+    check(ops, cuda_exact_add(words, terms, count, stream_of(ops)), "an exact sum");
 }
 
 static void count_add(struct ops *ops, int64_t *word, const uint8_t *flags, uint64_t count)
 {
-    check(cuda_of(ops), cuda_count_add(word, flags, count, cuda_of(ops)->stream), "a count");
+    check(ops, cuda_count_add(word, flags, count, stream_of(ops)), "a count");
 }
 
 static void time_switch(struct ops *ops, struct time_parts *parts, enum time_part part)
 {
-    check(cuda_of(ops), cuda_time_switch(parts, part, cuda_of(ops)->stream), "a clock reading");
+    check(ops, cuda_time_switch(parts, part, stream_of(ops)), "a clock reading");
 }
 
 static void numerics_id(struct ops *ops, struct str *out)
@@ -447,7 +406,7 @@ static void numerics_id(struct ops *ops, struct str *out)
     str_add_format(out, "; kernels %d; %s", OPS_CUDA_KERNELS_VERSION, dtype_name(ops->compute));
 }
 
-static int cuda_status(const struct ops *ops, struct err *err)
+static int status(const struct ops *ops, struct err *err)
 {
     const struct ops_cuda *cuda = (const struct ops_cuda *)ops;
     if (cuda->status && err)
@@ -455,16 +414,16 @@ static int cuda_status(const struct ops *ops, struct err *err)
     return cuda->status;
 }
 
-static int cuda_sync(struct ops *ops, struct err *err)
+static int sync(struct ops *ops, struct err *err)
 {
     int synced = ops->device->ops->stream_sync(ops->device, ops->stream, err);
     /* The first cause, even if the device failed because of it. */
-    int status = cuda_status(ops, err);
+    int result = status(ops, err);
     cuda_of(ops)->status = 0;
-    return status ? status : synced;
+    return result ? result : synced;
 }
 
-static void cuda_close(struct ops *ops)
+static void close(struct ops *ops)
 {
     struct ops_cuda *cuda = cuda_of(ops);
     const struct device_ops *device = ops->device->ops;
@@ -480,50 +439,13 @@ static void cuda_close(struct ops *ops)
     free(cuda);
 }
 
-static const struct ops_table table = {
-    .name = "cuda",
-    .plan_gemm = plan_gemm,
-    .gemm = gemm,
-    .plan_rows = plan_rows,
-    .bias_bwd = bias_bwd,
-    .norm_fwd = norm_fwd,
-    .norm_bwd = norm_bwd,
-    .plan_attn = plan_attn,
-    .attn_fwd = attn_fwd,
-    .attn_bwd = attn_bwd,
-    .attn_bwd_scratch = attn_bwd_scratch,
-    .plan_rope = plan_rope,
-    .rope = rope,
-    .gelu_fwd = gelu_fwd,
-    .gelu_bwd = gelu_bwd,
-    .swiglu_fwd = swiglu_fwd,
-    .swiglu_bwd = swiglu_bwd,
-    .add = add,
-    .embed_fwd = embed_fwd,
-    .embed_bwd = embed_bwd,
-    .embed_bwd_wants_order = true,
-    .positions_fwd = positions_fwd,
-    .positions_bwd = positions_bwd,
-    .patches = patches,
-    .pool_fwd = pool_fwd,
-    .pool_bwd = pool_bwd,
-    .xent = xent,
-    .logits_align = LOGITS_ALIGN,
-    .tree_add = tree_add,
-    .narrow = narrow,
-    .widen = widen,
-    .update = update,
-    .to_compute = to_compute,
-    .row_sumsq = row_sumsq,
-    .exact_add = exact_add,
-    .count_add = count_add,
-    .gate_update = gate_update,
-    .time_switch = time_switch,
-    .numerics_id = numerics_id,
-    .sync = cuda_sync,
-    .status = cuda_status,
-    .close = cuda_close,
-};
+#define HOOK(name) .name = name,
+
+static const struct ops_table table = {.name = "cuda",
+                                       .embed_bwd_wants_order = true,
+                                       .logits_align = LOGITS_ALIGN,
+                                       .time_switch = time_switch,
+                                       OPS_TYPED_HOOKS(HOOK) OPS_UNTYPED_HOOKS(HOOK)};
 
 int ops_cuda_open(struct device *device, enum dtype compute, struct ops **ret_ops, struct err *err)
 {
@@ -543,7 +465,7 @@ int ops_cuda_open(struct device *device, enum dtype compute, struct ops **ret_op
         status = cuda_gemm_open(device, cuda->stream, compute, &cuda->gemm, err);
     }
     if (status) {
-        cuda_close(&cuda->ops);
+        close(&cuda->ops);
         return status;
     }
     *ret_ops = &cuda->ops;

@@ -125,128 +125,53 @@ static void attn_bwd(struct ops *ops, const struct attn_shape *shape, void *d_qk
     null_of(ops)->flops += 2 * attention_flops(shape);
 }
 
-/* ---- Operations other than products and plans. ---- */
+/* Defines a hook that does nothing. */
+#define NOTHING(name, ...)                                                                         \
+    static void name(struct ops *ops, __VA_ARGS__)                                                 \
+    {                                                                                              \
+    }
 
-static void bias_bwd(struct ops *ops, void *d_bias, const void *d_out, uint64_t rows, uint64_t cols,
-                     bool accumulate)
-{
-    (void)ops, (void)d_bias, (void)d_out, (void)rows, (void)cols, (void)accumulate;
-}
-
-static void norm_fwd(struct ops *ops, const struct norm_shape *shape, void *out, void *mean,
-                     void *rstd, const void *x, const void *weight, const void *bias)
-{
-    (void)ops, (void)shape, (void)out, (void)mean, (void)rstd, (void)x, (void)weight, (void)bias;
-}
-
-static void norm_bwd(struct ops *ops, const struct norm_shape *shape, void *d_x, void *d_weight,
-                     void *d_bias, const void *d_out, const void *x, const void *mean,
-                     const void *rstd, const void *weight, bool accumulate)
-{
-    (void)ops, (void)shape, (void)d_x, (void)d_weight, (void)d_bias, (void)d_out, (void)x,
-        (void)mean, (void)rstd, (void)weight, (void)accumulate;
-}
-
-static void rope(struct ops *ops, const struct attn_shape *shape, void *qkv,
-                 const struct rope_spec *spec, bool backward)
-{
-    (void)ops, (void)shape, (void)qkv, (void)spec, (void)backward;
-}
-
-static void gelu_fwd(struct ops *ops, void *out, const void *x, uint64_t count)
-{
-    (void)ops, (void)out, (void)x, (void)count;
-}
-
-static void gelu_bwd(struct ops *ops, void *d_x, const void *d_out, const void *x, uint64_t count)
-{
-    (void)ops, (void)d_x, (void)d_out, (void)x, (void)count;
-}
-
-static void swiglu_fwd(struct ops *ops, void *out, const void *gate_up, uint64_t rows,
-                       uint64_t cols)
-{
-    (void)ops, (void)out, (void)gate_up, (void)rows, (void)cols;
-}
-
-static void swiglu_bwd(struct ops *ops, void *d_gate_up, const void *d_out, const void *gate_up,
-                       uint64_t rows, uint64_t cols)
-{
-    (void)ops, (void)d_gate_up, (void)d_out, (void)gate_up, (void)rows, (void)cols;
-}
-
-static void add(struct ops *ops, void *out, const void *a, const void *b, uint64_t count)
-{
-    (void)ops, (void)out, (void)a, (void)b, (void)count;
-}
-
-static void embed_fwd(struct ops *ops, void *out, const int32_t *ids, uint64_t id_stride,
-                      const void *table, const void *positions, uint64_t items, uint64_t tokens,
-                      uint64_t cols)
-{
-    (void)ops, (void)out, (void)ids, (void)id_stride, (void)table, (void)positions, (void)items,
-        (void)tokens, (void)cols;
-}
-
-static void embed_bwd(struct ops *ops, void *d_table, const void *d_out, const int32_t *ids,
-                      uint64_t id_stride, const int32_t *by_id, uint64_t items, uint64_t tokens,
-                      uint64_t cols, uint64_t vocabulary, bool accumulate)
-{
-    (void)ops, (void)d_table, (void)d_out, (void)ids, (void)id_stride, (void)by_id, (void)items,
-        (void)tokens, (void)cols, (void)vocabulary, (void)accumulate;
-}
-
-static void positions_fwd(struct ops *ops, void *out, const void *x, const void *positions,
-                          uint64_t items, uint64_t rows, uint64_t cols)
-{
-    (void)ops, (void)out, (void)x, (void)positions, (void)items, (void)rows, (void)cols;
-}
-
-static void positions_bwd(struct ops *ops, void *d_positions, const void *d_out, uint64_t items,
-                          uint64_t rows, uint64_t cols, bool accumulate)
-{
-    (void)ops, (void)d_positions, (void)d_out, (void)items, (void)rows, (void)cols,
-        (void)accumulate;
-}
-
-static void patches(struct ops *ops, void *out, const uint8_t *images, uint64_t items,
-                    uint64_t side, uint64_t patch, const float mean[3], const float deviation[3])
-{
-    (void)ops, (void)out, (void)images, (void)items, (void)side, (void)patch, (void)mean,
-        (void)deviation;
-}
-
-static void pool_fwd(struct ops *ops, void *out, const void *x, uint64_t items, uint64_t rows,
-                     uint64_t cols)
-{
-    (void)ops, (void)out, (void)x, (void)items, (void)rows, (void)cols;
-}
-
-static void pool_bwd(struct ops *ops, void *d_x, const void *d_out, uint64_t items, uint64_t rows,
-                     uint64_t cols)
-{
-    (void)ops, (void)d_x, (void)d_out, (void)items, (void)rows, (void)cols;
-}
-
-static void xent(struct ops *ops, const struct xent_shape *shape, void *logits, double *losses,
-                 uint8_t *correct, const int32_t *targets, const struct xent_mix *mix,
-                 const double *gradient_scale)
-{
-    (void)ops, (void)shape, (void)logits, (void)losses, (void)correct, (void)targets, (void)mix,
-        (void)gradient_scale;
-}
-
-static void tree_add(struct ops *ops, void *target, const void *source, uint64_t count)
-{
-    (void)ops, (void)target, (void)source, (void)count;
-}
-
-/* Also serves as widen. */
-static void narrow(struct ops *ops, enum dtype type, void *out, const void *x, float scale,
-                   uint64_t count)
-{
-    (void)ops, (void)type, (void)out, (void)x, (void)scale, (void)count;
-}
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+NOTHING(bias_bwd, void *d_bias, const void *d_out, uint64_t rows, uint64_t cols, bool accumulate)
+NOTHING(norm_fwd, const struct norm_shape *shape, void *out, void *mean, void *rstd, const void *x,
+        const void *weight, const void *bias)
+NOTHING(norm_bwd, const struct norm_shape *shape, void *d_x, void *d_weight, void *d_bias,
+        const void *d_out, const void *x, const void *mean, const void *rstd, const void *weight,
+        bool accumulate)
+NOTHING(rope, const struct attn_shape *shape, void *qkv, const struct rope_spec *spec,
+        bool backward)
+NOTHING(gelu_fwd, void *out, const void *x, uint64_t count)
+NOTHING(gelu_bwd, void *d_x, const void *d_out, const void *x, uint64_t count)
+NOTHING(swiglu_fwd, void *out, const void *gate_up, uint64_t rows, uint64_t cols)
+NOTHING(swiglu_bwd, void *d_gate_up, const void *d_out, const void *gate_up, uint64_t rows,
+        uint64_t cols)
+NOTHING(add, void *out, const void *a, const void *b, uint64_t count)
+NOTHING(embed_fwd, void *out, const int32_t *ids, uint64_t id_stride, const void *table,
+        const void *positions, uint64_t items, uint64_t tokens, uint64_t cols)
+NOTHING(embed_bwd, void *d_table, const void *d_out, const int32_t *ids, uint64_t id_stride,
+        const int32_t *by_id, uint64_t items, uint64_t tokens, uint64_t cols, uint64_t vocabulary,
+        bool accumulate)
+NOTHING(positions_fwd, void *out, const void *x, const void *positions, uint64_t items,
+        uint64_t rows, uint64_t cols)
+NOTHING(positions_bwd, void *d_positions, const void *d_out, uint64_t items, uint64_t rows,
+        uint64_t cols, bool accumulate)
+NOTHING(patches, void *out, const uint8_t *images, uint64_t items, uint64_t side, uint64_t patch,
+        const float mean[3], const float deviation[3])
+NOTHING(pool_fwd, void *out, const void *x, uint64_t items, uint64_t rows, uint64_t cols)
+NOTHING(pool_bwd, void *d_x, const void *d_out, uint64_t items, uint64_t rows, uint64_t cols)
+NOTHING(xent, const struct xent_shape *shape, void *logits, double *losses, uint8_t *correct,
+        const int32_t *targets, const struct xent_mix *mix, const double *gradient_scale)
+NOTHING(tree_add, void *target, const void *source, uint64_t count)
+NOTHING(narrow, enum dtype type, void *out, const void *x, float scale, uint64_t count)
+NOTHING(widen, enum dtype type, void *out, const void *x, float scale, uint64_t count)
+NOTHING(to_compute, void *compute, const void *master, uint64_t count)
+NOTHING(row_sumsq, double *sums, const void *x, uint64_t rows, uint64_t cols)
+NOTHING(exact_add, int64_t *words, const double *terms, uint64_t count)
+NOTHING(count_add, int64_t *word, const uint8_t *flags, uint64_t count)
+NOTHING(gate_update, struct update_gate *gate, const int64_t *losses, const int64_t *squares,
+        const struct update_gate_request *request)
+#pragma GCC diagnostic pop
 
 /* Counts the link traffic of an update: it reads and writes arrays in host memory over the link. */
 static void cross_update(struct ops *ops, const struct update_arrays *arrays)
@@ -264,32 +189,6 @@ static void update(struct ops *ops, enum update_rule rule, const struct update_o
     cross_update(ops, arrays);
 }
 
-static void to_compute(struct ops *ops, void *compute, const void *master, uint64_t count)
-{
-    (void)ops, (void)compute, (void)master, (void)count;
-}
-
-static void row_sumsq(struct ops *ops, double *sums, const void *x, uint64_t rows, uint64_t cols)
-{
-    (void)ops, (void)sums, (void)x, (void)rows, (void)cols;
-}
-
-static void exact_add(struct ops *ops, int64_t *words, const double *terms, uint64_t count)
-{
-    (void)ops, (void)words, (void)terms, (void)count;
-}
-
-static void count_add(struct ops *ops, int64_t *word, const uint8_t *flags, uint64_t count)
-{
-    (void)ops, (void)word, (void)flags, (void)count;
-}
-
-static void gate_update(struct ops *ops, struct update_gate *gate, const int64_t *losses,
-                        const int64_t *squares, const struct update_gate_request *request)
-{
-    (void)ops, (void)gate, (void)losses, (void)squares, (void)request;
-}
-
 static void numerics_id(struct ops *ops, struct str *out)
 {
     (void)ops;
@@ -302,12 +201,12 @@ static int status(const struct ops *ops, struct err *err)
     return 0;
 }
 
-static int null_sync(struct ops *ops, struct err *err)
+static int sync(struct ops *ops, struct err *err)
 {
     return status(ops, err);
 }
 
-static void null_close(struct ops *ops)
+static void close(struct ops *ops)
 {
     struct ops_null *null = null_of(ops);
     const struct device_ops *device = ops->device->ops;
@@ -321,48 +220,10 @@ static void null_close(struct ops *ops)
     free(null);
 }
 
+#define HOOK(name) .name = name,
+
 static const struct ops_table null_table = {
-    .name = "null",
-    .is_simulated = true,
-    .plan_gemm = plan_gemm,
-    .gemm = gemm,
-    .plan_rows = plan_rows,
-    .bias_bwd = bias_bwd,
-    .norm_fwd = norm_fwd,
-    .norm_bwd = norm_bwd,
-    .plan_attn = plan_attn,
-    .attn_fwd = attn_fwd,
-    .attn_bwd = attn_bwd,
-    .attn_bwd_scratch = attn_bwd_scratch,
-    .plan_rope = plan_rope,
-    .rope = rope,
-    .gelu_fwd = gelu_fwd,
-    .gelu_bwd = gelu_bwd,
-    .swiglu_fwd = swiglu_fwd,
-    .swiglu_bwd = swiglu_bwd,
-    .add = add,
-    .embed_fwd = embed_fwd,
-    .embed_bwd = embed_bwd,
-    .positions_fwd = positions_fwd,
-    .positions_bwd = positions_bwd,
-    .patches = patches,
-    .pool_fwd = pool_fwd,
-    .pool_bwd = pool_bwd,
-    .xent = xent,
-    .tree_add = tree_add,
-    .narrow = narrow,
-    .widen = narrow,
-    .update = update,
-    .to_compute = to_compute,
-    .row_sumsq = row_sumsq,
-    .exact_add = exact_add,
-    .count_add = count_add,
-    .gate_update = gate_update,
-    .numerics_id = numerics_id,
-    .sync = null_sync,
-    .status = status,
-    .close = null_close,
-};
+    .name = "null", .is_simulated = true, OPS_TYPED_HOOKS(HOOK) OPS_UNTYPED_HOOKS(HOOK)};
 
 const struct ops_null_model *ops_null_cpu(void)
 {
@@ -386,7 +247,7 @@ static int open_on(struct device *device, const struct ops_null_model *model, en
     if (!result)
         result = reserve(&null->ops, &null->fixed, model->fixed_bytes, err);
     if (result) {
-        null_close(&null->ops);
+        close(&null->ops);
         return result;
     }
     *ret_ops = &null->ops;

@@ -29,6 +29,11 @@ extern "C" {
 #endif
 
 struct attn_shape;
+struct err;
+struct ops;
+
+/* plan_attn of ops.h, which also prepares the kernels. */
+int cuda_attention_plan(const struct ops *ops, const struct attn_shape *shape, struct err *err);
 
 /* False if no kernel supports the shape; plan_attn then rejects it. */
 bool cuda_attention_takes(enum dtype type, const struct attn_shape *shape);
