@@ -1,18 +1,17 @@
 /*
- * activation_plan — where the blocks of a stage keep what their backward passes need.
+ * activation_plan — where the blocks of a stage store the activations for their backward passes.
  *
- * Most keep it in a place of their own on the device. A block that is offloaded passes through one
- * place of a small ring on its way to pinned memory and back (offload.h). One that is recomputed
- * keeps nothing: all of those share a place, where the backward pass makes it again.
+ * Most blocks have a separate place on the device. Offloaded blocks pass through a small ring of
+ * places on the way to pinned memory and back (offload.h). Recomputed blocks share one place.
  *
- *     places     | of its own | ... | of its own | the ring | the one of those recomputed |
+ *     places     | separate | ... | separate | ring | shared by recomputed blocks |
  *
- * The first blocks of a model have no backward pass where all up to them is frozen. They keep
- * nothing, and as the others come behind them, the first place serves.
+ * The frozen blocks at the start of a model have no backward pass and store nothing: their forward
+ * passes write to the first place, before the other blocks use it.
  *
- * Of the rest every recompute_every-th block is recomputed, and of the others every
- * offload_every-th is offloaded. Blocks count from the first of the model, so that these are the
- * same whatever the stages. Pure arithmetic.
+ * Of the remaining blocks every recompute_every-th is recomputed; of the rest every
+ * offload_every-th is offloaded. Blocks are numbered from the start of the model, so the choice
+ * does not depend on the stages.
  */
 #ifndef MILLRACE_TRAINER_MODELS_ACTIVATION_PLAN_H
 #define MILLRACE_TRAINER_MODELS_ACTIVATION_PLAN_H
@@ -22,8 +21,8 @@
 /* Immutable. */
 struct activation_plan {
     uint32_t recompute_every, offload_every; /* 0: none */
-    uint32_t first_block, blocks_count;      /* the stage's */
-    uint32_t frozen_count; /* of the model's first blocks: they have no backward pass */
+    uint32_t first_block, blocks_count;      /* of the stage */
+    uint32_t frozen_count;                   /* first blocks of the model, without backward pass */
 };
 
 enum activation_kind {
@@ -36,13 +35,12 @@ enum activation_kind {
 struct activation_place {
     enum activation_kind kind;
     uint32_t place; /* on the device */
-    uint32_t item;  /* ACTIVATION_OFFLOADED: how many of the stage's are before it */
+    uint32_t item;  /* ACTIVATION_OFFLOADED: its index among the stage's offloaded blocks */
 };
 
 uint32_t activation_places_count(const struct activation_plan *plan); /* on the device */
-uint32_t
-activation_offloaded_count(const struct activation_plan *plan); /* blocks that are offloaded */
-struct activation_place activation_place_of(const struct activation_plan *plan,
-                                            uint32_t block); /* block: of the stage */
+uint32_t activation_offloaded_count(const struct activation_plan *plan);
+/* block: index in the stage. */
+struct activation_place activation_place_of(const struct activation_plan *plan, uint32_t block);
 
 #endif

@@ -1,18 +1,16 @@
 /*
- * batch_upload — micro-batches of the loader as a model's input, on the device before they are
- * needed.
+ * batch_upload — copies the loader's micro-batches to the device ahead of their use.
  *
- *     // takes the batch; input lies in device memory
+ *     // takes the batch; input is in device memory
  *     batch_upload_push(&upload, batch, &input, &valid, err);
  *     ... model_forward and model_backward of input are queued ...
- *     batch_upload_pop(&upload, err);  // what was queued is the last to use it
+ *     batch_upload_pop(&upload, err);  // after queueing the last use of the input
  *
- * An input is always the full micro-batch: absent items have targets of -1. What the loader decoded
- * is copied from its pinned buffer, what is made here (targets, the starts of documents, the order
- * of tokens) from staging memory, on a stream of its own; the ops' stream waits for the copies, the
- * host, at batch_upload_pop, for those of the micro-batch before, whose batch then goes back to the
- * loader. Where device memory is the host's, inputs point into the batch, which goes back at
- * batch_upload_pop.
+ * An input is always a full micro-batch: absent items have targets of -1. A separate stream copies
+ * decoded data from the loader's pinned buffer, and computed arrays (targets, document starts,
+ * token order) from staging memory. The ops' stream waits for the copies. batch_upload_pop waits
+ * for the copies of the previous micro-batch and releases that batch to the loader. If device
+ * memory is host memory, inputs point into the batch and batch_upload_pop releases it.
  *
  * Threads: the owner of the run. Nothing is allocated after init.
  */
@@ -31,9 +29,9 @@ enum { BATCH_UPLOAD_SLOTS = 2, BATCH_UPLOAD_VARIANTS = 2 * BATCH_UPLOAD_SLOTS };
 
 /* Immutable. */
 struct batch_upload_options {
-    uint64_t items; /* of a micro-batch */
+    uint64_t items; /* per micro-batch */
     bool images;    /* else tokens */
-    bool mixed;     /* images: batches may say that they were mixed with others */
+    bool mixed;     /* batches may contain mixed images */
     uint64_t side;  /* of images, pixels */
     uint64_t block; /* tokens */
     uint64_t classes, vocabulary;
@@ -41,21 +39,20 @@ struct batch_upload_options {
     int32_t document_end;
 };
 
-/* The arrays of one micro-batch, once in host and once in device memory; NULL what the model does
- * not have. */
+/* The arrays of one micro-batch; NULL if the model does not use them. */
 struct batch_upload_arrays {
     uint8_t *images;
     int32_t *tokens, *targets, *partners, *row_starts, *by_token;
-    float *weights; /* of targets, beside partners */
+    float *weights; /* of targets; partners get the rest */
 };
 
 struct batch_upload_slot {
-    /* Parts of host and device memory; one where device memory is the host's. */
+    /* Identical if device memory is host memory. */
     struct batch_upload_arrays staging, device;
     void *staging_memory, *device_memory;
     struct device_event *copied, *used;
-    const struct batch *batch; /* not yet given back */
-    struct loader *loader;     /* it came from */
+    const struct batch *batch; /* not released yet */
+    struct loader *loader;     /* of the batch */
 };
 
 /* Owner thread. */
@@ -64,31 +61,30 @@ struct batch_upload {
     struct ops *ops;              /* borrowed */
     struct device_stream *stream; /* copies */
     uint64_t slot_bytes;
-    uint32_t *token_counts; /* [vocabulary + 1], for sorting; NULL where nobody sorts */
+    uint32_t *token_counts; /* [vocabulary + 1], for sorting; NULL if not needed */
     struct batch_upload_slot slots[BATCH_UPLOAD_SLOTS];
     uint64_t pushed_count;
     bool is_open; /* between push and pop */
     uint32_t variant;
 };
 
-/* Allocates all there is. -ENOMEM. */
+/* -ENOMEM. */
 int batch_upload_init(struct batch_upload *upload, const struct batch_upload_options *options,
                       struct ops *ops, struct err *err);
-/* Gives back what it holds, then waits for its copies. Safe on a zeroed upload. */
+/* Releases all batches and waits for the copies. Safe on a zeroed upload. */
 void batch_upload_deinit(struct batch_upload *upload);
 
-/* Takes the batch of that loader (NULL: nobody gets it back), also where it fails. The loader has
- * checked labels and tokens against the model's classes and vocabulary. *ret_valid: items (tokens)
- * with a target. Not two without batch_upload_pop. */
+/* Takes the batch, even on failure. loader: its owner; NULL: it is not released. The loader has
+ * checked that labels and tokens are in range. *ret_valid: items (tokens) with a target. Must
+ * alternate with batch_upload_pop. */
 int batch_upload_push(struct batch_upload *upload, struct loader *loader, const struct batch *batch,
                       struct model_input *ret_input, uint64_t *ret_valid, struct err *err);
-/* Of the input pushed last, below BATCH_UPLOAD_VARIANTS: those of one variant have their arrays at
- * the same places, unless device memory is the host's. */
+/* The variant of the newest input, below BATCH_UPLOAD_VARIANTS. Inputs of one variant have the same
+ * addresses, unless device memory is host memory. */
 uint32_t batch_upload_variant(const struct batch_upload *upload);
-/* Blocks until the batch before this one is copied, which then goes back: one at most is held
- * between two pushes. */
+/* Blocks until the previous batch is copied and releases it, so at most one batch is held. */
 int batch_upload_pop(struct batch_upload *upload, struct err *err);
-/* Gives every batch back to its loader; blocks until they are copied. Before the loader closes. */
+/* Blocks until all batches are copied and releases them. Call before the loader closes. */
 int batch_upload_flush(struct batch_upload *upload, struct err *err);
 
 #endif

@@ -1,12 +1,11 @@
 /*
- * freeze — which parameters stay as they are: by patterns of their names.
+ * freeze — selects the parameters that are not trained, by patterns of their names.
  *
- *     "embed.*, blocks.0.*"        these
- *     "*, !head.*"                 all but these
+ *     "embed.*, blocks.0.*"        freezes these
+ *     "*, !head.*"                 freezes all others
  *
- * Patterns are a shell's (`*` goes over dots too), with commas between them; of those that match a
- * name the last one counts. What is frozen has no gradients and no moments, and no update changes
- * it.
+ * Patterns are shell patterns (`*` also matches dots), separated by commas. The last pattern that
+ * matches a name decides. Frozen parameters have no gradients and no moments.
  */
 #ifndef MILLRACE_TRAINER_MODELS_FREEZE_H
 #define MILLRACE_TRAINER_MODELS_FREEZE_H
@@ -16,9 +15,9 @@
 
 enum { FREEZE_PATTERNS_BYTES_MAX = 1024 };
 
-/* Freezes what the patterns say ("": nothing), and lays out what is trained. -EINVAL where a
- * pattern matches nothing, where nothing is left to train, and where of tensors that one product
- * serves (q, k, v; gate, up) some would be frozen and others not. */
+/* Freezes the selected parameters and lays out the trained ones. "": no change. -EINVAL if a
+ * pattern matches nothing, nothing is left to train, or only some tensors of one product (q, k, v;
+ * gate, up) would be frozen. */
 int freeze_params(struct params *params, const char *patterns, struct err *err);
 
 #endif

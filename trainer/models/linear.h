@@ -1,9 +1,9 @@
 /*
  * linear — y = x W^T + b and its backward pass: three planned products. Header only.
  *
- * W is [out, in], as checkpoints have it. Offsets count elements from the base that weights and
- * gradients are given by, the start of a unit of weights (compute type), and name the gradients too
- * (master type), which lie elsewhere where a unit is frozen in part.
+ * W is [out, in], as in checkpoints. Offsets are in elements from the start of a unit of weights
+ * (compute type). They also identify gradients (master type), whose offsets differ if part of the
+ * unit is frozen.
  */
 #ifndef MILLRACE_TRAINER_MODELS_LINEAR_H
 #define MILLRACE_TRAINER_MODELS_LINEAR_H
@@ -19,26 +19,24 @@ struct linear {
     uint64_t rows, in, out;
     uint64_t weight, bias; /* offsets, elements */
     bool has_bias;
-    bool adds_gradients; /* to what is there; else they are written */
+    bool adds_gradients; /* backward passes add to gradients; else they overwrite them */
     struct gemm_plan forward, backward_input, backward_weight;
 };
 
-/* Where the gradients of one unit go: laid out as what is trained of it. */
+/* The gradients of one unit's trained parameters. */
 struct unit_gradients {
     const struct params *params;
     uint64_t unit;
     void *memory; /* where the unit begins */
 };
 
-/* Weights of the compute type at an offset in elements. */
 static inline const void *linear_weights(const struct ops *ops, const void *weights,
                                          uint64_t offset)
 {
     return (const char *)weights + offset * ops_compute_bytes(ops);
 }
 
-/* The gradient of the parameter whose weights are at that offset in the unit; NULL where it is
- * frozen. */
+/* The gradient of the parameter at that offset of the unit; NULL if frozen. */
 static inline void *linear_gradients(const struct ops *ops, const struct unit_gradients *gradients,
                                      uint64_t offset)
 {
@@ -48,7 +46,7 @@ static inline void *linear_gradients(const struct ops *ops, const struct unit_gr
                : NULL;
 }
 
-/* All but the plans is filled in. */
+/* Fills in the plans; the caller sets everything else. */
 static inline int linear_plan(struct linear *linear, struct ops *ops, struct err *err)
 {
     const struct gemm_shape forward = {.m = linear->rows,
@@ -81,7 +79,7 @@ static inline void linear_forward(const struct linear *linear, struct ops *ops, 
                      y);
 }
 
-/* Gradients of what is frozen are not made. d_x may be NULL where nobody wants it. */
+/* Skips gradients of frozen parameters, and d_x if NULL. */
 static inline void linear_backward(const struct linear *linear, struct ops *ops,
                                    const void *weights, const void *x, const void *d_y,
                                    const struct unit_gradients *gradients, void *d_x)
@@ -97,7 +95,7 @@ static inline void linear_backward(const struct linear *linear, struct ops *ops,
                          linear_weights(ops, weights, linear->weight), NULL, d_x);
 }
 
-/* Of so many of the three products: 2 m n k each. */
+/* Operations of 1 to 3 of the products: 2 m n k each. */
 static inline double linear_flops(const struct linear *linear, unsigned products)
 {
     return 2.0 * products * (double)linear->rows * (double)linear->in * (double)linear->out;

@@ -1,15 +1,13 @@
 /*
- * params — the logical tensors of a model, in units and groups, in one arena.
+ * params — the tensors of a model in one arena, divided into units and groups.
  *
- * A unit is what is computed with at a time: the embedding, each block, the head. A group is what
- * is unsharded, reduced and updated together: a unit, or neighbours that were joined. Tensors lie
- * in the arena in the order they were added, units one after another; a tensor starts at a multiple
- * of PARAMS_ALIGN elements unless it was added as a neighbour (q, k, v; gate, up), so that one
- * product serves both. Padding is zero and stays zero.
+ * A unit is the embedding, a block or the head. A group is one unit or several joined neighbors; it
+ * is gathered, reduced and updated as a whole. The arena holds tensors in the order of params_add.
+ * A tensor starts at a multiple of PARAMS_ALIGN elements, unless it is a neighbor: q, k and v, or
+ * gate and up, are contiguous so that one product computes them. Padding is always zero.
  *
- * The same offsets serve every arena (parameters, gradients, moments) until parameters are frozen:
- * arenas of gradients and moments have none of those, and are closed up. They are laid out by
- * trained_offset and trained_elements, weights by offset and elements.
+ * Weights are laid out by offset and elements. Arenas of gradients and moments omit frozen
+ * parameters and are laid out by trained_offset and trained_elements.
  */
 #ifndef MILLRACE_TRAINER_MODELS_PARAMS_H
 #define MILLRACE_TRAINER_MODELS_PARAMS_H
@@ -24,20 +22,18 @@ enum { PARAMS_ALIGN = 64, PARAMS_NAME_BYTES_MAX = 96, PARAMS_COUNT_MAX = 1 << 16
 
 enum param_init { PARAM_ZEROS, PARAM_ONES, PARAM_NORMAL };
 
-/* One logical tensor. Immutable once added. Shards end at rows: a tensor is rows x cols, rows its
- * first dimension. */
+/* One tensor. Immutable once added. The first dimension is its rows; shards end at rows. */
 struct param {
-    char name
-        [PARAMS_NAME_BYTES_MAX]; /* "blocks.3.attn.q.weight"; docs/reference/models.md lists them */
-    uint32_t rank;               /* dimensions, 1 or 2 */
+    char name[PARAMS_NAME_BYTES_MAX]; /* see docs/reference/models.md */
+    uint32_t rank;                    /* dimensions, 1 or 2 */
     uint64_t shape[2];
     uint32_t group;
     uint64_t offset;         /* in the arena, elements */
     uint64_t count;          /* elements */
-    uint64_t trained_offset; /* in arenas of what is trained; of no meaning where it is frozen */
-    bool frozen;             /* not trained */
-    bool neighbor;           /* of the one before it */
-    bool decay;              /* weight decay applies: matrices */
+    uint64_t trained_offset; /* in arenas of trained parameters; undefined if frozen */
+    bool frozen;
+    bool neighbor; /* contiguous with the previous tensor */
+    bool decay;    /* weight decay applies: matrices */
     enum param_init init;
     double deviation; /* of PARAM_NORMAL */
 };
@@ -60,11 +56,10 @@ struct params {
     uint64_t trained_elements;
 };
 
-/* A group of its own, as long as it is not joined. */
+/* Begins a unit, which is a separate group until joined. */
 int params_begin_unit(struct params *params, const char *name, struct err *err);
-/* To the unit begun last. cols 0: one dimension. neighbour: no padding before it. padding_rows: so
- * many rows of padding behind it at least, which products take as the tensor's. *ret_index is its
- * place in the list. */
+/* cols 0: one dimension. neighbor: no padding before it. padding_rows: minimum padding after it,
+ * which products treat as rows of the tensor. */
 struct param_spec {
     const char *name;
     uint64_t rows, cols, padding_rows;
@@ -72,36 +67,37 @@ struct param_spec {
     enum param_init init;
     double deviation;
 };
+/* Adds a tensor to the newest unit. *ret_index: its index in the list. */
 int params_add(struct params *params, const struct param_spec *spec, uint64_t *ret_index,
                struct err *err);
 void params_deinit(struct params *params);
 const struct param *params_find(const struct params *params, const char *name);
 
-/* Joins neighbours, from the first unit on, until a group has as many parameters; what is left at
- * the end joins the last group. Before params_lay_out_trained. */
+/* Joins neighboring units, from the first, into groups of at least group_params_min parameters.
+ * Call before params_lay_out_trained. */
 void params_join_units(struct params *params, uint64_t group_params_min);
 uint64_t params_group_of(const struct params *params, uint64_t unit);
 
-/* Lays out the arenas of what is trained, once `frozen` is set where it shall be: neighbours agree
- * in it. */
+/* Lays out the arenas of trained parameters. Call after setting `frozen`, which must be equal for
+ * neighbors. */
 void params_lay_out_trained(struct params *params);
 
-/* A stretch of one group that lies in one piece in both kinds of arenas, padding included. */
+/* A range of one group that is contiguous in both kinds of arenas, including padding. */
 struct params_span {
     uint64_t offset, trained_offset, elements;
 };
-/* What is trained of a group, stretch after stretch: *next is 0 at first. False at the end. */
+/* Iterates over the trained ranges of a group. *next starts at 0. False at the end. */
 bool params_next_span(const struct params *params, uint64_t group, uint64_t *next,
                       struct params_span *ret_span);
-/* Of the parameter that lies at an offset in its unit's weights: where its gradient lies in the
- * arena of what is trained. False where it is frozen. */
+/* Finds the gradient, in the arena of trained parameters, of the parameter at an offset of the
+ * unit. False if frozen. */
 bool params_gradient(const struct params *params, uint64_t unit, uint64_t offset,
                      uint64_t *ret_offset);
 
-/* Initial values into an arena of host memory of dtype F32 or F64: Philox keyed by (seed, XXH3 of
- * the name), counter the element: independent of layout. Normal by Box-Muller. */
+/* Writes initial values to host memory, F32 or F64. Philox, keyed by (seed, XXH3 of the name) and
+ * counted by element, makes them independent of the layout. Box-Muller makes them normal. */
 void params_init_values(const struct params *params, uint64_t seed, enum dtype dtype, void *arena);
-/* Those of one group, which begins at memory. */
+/* The same for one group, which starts at memory. */
 void params_init_group(const struct params *params, uint64_t group, uint64_t seed, enum dtype dtype,
                        void *memory);
 

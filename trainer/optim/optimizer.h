@@ -1,5 +1,5 @@
 /*
- * optimizer — an update rule (trainer/ops/rules/) over the arenas, group by group, with the exact
+ * optimizer — applies an update rule (trainer/ops/rules/) to each group, and computes the exact
  * norm of the gradients.
  */
 #ifndef MILLRACE_TRAINER_OPTIM_OPTIMIZER_H
@@ -19,50 +19,46 @@ struct optimizer_options {
     enum update_rule rule;
     struct update_options update;
     double clip_norm, clip_value; /* 0: none */
-    /* The moments lie in pinned memory, where the update reads and writes them over the link: less
-     * device memory, the same bits. */
+    /* Moments are in pinned memory and accessed over the link. */
     bool offloaded;
 };
 
-/* As optimizer.type has it: "adamw". */
+/* The value of optimizer.type: "adamw". */
 const char *optimizer_rule_name(enum update_rule rule);
-/* How many moments an element has, and their names in a checkpoint ("exp_avg"). */
+/* The number of moments per element, and their names in checkpoints ("exp_avg"). */
 unsigned optimizer_moments_count(const struct optimizer_options *options);
 const char *optimizer_moment_name(enum update_rule rule, unsigned moment);
 
-/* Owner thread. Owns the moments: memory of the device, or pinned, master type, an arena of the
- * partition's trained shards; zero at first. */
+/* Owner thread. Moments: arenas of the partition's trained shards in device or pinned memory,
+ * master type, initially zero. */
 struct optimizer {
     struct optimizer_options options;
     struct ops *ops;
-    const struct partition *partition;    /* borrowed: this rank holds moments of its shards */
+    const struct partition *partition;    /* borrowed */
     void *moments[OPTIMIZER_MOMENTS_MAX]; /* NULL beyond optimizer_moments_count */
-    uint8_t *
-        /* as ops.h's update_arrays has them, for the arena of all that is trained; device memory */
-        decays;
-    double *row_sums; /* of all rows of this rank's parts that are trained; device memory */
+    uint8_t *decays;  /* for all trained parameters, see update_arrays in ops.h; device memory */
+    double *row_sums; /* of all trained rows of this rank's parts; device memory */
     uint64_t row_sums_count;
-    uint64_t updates; /* made so far, as the host knows */
+    uint64_t updates; /* completed, as far as the host knows */
 };
 
 int optimizer_init(struct optimizer *optimizer, const struct optimizer_options *options,
                    struct ops *ops, const struct partition *partition, struct err *err);
 void optimizer_deinit(struct optimizer *optimizer);
 
-/* Queues: sums the squares of this rank's parts of all groups, which `part` tells where to find,
- * and adds them to the words of an exact_sum in device memory, which ranks add up: fp64 sums of
- * rows, then the exact accumulator. */
+/* Queues: adds the squares of this rank's parts to the words of an exact_sum in device memory. Rows
+ * are summed in fp64, then exactly. part: returns the gradients of a group's part. */
 void optimizer_sum_squares(struct optimizer *optimizer,
                            const void *(*part)(void *context, uint64_t group), void *context,
                            int64_t *words);
 
-/* Of the update that follows so many. */
+/* Factors of the update that follows `updates` updates. */
 struct update_gate_factors optimizer_factors(const struct optimizer *optimizer, uint64_t updates,
                                              double lr);
 
-/* Queues the update of this rank's shard of a group of weights (master type) in place: where it
- * begins, as do its gradients. compute: its weights in the compute type, which follow; NULL where
- * there are none of its own. scalars: device memory. */
+/* Queues the update of this rank's shard of a group. weights (master type, in place) and gradients:
+ * start of the shard. compute: its copy in the compute type, also updated; NULL if none. scalars:
+ * device memory. */
 void optimizer_update_shard(struct optimizer *optimizer, uint64_t group, void *weights,
                             void *compute, const void *gradients,
                             const struct update_scalars *scalars);

@@ -13,15 +13,14 @@ enum schedule_type { SCHEDULE_CONSTANT, SCHEDULE_LINEAR, SCHEDULE_COSINE, SCHEDU
 struct schedule {
     enum schedule_type type;
     double lr, min_lr;
-    uint64_t
-        unit_steps; /* updates between which the rate changes: 1, or those of an epoch; 0 is 1 */
-    uint64_t warmup, steps; /* units of the warm-up, updates of all */
+    uint64_t unit_steps;    /* updates per unit of constant rate: 1 or an epoch; 0: 1 */
+    uint64_t warmup, steps; /* units of warm-up; updates in total */
 };
 
-/* The rate of update step (from 0), in unit u = step / unit_steps of U, the last of which may be
- * short: (u+1)/warmup of lr while warming up, then, with p = (u - warmup) / (U - warmup), cosine
- * min + (1 + cos(pi p)) / 2 * (lr - min), linear lr + p * (min - lr), or warmup_linear, that with a
- * min of 0. */
+/* The rate of an update (from 0) in unit u = step / unit_steps of U; the last unit may be short.
+ * During warm-up: lr * (u + 1) / warmup. Then, with p = (u - warmup) / (U - warmup):
+ * cosine: min + (1 + cos(pi p)) / 2 * (lr - min); linear: lr + p * (min - lr);
+ * warmup_linear: linear with a min of 0. */
 double schedule_lr(const struct schedule *schedule, uint64_t step);
 
 #endif
