@@ -6,7 +6,6 @@
 #include "cli/core/storage.h"
 #include "image/pipeline/check.h"
 #include "shards/dataset/dataset.h"
-#include "shards/dataset/drop_cache.h"
 
 #include <assert.h>
 #include <inttypes.h>

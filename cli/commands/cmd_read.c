@@ -15,7 +15,7 @@
 #include "cli/core/verbs.h"
 #include "io/faults/io_fault.h"
 #include "io/path_within.h"
-#include "shards/dataset/drop_cache.h"
+#include "shards/dataset/dataset.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,10 +1,10 @@
 /*
  * checkpoint_hf — exports a checkpoint to a folder that transformers loads. See checkpoint.h.
  *
- * An output tensor is made of one of ours, or of q, k and v; some are transposed. Each of its
- * pieces (pieces.h) is a few of its rows. For a transposed tensor these are columns of ours, which
- * the reader loads as boxes, with a cast if needed. One pass writes the folder; to verify, a second
- * pass makes the same data again and compares it with the files.
+ * An output tensor comes from one checkpoint tensor, or from q, k and v; some are transposed. A
+ * piece (pieces.h) is a few of its rows. For a transposed tensor these are columns of the source,
+ * which the reader loads as boxes, cast if needed. One pass writes the folder; to verify, a second
+ * pass makes the data again and compares it with the files.
  */
 #include "convert/checkpoint/checkpoint_hf.h"
 
@@ -37,7 +37,7 @@ struct job {
     struct piece *list;                /* [plan.pieces_count], of all files */
     uint64_t put_count;                /* pieces of the files before the current one */
     struct reader_pool reader_pool;
-    char *columns[PIECES_WORKERS_MAX]; /* one per worker, of a part of ours */
+    char *columns[PIECES_WORKERS_MAX]; /* one per worker, of a part of the source */
     struct piece_journal *journal;
     struct pieces *pieces;
     struct checked_folder folder;
@@ -60,15 +60,15 @@ static int plan(struct job *job, struct err *err)
                : err_set(err, -ENOMEM, "out of memory to convert a checkpoint");
 }
 
-static int load_box(struct job *job, unsigned worker, const struct manifest_tensor *ours,
+static int load_box(struct job *job, unsigned worker, const struct manifest_tensor *source,
                     const uint64_t start[2], const uint64_t extent[2], void *data, struct err *err)
 {
-    struct ckpt_tensor wanted = {.name = ours->name,
-                                 .dtype = tensor_stream_dtype(&job->options->cast, ours->dtype),
-                                 .rank = ours->rank,
+    struct ckpt_tensor wanted = {.name = source->name,
+                                 .dtype = tensor_stream_dtype(&job->options->cast, source->dtype),
+                                 .rank = source->rank,
                                  .cast = job->options->cast.is_wanted,
                                  .data = data};
-    memcpy(wanted.shape, ours->shape, sizeof wanted.shape);
+    memcpy(wanted.shape, source->shape, sizeof wanted.shape);
     memcpy(wanted.start, start, 2 * sizeof start[0]);
     memcpy(wanted.extent, extent, 2 * sizeof extent[0]);
     return ckpt_reader_load(job->reader_pool.readers[worker], &wanted, 1, NULL, err);
@@ -79,11 +79,11 @@ static int load_transposed(struct job *job, unsigned worker, const struct hf_row
                            struct err *err)
 {
     const struct hf_tensor *tensor = rows->tensor;
-    uint64_t out = tensor->ours[0]->shape[0], bytes = dtype_bytes(tensor->entry.dtype);
+    uint64_t out = tensor->source[0]->shape[0], bytes = dtype_bytes(tensor->entry.dtype);
     const uint64_t start[2] = {0, rows->first}, extent[2] = {out, rows->count};
     char *columns = job->columns[worker];
     for (uint32_t p = 0; p < tensor->place.parts; p++) {
-        int status = load_box(job, worker, tensor->ours[p], start, extent, columns, err);
+        int status = load_box(job, worker, tensor->source[p], start, extent, columns, err);
         if (status)
             return status;
         for (uint64_t o = 0; o < out; o++)
@@ -102,12 +102,12 @@ static int make_piece(void *context, unsigned worker, uint64_t number, void *dat
     if (tensor->place.transposed)
         return load_transposed(job, worker, rows, data, err);
     if (tensor->entry.rank == 2) /* rank-2 tensors have one part */
-        return load_box(job, worker, tensor->ours[0], (const uint64_t[2]){rows->first, 0},
+        return load_box(job, worker, tensor->source[0], (const uint64_t[2]){rows->first, 0},
                         (const uint64_t[2]){rows->count, tensor->entry.shape[1]}, data, err);
-    uint64_t part = tensor->ours[0]->shape[0];
+    uint64_t part = tensor->source[0]->shape[0];
     int status = 0;
     for (uint32_t p = 0; p < tensor->place.parts && !status; p++)
-        status = load_box(job, worker, tensor->ours[p], (const uint64_t[2]){0, 0},
+        status = load_box(job, worker, tensor->source[p], (const uint64_t[2]){0, 0},
                           (const uint64_t[2]){part, 0},
                           (char *)data + p * part * dtype_bytes(tensor->entry.dtype), err);
     return status;

@@ -100,33 +100,19 @@ static int fill_config(const struct ckpt_reader *reader, struct hf_config *confi
     return 0;
 }
 
-static const char *torch_name(enum dtype dtype)
-{
-    switch (dtype) {
-    case DTYPE_F64:
-        return "float64";
-    case DTYPE_F32:
-        return "float32";
-    case DTYPE_BF16:
-        return "bfloat16";
-    case DTYPE_F16:
-        return "float16";
-    case DTYPE_F8_E4M3:
-        return "float8_e4m3fn";
-    case DTYPE_F8_E5M2:
-        return "float8_e5m2";
-    default:
-        return NULL;
-    }
-}
-
 static void write_dtype(struct jsonx_writer *w, const struct ckpt_reader *reader,
                         const struct tensor_cast *cast)
 {
+    static const struct {
+        enum dtype dtype;
+        const char *torch;
+    } names[] = {{DTYPE_F64, "float64"},           {DTYPE_F32, "float32"},
+                 {DTYPE_BF16, "bfloat16"},         {DTYPE_F16, "float16"},
+                 {DTYPE_F8_E4M3, "float8_e4m3fn"}, {DTYPE_F8_E5M2, "float8_e5m2"}};
     const struct manifest_tensor *tensor = manifest_find(&reader->manifest, "embed.tokens.weight");
-    const char *name = tensor ? torch_name(tensor_stream_dtype(cast, tensor->dtype)) : NULL;
-    if (name)
-        jsonx_write_string(w, "torch_dtype", name);
+    for (size_t i = 0; tensor && i < sizeof names / sizeof names[0]; i++)
+        if (names[i].dtype == tensor_stream_dtype(cast, tensor->dtype))
+            jsonx_write_string(w, "torch_dtype", names[i].torch);
 }
 
 int checkpoint_hf_config(const struct ckpt_reader *reader, const struct hf_model *model,

@@ -34,25 +34,26 @@ static struct hf_tensor *find_or_add(struct hf_plan *plan, const struct hf_locat
 }
 
 static int add(struct hf_plan *plan, const struct hf_plan_options *options,
-               const struct manifest_tensor *ours, struct err *err)
+               const struct manifest_tensor *source, struct err *err)
 {
     struct hf_location place;
-    if (!hf_locate(options->model, ours->name, &place))
-        return refuse(options, ours->name, "does not exist in the transformers model", err);
-    if (ours->rank != 1 && ours->rank != 2)
-        return refuse(options, ours->name, "is neither a vector nor a matrix", err);
+    if (!hf_locate(options->model, source->name, &place))
+        return refuse(options, source->name, "does not exist in the transformers model", err);
+    if (source->rank != 1 && source->rank != 2)
+        return refuse(options, source->name, "is neither a vector nor a matrix", err);
     struct hf_tensor *tensor = find_or_add(plan, &place);
-    const struct manifest_tensor *other = tensor->ours[0] ? tensor->ours[0] : ours;
-    if (other->rank != ours->rank || other->dtype != ours->dtype ||
-        memcmp(other->shape, ours->shape, ours->rank * sizeof ours->shape[0]) != 0)
-        return refuse(options, ours->name, "does not have the shape of its neighbors", err);
-    tensor->ours[place.part] = ours;
-    tensor->entry.dtype = tensor_stream_dtype(options->cast, ours->dtype);
-    tensor->entry.rank = ours->rank;
-    uint64_t out = ours->shape[0] * place.parts; /* can't overflow: the parts fit in a file */
-    tensor->entry.shape[0] = place.transposed ? ours->shape[1] : out;
-    tensor->entry.shape[1] = place.transposed ? out : ours->shape[1];
-    tensor->bytes = out * (ours->rank == 2 ? ours->shape[1] : 1) * dtype_bytes(tensor->entry.dtype);
+    const struct manifest_tensor *other = tensor->source[0] ? tensor->source[0] : source;
+    if (other->rank != source->rank || other->dtype != source->dtype ||
+        memcmp(other->shape, source->shape, source->rank * sizeof source->shape[0]) != 0)
+        return refuse(options, source->name, "does not have the shape of its neighbors", err);
+    tensor->source[place.part] = source;
+    tensor->entry.dtype = tensor_stream_dtype(options->cast, source->dtype);
+    tensor->entry.rank = source->rank;
+    uint64_t out = source->shape[0] * place.parts; /* can't overflow: the parts fit in a file */
+    tensor->entry.shape[0] = place.transposed ? source->shape[1] : out;
+    tensor->entry.shape[1] = place.transposed ? out : source->shape[1];
+    tensor->bytes =
+        out * (source->rank == 2 ? source->shape[1] : 1) * dtype_bytes(tensor->entry.dtype);
     return 0;
 }
 
@@ -70,7 +71,7 @@ static int add_all(struct hf_plan *plan, const struct hf_plan_options *options, 
             status = add(plan, options, &manifest->tensors[i], err);
     for (uint64_t i = 0; i < plan->tensors_count && !status; i++)
         for (uint32_t p = 0; p < plan->tensors[i].place.parts && !status; p++)
-            if (!plan->tensors[i].ours[p])
+            if (!plan->tensors[i].source[p])
                 status = refuse(options, plan->tensors[i].entry.name, "is incomplete", err);
     return status;
 }
@@ -103,11 +104,11 @@ static void count_casts(struct hf_plan *plan, const struct hf_plan_options *opti
 {
     for (uint64_t i = 0; i < plan->tensors_count; i++) {
         const struct hf_tensor *tensor = &plan->tensors[i];
-        if (tensor->entry.dtype == tensor->ours[0]->dtype)
+        if (tensor->entry.dtype == tensor->source[0]->dtype)
             continue;
         plan->cast_count++;
         log_line(options->log, LOG_DEBUG, "%s: converting %s to %s", tensor->entry.name,
-                 dtype_name(tensor->ours[0]->dtype), dtype_name(tensor->entry.dtype));
+                 dtype_name(tensor->source[0]->dtype), dtype_name(tensor->entry.dtype));
     }
 }
 

@@ -1,6 +1,6 @@
 /*
- * checkpoint_hf_plan — plans a transformers folder: which of our tensors form each of its tensors,
- * in which file each lies, and which rows are made at a time.
+ * checkpoint_hf_plan — plans a transformers folder: the checkpoint tensors that form each of its
+ * tensors, their files, and the rows made at a time.
  */
 #ifndef MILLRACE_CONVERT_CHECKPOINT_CHECKPOINT_HF_PLAN_H
 #define MILLRACE_CONVERT_CHECKPOINT_CHECKPOINT_HF_PLAN_H
@@ -13,12 +13,13 @@
 
 enum { HF_FILE_NAME_BYTES = 64 };
 
-/* An output tensor: from one of ours, or from q, k and v. */
+/* An output tensor: from one checkpoint tensor, or from q, k and v. */
 struct hf_tensor {
     /* Its offset is set once the file's header is known. */
     struct safetensors_entry entry;
     struct hf_location place;
-    const struct manifest_tensor *ours[HF_PARTS_MAX]; /* [place.parts], in the reader's manifest */
+    const struct manifest_tensor
+        *source[HF_PARTS_MAX]; /* [place.parts], in the reader's manifest */
     uint64_t bytes, file;
 };
 

@@ -3,6 +3,7 @@
  */
 #include "convert/checkpoint/checkpoint_target.h"
 
+#include "base/str.h"
 #include "io/path_within.h"
 
 #include <errno.h>
@@ -38,10 +39,8 @@ int checkpoint_target_check_file(struct io *io, const char *source, const char *
 
 static bool is_written(const char *name)
 {
-    size_t bytes = strlen(name), end = strlen(".safetensors");
     return strcmp(name, "config.json") == 0 || strcmp(name, "model.safetensors.index.json") == 0 ||
-           (strncmp(name, "model", strlen("model")) == 0 && bytes >= end &&
-            strcmp(name + bytes - end, ".safetensors") == 0);
+           (strncmp(name, "model", strlen("model")) == 0 && str_ends_with(name, ".safetensors"));
 }
 
 struct search {

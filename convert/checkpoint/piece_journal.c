@@ -64,7 +64,7 @@ static int read_known(struct piece_journal *journal, uint64_t pieces_count, stru
     return 0;
 }
 
-/* A name beside the target, in path (IO_PATH_BYTES_MAX); no file ever has it. */
+/* Writes a name in the target's folder, which no file ever gets, to path (IO_PATH_BYTES_MAX). */
 static int name_journal(const char *target, char *path, struct err *err)
 {
     size_t bytes = strlen(target), begin;

@@ -22,19 +22,19 @@ struct image_encoder {
 };
 
 /* Decodes, makes upright, scales down if larger than the bounds. */
-static int decode(struct image_encoder *encoder, const struct str *file, const char *path,
-                  bool tiles, const uint8_t **ret_rgb, uint32_t *ret_width, uint32_t *ret_height,
+static int decode(struct image_encoder *encoder, const struct image_file *file, bool tiles,
+                  const uint8_t **ret_rgb, uint32_t *ret_width, uint32_t *ret_height,
                   struct err *err)
 {
     struct image_bounds bounds = {encoder->options->max_side, tiles};
-    return image_pipeline_whole(encoder->pipeline, file->data, file->bytes, path, bounds, ret_rgb,
-                                ret_width, ret_height, err);
+    return image_pipeline_whole(encoder->pipeline, file->data, file->bytes, file->path, bounds,
+                                ret_rgb, ret_width, ret_height, err);
 }
 
-static int keep(struct image_encoder *encoder, const struct str *file, const char *path,
-                struct str *out, struct err *err)
+static int keep(struct image_encoder *encoder, const struct image_file *file, struct str *out,
+                struct err *err)
 {
-    int status = image_check(encoder->checker, file->data, file->bytes, path, err);
+    int status = image_check(encoder->checker, file->data, file->bytes, file->path, err);
     if (!status)
         str_add(out, file->data, file->bytes);
     return status;
@@ -49,34 +49,34 @@ static void count_jpeg(struct convert_jpegs *jpegs, uint64_t *count, size_t sour
     jpegs->written_bytes += written_bytes;
 }
 
-static int tile(struct image_encoder *encoder, const struct str *file, const char *path,
-                struct str *out, struct convert_jpegs *jpegs, struct err *err)
+static int tile(struct image_encoder *encoder, const struct image_file *file, struct str *out,
+                struct convert_jpegs *jpegs, struct err *err)
 {
     size_t start = out->bytes;
     bool tiled;
-    int status = jpeg_tile(file->data, file->bytes, path, out, &tiled, err);
+    int status = jpeg_tile(file->data, file->bytes, file->path, out, &tiled, err);
     if (!status && !tiled)
-        status = keep(encoder, file, path, out, err);
+        status = keep(encoder, file, out, err);
     if (!status)
         count_jpeg(jpegs, tiled ? &jpegs->tiled_count : &jpegs->kept_count, file->bytes,
                    out->bytes - start);
     return status;
 }
 
-static int encode_again(struct image_encoder *encoder, const struct str *file, const char *path,
+static int encode_again(struct image_encoder *encoder, const struct image_file *file,
                         struct str *out, struct err *err)
 {
     uint32_t quality =
         encoder->options->quality ? encoder->options->quality : ENCODE_QUALITY_DEFAULT;
     const uint8_t *rgb;
     uint32_t width, height;
-    int status = decode(encoder, file, path, true, &rgb, &width, &height, err);
+    int status = decode(encoder, file, true, &rgb, &width, &height, err);
     return status ? status
                   : jpeg_encode(rgb, width, height, 3 * (size_t)width, (int)quality,
                                 jpeg_tile_interval(width, JPEG_TILE_MCU_PIXELS), out, err);
 }
 
-static bool is_scaled(const struct image_encoder *encoder, const struct str *file)
+static bool is_scaled(const struct image_encoder *encoder, const struct image_file *file)
 {
     struct jpeg_info info;
     uint32_t side_max = encoder->options->max_side;
@@ -87,16 +87,16 @@ static bool is_scaled(const struct image_encoder *encoder, const struct str *fil
 /* Smaller pictures are reencoded too, so that all have the same quality. If that takes more bytes
  * than the original, they keep their pixels and get restart markers as with tile, so that they
  * decode as fast. */
-static int reencode(struct image_encoder *encoder, const struct str *file, const char *path,
-                    struct str *out, struct convert_jpegs *jpegs, struct err *err)
+static int reencode(struct image_encoder *encoder, const struct image_file *file, struct str *out,
+                    struct convert_jpegs *jpegs, struct err *err)
 {
     size_t start = out->bytes;
     bool kept = false, tiled;
-    int status = encode_again(encoder, file, path, out, err);
+    int status = encode_again(encoder, file, out, err);
     size_t bytes = out->bytes - start;
     if (!status && bytes > file->bytes && !is_scaled(encoder, file)) {
         str_clear(&encoder->original);
-        status = jpeg_tile(file->data, file->bytes, path, &encoder->original, &tiled, err);
+        status = jpeg_tile(file->data, file->bytes, file->path, &encoder->original, &tiled, err);
         if (!status && !tiled)
             str_add(&encoder->original, file->data, file->bytes);
         kept = !status && encoder->original.bytes < bytes;
@@ -112,13 +112,13 @@ static int reencode(struct image_encoder *encoder, const struct str *file, const
     return status;
 }
 
-static int store_raw(struct image_encoder *encoder, const struct str *file, const char *path,
-                     struct str *out, struct err *err)
+static int store_raw(struct image_encoder *encoder, const struct image_file *file, struct str *out,
+                     struct err *err)
 {
     const uint8_t *rgb;
     uint32_t width, height;
     char header[PPM_HEADER_BYTES_MAX];
-    int status = decode(encoder, file, path, false, &rgb, &width, &height, err);
+    int status = decode(encoder, file, false, &rgb, &width, &height, err);
     if (status)
         return status;
     str_add(out, header, ppm_write_header(header, width, height));
@@ -127,31 +127,31 @@ static int store_raw(struct image_encoder *encoder, const struct str *file, cons
 }
 
 /* A JPEG with another format's extension: stored unchanged and counted. */
-static int keep_misnamed(struct image_encoder *encoder, const struct str *file, const char *path,
+static int keep_misnamed(struct image_encoder *encoder, const struct image_file *file,
                          struct str *out, struct convert_jpegs *jpegs, struct err *err)
 {
-    int status = keep(encoder, file, path, out, err);
+    int status = keep(encoder, file, out, err);
     if (!status)
         count_jpeg(jpegs, &jpegs->kept_count, file->bytes, file->bytes);
     return status;
 }
 
-int image_encode(struct image_encoder *encoder, const struct str *file, const char *path,
+int image_encode(struct image_encoder *encoder, const struct image_file *file,
                  char extension[SHARD_EXTENSION_BYTES_MAX], struct str *out,
                  struct convert_jpegs *jpegs, struct err *err)
 {
     const struct convert_options *options = encoder->options;
     if (options->store == CONVERT_STORE_RAW) {
         strcpy(extension, "ppm");
-        return store_raw(encoder, file, path, out, err);
+        return store_raw(encoder, file, out, err);
     }
     bool is_jpeg = image_kind_of(file->data, file->bytes) == IMAGE_JPEG;
     if (!is_jpeg || options->jpeg == CONVERT_JPEG_KEEP)
-        return keep(encoder, file, path, out, err);
+        return keep(encoder, file, out, err);
     if (strcmp(extension, "jpg") != 0)
-        return keep_misnamed(encoder, file, path, out, jpegs, err);
-    return options->jpeg == CONVERT_JPEG_TILE ? tile(encoder, file, path, out, jpegs, err)
-                                              : reencode(encoder, file, path, out, jpegs, err);
+        return keep_misnamed(encoder, file, out, jpegs, err);
+    return options->jpeg == CONVERT_JPEG_TILE ? tile(encoder, file, out, jpegs, err)
+                                              : reencode(encoder, file, out, jpegs, err);
 }
 
 int image_encoder_open(const struct convert_options *options, struct image_encoder **ret_encoder,

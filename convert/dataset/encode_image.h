@@ -17,6 +17,12 @@
 
 enum { ENCODE_QUALITY_DEFAULT = 90 };
 
+struct image_file {
+    const char *data;
+    size_t bytes;
+    const char *path; /* for errors */
+};
+
 struct image_encoder; /* owner thread: decoders and scratch memory */
 /* Borrows options. */
 int image_encoder_open(const struct convert_options *options, struct image_encoder **ret_encoder,
@@ -26,7 +32,7 @@ void image_encoder_close(struct image_encoder *encoder); /* NULL is fine */
 /* Appends the stored form of a file with this extension to out. Writes the extension that it is
  * stored under (may alias the given one; "jpeg" becomes "jpg"). Updates jpegs. -EBADMSG with path
  * and offset, -ENOMEM. */
-int image_encode(struct image_encoder *encoder, const struct str *file, const char *path,
+int image_encode(struct image_encoder *encoder, const struct image_file *file,
                  char extension[SHARD_EXTENSION_BYTES_MAX], struct str *out,
                  struct convert_jpegs *jpegs, struct err *err);
 

@@ -75,18 +75,16 @@ static int encode_field(struct item_encoder *encoder, const struct sample_field 
                         struct encoded_item *out, struct err *err)
 {
     char *data = encoder->sample.data.data;
-    const struct str file = {.data = data + field->at, .bytes = field->bytes};
-    const char *path = data + field->path_at;
+    const struct image_file file = {data + field->at, field->bytes, data + field->path_at};
     char extension[SHARD_EXTENSION_BYTES_MAX];
     size_t start = out->data.bytes;
     int status = 0;
     strcpy(extension, field->extension);
     if (image_is_expected(extension))
-        status =
-            image_encode(encoder->images, &file, path, extension, &out->data, &out->jpegs, err);
+        status = image_encode(encoder->images, &file, extension, &out->data, &out->jpegs, err);
     else
         str_add(&out->data, file.data, file.bytes);
-    return status ? status : end_field(out, extension, start, path, err);
+    return status ? status : end_field(out, extension, start, file.path, err);
 }
 
 static int encode(struct item_encoder *encoder, const struct source_item *item,

@@ -91,6 +91,11 @@ uint64_t dataset_locate(const struct dataset *dataset, uint64_t sample, uint64_t
 /* Writes a shard's path to path, of IO_PATH_BYTES_MAX. */
 int dataset_shard_path(const struct dataset *dataset, uint64_t shard, char *path, struct err *err);
 
+/* Evicts a dataset's files from the page cache, so that a measurement reads the disk. Blocks until
+ * data written to them is on disk. -EINVAL if they are not local; otherwise errors of dataset_open,
+ * or of page_cache_drop on the first file that fails. */
+int dataset_drop_cache(struct io *io, const char *path, struct err *err);
+
 /* name: of name_bytes, not terminated. */
 bool dataset_has_field(const struct dataset *dataset, const char *name, size_t name_bytes);
 

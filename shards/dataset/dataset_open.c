@@ -8,7 +8,6 @@
 #include "base/json/jsonx_scan.h"
 #include "io/file_util.h"
 #include "shards/dataset/dataset_list.h"
-#include "shards/dataset/dataset_not_found.h"
 #include "shards/dataset/url_list.h"
 
 #include <errno.h>
@@ -340,20 +339,14 @@ static int load_list(struct io *io, struct dataset *dataset, const struct datase
     return status;
 }
 
-static bool has_suffix(const char *path, const char *suffix)
-{
-    size_t bytes = strlen(path), suffix_bytes = strlen(suffix);
-    return bytes >= suffix_bytes && strcmp(path + bytes - suffix_bytes, suffix) == 0;
-}
-
 /* Distinguishes a shard from a list of shards: by its name, else by its first byte. */
 static int detect_shard(struct io *io, const char *path, bool *ret_is_shard, struct err *err)
 {
     struct io_file *file = NULL;
     struct io_queue *queue = NULL;
     char first = '{';
-    *ret_is_shard = has_suffix(path, ".tar");
-    if (*ret_is_shard || has_suffix(path, ".json"))
+    *ret_is_shard = str_ends_with(path, ".tar");
+    if (*ret_is_shard || str_ends_with(path, ".json"))
         return 0;
     int status = io->ops->file_open(io, path, &file, err);
     if (status)
@@ -384,6 +377,44 @@ static int load_shards_alone(struct io *io, const char *path, bool is_pattern,
     return status ? status : dataset_list_scan(io, dataset, false, how, err);
 }
 
+struct search {
+    struct io *io;
+    const char *folder;
+    char found[IO_PATH_BYTES_MAX];
+};
+
+/* Whether dataset.json exists, or at least is not known to be absent. */
+static bool dataset_exists(struct io *io, const char *folder)
+{
+    char path[IO_PATH_BYTES_MAX];
+    struct io_stat info;
+    return io_join_path(folder, DATASET_FILE_NAME, path, NULL) == 0 &&
+           io->names->stat(io, path, &info, NULL) != -ENOENT;
+}
+
+static int look_within(void *context, const struct io_entry *entry)
+{
+    struct search *search = context;
+    return entry->kind == IO_ENTRY_FOLDER &&
+           io_join_path(search->folder, entry->name, search->found, NULL) == 0 &&
+           dataset_exists(search->io, search->found);
+}
+
+/* The advice names a dataset within the folder, such as those of a conversion with --split. */
+static int refuse_folder(struct io *io, const char *folder, struct err *err)
+{
+    struct search search = {.io = io, .folder = folder};
+    err_set(err, -ENOENT, "the folder is not a dataset");
+    err_at(err, folder, ERR_NO_OFFSET);
+    err_expected(err, DATASET_FILE_NAME " in it");
+    if (io->names->list(io, folder, look_within, &search, NULL) > 0)
+        err_advise(err, "give a dataset inside it, such as %s", search.found);
+    else
+        err_advise(err,
+                   "create one from a folder of photos or text with `millrace convert dataset`");
+    return -ENOENT;
+}
+
 static int open_dataset(struct io *io, const char *path, const struct dataset_scan_options *how,
                         struct dataset **ret_dataset, struct err *err)
 {
@@ -402,7 +433,7 @@ static int open_dataset(struct io *io, const char *path, const struct dataset_sc
     if (is_pattern || (!status && is_shard)) {
         status = load_shards_alone(io, path, is_pattern, dataset, how, err);
     } else if (!status && info.kind == IO_ENTRY_FOLDER && !dataset_exists(io, path)) {
-        status = dataset_not_found(io, path, err);
+        status = refuse_folder(io, path, err);
     } else if (!status) {
         status = info.kind == IO_ENTRY_FOLDER
                      ? io_join_path(path, DATASET_FILE_NAME, dataset->path, err)

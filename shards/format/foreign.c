@@ -276,12 +276,12 @@ static int encode(struct walk *walk, uint64_t archive_end, struct foreign_index 
 {
     struct str places = {0};
     uint32_t fields;
-    int status = shard_index_builder_encode_no_crcs(walk->builder, &places, &fields, walk->err);
+    int status = shard_index_builder_encode(walk->builder, false, &places, &fields, walk->err);
     if (status)
         goto out;
     found->identity_crc32c = crc32c(0, places.data, places.bytes);
     if (walk->options->crcs) {
-        status = shard_index_builder_encode(walk->builder, &found->index, &fields, walk->err);
+        status = shard_index_builder_encode(walk->builder, true, &found->index, &fields, walk->err);
     } else {
         found->index = places;
         places = (struct str){0};

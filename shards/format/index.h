@@ -104,11 +104,8 @@ void shard_index_builder_drop_sample(struct shard_index_builder *builder);
 uint64_t shard_index_builder_samples(const struct shard_index_builder *builder);
 uint32_t shard_index_builder_flags(const struct shard_index_builder *builder); /* for the trailer */
 /* Appends the index, unpadded, to out; *ret_fields is for the trailer. Fields are in byte order of
- * their extensions. */
-int shard_index_builder_encode(const struct shard_index_builder *builder, struct str *out,
-                               uint32_t *ret_fields, struct err *err);
-/* The same without checksums, for a trailer with SHARD_FLAG_NO_CRCS. */
-int shard_index_builder_encode_no_crcs(const struct shard_index_builder *builder, struct str *out,
-                                       uint32_t *ret_fields, struct err *err);
+ * their extensions. with_crcs: false for a trailer with SHARD_FLAG_NO_CRCS. */
+int shard_index_builder_encode(const struct shard_index_builder *builder, bool with_crcs,
+                               struct str *out, uint32_t *ret_fields, struct err *err);
 
 #endif

@@ -269,8 +269,8 @@ static void add_columns(const struct shard_index_builder *builder, uint32_t fiel
     }
 }
 
-static int encode(const struct shard_index_builder *builder, bool with_crcs, struct str *out,
-                  uint32_t *ret_fields, struct err *err)
+int shard_index_builder_encode(const struct shard_index_builder *builder, bool with_crcs,
+                               struct str *out, uint32_t *ret_fields, struct err *err)
 {
     uint32_t rank[SHARD_FIELDS_MAX];
     struct field_facts facts[SHARD_FIELDS_MAX];
@@ -310,16 +310,4 @@ static int encode(const struct shard_index_builder *builder, bool with_crcs, str
         return err_set(err, -E2BIG, "too many samples for one shard: %" PRIu64, builder->samples);
     *ret_fields = builder->fields;
     return 0;
-}
-
-int shard_index_builder_encode(const struct shard_index_builder *builder, struct str *out,
-                               uint32_t *ret_fields, struct err *err)
-{
-    return encode(builder, true, out, ret_fields, err);
-}
-
-int shard_index_builder_encode_no_crcs(const struct shard_index_builder *builder, struct str *out,
-                                       uint32_t *ret_fields, struct err *err)
-{
-    return encode(builder, false, out, ret_fields, err);
 }

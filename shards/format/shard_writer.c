@@ -261,7 +261,8 @@ static int append_tail(struct shard_writer *writer, struct shard_trailer *traile
         return status;
     trailer->index_offset = writer->offset;
     str_clear(&writer->scratch);
-    status = shard_index_builder_encode(writer->builder, &writer->scratch, &trailer->fields, err);
+    status =
+        shard_index_builder_encode(writer->builder, true, &writer->scratch, &trailer->fields, err);
     if (status)
         return status;
     trailer->index_bytes = writer->scratch.bytes;

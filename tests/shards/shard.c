@@ -494,7 +494,7 @@ static void an_index_of_many_samples_stays_small(void **state)
     struct str bytes = {0};
     struct shard_trailer trailer = {
         .version = SHARD_VERSION, .samples = samples, .archive_end = samples * 2048};
-    assert_ok(shard_index_builder_encode(builder, &bytes, &trailer.fields, &err), &err);
+    assert_ok(shard_index_builder_encode(builder, true, &bytes, &trailer.fields, &err), &err);
     shard_index_builder_close(builder);
     assert_true(bytes.bytes < samples * 48); /* 14 of the key, 4, 2 x 12 */
     trailer.index_offset = trailer.archive_end + 1024;
