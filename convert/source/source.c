@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "base/philox.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,6 +116,7 @@ void source_reader_close(struct source_reader *reader)
 void source_end_field(struct source_sample *sample, const char *extension, size_t start,
                       const char *path)
 {
+    assert(sample->fields_count + 1 < SHARD_FIELDS_MAX); /* one is left for the class */
     struct sample_field *field = &sample->fields[sample->fields_count++];
     snprintf(field->extension, sizeof field->extension, "%s", extension);
     field->at = start;

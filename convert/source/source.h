@@ -92,11 +92,13 @@ struct source_ops {
     int (*open)(struct io *io, struct source *source, struct err *err);
     /* Frees source->state, which may be NULL or incomplete. */
     void (*close)(struct source *source);
-    /* Sets key, split and bytes, and class_number if there is one. No I/O; any thread. */
+    /* Sets key, split and bytes, and class_number if there is one. Keys are relative paths
+     * without a dot in the last part, and differ within a split. No I/O; any thread. */
     void (*describe)(const struct source *source, uint64_t number, struct source_item *item);
     /* Appends the item's fields to the empty sample (source_end_field), unencoded, without the
-     * class. Any thread, each with its own reader. Blocks. -ESTALE if the input changed after it
-     * was listed; -EBADMSG if the item is damaged. */
+     * class. The whole source has fewer than SHARD_FIELDS_MAX different extensions. Any thread,
+     * each with its own reader. Blocks. -ESTALE if the input changed after it was listed; -EBADMSG
+     * if the item is damaged. */
     int (*read)(struct source_reader *reader, const struct source_item *item,
                 struct source_sample *sample, struct err *err);
 
