@@ -2,12 +2,12 @@
  * gpu_probe — finds out from the kernel's files alone whether this process was given an NVIDIA GPU.
  *
  * CUDA reports "no device" both when there is none and when the driver is absent, too old or not
- * accessible. The kernel's files distinguish these cases:
+ * accessible. The kernel's files distinguish these cases. The process was given a GPU if
  *
- * | found | given | |---|---| | /dev/nvidiaN | yes, unless a control group denies it (EPERM), as in
- * a job without GPUs | | none, in a container | no: /proc and /sys are the host's, a GPU needs its
- * device file | | none, but a GPU in /proc/driver/nvidia/gpus | yes: the driver is loaded | | none,
- * but an NVIDIA display controller on the PCI bus | yes, unless vfio-pci owns it |
+ *   - there is a /dev/nvidiaN, unless a control group denies it (EPERM), as in a job without GPUs;
+ *   - outside a container (where /proc and /sys are the host's), a GPU is in
+ *     /proc/driver/nvidia/gpus, or an NVIDIA display controller that vfio-pci does not own is on the
+ *     PCI bus.
  */
 #ifndef MILLRACE_DEVICE_GPU_PROBE_H
 #define MILLRACE_DEVICE_GPU_PROBE_H

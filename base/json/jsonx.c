@@ -202,13 +202,6 @@ int jsonx_get_u64(const struct json_t *object, const char *key, uint64_t *ret_va
                : 0;
 }
 
-int jsonx_get_f64(const struct json_t *object, const char *key, double *ret_value, const char *path,
-                  struct err *err)
-{
-    return jsonx_f64(jsonx_get(object, key), ret_value) ? wrong(object, key, "a number", path, err)
-                                                        : 0;
-}
-
 int jsonx_get_string(const struct json_t *object, const char *key, const char **ret_text,
                      const char *path, struct err *err)
 {

@@ -70,8 +70,6 @@ int jsonx_text(const struct json_t *node,
 /* The same for a required key of an object: on failure the detail names path and key. */
 int jsonx_get_u64(const struct json_t *object, const char *key, uint64_t *ret_value,
                   const char *path, struct err *err);
-int jsonx_get_f64(const struct json_t *object, const char *key, double *ret_value, const char *path,
-                  struct err *err);
 int jsonx_get_string(const struct json_t *object, const char *key, const char **ret_text,
                      const char *path, struct err *err);
 

@@ -98,7 +98,7 @@ static ssize_t transfer(struct io_request *request, enum io_cache cache)
                             : pwrite(call.fd, call.data, call.bytes, call.offset);
         progress = file_transfer_take(&at, moved < 0 ? -errno : moved);
         if (progress == FILE_LATER)
-            nanosleep(&(struct timespec){.tv_nsec = FILE_PAUSE_NS}, NULL);
+            clock_sleep_ns(FILE_PAUSE_NS);
     }
     return request->result;
 }

@@ -239,11 +239,6 @@ int uring_queue_submit(struct io_queue *queue, struct io_request *const *request
 
 /* ---- Reaping. ---- */
 
-static void pause_a_moment(void)
-{
-    nanosleep(&(struct timespec){.tv_nsec = FILE_PAUSE_NS}, NULL);
-}
-
 static void take_result(struct io_queue *queue, struct operation *operation, int result)
 {
     struct io_request *request = operation->transfer.request;
@@ -259,7 +254,7 @@ static void take_result(struct io_queue *queue, struct operation *operation, int
         return;
     }
     if (progress == FILE_LATER)
-        pause_a_moment();
+        clock_sleep_ns(FILE_PAUSE_NS);
     enqueue(queue, operation);
 }
 
@@ -291,7 +286,7 @@ static bool enter(struct io_queue *queue, unsigned least, int64_t timeout_ns)
         return true;
     /* The kernel is short of memory, or wants its completions reaped first. */
     if (is_transient(status)) {
-        pause_a_moment();
+        clock_sleep_ns(FILE_PAUSE_NS);
         return true;
     }
     if (status != -ETIME)
@@ -336,7 +331,7 @@ static void wait_for_the_rest(struct io_queue *queue)
     drain(queue);
     while (queue->in_kernel_count > not_taken_count(queue)) {
         io_uring_register_sync_cancel(&queue->ring, &all);
-        pause_a_moment();
+        clock_sleep_ns(FILE_PAUSE_NS);
         drain(queue);
     }
 }

@@ -13,6 +13,7 @@
  * for people and for the error message. It stays when the lock is released, since removing it would
  * let two owners lock two files of the same name.
  */
+#include "base/clock.h"
 #include "base/os/machine.h"
 #include "io/file_util.h"
 #include "io/local/file_local.h"
@@ -24,7 +25,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/vfs.h>
-#include <time.h>
 #include <unistd.h>
 
 #define OWNER_FILE_NAME ".millrace-owner"
@@ -122,7 +122,7 @@ static int acquire_lock(struct io_lock *lock, const char *folder, struct err *er
     /* Gives a new holder time to write its identity. */
     for (int attempt = 0; attempt < ATTEMPTS_MAX && status == -EAGAIN && !*owner; attempt++) {
         if (attempt > 0)
-            nanosleep(&(struct timespec){.tv_nsec = ATTEMPT_PAUSE_NS}, NULL);
+            clock_sleep_ns(ATTEMPT_PAUSE_NS);
         status = try_lock(lock->path, &lock->fd, owner);
     }
     if (status == -EAGAIN)
@@ -159,8 +159,22 @@ static int acquire(struct io_lock *lock, const char *folder, const struct io_loc
     return status;
 }
 
-int local_lock_acquire(struct io *io, const char *folder, const struct io_lock_options *options,
-                       struct io_lock **ret_lock, struct err *err)
+static void local_lock_release(struct io_lock *lock)
+{
+    if (!lock)
+        return;
+    lease_release(lock->lease);
+    if (lock->fd >= 0) {
+        int failed = LOCAL_RETRY(ftruncate(lock->fd, 0));
+        (void)failed; /* the text only informs; the lock decides */
+        close(lock->fd);
+    }
+    free(lock);
+}
+
+static int local_lock_acquire(struct io *io, const char *folder,
+                              const struct io_lock_options *options, struct io_lock **ret_lock,
+                              struct err *err)
 {
     (void)io;
     static const struct io_lock_options usual = {0};
@@ -193,26 +207,12 @@ static int lock_again(struct io_lock *lock, struct err *err)
     return status;
 }
 
-int local_lock_check(struct io_lock *lock, struct err *err)
+static int local_lock_check(struct io_lock *lock, struct err *err)
 {
     int status = 0;
     if (lock->fd >= 0 && !local_is_named(lock->fd, lock->path))
         status = lock_again(lock, err);
     return !status && lock->lease ? lease_check(lock->lease, err) : status;
-}
-
-void local_lock_release(struct io_lock *lock)
-{
-    if (!lock)
-        return;
-    lease_release(lock->lease);
-    if (lock->fd >= 0) {
-        if (LOCAL_RETRY(ftruncate(lock->fd,
-                                  0))) { /* best effort: the text only informs, the lock decides */
-        }
-        close(lock->fd);
-    }
-    free(lock);
 }
 
 const struct io_lock_ops local_locks = {

@@ -199,7 +199,7 @@ int local_file_identity(const struct io_file *file, struct io_identity *ret_iden
     return 0;
 }
 
-int local_resolve(struct io *io, const char *path, char *full_path, struct err *err)
+static int local_resolve(struct io *io, const char *path, char *full_path, struct err *err)
 {
     (void)io;
     int status = local_path(path, &path, err);
@@ -221,7 +221,7 @@ static enum io_entry_kind kind_of(mode_t mode)
     return S_ISREG(mode) ? IO_ENTRY_FILE : S_ISDIR(mode) ? IO_ENTRY_FOLDER : IO_ENTRY_OTHER;
 }
 
-int local_stat(struct io *io, const char *path, struct io_stat *ret_stat, struct err *err)
+static int local_stat(struct io *io, const char *path, struct io_stat *ret_stat, struct err *err)
 {
     (void)io;
     int status = local_path(path, &path, err);

@@ -10,6 +10,7 @@
  * Where the file system has no such locks (or, as NFS, none on folders) nobody is kept out. A
  * successor must then know that the first writer is dead.
  */
+#include "base/clock.h"
 #include "io/file_util.h"
 #include "io/local/file_local.h"
 
@@ -17,7 +18,6 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/file.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { ATTEMPTS_MAX = 100, ATTEMPT_PAUSE_NS = 10000000 };
@@ -35,7 +35,7 @@ static int try_lock(int staging_fd)
 {
     int status = LOCAL_RETRY(flock(staging_fd, LOCK_EX | LOCK_NB)) ? -errno : 0;
     for (int attempt = 1; status == -EWOULDBLOCK && attempt < ATTEMPTS_MAX; attempt++) {
-        nanosleep(&(struct timespec){.tv_nsec = ATTEMPT_PAUSE_NS}, NULL);
+        clock_sleep_ns(ATTEMPT_PAUSE_NS);
         status = LOCAL_RETRY(flock(staging_fd, LOCK_EX | LOCK_NB)) ? -errno : 0;
     }
     return status;

@@ -167,8 +167,8 @@ static int take_staging(struct io_transaction *transaction,
     return 0;
 }
 
-int local_transaction_begin(struct io *io, const struct io_transaction_options *options,
-                            struct io_transaction **ret_transaction, struct err *err)
+static int local_transaction_begin(struct io *io, const struct io_transaction_options *options,
+                                   struct io_transaction **ret_transaction, struct err *err)
 {
     struct io_transaction *transaction = calloc(1, sizeof *transaction);
     if (!transaction)
@@ -195,9 +195,9 @@ int local_transaction_begin(struct io *io, const struct io_transaction_options *
     return status;
 }
 
-int local_transaction_join(struct io *io, const struct io_transaction_options *options,
-                           const char *staging, struct io_transaction **ret_transaction,
-                           struct err *err)
+static int local_transaction_join(struct io *io, const struct io_transaction_options *options,
+                                  const char *staging, struct io_transaction **ret_transaction,
+                                  struct err *err)
 {
     (void)io;
     if (options->single_file)
@@ -227,7 +227,7 @@ int local_transaction_join(struct io *io, const struct io_transaction_options *o
     return status;
 }
 
-const char *local_transaction_staging(const struct io_transaction *transaction)
+static const char *local_transaction_staging(const struct io_transaction *transaction)
 {
     return transaction->staging;
 }
@@ -332,8 +332,9 @@ static int keep_file(struct io_transaction *transaction, struct io_file *file, i
     return 0;
 }
 
-int local_transaction_create(struct io_transaction *transaction, const char *name,
-                             uint64_t bytes_expected, struct io_file **ret_file, struct err *err)
+static int local_transaction_create(struct io_transaction *transaction, const char *name,
+                                    uint64_t bytes_expected, struct io_file **ret_file,
+                                    struct err *err)
 {
     struct io_file *file;
     bool is_left = false;
@@ -351,8 +352,8 @@ int local_transaction_create(struct io_transaction *transaction, const char *nam
     return keep_file(transaction, file, status, ret_file);
 }
 
-int local_transaction_open(struct io_transaction *transaction, const char *name,
-                           struct io_file **ret_file, struct err *err)
+static int local_transaction_open(struct io_transaction *transaction, const char *name,
+                                  struct io_file **ret_file, struct err *err)
 {
     struct io_file *file;
     int status = new_file(transaction, name, &file, err);
@@ -390,8 +391,8 @@ static int finish(int fd, uint64_t final_bytes)
     return LOCAL_RETRY(fsync(fd)) ? -errno : 0;
 }
 
-int local_transaction_finalize(struct io_transaction *transaction, struct io_file *file,
-                               uint64_t final_bytes, struct err *err)
+static int local_transaction_finalize(struct io_transaction *transaction, struct io_file *file,
+                                      uint64_t final_bytes, struct err *err)
 {
     remove_open_file(transaction, file);
     file_direct_close(file);
@@ -421,7 +422,7 @@ void local_transaction_abort(struct io_transaction *transaction)
     transaction_free(transaction);
 }
 
-void local_transaction_leave(struct io_transaction *transaction)
+static void local_transaction_leave(struct io_transaction *transaction)
 {
     if (transaction)
         transaction_free(transaction);

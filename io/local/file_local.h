@@ -2,10 +2,9 @@
  * file_local — what all backends for local files share, whichever engine moves the bytes. Internal
  * to io/.
  *
- * An engine (io_threads.c with file_queue.c, io_uring.c with uring_queue.c) implements queue_open,
- * queue_close, submit, reap, cancel and close. The functions below implement the rest of its
- * tables; io.h documents them under the same names. They keep no state in struct io and may be
- * called from any thread.
+ * An engine (io_threads.c with file_queue.c, io_uring.c with uring_queue.c) implements queues and
+ * close. The tables and functions below are the rest of a backend; io.h documents them under the
+ * same names. They may be called from any thread.
  *
  *     file_names.c         open, stat, list, make_folder, remove
  *     file_temporary.c     temporary names, removal of trees, sweep
@@ -47,9 +46,8 @@ extern const struct io_name_ops local_names;
 extern const struct io_transaction_ops local_transactions;
 extern const struct io_lock_ops local_locks;
 
-/* The result of a system call that returns -1 and errno, repeated while a signal interrupts it. Not
- * for close: Linux has freed the descriptor when close returns EINTR, and another thread may own
- * its number by then. */
+/* The result of a system call, repeated while a signal interrupts it. Not for close: when it returns
+ * EINTR, Linux has freed the descriptor, and another thread may own its number. */
 #define LOCAL_RETRY(call)                                                                          \
     ({                                                                                             \
         __typeof__(call) result_;                                                                  \
@@ -65,8 +63,6 @@ void local_file_close(struct io_file *file);
 uint64_t local_file_size(const struct io_file *file);
 int local_file_identity(const struct io_file *file, struct io_identity *ret_identity,
                         struct err *err);
-int local_resolve(struct io *io, const char *path, char *full_path, struct err *err);
-int local_stat(struct io *io, const char *path, struct io_stat *ret_stat, struct err *err);
 int local_list(struct io *io, const char *path,
                int (*entry)(void *context, const struct io_entry *entry), void *context,
                struct err *err);
@@ -111,22 +107,9 @@ int temporary_rename_removed(const char *path, char *aside, struct err *err);
  * renames it back. -ENAMETOOLONG. */
 int temporary_rename_replaced(const char *path, char *aside, struct err *err);
 
-/* file_transaction.c, file_commit.c */
-int local_transaction_begin(struct io *io, const struct io_transaction_options *options,
-                            struct io_transaction **ret_transaction, struct err *err);
-int local_transaction_join(struct io *io, const struct io_transaction_options *options,
-                           const char *staging, struct io_transaction **ret_transaction,
-                           struct err *err);
-const char *local_transaction_staging(const struct io_transaction *transaction);
-int local_transaction_create(struct io_transaction *transaction, const char *name,
-                             uint64_t bytes_expected, struct io_file **ret_file, struct err *err);
-int local_transaction_open(struct io_transaction *transaction, const char *name,
-                           struct io_file **ret_file, struct err *err);
-int local_transaction_finalize(struct io_transaction *transaction, struct io_file *file,
-                               uint64_t final_bytes, struct err *err);
+/* file_commit.c, file_transaction.c */
 int local_transaction_commit(struct io_transaction *transaction, struct err *err);
 void local_transaction_abort(struct io_transaction *transaction);
-void local_transaction_leave(struct io_transaction *transaction);
 
 /* file_resume.c */
 /* Locks a new staging path for as long as the descriptor, or a copy of it, is open. -EBUSY: another
@@ -140,10 +123,6 @@ int staging_find(const char *parent, const char *name, const struct io_transacti
                  char *staging, int *ret_staging_fd, struct err *err);
 
 /* file_lock.c */
-int local_lock_acquire(struct io *io, const char *folder, const struct io_lock_options *options,
-                       struct io_lock **ret_lock, struct err *err);
-int local_lock_check(struct io_lock *lock, struct err *err);
-void local_lock_release(struct io_lock *lock);
 /* -EBUSY, with advice. owner: "host=H pid=P boot=B", or "" if unknown. */
 int local_refuse(const char *folder, const char *owner, const char *what, struct err *err);
 #define LOCAL_OWNED "another process owns the folder"

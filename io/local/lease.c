@@ -139,7 +139,7 @@ static int read_fresh_record(const char *folder, uint64_t number, struct lease_r
 {
     int status = read_record(folder, number, ret_record);
     for (int attempt = 0; attempt < ATTEMPTS_MAX && status == -EBADMSG; attempt++) {
-        nanosleep(&(struct timespec){.tv_nsec = ATTEMPT_PAUSE_NS}, NULL);
+        clock_sleep_ns(ATTEMPT_PAUSE_NS);
         status = read_record(folder, number, ret_record);
     }
     return status;
@@ -313,9 +313,7 @@ static int watch(const char *folder, uint64_t number, const struct lease_record 
         uint64_t period_ns = owner.period_ms * 1000000, pause_ns = period_ns / POLLS_A_PERIOD;
         if (is_open || clock_now_ns() - began_ns >= LEASE_EXPIRY_PERIODS * period_ns)
             return 0;
-        nanosleep(&(struct timespec){.tv_sec = (time_t)(pause_ns / CLOCK_NS_PER_S),
-                                     .tv_nsec = (long)(pause_ns % CLOCK_NS_PER_S)},
-                  NULL);
+        clock_sleep_ns(pause_ns);
         status = highest(folder, &top, err);
         if (status)
             return status;

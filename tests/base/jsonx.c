@@ -118,12 +118,12 @@ static void values_must_have_the_requested_type(void **state)
     struct err err = {0};
     assert_ok(jsonx_get_u64(root, "u", &u, "p", &err), &err);
     assert_ok(jsonx_i64(jsonx_get(root, "i"), &i), NULL);
-    assert_ok(jsonx_get_f64(root, "r", &r, "p", &err), &err);
+    assert_ok(jsonx_f64(jsonx_get(root, "r"), &r), NULL);
     assert_ok(jsonx_get_string(root, "t", &t, "p", &err), &err);
     assert_ok(jsonx_bool(jsonx_get(root, "b"), &b), NULL);
     assert_true(u == 7 && i == -7 && r == 1.5 && b);
     assert_string_equal(t, "x");
-    assert_ok(jsonx_get_f64(root, "i", &r, "p", &err), &err);
+    assert_ok(jsonx_f64(jsonx_get(root, "i"), &r), NULL);
     assert_true(r == -7);
     assert_int_equal(jsonx_get_u64(root, "i", &u, "p", &err), -EBADMSG);
     assert_int_equal(jsonx_get_u64(root, "r", &u, "p", &err), -EBADMSG);
