@@ -69,7 +69,7 @@ static void set_verdict(struct deadlock *deadlock)
     while (r + 1 < deadlock->comm->ranks &&
            waits[r].call.communicator == waits[0].call.communicator &&
            waits[r].call.number == waits[0].call.number)
-        r++; /* some rank is in another call, or rank 0's would be complete */
+        r++; /* some rank is in another call */
     pthread_mutex_lock(&deadlock->mutex);
     deadlock->status = -EPROTO;
     err_set(err, -EPROTO, "%s", "");

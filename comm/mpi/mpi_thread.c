@@ -19,7 +19,7 @@ enum {
     PAUSE_LAST_NS = 1000000,
     PAUSE_IDLE_NS = 50000000,
     LOOK_TRACED_NS = 20000,   /* traced even without a completion: MPI itself was busy */
-    FAREWELL_NS = 1000000000, /* for telling the other ranks that the run has ended */
+    FAREWELL_NS = 1000000000, /* to notify the other ranks of the end of the run */
 };
 
 /* Starting and ending MPI, on the thread. */

@@ -1,5 +1,5 @@
 /*
- * mpi_thread — engine internals: what its thread and its callers share. See mpi_engine.h.
+ * mpi_thread — internals of mpi_engine.
  */
 #ifndef MILLRACE_COMM_MPI_MPI_THREAD_H
 #define MILLRACE_COMM_MPI_MPI_THREAD_H

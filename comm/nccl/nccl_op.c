@@ -199,8 +199,8 @@ static int check_stream(struct comm_nccl *comm, struct nccl_op *op, bool *ret_mo
     return status;
 }
 
-/* A failure reported by NCCL often only means that another rank ended the run. That rank sends its
- * reason before it aborts, so wait for it. */
+/* NCCL often fails because another rank ended the run. That rank sends its reason before it aborts,
+ * so wait for it. */
 static int find_reason(const struct comm_nccl *comm, int status, struct err *err)
 {
     uint64_t until_ns = clock_now_ns() + REASON_NS;
@@ -344,8 +344,8 @@ int nccl_op_start(struct comm_nccl *comm, struct nccl_op *op, const struct comm_
     return 0;
 }
 
-/* Aborts all in one group: an abort frees memory, which waits for all work on the device, and
- * kernels of other communicators end only by their own aborts. */
+/* Aborts all in one group: an abort frees memory, which waits for the device, and the kernels of
+ * other communicators end only by their own aborts. */
 static void end_here(struct nccl_shared *shared)
 {
     shared->ended = true;

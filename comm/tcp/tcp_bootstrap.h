@@ -49,22 +49,22 @@ struct tcp_bootstrap {
     struct tcp_pending pending[TCP_PENDING_MAX];
 };
 
-/* Whether the time is over or a stop was requested. */
+/* Whether the time has passed or a stop was requested. */
 bool tcp_bootstrap_is_over(const struct tcp_bootstrap *bootstrap);
 /* Returns -EINTR, or -ETIMEDOUT with the missing ranks. */
 int tcp_bootstrap_over_error(const struct tcp_bootstrap *bootstrap, struct err *err);
-/* Sleeps for time_ns, but no longer than the bootstrap lasts. */
+/* Sleeps for time_ns, or until the bootstrap is over. */
 void tcp_bootstrap_pause(const struct tcp_bootstrap *bootstrap, uint64_t time_ns);
 /* Sending and connecting on the socket then end after TCP_HELLO_NS. */
 void tcp_bootstrap_set_timeout(int made);
 /* Sends all bytes; false on failure. */
 bool tcp_bootstrap_send(int to, const void *data, size_t bytes);
-/* Makes this rank's hello, with a new nonce. -errno of getrandom. */
+/* This rank's hello, with a new nonce. -errno of getrandom. */
 int tcp_bootstrap_hello(const struct tcp_bootstrap *bootstrap, struct tcp_hello *ret_hello);
 int tcp_bootstrap_prove(const struct tcp_bootstrap *bootstrap, enum tcp_role role,
                         const struct tcp_hello *caller, const struct tcp_hello *called,
                         struct tcp_proof *ret_proof);
-/* Checks a rank of this run: 0, or -EINVAL if it was given a different number of ranks. */
+/* -EINVAL: the other rank was given a different number of ranks. */
 int tcp_bootstrap_check_ranks(const struct tcp_bootstrap *bootstrap, const struct tcp_hello *hello,
                               struct err *err);
 

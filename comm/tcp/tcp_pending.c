@@ -62,8 +62,8 @@ static int listen_everywhere(struct tcp_bootstrap *bootstrap, int port)
     return listen_at(bootstrap, &any, port);
 }
 
-/* Whether the given address means a run on one machine. Any other name with a loopback address may
- * mean that only on rank 0's machine, while others resolve it to another address. */
+/* Whether the address means one machine everywhere. Other machines may resolve any other name with
+ * a loopback address differently. */
 static bool is_one_machine(const struct tcp_bootstrap *bootstrap)
 {
     const char *address = bootstrap->options->address;
@@ -71,8 +71,8 @@ static bool is_one_machine(const struct tcp_bootstrap *bootstrap)
            strcmp(address, "::1") == 0;
 }
 
-/* Listens at that port of each address that belongs to this machine. -EADDRNOTAVAIL: none does, or
- * others use a different address for it. */
+/* Listens at the port of each address of this machine. -EADDRNOTAVAIL: there is none, or others use
+ * a different address for it. */
 static int listen_at_own(struct tcp_bootstrap *bootstrap, const struct addrinfo *all, int port)
 {
     for (const struct addrinfo *found = all; found; found = found->ai_next) {
@@ -222,8 +222,8 @@ static void answer_pending(struct tcp_bootstrap *bootstrap, struct tcp_pending *
     pending->until_ns = clock_now_ns() + TCP_PROOF_NS;
 }
 
-/* Checks the proof. Returns 1 for an expected rank, whose socket is now in sockets. Otherwise
- * closes the connection: 0, or -EINVAL if the rank was given a different number of ranks. */
+/* Checks the proof. Returns 1 if the rank's socket is now in sockets. Otherwise closes the
+ * connection: 0, or -EINVAL if the rank was given a different number of ranks. */
 static int admit_pending(struct tcp_bootstrap *bootstrap, struct tcp_pending *pending,
                          struct err *err)
 {
@@ -268,8 +268,8 @@ static int serve_pending(struct tcp_bootstrap *bootstrap, struct tcp_pending *pe
     return 0;
 }
 
-/* Awaits again those ranks that connected and left. If a rank sent something before it left, the
- * engine reads that and then notices. */
+/* Ranks that connected and left are awaited again, unless they sent something, which the engine
+ * then reads. */
 static void forget_left(struct tcp_bootstrap *bootstrap)
 {
     char byte;
@@ -283,7 +283,7 @@ static void forget_left(struct tcp_bootstrap *bootstrap)
     }
 }
 
-/* Checks the ranks that this one connected to; they stay until all ranks have met. */
+/* The ranks that this one connected to must stay until all have connected. */
 static int check_lower_ranks(const struct tcp_bootstrap *bootstrap, struct err *err)
 {
     for (int r = 0; r < bootstrap->options->rank; r++) {
@@ -294,8 +294,7 @@ static int check_lower_ranks(const struct tcp_bootstrap *bootstrap, struct err *
     return 0;
 }
 
-/* Waits until a connection or data arrives, or it is time to check again. Accepts new
- * connections. */
+/* Waits up to LOOK_MS for connections and data. Accepts new connections. */
 static void await_pending(struct tcp_bootstrap *bootstrap)
 {
     struct pollfd fds[TCP_LISTENERS_MAX + TCP_PENDING_MAX];

@@ -13,9 +13,8 @@ int tcp_pending_listen(struct tcp_bootstrap *bootstrap, struct err *err);
  * existing listener at that address stays. */
 int tcp_pending_listen_local(struct tcp_bootstrap *bootstrap, int connected, struct err *err);
 /* Waits for a rank of this run to connect and prove the secret. Returns its hello and address, and
- * stores its socket in sockets. Other callers do not delay this. Ranks above this one that
- * connected and left are awaited again: their sockets become -1. -ECONNABORTED: a rank below this
- * one has left. */
+ * stores its socket in sockets. Other connections do not delay this. The sockets of higher ranks
+ * that connected and left become -1. -ECONNABORTED: a lower rank has left. */
 int tcp_pending_accept(struct tcp_bootstrap *bootstrap, struct tcp_hello *ret_hello,
                        struct sockaddr_storage *ret_address, struct err *err);
 void tcp_pending_close(struct tcp_bootstrap *bootstrap);

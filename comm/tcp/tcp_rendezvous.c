@@ -124,8 +124,7 @@ static int refuse_secret(int rank, const struct tcp_hello *own, const struct tcp
     return -EACCES;
 }
 
-/* Exchanges hellos and proofs with a rank after connecting; see tcp_wire.h. Returns 0 once both
- * sides are verified. -EAGAIN: a stranger, or no answer. -EINVAL, -EACCES. */
+/* Exchanges hellos and proofs (tcp_wire.h). -EAGAIN: a stranger, or no answer. -EINVAL, -EACCES. */
 static int handshake(const struct tcp_bootstrap *bootstrap, int made, int rank, struct err *err)
 {
     struct tcp_hello own, hello;
@@ -152,8 +151,8 @@ static int handshake(const struct tcp_bootstrap *bootstrap, int made, int rank, 
     return tcp_bootstrap_check_ranks(bootstrap, &hello, err);
 }
 
-/* Connects to the first rank at one of its ports. Returns 0 once both sides are verified; -EAGAIN:
- * not there yet; else as handshake, or an error of listening. */
+/* Connects to the first rank at one of its ports. -EAGAIN: not there yet. Errors of handshake and
+ * of listening. */
 static int connect_first(struct tcp_bootstrap *bootstrap, const struct addrinfo *found, int port,
                          struct err *err)
 {
@@ -173,8 +172,7 @@ static int connect_first(struct tcp_bootstrap *bootstrap, const struct addrinfo 
     return status;
 }
 
-/* Receives the addresses, which rank 0 sends when all ranks have come. -EAGAIN: it left before
- * that. -EPROTO, -ENOMEM. */
+/* Receives the addresses, once rank 0 has all. -EAGAIN: it left before. -EPROTO, -ENOMEM. */
 static int receive_addresses(struct tcp_bootstrap *bootstrap, struct err *err)
 {
     struct tcp_hello hello;
@@ -245,8 +243,7 @@ static int find_addresses(struct tcp_bootstrap *bootstrap, struct err *err)
     return status;
 }
 
-/* The rank listens until this one has connected: a refusal means it has left. Anything else may be
- * temporary. */
+/* A refusal means that the rank has left. Anything else may be temporary. */
 static int connect_other(struct tcp_bootstrap *bootstrap, int rank, struct err *err)
 {
     const struct sockaddr *address = (const struct sockaddr *)&bootstrap->addresses[rank].address;

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FAREWELL_NS CLOCK_NS_PER_S        /* for telling the other ranks that the run has ended */
+#define FAREWELL_NS CLOCK_NS_PER_S        /* to notify the other ranks of the end of the run */
 #define CLOSE_NS    (10 * CLOCK_NS_PER_S) /* for the other ranks to close too */
 #define LOOK_NS     (5 * CLOCK_NS_PER_S)  /* between checks for machines that are gone */
 enum { IDLE_MS = 1000, TICK_MS = 1 };
@@ -49,8 +49,7 @@ static bool push_control(struct tcp_engine *engine)
     return waits;
 }
 
-/* Sends a control frame to each other rank that accepts it in time, and waits for acknowledgments.
- * Otherwise exiting with unread data would drop what is still on its way. */
+/* Waits for acknowledgments, because exiting with unread data would drop frames in flight. */
 void tcp_thread_notify_others(struct engine *base)
 {
     struct tcp_engine *engine = tcp_engine_of(base);

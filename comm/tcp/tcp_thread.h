@@ -1,6 +1,5 @@
 /*
- * tcp_thread — engine internals: what its thread and its callers share, and the connection to each
- * other rank. See tcp_engine.h.
+ * tcp_thread — internals of tcp_engine: the thread, and the connection to each other rank.
  */
 #ifndef MILLRACE_COMM_TCP_TCP_THREAD_H
 #define MILLRACE_COMM_TCP_TCP_THREAD_H
@@ -31,8 +30,7 @@ struct tcp_unexpected {
     bool is_complete;
     struct tcp_message *wanted; /* the receive that has asked since */
     char *data;
-    /* Size of data, which grows as bytes arrive: a length sent by another rank must not cause a
-     * large allocation. */
+    /* Of data, which grows as bytes arrive: a received length must not cause a large allocation. */
     uint64_t capacity;
 };
 
@@ -81,7 +79,7 @@ static inline struct tcp_op *tcp_op_of(struct engine_op *op)
     return (struct tcp_op *)op;
 }
 
-/* The thread: works until quit, then says goodbye to the others. argument: the engine. */
+/* The thread: runs until quit, then exchanges goodbyes. argument: the engine. */
 void *tcp_thread_main(void *argument);
 /* Hooks of engine_ops. */
 void tcp_thread_notify_others(struct engine *engine);
@@ -92,23 +90,22 @@ const char *tcp_thread_inquire(struct engine *engine, int rank, uint64_t since_n
 
 /* Queues a control frame; at most one of each kind. */
 void tcp_peer_queue_control(struct tcp_peer *peer, enum tcp_control control, const char *text);
-/* Takes a message to send or to receive; the data to receive may have arrived already. -EPROTO if
- * that has a different length; -ECONNABORTED if the rank has left. */
+/* Starts to send or receive a message, which may have arrived already. -EPROTO: it has a different
+ * length. -ECONNABORTED: the rank has left. */
 int tcp_peer_post(struct tcp_peer *peer, struct tcp_message *message, bool is_self,
                   struct err *err);
 bool tcp_peer_has_to_send(const struct tcp_peer *peer);
 /* Sends what the socket accepts without blocking. is_end: only control frames and a partly sent
  * message. Returns 0, or -EPIPE if the connection has ended. */
 int tcp_peer_send(struct tcp_peer *peer, bool is_end);
-/* Whether control frames are, as far as can be known, not yet acknowledged by the other machine. */
+/* Whether the other machine has not yet acknowledged everything sent. */
 bool tcp_peer_has_unacked(const struct tcp_peer *peer);
 /* Receives what is available, but at most one frame. Returns 1 for a control frame (*ret_control,
  * peer->heard), else 0; -EPIPE; -EPROTO, -ENOBUFS or -ENOMEM with detail. */
 int tcp_peer_receive(struct tcp_peer *peer, enum tcp_control *ret_control, bool *ret_more,
                      struct err *err);
-/* Whether sent data has gone unacknowledged for more than a minute, and nothing else was
- * acknowledged either: the machine or the route to it is gone. A stopped process is not lost,
- * because its machine answers. */
+/* Whether the other machine has acknowledged nothing for more than a minute. The machine of a
+ * stopped process still does. */
 bool tcp_peer_is_lost(const struct tcp_peer *peer);
 void tcp_peer_deinit(struct tcp_peer *peer);
 

@@ -1,8 +1,8 @@
 /*
  * tcp_wire — the binary format of what TCP ranks send each other, and the checks of received data.
  *
- * Hellos and proofs open a connection (tcp_rendezvous.h); frames follow (tcp_engine.h). All
- * machines of a run have the same byte order and layout, so structs are sent as they are in memory.
+ * Hellos and proofs open a connection (tcp_rendezvous.h); frames follow (tcp_engine.h). Structs are
+ * sent as they are in memory: all machines of a run have the same byte order and layout.
  *
  *     caller                                    called
  *     hello, nonce          ── 1 ──>            is it of this run?
@@ -10,9 +10,8 @@
  *     proof                 ── 3 ──>            is it right?
  *     is it right?          <── 4 ──            proof
  *
- * The caller proves the secret first, so that a mere connection reveals nothing. The called rank
- * counts the caller as present after 3; the caller considers itself connected after 4. A caller
- * that gave up in between is not present, and a caller without an answer connects again.
+ * The caller proves the secret first, so that a mere connection reveals nothing. It is present for
+ * the called rank after 3, and connected after 4. Without an answer it connects again.
  *
  * Threads: any.
  */
@@ -68,8 +67,8 @@ enum { TCP_CONTROL_BYTES = ENGINE_WHY_BYTES };
 /* A name is reused only long after every rank has forgotten it. */
 #define TCP_NAMES_COUNT (1u << 30)
 
-/* data: sizeof (struct tcp_hello) bytes. Returns false unless they are a hello of the run with that
- * token, from a rank below its number of ranks, which is at most TCP_RANKS_MAX. */
+/* data: sizeof (struct tcp_hello) bytes. Returns false unless they are a valid hello of the run
+ * with that token. */
 bool tcp_hello_decode(const void *data, uint64_t token, struct tcp_hello *ret_hello);
 
 /* data: ranks * sizeof (struct tcp_address) bytes, from rank 0. -EPROTO names the rank whose
