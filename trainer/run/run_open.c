@@ -325,8 +325,11 @@ static int open_for_evaluation(struct run *run, const char *from, struct err *er
     if (status)
         return status;
     c->batch = run->given->batch;
+    /* The run's micro-batches: with some BLAS kernels the rounding of a product's row depends on its
+     * position. If there are more ranks than micro-batches, each gets one. */
+    uint64_t min_global = c->batch.micro * (uint64_t)run->ranks.comm->ranks;
     run->data.batching =
-        (struct batching){.global = c->batch.micro * (uint64_t)run->ranks.comm->ranks,
+        (struct batching){.global = c->batch.global > min_global ? c->batch.global : min_global,
                           .micro = c->batch.micro,
                           .rank = (uint32_t)run->ranks.comm->rank,
                           .ranks = (uint32_t)run->ranks.comm->ranks};
