@@ -36,19 +36,19 @@ static void the_scale_has_a_minimum_and_a_maximum(void **state)
 {
     (void)state;
     struct scaler s = scaler_begin(true, 100);
-    while (s.scale > SCALER_LEAST)
+    while (s.scale > SCALER_MIN)
         assert_true(scaler_update(&s, false));
     assert_false(scaler_update(&s, false));
     for (int step = 0; step < 40 * SCALER_CLEAN_STEPS; step++)
         assert_true(scaler_update(&s, true));
-    assert_true(s.scale == SCALER_MOST);
+    assert_true(s.scale == SCALER_MAX);
 }
 
 static void
 with_hysteresis_the_first_overflows_after_a_doubling_cost_their_steps_alone(void **state)
 {
     (void)state;
-    const struct scaler_options options = {.first = 64, .least = 16, .window = 5, .hysteresis = 3};
+    const struct scaler_options options = {.first = 64, .min = 16, .window = 5, .hysteresis = 3};
     struct scaler s = scaler_begin_with(&options, 1);
     for (int overflow = 0; overflow < 2; overflow++) {
         assert_true(scaler_update(&s, false));
@@ -70,8 +70,8 @@ with_hysteresis_the_first_overflows_after_a_doubling_cost_their_steps_alone(void
 static void scales_are_powers_of_two_within_limits(void **state)
 {
     (void)state;
-    const double valid[] = {SCALER_LEAST, 2, SCALER_FIRST, SCALER_MOST},
-                 wrong[] = {0, -2, 0.5, 3, 2.0 * SCALER_MOST};
+    const double valid[] = {SCALER_MIN, 2, SCALER_FIRST, SCALER_MAX},
+                 wrong[] = {0, -2, 0.5, 3, 2.0 * SCALER_MAX};
     struct scaler s = scaler_begin(true, 1);
     for (size_t i = 0; i < sizeof valid / sizeof valid[0]; i++) {
         s.scale = valid[i];

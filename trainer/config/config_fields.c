@@ -283,15 +283,14 @@ static const struct config_field fields[] = {
      .help = "element type in which gradients are sent to the rank that adds them in fp32; bf16 "
              "and fp16 halve the traffic, but results then depend on the number of ranks"},
     {"precision.loss_scale.first", CONFIG_COUNT, AT(precision.loss_scale.first), "65536", 1,
-     SCALER_MOST, .help = "fp16: initial loss scale, a power of two"},
+     SCALER_MAX, .help = "fp16: initial loss scale, a power of two"},
     {"precision.loss_scale.window", CONFIG_COUNT, AT(precision.loss_scale.window), "2000", 1,
      COUNT_MAX, .help = "fp16: steps without overflow after which the loss scale doubles"},
     {"precision.loss_scale.hysteresis", CONFIG_COUNT, AT(precision.loss_scale.hysteresis), "1", 1,
      COUNT_MAX,
      .help = "fp16: number of overflows since the loss scale last doubled before it is halved; "
              "each later one halves it again"},
-    {"precision.loss_scale.least", CONFIG_COUNT, AT(precision.loss_scale.least), "1", 1,
-     SCALER_MOST,
+    {"precision.loss_scale.least", CONFIG_COUNT, AT(precision.loss_scale.least), "1", 1, SCALER_MAX,
      .help = "fp16: smallest loss scale, a power of two; an overflow at this scale ends the run"},
     {"parallel.strategy", CONFIG_CHOICE, AT(parallel.strategy), "ddp", .choices = strategy_names,
      .aliases = strategy_aliases,

@@ -7,17 +7,16 @@
 
 #include <stdbool.h>
 
-/* Of so many blocks. */
 static uint32_t not_recomputed(const struct activation_plan *plan, uint32_t blocks)
 {
     return plan->recompute_every > 0 ? blocks - blocks / plan->recompute_every : blocks;
 }
 
-/* How many of the model's blocks before this one are neither recomputed nor passive. */
+/* The model's blocks before this one that are neither recomputed nor frozen. */
 static uint32_t kept_before(const struct activation_plan *plan, uint32_t block)
 {
-    uint32_t passive = plan->frozen_count;
-    return block > passive ? not_recomputed(plan, block) - not_recomputed(plan, passive) : 0;
+    uint32_t frozen = plan->frozen_count;
+    return block > frozen ? not_recomputed(plan, block) - not_recomputed(plan, frozen) : 0;
 }
 
 static uint32_t offloaded_before(const struct activation_plan *plan, uint32_t block)

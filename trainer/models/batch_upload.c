@@ -10,13 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether rows are sorted by token for who embeds them. */
 static bool wants_order(const struct batch_upload_options *options, const struct ops *ops)
 {
     return !options->images && ops->table->embed_bwd_wants_order;
 }
 
-/* Where the arrays of a slot lie, bytes: what is made here first, so that one copy takes it. */
+/* Byte offsets of a slot's arrays. Computed arrays come first, so that one copy moves them. */
 struct slot_layout {
     uint64_t targets, partners, weights, row_starts, by_token, made_bytes;
     uint64_t tokens, images, bytes;
@@ -139,7 +138,7 @@ static void give_back(struct batch_upload_slot *slot)
     slot->batch = NULL;
 }
 
-/* Until the slot's batch is copied and back at its loader. */
+/* Waits until the slot's batch is copied, then releases it. */
 static int retire(struct batch_upload *upload, struct batch_upload_slot *slot, struct err *err)
 {
     struct device *device = upload->ops->device;
@@ -162,19 +161,18 @@ int batch_upload_flush(struct batch_upload *upload, struct err *err)
     return status;
 }
 
-/* What of a batch's first array goes to the device: where it lies, and how many bytes. */
+/* The part of a batch's first array that is copied to the device. */
 struct source {
     const void *data;
     uint64_t bytes;
 };
 
-/* Whether a batch says with whom its pictures were mixed: an evaluation's do not. */
+/* Whether a batch has mixed images; those of an evaluation do not. */
 static bool is_mixed(const struct batch_upload *upload, const struct batch *batch)
 {
     return upload->options.mixed && batch_field_named(batch, "partner_label");
 }
 
-/* Those of absent items count nothing. */
 static void take_partners(const struct batch_upload *upload, const struct batch_upload_slot *slot)
 {
     const struct batch *batch = slot->batch;
@@ -229,7 +227,7 @@ static void fill_row_starts(const struct batch_upload *upload, int32_t *row_star
     }
 }
 
-/* Counting sort: rows by token, those of one token by row. */
+/* Counting sort of rows by token, then by row. */
 static void fill_by_token(const struct batch_upload *upload, int32_t *by_token,
                           const int32_t *tokens)
 {
@@ -289,7 +287,7 @@ static int send(struct batch_upload *upload, struct batch_upload_slot *slot,
         status = ops->event_record(device, slot->copied, upload->stream, err);
     if (!status)
         status = ops->stream_wait_event(device, upload->ops->stream, slot->copied, err);
-    if (status) /* what was queued may still read the batch, and no event tells its end */
+    if (status) /* queued copies may still read the batch */
         ops->stream_sync(device, upload->stream, NULL);
     return status;
 }
@@ -306,7 +304,7 @@ static struct model_input image_input(const struct batch_upload *upload,
     };
 }
 
-/* Targets are the tokens one further on, but where items are absent. */
+/* Without absent items the targets are the next tokens. */
 static struct model_input token_input(const struct batch_upload *upload,
                                       const struct batch_upload_slot *slot,
                                       const struct source *source)
@@ -366,7 +364,7 @@ int batch_upload_pop(struct batch_upload *upload, struct err *err)
     }
     struct device *device = upload->ops->device;
     int status = device->ops->event_record(device, newest->used, upload->ops->stream, err);
-    /* One batch at most stays here, so that a loader with two buffers goes on. */
+    /* Holding at most one batch lets a loader with two buffers continue. */
     for (uint64_t i = 0; i + 1 < BATCH_UPLOAD_SLOTS && !status; i++)
         status =
             retire(upload, &upload->slots[(upload->pushed_count + i) % BATCH_UPLOAD_SLOTS], err);

@@ -58,7 +58,7 @@ static int check(const struct block_config *config, const char *name, struct err
     return 0;
 }
 
-/* Adding parameters one after another; the first failure makes the rest do nothing. */
+/* Adds parameters; after the first failure it does nothing. */
 struct builder {
     const struct block_config *config;
     struct params *params;
@@ -257,7 +257,7 @@ int block_plan(struct block *block, const struct block_config *config,
     int status = ops->table->plan_attn(ops, &plan.attention, err);
     if (status == 0 && config->rope)
         status = ops->table->plan_rope(ops, &plan.attention, &plan.rope, err);
-    if (status == 0) /* of norms, and of the embedding, which has their shape */
+    if (status == 0) /* norms and the embedding */
         status = ops->table->plan_rows(ops, rows, width, err);
     if (status == 0 && config->qk_norm)
         status = ops->table->plan_rows(ops, plan.q_norm.rows, dim, err);
@@ -303,7 +303,7 @@ static void *element_at(const struct block *block, void *array, uint64_t element
     return (char *)array + element * ops_compute_bytes(block->ops);
 }
 
-/* The norms of q and k, in qkv; keeps what qkv was. */
+/* Normalizes q and k in qkv, after saving qkv. */
 static void qk_norm_forward(const struct block *block, const void *weights, void *saved, void *qkv)
 {
     struct ops *ops = block->ops;
@@ -319,7 +319,7 @@ static void qk_norm_forward(const struct block *block, const void *weights, void
                          linear_weights(ops, weights, o->k_norm_weight), NULL);
 }
 
-/* d_qkv: the gradient of qkv after the norms, becomes that before them. */
+/* d_qkv: the gradient after the norms; replaced by that before them. */
 static void qk_norm_backward(const struct block *block, const void *weights, void *saved,
                              const struct unit_gradients *gradients, void *d_frozen, void *d_qkv)
 {

@@ -22,13 +22,13 @@ struct init {
     const struct model_config *config;
     const struct params *params;
     struct weights *source;
-    const struct hf_model *hf; /* NULL: transformers has no such model */
+    const struct hf_model *hf; /* NULL: not in transformers */
     float *turned;             /* room for the largest transposed tensor */
     uint64_t turned_count;
-    struct err *err; /* of the call that is made */
+    struct err *err; /* of the current call */
 };
 
-/* The model as transformers' configuration describes it; what it does not check stays 0. */
+/* The values that the model's config.json in transformers must have; unchecked ones stay 0. */
 static struct hf_config hf_config_of(const struct model_config *c)
 {
     return (struct hf_config){
@@ -47,7 +47,7 @@ static struct hf_config hf_config_of(const struct model_config *c)
     };
 }
 
-/* Beside the weights, if there is one. */
+/* Checks the config.json next to the weights, if present. */
 static int check_config_file(const struct init *l, struct io *io)
 {
     char folder[IO_PATH_BYTES_MAX], path[IO_PATH_BYTES_MAX], *text = NULL;
@@ -76,8 +76,6 @@ static int check_config_file(const struct init *l, struct io *io)
     return status;
 }
 
-/* --- tensors --- */
-
 static void format_shape(const uint64_t *shape, uint32_t rank, char text[128])
 {
     int used = snprintf(text, 128, "[");
@@ -86,7 +84,7 @@ static void format_shape(const uint64_t *shape, uint32_t rank, char text[128])
     snprintf(text + used, 128 - (size_t)used, "]");
 }
 
-/* Learned positions may be more than are wanted. */
+/* more_rows: the tensor may have more rows than the model. */
 static int check_shape(const struct init *l, const struct weights_tensor *found,
                        const uint64_t *shape, uint32_t rank, bool more_rows)
 {
@@ -185,7 +183,7 @@ static int load_param(struct init *l, const struct param *param, float *target)
     return -ENOENT;
 }
 
-/* A model of more layers would load without complaint. */
+/* Rejects weights of a model with more layers. */
 static int check_depth(const struct init *l)
 {
     struct weights_tensor found;

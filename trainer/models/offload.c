@@ -11,7 +11,7 @@
 struct offload {
     struct ops *ops;
     struct device_stream *stream; /* copies */
-    char *pinned;                 /* items but the last OFFLOAD_SLOTS */
+    char *pinned;                 /* all items except the last OFFLOAD_SLOTS */
     uint32_t items_count;
     uint64_t item_bytes;
     /* By slot: what was queued on the ops' stream has passed it; the copy from or to it has
@@ -67,7 +67,7 @@ void offload_close(struct offload *offload)
     free(offload);
 }
 
-/* A recording that one call spoils fails all that follow: only what failed first is a cause. */
+/* Keeps the first failure: it makes all later calls of a recording fail. */
 static void remember(struct offload *offload, int status, const struct err *detail)
 {
     const struct ops *ops = offload->ops;
@@ -77,7 +77,7 @@ static void remember(struct offload *offload, int status, const struct err *deta
     offload->failure = *detail;
 }
 
-/* What is queued for the passes from now on comes after the slot's copy. */
+/* Later work on the ops' stream waits for the slot's copy. */
 static void wait_for_copy(struct offload *offload, uint32_t item)
 {
     struct device *device = offload->ops->device;
@@ -88,7 +88,7 @@ static void wait_for_copy(struct offload *offload, uint32_t item)
              &detail);
 }
 
-/* A copy of a slot, after what is queued for the passes so far. */
+/* Queues a copy of a slot after all work queued on the ops' stream. */
 static void copy_item(struct offload *offload, uint32_t slot, void *target, const void *source)
 {
     struct device *device = offload->ops->device;

@@ -17,7 +17,7 @@
 /* Elements of an arena: below 2^48, so that bytes and sums of such sizes never wrap around. */
 #define PARAMS_ELEMENTS_MAX (UINT64_C(1) << 48)
 
-/* Room for one more in an array of *capacity elements. */
+/* Makes room for one more element. */
 static int grow(void **list, uint64_t *capacity, uint64_t count, size_t element_bytes,
                 struct err *err)
 {
@@ -129,7 +129,7 @@ const struct param *params_find(const struct params *params, const char *name)
     return NULL;
 }
 
-/* Where in the arena the parameter behind this one begins, padding left behind. */
+/* End of the parameter and its padding in the arena. */
 static uint64_t end_of(const struct params *params, uint64_t index)
 {
     return index + 1 < params->count ? params->list[index + 1].offset : params->elements;
@@ -179,7 +179,6 @@ void params_join_units(struct params *params, uint64_t group_params_min)
     }
 }
 
-/* What is trained of each, once its parameters have their places. */
 static void lay_out_groups(const struct params *params, struct param_group *list, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++) {

@@ -14,14 +14,14 @@ struct scaler scaler_begin_with(const struct scaler_options *options, uint64_t r
 
 struct scaler scaler_begin(bool is_dynamic, uint64_t rows)
 {
-    const struct scaler_options options = {SCALER_FIRST, SCALER_LEAST, SCALER_CLEAN_STEPS, 1};
+    const struct scaler_options options = {SCALER_FIRST, SCALER_MIN, SCALER_CLEAN_STEPS, 1};
     return is_dynamic ? scaler_begin_with(&options, rows) : (struct scaler){.scale = 1, .rows = 1};
 }
 
 bool scaler_is_valid(const struct scaler *scaler)
 {
-    double scale = SCALER_LEAST;
-    while (scale < scaler->scale && scale < SCALER_MOST)
+    double scale = SCALER_MIN;
+    while (scale < scaler->scale && scale < SCALER_MAX)
         scale *= 2;
     return scaler->scale == scale;
 }

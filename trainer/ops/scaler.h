@@ -20,12 +20,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { SCALER_FIRST = 1 << 16, SCALER_LEAST = 1, SCALER_MOST = 1 << 24, SCALER_CLEAN_STEPS = 2000 };
+enum { SCALER_FIRST = 1 << 16, SCALER_MIN = 1, SCALER_MAX = 1 << 24, SCALER_CLEAN_STEPS = 2000 };
 
-/* Immutable. first and least: powers of two, from SCALER_LEAST to SCALER_MOST. window, hysteresis:
+/* Immutable. first and min: powers of two, from SCALER_MIN to SCALER_MAX. window, hysteresis:
  * at least 1. */
 struct scaler_options {
-    double first, least;
+    double first, min;
     uint64_t window, hysteresis;
 };
 
@@ -40,7 +40,7 @@ struct scaler {
     double rows; /* a power of two, at least the rows of a micro-batch; not in checkpoints */
 };
 
-/* Defaults: SCALER_FIRST, SCALER_LEAST, a window of SCALER_CLEAN_STEPS, no hysteresis. */
+/* Defaults: SCALER_FIRST, SCALER_MIN, a window of SCALER_CLEAN_STEPS, no hysteresis. */
 struct scaler scaler_begin(bool is_dynamic, uint64_t rows);
 /* Always dynamic. */
 struct scaler scaler_begin_with(const struct scaler_options *options, uint64_t rows);
@@ -62,12 +62,12 @@ SHARED_INLINE bool scaler_update(struct scaler *scaler, bool is_finite)
     scaler->clean_steps_count = is_finite ? scaler->clean_steps_count + 1 : 0;
     if (!is_finite && scaler->overflows_count + 1 < scaler->options.hysteresis) {
         scaler->overflows_count++;
-    } else if (!is_finite && scaler->scale <= scaler->options.least) {
+    } else if (!is_finite && scaler->scale <= scaler->options.min) {
         return false;
     } else if (!is_finite) {
         scaler->scale /= 2;
     } else if (scaler->clean_steps_count >= scaler->options.window) {
-        scaler->scale = scaler->scale < SCALER_MOST ? scaler->scale * 2 : scaler->scale;
+        scaler->scale = scaler->scale < SCALER_MAX ? scaler->scale * 2 : scaler->scale;
         scaler->clean_steps_count = scaler->overflows_count = 0;
     }
     return true;

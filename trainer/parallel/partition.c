@@ -75,10 +75,10 @@ static void append(struct partition_arena *arena, uint64_t group, struct span sp
     arena->elements += span.elements;
 }
 
-static void grow(uint64_t *most, struct span span)
+static void grow(uint64_t *max, struct span span)
 {
-    if (span.elements > *most)
-        *most = span.elements;
+    if (span.elements > *max)
+        *max = span.elements;
 }
 
 static void measure(struct partition *partition)

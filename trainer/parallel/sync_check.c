@@ -202,7 +202,7 @@ static bool differs(const struct sync_check *check, int rank, int other, uint64_
  * bits. are_most: no other bits are as common. */
 static int find_majority(const struct sync_check *check, int rank, uint64_t n, bool *ret_are_most)
 {
-    int most = rank, best = 0;
+    int majority = rank, best = 0;
     *ret_are_most = false;
     for (int r = 0; r < check->comm->ranks; r++) {
         int alike = 0;
@@ -212,13 +212,13 @@ static int find_majority(const struct sync_check *check, int rank, uint64_t n, b
             alike += is_alike(check, r, other, n);
         if (alike > best) {
             best = alike;
-            most = r;
+            majority = r;
             *ret_are_most = true;
-        } else if (alike == best && differs(check, r, most, n)) {
+        } else if (alike == best && differs(check, r, majority, n)) {
             *ret_are_most = false;
         }
     }
-    return most;
+    return majority;
 }
 
 enum { NAMED_BYTES_MAX = 80 };
@@ -243,15 +243,15 @@ static int name_difference(const struct sync_check *check, int rank, uint64_t n,
     const struct tensor_name *name = &check->names[n];
     char those[NAMED_BYTES_MAX], others[NAMED_BYTES_MAX];
     bool are_most;
-    int most = find_majority(check, rank, n, &are_most);
-    uint64_t hash = held_by(check, most, n)->hash;
-    name_ranks(check, most, true, n, those);
-    name_ranks(check, most, false, n, others);
+    int majority = find_majority(check, rank, n, &are_most);
+    uint64_t hash = held_by(check, majority, n)->hash;
+    name_ranks(check, majority, true, n, those);
+    name_ranks(check, majority, false, n, others);
     err_set(err, -EBADMSG,
             "after step %" PRIu64 " %s%s%.120s is not the same on all ranks that hold it", step,
             name->kind ? name->kind : "", name->kind ? " of " : "", name->name);
     if (are_most) {
-        err_expected(err, "%016" PRIx64 " everywhere, as on rank %d", hash, most);
+        err_expected(err, "%016" PRIx64 " everywhere, as on rank %d", hash, majority);
         err_found(err, "different bits on rank %s", others);
         err_advise(
             err,

@@ -35,7 +35,7 @@ static struct scaler begin_scaler(const struct train_config *config, uint64_t ro
 {
     const struct scaler_options options = {
         .first = (double)config->precision.loss_scale.first,
-        .least = (double)config->precision.loss_scale.least,
+        .min = (double)config->precision.loss_scale.least,
         .window = config->precision.loss_scale.window,
         .hysteresis = config->precision.loss_scale.hysteresis,
     };

@@ -17,8 +17,8 @@ enum {
 
 struct cuda_columns_chunks cuda_columns_chunks_of(uint64_t rows)
 {
-    uint64_t most = (rows + COLUMNS_CHUNK_ROWS - 1) / COLUMNS_CHUNK_ROWS;
-    uint64_t count = most < (uint64_t)COLUMNS_CHUNKS_MAX ? most : (uint64_t)COLUMNS_CHUNKS_MAX;
+    uint64_t needed = (rows + COLUMNS_CHUNK_ROWS - 1) / COLUMNS_CHUNK_ROWS;
+    uint64_t count = needed < (uint64_t)COLUMNS_CHUNKS_MAX ? needed : (uint64_t)COLUMNS_CHUNKS_MAX;
     struct cuda_columns_chunks chunks;
     chunks.rows = (rows + count - 1) / count;
     chunks.count = blocks_of(rows, chunks.rows);

@@ -153,13 +153,13 @@ static uint64_t place_of(const struct bucket_exchange *exchange, const struct bu
  * all as long as the longest. */
 static uint64_t stride_of(const struct bucket_exchange *exchange, const struct bucket *bucket)
 {
-    uint64_t most = 0;
+    uint64_t max = 0;
     if (!is_summed(&exchange->options))
         return exchange->options.chunk_elements;
     for (uint32_t rank = 0; rank < ranks_of(exchange); rank++)
-        if (slice_elements(exchange, bucket, rank) > most)
-            most = slice_elements(exchange, bucket, rank);
-    return most;
+        if (slice_elements(exchange, bucket, rank) > max)
+            max = slice_elements(exchange, bucket, rank);
+    return max;
 }
 
 /* Copies a slice to the send memory. */
@@ -227,20 +227,20 @@ static void plan_receives(struct bucket_exchange *exchange, const struct bucket 
 
 static uint32_t most_pieces(const struct bucket_exchange *exchange, const struct bucket *bucket)
 {
-    uint32_t most = 0;
+    uint32_t max = 0;
     for (uint32_t rank = 0; rank < ranks_of(exchange); rank++)
-        if (bucket->pieces.counts[rank] > most)
-            most = bucket->pieces.counts[rank];
-    return most;
+        if (bucket->pieces.counts[rank] > max)
+            max = bucket->pieces.counts[rank];
+    return max;
 }
 
 static int send_pieces(struct bucket_exchange *exchange, struct bucket *bucket,
                        const struct comm_options *options, struct err *err)
 {
     struct comm *comm = exchange->options.comm;
-    uint32_t own = bucket->pieces.counts[rank_of(exchange)], most = most_pieces(exchange, bucket);
+    uint32_t own = bucket->pieces.counts[rank_of(exchange)], max = most_pieces(exchange, bucket);
     int status = 0;
-    for (uint32_t piece = 0; piece < most && !status; piece++) {
+    for (uint32_t piece = 0; piece < max && !status; piece++) {
         const void *source = bucket->send  ? bucket->send
                              : piece < own ? bucket->pieces.sources[piece]
                                            : bucket->receive;

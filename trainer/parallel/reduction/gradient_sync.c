@@ -26,12 +26,12 @@ static bool has_shards(const struct gradient_sync_options *options)
 
 static uint64_t chunk_elements(const struct reduction_options *options)
 {
-    uint64_t most = bytes_round_up(options->partition->trained_part_elements_max, PARAMS_ALIGN);
+    uint64_t max = bytes_round_up(options->partition->trained_part_elements_max, PARAMS_ALIGN);
     uint64_t wanted = options->bucket_bytes / ops_master_bytes(options->ops) /
                       options->batching.ranks / PARAMS_ALIGN * PARAMS_ALIGN;
     if (wanted < PARAMS_ALIGN)
         wanted = PARAMS_ALIGN;
-    return wanted < most || most == 0 ? wanted : most;
+    return wanted < max || max == 0 ? wanted : max;
 }
 
 /* The caller sets comm. */

@@ -109,11 +109,11 @@ static int add(struct rank_sum *sum, void *memory, uint64_t elements, int diviso
 {
     struct ops *ops = sum->options.ops;
     struct device *device = ops->device;
-    uint64_t ranks = (uint64_t)sum->comm->ranks, most = ranks * sum->slice;
+    uint64_t ranks = (uint64_t)sum->comm->ranks, max = ranks * sum->slice;
     size_t element_bytes = ops_master_bytes(ops);
     int status = 0;
-    for (uint64_t at = 0; at < elements && !status; at += most) {
-        uint64_t count = elements - at < most ? elements - at : most;
+    for (uint64_t at = 0; at < elements && !status; at += max) {
+        uint64_t count = elements - at < max ? elements - at : max;
         char *place = (char *)memory + at * element_bytes;
         status =
             device->ops->copy(device, ops->stream, sum->bucket, place, count * element_bytes, err);

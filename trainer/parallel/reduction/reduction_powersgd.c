@@ -92,13 +92,13 @@ static int list_pieces(struct powersgd *powersgd, const struct reduction_options
 static struct rank_sum_options sum_options_of(const struct powersgd *powersgd)
 {
     const struct reduction_options *options = &powersgd->base.options;
-    uint64_t most = bytes_max(powersgd->ends.first, powersgd->ends.second);
+    uint64_t max = bytes_max(powersgd->ends.first, powersgd->ends.second);
     if (options->powersgd.start_step > 0)
-        most = bytes_max(most, options->partition->params->trained_elements);
+        max = bytes_max(max, options->partition->params->trained_elements);
     return (struct rank_sum_options){.comm = options->comm,
                                      .ops = options->ops,
                                      .bucket_bytes = options->bucket_bytes,
-                                     .elements_max = most,
+                                     .elements_max = max,
                                      .timeout_ns = options->timeout_ns,
                                      .what = "gradients",
                                      .flight = "sum gradients"};

@@ -13,13 +13,13 @@ static bool runs_on_tensor_cores(enum dtype type)
 /* Kernels count tokens and blocks in int, so the padded queries of all heads must fit in one. */
 static bool is_countable(const struct attn_shape *shape)
 {
-    const uint64_t most = INT_MAX;
+    const uint64_t limit = INT_MAX;
     if (shape->batch == 0 || shape->tokens == 0 || shape->heads == 0)
         return false;
-    if (shape->batch > most || shape->heads > most / shape->batch ||
-        shape->tokens > most - ATTENTION_STATS_ROWS)
+    if (shape->batch > limit || shape->heads > limit / shape->batch ||
+        shape->tokens > limit - ATTENTION_STATS_ROWS)
         return false;
-    return (uint64_t)attention_padded((int)shape->tokens) <= most / (shape->batch * shape->heads);
+    return (uint64_t)attention_padded((int)shape->tokens) <= limit / (shape->batch * shape->heads);
 }
 
 bool cuda_attention_takes(enum dtype type, const struct attn_shape *shape)
