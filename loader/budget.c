@@ -70,7 +70,7 @@ static uint64_t worker_memory(const struct loader *loader)
 {
     if (loader->options.decode != LOADER_IMAGE)
         return WORKER_OTHER_BYTES;
-    return plus(WORKER_IMAGE_BYTES, loader->mixup ? loader_picture_bytes(loader) : 0);
+    return plus(WORKER_IMAGE_BYTES, loader->pool.mixup ? loader_picture_bytes(loader) : 0);
 }
 
 /* With at most LOADER_MICRO_MAX items, the lists' bytes cannot overflow. */
@@ -95,7 +95,7 @@ static struct costs count_costs(const struct loader *loader)
     }
     struct costs costs = {
         .fixed =
-            plus(times(loader->workers_count, worker_memory(loader)),
+            plus(times(loader->pool.workers_count, worker_memory(loader)),
                  LOADER_QUARANTINE_MAX * (sizeof(struct loader_bad_sample) + LOADER_REASON_BYTES) +
                      sizeof *loader),
         .slot_memory = batch_memory(loader),
@@ -128,6 +128,7 @@ static void *allocate(uint64_t count, uint64_t bytes)
 
 static int allocate_slot(struct loader *loader, struct load_slot *slot, struct err *err)
 {
+    struct memory_budget *memory = &loader->memory;
     uint64_t items = loader->options.batching.micro, pieces = items * loader->pieces_max;
     slot->items = allocate(items, sizeof *slot->items);
     slot->loads = allocate(items, sizeof *slot->loads);
@@ -140,35 +141,38 @@ static int allocate_slot(struct loader *loader, struct load_slot *slot, struct e
         !slot->bytes)
         return err_set(err, -ENOMEM, "out of memory for a micro-batch of %" PRIu64 " samples",
                        items);
-    if (loader->slot_bytes == 0)
+    if (memory->slot_bytes == 0)
         return 0;
-    void *memory;
-    int status = loader->device->ops->mem_alloc(loader->device, mem_for(MEM_PINNED, MEM_FOR_LOADER),
-                                                loader->slot_bytes, &memory, err);
+    void *arrays;
+    int status = memory->device->ops->mem_alloc(memory->device, mem_for(MEM_PINNED, MEM_FOR_LOADER),
+                                                memory->slot_bytes, &arrays, err);
     if (!status)
-        loader->spare_memory[loader->spare_count++] = memory;
+        memory_release_slot(memory, arrays);
     return status;
 }
 
 static int allocate_all(struct loader *loader, uint64_t arena_bytes, struct err *err)
 {
+    struct memory_budget *memory = &loader->memory;
+    struct reader *reader = &loader->reader;
     uint32_t slots = loader->slots_count;
     uint64_t items = loader->options.batching.micro;
-    loader->arena.capacity_bytes = arena_bytes; /* tells deinit what to free after any failure */
-    int status = loader->device->ops->mem_alloc(loader->device, mem_for(MEM_HUGE, MEM_FOR_LOADER),
-                                                arena_bytes, &loader->arena_memory, err);
+    memory->arena.capacity_bytes = arena_bytes; /* loader_budget_deinit needs it */
+    int status = memory->device->ops->mem_alloc(memory->device, mem_for(MEM_HUGE, MEM_FOR_LOADER),
+                                                arena_bytes, &memory->arena_memory, err);
     if (status)
         return status;
     loader->slots = allocate(slots, sizeof *loader->slots);
-    loader->spare_memory = allocate(slots, sizeof *loader->spare_memory);
-    loader->work_capacity = (uint32_t)(slots * items);
-    loader->work = allocate(loader->work_capacity, sizeof *loader->work);
-    loader->reaped = allocate(LOADER_QUEUE_DEPTH, sizeof *loader->reaped);
-    loader->quarantine = allocate(LOADER_QUARANTINE_MAX, sizeof *loader->quarantine);
-    loader->reasons = allocate(LOADER_QUARANTINE_MAX, sizeof *loader->reasons);
-    if (!loader->slots || !loader->spare_memory || !loader->work || !loader->reaped ||
-        !loader->quarantine || !loader->reasons ||
-        read_arena_init(&loader->arena, loader->arena_memory, arena_bytes))
+    memory->spare_slots = allocate(slots, sizeof *memory->spare_slots);
+    loader->pool.work_capacity = (uint32_t)(slots * items);
+    loader->pool.work = allocate(loader->pool.work_capacity, sizeof *loader->pool.work);
+    reader->reaped = allocate(LOADER_QUEUE_DEPTH, sizeof *reader->reaped);
+    loader->consumer.quarantine =
+        allocate(LOADER_QUARANTINE_MAX, sizeof *loader->consumer.quarantine);
+    loader->consumer.reasons = allocate(LOADER_QUARANTINE_MAX, sizeof *loader->consumer.reasons);
+    if (!loader->slots || !memory->spare_slots || !loader->pool.work || !reader->reaped ||
+        !loader->consumer.quarantine || !loader->consumer.reasons ||
+        read_arena_init(&memory->arena, memory->arena_memory, arena_bytes))
         return err_set(err, -ENOMEM, "out of memory for the loader's lists");
     for (uint32_t i = 0; !status && i < slots; i++)
         status = allocate_slot(loader, &loader->slots[i], err);
@@ -195,17 +199,20 @@ static uint32_t ahead_inline(uint32_t ahead_max, const struct costs *costs)
  * memory, it must hold two micro-batches with their gaps. */
 static void bound_chunks(struct loader *loader, const struct costs *costs, uint64_t arena_bytes)
 {
-    loader->chunk_bytes_max = bytes_min(LOADER_CHUNK_BYTES_MAX, arena_bytes / 4);
-    loader->merge_gap_bytes = LOADER_MERGE_GAP_BYTES;
+    struct reader *reader = &loader->reader;
+    reader->chunk_bytes_max = bytes_min(LOADER_CHUNK_BYTES_MAX, arena_bytes / 4);
+    reader->merge_gap_bytes = LOADER_MERGE_GAP_BYTES;
     if (loader->options.decode != LOADER_BYTES)
         return;
     uint64_t gaps = arena_bytes / 2 - bytes_min(arena_bytes / 2, costs->slot_reads);
-    loader->merge_gap_bytes =
+    reader->merge_gap_bytes =
         bytes_min(LOADER_MERGE_GAP_BYTES, gaps / loader->options.batching.micro);
 }
 
 int loader_budget_init(struct loader *loader, struct err *err)
 {
+    struct memory_budget *memory = &loader->memory;
+    struct reader *reader = &loader->reader;
     const struct loader_options *options = &loader->options;
     uint64_t budget = options->memory_bytes;
     struct costs costs = count_costs(loader);
@@ -226,24 +233,27 @@ int loader_budget_init(struct loader *loader, struct err *err)
         bytes_min(rest - slots * slot, useful > costs.arena_least ? useful : costs.arena_least);
     arena_bytes = arena_bytes / READ_ARENA_PAGE_BYTES * READ_ARENA_PAGE_BYTES;
     loader->slots_count = (uint32_t)slots;
-    loader->ahead_max = options->batches_ahead ? (uint32_t)slots : ahead_at_first(slots, &costs);
-    loader->ahead_inline =
-        options->batches_ahead ? (uint32_t)slots : ahead_inline(loader->ahead_max, &costs);
-    loader->slot_bytes = costs.slot_memory;
-    loader->memory_bytes = costs.fixed + slots * slot + arena_bytes;
-    loader->spare_bytes = budget - loader->memory_bytes;
+    reader->ahead_max = options->batches_ahead ? (uint32_t)slots : ahead_at_first(slots, &costs);
+    reader->ahead_inline =
+        options->batches_ahead ? (uint32_t)slots : ahead_inline(reader->ahead_max, &costs);
+    memory->device = loader->device;
+    memory->limit_bytes = budget;
+    memory->slot_bytes = costs.slot_memory;
+    memory->allocated_bytes = costs.fixed + slots * slot + arena_bytes;
+    memory->spare_bytes = budget - memory->allocated_bytes;
     bound_chunks(loader, &costs, arena_bytes);
     return allocate_all(loader, arena_bytes, err);
 }
 
 void loader_budget_deinit(struct loader *loader)
 {
+    struct memory_budget *memory = &loader->memory;
     for (uint32_t i = 0; loader->slots && i < loader->slots_count; i++) {
         struct load_slot *slot = &loader->slots[i];
         slot_release_memory(loader, slot);
         for (uint32_t k = 0; k < slot->chunks_count; k++)
             if (slot->chunks[k].own_memory)
-                chunk_free_memory(loader, &slot->chunks[k]);
+                chunk_free_memory(memory, &slot->chunks[k]);
         free(slot->items);
         free(slot->loads);
         free(slot->pieces);
@@ -251,17 +261,17 @@ void loader_budget_deinit(struct loader *loader)
         free(slot->chunks);
         free(slot->bytes);
     }
-    for (uint32_t i = 0; i < loader->spare_count; i++)
-        loader->device->ops->mem_free(loader->device, mem_for(MEM_PINNED, MEM_FOR_LOADER),
-                                      loader->spare_memory[i], loader->slot_bytes);
-    if (loader->arena_memory)
-        loader->device->ops->mem_free(loader->device, mem_for(MEM_HUGE, MEM_FOR_LOADER),
-                                      loader->arena_memory, loader->arena.capacity_bytes);
-    read_arena_deinit(&loader->arena);
+    for (uint32_t i = 0; i < memory->spare_count; i++)
+        memory->device->ops->mem_free(memory->device, mem_for(MEM_PINNED, MEM_FOR_LOADER),
+                                      memory->spare_slots[i], memory->slot_bytes);
+    if (memory->arena_memory)
+        memory->device->ops->mem_free(memory->device, mem_for(MEM_HUGE, MEM_FOR_LOADER),
+                                      memory->arena_memory, memory->arena.capacity_bytes);
+    read_arena_deinit(&memory->arena);
     free(loader->slots);
-    free(loader->spare_memory);
-    free(loader->work);
-    free(loader->reaped);
-    free(loader->quarantine);
-    free(loader->reasons);
+    free(memory->spare_slots);
+    free(loader->pool.work);
+    free(loader->reader.reaped);
+    free(loader->consumer.quarantine);
+    free(loader->consumer.reasons);
 }

@@ -8,62 +8,70 @@
 #include "loader/state.h"
 
 #include "base/bytes.h"
+#include "base/os/thread.h"
+#include "base/os/thread_pool.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <string.h>
+#include <inttypes.h>
+#include <stdlib.h>
 
-void decode_stage_put(struct loader *loader, struct load_slot *slot, uint32_t item)
+static void wake_worker(struct decode_pool *pool)
 {
-    loader->work[loader->work_next++ % loader->work_capacity] =
+    struct load_worker *worker = pool->idle;
+    pool->idle = worker->next_idle;
+    worker->is_asleep = false;
+    pthread_cond_signal(&worker->wake);
+}
+
+void decode_pool_put(struct decode_pool *pool, struct load_slot *slot, uint32_t item)
+{
+    pool->work[pool->work_next++ % pool->work_capacity] =
         (struct load_work){.slot = slot, .item = item};
 }
 
-void decode_stage_add(struct loader *loader, struct load_slot *slot, uint32_t item)
+void decode_pool_add(struct decode_pool *pool, struct load_slot *slot, uint32_t item)
 {
-    decode_stage_put(loader, slot, item);
-    struct load_worker *worker = loader->idle;
-    if (!worker)
-        return;
-    loader->idle = worker->next_idle;
-    worker->is_asleep = false;
-    pthread_cond_signal(&worker->wake);
+    decode_pool_put(pool, slot, item);
+    if (pool->idle)
+        wake_worker(pool);
 }
 
 static void sleep_until_woken(struct load_worker *worker)
 {
     struct loader *loader = worker->loader;
-    read_stage_note_idle(loader);
+    struct decode_pool *pool = &loader->pool;
+    reader_note_idle(loader);
     worker->is_asleep = true;
-    worker->next_idle = loader->idle;
-    loader->idle = worker;
+    worker->next_idle = pool->idle;
+    pool->idle = worker;
     while (worker->is_asleep)
         pthread_cond_wait(&worker->wake, &loader->mutex);
 }
 
-uint32_t decode_stage_take(struct loader *loader, struct load_work *group)
+uint32_t decode_pool_take(struct loader *loader, struct load_work *group)
 {
+    struct decode_pool *pool = &loader->pool;
     uint32_t count = 0;
-    uint64_t waiting = loader->work_next - loader->work_first;
+    uint64_t waiting = pool->work_next - pool->work_first;
     /* leave some to the other workers */
-    uint64_t share = (waiting + loader->workers_count - 1) / loader->workers_count;
-    uint32_t most = (uint32_t)bytes_min(loader->group_items, share);
+    uint64_t share = (waiting + pool->workers_count - 1) / pool->workers_count;
+    uint32_t most = (uint32_t)bytes_min(pool->group_items, share);
     while (count < most) {
-        const struct load_work *next = &loader->work[loader->work_first % loader->work_capacity];
+        const struct load_work *next = &pool->work[pool->work_first % pool->work_capacity];
         if (count > 0 && next->slot != group[0].slot)
             break;
         group[count++] = *next;
-        loader->work_first++;
+        pool->work_first++;
     }
     slot_acquire_memory(loader, group[0].slot);
-    loader->decoding += count;
+    pool->decoding += count;
     return count;
 }
 
-void decode_stage_requeue(struct loader *loader, const struct load_work *work)
+void decode_pool_requeue(struct decode_pool *pool, const struct load_work *work)
 {
-    loader->decoding--;
-    decode_stage_add(loader, work->slot, work->item);
+    pool->decoding--;
+    decode_pool_add(pool, work->slot, work->item);
 }
 
 static void fail_item(struct loader *loader, struct load_slot *slot, uint32_t item,
@@ -127,7 +135,7 @@ static void decode_one(struct load_worker *worker, struct load_slot *slot, uint3
     }
 }
 
-void decode_stage_finish(struct loader *loader, const struct load_work *work)
+void decode_pool_finish(struct loader *loader, const struct load_work *work)
 {
     struct load_slot *slot = work->slot;
     uint32_t i = work->item;
@@ -136,10 +144,10 @@ void decode_stage_finish(struct loader *loader, const struct load_work *work)
         for (uint32_t k = 0; k < slot->loads[i].pieces_count; k++) {
             struct load_chunk *chunk = &slot->chunks[pieces[k].chunk];
             if (pieces[k].view.read_bytes > 0 && --chunk->users == 0)
-                chunk_free_memory(loader, chunk);
+                chunk_free_memory(&loader->memory, chunk);
         }
     }
-    loader->decoding--;
+    loader->pool.decoding--;
     slot->items_left--;
 }
 
@@ -147,7 +155,7 @@ void decode_stage_finish(struct loader *loader, const struct load_work *work)
 static void finish_slot(struct load_worker *worker, struct load_slot *slot)
 {
     struct loader *loader = worker->loader;
-    if (loader->mixup && slot->failed_item == UINT32_MAX) {
+    if (loader->pool.mixup && slot->failed_item == UINT32_MAX) {
         pthread_mutex_unlock(&loader->mutex);
         uint64_t began_ns = trace_begin(worker->track);
         mixup_batch_slot(worker, slot);
@@ -157,18 +165,19 @@ static void finish_slot(struct load_worker *worker, struct load_slot *slot)
     slot_set_ready(loader, slot);
 }
 
-void *decode_stage_main(void *argument)
+static void *worker_main(void *argument)
 {
     struct load_worker *worker = argument;
     struct loader *loader = worker->loader;
+    struct decode_pool *pool = &loader->pool;
     struct load_work group[LOADER_GROUP_ITEMS];
     pthread_mutex_lock(&loader->mutex);
     while (!loader->stop) {
-        if (loader->work_first == loader->work_next) {
+        if (pool->work_first == pool->work_next) {
             sleep_until_woken(worker);
             continue;
         }
-        uint32_t count = decode_stage_take(loader, group);
+        uint32_t count = decode_pool_take(loader, group);
         pthread_mutex_unlock(&loader->mutex);
         uint64_t began_ns = trace_begin(worker->track);
         for (uint32_t i = 0; i < count; i++)
@@ -176,13 +185,100 @@ void *decode_stage_main(void *argument)
         trace_end_with(worker->track, "decode", began_ns, "items", count);
         pthread_mutex_lock(&loader->mutex);
         for (uint32_t i = 0; i < count; i++)
-            decode_stage_finish(loader, &group[i]);
+            decode_pool_finish(loader, &group[i]);
         /* decoding frees memory, never a slot */
-        if (loader->reader_block != LOAD_NO_SLOT)
-            read_stage_wake(loader);
+        if (loader->reader.block != LOAD_NO_SLOT)
+            reader_wake(&loader->reader);
         if (group[0].slot->items_left == 0)
             finish_slot(worker, group[0].slot);
     }
     pthread_mutex_unlock(&loader->mutex);
     return NULL;
+}
+
+/* ---- Life cycle. ---- */
+
+static int init_worker(struct loader *loader, struct load_worker *worker, struct err *err)
+{
+    const struct loader_options *options = &loader->options;
+    worker->loader = loader;
+    worker->pieces = calloc(loader->pieces_max, sizeof *worker->pieces);
+    if (!worker->pieces)
+        return err_set(err, -ENOMEM, "out of memory for a worker");
+    if (options->decode != LOADER_IMAGE)
+        return 0;
+    struct image_options image = view_image_options(options);
+    if (loader->pool.mixup && !(worker->picture = malloc(loader_picture_bytes(loader))))
+        return err_set(err, -ENOMEM, "out of memory for a worker");
+    return image_pipeline_open(&image, &worker->pipeline, err);
+}
+
+static int open_mixup(struct loader *loader, struct err *err)
+{
+    const struct mixup_options *options = &loader->options.image.mixup;
+    int status = mixup_options_check(options, err);
+    return status || !mixup_is_on(options) ? status : mixup_open(options, &loader->pool.mixup, err);
+}
+
+int decode_pool_open(struct loader *loader, struct err *err)
+{
+    struct decode_pool *pool = &loader->pool;
+    bool is_image = loader->options.decode == LOADER_IMAGE;
+    unsigned workers = loader->options.workers ? loader->options.workers : thread_pool_cpu_count();
+    pool->workers_count = (uint32_t)bytes_min(workers, LOADER_WORKERS_MAX);
+    pool->group_items = is_image ? 1 : LOADER_GROUP_ITEMS;
+    pool->workers = calloc(pool->workers_count, sizeof pool->workers[0]);
+    if (!pool->workers)
+        return err_set(err, -ENOMEM, "out of memory for %" PRIu32 " workers", pool->workers_count);
+    int status = is_image ? open_mixup(loader, err) : 0;
+    for (uint32_t i = 0; !status && i < pool->workers_count; i++)
+        status = init_worker(loader, &pool->workers[i], err);
+    return status;
+}
+
+int decode_pool_start(struct loader *loader, struct err *err)
+{
+    struct decode_pool *pool = &loader->pool;
+    for (uint32_t i = 0; i < pool->workers_count; i++) {
+        struct load_worker *worker = &pool->workers[i];
+        worker->track = trace_add_track(loader->options.trace, "decode", i);
+        pthread_cond_init(&worker->wake, NULL);
+        int status = thread_start(&worker->thread, worker_main, worker);
+        if (status) {
+            pthread_cond_destroy(&worker->wake);
+            return err_errno(err, status, "could not start decoding thread %" PRIu32, i);
+        }
+        pool->workers_started++;
+    }
+    return 0;
+}
+
+void decode_pool_stop(struct decode_pool *pool)
+{
+    while (pool->idle)
+        wake_worker(pool);
+}
+
+void decode_pool_join(struct decode_pool *pool)
+{
+    for (uint32_t i = 0; i < pool->workers_started; i++) {
+        pthread_join(pool->workers[i].thread, NULL);
+        pthread_cond_destroy(&pool->workers[i].wake);
+    }
+}
+
+void decode_pool_close(struct loader *loader)
+{
+    struct decode_pool *pool = &loader->pool;
+    for (uint32_t i = 0; pool->workers && i < pool->workers_count; i++) {
+        struct load_worker *worker = &pool->workers[i];
+        image_pipeline_close(worker->pipeline);
+        if (worker->queue)
+            loader->io->ops->queue_close(worker->queue);
+        free(worker->pieces);
+        free(worker->picture);
+        substitute_free(&loader->memory, worker->scratch, worker->scratch_bytes);
+    }
+    free(pool->workers);
+    mixup_close(pool->mixup);
 }

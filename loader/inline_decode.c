@@ -24,25 +24,25 @@ enum {
     SLICE_BYTES = 256 << 10,
 };
 
-bool inline_decode_is_steady(const struct loader *loader)
+bool inline_decode_is_steady(const struct reader *reader)
 {
-    return loader->inline_decode_bytes >= STEADY_BYTES;
+    return reader->inline_bytes >= STEADY_BYTES;
 }
 
-uint64_t inline_decode_slice_bytes(const struct loader *loader)
+uint64_t inline_decode_slice_bytes(const struct reader *reader)
 {
-    return inline_decode_is_steady(loader) ? SLICE_BYTES : UINT64_MAX;
+    return inline_decode_is_steady(reader) ? SLICE_BYTES : UINT64_MAX;
 }
 
-uint64_t inline_decode_gap_bytes(const struct loader *loader)
+uint64_t inline_decode_gap_bytes(const struct reader *reader)
 {
-    return inline_decode_is_steady(loader) ? bytes_min(GAP_BYTES, loader->merge_gap_bytes)
-                                           : loader->merge_gap_bytes;
+    return inline_decode_is_steady(reader) ? bytes_min(GAP_BYTES, reader->merge_gap_bytes)
+                                           : reader->merge_gap_bytes;
 }
 
-void inline_decode_note(struct loader *loader, uint64_t bytes, bool all_completed)
+void inline_decode_note(struct reader *reader, uint64_t bytes, bool all_completed)
 {
-    loader->inline_decode_bytes = all_completed ? loader->inline_decode_bytes + bytes : 0;
+    reader->inline_bytes = all_completed ? reader->inline_bytes + bytes : 0;
 }
 
 /* True if nothing is left to do for the item; false if it is bad. */
@@ -68,29 +68,30 @@ static void decode_group(struct loader *loader)
 {
     struct load_work group[LOADER_GROUP_ITEMS];
     bool is_done[LOADER_GROUP_ITEMS];
-    uint32_t count = decode_stage_take(loader, group);
+    uint32_t count = decode_pool_take(loader, group);
     pthread_mutex_unlock(&loader->mutex);
     for (uint32_t i = 0; i < count; i++)
         is_done[i] = decode_item(loader, &group[i]);
     pthread_mutex_lock(&loader->mutex);
     for (uint32_t i = 0; i < count; i++) {
         if (is_done[i])
-            decode_stage_finish(loader, &group[i]);
+            decode_pool_finish(loader, &group[i]);
         else
-            decode_stage_requeue(loader, &group[i]);
+            decode_pool_requeue(&loader->pool, &group[i]);
     }
     if (group[0].slot->items_left > 0 || !slot_note_ready(loader, group[0].slot))
         return;
     pthread_mutex_unlock(&loader->mutex);
-    pthread_cond_signal(&loader->consumer_wake);
+    pthread_cond_signal(&loader->consumer.wake);
     pthread_mutex_lock(&loader->mutex);
 }
 
 void inline_decode_run(struct loader *loader)
 {
+    struct decode_pool *pool = &loader->pool;
     pthread_mutex_lock(&loader->mutex);
-    uint64_t end = loader->work_next; /* items given back are queued behind it */
-    while (!loader->stop && loader->work_first < end)
+    uint64_t end = pool->work_next; /* items given back are queued behind it */
+    while (!loader->stop && pool->work_first < end)
         decode_group(loader);
     pthread_mutex_unlock(&loader->mutex);
 }

@@ -16,10 +16,11 @@
 
 static int fail(struct loader *loader, struct err *err)
 {
-    loader->failure = loader->failure_err.code;
+    struct consumer *consumer = &loader->consumer;
+    consumer->failure = consumer->failure_err.code;
     if (err)
-        *err = loader->failure_err;
-    return loader->failure;
+        *err = consumer->failure_err;
+    return consumer->failure;
 }
 
 static void advise_repair(struct err *err, const char *dataset)
@@ -67,6 +68,7 @@ static void log_bad(const struct loader *loader, const struct load_item *load,
 /* Lists, logs and counts the batch's bad samples; -EBADMSG if there are too many. */
 static int note_bad_samples(struct loader *loader, const struct load_slot *slot, struct err *err)
 {
+    struct consumer *consumer = &loader->consumer;
     const struct load_item *last = NULL;
     uint32_t bad = 0, last_item = 0;
     for (uint32_t i = 0; i < slot->batch.items_count; i++) {
@@ -78,11 +80,11 @@ static int note_bad_samples(struct loader *loader, const struct load_slot *slot,
         last = load;
         last_item = i;
         log_bad(loader, load, item);
-        if (loader->quarantine_count == LOADER_QUARANTINE_MAX)
+        if (consumer->quarantine_count == LOADER_QUARANTINE_MAX)
             continue;
-        char *reason = loader->reasons[loader->quarantine_count];
+        char *reason = consumer->reasons[consumer->quarantine_count];
         memcpy(reason, load->reason, LOADER_REASON_BYTES);
-        loader->quarantine[loader->quarantine_count++] = (struct loader_bad_sample){
+        consumer->quarantine[consumer->quarantine_count++] = (struct loader_bad_sample){
             .ref = item->ref, .substitute = load->substitute, .reason = reason};
     }
     if (!last)
@@ -91,7 +93,7 @@ static int note_bad_samples(struct loader *loader, const struct load_slot *slot,
     uint64_t total = loader->stats.bad_samples_count += bad,
              delivered = loader->stats.samples_count;
     pthread_mutex_unlock(&loader->mutex);
-    struct err *own = &loader->failure_err;
+    struct err *own = &consumer->failure_err;
     if (!loader_judge_bad(loader, loader->options.bad_fraction_max, total, delivered, own))
         return 0;
     char path[IO_PATH_BYTES_MAX] = "";
@@ -107,16 +109,17 @@ static int note_bad_samples(struct loader *loader, const struct load_slot *slot,
 /* Digests and counts include the batch; the cursor advances at the end of a step. */
 static void advance_cursor(struct loader *loader, const struct load_slot *slot)
 {
+    struct consumer *consumer = &loader->consumer;
     for (uint32_t i = 0; i < slot->batch.items_count; i++)
         loader->datasets[slot->items[i].ref.dataset].delivered_count++;
-    loader->once += slot->once;
-    loader->order_digest += slot->order;
+    consumer->once += slot->once;
+    consumer->order_digest += slot->order;
     if (!slot->batch.last_of_step)
         return;
-    loader->cursor.epoch = slot->micro.next_epoch;
-    loader->cursor.position = slot->micro.next_position;
-    loader->cursor.once = loader->once;
-    loader->cursor.order = loader->order_digest;
+    consumer->cursor.epoch = slot->micro.next_epoch;
+    consumer->cursor.position = slot->micro.next_position;
+    consumer->cursor.once = consumer->once;
+    consumer->cursor.order = consumer->order_digest;
 }
 
 static int all_held(const struct loader *loader, struct err *err)
@@ -129,7 +132,8 @@ static int all_held(const struct loader *loader, struct err *err)
 
 int loader_next(struct loader *loader, const struct batch **ret_batch, struct err *err)
 {
-    if (loader->failure)
+    struct consumer *consumer = &loader->consumer;
+    if (consumer->failure)
         return fail(loader, err);
     if (loader->taken - loader->released == loader->slots_count)
         return all_held(loader, err);
@@ -140,7 +144,7 @@ int loader_next(struct loader *loader, const struct batch **ret_batch, struct er
         pthread_mutex_unlock(&loader->mutex);
         if (waited == -EINTR)
             return err_set(err, -EINTR, "stopped on request");
-        loader->failure_err = why;
+        consumer->failure_err = why;
         return fail(loader, err);
     }
     if (loader->taken == loader->planned) {
@@ -155,11 +159,11 @@ int loader_next(struct loader *loader, const struct batch **ret_batch, struct er
         if (loader->stats.first_batch_ns == 0)
             loader->stats.first_batch_ns = clock_now_ns() - loader->opened_ns;
         loader->stats.samples_count += slot->batch.items_count;
-        read_stage_note_slots(loader);
+        reader_note_slots(loader);
     }
     pthread_mutex_unlock(&loader->mutex);
     if (has_failed) {
-        loader->failure_err = slot->err;
+        consumer->failure_err = slot->err;
         return fail(loader, err);
     }
     int status = note_bad_samples(loader, slot, err);
@@ -173,7 +177,7 @@ int loader_next(struct loader *loader, const struct batch **ret_batch, struct er
 bool loader_ready(struct loader *loader)
 {
     pthread_mutex_lock(&loader->mutex);
-    bool is_ready = loader->failure || loader_has_next(loader);
+    bool is_ready = loader->consumer.failure || loader_has_next(loader);
     if (!is_ready)
         loader_note_underrun(loader);
     pthread_mutex_unlock(&loader->mutex);
@@ -186,17 +190,17 @@ void loader_release(struct loader *loader, const struct batch *batch)
     assert(loader->released < loader->taken && batch == &slot->batch);
     (void)batch;
     slot_clear(loader, slot);
-    pthread_mutex_lock(&loader->mutex);
     if (loader->options.decode == LOADER_BYTES)
         for (uint32_t i = 0; i < slot->chunks_issued; i++)
-            chunk_free_memory(loader, &slot->chunks[i]);
+            chunk_free_memory(&loader->memory, &slot->chunks[i]);
+    pthread_mutex_lock(&loader->mutex);
     slot_release_memory(loader, slot);
     loader->released++;
-    if (loader->reader_block == LOAD_NO_SPACE)
-        loader->reader_block = LOAD_RUNNING;
-    read_stage_note_slots(loader);
+    if (loader->reader.block == LOAD_NO_SPACE)
+        loader->reader.block = LOAD_RUNNING;
+    reader_note_slots(loader);
     stats_update_full(loader);
-    read_stage_wake(loader);
+    reader_wake(&loader->reader);
     pthread_mutex_unlock(&loader->mutex);
 }
 
@@ -212,24 +216,24 @@ const struct batch_field *batch_field_named(const struct batch *batch, const cha
 
 struct cursor loader_cursor(const struct loader *loader)
 {
-    return loader->cursor;
+    return loader->consumer.cursor;
 }
 
 struct loader_shape loader_shape(const struct loader *loader)
 {
     return (struct loader_shape){
         .order = loader->order,
-        .fingerprint = loader->cursor.fingerprint,
+        .fingerprint = loader->consumer.cursor.fingerprint,
         .samples = loader->order.samples,
         .steps = loader->steps,
         .classes_count = loader->classes_count,
         .vocabulary = loader->schema.vocabulary,
         .document_end = loader->schema.document_end,
-        .memory_bytes = loader->memory_bytes,
+        .memory_bytes = loader->memory.allocated_bytes,
         .pixels_version = loader->options.decode == LOADER_IMAGE ? IMAGE_PIPELINE_VERSION : 0,
         .pixels_libraries = loader->pixels_libraries,
         .engine = loader->io->ops->name,
-        .workers = loader->workers_count};
+        .workers = loader->pool.workers_count};
 }
 
 const struct loader_schema *loader_schema(const struct loader *loader)
@@ -239,6 +243,7 @@ const struct loader_schema *loader_schema(const struct loader *loader)
 
 uint64_t loader_quarantine(const struct loader *loader, const struct loader_bad_sample **ret_list)
 {
-    *ret_list = loader->quarantine;
-    return loader->quarantine_count;
+    const struct consumer *consumer = &loader->consumer;
+    *ret_list = consumer->quarantine;
+    return consumer->quarantine_count;
 }

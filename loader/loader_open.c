@@ -9,8 +9,6 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "base/os/thread.h"
-#include "base/os/thread_pool.h"
 #include "image/formats/pixels.h"
 
 #include <assert.h>
@@ -116,13 +114,13 @@ static int open_sampler(struct loader *loader, struct err *err)
     for (uint32_t i = 0; i < loader->sources_count; i++)
         sources[i] = (struct sampler_source){.order = loader->datasets[i].order,
                                              .weight = loader->datasets[i].weight};
-    int status = sampler_open_mix(sources, loader->sources_count, &loader->sampler, err);
+    int status = sampler_open_mix(sources, loader->sources_count, &loader->reader.sampler, err);
     if (status)
         return status;
     loader->order = loader->sources_count == 1
                         ? sources[0].order
                         : (struct order_params){.kind = options->order,
-                                                .samples = sampler_samples(loader->sampler),
+                                                .samples = sampler_samples(loader->reader.sampler),
                                                 .seed = options->seed,
                                                 .lanes = options->lanes,
                                                 .window = options->window,
@@ -132,6 +130,7 @@ static int open_sampler(struct loader *loader, struct err *err)
 
 static int open_order(struct loader *loader, struct err *err)
 {
+    struct consumer *consumer = &loader->consumer;
     const struct loader_options *options = &loader->options;
     int status = open_sampler(loader, err);
     if (status)
@@ -143,62 +142,19 @@ static int open_order(struct loader *loader, struct err *err)
                                 .position = options->position,
                                 .positions_max = options->positions_max,
                                 .epochs_max = options->epochs_max};
-    status = plan_init(&loader->plan, &plan, err);
-    loader->steps = status ? 0 : plan_steps(&loader->plan);
-    loader->once = options->once;
-    loader->order_digest = options->order_digest;
-    loader->cursor = (struct cursor){.fingerprint = loader_sources_fingerprint(loader),
-                                     .seed = options->seed,
-                                     .epoch = options->epoch,
-                                     .position = options->position,
-                                     .once = options->once,
-                                     .order = options->order_digest,
-                                     .params = loader->order,
-                                     .order_version = ORDER_VERSION};
+    status = plan_init(&loader->reader.plan, &plan, err);
+    loader->steps = status ? 0 : plan_steps(&loader->reader.plan);
+    consumer->once = options->once;
+    consumer->order_digest = options->order_digest;
+    consumer->cursor = (struct cursor){.fingerprint = loader_sources_fingerprint(loader),
+                                       .seed = options->seed,
+                                       .epoch = options->epoch,
+                                       .position = options->position,
+                                       .once = options->once,
+                                       .order = options->order_digest,
+                                       .params = loader->order,
+                                       .order_version = ORDER_VERSION};
     return status;
-}
-
-static int init_worker(struct loader *loader, struct load_worker *worker, struct err *err)
-{
-    const struct loader_options *options = &loader->options;
-    worker->loader = loader;
-    worker->pieces = calloc(loader->pieces_max, sizeof *worker->pieces);
-    if (!worker->pieces)
-        return err_set(err, -ENOMEM, "out of memory for a worker");
-    if (options->decode != LOADER_IMAGE)
-        return 0;
-    struct image_options image = view_image_options(options);
-    if (loader->mixup && !(worker->picture = malloc(loader_picture_bytes(loader))))
-        return err_set(err, -ENOMEM, "out of memory for a worker");
-    return image_pipeline_open(&image, &worker->pipeline, err);
-}
-
-static int open_mixup(struct loader *loader, struct err *err)
-{
-    const struct mixup_options *options = &loader->options.image.mixup;
-    int status = mixup_options_check(options, err);
-    return status || !mixup_is_on(options) ? status : mixup_open(options, &loader->mixup, err);
-}
-
-static int start_threads(struct loader *loader, struct err *err)
-{
-    for (uint32_t i = 0; i < loader->workers_count; i++) {
-        struct load_worker *worker = &loader->workers[i];
-        worker->track = trace_add_track(loader->options.trace, "decode", i);
-        pthread_cond_init(&worker->wake, NULL);
-        int status = thread_start(&worker->thread, decode_stage_main, worker);
-        if (status) {
-            pthread_cond_destroy(&worker->wake);
-            return err_errno(err, status, "could not start decoding thread %" PRIu32, i);
-        }
-        loader->workers_started++;
-    }
-    loader->reader_track = trace_add_track(loader->options.trace, "read", 0);
-    int status = thread_start(&loader->reader, read_stage_main, loader);
-    if (status)
-        return err_errno(err, status, "could not start the reading thread");
-    loader->reader_started = true;
-    return 0;
 }
 
 static bool options_want_no_reads(const struct loader_options *options)
@@ -208,33 +164,17 @@ static bool options_want_no_reads(const struct loader_options *options)
 
 static int open_stages(struct loader *loader, struct err *err)
 {
-    unsigned workers = loader->options.workers ? loader->options.workers : thread_pool_cpu_count();
-    loader->workers_count = (uint32_t)bytes_min(workers, LOADER_WORKERS_MAX);
     for (uint32_t i = 0; i < loader->sources_count; i++) {
         uint32_t pieces = view_pieces_max(loader->sources[i].view);
         loader->pieces_max = pieces > loader->pieces_max ? pieces : loader->pieces_max;
     }
-    loader->group_items = loader->options.decode == LOADER_IMAGE ? 1 : LOADER_GROUP_ITEMS;
-    loader->workers = calloc(loader->workers_count, sizeof loader->workers[0]);
-    if (!loader->workers)
-        return err_set(err, -ENOMEM, "out of memory for %" PRIu32 " workers",
-                       loader->workers_count);
-    int status = loader->options.decode == LOADER_IMAGE ? open_mixup(loader, err) : 0;
-    for (uint32_t i = 0; !status && i < loader->workers_count; i++)
-        status = init_worker(loader, &loader->workers[i], err);
+    int status = decode_pool_open(loader, err);
     if (!status)
         status = loader_budget_init(loader, err);
     if (status || options_want_no_reads(&loader->options))
         return status;
-    status = loader->io->ops->queue_open(loader->io, LOADER_QUEUE_DEPTH, &loader->queue, err);
-    if (status)
-        return status;
-    if (loader->io->ops->queue_register)
-        loader->io->ops->queue_register(loader->queue, loader->arena_memory,
-                                        loader->arena.capacity_bytes);
-    bool is_once = loader->options.single_pass || loader_sources_outgrow_memory(loader);
-    loader->read_flags = IO_PADDED | (is_once ? IO_NOREUSE : 0);
-    return start_threads(loader, err);
+    status = decode_pool_start(loader, err);
+    return status ? status : reader_open(loader, err);
 }
 
 static void copy_options(struct loader *loader, const struct loader_options *options)
@@ -254,19 +194,21 @@ int loader_open(const struct loader_options *options, struct loader **ret_loader
     if (status)
         return status;
     struct loader *loader = calloc(1, sizeof *loader);
+    struct consumer *consumer = &loader->consumer;
     if (!loader)
         return err_set(err, -ENOMEM, "out of memory for a loader");
     loader->opened_ns = clock_now_ns();
-    loader->released_short = UINT64_MAX;
+    loader->reader.released_short = UINT64_MAX;
     copy_options(loader, options);
     if (options->decode == LOADER_IMAGE)
         image_libraries(loader->pixels_libraries);
     pthread_mutex_init(&loader->mutex, NULL);
-    pthread_cond_init(&loader->reader_wake, NULL);
+    pthread_mutex_init(&loader->memory.mutex, NULL);
+    pthread_cond_init(&loader->reader.wake, NULL);
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&loader->consumer_wake, &monotonic);
+    pthread_cond_init(&consumer->wake, &monotonic);
     pthread_condattr_destroy(&monotonic);
     status = open_base(loader, err);
     if (!status)
@@ -276,8 +218,8 @@ int loader_open(const struct loader_options *options, struct loader **ret_loader
     if (!status && !options->order_only)
         status = open_stages(loader, err);
     if (options_want_no_reads(options))
-        loader->failure = err_set(&loader->failure_err, -EINVAL,
-                                  "the loader was opened only for its order or memory plan");
+        consumer->failure = err_set(&consumer->failure_err, -EINVAL,
+                                    "the loader was opened only for its order or memory plan");
     /* owned by the caller, as is mix; the datasets have their paths */
     loader->options.dataset = NULL;
     loader->options.mix = NULL;
@@ -293,35 +235,15 @@ int loader_open(const struct loader_options *options, struct loader **ret_loader
 
 static void join_threads(struct loader *loader)
 {
+    struct reader *reader = &loader->reader;
     pthread_mutex_lock(&loader->mutex);
     loader->stop = true;
-    read_stage_wake(loader);
-    for (struct load_worker *worker = loader->idle; worker; worker = worker->next_idle) {
-        worker->is_asleep = false;
-        pthread_cond_signal(&worker->wake);
-    }
-    loader->idle = NULL;
+    reader_wake(reader);
+    decode_pool_stop(&loader->pool);
     pthread_mutex_unlock(&loader->mutex);
-    if (loader->reader_started)
-        pthread_join(loader->reader, NULL);
-    for (uint32_t i = 0; i < loader->workers_started; i++) {
-        pthread_join(loader->workers[i].thread, NULL);
-        pthread_cond_destroy(&loader->workers[i].wake);
-    }
-}
-
-static void close_workers(struct loader *loader)
-{
-    for (uint32_t i = 0; loader->workers && i < loader->workers_count; i++) {
-        struct load_worker *worker = &loader->workers[i];
-        image_pipeline_close(worker->pipeline);
-        if (worker->queue)
-            loader->io->ops->queue_close(worker->queue);
-        free(worker->pieces);
-        free(worker->picture);
-        substitute_free(loader, worker->scratch, worker->scratch_bytes);
-    }
-    free(loader->workers);
+    if (reader->is_started)
+        pthread_join(reader->thread, NULL);
+    decode_pool_join(&loader->pool);
 }
 
 void loader_close(struct loader *loader)
@@ -329,20 +251,16 @@ void loader_close(struct loader *loader)
     if (!loader)
         return;
     join_threads(loader);
-    /* cancels reads in flight while the arena still exists */
-    if (loader->queue)
-        loader->io->ops->queue_close(loader->queue);
+    reader_close(loader);
     for (uint64_t i = loader->released; i < loader->planned; i++)
         slot_clear(loader, loader_slot(loader, i));
-    close_workers(loader);
+    decode_pool_close(loader);
     loader_budget_deinit(loader);
-    mixup_close(loader->mixup);
-    sampler_close(loader->sampler);
     loader_sources_close(loader);
     device_close(loader->own_device);
     io_close(loader->own_io);
-    pthread_cond_destroy(&loader->consumer_wake);
-    pthread_cond_destroy(&loader->reader_wake);
+    pthread_cond_destroy(&loader->consumer.wake);
+    pthread_mutex_destroy(&loader->memory.mutex);
     pthread_mutex_destroy(&loader->mutex);
     free(loader);
 }

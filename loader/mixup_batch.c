@@ -27,8 +27,9 @@ static uint8_t *picture_of(const struct load_slot *slot, int64_t item)
 /* The choice depends on the planned sample, even if it was substituted. */
 static struct mixup_choice choose(const struct loader *loader, struct sample_ref ref)
 {
-    return mixup_choose(loader->mixup, loader->options.image.width, loader->options.image.height,
-                        loader->order.seed, ref.dataset, ref.epoch, ref.sample);
+    return mixup_choose(loader->pool.mixup, loader->options.image.width,
+                        loader->options.image.height, loader->order.seed, ref.dataset, ref.epoch,
+                        ref.sample);
 }
 
 void mixup_batch_slot(struct load_worker *worker, struct load_slot *slot)

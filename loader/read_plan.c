@@ -47,7 +47,7 @@ static bool is_room_for(const struct loader *loader, const struct load_slot *slo
                         const struct load_chunk *chunk, uint64_t chunk_end,
                         const struct load_piece *piece, uint64_t end)
 {
-    if (end <= chunk_end || end - chunk->request.offset <= loader->chunk_bytes_max)
+    if (end <= chunk_end || end - chunk->request.offset <= loader->reader.chunk_bytes_max)
         return true;
     const struct load_piece *first = &slot->pieces[slot->sorted[chunk->first_piece].piece];
     return first->item == piece->item && end <= chunk_end + LOADER_MERGE_GAP_BYTES;
@@ -68,7 +68,7 @@ static void make_chunks(const struct loader *loader, struct load_slot *slot)
             chunk = &slot->chunks[slot->chunks_count++];
             *chunk = (struct load_chunk){.slot = slot, .first_piece = i};
             chunk->request = (struct io_request){
-                .kind = IO_READ, .offset = begin, .flags = loader->read_flags, .user = chunk};
+                .kind = IO_READ, .offset = begin, .flags = loader->reader.flags, .user = chunk};
             chunk->request.file = slot->loads[piece->item].shard->file;
             chunk_shard = order->shard;
             chunk_end = begin;
@@ -125,7 +125,7 @@ static int plan_items_of(struct loader *loader, struct load_slot *slot, uint64_t
     for (uint32_t i = 0; i < slot->batch.items_count; i++) {
         struct batch_item *item = &slot->items[i];
         item->position = first + i * stride;
-        item->ref = sampler_at(loader->sampler, slot->micro.epoch, item->position);
+        item->ref = sampler_at(loader->reader.sampler, slot->micro.epoch, item->position);
         slot->once += digest_once_term(item->ref);
         slot->order += digest_order_term(slot->micro.epoch, item->position, item->ref);
         struct err why = {0};

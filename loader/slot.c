@@ -36,11 +36,12 @@ static void add_image_fields(const struct loader *loader, struct load_slot *slot
 {
     const struct loader_options *options = &loader->options;
     const uint64_t items = slot->batch.items_count, array_bytes = options->batching.micro * 4;
-    uint8_t *words = slot->memory + loader->slot_bytes - array_bytes * loader_image_words(loader);
+    uint8_t *words =
+        slot->memory + loader->memory.slot_bytes - array_bytes * loader_image_words(loader);
     add_field(&slot->batch, images_field, slot->memory, 4,
               (uint64_t[4]){items, options->image.height, options->image.width, 3});
     add_field(&slot->batch, labels_field, words, 1, (uint64_t[4]){items});
-    if (!loader->mixup)
+    if (!loader->pool.mixup)
         return;
     add_field(&slot->batch, partners_field, words + array_bytes, 1, (uint64_t[4]){items});
     add_field(&slot->batch, weights_field, words + 2 * array_bytes, 1, (uint64_t[4]){items});
@@ -79,17 +80,15 @@ void slot_begin(struct load_slot *slot, const struct plan_micro *micro, uint32_t
 
 void slot_acquire_memory(struct loader *loader, struct load_slot *slot)
 {
-    if (slot->memory || loader->slot_bytes == 0)
+    if (slot->memory || loader->memory.slot_bytes == 0)
         return;
-    /* spare_memory is never empty here: it has one entry per slot */
-    slot->memory = loader->spare_memory[--loader->spare_count];
+    slot->memory = memory_acquire_slot(&loader->memory);
     add_fields(loader, slot);
 }
 
 void slot_release_memory(struct loader *loader, struct load_slot *slot)
 {
-    if (slot->memory)
-        loader->spare_memory[loader->spare_count++] = slot->memory;
+    memory_release_slot(&loader->memory, slot->memory);
     slot->memory = NULL;
 }
 
@@ -101,7 +100,7 @@ void slot_clear(struct loader *loader, struct load_slot *slot)
             shard_cache_put(loader->cache, load->place.shard);
         if (load->other)
             shard_cache_put(loader->cache, load->other_number);
-        substitute_free(loader, load->owned, load->owned_bytes);
+        substitute_free(&loader->memory, load->owned, load->owned_bytes);
         load->shard = load->other = NULL;
         load->owned = NULL;
         load->owned_bytes = 0;
@@ -136,11 +135,11 @@ bool slot_note_ready(struct loader *loader, struct load_slot *slot)
     slot->is_ready = true;
     loader->ready++;
     stats_update_full(loader);
-    return loader->consumer_waits && slot == loader_slot(loader, loader->taken);
+    return loader->consumer.waits && slot == loader_slot(loader, loader->taken);
 }
 
 void slot_set_ready(struct loader *loader, struct load_slot *slot)
 {
     if (slot_note_ready(loader, slot))
-        pthread_cond_signal(&loader->consumer_wake);
+        pthread_cond_signal(&loader->consumer.wake);
 }

@@ -20,8 +20,8 @@ const char *loader_stage_name(enum loader_stage stage)
 
 void stats_update_full(struct loader *loader)
 {
-    bool is_blocked = loader->reader_block == LOAD_NO_SLOT || loader->reader_block == LOAD_NO_SPACE;
-    bool is_full = is_blocked && loader->ready == loader->planned && !loader->consumer_waits;
+    bool is_blocked = loader->reader.block == LOAD_NO_SLOT || loader->reader.block == LOAD_NO_SPACE;
+    bool is_full = is_blocked && loader->ready == loader->planned && !loader->consumer.waits;
     if (is_full == (loader->full_since_ns != 0))
         return;
     uint64_t now = clock_now_ns();
@@ -61,10 +61,10 @@ struct loader_stats loader_stats(const struct loader *loader)
     if (shared->full_since_ns)
         stats.stage_ns[LOADER_STAGE_CONSUMER] += clock_now_ns() - shared->full_since_ns;
     pthread_mutex_unlock(&shared->mutex);
-    for (uint32_t i = 0; i < shared->workers_started; i++) {
+    for (uint32_t i = 0; i < shared->pool.workers_started; i++) {
         stats.jpeg_warnings_count +=
-            atomic_load_explicit(&shared->workers[i].jpeg_warnings, memory_order_relaxed);
-        stats.decode_cpu_ns += thread_cpu_ns(shared->workers[i].thread);
+            atomic_load_explicit(&shared->pool.workers[i].jpeg_warnings, memory_order_relaxed);
+        stats.decode_cpu_ns += thread_cpu_ns(shared->pool.workers[i].thread);
     }
     stats.limit = LOADER_STAGE_CONSUMER;
     for (int i = 0; i < LOADER_STAGE_COUNT; i++)

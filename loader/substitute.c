@@ -15,12 +15,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-void substitute_free(struct loader *loader, uint8_t *memory, uint64_t bytes)
-{
-    free(memory);
-    atomic_fetch_sub(&loader->substitute_bytes, bytes);
-}
-
 static int too_large(const struct loader *loader, const char *path, uint64_t bytes, struct err *err)
 {
     err_set(err, -ENOBUFS, "a substitute for a bad sample does not fit the loader's memory");
@@ -39,22 +33,19 @@ static int reserve(struct load_worker *worker, const char *path, uint64_t bytes,
 {
     if (bytes <= worker->scratch_bytes)
         return 0;
-    struct loader *loader = worker->loader;
-    substitute_free(loader, worker->scratch, worker->scratch_bytes);
+    struct memory_budget *memory = &worker->loader->memory;
+    substitute_free(memory, worker->scratch, worker->scratch_bytes);
     worker->scratch = NULL;
     worker->scratch_bytes = 0;
-    uint64_t had = atomic_fetch_add(&loader->substitute_bytes, bytes);
-    if (had > loader->options.memory_bytes || bytes > loader->options.memory_bytes - had) {
-        atomic_fetch_sub(&loader->substitute_bytes, bytes);
-        return too_large(loader, path, bytes, err);
+    uint64_t had = atomic_fetch_add(&memory->substitute_bytes, bytes);
+    bool fits = had <= memory->limit_bytes && bytes <= memory->limit_bytes - had;
+    if (fits && (worker->scratch = malloc(bytes))) {
+        worker->scratch_bytes = bytes;
+        return 0;
     }
-    worker->scratch = malloc(bytes);
-    if (!worker->scratch) {
-        atomic_fetch_sub(&loader->substitute_bytes, bytes);
-        return err_set(err, -ENOMEM, "out of memory for a sample of %" PRIu64 " bytes", bytes);
-    }
-    worker->scratch_bytes = bytes;
-    return 0;
+    atomic_fetch_sub(&memory->substitute_bytes, bytes);
+    return fits ? err_set(err, -ENOMEM, "out of memory for a sample of %" PRIu64 " bytes", bytes)
+                : too_large(worker->loader, path, bytes, err);
 }
 
 static int read_pieces(struct load_worker *worker, const struct shard *shard, uint32_t count,

@@ -18,7 +18,7 @@ enum { REPORT_DEFAULT_S = 30, STOP_POLL_MS = 50 };
 bool loader_has_next(struct loader *loader)
 {
     return loader->taken < loader->planned ? loader_slot(loader, loader->taken)->is_ready
-                                           : loader->plan_ended;
+                                           : loader->reader.plan_ended;
 }
 
 /* Needs mutex: describes the slot's first incomplete read. */
@@ -77,7 +77,7 @@ static void sleep_until(struct loader *loader, uint64_t at_ns)
 {
     struct timespec at = {.tv_sec = (time_t)(at_ns / CLOCK_NS_PER_S),
                           .tv_nsec = (long)(at_ns % CLOCK_NS_PER_S)};
-    pthread_cond_timedwait(&loader->consumer_wake, &loader->mutex, &at);
+    pthread_cond_timedwait(&loader->consumer.wake, &loader->mutex, &at);
 }
 
 static bool is_stopped(const struct loader_options *options)
@@ -123,27 +123,30 @@ static int wait_with_reports(struct loader *loader, uint64_t begin_ns, struct er
 
 void loader_note_underrun(struct loader *loader)
 {
-    if (loader->underrun_noted == loader->taken + 1)
+    struct consumer *consumer = &loader->consumer;
+    struct reader *reader = &loader->reader;
+    if (consumer->underrun_noted == loader->taken + 1)
         return;
-    loader->underrun_noted = loader->taken + 1;
-    if (loader->taken > 0 && loader->is_starved && loader->ahead_max < loader->slots_count) {
-        loader->ahead_max =
-            (uint32_t)bytes_min(2 * (uint64_t)loader->ahead_max, loader->slots_count);
-        read_stage_note_slots(loader);
+    consumer->underrun_noted = loader->taken + 1;
+    if (loader->taken > 0 && reader->is_starved && reader->ahead_max < loader->slots_count) {
+        reader->ahead_max =
+            (uint32_t)bytes_min(2 * (uint64_t)reader->ahead_max, loader->slots_count);
+        reader_note_slots(loader);
     }
-    loader->is_starved = false;
+    reader->is_starved = false;
 }
 
 int loader_wait(struct loader *loader, struct err *err)
 {
+    struct consumer *consumer = &loader->consumer;
     uint64_t begin_ns = clock_now_ns();
     loader_note_underrun(loader);
-    loader->consumer_waits = true;
+    consumer->waits = true;
     stats_update_full(loader);
-    read_stage_note_slots(loader); /* a lack of files no longer blocks the reader */
-    read_stage_wake(loader);       /* the reader may only now detect that it is stuck */
+    reader_note_slots(loader);    /* a lack of files no longer blocks the reader */
+    reader_wake(&loader->reader); /* the reader may only now detect that it is stuck */
     int status = wait_with_reports(loader, begin_ns, err);
-    loader->consumer_waits = false;
+    consumer->waits = false;
     stats_update_full(loader); /* the loader may have been full before this batch was ready */
     bool is_planned = loader->taken < loader->planned;
     stats_add_wait(loader, is_planned ? loader_slot(loader, loader->taken) : NULL, begin_ns,

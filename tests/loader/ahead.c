@@ -31,7 +31,7 @@ static struct loader *open_few_ahead(const struct fixture *fixture)
     options.memory_bytes = 512 << 20;
     options.epochs_max = 0;
     assert_ok(loader_open(&options, &loader, &err), &err);
-    assert_true(loader->slots_count > 4 * loader->ahead_max);
+    assert_true(loader->slots_count > 4 * loader->reader.ahead_max);
     return loader;
 }
 
@@ -50,7 +50,7 @@ static void wait_until_starved(struct loader *loader, uint32_t ready)
 {
     for (bool stands = false; !stands; gate_pause()) {
         pthread_mutex_lock(&loader->mutex);
-        stands = loader->ready == ready && loader->is_starved;
+        stands = loader->ready == ready && loader->reader.is_starved;
         pthread_mutex_unlock(&loader->mutex);
     }
 }
@@ -76,7 +76,7 @@ static void only_batch_memory_within_the_read_ahead_is_touched(void **state)
             seen[seen_count++] = batch->fields[0].data;
         loader_release(loader, batch);
     }
-    assert_in_range(seen_count, 1, loader->ahead_max + 1); /* plus the held one */
+    assert_in_range(seen_count, 1, loader->reader.ahead_max + 1); /* plus the held one */
     loader_close(loader);
 }
 
@@ -90,18 +90,18 @@ static void read_ahead_grows_after_an_underrun(void **state)
     pthread_t helper;
     held_begin(fixture);
     struct loader *loader = open_few_ahead(fixture);
-    uint32_t at_first = loader->ahead_max;
+    uint32_t at_first = loader->reader.ahead_max;
     wait_until_starved(loader, at_first);
     held_set(true);
     for (uint32_t i = 0; i < at_first; i++) {
         assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
-        assert_int_equal(loader->ahead_max, at_first);
+        assert_int_equal(loader->reader.ahead_max, at_first);
         loader_release(loader, batch);
     }
     assert_int_equal(pthread_create(&helper, NULL, held_release_when_consumer_waits, loader), 0);
     assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
     pthread_join(helper, NULL);
-    assert_int_equal(loader->ahead_max, 2 * at_first);
+    assert_int_equal(loader->reader.ahead_max, 2 * at_first);
     loader_close(loader);
     held_end(fixture);
 }
@@ -115,7 +115,7 @@ static void read_ahead_grows_for_a_polling_consumer(void **state)
     struct err err;
     held_begin(fixture);
     struct loader *loader = open_few_ahead(fixture);
-    uint32_t at_first = loader->ahead_max;
+    uint32_t at_first = loader->reader.ahead_max;
     wait_until_starved(loader, at_first);
     held_set(true);
     for (uint32_t i = 0; i < at_first; i++) {
@@ -124,10 +124,10 @@ static void read_ahead_grows_for_a_polling_consumer(void **state)
         loader_release(loader, batch);
     }
     assert_false(loader_ready(loader));
-    assert_int_equal(loader->ahead_max, 2 * at_first);
+    assert_int_equal(loader->reader.ahead_max, 2 * at_first);
     wait_until_starved(loader, at_first);
     assert_false(loader_ready(loader));
-    assert_int_equal(loader->ahead_max, 2 * at_first);
+    assert_int_equal(loader->reader.ahead_max, 2 * at_first);
     held_set(false);
     loader_close(loader);
     held_end(fixture);
@@ -138,7 +138,7 @@ static void wait_until_full(struct loader *loader)
 {
     for (bool is_full = false; !is_full; gate_pause()) {
         pthread_mutex_lock(&loader->mutex);
-        is_full = loader->reader_block == LOAD_NO_SLOT && loader->ready == loader->slots_count;
+        is_full = loader->reader.block == LOAD_NO_SLOT && loader->ready == loader->slots_count;
         pthread_mutex_unlock(&loader->mutex);
     }
 }

@@ -107,7 +107,7 @@ static void await_rest(struct loader *loader)
     for (bool rests = false; !rests; gate_pause()) {
         pthread_mutex_lock(&loader->mutex);
         /* the reader has not been woken */
-        rests = loader->reader_waits && loader->reader_block == LOAD_NO_SLOT &&
+        rests = loader->reader.waits && loader->reader.block == LOAD_NO_SLOT &&
                 loader->ready == loader->planned;
         pthread_mutex_unlock(&loader->mutex);
     }
@@ -219,10 +219,10 @@ static void waiting_for_open_files_does_not_grow_the_read_ahead(void **state)
     options.epochs_max = 20;
     leave_files(FILES);
     assert_ok(loader_open(&options, &loader, &err), &err);
-    uint32_t at_first = loader->ahead_max;
+    uint32_t at_first = loader->reader.ahead_max;
     assert_in_range(at_first, 2, loader->slots_count / 2);
     deliver(loader, &few, UINT64_MAX);
-    assert_int_equal(loader->ahead_max, at_first);
+    assert_int_equal(loader->reader.ahead_max, at_first);
     loader_close(loader);
     leave_files_as_before();
     delivered_free(&few);

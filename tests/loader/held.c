@@ -54,7 +54,7 @@ void *held_release_when_consumer_waits(void *argument)
     struct loader *loader = argument;
     for (bool waits = false; !waits; gate_pause()) {
         pthread_mutex_lock(&loader->mutex);
-        waits = loader->consumer_waits;
+        waits = loader->consumer.waits;
         pthread_mutex_unlock(&loader->mutex);
     }
     held_set(false);

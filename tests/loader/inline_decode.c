@@ -91,7 +91,7 @@ static struct loader_options options_of(const struct fixture *fixture,
 static bool is_steady(struct loader *loader)
 {
     pthread_mutex_lock(&loader->mutex);
-    bool is = inline_decode_is_steady(loader);
+    bool is = inline_decode_is_steady(&loader->reader);
     pthread_mutex_unlock(&loader->mutex);
     return is;
 }
@@ -157,7 +157,7 @@ static uint64_t wait_until_still(struct loader *loader)
     uint64_t ahead = 0;
     for (bool is_still = false; !is_still; gate_pause()) {
         pthread_mutex_lock(&loader->mutex);
-        is_still = loader->reader_block == LOAD_NO_SLOT && loader->ready == loader->planned;
+        is_still = loader->reader.block == LOAD_NO_SLOT && loader->ready == loader->planned;
         ahead = loader->planned - loader->taken;
         pthread_mutex_unlock(&loader->mutex);
     }
@@ -186,12 +186,12 @@ static void cached_reads_use_the_inline_read_ahead(void **state)
     struct fixture *fixture = *state;
     struct loader *loader;
     uint64_t ahead = ahead_of(fixture, AT_ONCE, &loader);
-    assert_true(loader->ahead_inline < loader->ahead_max);
-    assert_int_equal(ahead, loader->ahead_inline);
+    assert_true(loader->reader.ahead_inline < loader->reader.ahead_max);
+    assert_int_equal(ahead, loader->reader.ahead_inline);
     loader_close(loader);
     restore(fixture);
     ahead = ahead_of(fixture, LATE, &loader);
-    assert_int_equal(ahead, loader->ahead_max);
+    assert_int_equal(ahead, loader->reader.ahead_max);
     loader_close(loader);
     restore(fixture);
 }

@@ -237,7 +237,7 @@ static void a_wait_counts_as_reading_until_the_last_bytes_arrive_then_as_decodin
         uint64_t read_done_ns, read_ns;
     } cases[] = {{0, 50}, {99, 0}, {100, 0}, {130, 30}, {150, 50}, {151, 50}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct loader loader = {.workers_started = 0};
+        struct loader loader = {.slots_count = 0};
         struct load_slot slot = {.read_done_ns = cases[i].read_done_ns};
         stats_add_wait(&loader, &slot, 100, 150);
         assert_int_equal(loader.stats.wait_ns, 50);

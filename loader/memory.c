@@ -1,0 +1,106 @@
+/*
+ * memory — see memory_budget.h. budget.c sets the sizes.
+ *
+ * The arena holds many samples of the mean size, but a sample may be larger than all of it. Such a
+ * sample gets its own memory if the budget has enough left, and frees it as soon as its bytes are
+ * no longer needed. Nothing else of the budget is allocated after loader_open.
+ */
+#include "loader/memory_budget.h"
+
+#include "base/bytes.h"
+#include "device/device.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static unsigned own_kind(void)
+{
+    return mem_for(MEM_HUGE, MEM_FOR_LOADER);
+}
+
+bool chunk_alloc(struct memory_budget *memory, struct load_chunk *chunk, uint64_t *ret_frees)
+{
+    struct io_request *request = &chunk->request;
+    if (chunk->own_memory)
+        return true;
+    pthread_mutex_lock(&memory->mutex);
+    request->data = read_arena_alloc(&memory->arena, request->bytes, request->offset);
+    if (!request->data)
+        *ret_frees = memory->arena.frees_count;
+    pthread_mutex_unlock(&memory->mutex);
+    return request->data;
+}
+
+uint64_t memory_frees_count(struct memory_budget *memory)
+{
+    pthread_mutex_lock(&memory->mutex);
+    uint64_t count = memory->arena.frees_count;
+    pthread_mutex_unlock(&memory->mutex);
+    return count;
+}
+
+/* Takes bytes of the rest of the budget; false, with what is left, if it is too small. */
+static bool take_spare(struct memory_budget *memory, uint64_t bytes, uint64_t *ret_spare_bytes)
+{
+    pthread_mutex_lock(&memory->mutex);
+    bool fits = bytes <= memory->spare_bytes;
+    *ret_spare_bytes = memory->spare_bytes -= fits ? bytes : 0;
+    pthread_mutex_unlock(&memory->mutex);
+    return fits;
+}
+
+int chunk_alloc_own_memory(struct memory_budget *memory, struct load_chunk *chunk,
+                           uint64_t *ret_spare_bytes, struct err *err)
+{
+    uint64_t residue = chunk->request.offset % READ_ARENA_PAGE_BYTES;
+    uint64_t bytes = bytes_round_up(residue + chunk->request.bytes, READ_ARENA_PAGE_BYTES);
+    if (!take_spare(memory, bytes, ret_spare_bytes))
+        return -ENOBUFS;
+    void *own;
+    int status = memory->device->ops->mem_alloc(memory->device, own_kind(), bytes, &own, err);
+    if (status)
+        return status; /* the run ends */
+    chunk->own_memory = own;
+    chunk->own_bytes = bytes;
+    chunk->request.data = (uint8_t *)own + residue; /* aligned as in the arena, for IO_PADDED */
+    return 0;
+}
+
+void chunk_free_memory(struct memory_budget *memory, struct load_chunk *chunk)
+{
+    if (chunk->own_memory)
+        memory->device->ops->mem_free(memory->device, own_kind(), chunk->own_memory,
+                                      chunk->own_bytes);
+    pthread_mutex_lock(&memory->mutex);
+    if (chunk->own_memory) {
+        memory->spare_bytes += chunk->own_bytes;
+        memory->arena.frees_count++; /* a read waiting for memory may now succeed */
+    } else {
+        read_arena_free(&memory->arena, chunk->request.data, chunk->request.bytes);
+    }
+    pthread_mutex_unlock(&memory->mutex);
+    chunk->own_memory = NULL;
+}
+
+uint8_t *memory_acquire_slot(struct memory_budget *memory)
+{
+    pthread_mutex_lock(&memory->mutex);
+    uint8_t *arrays = memory->spare_slots[--memory->spare_count];
+    pthread_mutex_unlock(&memory->mutex);
+    return arrays;
+}
+
+void memory_release_slot(struct memory_budget *memory, uint8_t *arrays)
+{
+    if (!arrays)
+        return;
+    pthread_mutex_lock(&memory->mutex);
+    memory->spare_slots[memory->spare_count++] = arrays;
+    pthread_mutex_unlock(&memory->mutex);
+}
+
+void substitute_free(struct memory_budget *memory, uint8_t *substitute, uint64_t bytes)
+{
+    free(substitute);
+    atomic_fetch_sub(&memory->substitute_bytes, bytes);
+}
