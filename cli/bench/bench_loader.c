@@ -29,8 +29,8 @@ double bench_row_rate(const struct bench_row *row, enum bench_cost cost)
     return rate_by(&row->speed, (double)row->speed.samples_count, cost);
 }
 
-static struct loader_options options_of(const struct bench_loader *bench, enum loader_decode decode,
-                                        unsigned workers)
+static struct loader_benchmark_job job_of(const struct bench_loader *bench,
+                                          enum loader_decode decode, unsigned workers)
 {
     struct loader_options options = loader_options_default();
     options.dataset = bench->dataset;
@@ -44,8 +44,8 @@ static struct loader_options options_of(const struct bench_loader *bench, enum l
     options.workers = workers;
     options.memory_bytes = bench->memory_bytes;
     options.log = bench->log;
-    options.single_pass = true;
-    return options;
+    return (struct loader_benchmark_job){
+        .options = options, .ns_max = bench->each_ns, .stop = bench->stop};
 }
 
 static struct bench_row *add(struct bench_loader *bench, unsigned workers,
@@ -91,11 +91,8 @@ static int make_cold(const struct bench_loader *bench, struct err *err)
 static int read_plainly(struct bench_loader *bench, bool is_cold, enum io_cache cache,
                         struct loader_benchmark *ret_speed, struct err *err)
 {
-    struct loader_options options = options_of(bench, LOADER_BYTES, 1);
-    struct loader_benchmark_job job = {.options = &options,
-                                       .ns_max = bench->each_ns,
-                                       .is_one_epoch = is_cold,
-                                       .stop = bench->stop};
+    struct loader_benchmark_job job = job_of(bench, LOADER_BYTES, 1);
+    job.is_one_epoch = is_cold;
     struct io *io;
     int status = is_cold ? make_cold(bench, err) : 0;
     if (!status)
@@ -140,9 +137,8 @@ static int measure_cold(struct bench_loader *bench, struct err *err)
     status = make_cold(bench, err);
     if (status)
         return status;
-    struct loader_options options = options_of(bench, LOADER_BYTES, bench->workers_most);
-    struct loader_benchmark_job job = {
-        .options = &options, .ns_max = bench->each_ns, .is_one_epoch = true, .stop = bench->stop};
+    struct loader_benchmark_job job = job_of(bench, LOADER_BYTES, bench->workers_most);
+    job.options.single_pass = job.is_one_epoch = true;
     status = loader_benchmark_run(&job, &speed, err);
     if (!status)
         set_plain_limit(add(bench, bench->workers_most, &speed, "cold: samples as stored"),
@@ -152,18 +148,14 @@ static int measure_cold(struct bench_loader *bench, struct err *err)
 
 static int measure_warm(struct bench_loader *bench, struct err *err)
 {
-    struct loader_options options = options_of(bench, LOADER_BYTES, 1);
-    struct loader_benchmark_job job = {
-        .options = &options, .ns_max = bench->each_ns, .is_one_epoch = true, .stop = bench->stop};
+    struct loader_benchmark_job job = job_of(bench, LOADER_BYTES, 1);
     struct loader_benchmark plain, speed;
-    options.single_pass = false;
     int status = read_plainly(bench, false, IO_CACHE_ALL, &plain, err); /* fills the page cache */
     if (!status)
         status = read_plainly(bench, false, IO_CACHE_ALL, &plain, err);
     if (status)
         return status;
     add(bench, 0, &plain, "warm: plain reads of the files");
-    job.is_one_epoch = false;
     status = loader_benchmark_run(&job, &speed, err);
     if (status)
         return status;
@@ -190,11 +182,8 @@ static int measure_workers(struct bench_loader *bench, const struct loader_bench
     int status = 0;
     for (unsigned workers = 1; !status && workers <= bench->workers_most;
          workers = next_workers(bench, workers)) {
-        struct loader_options options = options_of(bench, bench->decode, workers);
-        struct loader_benchmark_job job = {
-            .options = &options, .ns_max = bench->each_ns, .stop = bench->stop};
+        struct loader_benchmark_job job = job_of(bench, bench->decode, workers);
         struct loader_benchmark speed;
-        options.single_pass = false;
         status = loader_benchmark_run(&job, &speed, err);
         if (status)
             break;
@@ -223,13 +212,9 @@ static uint32_t photos_in_memory(const struct bench_loader *bench)
 
 static int measure_photos(struct bench_loader *bench, struct err *err)
 {
-    struct loader_options options = options_of(bench, LOADER_BYTES, 1);
-    struct loader_benchmark_job job = {.options = &options,
-                                       .ns_max = bench->each_ns,
-                                       .photos_count = photos_in_memory(bench),
-                                       .stop = bench->stop};
+    struct loader_benchmark_job job = job_of(bench, LOADER_BYTES, 1);
     struct loader_benchmark whole;
-    int status = loader_benchmark_decode(&job, &whole, err);
+    int status = loader_benchmark_decode(&job, photos_in_memory(bench), &whole, err);
     if (status)
         return status;
     add(bench, 0, &whole, "photos decoded whole, one thread");
@@ -245,14 +230,13 @@ static int compare(const void *a, const void *b)
 static int measure_first(struct bench_loader *bench, const char *what, uint64_t position,
                          struct err *err)
 {
-    struct loader_options options = options_of(bench, bench->decode, bench->workers_most);
-    struct loader_benchmark_job job = {
-        .options = &options, .is_one_epoch = true, .stop = bench->stop};
+    struct loader_benchmark_job job = job_of(bench, bench->decode, bench->workers_most);
     struct loader_benchmark speed = {0};
     uint64_t ns[FIRSTS];
     int status = 0;
-    options.single_pass = false;
-    options.position = position;
+    job.ns_max = 0;
+    job.is_one_epoch = true;
+    job.options.position = position;
     for (int i = 0; !status && i < FIRSTS; i++) {
         status = loader_benchmark_run(&job, &speed, err);
         ns[i] = status ? 0 : speed.first_batch_ns;
@@ -326,7 +310,7 @@ static int look_at_list(struct bench_loader *bench, struct io *io, struct err *e
 
 static int count_positions(struct bench_loader *bench, struct err *err)
 {
-    struct loader_options options = options_of(bench, bench->decode, 1);
+    struct loader_options options = job_of(bench, bench->decode, 1).options;
     struct loader *loader;
     options.order_only = true;
     int status = loader_open(&options, &loader, err);

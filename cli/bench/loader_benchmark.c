@@ -6,14 +6,13 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "image/pipeline/check.h"
-#include "loader/state.h"
 #include "shards/dataset/dataset.h"
 
 #include <errno.h>
 #include <string.h>
 
 enum {
-    WARMUP_BATCHES = 2 * LOADER_SLOTS_MAX, /* covers the first reads and the adaptation to them */
+    WARMUP_BATCHES = 128, /* covers the first reads and the adaptation to them */
     BLOCK_BYTES = 1 << 20,
     DEPTH = 32,
 };
@@ -23,9 +22,16 @@ static bool is_stopped(const struct loader_benchmark_job *job)
     return job->stop && atomic_load(job->stop);
 }
 
-static int stopped(struct err *err)
+/* Stores the result; -EINTR if the run was stopped. */
+static int finish(int status, const struct loader_benchmark_job *job,
+                  const struct loader_benchmark *speed, struct loader_benchmark *ret_speed,
+                  struct err *err)
 {
-    return err_set(err, -EINTR, "stopped on request");
+    if (!status && is_stopped(job))
+        status = err_set(err, -EINTR, "stopped on request");
+    if (!status)
+        *ret_speed = *speed;
+    return status;
 }
 
 /* ---- A loader. ---- */
@@ -94,7 +100,7 @@ static int deliver(struct loader *loader, const struct loader_benchmark_job *job
 int loader_benchmark_run(const struct loader_benchmark_job *job, struct loader_benchmark *ret_speed,
                          struct err *err)
 {
-    struct loader_options options = *job->options;
+    struct loader_options options = job->options;
     struct loader_benchmark speed = {0};
     struct loader_stats before = {0}, after;
     struct loader *loader;
@@ -119,11 +125,7 @@ int loader_benchmark_run(const struct loader_benchmark_job *job, struct loader_b
     speed.took.operations_count = after.reads_count - before.reads_count;
     speed.first_batch_ns = after.first_batch_ns;
     speed.limit = limit_between(&before, &after);
-    if (!status && is_stopped(job))
-        status = stopped(err);
-    if (!status)
-        *ret_speed = speed;
-    return status;
+    return finish(status, job, &speed, ret_speed, err);
 }
 
 /* ---- Photos. ---- */
@@ -173,19 +175,18 @@ static int decode_again(const struct loader_benchmark_job *job, const struct bat
     return status;
 }
 
-int loader_benchmark_decode(const struct loader_benchmark_job *job,
+int loader_benchmark_decode(const struct loader_benchmark_job *job, uint32_t photos_count,
                             struct loader_benchmark *ret_speed, struct err *err)
 {
-    struct loader_options options = *job->options;
+    struct loader_options options = job->options;
     struct loader_benchmark speed = {0};
     struct loader *loader;
     const struct batch *batch;
     options.decode = LOADER_BYTES;
-    options.batching =
-        (struct batching){.global = job->photos_count, .micro = job->photos_count, .ranks = 1};
+    options.batching = (struct batching){.global = photos_count, .micro = photos_count, .ranks = 1};
     options.drop_tail = false;
     options.epochs_max = 1;
-    options.positions_max = job->photos_count;
+    options.positions_max = photos_count;
     int status = loader_open(&options, &loader, err);
     if (status)
         return status;
@@ -193,11 +194,7 @@ int loader_benchmark_decode(const struct loader_benchmark_job *job,
     if (status == LOADER_BATCH)
         status = decode_again(job, batch, &speed, err);
     loader_close(loader);
-    if (!status && is_stopped(job))
-        status = stopped(err);
-    if (!status)
-        *ret_speed = speed;
-    return status;
+    return finish(status, job, &speed, ret_speed, err);
 }
 
 /* ---- Plain reads. ---- */
@@ -244,7 +241,7 @@ int loader_benchmark_plain(struct io *io, const struct loader_benchmark_job *job
 {
     struct loader_benchmark speed = {0};
     struct dataset *dataset;
-    int status = dataset_open(io, job->options->dataset, &dataset, err);
+    int status = dataset_open(io, job->options.dataset, &dataset, err);
     if (status)
         return status;
     uint64_t before;

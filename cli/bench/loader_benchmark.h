@@ -2,10 +2,6 @@
  * loader_benchmark — measures a loader's throughput, and the limits set by reading its files alone
  * and by decoding its photos alone.
  *
- *     struct loader_benchmark speed = {0};
- *     struct loader_benchmark_job job = {.options = &options, .ns_max = 1000000000};
- *     loader_benchmark_run(&job, &speed, err);
- *
  * CPU time is that of the whole process, including its kernel time, so nothing else should run in
  * the process.
  */
@@ -17,17 +13,13 @@
 
 #include <stdatomic.h>
 
-/* Immutable. */
 struct loader_benchmark_job {
-    /* Options of the loader to measure; one dataset, no mix. epochs_max and positions_max are
-     * ignored. */
-    const struct loader_options *options;
+    /* of the loader to measure; one dataset, no mix; epochs_max and positions_max are ignored */
+    struct loader_options options;
     uint64_t ns_max; /* time limit; at least one micro-batch is taken */
     /* Measures everything from opening to the epoch's end. Otherwise epochs repeat, and measuring
      * begins after a warm-up of some micro-batches or half of the time. */
     bool is_one_epoch;
-    /* loader_benchmark_decode: decodes at most this many photos, all held in memory */
-    uint32_t photos_count;
     const atomic_int *stop; /* stops when nonzero; NULL: never */
 };
 
@@ -44,15 +36,14 @@ struct loader_benchmark {
 int loader_benchmark_run(const struct loader_benchmark_job *job, struct loader_benchmark *ret_speed,
                          struct err *err);
 
-/* Decodes the first photos that the loader would deliver, repeatedly, each in full, on one thread
- * and from memory. No bytes are counted, because nothing is read. -ENODATA if samples lack the
- * field. */
-int loader_benchmark_decode(const struct loader_benchmark_job *job,
+/* Decodes the first photos that the loader would deliver, at most photos_count, repeatedly, each in
+ * full, on one thread and from memory. No bytes are counted, because nothing is read. -ENODATA:
+ * these samples have no photos. */
+int loader_benchmark_decode(const struct loader_benchmark_job *job, uint32_t photos_count,
                             struct loader_benchmark *ret_speed, struct err *err);
 
-/* Reads the dataset's files sequentially in large blocks, as `cat` would: once if is_one_epoch,
- * otherwise repeatedly. Reads through io and neither drops nor fills the page cache beforehand.
- * Counts no samples. */
+/* Reads the dataset's files sequentially through io in large blocks, as `cat` would: once if
+ * is_one_epoch, otherwise repeatedly. Leaves the page cache as it is. Counts no samples. */
 int loader_benchmark_plain(struct io *io, const struct loader_benchmark_job *job,
                            struct loader_benchmark *ret_speed, struct err *err);
 
