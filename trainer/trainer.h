@@ -35,15 +35,14 @@ struct trainer_result {
     uint64_t profiled_ns;                  /* including evaluations and checkpoints after them */
     char trace[IO_PATH_BYTES_MAX];         /* the file; "": none */
     struct range_time ranges[RANGE_COUNT]; /* of the profiled steps */
-    uint64_t once, order; /* digests of the training data of all ranks up to that step */
-    enum loader_stage
-        data_limit; /* the slowest stage of the training data; the consumer is training */
+    uint64_t once, order;         /* digests of the training data of all ranks up to that step */
+    enum loader_stage data_limit; /* the data's slowest stage; the consumer is training */
     char checkpoint[IO_PATH_BYTES_MAX + 32]; /* the newest one */
 };
 
-/* Blocks until the run is done or stopped; returns TRAINER_DONE at once if its last step was already
- * saved. A failure of one rank fails all: -EREMOTEIO or -ECONNABORTED on ranks that did not cause
- * it. The communicator can then only be closed. */
+/* Blocks until the run is done or stopped; returns TRAINER_DONE at once if its last step is saved.
+ * A failure of one rank fails all: -EREMOTEIO or -ECONNABORTED on ranks that did not cause it. The
+ * communicator can then only be closed. */
 int trainer_run(const struct trainer_options *options, struct trainer_result *ret_result,
                 struct err *err);
 

@@ -31,8 +31,9 @@ struct trainer_benchmark {
     /* Of this rank: products of one size alone, on as many threads, all ranks at once, by CPU time;
      * or the GPU's peak. 0: unknown. */
     double limit_flops_per_second;
-    /* Exchange of a step's gradients, mean: alone, without computation to overlap; and the wait of a
-     * step on the rank that waits least, since the others also wait for computation. 0: one rank. */
+    /* Exchange of a step's gradients, mean: alone, without computation to overlap; and the wait of
+     * a step on the rank that waits least, since the others also wait for computation. 0: one
+     * rank. */
     uint64_t exchange_ns, exchange_waited_ns;
     uint64_t peak_process_bytes; /* of host memory */
 };

@@ -154,17 +154,16 @@ void config_value_describe(const struct config_field *field, char *text, size_t 
 void config_value_print(const struct config_field *field, const void *source, struct str *out)
 {
     const double *reals = source;
+    struct jsonx_writer writer = {.out = out};
     if (takes_auto(field) && *(const uint64_t *)source == 0) {
         str_add_text(out, "auto");
         return;
     }
     switch (field->kind) {
     case CONFIG_TEXT:
-    case CONFIG_PATH: {
-        struct jsonx_writer writer = {.out = out};
+    case CONFIG_PATH:
         jsonx_write_string(&writer, NULL, source);
         break;
-    }
     case CONFIG_BOOL:
         str_add_text(out, *(const bool *)source ? "true" : "false");
         break;
@@ -186,19 +185,15 @@ void config_value_print(const struct config_field *field, const void *source, st
         break;
     }
     case CONFIG_REAL:
-    case CONFIG_FRACTION: {
-        struct jsonx_writer writer = {.out = out};
+    case CONFIG_FRACTION:
         jsonx_write_f64(&writer, NULL, reals[0]);
         break;
-    }
-    case CONFIG_PAIR: {
-        struct jsonx_writer writer = {.out = out};
+    case CONFIG_PAIR:
         jsonx_begin_array(&writer, NULL);
         jsonx_write_f64(&writer, NULL, reals[0]);
         jsonx_write_f64(&writer, NULL, reals[1]);
         jsonx_end_array(&writer);
         break;
-    }
     case CONFIG_CHOICE:
         str_add_text(out, field->choices[*(const uint32_t *)source]);
         break;

@@ -60,9 +60,10 @@ enum { QUEUED_STEPS_MAX = UPDATE_GATE_AHEAD_MAX + 1 };
 
 /* Zero before run_queue_open. Owner thread. */
 struct run_queue {
-    struct ops *ops;                                                           /* borrowed */
-    struct step_record *device_record /* of the newest step */, *host_records; /* pinned, by slot */
-    struct step_sums *host_sums;                                               /* pinned */
+    struct ops *ops;                            /* borrowed */
+    struct step_record *device_record;          /* of the newest step */
+    struct step_record *host_records;           /* pinned, by slot */
+    struct step_sums *host_sums;                /* pinned */
     struct queued_step steps[QUEUED_STEPS_MAX]; /* a ring: step n is n % QUEUED_STEPS_MAX */
     uint64_t count, newest;                     /* queued steps; the last one's number */
     /* Totals of finished steps since the last progress line. Checkpoints store the parts of its
