@@ -4,10 +4,10 @@
  * CUDA reports "no device" both when there is none and when the driver is absent, too old or not
  * accessible. The kernel's files distinguish these cases. The process was given a GPU if
  *
- *   - there is a /dev/nvidiaN, unless a control group denies it (EPERM), as in a job without GPUs;
+ *   - /dev/nvidiaN exists, unless a control group denies it (EPERM), as in a job without GPUs;
  *   - outside a container (where /proc and /sys are the host's), a GPU is in
- *     /proc/driver/nvidia/gpus, or an NVIDIA display controller that vfio-pci does not own is on the
- *     PCI bus.
+ *     /proc/driver/nvidia/gpus, or an NVIDIA display controller is on the PCI bus and vfio-pci does
+ *     not own it.
  */
 #ifndef MILLRACE_DEVICE_GPU_PROBE_H
 #define MILLRACE_DEVICE_GPU_PROBE_H

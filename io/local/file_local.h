@@ -46,8 +46,8 @@ extern const struct io_name_ops local_names;
 extern const struct io_transaction_ops local_transactions;
 extern const struct io_lock_ops local_locks;
 
-/* The result of a system call, repeated while a signal interrupts it. Not for close: when it returns
- * EINTR, Linux has freed the descriptor, and another thread may own its number. */
+/* Repeats a system call while a signal interrupts it. Not for close: when it returns EINTR, Linux
+ * has freed the descriptor, and another thread may own its number. */
 #define LOCAL_RETRY(call)                                                                          \
     ({                                                                                             \
         __typeof__(call) result_;                                                                  \
