@@ -2,11 +2,11 @@
  * ckpt — saves named arrays while their owner keeps computing, and loads them in any layout.
  *
  * Saving:
- *     ckpt_saver_open(&options, tensors, tensors_count, &saver, err);  // owns the folder
+ *     ckpt_saver_open(&options, tensors, tensors_count, &saver, err);
  *     for (step = ...) {
  *         forward, backward
  *         for each group g:
- *             ckpt_saver_before_update(saver, g);      // copies what is not yet flushed
+ *             ckpt_saver_before_update(saver, g);
  *             update the arrays of g
  *         if (step is due) ckpt_saver_save(saver, step, state_json, err);   // returns at once
  *     }
@@ -17,15 +17,15 @@
  * the update. The writer thread reads them in place; before_update copies to staging only what the
  * writer has not reached. Device copies are queued: the update waits for them, the caller does not.
  * The caller itself copies arrays in the device's pinned memory. Staging is bounded; when it is
- * full, before_update waits. ckpt_saver_save waits for the previous save and returns its error.
+ * full, before_update waits.
  *
- * Commit (docs/reference/checkpoints.md has the protocol): a listed step is complete. A failure on
- * any rank fails the save on all ranks and leaves earlier checkpoints unchanged. If only the last
- * fsync of the folder fails, the complete step may exist although the save failed (io.h, commit).
+ * Commit (protocol: docs/reference/checkpoints.md): every listed step is complete. A failure on any
+ * rank fails the save on all ranks and leaves earlier checkpoints unchanged. If only the last fsync
+ * of the folder fails, the complete step may exist although the save failed (io.h, commit).
  *
  * Loading:
- *     ckpt_find(io, "runs/a/ckpt", path, &step, log, err);        // the newest complete one
- *     ckpt_reader_open(io, path, &reader, err);                   // reads the manifest
+ *     ckpt_find(io, "runs/a/ckpt", path, &step, log, err);
+ *     ckpt_reader_open(io, path, &reader, err);
  *     ckpt_reader_load(reader, tensors, tensors_count, NULL, err); // any boxes, verified
  *     ckpt_reader_close(reader);
  *
@@ -62,21 +62,21 @@ struct json_t;
 struct trace;
 
 #define CKPT_OPTIMIZER_PREFIX "optimizer."
-#define CKPT_FOLDER_NAME      "ckpt" /* the default folder of steps within a run's folder */
+#define CKPT_FOLDER_NAME      "ckpt" /* relative to the run's folder */
 
 /* This rank's part of an array: the box start..start+extent of the global array, row-major and
  * dense. */
 struct ckpt_tensor {
     const char *name; /* borrowed by the saver or call */
     enum dtype dtype;
-    uint32_t rank;                  /* dimensions, 0 for a scalar */
+    uint32_t rank;                  /* dimensions; 0 for a scalar */
     uint64_t shape[DTYPE_RANK_MAX]; /* global */
     uint64_t start[DTYPE_RANK_MAX], extent[DTYPE_RANK_MAX];
     /* All ranks hold the same complete array. It is stored once, its rows spread over ranks. */
     bool replicated;
-    uint32_t group; /* saving: which update changes it, 0..groups-1 */
-    /* Loading: dtype may be another floating-point type than the saved one; values are rounded
-     * once, to nearest even (cast.h). If false, another dtype is an error. */
+    uint32_t group; /* saving: the update that changes it, 0..groups_count-1 */
+    /* Loading: converts values from another floating-point dtype, rounded once to nearest even
+     * (cast.h). If false, another dtype is an error. */
     bool cast;
     void *data; /* on the saver's device */
 };
@@ -84,19 +84,17 @@ struct ckpt_tensor {
 enum ckpt_mode { CKPT_MIN, CKPT_MAX };
 /* The files of a step (docs/reference/checkpoints.md). Readers accept both layouts. */
 enum ckpt_layout {
-    CKPT_SHARDED, /* one file per rank, with that rank's part of everything */
-    /* The model's tensors are complete in one file, `model.safetensors`. Each rank writes the bytes
-     * that it holds. A rank's part of an array must be contiguous there, for example rows, unless
-     * the array is replicated. */
+    CKPT_SHARDED, /* one file per rank with all of its parts */
+    /* The model's tensors are complete in one file, `model.safetensors`. Each rank writes its own
+     * bytes. A rank's part of an array must be contiguous there, unless the array is replicated. */
     CKPT_CONSOLIDATED,
 };
 enum { CKPT_METRIC_BYTES_MAX = 64, CKPT_NODE_BYTES_MAX = 256 };
 
-/* Which complete steps of a folder are kept: those that a rule names, the newest one, and those
- * with an open reader. */
+/* The newest step, steps with an open reader, and steps that match a rule are kept. */
 struct ckpt_keep {
     uint32_t last;  /* number of newest steps; 0: keep all steps, regardless of other rules */
-    uint64_t every; /* steps whose number is a multiple of this; 0: no rule */
+    uint64_t every; /* keeps steps whose number is a multiple; 0: no rule */
     struct {
         /* A key of the state's `metrics`, such as "val_loss"; NULL: no rule. Steps without the key
          * are never best. */
@@ -106,32 +104,31 @@ struct ckpt_keep {
     } best;
 };
 
-/* Immutable after open; texts are copied. */
+/* Immutable after open. Strings are copied. */
 struct ckpt_saver_options {
-    const char *folder; /* of the steps: step-00001000/, ...; created if absent */
+    const char *folder; /* holds step-00001000/, ...; created if absent */
     struct io *io;
-    /* NULL: one rank. The saver splits its own communicator from it. Calls on that one have no
-     * deadline: ranks wait for each other as long as they live, since writes may take long. */
+    /* NULL: one rank. The saver splits its own communicator from it, on which calls have no
+     * deadline, since writes may take long. */
     struct comm *comm;
     /* Each node has its own folder of that name, with its ranks' files and a copy of the replicated
-     * arrays (docs/reference/checkpoints.md). False: all ranks share one folder. Not with
-     * CKPT_CONSOLIDATED. */
+     * arrays (docs/reference/checkpoints.md). Not with CKPT_CONSOLIDATED. */
     bool per_node;
     /* This rank's node, shorter than CKPT_NODE_BYTES_MAX; NULL: the host's name and boot id. */
     const char *node;
     struct device *device; /* NULL: host memory */
-    /* The stream on which the caller queues updates. before_update makes it wait for copies in
-     * progress. Borrowed. NULL: before_update itself blocks until they are done. */
+    /* The stream on which the caller queues updates; before_update makes it wait for copies in
+     * progress. Borrowed. NULL: before_update blocks until they are done. */
     struct device_stream *updates;
     enum ckpt_layout layout;
     uint32_t groups_count;
-    uint64_t staging_bytes; /* memory for writing and for copies; at least 4 MiB; 0: 64 MiB */
+    uint64_t staging_bytes; /* for writes and copies; at least 4 MiB; 0: 64 MiB */
     struct ckpt_keep keep;
     struct io_lock_options lock; /* of the folder */
-    const char *run_id;          /* names the owner of temporaries */
+    const char *run_id;          /* identifies the owner of temporaries */
     const char *numerics_id;
     const struct log *log;
-    struct trace *trace; /* the writer thread records events; outlives the saver; may be NULL */
+    struct trace *trace; /* receives the writer thread's events; outlives the saver; may be NULL */
 };
 
 struct ckpt_saver;
@@ -147,13 +144,13 @@ int ckpt_saver_open(const struct ckpt_saver_options *options, const struct ckpt_
 void ckpt_saver_close(struct ckpt_saver *saver);
 
 /* Begins a save of the arrays as they are now. state_json: an object; copied. Blocks only for a
- * save in progress. If the previous save failed, returns its error and begins the new one anyway.
- * Refuses at once a state that is not an object or is nested more than 63 levels deep, and a step
- * beyond 2^63; the save then fails on the other ranks too, whose next call returns the error. */
+ * save in progress. If that save failed, returns its error and begins the new one anyway. Rejects a
+ * step beyond 2^63 and a state that is not an object or is nested more than 63 levels deep; the
+ * save then fails on the other ranks too, whose next call returns the error. */
 int ckpt_saver_save(struct ckpt_saver *saver, uint64_t step, const char *state_json,
                     struct err *err);
-/* Call it before an update of the group's arrays begins or is queued on the updates stream (not
- * during a capture of that stream). Cheap when no save is in progress; blocks while staging is
+/* Call before an update of the group's arrays begins or is queued on the updates stream, but not
+ * during a capture of that stream. Cheap when no save is in progress; blocks while staging is
  * full. */
 void ckpt_saver_before_update(struct ckpt_saver *saver, uint32_t group);
 /* Blocks until the save in progress is durable or has failed. Returns its status once; 0 if there
@@ -164,58 +161,57 @@ bool ckpt_saver_busy(struct ckpt_saver *saver);
 struct ckpt_saver_stats {
     uint64_t saves_count, failures_count;
     uint64_t written_bytes;
-    uint64_t blocked_ns;   /* of the caller, in save, before_update and wait */
-    uint64_t copied_bytes; /* staged by the caller, before an update */
-    uint64_t ahead_bytes;  /* staged by the writer while the disk was busy */
-    uint64_t
-        buffer_waits_count; /* blocks for which before_update waited because staging was full */
-    uint64_t last_save_ns;  /* from ckpt_saver_save until durable or failed */
-    uint64_t last_step;     /* of this saver's newest durable save; UINT64_MAX: none */
+    uint64_t blocked_ns;         /* time that save, before_update and wait blocked the caller */
+    uint64_t copied_bytes;       /* staged by the caller before updates */
+    uint64_t ahead_bytes;        /* staged by the writer while the disk was busy */
+    uint64_t buffer_waits_count; /* blocks for which before_update waited for staging */
+    uint64_t last_save_ns;       /* from ckpt_saver_save until durable or failed */
+    uint64_t last_step;          /* this saver's newest durable save; UINT64_MAX: none */
 };
 struct ckpt_saver_stats ckpt_saver_stats(struct ckpt_saver *saver);
 
-/* The number `metrics.NAME` of a step's state. If the metrics also name the step they belong to, as
- * `val_step` does for `val_loss` (NAME up to its first `_`, then `_step`), it must be this step.
- * False: unknown. */
+/* Gets `metrics.NAME` of a step's state. If the metrics also contain that metric's step, as
+ * `val_step` for `val_loss` (NAME up to its first `_`, then `_step`), it must equal `step`. False:
+ * unknown. */
 bool ckpt_metric(const struct json_t *state, const char *name, uint64_t step, double *ret_metric);
-/* Which values of a metric are better, by its name: small ones of `loss` and `..._loss`, large ones
- * of `accuracy` and `..._accuracy`. False: unknown. */
+/* Determines by name whether small or large values are better: small ones of `loss` and `..._loss`,
+ * large ones of `accuracy` and `..._accuracy`. False: unknown. */
 bool ckpt_metric_mode(const char *name, enum ckpt_mode *ret_mode);
 
-/* Why a step is kept; several may apply. */
+/* Why a step is kept. Bits may be combined. */
 enum ckpt_reason {
-    CKPT_KEPT_LAST = 1 << 0,   /* one of the newest, or the newest */
-    CKPT_KEPT_EVERY = 1 << 1,  /* its number is a multiple */
-    CKPT_KEPT_BEST = 1 << 2,   /* one of the best */
-    CKPT_KEPT_SAVED = 1 << 3,  /* it was just saved */
-    CKPT_KEPT_READ = 1 << 4,   /* it has a reader; the next prune removes it */
-    CKPT_KEPT_BROKEN = 1 << 5, /* it is incomplete: no rule applies */
+    CKPT_KEPT_LAST = 1 << 0,   /* among the newest */
+    CKPT_KEPT_EVERY = 1 << 1,  /* its number is a multiple of `every` */
+    CKPT_KEPT_BEST = 1 << 2,   /* among the best */
+    CKPT_KEPT_SAVED = 1 << 3,  /* just saved */
+    CKPT_KEPT_READ = 1 << 4,   /* has a reader; the next prune removes it */
+    CKPT_KEPT_BROKEN = 1 << 5, /* incomplete: no rule applies */
 };
 
 struct ckpt_verdict {
     uint64_t step;
     const char *path;
     uint64_t size_bytes; /* if complete */
-    unsigned reasons;    /* of enum ckpt_reason; 0: removed */
+    unsigned reasons;    /* bits of enum ckpt_reason; 0: removed */
     int status;          /* of the removal: 0 or -errno, also logged */
 };
 
 struct ckpt_prune_options {
-    struct ckpt_keep keep; /* borrowed during the call */
-    bool dry_run;          /* removes nothing */
-    /* Called for each step, in ascending order. May be NULL. */
+    struct ckpt_keep keep; /* borrowed */
+    bool dry_run;
+    /* Called for each step in ascending order. May be NULL. */
     void (*verdict)(void *context, const struct ckpt_verdict *verdict);
     void *context;
     const struct log *log;
 };
-/* Removes the complete steps that no rule keeps, each with its backup
- * (docs/reference/checkpoints.md). Keeps steps with an open reader. Locks the folder (-EBUSY names
- * the owner) except for a dry run. Logs failed removals, continues, and returns the first such
- * status. -ENOENT: the folder has no step and never had an owner. -EINVAL: it is itself a step. */
+/* Removes the complete steps that no rule keeps, and their backups (docs/reference/checkpoints.md).
+ * Keeps steps with an open reader. Locks the folder (-EBUSY names the owner) except for a dry run.
+ * Logs failed removals, continues, and returns the first failure. -ENOENT: the folder has no step
+ * and never had an owner. -EINVAL: it is itself a step. */
 int ckpt_prune(struct io *io, const char *folder, const struct ckpt_prune_options *options,
                struct err *err);
 
-/* A complete checkpoint in a folder of steps. */
+/* A complete checkpoint in a folder. */
 struct ckpt_entry {
     uint64_t step;
     const char *path;
@@ -224,32 +220,32 @@ struct ckpt_entry {
     struct json_t *state;
 };
 /* Calls entry for each complete checkpoint of a folder, in ascending order. Logs and skips
- * incomplete ones. Stops at the callback's first non-zero result and returns it. -ENOENT: there is
- * no such folder. */
+ * incomplete ones. Stops at the callback's first non-zero result and returns it. -ENOENT: the
+ * folder does not exist. */
 int ckpt_list(struct io *io, const char *folder,
               int (*entry)(void *context, const struct ckpt_entry *entry), void *context,
               const struct log *log, struct err *err);
-/* Like ckpt_list, but for every step, complete or not; reads no manifest. */
+/* Like ckpt_list, but includes incomplete steps and reads no manifest. */
 int ckpt_each_step(struct io *io, const char *folder,
                    int (*each)(void *context, uint64_t step, const char *path), void *context,
                    struct err *err);
 /* Finds a step, or the newest complete step of a folder. path has IO_PATH_BYTES_MAX. Logs
  * (LOG_WARN) and skips damaged steps: manifest or files missing, truncated or malformed. -ENOENT:
- * there is no step. -EBADMSG: all are damaged; the detail is that of the newest. Returns an I/O
- * error (-EIO, -EACCES, ...) unchanged: a readable older step may not be the newest. */
+ * there is no step. -EBADMSG: all are damaged; the detail describes the newest. Returns I/O errors
+ * (-EIO, -EACCES, ...) unchanged: a readable older step may not be the newest. */
 int ckpt_find(struct io *io, const char *path_or_folder, char *path, uint64_t *ret_step,
               const struct log *log, struct err *err);
 
 struct ckpt_find_options {
-    uint64_t below;      /* only steps before this one; UINT64_MAX: all */
-    bool stop_at_damage; /* a damaged step is an error; false: it is skipped */
+    uint64_t below;      /* only earlier steps; UINT64_MAX: all */
+    bool stop_at_damage; /* fail at a damaged step instead of skipping it */
 };
-/* Like ckpt_find, restricted by choice, which does not apply if path_or_folder is itself a step. */
+/* Like ckpt_find, restricted by choice unless path_or_folder is itself a step. */
 int ckpt_find_among(struct io *io, const char *path_or_folder,
                     const struct ckpt_find_options *choice, char *path, uint64_t *ret_step,
                     const struct log *log, struct err *err);
 
-/* Maps the folder of a run (run.dir) to the folder of checkpoints in it; other paths stay the same.
+/* Maps a run's folder (run.dir) to its folder of checkpoints; copies other paths unchanged.
  * ret_path has IO_PATH_BYTES_MAX. Fails only if the path is too long. */
 int ckpt_resolve(struct io *io, const char *path, char *ret_path, struct err *err);
 
@@ -257,47 +253,47 @@ struct ckpt_reader;
 int ckpt_reader_open(struct io *io, const char *step_path, struct ckpt_reader **ret_reader,
                      struct err *err);
 void ckpt_reader_close(struct ckpt_reader *reader); /* NULL is fine */
-/* Borrowed from the reader. */
-const char *ckpt_reader_path(const struct ckpt_reader *reader); /* of the step */
+/* Results are borrowed from the reader. */
+const char *ckpt_reader_path(const struct ckpt_reader *reader); /* the step's folder */
 uint64_t ckpt_reader_step(const struct ckpt_reader *reader);
 const char *ckpt_reader_numerics_id(const struct ckpt_reader *reader);
 const struct json_t *ckpt_reader_state(const struct ckpt_reader *reader);
 const struct manifest *ckpt_reader_manifest(const struct ckpt_reader *reader);
 /* Fills the wanted boxes. Name, global shape and (without cast) dtype must match the saved ones.
- * Reads only the blocks needed, in ascending order, and verifies each. data is host memory if
- * device is NULL (blocks are then read in place where possible), else the device's memory. On
- * failure the arrays' contents are unspecified.
- *   -ENOENT    names a missing tensor, or a file that lies on another node
+ * Reads only the blocks needed, in ascending order, and verifies each. data is in host memory if
+ * device is NULL (blocks are then read in place where possible), else in the device's. On failure
+ * the arrays' contents are unspecified.
+ *   -ENOENT    names a missing tensor, or a file on another node
  *   -EBADMSG   names a block whose CRC differs, with tensor, file and offset
  *   -EINVAL    names a tensor of another dtype or shape, with both
  *   -ESTALE    the step was replaced or removed since the reader was opened; open it again */
 int ckpt_reader_load(struct ckpt_reader *reader, const struct ckpt_tensor *wanted,
                      uint64_t wanted_count, struct device *device, struct err *err);
 
-/* Collective calls give all ranks the same verdict; each rank has its own reader. If a rank finds
- * damage, all return -EBADMSG with the detail of the first such rank ("rank 2: ..."), so that all
- * fall back to the same older step or all stop. If a rank fails otherwise, it returns its own
+/* Collective calls reach the same verdict on all ranks; each rank has its own reader. If a rank
+ * finds damage, all return -EBADMSG with the detail of the first such rank ("rank 2: ..."), so that
+ * all fall back to the same older step or all stop. If a rank fails otherwise, it returns its own
  * status and the others return -EREMOTEIO with its detail; no rank returns -EBADMSG. */
 
-/* Finds (as ckpt_find_among) and opens the newest step that is complete on every rank, from the
- * same save on all. Ranks share one folder or have one per node (per_node), where a crash may leave
- * a step on some nodes only. -ENOENT: no rank has a step. -ESTALE: there are steps, but none that
- * all ranks have. If ranks have the same warnings, only the first of them logs them. */
+/* Finds (as ckpt_find_among) and opens the newest step that is complete and from the same save on
+ * every rank. Ranks share one folder or have one per node (per_node); with several, a crash may
+ * leave a step on some nodes only. -ENOENT: no rank has a step. -ESTALE: there are steps, but none
+ * that all ranks have. Of ranks with identical warnings, only the first logs them. */
 int ckpt_reader_open_collective(struct io *io, const char *path_or_folder,
                                 const struct ckpt_find_options *choice, struct comm *comm,
                                 struct ckpt_reader **ret_reader, const struct log *log,
                                 struct err *err);
-/* Like ckpt_reader_open_collective, without a reader, so the step is not protected. path: this
+/* Like ckpt_reader_open_collective, but opens no reader, so the step is not protected. path: this
  * rank's. */
 int ckpt_find_collective(struct io *io, const char *path_or_folder,
                          const struct ckpt_find_options *choice, struct comm *comm, char *path,
                          uint64_t *ret_step, const struct log *log, struct err *err);
-/* Like ckpt_reader_load. On failure the arrays' contents are unspecified on all ranks. */
+/* Like ckpt_reader_load. On failure all ranks' arrays are unspecified. */
 int ckpt_reader_load_collective(struct ckpt_reader *reader, struct comm *comm,
                                 const struct ckpt_tensor *wanted, uint64_t wanted_count,
                                 struct device *device, struct err *err);
 
-/* Progress of a long read. May be NULL, and so may progress. */
+/* Reports progress of a long read. A pointer to the struct and `progress` may be NULL. */
 struct ckpt_progress {
     void (*progress)(void *context, uint64_t bytes_done, uint64_t bytes);
     void *context;
@@ -319,18 +315,18 @@ int ckpt_hash(struct io *io, const char *path, struct ckpt_hashes *ret_hashes,
               const struct log *log, const struct ckpt_progress *watch, struct err *err);
 
 /* Verifies all blocks of a checkpoint against the manifest, and the files' headers against its
- * chunks, with several threads. Calls bad from this thread for each difference, ordered by file and
- * offset, and watch->progress from one thread at a time. Returns the number of differences, or
- * -errno if the checkpoint cannot be read (-ESTALE as in ckpt_reader_load). */
+ * chunks, with several threads. Calls bad from the calling thread for each difference, ordered by
+ * file and offset, and watch->progress from one thread at a time. Returns the number of
+ * differences, or -errno if the checkpoint cannot be read (-ESTALE as in ckpt_reader_load). */
 int ckpt_verify(struct io *io, const char *step_path,
                 void (*bad)(void *context, const struct err *detail), void *context,
                 const struct ckpt_progress *watch, struct err *err);
 
 struct ckpt_copy_options {
     struct io *from, *to; /* may be the same */
-    const char *source;   /* a step, or a folder of steps: the newest complete one */
-    const char *folder;   /* of steps, created if absent; the copy is step-N in it */
-    bool force;           /* replaces a step of the same number, unless it has a reader */
+    const char *source;   /* a step, or a folder: its newest complete step */
+    const char *folder;   /* created if absent; receives step-N */
+    bool force;           /* replaces an existing step, unless it has a reader */
     const struct log *log;
     const struct ckpt_progress *watch; /* may be NULL */
 };
@@ -338,16 +334,16 @@ struct ckpt_copy_result {
     uint64_t step, files_count, written_bytes;
     char path[IO_PATH_BYTES_MAX];
 };
-/* Copies a step atomically and durably; verifies each block before writing it. Locks the folder and
- * removes leftovers of dead owners from it. Uses 48 MiB of memory. -EEXIST: the step exists
+/* Copies a step atomically and durably; verifies each block before writing it. Locks the target
+ * folder and removes leftovers of dead owners. Uses 48 MiB of memory. -EEXIST: the step exists
  * (without force). -EBADMSG names the damage in the source. -EBUSY: the folder has another owner,
  * or the step to be replaced has a reader. -EINVAL: folder is a step. */
 int ckpt_copy(const struct ckpt_copy_options *options, struct ckpt_copy_result *ret_copied,
               struct err *err);
 
 /* Removes leftovers of dead owners from the folder: temporaries of saves, copies and removals, but
- * no other `.tmp-*`. Calls each (may be NULL) for each of them. Returns their number. -EBUSY names
- * a living owner; -ENOENT and -EINVAL as ckpt_prune. */
+ * no other `.tmp-*`. Calls each (may be NULL) with each name. Returns the number removed. -EBUSY
+ * names a living owner; -ENOENT and -EINVAL as ckpt_prune. */
 int ckpt_sweep(struct io *io, const char *folder, void (*each)(void *context, const char *name),
                void *context, struct err *err);
 

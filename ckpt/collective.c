@@ -1,6 +1,3 @@
-/*
- * collective — see collective.h.
- */
 #include "ckpt/collective.h"
 
 struct comm_options collective_options(const char *what)

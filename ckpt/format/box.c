@@ -1,6 +1,3 @@
-/*
- * box — see box.h.
- */
 #include "ckpt/format/box.h"
 
 #include "base/bytes.h"
@@ -84,7 +81,7 @@ struct box box_make(const uint64_t *start, const uint64_t *extent, uint32_t rank
 struct box box_of_range(const uint64_t *shape, uint32_t rank, uint64_t begin, uint64_t end,
                         uint64_t *ret_elements)
 {
-    /* [d + 1]: elements of one step along d; [0]: of the whole array */
+    /* [d + 1]: elements per step along d; [0]: of the array */
     uint64_t stride[DTYPE_RANK_MAX + 1];
     stride[rank] = 1;
     for (uint32_t d = rank; d > 0; d--)
@@ -117,7 +114,7 @@ bool runs_init(struct runs *runs, const struct box *source, const struct box *ta
     struct box common;
     if (!box_intersect(source, target, &common))
         return false;
-    /* Dimensions from `whole` on are whole in both, so one step along the dimension before is
+    /* Both boxes are whole from dimension `whole` on, so a step along the previous one is
      * contiguous. */
     uint32_t whole = source->rank;
     while (whole > 0 && common.extent[whole - 1] == source->extent[whole - 1] &&

@@ -1,8 +1,6 @@
 /*
- * cast — see cast.h.
- *
- * A double holds every value of the other dtypes, so each pair goes through it and is rounded once,
- * in integers. The pairs that whole models use have loops of their own, which compilers vectorize.
+ * A double holds every value of the other dtypes, so each conversion goes through it and is rounded
+ * once, in integers. Common pairs have their own loops, which compilers vectorize.
  */
 #include "ckpt/format/cast.h"
 
@@ -20,7 +18,7 @@ bool cast_is_float(enum dtype dtype)
 /* A binary format of at most 16 bits. */
 struct format {
     int exponent_bits, fraction_bits;
-    uint32_t above; /* the result if a value is too large */
+    uint32_t above; /* the result for values that are too large */
     uint32_t nan;
 };
 
@@ -44,14 +42,14 @@ static uint32_t encode(const struct format *format, uint64_t bits)
     enum { DOUBLE_FRACTION_BITS = 52, DOUBLE_BIAS = 1023 };
     int bias = (1 << (format->exponent_bits - 1)) - 1;
     int exponent = (int)(bits >> DOUBLE_FRACTION_BITS) - DOUBLE_BIAS;
-    int exponent_min = 1 - bias; /* of a normal number */
+    int exponent_min = 1 - bias; /* of normal numbers */
     int shift = DOUBLE_FRACTION_BITS - format->fraction_bits;
     uint64_t significand =
         (bits & (((uint64_t)1 << DOUBLE_FRACTION_BITS) - 1)) | (uint64_t)1 << DOUBLE_FRACTION_BITS;
     uint64_t code;
     if (exponent > bias + 1)
         return format->above;
-    if (exponent < exponent_min) /* zero and subnormal doubles are far below and vanish too */
+    if (exponent < exponent_min) /* zero and subnormal doubles vanish too */
         code = shift_rounded(significand, shift + (exponent_min - exponent));
     else
         code = ((uint64_t)(exponent - exponent_min) << format->fraction_bits) +

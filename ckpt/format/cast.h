@@ -3,8 +3,6 @@
  *
  * Values too large for the target become infinite, or NaN in F8_E4M3, which has no infinities. NaN
  * stays NaN. Equal dtypes copy the bits.
- *
- * Pure.
  */
 #ifndef MILLRACE_CKPT_FORMAT_CAST_H
 #define MILLRACE_CKPT_FORMAT_CAST_H
@@ -14,9 +12,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* F64, F32, F16, BF16 and the two 8-bit formats. */
+/* True for F64, F32, F16, BF16 and the two 8-bit formats. */
 bool cast_is_float(enum dtype dtype);
-/* source and target: of any alignment, not overlapping. */
+/* source and target may be unaligned but must not overlap. */
 void cast_elements(enum dtype from, const void *source, enum dtype to, void *target,
                    uint64_t count);
 

@@ -1,10 +1,10 @@
 /*
- * element — reads one number of a tensor of any dtype, and computes the distance of two. Header
- * only: a diff calls it for every element, and inlining cuts its time to a third.
+ * element — reads one number of any dtype, and computes the distance of two. Header only: a diff
+ * calls it for every element, and inlining cuts its time to a third.
  *
- * The 8-bit floating-point formats are those of OCP's "8-bit Floating Point Specification": E5M2 is
- * the upper half of a binary16; E4M3 has no infinities, and its largest exponent with a fraction of
- * all ones is NaN.
+ * The 8-bit floating-point formats follow OCP's "8-bit Floating Point Specification": E5M2 is the
+ * upper half of a binary16; E4M3 has no infinities, and its largest exponent with a fraction of all
+ * ones is NaN.
  */
 #ifndef MILLRACE_CKPT_FORMAT_ELEMENT_H
 #define MILLRACE_CKPT_FORMAT_ELEMENT_H
@@ -24,8 +24,8 @@ struct element {
     enum element_kind kind;
     union {
         double real;
-        int64_t integer;         /* ELEMENT_SIGNED */
-        uint64_t unsigned_value; /* ELEMENT_UNSIGNED, also BOOL */
+        int64_t integer;
+        uint64_t unsigned_value; /* also BOOL */
     };
 };
 
@@ -100,8 +100,8 @@ static inline struct element element_get(enum dtype dtype, const void *at)
     return element_of_unsigned(0);
 }
 
-/* |a - b| of two elements of one kind. Integers: exact, as ELEMENT_UNSIGNED. Reals: subtracted as
- * doubles; NaN if either is NaN. */
+/* Computes |a - b| of two elements of one kind. Integers: exact, as ELEMENT_UNSIGNED. Reals:
+ * subtracted as doubles; NaN if either is NaN. */
 static inline struct element element_distance(struct element a, struct element b)
 {
     assert(a.kind == b.kind);
@@ -125,7 +125,7 @@ static inline bool element_is_nan(struct element value)
     return value.kind == ELEMENT_REAL && isnan(value.real);
 }
 
-/* a > b for two distances; NaN exceeds all else. */
+/* Compares two distances; NaN exceeds all others. */
 static inline bool element_exceeds(struct element a, struct element b)
 {
     if (a.kind != ELEMENT_REAL)

@@ -1,6 +1,5 @@
 /*
- * find — lists the steps of a folder and finds the one that a path means: ckpt_list,
- * ckpt_each_step, ckpt_resolve, ckpt_find, and the checks of a folder in folder.h.
+ * find — lists the steps of a folder, resolves paths to steps, and checks folders (folder.h).
  */
 #include "ckpt/ckpt.h"
 #include "ckpt/format/folder.h"
@@ -68,7 +67,6 @@ int ckpt_list(struct io *io, const char *folder,
     return ckpt_each_step(io, folder, list_step, &listing, err);
 }
 
-/* Whether path is itself a step. */
 static bool has_manifest(struct io *io, const char *path)
 {
     char name[IO_PATH_BYTES_MAX];
@@ -87,7 +85,7 @@ int folder_check_not_step(struct io *io, const char *folder, struct err *err)
     return -EINVAL;
 }
 
-/* Returns 1 in a folder of steps, which ends the walk. */
+/* Returns 1 at the first step, which ends the walk. */
 static int look_for_steps(void *context, const struct io_entry *entry)
 {
     (void)context;
@@ -96,7 +94,7 @@ static int look_for_steps(void *context, const struct io_entry *entry)
            io_is_owner_record(entry->name);
 }
 
-/* Sets inner to the folder of checkpoints in a run's folder. */
+/* Finds the folder of checkpoints in a run's folder. */
 static bool find_inner(struct io *io, const char *folder, char *inner)
 {
     return io_join_path(folder, CKPT_FOLDER_NAME, inner, NULL) == 0 &&
@@ -146,8 +144,7 @@ static int no_step_found(struct io *io, const char *folder, struct err *err)
     return -ENOENT;
 }
 
-/* There are steps, but all candidates are damaged. Not -ENOENT, which means that there is nothing
- * yet. */
+/* Unlike -ENOENT, means that steps exist but all candidates are damaged. */
 static int all_damaged(struct io *io, const char *newest_path, const struct err *newest,
                        struct err *err)
 {
@@ -214,7 +211,7 @@ int ckpt_find_among(struct io *io, const char *path_or_folder,
     int status = folder_read_step(io, path_or_folder, &manifest, NULL, err);
     if (status)
         return status;
-    strcpy(path, path_or_folder); /* fits: a longer name was joined to it */
+    strcpy(path, path_or_folder); /* fits: a longer path was joined from it */
     if (ret_step)
         *ret_step = manifest.step;
     manifest_deinit(&manifest);

@@ -1,6 +1,3 @@
-/*
- * folder — see folder.h.
- */
 #include "ckpt/format/folder.h"
 
 #include "base/str.h"
@@ -209,7 +206,7 @@ static int read_step_once(struct io *io, const char *step_path, struct manifest 
 int folder_read_step(struct io *io, const char *step_path, struct manifest *ret_manifest,
                      uint64_t *ret_size_bytes, struct err *err)
 {
-    enum { ATTEMPTS_MAX = 8 }; /* each a save that ended meanwhile */
+    enum { ATTEMPTS_MAX = 8 }; /* each attempt lost to a concurrent save */
     int status = -ESTALE;
     for (int attempt = 0; attempt < ATTEMPTS_MAX && status == -ESTALE; attempt++)
         status = read_step_once(io, step_path, ret_manifest, ret_size_bytes, err);

@@ -1,11 +1,11 @@
 /*
- * folder — a folder of steps: names, and which steps are complete.
+ * folder — names and completeness of the steps in a folder.
  *
  * A name is `step-00001000`: at least eight digits, zero-padded only up to eight. A step is
- * complete if its manifest parses and every file that it names is present with its size; only files
- * written into other nodes' folders may be absent. Only complete steps are listed, found and
- * counted. If the folder's name differs from the step in the manifest, the step is incomplete: it
- * is neither counted nor removed.
+ * complete if its manifest parses and every file in it is present with its size; only files written
+ * into other nodes' folders may be absent. Only complete steps are listed, found and counted. If
+ * the folder's name differs from the step in the manifest, the step is incomplete: it is neither
+ * counted nor removed.
  */
 #ifndef MILLRACE_CKPT_FORMAT_FOLDER_H
 #define MILLRACE_CKPT_FORMAT_FOLDER_H
@@ -23,8 +23,8 @@ const char *folder_step_name(uint64_t step, char name[FOLDER_STEP_NAME_BYTES]);
 bool folder_parse_step(const char *name, uint64_t *ret_step);
 /* Writes folder/step-N to path (IO_PATH_BYTES_MAX). */
 int folder_step_path(const char *folder, uint64_t step, char *path, struct err *err);
-/* `aside-step-00001000`: holds a step that another save of the same number replaced. Not a step:
- * never listed, found or counted. */
+/* `aside-step-00001000`: a step that another save of the same number replaced. Never listed, found
+ * or counted. */
 int folder_backup_path(const char *folder, uint64_t step, char *path, struct err *err);
 bool folder_parse_backup(const char *name, uint64_t *ret_step);
 
@@ -35,35 +35,36 @@ bool folder_is_leftover(const char *entry_name);
  * after several replacements. ret_size_bytes: of all present files; may be NULL. */
 int folder_read_step(struct io *io, const char *step_path, struct manifest *ret_manifest,
                      uint64_t *ret_size_bytes, struct err *err);
-/* Reads the manifest alone; *ret_bytes is its size. -EBADMSG if the folder is named for another
+/* Reads only the manifest; *ret_bytes is its size. -EBADMSG if the folder's name belongs to another
  * step. */
 int folder_read_manifest(struct io *io, const char *step_path, struct manifest *ret_manifest,
                          uint64_t *ret_bytes, struct err *err);
-/* -EBADMSG if the manifest names another step than the folder. A manifest that cannot be read is
- * fine. */
+/* -EBADMSG if the manifest belongs to another step than the folder's name. An unreadable manifest
+ * passes. */
 int folder_check_name(struct io *io, const char *step_path, struct err *err);
-/* Call it after a read of the step failed with status and its detail in err. Returns -ESTALE with
- * its own detail if the step was saved again or removed meanwhile, which is not damage: files are
- * opened by name, one after another. Otherwise returns status. */
+/* Classifies a failed read, with its status and its detail in err. Returns -ESTALE with its own
+ * detail if the step was saved again or removed meanwhile, which is not damage: files are opened by
+ * name, one after another. Otherwise returns status. */
 int folder_classify_failure(struct io *io, const char *step_path, const struct manifest *manifest,
                             int status, struct err *err);
 /* Whether a read of a step failed because of damage, so that an older step may serve. */
 bool folder_is_damage(int status);
-/* False only for an absent file that was written to another node's folder. Such a file may have
- * been copied into this folder later. */
+/* False only for an absent file that was written to another node's folder. It may have been copied
+ * here later. */
 bool folder_has_file(struct io *io, const char *step_path, const struct manifest_file *file);
-/* Checks that the file is present and has its size. */
+/* Checks presence and size. */
 int folder_check_file(struct io *io, const char *step_path, const struct manifest_file *file,
                       struct err *err);
-/* The steps that have a folder, complete or not, ascending. The caller frees *ret_steps with
- * free(). -ENOENT: no such folder. */
+/* Lists steps in ascending order, complete or not. Free *ret_steps with free(). -ENOENT: no such
+ * folder. */
 int folder_steps(struct io *io, const char *folder, uint64_t **ret_steps, size_t *ret_count,
                  struct err *err);
 
-/* find.c: -EINVAL if the folder is itself a step; it may be absent. */
+/* In find.c. -EINVAL if the folder is itself a step; it may be absent. */
 int folder_check_not_step(struct io *io, const char *folder, struct err *err);
-/* find.c: checks that the folder has a step or an owner record, before a caller that only removes
- * locks it and so leaves a record. Else -ENOENT; also fails as folder_check_not_step does. */
+/* In find.c. -ENOENT if the folder has neither a step nor an owner record; also fails as
+ * folder_check_not_step does. Call it before locking a folder only to remove steps, since locking
+ * leaves a record. */
 int folder_check_has_steps(struct io *io, const char *folder, struct err *err);
 
 #endif

@@ -1,6 +1,3 @@
-/*
- * hf_model — see hf_model.h.
- */
 #include "ckpt/format/hf_model.h"
 
 #include "base/json/jsonx.h"
@@ -13,7 +10,7 @@
 
 enum { GPT2_VOCABULARY = 50257 };
 
-/* Sets *ret_block to the N of "blocks.N.REST" and *ret_rest to REST. False for other names. */
+/* Splits "blocks.N.REST". False for other names. */
 static bool split_block(const char *name, unsigned long *ret_block, const char **ret_rest)
 {
     static const char prefix[] = "blocks.";
@@ -116,7 +113,7 @@ void hf_write_entries(const struct hf_model *model, const struct hf_config *conf
         write_entry(entry, config, w);
 }
 
-/* A config.json that is being checked. */
+/* A config.json to be checked. */
 struct check {
     const struct json_t *root;
     const char *path;

@@ -1,9 +1,9 @@
 /*
- * hf_model — describes a model of Hugging Face's transformers: what it calls our tensors, and the
+ * hf_model — maps our tensor names to those of Hugging Face's transformers, and describes the
  * entries of its config.json.
  *
- * trainer/models/ has a struct hf_model for each model that transformers has, too.
- * docs/reference/models.md lists the names. Pure.
+ * trainer/models/ has a struct hf_model for each model that transformers supports.
+ * docs/reference/models.md lists the names.
  */
 #ifndef MILLRACE_CKPT_FORMAT_HF_MODEL_H
 #define MILLRACE_CKPT_FORMAT_HF_MODEL_H
@@ -19,46 +19,46 @@ struct json_t;
 
 enum { HF_NAME_BYTES_MAX = 128, HF_PARTS_MAX = 3 };
 
-/* A tensor. Within a block, `ours` follows "blocks.N." and `theirs` the block_prefix and "N.". */
+/* A tensor. Within a block, `ours` follows "blocks.N." and `theirs` follows block_prefix and
+ * "N.". */
 struct hf_tensor_map {
     const char *ours, *theirs;
     bool transposed;
-    uint32_t part, parts; /* as in struct hf_location; parts 0: 1 */
+    uint32_t part, parts; /* as in struct hf_location; parts 0 means 1 */
 };
 
-/* What config.json says of a model. */
+/* The parameters of a model in config.json. */
 struct hf_config {
     uint64_t layers, heads, kv_heads, head_dim, width, mlp_width, vocabulary;
-    uint64_t positions; /* of a sequence, at most */
+    uint64_t positions; /* maximum sequence length */
     double norm_epsilon, rope_base;
-    double
-        rope_factor; /* 1: unscaled; else the next three count: see ops.h's struct rope_scaling */
+    double rope_factor; /* 1: unscaled; else as struct rope_scaling, with the next three */
     double rope_low_freq_factor, rope_high_freq_factor;
     uint64_t rope_original_positions;
     bool tied; /* the head is the embedding's table */
 };
 
 enum hf_entry_kind {
-    HF_END, /* of a list */
+    HF_END, /* ends a list */
     HF_TEXT,
     HF_FLAG,
-    HF_COUNT,        /* a uint64_t of struct hf_config */
-    HF_REAL,         /* a double of struct hf_config */
-    HF_HEAD_DIM,     /* written only where it is not width / heads */
-    HF_TIED,         /* only an untied head contradicts a tied one: it would be left out */
-    HF_ROPE_SCALING, /* written only where there is one */
-    HF_DOCUMENT_END, /* written, as null, unless the vocabulary is GPT-2's: transformers assumes
-                      * that its last token ends documents */
+    HF_COUNT,        /* a uint64_t field */
+    HF_REAL,         /* a double field */
+    HF_HEAD_DIM,     /* written only if it differs from width / heads */
+    HF_TIED,         /* rejects an untied head for a tied model, which would ignore it */
+    HF_ROPE_SCALING, /* written only if scaling applies */
+    /* Written as null unless the vocabulary is GPT-2's: transformers assumes that the last token
+     * ends documents. */
+    HF_DOCUMENT_END,
     HF_NULL,
 };
 
-/* An entry of config.json. */
 struct hf_entry {
     const char *name;
     enum hf_entry_kind kind;
     const char *text;
     size_t field;         /* offset in struct hf_config */
-    bool is_checked;      /* a model to load must have the same; absent: default_value or flag */
+    bool is_checked;      /* a loaded model must have the same; absent: default_value or flag */
     double default_value; /* 0: the number of heads */
     bool flag;
 };
@@ -67,26 +67,27 @@ struct hf_entry {
 struct hf_model {
     const char *type, *architecture;              /* "gpt2", "GPT2LMHeadModel" */
     const char *block_prefix;                     /* "transformer.h" */
-    const struct hf_tensor_map *outside, *inside; /* of blocks; the last has no name */
+    const struct hf_tensor_map *outside, *inside; /* relative to blocks; the last has no name */
     const struct hf_entry *entries;
-    /* A tensor in block 0 that tells this model from the others of its type here; NULL: none. */
+    /* A tensor in block 0 that distinguishes this model from others of its type here; NULL:
+     * none. */
     const char *marker;
 };
 
-/* One of our tensors in their file. Our matrices are [out, in]. */
+/* Where one of our tensors is in their file. Our matrices are [out, in]. */
 struct hf_location {
     char name[HF_NAME_BYTES_MAX];
     bool transposed; /* theirs is [in, out * parts], else [out * parts, in]; false for vectors */
-    uint32_t part, parts; /* ours is part `part` of `parts` equal ones along their out */
+    uint32_t part, parts; /* ours is one of `parts` equal slices along out */
 };
 
 /* False if the model has no such tensor. */
 bool hf_locate(const struct hf_model *model, const char *ours, struct hf_location *ret_place);
 
-/* Writes the entries into the object in progress. */
+/* Writes the entries into the current object. */
 void hf_write_entries(const struct hf_model *model, const struct hf_config *config,
                       struct jsonx_writer *w);
-/* -EINVAL names the first entry of a config.json that describes another model. path: the file's. */
+/* -EINVAL names the first entry that describes another model. path: of config.json, for errors. */
 int hf_check_entries(const struct hf_model *model, const struct hf_config *config,
                      const struct json_t *root, const char *path, struct err *err);
 

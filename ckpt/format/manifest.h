@@ -2,10 +2,10 @@
  * manifest — `manifest.json`, the commit record of a checkpoint. docs/reference/checkpoints.md has
  * every key.
  *
- * It begins `{"crc32c":"xxxxxxxx",`: the CRC32C of the whole file with eight zeros there. It lists
- * every file with its size, a CRC32C per 1 MiB block and a hash over those; every tensor with its
- * global dtype, shape, and chunks as n-d boxes {file, offset, start[], extent[]}; and the small
- * state of the run.
+ * It begins `{"crc32c":"xxxxxxxx",`: the CRC32C of the whole file, computed with eight zeros there.
+ * It lists files with size, one CRC32C per 1 MiB block and a hash over those; tensors with global
+ * dtype, shape, and chunks as n-d boxes {file, offset, start[], extent[]}; and the state of the
+ * run.
  */
 #ifndef MILLRACE_CKPT_FORMAT_MANIFEST_H
 #define MILLRACE_CKPT_FORMAT_MANIFEST_H
@@ -42,15 +42,13 @@ struct manifest_file {
     bool elsewhere; /* written into another node's folder; may be absent here */
 };
 
-/* Whether a key of the state only describes the run: saves that differ in no other key are equal.
- * */
+/* Whether a key of the state only describes the run, so that equal saves may differ in it. */
 static inline bool manifest_is_annotation(const char *key)
 {
     return strcmp(key, "metrics") == 0 || strcmp(key, "config") == 0;
 }
 
-/* A part of a tensor: the box start..start+extent of the global shape, stored row-major at an
- * offset of the file. */
+/* The box start..start+extent of a tensor, stored row-major. */
 struct manifest_chunk {
     uint32_t file;
     uint64_t offset_bytes; /* from the file's start */
@@ -66,13 +64,13 @@ struct manifest_tensor {
     struct manifest_chunk *chunks;
 };
 
-/* Owns all memory once parsed. Immutable. Tensors are sorted by name; their chunks cover the shape,
- * no element twice. */
+/* Owns all memory once parsed. Immutable. Tensors are sorted by name; their chunks cover the shape
+ * without overlap. */
 struct manifest {
-    uint32_t crc32c; /* as parsed; differs between two saves of a step, since their times differ */
+    uint32_t crc32c; /* as parsed; saves of one step differ, since their times do */
     uint64_t step;
     uint32_t ranks;
-    uint64_t wall_ns; /* when it was written */
+    uint64_t wall_ns; /* time of writing */
     const char *numerics_id;
     struct manifest_file *files;
     uint64_t files_count;
@@ -82,7 +80,7 @@ struct manifest {
     struct json_t *root;
     struct manifest_chunk *chunks; /* of all tensors */
     uint32_t *block_crc32c;        /* of all files */
-    char *names;                   /* of tensors; NULL: they are in root */
+    char *names;                   /* of tensors; NULL: root has them */
 };
 
 /* Appends the file's text with its CRC. state_json: a JSON object. tensors_text: the output of
@@ -91,23 +89,22 @@ int manifest_encode(const struct manifest *manifest, const char *state_json,
                     const struct str *tensors_text, struct str *out, struct err *err);
 void manifest_encode_tensors(const struct manifest *manifest, struct str *out);
 /* Checks that tensors are sorted by name and lie within their files, and that their chunks cover
- * the shape, no element twice. Sorts chunks by start. -EBADMSG names the tensor. */
+ * the shape without overlap. Sorts chunks by start. -EBADMSG names the tensor. */
 int manifest_check_tensors(struct manifest *manifest, const char *path, struct err *err);
 /* For qsort and bsearch of tensors. */
 int manifest_compare_names(const void *a, const void *b);
-/* The tensor has passed manifest_check_tensors. */
+/* The tensor must have passed manifest_check_tensors. */
 uint64_t manifest_tensor_elements(const struct manifest_tensor *tensor);
 /* xxh3-128 over the blocks' CRCs, each u32 little-endian. */
 struct hash128 manifest_file_hash(const struct manifest_file *file);
-/* The number of blocks in a file of size_bytes, and the bytes in one of them. */
 uint64_t manifest_blocks_count(uint64_t size_bytes);
 uint64_t manifest_block_bytes(uint64_t size_bytes, uint64_t block);
 /* -EBADMSG with the offset: CRC, JSON, sizes that overflow, chunks outside their file or shape,
  * gaps or overlaps. */
 int manifest_parse(const char *text, size_t bytes, const char *path, struct manifest *ret_manifest,
                    struct err *err);
-/* Reads the checksum that a manifest states from its first MANIFEST_HEAD_BYTES, without verifying
- * it. False: not the head of a manifest. */
+/* Reads the stated checksum from the first MANIFEST_HEAD_BYTES, without verifying it. False: not
+ * the head of a manifest. */
 bool manifest_peek_crc32c(const char *head, size_t bytes, uint32_t *ret_crc32c);
 void manifest_deinit(struct manifest *manifest);
 const struct manifest_tensor *manifest_find(const struct manifest *manifest, const char *name);

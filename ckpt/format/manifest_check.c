@@ -1,6 +1,3 @@
-/*
- * manifest_check — checks that tensors are sorted and their chunks cover them; see manifest.h.
- */
 #include "ckpt/format/box.h"
 #include "ckpt/format/manifest.h"
 
@@ -97,7 +94,7 @@ static int check_tensor(struct manifest *manifest, struct manifest_tensor *tenso
         if (sum > elements)
             return bad(path, err, tensor, "chunks overlap");
     }
-    /* Within the shape, disjoint, and of its size together: they cover it. */
+    /* Chunks within the shape, disjoint, and with its total size cover it. */
     if (chunks_overlap(tensor))
         return bad(path, err, tensor, "chunks overlap");
     if (sum != elements) {

@@ -1,6 +1,3 @@
-/*
- * manifest_parse — reads the text; see manifest.h.
- */
 #include "ckpt/format/manifest.h"
 
 #include "base/bytes.h"
@@ -79,7 +76,7 @@ bool manifest_peek_crc32c(const char *head, size_t bytes, uint32_t *ret_crc32c)
            parse_hex32(head + CRC_AT, ret_crc32c);
 }
 
-/* The caller's first pass (crcs NULL) counts the block checksums, the second stores them. */
+/* Call once with crcs NULL to count block checksums, then again to store them. */
 static int parse_file(struct json_t *node, const char *path, uint32_t *crcs,
                       struct manifest_file *ret_file, struct err *err)
 {
@@ -264,8 +261,7 @@ static int parse_head(struct manifest *manifest, const char *path, struct err *e
     return 0;
 }
 
-/* Builds the JSON tree. Tensors in the form that we write are scanned instead, and left out of
- * it. */
+/* Builds the JSON tree. Tensors in our own format are scanned instead and left out of the tree. */
 static int parse_document(struct manifest *manifest, const char *text, size_t bytes,
                           const char *path, struct err *err)
 {

@@ -1,6 +1,3 @@
-/*
- * manifest_scan — see manifest_scan.h.
- */
 #include "ckpt/format/manifest_scan.h"
 
 #include "base/utf8.h"
@@ -9,14 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Owner thread. */
 struct scan {
     const char *at, *end;
     struct manifest_tensor *tensors;
     uint64_t tensors_count, tensors_capacity;
     struct manifest_chunk *chunks;
     uint64_t chunks_count, chunks_capacity;
-    char *names; /* as large as the text, so they fit */
+    char *names; /* as large as the text, so names fit */
     size_t names_bytes;
     bool lacks_memory;
 };
@@ -31,7 +27,7 @@ static bool skip(struct scan *scan, const char *word, size_t bytes)
 
 #define SKIP(scan, literal) skip((scan), (literal), sizeof(literal) - 1)
 
-/* As in JSON: no sign, no leading zero. */
+/* JSON syntax without sign or leading zero. */
 static bool scan_number(struct scan *scan, uint64_t *ret_value)
 {
     const char *begin = scan->at;
@@ -76,7 +72,7 @@ static bool is_utf8(const unsigned char *text, size_t bytes)
     return true;
 }
 
-/* Scans up to the next quote; refuses escapes. */
+/* Scans up to the next quote; rejects escapes. */
 static bool scan_text(struct scan *scan, const char **ret_text, size_t *ret_bytes)
 {
     const char *begin = scan->at, *quote = memchr(begin, '"', (size_t)(scan->end - begin));
@@ -190,7 +186,7 @@ int manifest_scan_tensors(const char *text, size_t bytes, struct manifest *manif
         free(scan.chunks);
         return scan.lacks_memory ? -ENOMEM : -EAGAIN;
     }
-    uint64_t first = 0; /* the chunks no longer move */
+    uint64_t first = 0; /* chunks no longer move */
     for (uint64_t i = 0; i < scan.tensors_count; i++) {
         scan.tensors[i].chunks = scan.chunks + first;
         first += scan.tensors[i].chunks_count;

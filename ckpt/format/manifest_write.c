@@ -1,6 +1,3 @@
-/*
- * manifest_write — the manifest's text; see manifest.h and docs/reference/checkpoints.md.
- */
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/crc.h"

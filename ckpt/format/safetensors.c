@@ -1,8 +1,8 @@
 /*
- * safetensors — reading headers; see safetensors.h. Writing is in safetensors_write.c.
+ * safetensors — reads headers. safetensors_write.c writes them.
  *
- * An error in the header gives the file offset of the entry's key; an error in the data, that of
- * the bytes.
+ * Errors in the header give the file offset of the entry's key; errors in the data, that of the
+ * bytes.
  */
 #include "ckpt/format/safetensors.h"
 
@@ -26,8 +26,8 @@ struct parse {
     struct err *err;
 };
 
-/* The file offset of the quoted name in the header; of the header itself if the name is written
- * with escapes. */
+/* Returns the file offset of the quoted name in the header, or of the header itself if the name
+ * contains escapes. */
 static int64_t locate(const struct parse *parse, const char *name)
 {
     size_t name_bytes = strlen(name);

@@ -3,9 +3,9 @@
  * docs/reference/checkpoints.md.
  *
  * Layout (https://huggingface.co/docs/safetensors): u64 little-endian N, N bytes of JSON, then the
- * data. Refused: a file under 8 bytes; N above 100,000,000 or beyond the file; a first byte other
+ * data. Rejected: a file under 8 bytes; N above 100,000,000 or beyond the file; a first byte other
  * than `{`; invalid UTF-8 or JSON; metadata values that are not strings; unknown dtypes; numbers
- * that are not non-negative integers; products that overflow; sizes that disagree; tensors that
+ * that are not non-negative integers; products that overflow; inconsistent sizes; tensors that
  * overlap or leave holes; data after the last tensor; duplicate names.
  */
 #ifndef MILLRACE_CKPT_FORMAT_SAFETENSORS_H
@@ -20,7 +20,7 @@
 
 enum { SAFETENSORS_HEADER_BYTES_MAX = 100000000, SAFETENSORS_ALIGN_BYTES = 4096 };
 
-/* One tensor of a file. offset_bytes counts from the file's start. */
+/* offset_bytes counts from the file's start. */
 struct safetensors_entry {
     const char *name;
     enum dtype dtype;
@@ -39,18 +39,17 @@ struct safetensors {
     struct json_t *root; /* holds the names and `__metadata__` */
 };
 
-/* header: the N bytes after the length. Pure. -EBADMSG with the offset. */
+/* header: the N bytes after the length. -EBADMSG with the offset. */
 int safetensors_parse(const char *header, uint64_t header_bytes, uint64_t file_bytes,
                       const char *path, struct safetensors *ret_file, struct err *err);
-/* Opens the file and parses its header. */
 int safetensors_read(struct io *io, const char *path, struct safetensors *ret_file,
                      struct err *err);
 void safetensors_deinit(struct safetensors *file);
 
-/* Appends length and header for count entries in the given order, which must be by dtype (widest
- * first), then name; sets their offset_bytes. Pads the header with spaces so that the data starts
- * at a multiple of align_bytes. metadata: pairs of key and value. *ret_file_bytes: the end of the
- * last tensor. */
+/* Appends length and header for entries, which must be in canonical order (dtype, widest first,
+ * then name); sets their offset_bytes. Pads the header with spaces so that the data starts at a
+ * multiple of align_bytes. metadata: pairs of key and value. *ret_file_bytes: the end of the last
+ * tensor. */
 int safetensors_encode(struct safetensors_entry *entries, uint64_t count,
                        const char *const (*metadata)[2], uint64_t metadata_count,
                        uint64_t align_bytes, struct str *out, uint64_t *ret_file_bytes,

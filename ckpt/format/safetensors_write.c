@@ -1,6 +1,3 @@
-/*
- * safetensors_write — canonical headers; see safetensors.h.
- */
 #include "base/bytes.h"
 #include "base/json/jsonx_writer.h"
 #include "ckpt/format/box.h"
@@ -17,7 +14,7 @@ int safetensors_compare(const void *a, const void *b)
     const struct safetensors_entry *x = a, *y = b;
     if (dtype_bytes(x->dtype) != dtype_bytes(y->dtype))
         return dtype_bytes(x->dtype) > dtype_bytes(y->dtype) ? -1 : 1;
-    /* Among equally wide dtypes, the reference implementation's list backwards. */
+    /* Among equally wide dtypes, the reference implementation reverses its list. */
     if (x->dtype != y->dtype)
         return x->dtype > y->dtype ? -1 : 1;
     return strcmp(x->name, y->name);

@@ -1,7 +1,7 @@
 /*
- * blocks — see blocks.h.
+ * blocks — reads blocks ahead through a ring of `ahead` slots:
  *
- *     slots   ring of `ahead`:   taken ... [read, done or in progress] ... submitted
+ *     taken ... [read, done or in progress] ... submitted
  */
 #include "ckpt/load/blocks.h"
 
@@ -81,11 +81,11 @@ static int file_path(const struct blocks *blocks, uint32_t file, char *path, str
     if (!blocks->options.is_file)
         return io_join_path(blocks->options.path, blocks->options.manifest->files[file].name, path,
                             err);
-    strcpy(path, blocks->options.path); /* fits: the file was opened by this name */
+    strcpy(path, blocks->options.path); /* fits: the file was opened by this path */
     return 0;
 }
 
-/* Closes the files that no read in progress uses. */
+/* Closes the files without reads in progress. */
 static void close_idle_files(struct blocks *blocks)
 {
     for (uint64_t i = 0; i < blocks->options.manifest->files_count; i++) {
@@ -100,7 +100,7 @@ static void close_idle_files(struct blocks *blocks)
     }
 }
 
-/* A file without checksums must still be the one whose header the manifest describes. */
+/* A file without checksums must still be the one whose header was read. */
 static int check_identity(const struct blocks *blocks, uint32_t file, const char *path,
                           struct err *err)
 {
@@ -158,7 +158,7 @@ static bool is_last(const struct blocks *blocks, const struct block_request *wan
            blocks->last->want.block == want->block;
 }
 
-/* Whether to read the block straight to the wanted place. False if its alignment would force the
+/* Whether to read the block straight to its destination. False if its alignment would force the
  * read through the page cache; the slot's own memory avoids that. */
 static bool is_direct_aligned(const struct blocks *blocks, const struct slot *slot)
 {
@@ -174,7 +174,7 @@ static void start(struct blocks *blocks, struct slot *slot, const struct block_r
     const struct io_ops *ops = blocks->options.io->ops;
     struct slot *last = blocks->last;
     bool reuse = is_last(blocks, want);
-    blocks->last = NULL; /* its buffer may be overwritten from now on */
+    blocks->last = NULL; /* its buffer may now be overwritten */
     if (reuse && slot != last) {
         char *buffer = slot->buffer;
         slot->buffer = last->buffer;

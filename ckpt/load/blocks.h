@@ -1,9 +1,9 @@
 /*
- * blocks — reads blocks of a checkpoint's files ahead, verified and in the requested order.
+ * blocks — reads ahead blocks of a checkpoint's files, verified and in the requested order.
  *
  * `next` is called up to `ahead` blocks before `take`, which gets each block with its status. A
- * block may be read straight to its destination. Memory: `ahead` blocks. The last block is kept, so
- * that a walk that begins where the previous one ended does not read it again.
+ * block may be read straight to its destination. Memory: `ahead` blocks. The last block is kept for
+ * a walk that begins where the previous one ended.
  *
  * Threads: one at a time.
  */
@@ -22,12 +22,12 @@ enum { BLOCKS_AHEAD = 32, BLOCKS_FILES_OPEN_MAX = 64 };
 struct block_request {
     uint32_t file;
     uint64_t block;
-    void *direct; /* preferred destination; NULL: the walk's own memory */
+    void *direct; /* preferred destination; NULL: the reader's own buffer */
 };
 
 /* data is valid during the call. status: 0, or with detail -EBADMSG (checksum), -ENODATA, -EIO,
- * ..., -ESTALE (the step was saved again or removed: folder_classify_failure); then data is
- * undefined. */
+ * ..., -ESTALE (the step was saved again or removed: folder_classify_failure); data is undefined on
+ * failure. */
 struct block_result {
     uint32_t file;
     uint64_t block;
@@ -47,14 +47,14 @@ struct blocks_visitor {
 
 struct blocks;
 
-/* path: the step's folder, or the file itself if is_file. Files without checksums (NULL) are read
- * unverified. Borrows manifest and path. */
+/* path: the step's folder, or the file itself if is_file. Files without checksums (NULL) are not
+ * verified. Borrows manifest and path. */
 struct blocks_options {
     struct io *io;
     const char *path;
     bool is_file;
     const struct manifest *manifest;
-    unsigned ahead; /* blocks, at most BLOCKS_AHEAD; 0: BLOCKS_AHEAD */
+    unsigned ahead; /* at most BLOCKS_AHEAD; 0: BLOCKS_AHEAD */
 };
 int blocks_open(const struct blocks_options *options, struct blocks **ret_blocks, struct err *err);
 void blocks_close(struct blocks *blocks); /* NULL is fine */

@@ -1,14 +1,14 @@
 /*
- * collective_load — finds and loads checkpoints on ranks that must all do the same (ckpt.h).
+ * collective_load — finds and loads checkpoints on ranks that must agree (ckpt.h).
  *
- * Each rank searches by itself and reports the result to the others. All reach the same verdict
+ * Each rank searches by itself and exchanges reports with the others. All reach the same verdict
  * from the same reports:
  *
  *     some could not read        all fail: this is not damage, and an older step would be a guess
  *     some found damage          damage for all (-EBADMSG)
  *     different steps            all search again, up to the lowest of these steps
- *     different saves of a step  all take the save that every rank has, on some put aside;
- *                                else they search below the step
+ *     different saves of a step  all open the save that every rank has, possibly as a backup;
+ *                                if there is none, they search below the step
  */
 #include "base/hash.h"
 #include "base/json/jsonx_format.h"
@@ -26,13 +26,13 @@
 
 enum { ERRNO_MAX = 4095 /* largest on Linux */ };
 
-/* What a rank reports about its search or load. */
+/* The result of a rank's search or load. */
 struct rank_report {
-    int64_t status;    /* of this rank; 0 also if it found no step */
-    uint8_t is_absent; /* 0 or 1: it found no step */
+    int64_t status;    /* 0 also if the rank found no step */
+    uint8_t is_absent; /* 0 or 1: found no step */
     uint64_t step;
     struct hash128 content, warnings;
-    uint8_t has_backup; /* 0 or 1: a complete step that this one replaced was put aside */
+    uint8_t has_backup; /* 0 or 1: has a complete backup that this step replaced */
     struct hash128 aside;
     struct err detail;
 };
@@ -80,7 +80,8 @@ static int reports_exchange(struct comm *comm, const char *what, struct rank_rep
     return status;
 }
 
-/* The rank whose failure decides: the first that is not damage, else the first damage. -1: none. */
+/* The deciding rank: the first with a failure other than damage, else the first with damage. -1:
+ * none. */
 static int first_failure(const struct rank_report *all, int ranks)
 {
     int first = -1;
@@ -91,7 +92,7 @@ static int first_failure(const struct rank_report *all, int ranks)
     return first;
 }
 
-/* -EBADMSG on all ranks, or on none. */
+/* Returns -EBADMSG on all ranks or on none. */
 static int judge(const struct rank_report *all, const struct comm *comm, struct err *err)
 {
     int first = first_failure(all, comm->ranks);
@@ -123,13 +124,13 @@ struct search {
     struct str warnings; /* of this rank's search, one per line */
     struct ckpt_reader *reader;
     bool has_found;         /* all ranks found a step in an earlier round */
-    bool is_chosen;         /* the save to open of the step found before is decided */
-    struct hash128 content; /* of that save */
+    bool is_chosen;         /* all agreed on a save of the previous round's step */
+    struct hash128 content; /* identifies the chosen save */
 };
 
 /* Hashes what identifies a save on any node: the files' names, sizes and hashes, and the state
- * without `config`. Where a node stores replicated arrays does not matter. Metrics do, unlike in
- * commit: all ranks evaluate together. */
+ * without `config`. Placement of replicated arrays does not matter. Metrics do, unlike in commit:
+ * all ranks evaluate together. */
 static int describe(const struct manifest *manifest, struct hash128 *ret_content, struct err *err)
 {
     struct jsonx_member *members;
@@ -173,7 +174,7 @@ static bool is_same(const struct hash128 *a, const struct hash128 *b)
     return memcmp(a, b, sizeof *a) == 0;
 }
 
-/* Looks for the save that this rank's step replaced, if it is complete. */
+/* Looks for a complete backup that this rank's step replaced. */
 static void find_backup(const struct search *search, struct rank_report *own)
 {
     char path[IO_PATH_BYTES_MAX];
@@ -185,7 +186,6 @@ static void find_backup(const struct search *search, struct rank_report *own)
     manifest_deinit(&manifest);
 }
 
-/* Opens the save that the step replaced. */
 static int open_backup(struct search *search, struct rank_report *own)
 {
     char path[IO_PATH_BYTES_MAX];
@@ -202,7 +202,7 @@ static int open_backup(struct search *search, struct rank_report *own)
     return status;
 }
 
-/* This rank's search. Fills its report. */
+/* Searches on this rank and fills its report. */
 static void look(struct search *search)
 {
     struct rank_report *own = &search->all[search->comm->rank];
@@ -232,7 +232,7 @@ static void look(struct search *search)
     own->warnings = hash_128(search->warnings.data, search->warnings.bytes);
 }
 
-/* If several ranks have the same warnings, only the first logs them. */
+/* Of ranks with identical warnings, only the first logs them. */
 static void log_warnings(const struct search *search)
 {
     const struct rank_report *all = search->all, *own = &all[search->comm->rank];
@@ -255,7 +255,6 @@ static int none_in_common(const struct search *search, struct err *err)
     return -ESTALE;
 }
 
-/* Whether every rank has that save of the step. */
 static bool all_have(const struct search *search, const struct hash128 *content)
 {
     const struct rank_report *all = search->all;
@@ -267,9 +266,9 @@ static bool all_have(const struct search *search, const struct hash128 *content)
     return rank == search->comm->ranks;
 }
 
-/* Chooses between different saves of one step. After a save was committed on some nodes only, these
- * have put the previous save aside, and the others still have it. False: no save is on all ranks,
- * or the chosen one could not be opened. */
+/* Chooses between different saves of one step. If a save was committed on some nodes only, these
+ * have the previous save as a backup, and the others still have it as the step. False: no save is
+ * on all ranks, or the chosen one could not be opened. */
 static bool choose_save(struct search *search)
 {
     const struct rank_report *first = &search->all[0];
@@ -289,7 +288,7 @@ static bool choose_save(struct search *search)
     return true;
 }
 
-/* 0: all ranks have the same save. 1: search again. The same on all ranks. */
+/* Returns the same on all ranks. 0: all have the same save. 1: search again. */
 static int compare(struct search *search, struct err *err)
 {
     const struct rank_report *all = search->all;

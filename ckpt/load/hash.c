@@ -1,6 +1,3 @@
-/*
- * hash — see hash.h and ckpt.h.
- */
 #include "ckpt/load/hash.h"
 
 #include "base/bytes.h"
@@ -54,7 +51,7 @@ static void report_progress(struct hash_progress *watch, size_t bytes)
     watch->watch->progress(watch->watch->context, watch->done_bytes, watch->bytes);
 }
 
-/* Hashes the tensors' heads and data. The data is read as one stream. */
+/* Hashes the tensors' heads and data, read as one stream. */
 static int hash_stream_tensors(struct hash_stream *stream, struct ckpt_reader *reader,
                                const struct manifest_tensor *const *tensors, uint64_t count,
                                const struct tensor_cast *cast, struct hash_progress *watch,

@@ -12,15 +12,15 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* Progress of several hashes that read `bytes` bytes in all. Owner thread. */
+/* Progress of several hashes that read `bytes` bytes in all. */
 struct hash_progress {
     const struct ckpt_progress *watch;
     uint64_t done_bytes, bytes;
     const atomic_int *stop; /* non-zero: stop soon with -EINTR; NULL: never */
 };
 
-/* Hashes the reader's tensors that `selected` accepts, as ckpt_hash does for a section, and as if
- * they had been saved with `cast` (NULL: none). watch: may be NULL. Blocks; constant memory. */
+/* Hashes the tensors that `selected` accepts as a section of ckpt_hash, as if they had been saved
+ * with `cast` (NULL: none). watch: may be NULL. Blocks; constant memory. */
 int hash_tensors(struct ckpt_reader *reader,
                  bool (*selected)(const void *context, const char *name), const void *context,
                  const struct tensor_cast *cast, struct hash_progress *watch, uint64_t *ret_count,

@@ -3,12 +3,11 @@
  *
  * A wanted box and a chunk that overlaps it make an item. Items are sorted by the first byte that
  * they need of the files. Each block is requested and taken once, in that order. An item walks the
- * runs shared by its box and chunk with two cursors, for the next read and the next copy.
+ * runs shared by its box and chunk with two cursors: one plans reads, up to BLOCKS_AHEAD blocks
+ * ahead of the other, which copies.
  *
  *     file     |   block   |   block   |   block   |
  *     items       [a     ][b ][c         ]
- *
- * Plan cursors run up to BLOCKS_AHEAD blocks ahead of copy cursors.
  */
 #include "base/bytes.h"
 #include "ckpt/format/box.h"
@@ -23,14 +22,14 @@
 
 enum { ELEMENT_BYTES_MAX = 8, CAST_ELEMENTS = 4096 };
 
-/* The part of a wanted box in one chunk. Runs are in bytes of the saved dtype. For a cast, a target
- * is the same number of elements into the box, but of another size. */
+/* The part of a wanted box in one chunk. Runs are in bytes of the saved dtype; for a cast, a target
+ * counts the same number of elements, but of another size. */
 struct item {
     const struct ckpt_tensor *tensor;
-    enum dtype saved; /* if not the tensor's: cast */
+    enum dtype saved;
     uint32_t file;
-    uint64_t begin; /* offset of the chunk in its file */
-    uint64_t first; /* offset of the first byte needed, in the file */
+    uint64_t begin; /* of the chunk, in its file */
+    uint64_t first; /* of the first byte needed, in the file */
     struct runs runs;
     struct runs_cursor plan, copy;
     /* The first bytes of an element that spans two blocks, as in files of other programs. */
@@ -43,9 +42,9 @@ struct load {
     struct device_stream *stream;
     struct item *items;
     uint64_t items_count;
-    uint64_t plan_first, copy_first; /* items before these are done */
+    uint64_t plan_first, copy_first; /* earlier items are done */
     uint32_t plan_file;
-    uint64_t plan_block;                          /* the next of plan_file that may be requested */
+    uint64_t plan_block; /* the next block of plan_file that may be requested */
     char cast[CAST_ELEMENTS * ELEMENT_BYTES_MAX]; /* staging for a device */
     struct err *err;
 };
@@ -140,7 +139,7 @@ static int compare_items(const void *a, const void *b)
     return x->first < y->first ? -1 : x->first > y->first;
 }
 
-/* The first block at or after `from` that the item needs; UINT64_MAX: none. */
+/* Returns the first block at or after `from` that the item needs; UINT64_MAX: none. */
 static uint64_t item_next_block(struct item *item, uint64_t from)
 {
     while (item->plan.left > 0 &&
@@ -157,8 +156,8 @@ static bool is_cast(const struct item *item)
     return item->saved != item->tensor->dtype;
 }
 
-/* Where the whole block belongs, if it lies in one run, in host memory, and is not cast; else
- * NULL. */
+/* Returns the block's destination if the block lies in one run, in host memory, and is not cast;
+ * else NULL. */
 static void *direct_target(const struct load *load, const struct item *item, uint64_t block)
 {
     const struct manifest_file *file = &load->reader->manifest.files[item->file];
@@ -205,7 +204,7 @@ static bool next_block(void *context, struct block_request *ret_want)
 static int copy_part(struct load *load, char *target, const char *source, size_t bytes)
 {
     if (target == source)
-        return 0; /* the block was read in place */
+        return 0; /* read in place */
     if (load->device)
         return load->device->ops->copy(load->device, load->stream, target, source, bytes,
                                        load->err);
@@ -236,7 +235,7 @@ static int cast_whole(struct load *load, const struct item *item, uint64_t eleme
     return status;
 }
 
-/* Casts bytes at..at+bytes of a run. All bytes before them were passed already. */
+/* Casts bytes at..at+bytes of a run. Earlier bytes must have been passed already. */
 static int cast_part(struct load *load, struct item *item, uint64_t at, const char *source,
                      uint64_t bytes)
 {

@@ -1,6 +1,3 @@
-/*
- * reader — see reader.h and ckpt.h. Loading is in load.c.
- */
 #include "ckpt/load/reader.h"
 
 #include "ckpt/format/folder.h"
@@ -69,7 +66,7 @@ int reader_lock(struct io *io, const char *step_path, struct io_shared_lock **re
     int status = io_join_path(step_path, MANIFEST_NAME, path, err);
     if (!status)
         status = io_lock_shared(io, path, false, ret_lock, err);
-    if (status == -EBUSY && err) /* the removal is about to finish */
+    if (status == -EBUSY && err) /* a removal is about to finish */
         err->code = -ENOENT;
     return status == -EBUSY ? -ENOENT : status;
 }
@@ -78,12 +75,9 @@ int reader_find(struct io *io, const char *path_or_folder, const struct ckpt_fin
                 char step_path[IO_PATH_BYTES_MAX], struct io_shared_lock **ret_lock,
                 const struct log *log, struct err *err)
 {
-    enum {
-        ATTEMPTS_MAX = 11,
-        PAUSE_FIRST_NS = 1000000
-    }; /* a second in all: each pause is twice the previous one */
+    enum { ATTEMPTS_MAX = 11, PAUSE_FIRST_NS = 1000000 }; /* pauses double, one second in total */
     for (int attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
-        if (attempt > 0) /* a removal is renaming it now */
+        if (attempt > 0) /* a removal is renaming the step now */
             nanosleep(&(struct timespec){.tv_nsec = (long)PAUSE_FIRST_NS << (attempt - 1)}, NULL);
         int status = choice ? ckpt_find_among(io, path_or_folder, choice, step_path, NULL, log, err)
                             : ckpt_find(io, path_or_folder, step_path, NULL, log, err);

@@ -1,6 +1,5 @@
 /*
- * reader — internals of ckpt.h's readers. They also read a plain safetensors file as if it were a
- * step.
+ * reader — internals of ckpt.h's readers, which also read a plain safetensors file as a step.
  */
 #ifndef MILLRACE_CKPT_LOAD_READER_H
 #define MILLRACE_CKPT_LOAD_READER_H
@@ -13,14 +12,14 @@ struct ckpt_reader {
     struct io *io;
     char path[IO_PATH_BYTES_MAX];
     struct manifest manifest;
-    bool is_file;  /* path names one safetensors file */
+    bool is_file;  /* path is a safetensors file */
     bool is_clone; /* the manifest belongs to another reader */
     struct blocks *blocks;
-    struct io_shared_lock *lock; /* on the step's manifest; prevents removal of the step */
+    struct io_shared_lock *lock; /* on the step's manifest; prevents removal */
 };
 
 /* Takes a shared lock, which prevents removal of the step. -ENOENT also if it is being removed.
- * *ret_lock is NULL where there are no locks; io_unlock_shared releases it. */
+ * *ret_lock is NULL if the file system has no locks. Release it with io_unlock_shared. */
 int reader_lock(struct io *io, const char *step_path, struct io_shared_lock **ret_lock,
                 struct err *err);
 
@@ -35,7 +34,7 @@ int reader_find(struct io *io, const char *path_or_folder, const struct ckpt_fin
 int reader_open_locked(struct io *io, const char *step_path, struct io_shared_lock *lock,
                        struct ckpt_reader **ret_reader, struct err *err);
 
-/* path: a step, a folder of steps, or one safetensors file. Only the header of a file can be
+/* path: a step, a folder of steps, or one safetensors file, of which only the header can be
  * verified; its step is 0 and its state empty. log: as in ckpt_find. */
 int reader_open_any(struct io *io, const char *path, struct ckpt_reader **ret_reader,
                     const struct log *log, struct err *err);

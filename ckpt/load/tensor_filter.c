@@ -1,6 +1,3 @@
-/*
- * tensor_filter — see tensor_filter.h.
- */
 #include "ckpt/load/tensor_filter.h"
 
 #include "ckpt/load/hash.h"

@@ -1,13 +1,12 @@
 /*
- * tensor_filter — selects tensors for `--only`: "all", "model", "optimizer", or a glob over their
- * names.
+ * tensor_filter — selects tensors for `--only`: "all", "model", "optimizer", or a glob over names.
  */
 #ifndef MILLRACE_CKPT_LOAD_TENSOR_FILTER_H
 #define MILLRACE_CKPT_LOAD_TENSOR_FILTER_H
 
 #include <stdbool.h>
 
-/* only: const char *, the user's text; untyped so that the function serves as a callback. */
+/* only: a const char *; untyped so that the function serves as a callback. */
 bool tensor_filter_matches(const void *only, const char *name);
 
 #endif

@@ -1,6 +1,3 @@
-/*
- * tensor_stream — see tensor_stream.h.
- */
 #include "ckpt/load/tensor_stream.h"
 
 #include "base/bytes.h"

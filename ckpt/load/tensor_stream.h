@@ -1,6 +1,6 @@
 /*
- * tensor_stream — streams the bytes of whole tensors, one after another in global row-major order,
- * however they are split into chunks.
+ * tensor_stream — streams the bytes of whole tensors in global row-major order, however they are
+ * split into chunks.
  *
  * Each read covers a range that fits the caller's buffer: a few boxes per tensor, which the reader
  * loads. Constant memory.
@@ -13,7 +13,7 @@
 
 enum { TENSOR_STREAM_BOXES_MAX = 4096 }; /* per load */
 
-/* The dtype to cast floating-point tensors to (cast.h). Others are not cast. */
+/* The dtype to cast floating-point tensors to (cast.h). */
 struct tensor_cast {
     bool is_wanted;
     enum dtype dtype;
@@ -38,8 +38,7 @@ void tensor_stream_deinit(struct tensor_stream *tensor_stream);
 /* Moves to that element of tensors[index]. */
 void tensor_stream_seek(struct tensor_stream *tensor_stream, uint64_t index, uint64_t element);
 /* Reads the next bytes of the stream, verified; 0 at its end. bytes_max: at least 8. Elements are
- * not split: fewer bytes than bytes_max mean that the next element does not fit or that the stream
- * ends. */
+ * not split, so the result may be short before an element that does not fit. */
 int tensor_stream_read(struct tensor_stream *tensor_stream, void *buffer, size_t bytes_max,
                        size_t *ret_bytes, struct err *err);
 

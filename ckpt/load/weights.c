@@ -1,6 +1,3 @@
-/*
- * weights — see weights.h.
- */
 #include "ckpt/load/weights.h"
 
 #include "base/json/jsonx.h"

@@ -8,7 +8,7 @@
  *         weights_read(weights, &tensor, start, extent, values, err);
  *     weights_close(weights);
  *
- * Blocks. Owner thread.
+ * Threads: one. Calls block.
  */
 #ifndef MILLRACE_CKPT_LOAD_WEIGHTS_H
 #define MILLRACE_CKPT_LOAD_WEIGHTS_H
@@ -21,7 +21,7 @@ enum { WEIGHTS_FILES_MAX = 4096 };
 struct weights;
 
 struct weights_tensor {
-    struct ckpt_reader *reader; /* the one that has it */
+    struct ckpt_reader *reader; /* the reader that has the tensor */
     const struct manifest_tensor *tensor;
 };
 
@@ -31,8 +31,7 @@ int weights_open(struct io *io, const char *path, struct weights **ret_weights,
 void weights_close(struct weights *weights); /* NULL is fine */
 bool weights_find(const struct weights *weights, const char *name,
                   struct weights_tensor *ret_tensor);
-/* Reads a box of a tensor, row-major. The stored dtype must be F32, F16 or BF16, else -ENOTSUP.
- * values: has space for the box. */
+/* Reads a box of a tensor, row-major. The stored dtype must be F32, F16 or BF16, else -ENOTSUP. */
 int weights_read(const struct weights_tensor *tensor, const uint64_t *start, const uint64_t *extent,
                  float *values, struct err *err);
 

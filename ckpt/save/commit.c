@@ -34,7 +34,7 @@ void commit_deinit(struct commit *commit)
     commit->staging_reports = NULL;
 }
 
-/* The first rank creates the common file, so that it exists when the others learn the place. */
+/* The first rank creates the common file before the others receive the path. */
 static int create_common(struct commit *commit, struct err *err)
 {
     uint64_t bytes = commit->file_bytes[LAYOUT_COMMON];
@@ -149,7 +149,7 @@ int commit_try_folder(struct commit *commit, struct err *err)
     int status = commit->nodes->node->ranks > 1 ? enter_staging(commit, 0, false, 0, err) : 0;
     status =
         collective_agree(commit->nodes->all, status, "checking the folder of checkpoints", err);
-    leave(commit); /* no rank joins any more */
+    leave(commit); /* no more ranks will join */
     return status;
 }
 
@@ -193,7 +193,7 @@ static int write_manifest(struct commit *commit, const char *state_json, struct 
     return status ? status : io->transactions->finalize(commit->transaction, file, bytes, err);
 }
 
-/* The first half of step 5, all but the rename. */
+/* Step 5 up to the rename. */
 static int prepare(struct commit *commit, const char *state_json, struct err *err)
 {
     commit->comparison = COMMIT_DIFFERENT;
@@ -203,8 +203,8 @@ static int prepare(struct commit *commit, const char *state_json, struct err *er
     return write_manifest(commit, state_json, err);
 }
 
-/* The second half, on a node's first rank: makes visible what all ranks have made durable. The
- * transaction is gone afterwards, unless an error left it. */
+/* Renames the step on a node's first rank, when all ranks' files are durable. Consumes the
+ * transaction, except on errors that leave it. */
 static int commit_step(struct commit *commit, struct err *err)
 {
     struct io *io = commit->io;
@@ -213,8 +213,8 @@ static int commit_step(struct commit *commit, struct err *err)
                  commit->path);
         return 0; /* leave aborts the transaction */
     }
-    /* Whoever locks the folder after this check sweeps the transaction, which then can no longer be
-     * committed. */
+    /* A process that locks the folder after this check sweeps the transaction, so that it can no
+     * longer be committed. */
     int status = io->locks->check(commit->lock, err);
     if (status)
         return status;
@@ -236,7 +236,7 @@ static void retain(struct commit *commit)
                  err_format(&detail, line, sizeof line));
 }
 
-/* Makes what this rank wrote durable; stops at the first failure. */
+/* Makes this rank's files durable; stops at the first failure. */
 static int finalize(struct commit *commit, struct err *err)
 {
     int status = 0;
@@ -250,7 +250,7 @@ static int finalize(struct commit *commit, struct err *err)
     return status;
 }
 
-/* If the folder was lost since the commit, its steps belong to another owner: remove none. */
+/* If the lock was lost since the commit, the steps belong to another owner and must stay. */
 static bool still_owns(const struct commit *commit)
 {
     return commit->io->locks->check(commit->lock, NULL) == 0;

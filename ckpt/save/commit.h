@@ -1,17 +1,15 @@
 /*
- * commit — publishes a complete step folder when all ranks agree, or nothing.
+ * commit — publishes a complete step folder if all ranks agree, else nothing.
  * docs/reference/checkpoints.md has the protocol.
  *
- *     // a private staging folder; this rank's files in it
- *     status = commit_begin(commit, step, status, err);
+ *     status = commit_begin(commit, step, status, err); // creates the staging folder and files
  *     ... write commit->files ...
- *     // finalize, agree, gather, manifest, agree, commit, agree
  *     commit_finish(commit, status, state_json, err);
  *
  * Both are collective: every rank calls both, also after a failure, and passes begin's status to
  * finish.
  *
- * Threads: the writer's.
+ * Threads: the writer.
  */
 #ifndef MILLRACE_CKPT_SAVE_COMMIT_H
 #define MILLRACE_CKPT_SAVE_COMMIT_H
@@ -28,7 +26,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The staging folder, as a node's first rank reports it. */
+/* A report on the staging folder from a node's first rank. */
 struct staging_report {
     int64_t status;
     char text[IO_PATH_BYTES_MAX];
@@ -37,7 +35,7 @@ struct staging_report {
 
 /* How the existing step compares with the one being saved. */
 enum commit_comparison {
-    COMMIT_DIFFERENT,   /* also if there is none, or a damaged one */
+    COMMIT_DIFFERENT,   /* also if there is none, or it is damaged */
     COMMIT_SAME_ARRAYS, /* and the same state except for `metrics` and `config` */
     COMMIT_SAME,        /* byte for byte: it is kept, and nothing is committed */
 };
@@ -50,7 +48,7 @@ struct commit {
     const char *folder, *run_id, *numerics_id;
     const struct log *log;
     struct ckpt_keep keep;
-    /* Of this rank's file and of the common one; 0: there is none. */
+    /* 0: there is no such file. */
     uint64_t file_bytes[LAYOUT_FILES];
 
     struct staging_report *staging_reports; /* [ranks of the node] */
@@ -69,20 +67,19 @@ void commit_deinit(struct commit *commit);
 /* Checks early that all ranks of a node see the same folder. Collective. -ENOENT on a rank that
  * does not; otherwise fails as commit_begin does. */
 int commit_try_folder(struct commit *commit, struct err *err);
-/* status: this rank's so far, its detail in err. On an error nothing begins and the other ranks
- * fail. */
+/* status: this rank's so far, its detail in err. If any rank fails, all do and nothing begins. */
 int commit_begin(struct commit *commit, uint64_t step, int status, struct err *err);
-/* status: this rank's so far, its detail in err. The same verdict on all ranks; -EREMOTEIO if only
- * others failed. Also applies retention. */
+/* status: as in commit_begin. The same verdict on all ranks; -EREMOTEIO if only others failed. Also
+ * applies retention. */
 int commit_finish(struct commit *commit, int status, const char *state_json, struct err *err);
 
-/* existing.c: sets comparison. A node's first rank compares the manifests; if they seem the same,
- * all ranks of the node compare the bytes. Collective on the node. */
+/* In existing.c. Sets comparison. A node's first rank compares the manifests; if they match, all
+ * ranks of the node compare the bytes. Collective on the node. */
 int commit_compare_existing(struct commit *commit, const char *state_json, struct err *err);
-/* existing.c: removes the replaced step if the new one has the same arrays and no reader uses it;
- * else logs where it is. Only after all nodes have the new step: until then the replaced one may be
- * the save that all nodes have. If this node had the new step already, from a save that failed on
- * other nodes, judges what that save replaced. */
+/* In existing.c. Removes the replaced step if the new one has the same arrays and no reader uses
+ * the old one; else logs its path. Call only after all nodes have the new step: until then the
+ * replaced one may be the save that all nodes have. If this node already had the new step from a
+ * save that failed elsewhere, applies to the step which that save replaced. */
 void commit_prune_backup(const struct commit *commit, const char *state_json);
 
 #endif

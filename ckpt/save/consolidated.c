@@ -1,6 +1,6 @@
 /*
- * consolidated — see consolidated.h: who holds what, and the file's header. consolidated_pages.c
- * has who writes what.
+ * consolidated — gathers which rank holds what, and encodes the header. consolidated_pages.c
+ * decides which rank writes what.
  */
 #include "ckpt/save/consolidated.h"
 
@@ -12,16 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A part of an array that a rank holds. */
 struct held {
     const char *name;
     const struct local_plan_chunk *chunk;
     int rank;
-    const struct ckpt_tensor *tensor; /* if it is this rank's part, else NULL */
+    const struct ckpt_tensor *tensor; /* NULL: another rank's part */
     uint64_t begin_bytes, size_bytes; /* within the array */
 };
 
-/* An array of the file, and its holders: held[first..first + count). */
+/* An array of the file, and its parts held[first..first + count). */
 struct array {
     struct safetensors_entry entry;
     uint64_t first, count;
@@ -30,7 +29,7 @@ struct array {
 
 struct plan {
     struct consolidated *consolidated;
-    struct local_plan_part own; /* what this rank reports */
+    struct local_plan_part own; /* this rank's report */
     struct held *held;          /* of all ranks, by name, then by offset */
     uint64_t held_count;
     struct array *arrays; /* in file order */
@@ -40,8 +39,7 @@ struct plan {
 int consolidated_encode_header(struct safetensors_entry *entries, uint64_t count, struct str *out,
                                uint64_t *ret_file_bytes, struct err *err)
 {
-    /* transformers requires this key; the tensors have PyTorch's layout: row-major, with torch's
-     * dtype names */
+    /* transformers requires this key; PyTorch's layout is also ours */
     static const char *const metadata[][2] = {{"format", "pt"}};
     return safetensors_encode(entries, count, metadata, 1, SAFETENSORS_ALIGN_BYTES, out,
                               ret_file_bytes, err);
@@ -55,7 +53,7 @@ const struct manifest_file *consolidated_find_file(const struct manifest *manife
     return NULL;
 }
 
-/* Where a box lies in its array, if it is contiguous there or empty; else false. */
+/* Finds where a box lies in its array. False if it is not contiguous there. */
 static bool find_run(const uint64_t *shape, const struct box *box, enum dtype dtype,
                      uint64_t *ret_begin, uint64_t *ret_bytes)
 {
@@ -71,8 +69,8 @@ static bool find_run(const uint64_t *shape, const struct box *box, enum dtype dt
     return runs.runs_count == 1;
 }
 
-/* What a rank reports: its parts of the model section, and arrays without elements. The caller
- * frees the chunks, also on failure. */
+/* Selects what a rank reports: its parts of the model section, and arrays without elements. The
+ * caller frees the chunks, also on failure. */
 static int choose(const struct consolidated_holding *holding, uint32_t groups_count,
                   struct local_plan_part *ret_part, struct err *err)
 {
@@ -155,7 +153,7 @@ static bool is_same_array(const struct local_plan_chunk *a, const struct local_p
            memcmp(a->shape, b->shape, sizeof a->shape) == 0;
 }
 
-/* Checks that the ranks hold all of the array, and nothing twice unless it is replicated. */
+/* Checks that the ranks hold all of the array, without overlap unless it is replicated. */
 static int check_array(const struct plan *plan, const struct array *array, struct err *err)
 {
     const struct held *held = &plan->held[array->first];
@@ -236,7 +234,7 @@ static struct consolidated_span span_of(const struct plan *plan, const struct he
                                      .size_bytes = held->size_bytes,
                                      .holder = is_replicated ? CONSOLIDATED_ALL : held->rank,
                                      .source = LAYOUT_ARRAY};
-    /* Those of a replicated array are in order of ranks. */
+    /* Parts of a replicated array are in order of ranks. */
     const struct held *own = is_replicated ? held + plan->consolidated->rank : held;
     if (own->tensor) {
         span.data = own->tensor->data;
@@ -267,7 +265,7 @@ static int cut(struct plan *plan, struct err *err)
     return status;
 }
 
-/* All ranks compute the same from the same, except for this rank's own parts. */
+/* All ranks compute the same plan, except for pointers to their own parts. */
 static int plan_file(struct plan *plan, struct err *err)
 {
     int status = list_held(plan, err);

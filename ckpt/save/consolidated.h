@@ -1,25 +1,23 @@
 /*
- * consolidated — `model.safetensors`, the file that all ranks write together with
- * CKPT_CONSOLIDATED: whole tensors in canonical order, byte for byte the output of
- * `convert --to full` for the same arrays.
+ * consolidated — `model.safetensors`, which all ranks write together with CKPT_CONSOLIDATED: whole
+ * tensors in canonical order, byte for byte the output of `convert --to full` for the same arrays.
  *
  *     spans   |  header  |     a of rank 0    |  a of rank 1  | b of all |
  *     pages   |  .  |  .  |  0  |  0  |  0  |  0  |  1  |  1  |  1  |  .  |
  *
  * A span is contiguous bytes with one holder; a page is IO_ALIGN_BYTES with one writer.
  *
- * The holder of a page's first byte writes the page. So writes bypass the page cache, and no page
- * is written from two machines. Bytes of a page that its writer does not hold are *boundary bytes*:
- * their holder copies them when the save begins, and sends them to the writer
- * (consolidated_exchange). Each end of a part has less than a page of them. Pages whose first byte
- * all ranks hold are spread evenly over the ranks. So each rank writes what it holds, nothing is
- * gathered, and all ranks write about the same amount.
+ * The holder of a page's first byte writes the page, so that writes bypass the page cache and no
+ * page is written from two machines. The other holders' bytes in the page are *boundary bytes*:
+ * less than a page at each end of a part. Their holder copies them when the save begins, and sends
+ * them to the writer (consolidated_exchange). Pages whose first byte all ranks hold are spread
+ * evenly over the ranks.
  *
- * What a rank writes is cut into slices at the file's block boundaries. Each slice has a checksum;
- * global_plan joins those of a block into the checksum of the block.
+ * A rank's pages are cut into slices at the file's block boundaries. Each slice has a checksum;
+ * global_plan combines them into block checksums.
  *
- * Threads: the opener plans; afterwards the caller of ckpt_saver_save fills the boundary bytes, and
- * the writer does all else.
+ * Threads: the opener plans; the caller of ckpt_saver_save fills the boundary bytes; the writer
+ * does all else.
  */
 #ifndef MILLRACE_CKPT_SAVE_CONSOLIDATED_H
 #define MILLRACE_CKPT_SAVE_CONSOLIDATED_H
@@ -42,14 +40,14 @@
 struct consolidated_slice {
     uint64_t offset_bytes, size_bytes;
     int writer;
-    uint64_t number; /* among its writer's slices */
+    uint64_t number; /* index among its writer's slices */
 };
 
 /* Bytes of this rank's arrays that another rank writes. */
 struct consolidated_boundary {
     const char *data;
     uint64_t size_bytes;
-    char *boundary; /* copied here when the save begins */
+    char *boundary; /* filled when the save begins */
 };
 
 /* One direction of the exchange, indexed by the other rank. */
@@ -67,7 +65,7 @@ struct consolidated {
     uint64_t file_bytes;
     struct consolidated_slice *slices; /* of all ranks, ascending */
     uint64_t slices_count;
-    uint64_t *slices_per_rank; /* [ranks] how many slices a rank writes */
+    uint64_t *slices_per_rank; /* [ranks] */
     /* What this rank writes, slice by slice; offsets count its own bytes. */
     struct layout_segment *segments;
     uint64_t segments_count;
@@ -83,39 +81,39 @@ struct consolidated_holding {
     uint64_t tensors_count;
 };
 
-/* Plans the file of all arrays of the model section. Collective, blocks. On all ranks -EINVAL if
- * arrays overlap, leave something out or disagree; -ENOTSUP if a rank's part is not contiguous in
+/* Plans the file for all arrays of the model section. Collective, blocks. Fails on all ranks:
+ * -EINVAL if arrays overlap, have gaps or disagree; -ENOTSUP if a rank's part is not contiguous in
  * its array. Borrows the arrays. */
 int consolidated_init(struct consolidated *consolidated, const struct consolidated_holding *own,
                       uint32_t groups_count, struct comm *comm, struct err *err);
-/* Makes a rank's plan alone, from what each rank will pass: [ranks]. Other ranks' data is not read,
- * but must not be NULL. */
+/* Plans without communication, from the arrays of all ranks. Other ranks' data is not read, but
+ * must not be NULL. */
 int consolidated_simulate(struct consolidated *consolidated, const struct consolidated_holding *all,
                           int rank, int ranks, uint32_t groups_count, struct err *err);
 void consolidated_deinit(struct consolidated *consolidated); /* zeroed is fine */
 
-/* Sends boundary bytes to the ranks that write them, where LAYOUT_RECEIVED segments hold them
- * afterwards. Collective, blocks; only if has_boundaries. */
+/* Sends boundary bytes to the ranks that write them, into their LAYOUT_RECEIVED segments.
+ * Collective, blocks; only if has_boundaries. */
 int consolidated_exchange(struct consolidated *consolidated, struct comm *comm, struct err *err);
 
-/* The consolidated file of a step; NULL: the step is sharded. */
+/* NULL: the step is sharded. */
 const struct manifest_file *consolidated_find_file(const struct manifest *manifest);
 
-/* Appends the header of a file of these entries, which are in canonical order, as
- * safetensors_encode does. */
+/* Appends the header of a file; the entries must be in canonical order. See safetensors_encode. */
 int consolidated_encode_header(struct safetensors_entry *entries, uint64_t count, struct str *out,
                                uint64_t *ret_file_bytes, struct err *err);
 
-/* consolidated_pages.c: bytes that are contiguous both in the file and at their holder. */
+/* Bytes that are contiguous both in the file and at their holder. */
 enum { CONSOLIDATED_ALL = -1 };
 struct consolidated_span {
     uint64_t offset_bytes, size_bytes;
-    int holder;       /* CONSOLIDATED_ALL: every rank */
-    const char *data; /* of this rank, if it holds the bytes */
+    int holder;       /* a rank or CONSOLIDATED_ALL */
+    const char *data; /* this rank's copy; NULL: it does not hold the bytes */
     enum layout_source source;
     uint32_t group;
 };
-/* Makes slices, segments and boundaries of a file of these spans, which cover it. -ENOMEM. */
+/* In consolidated_pages.c. Builds slices, segments and boundaries from spans that cover the file.
+ * -ENOMEM. */
 int consolidated_build(struct consolidated *consolidated, const struct consolidated_span *spans,
                        uint64_t spans_count, struct err *err);
 

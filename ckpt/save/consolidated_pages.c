@@ -1,6 +1,6 @@
 /*
- * consolidated_pages — decides who writes which pages of the common file, and so which boundary
- * bytes go to which rank. See consolidated.h.
+ * consolidated_pages — decides which rank writes which pages of the common file, and so which
+ * boundary bytes go to which rank. See consolidated.h.
  */
 #include "base/bytes.h"
 #include "ckpt/format/manifest.h"
@@ -46,7 +46,7 @@ static void add_pages(struct consolidated *consolidated, struct pages pages, int
     }
 }
 
-/* The first page that a rank writes of the `count` pages that all ranks hold. */
+/* Splits `count` pages that all ranks hold; returns a rank's first one. */
 static uint64_t share_begin(uint64_t count, int rank, int ranks)
 {
     uint64_t r = (uint64_t)rank, n = (uint64_t)ranks;
@@ -81,7 +81,7 @@ static void make_slices(struct consolidated *consolidated, const struct consolid
 
 /* ---- Segments and boundaries. ---- */
 
-/* Bytes of a slice that lie in one span. */
+/* The overlap of a slice and a span. */
 struct part {
     const struct consolidated_slice *slice;
     const struct consolidated_span *span;
@@ -95,7 +95,7 @@ struct walk {
     uint64_t at;
 };
 
-/* The next part in file order; false: no more. */
+/* Parts come in file order; false: no more. */
 static bool next_part(struct walk *walk, struct part *ret_part)
 {
     const struct consolidated *consolidated = walk->consolidated;
@@ -136,7 +136,7 @@ static void count(struct consolidated *consolidated, struct walk walk)
     }
 }
 
-/* Sets where the bytes to or from each rank begin, and allocates the memory. */
+/* Sets the offset of each rank's bytes and allocates the memory. */
 static int place_traffic(struct consolidated_traffic *traffic, int ranks, struct err *err)
 {
     size_t at = 0;
@@ -148,8 +148,8 @@ static int place_traffic(struct consolidated_traffic *traffic, int ranks, struct
     return traffic->memory ? 0 : err_set(err, -ENOMEM, "out of memory to exchange %zu bytes", at);
 }
 
-/* Adds a segment, or extends the last one if both lie together in one memory. Two arrays whose
- * addresses touch are copied one by one. */
+/* Adds a segment, or extends the last one if both lie together in one memory. Arrays whose
+ * addresses merely touch stay separate. */
 static void add_segment(struct consolidated *consolidated, struct layout_segment segment,
                         bool is_same_memory)
 {
@@ -168,7 +168,7 @@ static void fill(struct consolidated *consolidated, struct walk walk, size_t *in
                  size_t *out_next)
 {
     struct part part;
-    /* The span of the last segment's bytes; NULL: they arrive from other ranks. */
+    /* The span of the last segment's bytes; NULL: received from other ranks. */
     const struct consolidated_span *last = NULL;
     consolidated->segments_count = consolidated->boundaries_count = 0;
     while (next_part(&walk, &part)) {
@@ -258,7 +258,7 @@ static int make_segments(struct consolidated *consolidated, const struct consoli
 int consolidated_build(struct consolidated *consolidated, const struct consolidated_span *spans,
                        uint64_t spans_count, struct err *err)
 {
-    /* a slice ends with its block, its span, or its writer's share of what all ranks hold */
+    /* a slice ends with its block, its span, or its writer's share */
     uint64_t slices_max = manifest_blocks_count(consolidated->file_bytes) + spans_count +
                           (uint64_t)consolidated->ranks;
     consolidated->slices = calloc(slices_max, sizeof *consolidated->slices);

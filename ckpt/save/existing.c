@@ -1,5 +1,5 @@
 /*
- * existing — a step that exists already when it is saved again; see commit.h.
+ * existing — compares and removes an existing step that is saved again; see commit.h.
  */
 #include "base/json/jsonx_format.h"
 #include "ckpt/ckpt.h"
@@ -42,7 +42,7 @@ static bool is_same_value(struct json_t *a, struct json_t *b)
     return same;
 }
 
-/* Whether the new state repeats or renews everything in the old one, so that nothing is lost. */
+/* Whether the new state repeats or renews everything in the old one. */
 static bool is_superseded_by(struct json_t *old, struct json_t *renewed)
 {
     struct jsonx_member *members;
@@ -59,7 +59,7 @@ static bool is_superseded_by(struct json_t *old, struct json_t *renewed)
     return same;
 }
 
-/* Compares with the step at that path, assuming that its files match its manifest. */
+/* Compares manifests only. */
 static enum commit_comparison compare_with(const struct commit *commit, const char *path,
                                            const char *state_json)
 {
@@ -91,7 +91,7 @@ static void log_damage(void *context, const struct err *detail)
 }
 
 /* Reads the existing step back, since a damaged one must be replaced. Each rank of a node reads a
- * share, about as much as it wrote; the others would wait for a rank that read everything. */
+ * share, about as much as it wrote, so that no rank waits for one that reads everything. */
 static bool is_intact(struct commit *commit)
 {
     const struct comm *node = commit->nodes->node;

@@ -1,6 +1,3 @@
-/*
- * global_plan — see global_plan.h.
- */
 #include "ckpt/save/global_plan.h"
 
 #include "base/crc.h"
@@ -14,12 +11,12 @@
 
 static const char planning[] = "planning the checkpoint";
 
-/* A chunk of the whole run, to be sorted by name. */
+/* A chunk of any rank, to be sorted by name. */
 struct listed {
     const char *name;
     const struct local_plan_chunk *chunk;
     uint32_t file;
-    bool is_copy; /* another node's copy: that node's manifest has it, not ours */
+    bool is_copy; /* in another node's manifest only */
 };
 
 const char *global_plan_file_name(int rank, char name[GLOBAL_PLAN_NAME_BYTES_MAX])
@@ -40,7 +37,7 @@ static bool is_same_array(const struct manifest_tensor *tensor,
            memcmp(tensor->shape, chunk->shape, sizeof tensor->shape) == 0;
 }
 
-/* Fills tensors and chunks from the list, which is sorted by name. */
+/* The list must be sorted by name. */
 static int fill_tensors(struct manifest *manifest, const struct listed *listed, uint64_t count,
                         struct err *err)
 {
@@ -117,7 +114,7 @@ static struct listed *list_rank(struct global_plan *global, const struct nodes *
     return listed;
 }
 
-/* Adds the common file, after those of the ranks. */
+/* Adds the common file after all ranks' files. */
 static struct listed *list_common(struct global_plan *global, int ranks, struct listed *listed)
 {
     const struct consolidated *consolidated = global->consolidated;
@@ -138,7 +135,7 @@ static struct listed *list_common(struct global_plan *global, int ranks, struct 
     return listed;
 }
 
-/* Counts the chunks; also sets blocks_max. */
+/* Also sets blocks_max. */
 static uint64_t count_chunks(struct global_plan *global, int ranks)
 {
     const struct consolidated *consolidated = global->consolidated;
@@ -217,7 +214,7 @@ uint32_t *global_plan_checksums(struct global_plan *global, int rank)
     return global->gathered + (uint64_t)rank * global->blocks_max;
 }
 
-/* Joins the checksums of slices into those of the common file's blocks. A rank's slice checksums
+/* Combines the checksums of slices into those of the common file's blocks. A rank's slice checksums
  * follow those of its own file. */
 static void join_checksums(struct global_plan *global)
 {

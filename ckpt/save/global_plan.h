@@ -1,8 +1,8 @@
 /*
  * global_plan — merges the local plans of all ranks into the plan of the manifest.
  *
- * Layouts do not change during a run, so the ranks exchange their plans once. A save gathers only
- * the checksums of the blocks.
+ * Layouts do not change during a run, so plans are exchanged once. A save gathers only the
+ * checksums of the blocks.
  */
 #ifndef MILLRACE_CKPT_SAVE_GLOBAL_PLAN_H
 #define MILLRACE_CKPT_SAVE_GLOBAL_PLAN_H
@@ -17,16 +17,16 @@
 
 enum { GLOBAL_PLAN_NAME_BYTES_MAX = 32 };
 
-/* manifest lacks only the step's own data: step, time, state, checksums. */
+/* manifest lacks only what changes per step: step, time, state, checksums. */
 struct global_plan {
     struct manifest manifest;
     struct str tensors_text; /* from manifest_encode_tensors */
     char (*file_names)[GLOBAL_PLAN_NAME_BYTES_MAX];
     struct local_plan received;              /* holds the names */
     const struct consolidated *consolidated; /* borrowed; NULL: no common file */
-    struct local_plan_chunk *common;         /* the common file's arrays */
-    uint32_t *common_crc32c;                 /* of the common file's blocks */
-    /* Of a rank, at most: blocks of its own file and slices of the common one. */
+    struct local_plan_chunk *common;         /* its arrays */
+    uint32_t *common_crc32c;                 /* of its blocks */
+    /* The maximum per rank: blocks of its own file and slices of the common one. */
     uint64_t blocks_max;
     uint32_t *gathered; /* [ranks][blocks_max] checksums */
     bool gather_failed; /* the communicator may still use gathered (comm.h) */
@@ -41,7 +41,7 @@ int global_plan_init(struct global_plan *global, const struct layout *layout,
 void global_plan_deinit(struct global_plan *global);
 /* The checksums of a rank's blocks, in the order of its layout. */
 uint32_t *global_plan_checksums(struct global_plan *global, int rank);
-/* Gathers the checksums of all ranks, to which manifest.files[] point. Collective, blocks. */
+/* Gathers all ranks' checksums, to which manifest.files[] point. Collective, blocks. */
 int global_plan_gather(struct global_plan *global, struct comm *comm, struct err *err);
 
 #endif

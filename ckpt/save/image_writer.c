@@ -1,6 +1,3 @@
-/*
- * image_writer — see image_writer.h.
- */
 #include "ckpt/save/image_writer.h"
 
 #include "base/bytes.h"
@@ -51,13 +48,13 @@ static int submit(struct image_writer *image, struct io_file *const files[LAYOUT
                                    .flags = IO_NOREUSE};
     int taken = image->io->ops->submit(image->queue, &request, 1);
     assert(taken != 0); /* the queue holds all writes in progress */
-    /* While the data is written, which only reads it. */
+    /* Overlaps with the write, which only reads the data. */
     image->block_crc32c[number] = crc32c(0, data, block->size_bytes);
     return taken < 0 ? err_errno(err, taken, "could not submit a write") : 0;
 }
 
-/* Closing the queue ends the writes that could not be waited for. The save has failed, so nobody
- * needs their buffers before snapshot_begin frees them all. */
+/* Closing the queue ends writes that could not be waited for. Their buffers stay allocated until
+ * snapshot_begin frees all. */
 static void drop_queue(struct image_writer *image, unsigned *in_flight)
 {
     image->io->ops->queue_close(image->queue);

@@ -2,7 +2,7 @@
  * image_writer — computes the checksums of the snapshot's blocks and writes them to their files, in
  * multiples of 4 KiB, with several writes in progress.
  *
- * Threads: the writer's.
+ * Threads: the writer.
  */
 #ifndef MILLRACE_CKPT_SAVE_IMAGE_WRITER_H
 #define MILLRACE_CKPT_SAVE_IMAGE_WRITER_H
@@ -12,18 +12,18 @@
 #include "ckpt/save/snapshot.h"
 #include "io/io.h"
 
-/* In progress at a time. More would gain nothing, and the next blocks are staged meanwhile. */
+/* Limit of concurrent writes. More gain nothing; meanwhile the next blocks are staged. */
 enum { IMAGE_WRITES_MAX = 32 };
 
-/* Kept from save to save. */
+/* Reused by all saves. */
 struct image_writer {
     struct snapshot *snapshot;
     struct io *io;
-    struct io_queue *queue; /* of the thread that runs; NULL after it broke, until the next run */
+    struct io_queue *queue; /* the running thread's; NULL after a failure, until the next run */
     struct io_request *requests;          /* [buffers_count] */
     uint32_t *block_crc32c;               /* [blocks_count] borrowed */
     const char *file_names[LAYOUT_FILES]; /* borrowed; set after init, for error messages */
-    struct trace_track *track;            /* borrowed; NULL: none */
+    struct trace_track *track;            /* borrowed; may be NULL */
 };
 
 /* Borrows snapshot and block_crc32c. */
@@ -31,8 +31,8 @@ int image_writer_init(struct image_writer *image, struct snapshot *snapshot, uin
                       struct io *io, struct err *err);
 void image_writer_deinit(struct image_writer *image);
 /* Writes all blocks, each to its file below path (NULL: it has no blocks), and fills block_crc32c.
- * Blocks. On failure all submitted writes have ended, and so have the caller's waits. A queue that
- * can no longer wait is closed; the next run opens another. */
+ * Blocks. On failure all submitted writes have ended, and so have the caller's waits. Closes a
+ * queue that can no longer wait; the next run opens another. */
 int image_writer_run(struct image_writer *image, struct io_file *const files[LAYOUT_FILES],
                      const char *path, struct err *err);
 

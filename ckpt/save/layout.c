@@ -1,6 +1,3 @@
-/*
- * layout — see layout.h.
- */
 #include "ckpt/save/layout.h"
 
 #include "base/bytes.h"
@@ -14,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SPREAD_BYTES_MIN = 1 << 20 }; /* smaller replicated arrays are stored whole */
+enum { SPREAD_BYTES_MIN = 1 << 20 }; /* smaller replicated arrays are not split */
 
 static int bad(struct err *err, const struct ckpt_tensor *tensor, const char *what)
 {
@@ -56,7 +53,7 @@ static int least_loaded(const uint64_t *load, int ranks)
     return rank;
 }
 
-/* The box that this rank stores of a replicated array. load: bytes per rank so far. */
+/* The part of a replicated array that this rank stores. load: bytes per rank so far. */
 static struct box share_of(const struct layout_options *options, const struct ckpt_tensor *tensor,
                            uint64_t bytes, uint64_t *load, bool *ret_mine)
 {

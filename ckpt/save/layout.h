@@ -2,15 +2,15 @@
  * layout — plans the bytes that one rank writes.
  *
  * The image of its own file is `[u64 N][header, padded to 4096][arrays, dense, in safetensors'
- * canonical order]`. If the ranks also write a file together, this rank's slices of that follow
- * (consolidated.h). Nothing depends on the step, so the image is planned once, headers included.
- * A block of the image is a block of CKPT_BLOCK_BYTES of one file, or a part of one.
+ * canonical order]`, followed by this rank's slices of the common file, if any (consolidated.h).
+ * Nothing depends on the step, so the image is planned once, headers included. A block of the image
+ * is (part of) a block of CKPT_BLOCK_BYTES of one file.
  *
  *     segments   |header|  a  |    b    | c |   d   | e |   f   |
  *     blocks     |      0      |      1      |   2  |   3   | 4 |
  *                 LAYOUT_OWN                         LAYOUT_COMMON
  *
- * Segments are sorted by offset, without holes; each block has the first segment that overlaps it.
+ * Segments are sorted by offset, without holes.
  *
  * A replicated array is stored once per folder: the rows of a large one are spread evenly over the
  * ranks that write there; a small one goes to the rank with the smallest load so far. All ranks
@@ -33,9 +33,9 @@ struct consolidated;
 enum layout_file { LAYOUT_OWN, LAYOUT_COMMON, LAYOUT_FILES };
 
 enum layout_source {
-    LAYOUT_HEADER, /* in host memory, constant */
+    LAYOUT_HEADER, /* constant, in host memory */
     LAYOUT_ARRAY,
-    /* in host memory, after other ranks have sent it (consolidated_exchange) */
+    /* in host memory, received by consolidated_exchange */
     LAYOUT_RECEIVED,
 };
 
@@ -81,7 +81,7 @@ struct layout {
     /* Ranges of group g: range_index[g]..range_index[g + 1] - 1, ascending, disjoint. */
     struct layout_range *ranges;
     uint64_t *range_index; /* [groups_count + 1] */
-    uint64_t *order; /* [blocks_count] all blocks, in the order in which their groups are updated */
+    uint64_t *order; /* [blocks_count] blocks in the order in which their groups are updated */
     uint32_t groups_count;
 };
 
@@ -100,16 +100,15 @@ struct layout_options {
 int layout_init(struct layout *layout, const struct layout_options *options, struct err *err);
 void layout_deinit(struct layout *layout);
 
-/* layout_init's checks of an array. *ret_bytes: of its box. */
+/* Checks an array as layout_init does. *ret_bytes: of its box. */
 int layout_check_tensor(const struct ckpt_tensor *tensor, uint32_t groups_count,
                         uint64_t *ret_bytes, struct err *err);
 /* Checks that a rank has one part of each array. */
 int layout_check_names(const struct layout_chunk *chunks, uint64_t count, struct err *err);
-/* Checks that a planned header can be read back with the same names. One that is not UTF-8
- * cannot. */
+/* Checks that a planned header can be read back with the same names, which must be UTF-8. */
 int layout_check_header(const struct str *header, uint64_t file_bytes,
                         const struct safetensors_entry *entries, uint64_t count, struct err *err);
-/* layout_blocks.c: makes all that follows from the chunks, the header and consolidated. */
+/* In layout_blocks.c. Builds what follows from the chunks, the header and consolidated. */
 int layout_build(struct layout *layout, uint32_t groups_count, struct err *err);
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * layout_blocks — cuts the image of a layout into segments and blocks, and assigns blocks to
- * groups. See layout.h.
+ * groups.
  */
 #include "base/bytes.h"
 #include "ckpt/format/manifest.h"
@@ -13,8 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The first byte of a chunk in this rank's memory. A chunk is whole rows of what the rank holds, or
- * all of it. */
+/* The first byte of a chunk in memory. A chunk is whole rows or all of what the rank holds. */
 static const char *chunk_data(const struct layout_chunk *chunk)
 {
     const struct ckpt_tensor *tensor = chunk->tensor;
@@ -35,7 +34,7 @@ static uint64_t chunk_bytes(const struct layout_chunk *chunk)
     return bytes;
 }
 
-/* The own file's segments, followed by the common file's. */
+/* The own file's segments precede the common file's. */
 static int make_segments(struct layout *layout, struct err *err)
 {
     uint64_t common_count = layout->consolidated ? layout->consolidated->segments_count : 0;
@@ -69,7 +68,7 @@ static uint64_t common_blocks_count(const struct layout *layout)
                                 : 0;
 }
 
-/* The own file's blocks, followed by this rank's slices of the common file. */
+/* The own file's blocks precede this rank's slices of the common file. */
 static int make_blocks(struct layout *layout, struct err *err)
 {
     uint64_t own_count = manifest_blocks_count(layout->file_bytes), at = layout->file_bytes;
@@ -102,7 +101,8 @@ static int make_blocks(struct layout *layout, struct err *err)
     return 0;
 }
 
-/* The blocks that a segment overlaps. *from: at or before the first of them; moves to it. */
+/* Finds the blocks that a segment overlaps. *from: at or before the first of them; advances to
+ * it. */
 static struct layout_range segment_blocks(const struct layout *layout,
                                           const struct layout_segment *segment, uint64_t *from)
 {
@@ -116,8 +116,7 @@ static struct layout_range segment_blocks(const struct layout *layout,
     return (struct layout_range){*from, end};
 }
 
-/* For each group, the blocks with some of its bytes: first counted, then stored, with neighbors
- * joined. */
+/* Finds each group's blocks: first counts them, then stores them with neighbors joined. */
 static int make_ranges(struct layout *layout, uint32_t groups_count, struct err *err)
 {
     layout->groups_count = groups_count;
@@ -159,7 +158,7 @@ out:
     return status;
 }
 
-/* Orders blocks by the lowest group with bytes in them; blocks of no group come last. */
+/* Orders blocks by their lowest group; blocks without a group come last. */
 static int make_order(struct layout *layout, struct err *err)
 {
     bool *placed = calloc(layout->blocks_count, sizeof *placed);

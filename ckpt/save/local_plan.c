@@ -1,6 +1,3 @@
-/*
- * local_plan — see local_plan.h.
- */
 #include "ckpt/save/local_plan.h"
 
 #include "base/bytes.h"
@@ -138,7 +135,7 @@ static int exchange_sizes(struct comm *comm, int status, size_t own_bytes, uint6
     return status;
 }
 
-/* Each text takes bytes_max bytes. */
+/* Pads each text to bytes_max. */
 static int exchange_texts(struct comm *comm, const struct str *own, const uint64_t *sizes,
                           size_t bytes_max, char **ret_all, struct err *err)
 {

@@ -1,8 +1,8 @@
 /*
- * local_plan — the chunks that a rank stores, as it sends them to the other ranks. Memory only.
+ * local_plan — the chunks that a rank stores, as it sends them to the other ranks.
  *
  * A text is u64 file_bytes, u64 chunks, then for each chunk its record and its name with a NUL,
- * padded to 8 bytes, so that every record is aligned.
+ * padded to 8 bytes to align the records.
  */
 #ifndef MILLRACE_CKPT_SAVE_LOCAL_PLAN_H
 #define MILLRACE_CKPT_SAVE_LOCAL_PLAN_H
@@ -25,19 +25,18 @@ struct local_plan_chunk {
     uint64_t offset_bytes;
 };
 
-/* Per rank: the size of its text, and of its arrays. Sums over CKPT_RANKS_MAX ranks do not
- * overflow. */
+/* Limits per rank whose sums over CKPT_RANKS_MAX ranks do not overflow. */
 #define LOCAL_PLAN_TEXT_BYTES_MAX   (UINT64_C(1) << 30)
 #define LOCAL_PLAN_ARRAYS_BYTES_MAX (UINT64_C(1) << 43)
 
 /* The texts of all ranks. */
 struct local_plan {
-    char *all; /* to be freed */
+    char *all; /* owned */
     size_t bytes_max;
 };
 
-/* Checks that a rank's text is well-formed and all its values are within bounds. -EPROTO names the
- * rank. text is aligned for u64. */
+/* Checks that a rank's text is well-formed and within bounds. -EPROTO names the rank. text is
+ * aligned for u64. */
 int local_plan_check(const char *text, size_t bytes, int rank, struct err *err);
 
 /* Sends this rank's plan to all and checks theirs (-EPROTO). Collective, blocks. file_bytes: of the
@@ -46,15 +45,15 @@ int local_plan_exchange(struct comm *comm, int status, const struct layout_chunk
                         uint64_t chunks_count, uint64_t file_bytes, struct local_plan *ret_plan,
                         struct err *err);
 
-/* The same from the chunks of all ranks, without communication. */
 struct local_plan_part {
     struct layout_chunk *chunks;
     uint64_t chunks_count, file_bytes;
 };
+/* Like local_plan_exchange, but without communication. */
 int local_plan_collect(const struct local_plan_part *parts, int ranks, struct local_plan *ret_plan,
                        struct err *err);
 
-/* A rank's text; its chunks, one after another. */
+/* A rank's text; its chunks follow one another. */
 const struct local_plan_head *local_plan_of(const struct local_plan *local, int rank);
 const struct local_plan_chunk *local_plan_first(const struct local_plan_head *head);
 const struct local_plan_chunk *local_plan_next(const struct local_plan_chunk *chunk);

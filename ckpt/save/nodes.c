@@ -1,6 +1,3 @@
-/*
- * nodes — see nodes.h.
- */
 #include "ckpt/save/nodes.h"
 
 #include "base/os/machine.h"
@@ -25,7 +22,7 @@ static int name_node(const struct ckpt_saver_options *options, struct node_name 
     return 0;
 }
 
-/* Groups the ranks by the names of their nodes. */
+/* Groups the ranks by node name. */
 static void compare_names(struct nodes *nodes, const struct node_name *names)
 {
     nodes->count = 0;

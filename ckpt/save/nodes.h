@@ -1,8 +1,8 @@
 /*
- * nodes — which ranks share a folder: all of them, or those of each node.
+ * nodes — the ranks that share a folder: all of them, or those of each node.
  *
  *     all    0 1 2 3 4 5      every rank of the run
- *     node   0 1|0 1|0 1      the ranks that share a folder; the first of them owns it
+ *     node   0 1|0 1|0 1      ranks that share a folder; the first one owns it
  *
  * Threads: as comm.
  */
@@ -23,10 +23,10 @@ struct nodes {
     int count;
 };
 
-/* From options' comm, per_node and node. Collective, blocks. */
+/* Uses options' comm, per_node and node. Collective, blocks. */
 int nodes_init(struct nodes *nodes, const struct ckpt_saver_options *options, struct err *err);
 void nodes_deinit(struct nodes *nodes); /* zeroed is fine */
-/* Whether this rank is the first of its node. */
+/* Whether this rank is its node's first. */
 bool nodes_is_first(const struct nodes *nodes);
 /* Whether that rank writes to this rank's folder. */
 bool nodes_is_here(const struct nodes *nodes, int rank);

@@ -1,9 +1,8 @@
 /*
- * saver — ckpt.h's saving half: the caller's side and the writer thread.
+ * saver — the caller's side of ckpt.h's saving half, and the writer thread.
  *
  * The caller starts a save by setting `due`, and continues. The writer thread begins the
- * transaction, writes the image, commits, and clears `due`. The snapshot provides the bytes,
- * image_writer writes them, and commit makes the folder.
+ * transaction, writes the image, commits, and clears `due`.
  *
  * Locks: saver->mutex, then snapshot->mutex; never in reverse.
  */
@@ -15,8 +14,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* Other ranks wait for this rank's boundary bytes, whatever failed here. status: this rank's so
- * far, its detail in err. */
+/* Runs even after a local failure, since other ranks wait for the boundary bytes. status: this
+ * rank's so far, its detail in err. */
 static int exchange_boundaries(struct ckpt_saver *saver, int status, struct err *err)
 {
     struct err detail = {0};
@@ -31,7 +30,7 @@ static int exchange_boundaries(struct ckpt_saver *saver, int status, struct err 
     return status ? status : exchanged;
 }
 
-/* One save, on the writer thread. */
+/* Runs one save on the writer thread. */
 static int run_save(struct ckpt_saver *saver, struct err *err)
 {
     uint64_t began_ns = trace_begin(saver->track);
@@ -67,8 +66,8 @@ static void record(struct ckpt_saver *saver, int status, const struct err *detai
     }
 }
 
-/* Waits until a save is due. Meanwhile makes the kernel allocate staging, first the buffers used
- * first; otherwise an update would wait for that. The mutex is held, but not during that. */
+/* Waits until a save is due. Meanwhile prefaults staging in order of use, so that updates need not
+ * wait for page faults. The mutex is held except during prefaulting. */
 static void await_due(struct ckpt_saver *saver)
 {
     const struct snapshot *snapshot = &saver->snapshot;
@@ -119,7 +118,7 @@ static int take_status(struct ckpt_saver *saver, struct err *err)
     return status;
 }
 
-/* The caller waits, so its arrays do not change meanwhile. The mutex is held. */
+/* Arrays do not change while the caller waits. The mutex is held. */
 static void await_idle(struct ckpt_saver *saver)
 {
     if (saver->due)
@@ -138,7 +137,7 @@ static int check_state(const char *state_json, struct err *err)
     if (jsonx_kind(root) != JSON_KIND_OBJECT) {
         status = err_set(err, -EINVAL, "the state to be saved is not a JSON object");
     } else if (jsonx_is_deeper(root,
-                               MANIFEST_STATE_DEPTH_MAX)) { /* no manifest with it could be read */
+                               MANIFEST_STATE_DEPTH_MAX)) { /* the manifest would be unreadable */
         status = err_set(err, -EINVAL, "the state to be saved is nested too deeply");
         err_expected(err, "at most %d levels", MANIFEST_STATE_DEPTH_MAX);
     }
@@ -151,8 +150,8 @@ static int check_step(uint64_t step, struct err *err)
     return step > INT64_MAX ? err_set(err, -EINVAL, "the step is too large") : 0;
 }
 
-/* Other ranks wait for this one, so a refused save is begun anyway, and fails on all. The mutex is
- * held. */
+/* Begins even a refused save, which then fails on all ranks, because the others wait for this one.
+ * The mutex is held. */
 static void begin_save(struct ckpt_saver *saver, uint64_t step, const char *state_json,
                        uint64_t begun_ns)
 {

@@ -1,6 +1,5 @@
 /*
- * saver — shared by ckpt_saver's halves: saver_open.c opens and closes a saver, saver.c saves. See
- * ckpt.h.
+ * saver — state of a ckpt_saver. saver_open.c opens and closes it, saver.c saves.
  */
 #ifndef MILLRACE_CKPT_SAVE_SAVER_H
 #define MILLRACE_CKPT_SAVE_SAVER_H
@@ -19,12 +18,12 @@
 #include <pthread.h>
 
 struct ckpt_saver {
-    /* Immutable after open, as all down to commit. Borrowed if it is from the options. */
+    /* Down to commit: immutable after open. Pointers from the options are borrowed. */
     struct io *io;
     struct nodes nodes;
     struct io_lock *lock; /* on a node's first rank */
     char *folder, *run_id, *numerics_id, *metric;
-    struct ckpt_keep keep; /* its metric is owned */
+    struct ckpt_keep keep; /* owns its metric */
     struct log log;
     bool has_log;
     enum ckpt_layout layout_kind;
@@ -43,11 +42,11 @@ struct ckpt_saver {
 
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    bool due, quit; /* guarded by mutex, as all below */
+    bool due, quit; /* from here on guarded by mutex */
     uint64_t step, begun_ns;
     struct str state_json; /* the writer's while due */
-    /* Why this rank's part of the save is refused. Returned at once; the others learn it when they
-     * agree. */
+    /* Why this rank's part of the save is refused. Its caller gets the error at once, other ranks
+     * when they agree. */
     int refused;
     struct err refused_detail;
     int status; /* of the last save, until it is returned */

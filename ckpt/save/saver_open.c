@@ -1,5 +1,5 @@
 /*
- * saver_open — ckpt_saver_open and ckpt_saver_close; see ckpt.h and saver.h.
+ * saver_open — ckpt_saver_open and ckpt_saver_close.
  */
 #include "ckpt/save/saver.h"
 
@@ -15,7 +15,7 @@ enum { STAGING_DEFAULT_BYTES = 64 << 20 };
 
 static const char opening[] = "opening the checkpoint folder";
 
-/* A node's first rank locks the folder; a step's temporary in it is then a dead owner's. */
+/* A node's first rank locks the folder, so that any temporary in it has a dead owner. */
 static int own_folder(struct ckpt_saver *saver, const struct io_lock_options *lock, struct err *err)
 {
     struct io *io = saver->io;
@@ -116,7 +116,7 @@ static int prepare(struct ckpt_saver *saver, const struct ckpt_saver_options *op
     return commit_init(&saver->commit, err);
 }
 
-/* Opens everything in a saver that is zeroed except for its nodes. */
+/* The saver must be zeroed except for its nodes. */
 static int open_saver(struct ckpt_saver *saver, const struct ckpt_saver_options *options,
                       const struct ckpt_tensor *tensors, uint64_t tensors_count, struct err *err)
 {
@@ -144,7 +144,7 @@ int ckpt_saver_open(const struct ckpt_saver_options *options, const struct ckpt_
                     uint64_t tensors_count, struct ckpt_saver **ret_saver, struct err *err)
 {
     struct nodes nodes = {0};
-    /* First, since the other ranks learn through it what fails here. */
+    /* First, so that later failures here reach the other ranks. */
     int status = nodes_init(&nodes, options, err);
     if (status) {
         nodes_deinit(&nodes);
@@ -179,7 +179,7 @@ void ckpt_saver_close(struct ckpt_saver *saver)
         saver->quit = true;
         pthread_cond_broadcast(&saver->changed);
         pthread_mutex_unlock(&saver->mutex);
-        pthread_join(saver->thread, NULL); /* after the save in progress */
+        pthread_join(saver->thread, NULL); /* ends after the save in progress */
     }
     commit_deinit(&saver->commit);
     if (saver->image.snapshot)

@@ -1,6 +1,3 @@
-/*
- * snapshot — see snapshot.h.
- */
 #include "ckpt/save/snapshot.h"
 
 #include <assert.h>
@@ -123,8 +120,7 @@ static bool is_over(const struct snapshot *snapshot)
     return !snapshot->active || snapshot->status || snapshot->uncaptured_count == 0;
 }
 
-/* Copies a pending block to a free buffer. The mutex is held on entry and return, but not during
- * the copy. */
+/* Copies a pending block to a free buffer. The mutex is held except during the copy. */
 static void stage(struct snapshot *snapshot, enum staging_thread who, uint64_t block)
 {
     unsigned buffer = snapshot->free_list[--snapshot->free_count];
@@ -149,8 +145,8 @@ static void stage(struct snapshot *snapshot, enum staging_thread who, uint64_t b
     pthread_cond_broadcast(&snapshot->changed);
 }
 
-/* Waits until the block is captured or need not be. Waits for a buffer, or for the writer if it is
- * taking the block. */
+/* Waits until the block is captured or no longer needed. Waits for a buffer, or for the writer if
+ * it is taking the block. */
 static void capture(struct snapshot *snapshot, uint64_t block)
 {
     bool waited = false;
@@ -209,7 +205,7 @@ struct snapshot_stats snapshot_stats(struct snapshot *snapshot)
     return stats;
 }
 
-/* The block in place, if it may be written from there; else NULL. The mutex is held. */
+/* Returns the block if it may be written in place, else NULL. The mutex is held. */
 static const char *place_of(const struct snapshot *snapshot, uint64_t block)
 {
     return snapshot->is_frozen
@@ -239,8 +235,8 @@ static void take_pending_block(struct snapshot *snapshot, uint64_t block, unsign
     *ret_buffer = buffer;
 }
 
-/* The pending block that is needed first: the one that the caller waits for, else by the order of
- * updates. NO_BLOCK: none. The mutex is held. */
+/* Returns the block that the caller waits for, else the first in the order of updates. NO_BLOCK:
+ * none. The mutex is held. */
 static uint64_t find_pending(struct snapshot *snapshot)
 {
     const struct layout *layout = snapshot->layout;

@@ -1,6 +1,3 @@
-/*
- * staging — see staging.h.
- */
 #include "ckpt/save/staging.h"
 
 #include "base/bytes.h"
@@ -27,7 +24,7 @@ static int open_copier(struct device *device, struct staging_copier *copier, str
     return status ? status : device->ops->event_open(device, &copier->copied, err);
 }
 
-/* Boundary bytes go through pinned memory, since the exchange's memory is not the device's. */
+/* Boundary bytes go through pinned memory, since the exchange uses pageable memory. */
 static int open_boundary(struct staging *staging, struct err *err)
 {
     struct device *device = staging->device;
@@ -42,7 +39,7 @@ static int open_boundary(struct staging *staging, struct err *err)
     return status;
 }
 
-/* Opens what a device that queues needs: two streams, and an event per buffer. */
+/* For a device that queues: two streams, and an event per buffer. */
 static int open_copies(struct staging *staging, struct err *err)
 {
     struct device *device = staging->device;
@@ -232,7 +229,7 @@ const char *staging_direct_data(const struct staging *staging, uint64_t block, u
     const struct layout *layout = staging->layout;
     const struct layout_segment *segment = &layout->segments[layout->blocks[block].segment];
     uint64_t begin = layout->blocks[block].offset_bytes, bytes = layout->blocks[block].size_bytes;
-    /* Wraps around if the segment begins within the block; that is refused below. */
+    /* Wraps around if the segment begins within the block; rejected below. */
     uint64_t skip = begin - segment->offset_bytes;
     if (staging->queues || align_bytes == 0 || segment->offset_bytes > begin ||
         segment->size_bytes - skip < bytes || bytes % IO_ALIGN_BYTES != 0 ||

@@ -2,12 +2,11 @@
  * staging — buffers of one block each, and the copies into them: by the CPU from host memory, by
  * the copy engine from a device.
  *
- * On a device copies are queued, and an event per buffer signals their completion. Only the writer
- * waits for it; the caller's updates stream waits for the copies, not the caller. A copy from
- * pinned memory is made before the call that queues it returns (CUDA copies host to host at once),
- * so there the caller itself copies.
+ * Device copies are queued, and an event per buffer signals their completion. Only the writer waits
+ * for it; the caller's updates stream waits for the copies. The caller itself copies from pinned
+ * memory, since CUDA copies host to host before the queueing call returns.
  *
- * Threads: two may copy at a time, each as its own `who`; snapshot decides who has a buffer.
+ * Threads: two may copy at a time, each with its own `who`; snapshot decides who holds a buffer.
  */
 #ifndef MILLRACE_CKPT_SAVE_STAGING_H
 #define MILLRACE_CKPT_SAVE_STAGING_H
@@ -41,11 +40,11 @@ struct staging {
     struct staging_copier copiers[STAGING_THREADS_COUNT];
     /* If the device queues: the boundary bytes are in boundary_memory. */
     struct device_event *boundary;
-    char *boundary_memory; /* pinned, so that the caller does not wait for these copies; or NULL */
+    char *boundary_memory; /* pinned, to keep the caller from waiting; or NULL */
     size_t boundary_bytes;
 };
 
-/* device NULL: the arrays are in host memory. Allocates all memory. -ENOMEM. */
+/* device NULL: host memory. Allocates all memory. -ENOMEM. */
 int staging_init(struct staging *staging, const struct layout *layout, struct device *device,
                  struct device_stream *updates, unsigned buffers_count, struct err *err);
 void staging_deinit(struct staging *staging);
@@ -55,29 +54,25 @@ static inline char *staging_buffer(const struct staging *staging, unsigned buffe
     return staging->memory + (size_t)buffer * CKPT_BLOCK_BYTES;
 }
 
-/* Makes the kernel allocate the buffer's memory now instead of at its first use; its contents stay.
- * Any thread. */
+/* Makes the kernel allocate the buffer's memory now; keeps its contents. Any thread. */
 void staging_prefault(const struct staging *staging, unsigned buffer);
-/* Copies the block's bytes to the buffer, except those that arrive from other ranks, and zero-pads
- * them to a multiple of IO_ALIGN_BYTES. The copy is complete after staging_await. */
+/* Copies the block's bytes to the buffer, except those from other ranks, and zero-pads them to a
+ * multiple of IO_ALIGN_BYTES. Complete after staging_await. */
 int staging_copy(struct staging *staging, enum staging_thread who, uint64_t block, unsigned buffer,
                  struct err *err);
 /* Waits for the copies queued for a buffer. */
 int staging_await(struct staging *staging, unsigned buffer, struct err *err);
-/* The writer, after consolidated_exchange: adds the block's arrived bytes to a buffer that has the
- * rest. */
+/* Adds received bytes to the block in a buffer. The writer calls it after consolidated_exchange. */
 void staging_complete(const struct staging *staging, uint64_t block, unsigned buffer);
-/* The caller: copies what other ranks write of this one's arrays (consolidated.h). The copy is
- * complete after staging_await_boundary. */
+/* Copies boundary bytes (consolidated.h), for the caller. Complete after staging_await_boundary. */
 int staging_send_boundary(struct staging *staging, struct err *err);
 int staging_await_boundary(struct staging *staging, struct err *err);
-/* The caller: orders updates after all copies queued so far. Blocks only without an updates
+/* Orders the caller's updates after all copies queued so far. Blocks only without an updates
  * stream. */
 int staging_order_updates(struct staging *staging, struct err *err);
 /* Waits until no copy is in progress. */
 void staging_drain(struct staging *staging);
-/* The block in host memory, if it is contiguous there, so aligned, and can be written as it is;
- * else NULL. */
+/* Returns the block in host memory if it is contiguous, aligned and complete there; else NULL. */
 const char *staging_direct_data(const struct staging *staging, uint64_t block,
                                 unsigned align_bytes);
 

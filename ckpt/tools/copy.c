@@ -1,11 +1,11 @@
 /*
- * copy — copies a step from one folder to another, on any backends. Verifies each block between its
- * read and its write, and commits the copy like a save. See ckpt_copy in ckpt.h.
+ * copy — copies a step between folders on any backends. Verifies each block between its read and
+ * its write, and commits the copy like a save.
  *
  *     buffers, one per block:   free ── being read (blocks.h) ── verified ── being written ── free
  *
- * Files are copied one after another; each is finalized when its last write is done. The manifest,
- * byte for byte the source's, comes last.
+ * Files are copied one after another; each is finalized when its last write is done. The manifest
+ * comes last, byte for byte the source's.
  */
 #include "base/bytes.h"
 #include "ckpt/ckpt.h"
@@ -38,8 +38,8 @@ struct copy {
     struct io_transaction *transaction;
     struct io_queue *queue;
     struct io_file *file;     /* being written */
-    struct manifest manifest; /* without files that are on other nodes */
-    char *text;               /* the manifest's */
+    struct manifest manifest; /* without files on other nodes */
+    char *text;               /* of the manifest */
     size_t text_bytes;
     struct blocks *blocks;
     char *memory;
@@ -86,7 +86,7 @@ static int finish_file(struct copy *copy)
         copy->err);
 }
 
-/* Creates the first `count` files, each after the one before is finalized. */
+/* Creates the first `count` files, each after the previous one is finalized. */
 static int begin_files(struct copy *copy, uint64_t count)
 {
     int status = 0;
@@ -214,7 +214,7 @@ static int copy_manifest(struct copy *copy)
                : io->transactions->finalize(copy->transaction, file, copy->text_bytes, copy->err);
 }
 
-/* Files on other nodes are not copied; the manifest's text still names them. */
+/* Files on other nodes are not copied; the manifest's text still lists them. */
 static void forget_absent(struct copy *copy)
 {
     struct manifest *manifest = &copy->manifest;
@@ -225,7 +225,6 @@ static void forget_absent(struct copy *copy)
     manifest->files_count = kept;
 }
 
-/* Locks the source and reads its manifest, byte for byte. */
 static int open_source(struct copy *copy)
 {
     const struct ckpt_copy_options *o = copy->options;
@@ -257,8 +256,7 @@ static int lock_target(struct copy *copy, struct io_shared_lock **ret_lock)
     return status == -ENOENT ? 0 : status; /* without a manifest it has no readers */
 }
 
-/* An existing step is replaced only with force, and never while it has a reader. This is checked
- * before the work and enforced at its end. */
+/* Checked before the work and enforced at its end. */
 static int check_target(struct copy *copy)
 {
     const struct ckpt_copy_options *o = copy->options;
@@ -279,7 +277,7 @@ static int check_target(struct copy *copy)
     return status;
 }
 
-/* Locks the folder and sweeps it, as a run that saves does. */
+/* Locks the folder and sweeps it, as a saving run does. */
 static int own_target(struct copy *copy)
 {
     const struct ckpt_copy_options *o = copy->options;

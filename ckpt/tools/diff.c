@@ -1,9 +1,9 @@
 /*
  * diff — see diff.h.
  *
- * The tensors that both sides have in one dtype and shape are two streams of the same elements
- * (flat.h), split alike. So both buffers hold the same elements at the same place. The other
- * tensors are reported by name.
+ * The tensors with one dtype and shape on both sides form two streams of the same elements
+ * (tensor_stream.h), split alike, so that both buffers hold the same elements. Other tensors are
+ * only reported.
  */
 #include "ckpt/tools/diff.h"
 
@@ -23,7 +23,7 @@ enum {
     EQUAL_BYTES = 4096, /* compared at once before single elements */
 };
 
-/* One comparison in progress. Owns lists and buffers. */
+/* A comparison in progress. */
 struct job {
     struct diff *diff;
     const struct diff_options *options;
@@ -128,7 +128,7 @@ static void compare_elements(struct diff_tensor *tensor, uint64_t first, const c
     }
 }
 
-/* Position of the streams: bytes of common[index] compared so far. */
+/* Stream position: done_bytes of common[index]. */
 struct place {
     uint64_t index, done_bytes;
 };
@@ -236,7 +236,7 @@ static int compare_loaders(struct diff *diff, struct err *err)
     return status ? err_set(err, status, "out of memory to compare the loaders' states") : 0;
 }
 
-/* Refuses a pattern that selects nothing: everything would pass. */
+/* Rejects a pattern that selects nothing, since everything would pass. */
 static int check_selection(const struct job *job, const struct diff_side *a, struct err *err)
 {
     const struct diff *diff = job->diff;

@@ -6,12 +6,10 @@
  *     for (i = 0; i < diff->tensors_count; i++) ...
  *     diff_close(diff);
  *
- * Compares bits: -0 and 0 differ (by 0), and NaNs are equal only if their bits are. Ranks, files,
- * layout, step and time do not matter: a diff is empty exactly if ckpt_hash gives both the same
- * hashes.
+ * Compares bits: -0 and 0 differ (by 0), and NaNs are equal only if their bits are. A diff is empty
+ * exactly if ckpt_hash gives both the same hashes.
  *
- * Streams both sides and verifies the blocks. Memory: 8 MiB per side, the readers', and the
- * tensors' descriptions.
+ * Verifies the blocks. Memory: 8 MiB per side, the readers', and the tensors' descriptions.
  */
 #ifndef MILLRACE_CKPT_TOOLS_DIFF_H
 #define MILLRACE_CKPT_TOOLS_DIFF_H
@@ -36,7 +34,7 @@ struct diff_tensor {
     /* DIFF_VALUES: */
     uint64_t different_count; /* elements */
     uint64_t nan_count;       /* of these, with a NaN on at least one side */
-    struct element largest;   /* distance; NaN exceeds all else */
+    struct element largest;   /* distance; NaN exceeds all others */
     uint64_t largest_at;      /* the first element with that distance, in row-major order */
     struct element largest_a, largest_b;
 };
@@ -64,7 +62,7 @@ struct diff_side {
     const char *path;
 };
 
-/* Immutable. Borrowed during the call. */
+/* Borrowed during the call. */
 struct diff_options {
     const char *only; /* NULL: all; "model", "optimizer", "loader", or a glob over tensor names */
     const struct log *log; /* as in ckpt_find */

@@ -1,6 +1,3 @@
-/*
- * jsonx_diff — see jsonx_diff.h.
- */
 #include "ckpt/tools/jsonx_diff.h"
 
 #include "base/json/jsonx_format.h"
@@ -11,7 +8,7 @@
 
 enum { ENTRIES_MIN = 16 };
 
-/* The node's canonical text, from malloc; NULL stays NULL. */
+/* Returns the node's canonical text, from malloc; NULL stays NULL. */
 static int text_of(struct json_t *node, char **ret_text)
 {
     struct str text = {0};

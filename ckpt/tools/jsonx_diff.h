@@ -1,8 +1,8 @@
 /*
- * jsonx_diff — lists the entries in which two JSON objects differ, by path.
+ * jsonx_diff — lists the paths at which two JSON objects differ.
  *
- * Objects are walked by key at every depth; everything else is compared by the canonical text of
- * jsonx_format. So the list is empty exactly if both objects have the same canonical text.
+ * Objects are compared by key at every depth, other values by the canonical text of jsonx_format.
+ * The list is empty exactly if both objects have the same canonical text.
  */
 #ifndef MILLRACE_CKPT_TOOLS_JSONX_DIFF_H
 #define MILLRACE_CKPT_TOOLS_JSONX_DIFF_H
@@ -23,8 +23,8 @@ struct jsonx_diff {
     size_t count, capacity;
 };
 
-/* Adds the differences of a and b; their paths begin with root. Either may be NULL: absent. 0 or
- * -ENOMEM; free the list in both cases. */
+/* Adds the differences of a and b (NULL: absent); their paths begin with root. 0 or -ENOMEM; free
+ * the list in both cases. */
 int jsonx_diff_collect(struct jsonx_diff *diff, const char *root, struct json_t *a,
                        struct json_t *b);
 void jsonx_diff_deinit(struct jsonx_diff *diff);

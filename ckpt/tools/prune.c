@@ -1,6 +1,3 @@
-/*
- * prune — see prune.h and ckpt_prune in ckpt.h.
- */
 #include "ckpt/tools/prune.h"
 
 #include "ckpt/format/folder.h"
@@ -35,7 +32,7 @@ static void log_failure(const struct prune *prune, const char *what, const struc
     log_line(prune->options->log, LOG_WARN, "%s: %s", what, err_format(detail, line, sizeof line));
 }
 
-/* Collects what the rules need to know of a step. */
+/* Collects a step's input for the rules. */
 static void look_at(struct prune *prune, struct candidate *candidate)
 {
     const struct ckpt_keep *keep = &prune->options->keep;
@@ -117,7 +114,7 @@ static int apply_verdict(struct prune *prune, struct candidate *candidate, unsig
     return 0;
 }
 
-/* Removes a step that was put aside, unless the step that replaced it remains. */
+/* Removes a backup, unless the step that replaced it remains. */
 static int remove_backup(void *context, const struct io_entry *entry)
 {
     struct prune *prune = context;

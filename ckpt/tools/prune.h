@@ -16,7 +16,7 @@
 int prune_folder(struct io *io, const char *folder, const struct ckpt_prune_options *options,
                  struct io_lock *lock, uint64_t saved_step, struct err *err);
 
-/* Removes a step or a backup if the lock still owns the folder and the step has no reader. Sets
+/* Removes a step or a backup if the folder's lock is still held and the step has no reader. Sets
  * *ret_is_read if it has one. */
 int prune_remove_unread(struct io *io, struct io_lock *lock, const char *path, bool *ret_is_read,
                         struct err *err);

@@ -1,6 +1,3 @@
-/*
- * retention — see retention.h.
- */
 #include "ckpt/tools/retention.h"
 
 #include "base/json/jsonx.h"

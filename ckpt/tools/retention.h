@@ -1,10 +1,10 @@
 /*
- * retention — decides which steps of a folder are kept. Pure. prune.h finds and removes steps.
+ * retention — decides which steps of a folder are kept. Pure.
  *
- * A step is kept if it is among the newest `last`, is the newest of all, has a number that is a
- * multiple of `every`, is among the best `count` by a metric, or was just saved. Applying the rules
- * after each save or once at the end gives the same result: a step that is not among the best now
- * is not among the best of more steps.
+ * A step is kept if it is the newest, is among the newest `last`, has a number that is a multiple
+ * of `every`, is among the best `count` by a metric, or was just saved. Applying the rules after
+ * each save or once at the end gives the same result: a step that is not among the best now is not
+ * among the best of more steps.
  */
 #ifndef MILLRACE_CKPT_TOOLS_RETENTION_H
 #define MILLRACE_CKPT_TOOLS_RETENTION_H
@@ -20,10 +20,10 @@ struct retention_step {
     bool is_saved; /* just now: always kept */
     bool has_metric;
     double metric;    /* not NaN */
-    unsigned reasons; /* out: of enum ckpt_reason; 0: removed */
+    unsigned reasons; /* out: bits of enum ckpt_reason; 0: removed */
 };
 
-/* steps: in ascending order, each number once. Of two equally good steps the earlier is better. */
+/* steps: ascending, without duplicates. Of two equally good steps the earlier is better. */
 void retention_decide(const struct ckpt_keep *keep, struct retention_step *steps, size_t count);
 
 #endif

@@ -1,6 +1,3 @@
-/*
- * scan — see scan.h.
- */
 #include "ckpt/tools/scan.h"
 
 #include "base/os/thread_pool.h"
@@ -25,7 +22,6 @@ struct scan {
     struct err detail;
 };
 
-/* Owner thread. */
 struct scanner {
     struct scan *scan;
     struct run_of_blocks run;
@@ -106,8 +102,8 @@ static void scan_some(void *context, size_t tile, unsigned worker)
     pthread_mutex_unlock(&scan->mutex);
 }
 
-/* One per CPU, but only as many as have about two runs each to read. Shares divide the CPUs among
- * them, at least one each. */
+/* One per CPU, but at least about two runs per thread. Shares divide the CPUs among them, at least
+ * one each. */
 static unsigned threads_for(const struct scan_options *options)
 {
     uint64_t useful = options->bytes / (2 * SCAN_RUN_BLOCKS * (uint64_t)CKPT_BLOCK_BYTES) + 1;

@@ -1,6 +1,5 @@
 /*
- * scan — finds the bad blocks of a step: reads every block with several threads and verifies its
- * checksum.
+ * scan — finds the bad blocks of a step with several threads.
  *
  * Threads take runs of neighboring blocks, each with its own read-ahead (blocks.h): at most
  * SCAN_THREADS_MAX * BLOCKS_AHEAD blocks of memory. Processes can share the work: each takes every
@@ -29,7 +28,7 @@ struct scan_options {
     const char *path;
     const struct manifest *manifest;
     struct scan_share share;
-    const bool *skipped;               /* [files] do not read */
+    const bool *skipped;               /* [files] not to be read */
     const uint64_t *first;             /* [files] index of the file's first block in is_bad */
     uint64_t bytes;                    /* of the share, approximately */
     const struct ckpt_progress *watch; /* called by one thread at a time; may be NULL */
@@ -41,8 +40,8 @@ static inline bool scan_is_mine(const struct scan_share *share, uint32_t file, u
     return (file + block / SCAN_RUN_BLOCKS) % share->count == share->number;
 }
 
-/* Blocks. Sets is_bad[first[file] + block] if a block cannot be read or differs. Returns how many,
- * or -errno if the scan could not continue. */
+/* Blocks. Sets is_bad[first[file] + block] for blocks that cannot be read or differ. Returns their
+ * number, or -errno if the scan could not continue. */
 int64_t scan_blocks(const struct scan_options *options, bool *is_bad, struct err *err);
 
 #endif

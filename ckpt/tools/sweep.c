@@ -1,6 +1,3 @@
-/*
- * sweep — removes what dead owners left in a folder of steps. See ckpt_sweep in ckpt.h.
- */
 #include "ckpt/ckpt.h"
 #include "ckpt/format/folder.h"
 

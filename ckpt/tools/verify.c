@@ -1,7 +1,3 @@
-/*
- * verify — checks every checksum and header of a step against its manifest; see verify.h, and
- * ckpt_verify in ckpt.h.
- */
 #include "ckpt/tools/verify.h"
 
 #include "base/json/jsonx.h"
@@ -26,8 +22,8 @@ struct check {
     const struct manifest *manifest;
     bool *skipped;   /* [files] absent, perhaps on another node, or of another size */
     uint64_t *first; /* [files] index of the file's first block in is_bad */
-    bool *is_bad;    /* of all blocks: to be read again and reported */
-    uint32_t file;   /* the next block to request */
+    bool *is_bad;    /* blocks to read again and report */
+    uint32_t file;   /* of the next block to request */
     uint64_t block;
     int bad_count;
     struct err *err; /* why the check cannot continue */
@@ -50,7 +46,7 @@ static int report_bad(struct check *check, const struct err *detail)
     return 0;
 }
 
-/* The next marked block. */
+/* Returns the next marked block. */
 static bool next_block(void *context, struct block_request *ret_want)
 {
     struct check *check = context;
@@ -66,7 +62,7 @@ static bool next_block(void *context, struct block_request *ret_want)
     return false;
 }
 
-/* The first tensor with bytes in the block; NULL: the block is all header. */
+/* Returns the first tensor with bytes in the block; NULL: the block is all header. */
 static const char *tensor_in(const struct check *check, uint32_t file, uint64_t block)
 {
     const struct manifest *manifest = check->manifest;
@@ -112,7 +108,7 @@ static int take_block(void *context, const struct block_result *got)
     return report_bad(check, &detail);
 }
 
-/* The chunk of a tensor that the manifest places in the file; NULL: none. */
+/* Returns the tensor's chunk in the file; NULL: none. */
 static const struct manifest_chunk *chunk_in(const struct manifest_tensor *tensor, uint32_t file)
 {
     for (uint64_t c = 0; tensor && c < tensor->chunks_count; c++)
@@ -137,8 +133,8 @@ static int check_entry(struct check *check, uint32_t file, const char *path,
     return report_bad(check, &detail);
 }
 
-/* A file's header must name exactly the chunks that the manifest places in it. Another node's file
- * may also have its own copies of replicated arrays. */
+/* A file's header must list exactly the manifest's chunks. Another node's file may also have its
+ * own copies of replicated arrays. */
 static int check_header(struct check *check, uint32_t file)
 {
     const struct manifest *manifest = check->manifest;
@@ -209,8 +205,8 @@ static int look_at_files(struct check *check, uint64_t *ret_bytes, struct err *e
     return 0;
 }
 
-/* Several threads scan all blocks. Then this thread reads the bad ones again and reports them in
- * order. */
+/* Scans all blocks with several threads, then reads the bad ones again on this thread to report
+ * them in order. */
 static int check_blocks(struct check *check, uint64_t bytes, struct err *err)
 {
     struct blocks *blocks = NULL;

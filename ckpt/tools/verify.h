@@ -10,11 +10,11 @@
 struct verify_options {
     struct io *io;
     const char *step_path;
-    /* Of the blocks, and of the files, whose headers and sizes are checked. */
+    /* Selects blocks, and files whose headers and sizes are checked. */
     struct scan_share share;
     void (*bad)(void *context, const struct err *detail); /* as in ckpt_verify */
     void *context;
-    const struct ckpt_progress *watch; /* progress of the share alone */
+    const struct ckpt_progress *watch; /* of the share only */
 };
 /* As ckpt_verify, for the share. */
 int verify_share(const struct verify_options *options, struct err *err);
