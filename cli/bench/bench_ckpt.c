@@ -1,6 +1,3 @@
-/*
- * bench_ckpt — see bench_ckpt.h.
- */
 #include "cli/bench/bench_ckpt.h"
 
 #include "base/bytes.h"
@@ -120,7 +117,7 @@ static int save_and_update(const struct bench_ckpt_state *state, struct ckpt_sav
 {
     struct bench_ckpt_blocked blocked = {0};
     uint64_t copied_before = ckpt_saver_stats(saver).copied_bytes;
-    sleep_ns(update_delay_ns); /* stands for the previous training step */
+    sleep_ns(update_delay_ns); /* simulates the previous training step */
     uint64_t begun_ns = clock_now_ns();
     int status = ckpt_saver_save(saver, step, "{}", err);
     blocked.call_ns = clock_now_ns() - begun_ns;

@@ -1,8 +1,8 @@
 /*
  * bench_ckpt — measures how fast a state of equal arrays is saved and loaded.
  *
- *     bench_ckpt_open(&options, &state, err);           // allocates and fills the arrays
- *     bench_ckpt_save(&state, step, &speed, err);       // a new step of the folder, durable
+ *     bench_ckpt_open(&options, &state, err);
+ *     bench_ckpt_save(&state, step, &speed, err);       // a new step, durable
  *     bench_ckpt_load(&state, step, &speed, err);       // into the same arrays, cache cold
  *     bench_ckpt_close(&state);
  *
@@ -33,7 +33,7 @@ struct bench_ckpt_state {
     void *memory; /* of the arrays, in huge pages if the kernel offers them */
 };
 
-/* The first save of a saver, and a later one, whose staging memory is already allocated. */
+/* A saver's later saves find the staging memory already allocated. */
 enum { BENCH_CKPT_FIRST, BENCH_CKPT_LATER, BENCH_CKPT_SAVES_COUNT };
 
 /* What an asynchronous save costs its caller. */
@@ -48,7 +48,7 @@ struct bench_ckpt_blocked {
 int bench_ckpt_open(const struct bench_ckpt_options *options, struct bench_ckpt_state *ret_state,
                     struct err *err);
 void bench_ckpt_close(struct bench_ckpt_state *state);
-/* Opening the saver is not measured: a run does it once. */
+/* Excludes opening the saver, which a run does once. */
 int bench_ckpt_save(const struct bench_ckpt_state *state, uint64_t step, struct io_benchmark *speed,
                     struct err *err);
 /* Saves `step` and the next one with one saver. Sleeps update_delay_ns before each save and again
@@ -60,10 +60,9 @@ int bench_ckpt_save_async(const struct bench_ckpt_state *state, uint64_t step,
 /* Drops the step from the page cache, then measures opening and loading it. */
 int bench_ckpt_load(const struct bench_ckpt_state *state, uint64_t step, struct io_benchmark *speed,
                     struct err *err);
-/* Drops a step's files from the page cache. */
 int bench_ckpt_drop_cache(struct io *io, const char *step_path, struct err *err);
-/* Measures the checksums of the arrays' blocks alone. Returns their exclusive or, so that the
- * compiler keeps the loop. */
+/* Measures the checksums of the arrays' blocks. Returns their exclusive or, so that the compiler
+ * keeps the loop. */
 uint32_t bench_ckpt_checksum(const struct bench_ckpt_state *state, struct io_benchmark *speed);
 
 #endif

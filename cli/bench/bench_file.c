@@ -1,6 +1,3 @@
-/*
- * bench_file — see bench_file.h.
- */
 #include "cli/bench/bench_file.h"
 
 #include "io/file_util.h"

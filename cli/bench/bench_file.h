@@ -1,6 +1,6 @@
 /*
- * bench_file — writes a temporary file, makes it durable, and measures the time. `bench io` and
- * `bench ckpt` read it back and compare other figures with it.
+ * bench_file — measures writing a durable temporary file. `bench io` and `bench ckpt` read it back
+ * and compare other figures with it.
  */
 #ifndef MILLRACE_CLI_BENCH_BENCH_FILE_H
 #define MILLRACE_CLI_BENCH_BENCH_FILE_H
@@ -19,9 +19,9 @@ struct bench_file {
 
 enum { BENCH_FILE_BLOCK_BYTES = 1 << 20, BENCH_FILE_DEPTH = 32 };
 
-/* Blocks. Adds to speed, whose bytes are then those of the file; the time includes fsync. The file
- * is at the transaction's staging path until the caller aborts the transaction. -EINTR: stopped;
- * otherwise the engine's error. */
+/* Blocks. Adds the file's bytes and the time, including fsync, to speed. The file is at the
+ * transaction's staging path until the caller aborts the transaction. -EINTR: stopped; otherwise
+ * the engine's error. */
 int bench_file_write(const struct bench_file *wanted, struct io_benchmark *speed,
                      struct io_transaction **ret_transaction, struct err *err);
 

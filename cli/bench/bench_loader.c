@@ -1,6 +1,3 @@
-/*
- * bench_loader — see bench_loader.h.
- */
 #include "cli/bench/bench_loader.h"
 
 #include "cli/core/storage.h"
@@ -73,8 +70,6 @@ static void set_limit(struct bench_row *row, const char *limit, enum bench_cost 
     row->limit_rate = limit_rate;
 }
 
-/* ---- Samples as they are stored. ---- */
-
 static int make_cold(const struct bench_loader *bench, struct err *err)
 {
     struct io *io;
@@ -107,7 +102,7 @@ static int read_plainly(struct bench_loader *bench, bool is_cold, enum io_cache 
     return status;
 }
 
-/* Compares bytes, which both read; only the loader counts samples. */
+/* Compares bytes, since plain reads count no samples. */
 static void set_plain_limit(struct bench_row *row, enum bench_cost cost,
                             const struct loader_benchmark *plain)
 {
@@ -164,8 +159,6 @@ static int measure_warm(struct bench_loader *bench, struct err *err)
     set_plain_limit(row, BENCH_CPU, &plain);
     return 0;
 }
-
-/* ---- In the form that training takes. ---- */
 
 static unsigned next_workers(const struct bench_loader *bench, unsigned workers)
 {
@@ -248,7 +241,7 @@ static int measure_first(struct bench_loader *bench, const char *what, uint64_t 
     return status;
 }
 
-/* From the middle of a step a loader delivers only the rest of it, so start at a step boundary. */
+/* From the middle of a step a loader delivers only the rest, so start at a step boundary. */
 static int measure_firsts(struct bench_loader *bench, struct err *err)
 {
     uint64_t middle = bench->positions / 2 / bench->batch * bench->batch;
@@ -279,8 +272,6 @@ double bench_loader_best_rate(const struct bench_loader *bench)
     }
     return best;
 }
-
-/* ---- The dataset. ---- */
 
 static bool has_photos(const struct dataset *dataset)
 {

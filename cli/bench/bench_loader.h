@@ -1,8 +1,6 @@
 /*
  * bench_loader — measures a loader, and compares each figure with a limit.
  *
- * Limits:
- *
  *     samples as stored           plain reads of the same files: by the clock if they are cold,
  *                                 by CPU time if they are in the page cache
  *     photos, one worker          the same photos fully decoded by one thread, by CPU time
@@ -10,7 +8,7 @@
  *     a first micro-batch         the time of its samples in the middle of an epoch
  *
  *     struct bench_loader bench = {.dataset = path, .each_ns = ..., ...};   // the request
- *     bench_loader_inspect(&bench, io, err);                                   // the dataset
+ *     bench_loader_inspect(&bench, io, err);                                // the dataset
  *     bench_loader_measure(&bench, err);                                    // list, firsts
  */
 #ifndef MILLRACE_CLI_BENCH_BENCH_LOADER_H
@@ -23,13 +21,13 @@
 
 enum { BENCH_ROWS_MAX = 24, BENCH_FIRSTS = 2 };
 
-/* The cost by which a figure is compared with its limit. */
+/* How a figure is compared with its limit. */
 enum bench_cost { BENCH_CLOCK, BENCH_CPU };
 
 struct bench_row {
     char what[48];
     unsigned workers;     /* 0: no loader */
-    bool is_training;     /* samples in the form that training takes */
+    bool is_training;     /* decoded as for training */
     enum bench_cost cost; /* of the limit */
     const char *limit;    /* "" if no limit is known */
     double limit_rate;    /* samples by that cost */
@@ -42,11 +40,10 @@ struct bench_first {
     uint64_t samples_count, ns;
 };
 
-/* Owner thread. */
 struct bench_loader {
     /* The request; borrowed. */
     const char *dataset;
-    uint64_t each_ns; /* the most per measurement */
+    uint64_t each_ns; /* limit per measurement */
     uint64_t batch, micro, memory_bytes, size, block;
     unsigned workers_most;
     const struct log *log;
@@ -54,10 +51,10 @@ struct bench_loader {
     const atomic_int *stop;  /* nonzero ends the measurement with -EINTR */
 
     /* The dataset. */
-    enum loader_decode decode; /* as a training run would */
-    uint64_t samples;          /* in the dataset */
-    double sample_bytes;       /* mean file bytes per sample */
-    uint64_t positions;        /* per epoch: samples, or windows of text */
+    enum loader_decode decode; /* as in a training run */
+    uint64_t samples;
+    double sample_bytes; /* mean file bytes per sample */
+    uint64_t positions;  /* per epoch: samples, or windows of text */
 
     /* The measurements. */
     const char *engine;
@@ -75,7 +72,7 @@ int bench_loader_measure(struct bench_loader *bench, struct err *err);
 
 /* Samples (or bytes) per unit of that cost. */
 double bench_row_rate(const struct bench_row *row, enum bench_cost cost);
-/* The highest rate, in samples per second, that a training run could get. */
+/* The highest rate for training, in samples per second. */
 double bench_loader_best_rate(const struct bench_loader *bench);
 
 #endif

@@ -1,6 +1,3 @@
-/*
- * bench_models — see bench_models.h.
- */
 #include "cli/bench/bench_models.h"
 
 #include "base/philox.h"
@@ -57,8 +54,6 @@ int bench_model_configure(enum bench_model model, const struct bench_model_optio
     str_deinit(&text);
     return status;
 }
-
-/* ---- Data. ---- */
 
 static int write_letters(struct io *io, const char *path, struct err *err)
 {

@@ -18,8 +18,7 @@ enum bench_model { BENCH_GPT2, BENCH_LLAMA, BENCH_VIT, BENCH_MODELS };
 /* "gpt2" */
 const char *bench_model_name(enum bench_model model);
 
-/* Immutable. The options of a model's run. sets: as for config_load; they override all other
- * settings. */
+/* Options of a model's run. sets: as for config_load; they override all other settings. */
 struct bench_model_options {
     const char *folder;                  /* for data and run */
     uint64_t batch, accumulation, ranks; /* samples per micro-batch; micro-batches per rank */
@@ -27,7 +26,7 @@ struct bench_model_options {
     size_t sets_count;
 };
 
-/* The checked configuration of the model's run. */
+/* Returns the checked configuration of the model's run. */
 int bench_model_configure(enum bench_model model, const struct bench_model_options *options,
                           struct train_config *ret_config, struct err *err);
 /* Makes the model's training data in an existing folder. stop: nonzero ends it with -EINTR. */

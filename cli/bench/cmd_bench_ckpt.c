@@ -1,10 +1,9 @@
 /*
- * cmd_bench_ckpt — `millrace bench ckpt [FOLDER]`: measures how fast a state is saved and loaded,
- * and compares it with the disk.
+ * cmd_bench_ckpt — `millrace bench ckpt [FOLDER]`: measures saving and loading a state of a few
+ * large arrays and one of many small ones, and compares them with the disk.
  *
- * It measures a state of a few large arrays and one of many small ones. The limits are measured
- * separately in the same folder. The limit of a save is writing a file of the same size around the
- * page cache and making it durable; of a load, reading that file; of checksums, copying memory,
+ * The limits are measured in the same folder. For a save it is writing a durable file of the same
+ * size around the page cache; for a load, reading that file; for checksums, copying memory,
  * compared by CPU time.
  */
 #include "base/clock.h"
@@ -61,7 +60,6 @@ struct measurement {
     struct io_benchmark speed;
 };
 
-/* Owner thread. */
 struct bench {
     const struct invocation *invocation;
     const struct bench_ckpt_args *args;
@@ -94,8 +92,6 @@ static int check_stop(const struct bench *bench, struct err *err)
 {
     return *bench->stop ? err_set(err, -EINTR, "stopped on request") : 0;
 }
-
-/* ---- The disk alone. ---- */
 
 static int read_back(const struct bench *bench, const char *path, struct io_benchmark *speed,
                      struct err *err)
@@ -136,8 +132,6 @@ static int measure_disk(struct bench *bench, bool reads, struct err *err)
     bench->io->transactions->abort(transaction);
     return status;
 }
-
-/* ---- States. ---- */
 
 static int remove_step(struct bench *bench, uint64_t step, struct err *err)
 {
@@ -213,9 +207,7 @@ static int measure(struct bench *bench, struct err *err)
     return status;
 }
 
-/* ---- The result. ---- */
-
-/* The first measurement of each kind is the file alone. */
+/* The first measurement of each kind is the plain file. */
 static double fraction_of_limit(const struct bench *bench, const struct measurement *of)
 {
     if (of->limit == LIMIT_COPIED)

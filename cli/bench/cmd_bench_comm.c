@@ -3,8 +3,7 @@
  * with the limits of the machine.
  *
  * The limit of an exchange is the time in which all ranks at once copy the bytes that they receive,
- * plus the time of two threads waking each other, which an exchange on its own thread needs. The
- * same ranks measure both separately.
+ * plus the time for two threads to wake each other, which an exchange on its own thread needs.
  */
 #include "base/clock.h"
 #include "base/os/thread.h"
@@ -30,7 +29,7 @@ enum {
     RANKS_MAX = 512, /* each has 8 bytes of the smallest size */
     MEASUREMENTS_MAX = 64,
     WAKES = 2,        /* per exchange: MPI's thread, and the waiting thread */
-    GROWTH_MOST = 16, /* from one round of exchanges to the next */
+    GROWTH_MOST = 16, /* between rounds of exchanges */
 };
 #define TIMEOUT_NS (60 * CLOCK_NS_PER_S)
 
@@ -56,7 +55,7 @@ enum what {
     FAST,
     ALL_TO_ALL,
     ALL_REDUCE, /* of int64 */
-    COPY,       /* no exchange: all ranks at once copy the bytes that they would receive in one */
+    COPY,       /* the limit: all ranks at once copy the bytes they would receive */
 };
 
 static const char *const names[] = {
@@ -73,7 +72,6 @@ struct measurement {
     double limit_seconds;
 };
 
-/* Owner thread, on each rank. */
 struct bench {
     const struct invocation *invocation;
     const struct bench_comm_args *args;
@@ -88,14 +86,12 @@ struct bench {
 struct run {
     const struct bench *bench;
     enum what what;
-    size_t size_bytes;  /* all slices together; for an all-reduce, the values of one rank */
+    size_t size_bytes;  /* all slices together; for an all-reduce, one rank's values */
     size_t slice_bytes; /* per rank */
     size_t received_bytes;
     char *send, *receive;
     size_t *offsets, *bytes; /* [ranks] */
 };
-
-/* ---- Exchanges. ---- */
 
 static void copy(const struct run *run, uint64_t number)
 {
@@ -154,8 +150,8 @@ static int agree(const struct bench *bench, uint64_t *elapsed_ns, struct err *er
     return !status && words[1] ? err_set(err, -EINTR, "stopped on request") : status;
 }
 
-/* Runs rounds of exchanges, more in each, until one is long enough on the slowest rank. The first
- * rounds also set up what later ones reuse. */
+/* Runs growing rounds of exchanges until one is long enough on the slowest rank. The first rounds
+ * also set up what later ones reuse. */
 static int repeat(const struct run *run, double *ret_seconds, struct err *err)
 {
     uint64_t ns_min = run->bench->args->each_ns;
@@ -206,7 +202,8 @@ static int measure_exchange(const struct bench *bench, struct measurement *m, st
             run.bytes[rank] = slice_bytes;
         }
         status = repeat(&run, &m->seconds, err);
-        is_idle = !status || status == -EINTR; /* else comm.h: work in flight may use the buffers */
+        is_idle =
+            !status || status == -EINTR; /* otherwise work in flight may use the buffers (comm.h) */
     }
     void *const memory[] = {run.send, run.receive, run.offsets, run.bytes};
     for (size_t i = 0; i < sizeof memory / sizeof memory[0]; i++) {
@@ -218,9 +215,7 @@ static int measure_exchange(const struct bench *bench, struct measurement *m, st
     return status;
 }
 
-/* ---- Waking. ---- */
-
-/* Two threads that take turns: one waits while the other runs. */
+/* Two threads that run in turn. */
 struct relay {
     pthread_mutex_t mutex;
     pthread_cond_t passed;
@@ -277,8 +272,6 @@ static int measure_wake(uint64_t ns_min, uint64_t *ret_ns, struct err *err)
     return 0;
 }
 
-/* ---- All measurements. ---- */
-
 static int measure_one(struct bench *bench, enum what what, uint64_t bytes, double limit_seconds,
                        struct err *err)
 {
@@ -315,8 +308,6 @@ static int measure(struct bench *bench, struct err *err)
         status = measure_size(bench, bytes, err);
     return status;
 }
-
-/* ---- The result. ---- */
 
 static void print_measurement(struct jsonx_writer *json, const struct measurement *m)
 {

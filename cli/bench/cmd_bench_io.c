@@ -3,8 +3,7 @@
  * folder, with each engine.
  *
  * Writes one temporary file, then reads it in several ways. Writes and cold reads are compared with
- * the fastest of their kind, the best known rate of the disk. Warm reads are compared with copying
- * memory, by CPU time.
+ * the fastest of their kind; warm reads with copying memory, by CPU time.
  */
 #include "base/clock.h"
 #include "cli/bench/bench_file.h"
@@ -26,7 +25,7 @@ enum {
     BLOCK_SAMPLE_BYTES = 128 << 10,
     BLOCK_SMALL_BYTES = 4 << 10,
     DEPTH_USUAL = 32,
-    FILL_RATIO = 4, /* writing the file may take this multiple of a measurement's time */
+    FILL_RATIO = 4, /* writing may take this multiple of a measurement's time */
     EACH_LEAST_NS = 1000000,
     MEASUREMENTS_MAX = 48,
 };
@@ -48,7 +47,7 @@ enum medium { MEDIUM_COLD, MEDIUM_WARM, MEDIUM_WRITTEN };
 struct measurement {
     char what[48];
     const char *engine;
-    const char *page_cache; /* "through", "around" */
+    const char *page_cache; /* "through" or "around" */
     unsigned depth;
     enum medium medium;
     struct io_benchmark speed;
@@ -76,7 +75,6 @@ static const struct pattern patterns[] = {
     {"warm, random 4 KiB", BLOCK_SMALL_BYTES, 64, true, true, IO_CACHE_ALL},
 };
 
-/* Owner thread. */
 struct bench {
     const struct invocation *invocation;
     const struct bench_io_args *args;
@@ -103,8 +101,6 @@ static struct measurement *add(struct bench *bench, const char *what, const stru
     return m;
 }
 
-/* ---- Writing. ---- */
-
 /* Adds to speed. The file exists until the caller aborts the transaction. */
 static int write_file(const struct bench *bench, struct io *io, uint64_t ns_max,
                       struct io_benchmark *speed, struct io_transaction **ret_transaction,
@@ -118,8 +114,6 @@ static int write_file(const struct bench *bench, struct io *io, uint64_t ns_max,
                                       .stop = bench->stop};
     return bench_file_write(&wanted, speed, ret_transaction, err);
 }
-
-/* ---- Reading. ---- */
 
 static int read_by(struct bench *bench, enum io_engine engine, const struct pattern *pattern,
                    const char *path, struct err *err)
@@ -226,7 +220,7 @@ static int nothing_filled(const struct bench *bench, struct err *err)
     return -ETIMEDOUT;
 }
 
-/* Makes the file for all ways of reading. */
+/* Makes the file and reads it in all ways. */
 static int with_file(struct bench *bench, const enum io_engine *engines, size_t engines_count,
                      struct err *err)
 {
@@ -248,9 +242,7 @@ static int with_file(struct bench *bench, const enum io_engine *engines, size_t 
     return status;
 }
 
-/* ---- The result. ---- */
-
-/* Reads from memory cost CPU time, regardless of other load; other reads cost disk time. */
+/* Reads from memory are compared by CPU time, regardless of other load; others by disk time. */
 static double fraction_of_limit(const struct bench *bench, const struct measurement *of)
 {
     if (of->medium == MEDIUM_WARM)

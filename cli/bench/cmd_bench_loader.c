@@ -1,6 +1,6 @@
 /*
  * cmd_bench_loader — `millrace bench loader [DATASET]`: measures how fast this machine reads and
- * decodes a dataset. bench_loader.h describes the measurements and their limits.
+ * decodes a dataset, as bench_loader.h describes.
  */
 #include "base/clock.h"
 #include "base/os/thread_pool.h"
@@ -41,8 +41,6 @@ static const struct option rows[] = {
     {"photos", 0, OPTION_COUNT, AT(photos), "N", "256",
      "without DATASET: number of photos to generate", .least = 1, .most = 1 << 20},
 };
-
-/* ---- The result. ---- */
 
 static void write_row(struct jsonx_writer *json, const struct bench_row *row)
 {
@@ -104,8 +102,6 @@ static int print(const struct invocation *invocation, const struct bench_loader 
     return output_end(&output, args->common.json, stdout, err);
 }
 
-/* ---- The run. ---- */
-
 static int measure(const struct invocation *invocation, struct bench_loader *bench, struct io *io,
                    struct err *err)
 {
@@ -137,7 +133,7 @@ static int measure_photos_in(const struct invocation *invocation, struct bench_l
     return status;
 }
 
-/* In the current folder, as the staging folder of an output that is never committed. */
+/* Works in the staging folder of an output that is never committed. */
 static int measure_made_photos(const struct invocation *invocation, struct bench_loader *bench,
                                struct io *io, struct err *err)
 {

@@ -1,6 +1,6 @@
 /*
- * cmd_bench_train — `millrace bench train [CONFIG.yaml]`: measures the speed of training steps,
- * compares it with their matrix products alone, and shows where the time goes.
+ * cmd_bench_train — `millrace bench train [CONFIG.yaml]`: measures training steps, compares them
+ * with their matrix products, and shows where the time goes.
  */
 #include "base/clock.h"
 #include "base/os/thread_pool.h"
@@ -54,7 +54,6 @@ struct measurement {
     struct trainer_benchmark speed;
 };
 
-/* Owner thread, on each rank. */
 struct bench {
     const struct invocation *invocation;
     const struct bench_train_args *args;
@@ -66,8 +65,6 @@ struct bench {
     struct measurement list[BENCH_MODELS];
     size_t count;
 };
-
-/* ---- Measuring. ---- */
 
 static int measure(struct bench *bench, const char *what, const struct train_config *config,
                    struct err *err)
@@ -118,7 +115,7 @@ static int measure_models(struct bench *bench, struct err *err)
     return status;
 }
 
-/* Uses the configuration's data and model, but leaves nothing behind. */
+/* Uses the configuration's data and model, but leaves no files behind. */
 static int measure_config(struct bench *bench, const char *path, struct err *err)
 {
     struct train_config config;
@@ -133,10 +130,8 @@ static int measure_config(struct bench *bench, const char *path, struct err *err
     return status ? status : measure(bench, path, &config, err);
 }
 
-/* ---- The result. ---- */
-
-/* Fractions of the time of all steps, by another clock than that of the parts, so that time missing
- * from the parts shows. */
+/* Prints fractions of the steps' total time, which has its own clock, so that missing parts
+ * show. */
 static void print_time(struct jsonx_writer *json, const struct trainer_benchmark *speed)
 {
     static const enum time_part parts[] = {TIME_LOAD,   TIME_FORWARD, TIME_BACKWARD,
@@ -212,8 +207,6 @@ static int print(const struct bench *bench, struct err *err)
     jsonx_end_array(json);
     return output_end(&output, bench->args->common.json, stdout, err);
 }
-
-/* ---- The run. ---- */
 
 static int make_folder(struct bench *bench, struct err *err)
 {

@@ -1,6 +1,3 @@
-/*
- * io_benchmark — see io_benchmark.h.
- */
 #include "cli/bench/io_benchmark.h"
 
 #include "base/bytes.h"
@@ -37,7 +34,6 @@ void io_benchmark_end(struct io_benchmark *totals)
     totals->cpu_ns += cpu_now_ns();
 }
 
-/* Owner thread. */
 struct run {
     struct io *io;
     struct io_file *file;

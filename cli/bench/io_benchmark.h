@@ -6,8 +6,8 @@
  *     struct io_benchmark speed = {0};
  *     io_benchmark_run(io, file, path, &job, &speed, err);         // adds to speed
  *
- * CPU time is that of the whole process, user and kernel, so nothing else should run in the process
- * during a measurement.
+ * CPU time is the process's user and kernel time, so nothing else should run in it during a
+ * measurement.
  */
 #ifndef MILLRACE_CLI_BENCH_IO_BENCHMARK_H
 #define MILLRACE_CLI_BENCH_IO_BENCHMARK_H
@@ -16,16 +16,15 @@
 
 #include <stdatomic.h>
 
-/* Immutable. */
 struct io_benchmark_job {
     enum io_request_kind kind;
     uint64_t file_bytes;    /* a multiple of block_bytes */
     uint64_t block_bytes;   /* a multiple of IO_ALIGN_BYTES */
     unsigned depth;         /* blocks in flight */
-    bool is_random;         /* blocks in shuffled order, each once per pass; else in file order */
-    bool is_one_pass;       /* ends after one pass; else starts over */
+    bool is_random;         /* shuffled order, each block once per pass; else file order */
+    bool is_one_pass;       /* ends after one pass; else repeats */
     uint64_t ns_max;        /* time limit */
-    const atomic_int *stop; /* ends when nonzero; NULL: no stop flag */
+    const atomic_int *stop; /* ends when nonzero; may be NULL */
 };
 
 struct io_benchmark {
@@ -39,7 +38,7 @@ int io_benchmark_run(struct io *io, struct io_file *file, const char *path,
                      const struct io_benchmark_job *job, struct io_benchmark *totals,
                      struct err *err);
 
-/* Everything between begin and end is counted, an fsync for example. */
+/* Counts everything between begin and end, for example an fsync. */
 void io_benchmark_begin(struct io_benchmark *totals);
 void io_benchmark_end(struct io_benchmark *totals);
 
@@ -49,7 +48,7 @@ double io_benchmark_per_cpu_second(const struct io_benchmark *totals, double cou
 double io_benchmark_bytes_per_second(const struct io_benchmark *totals);
 double io_benchmark_bytes_per_cpu_second(const struct io_benchmark *totals);
 
-/* Measures memory-to-memory copies of one thread, larger than the caches. -ENOMEM. */
+/* Measures memory copies of one thread, larger than the caches. -ENOMEM. */
 int io_benchmark_copy(uint64_t ns_max, struct io_benchmark *totals, struct err *err);
 
 #endif

@@ -1,6 +1,3 @@
-/*
- * loader_benchmark — see loader_benchmark.h.
- */
 #include "cli/bench/loader_benchmark.h"
 
 #include "base/bytes.h"
@@ -34,8 +31,6 @@ static int finish(int status, const struct loader_benchmark_job *job,
     return status;
 }
 
-/* ---- A loader. ---- */
-
 /* Takes and releases one micro-batch. *ret_continues: there was one. */
 static int take(struct loader *loader, struct loader_benchmark *speed, bool *ret_continues,
                 struct err *err)
@@ -52,9 +47,8 @@ static int take(struct loader *loader, struct loader_benchmark *speed, bool *ret
     return 0;
 }
 
-/* Takes a fixed number of micro-batches, or for half of the time, without counting samples. The
- * read-ahead grows mostly here; later growth, and touching memory for it, is part of the
- * measurement. */
+/* Takes a fixed number of micro-batches, or for half of the time, without counting samples. Most
+ * read-ahead growth happens here; later growth is measured. */
 static int warm(struct loader *loader, const struct loader_benchmark_job *job,
                 struct loader_benchmark *speed, struct err *err)
 {
@@ -80,7 +74,7 @@ static enum loader_stage limit_between(const struct loader_stats *before,
     return limit;
 }
 
-/* Runs for ns_max and until something was read: batches that were ready before do not measure
+/* Runs for ns_max and until something was read, since batches that were ready before do not measure
  * reading. */
 static int deliver(struct loader *loader, const struct loader_benchmark_job *job,
                    struct loader_benchmark *speed, struct err *err)
@@ -128,9 +122,7 @@ int loader_benchmark_run(const struct loader_benchmark_job *job, struct loader_b
     return finish(status, job, &speed, ret_speed, err);
 }
 
-/* ---- Photos. ---- */
-
-/* The first of a sample's fields that is a photo. */
+/* Returns the first of a sample's fields that is a photo. */
 static const struct batch_bytes *photo_of(const struct batch_item *item)
 {
     for (uint32_t i = 0; i < item->fields_count; i++)
@@ -196,8 +188,6 @@ int loader_benchmark_decode(const struct loader_benchmark_job *job, uint32_t pho
     loader_close(loader);
     return finish(status, job, &speed, ret_speed, err);
 }
-
-/* ---- Plain reads. ---- */
 
 static int read_file(struct io *io, const char *path, const struct loader_benchmark_job *job,
                      uint64_t ns_left, struct io_benchmark *took, struct err *err)

@@ -1,9 +1,8 @@
 /*
- * loader_benchmark — measures a loader's throughput, and the limits set by reading its files alone
- * and by decoding its photos alone.
+ * loader_benchmark — measures a loader's throughput, and its limits: reading the same files and
+ * decoding the same photos.
  *
- * CPU time is that of the whole process, including its kernel time, so nothing else should run in
- * the process.
+ * CPU time is the process's, including kernel time, so nothing else should run in it.
  */
 #ifndef MILLRACE_CLI_BENCH_LOADER_BENCHMARK_H
 #define MILLRACE_CLI_BENCH_LOADER_BENCHMARK_H
@@ -20,30 +19,29 @@ struct loader_benchmark_job {
     /* Measures everything from opening to the epoch's end. Otherwise epochs repeat, and measuring
      * begins after a warm-up of some micro-batches or half of the time. */
     bool is_one_epoch;
-    const atomic_int *stop; /* stops when nonzero; NULL: never */
+    const atomic_int *stop; /* stops when nonzero; may be NULL */
 };
 
 struct loader_benchmark {
-    struct io_benchmark took; /* bytes and operations are those of reading */
+    struct io_benchmark took; /* bytes and operations of reading */
     uint64_t samples_count;
     uint64_t first_batch_ns; /* since opening */
     uint64_t first_batch_samples_count;
     enum loader_stage limit; /* during the measurement */
 };
 
-/* Opens a loader and takes its micro-batches as fast as they come. -EINTR: stopped; otherwise the
+/* Takes micro-batches from a new loader as fast as they come. -EINTR: stopped; otherwise the
  * loader's error. */
 int loader_benchmark_run(const struct loader_benchmark_job *job, struct loader_benchmark *ret_speed,
                          struct err *err);
 
-/* Decodes the first photos that the loader would deliver, at most photos_count, repeatedly, each in
- * full, on one thread and from memory. No bytes are counted, because nothing is read. -ENODATA:
- * these samples have no photos. */
+/* Repeatedly decodes in full the first photos of the dataset, at most photos_count, on one thread
+ * and from memory. Counts no bytes. -ENODATA: these samples have no photos. */
 int loader_benchmark_decode(const struct loader_benchmark_job *job, uint32_t photos_count,
                             struct loader_benchmark *ret_speed, struct err *err);
 
-/* Reads the dataset's files sequentially through io in large blocks, as `cat` would: once if
- * is_one_epoch, otherwise repeatedly. Leaves the page cache as it is. Counts no samples. */
+/* Reads the dataset's files sequentially through io in large blocks: once if is_one_epoch,
+ * otherwise repeatedly. Leaves the page cache as it is. Counts no samples. */
 int loader_benchmark_plain(struct io *io, const struct loader_benchmark_job *job,
                            struct loader_benchmark *ret_speed, struct err *err);
 

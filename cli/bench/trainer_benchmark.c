@@ -1,6 +1,3 @@
-/*
- * trainer_benchmark — see trainer_benchmark.h.
- */
 #include "cli/bench/trainer_benchmark.h"
 #include "cli/bench/io_benchmark.h"
 
@@ -14,8 +11,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-
-/* ---- Products alone ---- */
 
 enum { SIDE = 1024 }; /* of square matrices: larger ones are hardly faster */
 
@@ -35,7 +30,7 @@ static void multiply(void *context, size_t tile, unsigned worker)
                       a + 2 * (size_t)SIDE * SIDE);
 }
 
-/* Measured in CPU time: other load on the machine does not count. */
+/* Measures CPU time, so other load on the machine does not count. */
 static double repeat_products(struct thread_pool *pool, struct products *products, uint64_t ns)
 {
     unsigned threads = thread_pool_count(pool);
@@ -74,8 +69,6 @@ static int measure_products(unsigned threads, uint64_t ns, double *ret_flops_per
     return status;
 }
 
-/* ---- Steps ---- */
-
 static int check_stop(const struct run *run, struct err *err)
 {
     return run->control.stop_requested ? err_set(err, -EINTR, "stopped on request") : 0;
@@ -99,7 +92,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* waits: how long each step waited for others' gradients, negated: the maximum over ranks is the
+/* waits: each step's wait for others' gradients, negated, so that the maximum over ranks is the
  * shortest wait. */
 static int make_steps(struct run *run, const struct trainer_benchmark_job *job, uint64_t *step_ns,
                       int64_t *waits, struct trainer_benchmark *speed, struct err *err)
@@ -129,8 +122,6 @@ static int make_steps(struct run *run, const struct trainer_benchmark_job *job, 
     return 0;
 }
 
-/* ---- Exchange between ranks ---- */
-
 enum { EXCHANGES = 5 };
 
 static void need_gradients(void *context, uint64_t group, enum model_use use)
@@ -147,7 +138,7 @@ static void give_gradients(void *context, uint64_t group, enum model_use use)
     reduction_done(run->update.reduction, group);
 }
 
-/* Exchanges gradients as a step does, with any values. */
+/* Exchanges gradients as a step does, with arbitrary values. */
 static int exchange(struct run *run, struct err *err)
 {
     struct reduction *reduction = run->update.reduction;
@@ -185,8 +176,6 @@ static int measure_exchanges(struct run *run, const struct trainer_benchmark_job
     }
     return status;
 }
-
-/* ---- All ---- */
 
 static void describe(const struct run *run, const struct trainer_benchmark_job *job,
                      struct trainer_benchmark *speed)

@@ -1,6 +1,6 @@
 /*
- * trainer_benchmark — measures a run's steps, and the matrix products in them alone, for `millrace
- * bench train`.
+ * trainer_benchmark — measures a run's steps, and matrix products separately, for `millrace bench
+ * train`.
  *
  *     trainer_benchmark_run(&options, &job, &speed, err);      // all ranks, with the same job
  *
@@ -13,11 +13,10 @@
 #include "trainer/ops/time_parts.h"
 #include "trainer/trainer.h"
 
-/* Immutable. */
 struct trainer_benchmark_job {
     uint64_t warmup_steps; /* not measured */
     uint64_t steps;        /* measured; at least 1 */
-    uint64_t products_ns;  /* how long products alone are measured, before the run */
+    uint64_t products_ns;  /* time for measuring products, before the run */
 };
 
 struct trainer_benchmark {
@@ -28,12 +27,11 @@ struct trainer_benchmark {
     bool queues;                          /* the device is not the host, see time_parts.h */
     unsigned threads;                     /* for compute on this rank; 0: a GPU */
     double flops;                         /* of this rank's products in all steps, as model_flops */
-    /* Of this rank: products of one size alone, on as many threads, all ranks at once, by CPU time;
-     * or the GPU's peak. 0: unknown. */
+    /* This rank's rate for products of one size, on as many threads, all ranks at once, by CPU
+     * time; or the GPU's peak. 0: unknown. */
     double limit_flops_per_second;
-    /* Exchange of a step's gradients, mean: alone, without computation to overlap; and the wait of
-     * a step on the rank that waits least, since the others also wait for computation. 0: one
-     * rank. */
+    /* Means per step: a gradient exchange without computation to overlap, and the wait on the rank
+     * that waits least, since the others also wait for computation. 0: one rank. */
     uint64_t exchange_ns, exchange_waited_ns;
     uint64_t peak_process_bytes; /* of host memory */
 };

@@ -1,6 +1,6 @@
 /*
- * cmd_ckpt_diff — `millrace ckpt diff A B`: shows what differs between two checkpoints; exit status
- * 1 if anything does.
+ * cmd_ckpt_diff — `millrace ckpt diff A B`: shows the differences of two checkpoints; exit status 1
+ * if there are any.
  */
 #include "ckpt/tools/diff.h"
 
@@ -28,7 +28,7 @@ static const struct option rows[] = {
      "most lines per list; the rest are only counted; 0: all"},
 };
 
-/* Writes text for numbers that JSON cannot represent: nan, inf, integers above INT64_MAX. */
+/* Writes numbers that JSON cannot represent as text: nan, inf, integers above INT64_MAX. */
 static void write_element(struct jsonx_writer *json, const char *key, struct element value)
 {
     char digits[24];
@@ -63,7 +63,7 @@ static void write_shape(struct jsonx_writer *json, const char *key,
     jsonx_end_array(json);
 }
 
-/* The index of the number-th element in row-major order. */
+/* Writes the index of the number-th element in row-major order. */
 static void write_index(struct jsonx_writer *json, const char *key,
                         const struct manifest_tensor *tensor, uint64_t number)
 {

@@ -23,8 +23,8 @@ struct list {
     struct io *io;
     struct output *output;
     const char *folder;
-    const char *only;  /* the name of the one step to list; NULL: all */
-    bool has_listed;   /* anything */
+    const char *only; /* path of the only step to list; NULL: all */
+    bool has_listed;
     struct str broken; /* rows of incomplete steps */
     struct jsonx_writer broken_json;
 };
@@ -84,7 +84,7 @@ static int list_each_step(void *context, uint64_t step, const char *path)
     return 0;
 }
 
-/* Entries that are not steps. */
+/* Lists entries that are not steps. */
 static int list_other(void *context, const struct io_entry *entry)
 {
     struct list *list = context;

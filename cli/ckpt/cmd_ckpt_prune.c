@@ -47,7 +47,7 @@ struct pruning {
     uint64_t kept_count, removed_count, removed_bytes;
 };
 
-/* "last, best"; "removed", "would be removed", "could not be removed". */
+/* Formats reasons, as in "last, best", or the removal's outcome. */
 static const char *describe(const struct pruning *pruning, const struct ckpt_verdict *verdict,
                             char text[96])
 {
@@ -190,7 +190,7 @@ static int run(const struct invocation *invocation, struct err *err)
     jsonx_write_u64(&output.json, "kept_count", pruning.kept_count);
     jsonx_write_u64(&output.json, "removed_count", pruning.removed_count);
     jsonx_write_u64(&output.json, "freed_bytes", pruning.removed_bytes);
-    /* also if a removal failed: the others are listed */
+    /* also if a removal failed */
     if (pruning.kept_count + pruning.removed_count > 0) {
         /* a dry run exists to list what would be removed */
         bool is_asked = args->dry_run || !args->common.quiet;

@@ -1,5 +1,5 @@
 /*
- * inspect — the parts of `millrace inspect`, one file per subject: each describes one kind of file.
+ * inspect — the parts of `millrace inspect`, one per kind of file.
  */
 #ifndef MILLRACE_CLI_INSPECT_INSPECT_H
 #define MILLRACE_CLI_INSPECT_INSPECT_H
@@ -24,7 +24,7 @@ struct inspection {
 int inspect_dataset(struct inspection *in, const char *path);
 int inspect_datasets(struct inspection *in, const char *path); /* each dataset in a folder */
 int inspect_shard(struct inspection *in, const char *path);
-/* for a folder, the newest complete one */
+/* for a folder, its newest complete one */
 int inspect_checkpoint(struct inspection *in, const char *path);
 /* Appends the configuration of the run that saved the checkpoint: YAML as `train` takes it, or
  * JSON. */

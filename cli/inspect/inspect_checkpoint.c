@@ -1,5 +1,5 @@
 /*
- * inspect_checkpoint — describes a checkpoint, from its manifest, and a safetensors file.
+ * inspect_checkpoint — describes a checkpoint, from its manifest, or a safetensors file.
  */
 #include "base/clock.h"
 #include "base/json/jsonx_format.h"

@@ -1,5 +1,5 @@
 /*
- * inspect_dataset — describes a dataset, a folder of datasets, and a shard.
+ * inspect_dataset — describes a dataset, a folder of datasets, or a shard.
  */
 #include "cli/core/path_kind.h"
 #include "cli/inspect/inspect.h"

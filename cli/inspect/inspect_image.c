@@ -50,7 +50,7 @@ static void write_webp(struct jsonx_writer *json, const struct io_head *head)
     jsonx_write_bool(json, "animation", traits.has_animation);
 }
 
-/* Sizes from the headers; 0 if they cannot be read. */
+/* Returns sizes from the headers; 0 if they cannot be read. */
 static struct pixels_info read_headers(const struct io_head *head, enum image_kind kind,
                                        struct err *err)
 {

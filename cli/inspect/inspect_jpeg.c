@@ -11,11 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Headers are usually short. Profiles, previews and maker notes make long ones, up to 64 KiB per
- * segment. */
+/* Headers are usually short. Profiles, previews and maker notes take up to 64 KiB per segment. */
 enum { READ_FIRST_BYTES = 64 << 10, READ_BYTES_MAX = 64 << 20, READ_GROWTH = 8 };
 
-/* Reads enough of the file for its headers. */
 static int read_headers(struct inspection *in, const char *path, struct io_head *ret_head,
                         struct jpeg_headers *ret_headers)
 {
@@ -92,7 +90,7 @@ static void write_markers(struct jsonx_writer *json, const struct jpeg_headers *
                         : 0);
 }
 
-/* Whether the decoder accepts the headers. */
+/* Writes whether the decoder accepts the headers. */
 static void write_verdict(struct jsonx_writer *json, const struct io_head *head, const char *path)
 {
     static const char *const colors[] = {[JPEG_GRAY] = "gray",
