@@ -293,9 +293,8 @@ static int look_at_validation(struct run *run, struct err *err)
     return status;
 }
 
-/* If the weights are a run's checkpoint, takes its micro-batch, if batch.accumulation would
- * determine it here, and the meaning of its labels and tokens. Collective, so that all ranks have
- * the same. */
+/* If the weights are a run's checkpoint, takes its batch, if batch.accumulation is given, and the
+ * meaning of its labels and tokens. Collective, so that all ranks have the same. */
 static int take_from_checkpoint(struct run *run, const char *from, struct err *err)
 {
     const struct ckpt_find_options any = {.below = UINT64_MAX};
@@ -303,8 +302,7 @@ static int take_from_checkpoint(struct run *run, const char *from, struct err *e
     if (ckpt_reader_open_collective(run->io, from, &any, run->ranks.comm, &reader, NULL, NULL))
         return 0;
     const struct json_t *state = ckpt_reader_state(reader);
-    if (run->given->batch.micro == 0)
-        config_keep_batch(run->given, jsonx_get(state, "config"));
+    config_keep_batch(run->given, jsonx_get(state, "config"));
     int status = data_schema_decode(state, from, &run->data.recorded, err);
     ckpt_reader_close(reader);
     run->data.reference = run->data.recorded.schema;
@@ -325,8 +323,8 @@ static int open_for_evaluation(struct run *run, const char *from, struct err *er
     if (status)
         return status;
     c->batch = run->given->batch;
-    /* The run's micro-batches: with some BLAS kernels the rounding of a product's row depends on its
-     * position. If there are more ranks than micro-batches, each gets one. */
+    /* The run's micro-batches: with some BLAS kernels, the rounding of a product's row depends on
+     * its position. More ranks than micro-batches get one each. */
     uint64_t min_global = c->batch.micro * (uint64_t)run->ranks.comm->ranks;
     run->data.batching =
         (struct batching){.global = c->batch.global > min_global ? c->batch.global : min_global,
