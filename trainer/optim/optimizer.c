@@ -37,9 +37,8 @@ static uint64_t moment_bytes(const struct optimizer *optimizer)
     return optimizer->partition->trained_shards.elements * ops_master_bytes(optimizer->ops);
 }
 
-/* A kernel that touches each byte once reads and writes pinned memory at the link's speed, both
- * ways at a time: wide accesses of neighbours, and far more of them in progress than the link can
- * hold. Copies through staging would bring no more. */
+/* A kernel that accesses each byte once reaches the link's full duplex speed on pinned memory, so
+ * staging copies would not be faster. */
 static unsigned moments_kind(const struct optimizer *optimizer)
 {
     return mem_for(optimizer->options.offloaded ? MEM_PINNED : MEM_DEVICE, MEM_FOR_OPTIMIZER);
@@ -61,7 +60,7 @@ static uint64_t decays_count(const struct params *params)
     return (params->trained_elements + OPS_DECAY_ELEMENTS - 1) / OPS_DECAY_ELEMENTS;
 }
 
-/* Parameters that share one decision are neighbours of a kind: they agree. */
+/* Parameters that share an entry have the same kind, hence the same decay. */
 static int fill_decays(struct optimizer *optimizer, struct err *err)
 {
     static_assert(PARAMS_ALIGN % OPS_DECAY_ELEMENTS == 0,
@@ -99,7 +98,6 @@ static uint64_t rows_count(const struct partition *partition)
     return count;
 }
 
-/* Memory for them: some where there are none. */
 static uint64_t row_sums_bytes(const struct partition *partition)
 {
     uint64_t count = rows_count(partition);
@@ -182,29 +180,27 @@ struct update_gate_factors optimizer_factors(const struct optimizer *optimizer, 
                                         .correction2 = 1 / (1 - pow(o->beta2, t))};
 }
 
-/* Elements of a stretch of what is trained, as weights and as the rest lie from where the shard
- * begins. */
-struct stretch {
-    uint64_t weight, trained, elements;
+struct update_range {
+    uint64_t weight_offset, trained_offset, elements; /* offsets in this rank's shard */
 };
 
-/* The padding between parameters is zero, and an update leaves it so. */
-static void update_stretch(struct optimizer *optimizer, uint64_t group,
-                           const struct stretch *stretch, void *weights, void *compute,
-                           const void *gradients, const struct update_scalars *scalars)
+/* Updates keep the padding between parameters zero. */
+static void update_range(struct optimizer *optimizer, uint64_t group,
+                         const struct update_range *range, void *weights, void *compute,
+                         const void *gradients, const struct update_scalars *scalars)
 {
     struct ops *ops = optimizer->ops;
     const struct partition *partition = optimizer->partition;
-    uint64_t moment = partition->trained_shards.offsets[group] + stretch->trained;
+    uint64_t moment = partition->trained_shards.offsets[group] + range->trained_offset;
     struct span shard = partition_trained_shard(partition, group, partition->options.rank);
     const struct update_arrays arrays = {
-        .params = at(optimizer, weights, stretch->weight),
-        .compute = compute ? (char *)compute + stretch->weight * ops_compute_bytes(ops) : NULL,
+        .params = at(optimizer, weights, range->weight_offset),
+        .compute = compute ? (char *)compute + range->weight_offset * ops_compute_bytes(ops) : NULL,
         .moment1 = moment_at(optimizer, 0, moment),
         .moment2 = moment_at(optimizer, 1, moment),
-        .gradients = at(optimizer, gradients, stretch->trained),
-        .decays = optimizer->decays + (shard.offset + stretch->trained) / OPS_DECAY_ELEMENTS,
-        .count = stretch->elements,
+        .gradients = at(optimizer, gradients, range->trained_offset),
+        .decays = optimizer->decays + (shard.offset + range->trained_offset) / OPS_DECAY_ELEMENTS,
+        .count = range->elements,
     };
     const struct optimizer_options *options = &optimizer->options;
     ops->table->update(ops, options->rule, &options->update, &arrays, scalars);
@@ -226,9 +222,9 @@ void optimizer_update_shard(struct optimizer *optimizer, uint64_t group, void *w
             end = shard_end;
         if (first >= end)
             continue;
-        const struct stretch stretch = {
+        const struct update_range range = {
             first - shard.offset, span.trained_offset + (first - span.offset) - trained.offset,
             end - first};
-        update_stretch(optimizer, group, &stretch, weights, compute, gradients, scalars);
+        update_range(optimizer, group, &range, weights, compute, gradients, scalars);
     }
 }

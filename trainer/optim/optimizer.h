@@ -14,50 +14,49 @@
 
 enum { OPTIMIZER_MOMENTS_MAX = 2 };
 
-/* Immutable. */
 struct optimizer_options {
     enum update_rule rule;
     struct update_options update;
     double clip_norm, clip_value; /* 0: none */
-    /* Moments are in pinned memory and accessed over the link. */
+    /* Keeps moments in pinned memory. */
     bool offloaded;
 };
 
 /* The value of optimizer.type: "adamw". */
 const char *optimizer_rule_name(enum update_rule rule);
-/* The number of moments per element, and their names in checkpoints ("exp_avg"). */
+/* Moments per element, and their names in checkpoints ("exp_avg"). */
 unsigned optimizer_moments_count(const struct optimizer_options *options);
 const char *optimizer_moment_name(enum update_rule rule, unsigned moment);
 
-/* Owner thread. Moments: arenas of the partition's trained shards in device or pinned memory,
- * master type, initially zero. */
+/* Owner thread. Moments are arenas of trained shards in the master type, initially zero. */
 struct optimizer {
     struct optimizer_options options;
     struct ops *ops;
     const struct partition *partition;    /* borrowed */
     void *moments[OPTIMIZER_MOMENTS_MAX]; /* NULL beyond optimizer_moments_count */
-    uint8_t *decays;  /* for all trained parameters, see update_arrays in ops.h; device memory */
-    double *row_sums; /* of all trained rows of this rank's parts; device memory */
+    uint8_t *decays;                      /* see update_arrays in ops.h; device memory */
+    double *row_sums; /* one per trained row of this rank's parts; device memory */
     uint64_t row_sums_count;
-    uint64_t updates; /* completed, as far as the host knows */
+    uint64_t updates; /* completed, as known to the host */
 };
 
 int optimizer_init(struct optimizer *optimizer, const struct optimizer_options *options,
                    struct ops *ops, const struct partition *partition, struct err *err);
 void optimizer_deinit(struct optimizer *optimizer);
 
-/* Queues: adds the squares of this rank's parts to the words of an exact_sum in device memory. Rows
- * are summed in fp64, then exactly. part: returns the gradients of a group's part. */
+/* Queues the addition of the squared gradients of this rank's parts to the words of an exact_sum in
+ * device memory. Each row is summed in fp64; the row sums are added exactly. part: returns the
+ * gradients of a group's part. */
 void optimizer_sum_squares(struct optimizer *optimizer,
                            const void *(*part)(void *context, uint64_t group), void *context,
                            int64_t *words);
 
-/* Factors of the update that follows `updates` updates. */
+/* For the update after `updates` completed ones. */
 struct update_gate_factors optimizer_factors(const struct optimizer *optimizer, uint64_t updates,
                                              double lr);
 
-/* Queues the update of this rank's shard of a group. weights (master type, in place) and gradients:
- * start of the shard. compute: its copy in the compute type, also updated; NULL if none. scalars:
+/* Queues the in-place update of this rank's shard of a group. weights and gradients point to the
+ * start of the shard (master type); compute, to its copy in the compute type, or NULL. scalars:
  * device memory. */
 void optimizer_update_shard(struct optimizer *optimizer, uint64_t group, void *weights,
                             void *compute, const void *gradients,
