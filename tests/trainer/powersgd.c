@@ -71,7 +71,7 @@ static void write_q(const struct sum_case *sum_case, const char *folder, uint64_
         float q[48 * 4];
         if (rank == 0)
             continue;
-        powersgd_begin_q(&sum_case->plan.powersgd, param, step, rank, q);
+        powersgd_init_q(&sum_case->plan.powersgd, param, step, rank, q);
         write_floats(folder, name, q, param->shape[1] * rank, more);
         more = true;
     }

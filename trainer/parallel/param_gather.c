@@ -13,10 +13,10 @@ struct slot {
     enum param_gather_level level;
     char *buffer;
     size_t element_bytes;
-    char *staging; /* if the communicator cannot access device memory: a group */
-    /* Copy of this rank's piece to staging, then of the other pieces from it. */
+    char *staging; /* one group; NULL if the communicator accesses device memory */
+    /* Records copies to staging, then copies from staging. */
     struct device_event *copied;
-    bool is_started; /* otherwise its piece is still being copied */
+    bool is_started; /* false while this rank's piece is being copied */
     struct comm_work work;
 };
 
@@ -25,8 +25,8 @@ struct param_gather {
     struct param_gather_options options;
     struct slot slots[PARAM_GATHER_SLOTS];
     uint64_t begun, ended;                 /* gather n uses slot n % PARAM_GATHER_SLOTS */
-    size_t *offsets, *bytes;               /* [ranks]: what each rank contributes */
-    size_t *own_offsets, *own_bytes;       /* [ranks]: what this rank sends to each */
+    size_t *offsets, *bytes;               /* [ranks]: received from each */
+    size_t *own_offsets, *own_bytes;       /* [ranks]: sent to each */
     char (*labels)[PARTITION_LABEL_BYTES]; /* [groups_count] */
     uint64_t waited_ns;
 };
@@ -104,7 +104,7 @@ void param_gather_close(struct param_gather *gather)
     if (!gather)
         return;
     struct device *device = gather->options.ops->device;
-    /* Otherwise staging may be written until the process exits. */
+    /* Operations in progress may write staging until the process exits. */
     bool is_idle = gather->begun == gather->ended;
     for (int i = 0; i < PARAM_GATHER_SLOTS; i++) {
         if (gather->slots[i].copied)
@@ -120,7 +120,7 @@ void param_gather_close(struct param_gather *gather)
     if (is_idle) {
         free(gather->labels);
         free(gather);
-    } else { /* contains the handles of operations in progress */
+    } else { /* operations in progress use the handles */
         comm_retain(gather->labels);
         comm_retain(gather);
     }
@@ -139,7 +139,6 @@ static bool is_member(const struct param_gather *gather, const struct slot *slot
                : partition_same_copy(partition, slot->group, rank, rank_of(gather));
 }
 
-/* A member's piece, relative to the start of the buffer. */
 static struct span piece_of(const struct param_gather *gather, const struct slot *slot,
                             uint32_t rank)
 {
@@ -188,11 +187,11 @@ static int start(struct param_gather *gather, struct slot *slot, struct err *err
     }
     int status = comm->ops->all_to_all(comm, memory, gather->own_offsets, gather->own_bytes, memory,
                                        gather->offsets, gather->bytes, &options, &slot->work, err);
-    slot->is_started = status == 0; /* on failure, waiting for it fails in the same way */
+    slot->is_started = status == 0;
     return status;
 }
 
-/* Completes the oldest gather: its piece is sent, and the others are received and in place. */
+/* Waits for the oldest gather and copies the received pieces from staging. */
 static int end_oldest(struct param_gather *gather, struct err *err)
 {
     struct ops *ops = gather->options.ops;
@@ -220,18 +219,18 @@ static int end_oldest(struct param_gather *gather, struct err *err)
     return status;
 }
 
-/* Starts gathers whose copies are done, in order; never blocks. */
+/* Starts gathers in order, as far as their copies are done; never blocks. */
 static int start_copied(struct param_gather *gather, struct err *err)
 {
     struct device *device = gather->options.ops->device;
     int status = 0;
     for (uint64_t n = gather->ended; n < gather->begun && !status; n++) {
         struct slot *slot = slot_of(gather, n);
-        bool is_past = true;
+        bool is_copied = true;
         if (slot->is_started)
             continue;
-        status = device->ops->event_done(device, slot->copied, &is_past, err);
-        if (!status && !is_past)
+        status = device->ops->event_done(device, slot->copied, &is_copied, err);
+        if (!status && !is_copied)
             return 0;
         if (!status)
             status = start(gather, slot, err);
@@ -253,17 +252,17 @@ int param_gather_pump(struct param_gather *gather, bool *ret_has_room, struct er
 {
     struct device *device = gather->options.ops->device;
     const struct slot *next = slot_of(gather, gather->begun);
-    bool has_come = true, is_past = true;
+    bool is_done = true, is_copied = true;
     int status = start_copied(gather, err);
-    while (has_come && !status) {
-        status = poll_oldest(gather, &has_come, err);
-        if (has_come && !status)
+    while (is_done && !status) {
+        status = poll_oldest(gather, &is_done, err);
+        if (is_done && !status)
             status = end_oldest(gather, err);
     }
     bool is_free = gather->begun - gather->ended < PARAM_GATHER_SLOTS;
     if (!status && is_free && next->staging && gather->begun >= PARAM_GATHER_SLOTS)
-        status = device->ops->event_done(device, next->copied, &is_past, err);
-    *ret_has_room = is_free && is_past;
+        status = device->ops->event_done(device, next->copied, &is_copied, err);
+    *ret_has_room = is_free && is_copied;
     return status;
 }
 
@@ -275,7 +274,7 @@ int param_gather_begin(struct param_gather *gather, uint64_t group, enum param_g
     if (status)
         return status;
     struct slot *slot = slot_of(gather, gather->begun);
-    if (slot->staging && gather->begun >= PARAM_GATHER_SLOTS) /* wait for its last use */
+    if (slot->staging && gather->begun >= PARAM_GATHER_SLOTS) /* wait for the last copies */
         status = ops->device->ops->event_wait(ops->device, slot->copied, err);
     if (status)
         return status;

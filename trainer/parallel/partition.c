@@ -16,8 +16,7 @@ static bool is_aligned(uint64_t element)
     return element % PARAMS_ALIGN == 0;
 }
 
-/* The first allowed cut at or after `at`. Aligned positions after a tensor's last element are
- * padding. */
+/* The first allowed cut at or after `at`: an aligned start of a row, or padding. */
 static uint64_t next_cut(const struct params *params, const struct param_group *group, uint64_t at)
 {
     uint64_t end = group->offset + group->elements;
@@ -32,15 +31,15 @@ static uint64_t next_cut(const struct params *params, const struct param_group *
             cut += row;
         if (is_aligned(cut))
             return cut < end ? cut : end;
-        at = cut; /* the next tensor begins within the same aligned elements */
+        at = cut; /* the next tensor shares the aligned block */
     }
     uint64_t cut = bytes_round_up(at, PARAMS_ALIGN);
     return cut < end ? cut : end;
 }
 
-/* The position of a cut among trained elements. */
-static uint64_t trained_place(const struct params *params, const struct param_group *group,
-                              uint64_t cut)
+/* Maps a cut to the arena of trained parameters. */
+static uint64_t trained_offset_of(const struct params *params, const struct param_group *group,
+                                  uint64_t cut)
 {
     if (cut == group->offset + group->elements)
         return group->trained_offset + group->trained_elements;
@@ -66,7 +65,7 @@ static void cut_group(struct partition *partition, uint64_t g)
     cuts[ranks] = group->offset + group->elements;
     for (uint32_t i = 0; i <= ranks; i++)
         partition->trained_cuts[g * (ranks + 1) + i] =
-            trained_place(partition->params, group, cuts[i]);
+            trained_offset_of(partition->params, group, cuts[i]);
 }
 
 static void append(struct partition_arena *arena, uint64_t group, struct span span)
@@ -75,13 +74,13 @@ static void append(struct partition_arena *arena, uint64_t group, struct span sp
     arena->elements += span.elements;
 }
 
-static void grow(uint64_t *max, struct span span)
+static void raise_max(uint64_t *max, struct span span)
 {
     if (span.elements > *max)
         *max = span.elements;
 }
 
-static void measure(struct partition *partition)
+static void lay_out_arenas(struct partition *partition)
 {
     uint32_t rank = partition->options.rank;
     struct partition_arena *arenas[] = {&partition->shards, &partition->trained_shards,
@@ -90,12 +89,13 @@ static void measure(struct partition *partition)
         append(&partition->shards, g, partition_shard(partition, g, rank));
         append(&partition->trained_shards, g, partition_trained_shard(partition, g, rank));
         append(&partition->trained_parts, g, partition_trained_part(partition, g, rank));
-        grow(&partition->group_elements_max, partition_group(partition, g));
-        grow(&partition->trained_group_elements_max, partition_trained_group(partition, g));
+        raise_max(&partition->group_elements_max, partition_group(partition, g));
+        raise_max(&partition->trained_group_elements_max, partition_trained_group(partition, g));
         for (uint32_t r = 0; r < partition->options.ranks; r++)
-            grow(&partition->trained_part_elements_max, partition_trained_part(partition, g, r));
+            raise_max(&partition->trained_part_elements_max,
+                      partition_trained_part(partition, g, r));
     }
-    /* a model may be too small for this many ranks */
+    /* a small model may leave this rank without elements */
     for (size_t i = 0; i < sizeof arenas / sizeof arenas[0]; i++)
         if (arenas[i]->elements == 0)
             arenas[i]->elements = PARAMS_ALIGN;
@@ -135,7 +135,7 @@ int partition_init(struct partition *partition, const struct partition_options *
     }
     for (uint64_t g = 0; g < params->groups_count; g++)
         cut_group(partition, g);
-    measure(partition);
+    lay_out_arenas(partition);
     return 0;
 }
 
@@ -165,16 +165,16 @@ uint32_t partition_replicas(const struct partition *partition, uint64_t group)
     return partition->options.ranks / shards_of(partition, group);
 }
 
-/* rank = replica * shards + shard, so the ranks of a shard group are neighbors. Parts are numbered
- * the other way round, so that the parts of a shard are neighbors. */
+/* rank = replica * shards + shard: the ranks of a shard group are adjacent. part = shard * replicas
+ * + replica: the parts of a shard are adjacent. */
 static uint32_t part_index(const struct partition *partition, uint64_t group, uint32_t rank)
 {
     uint32_t shards = shards_of(partition, group);
     return rank % shards * (partition->options.ranks / shards) + rank / shards;
 }
 
-static struct span between(const struct partition *partition, const uint64_t *cuts, uint64_t group,
-                           uint32_t first, uint32_t count)
+static struct span cut_span(const struct partition *partition, const uint64_t *cuts, uint64_t group,
+                            uint32_t first, uint32_t count)
 {
     cuts += group * (partition->options.ranks + 1);
     return (struct span){cuts[first], cuts[first + count] - cuts[first]};
@@ -182,20 +182,20 @@ static struct span between(const struct partition *partition, const uint64_t *cu
 
 static struct span group_by(const struct partition *partition, const uint64_t *cuts, uint64_t group)
 {
-    return between(partition, cuts, group, 0, partition->options.ranks);
+    return cut_span(partition, cuts, group, 0, partition->options.ranks);
 }
 
 static struct span shard_by(const struct partition *partition, const uint64_t *cuts, uint64_t group,
                             uint32_t rank)
 {
     uint32_t shards = shards_of(partition, group), replicas = partition->options.ranks / shards;
-    return between(partition, cuts, group, rank % shards * replicas, replicas);
+    return cut_span(partition, cuts, group, rank % shards * replicas, replicas);
 }
 
 static struct span part_by(const struct partition *partition, const uint64_t *cuts, uint64_t group,
                            uint32_t rank)
 {
-    return between(partition, cuts, group, part_index(partition, group, rank), 1);
+    return cut_span(partition, cuts, group, part_index(partition, group, rank), 1);
 }
 
 struct span partition_group(const struct partition *partition, uint64_t group)

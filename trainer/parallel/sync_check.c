@@ -13,13 +13,13 @@
 
 enum { BLOCK_BYTES = 1 << 20 };
 
-struct held {
+struct piece_hash {
     uint64_t offset_bytes, bytes, hash;
 };
 
-/* A rank's piece of the current tensor. */
+/* Piece of the current tensor. */
 struct holder {
-    struct held held;
+    struct piece_hash held;
     int rank;
 };
 
@@ -30,16 +30,16 @@ struct sync_check {
         const char *kind, *name;
     } * names; /* [pieces_max] */
     uint64_t pieces_count, pieces_max;
-    struct held *own, *all; /* own: [pieces_max]; all: [ranks][pieces_count] */
-    bool *is_alone;         /* [pieces_max]: no other rank holds the piece */
-    struct holder *holders; /* [ranks] */
+    struct piece_hash *own, *all; /* own: [pieces_max]; all: [ranks][pieces_count] */
+    bool *is_only_copy;           /* [pieces_max] */
+    struct holder *holders;       /* [ranks] */
     struct hash_stream *stream;
-    char *block; /* staging of a device array; NULL, like copies, if the device is the host */
+    char *block; /* staging; NULL, like copies, if the device is the host */
     struct device_stream *copies;
-    uint64_t step;        /* of the last comparison */
-    bool watches, again;  /* watches: no difference found; again: pieces are being checked again */
-    uint64_t again_count; /* pieces checked again so far */
-    int status;           /* of reading, or of pieces that this rank alone holds */
+    uint64_t step;
+    bool can_recheck, is_recheck;
+    uint64_t rechecked_count;
+    int status; /* of hashing, or of rechecking this rank's only copies */
     struct err failure;
     bool has_failed;
 };
@@ -62,12 +62,12 @@ int sync_check_open(struct comm *comm, struct device *device, uint64_t pieces_ma
                             .names = calloc(pieces_max, sizeof *check->names),
                             .own = calloc(pieces_max, sizeof *check->own),
                             .all = calloc((size_t)comm->ranks * pieces_max, sizeof *check->all),
-                            .is_alone = calloc(pieces_max, sizeof *check->is_alone),
+                            .is_only_copy = calloc(pieces_max, sizeof *check->is_only_copy),
                             .holders = calloc((size_t)comm->ranks, sizeof *check->holders),
                             .stream = hash_stream_open(),
                             .block = is_host(device) ? NULL : malloc(BLOCK_BYTES)};
     int status = 0;
-    if (!check->names || !check->own || !check->all || !check->is_alone || !check->holders ||
+    if (!check->names || !check->own || !check->all || !check->is_only_copy || !check->holders ||
         !check->stream || (!is_host(device) && !check->block))
         status = err_set(err, -ENOMEM, "out of memory to compare ranks");
     if (!status && !is_host(device))
@@ -93,7 +93,7 @@ void sync_check_close(struct sync_check *check)
         free(check->own);
         free(check->all);
     }
-    free(check->is_alone);
+    free(check->is_only_copy);
     free(check->holders);
     free(check->names);
     free(check->block);
@@ -124,21 +124,21 @@ static int hash_piece(struct sync_check *check, const struct sync_piece *piece, 
 void sync_check_begin(struct sync_check *check)
 {
     check->pieces_count = 0;
-    check->watches = check->again = false;
+    check->can_recheck = check->is_recheck = false;
     check->status = 0;
 }
 
 void sync_check_begin_recheck(struct sync_check *check)
 {
-    assert(check->watches);
-    check->watches = false;
-    check->again = true;
-    check->again_count = 0;
+    assert(check->can_recheck);
+    check->can_recheck = false;
+    check->is_recheck = true;
+    check->rechecked_count = 0;
     check->status = 0;
 }
 
-static int name_change(struct sync_check *check, const struct sync_piece *piece, uint64_t before,
-                       uint64_t now)
+static int report_change(struct sync_check *check, const struct sync_piece *piece, uint64_t before,
+                         uint64_t now)
 {
     struct err *err = &check->failure;
     err_set(err, -EBADMSG, "after step %" PRIu64 " %s%s%.120s changed without an update",
@@ -150,109 +150,109 @@ static int name_change(struct sync_check *check, const struct sync_piece *piece,
     return -EBADMSG;
 }
 
-/* Checks a piece again. Pieces that others hold as well are left to the next comparison. */
+/* Skips pieces that other ranks hold: the next comparison checks them. */
 static void rehash_piece(struct sync_check *check, const struct sync_piece *piece)
 {
-    uint64_t n = check->again_count++, hash = 0;
+    uint64_t n = check->rechecked_count++, hash = 0;
     assert(n < check->pieces_count && check->own[n].bytes == piece->bytes);
-    if (!check->is_alone[n] || check->status)
+    if (!check->is_only_copy[n] || check->status)
         return;
     check->status = hash_piece(check, piece, &hash, &check->failure);
     if (!check->status && hash != check->own[n].hash)
-        check->status = name_change(check, piece, check->own[n].hash, hash);
+        check->status = report_change(check, piece, check->own[n].hash, hash);
 }
 
 void sync_check_add(struct sync_check *check, const struct sync_piece *piece)
 {
-    if (check->again) {
+    if (check->is_recheck) {
         rehash_piece(check, piece);
         return;
     }
     assert(check->pieces_count < check->pieces_max);
-    struct held *held = &check->own[check->pieces_count];
+    struct piece_hash *held = &check->own[check->pieces_count];
     check->names[check->pieces_count++] = (struct tensor_name){piece->kind, piece->name};
-    *held = (struct held){piece->offset_bytes, piece->bytes, 0};
+    *held = (struct piece_hash){piece->offset_bytes, piece->bytes, 0};
     if (piece->bytes > 0 && !check->status)
         check->status = hash_piece(check, piece, &held->hash, &check->failure);
 }
 
-static const struct held *held_by(const struct sync_check *check, int rank, uint64_t n)
+static const struct piece_hash *piece_of_rank(const struct sync_check *check, int rank, uint64_t n)
 {
     return &check->all[(uint64_t)rank * check->pieces_count + n];
 }
 
-static bool is_comparable(const struct held *a, const struct held *b)
+static bool is_comparable(const struct piece_hash *a, const struct piece_hash *b)
 {
     return a->bytes > 0 && a->offset_bytes == b->offset_bytes && a->bytes == b->bytes;
 }
 
-static bool is_alike(const struct sync_check *check, int rank, int other, uint64_t n)
+static bool is_same(const struct sync_check *check, int rank, int other, uint64_t n)
 {
-    const struct held *a = held_by(check, rank, n), *b = held_by(check, other, n);
+    const struct piece_hash *a = piece_of_rank(check, rank, n), *b = piece_of_rank(check, other, n);
     return is_comparable(a, b) && a->hash == b->hash;
 }
 
-static bool differs(const struct sync_check *check, int rank, int other, uint64_t n)
+static bool is_different(const struct sync_check *check, int rank, int other, uint64_t n)
 {
-    const struct held *a = held_by(check, rank, n), *b = held_by(check, other, n);
+    const struct piece_hash *a = piece_of_rank(check, rank, n), *b = piece_of_rank(check, other, n);
     return is_comparable(a, b) && a->hash != b->hash;
 }
 
-/* Among the ranks that hold the same range as this one, returns the first with the most common
- * bits. are_most: no other bits are as common. */
-static int find_majority(const struct sync_check *check, int rank, uint64_t n, bool *ret_are_most)
+/* Returns the first rank with the most common hash of the range that `rank` holds. *ret_is_unique:
+ * false on a tie. */
+static int find_majority(const struct sync_check *check, int rank, uint64_t n, bool *ret_is_unique)
 {
     int majority = rank, best = 0;
-    *ret_are_most = false;
+    *ret_is_unique = false;
     for (int r = 0; r < check->comm->ranks; r++) {
         int alike = 0;
-        if (!is_comparable(held_by(check, r, n), held_by(check, rank, n)))
+        if (!is_comparable(piece_of_rank(check, r, n), piece_of_rank(check, rank, n)))
             continue;
         for (int other = 0; other < check->comm->ranks; other++)
-            alike += is_alike(check, r, other, n);
+            alike += is_same(check, r, other, n);
         if (alike > best) {
             best = alike;
             majority = r;
-            *ret_are_most = true;
-        } else if (alike == best && differs(check, r, majority, n)) {
-            *ret_are_most = false;
+            *ret_is_unique = true;
+        } else if (alike == best && is_different(check, r, majority, n)) {
+            *ret_is_unique = false;
         }
     }
     return majority;
 }
 
-enum { NAMED_BYTES_MAX = 80 };
+enum { RANKS_TEXT_BYTES = 80 };
 
-/* Writes "0, 2": the ranks that hold the same bits as the rank, or other bits; as many as fit. */
-static void name_ranks(const struct sync_check *check, int rank, bool alike, uint64_t n,
-                       char names[NAMED_BYTES_MAX])
+/* Lists the ranks whose hash equals that of `rank`, or differs from it: "0, 2". Truncates. */
+static void format_ranks(const struct sync_check *check, int rank, bool alike, uint64_t n,
+                         char names[RANKS_TEXT_BYTES])
 {
     size_t used = 0;
     names[0] = '\0';
     for (int r = 0; r < check->comm->ranks; r++) {
-        bool is_named = alike ? is_alike(check, r, rank, n) : differs(check, r, rank, n);
-        if (is_named && used + 16 < NAMED_BYTES_MAX)
-            used +=
-                (size_t)snprintf(names + used, NAMED_BYTES_MAX - used, "%s%d", used ? ", " : "", r);
+        bool is_listed = alike ? is_same(check, r, rank, n) : is_different(check, r, rank, n);
+        if (is_listed && used + 16 < RANKS_TEXT_BYTES)
+            used += (size_t)snprintf(names + used, RANKS_TEXT_BYTES - used, "%s%d",
+                                     used ? ", " : "", r);
     }
 }
 
-static int name_difference(const struct sync_check *check, int rank, uint64_t n, uint64_t step,
-                           struct err *err)
+static int report_difference(const struct sync_check *check, int rank, uint64_t n, uint64_t step,
+                             struct err *err)
 {
     const struct tensor_name *name = &check->names[n];
-    char those[NAMED_BYTES_MAX], others[NAMED_BYTES_MAX];
-    bool are_most;
-    int majority = find_majority(check, rank, n, &are_most);
-    uint64_t hash = held_by(check, majority, n)->hash;
-    name_ranks(check, majority, true, n, those);
-    name_ranks(check, majority, false, n, others);
+    char majority_ranks[RANKS_TEXT_BYTES], other_ranks[RANKS_TEXT_BYTES];
+    bool is_unique;
+    int majority = find_majority(check, rank, n, &is_unique);
+    uint64_t hash = piece_of_rank(check, majority, n)->hash;
+    format_ranks(check, majority, true, n, majority_ranks);
+    format_ranks(check, majority, false, n, other_ranks);
     err_set(err, -EBADMSG,
             "after step %" PRIu64 " %s%s%.120s is not the same on all ranks that hold it", step,
             name->kind ? name->kind : "", name->kind ? " of " : "", name->name);
-    if (are_most) {
+    if (is_unique) {
         err_expected(err, "%016" PRIx64 " everywhere, as on rank %d", hash, majority);
-        err_found(err, "different bits on rank %s", others);
+        err_found(err, "different bits on rank %s", other_ranks);
         err_advise(
             err,
             "check that this machine has the same libraries and files as the others, then test its "
@@ -262,7 +262,7 @@ static int name_difference(const struct sync_check *check, int rank, uint64_t n,
         err_found(err,
                   "%016" PRIx64 " on rank %s but different bits on rank %s: one of them is wrong, "
                   "but it is unknown which",
-                  hash, those, others);
+                  hash, majority_ranks, other_ranks);
         err_advise(
             err,
             "check that these machines have the same libraries and files, then test their memory; "
@@ -271,7 +271,7 @@ static int name_difference(const struct sync_check *check, int rank, uint64_t n,
     return -EBADMSG;
 }
 
-/* Orders holders of the same range next to each other, by rank. */
+/* Sorts by range, then by rank. */
 static int compare_holders(const void *left, const void *right)
 {
     const struct holder *a = left, *b = right;
@@ -282,28 +282,28 @@ static int compare_holders(const void *left, const void *right)
     return (a->rank > b->rank) - (a->rank < b->rank);
 }
 
-static bool are_neighbors(const struct sync_check *check, size_t left, size_t right)
+static bool are_same_range(const struct sync_check *check, size_t left, size_t right)
 {
     return right < (size_t)check->comm->ranks &&
            is_comparable(&check->holders[left].held, &check->holders[right].held);
 }
 
-/* Compares neighbors in that order. Also sets is_alone of this rank's pieces. */
+/* Compares adjacent copies in that order. Also sets is_only_copy. */
 static int find_difference(struct sync_check *check, uint64_t step, struct err *err)
 {
     size_t ranks = (size_t)check->comm->ranks;
     for (uint64_t n = 0; n < check->pieces_count; n++) {
         for (size_t r = 0; r < ranks; r++)
-            check->holders[r] = (struct holder){*held_by(check, (int)r, n), (int)r};
+            check->holders[r] = (struct holder){*piece_of_rank(check, (int)r, n), (int)r};
         qsort(check->holders, ranks, sizeof *check->holders, compare_holders);
         for (size_t i = 0; i < ranks; i++)
             if (check->holders[i].rank == check->comm->rank)
-                check->is_alone[n] = check->holders[i].held.bytes > 0 &&
-                                     !are_neighbors(check, i, i + 1) &&
-                                     (i == 0 || !are_neighbors(check, i - 1, i));
+                check->is_only_copy[n] = check->holders[i].held.bytes > 0 &&
+                                         !are_same_range(check, i, i + 1) &&
+                                         (i == 0 || !are_same_range(check, i - 1, i));
         for (size_t i = 1; i < ranks; i++)
-            if (differs(check, check->holders[i].rank, check->holders[i - 1].rank, n))
-                return name_difference(check, check->holders[i].rank, n, step, err);
+            if (is_different(check, check->holders[i].rank, check->holders[i - 1].rank, n))
+                return report_difference(check, check->holders[i].rank, n, step, err);
     }
     return 0;
 }
@@ -332,21 +332,21 @@ int sync_check_compare(struct sync_check *check, uint64_t step, int status,
     if (!status)
         status = comm_wait(check->comm, &work, err);
     check->has_failed = check->has_failed || status;
-    if (!status && find_difference(check, step, err)) /* the same on all ranks */
+    if (!status && find_difference(check, step, err)) /* all ranks get the same result */
         status = comm_agree(check->comm, -EBADMSG, options, err);
     check->step = step;
-    check->watches = !status;
+    check->can_recheck = !status;
     return status;
 }
 
 bool sync_check_can_recheck(const struct sync_check *check)
 {
-    return check->watches;
+    return check->can_recheck;
 }
 
 int sync_check_end_recheck(struct sync_check *check, int status, const struct comm_options *options,
                            struct err *err)
 {
-    check->again = false;
+    check->is_recheck = false;
     return agree(check, status, options, err);
 }

@@ -1,16 +1,15 @@
 /*
- * sync_check — checks that ranks with the same data hold the same bits. It compares hashes of
- * arrays per tensor. A bit flipped by memory, a processor or a network is found at the next check;
- * the error names the rank, step and tensor.
+ * sync_check — detects ranks whose copies of a tensor diverge, for example after a bit flip in
+ * memory, a processor or the network. It compares hashes; the error names the rank, step and
+ * tensor.
  *
  *     sync_check_begin(check);
- *     sync_check_add(check, &piece);              all ranks: the same number, in the same order;
- *                                                 each adds its own piece of a tensor
+ *     sync_check_add(check, &piece);              all ranks: the same tensors, in the same
+ *                                                 order; each adds its own piece
  *     sync_check_compare(check, step, status, &options, err);
  *
- * The comparison is between ranks whose pieces are the same range of the tensor. A piece that no
- * other rank holds is compared with itself: it is hashed again before its next use, and differs
- * only if a bit flipped meanwhile.
+ * Ranks that hold the same range of a tensor are compared. A piece that only one rank holds is
+ * hashed again before its next use: its hash changes only if a bit flipped.
  *
  *     sync_check_begin_recheck(check);
  *     sync_check_add(check, &piece);              the same pieces in the same order; the last ones
@@ -30,29 +29,27 @@ struct sync_check;
 
 /* This rank's piece of a tensor. */
 struct sync_piece {
-    /* Name of the moment, "exp_avg"; NULL: a weight. Borrowed, like name, until the comparison. */
+    /* Moment, "exp_avg"; NULL: a weight. Borrowed, like name, until the comparison. */
     const char *kind;
     const char *name;
-    uint64_t offset_bytes, bytes; /* range in the tensor; 0 bytes: this rank holds none of it */
-    const void *data;             /* In device or host memory. No queued work may change it. */
+    uint64_t offset_bytes, bytes; /* range in the tensor; may be empty */
+    const void *data;             /* device or host memory; no queued work may change it */
 };
 
-/* For at most pieces_max pieces. Borrows comm and device; device NULL: host memory. Not
- * collective. */
+/* Borrows comm and device; device NULL: host memory. Not collective. */
 int sync_check_open(struct comm *comm, struct device *device, uint64_t pieces_max,
                     struct sync_check **ret_check, struct err *err);
 void sync_check_close(struct sync_check *check); /* NULL is fine */
 
 void sync_check_begin(struct sync_check *check);
-/* Reads the piece. The comparison returns any failure. */
+/* Hashes the piece. The comparison returns any failure. */
 void sync_check_add(struct sync_check *check, const struct sync_piece *piece);
 /* Collective. status: this rank's failure since begin, or 0. -EBADMSG on all ranks: the error names
- * the ranks that differ from the most common bits, or all of them on a tie. */
+ * the ranks in the minority, or all ranks on a tie. */
 int sync_check_compare(struct sync_check *check, uint64_t step, int status,
                        const struct comm_options *options, struct err *err);
 
-/* True if the last comparison found no difference and its pieces have not been checked again since.
- * The same on all ranks. */
+/* True after a comparison without difference, until the recheck. The same on all ranks. */
 bool sync_check_can_recheck(const struct sync_check *check);
 void sync_check_begin_recheck(struct sync_check *check);
 /* Collective; status as above. -EBADMSG on ranks whose data changed, -EREMOTEIO on the others. */

@@ -12,8 +12,8 @@ uint64_t weights_buffer_bytes(const struct weights_options *options)
     return options->partition->group_elements_max * ops_compute_bytes(options->ops);
 }
 
-/* A pass uses one group at a time; with a tied head, also that of the embedding. */
-static uint32_t used_at_once(const struct weights_options *options, const struct model *model)
+/* A tied head also uses the embedding's group. */
+static uint32_t concurrent_groups(const struct weights_options *options, const struct model *model)
 {
     const struct params *params = options->partition->params;
     int64_t tied = model_tied_param(model);
@@ -23,7 +23,7 @@ static uint32_t used_at_once(const struct weights_options *options, const struct
 uint32_t weights_buffers_count(const struct weights_options *options, const struct model *model)
 {
     uint64_t count = options->partition->params->groups_count;
-    uint64_t wanted = used_at_once(options, model) + (uint64_t)options->ahead;
+    uint64_t wanted = concurrent_groups(options, model) + (uint64_t)options->ahead;
     if (!options->shards)
         return 0;
     if (options->reshards && wanted < count)
@@ -36,7 +36,7 @@ uint32_t weights_buffers_count(const struct weights_options *options, const stru
 static int check_buffers(const struct weights_options *options, const struct model *model,
                          struct err *err)
 {
-    uint32_t used = used_at_once(options, model);
+    uint32_t used = concurrent_groups(options, model);
     if (!options->shards || options->groups_max == 0 || options->groups_max >= used)
         return 0;
     err_set(err, -EINVAL, "parallel.groups_at_once is less than a pass needs");
@@ -65,7 +65,7 @@ static int allocate_buffers(struct weights *weights, const struct model *model, 
     return status;
 }
 
-/* Opens a stream for copies from pinned memory, and the events that order it with the passes. */
+/* Opens the stream for copies from pinned memory, and its events. */
 static int open_stream(struct weights *weights, struct err *err)
 {
     struct device *device = weights->options.ops->device;
@@ -73,9 +73,9 @@ static int open_stream(struct weights *weights, struct err *err)
     if (!status)
         status = device->ops->event_open(device, &weights->updated, err);
     for (uint32_t i = 0; i < weights->buffers_count && !status; i++) {
-        status = device->ops->event_open(device, &weights->buffers[i].passed, err);
+        status = device->ops->event_open(device, &weights->buffers[i].used, err);
         if (!status)
-            status = device->ops->event_open(device, &weights->buffers[i].moved, err);
+            status = device->ops->event_open(device, &weights->buffers[i].copied, err);
     }
     return status;
 }
@@ -84,8 +84,8 @@ static void close_stream(struct weights *weights)
 {
     struct device *device = weights->options.ops->device;
     for (uint32_t i = 0; i < weights->buffers_count; i++) {
-        device->ops->event_close(device, weights->buffers[i].passed);
-        device->ops->event_close(device, weights->buffers[i].moved);
+        device->ops->event_close(device, weights->buffers[i].used);
+        device->ops->event_close(device, weights->buffers[i].copied);
     }
     device->ops->event_close(device, weights->updated);
     device->ops->stream_close(device, weights->stream);
@@ -157,7 +157,7 @@ void weights_buffers_forget(struct weights *weights, uint64_t group)
     struct weights_buffer *buffer = buffer_with(weights, group);
     if (!buffer)
         return;
-    assert(!buffer->is_coming); /* a pass before the update used it */
+    assert(!buffer->is_gathering); /* the pass before the update waited for it */
     buffer->group = UINT64_MAX;
 }
 
@@ -170,8 +170,7 @@ int weights_begin_pass(struct weights *weights, struct err *err)
     return weights->whole ? weights_drain(weights, err) : 0;
 }
 
-/* Whether the group is needed before `end` of the order. */
-static bool is_near(const struct weights *weights, uint64_t group, uint64_t end)
+static bool is_needed_before(const struct weights *weights, uint64_t group, uint64_t end)
 {
     for (uint64_t i = weights->order_next; i < end && i < weights->order_count; i++)
         if (weights->order[i] == group)
@@ -179,15 +178,15 @@ static bool is_near(const struct weights *weights, uint64_t group, uint64_t end)
     return false;
 }
 
-/* The least recently used buffer that is free and holds nothing needed before `end`; NULL if
- * none. */
+/* The least recently used free buffer whose group is not needed before `end`, or NULL. */
 static struct weights_buffer *free_buffer(struct weights *weights, uint64_t end)
 {
     struct weights_buffer *best = NULL;
     for (uint32_t i = 0; i < weights->buffers_count; i++) {
         struct weights_buffer *buffer = &weights->buffers[i];
-        bool is_wanted = buffer->group != UINT64_MAX && is_near(weights, buffer->group, end);
-        if (!buffer->is_used && !is_wanted && (!best || buffer->turn < best->turn))
+        bool is_wanted =
+            buffer->group != UINT64_MAX && is_needed_before(weights, buffer->group, end);
+        if (!buffer->is_used && !is_wanted && (!best || buffer->last_use < best->last_use))
             best = buffer;
     }
     return best;
@@ -201,20 +200,19 @@ static void note_failure(struct weights *weights, int status, const struct err *
     weights->err = *err;
 }
 
-/* Whether passes use the group in place. */
-static bool is_kept(const struct weights *weights, uint64_t group)
+/* Passes use these groups without a buffer. */
+static bool is_unbuffered(const struct weights *weights, uint64_t group)
 {
     return partition_is_whole(weights->options.partition, group) && !weights->options.offloads;
 }
 
-/* The shard in the compute type. */
-static const void *kept_shard(const struct weights *weights, uint64_t group)
+static const void *compute_type_shard(const struct weights *weights, uint64_t group)
 {
     const void *compute = weights_compute_shard(weights, group);
     return compute ? compute : weights_shard(weights, group);
 }
 
-/* Copies this rank's shard into the buffer, after the buffer's last use. */
+/* Queues the copy of this rank's shard into the buffer, after the buffer's last use. */
 static int copy_shard(struct weights *weights, struct weights_buffer *buffer, uint64_t group,
                       struct err *err)
 {
@@ -223,55 +221,54 @@ static int copy_shard(struct weights *weights, struct weights_buffer *buffer, ui
     const struct partition *partition = weights->options.partition;
     struct span shard = partition_shard(partition, group, partition->options.rank);
     uint64_t first = shard.offset - partition_group(partition, group).offset;
-    const void *source = kept_shard(weights, group);
+    const void *source = compute_type_shard(weights, group);
     int status = 0;
     if (weights->options.offloads)
-        status = device->ops->stream_wait_event(device, weights->stream, buffer->passed, err);
+        status = device->ops->stream_wait_event(device, weights->stream, buffer->used, err);
     if (!status && shard.elements > 0)
         status = device->ops->copy(device, weights->stream,
                                    (char *)buffer->memory + first * element_bytes, source,
                                    shard.elements * element_bytes, err);
     if (!status && weights->options.offloads)
-        status = device->ops->event_record(device, buffer->moved, weights->stream, err);
+        status = device->ops->event_record(device, buffer->copied, weights->stream, err);
     return status;
 }
 
-/* Waits for the other shards of the buffer's group. */
-static int await(struct weights *weights, struct weights_buffer *buffer, struct err *err)
+static int wait_for_gather(struct weights *weights, struct weights_buffer *buffer, struct err *err)
 {
     struct device *device = weights->options.ops->device;
-    if (!buffer->is_coming)
+    if (!buffer->is_gathering)
         return 0;
     int status = param_gather_wait(weights->gather, buffer->group, err);
     if (!status && weights->options.offloads)
-        status = device->ops->event_record(device, buffer->moved, weights->stream, err);
-    buffer->is_coming = status != 0;
+        status = device->ops->event_record(device, buffer->copied, weights->stream, err);
+    buffer->is_gathering = status != 0;
     return status;
 }
 
-/* Copies this rank's shard into the buffer and begins to gather the others. */
+/* Copies this rank's shard into the buffer and starts gathering the others. */
 static int fill_buffer(struct weights *weights, struct weights_buffer *buffer, uint64_t group,
                        struct err *err)
 {
-    int status = await(weights, buffer, err);
+    int status = wait_for_gather(weights, buffer, err);
     if (!status)
         status = copy_shard(weights, buffer, group, err);
     buffer->group = group;
     if (status || partition_is_whole(weights->options.partition, group))
         return status;
-    buffer->is_coming = true;
+    buffer->is_gathering = true;
     return param_gather_begin(weights->gather, group, PARAM_GATHER_SHARDS, buffer->memory,
                               ops_compute_bytes(weights->options.ops), err);
 }
 
-/* Begins to fill buffers for the next groups, as long as buffers are free. */
-static int look_ahead(struct weights *weights, struct err *err)
+/* Starts filling free buffers with the next groups. */
+static int prefetch(struct weights *weights, struct err *err)
 {
     uint64_t end = weights->order_next + weights->options.ahead;
     int status = 0;
     for (uint64_t i = weights->order_next; i < end && i < weights->order_count && !status; i++) {
         uint64_t group = weights->order[i];
-        if (is_kept(weights, group) || buffer_with(weights, group))
+        if (is_unbuffered(weights, group) || buffer_with(weights, group))
             continue;
         struct weights_buffer *buffer = free_buffer(weights, end);
         if (!buffer)
@@ -297,11 +294,11 @@ static int need(struct weights *weights, uint64_t group, struct err *err)
     buffer->is_used = true;
     weights->group_weights[group] = buffer->memory;
     if (!status)
-        status = look_ahead(weights, err);
+        status = prefetch(weights, err);
     if (!status)
-        status = await(weights, buffer, err);
+        status = wait_for_gather(weights, buffer, err);
     if (!status && weights->options.offloads)
-        status = ops->device->ops->stream_wait_event(ops->device, ops->stream, buffer->moved, err);
+        status = ops->device->ops->stream_wait_event(ops->device, ops->stream, buffer->copied, err);
     return status;
 }
 
@@ -310,9 +307,9 @@ void weights_need(struct weights *weights, uint64_t group)
     struct err err = {0};
     if (!weights->options.shards)
         return;
-    if (is_kept(weights, group)) {
+    if (is_unbuffered(weights, group)) {
         weights->order_next++;
-        weights->group_weights[group] = kept_shard(weights, group);
+        weights->group_weights[group] = compute_type_shard(weights, group);
         return;
     }
     note_failure(weights, need(weights, group, &err), &err);
@@ -325,10 +322,10 @@ void weights_done(struct weights *weights, uint64_t group)
     struct err err = {0};
     if (!buffer)
         return;
-    buffer->turn = ++weights->turns;
+    buffer->last_use = ++weights->uses;
     buffer->is_used = false;
     if (weights->options.offloads)
         note_failure(weights,
-                     ops->device->ops->event_record(ops->device, buffer->passed, ops->stream, &err),
+                     ops->device->ops->event_record(ops->device, buffer->used, ops->stream, &err),
                      &err);
 }

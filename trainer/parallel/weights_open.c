@@ -7,15 +7,14 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static bool has_own_compute(const struct weights_options *options)
+static bool has_separate_compute(const struct weights_options *options)
 {
     return options->ops->compute != options->ops->master;
 }
 
-/* True if the master weights are stored in the whole arena. */
 static bool master_is_whole(const struct weights_options *options)
 {
-    return !options->shards && !has_own_compute(options);
+    return !options->shards && !has_separate_compute(options);
 }
 
 static enum mem_kind shard_kind(const struct weights_options *options)
@@ -25,7 +24,7 @@ static enum mem_kind shard_kind(const struct weights_options *options)
 
 static enum mem_kind master_kind(const struct weights_options *options)
 {
-    return has_own_compute(options) && options->pins_master ? MEM_PINNED : shard_kind(options);
+    return has_separate_compute(options) && options->pins_master ? MEM_PINNED : shard_kind(options);
 }
 
 static uint64_t master_bytes(const struct weights_options *options)
@@ -42,12 +41,11 @@ static uint64_t whole_bytes(const struct weights_options *options)
 
 static uint64_t compute_shard_bytes(const struct weights_options *options)
 {
-    return options->shards && has_own_compute(options)
+    return options->shards && has_separate_compute(options)
                ? options->partition->shards.elements * ops_compute_bytes(options->ops)
                : 0;
 }
 
-/* Whether this rank gathers weights from others. */
 static bool gathers(const struct weights_options *options)
 {
     for (uint64_t g = 0; g < options->partition->params->groups_count; g++)
@@ -138,7 +136,7 @@ void weights_deinit(struct weights *weights)
     const struct weights_options *options = &weights->options;
     if (!options->ops)
         return;
-    if (options->offloads && weights->stream) /* its copies read gather staging and write buffers */
+    if (options->offloads && weights->stream) /* its copies access staging and buffers */
         options->ops->device->ops->stream_sync(options->ops->device, weights->stream, NULL);
     bool is_idle = param_gather_is_idle(weights->gather);
     param_gather_close(weights->gather);
@@ -173,7 +171,7 @@ void *weights_shard(const struct weights *weights, uint64_t group)
 void *weights_compute_shard(const struct weights *weights, uint64_t group)
 {
     size_t element_bytes = ops_compute_bytes(weights->options.ops);
-    if (!has_own_compute(&weights->options))
+    if (!has_separate_compute(&weights->options))
         return NULL;
     if (weights->whole)
         return at(weights->whole, own_shard(weights, group).offset, element_bytes);
@@ -200,7 +198,7 @@ int weights_refresh(struct weights *weights, struct err *err)
     int status = 0;
     for (uint64_t g = 0; g < weights->options.partition->params->groups_count && !status; g++) {
         uint64_t elements = own_shard(weights, g).elements;
-        if (has_own_compute(&weights->options) && elements > 0)
+        if (has_separate_compute(&weights->options) && elements > 0)
             ops->table->to_compute(ops, weights_compute_shard(weights, g),
                                    weights_shard(weights, g), elements);
         status = weights_updated(weights, g, err);

@@ -24,13 +24,13 @@ bool bucket_narrows(const struct bucket_exchange_options *options)
     return options->wire.type == DTYPE_BF16 || options->wire.type == DTYPE_F16;
 }
 
-/* Whether the library adds. It supports neither 16-bit type. */
+/* The library does not add 16-bit types. */
 static bool is_summed(const struct bucket_exchange_options *options)
 {
     return options->sums && !bucket_narrows(options);
 }
 
-/* Device memory is sent directly, without narrowing or adding. */
+/* Communicators that access device memory neither narrow nor add. */
 static bool is_direct(const struct bucket_exchange_options *options)
 {
     return options->comm->takes_device_memory;
@@ -71,7 +71,7 @@ static size_t send_bytes(const struct bucket_exchange_options *options)
                                  : 0;
 }
 
-uint64_t bucket_wide_bytes(const struct bucket_exchange_options *options)
+uint64_t bucket_widened_bytes(const struct bucket_exchange_options *options)
 {
     return bucket_narrows(options) ? received_elements(options) * ops_master_bytes(options->ops)
                                    : 0;
@@ -100,7 +100,7 @@ void bucket_close(struct bucket_exchange *exchange, struct bucket *bucket)
     struct device *device = options->ops->device;
     if (bucket->copied)
         device->ops->event_close(device, bucket->copied);
-    /* operations in progress may write to it until the process exits */
+    /* operations in progress may access the memory until the process exits */
     bool is_idle = bucket->state != BUCKET_SENDING;
     if (is_idle && bucket->send)
         device->ops->mem_free(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION), bucket->send,
@@ -117,7 +117,6 @@ void bucket_close(struct bucket_exchange *exchange, struct bucket *bucket)
     comm_retain(bucket->works);
 }
 
-/* Elements of a part in the chunk that begins at first. */
 static uint64_t elements_of_chunk(const struct bucket_exchange *exchange, uint64_t part_elements,
                                   uint64_t first)
 {
@@ -132,7 +131,7 @@ struct span bucket_part(const struct bucket_exchange *exchange, uint64_t group, 
     return partition_trained_part(exchange->options.partition, group, rank);
 }
 
-/* Elements of the chunk in that rank's part. */
+/* Elements of the chunk in the rank's part. */
 static uint64_t slice_elements(const struct bucket_exchange *exchange, const struct bucket *bucket,
                                uint32_t rank)
 {
@@ -140,17 +139,16 @@ static uint64_t slice_elements(const struct bucket_exchange *exchange, const str
                              bucket->first);
 }
 
-/* Offset in the group, in elements, of the chunk of that rank's part. */
-static uint64_t place_of(const struct bucket_exchange *exchange, const struct bucket *bucket,
-                         uint32_t rank)
+/* Offset of the rank's slice in the group. */
+static uint64_t group_offset(const struct bucket_exchange *exchange, const struct bucket *bucket,
+                             uint32_t rank)
 {
     return bucket_part(exchange, bucket->group, rank).offset -
            partition_trained_group(exchange->options.partition, bucket->group).offset +
            bucket->first;
 }
 
-/* Distance between slices in the bucket's memory. For sums, the library requires contiguous slices,
- * all as long as the longest. */
+/* Elements between slices. Reduce-scatter requires contiguous slices of equal size. */
 static uint64_t stride_of(const struct bucket_exchange *exchange, const struct bucket *bucket)
 {
     uint64_t max = 0;
@@ -162,7 +160,6 @@ static uint64_t stride_of(const struct bucket_exchange *exchange, const struct b
     return max;
 }
 
-/* Copies a slice to the send memory. */
 static int pack_slice(struct bucket_exchange *exchange, void *target, const void *source,
                       uint64_t elements, struct err *err)
 {
@@ -186,12 +183,12 @@ int bucket_pack(struct bucket_exchange *exchange, struct bucket *bucket, struct 
             uint64_t to = ((uint64_t)piece * ranks_of(exchange) + rank) * stride;
             const char *source = bucket->pieces.sources[piece];
             if (elements > 0)
-                status =
-                    pack_slice(exchange, (char *)bucket->send + to * exchange->wire_bytes,
-                               source + place_of(exchange, bucket, rank) * exchange->element_bytes,
-                               elements, err);
+                status = pack_slice(exchange, (char *)bucket->send + to * exchange->wire_bytes,
+                                    source + group_offset(exchange, bucket, rank) *
+                                                 exchange->element_bytes,
+                                    elements, err);
         }
-    bucket->is_used = false;
+    bucket->records_reads = false;
     return status ? status
                   : ops->device->ops->event_record(ops->device, bucket->copied, ops->stream, err);
 }
@@ -204,8 +201,8 @@ static void plan_sends(struct bucket_exchange *exchange, const struct bucket *bu
         uint64_t elements = slice_elements(exchange, bucket, rank);
         bool sends = has && elements > 0;
         uint64_t chunk = (uint64_t)piece * ranks_of(exchange) + rank;
-        uint64_t at =
-            bucket->send ? chunk * stride_of(exchange, bucket) : place_of(exchange, bucket, rank);
+        uint64_t at = bucket->send ? chunk * stride_of(exchange, bucket)
+                                   : group_offset(exchange, bucket, rank);
         exchange->bytes[0][rank] = sends ? elements * exchange->wire_bytes : 0;
         exchange->offsets[0][rank] = sends ? at * exchange->wire_bytes : 0;
     }
@@ -225,7 +222,7 @@ static void plan_receives(struct bucket_exchange *exchange, const struct bucket 
     }
 }
 
-static uint32_t most_pieces(const struct bucket_exchange *exchange, const struct bucket *bucket)
+static uint32_t max_pieces(const struct bucket_exchange *exchange, const struct bucket *bucket)
 {
     uint32_t max = 0;
     for (uint32_t rank = 0; rank < ranks_of(exchange); rank++)
@@ -238,7 +235,7 @@ static int send_pieces(struct bucket_exchange *exchange, struct bucket *bucket,
                        const struct comm_options *options, struct err *err)
 {
     struct comm *comm = exchange->options.comm;
-    uint32_t own = bucket->pieces.counts[rank_of(exchange)], max = most_pieces(exchange, bucket);
+    uint32_t own = bucket->pieces.counts[rank_of(exchange)], max = max_pieces(exchange, bucket);
     int status = 0;
     for (uint32_t piece = 0; piece < max && !status; piece++) {
         const void *source = bucket->send  ? bucket->send
@@ -293,19 +290,18 @@ int bucket_poll(struct bucket_exchange *exchange, struct bucket *bucket, bool bl
     return 0;
 }
 
-/* Returns the received slice in the master type. */
 static const void *unpack_slice(struct bucket_exchange *exchange, const struct bucket *bucket,
                                 uint64_t at, uint64_t elements)
 {
     struct ops *ops = exchange->options.ops;
     const struct bucket_exchange_wire *wire = &exchange->options.wire;
-    const char *came = (const char *)bucket->receive + at * exchange->wire_bytes;
+    const char *received = (const char *)bucket->receive + at * exchange->wire_bytes;
     if (!bucket_narrows(&exchange->options))
-        return came;
-    char *wide = (char *)exchange->wide + at * exchange->element_bytes;
+        return received;
+    char *widened = (char *)exchange->widened + at * exchange->element_bytes;
     if (elements > 0)
-        ops->table->widen(ops, wire->type, wide, came, 1 / wire->scale, elements);
-    return wide;
+        ops->table->widen(ops, wire->type, widened, received, 1 / wire->scale, elements);
+    return widened;
 }
 
 int bucket_deliver(struct bucket_exchange *exchange, struct bucket *bucket, struct err *err)

@@ -1,21 +1,21 @@
 /*
- * bucket_exchange — sends gradients to the ranks that sum them: an all-to-all of the parts of a
- * group, in chunks, overlapped with the backward pass.
+ * bucket_exchange — sends gradients to the ranks that sum them: a chunked all-to-all that overlaps
+ * with the backward pass.
  *
  * Each rank contributes pieces of a group's gradients (leaves, or sums of several) and receives all
- * ranks' pieces of the part that it sums. A ring reduce-scatter moves the same number of bytes;
- * here the receiver adds, in an order that it chooses. If the order does not matter, the library's
+ * pieces of the part that it sums. This moves as many bytes as a ring reduce-scatter but lets the
+ * receiver choose the order of additions. If the order does not matter, the library's
  * reduce-scatter replaces the all-to-all.
  *
- *     // the pieces must not change until it is done
+ *     // the pieces must not change until the exchange is done
  *     bucket_exchange_begin(&exchange, group, &pieces, err);
- *     // call repeatedly: starts and completes what it can, never blocks
+ *     // call repeatedly: makes progress without blocking
  *     bucket_exchange_pump(&exchange, err);
- *     bucket_exchange_drain(&exchange, err);                       // blocks until all is done
+ *     bucket_exchange_drain(&exchange, err);  // blocks until all exchanges are done
  *
- * Chunks bound the memory: each of BUCKET_EXCHANGE_BUCKETS holds at most chunk_elements of a part.
- * All ranks begin the same groups in the same order. If the communicator cannot access device
- * memory, bytes pass through pinned memory, in copies that overlap with computation.
+ * Each of BUCKET_EXCHANGE_BUCKETS buckets holds at most chunk_elements of a part. All ranks begin
+ * the same groups in the same order. If the communicator cannot access device memory, data is
+ * staged in pinned memory.
  */
 #ifndef MILLRACE_TRAINER_PARALLEL_REDUCTION_BUCKET_EXCHANGE_H
 #define MILLRACE_TRAINER_PARALLEL_REDUCTION_BUCKET_EXCHANGE_H
@@ -30,13 +30,12 @@
 
 enum { BUCKET_EXCHANGE_BUCKETS = 4, BUCKET_EXCHANGE_PIECES_MAX = TREE_LEVELS_MAX };
 
-/* A received chunk of a part. Queued reads of the sources finish before the sources are
- * overwritten. */
+/* A received chunk of a part. Sources are not overwritten before queued reads of them finish. */
 struct bucket_exchange_chunk {
-    /* Of the part. Parts that are shorter than others end with empty chunks. */
+    /* `first` is relative to the part. Shorter parts end with empty chunks. */
     uint64_t group, first, elements;
-    bool is_last;               /* of the group */
-    const void *const *sources; /* the pieces, by rank, then in each rank's order */
+    bool is_last;
+    const void *const *sources; /* pieces in rank order, then in each rank's order */
     uint32_t sources_count;
 };
 
@@ -45,19 +44,18 @@ typedef int bucket_exchange_received(void *context, const struct bucket_exchange
                                      struct err *err);
 
 struct bucket_exchange_options {
-    /* Borrowed, for exclusive use. If it takes device memory, `sums` and a narrower wire type are
-     * not supported. */
+    /* Borrowed, for exclusive use. Device memory excludes `sums` and 16-bit wire types. */
     struct comm *comm;
-    struct ops *ops; /* borrowed; its stream makes the pieces and uses the received chunks */
+    struct ops *ops; /* borrowed; its stream writes the pieces and reads the chunks */
     const struct partition *partition; /* borrowed */
     uint64_t chunk_elements;
-    uint32_t pieces_max;       /* of one rank */
-    uint32_t pieces_total_max; /* of all ranks together */
-    /* Each rank contributes one piece, and the library may add them: then one source arrives,
-     * unless the wire type differs. */
+    uint32_t pieces_max;
+    uint32_t pieces_total_max; /* over all ranks */
+    /* Each rank contributes one piece, and the order of additions does not matter: the library adds
+     * them, unless the wire type is narrower. */
     bool sums;
     struct bucket_exchange_wire {
-        /* DTYPE_BF16 or DTYPE_F16; any other value means the master type, unchanged. */
+        /* DTYPE_BF16 or DTYPE_F16; otherwise, the master type. */
         enum dtype type;
         float scale; /* factor before rounding; a power of two */
     } wire;
@@ -66,34 +64,32 @@ struct bucket_exchange_options {
     void *context;
 };
 
-/* The pieces of one group. Arrays must live until bucket_exchange_drain. */
+/* The pieces of one group. Arrays are borrowed until bucket_exchange_drain. */
 struct bucket_exchange_pieces {
-    /* Start of the group in each of this rank's pieces. */
+    /* this rank's pieces, at the start of the group */
     const void *sources[BUCKET_EXCHANGE_PIECES_MAX];
-    const uint32_t *counts; /* [ranks], number of pieces per rank, including this one */
+    const uint32_t *counts; /* [ranks]: pieces per rank */
 };
 
 struct bucket_exchange;
 
-/* Allocates all memory up front. -ENOMEM. The caller owns *ret_exchange. */
+/* Allocates all memory. The caller owns *ret_exchange. */
 int bucket_exchange_open(const struct bucket_exchange_options *options,
                          struct bucket_exchange **ret_exchange, struct err *err);
-/* NULL is fine. Abandons operations in progress: see comm.h. */
+/* Abandons operations in progress (comm.h). NULL is fine. */
 void bucket_exchange_close(struct bucket_exchange *exchange);
 
-/* Call after queueing the writes of the pieces; returns at once. A group in progress may be begun
- * again with other pieces, which finish later. -EIO. After a failure, all these calls return it
- * again and deliver nothing more. */
+/* Call after queueing the writes of the pieces; does not block. A group in progress may be begun
+ * again with other pieces. After a failure, these functions return it again and deliver nothing. */
 int bucket_exchange_begin(struct bucket_exchange *exchange, uint64_t group,
                           const struct bucket_exchange_pieces *pieces, struct err *err);
 int bucket_exchange_pump(struct bucket_exchange *exchange, struct err *err);
-/* Blocks until no operation reads from source, the first source of a begun exchange. */
+/* Blocks until no exchange begun with source as its first piece reads it. */
 int bucket_exchange_wait(struct bucket_exchange *exchange, const void *source, struct err *err);
 int bucket_exchange_drain(struct bucket_exchange *exchange, struct err *err);
-/* Total time blocked in the two calls above: the part of the exchanges not hidden by the passes.
- * NULL: 0. */
+/* Total time blocked in wait and drain, not hidden by the passes. NULL: 0. */
 uint64_t bucket_exchange_waited_ns(const struct bucket_exchange *exchange);
-/* True if nothing is in progress. If not, after a failure, the pieces may be read until the process
+/* False if operations are in progress; after a failure, they may read the pieces until the process
  * exits (comm.h). NULL is idle. */
 bool bucket_exchange_is_idle(const struct bucket_exchange *exchange);
 

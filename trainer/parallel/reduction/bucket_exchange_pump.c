@@ -1,8 +1,8 @@
 /*
  * bucket_exchange_pump — see bucket_exchange.h: schedules chunks on buckets.
  *
- * Chunks start and complete in the order in which their groups were begun, so that additions are
- * queued in the same order on every rank and in every run.
+ * Chunks start and complete in the order in which their groups were begun, so every run queues
+ * additions in the same order.
  */
 #include "trainer/parallel/reduction/bucket_exchange.h"
 
@@ -14,8 +14,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Each group once. If each micro-batch is exchanged, at most one entry per leaf; with few groups, a
- * group may be waiting more than once. */
+/* One entry per group, or, if micro-batches are exchanged, one per leaf of any group. */
 static uint64_t waiting_max(uint64_t groups_count)
 {
     return groups_count > GRADIENT_LEAVES_COUNT ? groups_count : GRADIENT_LEAVES_COUNT;
@@ -48,10 +47,10 @@ int bucket_exchange_open(const struct bucket_exchange_options *options,
     exchange->element_bytes = ops_master_bytes(options->ops);
     exchange->wire_bytes = bucket_wire_bytes(options);
     int status = allocate(exchange, err);
-    if (!status && bucket_wide_bytes(options) > 0)
+    if (!status && bucket_widened_bytes(options) > 0)
         status = options->ops->device->ops->mem_alloc(
             options->ops->device, mem_for(MEM_DEVICE, MEM_FOR_COMMUNICATION),
-            bucket_wide_bytes(options), &exchange->wide, err);
+            bucket_widened_bytes(options), &exchange->widened, err);
     for (int i = 0; i < BUCKET_EXCHANGE_BUCKETS && !status; i++)
         status = bucket_open(exchange, &exchange->buckets[i], err);
     if (status) {
@@ -73,8 +72,8 @@ void bucket_exchange_close(struct bucket_exchange *exchange)
         free(exchange->bytes[i]);
     }
     exchange->options.ops->device->ops->mem_free(
-        exchange->options.ops->device, mem_for(MEM_DEVICE, MEM_FOR_COMMUNICATION), exchange->wide,
-        bucket_wide_bytes(&exchange->options));
+        exchange->options.ops->device, mem_for(MEM_DEVICE, MEM_FOR_COMMUNICATION),
+        exchange->widened, bucket_widened_bytes(&exchange->options));
     if (bucket_exchange_is_idle(exchange))
         free(exchange->labels);
     else
@@ -84,18 +83,16 @@ void bucket_exchange_close(struct bucket_exchange *exchange)
     free(exchange);
 }
 
-/* If blocks, waits for the event. */
-static int event_is_past(struct bucket_exchange *exchange, struct bucket *bucket, bool blocks,
-                         bool *ret_past, struct err *err)
+static int event_is_done(struct bucket_exchange *exchange, struct bucket *bucket, bool blocks,
+                         bool *ret_done, struct err *err)
 {
     struct device *device = exchange->options.ops->device;
-    *ret_past = true;
+    *ret_done = true;
     if (blocks)
         return device->ops->event_wait(device, bucket->copied, err);
-    return device->ops->event_done(device, bucket->copied, ret_past, err);
+    return device->ops->event_done(device, bucket->copied, ret_done, err);
 }
 
-/* Starts the next chunk of the group that has waited longest, if its bucket is free. */
 static int start_chunk(struct bucket_exchange *exchange, bool blocks, bool *ret_started,
                        struct err *err)
 {
@@ -105,9 +102,9 @@ static int start_chunk(struct bucket_exchange *exchange, bool blocks, bool *ret_
     *ret_started = false;
     if (exchange->waiting_count == 0 || bucket->state != BUCKET_FREE)
         return 0;
-    bool is_past = true;
-    int status = bucket->is_used ? event_is_past(exchange, bucket, blocks, &is_past, err) : 0;
-    if (status || !is_past)
+    bool is_done = true;
+    int status = bucket->records_reads ? event_is_done(exchange, bucket, blocks, &is_done, err) : 0;
+    if (status || !is_done)
         return status;
     bucket->group = waiting->group;
     bucket->first = waiting->first;
@@ -126,17 +123,16 @@ static int start_chunk(struct bucket_exchange *exchange, bool blocks, bool *ret_
     return bucket_pack(exchange, bucket, err);
 }
 
-/* Sends buckets whose copies are done, in order. */
 static int send_copied(struct bucket_exchange *exchange, bool blocks, struct err *err)
 {
     int status = 0;
     for (uint64_t n = exchange->ended; n < exchange->started && !status; n++) {
         struct bucket *bucket = &exchange->buckets[n % BUCKET_EXCHANGE_BUCKETS];
-        bool is_past = true;
+        bool is_done = true;
         if (bucket->state != BUCKET_COPYING)
             continue;
-        status = event_is_past(exchange, bucket, blocks, &is_past, err);
-        if (!status && !is_past)
+        status = event_is_done(exchange, bucket, blocks, &is_done, err);
+        if (!status && !is_done)
             return 0;
         if (!status)
             status = bucket_send(exchange, bucket, err);
@@ -144,7 +140,6 @@ static int send_copied(struct bucket_exchange *exchange, bool blocks, struct err
     return status;
 }
 
-/* Completes the oldest chunk if it has arrived. */
 static int end_chunk(struct bucket_exchange *exchange, bool blocks, bool *ret_ended,
                      struct err *err)
 {
@@ -159,34 +154,35 @@ static int end_chunk(struct bucket_exchange *exchange, bool blocks, bool *ret_en
     bucket->state = BUCKET_FREE;
     exchange->ended++;
     status = bucket_deliver(exchange, bucket, err);
-    /* Otherwise the next receive is queued after this use. */
-    bucket->is_used = !exchange->options.comm->takes_device_memory;
-    if (!status && bucket->is_used)
+    /* With device memory, stream order protects the buffer. */
+    bucket->records_reads = !exchange->options.comm->takes_device_memory;
+    if (!status && bucket->records_reads)
         status = ops->device->ops->event_record(ops->device, bucket->copied, ops->stream, err);
     return status;
 }
 
-/* Makes one round of progress; if blocks, waits for the oldest chunk. */
-static int make_round(struct bucket_exchange *exchange, bool blocks, bool *ret_moved,
-                      struct err *err)
+/* If blocks, waits for the oldest chunk. */
+static int try_progress(struct bucket_exchange *exchange, bool blocks, bool *ret_progressed,
+                        struct err *err)
 {
     bool ended = false, started = true;
     int status = send_copied(exchange, blocks, err);
     if (!status)
         status = end_chunk(exchange, blocks, &ended, err);
-    *ret_moved = ended;
+    *ret_progressed = ended;
     while (!status && started) {
         status = start_chunk(exchange, blocks, &started, err);
-        *ret_moved = *ret_moved || started;
+        *ret_progressed = *ret_progressed || started;
     }
     return status;
 }
 
-static int move_on(struct bucket_exchange *exchange, bool blocks, bool *ret_moved, struct err *err)
+static int make_progress(struct bucket_exchange *exchange, bool blocks, bool *ret_progressed,
+                         struct err *err)
 {
-    *ret_moved = false;
+    *ret_progressed = false;
     if (!exchange->status)
-        exchange->status = make_round(exchange, blocks, ret_moved, &exchange->detail);
+        exchange->status = try_progress(exchange, blocks, ret_progressed, &exchange->detail);
     if (exchange->status && err)
         *err = exchange->detail;
     return exchange->status;
@@ -194,17 +190,17 @@ static int move_on(struct bucket_exchange *exchange, bool blocks, bool *ret_move
 
 int bucket_exchange_pump(struct bucket_exchange *exchange, struct err *err)
 {
-    bool moved = true;
+    bool progressed = true;
     int status = 0;
-    while (moved && !status)
-        status = move_on(exchange, false, &moved, err);
+    while (progressed && !status)
+        status = make_progress(exchange, false, &progressed, err);
     return status;
 }
 
 int bucket_exchange_begin(struct bucket_exchange *exchange, uint64_t group,
                           const struct bucket_exchange_pieces *pieces, struct err *err)
 {
-    uint64_t end = 1; /* a group without elements still has a chunk */
+    uint64_t end = 1; /* an empty group has one chunk */
     for (uint32_t rank = 0; rank < (uint32_t)exchange->options.comm->ranks; rank++)
         if (bucket_part(exchange, group, rank).elements > end)
             end = bucket_part(exchange, group, rank).elements;
@@ -220,8 +216,8 @@ bool bucket_exchange_is_idle(const struct bucket_exchange *exchange)
     return !exchange || (exchange->waiting_count == 0 && exchange->ended == exchange->started);
 }
 
-/* Whether an unfinished chunk reads from source. */
-static bool reads(const struct bucket_exchange *exchange, const void *source)
+/* True if an unfinished chunk reads from source. */
+static bool is_reading(const struct bucket_exchange *exchange, const void *source)
 {
     for (uint64_t i = 0; i < exchange->waiting_count; i++)
         if (exchange->waiting[(exchange->waiting_first + i) % exchange->waiting_max]
@@ -238,9 +234,9 @@ static int wait_for(struct bucket_exchange *exchange, const void *source, struct
 {
     uint64_t began_ns = clock_now_ns();
     int status = 0;
-    bool moved;
-    while (!status && (source ? reads(exchange, source) : !bucket_exchange_is_idle(exchange)))
-        status = move_on(exchange, true, &moved, err);
+    bool progressed;
+    while (!status && (source ? is_reading(exchange, source) : !bucket_exchange_is_idle(exchange)))
+        status = make_progress(exchange, true, &progressed, err);
     exchange->waited_ns += clock_now_ns() - began_ns;
     return status;
 }

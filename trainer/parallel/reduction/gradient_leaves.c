@@ -42,7 +42,7 @@ void gradient_leaves_deinit(struct gradient_leaves *leaves, bool is_idle)
     *leaves = (struct gradient_leaves){0};
 }
 
-/* Zeroes the padding between and after the tensors of a group; it is zero in every arena. */
+/* All arenas keep the padding between and after tensors zero. */
 static int zero_padding(const struct gradient_leaves *leaves, uint64_t group, char *leaf,
                         struct err *err)
 {
@@ -50,17 +50,17 @@ static int zero_padding(const struct gradient_leaves *leaves, uint64_t group, ch
     const struct params *params = leaves->partition->params;
     const struct param_group *g = &params->groups[group];
     size_t element_bytes = ops_master_bytes(leaves->ops);
-    uint64_t place = 0; /* end of the last tensor */
+    uint64_t end = 0; /* end of the last tensor */
     int status = 0;
     for (uint64_t i = 0; i <= g->count && !status; i++) {
         const struct param *param = i < g->count ? &params->list[g->first + i] : NULL;
         if (param && param->frozen)
             continue;
         uint64_t next = param ? param->trained_offset - g->trained_offset : g->trained_elements;
-        if (next > place)
-            status = device->ops->fill(device, leaves->ops->stream, leaf + place * element_bytes, 0,
-                                       (next - place) * element_bytes, err);
-        place = param ? next + param->count : next;
+        if (next > end)
+            status = device->ops->fill(device, leaves->ops->stream, leaf + end * element_bytes, 0,
+                                       (next - end) * element_bytes, err);
+        end = param ? next + param->count : next;
     }
     return status;
 }
@@ -68,15 +68,15 @@ static int zero_padding(const struct gradient_leaves *leaves, uint64_t group, ch
 int gradient_leaves_acquire(struct gradient_leaves *leaves, uint64_t group, void **ret_memory,
                             struct err *err)
 {
-    struct leaf *leaf = NULL; /* least recently taken */
+    struct leaf *leaf = NULL; /* least recently acquired */
     for (int i = 0; i < GRADIENT_LEAVES_COUNT; i++) {
         struct leaf *other = &leaves->list[i];
-        if (!other->is_taken && (!leaf || other->turn < leaf->turn))
+        if (!other->is_acquired && (!leaf || other->turn < leaf->turn))
             leaf = other;
     }
-    assert(leaf); /* at most two groups are written at a time: a tied one and another */
+    assert(leaf); /* only a tied group and another are written at a time */
     int status = leaf->turn > 0 ? bucket_exchange_wait(leaves->exchange, leaf->memory, err) : 0;
-    leaf->is_taken = true;
+    leaf->is_acquired = true;
     leaf->group = group;
     leaf->turn = ++leaves->turns;
     *ret_memory = leaf->memory;
@@ -86,10 +86,10 @@ int gradient_leaves_acquire(struct gradient_leaves *leaves, uint64_t group, void
 void *gradient_leaves_release(struct gradient_leaves *leaves, uint64_t group)
 {
     for (int i = 0; i < GRADIENT_LEAVES_COUNT; i++)
-        if (leaves->list[i].is_taken && leaves->list[i].group == group) {
-            leaves->list[i].is_taken = false;
+        if (leaves->list[i].is_acquired && leaves->list[i].group == group) {
+            leaves->list[i].is_acquired = false;
             return leaves->list[i].memory;
         }
-    assert(!"a leaf is given that nobody took");
+    assert(!"the released leaf was not acquired");
     return NULL;
 }

@@ -34,7 +34,7 @@ static uint64_t chunk_elements(const struct reduction_options *options)
     return wanted < max || max == 0 ? wanted : max;
 }
 
-/* The caller sets comm. */
+/* The caller replaces comm. */
 static struct bucket_exchange_options
 exchange_options_of(const struct gradient_sync_options *options)
 {
@@ -163,7 +163,7 @@ static int begin_sum(struct gradient_sync *sync, struct err *err)
                               ops_master_bytes(sync->options.reduction.ops), err);
 }
 
-/* Begins gathers of sums in order, as far as there is room. */
+/* Starts gathers in order while there is room. */
 static int pump_sums(struct gradient_sync *sync, struct err *err)
 {
     bool has_room = false;

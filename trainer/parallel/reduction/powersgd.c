@@ -9,19 +9,20 @@
 #include <math.h>
 #include <string.h>
 
-#define LENGTH_LEAST 1e-8 /* added to a column's length; keeps a column of zeros zero */
+#define LENGTH_EPSILON 1e-8 /* keeps a zero column zero */
 
 uint64_t powersgd_rank_of(const struct powersgd_options *options, const struct param *param)
 {
     uint64_t rows = param->shape[0], cols = param->rank == 2 ? param->shape[1] : 1;
-    uint64_t least = rows < cols ? rows : cols,
-             rank = options->rank < least ? options->rank : least;
-    double thin = (double)(rows + cols) * (double)rank * options->min_rate;
-    return !param->frozen && param->rank == 2 && thin < (double)rows * (double)cols ? rank : 0;
+    uint64_t rank_max = rows < cols ? rows : cols,
+             rank = options->rank < rank_max ? options->rank : rank_max;
+    double compressed = (double)(rows + cols) * (double)rank * options->min_rate;
+    return !param->frozen && param->rank == 2 && compressed < (double)rows * (double)cols ? rank
+                                                                                          : 0;
 }
 
-void powersgd_begin_q(const struct powersgd_options *options, const struct param *param,
-                      uint64_t step, uint64_t rank, float *q)
+void powersgd_init_q(const struct powersgd_options *options, const struct param *param,
+                     uint64_t step, uint64_t rank, float *q)
 {
     const uint64_t parts[4] = {options->seed, PHILOX_POWERSGD,
                                hash_64(param->name, strlen(param->name)), step};
@@ -44,15 +45,15 @@ static double dot(const float *a, const float *b, uint64_t rows, uint64_t stride
 void powersgd_orthogonalize(float *matrix, uint64_t rows, uint64_t cols)
 {
     for (uint64_t col = 0; col < cols; col++) {
-        float *own = matrix + col;
-        double length = sqrt(dot(own, own, rows, cols)) + LENGTH_LEAST;
+        float *column = matrix + col;
+        double norm = sqrt(dot(column, column, rows, cols)) + LENGTH_EPSILON;
         for (uint64_t i = 0; i < rows; i++)
-            own[i * cols] = (float)(own[i * cols] / length);
+            column[i * cols] = (float)(column[i * cols] / norm);
         for (uint64_t next = col + 1; next < cols; next++) {
             float *other = matrix + next;
-            double part = dot(own, other, rows, cols);
+            double projection = dot(column, other, rows, cols);
             for (uint64_t i = 0; i < rows; i++)
-                other[i * cols] = (float)(other[i * cols] - part * own[i * cols]);
+                other[i * cols] = (float)(other[i * cols] - projection * column[i * cols]);
         }
     }
 }

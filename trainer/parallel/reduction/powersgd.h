@@ -1,10 +1,10 @@
 /*
- * powersgd — the arithmetic of PowerSGD: gradients as products of two thin matrices (Vogels,
- * Karimireddy and Jaggi, "PowerSGD", NeurIPS 2019, in the form of PyTorch's communication hook).
+ * powersgd — PowerSGD low-rank gradient compression (Vogels, Karimireddy and Jaggi, "PowerSGD",
+ * NeurIPS 2019), as in PyTorch's communication hook.
  *
- * For a matrix M [rows, cols], ranks exchange P = M Q [rows, rank] and Q = M'P [cols, rank]; P is
- * made orthonormal in between. P Q' replaces M. The residual is kept and added to the next step's
- * gradient (error feedback). The next step starts with the Q of the last one (warm start).
+ * For a matrix M [rows, cols], ranks exchange P = M Q [rows, rank], orthonormalize it, then
+ * exchange Q = M'P [cols, rank]; P Q' replaces M. Error feedback adds the residual to the next
+ * step's gradient. Warm start reuses Q.
  */
 #ifndef MILLRACE_TRAINER_PARALLEL_REDUCTION_POWERSGD_H
 #define MILLRACE_TRAINER_PARALLEL_REDUCTION_POWERSGD_H
@@ -17,20 +17,19 @@
 struct powersgd_options {
     uint64_t rank;
     uint64_t start_step; /* updates before the first compressed one */
-    double min_rate;     /* a matrix that shrinks by less than this factor is sent uncompressed */
+    double min_rate;     /* minimum compression ratio; other matrices stay uncompressed */
     bool error_feedback, warm_start;
     uint64_t seed;
 };
 
-/* Columns of P and Q: at most the rank. 0 if the tensor is frozen, is not a matrix, or does not
- * shrink enough: (rows + cols) * rank * min_rate >= rows * cols. */
+/* Columns of P and Q. 0 if the tensor is frozen, not a matrix, or not compressed enough: (rows +
+ * cols) * rank * min_rate >= rows * cols. */
 uint64_t powersgd_rank_of(const struct powersgd_options *options, const struct param *param);
 
-/* Fills the initial Q of a tensor with normally distributed numbers, a function of the seed, its
- * name and the step. */
-void powersgd_begin_q(const struct powersgd_options *options, const struct param *param,
-                      uint64_t step, uint64_t rank, float *q);
-/* Makes the columns orthonormal by Gram-Schmidt. */
+/* Fills the initial Q with normal random numbers, derived from the seed, the name and the step. */
+void powersgd_init_q(const struct powersgd_options *options, const struct param *param,
+                     uint64_t step, uint64_t rank, float *q);
+/* Orthonormalizes the columns by Gram-Schmidt. */
 void powersgd_orthogonalize(float *matrix, uint64_t rows, uint64_t cols);
 
 #endif

@@ -1,12 +1,11 @@
 /*
- * rank_sum — adds arrays of all ranks in place, using the library. For occasional sums that do not
- * overlap with computation.
+ * rank_sum — sums arrays over ranks in place, without overlapping computation.
  *
  *     rank_sum_open(&sum, &options, err);
  *     rank_sum_connect(&sum, err);                       // collective
- *     // collective: blocks until memory holds the sum over all ranks, the same bits on each
+ *     // collective, blocking; the same bits on each rank
  *     rank_sum_add(&sum, memory, elements, err);
- *     rank_sum_mean(&sum, memory, elements, err);        // divided by the number of ranks
+ *     rank_sum_mean(&sum, memory, elements, err);        // sum / ranks
  */
 #ifndef MILLRACE_TRAINER_PARALLEL_REDUCTION_RANK_SUM_H
 #define MILLRACE_TRAINER_PARALLEL_REDUCTION_RANK_SUM_H
@@ -18,12 +17,12 @@
 #include <stdint.h>
 
 struct rank_sum_options {
-    struct comm *comm; /* borrowed; the sum splits a communicator from it */
+    struct comm *comm; /* borrowed; split by rank_sum_connect */
     struct ops *ops;
-    uint64_t bucket_bytes; /* at most this many are added at a time */
-    uint64_t elements_max; /* largest array to be added; limits the bucket */
+    uint64_t bucket_bytes; /* added at a time */
+    uint64_t elements_max; /* of the largest array */
     uint64_t timeout_ns;   /* per bucket; 0: none */
-    const char *what;      /* name of the data, for errors: "gradients" */
+    const char *what;      /* for errors: "gradients" */
     const char *flight;    /* as in struct comm_options: "sum gradients" */
 };
 
@@ -31,11 +30,11 @@ struct rank_sum_options {
 struct rank_sum {
     struct rank_sum_options options;
     struct comm *comm; /* owned */
-    /* Elements of a bucket that each rank adds; a bucket has one slice per rank. */
+    /* Elements per rank of a bucket. */
     uint64_t slice;
     void *bucket, *sum; /* pinned; bucket: all slices; sum: one slice */
     struct device_event *copied;
-    bool has_failed; /* others may still access the memory */
+    bool has_failed; /* operations may still access the memory */
 };
 
 int rank_sum_open(struct rank_sum *sum, const struct rank_sum_options *options, struct err *err);

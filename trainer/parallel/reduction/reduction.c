@@ -1,5 +1,5 @@
 /*
- * reduction — what all reduction methods share. See reduction.h.
+ * reduction — see reduction.h.
  */
 #include "trainer/parallel/reduction/reduction.h"
 
@@ -54,23 +54,22 @@ void reduction_rank_dependence(const struct reduction_options *options, char *te
                  reduction_exchanges_each(options) ? ", each micro-batch's gradients in turn" : "");
 }
 
-/* The number of ranks that summed gradients with this method before the checkpoint; 0: another
- * method. */
+/* Ranks that used this method before the checkpoint; 0: another method. */
 static unsigned ranks_before(const struct reduction *reduction, const char *numerics_id)
 {
-    char words[REDUCTION_DEPENDENCE_BYTES];
+    char prefix[REDUCTION_DEPENDENCE_BYTES];
     unsigned ranks = 0;
-    snprintf(words, sizeof words, "reduction %s on ", reduction->ops->name);
-    const char *found = strstr(numerics_id, words);
-    return found && sscanf(found + strlen(words), "%u", &ranks) == 1 ? ranks : 0;
+    snprintf(prefix, sizeof prefix, "reduction %s on ", reduction->ops->name);
+    const char *found = strstr(numerics_id, prefix);
+    return found && sscanf(found + strlen(prefix), "%u", &ranks) == 1 ? ranks : 0;
 }
 
 const char *reduction_resume_warning(const struct reduction *reduction, const char *numerics_id,
                                      uint64_t step)
 {
-    bool has_others =
+    bool had_ranks =
         !reduction_is_alone(&reduction->options) && ranks_before(reduction, numerics_id) > 1;
-    return has_others && reduction->ops->resume_warning
+    return had_ranks && reduction->ops->resume_warning
                ? reduction->ops->resume_warning(reduction, step)
                : NULL;
 }
@@ -122,7 +121,7 @@ uint64_t reduction_rounds(const struct reduction *reduction)
     uint64_t ranks = options->batching.ranks;
     if (reduction_exchanges_each(options))
         return (reduction_micros(options) + ranks - 1) / ranks;
-    /* ranks exchange in their last round, which may differ */
+    /* each rank exchanges in its own last round */
     return batching_owned_count(&options->batching);
 }
 
@@ -158,8 +157,8 @@ static void note_failure(struct reduction *reduction, int status, const struct e
     reduction->err = *err;
 }
 
-/* Whether the pass of this round makes gradients of the group that are exchanged. */
-static bool travels(const struct reduction *reduction, uint64_t group)
+/* True if this round's gradients of the group are exchanged. */
+static bool is_exchanged(const struct reduction *reduction, uint64_t group)
 {
     return reduction->options.partition->params->groups[group].trained_elements > 0 &&
            !reduction_is_hookless(reduction, reduction->round);
@@ -168,14 +167,14 @@ static bool travels(const struct reduction *reduction, uint64_t group)
 void reduction_need(struct reduction *reduction, uint64_t group)
 {
     struct err err = {0};
-    if (travels(reduction, group))
+    if (is_exchanged(reduction, group))
         note_failure(reduction, reduction->ops->need_group(reduction, group, &err), &err);
 }
 
 void reduction_done(struct reduction *reduction, uint64_t group)
 {
     struct err err = {0};
-    if (travels(reduction, group))
+    if (is_exchanged(reduction, group))
         note_failure(reduction, reduction->ops->done_group(reduction, group, &err), &err);
 }
 

@@ -1,17 +1,17 @@
 /*
  * reduction — sums the gradients of a step over micro-batches and ranks.
  *
- * Each reduction method is a table of operations in its own file:
+ * Each method is a table of operations in its own file:
  *
  * | method | sum | same bits for any number of ranks |
  * |---|---|---|
- * | canonical | a tree over the micro-batches (tree.h), at the rank of a part (partition.h) | yes |
- * | fast | each rank accumulates its own micro-batches, the library adds ranks | no |
- * | powersgd | as fast, but matrices are exchanged as two thin ones (powersgd.h) | no |
+ * | canonical | a tree over micro-batches (tree.h), at the rank of each part (partition.h) | yes |
+ * | fast | each rank accumulates its micro-batches; the library adds ranks | no |
+ * | powersgd | like fast, with low-rank matrices (powersgd.h) | no |
  *
- * Gradients are exchanged once per step, when a rank's last micro-batch makes them final. With
- * interleaved batching they are exchanged after each micro-batch; then no rank holds more gradients
- * than a few groups and its own part.
+ * Gradients are exchanged once per step, during a rank's last micro-batch. With interleaved
+ * batching they are exchanged after each micro-batch; then a rank holds only its part and the
+ * gradients of a few groups.
  *
  *     reduction_open(&options, &r, err);
  *     reduction_connect(r, err);
@@ -25,9 +25,8 @@
  *                 reduction_is_hookless(r, round) needs no hooks
  *             reduction_end_round(r, round, err);
  *         reduction_finish(r, err);                      // this rank's parts are summed
- *         sums of squares of reduction_part(r, group)
- *         // the optimizer's input: gradients of this rank's shard
- *         reduction_shard(r, group, &gradients, err)
+ *         reduction_part(r, group)                       // for the norm
+ *         reduction_shard(r, group, &gradients, err)     // for the optimizer
  *     reduction_close(r);
  *
  * The exchange of a group begins when its gradients are final and overlaps with the rest of the
@@ -50,52 +49,49 @@ enum reduction_kind { REDUCTION_CANONICAL, REDUCTION_FAST, REDUCTION_POWERSGD };
 
 struct reduction_options {
     enum reduction_kind kind;
-    struct comm *comm; /* borrowed; the reduction splits its own communicators from it */
+    struct comm *comm; /* borrowed; split by reduction_connect */
     struct ops *ops;
     const struct partition *partition;
-    /* Of the micro-batches. Interleaved: gradients are exchanged after each. */
+    /* Interleaved: gradients are exchanged after each micro-batch. */
     struct batching batching;
-    uint64_t bucket_bytes; /* of an exchange: bytes of all parts sent at a time */
+    uint64_t bucket_bytes; /* sent at a time, over all parts */
     uint64_t timeout_ns;   /* 0: none */
     /* Type of gradients on the wire; sums are sent in the master type. */
     struct bucket_exchange_wire wire;
     struct powersgd_options powersgd;
-    /* Borrowed. While set, an exchange completes before the pass continues. Otherwise its calls and
-     * the gather's run in an order that depends on timing, which comm_checked_open does not allow.
-     * NULL: never set. */
+    /* Borrowed. While true, each exchange blocks the pass. Otherwise the order of communication
+     * calls depends on timing, which comm_checked_open rejects. NULL: false. */
     const bool *serialized;
-    /* Each rank keeps the sum of its own micro-batches. Nothing is exchanged, and the partition is
-     * that of one rank. */
+    /* Ranks exchange nothing; the partition is that of one rank. */
     bool is_local;
 };
 
 struct gradient_sync;
 struct reduction;
 
-/* A reduction method. Hooks are required unless marked optional. Groups passed to them have trained
+/* A reduction method. Hooks are required unless optional, and called only for groups with trained
  * parameters. */
 struct reduction_ops {
     const char *name;
-    /* Passes add to the gradients; otherwise they overwrite them. Only queried if gradients are not
-     * exchanged after each micro-batch. */
+    /* Passes add to the gradients unless micro-batches are exchanged. */
     bool adds;
-    uint32_t (*buffers)(const struct reduction_options *options); /* see reduction_buffers */
-    /* Allocates the method's memory. The caller fills in the base of *ret_reduction. */
+    uint32_t (*buffers)(const struct reduction_options *options);
+    /* The caller sets the base of *ret_reduction. */
     int (*open)(const struct reduction_options *options, struct reduction **ret_reduction,
                 struct err *err);
-    /* Called with more than one rank. connect (collective) finds the other ranks; open_exchange
-     * (optional) then allocates what communication needs. */
+    /* Called with several ranks. connect is collective; open_exchange (optional) allocates
+     * communication memory. */
     int (*connect)(struct reduction *reduction, struct err *err);
     int (*open_exchange)(struct reduction *reduction, struct err *err);
     void (*close)(struct reduction *reduction);
 
     int (*begin)(struct reduction *reduction, uint64_t step, struct err *err);
-    /* Returns where this round's gradients of all groups go and sets base.buffer to its number;
-     * NULL: they go to base.group_gradients. Optional, like end_leaf; the default is base.arena. */
+    /* Optional, like end_leaf. Returns the buffer for this round's gradients of all groups and sets
+     * base.buffer to its index; NULL: base.group_gradients is used. Default: base.arena. */
     void *(*leaf)(struct reduction *reduction);
-    void (*end_leaf)(struct reduction *reduction); /* a plain round's buffer is filled */
-    /* For rounds that are not plain: called before a group's gradients are written, and when they
-     * are final. Both NULL: all rounds are plain; nothing is exchanged before finish. */
+    void (*end_leaf)(struct reduction *reduction); /* after a hookless round */
+    /* Called before a pass writes a group's gradients, and when they are final, except in hookless
+     * rounds. Both NULL: all rounds are hookless. */
     int (*need_group)(struct reduction *reduction, uint64_t group, struct err *err);
     int (*done_group)(struct reduction *reduction, uint64_t group, struct err *err);
     int (*finish)(struct reduction *reduction, struct err *err);
@@ -105,77 +101,71 @@ struct reduction_ops {
     int (*shard)(struct reduction *reduction, uint64_t group, const void **ret_gradients,
                  struct err *err);
     uint64_t (*waited_ns)(const struct reduction *reduction);
-    /* Optional: see reduction_resume_warning; called with more than one rank. */
+    /* Optional; called with several ranks. */
     const char *(*resume_warning)(const struct reduction *reduction, uint64_t step);
 };
 
-/* Reduction methods embed it as their first member. Owner thread. */
+/* The first member of each method's struct. Owner thread. */
 struct reduction {
     const struct reduction_ops *ops;
     struct reduction_options options;
-    /* With several ranks that sum parts, else NULL: exchanges the parts. */
+    /* NULL unless several ranks sum parts. */
     struct gradient_sync *sync;
-    void *arena;            /* gradients of all groups; NULL if each micro-batch is exchanged */
+    void *arena;            /* gradients of all groups; NULL if micro-batches are exchanged */
     uint64_t waited_ns;     /* without sync */
     void **group_gradients; /* [groups_count]: for model_memory */
     uint64_t round;
-    uint32_t buffer; /* index below buffers_count: where the round's pass writes all gradients */
+    uint32_t buffer; /* index of the buffer that this round's pass writes */
     int status;      /* of hooks, which cannot return it */
     struct err err;
 };
 
-/* open allocates memory; connect (collective) finds the other ranks; open_exchange allocates what
- * communication needs. */
+/* connect is collective; open_exchange allocates communication memory. */
 int reduction_open(const struct reduction_options *options, struct reduction **ret_reduction,
                    struct err *err);
 int reduction_connect(struct reduction *reduction, struct err *err);
 int reduction_open_exchange(struct reduction *reduction, struct err *err);
 void reduction_close(struct reduction *reduction); /* NULL is fine */
 
-/* Number of buffers for all gradients that a rank has; 0: no buffer holds all. */
+/* Number of buffers that hold the gradients of all groups. */
 uint32_t reduction_buffers(const struct reduction_options *options);
-/* Writes what makes the bits depend on the number of ranks: "reduction fast on 2 ranks"; "" if
- * nothing does. */
+/* Describes why the bits depend on the number of ranks: "reduction fast on 2 ranks"; "" if they do
+ * not. */
 enum { REDUCTION_DEPENDENCE_BYTES = 128 };
 void reduction_rank_dependence(const struct reduction_options *options, char *text, size_t bytes);
-/* For a run resumed at this step: a sentence on the state of the sums that the checkpoint lacks;
- * NULL if none. numerics_id: from the checkpoint, contains the text of
- * reduction_rank_dependence. */
+/* Describes reduction state that the checkpoint of `step` lacks; NULL if none. numerics_id: from
+ * the checkpoint; contains the text of reduction_rank_dependence. */
 const char *reduction_resume_warning(const struct reduction *reduction, const char *numerics_id,
                                      uint64_t step);
-/* Whether passes must add to the gradients (model_config). Does not use the partition. */
+/* True if passes must add to the gradients (model_config). Does not use the partition. */
 bool reduction_adds(const struct reduction_options *options);
 
-/* Rounds of a step: the number of this rank's micro-batches; if each is exchanged, the maximum over
- * ranks. */
+/* Rounds per step: this rank's micro-batches; if they are exchanged, the maximum over ranks. */
 uint64_t reduction_rounds(const struct reduction *reduction);
 bool reduction_computes(const struct reduction *reduction, uint64_t round);
-/* Whether the round's pass writes to one arena and calls no hooks, so that it may be recorded. */
+/* True if the round's pass writes to one arena and calls no hooks, so a graph can record it. */
 bool reduction_is_hookless(const struct reduction *reduction, uint64_t round);
 
 /* step: number of earlier updates. */
 int reduction_begin(struct reduction *reduction, uint64_t step, struct err *err);
-/* Sets where gradients go; the caller sets hooks and weights. */
+/* Sets the gradients; the caller sets hooks and weights. */
 void reduction_set_memory(struct reduction *reduction, uint64_t round, struct model_memory *memory);
-/* Call these from the hooks of the backward pass, if it has any. Failures are returned when the
- * round ends. */
+/* Hooks of the backward pass. reduction_end_round returns failures. */
 void reduction_need(struct reduction *reduction, uint64_t group);
 void reduction_done(struct reduction *reduction, uint64_t group);
 int reduction_end_round(struct reduction *reduction, uint64_t round, struct err *err);
 int reduction_finish(struct reduction *reduction, struct err *err);
 
-/* The queued sums of a group with trainable parameters: those of this rank's part and those of
- * its shard. Valid until the next begin. The latter blocks until it has arrived. */
+/* The queued sums of this rank's part and shard of a group with trained parameters, valid until the
+ * next begin. reduction_shard blocks until the shard is gathered. */
 const void *reduction_part(const struct reduction *reduction, uint64_t group);
 int reduction_shard(struct reduction *reduction, uint64_t group, const void **ret_gradients,
                     struct err *err);
 
-/* Total time spent waiting for gradients of other ranks: the part of the exchanges not hidden by
- * the passes. */
+/* Total time blocked on other ranks, not hidden by the passes. */
 uint64_t reduction_waited_ns(const struct reduction *reduction);
 
-/* For the methods: whether there is one rank or is_local; whether each micro-batch is exchanged;
- * the number of micro-batches. */
+/* For the methods. alone: one rank, or is_local. */
 bool reduction_is_alone(const struct reduction_options *options);
 bool reduction_exchanges_each(const struct reduction_options *options);
 uint64_t reduction_micros(const struct reduction_options *options);

@@ -1,13 +1,12 @@
 /*
- * reduction_canonical — the same bits for any number of ranks: the leaves are the micro-batches,
- * summed by tree.h. See reduction.h.
+ * reduction_canonical — sums micro-batches in a fixed tree (tree.h): the same bits for any number
+ * of ranks.
  *
- * Each rank sums its part of each group (partition.h): it receives the other ranks' pieces by an
- * exchange and pushes them in micro-batch order. The pieces are
+ * Each rank sums its part of each group (partition.h): it pushes the pieces of all ranks in
+ * micro-batch order. The pieces are
  *
- * - once per step: a rank first sums its own neighboring micro-batches, as far as they form
- *   subtrees of the whole tree;
- * - after each micro-batch: leaves, from ranks in turn.
+ * - if exchanged once per step: the largest subtrees that a rank's micro-batches form;
+ * - if exchanged after each micro-batch: leaves, from ranks in turn.
  */
 #include "trainer/parallel/reduction/gradient_sync.h"
 #include "trainer/parallel/reduction/tree.h"
@@ -21,12 +20,12 @@
 struct canonical {
     struct reduction base;
     struct gradient_sync sync; /* unused with one rank, like all below except local */
-    struct tree local;         /* this rank's leaves, of all groups; unused if each is exchanged */
-    struct tree parts;         /* sums of this rank's parts */
-    struct tree *group_parts;  /* [groups_count]: views of parts */
-    uint64_t *sizes;           /* leaves in each piece, over all ranks in order */
-    uint32_t *counts;          /* [ranks]: number of pieces per rank */
-    uint32_t *last_counts;     /* the same in the last round */
+    struct tree local;         /* this rank's leaves; unused if micro-batches are exchanged */
+    struct tree parts;
+    struct tree *group_parts; /* [groups_count]: views of parts */
+    uint64_t *sizes;          /* leaves in each piece, over all ranks in order */
+    uint32_t *counts;         /* [ranks]: pieces per rank */
+    uint32_t *last_counts;    /* [ranks]: pieces per rank in the last round */
 };
 
 static struct canonical *canonical_of(struct reduction *reduction)
@@ -34,7 +33,7 @@ static struct canonical *canonical_of(struct reduction *reduction)
     return (struct canonical *)reduction;
 }
 
-/* The micro-batches of that rank; they must be neighbors. */
+/* The rank's micro-batches, which must be consecutive. */
 static void owned_range(const struct reduction_options *options, uint32_t rank, uint64_t *ret_first,
                         uint64_t *ret_count)
 {
@@ -57,7 +56,6 @@ static uint32_t pieces_of(const struct reduction_options *options, uint32_t rank
 
 static int receive(void *context, const struct bucket_exchange_chunk *chunk, struct err *err);
 
-/* Sets the number of pieces: the maximum per rank, and the total. */
 static struct gradient_sync_options
 gradient_sync_options_of(const struct reduction_options *options, void *context)
 {
@@ -109,13 +107,13 @@ static int list_pieces(struct canonical *canonical, const struct reduction_optio
     canonical->last_counts = calloc(ranks, sizeof *canonical->last_counts);
     if (!canonical->sizes || !canonical->counts || !canonical->last_counts)
         return err_set(err, -ENOMEM, "out of memory for the reduction of gradients");
-    uint64_t at_piece = 0,
+    uint64_t pieces_total = 0,
              last = (reduction_micros(options) - 1) % ranks; /* rank of the last micro-batch */
     for (uint32_t rank = 0; rank < ranks; rank++) {
         uint64_t sizes[TREE_LEVELS_MAX];
         uint32_t count = pieces_of(options, rank, sizes);
-        memcpy(canonical->sizes + at_piece, sizes, count * sizeof sizes[0]);
-        at_piece += count;
+        memcpy(canonical->sizes + pieces_total, sizes, count * sizeof sizes[0]);
+        pieces_total += count;
         canonical->counts[rank] = count;
         canonical->last_counts[rank] = options->batching.interleaved && rank > last ? 0 : count;
     }
@@ -217,7 +215,7 @@ static int need_group(struct reduction *reduction, uint64_t group, struct err *e
                               &reduction->group_gradients[group], err);
 }
 
-/* Sets pieces to the subtrees of one group that this rank's leaves form. */
+/* Sets pieces to a group's subtrees, including the last leaf. */
 static void push_last_leaf(struct canonical *canonical, uint64_t group,
                            struct bucket_exchange_pieces *pieces)
 {

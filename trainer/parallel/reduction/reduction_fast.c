@@ -1,10 +1,10 @@
 /*
- * reduction_fast — the sum with the least work and memory; its bits depend on the number of ranks.
- * See reduction.h.
+ * reduction_fast — the fastest and smallest method; its bits depend on the number of ranks.
  *
- * - Once per step: a rank's passes add to one buffer. The library adds each part across ranks while
- *   sending it to its rank (bucket_exchange.h); the sum replaces that rank's own part.
- * - After each micro-batch: the library's sums of successive rounds are added to this rank's parts.
+ * - If exchanged once per step: passes add to one buffer. A reduce-scatter (bucket_exchange.h)
+ *   replaces each rank's part by its sum.
+ * - If exchanged after each micro-batch: the sums of successive rounds are added to this rank's
+ *   parts.
  */
 #include "trainer/parallel/reduction/gradient_sync.h"
 
@@ -15,9 +15,9 @@
 struct fast {
     struct reduction base;
     struct gradient_sync sync; /* unused with one rank, like counts */
-    uint32_t *counts;          /* [ranks]: pieces from each rank: 1 */
-    uint64_t *rounds;          /* [groups_count]: rounds received in this step */
-    void *parts;               /* sums of this rank's parts; otherwise NULL */
+    uint32_t *counts;          /* [ranks]: 1 piece per rank */
+    uint64_t *rounds;          /* [groups_count]: received in this step */
+    void *parts; /* sums of this rank's parts; NULL unless micro-batches are exchanged */
 };
 
 static struct fast *fast_of(struct reduction *reduction)
@@ -49,7 +49,6 @@ static uint32_t buffers(const struct reduction_options *options)
     return !reduction_exchanges_each(options);
 }
 
-/* The place of the sum of this rank's part of a group. */
 static void *part_place(const struct fast *fast, uint64_t group)
 {
     const struct reduction_options *options = &fast->base.options;

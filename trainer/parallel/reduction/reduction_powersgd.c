@@ -1,13 +1,12 @@
 /*
- * reduction_powersgd — exchanges a matrix of gradients as two thin ones (powersgd.h). See
- * reduction.h.
+ * reduction_powersgd — exchanges gradient matrices in low-rank form (powersgd.h).
  *
- * A rank's passes add to one buffer. Once per step, after the last backward pass, two arrays are
- * added over ranks: first the uncompressed tensors and P of all matrices, then Q of all matrices.
- * Sums are not divided: P is made orthonormal, so its scale does not matter, and P Q' is the sum
- * over ranks. Each rank keeps the difference between its gradient and its share of that sum.
+ * Passes add to one buffer. After the last backward pass of a step, two arrays are summed over
+ * ranks: first uncompressed tensors and P of all matrices, then Q of all matrices.
+ * Orthonormalization removes the scale of P, so P Q' is the sum over ranks. Each rank keeps the
+ * difference between its gradient and P Q' / ranks.
  *
- * Before start_step, and with a single rank, gradients are added uncompressed.
+ * Before start_step, gradients are summed uncompressed.
  */
 #include "base/bytes.h"
 #include "base/clock.h"
@@ -19,26 +18,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A parameter to be summed. rank 0: uncompressed. */
+/* rank 0: uncompressed. */
 struct piece {
     const struct param *param;
     uint64_t rank;
-    /* Offsets: first: the tensor, or its P, in the first sum; share: its share of P; second: its Q
-     * in the second sum. */
-    struct places {
+    /* first: tensor or P in the first sum; share: in shares; second: Q in the second sum. */
+    struct offsets {
         uint64_t first, share, second;
     } at;
-    struct gemm_plan to_p, to_q, back, subtract;
+    struct gemm_plan to_p, to_q, decompress_gemm, subtract;
 };
 
 /* Owner thread. */
 struct powersgd {
     struct reduction base;
-    void *errors;         /* residuals of all gradients; NULL without error feedback */
-    struct rank_sum sum;  /* this and the fields below are unused with one rank */
+    void *residuals;      /* NULL without error feedback */
+    struct rank_sum sum;  /* unused with one rank, like the fields below */
     struct piece *pieces; /* [pieces_count]: trained parameters */
     uint64_t pieces_count;
-    struct places ends;             /* totals over all pieces */
+    struct offsets totals;          /* totals over all pieces */
     float *first, *shares, *second; /* pinned; shares: -P / ranks */
     uint64_t step;
     bool has_q; /* second holds the last step's Q */
@@ -59,19 +57,17 @@ static uint64_t cols_of(const struct param *param)
     return param->count / param->shape[0];
 }
 
-/* Matrices start at the alignment of parameters, which libraries require. The gaps are added, too,
- * but ignored. */
+/* Libraries require aligned matrices. Sums of the gaps are ignored. */
 static uint64_t aligned(uint64_t elements)
 {
     return (elements + PARAMS_ALIGN - 1) / PARAMS_ALIGN * PARAMS_ALIGN;
 }
 
-/* Lays out the two sums. */
 static int list_pieces(struct powersgd *powersgd, const struct reduction_options *options,
                        struct err *err)
 {
     const struct params *params = options->partition->params;
-    struct places *ends = &powersgd->ends;
+    struct offsets *totals = &powersgd->totals;
     powersgd->pieces = calloc(params->count, sizeof *powersgd->pieces);
     if (!powersgd->pieces)
         return err_set(err, -ENOMEM, "out of memory for the compression of gradients");
@@ -81,10 +77,10 @@ static int list_pieces(struct powersgd *powersgd, const struct reduction_options
         if (param->frozen)
             continue;
         powersgd->pieces[powersgd->pieces_count++] =
-            (struct piece){.param = param, .rank = rank, .at = *ends};
-        ends->first += aligned(rank > 0 ? param->shape[0] * rank : param->count);
-        ends->share += aligned(param->shape[0] * rank);
-        ends->second += aligned(cols_of(param) * rank);
+            (struct piece){.param = param, .rank = rank, .at = *totals};
+        totals->first += aligned(rank > 0 ? param->shape[0] * rank : param->count);
+        totals->share += aligned(param->shape[0] * rank);
+        totals->second += aligned(cols_of(param) * rank);
     }
     return 0;
 }
@@ -92,7 +88,7 @@ static int list_pieces(struct powersgd *powersgd, const struct reduction_options
 static struct rank_sum_options sum_options_of(const struct powersgd *powersgd)
 {
     const struct reduction_options *options = &powersgd->base.options;
-    uint64_t max = bytes_max(powersgd->ends.first, powersgd->ends.second);
+    uint64_t max = bytes_max(powersgd->totals.first, powersgd->totals.second);
     if (options->powersgd.start_step > 0)
         max = bytes_max(max, options->partition->params->trained_elements);
     return (struct rank_sum_options){.comm = options->comm,
@@ -116,18 +112,18 @@ static int plan_piece(struct ops *ops, struct piece *piece, struct err *err)
     const struct gemm_shape to_p = {.m = rows, .n = rank, .k = cols, .master_output = true};
     const struct gemm_shape to_q = {
         .m = cols, .n = rank, .k = rows, .trans_a = true, .master_output = true};
-    struct gemm_shape back = {
+    struct gemm_shape decompress_gemm = {
         .m = rows, .n = cols, .k = rank, .trans_b = true, .master_output = true};
     int status = ops->table->plan_gemm(ops, &to_p, &piece->to_p, err);
     if (!status)
         status = ops->table->plan_gemm(ops, &to_q, &piece->to_q, err);
     if (!status)
-        status = ops->table->plan_gemm(ops, &back, &piece->back, err);
-    back.accumulate = true;
-    return status ? status : ops->table->plan_gemm(ops, &back, &piece->subtract, err);
+        status = ops->table->plan_gemm(ops, &decompress_gemm, &piece->decompress_gemm, err);
+    decompress_gemm.accumulate = true;
+    return status ? status : ops->table->plan_gemm(ops, &decompress_gemm, &piece->subtract, err);
 }
 
-/* At least one element, even if nothing is compressed. */
+/* One more element, so that the size is never 0. */
 static size_t pinned_bytes(uint64_t elements)
 {
     return (elements + 1) * sizeof(float);
@@ -155,14 +151,14 @@ static int open_pieces(struct powersgd *powersgd, const struct reduction_options
         if (powersgd->pieces[i].rank > 0)
             status = plan_piece(options->ops, &powersgd->pieces[i], err);
     if (!status)
-        status = alloc_pinned(device, powersgd->ends.first, &powersgd->first, err);
+        status = alloc_pinned(device, powersgd->totals.first, &powersgd->first, err);
     if (!status && options->powersgd.error_feedback)
-        status = alloc_pinned(device, powersgd->ends.share, &powersgd->shares, err);
+        status = alloc_pinned(device, powersgd->totals.share, &powersgd->shares, err);
     if (!status)
-        status = alloc_pinned(device, powersgd->ends.second, &powersgd->second, err);
+        status = alloc_pinned(device, powersgd->totals.second, &powersgd->second, err);
     if (!status && options->powersgd.error_feedback)
         status = device->ops->mem_alloc(device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS),
-                                        gradient_bytes(options), &powersgd->errors, err);
+                                        gradient_bytes(options), &powersgd->residuals, err);
     const struct rank_sum_options sum = sum_options_of(powersgd);
     return status ? status : rank_sum_open(&powersgd->sum, &sum, err);
 }
@@ -175,10 +171,11 @@ static void powersgd_close(struct reduction *reduction)
     rank_sum_close(&powersgd->sum);
     device->ops->mem_free(device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS), powersgd->base.arena,
                           bytes);
-    device->ops->mem_free(device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS), powersgd->errors, bytes);
-    free_pinned(device, powersgd->ends.first, powersgd->first);
-    free_pinned(device, powersgd->ends.share, powersgd->shares);
-    free_pinned(device, powersgd->ends.second, powersgd->second);
+    device->ops->mem_free(device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS), powersgd->residuals,
+                          bytes);
+    free_pinned(device, powersgd->totals.first, powersgd->first);
+    free_pinned(device, powersgd->totals.share, powersgd->shares);
+    free_pinned(device, powersgd->totals.second, powersgd->second);
     free(powersgd->pieces);
     free(powersgd);
 }
@@ -223,23 +220,24 @@ static void *gradient_of(const struct powersgd *powersgd, const struct piece *pi
            piece->param->trained_offset * ops_master_bytes(powersgd->base.options.ops);
 }
 
-/* Sets the initial Q of this step, on the host; no queued work may use it. */
-static void begin_q(struct powersgd *powersgd)
+/* Sets this step's initial Q on the host; no queued work may use it. */
+static void init_q(struct powersgd *powersgd)
 {
     const struct powersgd_options *options = &powersgd->base.options.powersgd;
     for (uint64_t i = 0; i < powersgd->pieces_count; i++) {
         const struct piece *piece = &powersgd->pieces[i];
         float *q = powersgd->second + piece->at.second;
         if (piece->rank > 0 && !(powersgd->has_q && options->warm_start))
-            powersgd_begin_q(options, piece->param, powersgd->step, piece->rank, q);
+            powersgd_init_q(options, piece->param, powersgd->step, piece->rank, q);
         if (piece->rank > 0)
             powersgd_orthogonalize(q, cols_of(piece->param), piece->rank);
     }
     powersgd->has_q = true;
 }
 
-/* Queues a tensor's contribution to the first sum. For a matrix, first adds the residual to the
- * gradient; the residual buffer then holds the result until P Q' is subtracted. */
+/* Queues a tensor's contribution to the first sum. A matrix's gradient first gets the residual
+ * added; its copy in the residual buffer becomes the next residual when P Q' / ranks is
+ * subtracted from it. */
 static int compute_p(struct powersgd *powersgd, const struct piece *piece, struct err *err)
 {
     struct ops *ops = powersgd->base.options.ops;
@@ -250,22 +248,22 @@ static int compute_p(struct powersgd *powersgd, const struct piece *piece, struc
     int status = 0;
     if (piece->rank == 0)
         return device->copy(ops->device, ops->stream, first, gradient, bytes, err);
-    if (powersgd->errors) {
-        void *error = gradient_of(powersgd, piece, powersgd->errors);
-        ops->table->tree_add(ops, gradient, error, piece->param->count);
-        status = device->copy(ops->device, ops->stream, error, gradient, bytes, err);
+    if (powersgd->residuals) {
+        void *residual = gradient_of(powersgd, piece, powersgd->residuals);
+        ops->table->tree_add(ops, gradient, residual, piece->param->count);
+        status = device->copy(ops->device, ops->stream, residual, gradient, bytes, err);
     }
     ops->table->gemm(ops, &piece->to_p, gradient, powersgd->second + piece->at.second, NULL, first);
     return status;
 }
 
-/* Makes the summed P orthonormal, on the host, after it has arrived. */
+/* Orthonormalizes the summed P on the host. */
 static void finish_p(struct powersgd *powersgd, const struct piece *piece)
 {
     uint64_t elements = piece->param->shape[0] * piece->rank;
     float *p = powersgd->first + piece->at.first;
     powersgd_orthogonalize(p, piece->param->shape[0], piece->rank);
-    if (!powersgd->errors)
+    if (!powersgd->residuals)
         return;
     float *shares = powersgd->shares + piece->at.share;
     for (uint64_t i = 0; i < elements; i++)
@@ -292,10 +290,10 @@ static int decompress(struct powersgd *powersgd, const struct piece *piece, stru
     if (piece->rank == 0)
         return ops->device->ops->copy(ops->device, ops->stream, gradient, first,
                                       piece->param->count * ops_master_bytes(ops), err);
-    ops->table->gemm(ops, &piece->back, first, q, NULL, gradient);
-    if (powersgd->errors)
+    ops->table->gemm(ops, &piece->decompress_gemm, first, q, NULL, gradient);
+    if (powersgd->residuals)
         ops->table->gemm(ops, &piece->subtract, powersgd->shares + piece->at.share, q, NULL,
-                         gradient_of(powersgd, piece, powersgd->errors));
+                         gradient_of(powersgd, piece, powersgd->residuals));
     return 0;
 }
 
@@ -306,15 +304,15 @@ static int compress(struct powersgd *powersgd, struct err *err)
     if (status)
         return status;
     if (!ops->table->is_simulated)
-        begin_q(powersgd);
+        init_q(powersgd);
     for (uint64_t i = 0; i < powersgd->pieces_count && !status; i++)
         status = compute_p(powersgd, &powersgd->pieces[i], err);
     if (!status)
-        status = rank_sum_add(&powersgd->sum, powersgd->first, powersgd->ends.first, err);
+        status = rank_sum_add(&powersgd->sum, powersgd->first, powersgd->totals.first, err);
     for (uint64_t i = 0; i < powersgd->pieces_count && !status; i++)
         compute_q(powersgd, &powersgd->pieces[i]);
     if (!status)
-        status = rank_sum_add(&powersgd->sum, powersgd->second, powersgd->ends.second, err);
+        status = rank_sum_add(&powersgd->sum, powersgd->second, powersgd->totals.second, err);
     for (uint64_t i = 0; i < powersgd->pieces_count && !status; i++)
         status = decompress(powersgd, &powersgd->pieces[i], err);
     return status;

@@ -16,25 +16,24 @@ void tree_retain(struct tree *tree)
     *tree = (struct tree){0};
 }
 
-/* Whether two sums merge: they have equal size and belong to the same node of the larger tree.
- * place: of the leaf after both. */
-static bool is_pair(uint64_t below, uint64_t top, uint64_t place)
+/* True if two sums are the children of one node. next: position of the leaf after both. */
+static bool is_pair(uint64_t below, uint64_t top, uint64_t next)
 {
-    return below == top && (place - 2 * top) % (2 * top) == 0;
+    return below == top && (next - 2 * top) % (2 * top) == 0;
 }
 
-/* Computes the stack's sizes after pushing the leaves first.., and the largest depth on the way,
- * including the leaf being filled. */
+/* Computes the stack's sizes after pushing leaves from `first` on, and the maximum depth, including
+ * the leaf being filled. */
 static uint32_t run_stack(uint64_t first, uint64_t leaves, uint64_t sizes[TREE_LEVELS_MAX],
                           uint32_t *ret_depth_max)
 {
     uint32_t depth = 0;
     *ret_depth_max = 0;
-    for (uint64_t place = first + 1; place <= first + leaves; place++) {
+    for (uint64_t next = first + 1; next <= first + leaves; next++) {
         sizes[depth++] = 1;
         if (depth > *ret_depth_max)
             *ret_depth_max = depth;
-        while (depth > 1 && is_pair(sizes[depth - 2], sizes[depth - 1], place))
+        while (depth > 1 && is_pair(sizes[depth - 2], sizes[depth - 1], next))
             sizes[--depth - 1] *= 2;
     }
     return depth;
@@ -100,7 +99,7 @@ void tree_reset(struct tree *tree)
 
 void *tree_leaf(struct tree *tree)
 {
-    assert(tree->depth < tree->buffers_count); /* else more leaves than passed to tree_init */
+    assert(tree->depth < tree->buffers_count); /* no more leaves than passed to tree_init */
     return tree->buffers[tree->depth];
 }
 
@@ -124,7 +123,6 @@ static bool top_is_pair(const struct tree *tree)
     return depth > 1 && is_pair(tree->sizes[depth - 2], tree->sizes[depth - 1], tree->next);
 }
 
-/* Advances past a subtree of `leaves` leaves. */
 static void pass_leaves(struct tree *tree, uint64_t leaves)
 {
     assert(leaves > 0 && (leaves & (leaves - 1)) == 0);
