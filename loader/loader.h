@@ -60,7 +60,7 @@ enum loader_decode {
 };
 
 /* What happens to a sample that cannot be used. Except under LOADER_BAD_STOP, a damaged tar of
- * another tool yields its complete samples (shards/format/foreign.h); what is left out is logged
+ * another tool yields its complete samples (shards/format/plain_tar.h); what is left out is logged
  * when the loader opens, and counted. */
 enum loader_bad_policy {
     LOADER_BAD_STOP, /* the first bad sample is an error, and so is a damaged tar */

@@ -50,7 +50,7 @@ static int write_shard(struct indexing *in, struct io *io, const struct shard *s
 {
     char kept[IO_PATH_BYTES_MAX];
     uint64_t members = count_members(shard->index);
-    int status = shard->is_foreign ? index_cache_path(io, shard->path, kept, in->err) : 0;
+    int status = shard->is_plain_tar ? index_cache_path(io, shard->path, kept, in->err) : 0;
     if (status)
         return status;
     jsonx_begin_object(in->json, NULL);
@@ -59,7 +59,7 @@ static int write_shard(struct indexing *in, struct io *io, const struct shard *s
     jsonx_write_u64(in->json, "members_count", members);
     jsonx_write_bool(in->json, "has_checksums", !(shard->trailer.flags & SHARD_FLAG_NO_CRCS));
     jsonx_write_u64(in->json, "index_bytes", shard->trailer.index_bytes);
-    jsonx_write_string(in->json, "kept_in", shard->is_foreign ? kept : shard->path);
+    jsonx_write_string(in->json, "kept_in", shard->is_plain_tar ? kept : shard->path);
     jsonx_end_object(in->json);
     in->samples_count += shard->trailer.samples;
     in->members_count += members;
@@ -86,17 +86,17 @@ static int index_shard(struct indexing *in, const char *path)
 {
     struct io *io = NULL;
     struct shard *shard = NULL;
-    struct foreign_options options = {.crcs = in->args->check,
-                                      .accept_lost_index = true,
-                                      .progress = show_progress,
-                                      .context = in};
+    struct plain_tar_options options = {.crcs = in->args->check,
+                                        .accept_lost_index = true,
+                                        .progress = show_progress,
+                                        .context = in};
     bool has_trailer = false;
     int status = storage_open(path, NULL, &io, in->err);
     if (!status)
         status = shard_has_trailer(io, path, &has_trailer, in->err);
     if (!status && has_trailer)
         status = shard_open(io, path, &shard, in->err);
-    bool walks = status ? status == -EBADMSG && has_trailer : !shard || shard->is_foreign;
+    bool walks = status ? status == -EBADMSG && has_trailer : !shard || shard->is_plain_tar;
     if (walks) {
         shard_close(shard);
         shard = NULL;

@@ -124,12 +124,12 @@ int inspect_shard(struct inspection *in, const char *path)
     if (status)
         return status;
     jsonx_write_string(json, "path", path);
-    jsonx_write_bool(json, "has_own_index", !shard->is_foreign);
+    jsonx_write_bool(json, "has_own_index", !shard->is_plain_tar);
     jsonx_write_u64(json, "version", shard->trailer.version);
     jsonx_write_u64(json, "samples_count", shard->trailer.samples);
     jsonx_write_u64(json, "file_bytes", shard->trailer.file_bytes);
     jsonx_write_u64(json, "archive_end", shard->trailer.archive_end);
-    if (!shard->is_foreign)
+    if (!shard->is_plain_tar)
         jsonx_write_u64(json, "index_offset", shard->trailer.index_offset);
     else
         jsonx_write_bool(json, "has_checksums", !(shard->trailer.flags & SHARD_FLAG_NO_CRCS));

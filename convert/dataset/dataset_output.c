@@ -157,7 +157,7 @@ static int begin_shard(struct output *output, struct err *err)
                   : shard_writer_open(output->io, path, output->replace, &output->writer, err);
 }
 
-/* Detects a PPM that can be read in part; small ones are read whole anyway. */
+/* Detects a PPM whose rows can be read separately. Small files are always read whole. */
 static bool find_rows(const void *data, size_t bytes, struct shard_raw_image *ret_picture)
 {
     struct ppm ppm;
@@ -273,7 +273,7 @@ int output_commit(struct output *output, struct err *err)
     dataset->fields_count = output->fields_count;
     if (source->ops->fill_text) {
         source->ops->fill_text(source, output->split, &dataset->text);
-        dataset_note_last_tokens(dataset);
+        dataset_set_last_tokens(dataset);
     }
     write_options(output, &dataset->options_json);
     if (str_status(&dataset->options_json))

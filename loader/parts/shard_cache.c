@@ -112,7 +112,7 @@ static int check_against_list(const struct shard *shard, const struct dataset_sh
                  listed->index_crc32c);
     err_found(err, "%" PRIu64 " samples, index CRC %08" PRIx32, shard->trailer.samples,
               shard->identity_crc32c);
-    if (shard->is_foreign)
+    if (shard->is_plain_tar)
         err_advise(
             err, "copy the file again, as it changed since the list was made, or start a new run");
     else

@@ -1,5 +1,5 @@
 /*
- * dataset — see dataset.h: queries, and writing dataset.json. Parsing is in dataset_open.c.
+ * dataset — see dataset.h; dataset_open.c parses dataset.json.
  */
 #include "shards/dataset/dataset.h"
 
@@ -41,7 +41,7 @@ bool dataset_has_field(const struct dataset *dataset, const char *name, size_t n
 uint64_t dataset_locate(const struct dataset *dataset, uint64_t sample, uint64_t *ret_in_shard)
 {
     assert(sample < dataset->samples);
-    /* Finds the last shard that starts at or before the sample. */
+    /* Find the last shard that starts at or before the sample. */
     uint64_t low = 0, high = dataset->shards_count;
     while (high - low > 1) {
         uint64_t middle = low + (high - low) / 2;
@@ -71,7 +71,7 @@ int dataset_drop_cache(struct io *io, const char *path, struct err *err)
         err_advise(err, "read it without dropping the cache, or read a local copy");
         return -EINVAL;
     }
-    /* Damage does not matter here; the reader reports it. */
+    /* Damage does not matter here; readers report it. */
     int status = dataset_open_salvaging(io, path, NULL, &dataset, err);
     if (status)
         return status;
@@ -85,7 +85,7 @@ int dataset_drop_cache(struct io *io, const char *path, struct err *err)
     return status;
 }
 
-void dataset_note_last_tokens(struct dataset *dataset)
+void dataset_set_last_tokens(struct dataset *dataset)
 {
     const struct dataset_text *text = &dataset->text;
     for (uint64_t i = 0; i < dataset->shards_count; i++) {
@@ -126,7 +126,7 @@ static void write_shards(struct jsonx_writer *json, const struct dataset *datase
         const struct dataset_shard *shard = &dataset->shards[i];
         char crc[9];
         snprintf(crc, sizeof crc, "%08" PRIx32, shard->index_crc32c);
-        str_add(json->out, "\n", 1); /* one shard per line, for readability and diff */
+        str_add(json->out, "\n", 1); /* one shard per line, for readers and diff */
         jsonx_begin_object(json, NULL);
         jsonx_write_string(json, "url", shard->url);
         jsonx_write_u64(json, "nsamples", shard->samples);

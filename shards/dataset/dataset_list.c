@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* per tar; further ones are counted, and only the last is logged */
+/* per tar; of further warnings, only the last is logged, with their number */
 enum { LEFT_OUT_LINES_MAX = 4 };
 
 int dataset_list_one(struct dataset *dataset, const char *url, struct err *err)
@@ -44,7 +44,7 @@ int dataset_list_urls(struct dataset *dataset, const char *pattern, struct err *
     return status;
 }
 
-/* The dataset's fields stay in byte order. */
+/* Keeps the dataset's fields in byte order. */
 static int add_extension(struct dataset *dataset, const char *extension, const char *path,
                          struct err *err)
 {
@@ -83,7 +83,6 @@ static int add_fields(struct dataset *dataset, const struct shard *shard, uint64
     return 0;
 }
 
-/* What is logged about one tar. */
 struct left_out_log {
     const struct log *log;
     uint64_t count;
@@ -99,16 +98,17 @@ static void log_left_out(void *context, const struct err *what)
 }
 
 static int open_shard(struct io *io, struct dataset *dataset, const char *path,
-                      const struct dataset_scan_options *how, struct shard **ret_shard,
+                      const struct dataset_scan_options *options, struct shard **ret_shard,
                       struct err *err)
 {
-    struct left_out_log left_out_log = {.log = how->log, .last = ""};
+    struct left_out_log left_out_log = {.log = options->log, .last = ""};
     const struct salvage salvage = {.left_out = log_left_out, .context = &left_out_log};
-    int status = shard_open_salvaging(io, path, how->salvages ? &salvage : NULL, ret_shard, err);
+    int status =
+        shard_open_salvaging(io, path, options->salvages ? &salvage : NULL, ret_shard, err);
     if (status)
         return status;
     if (left_out_log.count > LEFT_OUT_LINES_MAX)
-        log_line(how->log, LOG_WARN,
+        log_line(options->log, LOG_WARN,
                  "damaged tar: %" PRIu64 " more warnings like this, the last: %s",
                  left_out_log.count - LEFT_OUT_LINES_MAX, left_out_log.last);
     dataset->left_out_count += left_out_log.count;
@@ -116,7 +116,7 @@ static int open_shard(struct io *io, struct dataset *dataset, const char *path,
 }
 
 static int scan_shard(struct io *io, struct dataset *dataset, uint64_t number, bool listed,
-                      const struct dataset_scan_options *how, uint64_t *total_bytes,
+                      const struct dataset_scan_options *options, uint64_t *total_bytes,
                       struct err *err)
 {
     struct dataset_shard *entry = &dataset->shards[number];
@@ -124,7 +124,7 @@ static int scan_shard(struct io *io, struct dataset *dataset, uint64_t number, b
     char path[IO_PATH_BYTES_MAX];
     int status = dataset_shard_path(dataset, number, path, err);
     if (!status)
-        status = open_shard(io, dataset, path, how, &shard, err);
+        status = open_shard(io, dataset, path, options, &shard, err);
     if (status)
         return status;
     if (listed && !shard->is_partial && shard->trailer.samples != entry->samples) {
@@ -148,8 +148,8 @@ out:
     return status;
 }
 
-/* If nothing could be salvaged, reports the error of the first damaged shard. */
-static int check_left(struct io *io, const struct dataset *dataset, struct err *err)
+/* If no sample is left, returns the error of the first damaged shard. */
+static int check_salvaged(struct io *io, const struct dataset *dataset, struct err *err)
 {
     char path[IO_PATH_BYTES_MAX];
     struct shard *shard = NULL;
@@ -166,16 +166,16 @@ static int check_left(struct io *io, const struct dataset *dataset, struct err *
 }
 
 int dataset_list_scan(struct io *io, struct dataset *dataset, bool listed,
-                      const struct dataset_scan_options *how, struct err *err)
+                      const struct dataset_scan_options *options, struct err *err)
 {
     uint64_t total_bytes = 0;
     dataset->samples = 0;
     for (uint64_t i = 0; i < dataset->shards_count; i++) {
-        int status = scan_shard(io, dataset, i, listed, how, &total_bytes, err);
+        int status = scan_shard(io, dataset, i, listed, options, &total_bytes, err);
         if (status)
             return status;
     }
-    int status = check_left(io, dataset, err);
+    int status = check_salvaged(io, dataset, err);
     if (status)
         return status;
     dataset->mean_sample_bytes = dataset->samples ? total_bytes / dataset->samples : 0;

@@ -1,6 +1,5 @@
 /*
- * dataset_open — see dataset.h: interprets a path and parses dataset.json. Everything read is
- * checked before use.
+ * dataset_open — see dataset.h. Everything read is checked before use.
  */
 #include "shards/dataset/dataset.h"
 
@@ -23,7 +22,6 @@ static int bad(const struct dataset *dataset, struct err *err, const char *what)
     return -EBADMSG;
 }
 
-/* Parses exactly `digits` hexadecimal digits. */
 static int parse_hex(const char *text, size_t digits, uint64_t *ret_value)
 {
     if (strlen(text) != digits || strspn(text, "0123456789abcdef") != digits)
@@ -45,7 +43,7 @@ static int get_hex(const struct dataset *dataset, const struct json_t *object, c
     return status;
 }
 
-/* Copies a string of at most bytes_max, with its NUL, to text. */
+/* bytes_max includes the NUL. */
 static int get_text(const struct dataset *dataset, const struct json_t *object, const char *key,
                     size_t bytes_max, char *text, struct err *err)
 {
@@ -86,9 +84,8 @@ static int get_u32(const struct dataset *dataset, const struct json_t *object, c
     return status;
 }
 
-/* Loads the keys that only millrace writes. */
-static int load_sums(const struct dataset *dataset, const struct json_t *entry,
-                     struct dataset_shard *shard, struct err *err)
+static int load_native_shard_keys(const struct dataset *dataset, const struct json_t *entry,
+                                  struct dataset_shard *shard, struct err *err)
 {
     uint64_t crc;
     int status =
@@ -113,7 +110,7 @@ static int load_shard(struct dataset *dataset, const struct json_t *entry, bool 
     if (!status)
         status = get_number(dataset, entry, "nsamples", UINT32_MAX, &shard->samples, err);
     if (!status && ours)
-        status = load_sums(dataset, entry, shard, err);
+        status = load_native_shard_keys(dataset, entry, shard, err);
     if (status)
         return status;
     if (!url[0])
@@ -128,7 +125,7 @@ static int load_shard(struct dataset *dataset, const struct json_t *entry, bool 
                : bad(dataset, err, "the shards of dataset.json have too many samples in total");
 }
 
-/* Counts the elements; returns false if it is not a list or is malformed. */
+/* Returns false if the text is not a well-formed list. */
 static bool count_shards(const char *text, struct jsonx_span list, uint64_t *ret_count)
 {
     struct jsonx_span element;
@@ -140,7 +137,7 @@ static bool count_shards(const char *text, struct jsonx_span list, uint64_t *ret
     return found == JSON_SCAN_END;
 }
 
-/* Parses the list's elements one by one: a tree of all of them would take ten times the memory of
+/* Parses one element at a time: a JSON tree of all elements would take ten times the memory of
  * the result. */
 static int load_shards(struct dataset *dataset, const char *text, struct jsonx_span list, bool ours,
                        struct err *err)
@@ -168,12 +165,12 @@ static int load_shards(struct dataset *dataset, const char *text, struct jsonx_s
     return status;
 }
 
-/* Parses the document after cutting the list's elements out of the text. */
+/* Removes the list's elements from the text and parses the rest. */
 static int parse_rest(struct dataset *dataset, char *text, size_t bytes, struct jsonx_span list,
                       struct json_t **ret_root, struct err *err)
 {
     struct err why;
-    size_t cut = list.end - list.begin - 2; /* between the brackets */
+    size_t cut = list.end - list.begin - 2;
     memmove(text + list.begin + 1, text + list.end - 1, bytes - (list.end - 1));
     int status = jsonx_parse(text, bytes - cut, dataset->path, 0, ret_root, &why);
     if (status && why.offset > (int64_t)list.begin)
@@ -252,7 +249,7 @@ static int load_text(struct dataset *dataset, const struct json_t *ours, struct 
     return 0;
 }
 
-/* Loads the keys that are not part of wids. */
+/* Loads the keys that millrace adds to wids. */
 static int load_native_keys(struct dataset *dataset, const struct json_t *root, struct err *err)
 {
     const struct json_t *ours = jsonx_get(root, "millrace");
@@ -303,9 +300,8 @@ static int load_native_keys(struct dataset *dataset, const struct json_t *root, 
                : 0;
 }
 
-/* Loads dataset.json, of millrace or another tool, at dataset->path. */
-static int load_list(struct io *io, struct dataset *dataset, const struct dataset_scan_options *how,
-                     struct err *err)
+static int load_list(struct io *io, struct dataset *dataset,
+                     const struct dataset_scan_options *options, struct err *err)
 {
     char *text = NULL;
     size_t bytes;
@@ -333,13 +329,13 @@ static int load_list(struct io *io, struct dataset *dataset, const struct datase
         status = bad(dataset, err, "dataset.json has no \"shardlist\"");
     if (!status)
         status = ours ? load_native_keys(dataset, root, err)
-                      : dataset_list_scan(io, dataset, true, how, err);
+                      : dataset_list_scan(io, dataset, true, options, err);
     jsonx_free(root);
     free(text);
     return status;
 }
 
-/* Distinguishes a shard from a list of shards: by its name, else by its first byte. */
+/* Decides by name, else by the first byte. */
 static int detect_shard(struct io *io, const char *path, bool *ret_is_shard, struct err *err)
 {
     struct io_file *file = NULL;
@@ -361,11 +357,10 @@ static int detect_shard(struct io *io, const char *path, bool *ret_is_shard, str
     return status;
 }
 
-/* Loads shards without a list: one, or the expansion of a pattern. An existing name is never a
- * pattern. */
-static int load_shards_alone(struct io *io, const char *path, bool is_pattern,
-                             struct dataset *dataset, const struct dataset_scan_options *how,
-                             struct err *err)
+/* Loads one shard, or the expansion of a pattern. Existing names are not patterns. */
+static int load_unlisted_shards(struct io *io, const char *path, bool is_pattern,
+                                struct dataset *dataset, const struct dataset_scan_options *options,
+                                struct err *err)
 {
     int status = io_join_path("", path, dataset->path, err);
     if (status)
@@ -374,7 +369,7 @@ static int load_shards_alone(struct io *io, const char *path, bool is_pattern,
         status = dataset_list_urls(dataset, path, err);
     else
         status = dataset_list_one(dataset, path, err);
-    return status ? status : dataset_list_scan(io, dataset, false, how, err);
+    return status ? status : dataset_list_scan(io, dataset, false, options, err);
 }
 
 struct search {
@@ -383,7 +378,7 @@ struct search {
     char found[IO_PATH_BYTES_MAX];
 };
 
-/* Whether dataset.json exists, or at least is not known to be absent. */
+/* Also true if dataset.json cannot be checked. */
 static bool dataset_exists(struct io *io, const char *folder)
 {
     char path[IO_PATH_BYTES_MAX];
@@ -400,7 +395,7 @@ static int look_within(void *context, const struct io_entry *entry)
            dataset_exists(search->io, search->found);
 }
 
-/* The advice names a dataset within the folder, such as those of a conversion with --split. */
+/* Suggests a dataset within the folder, if any, such as one that --split wrote. */
 static int refuse_folder(struct io *io, const char *folder, struct err *err)
 {
     struct search search = {.io = io, .folder = folder};
@@ -415,7 +410,7 @@ static int refuse_folder(struct io *io, const char *folder, struct err *err)
     return -ENOENT;
 }
 
-static int open_dataset(struct io *io, const char *path, const struct dataset_scan_options *how,
+static int open_dataset(struct io *io, const char *path, const struct dataset_scan_options *options,
                         struct dataset **ret_dataset, struct err *err)
 {
     struct io_stat info;
@@ -431,7 +426,7 @@ static int open_dataset(struct io *io, const char *path, const struct dataset_sc
     if (!status && info.kind != IO_ENTRY_FOLDER)
         status = detect_shard(io, path, &is_shard, err);
     if (is_pattern || (!status && is_shard)) {
-        status = load_shards_alone(io, path, is_pattern, dataset, how, err);
+        status = load_unlisted_shards(io, path, is_pattern, dataset, options, err);
     } else if (!status && info.kind == IO_ENTRY_FOLDER && !dataset_exists(io, path)) {
         status = refuse_folder(io, path, err);
     } else if (!status) {
@@ -441,7 +436,7 @@ static int open_dataset(struct io *io, const char *path, const struct dataset_sc
         if (!status)
             io_parent_path(dataset->path, dataset->folder);
         if (!status)
-            status = load_list(io, dataset, how, err);
+            status = load_list(io, dataset, options, err);
     }
     if (status)
         dataset_close(dataset);

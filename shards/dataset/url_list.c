@@ -1,8 +1,8 @@
 /*
  * url_list — see url_list.h.
  *
- * To expand a group, each alternative is written in its place, and the result is expanded from that
- * point on. Groups within and after alternatives are thus expanded in a shell's order.
+ * A group is expanded by substituting each alternative and expanding the result from there on.
+ * Results therefore come in the order of a shell.
  */
 #include "shards/dataset/url_list.h"
 
@@ -43,14 +43,13 @@ int url_list_add(struct url_list *list, const char *url, struct err *err)
     return 0;
 }
 
-/* A group in braces. */
 struct group {
-    size_t begin, end; /* end: just after the closing brace */
+    size_t begin, end; /* end: after the closing brace */
     bool has_comma;
-    /* for a range: */
+    /* for ranges: */
     bool is_range, letters;
     int64_t from, to, step;
-    int width; /* digits, including leading zeros; 0: as many as needed */
+    int width; /* digits with leading zeros; 0: no padding */
 };
 
 static const char *parse_integer(const char *text, int64_t *ret_value, int *ret_digits,
@@ -92,7 +91,7 @@ static bool parse_range(const char *text, const char *end, struct group *group)
     return at == end && group->step > 0;
 }
 
-/* Finds the first group at or after `from` that can be expanded. */
+/* Finds the first expandable group at or after `from`. */
 static bool find_group(const char *text, size_t from, struct group *ret_group)
 {
     for (const char *open = strchr(text + from, '{'); open; open = strchr(open + 1, '{')) {
@@ -106,7 +105,7 @@ static bool find_group(const char *text, size_t from, struct group *ret_group)
                 group.end = (size_t)(at - text) + 1;
         }
         if (group.end == 0)
-            continue; /* never closed; an inner one may be */
+            continue; /* unclosed, but an inner group may be closed */
         group.is_range = !group.has_comma && parse_range(open + 1, text + group.end - 1, &group);
         if (group.has_comma || group.is_range) {
             *ret_group = group;
@@ -182,7 +181,7 @@ static int expand_braces(struct url_list *list, const char *text, size_t from, u
                           : expand_words(list, text, &group, depth, err);
 }
 
-/* The length of a `${NAME}` at text, or 0 if there is none. */
+/* Returns the length of a `${NAME}` at text; 0: none. */
 static size_t variable_bytes(const char *text)
 {
     if (text[0] != '$' || text[1] != '{')

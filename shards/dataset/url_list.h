@@ -1,13 +1,12 @@
 /*
- * url_list — expands a WebDataset brace pattern into a list of shards.
+ * url_list — expands WebDataset brace patterns into shard lists.
  *
- *     a.tar::b.tar                  alternatives, one after the other
+ *     a.tar::b.tar                  alternatives in this order
  *     ${DATA}/train.tar             the environment variable WDS_DATA
  *     train-{000000..000999}.tar    numbers, zero-padded if an end is; {9..1}, {0..8..2}
  *     {train,val}/{a..c}.tar        words, letters; groups multiply and may nest
  *
- * Expansion order: "::", then variables, then braces. Braces that contain neither a comma nor a
- * range stay as they are.
+ * "::" is expanded first, then variables, then braces. Braces without a comma or range stay.
  */
 #ifndef MILLRACE_SHARDS_DATASET_URL_LIST_H
 #define MILLRACE_SHARDS_DATASET_URL_LIST_H
@@ -17,17 +16,17 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Zeroed is empty. urls and the strings are allocated by malloc. Owner thread. */
+/* Zero-initialize. urls and the strings are malloc'ed. Owner thread. */
 struct url_list {
     char **urls;
     size_t count, capacity;
 };
 
-/* Whether there is anything to expand. */
+/* Whether url_list_expand would change the text. */
 bool url_list_is_pattern(const char *text);
-/* Appends the expansion of text. At most DATASET_SHARDS_MAX in total, each shorter than
- * IO_PATH_BYTES_MAX. -EINVAL with detail: a variable is not set, too many or too long, nested too
- * deep; -ENOMEM. */
+/* Appends the expansion of text: up to DATASET_SHARDS_MAX strings, each shorter than
+ * IO_PATH_BYTES_MAX. -EINVAL with detail: unset variable, too many or too long strings, deep
+ * nesting; -ENOMEM. */
 int url_list_expand(struct url_list *list, const char *text, struct err *err);
 /* Appends url unexpanded. */
 int url_list_add(struct url_list *list, const char *url, struct err *err);

@@ -1,9 +1,8 @@
 /*
- * index — a shard's index and trailer, in memory and as bytes. docs/reference/shards.md has the
- * offset tables.
+ * index — a shard's index and trailer, in memory and on disk. docs/reference/shards.md defines the
+ * byte layout.
  *
- * The index is columnar binary data, so a million samples stay small. All arrays of a loaded index
- * point into one block of memory, the bytes as they were read.
+ * The columns of a loaded index stay in the binary form in which they were read.
  */
 #ifndef MILLRACE_SHARDS_FORMAT_INDEX_H
 #define MILLRACE_SHARDS_FORMAT_INDEX_H
@@ -16,18 +15,17 @@
 
 enum {
     SHARD_TRAILER_BYTES = 512,
-    SHARD_TAIL_BYTES = 1 << 20, /* one read of this size from the end holds most indexes */
-    /* Larger fields have a CRC32C per block, so that a part of one can be verified. */
+    SHARD_TAIL_BYTES = 1 << 20, /* a tail of this size contains most indexes */
+    /* Larger fields have a CRC32C per block, so that a part can be verified. */
     SHARD_BLOCK_BYTES = 1 << 16,
     SHARD_FIELDS_MAX = 64,
     SHARD_EXTENSION_BYTES_MAX = 48,  /* including the NUL */
     SHARD_KEY_BYTES_MAX = 1024,      /* including the NUL, which is not stored */
     SHARD_INDEX_BYTES_MAX = 1 << 30, /* about 15 million samples */
     SHARD_VERSION = 1,
-    /* Only for an index made from another tool's tar: its checksum columns hold zeros. Never in a
-     * shard. */
+    /* Only in the index of a plain tar: its checksum columns are zeros. */
     SHARD_FLAG_NO_CRCS = 1,
-    SHARD_FLAG_RAW_IMAGES = 2, /* at least one field has columns for struct shard_raw_image */
+    SHARD_FLAG_RAW_IMAGES = 2, /* some fields have columns for struct shard_raw_image */
 };
 
 /* The last 512 bytes of a shard. */
@@ -38,38 +36,37 @@ struct shard_trailer {
 };
 
 void shard_trailer_encode(const struct shard_trailer *trailer, uint8_t bytes[SHARD_TRAILER_BYTES]);
-/* Whether the bytes begin like a trailer, which may be damaged. */
+/* Checks only the magic; the trailer may be damaged. */
 bool shard_trailer_has_magic(const uint8_t bytes[SHARD_TRAILER_BYTES]);
-/* -EBADMSG: not a trailer, or its CRC or file_bytes is wrong (data was appended or the file was
- * cut). */
+/* -EBADMSG: not a trailer, its CRC is wrong, or the file's size differs because it was truncated
+ * or extended. */
 int shard_trailer_decode(const uint8_t bytes[SHARD_TRAILER_BYTES], uint64_t file_bytes,
                          const char *path, struct shard_trailer *ret_trailer, struct err *err);
 
-/* Locates the rows of a field that is an uncompressed picture, so that some of them can be read
- * alone: from pixels_at on, 3 * width bytes each, up to the field's end. Zeros: unknown, or not
- * such a picture. */
+/* Locates the rows of an uncompressed image, so that some rows can be read without the others:
+ * each has 3 * width bytes, from pixels_at to the end of the field. Zeros: unknown, or another
+ * format. */
 struct shard_raw_image {
     uint32_t width, pixels_at;
 };
 
-/* One field of one sample. size_bytes and data_offset are both 0 if the sample has no such
- * field. */
+/* size_bytes and data_offset are 0 if the sample lacks the field. */
 struct shard_field {
     uint64_t data_offset;
     uint64_t size_bytes;
     uint32_t crc32c;
     bool present;
-    /* for the field and its blocks; false for other tools' tars, unless checksums were requested */
+    /* covers the field and its blocks; false for a plain tar indexed without checksums */
     bool has_crc;
-    /* One u32 little-endian per SHARD_BLOCK_BYTES of the field; NULL for smaller fields. */
+    /* One little-endian u32 per SHARD_BLOCK_BYTES of the field; NULL for smaller fields. */
     const uint8_t *block_crc32c;
     struct shard_raw_image picture;
 };
 
-struct shard_index; /* immutable once loaded; any thread may read it */
+struct shard_index; /* immutable; any thread */
 
-/* Decodes bytes, which it copies once. Checks that every offset and size lies within the archive,
- * so that users of the index need not. -EBADMSG with the offset. */
+/* Copies bytes and checks that every offset and size lies within the archive. -EBADMSG with the
+ * offset. */
 int shard_index_decode(const uint8_t *bytes, uint64_t count_bytes,
                        const struct shard_trailer *trailer, const char *path,
                        struct shard_index **ret_index, struct err *err);
@@ -77,34 +74,34 @@ void shard_index_close(struct shard_index *index); /* NULL is fine */
 uint64_t shard_index_samples(const struct shard_index *index);
 uint32_t shard_index_fields(const struct shard_index *index);
 const char *shard_index_extension(const struct shard_index *index, uint32_t field);
-/* The field's number, or -1 if no sample has it. */
+/* Returns the field's number, or -1 if no sample has the field. */
 int shard_index_find(const struct shard_index *index, const char *extension);
 /* The key is not NUL-terminated. */
 const char *shard_index_key(const struct shard_index *index, uint64_t sample, uint32_t *ret_bytes);
 void shard_index_field(const struct shard_index *index, uint64_t sample, uint32_t field,
                        struct shard_field *ret_field);
 
-/* Building: add samples in file order, each with its fields. */
+/* Add samples in file order, each followed by its fields. */
 struct shard_index_builder;
 int shard_index_builder_open(struct shard_index_builder **ret_builder, struct err *err);
 void shard_index_builder_close(struct shard_index_builder *builder);
 int shard_index_builder_begin_sample(struct shard_index_builder *builder, const char *key,
                                      struct err *err);
-/* data: the member's bytes, for its CRCs. picture may be NULL. -EEXIST: the sample already has that
- * extension. -E2BIG: too many extensions. */
+/* data: the member's bytes, for its CRCs. picture may be NULL. -EEXIST: the sample already has
+ * this extension. -E2BIG: too many extensions. */
 int shard_index_builder_add_field(struct shard_index_builder *builder, const char *extension,
                                   uint64_t data_offset, const void *data, uint64_t size_bytes,
                                   const struct shard_raw_image *picture, struct err *err);
-/* The same without the data: takes offset, size and, with has_crc, the checksums from field.
- * block_crc32c must have as many as its size requires. */
+/* Takes offset, size and, if has_crc, the checksums from field instead of the data. block_crc32c
+ * must have an entry for each block of the field. */
 int shard_index_builder_add_location(struct shard_index_builder *builder, const char *extension,
                                      const struct shard_field *field, struct err *err);
-/* Drops the latest sample, with its fields; at most once per sample. */
+/* Drops the last sample with its fields; at most once per sample. */
 void shard_index_builder_drop_sample(struct shard_index_builder *builder);
 uint64_t shard_index_builder_samples(const struct shard_index_builder *builder);
-uint32_t shard_index_builder_flags(const struct shard_index_builder *builder); /* for the trailer */
-/* Appends the index, unpadded, to out; *ret_fields is for the trailer. Fields are in byte order of
- * their extensions. with_crcs: false for a trailer with SHARD_FLAG_NO_CRCS. */
+uint32_t shard_index_builder_flags(const struct shard_index_builder *builder);
+/* Appends the unpadded index to out; *ret_fields is for the trailer. Fields are sorted by the
+ * bytes of their extensions. with_crcs: false for a trailer with SHARD_FLAG_NO_CRCS. */
 int shard_index_builder_encode(const struct shard_index_builder *builder, bool with_crcs,
                                struct str *out, uint32_t *ret_fields, struct err *err);
 

@@ -1,6 +1,5 @@
 /*
- * index_builder — see index.h: building. Rows are added sample by sample; the columns are built at
- * the end.
+ * index_builder — see index.h. Collects rows, and builds the columns at the end.
  */
 #include "base/crc.h"
 #include "shards/format/index.h"
@@ -11,16 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One field of one sample, as added. */
 struct row {
     uint64_t size_bytes;
     uint64_t blocks_at;                      /* index of its first CRC in blocks */
-    uint32_t sample, data_block, crc, field; /* field: number by first appearance */
+    uint32_t sample, data_block, crc, field; /* field: numbered by first appearance */
     struct shard_raw_image picture;
 };
 
-/* The state when the current sample began. */
-struct mark {
+struct builder_sizes {
     size_t keys_bytes, key_ends_bytes, rows_bytes, blocks_bytes;
     uint32_t fields;
     bool has_pictures;
@@ -31,7 +28,7 @@ struct shard_index_builder {
     uint64_t samples;
     uint32_t fields;
     bool has_pictures;
-    struct mark begun;
+    struct builder_sizes before_sample;
     char extensions[SHARD_FIELDS_MAX][SHARD_EXTENSION_BYTES_MAX];
 };
 
@@ -74,12 +71,12 @@ int shard_index_builder_begin_sample(struct shard_index_builder *builder, const 
     }
     if (builder->samples == UINT32_MAX || builder->keys.bytes + bytes > UINT32_MAX)
         return err_set(err, -E2BIG, "too many samples for one shard");
-    builder->begun = (struct mark){.keys_bytes = builder->keys.bytes,
-                                   .key_ends_bytes = builder->key_ends.bytes,
-                                   .rows_bytes = builder->rows.bytes,
-                                   .blocks_bytes = builder->blocks.bytes,
-                                   .fields = builder->fields,
-                                   .has_pictures = builder->has_pictures};
+    builder->before_sample = (struct builder_sizes){.keys_bytes = builder->keys.bytes,
+                                                    .key_ends_bytes = builder->key_ends.bytes,
+                                                    .rows_bytes = builder->rows.bytes,
+                                                    .blocks_bytes = builder->blocks.bytes,
+                                                    .fields = builder->fields,
+                                                    .has_pictures = builder->has_pictures};
     str_add(&builder->keys, key, bytes);
     uint32_t end = (uint32_t)builder->keys.bytes;
     str_add(&builder->key_ends, &end, sizeof end);
@@ -89,14 +86,14 @@ int shard_index_builder_begin_sample(struct shard_index_builder *builder, const 
 
 void shard_index_builder_drop_sample(struct shard_index_builder *builder)
 {
-    const struct mark *begun = &builder->begun;
-    assert(builder->samples > 0 && builder->key_ends.bytes > begun->key_ends_bytes);
-    builder->keys.bytes = begun->keys_bytes;
-    builder->key_ends.bytes = begun->key_ends_bytes;
-    builder->rows.bytes = begun->rows_bytes;
-    builder->blocks.bytes = begun->blocks_bytes;
-    builder->fields = begun->fields;
-    builder->has_pictures = begun->has_pictures;
+    const struct builder_sizes *before_sample = &builder->before_sample;
+    assert(builder->samples > 0 && builder->key_ends.bytes > before_sample->key_ends_bytes);
+    builder->keys.bytes = before_sample->keys_bytes;
+    builder->key_ends.bytes = before_sample->key_ends_bytes;
+    builder->rows.bytes = before_sample->rows_bytes;
+    builder->blocks.bytes = before_sample->blocks_bytes;
+    builder->fields = before_sample->fields;
+    builder->has_pictures = before_sample->has_pictures;
     builder->samples--;
 }
 
@@ -121,7 +118,7 @@ static int find_or_add_extension(struct shard_index_builder *builder, const char
     return 0;
 }
 
-/* Rows of the current sample are at the end. */
+/* The rows of the current sample are the last ones. */
 static bool has_field(const struct shard_index_builder *builder, uint32_t field)
 {
     const struct row *rows = (const struct row *)(const void *)builder->rows.data;
@@ -198,7 +195,7 @@ static void pad(struct str *out, size_t start)
     str_add_fill(out, 0, bytes_round_up(bytes, INDEX_ALIGN_BYTES) - bytes);
 }
 
-/* rank[i]: the i-th field in byte order of extensions. */
+/* rank[i]: number of the i-th field in byte order of extensions. */
 static void sort_extensions(const struct shard_index_builder *builder,
                             uint32_t rank[SHARD_FIELDS_MAX])
 {
@@ -211,7 +208,7 @@ static void sort_extensions(const struct shard_index_builder *builder,
     }
 }
 
-/* Facts about a field that are needed before its columns are written. */
+/* What determines the layout of a field's columns. */
 struct field_facts {
     uint64_t present, size_max;
     bool has_pictures;
@@ -235,8 +232,7 @@ static void gather_facts(const struct shard_index_builder *builder,
     }
 }
 
-/* Appends the columns of one field to out, and its block CRCs to blocks. blocks NULL: no
- * checksums. */
+/* Appends a field's columns to out and its block CRCs to blocks; NULL: no checksums. */
 static void add_columns(const struct shard_index_builder *builder, uint32_t field,
                         const struct field_facts *facts, struct str *out, struct str *blocks)
 {

@@ -19,10 +19,10 @@
 
 enum { HEADER_BYTES = 256, HEADER_CRC_AT = 252, PATH_AT = 256, ENTRY_VERSION = 2, ALIGN_BYTES = 8 };
 enum { PROBES_AT = 72, IDENTITY_AT = 104 };
-enum { NAME_DIGITS = 16, LEFTOVER_AGE_S = 3600 }; /* storing an entry never takes that long */
-enum { ENTRY_PARTIAL = 256 };                     /* a flag in addition to the trailer's */
-enum { TURN_WAIT_NS = 20000000, TURN_WAITS_MAX = 15000 }; /* 5 minutes */
-/* Header blocks checked before an entry is used: 4 small reads per shard. */
+enum { NAME_DIGITS = 16, LEFTOVER_AGE_S = 3600 };         /* storing an entry takes far less */
+enum { ENTRY_PARTIAL = 256 };                             /* in addition to the trailer's flags */
+enum { LOCK_WAIT_NS = 20000000, LOCK_WAITS_MAX = 15000 }; /* 5 minutes */
+/* Header blocks checked before an entry is used: 4 small reads per tar. */
 enum { PROBES = 4 };
 #define NO_PROBE UINT64_MAX
 
@@ -33,8 +33,7 @@ static bool is_local(const struct io *io)
     return strcmp(io->ops->scheme, "file") == 0;
 }
 
-/* Returns an absolute path if set and not empty, as the XDG base directory specification
- * requires. */
+/* Returns NULL unless the path is absolute, as the XDG base directory specification requires. */
 static const char *folder_of(const char *variable)
 {
     const char *value = getenv(variable);
@@ -78,17 +77,15 @@ int index_cache_path(struct io *io, const char *path, char *cache_path, struct e
     return status;
 }
 
-/* Opens the cache's backend; reuses the tar's if that is local. */
+/* Opens the cache's backend; *ret_own is NULL if the tar's backend is local and serves both. */
 static int open_backend(struct io *io, const char *cache_path, struct io **ret_own, struct err *err)
 {
     *ret_own = NULL;
     return is_local(io) ? 0 : io_open(cache_path, NULL, ret_own, err);
 }
 
-/* ---- Header blocks of members, which contain names and sizes. ---- */
-
-/* Chooses the blocks before the data of some samples, spread evenly. */
-static int choose_probes(const struct foreign_index *index, const char *path,
+/* Chooses header blocks before the data of evenly spaced samples. */
+static int choose_probes(const struct plain_tar_index *index, const char *path,
                          uint64_t probes[PROBES], struct err *err)
 {
     struct shard_index *decoded;
@@ -127,7 +124,7 @@ static int read_probes(const struct index_cache_tar *tar, const uint64_t probes[
     return 0;
 }
 
-static bool probes_hold(const struct index_cache_tar *tar, const char *entry)
+static bool probes_match(const struct index_cache_tar *tar, const char *entry)
 {
     uint64_t probes[PROBES];
     uint32_t crc;
@@ -136,11 +133,9 @@ static bool probes_hold(const struct index_cache_tar *tar, const char *entry)
     return read_probes(tar, probes, &crc, NULL) == 0 && crc == bytes_get_u32(entry + 68);
 }
 
-/* ---- Entries. ---- */
-
-/* -EBADMSG if the bytes are not an entry for this tar in its present state. */
+/* -EBADMSG: not an entry for this tar in its present state. */
 static int decode(const char *bytes, size_t count_bytes, const char *full,
-                  const struct index_cache_tar *tar, struct foreign_index *found)
+                  const struct index_cache_tar *tar, struct plain_tar_index *found)
 {
     struct io_identity identity, kept = {0};
     uint64_t file_bytes = tar->io->ops->file_size(tar->file);
@@ -179,18 +174,18 @@ static int decode(const char *bytes, size_t count_bytes, const char *full,
                      !(flags & ~(uint32_t)(SHARD_FLAG_NO_CRCS | ENTRY_PARTIAL));
     if (!plausible ||
         crc32c(0, bytes + index_at, count_bytes - index_at) != found->trailer.index_crc32c ||
-        !probes_hold(tar, bytes))
+        !probes_match(tar, bytes))
         return -EBADMSG;
     str_add(&found->index, bytes + index_at, count_bytes - index_at);
     return str_status(&found->index);
 }
 
 int index_cache_load(const struct index_cache_tar *tar, bool accept_partial,
-                     struct foreign_index *ret_index)
+                     struct plain_tar_index *ret_index)
 {
     char full[IO_PATH_BYTES_MAX], cache_path[IO_PATH_BYTES_MAX];
     struct io *own = NULL;
-    struct foreign_index found = {0};
+    struct plain_tar_index found = {0};
     char *bytes = NULL;
     size_t count_bytes;
     int status = io_resolve(tar->io, tar->path, full, NULL);
@@ -208,14 +203,14 @@ int index_cache_load(const struct index_cache_tar *tar, bool accept_partial,
     free(bytes);
     io_close(own);
     if (status)
-        foreign_index_deinit(&found);
+        plain_tar_index_deinit(&found);
     else
         *ret_index = found;
     return status ? -ENOENT : 0;
 }
 
-/* Writes the path of the lock for a tar's turn, and creates its folder. */
-static int turn_path(const struct index_cache_tar *tar, char *path)
+/* Writes the path of the tar's lock file, and creates its folder. */
+static int lock_path(const struct index_cache_tar *tar, char *path)
 {
     static const char lock_suffix[] = ".lock";
     char cache_path[IO_PATH_BYTES_MAX], folder[IO_PATH_BYTES_MAX];
@@ -238,38 +233,38 @@ static int turn_path(const struct index_cache_tar *tar, char *path)
 }
 
 int index_cache_load_or_begin(const struct index_cache_tar *tar, bool accept_partial,
-                              struct foreign_index *ret_index, struct io_work_lock **ret_turn)
+                              struct plain_tar_index *ret_index, struct io_work_lock **ret_lock)
 {
-    struct foreign_index any = {0};
+    struct plain_tar_index found = {0};
     char path[IO_PATH_BYTES_MAX];
-    int turn = -EBUSY;
-    *ret_turn = NULL;
+    int lock_status = -EBUSY;
+    *ret_lock = NULL;
     if (index_cache_load(tar, accept_partial, ret_index) == 0)
         return 0;
-    if (turn_path(tar, path))
+    if (lock_path(tar, path))
         return -ENOENT;
-    for (int waits = 0; turn == -EBUSY && waits < TURN_WAITS_MAX; waits++) {
-        turn = io_work_lock_acquire(path, waits > 0, ret_turn);
-        if (turn == -EBUSY)
-            nanosleep(&(struct timespec){.tv_nsec = TURN_WAIT_NS}, NULL);
-        if (index_cache_load(tar, true, &any) == 0)
-            /* Also stop at an entry that will not do: its writer has finished. */
+    for (int waits = 0; lock_status == -EBUSY && waits < LOCK_WAITS_MAX; waits++) {
+        lock_status = io_work_lock_acquire(path, waits > 0, ret_lock);
+        if (lock_status == -EBUSY)
+            nanosleep(&(struct timespec){.tv_nsec = LOCK_WAIT_NS}, NULL);
+        if (index_cache_load(tar, true, &found) == 0)
+            /* Stop even at an unusable entry: its writer has finished. */
             break;
     }
-    bool will_do = any.index.bytes > 0 && (accept_partial || !any.is_partial);
-    if (will_do)
-        *ret_index = any;
+    bool is_usable = found.index.bytes > 0 && (accept_partial || !found.is_partial);
+    if (is_usable)
+        *ret_index = found;
     else
-        foreign_index_deinit(&any);
-    if (will_do) {
-        io_work_lock_release(*ret_turn);
-        *ret_turn = NULL;
+        plain_tar_index_deinit(&found);
+    if (is_usable) {
+        io_work_lock_release(*ret_lock);
+        *ret_lock = NULL;
     }
-    return will_do ? 0 : -ENOENT;
+    return is_usable ? 0 : -ENOENT;
 }
 
 static int encode(const struct index_cache_tar *tar, const char *full,
-                  const struct io_identity *identity, const struct foreign_index *index,
+                  const struct io_identity *identity, const struct plain_tar_index *index,
                   struct str *out, struct err *err)
 {
     const struct shard_trailer *trailer = &index->trailer;
@@ -336,13 +331,12 @@ static int remove_leftover(void *context, const struct io_entry *entry)
     if (is_ours && io_join_path(leftovers->folder, entry->name, path, NULL) == 0 &&
         io->names->stat(io, path, &info, NULL) == 0 &&
         info.mtime_ns + LEFTOVER_AGE_S * CLOCK_NS_PER_S < clock_wall_ns())
-        (void)io->names->remove(io, path, NULL); /* others may remove it too */
+        (void)io->names->remove(io, path, NULL);
     return 0;
 }
 
-/* A process that dies while it stores an index leaves a temporary. Searching for these lists the
- * folder, which may hold entries for very many tars, all stored in a row. Therefore only one name
- * in 16 triggers a search. */
+/* A process that dies while storing an index leaves a temporary file. Finding these lists a
+ * folder that may hold very many entries, so only one entry name in 16 triggers a search. */
 static void sweep(struct io *io, const char *folder, const char *cache_path)
 {
     struct leftovers leftovers = {.io = io, .folder = folder};
@@ -351,7 +345,7 @@ static void sweep(struct io *io, const char *folder, const char *cache_path)
 }
 
 int index_cache_store(const struct index_cache_tar *tar, const struct io_identity *identity,
-                      const struct foreign_index *index, struct err *err)
+                      const struct plain_tar_index *index, struct err *err)
 {
     char full[IO_PATH_BYTES_MAX], cache_path[IO_PATH_BYTES_MAX], folder[IO_PATH_BYTES_MAX];
     struct io *own = NULL;

@@ -1,8 +1,8 @@
 /*
- * index_decode — see index.h: reading. Building is in index_builder.c.
+ * index_decode — see index.h.
  *
- * Decoding checks everything, so lookups need no checks. A field's block CRCs are found from a
- * running count at every 64th sample, made by decoding, plus a walk over at most 63 sizes.
+ * Decoding checks everything, so lookups need no checks. To find a field's block CRCs, a lookup
+ * starts at a count stored for every 64th sample, and adds at most 63 sizes.
  */
 #include "shards/format/index.h"
 
@@ -23,7 +23,7 @@ struct column {
     uint32_t size_width;
     bool has_pictures;
     const uint8_t *data_block, *size, *crc, *picture_width, *pixels_at;
-    /* block CRCs of all earlier fields and samples, at every PREFIX_STRIDE-th sample */
+    /* block CRCs before every PREFIX_STRIDE-th sample's field */
     uint32_t *blocks_before;
 };
 
@@ -33,7 +33,7 @@ struct shard_index {
     uint32_t fields;
     bool has_crcs;
     const uint8_t *key_ends, *keys, *block_crcs;
-    uint32_t *prefixes; /* of all columns */
+    uint32_t *prefixes; /* blocks_before of all columns */
     struct column columns[SHARD_FIELDS_MAX];
 };
 
@@ -128,7 +128,6 @@ int shard_trailer_decode(const uint8_t bytes[SHARD_TRAILER_BYTES], uint64_t file
     return 0;
 }
 
-/* Context for error messages. */
 struct decoding {
     const struct shard_trailer *trailer;
     const char *path;
@@ -154,9 +153,9 @@ static bool extension_is_valid(const uint8_t *entry, const char *previous)
     return !previous || strcmp(previous, (const char *)entry) < 0;
 }
 
-/* Reads header and field table and sets the columns' addresses. index_bytes must be exactly their
- * sum. */
-static int lay_out(struct shard_index *index, uint64_t count_bytes, const struct decoding *decoding)
+/* Sets the columns' addresses. Header, field table and columns must fill index_bytes exactly. */
+static int locate_columns(struct shard_index *index, uint64_t count_bytes,
+                          const struct decoding *decoding)
 {
     const uint8_t *bytes = index->bytes;
     const struct shard_trailer *trailer = decoding->trailer;
@@ -238,8 +237,7 @@ static struct shard_raw_image column_picture(const struct column *column, uint64
                                     .pixels_at = bytes_get_u32(column->pixels_at + 4 * sample)};
 }
 
-/* Checks that every field lies within the archive, and that the number of block CRCs matches the
- * sizes. */
+/* Checks that every field lies within the archive and that the block CRCs match the sizes. */
 static int check_columns(struct shard_index *index, const struct decoding *decoding)
 {
     uint64_t blocks = 0, strides = (index->samples + PREFIX_STRIDE - 1) / PREFIX_STRIDE;
@@ -297,7 +295,7 @@ int shard_index_decode(const uint8_t *bytes, uint64_t count_bytes,
     index->bytes = malloc(count_bytes ? count_bytes : 1);
     if (index->bytes) {
         memcpy(index->bytes, bytes, count_bytes);
-        status = lay_out(index, count_bytes, &decoding);
+        status = locate_columns(index, count_bytes, &decoding);
         if (status)
             goto out;
         uint64_t strides = (index->samples + PREFIX_STRIDE - 1) / PREFIX_STRIDE;

@@ -1,6 +1,5 @@
 /*
- * index_layout — the byte layout of an index, for its builder and its reader.
- * docs/reference/shards.md is the contract.
+ * index_layout — byte layout of an index; docs/reference/shards.md defines it.
  */
 #ifndef MILLRACE_SHARDS_FORMAT_INDEX_LAYOUT_H
 #define MILLRACE_SHARDS_FORMAT_INDEX_LAYOUT_H
@@ -12,24 +11,23 @@ enum {
     /* u32 version, u32 fields, u64 samples, u64 key_bytes, u64 block_crcs */
     INDEX_HEADER_BYTES = 32,
     INDEX_FIELD_BYTES = 64, /* char extension[48], u32 size_width, u32 flags, u64 present */
-    /* Flag of a field: its columns end with width and pixels_at. */
+    /* Field flag: the columns end with width and pixels_at. */
     INDEX_FIELD_RAW_IMAGES = 1,
-    INDEX_ALIGN_BYTES = 8,  /* every column starts at a multiple */
-    INDEX_UNIT_BYTES = 512, /* of the data offsets: a tar block */
+    INDEX_ALIGN_BYTES = 8,  /* alignment of every column */
+    INDEX_UNIT_BYTES = 512, /* unit of data offsets: a tar block */
 };
 
 static_assert(SHARD_EXTENSION_BYTES_MAX + 16 == INDEX_FIELD_BYTES,
               "an entry of the field table is 64 bytes");
 
-/* The number of block CRCs for a field of that size. */
 static inline uint64_t index_block_crcs(uint64_t size_bytes)
 {
     return size_bytes > SHARD_BLOCK_BYTES ? (size_bytes + SHARD_BLOCK_BYTES - 1) / SHARD_BLOCK_BYTES
                                           : 0;
 }
 
-/* Whether the rows from pixels_at to the field's end are a multiple of 3 * width bytes; zeros are
- * fine. */
+/* Whether whole rows of 3 * width bytes fill the field from pixels_at to its end; zeros are
+ * valid. */
 static inline bool index_raw_image_fits(struct shard_raw_image picture, uint64_t size_bytes)
 {
     if (picture.width == 0 || picture.pixels_at >= size_bytes)

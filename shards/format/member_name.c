@@ -14,7 +14,7 @@ static int refuse(struct err *err, const char *what, const char *expected, const
     return -EBADMSG;
 }
 
-/* `__x__`, alone or as the first folder: skipped by readers of shards. */
+/* Readers skip members named `__x__` or in a top-level folder named `__x__`. */
 static bool is_meta(const char *name)
 {
     size_t bytes = strcspn(name, "/");

@@ -1,11 +1,12 @@
 /*
- * member_name — splits the name of a tar member into key and extension, by WebDataset's convention.
+ * member_name — splits the name of a tar member into key and extension, by WebDataset's
+ * convention.
  *
  *     a/22.0/1.seg.PNG  ->  key "a/22.0/1", extension "seg.png"
  *
- * The base name splits at its first dot; folders may contain dots. Not fields of a sample: names
- * without a dot, hidden files (the base name begins with a dot), names with nothing after the dot,
- * and names whose first part is `__x__`.
+ * The base name splits at its first dot; folders may contain dots. These names are not fields:
+ * without a dot, beginning with a dot, with nothing after the dot, or with `__x__` as the first
+ * part.
  */
 #ifndef MILLRACE_SHARDS_FORMAT_MEMBER_NAME_H
 #define MILLRACE_SHARDS_FORMAT_MEMBER_NAME_H
@@ -17,11 +18,11 @@
 
 struct member_name {
     char key[SHARD_KEY_BYTES_MAX];
-    char extension[SHARD_EXTENSION_BYTES_MAX]; /* ASCII letters in lower case */
+    char extension[SHARD_EXTENSION_BYTES_MAX]; /* ASCII letters are lowercased */
 };
 
-/* *ret_is_field: false if readers skip the member. -EBADMSG with detail (what, found): a field
- * whose key or extension is too long or contains control characters. */
+/* *ret_is_field: false if readers skip the member. -EBADMSG with detail, but without location: a
+ * key or extension that is too long or has control characters. */
 int member_name_split(const char *name, struct member_name *ret_name, bool *ret_is_field,
                       struct err *err);
 

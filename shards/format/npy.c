@@ -1,5 +1,5 @@
 /*
- * npy — see npy.h; npy_header.h reads the header.
+ * npy — see npy.h.
  */
 #include "shards/format/npy.h"
 
@@ -41,7 +41,6 @@ void npy_encode_header(enum dtype dtype, uint64_t count, uint8_t header[NPY_HEAD
     header[NPY_HEADER_BYTES - 1] = '\n';
 }
 
-/* Reports a valid header that is not supported. */
 static int unsupported(struct err *err, const char *path, const char *what, const char *expected)
 {
     err_set(err, -ENOTSUP, "%s", what);

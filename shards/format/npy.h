@@ -1,6 +1,6 @@
 /*
- * npy — NumPy's array file, version 1.0 (numpy.lib.format), one dimension of little-endian
- * integers.
+ * npy — one-dimensional little-endian integer arrays in NumPy's file format 1.0
+ * (numpy.lib.format).
  */
 #ifndef MILLRACE_SHARDS_FORMAT_NPY_H
 #define MILLRACE_SHARDS_FORMAT_NPY_H
@@ -11,9 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { NPY_HEADER_BYTES = 128 }; /* as written here; readers use the file's value */
+enum { NPY_HEADER_BYTES = 128 }; /* when written; readers use the file's value */
 
-/* Writes the header of a one-dimensional array, exactly NPY_HEADER_BYTES. */
 void npy_encode_header(enum dtype dtype, uint64_t count, uint8_t header[NPY_HEADER_BYTES]);
 
 struct npy {
@@ -22,9 +21,8 @@ struct npy {
     uint32_t header_bytes;
 };
 
-/* bytes: the start of the file, at least its header. file_bytes: the whole file's size, which must
- * match the header. -EBADMSG with the offset; -ENOTSUP: Fortran order, more than one dimension,
- * other dtypes. */
+/* bytes: the start of the file with the whole header. file_bytes must match the header. -EBADMSG
+ * with the offset; -ENOTSUP: Fortran order, more than one dimension, other dtypes. */
 int npy_decode_header(const uint8_t *bytes, size_t count_bytes, uint64_t file_bytes,
                       const char *path, struct npy *ret_npy, struct err *err);
 

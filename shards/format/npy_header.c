@@ -1,13 +1,13 @@
 /*
- * npy_header — see npy_header.h. Format: numpy.lib.format, "Format Version 1.0" to "3.0".
+ * npy_header — see npy_header.h. Source: numpy.lib.format, "Format Version 1.0" to "3.0".
  *
  *     0  magic "\x93NUMPY"
  *     6  u8 major
  *     7  u8 minor
  *     8  u16 (1.0) or u32 (2.0, 3.0) header length, little-endian
  *
- * A Python dict literal follows: 'descr', 'fortran_order', 'shape', padded with spaces and ended by
- * a newline.
+ * A Python dict literal follows, with keys 'descr', 'fortran_order' and 'shape', padded with
+ * spaces and ended by a newline.
  *
  * A descr is a string, such as '<f4', or a list of tuples (name, descr) or (name, descr, shape),
  * such as '[('x', '<f4'), ('y', '<i2', (3,))]'.
@@ -23,7 +23,7 @@
 enum { MAGIC_BYTES = sizeof NPY_MAGIC - 1, DESCR_DEPTH_MAX = 16 };
 
 struct parser {
-    const char *start, *at, *end; /* start: start of the file */
+    const char *start, *at, *end;
     const char *path;
     struct err *err;
 };
@@ -47,8 +47,7 @@ static void skip_spaces(struct parser *parser)
         parser->at++;
 }
 
-/* Consumes the next token if it is c. */
-static bool take(struct parser *parser, char c)
+static bool consume(struct parser *parser, char c)
 {
     skip_spaces(parser);
     if (parser->at == parser->end || *parser->at != c)
@@ -63,7 +62,7 @@ static bool is_next(struct parser *parser, char c)
     return parser->at < parser->end && *parser->at == c;
 }
 
-static bool take_word(struct parser *parser, const char *word)
+static bool consume_word(struct parser *parser, const char *word)
 {
     size_t bytes = strlen(word);
     skip_spaces(parser);
@@ -73,7 +72,7 @@ static bool take_word(struct parser *parser, const char *word)
     return true;
 }
 
-/* Returns the text between the quotes, with escapes as they are. */
+/* Returns the text between the quotes; escapes are not decoded. */
 static int parse_string(struct parser *parser, const char **ret_text, size_t *ret_bytes)
 {
     skip_spaces(parser);
@@ -107,12 +106,12 @@ static int parse_number(struct parser *parser, uint64_t *ret_number)
     return 0;
 }
 
-/* For example (), (3,), (3, 4). */
+/* Examples: (), (3,), (3, 4). */
 static int parse_shape(struct parser *parser, uint64_t *shape, uint32_t *ret_rank)
 {
     uint32_t rank = 0;
-    bool comma = true; /* before the next number */
-    if (!take(parser, '('))
+    bool comma = true; /* a comma precedes the next number */
+    if (!consume(parser, '('))
         return bad(parser, "a tuple of numbers");
     while (!is_next(parser, ')')) {
         if (rank == NPY_RANK_MAX)
@@ -123,12 +122,12 @@ static int parse_shape(struct parser *parser, uint64_t *shape, uint32_t *ret_ran
         if (status)
             return status;
         rank++;
-        take_word(parser, "L"); /* Python 2's suffix of a long */
-        comma = take(parser, ',');
+        consume_word(parser, "L"); /* suffix of a Python 2 long */
+        comma = consume(parser, ',');
     }
     if (rank == 1 && !comma)
         return bad(parser, "a comma: a number in parentheses is not a tuple");
-    take(parser, ')');
+    consume(parser, ')');
     *ret_rank = rank;
     return 0;
 }
@@ -192,27 +191,26 @@ static int measure_field(struct parser *parser, int depth, uint64_t *ret_bytes)
     size_t name_bytes;
     uint64_t shape[NPY_RANK_MAX], bytes = 0;
     uint32_t rank = 0;
-    if (!take(parser, '('))
+    if (!consume(parser, '('))
         return bad(parser, "a tuple of name and dtype");
-    bool titled = take(parser, '(');
+    bool titled = consume(parser, '(');
     int status = parse_string(parser, &name, &name_bytes);
     if (!status && titled)
-        status = take(parser, ',') ? parse_string(parser, &name, &name_bytes)
-                                   : bad(parser, "title and name");
-    if (!status && titled && !take(parser, ')'))
+        status = consume(parser, ',') ? parse_string(parser, &name, &name_bytes)
+                                      : bad(parser, "title and name");
+    if (!status && titled && !consume(parser, ')'))
         status = bad(parser, "the end of title and name");
-    if (!status && !take(parser, ','))
+    if (!status && !consume(parser, ','))
         status = bad(parser, "a dtype after the name");
     if (!status)
         status = measure_descr(parser, depth, &bytes);
-    if (!status && take(parser, ',') && !is_next(parser, ')'))
+    if (!status && consume(parser, ',') && !is_next(parser, ')'))
         status = parse_shape(parser, shape, &rank);
-    if (!status && !take(parser, ')'))
+    if (!status && !consume(parser, ')'))
         status = bad(parser, "the end of the tuple");
     return status ? status : multiply_shape(parser, bytes, shape, rank, ret_bytes);
 }
 
-/* Computes the bytes per element. */
 static int measure_descr(struct parser *parser, int depth, uint64_t *ret_bytes)
 {
     const char *text;
@@ -221,7 +219,7 @@ static int measure_descr(struct parser *parser, int depth, uint64_t *ret_bytes)
     int status = 0;
     if (depth == DESCR_DEPTH_MAX)
         return bad(parser, "at most 16 nested dtypes");
-    if (!take(parser, '[')) {
+    if (!consume(parser, '[')) {
         status = parse_string(parser, &text, &text_bytes);
         return status ? status : measure_type(parser, text, text_bytes, ret_bytes);
     }
@@ -230,10 +228,10 @@ static int measure_descr(struct parser *parser, int depth, uint64_t *ret_bytes)
         if (!status && (bytes > INT64_MAX - total))
             status = bad(parser, "a size below 2^63");
         total += bytes;
-        if (!status && !take(parser, ',') && !is_next(parser, ']'))
+        if (!status && !consume(parser, ',') && !is_next(parser, ']'))
             status = bad(parser, "a comma or ]");
     }
-    take(parser, ']');
+    consume(parser, ']');
     if (!status)
         *ret_bytes = total;
     return status;
@@ -254,11 +252,11 @@ static int parse_descr(struct parser *parser, struct npy_header *header)
 
 static int parse_order(struct parser *parser, struct npy_header *header)
 {
-    header->is_fortran = take_word(parser, "True");
-    return header->is_fortran || take_word(parser, "False") ? 0 : bad(parser, "True or False");
+    header->is_fortran = consume_word(parser, "True");
+    return header->is_fortran || consume_word(parser, "False") ? 0 : bad(parser, "True or False");
 }
 
-/* `key: value`; *seen has a bit for each key seen. */
+/* Parses `key: value`; *seen has a bit per key. */
 static int parse_entry(struct parser *parser, struct npy_header *header, unsigned *seen)
 {
     static const char *const keys[] = {"descr", "fortran_order", "shape"};
@@ -275,7 +273,7 @@ static int parse_entry(struct parser *parser, struct npy_header *header, unsigne
         return bad_at(parser, from, -EBADMSG,
                       "the keys 'descr', 'fortran_order' and 'shape', each once");
     *seen |= 1U << which;
-    if (!take(parser, ':'))
+    if (!consume(parser, ':'))
         return bad(parser, "a colon");
     return which == 0   ? parse_descr(parser, header)
            : which == 1 ? parse_order(parser, header)
@@ -285,17 +283,17 @@ static int parse_entry(struct parser *parser, struct npy_header *header, unsigne
 static int parse_dict(struct parser *parser, struct npy_header *header)
 {
     unsigned seen = 0;
-    int status = take(parser, '{') ? 0 : bad(parser, "a Python dict");
+    int status = consume(parser, '{') ? 0 : bad(parser, "a Python dict");
     while (!status && !is_next(parser, '}')) {
         status = parse_entry(parser, header, &seen);
-        if (!status && !take(parser, ',') && !is_next(parser, '}'))
+        if (!status && !consume(parser, ',') && !is_next(parser, '}'))
             status = bad(parser, "a comma or }");
     }
     if (status)
         return status;
     if (seen != 7)
         return bad(parser, "'descr', 'fortran_order' and 'shape'");
-    take(parser, '}');
+    consume(parser, '}');
     skip_spaces(parser);
     if (parser->at != parser->end)
         return bad(parser, "only spaces after the dict");

@@ -1,5 +1,5 @@
 /*
- * shard — see shard.h: opening. Writing is shard_writer.c.
+ * shard — see shard.h; shard_writer.c writes shards.
  */
 #include "shards/format/shard.h"
 
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Decodes the index, reading it first unless the tail contains all of it. */
+/* tail: the end of the file; the index is read only if the tail does not contain it. */
 static int load_index(struct shard *shard, struct io_queue *queue, const uint8_t *tail,
                       uint64_t tail_offset, struct err *err)
 {
@@ -34,18 +34,18 @@ static int load_index(struct shard *shard, struct io_queue *queue, const uint8_t
     return status;
 }
 
-/* Uses the index from the walk or the cache, and frees found. */
-static int install_index(struct shard *shard, struct foreign_index *found, struct err *err)
+/* Decodes the index and frees found. */
+static int install_index(struct shard *shard, struct plain_tar_index *found, struct err *err)
 {
     int status = shard_index_decode((const uint8_t *)found->index.data, found->index.bytes,
                                     &found->trailer, shard->path, &shard->index, err);
     if (!status) {
         shard->trailer = found->trailer;
         shard->identity_crc32c = found->identity_crc32c;
-        shard->is_foreign = true;
+        shard->is_plain_tar = true;
         shard->is_partial = found->is_partial;
     }
-    foreign_index_deinit(found);
+    plain_tar_index_deinit(found);
     return status;
 }
 
@@ -54,48 +54,48 @@ static struct index_cache_tar tar_of(const struct shard *shard, struct io_queue 
     return (struct index_cache_tar){shard->io, shard->file, queue, shard->path};
 }
 
-/* Walks the tar and caches the index. If the cache cannot be written, the next open walks the tar
+/* Walks the tar and caches the index. An unwritable cache is not an error; the next open walks
  * again. */
 static int walk(struct shard *shard, struct io_queue *queue, const struct salvage *salvage,
                 struct err *err)
 {
-    const struct foreign_options options = {.salvage = salvage};
+    const struct plain_tar_options options = {.salvage = salvage};
     const struct index_cache_tar tar = tar_of(shard, queue);
-    struct foreign_index found = {0};
+    struct plain_tar_index found = {0};
     struct io_identity identity;
     int status = shard->io->ops->file_identity(shard->file, &identity, err);
     if (!status)
-        status = foreign_index_build(shard->io, shard->file, shard->path, &options, &found, err);
+        status = plain_tar_index_build(shard->io, shard->file, shard->path, &options, &found, err);
     if (status)
         return status;
     (void)index_cache_store(&tar, &identity, &found, NULL);
     return install_index(shard, &found, err);
 }
 
-static int load_foreign(struct shard *shard, struct io_queue *queue, const struct salvage *salvage,
-                        struct err *err)
+static int load_plain_tar(struct shard *shard, struct io_queue *queue,
+                          const struct salvage *salvage, struct err *err)
 {
     const struct index_cache_tar tar = tar_of(shard, queue);
-    struct foreign_index found = {0};
-    struct io_work_lock *turn;
+    struct plain_tar_index found = {0};
+    struct io_work_lock *lock;
     bool accept_partial = salvage && !salvage->left_out;
-    if (index_cache_load_or_begin(&tar, accept_partial, &found, &turn) == 0)
+    if (index_cache_load_or_begin(&tar, accept_partial, &found, &lock) == 0)
         return install_index(shard, &found, err);
     int status = walk(shard, queue, salvage, err);
-    io_work_lock_release(turn);
+    io_work_lock_release(lock);
     return status;
 }
 
-/* tail: the end of the file, with the trailer last. */
+/* tail: the end of the file, including the trailer. */
 static int load(struct shard *shard, struct io_queue *queue, const uint8_t *tail,
                 uint64_t tail_bytes, const struct salvage *salvage, struct err *err)
 {
     const uint8_t *trailer = tail + tail_bytes - SHARD_TRAILER_BYTES;
     uint64_t file_bytes = shard->io->ops->file_size(shard->file);
-    struct foreign_index found = {0};
+    struct plain_tar_index found = {0};
     const struct index_cache_tar tar = tar_of(shard, queue);
     if (!shard_trailer_has_magic(trailer))
-        return load_foreign(shard, queue, salvage, err);
+        return load_plain_tar(shard, queue, salvage, err);
     int status = shard_trailer_decode(trailer, file_bytes, shard->path, &shard->trailer, err);
     if (!status)
         status = load_index(shard, queue, tail, file_bytes - tail_bytes, err);
@@ -110,7 +110,7 @@ static int load_tail(struct shard *shard, struct io_queue *queue, const struct s
 {
     uint64_t file_bytes = shard->io->ops->file_size(shard->file);
     if (file_bytes < SHARD_TRAILER_BYTES)
-        return load_foreign(shard, queue, salvage, err);
+        return load_plain_tar(shard, queue, salvage, err);
     uint64_t tail_bytes = bytes_min(file_bytes, SHARD_TAIL_BYTES);
     uint8_t *tail = malloc(tail_bytes);
     if (!tail)
@@ -175,12 +175,12 @@ int shard_has_trailer(struct io *io, const char *path, bool *ret_has_trailer, st
     return status;
 }
 
-int shard_reindex(struct io *io, const char *path, const struct foreign_options *options,
+int shard_reindex(struct io *io, const char *path, const struct plain_tar_options *options,
                   struct err *err)
 {
     struct index_cache_tar tar = {.io = io, .path = path};
     struct io_identity identity;
-    struct foreign_index found = {0};
+    struct plain_tar_index found = {0};
     int status = io->ops->file_open(io, path, &tar.file, err);
     if (status)
         return status;
@@ -188,10 +188,10 @@ int shard_reindex(struct io *io, const char *path, const struct foreign_options 
     if (!status)
         status = io->ops->queue_open(io, 1, &tar.queue, err);
     if (!status)
-        status = foreign_index_build(io, tar.file, path, options, &found, err);
+        status = plain_tar_index_build(io, tar.file, path, options, &found, err);
     if (!status)
         status = index_cache_store(&tar, &identity, &found, err);
-    foreign_index_deinit(&found);
+    plain_tar_index_deinit(&found);
     if (tar.queue)
         io->ops->queue_close(tar.queue);
     io->ops->file_close(tar.file);

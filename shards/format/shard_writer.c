@@ -1,9 +1,9 @@
 /*
- * shard_writer — see shard.h: writing.
+ * shard_writer — see shard.h.
  *
- * Data is collected in one of two buffers while the other is being written. All writes but the last
- * are BUFFER_BYTES at multiples of that size. The last is padded to IO_ALIGN_BYTES, and finalizing
- * truncates the padding. Every I/O engine can therefore use direct I/O.
+ * One of two buffers fills while the other is written. Every write is BUFFER_BYTES long at a
+ * multiple of that size, except the last: it is padded to IO_ALIGN_BYTES, and finalizing truncates
+ * the padding. Every I/O engine can therefore use direct I/O.
  */
 #include "shards/format/shard.h"
 
@@ -33,13 +33,13 @@ struct shard_writer {
     struct io_request requests[BUFFERS_COUNT];
     bool in_flight[BUFFERS_COUNT];
     unsigned current;
-    size_t filled_bytes; /* of the current buffer */
-    uint64_t offset;     /* of the next byte appended */
+    size_t filled_bytes;
+    uint64_t offset;
     uint64_t field_bytes, index_bytes_estimate;
     struct str scratch; /* a header, later the index */
     char path[IO_PATH_BYTES_MAX];
     char key[SHARD_KEY_BYTES_MAX];
-    /* Of the current sample; "" if it has none yet. */
+    /* In the current sample; "" if it has none yet. */
     char last_extension[SHARD_EXTENSION_BYTES_MAX];
 };
 
@@ -96,7 +96,6 @@ static int await_buffer(struct shard_writer *writer, unsigned buffer, struct err
     return 0;
 }
 
-/* Starts writing the current buffer and switches to the other one. */
 static int send_buffer(struct shard_writer *writer, size_t bytes, struct err *err)
 {
     unsigned buffer = writer->current;
@@ -112,14 +111,14 @@ static int send_buffer(struct shard_writer *writer, size_t bytes, struct err *er
         err_at(err, writer->path, (int64_t)request->offset);
         return taken;
     }
-    assert(taken == 1); /* the queue holds one request per buffer */
+    assert(taken == 1); /* the queue has one slot per buffer */
     writer->in_flight[buffer] = true;
     writer->current = (buffer + 1) % BUFFERS_COUNT;
     writer->filled_bytes = 0;
     return await_buffer(writer, writer->current, err);
 }
 
-/* data NULL: appends zeros. */
+/* data: NULL appends zeros. */
 static int append(struct shard_writer *writer, const void *data, uint64_t bytes, struct err *err)
 {
     const uint8_t *from = data;
@@ -161,7 +160,7 @@ static int refuse(const struct shard_writer *writer, struct err *err, const char
     return -EINVAL;
 }
 
-/* Accepts only keys that all readers parse alike: no dots in the base name, and nothing that
+/* Accepts only keys that all readers parse alike: no dots in the base name, no parts that
  * readers skip. */
 static bool key_is_valid(const char *key)
 {
@@ -252,7 +251,6 @@ uint64_t shard_writer_samples(const struct shard_writer *writer)
     return shard_index_builder_samples(writer->builder);
 }
 
-/* Appends the end of the archive, the index and the trailer. */
 static int append_tail(struct shard_writer *writer, struct shard_trailer *trailer, struct err *err)
 {
     trailer->archive_end = writer->offset;
@@ -281,7 +279,6 @@ static int append_tail(struct shard_writer *writer, struct shard_trailer *traile
     return append(writer, bytes, sizeof bytes, err);
 }
 
-/* Writes the rest of the buffer, waits for all writes, finalizes and commits. */
 static int finish(struct shard_writer *writer, struct err *err)
 {
     int status = 0;

@@ -1,11 +1,10 @@
 /*
- * tar_scan — see tar.h. Odd archives were compared with GNU tar, bsdtar and Python's tarfile; where
- * these differ, this takes the stricter behavior.
+ * tar_scan — see tar.h. If GNU tar, bsdtar and Python's tarfile disagree, this follows the
+ * strictest.
  *
- * Extended headers precede the member they describe, so one call reads them together with the
- * member:
+ * One call reads a member with the extended headers before it:
  *     'x' 'X'   records with path and size of the next member
- *     'g'       the same for all members that follow
+ *     'g'       records for all following members
  *     'L' 'K'   GNU long name and long link target
  *     'S'       old GNU sparse file, with maps in further blocks
  */
@@ -26,12 +25,12 @@ enum {
     MAGIC_AT = 257,
     SPARSE_EXTENDED_AT = 482, /* in the header of an 'S' member */
     SPARSE_MORE_AT = 504,     /* in each further block of the map */
-    /* Of one extended header: names and attributes are far shorter. */
+    /* Per extended header. Names and attributes are far shorter. */
     EXTENDED_BYTES_MAX = 1 << 20,
-    EXTENDED_COUNT_MAX = 64, /* extended headers before one member */
+    EXTENDED_COUNT_MAX = 64, /* before one member */
 };
 
-/* What extended headers specify for the next member. */
+/* Settings of extended headers for the next member. */
 struct pending {
     struct str *name;
     bool has_name, has_size, sparse, has_pax;
@@ -63,8 +62,8 @@ static int read_block(struct tar_scanner *scanner, uint64_t offset, uint8_t bloc
     return status;
 }
 
-/* Parses octal digits with leading spaces, ended by space or NUL, or GNU base 256 if the first bit
- * is set. */
+/* Parses octal digits with leading spaces, ended by space or NUL, or GNU base 256 if the first
+ * bit is set. */
 static int parse_number(const uint8_t *field, size_t bytes, uint64_t *ret_value)
 {
     uint64_t value = 0;
@@ -92,8 +91,8 @@ static int parse_number(const uint8_t *field, size_t bytes, uint64_t *ret_value)
     return 0;
 }
 
-/* Also accepts sums over signed characters, which old tars used. */
-static bool checksum_holds(const uint8_t *block, uint64_t wanted)
+/* Also accepts sums of signed characters, which old tars used. */
+static bool checksum_matches(const uint8_t *block, uint64_t wanted)
 {
     uint32_t plain = 0;
     int32_t with_sign = 0;
@@ -113,8 +112,8 @@ static bool is_zero(const uint8_t *block)
     return true;
 }
 
-/* Checks that size_bytes of data at offset lie within the file; *ret_next: offset of the next
- * header. The last member's padding may be missing, because some tools omit it. */
+/* Checks that size_bytes at offset lie within the file. Some tools omit the last member's
+ * padding, so it may be missing. */
 static int skip_data(const struct tar_scanner *scanner, uint64_t offset, uint64_t size_bytes,
                      uint64_t *ret_next, struct err *err)
 {
@@ -165,7 +164,7 @@ static int apply_pax_record(const char *record, size_t bytes, struct pending *pe
     size_t key_bytes = (size_t)(equals - record), value_bytes = bytes - key_bytes - 1;
     if (key_is(record, key_bytes, "GNU.sparse.name") ||
         (key_is(record, key_bytes, "path") && !pending->sparse))
-        /* A sparse file's path is made up; GNU.sparse.name has the real one. */
+        /* The path of a sparse file is artificial; GNU.sparse.name has the real one. */
         set_pending_name(pending, equals + 1, value_bytes);
     if (key_bytes > 11 && memcmp(record, "GNU.sparse.", 11) == 0)
         pending->sparse = true;
@@ -174,14 +173,14 @@ static int apply_pax_record(const char *record, size_t bytes, struct pending *pe
     return 0;
 }
 
-/* Parses repeated "LENGTH KEY=VALUE\n"; LENGTH counts the whole record. */
+/* Parses records "LENGTH KEY=VALUE\n"; LENGTH counts the whole record. */
 static int parse_pax(const struct tar_scanner *scanner, const struct str *text, uint64_t offset,
                      struct pending *pending, struct err *err)
 {
     size_t at = 0;
     while (at < text->bytes) {
         if (text->data[at] == '\0')
-            return 0; /* zero padding by some tools */
+            return 0; /* some tools pad with zeros */
         size_t length = 0, start = at;
         while (at < text->bytes && text->data[at] >= '0' && text->data[at] <= '9' &&
                length <= EXTENDED_BYTES_MAX)
@@ -254,7 +253,7 @@ static int set_name(struct tar_scanner *scanner, const uint8_t *block,
         str_add_text(&scanner->name, str_text(&scanner->global_name));
     else
         add_ustar_name(&scanner->name, block);
-    str_add(&scanner->name, "", 0); /* allocates, so that an empty name is a string too */
+    str_add(&scanner->name, "", 0); /* allocates the string even if the name is empty */
     if (str_status(&scanner->name))
         return err_set(err, -ENOMEM, "out of memory for a tar member's name");
     if (scanner->name.bytes > TAR_NAME_BYTES_MAX) {
@@ -266,7 +265,7 @@ static int set_name(struct tar_scanner *scanner, const uint8_t *block,
     return 0;
 }
 
-/* Old GNU sparse files have further map blocks between header and data. */
+/* Further map blocks of old GNU sparse files follow the header. */
 static int skip_sparse_map(struct tar_scanner *scanner, const uint8_t *header, uint64_t *offset,
                            struct err *err)
 {
@@ -293,14 +292,14 @@ static enum tar_kind kind_of(char type, const struct str *name, const struct pen
     return type == 'S' ? TAR_SPARSE : TAR_OTHER;
 }
 
-/* Links, devices, FIFOs and folders have no data, whatever their size field says. */
+/* The size field of links, devices, FIFOs and folders is ignored. */
 static bool has_data(char type)
 {
     return !(type >= '1' && type <= '6');
 }
 
-/* Whether readers disagree on skipping data of this size, and so on everything that follows. They
- * agree on hard links and folders. */
+/* Whether readers disagree about skipping this much data, and so about all later members. They
+ * agree about hard links and folders. */
 static bool size_is_ambiguous(char type, const struct str *name, uint64_t size_bytes)
 {
     bool is_old_folder = type == '\0' && name->data[name->bytes - 1] == '/';
@@ -351,7 +350,7 @@ static int parse_header(const struct tar_scanner *scanner, const uint8_t *block,
                         uint64_t *ret_size_bytes, struct err *err)
 {
     uint64_t checksum;
-    if (parse_number(block + CHECKSUM_AT, 8, &checksum) || !checksum_holds(block, checksum)) {
+    if (parse_number(block + CHECKSUM_AT, 8, &checksum) || !checksum_matches(block, checksum)) {
         bad(scanner, scanner->offset, err, "not a tar header: its checksum does not match");
         return -EBADMSG;
     }

@@ -1,5 +1,5 @@
 /*
- * tar_write — see tar.h. The fields' offsets are POSIX.1-1988's ("ustar interchange format").
+ * tar_write — see tar.h. Field offsets: POSIX.1-1988, "ustar interchange format".
  */
 #include "base/bytes.h"
 #include "shards/format/tar.h"
@@ -19,8 +19,8 @@ enum {
 
 #define USTAR_SIZE_MAX ((UINT64_C(1) << 33) - 1) /* 11 octal digits */
 
-/* Finds the slash at which to split name into ustar prefix and rest. Returns its offset; 0 if no
- * split is needed, -1 if none fits. */
+/* Returns the offset of the slash that splits name into ustar prefix and rest; 0 if it needs no
+ * split, -1 if it cannot be split. */
 static int ustar_cut(const char *name, size_t bytes)
 {
     if (bytes <= NAME_BYTES)
@@ -33,7 +33,7 @@ static int ustar_cut(const char *name, size_t bytes)
     return -1;
 }
 
-/* Size of one "LENGTH KEY=VALUE\n", whose length includes its own digits. */
+/* Size of "LENGTH KEY=VALUE\n"; LENGTH counts its own digits. */
 static size_t pax_record_bytes(const char *key, size_t value_bytes)
 {
     size_t rest = strlen(key) + value_bytes + 3, total = rest + 1;
@@ -52,7 +52,7 @@ static void add_pax_record(char *records, size_t *at, const char *key, const cha
     *at += bytes;
 }
 
-/* Writes the pax records that the member needs; returns 0 if ustar is enough. */
+/* Writes the pax records that the member needs. Returns 0 if ustar suffices. */
 static size_t pax_records(const char *name, uint64_t size_bytes,
                           char records[PAX_RECORDS_BYTES_MAX])
 {
@@ -67,7 +67,7 @@ static size_t pax_records(const char *name, uint64_t size_bytes,
     return at;
 }
 
-/* How many bytes of name fit into the ustar field without splitting a UTF-8 sequence. */
+/* Length of the longest prefix of name that fits without splitting a UTF-8 sequence. */
 static size_t cut_utf8(const char *name, size_t bytes_max)
 {
     size_t bytes = strlen(name);

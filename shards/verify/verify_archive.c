@@ -1,6 +1,5 @@
 /*
- * verify_archive — checks the members of a shard's archive, of millrace or another tool, against
- * its index. See verification.h.
+ * verify_archive — see verification.h. Checks an archive's members against the index.
  */
 #include "shards/verify/verification.h"
 
@@ -14,8 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Reads the member block by block and checks the CRC of each block and of the whole. *ret_good: all
- * match. */
+/* Checks the CRC of each block and of the whole. *ret_good: all match. */
 static int check_data(struct verification *v, const char *key, const struct shard_field *field,
                       bool *ret_good)
 {
@@ -109,8 +107,8 @@ static int check_member(struct verification *v, const struct tar_member *member)
     return 0;
 }
 
-/* Finishes the current sample of another tool's tar; all of its fields must have been seen. */
-static void leave_sample(struct verification *v)
+/* Reports the fields of a plain tar's sample that are not in the archive. */
+static void finish_sample(struct verification *v)
 {
     const struct shard_index *index = v->stream.shard->index;
     if (v->seen == 0)
@@ -130,17 +128,16 @@ static void leave_sample(struct verification *v)
     v->seen = 0;
 }
 
-/* Finds the member in the index; the fields of a sample may come in any order. Returns false if it
- * is not there. */
-static bool find_foreign(struct verification *v, const struct tar_member *member,
-                         const struct member_name *name, struct shard_field *ret_field)
+/* Fields of a sample may come in any order. */
+static bool find_plain_field(struct verification *v, const struct tar_member *member,
+                             const struct member_name *name, struct shard_field *ret_field)
 {
     const struct shard_index *index = v->stream.shard->index;
     char key[SHARD_KEY_BYTES_MAX] = "";
     if (v->seen) {
         verification_key(v, key);
         if (strcmp(key, name->key) != 0)
-            leave_sample(v);
+            finish_sample(v);
     }
     int number = shard_index_find(index, name->extension);
     if (v->sample == shard_index_samples(index) || number < 0)
@@ -148,16 +145,16 @@ static bool find_foreign(struct verification *v, const struct tar_member *member
     verification_key(v, key);
     v->field = (uint32_t)number;
     shard_index_field(index, v->sample, v->field, ret_field);
-    bool is_it = strcmp(key, name->key) == 0 && ret_field->present && !(v->seen >> number & 1) &&
-                 ret_field->data_offset == member->data_offset &&
-                 ret_field->size_bytes == member->size_bytes;
-    if (is_it)
+    bool matches = strcmp(key, name->key) == 0 && ret_field->present && !(v->seen >> number & 1) &&
+                   ret_field->data_offset == member->data_offset &&
+                   ret_field->size_bytes == member->size_bytes;
+    if (matches)
         v->seen |= UINT64_C(1) << number;
-    return is_it;
+    return matches;
 }
 
-/* Checks a member of another tool's tar. Padding is not checked. */
-static int check_foreign_member(struct verification *v, const struct tar_member *member)
+/* Does not check padding. */
+static int check_plain_tar_member(struct verification *v, const struct tar_member *member)
 {
     struct member_name name;
     struct shard_field field;
@@ -178,7 +175,7 @@ static int check_foreign_member(struct verification *v, const struct tar_member 
         return 0;
     }
     v->result->members_count++;
-    if (!find_foreign(v, member, &name, &field)) {
+    if (!find_plain_field(v, member, &name, &field)) {
         err_set(&err, -EBADMSG, "archive has a member that its stored index does not have there");
         err_at(&err, v->path, (int64_t)member->header_offset);
         err_found(&err, "\"%.200s\"", member->name);
@@ -197,7 +194,7 @@ static int scanner_read(void *context, uint64_t offset, void *data, size_t bytes
     return verification_read(context, offset, data, bytes);
 }
 
-/* A bad header ends the walk of this shard, because what follows is unknown. */
+/* A bad header ends the walk, because nothing after it can be located. */
 int verify_archive(struct verification *v)
 {
     const struct shard_trailer *trailer = &v->stream.shard->trailer;
@@ -215,8 +212,8 @@ int verify_archive(struct verification *v)
             goto out;
         }
         if (!status && member.kind != TAR_END)
-            status = v->stream.shard->is_foreign ? check_foreign_member(v, &member)
-                                                 : check_member(v, &member);
+            status = v->stream.shard->is_plain_tar ? check_plain_tar_member(v, &member)
+                                                   : check_member(v, &member);
         if (status || member.kind == TAR_END)
             break;
     }
@@ -224,20 +221,20 @@ int verify_archive(struct verification *v)
         verification_report_mismatch(v, "", member.data_offset,
                                      "the end of the archive differs from the trailer",
                                      trailer->archive_end, member.data_offset);
-    if (!status && v->stream.shard->is_foreign) {
+    if (!status && v->stream.shard->is_plain_tar) {
         if (trailer->archive_end == v->stream.file_bytes)
             verification_note(
                 v, "", trailer->archive_end,
                 "archive has no end marker: if it was truncated, then between two members",
                 "compare its size with the original");
-        leave_sample(v);
+        finish_sample(v);
         v->field = 0;
     }
     if (!status && verification_next_field(v, &field))
         verification_report_mismatch(v, "", trailer->archive_end,
                                      "index names members that are not in the archive",
                                      field.data_offset, 0);
-    if (!status && !v->stream.shard->is_foreign)
+    if (!status && !v->stream.shard->is_plain_tar)
         status = verification_check_zeros(v, "", trailer->archive_end, trailer->index_offset);
 out:
     tar_scanner_deinit(&scanner);

@@ -11,17 +11,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The CRCs of index and trailer cover the bytes from the index on, except the padding between. */
+/* CRCs cover everything from the index on, except the padding before the trailer. */
 static int check_tail(struct verification *v, const struct dataset_shard *expected)
 {
     const struct shard *shard = v->stream.shard;
     const struct shard_trailer *trailer = &shard->trailer;
     uint64_t at = v->stream.buffer_offset + v->stream.buffer_bytes;
     int status = 0;
-    if (!shard->is_foreign && at < trailer->index_offset + trailer->index_bytes)
+    if (!shard->is_plain_tar && at < trailer->index_offset + trailer->index_bytes)
         status = verification_read(v, at, NULL, trailer->index_offset + trailer->index_bytes - at);
     uint64_t padding_at = trailer->index_offset + trailer->index_bytes;
-    if (!status && !shard->is_foreign && padding_at >= v->stream.buffer_offset)
+    if (!status && !shard->is_plain_tar && padding_at >= v->stream.buffer_offset)
         status =
             verification_check_zeros(v, "", padding_at, v->stream.file_bytes - SHARD_TRAILER_BYTES);
     at = v->stream.buffer_offset + v->stream.buffer_bytes;
@@ -58,8 +58,6 @@ static int compare_hashes(const void *a, const void *b)
     return left->sample < right->sample ? -1 : left->sample > right->sample;
 }
 
-/* ---- Fields. ---- */
-
 const char *verify_kind_name(enum verify_kind kind)
 {
     static const char *const names[VERIFY_KIND_COUNT] = {"checksum", "archive", "fields",
@@ -67,13 +65,13 @@ const char *verify_kind_name(enum verify_kind kind)
     return names[kind];
 }
 
-/* Fields that each sample must have: the dataset's, and a label if it names classes; for a lone
- * shard, those of any of its samples. Bits are field numbers of the shard. */
+/* Required of each sample: the dataset's fields, and a label if it names classes; for a single
+ * shard, the fields of any sample. Bits are the shard's field numbers. */
 struct required_fields {
     const char *names[SHARD_FIELDS_MAX + 1];
-    uint64_t any_of[SHARD_FIELDS_MAX + 1]; /* fields of the shard that satisfy it */
+    uint64_t any_of[SHARD_FIELDS_MAX + 1]; /* fields that satisfy the requirement */
     uint32_t count;
-    uint64_t unknown; /* fields of the shard that are not in the dataset's list */
+    uint64_t unknown; /* fields that the dataset does not list */
 };
 
 static const char label_field[] = "cls";
@@ -111,7 +109,7 @@ static struct required_fields find_required(const struct verification *v,
     return wanted;
 }
 
-/* ret_at: offset of the sample's first field. */
+/* *ret_at: offset of the sample's first field. */
 static uint64_t present_fields(const struct shard_index *index, uint64_t sample, uint64_t *ret_at)
 {
     uint64_t present = 0;
@@ -157,9 +155,7 @@ static void check_fields(struct verification *v, const struct dataset *dataset)
     }
 }
 
-/* ---- Keys. ---- */
-
-/* Compares 64-bit hashes: equal keys have equal hashes, and collisions are very unlikely. */
+/* Compares 64-bit hashes of keys; collisions are very unlikely. */
 static int check_keys(struct verification *v)
 {
     const struct shard_index *index = v->stream.shard->index;
@@ -190,9 +186,8 @@ static int check_keys(struct verification *v)
     return 0;
 }
 
-/* A shard that cannot be opened is a problem of the shard; lack of memory or a disk error is
- * not. */
-static bool is_shards_fault(int status)
+/* Other errors, such as lack of memory, are not the shard's. */
+static bool is_shard_error(int status)
 {
     return status == -EBADMSG || status == -ENOENT || status == -ENODATA || status == -EISDIR;
 }
@@ -203,7 +198,7 @@ static int verify_one(struct verification *v, const struct dataset *dataset,
     struct err err;
     v->result->shards_count++;
     int status = shard_open(v->io, v->path, &v->stream.shard, &err);
-    if (is_shards_fault(status)) {
+    if (is_shard_error(status)) {
         verification_report(v, VERIFY_ARCHIVE, "", &err);
         return 0;
     }

@@ -110,16 +110,16 @@ checked_calls_change_no_result() {
 }
 
 ranks_can_index_the_same_tar_concurrently() {
-  mkdir -p members foreign
+  mkdir -p members plain
   tar -xf shards/shard-000000.tar -C members
-  (cd members && find . -type f -printf '%P\n' | sort | tar -cf ../foreign/part.tar -T -)
+  (cd members && find . -type f -printf '%P\n' | sort | tar -cf ../plain/part.tar -T -)
   export XDG_CACHE_HOME=$scratch/cold
   local n
   for n in 1 2; do
     rm -rf cold
-    same "$(ranks 4 "$MILLRACE" train train.yaml --set data.train=foreign/part.tar --set data.val=foreign/part.tar --set model.classes=7 --set run.dir=runs/foreign$n --set run.steps=4)" 0 "$(cat errors)"
+    same "$(ranks 4 "$MILLRACE" train train.yaml --set data.train=plain/part.tar --set data.val=plain/part.tar --set model.classes=7 --set run.dir=runs/plain$n --set run.steps=4)" 0 "$(cat errors)"
     same "$(find cold -type f | wc -l)" 1 "entries of the cache ($(find cold -type f))"
-    same "$(millrace ckpt hash runs/foreign$n/ckpt)" "$(millrace ckpt hash runs/foreign1/ckpt)"
+    same "$(millrace ckpt hash runs/plain$n/ckpt)" "$(millrace ckpt hash runs/plain1/ckpt)"
   done
 }
 

@@ -96,7 +96,7 @@ static void end_making(struct making *making)
     char path[TEST_PATH_BYTES_MAX + 64];
     end_shard(making);
     if (making->dataset.text.element[0])
-        dataset_note_last_tokens(&making->dataset);
+        dataset_set_last_tokens(&making->dataset);
     making->dataset.mean_sample_bytes = making->field_bytes / making->dataset.samples;
     making->fixture->samples = making->dataset.samples;
     assert_ok(dataset_encode(&making->dataset, &text, &err), &err);

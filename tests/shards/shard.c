@@ -304,7 +304,7 @@ static void an_append_by_tar_invalidates_the_index(void **state)
                  fixture->folder),
         0);
     assert_ok(shard_open(fixture->io, fixture->path, &shard, &err), &err);
-    assert_true(shard->is_foreign);
+    assert_true(shard->is_plain_tar);
     assert_true(shard->identity_crc32c != summary.index_crc32c);
     assert_int_equal(shard->trailer.samples, make_shard_variety_count + 1);
     const char *key = shard_index_key(shard->index, make_shard_variety_count, &bytes);
@@ -334,7 +334,7 @@ static void every_truncation_is_detected(void **state)
             continue;
         }
         opened++;
-        assert_true(shard->is_foreign);
+        assert_true(shard->is_plain_tar);
         /* else it was cut exactly between two members, which verify detects */
         if (shard->trailer.archive_end < kept)
             assert_int_equal(shard->trailer.samples, 2);

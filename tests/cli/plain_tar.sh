@@ -273,7 +273,7 @@ a_tar_without_a_complete_sample_reports_its_damage() {
   same "$(status_of millrace read 'a.tar::none.tar' --on-error skip)" 1 # a tar that is gone is no damage
 }
 
-a_foreign_shard_list_may_include_a_damaged_tar() {
+a_wids_shard_list_may_include_a_damaged_tar() {
   local n
   damage_one
   mkdir -p cutlist
@@ -375,6 +375,6 @@ run_cases tars_of_gnu_tar_read_like_ours tars_of_bsdtar_read_like_ours tars_of_p
   index_rebuilds_and_keeps_checksums an_unwritable_index_cache_is_reported_with_an_alternative a_shard_that_lost_its_trailer_needs_index lists_of_other_tools_are_datasets \
   patterns_are_datasets train_learns_from_tars_as_from_shards a_truncated_tar_loses_only_its_last_samples \
   ranks_share_the_remaining_samples_of_damaged_tars a_duplicate_member_is_read_once a_tar_without_a_complete_sample_reports_its_damage \
-  a_foreign_shard_list_may_include_a_damaged_tar training_skips_damage_and_notices_repairs \
+  a_wids_shard_list_may_include_a_damaged_tar training_skips_damage_and_notices_repairs \
   wids_loads_our_dataset_json dali_takes_our_index \
   dali_takes_one_shard_and_no_spaces

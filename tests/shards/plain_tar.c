@@ -2,7 +2,7 @@
  * Tars of other tools: samples are grouped as by WebDataset, the index is cached and rebuilt,
  * checksums are made on request, damage is reported with its offset.
  */
-#include "shards/format/foreign.h"
+#include "shards/format/plain_tar.h"
 
 #include "base/bytes.h"
 #include "base/crc.h"
@@ -82,7 +82,7 @@ static void assert_groups_as_is(const struct fixture *fixture, const char *wante
     struct shard *shard;
     char text[1024];
     assert_ok(shard_open(fixture->io, fixture->path, &shard, &err), &err);
-    assert_true(shard->is_foreign);
+    assert_true(shard->is_plain_tar);
     describe(shard, text, sizeof text);
     shard_close(shard);
     assert_string_equal(text, wanted);
@@ -184,7 +184,7 @@ static void a_file_that_is_not_a_tar_is_named(void **state)
 }
 
 static int load_entry(const struct fixture *fixture, bool accept_partial,
-                      struct foreign_index *ret_index)
+                      struct plain_tar_index *ret_index)
 {
     struct index_cache_tar tar = {.io = fixture->io, .path = fixture->path};
     struct err err;
@@ -196,7 +196,7 @@ static int load_entry(const struct fixture *fixture, bool accept_partial,
     return status;
 }
 
-static bool entry_is_there(const struct fixture *fixture, struct foreign_index *ret_index)
+static bool entry_is_there(const struct fixture *fixture, struct plain_tar_index *ret_index)
 {
     return load_entry(fixture, false, ret_index) == 0;
 }
@@ -211,7 +211,7 @@ static void touch(const struct fixture *fixture, time_t when)
 static void the_index_is_kept_until_the_tar_changes(void **state)
 {
     const struct fixture *fixture = *state;
-    struct foreign_index found = {0};
+    struct plain_tar_index found = {0};
     assert_groups(fixture, (const char *[]){"a.x", NULL}, "a:x");
     touch(fixture, 1000);
     assert_false(entry_is_there(fixture, &found));
@@ -222,7 +222,7 @@ static void the_index_is_kept_until_the_tar_changes(void **state)
     assert_true(entry_is_there(fixture, &found));
     assert_int_equal(found.trailer.samples, 1);
     assert_int_equal(found.trailer.flags, SHARD_FLAG_NO_CRCS);
-    foreign_index_deinit(&found);
+    plain_tar_index_deinit(&found);
     assert_groups(fixture, (const char *[]){"a.x", "b.x", NULL}, "a:x b:x");
     touch(fixture, 1000); /* the same time, another size */
     assert_false(entry_is_there(fixture, &found));
@@ -249,12 +249,12 @@ static void forge_identity(const struct fixture *fixture)
 static void a_different_tar_of_the_same_size_and_time_is_reindexed(void **state)
 {
     const struct fixture *fixture = *state;
-    struct foreign_index found = {0};
+    struct plain_tar_index found = {0};
     write_tar(fixture, (const char *[]){"a.x", "b.x", NULL});
     touch(fixture, 1000);
     assert_groups_as_is(fixture, "a:x b:x");
     assert_true(entry_is_there(fixture, &found));
-    foreign_index_deinit(&found);
+    plain_tar_index_deinit(&found);
     write_tar(fixture, (const char *[]){"c.x", "d.x", NULL});
     touch(fixture, 1000);
     assert_false(entry_is_there(fixture, &found));
@@ -264,14 +264,14 @@ static void a_different_tar_of_the_same_size_and_time_is_reindexed(void **state)
 static void a_cache_entry_that_does_not_match_the_tar_is_ignored(void **state)
 {
     const struct fixture *fixture = *state;
-    struct foreign_index found = {0};
+    struct plain_tar_index found = {0};
     static const char *const others[][4] = {
         {"a.x", "b.x", "d.x"}, {"d.x", "b.x", "c.x"}, {"a.x", "b.x", "c.y"}};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         assert_groups(fixture, (const char *[]){"a.x", "b.x", "c.x", NULL}, "a:x b:x c:x");
         forge_identity(fixture);
         assert_true(entry_is_there(fixture, &found)); /* still the same tar */
-        foreign_index_deinit(&found);
+        plain_tar_index_deinit(&found);
         write_tar(fixture, others[i]);
         forge_identity(fixture);
         assert_false(entry_is_there(fixture, &found));
@@ -279,7 +279,7 @@ static void a_cache_entry_that_does_not_match_the_tar_is_ignored(void **state)
     /* no samples, and no members to compare */
     assert_groups(fixture, (const char *[]){"nothing", NULL}, "");
     assert_true(entry_is_there(fixture, &found));
-    foreign_index_deinit(&found);
+    plain_tar_index_deinit(&found);
 }
 
 /* The path of an open tar may meanwhile name another one. */
@@ -287,11 +287,11 @@ static void a_cache_entry_belongs_to_the_open_tar_not_its_name(void **state)
 {
     const struct fixture *fixture = *state;
     struct index_cache_tar tar = {.io = fixture->io, .path = fixture->path};
-    struct foreign_index found = {0};
+    struct plain_tar_index found = {0};
     struct io_identity identity;
     struct err err;
     char aside[TEST_PATH_BYTES_MAX + 8];
-    static const struct foreign_options options = {0};
+    static const struct plain_tar_options options = {0};
     write_tar(fixture, (const char *[]){"a.x", NULL});
     assert_ok(tar.io->ops->file_open(tar.io, tar.path, &tar.file, &err), &err);
     assert_ok(tar.io->ops->queue_open(tar.io, 1, &tar.queue, &err), &err);
@@ -300,10 +300,10 @@ static void a_cache_entry_belongs_to_the_open_tar_not_its_name(void **state)
     assert_int_equal(rename(fixture->path, aside), 0);
     assert_groups(fixture, (const char *[]){"b.x", NULL}, "b:x");
     assert_int_equal(index_cache_load(&tar, true, &found), -ENOENT);
-    assert_ok(foreign_index_build(tar.io, tar.file, tar.path, &options, &found, &err), &err);
+    assert_ok(plain_tar_index_build(tar.io, tar.file, tar.path, &options, &found, &err), &err);
     /* the rename changed its ctime */
     assert_int_equal(index_cache_store(&tar, &identity, &found, &err), -ESTALE);
-    foreign_index_deinit(&found);
+    plain_tar_index_deinit(&found);
     tar.io->ops->queue_close(tar.queue);
     tar.io->ops->file_close(tar.file);
 }
@@ -323,10 +323,10 @@ static void a_file_url_names_the_same_entry(void **state)
     }
 }
 
-static void a_damaged_or_foreign_cache_entry_is_ignored(void **state)
+static void a_damaged_or_mismatched_cache_entry_is_ignored(void **state)
 {
     const struct fixture *fixture = *state;
-    struct foreign_index found = {0};
+    struct plain_tar_index found = {0};
     struct err err;
     char path[IO_PATH_BYTES_MAX];
     size_t bytes;
@@ -338,7 +338,7 @@ static void a_damaged_or_foreign_cache_entry_is_ignored(void **state)
         test_write_file(path, entry, bytes);
         if (entry_is_there(fixture, &found)) {
             assert_true(at >= 256 && bytes > 256); /* unused zeros after the path */
-            foreign_index_deinit(&found);
+            plain_tar_index_deinit(&found);
         }
         entry[at] ^= (uint8_t)(1u << at % 8);
     }
@@ -352,7 +352,7 @@ static void a_damaged_or_foreign_cache_entry_is_ignored(void **state)
     assert_int_equal(shard->trailer.samples, 2);
     shard_close(shard);
     assert_true(entry_is_there(fixture, &found));
-    foreign_index_deinit(&found);
+    plain_tar_index_deinit(&found);
 }
 
 /* Creates a file as left by a killed writer age_s seconds ago. */
@@ -382,7 +382,7 @@ static void only_dead_writers_temporaries_are_removed(void **state)
     enum { HOUR_S = 3600, TARS = 1024 }; /* one in 16 of them sweeps */
     struct fixture fixture = *(const struct fixture *)*state;
     char folder[IO_PATH_BYTES_MAX];
-    struct foreign_index found = {0};
+    struct plain_tar_index found = {0};
     assert_groups(&fixture, (const char *[]){"a.x", NULL}, "a:x");
     assert_int_equal(index_cache_folder(folder), 0);
     leave_behind(folder, old, 2 * HOUR_S);
@@ -392,7 +392,7 @@ static void only_dead_writers_temporaries_are_removed(void **state)
         snprintf(fixture.path, sizeof fixture.path, "%.900s/%d.tar", fixture.folder, i);
         assert_groups(&fixture, (const char *[]){"a.x", NULL}, "a:x");
         assert_true(entry_is_there(&fixture, &found));
-        foreign_index_deinit(&found);
+        plain_tar_index_deinit(&found);
     }
     assert_false(is_in(folder, old));
     assert_true(is_in(folder, young));
@@ -405,14 +405,14 @@ static void an_unwritable_cache_is_no_error(void **state)
     setenv("XDG_CACHE_HOME", "/dev/null", 1);
     assert_groups(fixture, (const char *[]){"a.x", NULL}, "a:x");
     struct err err;
-    static const struct foreign_options options = {0};
+    static const struct plain_tar_options options = {0};
     assert_true(shard_reindex(fixture->io, fixture->path, &options, &err) < 0);
 }
 
 static void checksums_are_optional_and_do_not_change_the_fingerprint(void **state)
 {
     const struct fixture *fixture = *state;
-    static const struct foreign_options options = {.crcs = true};
+    static const struct plain_tar_options options = {.crcs = true};
     struct err err;
     struct shard *shard;
     struct shard_field field;
@@ -458,7 +458,7 @@ static uint64_t count_problems(const struct fixture *fixture)
 static void verify_checks_optional_checksums(void **state)
 {
     const struct fixture *fixture = *state;
-    static const struct foreign_options options = {.crcs = true};
+    static const struct plain_tar_options options = {.crcs = true};
     struct err err;
     size_t bytes;
     write_tar(fixture, (const char *[]){"b.y", "b.x=100000", "a.x", "c.y=9", NULL});
@@ -631,11 +631,11 @@ static void salvaging_an_intact_tar_changes_nothing(void **state)
     const struct salvage silently = {0};
     struct err err;
     struct shard *strict, *salvaged;
-    struct foreign_index kept = {0};
+    struct plain_tar_index kept = {0};
     write_tar(fixture, (const char *[]){"a.x", "a.y", "b.x=70000", "a.x", NULL});
     assert_ok(shard_open_salvaging(fixture->io, fixture->path, &silently, &salvaged, &err), &err);
     assert_true(entry_is_there(fixture, &kept)); /* for later callers */
-    foreign_index_deinit(&kept);
+    plain_tar_index_deinit(&kept);
     assert_ok(shard_open(fixture->io, fixture->path, &strict, &err), &err);
     assert_false(salvaged->is_partial);
     assert_int_equal(salvaged->identity_crc32c, strict->identity_crc32c);
@@ -652,7 +652,7 @@ static void an_index_of_a_damaged_tar_is_never_used_for_an_intact_one(void **sta
     struct told told;
     struct err err;
     struct shard *shard;
-    struct foreign_index kept = {0};
+    struct plain_tar_index kept = {0};
     char text[64];
     bool is_partial;
     write_tar(fixture, (const char *[]){"a.x", "b.x=2000", NULL});
@@ -667,7 +667,7 @@ static void an_index_of_a_damaged_tar_is_never_used_for_an_intact_one(void **sta
         assert_int_equal(load_entry(fixture, true, &kept), 0);
         assert_true(kept.is_partial);
         identity = kept.identity_crc32c;
-        foreign_index_deinit(&kept);
+        plain_tar_index_deinit(&kept);
         salvage(fixture, &told, &is_partial, text, sizeof text); /* the report is repeated */
         assert_int_equal(told.count, 1);
     }
@@ -682,7 +682,7 @@ static void an_index_of_a_damaged_tar_is_never_used_for_an_intact_one(void **sta
     assert_false(is_partial);
     assert_true(entry_is_there(fixture, &kept));
     assert_int_not_equal(kept.identity_crc32c, identity);
-    foreign_index_deinit(&kept);
+    plain_tar_index_deinit(&kept);
 }
 
 static void salvaging_obeys_limits(void **state)
@@ -717,7 +717,7 @@ int main(void)
         CASE(a_cache_entry_that_does_not_match_the_tar_is_ignored),
         CASE(a_cache_entry_belongs_to_the_open_tar_not_its_name),
         CASE(a_file_url_names_the_same_entry),
-        CASE(a_damaged_or_foreign_cache_entry_is_ignored),
+        CASE(a_damaged_or_mismatched_cache_entry_is_ignored),
         CASE(only_dead_writers_temporaries_are_removed),
         CASE(an_unwritable_cache_is_no_error),
         CASE(checksums_are_optional_and_do_not_change_the_fingerprint),

@@ -1,10 +1,10 @@
 /*
- * foreign — see foreign.h.
+ * plain_tar — see plain_tar.h.
  *
- * Headers are read through a window. It is large while members are small and adjacent, and small if
- * most of a large one would be unneeded data.
+ * Headers are read through a window, which shrinks after a jump over a large member so that little
+ * unneeded data is read.
  */
-#include "shards/format/foreign.h"
+#include "shards/format/plain_tar.h"
 
 #include "base/bytes.h"
 #include "base/crc.h"
@@ -29,13 +29,13 @@ struct walk {
     struct io_file *file;
     struct io_queue *queue;
     const char *path;
-    const struct foreign_options *options;
+    const struct plain_tar_options *options;
     uint64_t file_bytes;
     uint8_t *window;
     uint64_t window_offset, window_bytes;
     struct shard_index_builder *builder;
-    struct str crcs;               /* of the current member: u32 per block */
-    char key[SHARD_KEY_BYTES_MAX]; /* of the current sample */
+    struct str crcs; /* of the current member: one u32 per block */
+    char key[SHARD_KEY_BYTES_MAX];
     bool is_partial;
     struct err *err;
 };
@@ -57,7 +57,7 @@ static int fill(struct walk *walk, uint64_t offset)
     return 0;
 }
 
-/* The scanner only requests ranges within the file. */
+/* The scanner requests only ranges within the file. */
 static int walk_read(void *context, uint64_t offset, void *data, size_t bytes)
 {
     struct walk *walk = context;
@@ -78,7 +78,7 @@ static int walk_read(void *context, uint64_t offset, void *data, size_t bytes)
     return 0;
 }
 
-/* Computes the CRC32C of the member and of its blocks, into crcs. Overwrites the window. */
+/* Stores the CRCs of the member's blocks in walk->crcs. Overwrites the window. */
 static int compute_crcs(struct walk *walk, const struct tar_member *member, uint32_t *ret_crc)
 {
     uint32_t crc = 0;
@@ -104,8 +104,8 @@ static int compute_crcs(struct walk *walk, const struct tar_member *member, uint
                : 0;
 }
 
-/* Continues without the damaged part, which walk->err describes. */
-static void leave_out(struct walk *walk)
+/* Reports walk->err as salvaged damage and clears it. */
+static void report_damage(struct walk *walk)
 {
     const struct salvage *salvage = walk->options->salvage;
     walk->is_partial = true;
@@ -114,8 +114,7 @@ static void leave_out(struct walk *walk)
     err_clear(walk->err);
 }
 
-/* Handles a failure caused by the member: adds its location. Returns 0 if the walk continues
- * without the member. */
+/* Adds the member's location to the error. Returns 0 if the walk continues without the member. */
 static int locate_error(struct walk *walk, const struct tar_member *member, int status)
 {
     if (status == -ENOMEM)
@@ -126,7 +125,7 @@ static int locate_error(struct walk *walk, const struct tar_member *member, int 
     if (!walk->options->salvage || (status != -EBADMSG && status != -EEXIST))
         return -EBADMSG;
     err_advise(walk->err, "this member is left out");
-    leave_out(walk);
+    report_damage(walk);
     return 0;
 }
 
@@ -166,7 +165,7 @@ static int take_member(struct walk *walk, const struct tar_member *member)
     return is_field ? add_field(walk, member, &name) : 0;
 }
 
-/* Identifies what users pass by mistake, such as compressed tars. */
+/* Recognizes files passed by mistake, such as compressed tars. */
 static void explain_first_block(struct walk *walk)
 {
     static const struct {
@@ -194,15 +193,15 @@ static int too_small(const struct walk *walk)
     return -EBADMSG;
 }
 
-/* What follows the damage is unknown. The current sample is complete if the cut file belongs to
- * another sample. */
+/* Nothing after the damage is readable. If the truncated file belongs to the next sample, the
+ * current sample is complete. */
 static void salvage_samples(struct walk *walk, const struct tar_scanner *scanner)
 {
     struct member_name name;
-    struct err not_ours;
+    struct err ignored;
     bool is_field = false, has_sample = shard_index_builder_samples(walk->builder) > 0;
     bool is_next = scanner->is_truncated &&
-                   member_name_split(str_text(&scanner->name), &name, &is_field, &not_ours) == 0 &&
+                   member_name_split(str_text(&scanner->name), &name, &is_field, &ignored) == 0 &&
                    is_field && strcmp(walk->key, name.key) != 0;
     if (is_next) {
         err_advise(walk->err, "sample \"%.150s\" and everything after it are left out", name.key);
@@ -212,10 +211,10 @@ static void salvage_samples(struct walk *walk, const struct tar_scanner *scanner
     } else {
         err_advise(walk->err, "the whole file is left out");
     }
-    leave_out(walk);
+    report_damage(walk);
 }
 
-/* Returns the next member, or the end if the damage is salvaged. */
+/* Returns TAR_END at damage that is salvaged. */
 static int scan(struct walk *walk, struct tar_scanner *scanner, struct tar_member *ret_member)
 {
     int status = walk->file_bytes < TAR_BLOCK_BYTES ? too_small(walk)
@@ -247,9 +246,8 @@ static int walk_members(struct walk *walk, uint64_t *ret_archive_end)
     return status;
 }
 
-/* Detects a millrace shard that lost its trailer: after the end of the archive, an index of exactly
- * these samples begins. */
-static int check_lost_index(struct walk *walk, const struct foreign_index *found)
+/* Detects a millrace shard that lost its trailer: its index follows the end of the archive. */
+static int check_lost_index(struct walk *walk, const struct plain_tar_index *found)
 {
     uint8_t head[LOST_INDEX_BYTES]; /* version, fields, samples, key bytes */
     uint64_t at = found->trailer.archive_end + TAR_END_BYTES;
@@ -268,11 +266,11 @@ static int check_lost_index(struct walk *walk, const struct foreign_index *found
     if (!walk->options->salvage)
         return -EBADMSG;
     err_advise(walk->err, "only its checksums are left out");
-    leave_out(walk);
+    report_damage(walk);
     return 0;
 }
 
-static int encode(struct walk *walk, uint64_t archive_end, struct foreign_index *found)
+static int encode(struct walk *walk, uint64_t archive_end, struct plain_tar_index *found)
 {
     struct str places = {0};
     uint32_t fields;
@@ -304,12 +302,12 @@ out:
     return status;
 }
 
-int foreign_index_build(struct io *io, struct io_file *file, const char *path,
-                        const struct foreign_options *options, struct foreign_index *ret_index,
-                        struct err *err)
+int plain_tar_index_build(struct io *io, struct io_file *file, const char *path,
+                          const struct plain_tar_options *options,
+                          struct plain_tar_index *ret_index, struct err *err)
 {
     struct err own = {.offset = ERR_NO_OFFSET};
-    struct foreign_index found = {0};
+    struct plain_tar_index found = {0};
     uint64_t archive_end;
     struct walk walk = {.io = io, .file = file, .path = path, .options = options, .err = &own};
     walk.file_bytes = io->ops->file_size(file);
@@ -333,7 +331,7 @@ int foreign_index_build(struct io *io, struct io_file *file, const char *path,
     str_deinit(&walk.crcs);
     free(walk.window);
     if (status) {
-        foreign_index_deinit(&found);
+        plain_tar_index_deinit(&found);
         if (err)
             *err = own;
     } else {
@@ -342,7 +340,7 @@ int foreign_index_build(struct io *io, struct io_file *file, const char *path,
     return status;
 }
 
-void foreign_index_deinit(struct foreign_index *index)
+void plain_tar_index_deinit(struct plain_tar_index *index)
 {
     str_deinit(&index->index);
 }
