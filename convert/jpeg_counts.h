@@ -1,18 +1,18 @@
 /*
- * jpeg_counts — counts of the JPEGs that a conversion tiled, reencoded or kept. Header only.
+ * jpeg_counts — counts what a conversion did with JPEGs.
  */
 #ifndef MILLRACE_CONVERT_JPEG_COUNTS_H
 #define MILLRACE_CONVERT_JPEG_COUNTS_H
 
 #include <stdint.h>
 
-/* Unused with --jpeg keep or --store raw. */
+/* Zero with --jpeg keep or --store raw. */
 struct convert_jpegs {
     uint64_t tiled_count, reencoded_count;
-    /* With tile: stored as they are (CMYK; already tiled; misnamed). With reencode: stored with
-     * their own pixels because that is smaller, or misnamed. */
+    /* With tile: stored unchanged (CMYK, already tiled, or misnamed). With reencode: misnamed,
+     * or kept their pixels because that is smaller. */
     uint64_t kept_count;
-    uint64_t source_bytes, written_bytes; /* of all three */
+    uint64_t source_bytes, written_bytes; /* of all counted JPEGs */
 };
 
 static inline void convert_jpegs_add(struct convert_jpegs *to, const struct convert_jpegs *more)

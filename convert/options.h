@@ -1,5 +1,5 @@
 /*
- * options — the options of `convert dataset`. See dataset.h.
+ * options — options of `convert dataset` (dataset.h).
  */
 #ifndef MILLRACE_CONVERT_OPTIONS_H
 #define MILLRACE_CONVERT_OPTIONS_H
@@ -15,30 +15,29 @@
 enum { CONVERT_SHARD_BYTES_DEFAULT = 256 << 20 };
 
 enum convert_jpeg {
-    /* transcoded without loss, so that parts can be cut out (image/jpeg/jpeg_tile.h) */
+    /* lossless transcoding for partial decoding (image/jpeg/jpeg_tile.h) */
     CONVERT_JPEG_TILE,
     CONVERT_JPEG_KEEP,     /* byte for byte */
-    CONVERT_JPEG_REENCODE, /* decoded, scaled down, encoded again */
+    CONVERT_JPEG_REENCODE, /* decoded, scaled down, and encoded */
 };
 
 enum convert_store {
-    CONVERT_STORE_ENCODED, /* JPEGs as jpeg says, other images as they are */
-    CONVERT_STORE_RAW,     /* all images decoded, as PPM */
+    CONVERT_STORE_ENCODED, /* other images stay as they are */
+    CONVERT_STORE_RAW,     /* all images become PPM */
 };
 
-/* The meaning of folders in the source. */
 enum convert_split_folders {
-    /* splits if all have names like train, val and test; else classes */
+    /* splits if all are named like train, val and test; else classes */
     CONVERT_SPLIT_FOLDERS_AUTO,
-    CONVERT_SPLIT_FOLDERS_YES, /* splits, whatever their names */
-    CONVERT_SPLIT_FOLDERS_NO,  /* classes, whatever their names */
+    CONVERT_SPLIT_FOLDERS_YES, /* all are splits */
+    CONVERT_SPLIT_FOLDERS_NO,  /* all are classes */
 };
 
 enum { CONVERT_SPLITS_MAX = 16, CONVERT_SPLIT_NAME_BYTES_MAX = 64 };
 
 struct convert_split {
     char name[CONVERT_SPLIT_NAME_BYTES_MAX];
-    double fraction; /* fractions sum to 1; 0 for the source folder of that name */
+    double fraction; /* fractions sum to 1; 0: use the source folder `name` */
 };
 
 /* Borrowed strings. */
@@ -47,34 +46,33 @@ struct convert_list {
     size_t count;
 };
 
-/* Immutable during the conversion. */
 struct convert_options {
-    const char *source, *target; /* paths */
-    uint64_t shard_bytes;        /* 0: 256 MiB */
-    uint64_t shard_samples;      /* 0: no limit */
+    const char *source, *target;
+    uint64_t shard_bytes;   /* 0: 256 MiB */
+    uint64_t shard_samples; /* 0: no limit */
     enum convert_jpeg jpeg;
     enum convert_store store;
-    uint32_t max_side; /* reencode, raw; 0: unlimited */
-    uint32_t quality;  /* reencode; 0: 90. Smaller pictures are reencoded too */
+    uint32_t max_side; /* reencode and raw; 0: unlimited */
+    uint32_t quality;  /* reencode; 0: 90. Smaller images are reencoded too */
     uint64_t seed;
-    bool keep_order; /* else items are shuffled, keyed by seed */
-    /* An item's split is keyed by (seed, key). */
+    bool keep_order; /* false: shuffle items, keyed by seed */
+    /* (seed, key) determines an item's split. */
     struct convert_split splits[CONVERT_SPLITS_MAX];
-    uint32_t splits_count; /* 0: one dataset, at target itself, or one per split folder */
+    uint32_t splits_count; /* 0: one dataset at target, or one per split folder */
     enum convert_split_folders split_folders;
-    struct convert_list ignores; /* globs: of names, or, with a slash, of relative paths */
-    /* Extensions that become fields; none: photos and their companion files. */
+    struct convert_list ignores; /* globs over names, or, with a slash, over relative paths */
+    /* Extensions that become fields. Empty: photos and their companion files. */
     struct convert_list fields;
-    const char *tokenizer;      /* text: "bytes" (or NULL), "gpt2" */
-    const char *vocabulary;     /* "gpt2": the folder of encoder.json and vocab.bpe; else NULL */
-    bool skip_errors;           /* else the first error ends the conversion */
-    int64_t errors_max;         /* with skip_errors: how many are skipped; -1: no limit */
-    double errors_max_fraction; /* the same as a fraction of all items; 0: no limit */
+    const char *tokenizer;      /* text: "bytes" (NULL), "gpt2" */
+    const char *vocabulary;     /* "gpt2": folder of encoder.json and vocab.bpe; else NULL */
+    bool skip_errors;           /* false: the first bad item ends the conversion */
+    int64_t errors_max;         /* skip_errors: limit of skipped items; -1: none */
+    double errors_max_fraction; /* skip_errors: limit as a fraction of all items; 0: none */
     unsigned workers;           /* 0: one per CPU */
     bool resume, force;
-    const atomic_int *stop; /* nonzero: stop soon with -EINTR; NULL: never */
-    const struct log *log;  /* names each skipped item */
-    /* Called periodically from one thread; may be NULL. */
+    const atomic_int *stop; /* nonzero: stop with -EINTR; may be NULL */
+    const struct log *log;
+    /* Called periodically by one thread; may be NULL. */
     void (*progress)(void *context, uint64_t items_done, uint64_t items, uint64_t bytes_done,
                      uint64_t bytes);
     void *progress_context;

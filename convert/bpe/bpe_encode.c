@@ -1,9 +1,8 @@
 /*
- * bpe_encode — turns words into tokens. See bpe.h.
+ * bpe_encode — see bpe.h. Turns words into tokens.
  *
- * Short words are merged in a small array. Long ones (a line of one letter, a megabyte of spaces)
- * use a linked list and a heap of candidate pairs, in O(n log n) time. Both merge the same pairs in
- * the same order.
+ * Short words are merged in a small array; long ones (a megabyte of spaces) with a linked list and
+ * a heap of candidate pairs in O(n log n). Both merge in the same order.
  */
 #include "convert/bpe/bpe.h"
 
@@ -19,12 +18,12 @@
 
 enum {
     SHORT_BYTES_MAX = 64,
-    CACHE_SLOTS = 1 << 14, /* of 48 bytes: 768 KiB, about the size of a core's second-level cache */
+    CACHE_SLOTS = 1 << 14, /* of 48 bytes: 768 KiB, about a core's L2 cache */
     CACHE_TEXT_BYTES_MAX = 30,
     CACHE_TOKENS_MAX = 8,
 };
 
-/* A word seen before. bytes 0: empty. */
+/* bytes: 0 if the slot is empty. */
 struct cached_word {
     uint16_t tokens[CACHE_TOKENS_MAX];
     uint8_t bytes, tokens_count;
@@ -32,18 +31,17 @@ struct cached_word {
 };
 static_assert(sizeof(struct cached_word) == 48, "a slot is as large as said");
 
-/* A token of a long word, in a list linked by index. */
 struct node {
-    uint32_t previous, next; /* NODE_NONE at the ends */
+    uint32_t previous, next; /* NODE_NONE: none */
     uint16_t token;          /* BPE_NONE: merged into the previous one */
 };
 #define NODE_NONE UINT32_MAX
 
 struct bpe_encoder {
     const struct bpe *bpe;
-    struct cached_word *cache; /* CACHE_SLOTS; a word's slot is given by its hash */
-    struct node *nodes;        /* nodes_max; for a long word, one per byte */
-    /* 3 * nodes_max: rank << 32 | left node, least first; entries may be stale. */
+    struct cached_word *cache; /* CACHE_SLOTS, indexed by a word's hash */
+    struct node *nodes;        /* nodes_max; long words need one per byte */
+    /* 3 * nodes_max entries rank << 32 | left node, lowest first; some are stale. */
     uint64_t *heap;
     size_t nodes_max, heap_count;
 };
@@ -73,11 +71,11 @@ void bpe_encoder_close(struct bpe_encoder *encoder)
     free(encoder);
 }
 
-/* Merges in place; returns how many tokens are left. ranks[i] is for tokens i and i + 1. */
+/* Merges in place and returns the number of tokens left. ranks[i]: of tokens i and i + 1. */
 static size_t merge_short(const struct bpe *bpe, uint16_t *tokens, size_t count)
 {
     uint16_t ranks[SHORT_BYTES_MAX];
-    /* The rank of an empty slot is BPE_NONE. */
+    /* An empty slot's rank is BPE_NONE. */
     for (size_t i = 0; i + 1 < count; i++)
         ranks[i] = bpe_find_pair(bpe, tokens[i], tokens[i + 1])->rank;
     while (count > 1) {
@@ -123,7 +121,7 @@ static uint64_t heap_pop(struct bpe_encoder *encoder)
     return least;
 }
 
-/* The pair of a node and the next one; an empty slot if they do not merge. */
+/* Returns an empty slot if the node and the next one do not merge. */
 static const struct bpe_pair *pair_at(const struct bpe_encoder *encoder, uint32_t left)
 {
     static const struct bpe_pair none = {BPE_NONE, BPE_NONE, BPE_NONE, BPE_NONE};
@@ -147,7 +145,7 @@ static int reserve_nodes(struct bpe_encoder *encoder, size_t count, struct err *
     free(encoder->nodes);
     free(encoder->heap);
     encoder->nodes = malloc(count * sizeof *encoder->nodes);
-    /* initially one candidate per pair, and at most two more per merge */
+    /* one candidate per pair, and up to two more per merge */
     encoder->heap = malloc(3 * count * sizeof *encoder->heap);
     encoder->nodes_max = encoder->nodes && encoder->heap ? count : 0;
     return encoder->nodes_max
@@ -163,7 +161,7 @@ static void merge_long(struct bpe_encoder *encoder)
         uint32_t left = (uint32_t)candidate;
         const struct bpe_pair *pair = pair_at(encoder, left);
         if (pair->merged_token == BPE_NONE || pair->rank != candidate >> 32)
-            continue; /* stale: one of them was merged since */
+            continue; /* stale: one node has been merged */
         uint32_t right = nodes[left].next;
         nodes[left].token = pair->merged_token;
         nodes[left].next = nodes[right].next;
@@ -228,7 +226,7 @@ int bpe_encode(struct bpe_encoder *encoder, const void *text, size_t bytes, stru
                struct err *err)
 {
     assert(bytes <= BPE_TEXT_BYTES_MAX);
-    if (str_reserve(tokens, bytes * BPE_TOKEN_BYTES)) /* a byte gives at most one token */
+    if (str_reserve(tokens, bytes * BPE_TOKEN_BYTES)) /* at most one token per byte */
         return err_set(err, -ENOMEM, "out of memory for tokens");
     for (size_t at = 0; at < bytes;) {
         size_t end = bpe_word_end(text, bytes, at);

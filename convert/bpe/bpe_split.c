@@ -1,8 +1,7 @@
 /*
- * bpe_split — see bpe_split.h, and bpe.h for offsets where text may be cut.
- *
- * Such a cut changes no token: a word with a character other than white space ends before the next
- * space, whatever follows, and matching continues from there independently of the preceding text.
+ * bpe_split — see bpe_split.h. Also finds where text can be cut (bpe.h): a word with a character
+ * other than white space ends before the next space, and matching continues there regardless of
+ * the preceding text.
  */
 #include "convert/bpe/bpe_split.h"
 
@@ -12,7 +11,7 @@
 #include <assert.h>
 #include <stdbool.h>
 
-/* The length of a contraction at text: 's 't 're 've 'm 'll 'd. 0 if there is none. */
+/* Returns the length of 's, 't, 're, 've, 'm, 'll or 'd at text, or 0. */
 static size_t contraction_bytes(const uint8_t *text, size_t bytes)
 {
     if (bytes < 2 || text[0] != '\'')
@@ -26,7 +25,7 @@ static size_t contraction_bytes(const uint8_t *text, size_t bytes)
     return two ? 3 : 0;
 }
 
-/* The end of the run of characters of one class that begins at `at`. */
+/* Returns the end of the characters of one class at `at`. */
 static size_t run_end(const uint8_t *text, size_t bytes, size_t at, enum unicode_class kind)
 {
     while (at < bytes) {
@@ -39,7 +38,7 @@ static size_t run_end(const uint8_t *text, size_t bytes, size_t at, enum unicode
     return at;
 }
 
-/* If white space precedes a word, its last character belongs to that word. */
+/* The last white space before a word belongs to the word. */
 static size_t space_end(const uint8_t *text, size_t bytes, size_t at)
 {
     size_t last = at, end = at;
@@ -71,8 +70,8 @@ static bool is_ascii_space(uint8_t byte)
     return byte == ' ' || (byte >= '\t' && byte <= '\r');
 }
 
-/* Whether the character that ends at `at` is white space: U+0085, U+00A0, U+1680, U+2000 to U+200A,
- * U+2028, U+2029, U+202F, U+205F, U+3000. Their lead bytes are never continuation bytes. */
+/* Whether the character that ends at `at` is white space: U+0085, U+00A0, U+1680, U+2000 to
+ * U+200A, U+2028, U+2029, U+202F, U+205F, U+3000. Their lead bytes cannot be continuation bytes. */
 static bool ends_in_space(const uint8_t *text, size_t at)
 {
     const uint8_t *end = text + at;

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The end of the word that begins at `at`, which is less than bytes. */
+/* Returns the end of the word at `at` < bytes. */
 size_t bpe_word_end(const uint8_t *text, size_t bytes, size_t at);
 
 #endif

@@ -1,11 +1,11 @@
 /*
- * bpe_vocabulary — reads encoder.json and vocab.bpe. See bpe.h, bpe_vocabulary.h.
+ * bpe_vocabulary — see bpe_vocabulary.h. Reads encoder.json and vocab.bpe:
  *
- *     encoder.json   {"token": id, ...}: each id below their number once
- *     vocab.bpe      "#version: ..." or nothing, then per pair "left right\n"; the line is its rank
+ *     encoder.json   {"token": id, ...}: the ids are 0 to the number of tokens - 1
+ *     vocab.bpe      optional "#version: ...", then "left right\n" per pair, in order of rank
  *
- * Both write a byte as one character: printable Latin-1 as itself, the others as U+0100 and up, in
- * order.
+ * In both, a character stands for a byte: printable Latin-1 for itself, U+0100 and up for the
+ * others, in order.
  */
 #include "convert/bpe/bpe_vocabulary.h"
 
@@ -21,7 +21,7 @@
 
 enum { TOKEN_TEXT_BYTES_MAX = 1024 };
 
-/* The text of each byte, as UTF-8. */
+/* UTF-8 of the character that stands for a byte. */
 static void byte_text(unsigned byte, char text[3])
 {
     unsigned code = byte, others = 0;
@@ -38,8 +38,8 @@ static void byte_text(unsigned byte, char text[3])
 
 struct loading {
     struct bpe *bpe;
-    struct json_t *tokens; /* encoder.json */
-    uint8_t *seen;         /* by id */
+    struct json_t *tokens;
+    uint8_t *seen; /* indexed by id */
     const char *path;
     struct err *err;
 };
@@ -104,7 +104,7 @@ static int load_tokens(struct loading *loading, const char *text, size_t bytes)
     return status;
 }
 
-/* Adds the pair of the next rank; line has no line end. */
+/* line: without its line end. */
 static int add_pair(struct loading *loading, const char *line, size_t bytes, uint32_t rank,
                     int64_t offset)
 {

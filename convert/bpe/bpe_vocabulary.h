@@ -1,6 +1,5 @@
 /*
- * bpe_vocabulary — a byte-pair vocabulary as tables: the token of each byte, and the token that
- * each pair merges into.
+ * bpe_vocabulary — lookup tables of a byte-pair vocabulary.
  */
 #ifndef MILLRACE_CONVERT_BPE_BPE_VOCABULARY_H
 #define MILLRACE_CONVERT_BPE_BPE_VOCABULARY_H
@@ -10,10 +9,10 @@
 /* Ranks are below BPE_NONE, so at most half of the slots are used. */
 enum { BPE_NONE = 0xffff, BPE_PAIRS_BITS = 17 };
 
-/* A slot of the pair table, which uses linear probing. joined is BPE_NONE in an empty slot. */
+/* A slot of the pair table (linear probing). joined: the merged token; BPE_NONE if empty. */
 struct bpe_pair {
     uint16_t left, right;
-    uint16_t rank; /* lower ranks merge first */
+    uint16_t rank; /* lowest merges first */
     uint16_t merged_token;
 };
 
@@ -25,7 +24,7 @@ struct bpe {
     struct bpe_pair pairs[1 << BPE_PAIRS_BITS];
 };
 
-/* The pair's slot, or an empty one. */
+/* Returns the pair's slot, or an empty one. */
 static inline const struct bpe_pair *bpe_find_pair(const struct bpe *bpe, uint16_t left,
                                                    uint16_t right)
 {

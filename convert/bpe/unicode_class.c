@@ -32,7 +32,7 @@ static enum unicode_class ascii_class(uint8_t byte)
 
 enum unicode_class unicode_class_of(uint32_t code)
 {
-    /* The first range that ends at or after code is in [low, high]. */
+    /* [low, high] contains the first range that ends at or after code. */
     size_t low = 0, high = RANGES_COUNT;
     while (low < high) {
         size_t middle = low + (high - low) / 2;

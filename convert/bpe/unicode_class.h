@@ -1,8 +1,6 @@
 /*
- * unicode_class — letters, numbers and white space of Unicode 16.0, as GPT-2's pattern needs them.
- *
- * The classes are \p{L}, \p{N} and \s of the pattern; marks, signs and unassigned characters are
- * UNICODE_OTHER.
+ * unicode_class — the classes \p{L}, \p{N} and \s of Unicode 16.0, for GPT-2's pattern. All other
+ * characters are UNICODE_OTHER.
  */
 #ifndef MILLRACE_CONVERT_BPE_UNICODE_CLASS_H
 #define MILLRACE_CONVERT_BPE_UNICODE_CLASS_H
@@ -16,9 +14,9 @@ enum unicode_class { UNICODE_OTHER, UNICODE_LETTER, UNICODE_NUMBER, UNICODE_SPAC
 
 enum unicode_class unicode_class_of(uint32_t code);
 
-/* The length in bytes of the character at text, which has at least one byte, and its class. A byte
- * that starts no well-formed UTF-8 (RFC 3629; overlong, surrogate and truncated forms are
- * malformed) counts as one UNICODE_OTHER character. */
+/* Returns the length of the character at text, which has at least one byte, and its class. A
+ * byte that starts no well-formed UTF-8 (RFC 3629 excludes overlong, surrogate and truncated
+ * forms) is one UNICODE_OTHER character. */
 size_t unicode_next(const uint8_t *text, size_t bytes, enum unicode_class *ret_class);
 
 #endif

@@ -95,7 +95,7 @@ static int compare(struct checked_folder *folder, const struct checked_file *fil
         size_t part = bytes_min(bytes - at, FOUND_BYTES), same = 0;
         int status = io_read_exact(folder->queue, folder->io, file->file, file->path, offset + at,
                                    folder->found, part, err);
-        folder->has_mismatch |= status == -ENODATA; /* the file ends first */
+        folder->has_mismatch |= status == -ENODATA; /* the file is too short */
         if (status)
             return status;
         if (memcmp(data + at, folder->found, part) != 0) {
@@ -121,7 +121,7 @@ int checked_file_close(struct checked_folder *folder, struct checked_file *file,
                        int status, struct err *err)
 {
     const struct io_ops *ops = folder->io->ops;
-    if (!folder->is_comparing) /* the transaction's abort closes an unfinalized file */
+    if (!folder->is_comparing) /* aborting the transaction closes an unfinalized file */
         return status ? status
                       : folder->io->transactions->finalize(folder->transaction, file->file, bytes,
                                                            err);

@@ -2,8 +2,7 @@
  * checkpoint — see checkpoint.h.
  *
  * The target file is `[header][tensors in canonical order]`. The tensors' bytes form one stream,
- * cut into pieces (pieces.h) regardless of tensor boundaries; each worker reads its pieces from the
- * checkpoint.
+ * cut into pieces (pieces.h) regardless of tensor boundaries.
  */
 #include "convert/checkpoint/checkpoint.h"
 
@@ -27,26 +26,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One conversion. Owns all members but io, options. */
+/* Owns all members except io and options. */
 struct job {
     struct io *io;
     const struct convert_checkpoint_options *options;
     struct ckpt_reader *reader;
-    struct safetensors_entry *entries;      /* in file order */
-    const struct manifest_tensor **tensors; /* in file order */
+    struct safetensors_entry *entries; /* both in file order */
+    const struct manifest_tensor **tensors;
     uint64_t count, cast_count, kept_bytes;
     struct str header;
     uint64_t file_bytes;
-    struct piece *list; /* the file after the header */
+    struct piece *list; /* covers the file after the header */
     uint64_t pieces_count;
     struct reader_pool reader_pool;
-    struct tensor_stream flats[PIECES_WORKERS_MAX]; /* one per worker */
+    struct tensor_stream flats[PIECES_WORKERS_MAX];
     struct piece_journal *journal;
     struct pieces *pieces;
     struct io_transaction *transaction;
-    struct io_file *file; /* of the transaction */
+    struct io_file *file; /* owned by the transaction */
     struct ckpt_progress watch;
-    struct hash_progress verify_progress; /* progress of reads for comparison */
+    struct hash_progress verify_progress;
 };
 
 static const char *selection(const struct job *job)
@@ -110,7 +109,7 @@ static int cut(struct job *job, struct err *err)
     return 0;
 }
 
-/* The first tensor that ends after that offset of the file. */
+/* Returns the first tensor that ends after an offset of the file. */
 static uint64_t entry_at(const struct job *job, uint64_t offset)
 {
     uint64_t low = 0, high = job->count;
@@ -124,7 +123,7 @@ static uint64_t entry_at(const struct job *job, uint64_t offset)
     return low;
 }
 
-/* Canonical order keeps elements aligned to their size, so pieces end between elements. */
+/* Canonical order aligns elements, so pieces end between elements. */
 static int make_piece(void *context, unsigned worker, uint64_t number, void *data, struct err *err)
 {
     struct job *job = context;
@@ -139,7 +138,7 @@ static int make_piece(void *context, unsigned worker, uint64_t number, void *dat
     return status;
 }
 
-/* Verifying reads the source and the result once more. */
+/* Verifying reads source and result again. */
 static uint64_t bytes_to_do(const struct job *job)
 {
     return job->file_bytes * (job->options->verify ? 3 : 1);
@@ -210,7 +209,7 @@ static int write_all(struct job *job, const char *owner_id, struct err *err)
     return status;
 }
 
-/* Frees their memory before verifying, which needs memory too. */
+/* Verifying needs the memory. */
 static void close_pieces(struct job *job)
 {
     pieces_close(job->pieces);
@@ -228,7 +227,7 @@ static bool is_any(const void *context, const char *name)
 }
 
 struct sum {
-    uint64_t count; /* number of tensors */
+    uint64_t count;
     struct hash128 hash;
 };
 
@@ -237,8 +236,7 @@ static bool is_same(const struct sum *a, const struct sum *b)
     return a->count == b->count && a->hash.high == b->hash.high && a->hash.low == b->hash.low;
 }
 
-/* Hashes the tensors as the step gives them. done_bytes, bytes: for the progress of the
- * conversion. */
+/* Hashes the source's tensors. done_bytes, bytes: for progress. */
 static int sum_source(struct job *job, uint64_t done_bytes, uint64_t bytes, struct sum *ret_sum,
                       struct err *err)
 {
@@ -249,7 +247,7 @@ static int sum_source(struct job *job, uint64_t done_bytes, uint64_t bytes, stru
                         &job->verify_progress, &ret_sum->count, &ret_sum->hash, err);
 }
 
-/* Hashes the tensors in the file at path. Call it after sum_source. */
+/* Hashes the tensors in the file at path; after sum_source. */
 static int sum_target(struct job *job, const char *path, struct sum *ret_sum, struct err *err)
 {
     struct ckpt_reader *target;
@@ -262,7 +260,6 @@ static int sum_target(struct job *job, const char *path, struct sum *ret_sum, st
     return status;
 }
 
-/* Reads the result back and compares it with the source. */
 static int compare(struct job *job, const char *path, struct err *err)
 {
     struct sum expected = {0}, found = {0};
@@ -281,11 +278,11 @@ static int compare(struct job *job, const char *path, struct err *err)
     return -EBADMSG;
 }
 
-/* Commits the file once its bytes are durable and, if requested, compared. */
+/* Commits the durable and, if requested, verified file. */
 static int commit(struct job *job, struct err *err)
 {
     int status = job->io->transactions->finalize(job->transaction, job->file, job->file_bytes, err);
-    if (!status && job->options->verify) /* before it gets its final name */
+    if (!status && job->options->verify) /* verify before the file gets its final name */
         status = compare(job, job->io->transactions->staging(job->transaction), err);
     if (status)
         return status;
@@ -294,7 +291,6 @@ static int commit(struct job *job, struct err *err)
     return status;
 }
 
-/* Whether an earlier conversion already completed: it was killed at its end, or is repeated. */
 static int find_complete(struct job *job, const char *owner_id, bool *ret_is_done, struct err *err)
 {
     struct io_stat info;
@@ -311,7 +307,7 @@ static int find_complete(struct job *job, const char *owner_id, bool *ret_is_don
     if (status)
         return status;
     status = sum_target(job, job->options->target, &found, err);
-    /* -EBADMSG and -EINVAL come from a file of another kind. */
+    /* These errors mean that the file is of another kind. */
     if (status && status != -EBADMSG && status != -EINVAL)
         return status;
     if (status || !is_same(&expected, &found)) {
@@ -328,8 +324,8 @@ static int find_complete(struct job *job, const char *owner_id, bool *ret_is_don
     return status;
 }
 
-/* Logs if the step already contains this file: it was saved with the layout `full`, and its
- * consolidated file has exactly these tensors. */
+/* Logs if the step already contains this file: it was saved with the layout `full` and has
+ * exactly these tensors. */
 static void log_if_present(const struct job *job)
 {
     const struct manifest *manifest = ckpt_reader_manifest(job->reader);
@@ -348,7 +344,7 @@ static int make_file(struct job *job, struct err *err)
 {
     char owner_id[IDENTITY_BYTES], how[64], text[HASH128_HEX_BYTES];
     bool is_done = false;
-    /* the header has the name, dtype, shape and offset of every tensor */
+    /* covers name, dtype, shape and offset of every tensor */
     snprintf(how, sizeof how, "full %s",
              hash128_format(hash_128(job->header.data, job->header.bytes), text));
     int status = identity_of(job->reader, how, owner_id, err);
@@ -369,7 +365,7 @@ static void release(struct job *job, bool keep)
         job->io->transactions->leave(job->transaction);
     else
         job->io->transactions->abort(job->transaction);
-    piece_journal_close(job->journal, keep); /* last: its data is now committed or removed */
+    piece_journal_close(job->journal, keep); /* last: its data is committed or removed */
     ckpt_reader_close(job->reader);
     str_deinit(&job->header);
     free(job->entries);

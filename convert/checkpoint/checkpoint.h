@@ -2,8 +2,7 @@
  * checkpoint — exports a millrace checkpoint to one consolidated safetensors file or to a Hugging
  * Face folder.
  *
- * Several threads copy boxes in constant memory; reads are verified against the block CRCs in the
- * manifest.
+ * Threads copy in bounded memory; reads are verified against the manifest's block CRCs.
  */
 #ifndef MILLRACE_CONVERT_CHECKPOINT_CHECKPOINT_H
 #define MILLRACE_CONVERT_CHECKPOINT_CHECKPOINT_H
@@ -20,43 +19,42 @@
 /* Immutable. */
 struct convert_checkpoint_options {
     const char *source; /* a step or a folder of steps; _hf: of a gpt2, llama or qwen model */
-    const char *target; /* _full: the file; _hf: the folder */
+    const char *target; /* _full: a file; _hf: a folder */
     const char *only;   /* _full: "model" (NULL), "optimizer", "all", or a glob over tensor names */
-    /* _hf: limit of the tensors in one file; beyond it, several files and an index. 0: one file. */
+    /* _hf: tensor bytes per file; larger models get several files and an index. 0: one file. */
     uint64_t max_file_bytes;
-    struct tensor_cast cast; /* for floating-point tensors; others are never cast */
-    bool force;              /* replace an existing target */
-    /* Resume a stopped or killed conversion; without force an identical target is fine. */
+    struct tensor_cast cast; /* for floating-point tensors only */
+    bool force;
+    /* Resume a stopped or killed conversion; accept an identical target. */
     bool resume;
-    /* Read the result back and compare it (_full: hashes, _hf: all bytes) before it is
-     * committed. */
+    /* Before committing, read the result back and compare hashes (_full) or all bytes (_hf). */
     bool verify;
-    unsigned workers_count; /* threads, at most PIECES_WORKERS_MAX; 0: one per CPU, at most 4 */
+    unsigned workers_count; /* at most PIECES_WORKERS_MAX; 0: one per CPU, at most 4 */
     const struct log *log;
-    const atomic_int *stop; /* nonzero: stop soon with -EINTR; NULL: never */
-    /* bytes: includes what verify reads again. */
+    const atomic_int *stop; /* nonzero: stop with -EINTR; may be NULL */
+    /* bytes: includes verification. */
     void (*progress)(void *context, uint64_t bytes_done, uint64_t bytes);
     void *progress_context;
 };
 
 struct convert_checkpoint_result {
     uint64_t tensors_count, written_bytes;
-    uint64_t cast_count; /* tensors whose dtype changed */
-    uint64_t kept_bytes; /* part of written_bytes that an earlier conversion had written */
+    uint64_t cast_count; /* changed dtype */
+    uint64_t kept_bytes; /* reused from an interrupted conversion */
     double seconds;
-    bool is_resumable; /* after -EINTR: the written data stays, for resume */
+    bool is_resumable; /* after -EINTR: resume can continue */
 };
 
-/* Blocks. The target appears complete and durable or not at all. Written data is removed on
- * failure, and stays for resume if the conversion was stopped or the process dies. -EEXIST,
- * -EBADMSG, -ENOENT, -EBUSY (the conversion to resume is still running), -EINTR with detail. After
- * -EINTR only ret_result->is_resumable is set. */
+/* Blocks. Publishes the target atomically and durably. Written data is removed on failure, but
+ * kept for resume if the conversion is stopped or the process dies. With detail: -EEXIST,
+ * -EBADMSG, -ENOENT, -EBUSY (the conversion to resume is still running), -EINTR. After -EINTR,
+ * only ret_result->is_resumable is set. */
 int convert_checkpoint_full(struct io *io, const struct convert_checkpoint_options *options,
                             struct convert_checkpoint_result *ret_result, struct err *err);
 
-/* Writes a folder in the layout of Hugging Face's transformers: config.json and model.safetensors
- * (or several files and their index). Memory is bounded by a few rows of the widest tensor per
- * thread. Blocks and fails as above. */
+/* Writes config.json and model.safetensors, or several files and their index, as Hugging Face's
+ * transformers reads them. Needs memory for a few rows of the widest tensor per thread. Blocks
+ * and fails like convert_checkpoint_full. */
 int convert_checkpoint_hf(struct io *io, const struct convert_checkpoint_options *options,
                           struct convert_checkpoint_result *ret_result, struct err *err);
 

@@ -1,10 +1,9 @@
 /*
- * checkpoint_hf — exports a checkpoint to a folder that transformers loads. See checkpoint.h.
+ * checkpoint_hf — see checkpoint.h. Exports a folder that transformers loads.
  *
- * An output tensor comes from one checkpoint tensor, or from q, k and v; some are transposed. A
- * piece (pieces.h) is a few of its rows. For a transposed tensor these are columns of the source,
- * which the reader loads as boxes, cast if needed. One pass writes the folder; to verify, a second
- * pass makes the data again and compares it with the files.
+ * An output tensor comes from one checkpoint tensor, or from q, k and v, and may be transposed. A
+ * piece (pieces.h) is a few of its rows; rows of a transposed tensor are columns of the source.
+ * Verifying makes all data again and compares it with the files.
  */
 #include "convert/checkpoint/checkpoint_hf.h"
 
@@ -24,20 +23,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One conversion. Owns all members but io, options. */
+/* Owns all members except io and options. */
 struct job {
     struct io *io;
     const struct convert_checkpoint_options *options;
     struct ckpt_reader *reader;
     const struct hf_model *model;
-    bool tied; /* the head is the embedding's table */
+    bool tied; /* the head shares the embedding's table */
     struct hf_plan plan;
     uint64_t kept_bytes;
-    struct safetensors_entry *entries; /* of the file in progress */
-    struct piece *list;                /* [plan.pieces_count], of all files */
-    uint64_t put_count;                /* pieces of the files before the current one */
+    struct safetensors_entry *entries; /* of the current file */
+    struct piece *list;                /* [plan.pieces_count], all files */
+    uint64_t put_count;                /* pieces of earlier files */
     struct reader_pool reader_pool;
-    char *columns[PIECES_WORKERS_MAX]; /* one per worker, of a part of the source */
+    char *columns[PIECES_WORKERS_MAX]; /* per worker: columns of one source part */
     struct piece_journal *journal;
     struct pieces *pieces;
     struct checked_folder folder;
@@ -74,7 +73,7 @@ static int load_box(struct job *job, unsigned worker, const struct manifest_tens
     return ckpt_reader_load(job->reader_pool.readers[worker], &wanted, 1, NULL, err);
 }
 
-/* Rows of the output are columns of each part. */
+/* The output's rows are columns of each part. */
 static int load_transposed(struct job *job, unsigned worker, const struct hf_rows *rows, char *data,
                            struct err *err)
 {
@@ -113,7 +112,7 @@ static int make_piece(void *context, unsigned worker, uint64_t number, void *dat
     return status;
 }
 
-/* Places the pieces of a tensor that begins at `at`; returns how many. */
+/* Places the pieces of a tensor at `at`; returns their number. */
 static uint64_t place_pieces(struct job *job, uint64_t piece, const struct hf_tensor *tensor,
                              uint64_t at)
 {
@@ -128,8 +127,8 @@ static uint64_t place_pieces(struct job *job, uint64_t piece, const struct hf_te
     return count;
 }
 
-/* Encodes the header with its metadata: the format "pt", which transformers requires, and, for a
- * tensor shared under another name, that name, as safetensors' save_model does. */
+/* Encodes the header. Its metadata has the format "pt", which transformers requires, and the
+ * second name of a tied tensor, as safetensors' save_model writes it. */
 static int encode_header(const struct job *job, uint64_t count, struct str *out,
                          uint64_t *ret_file_bytes, struct err *err)
 {
@@ -144,7 +143,6 @@ static int encode_header(const struct job *job, uint64_t count, struct str *out,
                               SAFETENSORS_ALIGN_BYTES, out, ret_file_bytes, err);
 }
 
-/* Writes or compares the tensors of the file whose entries are encoded. */
 static int put_tensors(struct job *job, const struct checked_file *file, uint64_t first,
                        uint64_t count, struct err *err)
 {
@@ -156,8 +154,7 @@ static int put_tensors(struct job *job, const struct checked_file *file, uint64_
         job->pieces, file->file, file->path, begin, job->put_count - begin, err);
 }
 
-/* Writes or compares one file, whose tensors are consecutive from first on; *ret_end is after the
- * last. */
+/* Writes or compares a file whose tensors start at first; *ret_end: end of the range. */
 static int put_file(struct job *job, uint64_t first, uint64_t *ret_end, struct err *err)
 {
     char name[HF_FILE_NAME_BYTES];
@@ -260,7 +257,6 @@ static int open_pieces(struct job *job, const char *owner_id, struct err *err)
     return status ? status : pieces_open(&options, &job->pieces, err);
 }
 
-/* Commits the folder once its bytes are durable and, if requested, compared. */
 static int make_folder(struct job *job, const char *owner_id, const struct str *config,
                        struct err *err)
 {
@@ -283,7 +279,7 @@ static int make_folder(struct job *job, const char *owner_id, const struct str *
     return status ? status : checked_folder_commit(&job->folder, err);
 }
 
-/* Checks a conversion that was killed at its end, or is repeated: all its output must exist. */
+/* Checks that all output of an earlier, completed conversion exists. */
 static int verify_complete(struct job *job, const char *owner_id, const struct str *config,
                            struct err *err)
 {
@@ -329,7 +325,7 @@ static void release(struct job *job, bool keep)
     pieces_close(job->pieces);
     reader_pool_close(&job->reader_pool);
     checked_folder_deinit(&job->folder, keep);
-    piece_journal_close(job->journal, keep); /* last: its data is now committed or removed */
+    piece_journal_close(job->journal, keep); /* last: its data is committed or removed */
     ckpt_reader_close(job->reader);
     hf_plan_deinit(&job->plan);
     free(job->entries);

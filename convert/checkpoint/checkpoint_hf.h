@@ -1,5 +1,5 @@
 /*
- * checkpoint_hf — the configuration that transformers needs next to a model's tensors.
+ * checkpoint_hf — the config.json of a model for transformers.
  */
 #ifndef MILLRACE_CONVERT_CHECKPOINT_CHECKPOINT_HF_H
 #define MILLRACE_CONVERT_CHECKPOINT_CHECKPOINT_HF_H
@@ -9,12 +9,12 @@
 #include "ckpt/load/reader.h"
 #include "ckpt/load/tensor_stream.h"
 
-/* Finds the model that a checkpoint's state describes. -ENOTSUP if transformers has none such, or
- * if there is no state. */
+/* Finds the model that a checkpoint's state describes. -ENOTSUP: transformers lacks the model,
+ * or there is no state. */
 int checkpoint_hf_find(const struct ckpt_reader *reader, const struct hf_model **ret_model,
                        struct err *err);
-/* Appends config.json: sizes from the tensors, the rest from the state's configuration. The dtype
- * is that which `cast` gives the embedding. *ret_tied: the head is the embedding's table. */
+/* Appends config.json: sizes from the tensors, dtype from the embedding after `cast`, the rest
+ * from the state. *ret_tied: the head shares the embedding's table. */
 int checkpoint_hf_config(const struct ckpt_reader *reader, const struct hf_model *model,
                          const struct tensor_cast *cast, struct str *out, bool *ret_tied,
                          struct err *err);

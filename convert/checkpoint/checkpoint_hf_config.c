@@ -36,7 +36,6 @@ int checkpoint_hf_find(const struct ckpt_reader *reader, const struct hf_model *
     return -ENOTSUP;
 }
 
-/* The extent of a matrix along an axis. */
 static int find_dim(const struct ckpt_reader *reader, const char *name, uint32_t axis,
                     uint64_t *ret_extent, struct err *err)
 {
@@ -67,7 +66,7 @@ static int fill_dims(const struct ckpt_reader *reader, struct hf_config *config,
                                   reader->path, err);
 }
 
-/* Keys that are "auto", or that an older version's checkpoint lacks, keep their value. */
+/* Keys that are "auto" or missing, as in checkpoints of older versions, keep their value. */
 static int fill_config(const struct ckpt_reader *reader, struct hf_config *config, struct err *err)
 {
     const struct json_t *saved = config_of(reader);

@@ -49,7 +49,7 @@ static int add(struct hf_plan *plan, const struct hf_plan_options *options,
     tensor->source[place.part] = source;
     tensor->entry.dtype = tensor_stream_dtype(options->cast, source->dtype);
     tensor->entry.rank = source->rank;
-    uint64_t out = source->shape[0] * place.parts; /* can't overflow: the parts fit in a file */
+    uint64_t out = source->shape[0] * place.parts; /* no overflow: the parts fit in a file */
     tensor->entry.shape[0] = place.transposed ? source->shape[1] : out;
     tensor->entry.shape[1] = place.transposed ? out : source->shape[1];
     tensor->bytes =
@@ -123,7 +123,6 @@ static uint64_t rows_count(const struct hf_tensor *tensor)
     return tensor->entry.rank == 2 ? tensor->entry.shape[0] : 1;
 }
 
-/* The number of rows that fit in a piece. */
 static uint64_t rows_at_a_time(const struct hf_plan *plan, const struct hf_tensor *tensor)
 {
     uint64_t row_bytes = hf_tensor_row_bytes(tensor);

@@ -1,6 +1,6 @@
 /*
- * checkpoint_hf_plan — plans a transformers folder: the checkpoint tensors that form each of its
- * tensors, their files, and the rows made at a time.
+ * checkpoint_hf_plan — plans a transformers folder: each tensor's sources, its file, and its
+ * pieces.
  */
 #ifndef MILLRACE_CONVERT_CHECKPOINT_CHECKPOINT_HF_PLAN_H
 #define MILLRACE_CONVERT_CHECKPOINT_CHECKPOINT_HF_PLAN_H
@@ -13,45 +13,43 @@
 
 enum { HF_FILE_NAME_BYTES = 64 };
 
-/* An output tensor: from one checkpoint tensor, or from q, k and v. */
+/* Comes from one checkpoint tensor, or from q, k and v. */
 struct hf_tensor {
-    /* Its offset is set once the file's header is known. */
+    /* The offset is set with the file's header. */
     struct safetensors_entry entry;
     struct hf_location place;
-    const struct manifest_tensor
-        *source[HF_PARTS_MAX]; /* [place.parts], in the reader's manifest */
+    const struct manifest_tensor *source[HF_PARTS_MAX]; /* [place.parts], owned by the manifest */
     uint64_t bytes, file;
 };
 
-/* The rows of a tensor that form a piece (pieces.h). */
+/* Rows of a tensor that form a piece (pieces.h). */
 struct hf_rows {
     const struct hf_tensor *tensor;
     uint64_t first, count;
 };
 
 struct hf_plan {
-    /* [tensors_count] in the order of files, within a file in safetensors order. */
+    /* [tensors_count], by file, then in safetensors order. */
     struct hf_tensor *tensors;
     char (*names)[HF_NAME_BYTES_MAX];
     uint64_t tensors_count, cast_count, files_count, bytes;
-    uint64_t buffer_bytes; /* upper bound of pieces and rows */
-    struct hf_rows *rows;  /* [pieces_count] in the order of tensors */
+    uint64_t buffer_bytes; /* upper bound for pieces and rows */
+    struct hf_rows *rows;  /* [pieces_count] in tensor order */
     uint64_t pieces_count;
 };
 
-/* All borrowed; the reader must outlive the plan. */
+/* Borrowed; the reader must outlive the plan. */
 struct hf_plan_options {
     const struct ckpt_reader *reader;
     const struct hf_model *model;
     const struct tensor_cast *cast;
-    uint64_t max_file_bytes; /* limit of the tensors in one file; 0: one file */
+    uint64_t max_file_bytes; /* limit for tensors; 0: one file */
     const struct log *log;
 };
 
-/* Plans all tensors but the optimizer's. -ENOTSUP names a tensor that the model family has no place
- * for. */
+/* Plans all tensors but the optimizer's. -ENOTSUP names a tensor that the model family lacks. */
 int hf_plan_init(struct hf_plan *plan, const struct hf_plan_options *options, struct err *err);
-void hf_plan_deinit(struct hf_plan *plan); /* safe on a zeroed plan */
+void hf_plan_deinit(struct hf_plan *plan); /* may be zeroed */
 
 /* A row spans the last dimension; a vector is one row. */
 uint64_t hf_tensor_row_bytes(const struct hf_tensor *tensor);

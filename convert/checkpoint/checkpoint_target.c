@@ -10,8 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A checkpoint that is a single file may be replaced: it stays readable until the result is
- * committed. */
+/* Allows replacing a checkpoint that is a single file: it stays readable until the commit. */
 static int check_outside(struct io *io, const char *source, const char *target, struct err *err)
 {
     struct io_stat info;
@@ -44,7 +43,7 @@ static bool is_written(const char *name)
 }
 
 struct search {
-    char name[256]; /* the first entry that conversions do not write; "": none */
+    char name[256]; /* first entry that conversions do not write, or "" */
 };
 
 static int note_other(void *context, const struct io_entry *entry)

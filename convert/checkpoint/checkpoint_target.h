@@ -1,6 +1,6 @@
 /*
- * checkpoint_target — checks a conversion's target: never anything that the conversion reads, and
- * with --force only what an earlier conversion may have written.
+ * checkpoint_target — protects a conversion's input, and all files that conversions do not write,
+ * from replacement.
  */
 #ifndef MILLRACE_CONVERT_CHECKPOINT_CHECKPOINT_TARGET_H
 #define MILLRACE_CONVERT_CHECKPOINT_CHECKPOINT_TARGET_H
@@ -9,13 +9,12 @@
 
 #include <stdbool.h>
 
-/* A target file. -EINVAL if it lies inside the checkpoint at source, -EISDIR if it is a folder. */
+/* -EINVAL: target lies inside the checkpoint at source; -EISDIR: it is a folder. */
 int checkpoint_target_check_file(struct io *io, const char *source, const char *target,
                                  struct err *err);
 
-/* A target folder for Hugging Face's files. -EINVAL if it lies inside the checkpoint at source,
- * -EEXIST if it is to be replaced and holds anything that such a conversion does not write, since
- * that would be deleted. */
+/* -EINVAL: target lies inside the checkpoint at source; -EEXIST: replace would delete files that
+ * such a conversion does not write. */
 int checkpoint_target_check_folder(struct io *io, const char *source, const char *target,
                                    bool replace, struct err *err);
 

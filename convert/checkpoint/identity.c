@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum {
-    /* Increment it if the same options give other bytes or other pieces. */
+    /* Increment if the same options yield other bytes or pieces. */
     IDENTITY_VERSION = 2
 };
 

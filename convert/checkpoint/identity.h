@@ -1,6 +1,6 @@
 /*
- * identity — a hash of everything that determines a conversion's bytes, used as owner_id: a resumed
- * conversion only finds output of the same tensors, made in the same way.
+ * identity — hash of everything that determines a conversion's bytes. As owner_id, it lets a
+ * resumed conversion find only its own output.
  */
 #ifndef MILLRACE_CONVERT_CHECKPOINT_IDENTITY_H
 #define MILLRACE_CONVERT_CHECKPOINT_IDENTITY_H
@@ -9,9 +9,9 @@
 
 enum { IDENTITY_BYTES = 32 };
 
-/* options: a text with all options that affect the bytes. A step is identified by the checksums of
- * its blocks, a plain file by its identity (io.h) when its header was read. text (IDENTITY_BYTES):
- * "convert." and 16 hex digits. */
+/* options: text of all options that affect the bytes. A step is identified by its blocks'
+ * checksums, a plain file by its identity (io.h) when its header was read. text
+ * (IDENTITY_BYTES): "convert." and 16 hex digits. */
 int identity_of(const struct ckpt_reader *reader, const char *options, char *text, struct err *err);
 
 #endif

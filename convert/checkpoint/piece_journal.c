@@ -17,18 +17,18 @@
 
 #define JOURNAL_SUFFIX ".pieces"
 
-/* A longer name is replaced by its hash: the temporary's truncated name must differ from the
+/* A hash replaces longer names: the temporary file's truncated name must differ from the
  * target's. */
 enum { ENTRY_BYTES = 8, TARGET_NAME_BYTES_MAX = 128 };
 
 struct piece_journal {
     struct io *io;
     struct io_transaction *transaction;
-    struct io_file *file; /* of the transaction */
+    struct io_file *file; /* owned by the transaction */
     struct io_queue *queue;
     pthread_mutex_t mutex; /* guards queue */
     uint64_t known_count;
-    char *known; /* the entries found, [known_count]; immutable */
+    char *known; /* [known_count] entries; immutable */
 };
 
 static uint32_t entry_crc(uint64_t piece, uint32_t crc)
@@ -39,7 +39,6 @@ static uint32_t entry_crc(uint64_t piece, uint32_t crc)
     return crc32c(0, written, sizeof written);
 }
 
-/* Reads as many complete entries as there are. */
 static int read_known(struct piece_journal *journal, uint64_t pieces_count, struct err *err)
 {
     const struct io_ops *ops = journal->io->ops;
@@ -59,12 +58,12 @@ static int read_known(struct piece_journal *journal, uint64_t pieces_count, stru
         } while (count == 0);
     if (count < 0)
         return err_errno(err, count, "could not read the journal of the conversion");
-    if (request.result > 0) /* an error only means that nothing is known */
+    if (request.result > 0) /* after an error, no entries are known */
         journal->known_count = (uint64_t)request.result / ENTRY_BYTES;
     return 0;
 }
 
-/* Writes a name in the target's folder, which no file ever gets, to path (IO_PATH_BYTES_MAX). */
+/* Writes the path of a name in the target's folder that is never committed. */
 static int name_journal(const char *target, char *path, struct err *err)
 {
     size_t bytes = strlen(target), begin;
@@ -91,7 +90,7 @@ static int begin(struct piece_journal *journal, const struct piece_journal_optio
         return status;
     struct io_transaction_options transaction = {.path = path,
                                                  .single_file = true,
-                                                 .replace = true, /* it is never committed */
+                                                 .replace = true,
                                                  .owner_id = options->owner_id,
                                                  .resume = options->resume ? IO_RESUME_NOW
                                                                            : IO_RESUME_LATER};

@@ -1,18 +1,15 @@
 /*
- * piece_journal — records a conversion's written pieces with their CRC32C, so that a killed
- * conversion can resume.
+ * piece_journal — records written pieces and their CRC32C, so that a killed conversion can resume.
  *
- * A temporary file beside the target, with 8 bytes per piece, little-endian:
+ * It is a temporary file next to the target, with 8 bytes per piece, little-endian:
  *
  *     0 u32  CRC32C of the piece's bytes
- *     4 u32  CRC32C of {u64 number of the piece, that u32}; an entry with another value is
- *            ignored
+ *     4 u32  CRC32C of {u64 number of the piece, that u32}; other values void the entry
  *
- * The journal is neither synced nor trusted. A resumed conversion reads the target's staging data
- * and compares CRCs. An entry whose bytes were lost in a power failure, or a torn entry, only costs
- * making that piece again.
+ * The journal is neither synced nor trusted: a resumed conversion compares the CRCs with the
+ * target's staging data. Lost or torn entries only cost making their pieces again.
  *
- * Threads: any may find and note.
+ * Any thread may call find and note.
  */
 #ifndef MILLRACE_CONVERT_CHECKPOINT_PIECE_JOURNAL_H
 #define MILLRACE_CONVERT_CHECKPOINT_PIECE_JOURNAL_H
@@ -23,21 +20,20 @@ struct piece_journal;
 
 struct piece_journal_options {
     struct io *io;
-    const char *target;   /* of the conversion */
-    const char *owner_id; /* identifies what determines the pieces (identity.h) */
-    bool resume;          /* start with the entries of a dead conversion */
+    const char *target;
+    const char *owner_id; /* determines the pieces (identity.h) */
+    bool resume;          /* load entries of a dead conversion */
     uint64_t pieces_count;
 };
 
-/* Blocks. -EBUSY if the conversion that owns the journal is still running. */
+/* Blocks. -EBUSY: the journal's conversion is still running. */
 int piece_journal_open(const struct piece_journal_options *options,
                        struct piece_journal **ret_journal, struct err *err);
-/* keep: the journal stays for a later resume; else it is removed. NULL is fine. */
+/* keep: the journal stays for a later resume. NULL is fine. */
 void piece_journal_close(struct piece_journal *journal, bool keep);
 
-/* False: no entry. */
 bool piece_journal_find(const struct piece_journal *journal, uint64_t piece, uint32_t *ret_crc32c);
-/* Records that the piece's bytes are written. Blocks. */
+/* Blocks. */
 int piece_journal_note(struct piece_journal *journal, uint64_t piece, uint32_t crc32c_of_bytes,
                        struct err *err);
 

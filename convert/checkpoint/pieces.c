@@ -1,8 +1,8 @@
 /*
- * pieces — see pieces.h.
+ * pieces — see pieces.h. States of a worker's slot:
  *
- *     a worker's slot:   free ── made ── being written ── recorded in the journal ── free
- *                          └─── being read back ── its CRC matches ───────────────────┘
+ *     free ── made ── being written ── recorded in the journal ── free
+ *       └─── being read back ── its CRC matches ───────────────────┘
  */
 #include "convert/checkpoint/pieces.h"
 
@@ -20,7 +20,7 @@
 enum {
     SLOTS = 2,
     RUN_PIECES_MAX = 16,
-    /* Minimum, if there are enough pieces. */
+    /* if there are enough pieces */
     RUNS_PER_WORKER = 2
 };
 
@@ -46,14 +46,14 @@ struct pieces {
     /* The current call; immutable while workers run. */
     struct io_file *file;
     const char *path;
-    uint64_t first, count, run_pieces; /* run: adjacent pieces that one worker takes */
+    uint64_t first, count, run_pieces; /* run: adjacent pieces for one worker */
     bool is_comparing;
 
-    pthread_mutex_t mutex; /* guards the nonatomic members below, and progress */
+    pthread_mutex_t mutex; /* guards progress and the nonatomic members below */
     uint64_t done_bytes, kept_bytes;
-    int status; /* of the first failure */
+    int status; /* first failure */
     struct err detail;
-    atomic_bool is_over; /* set after a failure */
+    atomic_bool is_over;
     atomic_bool has_differed;
 };
 
@@ -118,7 +118,7 @@ bool pieces_differ(const struct pieces *pieces)
     return atomic_load(&pieces->has_differed);
 }
 
-/* Waits until the slot is free. Other slots of this worker may complete meanwhile. */
+/* Waits until the slot is free. Also completes writes of the worker's other slots. */
 static int await(const struct pieces *pieces, struct worker *worker, struct slot *slot,
                  struct err *err)
 {
@@ -146,7 +146,7 @@ static int submit(const struct pieces *pieces, struct worker *worker, struct slo
                                         .user = slot};
     struct io_request *request = &slot->request;
     int taken = pieces->options.io->ops->submit(worker->queue, &request, 1);
-    assert(taken != 0); /* the queue depth is the number of slots */
+    assert(taken != 0); /* queue depth is SLOTS */
     if (taken < 0)
         return err_errno(err, taken, "could not submit a request");
     slot->is_in_flight = true;
@@ -176,8 +176,7 @@ static int finish(const struct pieces *pieces, struct worker *worker, struct slo
                : 0;
 }
 
-/* Reads the piece into the slot. *ret_whole: all of it exists. A read error counts like a short
- * file: the piece must be made. */
+/* *ret_whole: the whole piece was read. A read error is not reported; the piece is made again. */
 static int read_back(const struct pieces *pieces, struct worker *worker, struct slot *slot,
                      bool *ret_whole, struct err *err)
 {
@@ -188,7 +187,7 @@ static int read_back(const struct pieces *pieces, struct worker *worker, struct 
     return status;
 }
 
-/* Whether the piece exists: recorded, and the data read back has that CRC. */
+/* Whether the piece is recorded and its data has the recorded CRC. */
 static int look(const struct pieces *pieces, struct worker *worker, struct slot *slot,
                 bool *ret_kept, struct err *err)
 {
@@ -284,7 +283,6 @@ static void fail(struct pieces *pieces, int status, const struct err *detail)
     atomic_store(&pieces->is_over, true);
 }
 
-/* Processes a run of adjacent pieces. */
 static void do_run(void *context, size_t run, unsigned worker)
 {
     struct pieces *pieces = context;

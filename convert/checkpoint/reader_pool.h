@@ -1,5 +1,5 @@
 /*
- * reader_pool — one checkpoint reader per worker; all share a manifest and divide the read-ahead
+ * reader_pool — one checkpoint reader per worker. They share a manifest and divide the read-ahead
  * memory.
  */
 #ifndef MILLRACE_CONVERT_CHECKPOINT_READER_POOL_H
@@ -8,12 +8,12 @@
 #include "ckpt/load/reader.h"
 #include "convert/checkpoint/pieces.h"
 
-/* Zero-initialized. */
+/* Zero-initialize. */
 struct reader_pool {
     struct ckpt_reader *readers[PIECES_WORKERS_MAX];
 };
 
-/* Reads what reader reads; reader must outlive them. */
+/* Reads the same checkpoint as reader, which must outlive the pool. */
 int reader_pool_open(struct reader_pool *reader_pool, const struct ckpt_reader *reader,
                      unsigned count, struct err *err);
 void reader_pool_close(struct reader_pool *reader_pool);

@@ -1,5 +1,5 @@
 /*
- * conversion — the state of a running conversion, and its ownership of the target.
+ * conversion — state of a running conversion, and ownership of its target.
  */
 #ifndef MILLRACE_CONVERT_DATASET_CONVERSION_H
 #define MILLRACE_CONVERT_DATASET_CONVERSION_H
@@ -11,28 +11,28 @@ struct conversion {
     const struct convert_options *options;
     const struct source_ops *ops;
     struct source *source;
-    struct io_lock *lock; /* the target's; NULL: not acquired yet */
+    struct io_lock *lock; /* of the target; NULL: not acquired */
     struct output *outputs;
     uint32_t outputs_count;
     uint64_t identity;
-    /* An earlier conversion left complete shards, and this one will resume. */
+    /* Complete shards of an earlier conversion will be kept. */
     bool will_resume;
-    bool replaces; /* replaces an existing dataset, which stays until the new one is complete */
+    bool replaces; /* the existing dataset stays until the new one is complete */
     uint64_t next_progress_ns;
     uint64_t bytes_done;
 };
 
-/* Checks the target before the source is read, since counting the tokens of much text takes long.
- * If another conversion is running there, reports that first, whatever the options say about
- * leftovers. Creates no missing target: inside the source it would become a class. */
+/* Checks the target before the source is read, because counting tokens may take long. Reports
+ * another owner of the target before other errors. Creates no folder: inside the source, it
+ * would become a class. */
 int conversion_look_at_target(struct conversion *conversion, struct err *err);
-/* Prepares the target: fresh with an empty journal, as the journal left it, or with a temporary
- * sibling of what is to be replaced. *ret_complete: nothing is left to do. */
+/* Creates an empty target, restores the state of the journal, or creates a staging folder to
+ * replace an existing dataset. *ret_complete: nothing is left to do. */
 int conversion_prepare_target(struct conversion *conversion, bool *ret_complete, struct err *err);
-/* Checks that we still own the target. Call it before anything there gets its final name. */
+/* Fails if another conversion has taken over the target. Call before committing anything. */
 int conversion_check_owned(const struct conversion *conversion, struct err *err);
-/* Removes the lock's files from the dataset, which is copied and compared as a folder, unless
- * another conversion has taken the target over. Then unlocks. */
+/* Removes the lock's files from the dataset, because users copy and compare it as a folder, and
+ * unlocks. If another conversion has taken over the target, keeps its files. */
 void conversion_disown_target(struct conversion *conversion);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * conversion_target — decides what to do with the target, and prepares it. See conversion.h.
+ * conversion_target — see conversion.h. Decides what to do with the target.
  */
 #include "convert/dataset/conversion.h"
 #include "convert/dataset/dataset_journal.h"
@@ -7,13 +7,12 @@
 
 #include <errno.h>
 
-/* What to do with the target. */
 enum action {
-    ACTION_CREATE,  /* begin */
-    ACTION_RESTART, /* remove what an interrupted conversion left, then begin */
-    ACTION_RESUME,  /* resume from its journal */
-    ACTION_REUSE,   /* nothing, if the existing dataset is the requested one */
-    ACTION_REPLACE, /* replace the existing dataset once the new one is complete */
+    ACTION_CREATE,
+    ACTION_RESTART, /* remove an interrupted conversion's files */
+    ACTION_RESUME,  /* continue from the journal */
+    ACTION_REUSE,   /* do nothing if the existing dataset is the requested one */
+    ACTION_REPLACE, /* replace the dataset when the new one is complete */
 };
 
 int conversion_check_owned(const struct conversion *conversion, struct err *err)
@@ -35,8 +34,7 @@ static int refuse_target(const char *target, enum target_state state, struct err
     return -EEXIST;
 }
 
-/* Makes the target folder and locks it; also recreates the folder if it was removed after
- * locking. */
+/* Creates the target folder, even if it was removed after locking, and locks it. */
 static int own_target(struct conversion *conversion, struct err *err)
 {
     struct io *io = conversion->io;
@@ -57,7 +55,7 @@ void conversion_disown_target(struct conversion *conversion)
     conversion->io->locks->release(conversion->lock);
 }
 
-/* Also removes temporaries of an interrupted run. */
+/* Also removes an interrupted run's temporary files. */
 static int make_folder(struct io *io, const char *path, struct err *err)
 {
     int status = io->names->make_folder(io, path, err);
@@ -79,8 +77,7 @@ static int make_folders(struct conversion *conversion, struct err *err)
     return status;
 }
 
-/* With --resume a completed conversion is accepted: the same files and options, and as many samples
- * as items. */
+/* --resume accepts a complete conversion of the same files and options, with a sample per item. */
 static int find_complete(struct conversion *conversion, bool *ret_complete, struct err *err)
 {
     uint64_t samples = 0;
@@ -101,7 +98,7 @@ static int find_complete(struct conversion *conversion, bool *ret_complete, stru
     return 0;
 }
 
-/* Chooses by the target's state and the options; -EEXIST if they conflict. */
+/* -EEXIST: the target's state and the options conflict. */
 static int choose_action(const struct conversion *conversion, enum action *ret_action,
                          struct err *err)
 {
@@ -109,7 +106,7 @@ static int choose_action(const struct conversion *conversion, enum action *ret_a
     enum target_state state;
     bool complete = false;
     int status = target_examine(conversion->io, options, &state, err);
-    /* Killed between dataset.json and the journal's removal: counts as complete. */
+    /* Killed before removing the journal: counts as complete. */
     if (!status && state == TARGET_INTERRUPTED)
         status = target_is_complete(conversion->io, options, &complete, err);
     if (status)
@@ -148,7 +145,7 @@ int conversion_prepare_target(struct conversion *conversion, bool *ret_complete,
     int status = choose_action(conversion, &action, err);
     if (!status && action != ACTION_REUSE)
         status = own_target(conversion, err);
-    /* The final decision: until now, another conversion may have owned the target. */
+    /* Decide again: another conversion may have owned the target until now. */
     if (!status && action != ACTION_REUSE)
         status = choose_action(conversion, &action, err);
     if (!status && action == ACTION_REUSE)
@@ -158,7 +155,7 @@ int conversion_prepare_target(struct conversion *conversion, bool *ret_complete,
     if (status || *ret_complete)
         return status;
     if (action == ACTION_RESTART) {
-        /* What is left after clearing does not belong to the interrupted conversion. */
+        /* Whatever remains is not the interrupted conversion's. */
         status = target_clear(io, target, err);
         if (!status)
             status = own_target(conversion, err);

@@ -1,12 +1,9 @@
 /*
- * dataset — runs a conversion. See dataset.h.
+ * dataset — see dataset.h. Runs a conversion.
  *
- *     source ──> pipeline (workers) ──> outputs, one per split ──> shards, each committed complete
- *                                                              └─> journal after each shard
- *     all shards complete ──> dataset.json of each split ──> journal removed
- *
- * To replace an existing dataset, the new one is built in a temporary folder beside it, without a
- * journal, and renamed once complete.
+ * Each shard is committed, then recorded in the journal. Once all shards are complete,
+ * dataset.json of each split is written and the journal removed. A replacement for an existing
+ * dataset is built in a staging folder next to it, without a journal.
  */
 #include "convert/dataset/dataset.h"
 
@@ -52,13 +49,13 @@ static uint64_t count_shards(const struct conversion *conversion)
     return count;
 }
 
-/* Failures of the machine, not of an item. */
+/* Not the item's fault. */
 static bool is_fatal(int status)
 {
     return status == -ENOMEM || status == -EINTR || status == -EMFILE || status == -ENFILE;
 }
 
-/* Handles a bad item: fails, or logs and counts it. A stream can't skip a part. */
+/* Logs and counts a bad item, or fails. Streams cannot skip items. */
 static int skip_item(struct conversion *conversion, struct pipeline_item *item, struct err *err)
 {
     const struct convert_options *options = conversion->options;
@@ -155,8 +152,7 @@ static int remove_journal(const struct conversion *conversion, struct err *err)
     return status ? status : conversion->io->names->remove(conversion->io, path, err);
 }
 
-/* Renames the new folders over the old ones. If there are splits now, also removes a dataset at the
- * target itself. */
+/* With splits, also removes a dataset at the target itself. */
 static int replace_old(struct conversion *conversion, struct err *err)
 {
     int status = 0;
@@ -167,7 +163,7 @@ static int replace_old(struct conversion *conversion, struct err *err)
     return status;
 }
 
-/* Writes dataset.json of every split, which commits the dataset, then removes the journal. */
+/* Commits the dataset by writing dataset.json of every split, then removes the journal. */
 static int commit(struct conversion *conversion, struct err *err)
 {
     int status = conversion_check_owned(conversion, err);
@@ -181,8 +177,8 @@ static int commit(struct conversion *conversion, struct err *err)
     return status;
 }
 
-/* Keeps complete shards for --resume; otherwise removes everything except what was to be replaced.
- * Leaves a target alone that another conversion has taken over. */
+/* Keeps complete shards for --resume; else removes everything that this conversion wrote. Keeps
+ * a target that another conversion has taken over. */
 static void clean_up(struct conversion *conversion)
 {
     uint64_t shards = count_shards(conversion);
@@ -198,7 +194,6 @@ static void clean_up(struct conversion *conversion)
         conversion->will_resume = true;
 }
 
-/* The bytes of the source that no complete shard holds. */
 static uint64_t count_missing_bytes(const struct conversion *conversion)
 {
     uint64_t bytes = conversion->source ? conversion->source->bytes : 0;
@@ -212,7 +207,7 @@ static uint64_t count_missing_bytes(const struct conversion *conversion)
     return bytes;
 }
 
-/* Adds advice after a failure, unless the error has some already. */
+/* Adds advice to an error that has none. */
 static void advise(const struct conversion *conversion, int status, struct err *err)
 {
     enum { MIB_BYTES = 1 << 20 };

@@ -125,7 +125,7 @@ static int check_header(const struct loading *loading, const struct json_t *line
     return -ESTALE;
 }
 
-/* The shard that the journal names must exist with its size. */
+/* A listed shard must exist with its size. */
 static int check_shard(const struct loading *loading, const struct output *output, uint64_t number,
                        const struct output_shard *shard, uint64_t offset)
 {
@@ -213,7 +213,7 @@ int journal_load(struct io *io, const char *target, uint64_t identity, struct ou
     return status;
 }
 
-/* Accepts only plain names: folders with these names will be cleared. */
+/* Accepts only plain names, because folders with these names will be cleared. */
 static void take_split_names(const struct json_t *names, struct convert_split *splits,
                              uint32_t *ret_count)
 {

@@ -1,5 +1,5 @@
 /*
- * dataset_options — checks the converter's options and writes the JSON that dataset.json stores.
+ * dataset_options — checks the converter's options, and writes them for dataset.json.
  */
 #ifndef MILLRACE_CONVERT_DATASET_DATASET_OPTIONS_H
 #define MILLRACE_CONVERT_DATASET_DATASET_OPTIONS_H
@@ -8,9 +8,9 @@
 
 /* -EINVAL naming the option. */
 int options_check(const struct convert_options *options, struct err *err);
-/* Writes the options that affect bytes: no paths, no threads. split: an index into splits, or -1
- * for the whole conversion. identity: of the conversion (journal_identity), so that --resume
- * recognizes the dataset; NULL leaves it out. */
+/* Writes the options that affect bytes. split: an index into splits, or -1: the whole
+ * conversion. identity: from journal_identity, so that --resume recognizes the dataset; may be
+ * NULL. */
 void options_write_json(const struct source *source, int split, const uint64_t *identity,
                         struct str *out);
 

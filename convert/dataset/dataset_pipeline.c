@@ -15,7 +15,7 @@
 
 struct slot {
     struct pipeline_item item;
-    /* Guarded by mutex. The rest belongs to the worker before it is set, then to the caller. */
+    /* Guarded by mutex. Other members belong to the worker until done, then to the caller. */
     bool done;
 };
 
@@ -28,7 +28,7 @@ struct worker {
 struct pipeline {
     const struct source *source;
     uint64_t next_items[CONVERT_SPLITS_MAX];
-    /* Guards next_taken, next_delivered, bytes_in_flight, stop, and done of the slots. */
+    /* Guards the positions, bytes_in_flight, stop, and the slots' done. */
     pthread_mutex_t mutex;
     pthread_cond_t room, ready;
     uint64_t next_taken, next_delivered, bytes_in_flight;
@@ -46,7 +46,7 @@ static bool has_room(const struct pipeline *pipeline)
             pipeline->next_taken == pipeline->next_delivered);
 }
 
-/* Takes the next position, waiting for a slot; false if all are taken or the pipeline stops. */
+/* Waits for a slot and takes the next position; false at the end or after stop. */
 static bool take(struct pipeline *pipeline, struct slot **ret_slot)
 {
     pthread_mutex_lock(&pipeline->mutex);

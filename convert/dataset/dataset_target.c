@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A folder's contents. */
 struct contents {
     bool has_dataset, has_journal;
     struct str ours, folders, others; /* names, each with its NUL */
@@ -68,7 +67,7 @@ static bool is_empty(const struct contents *contents)
            contents->folders.bytes == 0 && contents->others.bytes == 0;
 }
 
-/* The folder of a split's dataset, or the target if there are no splits. */
+/* The folder of a split's dataset; without splits, the target. */
 static int name_folder(const struct convert_options *options, uint32_t split, char *path,
                        struct err *err)
 {
@@ -139,7 +138,7 @@ int target_examine(struct io *io, const struct convert_options *options,
     return status;
 }
 
-/* A folder is replaced as a whole, so it must contain only a dataset of ours. */
+/* A folder to be replaced may contain only our dataset. */
 static int check_folder(struct io *io, const char *folder, struct err *err)
 {
     struct io_stat info;
@@ -152,7 +151,7 @@ static int check_folder(struct io *io, const char *folder, struct err *err)
         contents.others.bytes > 0    ? contents.others.data
         : contents.folders.bytes > 0 ? contents.folders.data
         : !contents.has_dataset && contents.ours.bytes > 0
-            ? contents.ours.data /* shards without a dataset.json may be another tool's */
+            ? contents.ours.data /* without a dataset.json, shards may be another tool's */
             : NULL;
     if (!status && other) {
         err_set(err, -EEXIST, "the folder to replace has more than its dataset: %.200s", other);
@@ -232,17 +231,17 @@ static int note_record(void *context, const struct io_entry *entry)
 
 void target_remove_owner_records(struct io *io, const char *target)
 {
-    struct str names = {0}; /* each with its NUL */
+    struct str names = {0};
     if (io->names->list(io, target, note_record, &names, NULL) == 0 && !str_status(&names))
         for (size_t at = 0; at < names.bytes; at += strlen(names.data + at) + 1)
             remove_in(io, target, names.data + at, NULL);
     str_deinit(&names);
 }
 
-/* State of a search for the temporary files of one output name. */
+/* Searches for temporary files of one output. */
 struct leftovers {
     char prefix[IO_PATH_BYTES_MAX + 32];
-    struct str names; /* each with its NUL */
+    struct str names;
 };
 
 static int note_leftover(void *context, const struct io_entry *entry)

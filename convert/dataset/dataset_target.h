@@ -1,10 +1,10 @@
 /*
- * dataset_target — a conversion's target folder: detects what is there and removes only our files.
+ * dataset_target — examines a conversion's target folder, and removes only our files.
  *
- * Our files are dataset.json, the journal and shard-NNNNNN.tar in the target and in the folders of
- * its splits, as named by the options or by the target's journal. Other folders below the target
- * belong to others, even if they hold datasets. One conversion at a time owns the target, by its
- * lock (io.h); the lock's files there are ignored.
+ * Our files are dataset.json, the journal and shard-NNNNNN.tar, in the target and in split folders
+ * that the options or the target's journal name. Other folders in the target are not ours, even if
+ * they hold datasets. The lock (io.h) gives one conversion at a time ownership of the target; the
+ * lock's files are ignored.
  */
 #ifndef MILLRACE_CONVERT_DATASET_DATASET_TARGET_H
 #define MILLRACE_CONVERT_DATASET_DATASET_TARGET_H
@@ -12,29 +12,28 @@
 #include "convert/options.h"
 
 enum target_state {
-    TARGET_EMPTY,       /* missing, empty, or only temporaries */
-    TARGET_INTERRUPTED, /* has a journal: a conversion was interrupted */
-    TARGET_COMPLETE,    /* has dataset.json, itself or in a split folder of the options */
-    TARGET_UNRELATED,   /* anything else */
+    TARGET_EMPTY,       /* missing, empty, or only temporary files */
+    TARGET_INTERRUPTED, /* has a journal */
+    TARGET_COMPLETE,    /* has dataset.json, or a split folder of the options has */
+    TARGET_UNRELATED,
 };
 
 int target_examine(struct io *io, const struct convert_options *options,
                    enum target_state *ret_state, struct err *err);
-/* Whether every folder that the options name has a dataset.json. */
+/* Whether every folder of the options has a dataset.json. */
 int target_is_complete(struct io *io, const struct convert_options *options, bool *ret_complete,
                        struct err *err);
-/* -EEXIST names what is not ours in a folder to be replaced as a whole. */
+/* -EEXIST names a file that is not ours in a folder to be replaced. */
 int target_check_replaceable(struct io *io, const struct convert_options *options, struct err *err);
 
-/* Removes our files of the splits that the target's journal names, then of the target itself, the
- * journal last; then those folders if empty. Touches nothing else. A missing target is fine. */
+/* Removes our files from the split folders that the journal names, then from the target, the
+ * journal last; then removes these folders if empty. The target may be missing. */
 int target_clear(struct io *io, const char *target, struct err *err);
-/* The same for the target itself only. */
+/* Excludes split folders. */
 int target_clear_itself(struct io *io, const char *target, struct err *err);
-/* The owner of the target removes the lock's files as its last step before unlocking. Files that
- * can't be removed stay and do no harm. */
+/* The owner's last step before unlocking. Ignores failures, because the files are harmless. */
 void target_remove_owner_records(struct io *io, const char *target);
-/* Removes what killed conversions left beside a target that they were replacing. */
+/* Removes temporary files that killed conversions left next to a target. */
 int target_sweep_siblings(struct io *io, const char *target, struct err *err);
 
 #endif

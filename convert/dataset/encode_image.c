@@ -18,10 +18,10 @@ struct image_encoder {
     const struct convert_options *options;
     struct image_checker *checker;
     struct image_pipeline *pipeline;
-    struct str original; /* the tiled original, for comparison with the reencoded JPEG */
+    struct str original; /* tiled original, to compare sizes with the reencoded JPEG */
 };
 
-/* Decodes, makes upright, scales down if larger than the bounds. */
+/* Decodes upright, and scales down to the bounds. */
 static int decode(struct image_encoder *encoder, const struct image_file *file, bool tiles,
                   const uint8_t **ret_rgb, uint32_t *ret_width, uint32_t *ret_height,
                   struct err *err)
@@ -40,7 +40,6 @@ static int keep(struct image_encoder *encoder, const struct image_file *file, st
     return status;
 }
 
-/* count: the counter in jpegs to increment. */
 static void count_jpeg(struct convert_jpegs *jpegs, uint64_t *count, size_t source_bytes,
                        size_t written_bytes)
 {
@@ -84,9 +83,8 @@ static bool is_scaled(const struct image_encoder *encoder, const struct image_fi
            (info.width > side_max || info.height > side_max);
 }
 
-/* Smaller pictures are reencoded too, so that all have the same quality. If that takes more bytes
- * than the original, they keep their pixels and get restart markers as with tile, so that they
- * decode as fast. */
+/* Also reencodes small images, so that all have the same quality. If the result is larger than
+ * the original, tiles the original instead. */
 static int reencode(struct image_encoder *encoder, const struct image_file *file, struct str *out,
                     struct convert_jpegs *jpegs, struct err *err)
 {
@@ -126,7 +124,7 @@ static int store_raw(struct image_encoder *encoder, const struct image_file *fil
     return 0;
 }
 
-/* A JPEG with another format's extension: stored unchanged and counted. */
+/* For JPEGs with another format's extension. */
 static int keep_misnamed(struct image_encoder *encoder, const struct image_file *file,
                          struct str *out, struct convert_jpegs *jpegs, struct err *err)
 {

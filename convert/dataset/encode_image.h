@@ -1,11 +1,10 @@
 /*
  * encode_image — stores an image file as a sample's field: kept, tiled, reencoded, or decoded.
  *
- * Every image is decoded completely (tiling reads all of a JPEG's coefficients), so that a broken
- * one is found now and not during a training run. Formats are detected by content. JPEGs with the
- * extension "jpg" are stored as options->jpeg says; JPEGs with other extensions and PNG, WebP and
- * PPM files are stored byte for byte. With options->store raw all of them become PPM: upright,
- * scaled down to max_side, with the extension "ppm".
+ * Every image is decoded, or its coefficients are (tiling), so that damage is found before
+ * training. Formats are detected by content. options->jpeg applies to JPEGs with the extension
+ * "jpg"; misnamed JPEGs, PNG, WebP and PPM are stored unchanged. With options->store raw, all
+ * become PPM: upright, scaled down to max_side, with the extension "ppm".
  */
 #ifndef MILLRACE_CONVERT_DATASET_ENCODE_IMAGE_H
 #define MILLRACE_CONVERT_DATASET_ENCODE_IMAGE_H
@@ -20,18 +19,17 @@ enum { ENCODE_QUALITY_DEFAULT = 90 };
 struct image_file {
     const char *data;
     size_t bytes;
-    const char *path; /* for errors */
+    const char *path;
 };
 
-struct image_encoder; /* owner thread: decoders and scratch memory */
+struct image_encoder; /* owner thread */
 /* Borrows options. */
 int image_encoder_open(const struct convert_options *options, struct image_encoder **ret_encoder,
                        struct err *err);
 void image_encoder_close(struct image_encoder *encoder); /* NULL is fine */
 
-/* Appends the stored form of a file with this extension to out. Writes the extension that it is
- * stored under (may alias the given one; "jpeg" becomes "jpg"). Updates jpegs. -EBADMSG with path
- * and offset, -ENOMEM. */
+/* Appends the stored form of a file to out, and updates extension ("jpeg" becomes "jpg").
+ * Updates jpegs. -EBADMSG with path and offset, -ENOMEM. */
 int image_encode(struct image_encoder *encoder, const struct image_file *file,
                  char extension[SHARD_EXTENSION_BYTES_MAX], struct str *out,
                  struct convert_jpegs *jpegs, struct err *err);

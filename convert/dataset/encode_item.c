@@ -15,7 +15,7 @@ struct item_encoder {
     const struct source *source;
     struct source_reader reader;
     struct image_encoder *images;
-    struct source_sample sample; /* as read */
+    struct source_sample sample;
 };
 
 int item_encoder_open(struct io *io, const struct source *source, struct item_encoder **ret_encoder,
@@ -50,8 +50,8 @@ void encoded_item_deinit(struct encoded_item *item)
     str_deinit(&item->data);
 }
 
-/* Adds a field whose data is everything appended to out->data after the first `start` bytes, sorted
- * by extension in byte order. -EBADMSG: two images of a sample now have the same extension. */
+/* Adds the bytes of out->data from `start` on as a field, in byte order of extensions. -EBADMSG:
+ * two images of the sample now have the same extension. */
 static int end_field(struct encoded_item *out, const char *extension, size_t start,
                      const char *path, struct err *err)
 {

@@ -1,8 +1,8 @@
 /*
  * synthetic_photos — see synthetic_photos.h.
  *
- * Noise whose amplitude grows with its scale has the spectrum of photos, and so a similar share of
- * large coefficients: at quality 90 a picture takes about as many bits per pixel as a photo.
+ * Noise whose amplitude grows with its scale has the spectrum of photos: at quality 90, both take
+ * about the same number of bits per pixel.
  */
 #include "convert/dataset/synthetic_photos.h"
 
@@ -21,8 +21,7 @@
 
 enum { QUALITY = 90, CLASSES = 10, CELL_LARGEST = 128, CELL_RATIO = 4 };
 
-/* The value at a cell's corner, -1 to 1 in each of the three colors; colors vary less than
- * brightness. */
+/* value: -1 to 1 per color; colors vary less than brightness. */
 static void corner(uint64_t number, uint32_t cell, uint32_t x, uint32_t y, float value[3])
 {
     struct philox_block random = philox(number, cell, (uint64_t)y << 32 | x);

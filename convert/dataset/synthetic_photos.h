@@ -1,9 +1,9 @@
 /*
- * synthetic_photos — writes a shard of synthetic pictures, as hard to decode as photos, for
+ * synthetic_photos — writes a shard of synthetic images that decode as slowly as photos, for
  * benchmarks without a dataset.
  *
- * Each picture is smooth noise of several sizes, SYNTHETIC_WIDTH x SYNTHETIC_HEIGHT, stored as
- * `convert dataset --jpeg reencode` would: a function of its number alone.
+ * Each image is smooth noise of several scales, stored as with --jpeg reencode, and depends only
+ * on its number.
  */
 #ifndef MILLRACE_CONVERT_DATASET_SYNTHETIC_PHOTOS_H
 #define MILLRACE_CONVERT_DATASET_SYNTHETIC_PHOTOS_H
@@ -15,8 +15,8 @@
 
 enum { SYNTHETIC_WIDTH = 512, SYNTHETIC_HEIGHT = 384 };
 
-/* Writes a shard of count samples, `jpg` and `cls`, that appears once complete. stop: nonzero ends
- * it with -EINTR; NULL: never. -EEXIST, -ENOMEM, write errors. */
+/* Commits a shard of count samples, `jpg` and `cls`. stop: nonzero ends with -EINTR; may be
+ * NULL. -EEXIST, -ENOMEM, write errors. */
 int synthetic_photos_write(struct io *io, const char *path, uint64_t count, const atomic_int *stop,
                            struct err *err);
 

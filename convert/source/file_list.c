@@ -16,7 +16,6 @@
 
 enum left_out { LEFT_DOCUMENT, LEFT_READERS_SKIP, LEFT_COUNT };
 
-/* State of the listing. */
 struct listing {
     struct io *io;
     struct file_list *list;
@@ -25,18 +24,17 @@ struct listing {
     struct str files; /* struct listed_file */
     uint32_t class_number;
     uint64_t left_out[LEFT_COUNT];
-    char left_out_name[LEFT_COUNT][IO_PATH_BYTES_MAX]; /* the first of each */
+    char left_out_name[LEFT_COUNT][IO_PATH_BYTES_MAX]; /* the first name of each kind */
 };
 
-/* One folder being listed. */
 struct folder {
     struct listing *listing;
-    const char *relative; /* of the folder, "" for the root */
+    const char *relative;
     unsigned depth;
-    struct str folders; /* names below it, each with its NUL */
+    struct str folders; /* subfolders' names, each with its NUL */
 };
 
-/* UTF-8 without control characters (RFC 3629): all tar readers agree on such names. */
+/* UTF-8 without control characters (RFC 3629), which all tar readers read alike. */
 static bool is_plain_text(const char *name)
 {
     const unsigned char *at = (const unsigned char *)name;
@@ -49,8 +47,7 @@ static bool is_plain_text(const char *name)
     return true;
 }
 
-/* Readers of WebDataset shards skip names that match __[^/]*__($|/). For a folder's name or a whole
- * file name. */
+/* Readers of WebDataset shards skip names that match __[^/]*__($|/). name: of a folder or file. */
 static bool readers_skip(const char *name)
 {
     size_t bytes = strlen(name);
@@ -64,14 +61,14 @@ static void leave_out(struct listing *listing, enum left_out why, const char *re
         snprintf(listing->left_out_name[why], sizeof listing->left_out_name[why], "%s", relative);
 }
 
-/* The number of folder levels above a sample's files: split and class. */
+/* Number of folder levels above a sample's files: split and class. */
 static unsigned levels_of(const struct listing *listing)
 {
     return (unsigned)source_has_split_folders(listing->source->options) +
            (unsigned)listing->list->has_classes;
 }
 
-/* Why a file belongs to no sample, as the type that it is listed under; "" if it belongs to one. */
+/* type: the file's type or problem, for messages; "" if the file belongs to a sample. */
 static void find_unmatched_type(const struct listing *listing, unsigned depth,
                                 const struct io_entry *entry, char *type, size_t bytes)
 {
@@ -271,13 +268,12 @@ static int compare_class_names(const void *a, const void *b)
     return strcmp(left->name, right->name);
 }
 
-/* Merges the classes of all splits into one list in byte order, and renumbers the files'
- * classes. */
+/* Merges the classes of all splits in byte order, and renumbers the files' classes. */
 static int merge_classes(struct file_list *list, struct source *source, struct err *err)
 {
     uint64_t count = source->classes_count, merged = 0;
     struct class_name *names = calloc(count + 1, sizeof *names);
-    /* Merged numbers, indexed by the listed number. */
+    /* Merged number by listed number. */
     uint32_t *numbers = calloc(count + 1, sizeof *numbers);
     if (!names || !numbers) {
         free(names);

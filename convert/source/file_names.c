@@ -90,7 +90,6 @@ static bool is_listed_field(const struct convert_options *options, const char *e
 
 bool name_is_field(const struct convert_options *options, const char *extension)
 {
-    /* Companion files of a photo. */
     static const char *const companions[] = {"json", "txt", "npy", "cls"};
     if (options->fields.count > 0)
         return is_listed_field(options, extension);

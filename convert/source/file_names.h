@@ -1,5 +1,5 @@
 /*
- * file_names — classifies files and folders by name, without reading them.
+ * file_names — classifies files and folders by name.
  */
 #ifndef MILLRACE_CONVERT_SOURCE_FILE_NAMES_H
 #define MILLRACE_CONVERT_SOURCE_FILE_NAMES_H
@@ -7,22 +7,19 @@
 #include "convert/options.h"
 #include "shards/format/index.h"
 
-/* Dotfiles, and what operating systems and tools leave in folders: .git, Thumbs.db, __MACOSX. */
+/* Dotfiles, and names such as Thumbs.db and __MACOSX that operating systems and tools create. */
 bool name_is_hidden(const char *name);
-/* A file that describes the data and belongs to no sample: README, LICENSE and the like.
- * txt_is_data: .txt files are not descriptions. */
+/* README, LICENSE and the like. txt_is_data: .txt files never match. */
 bool name_is_readme(const char *name, bool txt_is_data);
-/* Whether --ignore matches it. relative: its path below the source. */
+/* Whether --ignore matches. relative: path below the source. */
 bool name_is_ignored(const struct convert_options *options, const char *relative);
-/* The extension that a file of this name is stored under: lowercase, "jpeg" as "jpg", truncated if
- * too long. */
+/* The stored form of a name's extension: lowercase, "jpeg" as "jpg", truncated if too long. */
 void name_write_extension(const char *name, char extension[SHARD_EXTENSION_BYTES_MAX]);
-/* Whether files with this extension are fields of samples. */
 bool name_is_field(const struct convert_options *options, const char *extension);
-/* The unsupported format that a file's name indicates, such as "Parquet"; NULL: none. Extensions of
- * options->fields are supported. */
+/* Returns the unsupported format that a name indicates, such as "Parquet", or NULL. Extensions
+ * of options->fields are supported. */
 const char *name_unsupported_format(const struct convert_options *options, const char *name);
-/* -ENOTSUP with the supported alternatives. format: of name_unsupported_format; NULL: unknown. */
+/* -ENOTSUP with the supported alternatives. format: from name_unsupported_format; NULL: unknown. */
 int name_refuse_format(const char *path, const char *format, struct err *err);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * source — the table of sources, and what they have in common. See source.h.
+ * source — see source.h. Code that all sources share.
  */
 #include "convert/source/source.h"
 
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The first that matches wins. */
+/* The first match wins. */
 static const struct source_ops *const SOURCES[] = {
     &source_text_ops,
     &source_classes_ops,

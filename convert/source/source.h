@@ -1,8 +1,7 @@
 /*
- * source — the interface of a data source: lists items, then reads each item's fields.
+ * source — interface of a data source: lists items, then reads their fields.
  *
- * An item becomes one sample. A source implements struct source_ops in one file and has one row in
- * the table of source.c.
+ * An item becomes a sample. Sources implement struct source_ops and are listed in source.c.
  *
  *     source_probe(io, &options, &ops, err);                 // also detects split folders
  *     source_open(io, &options, ops, &source, err);          // lists the items
@@ -22,14 +21,14 @@ struct dataset_text;
 struct jsonx_writer;
 
 enum {
-    SOURCE_ITEM_BYTES_MAX = 1 << 30, /* of all fields of one item, which is held in memory */
+    SOURCE_ITEM_BYTES_MAX = 1 << 30, /* of an item, which is held in memory */
     SOURCE_NO_CLASS = UINT32_MAX,
 };
 
-/* What the names in a source reveal, without hidden and ignored ones. */
+/* Names in a source, except hidden and ignored ones. */
 struct source_layout {
-    const char *file; /* the source, if it is a file; NULL: a folder */
-    /* A folder's contents: files that end in .txt, other files, folders. */
+    const char *file; /* the source itself; NULL: it is a folder */
+    /* What a folder contains: .txt files, other files, folders. */
     bool has_text, has_other, has_folders;
     bool has_tokenizer; /* --tokenizer was given */
 };
@@ -38,31 +37,31 @@ struct source_layout {
 struct source {
     const struct source_ops *ops;
     const struct convert_options *options; /* borrowed */
-    void *state;                           /* the implementation's */
-    /* The rest is set by ops->open. */
+    void *state;                           /* private */
+    /* Set by ops->open: */
     uint64_t items;
-    uint64_t bytes;    /* of all items, when listed */
-    uint64_t identity; /* hash of the input's names and sizes, the same for a copy of the files */
-    char **classes;    /* in byte order; freed by source_close */
+    uint64_t bytes;    /* of all items when listed */
+    uint64_t identity; /* hash of the input's names and sizes */
+    char **classes;    /* in byte order */
     uint64_t classes_count;
-    uint64_t hidden_count, ignored_count; /* files and folders that were skipped */
+    uint64_t hidden_count, ignored_count;
 };
 
 struct source_item {
     char key[SHARD_KEY_BYTES_MAX];
     uint32_t split;
-    uint32_t class_number; /* in classes; or SOURCE_NO_CLASS */
-    uint64_t number;       /* in the source's list */
-    uint64_t bytes;        /* progress and memory limits count these */
+    uint32_t class_number; /* index into classes, or SOURCE_NO_CLASS */
+    uint64_t number;
+    uint64_t bytes; /* for progress and memory limits */
 };
 
 struct sample_field {
     char extension[SHARD_EXTENSION_BYTES_MAX];
-    size_t at, bytes; /* in data */
-    size_t path_at;   /* in data: where the field came from, for errors; NUL-terminated */
+    size_t at, bytes; /* range in data */
+    size_t path_at;   /* offset in data of the field's source path, for errors; NUL-terminated */
 };
 
-/* An item's fields as read. Zero is empty. */
+/* Zero-initialize. */
 struct source_sample {
     struct str data;
     uint32_t fields_count;
@@ -74,38 +73,37 @@ struct source_reader {
     const struct source *source; /* borrowed */
     struct io *io;
     struct io_queue *queue;
-    void *state; /* the implementation's */
+    void *state;
 };
 
 /* Hooks are required unless marked optional. */
 struct source_ops {
     const char *name; /* "source_kind" in dataset.json */
-    /* Items are consecutive parts of one stream: they are never shuffled, none can be skipped, and
-     * split folders are not supported. */
+    /* Items are parts of one stream: never shuffled or skipped. No split folders. */
     bool is_stream;
 
-    /* Whether this source converts such a layout. No I/O. The first match in the table wins. */
+    /* Whether this source converts the layout. No I/O. The first match in the table wins. */
     bool (*probe)(const struct source_layout *layout);
-    /* Lists the items of options->source in an order that depends on the input alone, and sets the
-     * fields of source. Logs what it leaves out; returns -EINTR soon after *options->stop is set.
-     * May block and use options->workers threads. After a failure, close is called. */
+    /* Lists the items of options->source in an order that depends only on the input, and sets
+     * the fields of source. Logs skipped files; returns -EINTR soon after *options->stop is set.
+     * May block and use options->workers threads. close follows even a failure. */
     int (*open)(struct io *io, struct source *source, struct err *err);
     /* Frees source->state, which may be NULL or incomplete. */
     void (*close)(struct source *source);
-    /* Sets key, split and bytes, and class_number if there is one. Keys are relative paths
-     * without a dot in the last part, and differ within a split. No I/O; any thread. */
+    /* Sets key, split and bytes, and class_number if known. Keys are relative paths without a
+     * dot in the last part, unique within a split. No I/O; any thread. */
     void (*describe)(const struct source *source, uint64_t number, struct source_item *item);
-    /* Appends the item's fields to the empty sample (source_end_field), unencoded, without the
-     * class. The whole source has fewer than SHARD_FIELDS_MAX different extensions. Any thread,
-     * each with its own reader. Blocks. -ESTALE if the input changed after it was listed; -EBADMSG
-     * if the item is damaged. */
+    /* Appends the item's unencoded fields, except the class, to the empty sample
+     * (source_end_field). A source has fewer than SHARD_FIELDS_MAX extensions in total. Any
+     * thread, each with its own reader. Blocks. -ESTALE: the input has changed since it was
+     * listed; -EBADMSG: the item is damaged. */
     int (*read)(struct source_reader *reader, const struct source_item *item,
                 struct source_sample *sample, struct err *err);
 
-    /* Optional: create and free reader->state. reader_close: the state may be NULL. */
+    /* Optional: create and free reader->state, which may be NULL in reader_close. */
     int (*reader_open)(struct source_reader *reader, struct err *err);
     void (*reader_close)(struct source_reader *reader);
-    /* Optional, streams: the options that affect bytes, instead of those for images. */
+    /* Optional, streams: replaces the image options by those that affect a stream's bytes. */
     void (*write_options)(const struct source *source, struct jsonx_writer *json);
     /* Optional, streams: describes a split's tokens. */
     void (*fill_text)(const struct source *source, uint32_t split, struct dataset_text *text);
@@ -113,36 +111,35 @@ struct source_ops {
 
 extern const struct source_ops source_text_ops, source_classes_ops, source_files_ops;
 
-/* Chooses the source from the first two levels of options->source. If its folders are splits, adds
- * them to the splits of options, each with the fraction 0. -ENOTSUP names an unsupported format;
- * -EINVAL: the folders are ambiguous, or they are splits and options has others. */
+/* Chooses the source by the first two levels of options->source. Adds split folders to the
+ * options, with the fraction 0. -ENOTSUP names an unsupported format. -EINVAL: the folders are
+ * ambiguous, or conflict with the splits in options. */
 int source_probe(struct io *io, struct convert_options *options, const struct source_ops **ret_ops,
                  struct err *err);
-/* The first row of the table that matches; NULL: none. */
+/* Returns the first match in the table, or NULL. */
 const struct source_ops *source_find(const struct source_layout *layout);
 
 /* Lists options->source; options must outlive the source. -EEXIST names two files with the same
- * key; -ENOTSUP: files that belong to no sample, each type of which is logged; -ENODATA: nothing to
- * convert. */
+ * key; -ENOTSUP: files belong to no sample, logged by type; -ENODATA: nothing to convert. */
 int source_open(struct io *io, const struct convert_options *options, const struct source_ops *ops,
                 struct source **ret_source, struct err *err);
 void source_close(struct source *source); /* NULL is fine */
 
-/* The item at a position of the output order: shuffled, keyed by the seed, unless the source is a
- * stream or options keep the order. */
+/* Describes the item at a position of the output order. Items are shuffled by the seed, unless
+ * the source is a stream or options keep the order. */
 void source_describe(const struct source *source, uint64_t position, struct source_item *ret_item);
-/* Chooses a key's split by the key's hash, independently of the other items. */
+/* Depends only on the key's hash and the options. */
 uint32_t source_choose_split(const struct convert_options *options, const char *key);
 
 int source_reader_open(const struct source *source, struct io *io, struct source_reader *ret_reader,
                        struct err *err);
-void source_reader_close(struct source_reader *reader); /* zero is fine */
+void source_reader_close(struct source_reader *reader); /* may be zeroed */
 
-/* Adds a field: everything appended to sample->data after the first `start` bytes. */
+/* Adds a field: the bytes of sample->data from `start` on. */
 void source_end_field(struct source_sample *sample, const char *extension, size_t start,
                       const char *path);
 
-/* Whether the folders in the root are splits. Splits of --split have fractions. */
+/* Splits of --split have nonzero fractions. */
 static inline bool source_has_split_folders(const struct convert_options *options)
 {
     return options->splits_count > 0 && options->splits[0].fraction == 0;

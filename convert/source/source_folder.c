@@ -1,7 +1,8 @@
 /*
- * source_folder — a folder of files, or of class folders: files with the same key are one item.
+ * source_folder — source: a folder of files, or of class folders. An item is the files with one
+ * key.
  *
- * Keys are compared in place, byte by byte, so that the names are stored only once.
+ * Keys are compared within the stored names, to save memory.
  */
 #include "convert/source/file_list.h"
 #include "convert/source/file_names.h"
@@ -14,7 +15,7 @@
 
 struct folder_source {
     struct file_list list; /* in byte order of (key, extension) */
-    uint64_t *first_files; /* of each item, with list.count at the end */
+    uint64_t *first_files; /* per item, then list.count */
 };
 
 static void write_extension(const struct file_list *list, uint64_t file,
@@ -23,11 +24,11 @@ static void write_extension(const struct file_list *list, uint64_t file,
     name_write_extension(file_list_name(list, file), extension);
 }
 
-/* The i-th byte of a file's key. */
+/* Returns the i-th byte of a file's key. */
 static int key_byte(const struct file_list *list, const struct listed_file *file, size_t i)
 {
     if (i >= file->dot_at)
-        return -1; /* a key sorts before longer keys that start with it */
+        return -1; /* a key sorts before its extensions */
     unsigned char byte = (unsigned char)list->names.data[file->name_at + i];
     return i >= file->base_at && (byte == '.' || byte == ' ') ? '_' : byte;
 }
@@ -44,7 +45,7 @@ static int compare_keys(const struct file_list *list, const struct listed_file *
     }
 }
 
-/* Files with the same key and extension, which are an error, are ordered by name. */
+/* Orders files with the same key and extension, which are an error, by name. */
 static int compare_files(const void *a, const void *b, void *context)
 {
     const struct file_list *list = context;
@@ -70,9 +71,8 @@ static bool is_image(const char *extension)
     return false;
 }
 
-/* Rejects two files that have the same key but can't be fields of one sample. Either they have
- * the same extension, or they are two images in a class folder, where each image is its own
- * sample. */
+/* Rejects files with the same key that cannot be fields of one sample: they have the same
+ * extension, or are two images in a class folder, where each image is a sample. */
 static int check_pair(const struct file_list *list, uint64_t earlier, uint64_t file,
                       struct err *err)
 {
@@ -118,8 +118,7 @@ static int check_extension(const struct file_list *list, uint64_t file,
     return 0;
 }
 
-/* Unless the user named the fields, a sample is a photo and its companion files of the same
- * name. */
+/* A sample is a photo and its companion files, unless the user listed the fields. */
 static int check_photo(struct folder_source *folder, uint64_t item, struct err *err)
 {
     struct file_list *list = &folder->list;
@@ -163,7 +162,7 @@ static int group_files(struct folder_source *folder, uint64_t *ret_items, struct
     return 0;
 }
 
-/* For split folders: the split that contains the file, and where its name continues below it. */
+/* *ret_at: where the name continues below its split folder. */
 static uint32_t folder_split(const struct source *source, uint64_t file, size_t *ret_at)
 {
     const struct folder_source *folder = source->state;
@@ -180,7 +179,6 @@ static uint32_t folder_split(const struct source *source, uint64_t file, size_t 
     return split;
 }
 
-/* Each split folder must contain files. */
 static int check_splits(const struct source *source, struct err *err)
 {
     const struct folder_source *folder = source->state;
@@ -229,7 +227,7 @@ static void folder_close(struct source *source)
     free(folder);
 }
 
-/* Writes the key, from the file's name after at. */
+/* at: where the key starts in the file's name. */
 static void write_key(const struct file_list *list, uint64_t file, size_t at,
                       char key[SHARD_KEY_BYTES_MAX])
 {

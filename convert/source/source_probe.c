@@ -1,5 +1,5 @@
 /*
- * source_probe — chooses a source from the names on its first two levels. See source.h.
+ * source_probe — see source.h. Chooses a source by the names on its first two levels:
  *
  *     ROOT/a.txt                      text
  *     ROOT/CLASS/photos               class folders
@@ -16,15 +16,15 @@
 #include <string.h>
 #include <strings.h>
 
-/* A folder's contents, without hidden and ignored names. */
+/* What a folder contains, except hidden and ignored names. */
 struct summary {
     const struct convert_options *options;
-    const char *relative; /* of the folder, "" for the root */
+    const char *relative;
     struct source_layout layout;
     struct str folders; /* names, each with its NUL */
     uint32_t folders_count;
-    const char *format;           /* of an unsupported file; NULL: none */
-    char file[IO_PATH_BYTES_MAX]; /* that file */
+    const char *format; /* of an unsupported file, or NULL */
+    char file[IO_PATH_BYTES_MAX];
 };
 
 struct probe {
@@ -85,7 +85,7 @@ static int summarize_entry(void *context, const struct io_entry *entry)
     return 0;
 }
 
-/* Formats recognized by their folders. */
+/* Recognizes formats by their folders. */
 static const char *layout_of(const struct summary *summary)
 {
     if (has_folder(summary, "Annotations") && has_folder(summary, "JPEGImages"))
@@ -109,7 +109,7 @@ static int refuse_layout(const struct probe *probe, const char *relative, const 
     return -ENOTSUP;
 }
 
-/* The caller frees glance->folders with str_deinit. */
+/* The caller deinits summary->folders. */
 static int look(const struct probe *probe, const char *relative, struct summary *summary)
 {
     char path[IO_PATH_BYTES_MAX];
@@ -138,8 +138,8 @@ static int refuse_folders(const struct probe *probe, const char *what, const cha
     return -EINVAL;
 }
 
-/* A class may be called train if it contains photos, like the others. If it contains class folders,
- * it is a split among classes: an error. */
+/* A class named train is accepted if it contains photos, like the other classes. If it contains
+ * folders, it is a split among classes: an error. */
 static int check_mixture(const struct probe *probe, const struct summary *root)
 {
     const char *name = root->folders.data, *other = NULL, *split = NULL;
@@ -179,7 +179,7 @@ static int add_split(const struct probe *probe, const char *name)
     return 0;
 }
 
-/* Enters all folders of the root as splits, which must be of the same kind. */
+/* Adds all folders of the root as splits, which must be of the same kind. */
 static int enter_splits(const struct probe *probe, const struct summary *root,
                         const struct source_ops **ret_ops)
 {

@@ -1,10 +1,9 @@
 /*
- * source_text — documents as one stream of tokens, cut into members. An item is one member.
+ * source_text — source: documents as one stream of tokens. An item is one member.
  *
  *     stream    doc0 E doc1 E doc2 E ...              E: the document end
  *     splits    [ train ......... )[ val ... )        contiguous parts by fraction, cut anywhere
- *     members   [64 Ki + 1) of each split; a member's last token is the next one's first; the
- *               last is shorter
+ *     members   64 Ki + 1 tokens each, the last one shorter; adjacent members share a token
  */
 #include "base/bytes.h"
 #include "base/json/jsonx_writer.h"
@@ -21,27 +20,25 @@
 enum {
     MEMBER_TOKENS = 1 << 16, /* without the overlap */
     TOKEN_BYTES = 2,
-    BYTE_DOCUMENT_END = 256, /* the token after each document, for the tokenizer "bytes" */
+    BYTE_DOCUMENT_END = 256, /* with the tokenizer "bytes" */
     BYTE_VOCABULARY = 257,
 };
 
-/* Position of a split's tokens in the whole stream. */
 struct split_tokens {
     uint64_t first, count;
     uint64_t first_item, items;
 };
 
-/* Immutable once open. */
 struct text_source {
     struct file_list files; /* in byte order of names */
     struct bpe *bpe;        /* NULL for "bytes" */
     struct text_chunks chunks;
-    struct split_tokens splits[CONVERT_SPLITS_MAX]; /* without splits, [0] is everything */
+    struct split_tokens splits[CONVERT_SPLITS_MAX]; /* without splits, only [0] */
 };
 
 struct text_reader {
-    struct bpe_encoder *bpe; /* if the source has one */
-    struct str file, tokens; /* of a chunk */
+    struct bpe_encoder *bpe; /* NULL for "bytes" */
+    struct str file, tokens;
 };
 
 static int open_tokenizer(struct io *io, const struct convert_options *options,
@@ -62,14 +59,14 @@ static int open_tokenizer(struct io *io, const struct convert_options *options,
     return -EINVAL;
 }
 
-/* The number of members for count tokens. The last one has at least one token beyond the overlap,
- * unless there is only one token. */
+/* Number of members for count tokens. The last has a token beyond the overlap, unless count is
+ * 1. */
 static uint64_t members_of(uint64_t count)
 {
     return count <= 1 ? count : (count - 2) / MEMBER_TOKENS + 1;
 }
 
-/* The token where a split ends, by the fractions up to it. */
+/* First token after a split. */
 static uint64_t split_end(const struct convert_options *options, uint32_t split, uint64_t total)
 {
     double fraction = 0;
@@ -134,7 +131,7 @@ static uint32_t split_of(const struct text_source *text, uint64_t item)
     return split;
 }
 
-/* The item's tokens in the stream, overlap included. */
+/* Includes the overlap. */
 static void find_tokens(const struct text_source *text, uint64_t item, uint64_t *ret_first,
                         uint64_t *ret_count)
 {
@@ -180,7 +177,7 @@ static uint32_t document_end(const struct text_source *text)
     return text->bpe ? bpe_document_end(text->bpe) : BYTE_DOCUMENT_END;
 }
 
-/* The chunk that contains a token of the stream: the first that ends after it. */
+/* Returns the first chunk that ends after a token. */
 static uint64_t find_chunk(const struct text_source *text, uint64_t token)
 {
     uint64_t low = 0, high = text->chunks.count - 1;
@@ -194,7 +191,7 @@ static uint64_t find_chunk(const struct text_source *text, uint64_t token)
     return low;
 }
 
-/* Appends the bytes of state->file as tokens of two bytes each. */
+/* Appends state->file's bytes as tokens. */
 static int add_byte_tokens(const struct text_reader *state, struct str *out, struct err *err)
 {
     size_t count = state->file.bytes;
@@ -206,8 +203,8 @@ static int add_byte_tokens(const struct text_reader *state, struct str *out, str
     return 0;
 }
 
-/* Encodes state->file, a chunk of `tokens` tokens when they were counted, and appends count of them
- * from `first` on. */
+/* Encodes state->file, which had `tokens` tokens when counted, and appends count from `first`
+ * on. */
 static int add_bpe_tokens(struct text_reader *state, uint64_t tokens, uint64_t first,
                           uint64_t count, struct str *out, const char *path, uint64_t offset,
                           struct err *err)
@@ -223,7 +220,7 @@ static int add_bpe_tokens(struct text_reader *state, uint64_t tokens, uint64_t f
     return status;
 }
 
-/* Appends the chunk's tokens [first, first + count) without the document end. */
+/* Appends tokens [first, first + count) of a chunk; excludes the document end. */
 static int add_text(struct source_reader *reader, const struct text_chunk *chunk, uint64_t tokens,
                     uint64_t first, uint64_t count, struct str *out, struct err *err)
 {
@@ -242,7 +239,7 @@ static int add_text(struct source_reader *reader, const struct text_chunk *chunk
                      : add_byte_tokens(state, out, err);
 }
 
-/* Appends the tokens of the stream from *at to the chunk's end or `end`, and advances *at. */
+/* Appends the stream's tokens from *at to the end of the chunk or to `end`, and advances *at. */
 static int add_chunk(struct source_reader *reader, const struct text_chunk *chunk, uint64_t *at,
                      uint64_t end, struct str *out, struct err *err)
 {

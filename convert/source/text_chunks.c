@@ -10,9 +10,9 @@
 #include <string.h>
 
 enum {
-    WINDOW_BYTES = 4096, /* searched for a cut at a time */
-    BEFORE_BYTES = 3,    /* enough for the character before it */
-    BATCH_CHUNKS = 256,  /* counted between checks of options->stop */
+    WINDOW_BYTES = 4096, /* bytes searched for a cut at a time */
+    BEFORE_BYTES = 3,    /* contains the preceding character */
+    BATCH_CHUNKS = 256,  /* chunks counted between checks of options->stop */
 };
 
 struct cutter {
@@ -32,7 +32,7 @@ static int read_window(struct cutter *cutter, uint64_t file, const char *path, u
                           &cutter->text, cutter->err);
 }
 
-/* The last character boundary at or before `limit`: UTF-8 has at most 3 bytes after the first. */
+/* Last character boundary at or before `limit`. A UTF-8 character has up to 4 bytes. */
 static int end_at_character(struct cutter *cutter, uint64_t file, const char *path, uint64_t limit,
                             uint64_t *ret_end)
 {
@@ -98,18 +98,17 @@ static int cut_files(struct cutter *cutter, struct text_chunks *ret_chunks)
     str_deinit(&cutter->text);
     if (!status && str_status(&cutter->chunks))
         status = err_set(cutter->err, -ENOMEM, "out of memory for a list of documents");
-    /* Takes ownership of the memory. */
+    /* The chunks take ownership of the memory. */
     ret_chunks->chunks = (struct text_chunk *)(void *)cutter->chunks.data;
     ret_chunks->count = cutter->chunks.bytes / sizeof *ret_chunks->chunks;
     return status;
 }
 
-/* One per thread. */
 struct counter {
     struct io_queue *queue;
     struct bpe_encoder *encoder;
     struct str text, tokens;
-    int status; /* the first failure */
+    int status;
     struct err err;
 };
 
@@ -120,10 +119,9 @@ struct counting {
     const struct bpe *bpe;
     struct text_chunks *chunks;
     struct counter *counters; /* one per worker */
-    uint64_t first;           /* the chunk of tile 0 */
+    uint64_t first;           /* chunk of task 0 */
 };
 
-/* Stores the number of tokens of one chunk in its tokens_end. */
 static void count_chunk(void *context, size_t tile, unsigned worker)
 {
     struct counting *counting = context;

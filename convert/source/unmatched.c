@@ -1,5 +1,5 @@
 /*
- * unmatched — collects files that belong to no sample. See file_list.h.
+ * unmatched — see file_list.h. Collects files that belong to no sample.
  */
 #include "convert/source/file_list.h"
 
@@ -31,7 +31,6 @@ int unmatched_add(struct file_list *list, const char *type, const char *relative
     return 0;
 }
 
-/* Lists as many types as fit in the advice. */
 static void advise(const struct file_list *list, struct err *err)
 {
     struct str text = {0};
