@@ -12,6 +12,8 @@ extern "C" {
 
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 
+struct err;
+
 enum { LOG_LINE_BYTES_MAX = 2048 };
 
 /* Immutable. line has no newline and lives only during the call. */
@@ -24,6 +26,9 @@ struct log {
 /* Does nothing if log is NULL. Lines are truncated to LOG_LINE_BYTES_MAX. */
 void log_line(const struct log *log, enum log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* Like log_line, followed by ": " and err in one line (err_format). */
+void log_err(const struct log *log, enum log_level level, const struct err *err, const char *format,
+             ...) __attribute__((format(printf, 4, 5)));
 
 #ifdef __cplusplus
 }

@@ -60,10 +60,9 @@ static void describe(struct loader *loader, struct err *err)
 /* Needs mutex and unlocks it: the log sink belongs to the caller and may call the loader. */
 static void report(struct loader *loader, uint64_t waited_ns, const struct err *why)
 {
-    char line[ERR_LINE_BYTES_MAX];
     pthread_mutex_unlock(&loader->mutex);
-    log_line(loader->options.log, LOG_WARN, "no micro-batch for %.3g s: %s",
-             clock_seconds(waited_ns), err_format(why, line, sizeof line));
+    log_err(loader->options.log, LOG_WARN, why, "no micro-batch for %.3g s",
+            clock_seconds(waited_ns));
     pthread_mutex_lock(&loader->mutex);
 }
 

@@ -9,13 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void log_broken(const struct log *log, enum log_level level, const char *what,
-                       const struct err *err)
-{
-    char line[ERR_LINE_BYTES_MAX];
-    log_line(log, level, "%s: %s", what, err_format(err, line, sizeof line));
-}
-
 int ckpt_each_step(struct io *io, const char *folder,
                    int (*each)(void *context, uint64_t step, const char *path), void *context,
                    struct err *err)
@@ -49,7 +42,7 @@ static int list_step(void *context, uint64_t step, const char *path)
     struct ckpt_entry found = {.step = step, .path = path};
     struct err detail = {0};
     if (folder_read_step(listing->io, path, &manifest, &found.size_bytes, &detail)) {
-        log_broken(listing->log, LOG_WARN, "not listed because it is incomplete", &detail);
+        log_err(listing->log, LOG_WARN, &detail, "not listed because it is incomplete");
         return 0;
     }
     found.wall_ns = manifest.wall_ns;
@@ -178,7 +171,7 @@ static int find_newest(struct io *io, const char *folder, const struct ckpt_find
         if (!status)
             status = folder_read_step(io, candidate, &manifest, NULL, &detail);
         if (folder_is_damage(status) && !choice->stop_at_damage)
-            log_broken(log, LOG_WARN, "skipping a damaged checkpoint", &detail);
+            log_err(log, LOG_WARN, &detail, "skipping a damaged checkpoint");
         else if (status && err)
             *err = detail;
         if (i == count)

@@ -228,12 +228,10 @@ static void retain(struct commit *commit)
 {
     struct ckpt_prune_options options = {.keep = commit->keep, .log = commit->log};
     struct err detail = {0};
-    char line[ERR_LINE_BYTES_MAX];
     if (commit->keep.last > 0 &&
         prune_folder(commit->io, commit->folder, &options, commit->lock, commit->step, &detail) &&
         detail.what[0])
-        log_line(commit->log, LOG_WARN, "old checkpoints were not removed: %s",
-                 err_format(&detail, line, sizeof line));
+        log_err(commit->log, LOG_WARN, &detail, "old checkpoints were not removed");
 }
 
 /* Makes this rank's files durable; stops at the first failure. */

@@ -85,9 +85,7 @@ static enum commit_comparison compare_with(const struct commit *commit, const ch
 static void log_damage(void *context, const struct err *detail)
 {
     const struct commit *commit = context;
-    char line[ERR_LINE_BYTES_MAX];
-    log_line(commit->log, LOG_WARN, "replacing a damaged step with the new one: %s",
-             err_format(detail, line, sizeof line));
+    log_err(commit->log, LOG_WARN, detail, "replacing a damaged step with the new one");
 }
 
 /* Reads the existing step back, since a damaged one must be replaced. Each rank of a node reads a

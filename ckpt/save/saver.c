@@ -92,13 +92,12 @@ void *saver_write(void *context)
             break;
         pthread_mutex_unlock(&saver->mutex);
         struct err detail = {0};
-        char line[ERR_LINE_BYTES_MAX];
         uint64_t began_ns = trace_begin(saver->track);
         int status = run_save(saver, &detail);
         trace_end_with(saver->track, "save", began_ns, "step", saver->step);
         if (status && (status != -EREMOTEIO || saver->nodes.all->rank == 0)) /* others log why */
-            log_line(saver_log(saver), LOG_ERROR, "the checkpoint of step %llu was not saved: %s",
-                     (unsigned long long)saver->step, err_format(&detail, line, sizeof line));
+            log_err(saver_log(saver), LOG_ERROR, &detail,
+                    "the checkpoint of step %llu was not saved", (unsigned long long)saver->step);
         pthread_mutex_lock(&saver->mutex);
         record(saver, status, &detail);
         saver->due = false;

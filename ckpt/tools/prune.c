@@ -22,18 +22,12 @@ struct prune {
     struct candidate *candidates; /* [count] every step, ascending */
     struct retention_step *rules; /* the complete ones */
     size_t count, rules_count;
-    int status; /* of the first failed removal */
+    int status;
     struct err *err;
 };
 
-static void log_failure(const struct prune *prune, const char *what, const struct err *detail)
-{
-    char line[ERR_LINE_BYTES_MAX];
-    log_line(prune->options->log, LOG_WARN, "%s: %s", what, err_format(detail, line, sizeof line));
-}
-
 /* Collects a step's input for the rules. */
-static void look_at(struct prune *prune, struct candidate *candidate)
+static void collect_facts(struct prune *prune, struct candidate *candidate)
 {
     const struct ckpt_keep *keep = &prune->options->keep;
     char path[IO_PATH_BYTES_MAX];
@@ -43,7 +37,8 @@ static void look_at(struct prune *prune, struct candidate *candidate)
     if (!status)
         status = folder_read_step(prune->io, path, &manifest, &candidate->size_bytes, &detail);
     if (status) {
-        log_failure(prune, "an incomplete step is neither counted nor removed", &detail);
+        log_err(prune->options->log, LOG_WARN, &detail,
+                "an incomplete step is neither counted nor removed");
         return;
     }
     struct retention_step *rule = &prune->rules[prune->rules_count++];
@@ -88,7 +83,7 @@ static void remove_step(struct prune *prune, struct ckpt_verdict *verdict)
         verdict->reasons = CKPT_KEPT_READ;
     if (!verdict->status)
         return;
-    log_failure(prune, "could not remove an old checkpoint", &detail);
+    log_err(prune->options->log, LOG_WARN, &detail, "could not remove an old checkpoint");
     if (!prune->status && prune->err)
         *prune->err = detail;
     prune->status = prune->status ? prune->status : verdict->status;
@@ -131,14 +126,15 @@ static int remove_backup(void *context, const struct io_entry *entry)
     if (!status)
         status = prune_remove_unread(prune->io, prune->lock, path, &is_read, &detail);
     if (status)
-        log_failure(prune, "could not remove a checkpoint that was set aside", &detail);
+        log_err(prune->options->log, LOG_WARN, &detail,
+                "could not remove a checkpoint that was set aside");
     return 0;
 }
 
 static int judge(struct prune *prune, struct err *err)
 {
     for (size_t i = 0; i < prune->count; i++)
-        look_at(prune, &prune->candidates[i]);
+        collect_facts(prune, &prune->candidates[i]);
     retention_decide(&prune->options->keep, prune->rules, prune->rules_count);
     const struct retention_step *rule = prune->rules;
     int status = 0;

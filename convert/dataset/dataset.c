@@ -64,9 +64,7 @@ static int skip_item(struct conversion *conversion, struct pipeline_item *item, 
             *err = item->err;
         return item->status;
     }
-    char line[ERR_LINE_BYTES_MAX];
-    log_line(options->log, LOG_WARN, "skipped %s: %s", item->item.key,
-             err_format(&item->err, line, sizeof line));
+    log_err(options->log, LOG_WARN, &item->err, "skipped %s", item->item.key);
     conversion->outputs[item->item.split].skipped_count++;
     uint64_t skipped = count_skipped(conversion);
     bool too_many = options->errors_max >= 0 && skipped > (uint64_t)options->errors_max;

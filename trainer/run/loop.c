@@ -29,10 +29,9 @@ static uint32_t epoch_of_step(const struct run *run, uint64_t step)
 static void write_metrics(const struct run *run, const struct trainer_report *line)
 {
     struct err err = {0};
-    char text[ERR_LINE_BYTES_MAX];
     if (run->metrics && metrics_write(run->metrics, line, &err))
-        log_line(run->options->log, LOG_WARN, "could not write the metrics of step %" PRIu64 ": %s",
-                 line->step, err_format(&err, text, sizeof text));
+        log_err(run->options->log, LOG_WARN, &err, "could not write the metrics of step %" PRIu64,
+                line->step);
 }
 
 static void report_steps(struct loop *loop)

@@ -60,7 +60,7 @@ void profile_stop(struct profile *profile)
 static int write_trace(struct profile *profile, struct err *err)
 {
     struct run *run = profile->run;
-    char name[64], path[IO_PATH_BYTES_MAX], text[ERR_LINE_BYTES_MAX];
+    char name[64], path[IO_PATH_BYTES_MAX];
     struct err detail = {0};
     int written;
     snprintf(name, sizeof name, "trace-%" PRIu64 "-%" PRIu64 ".json", profile->made.first,
@@ -77,9 +77,9 @@ static int write_trace(struct profile *profile, struct err *err)
     if (status && err)
         *err = detail;
     else if (!status && written)
-        log_line(run->options->log, LOG_WARN,
-                 "could not write the trace of steps %" PRIu64 " to %" PRIu64 ": %s",
-                 profile->made.first, profile->made.last, err_format(&detail, text, sizeof text));
+        log_err(run->options->log, LOG_WARN, &detail,
+                "could not write the trace of steps %" PRIu64 " to %" PRIu64, profile->made.first,
+                profile->made.last);
     if (!status && !written && run->ranks.comm->rank == 0)
         snprintf(profile->trace, sizeof profile->trace, "%s", path);
     return status;

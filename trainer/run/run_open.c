@@ -390,7 +390,6 @@ int run_open(struct run *run, const struct trainer_options *options, run_memory_
     for (;;) {
         uint64_t below = damaged.below;
         struct err detail = {0};
-        char line[ERR_LINE_BYTES_MAX];
         int status = open_once(run, options, check_memory, &damaged, &detail);
         bool has_found_damage = status && damaged.below < below;
         if (!has_found_damage || options->config->checkpoint.on_damage == CONFIG_DAMAGE_STOP) {
@@ -399,8 +398,7 @@ int run_open(struct run *run, const struct trainer_options *options, run_memory_
             return status;
         }
         if (!options->comm || options->comm->rank == 0) /* the same line on all ranks */
-            log_line(options->log, LOG_WARN, "skipping a damaged checkpoint: %s",
-                     err_format(&detail, line, sizeof line));
+            log_err(options->log, LOG_WARN, &detail, "skipping a damaged checkpoint");
     }
 }
 
