@@ -82,6 +82,15 @@ void jsonx_write_u64(struct jsonx_writer *writer, const char *key, uint64_t valu
     str_add_format(writer->out, "%" PRIu64, value);
 }
 
+void jsonx_write_u64_array(struct jsonx_writer *writer, const char *key, const uint64_t *values,
+                           size_t count)
+{
+    jsonx_begin_array(writer, key);
+    for (size_t i = 0; i < count; i++)
+        jsonx_write_u64(writer, NULL, values[i]);
+    jsonx_end_array(writer);
+}
+
 void jsonx_write_i64(struct jsonx_writer *writer, const char *key, int64_t value)
 {
     begin_value(writer, key);

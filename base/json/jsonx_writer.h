@@ -29,6 +29,8 @@ void jsonx_end_object(struct jsonx_writer *writer);
 void jsonx_begin_array(struct jsonx_writer *writer, const char *key);
 void jsonx_end_array(struct jsonx_writer *writer);
 void jsonx_write_u64(struct jsonx_writer *writer, const char *key, uint64_t value);
+void jsonx_write_u64_array(struct jsonx_writer *writer, const char *key, const uint64_t *values,
+                           size_t count);
 void jsonx_write_i64(struct jsonx_writer *writer, const char *key, int64_t value);
 void jsonx_write_f64(struct jsonx_writer *writer, const char *key,
                      double value); /* shortest round-trip text; null if not finite */

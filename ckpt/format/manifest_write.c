@@ -50,29 +50,20 @@ static void write_file(struct jsonx_writer *json, const struct manifest_file *fi
     jsonx_end_object(json);
 }
 
-static void write_sizes(struct jsonx_writer *json, const char *key, const uint64_t *sizes,
-                        uint32_t count)
-{
-    jsonx_begin_array(json, key);
-    for (uint32_t d = 0; d < count; d++)
-        jsonx_write_u64(json, NULL, sizes[d]);
-    jsonx_end_array(json);
-}
-
 static void write_tensor(struct jsonx_writer *json, const struct manifest_tensor *tensor)
 {
     jsonx_begin_object(json, NULL);
     jsonx_write_string(json, "name", tensor->name);
     jsonx_write_string(json, "dtype", dtype_name(tensor->dtype));
-    write_sizes(json, "shape", tensor->shape, tensor->rank);
+    jsonx_write_u64_array(json, "shape", tensor->shape, tensor->rank);
     jsonx_begin_array(json, "chunks");
     for (uint64_t i = 0; i < tensor->chunks_count; i++) {
         const struct manifest_chunk *chunk = &tensor->chunks[i];
         jsonx_begin_object(json, NULL);
         jsonx_write_u64(json, "file", chunk->file);
         jsonx_write_u64(json, "offset_bytes", chunk->offset_bytes);
-        write_sizes(json, "start", chunk->start, tensor->rank);
-        write_sizes(json, "extent", chunk->extent, tensor->rank);
+        jsonx_write_u64_array(json, "start", chunk->start, tensor->rank);
+        jsonx_write_u64_array(json, "extent", chunk->extent, tensor->rank);
         jsonx_end_object(json);
     }
     jsonx_end_array(json);

@@ -24,10 +24,7 @@ static void write_entry(struct jsonx_writer *json, const struct safetensors_entr
 {
     jsonx_begin_object(json, entry->name);
     jsonx_write_string(json, "dtype", dtype_name(entry->dtype));
-    jsonx_begin_array(json, "shape");
-    for (uint32_t d = 0; d < entry->rank; d++)
-        jsonx_write_u64(json, NULL, entry->shape[d]);
-    jsonx_end_array(json);
+    jsonx_write_u64_array(json, "shape", entry->shape, entry->rank);
     jsonx_begin_array(json, "data_offsets");
     jsonx_write_u64(json, NULL, entry->offset_bytes);
     jsonx_write_u64(json, NULL, entry->offset_bytes + entry->size_bytes);

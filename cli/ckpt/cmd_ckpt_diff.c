@@ -54,15 +54,6 @@ static void write_element(struct jsonx_writer *json, const char *key, struct ele
     }
 }
 
-static void write_shape(struct jsonx_writer *json, const char *key,
-                        const struct manifest_tensor *tensor)
-{
-    jsonx_begin_array(json, key);
-    for (uint32_t d = 0; d < tensor->rank; d++)
-        jsonx_write_u64(json, NULL, tensor->shape[d]);
-    jsonx_end_array(json);
-}
-
 /* Writes the index of the number-th element in row-major order. */
 static void write_index(struct jsonx_writer *json, const char *key,
                         const struct manifest_tensor *tensor, uint64_t number)
@@ -70,17 +61,14 @@ static void write_index(struct jsonx_writer *json, const char *key,
     uint64_t index[DTYPE_RANK_MAX];
     for (uint32_t d = tensor->rank; d-- > 0; number /= tensor->shape[d])
         index[d] = number % tensor->shape[d];
-    jsonx_begin_array(json, key);
-    for (uint32_t d = 0; d < tensor->rank; d++)
-        jsonx_write_u64(json, NULL, index[d]);
-    jsonx_end_array(json);
+    jsonx_write_u64_array(json, key, index, tensor->rank);
 }
 
 static void write_values(struct jsonx_writer *json, const struct diff_tensor *tensor)
 {
     jsonx_write_string(json, "name", tensor->a->name);
     jsonx_write_string(json, "dtype", dtype_name(tensor->a->dtype));
-    write_shape(json, "shape", tensor->a);
+    jsonx_write_u64_array(json, "shape", tensor->a->shape, tensor->a->rank);
     jsonx_write_u64(json, "elements_count", manifest_tensor_elements(tensor->a));
     jsonx_write_u64(json, "different_count", tensor->different_count);
     jsonx_write_u64(json, "nan_count", tensor->nan_count);
@@ -94,9 +82,9 @@ static void write_types(struct jsonx_writer *json, const struct diff_tensor *ten
 {
     jsonx_write_string(json, "name", tensor->a->name);
     jsonx_write_string(json, "dtype_a", dtype_name(tensor->a->dtype));
-    write_shape(json, "shape_a", tensor->a);
+    jsonx_write_u64_array(json, "shape_a", tensor->a->shape, tensor->a->rank);
     jsonx_write_string(json, "dtype_b", dtype_name(tensor->b->dtype));
-    write_shape(json, "shape_b", tensor->b);
+    jsonx_write_u64_array(json, "shape_b", tensor->b->shape, tensor->b->rank);
 }
 
 static void write_lone(struct jsonx_writer *json, const struct diff_tensor *tensor)
@@ -104,7 +92,7 @@ static void write_lone(struct jsonx_writer *json, const struct diff_tensor *tens
     const struct manifest_tensor *there = tensor->a ? tensor->a : tensor->b;
     jsonx_write_string(json, "name", there->name);
     jsonx_write_string(json, "dtype", dtype_name(there->dtype));
-    write_shape(json, "shape", there);
+    jsonx_write_u64_array(json, "shape", there->shape, there->rank);
 }
 
 struct report {

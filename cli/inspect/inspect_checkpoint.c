@@ -21,10 +21,7 @@ static void write_tensor(struct jsonx_writer *json, const char *name, enum dtype
     jsonx_begin_object(json, NULL);
     jsonx_write_string(json, "name", name);
     jsonx_write_string(json, "dtype", dtype_name(dtype));
-    jsonx_begin_array(json, "shape");
-    for (uint32_t i = 0; i < rank; i++)
-        jsonx_write_u64(json, NULL, shape[i]);
-    jsonx_end_array(json);
+    jsonx_write_u64_array(json, "shape", shape, rank);
     jsonx_write_u64(json, "size_bytes", bytes);
     jsonx_end_object(json);
 }

@@ -36,10 +36,7 @@ static void write_header(struct jsonx_writer *json, const struct npy_header *hea
     jsonx_write_string(json, "version", version);
     jsonx_write_string(json, "dtype", str_text(&dtype));
     jsonx_write_u64(json, "element_bytes", header->element_bytes);
-    jsonx_begin_array(json, "shape");
-    for (uint32_t d = 0; d < header->rank; d++)
-        jsonx_write_u64(json, NULL, header->shape[d]);
-    jsonx_end_array(json);
+    jsonx_write_u64_array(json, "shape", header->shape, header->rank);
     jsonx_write_string(json, "order", header->is_fortran ? "Fortran" : "C");
     jsonx_write_u64(json, "elements_count", header->elements_count);
     jsonx_write_u64(json, "data_offset", header->header_bytes);
