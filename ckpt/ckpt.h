@@ -1,7 +1,6 @@
 /*
  * ckpt — saves named arrays while their owner keeps computing, and loads them in any layout.
  *
- * Saving:
  *     ckpt_saver_open(&options, tensors, tensors_count, &saver, err);
  *     for (step = ...) {
  *         forward, backward
@@ -13,26 +12,23 @@
  *     ckpt_saver_wait(saver, err);
  *     ckpt_saver_close(saver);
  *
- * The snapshot is **copy before update**. Arrays change only between before_update and the end of
- * the update. The writer thread reads them in place; before_update copies to staging only what the
- * writer has not reached. Device copies are queued: the update waits for them, the caller does not.
- * The caller itself copies arrays in the device's pinned memory. Staging is bounded; when it is
- * full, before_update waits.
- *
- * Commit (protocol: docs/reference/checkpoints.md): every listed step is complete. A failure on any
- * rank fails the save on all ranks and leaves earlier checkpoints unchanged. If only the last fsync
- * of the folder fails, the complete step may exist although the save failed (io.h, commit).
- *
- * Loading:
  *     ckpt_find(io, "runs/a/ckpt", path, &step, log, err);
  *     ckpt_reader_open(io, path, &reader, err);
  *     ckpt_reader_load(reader, tensors, tensors_count, NULL, err); // any boxes, verified
  *     ckpt_reader_close(reader);
  *
- * An open reader protects its step from retention and ckpt_prune, on some file systems also from
- * other hosts (docs/reference/checkpoints.md).
+ * The snapshot is **copy before update**. Arrays change only between before_update and the end of
+ * the update. The writer thread reads them in place; before_update copies to staging only what the
+ * writer has not reached, and waits while staging is full. Device copies are queued: the update
+ * waits for them, the caller does not. The caller itself copies arrays in the device's pinned
+ * memory. All queued writes of device arrays must finish before ckpt_saver_save.
  *
- * Before ckpt_saver_save, all queued writes of device arrays must have finished.
+ * Every listed step is complete (docs/reference/checkpoints.md). A failure on any rank fails the
+ * save on all ranks and leaves earlier checkpoints unchanged. If only the last fsync of the folder
+ * fails, the complete step may exist although the save failed (io.h, commit).
+ *
+ * An open reader protects its step from retention and ckpt_prune, on some file systems also from
+ * other hosts.
  *
  * Names beginning with "optimizer." belong to the section `optimizer`, all others to `model`.
  *
@@ -180,10 +176,10 @@ bool ckpt_metric_mode(const char *name, enum ckpt_mode *ret_mode);
 
 /* Why a step is kept. Bits may be combined. */
 enum ckpt_reason {
-    CKPT_KEPT_LAST = 1 << 0,   /* among the newest */
-    CKPT_KEPT_EVERY = 1 << 1,  /* its number is a multiple of `every` */
-    CKPT_KEPT_BEST = 1 << 2,   /* among the best */
-    CKPT_KEPT_SAVED = 1 << 3,  /* just saved */
+    CKPT_KEPT_LAST = 1 << 0, /* among the newest */
+    CKPT_KEPT_EVERY = 1 << 1,
+    CKPT_KEPT_BEST = 1 << 2,
+    CKPT_KEPT_SAVED = 1 << 3,
     CKPT_KEPT_READ = 1 << 4,   /* has a reader; the next prune removes it */
     CKPT_KEPT_BROKEN = 1 << 5, /* incomplete: no rule applies */
 };
@@ -191,9 +187,9 @@ enum ckpt_reason {
 struct ckpt_verdict {
     uint64_t step;
     const char *path;
-    uint64_t size_bytes; /* if complete */
-    unsigned reasons;    /* bits of enum ckpt_reason; 0: removed */
-    int status;          /* of the removal: 0 or -errno, also logged */
+    uint64_t size_bytes;
+    unsigned reasons; /* bits of enum ckpt_reason; 0: removed */
+    int status;       /* of the removal: 0 or -errno, also logged */
 };
 
 struct ckpt_prune_options {
@@ -215,7 +211,7 @@ int ckpt_prune(struct io *io, const char *folder, const struct ckpt_prune_option
 struct ckpt_entry {
     uint64_t step;
     const char *path;
-    uint64_t size_bytes; /* all files */
+    uint64_t size_bytes;
     uint64_t wall_ns;
     struct json_t *state;
 };
@@ -254,7 +250,7 @@ int ckpt_reader_open(struct io *io, const char *step_path, struct ckpt_reader **
                      struct err *err);
 void ckpt_reader_close(struct ckpt_reader *reader); /* NULL is fine */
 /* Results are borrowed from the reader. */
-const char *ckpt_reader_path(const struct ckpt_reader *reader); /* the step's folder */
+const char *ckpt_reader_path(const struct ckpt_reader *reader);
 uint64_t ckpt_reader_step(const struct ckpt_reader *reader);
 const char *ckpt_reader_numerics_id(const struct ckpt_reader *reader);
 const struct json_t *ckpt_reader_state(const struct ckpt_reader *reader);

@@ -39,7 +39,7 @@ struct hf_config {
 };
 
 enum hf_entry_kind {
-    HF_END, /* ends a list */
+    HF_END,
     HF_TEXT,
     HF_FLAG,
     HF_COUNT,        /* a uint64_t field */
@@ -57,7 +57,7 @@ struct hf_entry {
     const char *name;
     enum hf_entry_kind kind;
     const char *text;
-    size_t field;         /* offset in struct hf_config */
+    size_t field;
     bool is_checked;      /* a loaded model must have the same; absent: default_value or flag */
     double default_value; /* 0: the number of heads */
     bool flag;

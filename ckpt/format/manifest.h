@@ -51,7 +51,7 @@ static inline bool manifest_is_annotation(const char *key)
 /* The box start..start+extent of a tensor, stored row-major. */
 struct manifest_chunk {
     uint32_t file;
-    uint64_t offset_bytes; /* from the file's start */
+    uint64_t offset_bytes;
     uint64_t start[DTYPE_RANK_MAX], extent[DTYPE_RANK_MAX];
 };
 
@@ -70,7 +70,7 @@ struct manifest {
     uint32_t crc32c; /* as parsed; saves of one step differ, since their times do */
     uint64_t step;
     uint32_t ranks;
-    uint64_t wall_ns; /* time of writing */
+    uint64_t wall_ns;
     const char *numerics_id;
     struct manifest_file *files;
     uint64_t files_count;
@@ -78,9 +78,9 @@ struct manifest {
     uint64_t tensors_count;
     struct json_t *state; /* an object: loader, optimizer, schedule, config, metrics, ... */
     struct json_t *root;
-    struct manifest_chunk *chunks; /* of all tensors */
-    uint32_t *block_crc32c;        /* of all files */
-    char *names;                   /* of tensors; NULL: root has them */
+    struct manifest_chunk *chunks;
+    uint32_t *block_crc32c;
+    char *names; /* of tensors; NULL: root has them */
 };
 
 /* Appends the file's text with its CRC. state_json: a JSON object. tensors_text: the output of

@@ -186,7 +186,7 @@ int manifest_scan_tensors(const char *text, size_t bytes, struct manifest *manif
         free(scan.chunks);
         return scan.lacks_memory ? -ENOMEM : -EAGAIN;
     }
-    uint64_t first = 0; /* chunks no longer move */
+    uint64_t first = 0;
     for (uint64_t i = 0; i < scan.tensors_count; i++) {
         scan.tensors[i].chunks = scan.chunks + first;
         first += scan.tensors[i].chunks_count;

@@ -33,7 +33,7 @@ struct safetensors_entry {
 struct safetensors {
     uint64_t data_offset; /* 8 + N */
     uint64_t file_bytes;
-    struct io_identity identity; /* from safetensors_read */
+    struct io_identity identity;
     uint64_t count;
     struct safetensors_entry *entries;
     struct json_t *root; /* holds the names and `__metadata__` */

@@ -174,7 +174,7 @@ static void start(struct blocks *blocks, struct slot *slot, const struct block_r
     const struct io_ops *ops = blocks->options.io->ops;
     struct slot *last = blocks->last;
     bool reuse = is_last(blocks, want);
-    blocks->last = NULL; /* its buffer may now be overwritten */
+    blocks->last = NULL;
     if (reuse && slot != last) {
         char *buffer = slot->buffer;
         slot->buffer = last->buffer;

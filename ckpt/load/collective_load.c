@@ -203,7 +203,7 @@ static int open_backup(struct search *search, struct rank_report *own)
 }
 
 /* Searches on this rank and fills its report. */
-static void look(struct search *search)
+static void search_folder(struct search *search)
 {
     struct rank_report *own = &search->all[search->comm->rank];
     struct log log = {.write = keep_warning, .context = &search->warnings, .least = LOG_WARN};
@@ -343,7 +343,7 @@ int ckpt_reader_open_collective(struct io *io, const char *path_or_folder,
     if (status)
         return status;
     do {
-        look(&search);
+        search_folder(&search);
         status = reports_exchange(comm, what, search.all, err);
         if (status) {
             search.all = NULL;

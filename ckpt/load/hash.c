@@ -169,9 +169,8 @@ int ckpt_hash(struct io *io, const char *path, struct ckpt_hashes *ret_hashes,
                               &hashes.hash[section], err);
         hashes.present[section] = count > 0;
     }
-    struct json_t *loader =
-        reader->manifest.state ? jsonx_get(reader->manifest.state, "loader") : NULL;
-    hashes.present[CKPT_LOADER] = loader && jsonx_kind(loader) == JSON_KIND_OBJECT;
+    struct json_t *loader = reader_loader_state(reader);
+    hashes.present[CKPT_LOADER] = loader != NULL;
     if (!status && hashes.present[CKPT_LOADER])
         status = hash_loader(loader, &hashes.hash[CKPT_LOADER], err);
     ckpt_reader_close(reader);

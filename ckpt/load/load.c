@@ -28,8 +28,8 @@ struct item {
     const struct ckpt_tensor *tensor;
     enum dtype saved;
     uint32_t file;
-    uint64_t begin; /* of the chunk, in its file */
-    uint64_t first; /* of the first byte needed, in the file */
+    uint64_t chunk_offset;
+    uint64_t first_offset;
     struct runs runs;
     struct runs_cursor plan, copy;
     /* The first bytes of an element that spans two blocks, as in files of other programs. */
@@ -110,7 +110,7 @@ static int add_items(struct load *load, const struct ckpt_tensor *wanted,
         struct item item = {.tensor = wanted,
                             .saved = saved->dtype,
                             .file = chunk->file,
-                            .begin = chunk->offset_bytes};
+                            .chunk_offset = chunk->offset_bytes};
         uint64_t elements;
         if (box_shape_volume(chunk->extent, wanted->rank, &elements) || elements == 0 ||
             !runs_init(&item.runs, &source, &target, saved->dtype))
@@ -125,7 +125,7 @@ static int add_items(struct load *load, const struct ckpt_tensor *wanted,
             *capacity = grown;
         }
         item.plan = item.copy = runs_first(&item.runs);
-        item.first = item.begin + item.runs.source;
+        item.first_offset = item.chunk_offset + item.runs.source;
         load->items[load->items_count++] = item;
     }
     return 0;
@@ -136,18 +136,18 @@ static int compare_items(const void *a, const void *b)
     const struct item *x = a, *y = b;
     if (x->file != y->file)
         return x->file < y->file ? -1 : 1;
-    return x->first < y->first ? -1 : x->first > y->first;
+    return x->first_offset < y->first_offset ? -1 : x->first_offset > y->first_offset;
 }
 
 /* Returns the first block at or after `from` that the item needs; UINT64_MAX: none. */
 static uint64_t item_next_block(struct item *item, uint64_t from)
 {
     while (item->plan.left > 0 &&
-           item->begin + item->plan.source + item->runs.run_bytes <= from * CKPT_BLOCK_BYTES)
+           item->chunk_offset + item->plan.source + item->runs.run_bytes <= from * CKPT_BLOCK_BYTES)
         runs_next(&item->runs, &item->plan);
     if (item->plan.left == 0)
         return UINT64_MAX;
-    uint64_t block = (item->begin + item->plan.source) / CKPT_BLOCK_BYTES;
+    uint64_t block = (item->chunk_offset + item->plan.source) / CKPT_BLOCK_BYTES;
     return block > from ? block : from;
 }
 
@@ -163,7 +163,7 @@ static void *direct_target(const struct load *load, const struct item *item, uin
     const struct manifest_file *file = &load->reader->manifest.files[item->file];
     uint64_t begin = block * CKPT_BLOCK_BYTES,
              end = begin + manifest_block_bytes(file->size_bytes, block);
-    uint64_t run = item->begin + item->plan.source;
+    uint64_t run = item->chunk_offset + item->plan.source;
     if (load->device || is_cast(item) || begin < run || end > run + item->runs.run_bytes)
         return NULL;
     return (char *)item->tensor->data + item->plan.target + (begin - run);
@@ -185,7 +185,7 @@ static bool next_block(void *context, struct block_request *ret_want)
         struct item *nearest = NULL;
         uint64_t block = UINT64_MAX;
         for (uint64_t i = load->plan_first; i < load->items_count && load->items[i].file == file &&
-                                            load->items[i].first / CKPT_BLOCK_BYTES < block;
+                                            load->items[i].first_offset / CKPT_BLOCK_BYTES < block;
              i++) {
             uint64_t candidate = item_next_block(&load->items[i], load->plan_block);
             if (candidate < block) {
@@ -262,7 +262,7 @@ static int copy_item(struct load *load, struct item *item, const struct block_re
 {
     uint64_t begin = got->block * CKPT_BLOCK_BYTES, end = begin + got->bytes;
     while (item->copy.left > 0) {
-        uint64_t run = item->begin + item->copy.source, run_end = run + item->runs.run_bytes;
+        uint64_t run = item->chunk_offset + item->copy.source, run_end = run + item->runs.run_bytes;
         uint64_t from = run > begin ? run : begin, to = bytes_min(run_end, end);
         if (from < to) {
             const char *source = got->data + (from - begin);
@@ -303,7 +303,7 @@ static int take_block(void *context, const struct block_result *got)
         return fail(load, got, &load->items[load->copy_first]);
     int status = 0;
     for (uint64_t i = load->copy_first; i < load->items_count && load->items[i].file == got->file &&
-                                        load->items[i].first < end && !status;
+                                        load->items[i].first_offset < end && !status;
          i++)
         status = copy_item(load, &load->items[i], got);
     /* before the block is overwritten */

@@ -1,5 +1,6 @@
 #include "ckpt/load/reader.h"
 
+#include "base/json/jsonx.h"
 #include "ckpt/format/folder.h"
 #include "ckpt/format/safetensors.h"
 #include "io/file_util.h"
@@ -223,6 +224,13 @@ const char *ckpt_reader_numerics_id(const struct ckpt_reader *reader)
 const struct json_t *ckpt_reader_state(const struct ckpt_reader *reader)
 {
     return reader->manifest.state;
+}
+
+struct json_t *reader_loader_state(const struct ckpt_reader *reader)
+{
+    const struct json_t *state = reader->manifest.state;
+    struct json_t *loader = state ? jsonx_get(state, "loader") : NULL;
+    return jsonx_kind(loader) == JSON_KIND_OBJECT ? loader : NULL;
 }
 
 const struct manifest *ckpt_reader_manifest(const struct ckpt_reader *reader)

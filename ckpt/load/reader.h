@@ -12,7 +12,7 @@ struct ckpt_reader {
     struct io *io;
     char path[IO_PATH_BYTES_MAX];
     struct manifest manifest;
-    bool is_file;  /* path is a safetensors file */
+    bool is_file;
     bool is_clone; /* the manifest belongs to another reader */
     struct blocks *blocks;
     struct io_shared_lock *lock; /* on the step's manifest; prevents removal */
@@ -42,5 +42,8 @@ int reader_open_any(struct io *io, const char *path, struct ckpt_reader **ret_re
  * lock protects both. ahead: as in struct blocks_options. */
 int reader_clone(const struct ckpt_reader *reader, unsigned ahead, struct ckpt_reader **ret_reader,
                  struct err *err);
+
+/* The state that ckpt_hash hashes as the loader's; NULL: none. */
+struct json_t *reader_loader_state(const struct ckpt_reader *reader);
 
 #endif

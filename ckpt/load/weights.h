@@ -21,7 +21,7 @@ enum { WEIGHTS_FILES_MAX = 4096 };
 struct weights;
 
 struct weights_tensor {
-    struct ckpt_reader *reader; /* the reader that has the tensor */
+    struct ckpt_reader *reader;
     const struct manifest_tensor *tensor;
 };
 

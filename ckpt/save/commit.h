@@ -30,7 +30,7 @@
 struct staging_report {
     int64_t status;
     char text[IO_PATH_BYTES_MAX];
-    uint8_t exists; /* 0 or 1 */
+    uint8_t exists;
 };
 
 /* How the existing step compares with the one being saved. */
@@ -52,7 +52,7 @@ struct commit {
     uint64_t file_bytes[LAYOUT_FILES];
 
     struct staging_report *staging_reports; /* [ranks of the node] */
-    bool gather_failed;                     /* the communicator may still use places (comm.h) */
+    bool gather_failed; /* the communicator may still use staging_reports (comm.h) */
     struct str manifest_text;
     char path[IO_PATH_BYTES_MAX], aside[IO_PATH_BYTES_MAX];
     uint64_t step, attempt;

@@ -29,8 +29,8 @@ struct array {
 
 struct plan {
     struct consolidated *consolidated;
-    struct local_plan_part own; /* this rank's report */
-    struct held *held;          /* of all ranks, by name, then by offset */
+    struct local_plan_part own;
+    struct held *held; /* of all ranks, by name, then by offset */
     uint64_t held_count;
     struct array *arrays; /* in file order */
     uint64_t arrays_count;

@@ -58,7 +58,7 @@ struct consolidated_traffic {
 
 struct consolidated {
     int rank, ranks;
-    struct local_plan local;           /* holds the names */
+    struct local_plan local;
     struct safetensors_entry *entries; /* in file order */
     uint64_t entries_count;
     struct str header;
@@ -69,7 +69,7 @@ struct consolidated {
     /* What this rank writes, slice by slice; offsets count its own bytes. */
     struct layout_segment *segments;
     uint64_t segments_count;
-    bool has_boundaries; /* between any two ranks */
+    bool has_boundaries;
     struct consolidated_boundary *boundaries;
     uint64_t boundaries_count;
     struct consolidated_traffic out, in;

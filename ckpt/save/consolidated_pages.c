@@ -91,7 +91,7 @@ struct part {
 struct walk {
     const struct consolidated *consolidated;
     const struct consolidated_span *spans;
-    uint64_t slice, span; /* of the next part */
+    uint64_t slice, span;
     uint64_t at;
 };
 

@@ -22,10 +22,10 @@ struct global_plan {
     struct manifest manifest;
     struct str tensors_text; /* from manifest_encode_tensors */
     char (*file_names)[GLOBAL_PLAN_NAME_BYTES_MAX];
-    struct local_plan received;              /* holds the names */
+    struct local_plan received;
     const struct consolidated *consolidated; /* borrowed; NULL: no common file */
-    struct local_plan_chunk *common;         /* its arrays */
-    uint32_t *common_crc32c;                 /* of its blocks */
+    struct local_plan_chunk *common;
+    uint32_t *common_crc32c;
     /* The maximum per rank: blocks of its own file and slices of the common one. */
     uint64_t blocks_max;
     uint32_t *gathered; /* [ranks][blocks_max] checksums */

@@ -48,7 +48,7 @@ struct layout_segment {
 };
 
 struct layout_block {
-    uint64_t offset_bytes; /* in the image */
+    uint64_t offset_bytes;
     uint64_t file_offset_bytes;
     uint64_t size_bytes; /* at most CKPT_BLOCK_BYTES */
     uint64_t segment;    /* the first that overlaps it */

@@ -145,7 +145,7 @@ static int make_ranges(struct layout *layout, uint32_t groups_count, struct err 
         else
             layout->ranges[layout->range_index[g] + used[g]++] = range;
     }
-    uint64_t at = 0; /* close the gaps */
+    uint64_t at = 0;
     for (uint32_t g = 0; g < groups_count; g++) {
         uint64_t from = layout->range_index[g];
         memmove(layout->ranges + at, layout->ranges + from, used[g] * sizeof *layout->ranges);

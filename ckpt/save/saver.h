@@ -27,7 +27,7 @@ struct ckpt_saver {
     struct log log;
     bool has_log;
     enum ckpt_layout layout_kind;
-    struct consolidated consolidated; /* of CKPT_CONSOLIDATED */
+    struct consolidated consolidated;
     struct layout layout;
     struct global_plan global;
     struct snapshot snapshot;

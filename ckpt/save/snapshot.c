@@ -25,8 +25,8 @@ int snapshot_init(struct snapshot *snapshot, const struct layout *layout, struct
                   struct device_stream *updates, unsigned buffers_count, struct err *err)
 {
     assert(buffers_count >= SNAPSHOT_BUFFERS_MIN);
-    *snapshot =
-        (struct snapshot){.layout = layout, .buffers_count = buffers_count, .wanted = NO_BLOCK};
+    *snapshot = (struct snapshot){
+        .layout = layout, .buffers_count = buffers_count, .awaited_block = NO_BLOCK};
     pthread_mutex_init(&snapshot->mutex, NULL);
     pthread_cond_init(&snapshot->changed, NULL);
     snapshot->state = calloc(layout->blocks_count, sizeof *snapshot->state);
@@ -87,7 +87,7 @@ void snapshot_begin(struct snapshot *snapshot)
     snapshot->free_count = snapshot->buffers_count;
     snapshot->staged_first = snapshot->staged_count = 0;
     snapshot->next_pending = 0;
-    snapshot->left_count = snapshot->uncaptured_count = snapshot->layout->blocks_count;
+    snapshot->untaken_count = snapshot->uncaptured_count = snapshot->layout->blocks_count;
     snapshot->status = 0;
     snapshot->is_frozen = false;
     snapshot->active = true;
@@ -167,9 +167,9 @@ static void capture(struct snapshot *snapshot, uint64_t block)
         case COPYING:
             break;
         }
-        snapshot->wanted = block;
+        snapshot->awaited_block = block;
         pthread_cond_wait(&snapshot->changed, &snapshot->mutex);
-        snapshot->wanted = NO_BLOCK;
+        snapshot->awaited_block = NO_BLOCK;
     }
 }
 
@@ -240,8 +240,8 @@ static void take_pending_block(struct snapshot *snapshot, uint64_t block, unsign
 static uint64_t find_pending(struct snapshot *snapshot)
 {
     const struct layout *layout = snapshot->layout;
-    if (snapshot->wanted != NO_BLOCK && snapshot->state[snapshot->wanted] == PENDING)
-        return snapshot->wanted;
+    if (snapshot->awaited_block != NO_BLOCK && snapshot->state[snapshot->awaited_block] == PENDING)
+        return snapshot->awaited_block;
     while (snapshot->next_pending < layout->blocks_count &&
            snapshot->state[layout->order[snapshot->next_pending]] != PENDING)
         snapshot->next_pending++;
@@ -255,7 +255,7 @@ enum snapshot_next snapshot_take(struct snapshot *snapshot, unsigned *ret_buffer
     enum snapshot_next next = SNAPSHOT_AGAIN;
     uint64_t pending;
     pthread_mutex_lock(&snapshot->mutex);
-    if (snapshot->left_count == 0) {
+    if (snapshot->untaken_count == 0) {
         next = SNAPSHOT_DONE;
     } else if (snapshot->staged_count > 0) {
         unsigned buffer = snapshot->staged[snapshot->staged_first];
@@ -272,7 +272,7 @@ enum snapshot_next snapshot_take(struct snapshot *snapshot, unsigned *ret_buffer
         next = SNAPSHOT_TAKEN;
     }
     if (next == SNAPSHOT_TAKEN)
-        snapshot->left_count--;
+        snapshot->untaken_count--;
     pthread_mutex_unlock(&snapshot->mutex);
     if (next == SNAPSHOT_TAKEN) {
         await_bytes(snapshot, *ret_buffer);

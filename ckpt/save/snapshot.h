@@ -75,14 +75,14 @@ struct snapshot {
     const char **bytes;
     unsigned *free_list, free_count;
     unsigned *staged, staged_first, staged_count; /* a ring */
-    uint64_t next_pending;     /* index in layout->order; none before it is PENDING */
-    uint64_t wanted;           /* the block that the caller waits for; UINT64_MAX: none */
-    uint64_t left_count;       /* blocks that the writer has not taken */
+    uint64_t next_pending;  /* index in layout->order; none before it is PENDING */
+    uint64_t awaited_block; /* UINT64_MAX: none */
+    uint64_t untaken_count;
     uint64_t uncaptured_count; /* blocks neither STAGED nor TAKEN */
     unsigned copying_count;
-    bool active;    /* between begin and end */
-    bool is_frozen; /* the caller waits for the end */
-    int status;     /* of the save; if not 0, the caller stops copying */
+    bool active; /* between begin and end */
+    bool is_frozen;
+    int status; /* if not 0, the caller stops copying */
     struct err detail;
     struct snapshot_stats stats;
 };

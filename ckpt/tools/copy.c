@@ -26,7 +26,7 @@ enum {
 
 struct copy_write {
     struct io_request request;
-    char *data; /* CKPT_BLOCK_BYTES */
+    char *data;
     bool in_use;
 };
 
@@ -34,20 +34,20 @@ struct copy {
     const struct ckpt_copy_options *options;
     char source[IO_PATH_BYTES_MAX], target[IO_PATH_BYTES_MAX];
     struct io_shared_lock *source_lock;
-    struct io_lock *lock; /* of the target folder */
+    struct io_lock *folder_lock;
     struct io_transaction *transaction;
     struct io_queue *queue;
-    struct io_file *file;     /* being written */
+    struct io_file *target_file;
     struct manifest manifest; /* without files on other nodes */
-    char *text;               /* of the manifest */
-    size_t text_bytes;
+    char *manifest_text;
+    size_t manifest_bytes;
     struct blocks *blocks;
     char *memory;
     struct copy_write writes[BUFFERS];
     unsigned writing_count;
     uint32_t next_file, created_count; /* files to read next, and created so far */
     uint64_t next_block, done_bytes, bytes;
-    int status; /* of writes that next_block waited for */
+    int queue_status; /* of writes that next_block waited for */
     struct err *err;
 };
 
@@ -77,10 +77,10 @@ static int finish_file(struct copy *copy)
     int status = 0;
     while (copy->writing_count > 0 && !status)
         status = reap(copy);
-    if (status || !copy->file)
+    if (status || !copy->target_file)
         return status;
-    struct io_file *file = copy->file;
-    copy->file = NULL;
+    struct io_file *file = copy->target_file;
+    copy->target_file = NULL;
     return copy->options->to->transactions->finalize(
         copy->transaction, file, copy->manifest.files[copy->created_count - 1].size_bytes,
         copy->err);
@@ -97,7 +97,7 @@ static int begin_files(struct copy *copy, uint64_t count)
         const struct manifest_file *file = &copy->manifest.files[copy->created_count++];
         status = copy->options->to->transactions->create(
             copy->transaction, file->name, bytes_round_up(file->size_bytes, IO_ALIGN_BYTES),
-            &copy->file, copy->err);
+            &copy->target_file, copy->err);
     }
     return status;
 }
@@ -123,8 +123,8 @@ static bool next_block(void *context, struct block_request *ret_want)
         return false;
     struct copy_write *buffer;
     while (!(buffer = free_buffer(copy))) {
-        copy->status = reap(copy);
-        if (copy->status)
+        copy->queue_status = reap(copy);
+        if (copy->queue_status)
             return false;
     }
     buffer->in_use = true;
@@ -146,8 +146,8 @@ static int take_block(void *context, const struct block_result *got)
 {
     struct copy *copy = context;
     struct copy_write *write = &copy->writes[(size_t)(got->data - copy->memory) / CKPT_BLOCK_BYTES];
-    if (copy->status)
-        return copy->status;
+    if (copy->queue_status)
+        return copy->queue_status;
     if (got->status) {
         if (copy->err)
             *copy->err = *got->detail;
@@ -159,7 +159,7 @@ static int take_block(void *context, const struct block_result *got)
     size_t padded_bytes = bytes_round_up(got->bytes, IO_ALIGN_BYTES);
     memset(write->data + got->bytes, 0, padded_bytes - got->bytes);
     write->request = (struct io_request){.kind = IO_WRITE,
-                                         .file = copy->file,
+                                         .file = copy->target_file,
                                          .offset = got->block * CKPT_BLOCK_BYTES,
                                          .data = write->data,
                                          .bytes = padded_bytes,
@@ -194,7 +194,7 @@ static int copy_files(struct copy *copy)
     if (!status)
         status = blocks_walk(copy->blocks, &visitor);
     if (!status)
-        status = copy->status;
+        status = copy->queue_status;
     if (!status)
         status = begin_files(copy, copy->manifest.files_count);
     return status ? status : finish_file(copy);
@@ -204,14 +204,14 @@ static int copy_manifest(struct copy *copy)
 {
     struct io *io = copy->options->to;
     struct io_file *file;
-    int status = io->transactions->create(copy->transaction, MANIFEST_NAME, copy->text_bytes, &file,
-                                          copy->err);
+    int status = io->transactions->create(copy->transaction, MANIFEST_NAME, copy->manifest_bytes,
+                                          &file, copy->err);
     if (!status)
-        status = io_write_exact(copy->queue, io, file, copy->target, 0, copy->text,
-                                copy->text_bytes, copy->err);
-    return status
-               ? status
-               : io->transactions->finalize(copy->transaction, file, copy->text_bytes, copy->err);
+        status = io_write_exact(copy->queue, io, file, copy->target, 0, copy->manifest_text,
+                                copy->manifest_bytes, copy->err);
+    return status ? status
+                  : io->transactions->finalize(copy->transaction, file, copy->manifest_bytes,
+                                               copy->err);
 }
 
 /* Files on other nodes are not copied; the manifest's text still lists them. */
@@ -234,10 +234,11 @@ static int open_source(struct copy *copy)
     if (!status)
         status = io_join_path(copy->source, MANIFEST_NAME, path, copy->err);
     if (!status)
-        status = io_read_file(o->from, path, MANIFEST_BYTES_MAX, &copy->text, &copy->text_bytes,
-                              copy->err);
+        status = io_read_file(o->from, path, MANIFEST_BYTES_MAX, &copy->manifest_text,
+                              &copy->manifest_bytes, copy->err);
     if (!status)
-        status = manifest_parse(copy->text, copy->text_bytes, path, &copy->manifest, copy->err);
+        status = manifest_parse(copy->manifest_text, copy->manifest_bytes, path, &copy->manifest,
+                                copy->err);
     if (!status)
         forget_absent(copy);
     return status;
@@ -286,7 +287,7 @@ static int own_target(struct copy *copy)
     if (!status)
         status = io->names->make_folder(io, o->folder, copy->err);
     if (!status)
-        status = io->locks->acquire(io, o->folder, NULL, &copy->lock, copy->err);
+        status = io->locks->acquire(io, o->folder, NULL, &copy->folder_lock, copy->err);
     if (!status)
         status = folder_step_path(o->folder, copy->manifest.step, copy->target, copy->err);
     if (!status)
@@ -305,7 +306,7 @@ static int commit(struct copy *copy)
     struct io_shared_lock *lock = NULL;
     int status = o->force ? lock_target(copy, &lock) : 0;
     if (!status) /* after a long stop it may no longer own the folder */
-        status = o->to->locks->check(copy->lock, copy->err);
+        status = o->to->locks->check(copy->folder_lock, copy->err);
     if (!status) {
         struct io_transaction *whole = copy->transaction;
         copy->transaction = NULL;
@@ -339,12 +340,12 @@ static void close_copy(struct copy *copy)
     if (copy->queue)
         o->to->ops->queue_close(copy->queue); /* waits for writes in progress */
     o->to->transactions->abort(copy->transaction);
-    if (copy->lock)
-        o->to->locks->release(copy->lock);
+    if (copy->folder_lock)
+        o->to->locks->release(copy->folder_lock);
     io_unlock_shared(o->from, copy->source_lock);
     manifest_deinit(&copy->manifest);
     free(copy->memory);
-    free(copy->text);
+    free(copy->manifest_text);
 }
 
 int ckpt_copy(const struct ckpt_copy_options *options, struct ckpt_copy_result *ret_copied,
@@ -357,9 +358,10 @@ int ckpt_copy(const struct ckpt_copy_options *options, struct ckpt_copy_result *
     copy->err = err;
     int status = copy_step(copy);
     if (!status) {
-        *ret_copied = (struct ckpt_copy_result){.step = copy->manifest.step,
-                                                .files_count = copy->manifest.files_count + 1,
-                                                .written_bytes = copy->bytes + copy->text_bytes};
+        *ret_copied =
+            (struct ckpt_copy_result){.step = copy->manifest.step,
+                                      .files_count = copy->manifest.files_count + 1,
+                                      .written_bytes = copy->bytes + copy->manifest_bytes};
         strcpy(ret_copied->path, copy->target);
     }
     close_copy(copy);

@@ -30,8 +30,8 @@ struct job {
     struct diff_tensor *common; /* in both, with one dtype and shape, sorted by name */
     const struct manifest_tensor **common_a, **common_b;
     uint64_t common_count;
-    uint64_t total_bytes; /* of both sides */
-    struct tensor_stream flat_a, flat_b;
+    uint64_t total_bytes;
+    struct tensor_stream stream_a, stream_b;
     char *buffer_a, *buffer_b;
 };
 
@@ -129,42 +129,43 @@ static void compare_elements(struct diff_tensor *tensor, uint64_t first, const c
 }
 
 /* Stream position: done_bytes of common[index]. */
-struct place {
+struct position {
     uint64_t index, done_bytes;
 };
 
 /* Compares the next bytes of both streams, which may span several tensors. */
-static void compare_block(struct job *job, struct place *place, size_t bytes)
+static void compare_block(struct job *job, struct position *position, size_t bytes)
 {
     for (size_t at = 0; at < bytes;) {
-        struct diff_tensor *tensor = &job->common[place->index];
-        size_t part = bytes_min(bytes - at, bytes_of(tensor->a) - place->done_bytes);
-        compare_elements(tensor, place->done_bytes / dtype_bytes(tensor->a->dtype),
+        struct diff_tensor *tensor = &job->common[position->index];
+        size_t part = bytes_min(bytes - at, bytes_of(tensor->a) - position->done_bytes);
+        compare_elements(tensor, position->done_bytes / dtype_bytes(tensor->a->dtype),
                          job->buffer_a + at, job->buffer_b + at, part);
         at += part;
-        place->done_bytes += part;
-        if (place->done_bytes == bytes_of(tensor->a)) {
-            place->index++;
-            place->done_bytes = 0;
+        position->done_bytes += part;
+        if (position->done_bytes == bytes_of(tensor->a)) {
+            position->index++;
+            position->done_bytes = 0;
         }
     }
 }
 
 static int compare_common(struct job *job, struct err *err)
 {
-    struct place place = {0};
+    struct position position = {0};
     uint64_t done_bytes = 0;
     size_t bytes_a = 0, bytes_b = 0;
     int status = 0;
     do {
-        status = tensor_stream_read(&job->flat_a, job->buffer_a, DIFF_BUFFER_BYTES, &bytes_a, err);
+        status =
+            tensor_stream_read(&job->stream_a, job->buffer_a, DIFF_BUFFER_BYTES, &bytes_a, err);
         if (!status)
             status =
-                tensor_stream_read(&job->flat_b, job->buffer_b, DIFF_BUFFER_BYTES, &bytes_b, err);
+                tensor_stream_read(&job->stream_b, job->buffer_b, DIFF_BUFFER_BYTES, &bytes_b, err);
         if (status)
             return status;
         assert(bytes_a == bytes_b);
-        compare_block(job, &place, bytes_a);
+        compare_block(job, &position, bytes_a);
         done_bytes += bytes_a + bytes_b;
         if (job->options->progress)
             job->options->progress(job->options->progress_context, done_bytes, job->total_bytes);
@@ -207,19 +208,11 @@ static int prepare(struct job *job, struct err *err)
         return err_set(err, -ENOMEM, "out of memory to compare %llu tensors",
                        (unsigned long long)count_max);
     pair_tensors(job);
-    int status =
-        tensor_stream_init(&job->flat_a, job->diff->a, job->common_a, job->common_count, NULL, err);
+    int status = tensor_stream_init(&job->stream_a, job->diff->a, job->common_a, job->common_count,
+                                    NULL, err);
     return status ? status
-                  : tensor_stream_init(&job->flat_b, job->diff->b, job->common_b, job->common_count,
-                                       NULL, err);
-}
-
-/* The object that ckpt_hash hashes as the loader's state; NULL: none. */
-static struct json_t *loader_of(const struct ckpt_reader *reader)
-{
-    struct json_t *loader =
-        reader->manifest.state ? jsonx_get(reader->manifest.state, "loader") : NULL;
-    return jsonx_kind(loader) == JSON_KIND_OBJECT ? loader : NULL;
+                  : tensor_stream_init(&job->stream_b, job->diff->b, job->common_b,
+                                       job->common_count, NULL, err);
 }
 
 static bool selects_loader(const char *only)
@@ -229,7 +222,7 @@ static bool selects_loader(const char *only)
 
 static int compare_loaders(struct diff *diff, struct err *err)
 {
-    struct json_t *a = loader_of(diff->a), *b = loader_of(diff->b);
+    struct json_t *a = reader_loader_state(diff->a), *b = reader_loader_state(diff->b);
     diff->has_loader[0] = a != NULL;
     diff->has_loader[1] = b != NULL;
     int status = jsonx_diff_collect(&diff->loader, ckpt_section_name(CKPT_LOADER), a, b);
@@ -277,8 +270,8 @@ int diff_open(const struct diff_side *a, const struct diff_side *b,
         status = reader_open_any(b->io, b->path, &job.diff->b, options->log, err);
     if (!status)
         status = compare(&job, a, err);
-    tensor_stream_deinit(&job.flat_a);
-    tensor_stream_deinit(&job.flat_b);
+    tensor_stream_deinit(&job.stream_a);
+    tensor_stream_deinit(&job.stream_b);
     free(job.common);
     free(job.common_a);
     free(job.common_b);

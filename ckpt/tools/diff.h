@@ -49,10 +49,10 @@ struct diff_section {
 /* Immutable. Owns everything in it. */
 struct diff {
     struct ckpt_reader *a, *b;
-    struct diff_tensor *tensors; /* those that differ, sorted by name */
+    struct diff_tensor *tensors; /* sorted by name */
     uint64_t tensors_count;
     struct diff_section sections[CKPT_LOADER];
-    bool has_loader[2];       /* a, b */
+    bool has_loader[2];
     struct jsonx_diff loader; /* of the loader's state; paths begin with "loader" */
 };
 
@@ -65,7 +65,7 @@ struct diff_side {
 /* Borrowed during the call. */
 struct diff_options {
     const char *only; /* NULL: all; "model", "optimizer", "loader", or a glob over tensor names */
-    const struct log *log; /* as in ckpt_find */
+    const struct log *log;
     /* Bytes count both sides. May be NULL. */
     void (*progress)(void *context, uint64_t bytes_done, uint64_t bytes);
     void *progress_context;

@@ -17,7 +17,7 @@
 
 struct retention_step {
     uint64_t step;
-    bool is_saved; /* just now: always kept */
+    bool is_saved;
     bool has_metric;
     double metric;    /* not NaN */
     unsigned reasons; /* out: bits of enum ckpt_reason; 0: removed */

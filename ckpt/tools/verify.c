@@ -26,7 +26,7 @@ struct check {
     uint32_t file;   /* of the next block to request */
     uint64_t block;
     int bad_count;
-    struct err *err; /* why the check cannot continue */
+    struct err *err;
 };
 
 /* -ESTALE if this is not damage, but the step was saved again or removed. */
@@ -176,7 +176,7 @@ static bool is_my_file(const struct check *check, uint32_t file)
 }
 
 /* Finds which files are present, and their total size. */
-static int look_at_files(struct check *check, uint64_t *ret_bytes, struct err *err)
+static int find_files(struct check *check, uint64_t *ret_bytes, struct err *err)
 {
     const struct manifest *manifest = check->manifest;
     uint64_t blocks = 0, bytes = 0;
@@ -249,7 +249,7 @@ int verify_share(const struct verify_options *options, struct err *err)
         io_unlock_shared(io, lock);
         return status;
     }
-    status = look_at_files(&check, &bytes, err);
+    status = find_files(&check, &bytes, err);
     if (!status)
         status = check_blocks(&check, bytes, err);
     for (uint32_t i = 0; i < manifest.files_count && !status; i++)
