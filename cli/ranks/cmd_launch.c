@@ -1,6 +1,5 @@
 /*
- * cmd_launch — `millrace launch -n RANKS CONFIG.yaml`: runs `millrace train` on ranks started by
- * mpirun.
+ * cmd_launch — `millrace launch -n RANKS CONFIG.yaml`: runs `millrace train` with mpirun.
  */
 #include "base/clock.h"
 #include "base/os/cpu_share.h"
@@ -59,15 +58,14 @@ static const struct option rows[] = {
     {"profile", 0, OPTION_TEXT, AT(profile), "A:B", NULL, "as for train"},
 };
 
-/* The inputs of the command besides the arguments. */
 struct launch {
     const struct invocation *invocation;
     const struct launch_args *args;
     struct launch_place place;
     char program[PATH_MAX];
-    /* for the ranks' environment, the same for all attempts; "": no time limit */
+    /* for the environment of the ranks in all attempts; "": no time limit */
     char began[64];
-    char run_dir[IO_PATH_BYTES_MAX], folder[IO_PATH_BYTES_MAX]; /* of the run; of its checkpoints */
+    char run_dir[IO_PATH_BYTES_MAX], folder[IO_PATH_BYTES_MAX]; /* folder: of checkpoints */
     struct launch_command command;
 };
 
@@ -87,7 +85,7 @@ static int check_nodes(const struct launch_args *args, struct err *err)
     return -EINVAL;
 }
 
-/* Adds an option that is also train's, if it was given. */
+/* Adds an option of train, if it was given. */
 static void add_option(struct launch_command *command, const char *name, const char *value)
 {
     if (!value)
@@ -132,8 +130,8 @@ static int note_folders(struct launch *launch, const struct train_config *config
     return 0;
 }
 
-/* A later attempt gets only the rest of run.max_time. With --dry-run no time is recorded, because
- * the command may run later. */
+/* Makes all attempts share run.max_time. A dry run sets no time, because the command may run
+ * later. */
 static int set_start_time(struct launch *launch, const struct train_config *config, struct err *err)
 {
     const char *given = getenv(START_TIME_VARIABLE);
@@ -145,7 +143,7 @@ static int set_start_time(struct launch *launch, const struct train_config *conf
     return status;
 }
 
-/* Has the run saved a step after the one it resumed from? */
+/* Whether the run saved a step after the one it resumed from. */
 static bool has_progressed(const struct launch *launch, const char *from)
 {
     char path[IO_PATH_BYTES_MAX];
@@ -166,8 +164,7 @@ static const char *resume_of_restart(const struct launch *launch)
     return is_path && !has_progressed(launch, given) ? given : "auto";
 }
 
-/* Without -n: one rank per GPU of this machine, or per core group without GPUs; other nodes get the
- * same number. */
+/* Without -n: one rank per GPU of a node, or per NUMA node without GPUs. */
 static int choose_ranks(const struct launch *launch, const struct train_config *config,
                         unsigned *ret_ranks, struct err *err)
 {
@@ -222,8 +219,8 @@ static bool is_final(int status)
            status == EXIT_INTERRUPTED;
 }
 
-/* A short pause before a restart, because the cause of a quick failure may be transient. A stop
- * request ends the pause and prevents the restart. */
+/* Pauses, because the cause of a quick failure may be transient. False if a stop request ended the
+ * pause. */
 static bool pause_before_restart(const struct signals_counts *counts)
 {
     if (atomic_load(&counts->stops) == 0)

@@ -19,12 +19,11 @@
 
 enum { POLL_INTERVAL_NS = 20 * 1000 * 1000, WORDS_FIRST = 32 };
 
-/* The signals already forwarded to the ranks. */
 struct signals_sent {
     unsigned stops, interrupts;
 };
 
-/* Reserves space for one more word and the final NULL. */
+/* Reserves space for a word and the final NULL. */
 static bool reserve_word(struct launch_command *command)
 {
     size_t capacity = command->words_capacity > 0 ? 2 * command->words_capacity : WORDS_FIRST;
@@ -78,8 +77,8 @@ static void add_hosts(struct launch_command *command, const struct launch_place 
     str_deinit(&text);
 }
 
-/* Does the variable, "NAME=value", affect a run? Other names, such as exported shell functions,
- * cannot be forwarded by mpirun. */
+/* Whether the variable, "NAME=value", affects a run. mpirun cannot forward other names, such as
+ * exported shell functions. */
 static bool is_forwarded(const char *variable, size_t name_bytes)
 {
     static const char *const prefixes[] = {"NCCL_",     "UCX_",      "FI_",   "OMP_",
@@ -123,16 +122,16 @@ int launch_begin(struct launch_command *command, const struct launch_place *plac
     launch_add(command, count);
     if (place->hosts)
         add_hosts(command, place);
-    /* mpirun counts a core with two hardware threads as one slot; millrace counts two CPUs. */
+    /* mpirun's slots are cores; millrace's CPUs are hardware threads */
     bool shares = place->ranks / place->nodes > place->cpus,
          has_places = place->hosts || place->is_job;
     if (shares || !has_places)
         launch_add(command, "--oversubscribe");
-    /* If ranks share CPUs, a waiting rank must yield to computing ones. */
+    /* a waiting rank must yield to computing ones */
     const char *const sharing[] = {"--mca", "mpi_yield_when_idle", "1"};
     for (size_t i = 0; shares && i < sizeof sharing / sizeof sharing[0]; i++)
         launch_add(command, sharing[i]);
-    /* A rank has several threads; binding would confine them to one core. */
+    /* binding would confine a rank's threads to one core */
     launch_add(command, "--bind-to");
     launch_add(command, "none");
     return 0;
@@ -166,8 +165,8 @@ char *launch_format(const struct launch_command *command)
     return copy;
 }
 
-/* In the child: joins its own process group, so that Ctrl-C reaches it only through the parent, and
- * dies with the parent. */
+/* In the child: leaves the parent's process group, so that Ctrl-C reaches it only through the
+ * parent, and dies with the parent. */
 static void exec_command(const struct launch_command *command, int failed)
 {
     int nothing = open("/dev/null", O_RDONLY);
@@ -187,15 +186,16 @@ static int start(const struct launch_command *command, pid_t *ret_pid, struct er
     int ends[2], code = 0;
     if (pipe2(ends, O_CLOEXEC))
         return err_errno(err, -errno, "cannot create a pipe to %s", command->words[0]);
-    /* if SIGCHLD is ignored, which is inherited, the child's exit status is lost */
+    /* an inherited SIG_IGN would discard the child's exit status */
     signal(SIGCHLD, SIG_DFL);
     pid_t pid = fork();
     if (pid == 0)
         exec_command(command, ends[1]);
     close(ends[1]);
-    ssize_t heard = pid > 0 ? read(ends[0], &code, sizeof code) : 0; /* nothing if exec succeeded */
+    ssize_t read_bytes =
+        pid > 0 ? read(ends[0], &code, sizeof code) : 0; /* nothing if exec succeeded */
     close(ends[0]);
-    if (pid > 0 && heard <= 0) {
+    if (pid > 0 && read_bytes <= 0) {
         *ret_pid = pid;
         return 0;
     }
@@ -207,8 +207,7 @@ static int start(const struct launch_command *command, pid_t *ret_pid, struct er
     return status;
 }
 
-/* Forwards the signals since `told`. mpirun passes SIGUSR1 to the ranks and kills them on
- * SIGTERM. */
+/* Forwards the new signals. mpirun passes SIGUSR1 on to the ranks, but kills them on SIGTERM. */
 static void forward_signals(pid_t pid, const struct signals_counts *counts,
                             struct signals_sent *sent)
 {
@@ -220,7 +219,7 @@ static void forward_signals(pid_t pid, const struct signals_counts *counts,
     *sent = (struct signals_sent){stops, interrupts};
 }
 
-/* A second Ctrl-C may arrive when all ranks are done and only mpirun still runs. */
+/* A second Ctrl-C may arrive when only mpirun is still running. */
 static int status_of(int ended, unsigned interrupts)
 {
     bool is_done =

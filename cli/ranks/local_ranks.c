@@ -50,7 +50,7 @@ int local_ranks_run(const struct invocation *invocation, unsigned ranks, bool *r
     launch_deinit(&command);
     *ret_done = true;
     bool is_ours = status <= EXIT_USAGE || status == EXIT_STOPPED || status == EXIT_INTERRUPTED;
-    if (is_ours) /* the ranks have printed why */
+    if (is_ours) /* the ranks have printed the error */
         return status;
     err_set(err, -EIO, "mpirun ended with status %d", status);
     return EXIT_FAILED;

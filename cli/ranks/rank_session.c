@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* until all ranks have read their configuration */
+/* for all ranks to read their configuration */
 #define START_TIMEOUT_NS (600 * CLOCK_NS_PER_S)
 
 static const char *variable(const char *name)
@@ -66,7 +66,7 @@ int rank_session_close(const struct invocation *invocation, struct comm *comm, i
     if (comm->ranks > 1 && has_failed) {
         if (err->code == 0)
             err_errno(err, status, "the verb failed");
-        if (err->what[0]) /* otherwise an earlier rank prints the same error */
+        if (err->what[0]) /* empty if an earlier rank prints the same error */
             console_error(invocation->console, err);
         err_clear(err);
         status = status == -EINVAL ? EXIT_USAGE : status < 0 ? EXIT_FAILED : status;
