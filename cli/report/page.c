@@ -1,8 +1,8 @@
 /*
  * page — see page.h.
  *
- * page.css defines colors once, for light and for dark mode. Its widths are in rem, so everything
- * scales with the font size. It has no characters that HTML or XML would interpret.
+ * page.css uses rem for widths, so that they scale with the font size. It has no characters that
+ * HTML or XML would interpret.
  */
 #include "cli/report/page.h"
 
@@ -22,7 +22,7 @@ static const char head[] =
     "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
     "<meta name=\"color-scheme\" content=\"light dark\"/>\n";
 
-/* Bytes of the UTF-8 character at text; 0 if it is invalid or not allowed in a page. */
+/* Bytes of the UTF-8 character at text; 0: invalid, or not allowed in a page. */
 static size_t character_bytes(const uint8_t *text, size_t bytes)
 {
     uint32_t code;
@@ -146,7 +146,7 @@ void page_table_begin(struct str *out, const char *heading, const char *note, co
                       const struct page_column *columns, size_t count)
 {
     page_section_begin(out, heading, note);
-    /* tabindex makes it scrollable by keyboard */
+    /* tabindex: scrollable by keyboard */
     page_element(out, "<div class=\"wide\" tabindex=\"0\"><table><caption>", caption,
                  "</caption>\n<thead><tr>");
     for (size_t i = 0; i < count; i++)

@@ -1,6 +1,5 @@
 /*
- * page — builds an HTML page piece by piece in a str. The page is self-contained: no scripts,
- * nothing fetched.
+ * page — builds a self-contained HTML page in a str.
  *
  *     page_begin(&out, "dataset", "shards/train");
  *     page_table_begin(&out, "Shards", NULL, "Shards and their sizes", columns, 2);
@@ -12,9 +11,9 @@
  *     page_end(&out);
  *     status = str_status(&out);
  *
- * External text is escaped, so the page is well-formed HTML and XML for any names in a dataset. A
- * content security policy also forbids scripts and network access. The page adapts to light or dark
- * mode and to the window's width.
+ * Text is escaped, so the page is well-formed HTML and XML for any names in a dataset. A content
+ * security policy forbids scripts and network access. The page adapts to light and dark mode and to
+ * the window's width.
  */
 #ifndef MILLRACE_CLI_REPORT_PAGE_H
 #define MILLRACE_CLI_REPORT_PAGE_H
@@ -25,7 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Head and title. kind: the page's subject, in one word; title: its path. */
+/* kind: the page's subject, in one word; title: its path. */
 void page_begin(struct str *out, const char *kind, const char *title);
 void page_end(struct str *out);
 
@@ -33,19 +32,19 @@ void page_end(struct str *out);
 void page_section_begin(struct str *out, const char *heading, const char *note);
 void page_section_end(struct str *out);
 
-/* Escapes text for an element or a quoted attribute. Invalid UTF-8 and control characters other
- * than newline and tab become U+FFFD. */
+/* Escapes text for an element or a quoted attribute. Invalid UTF-8 and control characters except
+ * newline and tab become U+FFFD. */
 void page_text(struct str *out, const char *text);
 void page_text_bytes(struct str *out, const void *text, size_t bytes);
-/* Formatted, then escaped. Truncated to PAGE_FORMAT_BYTES_MAX. */
+/* Formats, truncates to PAGE_FORMAT_BYTES_MAX, then escapes. */
 enum { PAGE_FORMAT_BYTES_MAX = 1024 };
 void page_format(struct str *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Escaped text between two pieces of HTML. */
+/* Adds escaped text between two pieces of HTML. */
 void page_element(struct str *out, const char *before, const char *text, const char *after);
-/* data:TYPE;base64,... */
+/* Adds data:TYPE;base64,... */
 void page_data_uri(struct str *out, const char *type, const void *data, size_t bytes);
 
-/* A section of name-value pairs, as large figures. */
+/* Begins a section of name-value pairs in large type. */
 void page_facts_begin(struct str *out, const char *heading);
 void page_fact(struct str *out, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -55,7 +54,7 @@ struct page_column {
     const char *heading;
     bool number; /* right-aligned */
 };
-/* A section with a table. caption is for screen readers, not shown. */
+/* Begins a section with a table. caption: only for screen readers. */
 void page_table_begin(struct str *out, const char *heading, const char *note, const char *caption,
                       const struct page_column *columns, size_t count);
 void page_row_begin(struct str *out);
@@ -63,7 +62,7 @@ void page_cell(struct str *out, const char *text);
 void page_number(struct str *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void page_count(struct str *out, uint64_t count);
 void page_size(struct str *out, uint64_t bytes); /* "1.5 MiB" */
-/* A bar that fills the fraction `share` (0..1) of the cell's width. */
+/* Adds a bar that fills the fraction `share` (0..1) of the cell. */
 void page_bar(struct str *out, double share);
 void page_row_end(struct str *out);
 void page_table_end(struct str *out);

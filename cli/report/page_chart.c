@@ -9,19 +9,19 @@
 #include <math.h>
 #include <stdio.h>
 
-/* In chart units; a narrow window scales them down by at most a third. */
+/* in chart units */
 enum {
     WIDTH = 480,
     HEIGHT = 260,
-    /* room for an 8-character number on each axis; those on the x axis are centered at its ends */
+    /* room for 8 characters on each axis */
     LEFT = 68,
     RIGHT = 448,
     TOP = 12,
     BOTTOM = 214,
     TICKS_X = 6,
     TICKS_Y = 5,
-    DOTS_MAX = 300, /* a longer line has no dots with values */
-    LABELS_MAX = 5, /* of a histogram's edges */
+    DOTS_MAX = 300, /* points of a line; a longer one has no dots */
+    LABELS_MAX = 5, /* at a histogram's edges */
 };
 
 struct axis {
@@ -54,7 +54,7 @@ const char *chart_number_text(double value, char text[CHART_TICK_BYTES])
     return text;
 }
 
-/* Widens the axis to whole steps of its ticks; returns the step. */
+/* Widens the axis to whole ticks; returns their distance. */
 static double round_axis(struct axis *axis, unsigned ticks)
 {
     if (!(axis->most > axis->least)) {
@@ -120,7 +120,7 @@ static void draw_line(struct str *out, const struct chart_series *series, unsign
     str_add_text(out, "\"/>\n");
 }
 
-/* Dots carry the values for the pointer, and are visible if there are few points. */
+/* Dots show their values to the pointer; they are visible if there are few. */
 static void draw_dots(struct str *out, const struct chart_series *series, unsigned number,
                       const struct axis *x, const struct axis *y)
 {
@@ -176,7 +176,7 @@ static void draw_legend(struct str *out, const struct chart *chart)
         draw_legend_entry(out, "mark", "M14 1l5 9h-10z", chart->marks_name);
 }
 
-/* legend: the chart, or NULL. The caller adds the label's text, then `">`. */
+/* legend: the chart, or NULL. The caller adds the label's text and `">`. */
 static void begin_figure(struct str *out, const char *title, const char *unit,
                          const struct chart *legend)
 {
@@ -189,7 +189,6 @@ static void begin_figure(struct str *out, const char *title, const char *unit,
                    WIDTH, HEIGHT);
 }
 
-/* The last finite value. */
 static double last_of(const struct chart_series *series)
 {
     for (size_t i = series->count; i-- > 0;)

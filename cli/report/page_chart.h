@@ -1,9 +1,7 @@
 /*
- * page_chart — SVG charts inside a page: lines over steps, and histograms. They use the page's
- * colors.
+ * page_chart — SVG charts inside a page: lines over steps, and histograms.
  *
- * Everything a chart shows is also available as text: its title, its legend and a label for screen
- * readers.
+ * A chart's content is also available as text: title, legend and a label for screen readers.
  */
 #ifndef MILLRACE_CLI_REPORT_PAGE_CHART_H
 #define MILLRACE_CLI_REPORT_PAGE_CHART_H
@@ -16,7 +14,7 @@
 
 enum { CHART_SERIES_MAX = 2, CHART_TICK_BYTES = 32 };
 
-/* y NaN or infinite: a gap in the line. x is ascending. */
+/* y not finite: a gap in the line. x is ascending. */
 struct chart_point {
     double x, y;
 };
@@ -27,26 +25,25 @@ struct chart_series {
     size_t count;
 };
 
-/* Two series differ in color and dashes. */
 struct chart {
     const char *title, *x_name, *unit;
-    /* the x axis spans from 0 to here, or to the last point if that is larger */
+    /* the x axis ends here, or at the last point if that is larger */
     double x_end;
     bool from_zero; /* the y axis starts at 0 */
     struct chart_series series[CHART_SERIES_MAX];
-    const double *marks; /* x positions drawn as triangles; NULL: none */
+    const double *marks; /* x positions of triangles; NULL: none */
     size_t marks_count;
     const char *marks_name;
 };
 
-/* A section of charts, which are placed side by side where they fit. */
+/* Begins a section of charts, placed side by side if they fit. */
 void chart_group_begin(struct str *out, const char *heading, const char *note);
 void chart_group_end(struct str *out);
 
 /* Draws nothing if no series has a finite point. */
 void chart_lines(struct str *out, const struct chart *chart);
 
-/* Column i counts the values in edges[i]..edges[i + 1]; all columns have the same width. */
+/* Column i counts the values in edges[i]..edges[i + 1]; all have the same width. */
 struct chart_histogram {
     const char *title, *x_name;
     const double *edges;    /* [count + 1] */
@@ -56,9 +53,9 @@ struct chart_histogram {
 };
 void chart_columns(struct str *out, const struct chart_histogram *histogram);
 
-/* Formats a number short enough for an axis: "0.05", "12k", "3M". Returns text. */
+/* Formats a number for an axis: "0.05", "12k", "3M". Returns text. */
 const char *chart_number_text(double value, char text[CHART_TICK_BYTES]);
-/* 1, 2 or 5 times a power of ten, so that about `ticks` steps span `span`. */
+/* 1, 2 or 5 times a power of ten; about `ticks` of them make `span`. */
 double chart_step(double span, unsigned ticks);
 
 #endif

@@ -22,10 +22,9 @@ enum { MARKS_MAX = 200, ROWS_MAX = 500 };
 #define SAMPLES_UNIT "samples per second"
 #define TOKENS_UNIT  "tokens per second"
 
-/* Data collected from the checkpoints before writing. */
 struct checkpoints {
     struct str rows;   /* of the table */
-    struct str config; /* section of the newest one's configuration */
+    struct str config; /* the newest one's, as a section */
     double steps[MARKS_MAX];
     size_t marks_count;
     uint64_t count, bytes;
@@ -69,7 +68,7 @@ static int add_checkpoint(void *context, const struct ckpt_entry *entry)
     return 0;
 }
 
-/* A missing folder means no checkpoints. */
+/* A missing folder has no checkpoints. */
 static int collect_checkpoints(struct io *io, const char *folder, const struct log *log,
                                struct checkpoints *checkpoints, struct err *err)
 {
@@ -113,7 +112,7 @@ static void show_checkpoints(struct str *out, const struct checkpoints *c, const
 
 struct curve {
     const char *title, *unit;
-    double scale;           /* multiplies the values of the file */
+    double scale;           /* factor of the values in the file */
     bool from_zero, marked; /* marked: at checkpoints */
     struct {
         const char *name; /* NULL: none */

@@ -12,13 +12,13 @@
 #include <string.h>
 
 enum {
-    TEXT_BYTES_MAX = 160, /* shown of a text field */
+    TEXT_BYTES_MAX = 160, /* of a text field */
     CLASS_NAME_BYTES_MAX = 256,
 };
 
 int page_sheet_open(const struct dataset *dataset, struct page_sheet *sheet, struct err *err)
 {
-    /* only image_pipeline_whole is called, which ignores the target size */
+    /* image_pipeline_whole ignores the target size */
     struct image_options options = {.width = SHEET_SIDE_PIXELS,
                                     .height = SHEET_SIDE_PIXELS,
                                     .crop = crop_options_default(CROP_NONE)};
@@ -89,7 +89,7 @@ static int show_thumbnail(struct page_sheet *sheet, const struct survey_sample *
     return status;
 }
 
-/* How fields are shown; the first one that a sample has is used. */
+/* Fields to show; the first one of a sample is used. */
 static const struct {
     const char *extension;
     bool is_picture; /* else text */
@@ -98,7 +98,7 @@ static const struct {
     {"ppm", true}, {"txt", false}, {"json", false},
 };
 
-/* *ret_is_picture: an image or its placeholder is shown. */
+/* *ret_is_picture: shows an image or its placeholder. */
 static int show_field(struct page_sheet *sheet, struct survey *survey,
                       const struct survey_sample *sample, bool *ret_is_picture, struct err *err)
 {
@@ -127,7 +127,6 @@ static int show_field(struct page_sheet *sheet, struct survey *survey,
     return 0;
 }
 
-/* The text that belongs to an image. */
 static int show_caption(struct page_sheet *sheet, struct survey *survey,
                         const struct survey_sample *sample, struct err *err)
 {

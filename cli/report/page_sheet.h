@@ -2,8 +2,7 @@
  * page_sheet — samples as figures of a contact sheet: a thumbnail or other content, with class and
  * key.
  *
- * Bounded: at most SHEET_SAMPLES_MAX figures, and no more images once the sheet has
- * SHEET_BYTES_MAX.
+ * A sheet has at most SHEET_SAMPLES_MAX figures, and no more images once it has SHEET_BYTES_MAX.
  */
 #ifndef MILLRACE_CLI_REPORT_PAGE_SHEET_H
 #define MILLRACE_CLI_REPORT_PAGE_SHEET_H
@@ -13,28 +12,27 @@
 
 enum {
     SHEET_SAMPLES_MAX = 96,
-    SHEET_SIDE_PIXELS = 192, /* the longer side of a thumbnail: twice its displayed size */
+    SHEET_SIDE_PIXELS = 192, /* longer side of a thumbnail: twice its displayed size */
     SHEET_QUALITY = 80,      /* about 5 KB each */
     SHEET_BYTES_MAX = 4 << 20,
 };
 
 /* Zero before page_sheet_open. Owner thread. */
 struct page_sheet {
-    const struct dataset *dataset; /* names the classes; NULL: nothing does */
+    const struct dataset *dataset; /* for class names; NULL: none */
     struct image_pipeline *pipeline;
-    struct str figures; /* concatenated */
+    struct str figures;
     uint64_t count;
     struct str thumbnail; /* scratch */
 };
-/* dataset is borrowed. Close even after a failure. */
+/* Borrows dataset. Close even after a failure. */
 int page_sheet_open(const struct dataset *dataset, struct page_sheet *sheet, struct err *err);
 void page_sheet_close(struct page_sheet *sheet);
-/* Adds a figure. An image that cannot be decoded is labeled as such and is not an error. */
+/* Adds a figure. An undecodable image is labeled, not an error. */
 int page_sheet_add(struct page_sheet *sheet, struct survey *survey,
                    const struct survey_sample *sample, struct err *err);
 
-/* A class's name, or its number if it has no name; "" for a negative number. Returns name, which
- * has room for bytes. */
+/* A class's name, or else its number; "" if negative. Returns name, which has room for bytes. */
 const char *page_class_name(const struct dataset *dataset, int64_t number, char *name,
                             size_t bytes);
 

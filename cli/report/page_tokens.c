@@ -12,7 +12,7 @@
 
 enum { HEADER_ROOM_BYTES = 4096, IDS_MAX = 300 };
 
-/* The value of a token. Little-endian, 2 or 4 bytes. */
+/* Reads a little-endian token of 2 or 4 bytes. */
 static uint32_t token_at(const uint8_t *data, size_t place, unsigned bytes)
 {
     const uint8_t *at = data + place * bytes;
@@ -25,7 +25,7 @@ static bool continues_character(uint32_t token)
     return token < 256 && (token & 0xc0) == 0x80;
 }
 
-/* Leaves out the bytes of a character cut by the start of the member or the end of the excerpt. */
+/* Omits partial characters at both ends. */
 static void show_bytes(struct str *out, const uint8_t *data, size_t count, unsigned bytes,
                        uint32_t end_token)
 {

@@ -18,7 +18,7 @@ struct place {
 
 static void show_value(struct str *out, struct json_t *node)
 {
-    int64_t whole;
+    int64_t integer;
     double real;
     bool truth;
     const char *text;
@@ -27,8 +27,8 @@ static void show_value(struct str *out, struct json_t *node)
             str_add_text(out, i ? ", " : "");
             show_value(out, jsonx_at(node, i));
         }
-    } else if (jsonx_i64(node, &whole) == 0) {
-        page_format(out, "%" PRId64, whole);
+    } else if (jsonx_i64(node, &integer) == 0) {
+        page_format(out, "%" PRId64, integer);
     } else if (jsonx_f64(node, &real) == 0) {
         page_format(out, "%.10g", real);
     } else if (jsonx_bool(node, &truth) == 0) {
@@ -50,7 +50,7 @@ static int show_entry(void *context, const char *key, struct json_t *value)
         snprintf(path + bytes, sizeof path - bytes, ".");
         return jsonx_each(value, show_entry, &(struct place){place->out, path});
     }
-    /* a list of objects: keys of an entry are "train[0].path" */
+    /* a list of objects, with keys such as "train[0].path" */
     if (jsonx_kind(jsonx_at(value, 0)) == JSON_KIND_OBJECT) {
         for (size_t i = 0; i < jsonx_count(value); i++) {
             snprintf(entry, sizeof entry, "%.*s[%zu].", (int)(sizeof entry - 32), path, i);
@@ -72,6 +72,6 @@ void page_values_table(struct str *out, const char *heading, const char *note, c
 {
     static const struct page_column columns[] = {{"key", false}, {"value", false}};
     page_table_begin(out, heading, note, caption, columns, sizeof columns / sizeof columns[0]);
-    (void)jsonx_each(object, show_entry, &(struct place){out, ""}); /* show_entry never stops */
+    (void)jsonx_each(object, show_entry, &(struct place){out, ""});
     page_table_end(out);
 }

@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum { CHUNK_BYTES = 1 << 20 };
-#define WALL_SECONDS_MAX 1e10 /* the year 2286; in nanoseconds it fits 64 bits */
+#define WALL_SECONDS_MAX 1e10 /* the year 2286, whose nanoseconds fit 64 bits */
 
 const char *run_series_key(enum run_series_kind kind)
 {
@@ -94,7 +94,6 @@ static int add_line(struct run_metrics *metrics, const char *line, size_t bytes,
             metrics->first_wall_seconds = wall;
         metrics->last_wall_seconds = wall;
     }
-    /* unchanged if absent */
     (void)jsonx_u64(jsonx_get(root, "epoch"), &metrics->last_epoch);
     metrics->last_step = step;
     metrics->lines_count++;
@@ -102,8 +101,7 @@ static int add_line(struct run_metrics *metrics, const char *line, size_t bytes,
     return 0;
 }
 
-/* Parses the complete lines of text, which starts at offset of the file; *ret_used is their
- * length. */
+/* Parses the complete lines of text, at offset of the file; *ret_used: their length. */
 static int add_lines(struct run_metrics *metrics, const char *text, size_t bytes, const char *path,
                      uint64_t offset, size_t *ret_used, struct err *err)
 {

@@ -1,9 +1,8 @@
 /*
- * run_metrics — a run's metrics.jsonl as series over steps, in bounded memory for any length of
- * run.
+ * run_metrics — a run's metrics.jsonl as series over steps, in bounded memory.
  *
- * A series keeps at most RUN_POINTS_MAX points. When it is full, pairs are merged into their mean,
- * and each point then stands for twice as many lines.
+ * When a series has RUN_POINTS_MAX points, pairs are merged into their mean, and each point then
+ * stands for twice as many lines.
  */
 #ifndef MILLRACE_CLI_REPORT_RUN_METRICS_H
 #define MILLRACE_CLI_REPORT_RUN_METRICS_H
@@ -33,22 +32,22 @@ struct run_series {
     struct chart_point points[RUN_POINTS_MAX];
     size_t count;
     uint64_t lines_a_point; /* a power of two */
-    struct chart_point sum; /* of the lines not yet in a point */
+    struct chart_point sum; /* of lines not yet in a point */
     uint64_t sum_lines;
-    double last; /* as reported, NaN if not finite */
+    double last; /* NaN if not finite */
 };
 
 struct run_metrics {
     struct run_series series[RUN_SERIES_COUNT];
     uint64_t lines_count, last_step, last_epoch;
-    double first_wall_seconds, last_wall_seconds; /* since 1970, of the first and last line */
+    double first_wall_seconds, last_wall_seconds; /* since 1970 */
 };
 
-/* The key in the file, such as "val_loss". */
+/* The key, such as "val_loss". */
 const char *run_series_key(enum run_series_kind kind);
 
-/* Ignores an incomplete last line, as a running job may leave. -EBADMSG, with the offset of a line
- * that is not a metrics line. Returns the metrics; release with free(). */
+/* Ignores an incomplete last line of a running job. -EBADMSG with the offset of an invalid line.
+ * free() the result. */
 int run_metrics_read(struct io *io, const char *path, struct run_metrics **ret_metrics,
                      struct err *err);
 

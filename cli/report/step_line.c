@@ -19,7 +19,7 @@ static void add_remaining(struct str *out, double seconds)
         str_add_format(out, "  left %.1f h", seconds / 3600);
 }
 
-/* "  peak 41%  gpu 97%  memory 12.5 GiB": the known device metrics. Nothing on the CPU. */
+/* Adds the known device metrics, " peak 41% gpu 97% memory 12.5 GiB"; on the CPU there are none. */
 static void add_device_metrics(struct str *out, const struct trainer_device_metrics *metrics)
 {
     char size[STR_SIZE_BYTES];
@@ -32,24 +32,24 @@ static void add_device_metrics(struct str *out, const struct trainer_device_metr
     str_add_format(out, "  memory %s", str_format_size(metrics->device_used_bytes, size));
 }
 
-/* Time by part: " time: load 1% forward 31% backward 62%", parts of at least 1 %; or only the
- * largest: " backward 62%". */
-static void add_time(struct str *out, const struct trainer_report *report, bool is_largest_alone)
+/* Adds the parts of at least 1 %, " time: load 1% forward 31% backward 62%"; or only the largest, "
+ * backward 62%". */
+static void add_time(struct str *out, const struct trainer_report *report, bool only_largest)
 {
     static const enum time_part order[] = {TIME_LOAD,   TIME_FORWARD, TIME_BACKWARD,
                                            TIME_REDUCE, TIME_UPDATE,  TIME_QUEUE,
                                            TIME_DEVICE, TIME_SAVE,    TIME_OTHER};
     double all_ns = (double)time_spent_in_training(&report->time), largest = 0;
     enum time_part largest_part = TIME_OTHER;
-    str_add_text(out, is_largest_alone ? "" : "  time:");
+    str_add_text(out, only_largest ? "" : "  time:");
     for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
         double percent = (double)report->time.ns[order[i]] / all_ns * 100;
-        if (percent >= 1 && !is_largest_alone)
+        if (percent >= 1 && !only_largest)
             str_add_format(out, " %s %.0f%%", time_part_name(order[i]), percent);
         largest_part = percent > largest ? order[i] : largest_part;
         largest = percent > largest ? percent : largest;
     }
-    if (is_largest_alone)
+    if (only_largest)
         str_add_format(out, "  %s %.0f%%", time_part_name(largest_part), largest);
 }
 

@@ -126,7 +126,7 @@ static int measure_sides(struct survey *survey, const struct survey_sample *samp
     if (status || bytes == 0)
         return status;
     bool known = image_check_headers(survey->checker, data, bytes, NULL, &info, NULL) == 0;
-    if (!known && bytes == HEAD_BYTES) { /* longer headers: profiles, thumbnails */
+    if (!known && bytes == HEAD_BYTES) { /* profiles or thumbnails make headers longer */
         status = survey_read(survey, sample, extension, SURVEY_READ_BYTES_MAX, &data, &bytes, err);
         if (status)
             return status;
@@ -139,7 +139,6 @@ static int measure_sides(struct survey *survey, const struct survey_sample *samp
     return 0;
 }
 
-/* NULL: samples have no image. */
 static const char *image_of(const struct shard_index *index)
 {
     size_t i = 0;
@@ -148,7 +147,7 @@ static const char *image_of(const struct shard_index *index)
     return image_extensions[i];
 }
 
-static int look_at_sample(struct survey *survey, const struct survey_options *options,
+static int examine_sample(struct survey *survey, const struct survey_options *options,
                           const struct survey_sample *sample, uint64_t total, struct err *err)
 {
     const struct shard_index *index = sample->shard->index;
@@ -167,8 +166,8 @@ static int look_at_sample(struct survey *survey, const struct survey_options *op
     return status ? status : options->sample(options->context, survey, &labelled, err);
 }
 
-/* total: samples of all shards looked at; 0: of this one. */
-static int look_at_shard(struct survey *survey, const struct survey_options *options,
+/* total: samples of all examined shards; 0: of this one. */
+static int examine_shard(struct survey *survey, const struct survey_options *options,
                          const char *path, uint64_t total, struct err *err)
 {
     struct shard *shard;
@@ -179,14 +178,14 @@ static int look_at_shard(struct survey *survey, const struct survey_options *opt
     for (uint64_t s = 0; s < samples && !status; s++) {
         struct survey_sample sample = {.shard = shard, .in_shard = s};
         sample.key = shard_index_key(shard->index, s, &sample.key_bytes);
-        status = look_at_sample(survey, options, &sample, total ? total : samples, err);
+        status = examine_sample(survey, options, &sample, total ? total : samples, err);
     }
     survey->shards_count++;
     shard_close(shard);
     return status;
 }
 
-static int look_at_dataset(struct survey *survey, const struct survey_options *options,
+static int examine_dataset(struct survey *survey, const struct survey_options *options,
                            struct err *err)
 {
     const struct dataset *dataset = options->dataset;
@@ -201,7 +200,7 @@ static int look_at_dataset(struct survey *survey, const struct survey_options *o
             continue;
         status = dataset_shard_path(dataset, i, path, err);
         if (!status)
-            status = look_at_shard(survey, options, path, total, err);
+            status = examine_shard(survey, options, path, total, err);
     }
     return status;
 }
@@ -220,8 +219,8 @@ int survey_run(struct io *io, const struct survey_options *options, struct surve
         status = image_checker_open(&survey->checker, err);
     if (status)
         return status;
-    return options->dataset ? look_at_dataset(survey, options, err)
-                            : look_at_shard(survey, options, options->path, 0, err);
+    return options->dataset ? examine_dataset(survey, options, err)
+                            : examine_shard(survey, options, options->path, 0, err);
 }
 
 void survey_deinit(struct survey *survey)
