@@ -1,6 +1,5 @@
 /*
- * cmd_doctor — `millrace doctor [PATH]...`: reports which features millrace can use on this
- * machine, which are missing, and how to fix that.
+ * cmd_doctor — `millrace doctor [PATH]...`: reports missing features of this machine, with fixes.
  */
 #include "cli/core/output.h"
 #include "cli/core/signals.h"
@@ -98,8 +97,7 @@ static int run_check(struct examination *examination, const struct doctor_group 
     return status;
 }
 
-/* A check that has begun is finished, so that a probe removes its temporary folder; no other
- * begins. */
+/* Stops only between checks, so that each removes its temporary folder. */
 static int check_stop(const struct examination *examination)
 {
     return atomic_load(examination->stop) ? -EINTR : 0;

@@ -1,9 +1,8 @@
 /*
  * doctor — the checks of `millrace doctor`, as tables: one group per file, one function per check.
  *
- * A check examines one thing and fills a finding: a text, facts for --json, and advice if something
- * should be done. For millrace's own choices, it asks the code that makes them. A check prints
- * nothing and leaves nothing behind.
+ * A check fills a finding: a text, facts for --json, and possibly advice. It queries the code that
+ * makes millrace's own choices. It prints nothing and leaves nothing behind.
  */
 #ifndef MILLRACE_CLI_DOCTOR_DOCTOR_H
 #define MILLRACE_CLI_DOCTOR_DOCTOR_H
@@ -18,8 +17,8 @@
 
 enum doctor_state {
     DOCTOR_OK,
-    DOCTOR_NOTE,    /* works, but could be better or should be known */
-    DOCTOR_MISSING, /* something millrace needs is missing */
+    DOCTOR_NOTE,    /* works, but could be better */
+    DOCTOR_MISSING, /* a requirement is missing */
 };
 
 /* Zero except json, which is inside the object of facts; names end in their unit. Owner thread. */
@@ -29,23 +28,23 @@ struct doctor_finding {
     struct jsonx_writer json;
 };
 
-/* Appends to what was found, the beginning of a sentence. */
+/* Appends to the text of the finding. */
 void doctor_found(struct doctor_finding *finding, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* Adds advice. The worst state and the first advice are kept. */
+/* Keeps the worst state and the first advice. */
 void doctor_advise(struct doctor_finding *finding, enum doctor_state state, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Records an error as a finding: what, found and the error's advice. */
+/* Records an error with its advice. */
 void doctor_fail(struct doctor_finding *finding, enum doctor_state state, const struct err *err);
 
 /* A folder to check; immutable during its checks. */
 struct doctor_folder {
     const char *path;
-    bool for_outputs; /* millrace will write here, so what writing needs is required */
+    bool for_outputs; /* features for writing are required */
     int status;       /* of the probe */
     struct err err;
     struct io_probe probe; /* valid if status is 0 */
-    size_t checks_count;   /* only this many of doctor_disk's checks apply, from the first */
+    size_t checks_count;   /* number of leading checks of doctor_disk that apply */
 };
 
 struct doctor_check {
@@ -66,7 +65,6 @@ extern const struct doctor_group doctor_software;
 extern const struct doctor_group doctor_gpu;
 extern const struct doctor_group doctor_disk; /* its checks need a folder */
 
-/* Probes the folder for doctor_disk's checks. */
 void doctor_probe(const char *path, bool for_outputs, struct doctor_folder *ret_folder);
 
 #endif

@@ -149,7 +149,7 @@ static void check_sync(const struct doctor_folder *folder, struct doctor_finding
     jsonx_write_f64(&finding->json, "fsync_seconds", (double)probe->sync_ns / 1e9);
 }
 
-/* In an order that allows stopping early if a folder cannot be examined or written to. */
+/* Numbers of leading checks that apply to an inaccessible or read-only folder. */
 enum { CHECKS_UNSEEN = 1, CHECKS_READ_ONLY = 4 };
 static const struct doctor_check checks[] = {
     {"file system", check_type},    {"space", check_space},     {"read-ahead", check_read_ahead},
@@ -164,7 +164,7 @@ void doctor_probe(const char *path, bool outputs, struct doctor_folder *ret_fold
     struct io *io;
     *ret_folder = (struct doctor_folder){.path = path, .for_outputs = outputs};
     struct err *err = &ret_folder->err;
-    ret_folder->status = storage_open(path, NULL, &io, err); /* rejects an invalid path */
+    ret_folder->status = storage_open(path, NULL, &io, err);
     if (!ret_folder->status) {
         io_close(io);
         ret_folder->status = io_probe_folder(path, outputs, &ret_folder->probe, err);

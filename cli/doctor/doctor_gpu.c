@@ -1,6 +1,5 @@
 /*
- * doctor_gpu — checks which GPUs exist, what prevents this build from using them, and whether it
- * computes on them. See doctor.h.
+ * doctor_gpu — checks whether this build can use and compute on each GPU. See doctor.h.
  */
 #include "cli/doctor/doctor.h"
 
@@ -22,7 +21,7 @@
 
 enum { GPUS_MAX = 64, GPU_NAME_BYTES = 128 };
 
-/* "Model: \t\t NVIDIA H100 80GB HBM3" in the driver's file of a GPU. */
+/* Reads "Model: \t\t NVIDIA H100 80GB HBM3" from the driver's file of a GPU. */
 static void read_model(const char *bus, char model[GPU_NAME_BYTES])
 {
     char path[MACHINE_TEXT_BYTES], line[MACHINE_TEXT_BYTES];
@@ -32,7 +31,7 @@ static void read_model(const char *bus, char model[GPU_NAME_BYTES])
         snprintf(model, GPU_NAME_BYTES, "%.100s", line + 6 + strspn(line + 6, " \t"));
 }
 
-/* Adds the GPUs that the driver shows to the facts; returns their number. */
+/* Adds the driver's GPUs to the facts; returns their number. */
 static size_t list_gpus(struct doctor_finding *finding)
 {
     size_t count = 0;
@@ -69,7 +68,7 @@ static void check_devices(const struct doctor_folder *folder, struct doctor_find
             "load the NVIDIA driver; in a container, pass the GPUs in (docker: --gpus all)");
 }
 
-/* Opens the device and its operations as training does; the latter need libraries of their own. */
+/* Opens the device and its operations as in training. */
 static int open_as_training_does(struct device **ret_device, struct err *err)
 {
     struct device *device;
@@ -87,7 +86,7 @@ static int open_as_training_does(struct device **ret_device, struct err *err)
     return 0;
 }
 
-/* Asks NVML, the driver's library, which also provides device metrics to training. */
+/* Queries NVML, the source of device metrics in training. */
 static void check_driver(const struct doctor_folder *folder, struct doctor_finding *finding)
 {
     (void)folder;
@@ -125,7 +124,7 @@ static void write_gpu(struct jsonx_writer *json, const struct device_cuda_info *
     jsonx_end_object(json);
 }
 
-/* Lists the GPUs that this build's CUDA can use, and the CUDA versions of build and driver. */
+/* Lists the GPUs that CUDA can use, and the CUDA versions of build and driver. */
 static int list_cuda(struct doctor_finding *finding, struct err *err)
 {
     struct device_cuda_info info = {0};
@@ -152,7 +151,7 @@ static int list_cuda(struct doctor_finding *finding, struct err *err)
     return 0;
 }
 
-/* Asks the build itself. An unused GPU is worth a note. */
+/* Reports a GPU that the build does not use. */
 static void check_backend(const struct doctor_folder *folder, struct doctor_finding *finding)
 {
     (void)folder;
@@ -168,7 +167,7 @@ static void check_backend(const struct doctor_folder *folder, struct doctor_find
     } else {
         struct err refusal = {0};
         int gpus = 0, refused = device_auto_count("", &gpus, &refusal);
-        bool stays = refused || gpus > 0; /* `auto` does not ignore a GPU that it cannot use */
+        bool stays = refused || gpus > 0; /* `auto` fails on a GPU that it cannot use */
         doctor_found(finding, "%s%s; `device: auto` %s", listed ? "; " : "", err.what,
                      stays ? "is an error, `device: cpu` trains on the CPU" : "trains on the CPU");
         if (stays)
@@ -204,9 +203,8 @@ static void check_libraries(const struct doctor_folder *folder, struct doctor_fi
                       "training on the GPU needs cuBLASLt");
 }
 
-/* Tests pinning as much memory as a loader takes by default. The driver pins without
- * RLIMIT_MEMLOCK, but the limit is reported because containers that set it low often limit pinned
- * memory, too. */
+/* Tests pinning the default memory of a loader. RLIMIT_MEMLOCK does not apply to the driver, but is
+ * reported because containers with a low limit often limit pinned memory too. */
 static void check_pinned(const struct doctor_folder *folder, struct doctor_finding *finding)
 {
     (void)folder;

@@ -24,7 +24,7 @@
 enum {
     SHARDS_OPEN_FEW = 256, /* 64 GiB in shards of the usual 256 MiB */
     CLOCK_LOOKS = 1000,
-    CLOCK_SLOW_NS = 1000, /* one read by a system call; without one it takes about 30 */
+    CLOCK_SLOW_NS = 1000, /* a read by a system call; without one it takes about 30 */
 };
 
 static void check_cpu(const struct doctor_folder *folder, struct doctor_finding *finding)
@@ -52,7 +52,7 @@ static void check_cpu(const struct doctor_folder *folder, struct doctor_finding 
                       "is throttled");
 }
 
-/* Lists this processor's instruction sets, of those that millrace's or OpenBLAS's kernels use. */
+/* Lists the instruction sets that millrace's or OpenBLAS's kernels use. */
 static void list_instruction_sets(struct doctor_finding *finding)
 {
     jsonx_begin_array(&finding->json, "instruction_sets");

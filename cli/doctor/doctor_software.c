@@ -46,7 +46,7 @@ static void check_products(const struct doctor_folder *folder, struct doctor_fin
                       chosen);
 }
 
-/* A failure without BLAS is only a note here: another check reports the missing BLAS. */
+/* Only a note if BLAS is missing, which another check reports. */
 static void check_numerics(const struct doctor_folder *folder, struct doctor_finding *finding)
 {
     (void)folder;
@@ -107,7 +107,6 @@ static void check_libraries(const struct doctor_folder *folder, struct doctor_fi
     jsonx_end_array(&finding->json);
 }
 
-/* The name of the engine that reads local files; "none" if there is none. */
 static const char *engine_name(void)
 {
     struct io *io;
@@ -178,7 +177,7 @@ static void check_mpi(const struct doctor_folder *folder, struct doctor_finding 
     }
 }
 
-/* The folder is created when first needed. */
+/* The folder need not exist yet. */
 static void check_index_cache(const struct doctor_folder *folder, struct doctor_finding *finding)
 {
     (void)folder;

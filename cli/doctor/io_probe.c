@@ -27,8 +27,6 @@
 
 enum { SYNCS = 8, RESERVE_BYTES = 1 << 20, KIB = 1024, MOUNT_LINE_BYTES = 8192 };
 
-/* ---- Queries without writing. ---- */
-
 /* From statfs(2) and the file systems' sources; missing in linux/magic.h. */
 enum {
     LUSTRE_MAGIC = 0x0bd00bd0,
@@ -37,8 +35,7 @@ enum {
     ZFS_MAGIC = 0x2fc12fc1,
 };
 
-/* Names the type by its statfs(2) magic number. File systems that share a number get the newest
- * name, as ext4 does; for FUSE the actual type is unknown. */
+/* Names the type by its statfs(2) magic number; for shared numbers, the newest name. */
 static void name_magic(uint32_t magic, char type[IO_PROBE_TYPE_BYTES])
 {
     static const struct {
@@ -58,9 +55,8 @@ static void name_magic(uint32_t magic, char type[IO_PROBE_TYPE_BYTES])
             snprintf(type, IO_PROBE_TYPE_BYTES, "%s", known[i].type);
 }
 
-/* Finds the mount's type by its number in /proc/self/mountinfo: "36 35 98:0 ROOT MOUNT OPTIONS ...
- * - TYPE SOURCE ..." Leaves type unchanged if the mount is not listed, as for mounts outside a
- * chroot. */
+/* Finds the mount's type in /proc/self/mountinfo: "36 35 98:0 ROOT MOUNT OPTIONS ... - TYPE SOURCE
+ * ..." Leaves type unchanged if the mount is not listed, as outside a chroot. */
 static void find_type(uint64_t mount_id, char type[IO_PROBE_TYPE_BYTES])
 {
     FILE *file = fopen("/proc/self/mountinfo", "re");
@@ -119,7 +115,7 @@ static bool is_memory_type(const char *type)
     return is_one_of(type, types);
 }
 
-/* By the device's number, else by the number of its parent disk. */
+/* Reads the device's setting, or that of its parent disk. */
 static uint64_t read_ahead_bytes(dev_t device)
 {
     static const char *const places[] = {
@@ -137,7 +133,7 @@ static uint64_t read_ahead_bytes(dev_t device)
     return 0;
 }
 
-static int look(int folder_fd, const char *folder, struct io_probe *probe, struct err *err)
+static int examine(int folder_fd, const char *folder, struct io_probe *probe, struct err *err)
 {
     struct statx info;
     struct statfs system;
@@ -158,8 +154,6 @@ static int look(int folder_fd, const char *folder, struct io_probe *probe, struc
     return 0;
 }
 
-/* ---- Names: in the probe's folder. ---- */
-
 static int status_of(int result)
 {
     return result ? -errno : 0;
@@ -175,7 +169,7 @@ static int probe_renames(const char *place, struct io_probe *probe)
         close(fd);
         return failure;
     }
-    /* b exists: RENAME_NOREPLACE must refuse */
+    /* must fail, because b exists */
     int status = status_of(renameat2(fd, "a", fd, "b", RENAME_NOREPLACE));
     probe->rename_new_status = status == -EEXIST ? 0 : status ? status : -EINVAL;
     probe->exchange_status = status_of(renameat2(fd, "a", fd, "b", RENAME_EXCHANGE));
@@ -196,9 +190,7 @@ static int probe_names(const char *folder, struct io_probe *probe)
     return status ? status : removed;
 }
 
-/* ---- Bytes: in a file without a name, or unlinked at once. ---- */
-
-static int open_nameless(const char *folder, int *ret_fd)
+static int open_unnamed(const char *folder, int *ret_fd)
 {
     *ret_fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (*ret_fd >= 0)
@@ -217,8 +209,7 @@ static int compare_ns(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* block: IO_ALIGN_BYTES. Returns write errors, such as a full disk, for the probe's
- * write_status. */
+/* block has IO_ALIGN_BYTES. Returns write errors for the probe's write_status. */
 static int probe_syncs(int fd, const void *block, struct io_probe *probe)
 {
     uint64_t ns[SYNCS];
@@ -260,7 +251,7 @@ static int probe_bytes(const char *folder, struct io_probe *probe)
 {
     void *block = NULL;
     int fd;
-    int status = open_nameless(folder, &fd);
+    int status = open_unnamed(folder, &fd);
     if (!status)
         status = -posix_memalign(&block, IO_ALIGN_BYTES, IO_ALIGN_BYTES);
     if (status)
@@ -275,22 +266,21 @@ static int probe_bytes(const char *folder, struct io_probe *probe)
 out:
     free(block);
     if (fd >= 0)
-        close(fd); /* its contents are discarded */
+        close(fd);
     return status;
 }
 
-/* folder holds IO_PATH_BYTES_MAX. */
-static int choose_folder(const char *path, bool is_to_be_made, char *folder, bool *ret_is_made,
+static int choose_folder(const char *path, bool will_be_created, char *folder, bool *ret_is_made,
                          struct err *err)
 {
     struct stat info;
     int status = local_path(path, &path, err);
     if (status)
         return status;
-    strcpy(folder, path); /* local_path limits its length */
+    strcpy(folder, path);
     bool is_there = stat(folder, &info) == 0;
     *ret_is_made = is_there;
-    while (!is_there && is_to_be_made && errno == ENOENT && strcmp(folder, "/") != 0 &&
+    while (!is_there && will_be_created && errno == ENOENT && strcmp(folder, "/") != 0 &&
            strcmp(folder, ".") != 0) {
         char below[IO_PATH_BYTES_MAX];
         strcpy(below, folder);
@@ -299,7 +289,7 @@ static int choose_folder(const char *path, bool is_to_be_made, char *folder, boo
     }
     if (!is_there)
         return local_fail(err, -errno, folder, "could not stat the path");
-    if (!S_ISDIR(info.st_mode) && is_to_be_made) {
+    if (!S_ISDIR(info.st_mode) && will_be_created) {
         local_fail(err, -ENOTDIR, folder, "cannot create a folder there");
         err_advise(err, "choose another name");
         return -ENOTDIR;
@@ -309,18 +299,18 @@ static int choose_folder(const char *path, bool is_to_be_made, char *folder, boo
     return 0;
 }
 
-int io_probe_folder(const char *path, bool is_to_be_made, struct io_probe *ret_probe,
+int io_probe_folder(const char *path, bool will_be_created, struct io_probe *ret_probe,
                     struct err *err)
 {
     struct io_probe probe = {0};
     const char *folder = probe.folder;
-    int status = choose_folder(path, is_to_be_made, probe.folder, &probe.is_made, err);
+    int status = choose_folder(path, will_be_created, probe.folder, &probe.is_made, err);
     if (status)
         return status;
     int fd = LOCAL_RETRY(open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (fd < 0)
         return local_fail(err, -errno, folder, "could not open the folder");
-    status = look(fd, folder, &probe, err);
+    status = examine(fd, folder, &probe, err);
     close(fd);
     if (status)
         return status;

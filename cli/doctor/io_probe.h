@@ -1,12 +1,11 @@
 /*
- * io_probe — what a folder's file system and the kernel offer to io's engines and transactions.
+ * io_probe — features of a folder's file system and of the kernel that io/ uses.
  *
  *     io_probe_folder("runs/a", true, &probe, err);
- *     probe.exchange_status  // 0, or the -errno that file_commit.c would meet
+ *     probe.exchange_status  // 0, or the -errno that file_commit.c would get
  *
- * Each feature is tested by using it on the probe's own file, an unnamed one (O_TMPFILE) where
- * possible. Renames are tested in a folder `.tmp-doctor-*` that exists for a few milliseconds; any
- * sweep would remove it.
+ * Each feature is tested on the probe's own file, unnamed (O_TMPFILE) if possible. Renames are
+ * tested in a folder `.tmp-doctor-*` that exists for a few milliseconds; any sweep would remove it.
  */
 #ifndef MILLRACE_CLI_DOCTOR_IO_PROBE_H
 #define MILLRACE_CLI_DOCTOR_IO_PROBE_H
@@ -16,18 +15,17 @@
 enum { IO_PROBE_TYPE_BYTES = 64 };
 
 struct io_probe {
-    char folder[IO_PATH_BYTES_MAX]; /* that was probed */
-    bool is_made;                   /* it is the requested path, or the folder of that file */
-    /* As in mount(8): "ext4", "nfs4", "fuse.sshfs"; else from the magic number; or "unknown". */
+    char folder[IO_PATH_BYTES_MAX];
+    bool is_made; /* it is the requested path, or the folder of that file */
+    /* as in mount(8): "ext4", "nfs4", "fuse.sshfs"; or from the magic number; or "unknown" */
     char type[IO_PROBE_TYPE_BYTES];
     bool is_network, is_memory; /* is_memory: contents are lost on reboot */
-    bool is_type_unknown;       /* neither is known: type unknown, or a bare "fuse" */
+    bool is_type_unknown;       /* also for a bare "fuse" */
     uint64_t free_bytes, total_bytes;
-    uint64_t free_files;       /* that can still be created; 0: unknown, or none */
+    uint64_t free_files;       /* 0: unknown, or none */
     uint64_t read_ahead_bytes; /* of the page cache; 0: unknown */
 
-    /* 0, or why nothing can be created here: -EACCES, -EROFS, -ENOSPC. Members below are then
-     * unset. */
+    /* 0, or why nothing can be created: -EACCES, -EROFS, -ENOSPC. Members below are then unset. */
     int write_status;
 
     int rename_new_status;                                         /* RENAME_NOREPLACE */
@@ -40,16 +38,16 @@ struct io_probe {
     uint64_t sync_ns; /* median fsync after appending 4 KiB */
 };
 
-/* Probes the folder at path, or the folder of the file at path. If nothing is there and
- * is_to_be_made, probes the nearest existing ancestor. Blocks for about eight fsyncs. -ENOENT,
- * -EACCES, ...: it can't be opened. */
-int io_probe_folder(const char *path, bool is_to_be_made, struct io_probe *ret_probe,
+/* Probes the folder at path, or the folder of that file. If nothing exists and will_be_created,
+ * probes the nearest existing ancestor. Blocks for about eight fsyncs. -ENOENT, -EACCES, ...:
+ * cannot be opened. */
+int io_probe_folder(const char *path, bool will_be_created, struct io_probe *ret_probe,
                     struct err *err);
 
-/* Whether the kernel grants this process an io_uring: 0, -ENOSYS, -EPERM, ... */
+/* Whether this process may use io_uring: 0, -ENOSYS, -EPERM, ... */
 int io_probe_uring(void);
-/* Whether an io_uring of this process may register IO_PROBE_REGISTERED_BYTES of buffers: 0, -ENOMEM
- * beyond RLIMIT_MEMLOCK, or why there is no io_uring. */
+/* Whether an io_uring may register IO_PROBE_REGISTERED_BYTES of buffers: 0, -ENOMEM beyond
+ * RLIMIT_MEMLOCK, or the error of io_probe_uring. */
 enum { IO_PROBE_REGISTERED_BYTES = 16 << 20 };
 int io_probe_registering(void);
 
