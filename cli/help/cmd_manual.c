@@ -24,7 +24,7 @@ static const struct option rows[] = {
     {"force", 0, OPTION_FLAG, AT(force), .help = "replace existing pages in DIR"},
 };
 
-/* DIR/man1/millrace.1 and so on. */
+/* Sets path to DIR/man1/millrace.1 and so on. */
 static int page_path(const char *folder, const struct manual_page *page,
                      char path[IO_PATH_BYTES_MAX], struct err *err)
 {
@@ -70,8 +70,7 @@ static int check_free(struct io *io, const char *path, struct err *err)
     return -EEXIST;
 }
 
-/* Checks all paths before writing any page, so that an existing file does not leave half of the
- * pages. */
+/* Checks all paths before writing any page, so an existing file leaves no partial set. */
 static int write_all(const struct manual_args *args, struct err *err)
 {
     struct manual_page page;
@@ -92,7 +91,7 @@ static int write_all(const struct manual_args *args, struct err *err)
     return status;
 }
 
-/* Prints the page named by "millrace" and the words after it. */
+/* Prints the page of "millrace" and the words after it. */
 static int print_page(const struct invocation *invocation, struct err *err)
 {
     struct str name = {0}, text = {0};

@@ -44,7 +44,7 @@ static void print_options(const struct verb *verb)
     }
 }
 
-/* The verb's option named by the first `bytes` of word, if it takes a value; else NULL. */
+/* The verb's option in the first `bytes` of word if it takes a value; else NULL. */
 static const struct option *valued_option(const struct verb *verb, const char *word, size_t bytes)
 {
     struct option_table options = verb_options(verb);
@@ -59,7 +59,7 @@ static const struct option *valued_option(const struct verb *verb, const char *w
     return option;
 }
 
-/* A configuration key, or the value of the key before the =. */
+/* Prints keys, or after a = the values of the key. */
 static void print_settings(const char *word, size_t prefix_bytes)
 {
     size_t count, key_bytes = strcspn(word + prefix_bytes, "=");
@@ -82,7 +82,7 @@ static void print_settings(const char *word, size_t prefix_bytes)
     }
 }
 
-/* first: the verb's first argument before the word; NULL: none. */
+/* first: the verb's first argument; NULL: none. */
 static void print_values(const struct grammar_value *value, const char *word, size_t prefix_bytes,
                          const char *first)
 {
@@ -97,13 +97,13 @@ static void print_values(const struct grammar_value *value, const char *word, si
         print_verbs(first);
 }
 
-/* words begin after the verb's name. */
+/* words: those after the verb's name. */
 static void print_after_verb(const struct verb *verb, int count, char **words)
 {
     const char *word = words[count - 1], *first = NULL;
     const struct option *option = NULL;
     size_t arguments_count = 0, prefix_bytes = 0;
-    bool is_ended = false; /* by "--" */
+    bool is_ended = false;
     for (int i = 0; i < count - 1; i++) {
         if (option) {
             option = NULL;

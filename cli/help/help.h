@@ -1,8 +1,8 @@
 /*
- * help — texts shared by help and the manual pages, and help itself on stdout.
+ * help — texts shared by help and manual pages, and help on stdout.
  *
- * A line of a text that begins with a space is printed verbatim; any other is a paragraph, wrapped
- * to the output width.
+ * A line that begins with a space is printed verbatim; any other is a paragraph, wrapped to the
+ * output width.
  */
 #ifndef MILLRACE_CLI_HELP_HELP_H
 #define MILLRACE_CLI_HELP_HELP_H
@@ -19,27 +19,27 @@ struct help_status {
 };
 extern const struct help_status help_statuses[]; /* ends with meaning NULL */
 
-/* The section of the file formats that begins at `at`; NULL: the first. Returns the start of the
- * next one, NULL after the last. docs/ specifies the formats exactly. */
+/* Reads the section of the file formats at `at`; NULL: the first. Returns the start of the next
+ * one, NULL after the last. */
 const char *help_format_section(const char *at, struct str *title, struct str *text);
 void help_print_formats(void);
 
 extern const char help_config_intro[];
 extern const char help_config_example[];
-/* The type of a key's value: "number", "true|false", "shuffle|full|sequential". Returns text, which
- * has HELP_KIND_BYTES. */
+/* The type of a key: "number", "true|false", "shuffle|full|sequential". Returns text, of
+ * HELP_KIND_BYTES. */
 enum { HELP_KIND_BYTES = 96 };
 const char *help_config_kind(const struct config_field *field, char text[HELP_KIND_BYTES]);
 void help_print_config(void);
 
-/* Adds the option's description, its default, and whether it is required or repeatable. */
+/* Adds the option's description and default, and whether it is required or repeatable. */
 void help_option_phrase(const struct option *option, struct str *out);
 
 /* Adds a command, wrapped to `columns` with backslashes. */
 void help_wrap_command(const char *command, size_t columns, struct str *out);
 
-/* Prints text on stdout, wrapped to the terminal's width. at: the column where the first line
- * begins; indent: that of the others. */
+/* Prints text, wrapped to the terminal's width. at: the column of the first line; indent: of the
+ * others. */
 void help_print_wrapped(const char *text, unsigned at, unsigned indent);
 
 #endif

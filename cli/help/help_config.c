@@ -1,12 +1,12 @@
 /*
- * help_config — `millrace help config`: prints every key of a training configuration, from the
- * table that parses it.
+ * help_config — `millrace help config`: prints every configuration key, from the table that parses
+ * it.
  */
 #include "cli/help/help.h"
 
 #include <stdio.h>
 
-enum { KEY_COLUMNS = 26 }; /* fits most keys; longer ones shift their values to the right */
+enum { KEY_COLUMNS = 26 }; /* longer keys shift their values to the right */
 
 const char help_config_intro[] =
     "One YAML file configures a training run; `--set key=value` overrides it.\n"

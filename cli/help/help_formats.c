@@ -1,8 +1,8 @@
 /*
  * help_formats — `millrace help formats`: prints formats.txt.
  *
- * In formats.txt, a line that begins with # is the title of a section. Paragraphs are separated by
- * empty lines; lines that begin with a space stay as they are.
+ * A line that begins with # is the title of a section. Empty lines separate paragraphs. Lines that
+ * begin with a space are kept unchanged.
  */
 #include "cli/help/help.h"
 #include "embedded.h"

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { EXAMPLE_COLUMNS = 66 }; /* of 80 columns, what man's margins leave */
+enum { EXAMPLE_COLUMNS = 66 }; /* 80 columns minus man's margins */
 
 static void name_verb(const struct verb *verb, char name[MANUAL_NAME_BYTES])
 {
@@ -21,7 +21,6 @@ static void name_verb(const struct verb *verb, char name[MANUAL_NAME_BYTES])
             *at = '-';
 }
 
-/* summary: a sentence. */
 static void begin_page(struct str *out, const struct manual_page *page, const char *summary)
 {
     char title[MANUAL_NAME_BYTES];
@@ -33,7 +32,7 @@ static void begin_page(struct str *out, const struct manual_page *page, const ch
     roff_section(out, "NAME");
     roff_text(out, page->name);
     str_add_text(out, " \\- ");
-    /* As in an index of pages: no capital, no period. */
+    /* as in an index of pages: no capital, no period */
     struct str phrase = {0};
     bytes = strlen(summary);
     if (bytes > 1 && summary[bytes - 1] == '.')
@@ -68,7 +67,7 @@ static void add_see_also(struct str *out, const struct manual_page *but)
     roff_end_line(out);
 }
 
-/* -j, --workers N */
+/* Adds "-j, --workers N" and its description. */
 static void add_option(struct str *out, const struct option *option)
 {
     char value[128], name[96];
@@ -227,7 +226,7 @@ static void add_formats_page(struct str *out, const struct manual_page *page)
     add_see_also(out, page);
 }
 
-/* The pages that are not of a verb; they come first. */
+/* The pages without a verb; they come first. */
 static const struct {
     struct manual_page page;
     void (*write)(struct str *out, const struct manual_page *page);

@@ -1,6 +1,6 @@
 /*
- * manual — the manual pages: millrace(1), one page per verb, millrace-config(5) and
- * millrace-formats(5), generated from the tables of help.
+ * manual — the manual pages millrace(1), one per verb, millrace-config(5) and millrace-formats(5),
+ * from the tables of help.
  */
 #ifndef MILLRACE_CLI_HELP_MANUAL_H
 #define MILLRACE_CLI_HELP_MANUAL_H
@@ -17,9 +17,9 @@ struct manual_page {
     unsigned section;
 };
 
-/* The n-th page; false beyond the last. */
+/* False beyond the last. */
 bool manual_page_at(size_t n, struct manual_page *ret_page);
-/* Appends its text in the man(7) language to out. */
+/* Appends the page in the man(7) language. */
 void manual_write(size_t n, struct str *out);
 
 #endif

@@ -17,7 +17,7 @@ void roff_end_line(struct str *out)
         str_add_text(out, "\n");
 }
 
-/* A hyphen is written as a minus sign, so that options copied from a page can be typed. */
+/* Writes hyphens as minus signs, so that options can be copied from a page. */
 static void add_bytes(struct str *out, const char *text, size_t bytes)
 {
     static const char marks[] = "\\-'`^~";
@@ -51,8 +51,8 @@ void roff_font(struct str *out, enum roff_font font, const char *text)
     add_in_font(out, font, text, strlen(text));
 }
 
-/* Without a date, so that the same source makes the same page. Ragged and without hyphenation, so
- * that names are not split. */
+/* No date: the same source makes the same page. No hyphenation or justification: names stay
+ * whole. */
 void roff_begin(struct str *out, const char *title, unsigned section)
 {
     str_add_text(

@@ -1,13 +1,12 @@
 /*
- * roff — builds a manual page piece by piece in the man(7) language, for groff and mandoc.
+ * roff — builds a manual page in the man(7) language, for groff and mandoc.
  *
  *     roff_begin(&out, "MILLRACE-READ", 1);
  *     roff_section(&out, "NAME");
  *     roff_text(&out, "millrace-read");
  *     ...
  *
- * All text is printed literally: no character is taken for a request or an escape. Errors are kept
- * in out.
+ * All text is printed literally, without requests or escapes. Errors are kept in out.
  */
 #ifndef MILLRACE_CLI_HELP_ROFF_H
 #define MILLRACE_CLI_HELP_ROFF_H
@@ -16,13 +15,12 @@
 
 enum roff_font { ROFF_ROMAN, ROFF_BOLD, ROFF_ITALIC };
 
-/* Adds the page's title line; section is 1 or 5. */
+/* Adds the title line; section is 1 or 5. */
 void roff_begin(struct str *out, const char *title, unsigned section);
 /* Adds a heading; ends the current line. */
 void roff_section(struct str *out, const char *heading);
-/* Begins an item: the rest of this line is its tag, the next line its text. */
+/* Begins an item: its tag follows on this line, its text on the next. */
 void roff_item(struct str *out);
-/* Ends the current line if it is not empty. */
 void roff_end_line(struct str *out);
 
 /* Adds text within a line; roff_font sets its font. */

@@ -68,7 +68,7 @@ void help_option_phrase(const struct option *option, struct str *out)
 }
 
 /* The last break of the command before `columns`; 0: none. Keeps an option and its value together
- * if that leaves the line at least half full. */
+ * if the line stays at least half full. */
 static size_t find_break(const char *command, size_t columns)
 {
     size_t any = 0;
