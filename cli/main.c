@@ -16,8 +16,7 @@
 
 enum { FILES_OPEN_MAX = 1 << 16 };
 
-/* A batch may come from as many shards as it has samples, each an open file; the default limit is
- * lower. */
+/* A batch may need one open file per sample, more than the default limit. */
 static void raise_open_files(void)
 {
     struct rlimit limit;
@@ -51,7 +50,7 @@ static int check_positional(const struct verb *verb, const struct option_list *p
     return -EINVAL;
 }
 
-/* Lower layers suggest replacing an existing output, but do not know the verb's options. */
+/* Lower layers suggest replacing an output, but do not know the verb's options. */
 static void advise_force(const struct verb *verb, struct err *err)
 {
     for (size_t i = 0; i < verb->options.count; i++)
@@ -84,7 +83,7 @@ static int run_verb(const struct verb *verb, void *args, const struct option_lis
     return status == -EINVAL ? EXIT_USAGE : status < 0 ? EXIT_FAILED : status;
 }
 
-/* argv: all words; the verb's name is verb_words of them, after the program's name. */
+/* argv: all words; the verb's name has verb_words of them, after the program's name. */
 static int parse_and_run(const struct verb *verb, int verb_words, int argc, char **argv,
                          struct console *console)
 {
@@ -144,7 +143,7 @@ int main(int argc, char **argv)
     } else {
         status = parse_and_run(verb, words, argc, argv, &console);
     }
-    if (output_flush(&err) && status == EXIT_DONE) { /* a lost result is a failure */
+    if (output_flush(&err) && status == EXIT_DONE) {
         console_error(&console, &err);
         status = EXIT_FAILED;
     }

@@ -7,12 +7,12 @@
 #include "image/augment.h"
 #include "image/mixup.h"
 
-/* randaugment: "OPS,MAGNITUDE"; jitter: "BRIGHTNESS,CONTRAST,SATURATION,HUE", whose last values may
- * be omitted. NULL: none. -EINVAL with detail. */
+/* randaugment: "OPS,MAGNITUDE"; jitter: "BRIGHTNESS,CONTRAST,SATURATION,HUE", the last ones
+ * optional. NULL: none. -EINVAL with detail. */
 int augment_args_parse(const char *randaugment, const char *jitter,
                        struct augment_options *ret_options, struct err *err);
 
-/* Each is an alpha; NULL: none. Sets only the alphas in *options. -EINVAL with detail. */
+/* Sets only the alphas in *options; NULL: none. -EINVAL with detail. */
 int mixup_args_parse(const char *mixup, const char *cutmix, struct mixup_options *options,
                      struct err *err);
 

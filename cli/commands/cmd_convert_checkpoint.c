@@ -24,7 +24,6 @@ struct convert_checkpoint_args {
 enum { TO_FULL, TO_HF };
 static const char *const to_choices[] = {"full", "hf", NULL};
 
-/* common dtype names; keep: no cast */
 static const char *const dtype_choices[] = {"keep", "f64",     "f32",     "bf16",
                                             "f16",  "f8_e4m3", "f8_e5m2", NULL};
 static const enum dtype dtypes[] = {DTYPE_F32, DTYPE_F64,     DTYPE_F32,    DTYPE_BF16,
@@ -105,7 +104,7 @@ static int run(const struct invocation *invocation, struct err *err)
         output_begin(&output);
         jsonx_write_string(&output.json, args->to == TO_HF ? "folder" : "file", options.target);
         jsonx_write_u64(&output.json, "tensors_count", result.tensors_count);
-        if (args->dtype) { /* the others are integers or bools, or already have that dtype */
+        if (args->dtype) { /* not an integer, a bool, or already of that dtype */
             jsonx_write_string(&output.json, "dtype", dtype_name(options.cast.dtype));
             jsonx_write_u64(&output.json, "cast_tensors_count", result.cast_count);
         }

@@ -64,8 +64,7 @@ static const struct option rows[] = {
      "names such as train, val and test; no: they are classes",
      split_folders_choices},
     {"ignore", 0, OPTION_REPEAT, AT(ignore), "GLOB", NULL,
-     "skip files and folders whose names match, or whose paths in SRC match if GLOB has a slash; "
-     "repeatable"},
+     "skip files and folders whose names match, or whose paths in SRC match if GLOB has a slash"},
     {"fields", 0, OPTION_LIST, AT(fields), "EXT,...",
      .help =
          "extensions that become fields of samples, for example jpg,json,xml; default: a sample is "

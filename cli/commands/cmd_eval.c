@@ -28,7 +28,7 @@ static const struct option rows[] = {
 
 struct reporter {
     struct console *console;
-    bool has_told; /* has printed why the evaluation failed */
+    bool has_reported;
 };
 
 static void show(void *context, const struct trainer_report *report)
@@ -37,7 +37,7 @@ static void show(void *context, const struct trainer_report *report)
     struct console *console = reporter->console;
     if (report->event == TRAINER_FAILED) {
         console_failure(console, report->text);
-        reporter->has_told = true;
+        reporter->has_reported = true;
     }
     if (report->event == TRAINER_STARTED)
         console_line(console, "%s", report->text);
@@ -106,7 +106,7 @@ static int run(const struct invocation *invocation, struct err *err)
         status = trainer_evaluate(&options, args->from, &evaluation, err);
         progress_end(invocation->console);
     }
-    if (reporter.has_told) {
+    if (reporter.has_reported) {
         err_clear(err);
         status = status == -EINVAL ? EXIT_USAGE : EXIT_FAILED;
     }

@@ -80,8 +80,7 @@ static int write_dali(struct indexing *in, const struct shard *shard)
     return status;
 }
 
-/* A shard with its own index keeps it; any other tar is scanned, even if the cache has its
- * index. */
+/* A shard with its own index keeps it; any other tar is scanned, even if its index is cached. */
 static int index_shard(struct indexing *in, const char *path)
 {
     struct io *io = NULL;
@@ -113,7 +112,7 @@ static int index_shard(struct indexing *in, const char *path)
     return status;
 }
 
-/* An existing name is never taken as a pattern. */
+/* The name of an existing file is not a pattern. */
 static int expand(const struct invocation *invocation, struct url_list *list, struct err *err)
 {
     for (size_t i = 0; i < invocation->positional_count; i++) {
@@ -203,8 +202,8 @@ const struct verb verb_index = {
     .details =
         "Tars from GNU tar, bsdtar, Python and WebDataset are read like millrace shards. Their "
         "index is built from the headers on first use and kept in $XDG_CACHE_HOME/millrace/index "
-        "(~/.cache) until the tar changes. This verb builds it again, also for a millrace shard "
-        "whose own index was lost. A shard with an intact index of its own needs none.",
+        "(~/.cache) until the tar changes. This verb rebuilds it, also for a millrace shard that "
+        "lost its own index. A shard with an intact index is left as it is.",
     .options = {rows, sizeof rows / sizeof rows[0]},
     .examples = examples,
     .args_bytes = sizeof(struct index_args),

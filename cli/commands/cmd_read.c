@@ -140,8 +140,8 @@ static enum loader_decode decode_of(const struct read_args *args)
     return args->block ? LOADER_TOKENS : args->decode == DECODE_IMAGE ? LOADER_IMAGE : LOADER_BYTES;
 }
 
-/* The default of --micro. With more ranks than samples this returns 1, and batching_check reports
- * the error. */
+/* The default of --micro. With more ranks than samples it is 1, and batching_check reports the
+ * error. */
 static uint64_t choose_micro(uint64_t batch, uint64_t ranks)
 {
     uint64_t micro = bytes_min(batch, MICRO_DEFAULT_MAX);
@@ -252,7 +252,7 @@ static int print_summary(const struct read_args *args, const struct reading *rea
     return output_end(&output, args->common.json, to_stdout ? stdout : stderr, err);
 }
 
-/* Estimates how many of the remaining positions this rank delivers; for the progress bar only. */
+/* Estimates the number of positions that this rank will deliver, for the progress bar. */
 static uint64_t samples_expected(const struct read_args *args, const struct batching *batching,
                                  uint64_t samples)
 {
@@ -293,20 +293,20 @@ static int read_all(const struct invocation *invocation, struct loader *loader,
                              .start = args->start,
                              .count = args->count,
                              .repeat_option = args->out && !args->force ? " --force" : "",
-                             .is_step_whole = true};
+                             .is_step_complete = true};
     uint64_t samples = loader_shape(loader).samples,
              total = samples_expected(args, batching, samples);
     uint64_t left_out = loader_stats(loader).left_out_count;
     const struct batch *batch;
     int status;
     bool prints_here = args->print != READ_PRINT_NONE && isatty(STDOUT_FILENO);
-    /* Lines printed on the same terminal show progress, and a bar would interfere. */
+    /* Printed lines show progress, and a bar would interfere. */
     if (!prints_here)
         progress_begin(invocation->console, "reading", PROGRESS_SAMPLES);
     do {
         status = loader_next(loader, &batch, err);
         if (status == LOADER_BATCH) {
-            stop.is_step_whole = batch->last_of_step;
+            stop.is_step_complete = batch->last_of_step;
             status = read_sink_take(sink, batch, err);
             loader_release(loader, batch);
             progress_update(invocation->console, sink->samples_count + sink->skipped_count, total);
@@ -349,8 +349,7 @@ static int check_usage(const struct read_args *args, const struct batching *batc
     return batching_check(batching, err) ? EXIT_USAGE : 0;
 }
 
-/* Drops the datasets' files from the page cache. Injected faults apply only to the reads that
- * follow. */
+/* Drops the datasets' files from the page cache, without injected faults. */
 static int make_cold(const struct read_mix *mix, struct err *err)
 {
     struct io *io;
@@ -372,7 +371,7 @@ static int open_io(const struct read_args *args, struct reading *reading, struct
     return status ? status : storage_open_with(path, &options, args->fault, &reading->io, err);
 }
 
-/* Files written inside a dataset's folder would be read as part of it the next time. */
+/* Rejects a folder inside a dataset, where the next read would include the files. */
 static int open_out(const struct read_args *args, struct reading *reading, struct err *err)
 {
     struct io **io = &reading->sink.io;
@@ -462,14 +461,15 @@ const struct verb verb_read = {
     .summary = "Stream one epoch of samples in the order that a training run would see them.",
     .details =
         "DATASET is a dataset.json or its folder, one tar, or a pattern of tars such as "
-        "`train-{000000..000099}.tar`. The order is a function of the seed, the epoch and the "
-        "dataset alone: ranks divide it by micro-batches, and their digests add up (mod 2^64) to "
+        "`train-{000000..000099}.tar`. The order depends only on the seed, the epoch and "
+        "the dataset: ranks divide it by micro-batches, and their digests add up (mod 2^64) to "
         "those of one rank. The set digest `once` depends on which samples were read, the sequence "
         "digest `order` also on their order. With --print, the summary goes to stderr. Several "
-        "datasets are mixed by weight: an epoch has as many samples as all of them together, and "
-        "each dataset goes through its own epochs in its own order. --quality counts the regions "
-        "on disk that a batch touches, out of as many regions as it has samples, and compares them "
-        "with a full shuffle. See `millrace help formats` for the rules of --fault.",
+        "datasets are mixed by weight: an epoch has as many samples as all datasets together, and "
+        "each dataset goes through its own epochs in its own order. --quality divides the "
+        "dataset into as many regions as a batch has samples, counts the regions that a batch "
+        "touches, and compares the count with that of a full shuffle. See `millrace help formats` "
+        "for the rules of --fault.",
     .options = {rows, sizeof rows / sizeof rows[0]},
     .examples = examples,
     .args_bytes = sizeof(struct read_args),

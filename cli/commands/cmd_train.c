@@ -64,8 +64,8 @@ static const struct option rows[] = {
 struct reporter {
     struct console *console;
     bool as_json;
-    bool has_bar;  /* for the steps */
-    bool has_told; /* has printed why the run failed */
+    bool has_bar;
+    bool has_reported;
 };
 
 static void print_step(struct console *console, const struct trainer_report *report)
@@ -77,7 +77,6 @@ static void print_step(struct console *console, const struct trainer_report *rep
     str_deinit(&line);
 }
 
-/* Logs memory and traffic, with -v. */
 static void log_used(const struct log *log, const struct trainer_report *report)
 {
     struct str text = {0};
@@ -122,8 +121,8 @@ static void print_text_event(struct console *console, const struct trainer_repor
     }
 }
 
-/* An evaluation has its own bar. The bar of the steps then restarts, so that its rate counts steps
- * only. */
+/* An evaluation has its own bar. The bar of the steps then restarts, so that its rate excludes the
+ * evaluation. */
 static void show_progress(struct reporter *reporter, const struct trainer_report *report)
 {
     if (report->event == TRAINER_EVALUATING) {
@@ -171,12 +170,12 @@ static void print_json_event(const struct trainer_report *report)
         scalars_write(json, scalars, scalars_of(report, scalars));
         jsonx_write_f64(json, "remaining_seconds", report->remaining_seconds);
     }
-    /* a lost line is detected when stdout is flushed at the end */
+    /* output_flush detects write errors at the end */
     output_end(&output, true, stdout, NULL);
     fflush(stdout);
 }
 
-/* Called from a thread other than the run's, which may hang in a write. */
+/* Called from another thread, because the run's thread may hang in a write. */
 static void end_at_once(struct console *console, const char *text)
 {
     console_failure(console, text);
@@ -193,7 +192,7 @@ static void show(void *context, const struct trainer_report *report)
     }
     if (report->event == TRAINER_FAILED) {
         console_failure(reporter->console, report->text);
-        reporter->has_told = true;
+        reporter->has_reported = true;
         return;
     }
     if (report->event == TRAINER_STOP_LATE)
@@ -205,7 +204,7 @@ static void show(void *context, const struct trainer_report *report)
     }
 }
 
-/* The executed steps among those of --profile: how the program's main thread spent its time. */
+/* Writes how the main thread spent its time in the profiled steps. */
 static void write_profile(struct jsonx_writer *json, const struct trainer_result *result)
 {
     double seconds = clock_seconds(result->profiled_ns);
@@ -232,7 +231,7 @@ static void write_profile(struct jsonx_writer *json, const struct trainer_result
     jsonx_end_object(json);
 }
 
-/* A requested profile is printed even with --quiet. */
+/* Prints a requested profile even with --quiet. */
 static int print_result(const struct trainer_result *result, const struct common_args *common,
                         struct err *err)
 {
@@ -303,7 +302,7 @@ static bool is_dry(const struct train_args *args, const struct train_config *con
     return args->dry_run || config_is_null_device(config);
 }
 
-/* The ranks started, or those that a dry run simulates. */
+/* The number of started or simulated ranks. */
 static uint32_t ranks_of(const struct train_args *args, const struct train_config *config,
                          const struct comm *comm)
 {
@@ -383,7 +382,7 @@ static int run_training(const struct invocation *invocation, struct trainer_opti
     options->report_context = &reporter;
     int status = trainer_run(options, &result, err);
     progress_end(invocation->console);
-    if (reporter.has_told) {
+    if (reporter.has_reported) {
         err_clear(err);
         return status == -EINVAL ? EXIT_USAGE : EXIT_FAILED;
     }
@@ -438,9 +437,9 @@ static int run(const struct invocation *invocation, struct err *err)
 {
     const struct train_args *args = invocation->args;
     struct train_config config;
-    /* before waiting for the other ranks */
     struct trainer_options options = {.began_ns = clock_now_ns()};
-    options.stop = signals_install(); /* as early, because a signal to one rank stops all */
+    options.stop =
+        signals_install(); /* installed early, because a signal to one rank stops all ranks */
     options.stop_requests = &signals_counts()->stops;
     signals_outlive_pipes();
     int status = rank_session_open(invocation, &options.comm, &options.local_rank, err);
@@ -459,7 +458,7 @@ static int run(const struct invocation *invocation, struct err *err)
             print_config(&config, ranks_of(args, &config, options.comm), args->common.json, err);
     io_close(options.io);
     status = rank_session_close(invocation, options.comm, status, err);
-    trace_close(options.trace); /* contains the ranks' threads, which have ended */
+    trace_close(options.trace); /* the traced threads have ended */
     return status;
 }
 

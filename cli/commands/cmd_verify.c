@@ -32,7 +32,7 @@ struct checking {
     struct output *output; /* with --json: inside the array "bad" */
     struct image_checker *checker;
     struct verify_decode *decode;  /* NULL: images are not decoded */
-    const struct dataset *dataset; /* the dataset of the members; NULL: a single shard */
+    const struct dataset *dataset; /* of the members; NULL: a single shard */
     struct verify_result totals;   /* of datasets and shards */
     uint64_t checkpoints_count, tensors_count;
     uint64_t bad_count;
@@ -72,8 +72,8 @@ static void show_note(void *context, const struct verify_problem *note)
     console_line(v->invocation->console, "note: %s", err_format(note->err, line, sizeof line));
 }
 
-static int look_at_member(void *context, const struct verify_member *member,
-                          enum verify_kind *ret_kind, struct err *err)
+static int check_member(void *context, const struct verify_member *member,
+                        enum verify_kind *ret_kind, struct err *err)
 {
     struct checking *v = context;
     if (!image_is_expected(member->extension))
@@ -83,7 +83,7 @@ static int look_at_member(void *context, const struct verify_member *member,
                      : verify_member_image(v->checker, member, false, err);
 }
 
-/* An image decoded outside the pass, which does not count it. */
+/* Reports an image that was decoded outside the pass, which does not count it. */
 static void note_undecodable(void *context, const struct verify_problem *problem)
 {
     struct checking *v = context;
@@ -98,7 +98,7 @@ static void show_progress(void *context, uint64_t bytes_done, uint64_t bytes)
     progress_update(v->invocation->console, bytes_done, bytes);
 }
 
-/* One bar per dataset, shard or checkpoint, each of which counts its own bytes. */
+/* Each dataset, shard or checkpoint has its own bar. */
 static void begin_progress(struct checking *v)
 {
     progress_begin(v->invocation->console, "verifying", PROGRESS_BYTES);
@@ -108,7 +108,7 @@ static struct verify_options options_of(struct checking *v)
 {
     return (struct verify_options){.problem = show_problem,
                                    .note = show_note,
-                                   .member = look_at_member,
+                                   .member = check_member,
                                    .same_fields = true,
                                    .is_alternative = verify_member_is_alternative,
                                    .progress = show_progress,
@@ -121,7 +121,7 @@ static int check_dataset(void *context, const char *path)
     struct checking *v = context;
     struct verify_options options = options_of(v);
     struct dataset *dataset;
-    /* salvage, so that one damaged tar does not hide the next; each is reported below */
+    /* salvages, so that one damaged tar does not hide the next */
     int status = dataset_open_salvaging(v->io, path, NULL, &dataset, v->err);
     if (status)
         return status;
@@ -157,7 +157,7 @@ static int check_checkpoint(struct checking *v, const char *path)
     return 0;
 }
 
-/* One of several: an unreadable manifest is bad, but the other steps are still checked. */
+/* An unreadable manifest does not end the check of the other steps. */
 static int check_step(void *context, uint64_t step, const char *path)
 {
     struct checking *v = context;

@@ -3,7 +3,7 @@
  *
  * The search tries every strategy with and without recomputation of all blocks and, on a GPU, with
  * and without offloading of activations, optimizer state and parameters. None of these changes the
- * result's bits. It halves the micro-batch, which does change bits, only while nothing fits.
+ * result's bits. Only while nothing fits does it halve the micro-batch, which changes bits.
  */
 #include "cli/commands/dry_run_fits.h"
 
@@ -56,8 +56,8 @@ static void apply(struct train_config *config, const struct setting *setting)
     config->batch.micro = setting->micro;
 }
 
-/* Of settings with equal figures, only the first is listed. Local updates and compression make
- * strategies differ in other ways, but allow only one. */
+/* Lists only the first of settings with equal figures. Local SGD and compression distinguish
+ * strategies in other ways, but allow only one. */
 static bool is_listed(const struct search *search, const struct tried *tried)
 {
     for (size_t i = 0; i < search->count; i++) {
@@ -103,8 +103,7 @@ static int compare_u64(uint64_t a, uint64_t b)
     return (a > b) - (a < b);
 }
 
-/* Orders by bytes sent between ranks, then by computation, then by bytes between host and device,
- * then by order of trials. */
+/* Orders by bytes between ranks, computation, bytes between host and device, then by trial. */
 static int by_cost(const void *a, const void *b)
 {
     const struct tried *x = a, *y = b;
@@ -116,8 +115,7 @@ static int by_cost(const void *a, const void *b)
     return order ? order : compare_u64(x->place, y->place);
 }
 
-/* Writes the given value and the other one if it is to be tried and differs. Returns their
- * number. */
+/* Writes the given value and, if tries_other, the other one if it differs. Returns their number. */
 static unsigned choices(uint64_t given, uint64_t other, bool tries_other, uint64_t ret_values[2])
 {
     ret_values[0] = given;
@@ -125,7 +123,6 @@ static unsigned choices(uint64_t given, uint64_t other, bool tries_other, uint64
     return tries_other && given != other ? 2 : 1;
 }
 
-/* Tries one strategy and micro-batch with all choices of recomputation and offloading. */
 static int try_strategy(struct search *search, uint32_t strategy, uint64_t micro, bool is_host,
                         struct err *err)
 {
@@ -145,7 +142,7 @@ static int try_strategy(struct search *search, uint32_t strategy, uint64_t micro
             .offloads_optimizer = optimizer[i / recomputes / offloads % optimizers],
             .offloads_params = params[i / recomputes / offloads / optimizers],
         };
-        /* For a single rank, other strategies only allow it to offload parameters. */
+        /* on a single rank, other strategies are only useful to offload parameters */
         if (search->options->ranks > 1 || strategy == given->parallel.strategy ||
             setting.offloads_params)
             status = try_setting(search, &setting, err);
@@ -153,7 +150,7 @@ static int try_strategy(struct search *search, uint32_t strategy, uint64_t micro
     return status;
 }
 
-/* The given strategy comes first, to be listed among equals. */
+/* The given strategy comes first, so it is the one listed among equals. */
 static int try_all(struct search *search, uint64_t micro, bool is_host, struct err *err)
 {
     uint32_t given = search->options->config->parallel.strategy;
@@ -165,7 +162,7 @@ static int try_all(struct search *search, uint64_t micro, bool is_host, struct e
 }
 
 /* Halves the micro-batch while nothing fits and it is even. */
-static int look(struct search *search, struct err *err)
+static int search_settings(struct search *search, struct err *err)
 {
     const struct ops_null_model *model;
     uint64_t micro = search->options->config->batch.micro;
@@ -179,7 +176,7 @@ static int look(struct search *search, struct err *err)
     return status;
 }
 
-/* The overrides that produce the setting: "parallel.strategy=zero1 model.recompute=1". */
+/* Writes the overrides for the setting: "parallel.strategy=zero1 model.recompute=1". */
 static void describe(const struct search *search, const struct setting *setting,
                      char text[SET_BYTES])
 {
@@ -198,7 +195,7 @@ static void describe(const struct search *search, const struct setting *setting,
     if (setting->micro == given->batch.micro)
         return;
     at += snprintf(text + at, SET_BYTES - (size_t)at, " batch.micro=%" PRIu64, setting->micro);
-    /* otherwise it would make another batch, or contradict this one */
+    /* keeps the global batch */
     if (search->options->accumulation > 0)
         snprintf(text + at, SET_BYTES - (size_t)at, " batch.accumulation=%" PRIu64,
                  given->batch.global / setting->micro / search->options->ranks);
@@ -265,7 +262,7 @@ int dry_run_fits(const struct dry_run_options *options, struct err *err)
         return err_set(err, -ENOMEM, "out of memory for a dry run");
     search->options = options;
     search->least_bytes = UINT64_MAX;
-    int status = look(search, err);
+    int status = search_settings(search, err);
     if (!status && search->count == 0)
         status = nothing_fits(search, err);
     else if (!status && options->as_json)

@@ -8,9 +8,8 @@
 #include "cli/commands/dry_run.h"
 #include "trainer/plan/dry_run.h"
 
-enum { DRY_RUN_RANKS_MAX = 64 }; /* ranks listed individually */
+enum { DRY_RUN_RANKS_MAX = 64 };
 
-/* The figures of all ranks of a run. */
 struct planned {
     struct trainer_dry_run first;          /* rank 0's */
     struct usage most;                     /* the maximum over ranks, for each number */
@@ -20,7 +19,7 @@ struct planned {
     bool is_host;                          /* device memory is host memory */
 };
 
-/* Would a run with this configuration start? A strategy may contradict other settings. */
+/* Whether the configuration is valid; a strategy may contradict other settings. */
 bool dry_run_allows(const struct train_config *config);
 
 int dry_run_config(const struct dry_run_options *options, const struct train_config *config,

@@ -49,7 +49,7 @@ int dry_run_config(const struct dry_run_options *options, const struct train_con
             return status;
         if (i == 0)
             ret_planned->first = one;
-        dry_run.shape = &ret_planned->first.shape; /* all ranks have the same loader */
+        dry_run.shape = &ret_planned->first.shape;
         if (i > 0)
             memcpy(one.usage.peak_bytes[MEM_FOR_LOADER],
                    ret_planned->first.usage.peak_bytes[MEM_FOR_LOADER],
@@ -121,7 +121,7 @@ static void print_size(uint64_t bytes)
     printf(" %9s", str_format_size(bytes, text));
 }
 
-/* One row of the table, by use in the order of enum mem_use. */
+/* Prints one row of the table; columns are in the order of enum mem_use. */
 static void print_row(const char *strategy, const struct planned *planned)
 {
     printf("%-13s", strategy);

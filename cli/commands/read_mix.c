@@ -10,9 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define QUALITY_ENOUGH 0.97 /* of a full shuffle; the advice reaches this if possible */
-
-/* ---- The command line. ---- */
+#define QUALITY_ENOUGH 0.97 /* relative to a full shuffle; the goal of the advice */
 
 static int add_weighted(struct read_mix *mix, const char *text, struct err *err)
 {
@@ -67,8 +65,6 @@ void read_mix_apply(const struct read_mix *mix, struct loader_options *options)
     options->mix_count = mix->count;
 }
 
-/* ---- Reports. ---- */
-
 static void write_params(struct jsonx_writer *json, const struct order_params *params)
 {
     jsonx_write_u64(json, "lanes", params->lanes);
@@ -97,7 +93,8 @@ void read_mix_write_order(struct jsonx_writer *json, const struct loader *loader
     jsonx_end_array(json);
 }
 
-/* Writes what batches touch of one dataset, now and at best; adds the latter to best_sum. */
+/* Writes the regions of a dataset that batches touch, now and at best; adds the best to
+ * best_sum. */
 static int write_quality_of(struct jsonx_writer *json, const struct loader_dataset *dataset,
                             const struct quality *now, struct quality *best_sum, struct err *err)
 {

@@ -1,6 +1,5 @@
 /*
- * read_mix — the datasets given to `millrace read`, and reports of their order: how each is
- * shuffled, and how well.
+ * read_mix — the datasets of `millrace read`, and reports of their order and its quality.
  */
 #ifndef MILLRACE_CLI_COMMANDS_READ_MIX_H
 #define MILLRACE_CLI_COMMANDS_READ_MIX_H
@@ -12,11 +11,12 @@
 /* Zero before read_mix_init. */
 struct read_mix {
     struct loader_source sources[MIX_DATASETS_MAX];
-    char *texts[MIX_DATASETS_MAX]; /* paths in sources that are owned */
+    char *texts[MIX_DATASETS_MAX]; /* owned paths in sources */
     uint32_t count;
 };
 
-/* dataset (NULL: none), with weight 1, then each DATASET=WEIGHT. -EINVAL: wrong usage. */
+/* dataset (NULL: none) has weight 1; each item of weighted is DATASET=WEIGHT. -EINVAL: wrong
+ * usage. */
 int read_mix_init(struct read_mix *mix, const char *dataset, const struct option_list *weighted,
                   struct err *err);
 void read_mix_deinit(struct read_mix *mix);
@@ -25,8 +25,8 @@ void read_mix_apply(const struct read_mix *mix, struct loader_options *options);
 
 /* Writes the order of one dataset as members of the open object, or of several as "datasets". */
 void read_mix_write_order(struct jsonx_writer *json, const struct loader *loader);
-/* Writes how well batches of that many samples are mixed, and which parameters would mix them
- * better. -ENOMEM. */
+/* Writes how well batches of `batch` samples are mixed, and parameters that would mix them better.
+ * -ENOMEM. */
 int read_mix_write_quality(struct jsonx_writer *json, const struct loader *loader, uint64_t batch,
                            struct err *err);
 

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* "key" or "key#window" into sink->name. */
+/* Sets sink->name to "key" or "key#window". */
 static int set_name(struct read_sink *sink, const struct batch_item *item, struct err *err)
 {
     str_clear(&sink->name);
@@ -24,8 +24,7 @@ static int set_name(struct read_sink *sink, const struct batch_item *item, struc
     return str_status(&sink->name) ? err_set(err, -ENOMEM, "out of memory for a key") : 0;
 }
 
-/* The label in the fields of an undecoded sample; -1 if there is none or it is not a class
- * number. */
+/* The label of an undecoded sample; -1 if it has no valid one. */
 static int32_t stored_label(const struct batch_item *item)
 {
     int32_t label = -1;
@@ -36,8 +35,8 @@ static int32_t stored_label(const struct batch_item *item)
     return label;
 }
 
-/* Writes no label if the sample has none. For an image that may be mixed, also writes the partner's
- * label and the weight. */
+/* Writes the sample's label, if any, and for an image that may be mixed the partner's label and the
+ * weight. */
 static void write_labels(struct jsonx_writer *json, const struct batch *batch, uint32_t n)
 {
     const struct batch_field *labels = batch_field_named(batch, "label"),
@@ -80,7 +79,7 @@ static int print_item(struct read_sink *sink, const struct batch *batch, uint32_
     return 0;
 }
 
-/* Keys come from files: they must not leave the folder that the user named. */
+/* Checks that a key from a file does not leave the output folder. */
 static bool stays_inside(const char *name, size_t bytes)
 {
     if (bytes == 0 || strlen(name) != bytes || name[0] == '/')
@@ -115,18 +114,18 @@ static int write_named(struct read_sink *sink, const struct batch_item *item, co
     if (status)
         return status;
     io_parent_path(path, parent);
-    if (strcmp(parent, sink->made) != 0) {
+    if (strcmp(parent, sink->last_folder) != 0) {
         status = sink->io->names->make_folder(sink->io, parent, err);
         if (status)
             return status;
-        memcpy(sink->made, parent, sizeof parent);
+        memcpy(sink->last_folder, parent, sizeof parent);
     }
     status = io_write_file(sink->io, path, data, bytes, sink->force, err);
     sink->files_count += status == 0;
     return status;
 }
 
-/* Portable pixmap: netpbm's ppm(5). */
+/* Writes a portable pixmap, ppm(5). */
 static int write_image(struct read_sink *sink, const struct batch *batch, uint32_t n,
                        struct err *err)
 {

@@ -1,6 +1,6 @@
 /*
- * read_sink — outputs the samples of `millrace read`: keys on stdout, bytes or pixels in files, and
- * two digests.
+ * read_sink — outputs the samples of `millrace read`: keys on stdout, fields or pixels as files,
+ * and two digests.
  */
 #ifndef MILLRACE_CLI_COMMANDS_READ_SINK_H
 #define MILLRACE_CLI_COMMANDS_READ_SINK_H
@@ -19,21 +19,21 @@ enum read_print { READ_PRINT_KEYS, READ_PRINT_JSON, READ_PRINT_NONE };
 struct read_sink {
     enum read_print print;
     enum loader_decode decode;
-    const char *folder; /* for files; NULL: no files */
-    bool force;         /* replaces existing files */
-    /* files go to a folder per dataset and epoch, because keys may repeat */
+    const char *folder; /* for output files; NULL: none */
+    bool force;
+    /* uses a folder per dataset and epoch, because keys may repeat */
     bool is_mix;
     struct io *io;    /* of folder */
-    bool is_terminal; /* keys are printed to a terminal, so display.h formats them */
+    bool is_terminal; /* prints keys to a terminal, formatted by display.h */
 
     uint64_t samples_count, skipped_count, files_count;
     uint64_t once, order; /* digests, as in sampler/sampler.h */
     struct str name, line, file;
-    char made[IO_PATH_BYTES_MAX]; /* the last folder created */
+    char last_folder[IO_PATH_BYTES_MAX]; /* the last one created */
 };
 
-/* Outputs the items in order; skipped items are counted but in no digest. -EEXIST; -EBADMSG: a key
- * leaves the folder; I/O errors. */
+/* Outputs the items in order; skipped items are counted but not in the digests. -EEXIST; -EBADMSG:
+ * a key leaves the folder; I/O errors. */
 int read_sink_take(struct read_sink *sink, const struct batch *batch, struct err *err);
 void read_sink_deinit(struct read_sink *sink);
 

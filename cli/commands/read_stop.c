@@ -21,8 +21,8 @@ static bool step_goes_on(const struct read_stop *stop, struct loader *loader)
     return is_ready && clock_now_ns() < until_ns;
 }
 
-/* Advises a command that starts after the last complete step. again_count: samples beyond it that
- * were already delivered. */
+/* Advises a command that starts after the last complete step and delivers again_count samples
+ * again. */
 static int stopped(const struct read_stop *stop, const struct cursor *cursor, uint64_t again_count,
                    struct err *err)
 {
@@ -42,8 +42,8 @@ static int stopped(const struct read_stop *stop, const struct cursor *cursor, ui
 int read_stop_poll(struct read_stop *stop, struct loader *loader, uint64_t samples_count,
                    struct err *err)
 {
-    if (stop->is_step_whole)
-        stop->whole_steps_count = samples_count;
+    if (stop->is_step_complete)
+        stop->complete_samples_count = samples_count;
     if (!atomic_load(stop->requested))
         return 0;
     if (!stop->requested_ns)
@@ -51,7 +51,7 @@ int read_stop_poll(struct read_stop *stop, struct loader *loader, uint64_t sampl
     struct cursor cursor = loader_cursor(loader);
     bool is_all = cursor.epoch != stop->epoch || cursor.position == loader_shape(loader).samples ||
                   (stop->count && cursor.position - stop->start == stop->count);
-    if (stop->is_step_whole ? is_all : step_goes_on(stop, loader))
+    if (stop->is_step_complete ? is_all : step_goes_on(stop, loader))
         return 0;
-    return stopped(stop, &cursor, samples_count - stop->whole_steps_count, err);
+    return stopped(stop, &cursor, samples_count - stop->complete_samples_count, err);
 }

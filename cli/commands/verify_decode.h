@@ -1,8 +1,8 @@
 /*
  * verify_decode — decodes the images of a single-threaded pass over shards on all CPUs.
  *
- * Members are copied into a batch. A full batch is decoded in parallel; its bad images are reported
- * in order, up to a batch late.
+ * Members are copied into a batch. A full batch is decoded in parallel; its bad images are then
+ * reported in order.
  */
 #ifndef MILLRACE_CLI_COMMANDS_VERIFY_DECODE_H
 #define MILLRACE_CLI_COMMANDS_VERIFY_DECODE_H
@@ -18,12 +18,11 @@ enum {
 /* Owner thread. */
 struct verify_decode;
 
-/* bad: called for each problem, on the owner's thread during add and flush. Returns the decoder.
- * -ENOMEM, -EAGAIN. */
+/* bad is called for each problem, on the owner's thread, during add and flush. -ENOMEM, -EAGAIN. */
 int verify_decode_open(void (*bad)(void *context, const struct verify_problem *problem),
                        void *context, struct verify_decode **ret_decode, struct err *err);
 void verify_decode_close(struct verify_decode *decode); /* NULL is fine */
-/* Copies the member. May block to decode a batch. -ENOMEM. */
+/* Copies the member. Blocks while a full batch is decoded. -ENOMEM. */
 int verify_decode_add(struct verify_decode *decode, const struct verify_member *member,
                       struct err *err);
 /* Decodes the remaining members. */

@@ -21,7 +21,7 @@ static int bad(const struct verify_member *member, uint64_t within, const char *
     return -EBADMSG;
 }
 
-/* Compares what the index says of an uncompressed image with its header. */
+/* Compares the picture columns of the index with the image's header. */
 static int check_rows(const struct verify_member *member, struct err *err)
 {
     struct ppm ppm;
@@ -40,14 +40,14 @@ static int check_rows(const struct verify_member *member, struct err *err)
 }
 
 int verify_member_image(struct image_checker *checker, const struct verify_member *member,
-                        bool whole, struct err *err)
+                        bool decodes, struct err *err)
 {
     char what[64];
     struct err inner = {0};
     struct pixels_info info;
-    int status =
-        whole ? image_check(checker, member->data, member->size_bytes, NULL, &inner)
-              : image_check_headers(checker, member->data, member->size_bytes, NULL, &info, &inner);
+    int status = decodes ? image_check(checker, member->data, member->size_bytes, NULL, &inner)
+                         : image_check_headers(checker, member->data, member->size_bytes, NULL,
+                                               &info, &inner);
     if (status == 0)
         return check_rows(member, err);
     if (status != -EBADMSG) {

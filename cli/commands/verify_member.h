@@ -1,6 +1,6 @@
 /*
- * verify_member — checks a member's content, beyond its checksum: an image (JPEG, PNG, WebP, PPM)
- * must decode, a class number must exist, and tokens must have the dataset's layout.
+ * verify_member — checks the content of a member: an image (JPEG, PNG, WebP, PPM) must decode, a
+ * class number must exist, and tokens must have the dataset's layout.
  */
 #ifndef MILLRACE_CLI_COMMANDS_VERIFY_MEMBER_H
 #define MILLRACE_CLI_COMMANDS_VERIFY_MEMBER_H
@@ -10,15 +10,15 @@
 #include "shards/dataset/dataset.h"
 #include "shards/verify/verify.h"
 
-/* For a member that is not an image; dataset may be NULL. 0, or -EBADMSG with *ret_kind and a
- * detail that names the member and its position in the shard. */
+/* Checks a member other than an image; dataset may be NULL. -EBADMSG with *ret_kind and a detail
+ * that names the member and its position. */
 int verify_member_content(const struct dataset *dataset, const struct verify_member *member,
                           enum verify_kind *ret_kind, struct err *err);
-/* For an image: checks its headers, or decodes all of it. -EBADMSG as above, -ENOMEM. */
+/* Checks an image's headers, or decodes it completely. -EBADMSG as above, -ENOMEM. */
 int verify_member_image(struct image_checker *checker, const struct verify_member *member,
-                        bool whole, struct err *err);
-/* True for two images with the same name, such as "left.jpg" and "left.png": a sample needs only
- * one. */
+                        bool decodes, struct err *err);
+/* Whether both are images with the same name, such as "left.jpg" and "left.png"; a sample needs
+ * only one. */
 bool verify_member_is_alternative(const char *a, const char *b);
 
 #endif

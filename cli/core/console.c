@@ -44,7 +44,7 @@ static void draw_bar(struct console *console)
     fprintf(stderr, console->terminal ? "\r%s\033[K" : "%s\n", text);
     fflush(stderr);
     if (console->terminal)
-        signals_set_exit_text("\n"); /* the shell's prompt must not follow the bar on its line */
+        signals_set_exit_text("\n"); /* ends the bar's line before the shell's prompt */
     console->drawn = console->terminal;
 }
 
@@ -116,7 +116,7 @@ void console_failure(struct console *console, const char *line)
     pthread_mutex_unlock(&console->lock);
 }
 
-/* As display_add, but line breaks stay. Changes the text. */
+/* As display_add, but keeps line breaks. Changes the text. */
 static void add_lines(struct str *out, char *text)
 {
     for (char *line = strsep(&text, "\n"); line; line = strsep(&text, "\n")) {
@@ -136,12 +136,12 @@ void console_line(struct console *console, const char *format, ...)
     bool has_text = vasprintf(&text, format, arguments) >= 0;
     va_end(arguments);
     if (has_text)
-        add_lines(&shown, text); /* by value: text still points to the start */
+        add_lines(&shown, text);
     pthread_mutex_lock(&console->lock);
     wipe_bar(console);
     fprintf(stderr, "%s\n", str_text(&shown));
     if (!console->terminal)
-        console->shown_ns = clock_now_ns(); /* counts as a sign of life */
+        console->shown_ns = clock_now_ns(); /* log lines also delay the next progress line */
     pthread_mutex_unlock(&console->lock);
     str_deinit(&shown);
     free(has_text ? text : NULL);
@@ -154,7 +154,7 @@ void progress_begin(struct console *console, const char *label, enum progress_un
     console->progress = (struct progress){.label = console->label, .unit = unit};
     console->updated = false;
     console->began_ns = clock_now_ns();
-    /* A bar that replaces another keeps its redraw time. */
+    /* A new bar keeps the redraw time of the bar that it replaces. */
     if (!console->active)
         console->shown_ns = console->began_ns;
     console->active = true;

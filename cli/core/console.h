@@ -1,11 +1,11 @@
 /*
- * console — writes log lines, errors and one progress bar to stderr, without mixing them.
+ * console — writes log lines, errors and a progress bar to stderr, without mixing them.
  *
- * On a terminal the bar is one line, redrawn at most ten times a second in the terminal's current
- * width. Elsewhere a progress line is printed after ten seconds without output. With --quiet there
- * is no progress. NO_COLOR is honored.
+ * On a terminal the bar is one line, redrawn at most ten times a second. Elsewhere a progress line
+ * is printed after ten seconds without output. With --quiet there is no progress. NO_COLOR is
+ * honored.
  *
- * Threads: all calls may come from any thread.
+ * All calls may come from any thread.
  */
 #ifndef MILLRACE_CLI_CORE_CONSOLE_H
 #define MILLRACE_CLI_CORE_CONSOLE_H
@@ -27,23 +27,22 @@ enum {
 
 enum progress_unit { PROGRESS_ITEMS, PROGRESS_SAMPLES, PROGRESS_STEPS, PROGRESS_BYTES };
 
-/* first: done before the start, as in a resumed run; not part of the rate. */
+/* first: items done before the start, as in a resumed run; not part of the rate. */
 struct progress {
-    const char *label; /* the activity: "converting" */
+    const char *label; /* "converting" */
     enum progress_unit unit;
     uint64_t first, done, total; /* total 0: unknown */
-    uint64_t elapsed_ns;         /* since it began */
+    uint64_t elapsed_ns;
 };
 
-/* Guarded by lock, except quiet, terminal, color and the rank, which are immutable after
- * console_init and the setters. */
+/* Guarded by lock, except quiet, terminal, color, rank and is_first, which are set before other
+ * threads start. */
 struct console {
     pthread_mutex_t lock;
     bool quiet, terminal, color;
-    struct log log;                    /* writes here */
-    char rank[CONSOLE_RANK_BYTES_MAX]; /* "rank 3: "; empty for a single rank */
-    bool is_first;                     /* this is rank 0 */
-    /* the bar */
+    struct log log;
+    char rank[CONSOLE_RANK_BYTES_MAX]; /* "rank 3: "; "" for a single rank */
+    bool is_first;
     bool active, drawn, updated;
     char label[CONSOLE_LABEL_BYTES_MAX];
     struct progress progress;
@@ -52,33 +51,31 @@ struct console {
 
 void console_init(struct console *console);
 void console_deinit(struct console *console);
-/* Call once the command line is parsed, before other threads use the console. */
+/* Call before other threads use the console. */
 void console_set_quiet(struct console *console, bool quiet, bool verbose);
 
-/* Only the first rank writes lines and the bar; every rank prints its errors, prefixed with its
- * number. Call before other threads use the console. */
+/* Only the first rank writes lines and the bar; every rank prints its errors, with its number. Call
+ * before other threads use the console. */
 void console_set_rank(struct console *console, int rank, int ranks);
 
 /* Prints `millrace: LINE`, even with --quiet. */
 void console_error(struct console *console, const struct err *err);
 void console_failure(struct console *console, const char *line);
-/* Prints the line unless quiet. */
 void console_line(struct console *console, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* A new bar replaces the current one. label: "converting". The `done` of the first update counts as
- * done before the start. */
+/* Replaces the current bar. label: "converting". The `done` of the first update counts as done
+ * before the start. */
 void progress_begin(struct console *console, const char *label, enum progress_unit unit);
 void progress_update(struct console *console, uint64_t done, uint64_t total);
 void progress_end(struct console *console);
-/* Erases the bar until the next update. Call before printing on stdout, which may be the same
- * terminal. */
+/* Erases the bar until the next update. Call before printing on stdout. */
 void progress_hide(struct console *console);
 
-/* Columns of the terminal on descriptor; `otherwise` if it is not a terminal, or one without a
- * size, as mpirun gives its ranks. */
+/* The terminal's columns; `otherwise` if the descriptor is not a terminal, or one without a size,
+ * as under mpirun. */
 unsigned console_columns_or(int descriptor, unsigned otherwise);
-/* Formats the bar without a newline, at most columns wide; pure. Returns text. */
+/* Formats the bar, without a newline, in at most `columns`. Pure. Returns text. */
 const char *progress_format(const struct progress *progress, unsigned columns,
                             char text[CONSOLE_BAR_BYTES_MAX]);
 

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double COUNT_MAX = 1e15; /* a double is exact for integers well beyond this */
+static const double COUNT_MAX = 1e15; /* exactly representable as a double */
 
-/* "12", "1.5%": digits with at most one point; strtod alone would accept more. */
+/* Parses "12" or "1.5%": digits with at most one point, stricter than strtod. */
 static bool parse(const char *text, double *ret_value, bool *ret_is_percent)
 {
     static const char digits[] = "0123456789";
@@ -22,7 +22,7 @@ static bool parse(const char *text, double *ret_value, bool *ret_is_percent)
     *ret_is_percent = *end == '%';
     if (whole_digits == 0 || end[*ret_is_percent] != '\0')
         return false;
-    *ret_value = strtod(text, NULL); /* too many digits give inf, which is refused below */
+    *ret_value = strtod(text, NULL); /* infinite on overflow */
     return *ret_is_percent ? *ret_value <= 100
                            : *ret_value <= COUNT_MAX && *ret_value == (double)(int64_t)*ret_value;
 }

@@ -16,7 +16,7 @@ enum { PATIENCE_MS = 5000 };
 
 extern char **environ;
 
-/* Reads until a line is complete, the program closes its end, or the timeout expires. */
+/* Reads until a newline, the end of the output, or the timeout. */
 static int read_line(int fd, char *text, size_t bytes)
 {
     size_t used = 0;
@@ -67,7 +67,7 @@ int first_line_of(char *const *argv, char *text, size_t bytes)
     close(ends[1]);
     if (!status) {
         status = read_line(ends[0], text, bytes);
-        kill(child, SIGKILL); /* the rest of its output is not needed */
+        kill(child, SIGKILL);
         while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
             ;
     }

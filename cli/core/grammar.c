@@ -65,7 +65,7 @@ void grammar_describe_verb(const char *group, const char *word, struct str *out)
         str_add_format(out, "%s%s", i ? ", " : "", seconds.word[i]);
 }
 
-/* Lowercase letters and digits: a literal word. */
+/* Whether the text is a literal: lowercase letters and digits. */
 static bool is_literal(const char *text, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++)
@@ -123,8 +123,7 @@ void grammar_option(const struct option *option, struct grammar_value *ret_value
         read_name(option->value_name ? option->value_name : "", GRAMMAR_NOTHING, ret_value);
 }
 
-/* "SRC DST", "SHARD...", "[VERB | formats | config]": one name per word, without brackets, dots and
- * the spaces around |. */
+/* Splits "SRC DST", "SHARD..." or "[VERB | formats | config]" into names. */
 static void read_arguments(const char *text, struct grammar_words *ret_names, bool *ret_repeats)
 {
     char name[GRAMMAR_WORD_BYTES];

@@ -1,11 +1,11 @@
 /*
  * grammar — the values that are valid at a position of the command line, from the option tables.
  *
- * The value name that help shows also defines its type. Alternatives are separated by |. A word of
- * two or more lowercase letters or digits is literal ("auto|never|PATH" accepts auto, never or a
- * path). VERB is a verb, KEY=VALUE a configuration key with its value, DIR and FOLDER a folder,
- * PATH, OUT, FILE, CHECKPOINT and DATASET=WEIGHT a file or folder. Any other name is a file or
- * folder for an argument, and anything for an option.
+ * The value name in help also defines the type. Alternatives are separated by |. Two or more
+ * lowercase letters or digits are a literal ("auto|never|PATH" accepts auto, never or a path). VERB
+ * is a verb, KEY=VALUE a configuration key with its value, DIR and FOLDER a folder, PATH, OUT,
+ * FILE, CHECKPOINT and DATASET=WEIGHT a file or folder. Any other name is a file or folder for an
+ * argument, and any text for an option.
  */
 #ifndef MILLRACE_CLI_CORE_GRAMMAR_H
 #define MILLRACE_CLI_CORE_GRAMMAR_H
@@ -28,21 +28,20 @@ struct grammar_words {
     char word[GRAMMAR_WORDS_MAX][GRAMMAR_WORD_BYTES];
 };
 
-/* Literal words, and the kind of any other value. */
 struct grammar_value {
     enum grammar_kind kind;
     struct grammar_words words;
 };
 
-/* The words that may come first (group NULL) or after group, in the order of help. */
+/* The words that may come first (group NULL) or after group, in help order. */
 void grammar_verbs(const char *group, struct grammar_words *ret_words);
-/* The verb named "group word"; NULL if word is only the first word of several verbs. */
+/* The verb "group word"; NULL if word is only the first word of several verbs. */
 const struct verb *grammar_verb_named(const char *group, const char *word);
 /* Appends one line to out: the verb's summary, or the second words of a group. */
 void grammar_describe_verb(const char *group, const char *word, struct str *out);
 
 void grammar_option(const struct option *option, struct grammar_value *ret_value);
-/* The verb's n-th argument, from 0. False if it takes fewer. */
+/* The verb's n-th argument, from 0; false beyond the last. */
 bool grammar_argument(const struct verb *verb, size_t n, struct grammar_value *ret_value);
 void grammar_setting(const struct config_field *field, struct grammar_value *ret_value);
 

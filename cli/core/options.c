@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPTIONS_MAX = 64 }; /* of one verb, for suggestions */
+enum { OPTIONS_MAX = 64 };
 
 const struct option *options_at(const struct option_table *table, size_t n)
 {
@@ -185,8 +185,7 @@ static int set_value(const struct option *option, const char *value, void *args,
     return status ? err_set(err, status, "out of memory for the command line") : 0;
 }
 
-/* The option named by the word at argv[*index], and its value. Advances *index if the value is the
- * next word. */
+/* Finds the option at argv[*index] and its value. Advances *index if the value is the next word. */
 static int take_option(const struct option_table *table, int argc, char **argv, int *index,
                        const struct option **ret_option, const char **ret_value, struct err *err)
 {

@@ -57,22 +57,22 @@ struct option_table {
     const struct option_table *more; /* further options; NULL: none */
 };
 
-/* The n-th option; NULL beyond the last. */
+/* NULL beyond the last. */
 const struct option *options_at(const struct option_table *table, size_t n);
 
-/* Fills args (zeroed, of the verb's size) with the defaults, then with the values from argv. All
- * other words go to ret_positional. Both own memory afterwards, even on failure: call
- * options_deinit. -EINVAL with detail: wrong usage. */
+/* Fills args (zeroed, of the verb's size) with defaults and the values in argv. Other words go to
+ * ret_positional. Call options_deinit for both, even after a failure. -EINVAL with detail: wrong
+ * usage. */
 int options_parse(const struct option_table *table, int argc, char **argv, void *args,
                   struct option_list *ret_positional, struct err *err);
 
-/* -EINVAL names a missing required option. Separate from parsing: `--help` works without them. */
+/* -EINVAL names a missing required option. Separate from options_parse, so that `--help` works. */
 int options_check_required(const struct option_table *table, int argc, char **argv,
                            struct err *err);
 
 void options_deinit(const struct option_table *table, void *args, struct option_list *positional);
 
-/* The value as help shows it: "N", "keys|json|none". Returns text, which has room for bytes. */
+/* The value in help: "N", "keys|json|none". Returns text, which has room for bytes. */
 const char *option_value_text(const struct option *option, char *text, size_t bytes);
 const char *choices_text(const char *const *choices, char *text, size_t bytes);
 

@@ -26,7 +26,7 @@ void output_abort(struct output *output)
     str_deinit(&output->text);
 }
 
-/* Keys that do not explain themselves. */
+/* Names for keys that do not explain themselves. */
 static const struct {
     const char *key, *label;
 } labels[] = {
@@ -63,14 +63,14 @@ static void add_name(struct str *out, const char *key)
     struct str name = {0};
     for (size_t i = 0; i < bytes; i++)
         str_add(&name, key[i] == '_' ? " " : &key[i], 1);
-    display_add(out, str_text(&name)); /* a key may be a class name, or come from a file */
+    display_add(out, str_text(&name)); /* keys may be class names from a file */
     str_merge_status(out, &name);
     str_deinit(&name);
     for (const char *at = rate ? rate : ""; *at; at++)
         str_add(out, *at == '_' ? " " : at, 1);
 }
 
-/* exact: also prints the exact number of bytes */
+/* exact: also prints the bytes */
 static void add_number(struct str *out, const char *key, const struct json_t *value, bool exact)
 {
     uint64_t whole = 0;
@@ -119,7 +119,7 @@ static void add_scalar(struct str *out, const char *key, const struct json_t *va
         add_number(out, key, value, exact);
 }
 
-/* "val loss 1.2, val accuracy 0.5": one entry of an object inside a cell. */
+/* Adds an entry of an object inside a cell: "val loss 1.2, val accuracy 0.5". */
 static int add_entry_to_cell(void *context, const char *key, struct json_t *value)
 {
     struct str *out = context;
@@ -160,8 +160,7 @@ static void add_cell(struct str *out, const char *key, const struct json_t *valu
     str_add_text(out, numbers ? "]" : "");
 }
 
-/* Adds text that starts at column `at`, wrapped at spaces to fit columns; continuation lines start
- * at the same column. */
+/* Adds text from column `at` on, wrapped at spaces to `columns`. */
 static void add_wrapped(struct str *out, const char *text, size_t at, unsigned columns)
 {
     const size_t indent = at;
@@ -248,7 +247,7 @@ static void table_lines(struct table *table, const struct json_t *rows)
 struct place {
     struct str *out;
     unsigned indent, columns;
-    size_t values_at; /* the column of the values, after the object's longest name */
+    size_t values_at; /* column of the values */
 };
 
 static bool is_table(const struct json_t *value)
@@ -284,7 +283,7 @@ static void add_object(struct str *out, unsigned indent, unsigned columns, struc
     jsonx_each(object, add_entry, &place);
 }
 
-/* A table too wide for the terminal is printed row by row. */
+/* Adds a table, row by row if it is too wide for the terminal. */
 static void add_table(struct str *out, unsigned indent, unsigned columns, struct json_t *rows)
 {
     struct table table = {.out = out, .indent = indent, .measure = true};

@@ -27,13 +27,13 @@ struct output {
 };
 
 void output_begin(struct output *output);
-/* Prints to stream and frees. -ENOMEM, -EIO. */
+/* Prints to stream and releases the output. -ENOMEM, -EIO. */
 int output_end(struct output *output, bool as_json, FILE *stream, struct err *err);
-/* The same on stdout, for a verb whose main result is files. With --quiet, prints only --json. */
+/* The same on stdout, for verbs whose main result is files: with --quiet, prints only --json. */
 int output_end_report(struct output *output, bool as_json, bool quiet, struct err *err);
-void output_abort(struct output *output); /* frees without printing */
+void output_abort(struct output *output);
 
-/* Checks that stdout was written: -EIO (-ENOSPC, -EPIPE) if not. */
+/* Flushes stdout. -EIO (-ENOSPC, -EPIPE) if anything could not be written. */
 int output_flush(struct err *err);
 
 #endif

@@ -1,13 +1,13 @@
 /*
- * path_args — checks the arguments and option values that are paths (grammar.h) before a verb runs.
+ * path_args — checks the paths among arguments and option values (grammar.h) before a verb runs.
  */
 #ifndef MILLRACE_CLI_CORE_PATH_ARGS_H
 #define MILLRACE_CLI_CORE_PATH_ARGS_H
 
 #include "cli/core/verb.h"
 
-/* args and positional as filled in by options_parse. -EPROTONOSUPPORT names the argument whose
- * scheme no backend of this build supports. */
+/* args and positional: from options_parse. -EPROTONOSUPPORT names an argument whose scheme this
+ * build does not support. */
 int path_args_check(const struct verb *verb, const void *args, const struct option_list *positional,
                     struct err *err);
 

@@ -22,7 +22,7 @@
 #define STEP_PREFIX  "step-"
 #define METRICS_NAME "metrics.jsonl"
 
-enum { HEAD_BYTES = 263, TAR_MAGIC_AT = 257 }; /* up to the tar magic, which old tars lack */
+enum { HEAD_BYTES = 263, TAR_MAGIC_AT = 257 }; /* includes the tar magic, which old tars lack */
 
 const char *path_kind_name(enum path_kind kind)
 {
@@ -113,7 +113,7 @@ static int kind_of_file(struct io *io, const char *path, enum path_kind *ret_kin
     enum image_kind image = image_kind_of(read.data, read.bytes);
     memcpy(head, read.data, read.bytes);
     free(read.data);
-    /* a file recognized by its name alone: opening it reports what is wrong */
+    /* recognized by its name; opening it reports any error */
     if (trailer || str_ends_with_nocase(path, ".tar") ||
         memcmp(head + TAR_MAGIC_AT, "ustar", 5) == 0)
         *ret_kind = PATH_SHARD;

@@ -1,8 +1,7 @@
 /*
  * progress — the text of the bar: `converting 1234/3068 items 40% [=======> ] 620/s 3 s left`.
  *
- * What does not fit is left out: first the bar, then time, rate, unit and label. The line never
- * wraps and no number is cut.
+ * A narrow terminal omits the bar, then time, rate, unit and label.
  */
 #include "base/clock.h"
 #include "base/str.h"
@@ -23,7 +22,7 @@ static void format_amount(enum progress_unit unit, uint64_t amount, char text[32
         snprintf(text, 32, "%" PRIu64, amount);
 }
 
-/* Slow rates get decimals, so that they differ from zero. */
+/* Gives slow rates decimals. */
 static void format_rate(const struct progress *progress, char text[40])
 {
     uint64_t came = progress->done > progress->first ? progress->done - progress->first : 0;
@@ -61,7 +60,6 @@ static void format_bar(const struct progress *progress, unsigned inner, char *te
     *text = '\0';
 }
 
-/* What the bar's head omits to fit. */
 enum head { HEAD_WHOLE, HEAD_WITHOUT_UNIT, HEAD_WITHOUT_LABEL };
 
 /* `converting  1234/3068 items  40%` */

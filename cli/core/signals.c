@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static atomic_int stop_signal; /* a handler can only communicate through atomics */
+static atomic_int stop_signal;
 static struct signals_counts counts;
 static atomic_bool counts_only;
 static _Atomic(const char *) exit_text;
@@ -26,7 +26,7 @@ static void on_signal(int signal)
     if (is_repeated && !atomic_load(&counts_only)) {
         const char *words = atomic_load(&exit_text);
         ssize_t written = words ? write(STDERR_FILENO, words, strlen(words)) : 0;
-        (void)written; /* a failed write is ignored */
+        (void)written;
         temporary_files_remove_all();
         _exit(EXIT_INTERRUPTED);
     }

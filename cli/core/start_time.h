@@ -13,8 +13,8 @@
 
 #define START_TIME_VARIABLE "MILLRACE_BEGAN"
 
-/* text: the variable's value; NULL or empty: not set. *ret_ns: how long before wall_ns that was; 0
- * if not set or in the future. -EINVAL if text is not a time. Pure. */
+/* text: the variable's value; NULL or "": not set. *ret_ns: time before wall_ns; 0 if not set or in
+ * the future. -EINVAL: not a time. Pure. */
 int start_time_parse(const char *text, uint64_t wall_ns, uint64_t *ret_ns, struct err *err);
 
 #endif

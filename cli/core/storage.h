@@ -1,6 +1,3 @@
-/*
- * storage — opens the storage that a verb reads or writes.
- */
 #ifndef MILLRACE_CLI_CORE_STORAGE_H
 #define MILLRACE_CLI_CORE_STORAGE_H
 
@@ -10,7 +7,7 @@
  * (io/faults/fault_rules.h). Also -EINVAL: its rules are malformed. */
 int storage_open(const char *path_or_url, const struct io_options *options, struct io **ret_io,
                  struct err *err);
-/* With these faults if faults is not NULL; "": none. */
+/* The same with the given faults instead, if faults is not NULL; "": none. */
 int storage_open_with(const char *path_or_url, const struct io_options *options, const char *faults,
                       struct io **ret_io, struct err *err);
 

@@ -18,11 +18,11 @@ enum state { STATE_FREE, STATE_BUSY, STATE_NOTED, STATE_GONE };
 
 struct entry {
     atomic_int state;
-    /* Written by the thread that set STATE_BUSY; immutable once noted. */
+    /* Written in STATE_BUSY; immutable once noted. */
     char path[IO_PATH_BYTES_MAX];
 };
 
-/* Static: a signal handler has no other way to find them. */
+/* Static, so that a signal handler can access them. */
 static struct entry entries[FILES_MAX];
 static atomic_bool is_ending;
 static_assert(ATOMIC_INT_LOCK_FREE == 2 && ATOMIC_BOOL_LOCK_FREE == 2,
@@ -34,7 +34,7 @@ static int note(const char *path)
         int expected = STATE_FREE;
         if (!atomic_compare_exchange_strong(&entries[i].state, &expected, STATE_BUSY))
             continue;
-        strcpy(entries[i].path, path); /* local_path limits its length */
+        strcpy(entries[i].path, path);
         atomic_store(&entries[i].state, STATE_NOTED);
         return i;
     }

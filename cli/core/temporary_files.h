@@ -1,20 +1,20 @@
 /*
- * temporary_files — temporary paths that are removed if the program ends at once.
+ * temporary_files — temporary paths that are removed if the program exits immediately.
  *
- * What storage_open opens adds single-file outputs while they have their temporary name. The table
- * is bounded: paths that do not fit are left behind.
+ * Backends of storage_open add single-file outputs while they have their temporary name. Paths that
+ * do not fit into the table are left behind.
  */
 #ifndef MILLRACE_CLI_CORE_TEMPORARY_FILES_H
 #define MILLRACE_CLI_CORE_TEMPORARY_FILES_H
 
 #include "io/io.h"
 
-/* add also takes a folder that is empty once all other paths are removed. It copies the path, and
+/* add also accepts a folder that is empty once the other paths are removed. It copies the path, and
  * returns -1 if the table is full or the path is not local. */
 extern const struct io_temporaries temporary_files;
 
-/* Removes all paths. Async-signal-safe; the program must then end. Threads that add another path
- * meanwhile block for good. */
+/* Removes all paths. Async-signal-safe. The program must then exit: threads that add a path block
+ * forever. */
 void temporary_files_remove_all(void);
 
 #endif

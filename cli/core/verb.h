@@ -1,8 +1,8 @@
 /*
  * verb — one command of the program: its name, arguments, options, examples and function.
  *
- * Each cmd_*.c defines one `const struct verb`; verbs.c lists them. Help, suggestions, manual pages
- * and completions come from these tables alone.
+ * Each cmd_*.c defines a `const struct verb`, which verbs.c lists. Help, suggestions, manual pages
+ * and completions use these tables.
  */
 #ifndef MILLRACE_CLI_CORE_VERB_H
 #define MILLRACE_CLI_CORE_VERB_H
@@ -27,10 +27,10 @@ struct invocation {
     const struct common_args *common;
     const char *const *positional;
     size_t positional_count;
-    /* everything after the program's name, including verb and options; ends with NULL */
+    /* all words after the program's name; ends with NULL */
     const char *const *words;
     struct console *console;
-    const struct log *log; /* to the console */
+    const struct log *log;
 };
 
 /* Immutable. */
@@ -38,28 +38,28 @@ struct verb {
     const char *name;      /* "read", "convert dataset" */
     const char *arguments; /* "SRC DST" */
     size_t arguments_least, arguments_most;
-    const char *summary; /* one line for the overview */
+    const char *summary;
     const char *details; /* paragraphs for --help; NULL: none */
     struct option_table options;
-    const char *const *examples; /* NULL-terminated; commands that work as written */
+    const char *const *examples; /* NULL-terminated; work as written */
     size_t args_bytes;
     /* Returns an exit status, or -errno with detail, which becomes EXIT_USAGE for -EINVAL and
-     * EXIT_FAILED otherwise. main prints the detail, also of an EXIT_USAGE. */
+     * EXIT_FAILED otherwise. main prints the detail. */
     int (*run)(const struct invocation *invocation, struct err *err);
 };
 
-/* The verb that argv begins with, and how many words its name has. -EINVAL suggests the nearest
- * name. */
+/* Finds the verb at the start of argv, and the number of words in its name. -EINVAL suggests the
+ * nearest name. */
 int verb_find(int argc, char **argv, const struct verb **ret_verb, int *ret_words, struct err *err);
-/* The n-th verb, NULL beyond the last. */
+/* NULL beyond the last. */
 const struct verb *verb_at(size_t n);
-/* True if word is the first word of several verbs, such as "convert". */
+/* Whether word is the first word of several verbs, such as "convert". */
 bool verb_is_group(const char *word);
 
-/* All options of the verb: its own, then the common ones. */
+/* The verb's own options, then the common ones. */
 struct option_table verb_options(const struct verb *verb);
 
-/* Prints help on stdout: the overview (of all verbs, or of those in group) or one verb's help. */
+/* Prints the overview of all verbs, or of those in group, or one verb's help on stdout. */
 void verb_print_overview(const char *group);
 void verb_print_help(const struct verb *verb);
 
