@@ -17,13 +17,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RENDEZVOUS_NS (300 * CLOCK_NS_PER_S) /* for all of torchrun's ranks to arrive */
+#define RENDEZVOUS_NS (300 * CLOCK_NS_PER_S) /* for torchrun's ranks to connect */
 #define LIBRARY       "libmillrace_mpi.so.0"
 
 static const struct launcher {
     const char *name, *rank, *ranks, *local_rank;
-    bool is_step;       /* a launcher started within a job step takes precedence over it */
-    const char *advice; /* for when MPI and the launcher report different ranks */
+    bool is_step;       /* another launcher within the job step takes precedence */
+    const char *advice; /* if MPI and the launcher disagree */
 } launchers[] = {
     [RANKS_SINGLE] = {"one process"},
     [RANKS_TORCHRUN] = {"torchrun (WORLD_SIZE)", "RANK", "WORLD_SIZE", "LOCAL_RANK"},
@@ -50,7 +50,7 @@ static const struct launcher {
 
 enum { LAUNCHERS = sizeof launchers / sizeof launchers[0] };
 
-/* A process with one of these variables is one of several, but their number is unknown. */
+/* These variables identify one of several processes, without their number. */
 static const struct partial {
     const char *variable, *launcher, *advice;
 } partials[] = {
@@ -77,9 +77,9 @@ const char *ranks_launcher_name(enum ranks_launcher launcher)
     return launchers[launcher].name;
 }
 
-/* Sets -1 if the variable is absent. */
-static int number_of(const char *(*variable)(const char *name), const char *name, int *ret_number,
-                     struct err *err)
+/* *ret_number is -1 if the variable is unset or empty. */
+static int read_number(const char *(*variable)(const char *name), const char *name, int *ret_number,
+                       struct err *err)
 {
     const char *text = variable(name);
     char *end;
@@ -97,28 +97,28 @@ static int number_of(const char *(*variable)(const char *name), const char *name
     return 0;
 }
 
-/* ret_ranks->ranks is 0 if this launcher sets nothing. */
-static int ask(const char *(*variable)(const char *name), enum ranks_launcher launcher,
-               struct ranks *ret_ranks, struct err *err)
+/* ret_ranks->ranks is 0 if the launcher's variables are unset. */
+static int read_launcher(const char *(*variable)(const char *name), enum ranks_launcher launcher,
+                         struct ranks *ret_ranks, struct err *err)
 {
-    const struct launcher *from = &launchers[launcher];
+    const struct launcher *source = &launchers[launcher];
     struct ranks found = {.launcher = launcher};
-    int status = number_of(variable, from->ranks, &found.ranks, err);
+    int status = read_number(variable, source->ranks, &found.ranks, err);
     if (!status)
-        status = number_of(variable, from->rank, &found.rank, err);
+        status = read_number(variable, source->rank, &found.rank, err);
     if (!status)
-        status = number_of(variable, from->local_rank, &found.local_rank, err);
+        status = read_number(variable, source->local_rank, &found.local_rank, err);
     if (status)
         return status;
     /* other launchers set the count variable too */
-    bool is_shared = launcher == RANKS_TORCHRUN || launcher == RANKS_PALS;
-    if (found.ranks < 0 || (found.rank < 0 && is_shared)) {
+    bool needs_rank = launcher == RANKS_TORCHRUN || launcher == RANKS_PALS;
+    if (found.ranks < 0 || (found.rank < 0 && needs_rank)) {
         *ret_ranks = (struct ranks){0};
         return 0;
     }
     if (found.rank < 0 || found.rank >= found.ranks) {
         err_set(err, -EINVAL, "the environment variables %s and %s contradict each other",
-                from->rank, from->ranks);
+                source->rank, source->ranks);
         err_expected(err, "a rank from 0 to %d", found.ranks - 1);
         err_found(err, found.rank < 0 ? "none" : "%d", found.rank);
         return -EINVAL;
@@ -127,9 +127,8 @@ static int ask(const char *(*variable)(const char *name), enum ranks_launcher la
     return 0;
 }
 
-/* The run's token, the same on all ranks. Other runs may have the same id (torchrun's default is
- * "none"), but not the same port. The address is left out because ranks may use different names for
- * it. */
+/* Runs may share an id (torchrun's default is "none") but not a port. Ranks may use different
+ * names for the address, so it is not hashed. */
 static uint64_t token_of(const char *run, int port)
 {
     char text[512];
@@ -141,18 +140,18 @@ static int read_rendezvous(const char *(*variable)(const char *name), struct ran
                            struct err *err)
 {
     const char *address = variable("MASTER_ADDR"), *run = variable("TORCHELASTIC_RUN_ID");
-    int status = number_of(variable, "MASTER_PORT", &ranks->bootstrap.port, err);
+    int status = read_number(variable, "MASTER_PORT", &ranks->bootstrap.port, err);
     if (status)
         return status;
     bool is_port = ranks->bootstrap.port > 0 && ranks->bootstrap.port <= UINT16_MAX;
     if (!address || !*address || strlen(address) >= RANKS_ADDRESS_BYTES || !is_port)
-        return 0; /* reported when it is needed */
+        return 0; /* reported by ranks_open */
     strcpy(ranks->bootstrap.address, address);
     ranks->bootstrap.token = token_of(run, ranks->bootstrap.port);
     return 0;
 }
 
-static int contradict(const struct ranks *a, const struct ranks *b, struct err *err)
+static int contradiction_error(const struct ranks *a, const struct ranks *b, struct err *err)
 {
     err_set(err, -EINVAL, "two launchers contradict each other");
     err_expected(err, "rank %d of %d according to %s", a->rank, a->ranks,
@@ -162,7 +161,7 @@ static int contradict(const struct ranks *a, const struct ranks *b, struct err *
     return -EINVAL;
 }
 
-static int refuse_partial(const struct partial *partial, const char *value, struct err *err)
+static int partial_error(const struct partial *partial, const char *value, struct err *err)
 {
     err_set(err, -EINVAL,
             "%s started this process as one of several (%s), but did not say how many there are",
@@ -173,11 +172,11 @@ static int refuse_partial(const struct partial *partial, const char *value, stru
     return -EINVAL;
 }
 
-/* A script that starts several ranks forgot to pass on RANK. */
-static int refuse_lone_world_size(const char *(*variable)(const char *name), struct err *err)
+/* A script that starts several ranks may have failed to set RANK. */
+static int check_world_size(const char *(*variable)(const char *name), struct err *err)
 {
     int ranks;
-    int status = number_of(variable, "WORLD_SIZE", &ranks, err);
+    int status = read_number(variable, "WORLD_SIZE", &ranks, err);
     if (status || ranks <= 1)
         return status;
     err_set(err, -EINVAL,
@@ -189,26 +188,26 @@ static int refuse_lone_world_size(const char *(*variable)(const char *name), str
     return -EINVAL;
 }
 
-/* No launcher sets both a rank and a count. */
-static int ask_alone(const char *(*variable)(const char *name), struct ranks *ranks,
-                     struct err *err)
+/* Called if no launcher sets both a rank and a count. */
+static int check_single(const char *(*variable)(const char *name), struct ranks *ranks,
+                        struct err *err)
 {
     int tasks;
     for (size_t i = 0; i < sizeof partials / sizeof partials[0]; i++) {
         const char *value = variable(partials[i].variable);
         if (value && *value)
-            return refuse_partial(&partials[i], value, err);
+            return partial_error(&partials[i], value, err);
     }
-    int status = refuse_lone_world_size(variable, err);
+    int status = check_world_size(variable, err);
     if (!status)
-        status = number_of(variable, "SLURM_NTASKS", &tasks, err);
+        status = read_number(variable, "SLURM_NTASKS", &tasks, err);
     if (status)
         return status;
     ranks->job_tasks = tasks > 0 ? tasks : 0;
     return 0;
 }
 
-static bool agree(const struct ranks *a, const struct ranks *b)
+static bool is_same(const struct ranks *a, const struct ranks *b)
 {
     return a->rank == b->rank && a->ranks == b->ranks;
 }
@@ -218,34 +217,35 @@ int ranks_detect(const char *(*variable)(const char *name), struct ranks *ret_ra
 {
     struct ranks found = {.launcher = RANKS_SINGLE, .ranks = 1, .local_rank = 0};
     for (int i = RANKS_TORCHRUN; i < LAUNCHERS; i++) {
-        struct ranks said;
-        int status = ask(variable, (enum ranks_launcher)i, &said, err);
+        struct ranks reported;
+        int status = read_launcher(variable, (enum ranks_launcher)i, &reported, err);
         if (status)
             return status;
         bool is_first = found.launcher == RANKS_SINGLE;
-        if (said.ranks == 0 || (launchers[i].is_step && !is_first && !agree(&found, &said)))
+        if (reported.ranks == 0 ||
+            (launchers[i].is_step && !is_first && !is_same(&found, &reported)))
             continue;
-        if (!is_first && !agree(&found, &said))
-            return contradict(&found, &said, err);
-        if (i == RANKS_TORCHRUN && (status = read_rendezvous(variable, &said, err)))
+        if (!is_first && !is_same(&found, &reported))
+            return contradiction_error(&found, &reported, err);
+        if (i == RANKS_TORCHRUN && (status = read_rendezvous(variable, &reported, err)))
             return status;
-        if (said.local_rank < 0 && !is_first)
-            said.local_rank = found.local_rank;
-        /* Of two that agree, prefer MPI's launcher, which connects the ranks. But PMI is a protocol
-         * that step launchers use too. */
+        if (reported.local_rank < 0 && !is_first)
+            reported.local_rank = found.local_rank;
+        /* Of two that agree, prefer MPI's launcher, which connects the ranks; but step launchers
+         * set PMI variables too. */
         if (is_first || !launchers[i].is_step || found.launcher == RANKS_PMI)
-            found = said;
+            found = reported;
         else if (found.local_rank < 0)
-            found.local_rank = said.local_rank;
+            found.local_rank = reported.local_rank;
     }
-    int status = found.launcher == RANKS_SINGLE ? ask_alone(variable, &found, err) : 0;
+    int status = found.launcher == RANKS_SINGLE ? check_single(variable, &found, err) : 0;
     if (status)
         return status;
     *ret_ranks = found;
     return 0;
 }
 
-/* libmillrace_mpi, which stays loaded because MPI cannot be started twice. */
+/* libmillrace_mpi stays loaded because MPI cannot be started twice. */
 struct mpi_library {
     int (*open)(const struct comm_mpi_options *options, struct comm **ret_comm, struct err *err);
     const char *(*version)(void);
@@ -266,9 +266,9 @@ static int load_mpi(struct mpi_library *ret_mpi, struct err *err)
                    "install Open MPI (openmpi-bin, libopenmpi-dev) and build millrace with it");
         return -ENOTSUP;
     }
-    const char *lacking = dynlib_find(handle, wanted, sizeof wanted / sizeof wanted[0]);
-    if (lacking) {
-        err_set(err, -ENOTSUP, "%s lacks %s", LIBRARY, lacking);
+    const char *missing = dynlib_find(handle, wanted, sizeof wanted / sizeof wanted[0]);
+    if (missing) {
+        err_set(err, -ENOTSUP, "%s lacks %s", LIBRARY, missing);
         return -ENOTSUP;
     }
     if (strcmp(mpi.version(), MILLRACE_VERSION) != 0) {

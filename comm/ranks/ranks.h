@@ -1,15 +1,14 @@
 /*
- * ranks — finds the number of ranks and this process's rank in the launcher's environment variables
- * (the tables in ranks.c).
+ * ranks — reads the rank and the number of ranks from the launcher's environment variables (the
+ * tables in ranks.c).
  *
- * A rank without a count is refused, because such a process would train as rank 0 of 1. RANK=0 and
- * WORLD_SIZE=1 declare a run of one process.
+ * A rank without a count is an error: the process would train as rank 0 of 1. RANK=0 and
+ * WORLD_SIZE=1 declare a single process.
  *
- * If both torchrun and an MPI launcher set ranks, they must agree. The count of a job step (jsrun,
- * Flux, PALS, Slurm) applies only if no other launcher sets one, because a step may be a script
- * that calls mpirun. SLURM_NTASKS is the size of the job, not of the step, and is also set in batch
- * scripts and salloc's shell. A process started there without srun is alone, and can report
- * job_tasks.
+ * torchrun and MPI launchers must agree. A job step (jsrun, Flux, PALS, Slurm) counts only if no
+ * other launcher sets a count, because a step may be a script that calls mpirun. SLURM_NTASKS is
+ * the size of the job, not of the step, and is also set in batch scripts and salloc's shell. A
+ * process started there without srun is a single rank with job_tasks set.
  */
 #ifndef MILLRACE_COMM_RANKS_RANKS_H
 #define MILLRACE_COMM_RANKS_RANKS_H
@@ -25,7 +24,7 @@ enum ranks_launcher {
     RANKS_OPEN_MPI,
     RANKS_MVAPICH,
     RANKS_PMI,
-    RANKS_JSRUN, /* from here on: steps of a job */
+    RANKS_JSRUN, /* from here on, job steps */
     RANKS_FLUX,
     RANKS_PALS,
     RANKS_SLURM,
@@ -36,29 +35,29 @@ enum { RANKS_ADDRESS_BYTES = 256 };
 struct ranks {
     enum ranks_launcher launcher;
     int rank, ranks;
-    int local_rank; /* on its machine; -1 if unknown */
-    int job_tasks;  /* of the Slurm job around a lone process; 0 if there is none */
+    int local_rank; /* on its machine; -1: unknown */
+    int job_tasks;  /* of the Slurm job around a single process; 0: none */
     struct {
-        char address[RANKS_ADDRESS_BYTES]; /* of rank 0's machine; "": unknown */
+        char address[RANKS_ADDRESS_BYTES]; /* of rank 0; "": unknown */
         int port;
-        uint64_t token; /* hash of the run's id and the port */
-    } bootstrap;        /* of torchrun's ranks */
+        uint64_t token; /* hash of run id and port */
+    } bootstrap;
 };
 
-/* variable: getenv, or a test double. -EINVAL names the variables that contradict each other, are
- * not numbers, or set a rank but no count. */
+/* variable: getenv, or a test double. -EINVAL names contradictory, non-numeric or missing
+ * variables. */
 int ranks_detect(const char *(*variable)(const char *name), struct ranks *ret_ranks,
                  struct err *err);
-/* "mpirun (OMPI_COMM_WORLD_SIZE)" and so on; static. */
+/* "mpirun (OMPI_COMM_WORLD_SIZE)"; static. */
 const char *ranks_launcher_name(enum ranks_launcher launcher);
 
-/* Opens the communicator: comm_self for a lone rank, comm_tcp for torchrun's, otherwise
- * libmillrace_mpi, which is loaded only then. -ENOTSUP: it was not found. -EINVAL: MPI and the
- * launcher disagree on the ranks, such as without srun's --mpi=pmix. -EINTR: stop, which may be
- * NULL, became nonzero before torchrun's ranks were connected. */
+/* Opens comm_self for a single rank, comm_tcp for torchrun, otherwise libmillrace_mpi, which is
+ * loaded on demand. -ENOTSUP: it is missing. -EINVAL: MPI and the launcher disagree on the
+ * ranks, for example without srun's --mpi=pmix. -EINTR: stop became nonzero before torchrun's
+ * ranks were connected. stop: NULL is fine. */
 int ranks_open(const struct ranks *ranks, const atomic_int *stop, struct comm **ret_comm,
                struct err *err);
-/* Describes libmillrace_mpi's MPI: "Open MPI v4.1.4". -ENOTSUP names what is missing. */
+/* Describes libmillrace_mpi's MPI: "Open MPI v4.1.4". -ENOTSUP names the missing part. */
 enum { RANKS_LIBRARY_BYTES = 64 };
 int ranks_library(char text[RANKS_LIBRARY_BYTES], struct err *err);
 

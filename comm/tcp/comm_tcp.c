@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* The canonical sum serves both orders, because no library sums here. */
+/* The deterministic sum serves both orders. */
 static const struct comm_ops tcp_ops = {
     ENGINE_COMM_HOOKS,
     .name = "tcp",

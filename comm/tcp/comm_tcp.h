@@ -1,6 +1,6 @@
 /*
- * comm_tcp — comm.h's table over TCP connections between each pair of ranks, for ranks started by
- * torchrun or with its variables.
+ * comm_tcp — comm.h over TCP connections between all pairs of ranks, for ranks started by torchrun
+ * or with its environment variables.
  *
  *     const struct tcp_rendezvous_options options = {
  *         .address = "node1", .port = 29500, .rank = rank, .ranks = ranks, ...};
@@ -8,15 +8,15 @@
  *     ... comm->ops, comm_wait, comm->ops->split ...
  *     comm_close(comm);  // the last close disconnects, together with the other ranks
  *
- * Meant for systems without MPI, with NCCL on top for bulk data: one thread copies everything
- * through the kernel. There are no fast sums, so all bits equal those of any other backend.
+ * Meant for systems without MPI, with NCCL on top for bulk data: one thread copies all data through
+ * the kernel. All sums are deterministic.
  *
  * A missed deadline, a broken connection or an abort ends the run on all ranks, as in comm_mpi.
- * Ranks must synchronize now and then, because unexpected messages are limited to
- * TCP_KEPT_BYTES_MAX.
+ * Ranks must synchronize occasionally, because unexpected messages are limited to
+ * TCP_UNEXPECTED_BYTES_MAX.
  *
- * Trust: anyone who can reach a run's ports during its rendezvous, and knows its token and its
- * secret, if any (tcp_secret.h), can join the run. Nothing is encrypted.
+ * Trust: anyone who can reach a run's ports during the rendezvous and knows its token and secret
+ * (tcp_secret.h), if any, can join the run. Nothing is encrypted.
  *
  * Threads: one thread at a time per communicator; different communicators concurrently.
  */

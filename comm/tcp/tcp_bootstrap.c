@@ -33,18 +33,19 @@ void tcp_bootstrap_pause(const struct tcp_bootstrap *bootstrap, uint64_t time_ns
 
 static void describe_missing(const struct tcp_bootstrap *bootstrap, struct err *err)
 {
-    char missing[120] = "", refused[60] = "";
+    char missing[120] = "", refused_rank[60] = "";
     size_t used = 0;
     for (int r = 0; r < bootstrap->options->ranks && used < sizeof missing - 16; r++)
         if (r != bootstrap->options->rank && bootstrap->sockets[r] < 0)
             used += (size_t)snprintf(missing + used, sizeof missing - used, "%s%d",
                                      used ? ", " : "", r);
-    if (bootstrap->refused >= 0)
-        snprintf(refused, sizeof refused, "; rank %d connected without the same secret",
-                 bootstrap->refused);
+    if (bootstrap->refused_rank >= 0)
+        snprintf(refused_rank, sizeof refused_rank, "; rank %d connected without the same secret",
+                 bootstrap->refused_rank);
     err_found(err, "nothing from rank %s%s%s%s", missing,
               bootstrap->accept_status ? "; could not accept connections: " : "",
-              bootstrap->accept_status ? strerrordesc_np(-bootstrap->accept_status) : "", refused);
+              bootstrap->accept_status ? strerrordesc_np(-bootstrap->accept_status) : "",
+              refused_rank);
 }
 
 int tcp_bootstrap_over_error(const struct tcp_bootstrap *bootstrap, struct err *err)
@@ -67,16 +68,16 @@ int tcp_bootstrap_over_error(const struct tcp_bootstrap *bootstrap, struct err *
     return -ETIMEDOUT;
 }
 
-void tcp_bootstrap_set_timeout(int made)
+void tcp_bootstrap_set_timeout(int fd)
 {
     const struct timeval time = {.tv_sec = TCP_HELLO_NS / CLOCK_NS_PER_S};
-    setsockopt(made, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof time);
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof time);
 }
 
-bool tcp_bootstrap_send(int to, const void *data, size_t bytes)
+bool tcp_bootstrap_send(int fd, const void *data, size_t bytes)
 {
     for (size_t sent = 0; sent < bytes;) {
-        ssize_t count = send(to, (const char *)data + sent, bytes - sent, MSG_NOSIGNAL);
+        ssize_t count = send(fd, (const char *)data + sent, bytes - sent, MSG_NOSIGNAL);
         if (count < 0 && errno == EINTR)
             continue;
         if (count <= 0)
@@ -96,18 +97,18 @@ int tcp_bootstrap_hello(const struct tcp_bootstrap *bootstrap, struct tcp_hello 
                                     .ranks = options->ranks,
                                     .listens_at = bootstrap->listens_at,
                                     .has_secret = options->secret && options->secret->bytes > 0};
-    /* So few bytes are never returned in part. */
+    /* Small requests are never partially filled. */
     ssize_t count = getrandom(ret_hello->nonce, sizeof ret_hello->nonce, 0);
     return count == (ssize_t)sizeof ret_hello->nonce ? 0 : count < 0 ? -errno : -EIO;
 }
 
 int tcp_bootstrap_prove(const struct tcp_bootstrap *bootstrap, enum tcp_role role,
-                        const struct tcp_hello *caller, const struct tcp_hello *called,
+                        const struct tcp_hello *initiator, const struct tcp_hello *responder,
                         struct tcp_proof *ret_proof)
 {
     static const struct tcp_secret none;
     const struct tcp_secret *secret = bootstrap->options->secret;
-    return tcp_secret_prove(secret ? secret : &none, role, caller, called, ret_proof);
+    return tcp_secret_prove(secret ? secret : &none, role, initiator, responder, ret_proof);
 }
 
 int tcp_bootstrap_check_ranks(const struct tcp_bootstrap *bootstrap, const struct tcp_hello *hello,

@@ -1,6 +1,6 @@
 /*
- * tcp_bootstrap — rendezvous internals: accepting (tcp_pending.c) and making (tcp_rendezvous.c)
- * connections. See tcp_rendezvous.h.
+ * tcp_bootstrap — internals of tcp_rendezvous: accepting (tcp_pending.c) and making
+ * (tcp_rendezvous.c) connections.
  */
 #ifndef MILLRACE_COMM_TCP_TCP_BOOTSTRAP_H
 #define MILLRACE_COMM_TCP_TCP_BOOTSTRAP_H
@@ -13,58 +13,57 @@
 #include <stddef.h>
 #include <sys/socket.h>
 
-#define TCP_HELLO_NS (2 * CLOCK_NS_PER_S) /* for a hello; otherwise the caller is a stranger */
-/* For each step after the hello, however slow the other machine is. */
+#define TCP_HELLO_NS (2 * CLOCK_NS_PER_S) /* for a hello */
+/* For each later step; allows for slow machines. */
 #define TCP_PROOF_NS (30 * CLOCK_NS_PER_S)
 enum {
     TCP_RETRY_NS = 20000000,
-    TCP_PENDING_MAX = 16,  /* connections at a time that have not proved who they are */
-    TCP_LISTENERS_MAX = 8, /* addresses of this machine that rank 0's name resolves to */
+    TCP_PENDING_MAX = 16,  /* unauthenticated connections at a time */
+    TCP_LISTENERS_MAX = 8, /* local addresses that rank 0's name resolves to */
 };
 
-/* A pending connection. Closed if there are too many or it takes too long. */
+/* An unauthenticated connection. */
 struct tcp_pending {
     int socket; /* -1: none */
     struct sockaddr_storage address;
-    struct tcp_hello hello, own;             /* received, and the answer once is_answered */
-    bool is_answered;                        /* waits for the proof */
-    uint8_t heard[sizeof(struct tcp_hello)]; /* bytes of the hello, then of the proof */
+    struct tcp_hello hello, own; /* received, and sent if is_answered */
+    bool is_answered;
+    uint8_t received[sizeof(struct tcp_hello)]; /* the hello, then the proof */
     size_t got;
     uint64_t until_ns;
 };
 
 struct tcp_bootstrap {
     const struct tcp_rendezvous_options *options;
-    uint64_t until_ns, run; /* run: its number, once known */
+    uint64_t until_ns, run; /* run: random number, 0 until known */
     struct {
         int socket;
-        struct sockaddr_storage address; /* as requested */
+        struct sockaddr_storage address;
     } listeners[TCP_LISTENERS_MAX];
     int listeners_count, listens_at;
     int *sockets;
-    int accept_status; /* of the last failed accept, or 0 */
-    /* the rank claimed by the last caller with a different secret; -1: none */
-    int refused;
+    int accept_status; /* last error of accept, or 0 */
+    /* claimed by the last connection with a different secret; -1: none */
+    int refused_rank;
     struct tcp_address *addresses; /* [ranks] */
     struct tcp_pending pending[TCP_PENDING_MAX];
 };
 
-/* Whether the time has passed or a stop was requested. */
+/* True after the timeout or a requested stop. */
 bool tcp_bootstrap_is_over(const struct tcp_bootstrap *bootstrap);
 /* Returns -EINTR, or -ETIMEDOUT with the missing ranks. */
 int tcp_bootstrap_over_error(const struct tcp_bootstrap *bootstrap, struct err *err);
 /* Sleeps for time_ns, or until the bootstrap is over. */
 void tcp_bootstrap_pause(const struct tcp_bootstrap *bootstrap, uint64_t time_ns);
-/* Sending and connecting on the socket then end after TCP_HELLO_NS. */
-void tcp_bootstrap_set_timeout(int made);
-/* Sends all bytes; false on failure. */
-bool tcp_bootstrap_send(int to, const void *data, size_t bytes);
-/* This rank's hello, with a new nonce. -errno of getrandom. */
+/* Limits connecting and sending on the socket to TCP_HELLO_NS. */
+void tcp_bootstrap_set_timeout(int fd);
+bool tcp_bootstrap_send(int fd, const void *data, size_t bytes);
+/* This rank's hello, with a new nonce. */
 int tcp_bootstrap_hello(const struct tcp_bootstrap *bootstrap, struct tcp_hello *ret_hello);
 int tcp_bootstrap_prove(const struct tcp_bootstrap *bootstrap, enum tcp_role role,
-                        const struct tcp_hello *caller, const struct tcp_hello *called,
+                        const struct tcp_hello *initiator, const struct tcp_hello *responder,
                         struct tcp_proof *ret_proof);
-/* -EINVAL: the other rank was given a different number of ranks. */
+/* -EINVAL: the numbers of ranks differ. */
 int tcp_bootstrap_check_ranks(const struct tcp_bootstrap *bootstrap, const struct tcp_hello *hello,
                               struct err *err);
 
@@ -74,7 +73,7 @@ int tcp_bootstrap_port_of(const struct sockaddr_storage *address);
 void tcp_bootstrap_set_port(struct sockaddr_storage *address, int port);
 bool tcp_bootstrap_is_loopback(const struct sockaddr_storage *address);
 
-/* The i-th port at which the first rank may listen; i starts at 1. */
+/* The i-th port on which rank 0 may listen, i from 1. */
 int tcp_bootstrap_port(const struct tcp_rendezvous_options *options, int i);
 
 #endif

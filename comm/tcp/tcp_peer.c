@@ -1,6 +1,6 @@
 /*
- * tcp_peer — the connection to one rank: sends frames in the order requested, and delivers received
- * frames to the messages that want them. See tcp_thread.h.
+ * tcp_peer — the connection to one rank: sends frames in order and matches received frames to
+ * posted receives. See tcp_thread.h.
  */
 #include "comm/tcp/tcp_thread.h"
 
@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 enum { UNEXPECTED_BYTES_MIN = 1 << 16 };
-/* Well over the 15 s after which an idle connection is probed (keepalive). */
-enum { LOST_MS = 75000 };
+/* Well above the keepalive idle time of 15 s. */
+enum { LOST_TIMEOUT_MS = 75000 };
 
 static void message_done(struct tcp_message *message)
 {
@@ -51,7 +51,6 @@ static void free_unexpected(struct tcp_unexpected *unexpected)
     free(unexpected);
 }
 
-/* Makes room for more than got_bytes of data, and for all of a short message. */
 static int grow_unexpected(struct tcp_unexpected *unexpected, uint64_t got_bytes, struct err *err)
 {
     if (got_bytes < unexpected->capacity || got_bytes == unexpected->frame.bytes)
@@ -68,13 +67,13 @@ static int grow_unexpected(struct tcp_unexpected *unexpected, uint64_t got_bytes
     return 0;
 }
 
-/* Finds the oldest unexpected message of this tag; delivers and removes it if it is complete. */
+/* Matches the oldest unmatched message of this tag; delivers it if it is complete. */
 static int deliver_unexpected(struct tcp_peer *peer, struct tcp_message *message, bool *ret_found,
                               struct err *err)
 {
     struct tcp_unexpected **link = &peer->unexpected_first, *before = NULL;
     *ret_found = false;
-    while (*link && ((*link)->frame.tag != message->frame.tag || (*link)->wanted)) {
+    while (*link && ((*link)->frame.tag != message->frame.tag || (*link)->receiver)) {
         before = *link;
         link = &before->next;
     }
@@ -84,7 +83,7 @@ static int deliver_unexpected(struct tcp_peer *peer, struct tcp_message *message
     *ret_found = true;
     if (unexpected->frame.bytes != message->frame.bytes)
         return length_error(message, unexpected->frame.bytes, err);
-    unexpected->wanted = message;
+    unexpected->receiver = message;
     if (!unexpected->is_complete)
         return 0;
     if (message->frame.bytes > 0)
@@ -92,7 +91,7 @@ static int deliver_unexpected(struct tcp_peer *peer, struct tcp_message *message
     *link = unexpected->next;
     if (peer->unexpected_last == unexpected)
         peer->unexpected_last = before;
-    peer->kept_bytes -= sizeof *unexpected + unexpected->frame.bytes;
+    peer->unexpected_bytes -= sizeof *unexpected + unexpected->frame.bytes;
     free_unexpected(unexpected);
     message_done(message);
     return 0;
@@ -101,10 +100,11 @@ static int deliver_unexpected(struct tcp_peer *peer, struct tcp_message *message
 static int add_unexpected(struct tcp_peer *peer, const struct tcp_frame *frame,
                           struct tcp_unexpected **ret_message, struct err *err)
 {
-    if (frame->bytes > TCP_KEPT_BYTES_MAX || peer->kept_bytes + frame->bytes > TCP_KEPT_BYTES_MAX) {
+    if (frame->bytes > TCP_UNEXPECTED_BYTES_MAX ||
+        peer->unexpected_bytes + frame->bytes > TCP_UNEXPECTED_BYTES_MAX) {
         err_set(err, -ENOBUFS, "rank %d sent too much data that is not expected yet", peer->rank);
-        err_expected(err, "at most %llu bytes", (unsigned long long)TCP_KEPT_BYTES_MAX);
-        err_found(err, "%llu bytes and %llu more", (unsigned long long)peer->kept_bytes,
+        err_expected(err, "at most %llu bytes", (unsigned long long)TCP_UNEXPECTED_BYTES_MAX);
+        err_found(err, "%llu bytes and %llu more", (unsigned long long)peer->unexpected_bytes,
                   (unsigned long long)frame->bytes);
         err_advise(err, "make the ranks wait for each other, or exchange less at a time");
         return -ENOBUFS;
@@ -113,7 +113,7 @@ static int add_unexpected(struct tcp_peer *peer, const struct tcp_frame *frame,
     if (!unexpected)
         return err_set(err, -ENOMEM, "out of memory for a message of %llu bytes",
                        (unsigned long long)frame->bytes);
-    peer->kept_bytes += sizeof *unexpected + frame->bytes;
+    peer->unexpected_bytes += sizeof *unexpected + frame->bytes;
     *unexpected = (struct tcp_unexpected){.frame = *frame};
     if (peer->unexpected_last)
         peer->unexpected_last->next = unexpected;
@@ -124,8 +124,8 @@ static int add_unexpected(struct tcp_peer *peer, const struct tcp_frame *frame,
     return 0;
 }
 
-/* Removes and returns the oldest message that wants a frame of this tag; NULL: none. */
-static struct tcp_message *take_wanted(struct tcp_peer *peer, uint64_t tag)
+/* Removes and returns the oldest posted receive of this tag, or NULL. */
+static struct tcp_message *pop_posted(struct tcp_peer *peer, uint64_t tag)
 {
     struct tcp_message **link = &peer->posted_first, *before = NULL;
     while (*link && (*link)->frame.tag != tag) {
@@ -141,16 +141,16 @@ static struct tcp_message *take_wanted(struct tcp_peer *peer, uint64_t tag)
     return message;
 }
 
-/* Sends to this rank itself; completes at once. */
+/* Completes immediately. */
 static int send_to_self(struct tcp_peer *peer, struct tcp_message *message, struct err *err)
 {
-    struct tcp_message *wanted = take_wanted(peer, message->frame.tag);
+    struct tcp_message *receiver = pop_posted(peer, message->frame.tag);
     char *target;
-    if (wanted && wanted->frame.bytes != message->frame.bytes)
-        return length_error(wanted, message->frame.bytes, err);
-    if (wanted) {
-        target = wanted->data;
-        message_done(wanted);
+    if (receiver && receiver->frame.bytes != message->frame.bytes)
+        return length_error(receiver, message->frame.bytes, err);
+    if (receiver) {
+        target = receiver->data;
+        message_done(receiver);
     } else {
         struct tcp_unexpected *unexpected;
         int status = add_unexpected(peer, &message->frame, &unexpected, err);
@@ -200,10 +200,9 @@ bool tcp_peer_has_to_send(const struct tcp_peer *peer)
     return has && peer->socket >= 0;
 }
 
-/* Sends a frame and its data from `*sent` on. Returns 1 if all is sent, 0 if the socket accepts no
- * more, or -EPIPE. */
-static int push(struct tcp_peer *peer, const struct tcp_frame *frame, const char *data,
-                size_t *sent)
+/* Returns 1 if everything is sent, 0 if the socket would block, or -EPIPE. */
+static int send_frame(struct tcp_peer *peer, const struct tcp_frame *frame, const char *data,
+                      size_t *sent)
 {
     size_t all = sizeof *frame + frame->bytes;
     while (*sent < all) {
@@ -223,16 +222,16 @@ static int push(struct tcp_peer *peer, const struct tcp_frame *frame, const char
 
 bool tcp_peer_has_unacked(const struct tcp_peer *peer)
 {
-    int unheard_bytes = 0;
+    int unacked_bytes = 0;
     if (peer->socket < 0)
         return false;
     for (int control = 0; control < TCP_CONTROL_COUNT; control++)
         if (peer->controls[control].is_due)
             return true;
-    return ioctl(peer->socket, SIOCOUTQ, &unheard_bytes) == 0 && unheard_bytes > 0;
+    return ioctl(peer->socket, SIOCOUTQ, &unacked_bytes) == 0 && unacked_bytes > 0;
 }
 
-/* Returns the partly sent control frame, else the first that is due; TCP_CONTROL_COUNT: none. */
+/* Returns the partly sent control frame, else the first due one, else TCP_CONTROL_COUNT. */
 static int next_control(const struct tcp_peer *peer)
 {
     int next = TCP_CONTROL_COUNT;
@@ -246,15 +245,15 @@ static int next_control(const struct tcp_peer *peer)
 int tcp_peer_send(struct tcp_peer *peer, bool is_end)
 {
     for (;;) {
-        int control = next_control(peer), pushed;
+        int control = next_control(peer), sent_status;
         struct tcp_message *message = is_end && peer->sent == 0 ? NULL : peer->sends_first;
         if (control < TCP_CONTROL_COUNT && (peer->sent == 0 || peer->controls[control].sent > 0)) {
-            pushed = push(peer, &peer->controls[control].frame, peer->controls[control].text,
-                          &peer->controls[control].sent);
-            peer->controls[control].is_due = pushed != 1;
+            sent_status = send_frame(peer, &peer->controls[control].frame,
+                                     peer->controls[control].text, &peer->controls[control].sent);
+            peer->controls[control].is_due = sent_status != 1;
         } else if (message) {
-            pushed = push(peer, &message->frame, message->data, &peer->sent);
-            if (pushed == 1) {
+            sent_status = send_frame(peer, &message->frame, message->data, &peer->sent);
+            if (sent_status == 1) {
                 peer->sends_first = message->next;
                 peer->sends_last = message->next ? peer->sends_last : NULL;
                 peer->sent = 0;
@@ -263,51 +262,51 @@ int tcp_peer_send(struct tcp_peer *peer, bool is_end)
         } else {
             return 0;
         }
-        if (pushed != 1)
-            return pushed;
+        if (sent_status != 1)
+            return sent_status;
     }
 }
 
-/* Chooses where the data of a complete frame goes. */
-static int begin_data(struct tcp_peer *peer, struct err *err)
+/* Selects the destination of the frame's data. */
+static int route_data(struct tcp_peer *peer, struct err *err)
 {
     enum tcp_frame_kind kind = tcp_frame_check(&peer->frame, &peer->control);
-    peer->to = NULL;
+    peer->matched = NULL;
     peer->unexpected = NULL;
     if (kind == TCP_FRAME_CONTROL)
         return 0;
     if (kind == TCP_FRAME_BAD)
         return err_set(err, -EPROTO, "rank %d sent an invalid frame", peer->rank);
-    peer->to = take_wanted(peer, peer->frame.tag);
-    if (peer->to)
-        return peer->to->frame.bytes == peer->frame.bytes
+    peer->matched = pop_posted(peer, peer->frame.tag);
+    if (peer->matched)
+        return peer->matched->frame.bytes == peer->frame.bytes
                    ? 0
-                   : length_error(peer->to, peer->frame.bytes, err);
+                   : length_error(peer->matched, peer->frame.bytes, err);
     return add_unexpected(peer, &peer->frame, &peer->unexpected, err);
 }
 
-/* Completes a frame with all of its data. Returns 1 for a control frame. */
-static int end_data(struct tcp_peer *peer, enum tcp_control *ret_control)
+/* Returns 1 for a control frame. */
+static int finish_frame(struct tcp_peer *peer, enum tcp_control *ret_control)
 {
     struct tcp_unexpected *unexpected = peer->unexpected;
     peer->got = 0;
     peer->unexpected = NULL;
-    if (peer->to) {
-        message_done(peer->to);
-        peer->to = NULL;
+    if (peer->matched) {
+        message_done(peer->matched);
+        peer->matched = NULL;
         return 0;
     }
     if (!unexpected) {
-        peer->heard[TCP_CONTROL_BYTES - 1] = '\0';
+        peer->control_text[TCP_CONTROL_BYTES - 1] = '\0';
         *ret_control = peer->control;
         return 1;
     }
     unexpected->is_complete = true;
-    if (unexpected->wanted) {
-        struct tcp_message *message = unexpected->wanted;
+    if (unexpected->receiver) {
+        struct tcp_message *message = unexpected->receiver;
         bool found;
-        unexpected->wanted = NULL;
-        /* It is the first of its tag that no other message wants. */
+        unexpected->receiver = NULL;
+        /* This finds `unexpected`: it is the oldest unmatched message of its tag. */
         deliver_unexpected(peer, message, &found, NULL);
     }
     return 0;
@@ -324,12 +323,12 @@ int tcp_peer_receive(struct tcp_peer *peer, enum tcp_control *ret_control, bool 
             in_frame || !peer->unexpected ? 0 : grow_unexpected(peer->unexpected, got, err);
         if (status)
             return status;
-        char *data = peer->to           ? peer->to->data
+        char *data = peer->matched      ? peer->matched->data
                      : peer->unexpected ? peer->unexpected->data
-                                        : peer->heard;
+                                        : peer->control_text;
         char *at = in_frame ? (char *)&peer->frame + got : data + got;
         uint64_t room =
-            peer->unexpected && !peer->to ? peer->unexpected->capacity : peer->frame.bytes;
+            peer->unexpected && !peer->matched ? peer->unexpected->capacity : peer->frame.bytes;
         size_t left = in_frame ? sizeof peer->frame - got : room - got;
         ssize_t count = left > 0 ? recv(peer->socket, at, left, 0) : 0;
         if (count < 0 && errno == EINTR)
@@ -341,13 +340,13 @@ int tcp_peer_receive(struct tcp_peer *peer, enum tcp_control *ret_control, bool 
         peer->got += (size_t)count;
         if (in_frame && peer->got < sizeof peer->frame)
             continue;
-        status = in_frame ? begin_data(peer, err) : 0;
+        status = in_frame ? route_data(peer, err) : 0;
         if (status)
             return status;
         if (peer->got < sizeof peer->frame + peer->frame.bytes)
             continue;
         *ret_more = true;
-        return end_data(peer, ret_control);
+        return finish_frame(peer, ret_control);
     }
 }
 
@@ -357,7 +356,7 @@ bool tcp_peer_is_lost(const struct tcp_peer *peer)
     socklen_t bytes = sizeof info;
     return peer->socket >= 0 &&
            getsockopt(peer->socket, IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0 &&
-           info.tcpi_unacked > 0 && info.tcpi_last_ack_recv > LOST_MS;
+           info.tcpi_unacked > 0 && info.tcpi_last_ack_recv > LOST_TIMEOUT_MS;
 }
 
 void tcp_peer_deinit(struct tcp_peer *peer)

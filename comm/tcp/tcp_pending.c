@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LOOK_MS = 100 };
+enum { POLL_MS = 100 };
 
 static void stop_listening(struct tcp_bootstrap *bootstrap)
 {
@@ -18,8 +18,8 @@ static void stop_listening(struct tcp_bootstrap *bootstrap)
         close(bootstrap->listeners[--bootstrap->listeners_count].socket);
 }
 
-static bool listens_at_address(const struct tcp_bootstrap *bootstrap,
-                               const struct sockaddr_storage *address)
+static bool has_listener(const struct tcp_bootstrap *bootstrap,
+                         const struct sockaddr_storage *address)
 {
     for (int i = 0; i < bootstrap->listeners_count; i++)
         if (memcmp(&bootstrap->listeners[i].address, address, sizeof *address) == 0)
@@ -27,19 +27,19 @@ static bool listens_at_address(const struct tcp_bootstrap *bootstrap,
     return false;
 }
 
-/* Adds a listener at a port of an address; port 0: any. The port of address is ignored. */
-static int listen_at(struct tcp_bootstrap *bootstrap, const struct sockaddr_storage *address,
+/* Ignores the port in address. port 0: any. */
+static int listen_on(struct tcp_bootstrap *bootstrap, const struct sockaddr_storage *address,
                      int port)
 {
     struct sockaddr_storage own = *address;
-    int both = 0, on = 1,
+    int v6_only = 0, on = 1,
         listener = socket(own.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (listener < 0)
         return -errno;
     tcp_bootstrap_set_port(&own, port);
     if (own.ss_family == AF_INET6)
-        setsockopt(listener, IPPROTO_IPV6, IPV6_V6ONLY, &both, sizeof both);
-    /* The connections of an earlier process do not block the port. */
+        setsockopt(listener, IPPROTO_IPV6, IPV6_V6ONLY, &v6_only, sizeof v6_only);
+    /* Connections of an earlier process must not block the port. */
     setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (bind(listener, (struct sockaddr *)&own, tcp_bootstrap_address_bytes(&own)) ||
         listen(listener, SOMAXCONN)) {
@@ -54,38 +54,36 @@ static int listen_at(struct tcp_bootstrap *bootstrap, const struct sockaddr_stor
 
 static int listen_everywhere(struct tcp_bootstrap *bootstrap, int port)
 {
-    struct sockaddr_storage any = {.ss_family = AF_INET6}; /* in6addr_any is zero */
-    int status = listen_at(bootstrap, &any, port);
+    struct sockaddr_storage any = {.ss_family = AF_INET6}; /* zero is in6addr_any */
+    int status = listen_on(bootstrap, &any, port);
     if (status != -EAFNOSUPPORT)
         return status;
-    any.ss_family = AF_INET; /* no IPv6 */
-    return listen_at(bootstrap, &any, port);
+    any.ss_family = AF_INET;
+    return listen_on(bootstrap, &any, port);
 }
 
-/* Whether the address means one machine everywhere. Other machines may resolve any other name with
- * a loopback address differently. */
-static bool is_one_machine(const struct tcp_bootstrap *bootstrap)
+/* Other machines may resolve any other loopback name differently. */
+static bool is_standard_loopback(const struct tcp_bootstrap *bootstrap)
 {
     const char *address = bootstrap->options->address;
     return strcmp(address, "localhost") == 0 || strcmp(address, "127.0.0.1") == 0 ||
            strcmp(address, "::1") == 0;
 }
 
-/* Listens at the port of each address of this machine. -EADDRNOTAVAIL: there is none, or others use
- * a different address for it. */
-static int listen_at_own(struct tcp_bootstrap *bootstrap, const struct addrinfo *all, int port)
+/* Listens on those addresses that belong to this machine. -EADDRNOTAVAIL: none does, or other
+ * machines use different addresses. */
+static int listen_on_own(struct tcp_bootstrap *bootstrap, const struct addrinfo *entries, int port)
 {
-    for (const struct addrinfo *found = all; found; found = found->ai_next) {
+    for (const struct addrinfo *entry = entries; entry; entry = entry->ai_next) {
         struct sockaddr_storage address = {0};
-        memcpy(&address, found->ai_addr, found->ai_addrlen);
-        if (tcp_bootstrap_is_loopback(&address) && !is_one_machine(bootstrap)) {
+        memcpy(&address, entry->ai_addr, entry->ai_addrlen);
+        if (tcp_bootstrap_is_loopback(&address) && !is_standard_loopback(bootstrap)) {
             stop_listening(bootstrap);
             return -EADDRNOTAVAIL;
         }
-        if (bootstrap->listeners_count == TCP_LISTENERS_MAX ||
-            listens_at_address(bootstrap, &address))
+        if (bootstrap->listeners_count == TCP_LISTENERS_MAX || has_listener(bootstrap, &address))
             continue;
-        int status = listen_at(bootstrap, &address, port);
+        int status = listen_on(bootstrap, &address, port);
         if (status && status != -EADDRNOTAVAIL && status != -EAFNOSUPPORT) {
             stop_listening(bootstrap);
             return status;
@@ -96,20 +94,20 @@ static int listen_at_own(struct tcp_bootstrap *bootstrap, const struct addrinfo 
 
 int tcp_pending_listen(struct tcp_bootstrap *bootstrap, struct err *err)
 {
-    const struct addrinfo wanted = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-    struct addrinfo *all = NULL;
+    const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *entries = NULL;
     int status = -EADDRINUSE;
-    if (getaddrinfo(bootstrap->options->address, NULL, &wanted, &all))
-        all = NULL; /* only the others may know the name */
+    if (getaddrinfo(bootstrap->options->address, NULL, &hints, &entries))
+        entries = NULL; /* other machines may be able to resolve it */
     for (int i = 1; i <= TCP_RENDEZVOUS_PORTS && status == -EADDRINUSE; i++) {
         int port = tcp_bootstrap_port(bootstrap->options, i);
-        status = listen_at_own(bootstrap, all, port);
+        status = listen_on_own(bootstrap, entries, port);
         if (status == -EADDRNOTAVAIL)
             status = listen_everywhere(bootstrap, port);
         bootstrap->listens_at = port;
     }
-    if (all)
-        freeaddrinfo(all);
+    if (entries)
+        freeaddrinfo(entries);
     if (status)
         return err_errno(err, status, "rank 0 cannot listen on any port from %d to %d",
                          tcp_bootstrap_port(bootstrap->options, 1),
@@ -117,21 +115,21 @@ int tcp_pending_listen(struct tcp_bootstrap *bootstrap, struct err *err)
     return 0;
 }
 
-int tcp_pending_listen_local(struct tcp_bootstrap *bootstrap, int connected, struct err *err)
+int tcp_pending_listen_local(struct tcp_bootstrap *bootstrap, int connection, struct err *err)
 {
     struct sockaddr_storage own = {0};
     socklen_t bytes = sizeof own;
     int rank = bootstrap->options->rank;
-    if (getsockname(connected, (struct sockaddr *)&own, &bytes))
+    if (getsockname(connection, (struct sockaddr *)&own, &bytes))
         return err_errno(err, -errno, "rank %d cannot listen", rank);
     tcp_bootstrap_set_port(&own, 0);
-    bool is_everywhere = tcp_bootstrap_is_loopback(&own) && !is_one_machine(bootstrap);
+    bool is_everywhere = tcp_bootstrap_is_loopback(&own) && !is_standard_loopback(bootstrap);
     if (is_everywhere)
         own = (struct sockaddr_storage){.ss_family = AF_INET6};
-    if (listens_at_address(bootstrap, &own))
+    if (has_listener(bootstrap, &own))
         return 0;
     stop_listening(bootstrap);
-    int status = is_everywhere ? listen_everywhere(bootstrap, 0) : listen_at(bootstrap, &own, 0);
+    int status = is_everywhere ? listen_everywhere(bootstrap, 0) : listen_on(bootstrap, &own, 0);
     if (status)
         return err_errno(err, status, "rank %d cannot listen", rank);
     bytes = sizeof own;
@@ -147,28 +145,28 @@ static void close_pending(struct tcp_pending *pending)
     pending->socket = -1;
 }
 
-/* Returns a free slot, or evicts the pending connection that expires first. */
+/* Evicts the connection that expires first if no slot is free. */
 static struct tcp_pending *free_slot(struct tcp_bootstrap *bootstrap)
 {
-    struct tcp_pending *first = &bootstrap->pending[0];
+    struct tcp_pending *oldest = &bootstrap->pending[0];
     for (int i = 0; i < TCP_PENDING_MAX; i++) {
         if (bootstrap->pending[i].socket < 0)
             return &bootstrap->pending[i];
-        if (bootstrap->pending[i].until_ns < first->until_ns)
-            first = &bootstrap->pending[i];
+        if (bootstrap->pending[i].until_ns < oldest->until_ns)
+            oldest = &bootstrap->pending[i];
     }
-    close_pending(first);
-    return first;
+    close_pending(oldest);
+    return oldest;
 }
 
 void tcp_pending_unmap_ipv4(struct sockaddr_storage *address)
 {
-    const struct sockaddr_in6 wrapped = *(const struct sockaddr_in6 *)address;
-    if (address->ss_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&wrapped.sin6_addr))
+    const struct sockaddr_in6 mapped = *(const struct sockaddr_in6 *)address;
+    if (address->ss_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&mapped.sin6_addr))
         return;
-    struct sockaddr_in *plain = (struct sockaddr_in *)address;
-    *plain = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = wrapped.sin6_port};
-    memcpy(&plain->sin_addr, &wrapped.sin6_addr.s6_addr[12], sizeof plain->sin_addr);
+    struct sockaddr_in *ipv4 = (struct sockaddr_in *)address;
+    *ipv4 = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = mapped.sin6_port};
+    memcpy(&ipv4->sin_addr, &mapped.sin6_addr.s6_addr[12], sizeof ipv4->sin_addr);
 }
 
 static void accept_connection(struct tcp_bootstrap *bootstrap, int listener)
@@ -178,7 +176,7 @@ static void accept_connection(struct tcp_bootstrap *bootstrap, int listener)
     pending.socket = accept4(listener, (struct sockaddr *)&pending.address, &bytes, SOCK_CLOEXEC);
     if (pending.socket < 0 &&
         (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)) {
-        /* the connection stays in the backlog, perhaps not for long */
+        /* retry: the connection stays in the backlog */
         bootstrap->accept_status = -errno;
         tcp_bootstrap_pause(bootstrap, TCP_RETRY_NS);
     }
@@ -189,29 +187,29 @@ static void accept_connection(struct tcp_bootstrap *bootstrap, int listener)
     *free_slot(bootstrap) = pending;
 }
 
-/* Receives available bytes. Returns true once the hello, or the proof, is complete. */
+/* Does not block. Returns true when the hello or proof is complete. */
 static bool receive_pending(struct tcp_pending *pending)
 {
-    size_t all = pending->is_answered ? sizeof(struct tcp_proof) : sizeof(struct tcp_hello);
+    size_t bytes = pending->is_answered ? sizeof(struct tcp_proof) : sizeof(struct tcp_hello);
     ssize_t count =
-        recv(pending->socket, pending->heard + pending->got, all - pending->got, MSG_DONTWAIT);
+        recv(pending->socket, pending->received + pending->got, bytes - pending->got, MSG_DONTWAIT);
     bool has_left = count == 0 || (count < 0 && errno != EINTR && errno != EAGAIN);
     pending->got += count > 0 ? (size_t)count : 0;
-    if (pending->got == all)
+    if (pending->got == bytes)
         return true;
     if (has_left || clock_now_ns() >= pending->until_ns)
         close_pending(pending);
     return false;
 }
 
-/* Answers the hello of a rank of this run that should connect to this one; otherwise closes the
- * connection. */
-static void answer_pending(struct tcp_bootstrap *bootstrap, struct tcp_pending *pending)
+/* Answers a valid hello of a higher rank of this run; otherwise closes the connection. */
+static void answer_hello(struct tcp_bootstrap *bootstrap, struct tcp_pending *pending)
 {
     const struct tcp_hello *hello = &pending->hello;
-    bool is_ours = tcp_hello_decode(pending->heard, bootstrap->options->token, &pending->hello) &&
-                   hello->rank > bootstrap->options->rank && hello->listens_at > 0 &&
-                   (bootstrap->options->rank == 0 || hello->run == bootstrap->run);
+    bool is_ours =
+        tcp_hello_decode(pending->received, bootstrap->options->token, &pending->hello) &&
+        hello->rank > bootstrap->options->rank && hello->listens_at > 0 &&
+        (bootstrap->options->rank == 0 || hello->run == bootstrap->run);
     if (!is_ours || tcp_bootstrap_hello(bootstrap, &pending->own) ||
         !tcp_bootstrap_send(pending->socket, &pending->own, sizeof pending->own)) {
         close_pending(pending);
@@ -222,15 +220,15 @@ static void answer_pending(struct tcp_bootstrap *bootstrap, struct tcp_pending *
     pending->until_ns = clock_now_ns() + TCP_PROOF_NS;
 }
 
-/* Checks the proof. Returns 1 if the rank's socket is now in sockets. Otherwise closes the
- * connection: 0, or -EINVAL if the rank was given a different number of ranks. */
-static int admit_pending(struct tcp_bootstrap *bootstrap, struct tcp_pending *pending,
-                         struct err *err)
+/* Returns 1 if the proof is valid and the socket is stored in sockets. Otherwise closes the
+ * connection and returns 0, or -EINVAL if the numbers of ranks differ. */
+static int verify_proof(struct tcp_bootstrap *bootstrap, struct tcp_pending *pending,
+                        struct err *err)
 {
     static const struct tcp_proof refusal;
     const struct tcp_hello *hello = &pending->hello;
-    struct tcp_proof heard, expected, own;
-    memcpy(&heard, pending->heard, sizeof heard);
+    struct tcp_proof received, expected, own;
+    memcpy(&received, pending->received, sizeof received);
     int status =
         tcp_bootstrap_prove(bootstrap, TCP_ROLE_INITIATOR, hello, &pending->own, &expected);
     if (!status)
@@ -239,63 +237,62 @@ static int admit_pending(struct tcp_bootstrap *bootstrap, struct tcp_pending *pe
         close_pending(pending);
         return err_errno(err, status, "could not compute the proof of the ranks' secret");
     }
-    bool is_proved = hmac_is_equal(heard.mac, expected.mac);
+    bool is_proved = hmac_is_equal(received.mac, expected.mac);
     if (!is_proved)
-        bootstrap->refused = hello->rank;
-    bool is_told = tcp_bootstrap_send(pending->socket, is_proved ? &own : &refusal, sizeof own);
+        bootstrap->refused_rank = hello->rank;
+    bool is_answered = tcp_bootstrap_send(pending->socket, is_proved ? &own : &refusal, sizeof own);
     if (is_proved)
         status = tcp_bootstrap_check_ranks(bootstrap, hello, err);
-    if (status || !is_told || !is_proved) {
+    if (status || !is_answered || !is_proved) {
         close_pending(pending);
         return status;
     }
-    if (bootstrap->sockets[hello->rank] >= 0) /* the rank has connected again */
+    if (bootstrap->sockets[hello->rank] >= 0) /* the rank reconnected */
         close(bootstrap->sockets[hello->rank]);
     bootstrap->sockets[hello->rank] = pending->socket;
     pending->socket = -1;
     return 1;
 }
 
-/* Returns as admit_pending. */
+/* Returns as verify_proof. */
 static int serve_pending(struct tcp_bootstrap *bootstrap, struct tcp_pending *pending,
                          struct err *err)
 {
     if (pending->socket < 0 || !receive_pending(pending))
         return 0;
     if (pending->is_answered)
-        return admit_pending(bootstrap, pending, err);
-    answer_pending(bootstrap, pending);
+        return verify_proof(bootstrap, pending, err);
+    answer_hello(bootstrap, pending);
     return 0;
 }
 
-/* Ranks that connected and left are awaited again, unless they sent something, which the engine
- * then reads. */
-static void forget_left(struct tcp_bootstrap *bootstrap)
+/* Waits again for ranks that disconnected, unless they sent data, which the engine will read. */
+static void drop_disconnected(struct tcp_bootstrap *bootstrap)
 {
     char byte;
     for (int r = bootstrap->options->rank + 1; r < bootstrap->options->ranks; r++) {
-        int caller = bootstrap->sockets[r];
-        ssize_t count = caller < 0 ? 1 : recv(caller, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+        int fd = bootstrap->sockets[r];
+        ssize_t count = fd < 0 ? 1 : recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
         if (count > 0 || (count < 0 && (errno == EAGAIN || errno == EINTR)))
             continue;
-        close(caller);
+        close(fd);
         bootstrap->sockets[r] = -1;
     }
 }
 
-/* The ranks that this one connected to must stay until all have connected. */
+/* Lower ranks must stay connected until all ranks are connected. */
 static int check_lower_ranks(const struct tcp_bootstrap *bootstrap, struct err *err)
 {
     for (int r = 0; r < bootstrap->options->rank; r++) {
-        struct pollfd called = {.fd = bootstrap->sockets[r], .events = POLLRDHUP};
-        if (poll(&called, 1, 0) > 0)
+        struct pollfd lower = {.fd = bootstrap->sockets[r], .events = POLLRDHUP};
+        if (poll(&lower, 1, 0) > 0)
             return err_set(err, -ECONNABORTED, "rank %d left before all ranks had connected", r);
     }
     return 0;
 }
 
-/* Waits up to LOOK_MS for connections and data. Accepts new connections. */
-static void await_pending(struct tcp_bootstrap *bootstrap)
+/* Waits up to POLL_MS. */
+static void poll_connections(struct tcp_bootstrap *bootstrap)
 {
     struct pollfd fds[TCP_LISTENERS_MAX + TCP_PENDING_MAX];
     int listeners = bootstrap->listeners_count;
@@ -303,7 +300,7 @@ static void await_pending(struct tcp_bootstrap *bootstrap)
         fds[i] = (struct pollfd){.fd = bootstrap->listeners[i].socket, .events = POLLIN};
     for (int i = 0; i < TCP_PENDING_MAX; i++)
         fds[listeners + i] = (struct pollfd){.fd = bootstrap->pending[i].socket, .events = POLLIN};
-    if (poll(fds, (nfds_t)listeners + TCP_PENDING_MAX, LOOK_MS) <= 0)
+    if (poll(fds, (nfds_t)listeners + TCP_PENDING_MAX, POLL_MS) <= 0)
         return;
     for (int i = 0; i < listeners; i++)
         if (fds[i].revents & POLLIN)
@@ -323,14 +320,14 @@ int tcp_pending_accept(struct tcp_bootstrap *bootstrap, struct tcp_hello *ret_he
                 continue;
             *ret_hello = pending->hello;
             *ret_address = pending->address;
-            forget_left(bootstrap);
+            drop_disconnected(bootstrap);
             return 0;
         }
         int status = check_lower_ranks(bootstrap, err);
         if (status)
             return status;
-        await_pending(bootstrap);
-        forget_left(bootstrap);
+        poll_connections(bootstrap);
+        drop_disconnected(bootstrap);
     }
     return tcp_bootstrap_over_error(bootstrap, err);
 }

@@ -1,20 +1,18 @@
 /*
- * tcp_rendezvous — connects all ranks to each other by TCP, given only the address of the first
- * rank.
+ * tcp_rendezvous — connects all ranks to each other over TCP, given the address of rank 0.
  *
- * Rank 0 listens at the first free one of the TCP_RENDEZVOUS_PORTS ports after `port` (before it,
- * if none are after); `port` itself belongs to torchrun's store. The other ranks try these ports
- * until one answers as part of this run. They report where they listen, and receive the addresses
- * of all others and a number known only to this run. Before that, only a hello and a proof of fixed
- * size (tcp_wire.h) are read from a connection, within a time limit. A connection that sends
- * anything else, or another token, is closed.
+ * Rank 0 listens on the first free port of the TCP_RENDEZVOUS_PORTS after `port` (before it, if
+ * there are none after); torchrun's store uses `port` itself. The other ranks try these ports until
+ * a rank of this run answers. They report their listening ports and receive all addresses and a
+ * random run number. Until then, a connection may only send a fixed-size hello and proof
+ * (tcp_wire.h), within a time limit; otherwise it is closed.
  *
- * Rank 0 listens at those of the run's addresses that belong to its machine; the others at the
- * address from which they reach rank 0. They use all interfaces only if that address is unknown:
- * because of address translation, or because a machine resolves its own name to a loopback address
- * (Debian's /etc/hosts).
+ * Rank 0 listens on the run's addresses that belong to its machine, the others on the address from
+ * which they reach rank 0. They listen on all interfaces only if that address is unknown, due to
+ * address translation or a machine that resolves its own name to a loopback address (Debian's
+ * /etc/hosts).
  *
- * A rank is present while its connection is open. A new connection replaces a rank's earlier one.
+ * A rank is present while its connection is open. A new connection replaces an earlier one.
  */
 #ifndef MILLRACE_COMM_TCP_TCP_RENDEZVOUS_H
 #define MILLRACE_COMM_TCP_TCP_RENDEZVOUS_H
@@ -22,10 +20,10 @@
 #include "base/err.h"
 #include "comm/tcp/tcp_options.h"
 
-/* ret_sockets: [ranks], non-blocking; -1 for this rank. Blocks. -ETIMEDOUT with the missing ranks,
- * as far as known here; -EINTR: stopped; -ECONNABORTED or -ECONNREFUSED: a rank has left; -EINVAL:
- * the address is invalid, or ranks were given different numbers of ranks; -EACCES: another rank has
- * a different secret or none; -EADDRINUSE, or a system error. */
+/* Blocks. ret_sockets: [ranks], non-blocking; -1 for this rank. -ETIMEDOUT names the missing
+ * ranks, if known; -EINTR: stopped; -ECONNABORTED, -ECONNREFUSED: a rank has left; -EINVAL: the
+ * address is invalid, or the numbers of ranks differ; -EACCES: secrets differ; -EADDRINUSE or a
+ * system error. */
 int tcp_rendezvous(const struct tcp_rendezvous_options *options, int *ret_sockets, struct err *err);
 
 #endif

@@ -54,10 +54,10 @@ static int check_file(int file, const char *path, struct err *err)
     return -EACCES;
 }
 
-/* Reads everything except trailing newlines. */
+/* Strips trailing newlines. */
 static int read_file(int file, const char *path, struct tcp_secret *ret_secret, struct err *err)
 {
-    /* Two more for a line end, and one to detect excess length. */
+    /* Two more for a line ending, and one to detect excess length. */
     char text[TCP_SECRET_BYTES_MAX + 3];
     size_t got = 0;
     int status = 0;
@@ -88,7 +88,7 @@ static int read_file(int file, const char *path, struct tcp_secret *ret_secret, 
 
 static int read_path(const char *path, struct tcp_secret *ret_secret, struct err *err)
 {
-    /* O_NONBLOCK: a FIFO is refused, not waited for. */
+    /* O_NONBLOCK: do not wait for a FIFO's writer. */
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0)
         return read_error(-errno, path, err);

@@ -1,6 +1,5 @@
 /*
- * tcp_thread — the engine's thread: takes over operations, moves data when connections are ready,
- * watches deadlines, ends the run. See tcp_thread.h.
+ * tcp_thread — the engine's thread. See tcp_thread.h.
  */
 #include "comm/tcp/tcp_thread.h"
 
@@ -15,9 +14,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FAREWELL_NS CLOCK_NS_PER_S        /* to notify the other ranks of the end of the run */
-#define CLOSE_NS    (10 * CLOCK_NS_PER_S) /* for the other ranks to close too */
-#define LOOK_NS     (5 * CLOCK_NS_PER_S)  /* between checks for machines that are gone */
+#define NOTIFY_NS         CLOCK_NS_PER_S /* to notify the other ranks of the end of the run */
+#define CLOSE_NS          (10 * CLOCK_NS_PER_S) /* for the other ranks to close */
+#define CHECK_INTERVAL_NS (5 * CLOCK_NS_PER_S)  /* between checks for lost machines */
 enum { IDLE_MS = 1000, TICK_MS = 1 };
 
 /* Ending the run. */
@@ -49,11 +48,11 @@ static bool push_control(struct tcp_engine *engine)
     return waits;
 }
 
-/* Waits for acknowledgments, because exiting with unread data would drop frames in flight. */
+/* Waits for acknowledgments: exiting with unread data would drop frames in flight. */
 void tcp_thread_notify_others(struct engine *base)
 {
     struct tcp_engine *engine = tcp_engine_of(base);
-    uint64_t until_ns = clock_now_ns() + FAREWELL_NS;
+    uint64_t until_ns = clock_now_ns() + NOTIFY_NS;
     for (int r = 0; r < base->ranks; r++)
         tcp_peer_queue_control(&engine->peers[r], TCP_CONTROL_END, base->why);
     while (push_control(engine) && clock_now_ns() < until_ns)
@@ -81,7 +80,7 @@ static void handle_control(struct tcp_engine *engine, struct tcp_peer *peer,
     char answer[ENGINE_ACTIVITY_BYTES];
     switch (control) {
     case TCP_CONTROL_END:
-        engine_end(&engine->base, peer->heard, NULL, true);
+        engine_end(&engine->base, peer->control_text, NULL, true);
         break;
     case TCP_CONTROL_QUESTION:
         engine_answer(&engine->base, answer);
@@ -89,7 +88,7 @@ static void handle_control(struct tcp_engine *engine, struct tcp_peer *peer,
         break;
     case TCP_CONTROL_ANSWER:
         peer->has_answered = true;
-        memcpy(peer->answer, peer->heard, sizeof peer->answer);
+        memcpy(peer->answer, peer->control_text, sizeof peer->answer);
         break;
     default:
         peer->has_left = true;
@@ -99,7 +98,7 @@ static void handle_control(struct tcp_engine *engine, struct tcp_peer *peer,
 
 /* Connections. */
 
-/* Ends the run because of a failed connection. detail: of an invalid frame; else NULL. */
+/* Ends the run because of a failed connection. detail: NULL unless a frame is invalid. */
 static void end_by_peer(struct tcp_engine *engine, struct tcp_peer *peer, int status,
                         const struct err *detail)
 {
@@ -123,13 +122,13 @@ static void end_by_peer(struct tcp_engine *engine, struct tcp_peer *peer, int st
     engine_end(&engine->base, why, detail, false);
 }
 
-/* Finds lost machines whose connections would stay silent for long. */
-static void look_for_lost(struct tcp_engine *engine)
+/* Detects lost machines before TCP does. */
+static void check_for_lost(struct tcp_engine *engine)
 {
     uint64_t now_ns = clock_now_ns();
-    if (now_ns - engine->looked_ns < LOOK_NS)
+    if (now_ns - engine->checked_ns < CHECK_INTERVAL_NS)
         return;
-    engine->looked_ns = now_ns;
+    engine->checked_ns = now_ns;
     for (int r = 0; r < engine->base.ranks && !engine->base.ended; r++)
         if (tcp_peer_is_lost(&engine->peers[r]))
             end_by_peer(engine, &engine->peers[r], -ETIMEDOUT, NULL);
@@ -147,12 +146,12 @@ static void receive_from(struct tcp_engine *engine, struct tcp_peer *peer)
         if (status < 0)
             end_by_peer(engine, peer, status, status == -EPIPE ? NULL : &detail);
         else if (!engine->base.ended && peer->has_left &&
-                 (peer->posted_first || peer->sends_first)) /* nothing more will come */
+                 (peer->posted_first || peer->sends_first)) /* no more messages will arrive */
             end_by_peer(engine, peer, -EPIPE, NULL);
     }
 }
 
-/* If the connection has ended, the reason may be in data received before. */
+/* A closed connection may still contain the reason in unread data. */
 static void send_to(struct tcp_engine *engine, struct tcp_peer *peer)
 {
     if (peer->socket < 0 || tcp_peer_send(peer, false) == 0)
@@ -169,16 +168,15 @@ static int poll_ms(const struct tcp_engine *engine)
     uint64_t now_ns = clock_now_ns(), until_ns = now_ns + IDLE_MS * UINT64_C(1000000);
     for (struct engine_op *op = engine->base.active; op; op = op->next) {
         uint64_t due_ns = engine_due_ns(op), tick_ns = now_ns + 10 * TICK_MS * UINT64_C(1000000);
-        uint64_t next_ns = due_ns > now_ns ? due_ns : tick_ns; /* late ranks have been asked */
+        uint64_t next_ns = due_ns > now_ns ? due_ns : tick_ns; /* inquiries are in flight */
         if (next_ns < until_ns)
             until_ns = next_ns;
     }
     return until_ns <= now_ns ? 0 : (int)((until_ns - now_ns) / 1000000 + 1);
 }
 
-/* Waits until data can be moved, a caller wakes the thread, or a deadline passes; then moves data.
- * fds: [ranks + 1]. */
-static void move(struct tcp_engine *engine, struct pollfd *fds)
+/* Waits for ready sockets, a wakeup or a deadline, then transfers data. fds: [ranks + 1]. */
+static void wait_and_transfer(struct tcp_engine *engine, struct pollfd *fds)
 {
     int ranks = engine->base.ranks;
     uint64_t count;
@@ -205,7 +203,6 @@ static void move(struct tcp_engine *engine, struct pollfd *fds)
     trace_end(engine->base.track, "progress", began_ns);
 }
 
-/* Starts queued operations and sends what the connections accept. */
 static void start_ops(struct tcp_engine *engine, struct engine_op *first, bool abort_asked)
 {
     uint64_t began_ns = first ? trace_begin(engine->base.track) : 0;
@@ -217,7 +214,7 @@ static void start_ops(struct tcp_engine *engine, struct engine_op *first, bool a
     trace_end(engine->base.track, "progress", began_ns);
 }
 
-/* Returns false once quit is set and nothing is left. */
+/* Returns false if quit is set and nothing is left. */
 static bool serve(struct tcp_engine *engine, struct pollfd *fds)
 {
     struct engine *base = &engine->base;
@@ -232,14 +229,14 @@ static bool serve(struct tcp_engine *engine, struct pollfd *fds)
         return false;
     start_ops(engine, first, abort_asked);
     if (!base->ended)
-        look_for_lost(engine);
+        check_for_lost(engine);
     engine_check_deadlines(base);
     if (!base->ended)
-        move(engine, fds);
+        wait_and_transfer(engine, fds);
     return true;
 }
 
-/* All ranks leave together, so that none mistakes another's exit for a failure. */
+/* All ranks leave together; otherwise a closed connection would look like a failure. */
 static void exchange_goodbyes(struct tcp_engine *engine, struct pollfd *fds)
 {
     uint64_t until_ns = clock_now_ns() + CLOSE_NS;
@@ -251,7 +248,7 @@ static void exchange_goodbyes(struct tcp_engine *engine, struct pollfd *fds)
             waits = waits || (engine->peers[r].socket >= 0 && !engine->peers[r].has_left);
         if (!waits)
             return;
-        move(engine, fds);
+        wait_and_transfer(engine, fds);
     }
 }
 

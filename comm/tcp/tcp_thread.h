@@ -1,5 +1,5 @@
 /*
- * tcp_thread — internals of tcp_engine: the thread, and the connection to each other rank.
+ * tcp_thread — internals of tcp_engine: the thread and its connections.
  */
 #ifndef MILLRACE_COMM_TCP_TCP_THREAD_H
 #define MILLRACE_COMM_TCP_TCP_THREAD_H
@@ -23,14 +23,14 @@ struct tcp_op {
     size_t capacity;
 };
 
-/* A message that arrived before a receive asked for it. */
+/* A message that arrived before its receive was posted. */
 struct tcp_unexpected {
     struct tcp_unexpected *next;
     struct tcp_frame frame;
     bool is_complete;
-    struct tcp_message *wanted; /* the receive that has asked since */
+    struct tcp_message *receiver; /* matched while incomplete */
     char *data;
-    /* Of data, which grows as bytes arrive: a received length must not cause a large allocation. */
+    /* data grows as bytes arrive, so that an invalid length cannot cause a large allocation. */
     uint64_t capacity;
 };
 
@@ -40,7 +40,7 @@ struct tcp_peer {
     int socket; /* -1: this rank itself, or closed */
     bool has_left;
     struct tcp_message *sends_first, *sends_last;
-    size_t sent; /* of the first message: frame and data */
+    size_t sent; /* of the first message, including its frame */
     struct {
         struct tcp_frame frame;
         char text[TCP_CONTROL_BYTES];
@@ -49,24 +49,24 @@ struct tcp_peer {
     } controls[TCP_CONTROL_COUNT]; /* sent between messages */
     struct tcp_message *posted_first, *posted_last;
     struct tcp_unexpected *unexpected_first, *unexpected_last;
-    uint64_t kept_bytes;               /* by unexpected messages */
-    struct tcp_frame frame;            /* being received */
-    enum tcp_control control;          /* if the frame is a control frame */
-    size_t got;                        /* bytes received of the frame and its data */
-    struct tcp_message *to;            /* the destination: a message that wants it, */
-    struct tcp_unexpected *unexpected; /* or an unexpected message, */
-    char heard[TCP_CONTROL_BYTES];     /* or a control frame's text */
-    uint64_t asked_ns;                 /* 0: never */
-    bool has_answered;                 /* the last question */
+    uint64_t unexpected_bytes;            /* of unexpected messages */
+    struct tcp_frame frame;               /* being received */
+    enum tcp_control control;             /* of the frame, if it is a control frame */
+    size_t got;                           /* received bytes of the frame and its data */
+    struct tcp_message *matched;          /* destination of the data: a posted receive, */
+    struct tcp_unexpected *unexpected;    /* an unexpected message, */
+    char control_text[TCP_CONTROL_BYTES]; /* or a control frame's text */
+    uint64_t asked_ns;                    /* 0: never */
+    bool has_answered;                    /* the last question */
     char answer[TCP_CONTROL_BYTES];
 };
 
 struct tcp_engine {
     struct engine base;
-    /* [ranks]; immutable after open, like wake; the thread owns what they hold. */
+    /* [ranks]; the pointer and wake are immutable after open; the thread owns the contents. */
     struct tcp_peer *peers;
-    int wake;           /* an eventfd */
-    uint64_t looked_ns; /* last check of the connections; thread only */
+    int wake;            /* an eventfd */
+    uint64_t checked_ns; /* last check for lost machines; thread only */
 };
 
 static inline struct tcp_engine *tcp_engine_of(struct engine *engine)
@@ -79,7 +79,7 @@ static inline struct tcp_op *tcp_op_of(struct engine_op *op)
     return (struct tcp_op *)op;
 }
 
-/* The thread: runs until quit, then exchanges goodbyes. argument: the engine. */
+/* argument: the engine. */
 void *tcp_thread_main(void *argument);
 /* Hooks of engine_ops. */
 void tcp_thread_notify_others(struct engine *engine);
@@ -90,22 +90,22 @@ const char *tcp_thread_inquire(struct engine *engine, int rank, uint64_t since_n
 
 /* Queues a control frame; at most one of each kind. */
 void tcp_peer_queue_control(struct tcp_peer *peer, enum tcp_control control, const char *text);
-/* Starts to send or receive a message, which may have arrived already. -EPROTO: it has a different
- * length. -ECONNABORTED: the rank has left. */
+/* Starts a send or receive. -EPROTO: the received message has a different length. -ECONNABORTED:
+ * the rank has left. */
 int tcp_peer_post(struct tcp_peer *peer, struct tcp_message *message, bool is_self,
                   struct err *err);
 bool tcp_peer_has_to_send(const struct tcp_peer *peer);
-/* Sends what the socket accepts without blocking. is_end: only control frames and a partly sent
- * message. Returns 0, or -EPIPE if the connection has ended. */
+/* Sends without blocking. is_end: only control frames and a partly sent message. -EPIPE: the
+ * connection is closed. */
 int tcp_peer_send(struct tcp_peer *peer, bool is_end);
-/* Whether the other machine has not yet acknowledged everything sent. */
+/* True if sent data is not acknowledged yet. */
 bool tcp_peer_has_unacked(const struct tcp_peer *peer);
-/* Receives what is available, but at most one frame. Returns 1 for a control frame (*ret_control,
- * peer->heard), else 0; -EPIPE; -EPROTO, -ENOBUFS or -ENOMEM with detail. */
+/* Receives at most one frame, without blocking. Returns 1 for a control frame (*ret_control,
+ * peer->control_text), else 0; -EPIPE; -EPROTO, -ENOBUFS or -ENOMEM with detail. */
 int tcp_peer_receive(struct tcp_peer *peer, enum tcp_control *ret_control, bool *ret_more,
                      struct err *err);
-/* Whether the other machine has acknowledged nothing for more than a minute. The machine of a
- * stopped process still does. */
+/* True if the other machine has acknowledged nothing for over a minute. It still acknowledges
+ * data for a stopped process. */
 bool tcp_peer_is_lost(const struct tcp_peer *peer);
 void tcp_peer_deinit(struct tcp_peer *peer);
 

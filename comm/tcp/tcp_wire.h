@@ -1,17 +1,17 @@
 /*
- * tcp_wire — the binary format of what TCP ranks send each other, and the checks of received data.
+ * tcp_wire — the binary format of the data that TCP ranks exchange, and its validation.
  *
  * Hellos and proofs open a connection (tcp_rendezvous.h); frames follow (tcp_engine.h). Structs are
- * sent as they are in memory: all machines of a run have the same byte order and layout.
+ * sent as stored in memory: all machines of a run must have the same byte order and layout.
  *
- *     caller                                    called
+ *     initiator                                 responder
  *     hello, nonce          ── 1 ──>            is it of this run?
  *     is it of this run?    <── 2 ──            hello, nonce
  *     proof                 ── 3 ──>            is it right?
  *     is it right?          <── 4 ──            proof
  *
- * The caller proves the secret first, so that a mere connection reveals nothing. It is present for
- * the called rank after 3, and connected after 4. Without an answer it connects again.
+ * The initiator proves the secret first, so connecting reveals no proof. The responder counts it as
+ * present after 3; it is connected after 4. Without an answer, it reconnects.
  *
  * Threads: any.
  */
@@ -26,17 +26,17 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-enum { TCP_RANKS_MAX = 512 /* every pair has a connection */, TCP_NONCE_BYTES = 32 };
+enum { TCP_RANKS_MAX = 512 /* every pair of ranks has a connection */, TCP_NONCE_BYTES = 32 };
 
-/* "milrace3"; change it whenever anything here or a frame's tag changes. */
+/* "milrace3"; change it with any change of this format or of frame tags. */
 #define TCP_HELLO_MAGIC UINT64_C(0x3365636172696c6d)
 
 struct tcp_hello {
     uint64_t magic, token;
-    uint64_t run; /* 0 if not known yet */
+    uint64_t run; /* 0: unknown */
     int32_t rank, ranks;
-    int32_t listens_at; /* a port; 0: none */
-    int32_t has_secret; /* 0 or 1; for error messages only */
+    int32_t listens_at; /* port; 0: none */
+    int32_t has_secret; /* for error messages */
     uint8_t nonce[TCP_NONCE_BYTES];
 };
 
@@ -44,7 +44,6 @@ struct tcp_proof {
     uint8_t mac[SHA256_BYTES];
 };
 
-/* The address at which a rank listens. */
 struct tcp_address {
     struct sockaddr_storage address;
 };
@@ -64,15 +63,14 @@ enum tcp_control {
 enum { TCP_CONTROL_BYTES = ENGINE_WHY_BYTES };
 #define TCP_TAG_CONTROL (UINT64_MAX - TCP_CONTROL_COUNT)
 #define TCP_TAGS_COUNT  (UINT64_C(1) << 24) /* per communicator */
-/* A name is reused only long after every rank has forgotten it. */
+/* Names are reused only after a long time. */
 #define TCP_NAMES_COUNT (1u << 30)
 
-/* data: sizeof (struct tcp_hello) bytes. Returns false unless they are a valid hello of the run
- * with that token. */
+/* data: sizeof (struct tcp_hello) bytes. False unless it is a valid hello with that token. */
 bool tcp_hello_decode(const void *data, uint64_t token, struct tcp_hello *ret_hello);
 
-/* data: ranks * sizeof (struct tcp_address) bytes, from rank 0. -EPROTO names the rank whose
- * entry is not an address with a port. Rank 0's entry is ignored. */
+/* data: ranks * sizeof (struct tcp_address) bytes. -EPROTO names the rank with an invalid entry.
+ * Ignores rank 0's entry. */
 int tcp_addresses_decode(const void *data, int ranks, struct tcp_address *ret_addresses,
                          struct err *err);
 

@@ -141,7 +141,7 @@ static void check_ends(const struct other *other, const char *why)
 static void too_many_unexpected_messages_end_the_run(void **state)
 {
     const struct other *other = *state;
-    const struct tcp_frame frame = {TAG, TCP_KEPT_BYTES_MAX + 1};
+    const struct tcp_frame frame = {TAG, TCP_UNEXPECTED_BYTES_MAX + 1};
     assert_int_equal(send(other->socket, &frame, sizeof frame, MSG_NOSIGNAL), sizeof frame);
     check_ends(other, "rank 0: rank 1 sent too much data that is not expected yet");
 }
