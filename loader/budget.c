@@ -1,12 +1,11 @@
 /*
- * budget — sets the number of micro-batches in the making and the size of the read-ahead, within
- * memory_bytes.
+ * budget — sets the number of slots and the size of the read-ahead, within memory_bytes.
  *
  *     budget = fixed (workers' scratch, lists) + slots * (batch buffer + its lists) + arena
  *
- * The loader gets as many slots as the budget allows, each with its share of read-ahead, and at
- * least two. The arena is no larger than the slots can use. All estimates assume samples of the
- * mean size; the rest of the budget is for much larger ones (oversized_read.c).
+ * The loader gets at least two slots, and as many as the budget allows with read-ahead for each.
+ * The arena is no larger than the slots can use. Estimates assume samples of mean size; the rest
+ * of the budget serves larger ones (memory.c).
  */
 #include "loader/state.h"
 
@@ -18,14 +17,14 @@
 #include <stdlib.h>
 
 enum {
-    WORKER_IMAGE_BYTES = 2 << 20, /* a decoder's planes and scratch, for typical photos */
+    WORKER_IMAGE_BYTES = 2 << 20, /* a decoder's planes and scratch for a typical photo */
     WORKER_OTHER_BYTES = 256 << 10,
     ARENA_MIN_BYTES = 1 << 20,
     ARRAY_ALIGN_BYTES = 64,
-    /* initial micro-batches ahead; more if their reads are smaller than AHEAD_BYTES */
+    /* initial read-ahead; more micro-batches if their reads are smaller than AHEAD_BYTES */
     AHEAD_LEAST = 4,
     AHEAD_BYTES = 8 << 20,
-    AHEAD_INLINE_BYTES = 4 << 20, /* fits the last-level cache, and takes no longer than a copy */
+    AHEAD_INLINE_BYTES = 4 << 20, /* fits in the last-level cache */
 };
 
 struct costs {
@@ -73,7 +72,7 @@ static uint64_t worker_memory(const struct loader *loader)
     return plus(WORKER_IMAGE_BYTES, loader->pool.mixup ? loader_picture_bytes(loader) : 0);
 }
 
-/* With at most LOADER_MICRO_MAX items, the lists' bytes cannot overflow. */
+/* Cannot overflow for LOADER_MICRO_MAX items. */
 static uint64_t list_memory(const struct loader *loader)
 {
     bool is_bytes = loader->options.decode == LOADER_BYTES;
@@ -88,7 +87,7 @@ static uint64_t list_memory(const struct loader *loader)
 static struct costs count_costs(const struct loader *loader)
 {
     bool is_bytes = loader->options.decode == LOADER_BYTES;
-    uint64_t read_bytes = 0; /* of the dataset with the largest samples */
+    uint64_t read_bytes = 0; /* the largest of all datasets */
     for (uint32_t i = 0; i < loader->sources_count; i++) {
         uint64_t bytes = plus(view_read_bytes(loader->sources[i].view), 2 * READ_ARENA_PAGE_BYTES);
         read_bytes = bytes > read_bytes ? bytes : read_bytes;
@@ -102,7 +101,7 @@ static struct costs count_costs(const struct loader *loader)
         .slot_lists = list_memory(loader),
         .slot_reads = times(loader->options.batching.micro, read_bytes),
     };
-    /* LOADER_BYTES: whole batches stay in the arena */
+    /* with LOADER_BYTES, whole batches stay in the arena */
     uint64_t least = is_bytes ? times(2, costs.slot_reads) : times(4, read_bytes);
     costs.arena_least =
         round_up(least > ARENA_MIN_BYTES ? least : ARENA_MIN_BYTES, READ_ARENA_PAGE_BYTES);
@@ -157,7 +156,7 @@ static int allocate_all(struct loader *loader, uint64_t arena_bytes, struct err 
     struct reader *reader = &loader->reader;
     uint32_t slots = loader->slots_count;
     uint64_t items = loader->options.batching.micro;
-    memory->arena.capacity_bytes = arena_bytes; /* loader_budget_deinit needs it */
+    memory->arena.capacity_bytes = arena_bytes; /* for loader_budget_deinit */
     int status = memory->device->ops->mem_alloc(memory->device, mem_for(MEM_HUGE, MEM_FOR_LOADER),
                                                 arena_bytes, &memory->arena_memory, err);
     if (status)
@@ -179,7 +178,7 @@ static int allocate_all(struct loader *loader, uint64_t arena_bytes, struct err 
     return status;
 }
 
-/* Few, but enough to keep the disk busy while the first are decoded. */
+/* Enough to keep the disk busy while the first micro-batches are decoded. */
 static uint32_t ahead_at_first(uint64_t slots, const struct costs *costs)
 {
     uint64_t reads =
@@ -187,16 +186,15 @@ static uint32_t ahead_at_first(uint64_t slots, const struct costs *costs)
     return (uint32_t)bytes_min(slots, reads > AHEAD_LEAST ? reads : AHEAD_LEAST);
 }
 
-/* The limit for reads that complete at submission. */
 static uint32_t ahead_inline(uint32_t ahead_max, const struct costs *costs)
 {
     uint64_t slots = costs->slot_reads ? AHEAD_INLINE_BYTES / costs->slot_reads : ahead_max;
     return (uint32_t)bytes_min(slots > 0 ? slots : 1, ahead_max);
 }
 
-/* Bounds merged reads so that the arena can always take the next one. It must hold two reads at any
- * positions, because a sample may be split between two. With LOADER_BYTES, whose batches keep their
- * memory, it must hold two micro-batches with their gaps. */
+/* Bounds merged reads so that the arena can always take the next one. It must hold two reads at
+ * any positions, because a sample may be split between two. With LOADER_BYTES, whose batches
+ * keep their memory, it must hold two micro-batches with their gaps. */
 static void bound_chunks(struct loader *loader, const struct costs *costs, uint64_t arena_bytes)
 {
     struct reader *reader = &loader->reader;
@@ -218,7 +216,7 @@ int loader_budget_init(struct loader *loader, struct err *err)
     struct costs costs = count_costs(loader);
     uint64_t slot = plus(costs.slot_memory, costs.slot_lists);
     uint64_t least = plus(plus(costs.fixed, times(LOADER_SLOTS_LEAST, slot)), costs.arena_least);
-    /* from here on, only the reads of more than two slots can overflow */
+    /* beyond this check, only the reads of more than two slots can overflow */
     if (budget < least || least == UINT64_MAX)
         return too_small(loader, least, err);
     uint64_t most = options->batches_ahead ? bytes_min(options->batches_ahead, LOADER_SLOTS_MAX)

@@ -1,9 +1,9 @@
 /*
- * decode_stage — the workers: verify the bytes read and decode them into the batch.
+ * decode_stage — worker threads, which verify the bytes read and decode them into the batch.
  *
- * They take items, not micro-batches, oldest first, so that all of them work on the batch that the
+ * Workers take items, not micro-batches, oldest first, so that all work on the batch that the
  * consumer waits for. Each item has its own destination, so the result does not depend on the
- * worker. The worker that finishes the last item of a micro-batch mixes its images, if requested.
+ * worker. The worker that finishes a micro-batch mixes its images, if requested.
  */
 #include "loader/state.h"
 
@@ -53,7 +53,7 @@ uint32_t decode_pool_take(struct loader *loader, struct load_work *group)
     struct decode_pool *pool = &loader->pool;
     uint32_t count = 0;
     uint64_t waiting = pool->work_next - pool->work_first;
-    /* leave some to the other workers */
+    /* leave some for the other workers */
     uint64_t share = (waiting + pool->workers_count - 1) / pool->workers_count;
     uint32_t most = (uint32_t)bytes_min(pool->group_items, share);
     while (count < most) {
@@ -151,7 +151,7 @@ void decode_pool_finish(struct loader *loader, const struct load_work *work)
     slot->items_left--;
 }
 
-/* Needs mutex; unlocks it while mixing. No other thread uses the slot then. */
+/* Requires the mutex; unlocks it while mixing, when no other thread uses the slot. */
 static void finish_slot(struct load_worker *worker, struct load_slot *slot)
 {
     struct loader *loader = worker->loader;
@@ -186,7 +186,7 @@ static void *worker_main(void *argument)
         pthread_mutex_lock(&loader->mutex);
         for (uint32_t i = 0; i < count; i++)
             decode_pool_finish(loader, &group[i]);
-        /* decoding frees memory, never a slot */
+        /* decoding frees memory but no slots */
         if (loader->reader.block != LOAD_NO_SLOT)
             reader_wake(&loader->reader);
         if (group[0].slot->items_left == 0)

@@ -1,17 +1,15 @@
 /*
- * inline_decode — verifies undecoded samples on the reader's thread while they come from the page
- * cache and reads complete at submission.
+ * inline_decode — verifies undecoded samples on the reader's thread while reads complete at
+ * submission, from the page cache.
  *
- * Such a read is a copy made by the kernel during submission, and the CRC is most of the remaining
- * work. So the reader also does the workers' part, in slices of SLICE_BYTES. The bytes just copied
- * are in its own CPU's cache; a worker on another CPU would have to fetch them, and waking it costs
- * more than the CRC. Because no read has to wait, the reader stays within ahead_inline
- * micro-batches: a copy into cached memory costs half of one into uncached memory. It also does not
- * copy the gap between two pieces to save a request, unless the gap is small (GAP_BYTES).
+ * Such a read is a copy by the kernel during submission, and the CRC is most of the remaining
+ * work. The reader computes it in slices of SLICE_BYTES while the copied bytes are in its CPU's
+ * cache; waking a worker would cost more than the CRC. It stays within ahead_inline
+ * micro-batches, because a copy into cached memory costs half of one into uncached memory, and
+ * merges reads only across gaps up to GAP_BYTES.
  *
- * This mode starts after STEADY_BYTES have completed this way and ends when a read has to be waited
- * for; then decode_stage.c does the work. A sample that fails verification is left to a worker,
- * which looks for a substitute.
+ * This mode starts after STEADY_BYTES have completed at submission and ends with the first read
+ * that has not. A worker substitutes samples that fail verification.
  */
 #include "loader/state.h"
 
@@ -19,8 +17,8 @@
 
 enum {
     STEADY_BYTES = 8 << 20,
-    GAP_BYTES = 8 << 10, /* copying this takes as long as one more request */
-    /* fits, together with its source, a core's second-level cache */
+    GAP_BYTES = 8 << 10, /* copying this much costs as much as one request */
+    /* with its source, fits in a core's second-level cache */
     SLICE_BYTES = 256 << 10,
 };
 
@@ -45,7 +43,7 @@ void inline_decode_note(struct reader *reader, uint64_t bytes, bool all_complete
     reader->inline_bytes = all_completed ? reader->inline_bytes + bytes : 0;
 }
 
-/* True if nothing is left to do for the item; false if it is bad. */
+/* False if the item is bad, so that a worker must handle it. */
 static bool decode_item(const struct loader *loader, const struct load_work *work)
 {
     struct load_slot *slot = work->slot;
@@ -63,7 +61,7 @@ static bool decode_item(const struct loader *loader, const struct load_work *wor
     return false;
 }
 
-/* Needs mutex; unlocks it while decoding, and before waking the consumer. */
+/* Requires the mutex; unlocks it while decoding and before waking the consumer. */
 static void decode_group(struct loader *loader)
 {
     struct load_work group[LOADER_GROUP_ITEMS];
@@ -90,7 +88,7 @@ void inline_decode_run(struct loader *loader)
 {
     struct decode_pool *pool = &loader->pool;
     pthread_mutex_lock(&loader->mutex);
-    uint64_t end = pool->work_next; /* items given back are queued behind it */
+    uint64_t end = pool->work_next; /* requeued items follow */
     while (!loader->stop && pool->work_first < end)
         decode_group(loader);
     pthread_mutex_unlock(&loader->mutex);

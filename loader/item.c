@@ -1,5 +1,5 @@
 /*
- * item — decodes one sample's bytes into its place in the batch.
+ * item — decodes a sample into the batch.
  */
 #include "loader/state.h"
 
@@ -59,7 +59,7 @@ static int decode_image(struct load_worker *worker, struct load_slot *slot, uint
                      : image_pipeline_run(worker->pipeline, data, pieces[0].want_bytes, shard->path,
                                           key, rgb, stride_bytes, err);
     if (status) {
-        if (err->offset >= 0) /* offset in the member; convert to offset in the shard */
+        if (err->offset >= 0) /* from offset in the member to offset in the shard */
             err->offset += (int64_t)pieces[0].want_offset;
         else
             err->offset = (int64_t)pieces[0].want_offset;

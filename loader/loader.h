@@ -1,5 +1,5 @@
 /*
- * loader — turns a dataset into micro-batches, in an order that is a pure function of the
+ * loader — turns a dataset into micro-batches, in an order that depends only on the
  * configuration.
  *
  *     struct loader_options options = loader_options_default();
@@ -12,18 +12,17 @@
  *     }
  *     loader_close(loader);
  *
- * The order is known in advance, so a reader thread plans ahead. For each coming micro-batch of
- * this rank it looks up the samples, merges neighboring ranges and keeps many reads in flight.
- * Workers verify what arrives and decode it straight into the batch's buffer. The consumer takes
- * batches in order. All of it lives in memory that is sized once, by memory_bytes, and touched only
- * as needed. Nothing is allocated later, except for a sample larger than the whole read-ahead,
- * which is also charged to memory_bytes.
+ * A reader thread plans the coming micro-batches of this rank, merges neighboring ranges and
+ * keeps many reads in flight. Workers verify the data and decode it straight into the batch. The
+ * consumer takes batches in order. All memory is allocated at open, within memory_bytes, and
+ * touched only when needed. The exception is a sample larger than the whole read-ahead; its
+ * memory also counts against memory_bytes.
  *
- * A dataset has one of two views: **members** (a sample is the members of one key) or **windows**
- * of text (a sample is block + 1 tokens of a token member, with stride block).
+ * A dataset has one of two views: **members** (a sample is the members of one key) or
+ * **windows** of text (a sample is block + 1 tokens of a token member, with stride block).
  *
- * Threads: all calls come from one thread, the consumer's. The library prints nothing and handles
- * no signals.
+ * Threads: one thread, the consumer, makes all calls. The library prints nothing and handles no
+ * signals.
  */
 #ifndef MILLRACE_LOADER_LOADER_H
 #define MILLRACE_LOADER_LOADER_H
@@ -48,158 +47,157 @@ extern "C" {
 struct loader;
 struct trace;
 
-/* What a batch holds. */
+/* Content of a batch. */
 enum loader_decode {
     LOADER_BYTES, /* fields as stored: see batch_item */
-    /* "image": U8 [items, height, width, 3]; "label": I32 [items], -1 for a sample without cls.
-     * With mixup or cutmix also "partner_label": I32 [items], the label of the image mixed in, and
-     * "label_weight": F32 [items], the weight 0..1 of the own label; the partner's label has the
-     * rest. An image that is not mixed has its own label twice and weight 1. */
+    /* "image": U8 [items, height, width, 3]. "label": I32 [items], -1 for a sample without cls.
+     * With mixup or cutmix also "partner_label": I32 [items], the label of the image mixed in,
+     * and "label_weight": F32 [items], the weight in 0..1 of "label"; "partner_label" has the
+     * remainder. An unmixed image has the same label in both and weight 1. */
     LOADER_IMAGE,
     LOADER_TOKENS, /* "tokens": I32 [items, block + 1] */
 };
 
-/* What happens to a sample that cannot be used. Except under LOADER_BAD_STOP, a damaged tar of
- * another tool yields its complete samples (shards/format/plain_tar.h); what is left out is logged
- * when the loader opens, and counted. */
+/* Handling of unusable samples. Except under LOADER_BAD_STOP, a damaged plain tar yields its
+ * complete samples (shards/format/plain_tar.h); loader_open logs and counts what is left out. */
 enum loader_bad_policy {
-    LOADER_BAD_STOP, /* the first bad sample is an error, and so is a damaged tar */
-    /* Another sample, chosen deterministically (docs/reference/order.md), takes its place with its
-     * own augmentation. The bad sample is logged, counted and listed. */
+    LOADER_BAD_STOP, /* the first bad sample or damaged tar is an error */
+    /* Replaces the sample with another one, chosen deterministically (docs/reference/order.md),
+     * with the replacement's own augmentation. The bad sample is logged, counted and listed. */
     LOADER_BAD_SUBSTITUTE,
-    /* Its place in the batch stays empty (batch_item.skipped). It is logged, counted and listed.
-     * The digests of loader_cursor still include it, because its position was passed; for digests
-     * without it, add up the terms yourself (sampler.h). */
+    /* Leaves the item empty (batch_item.skipped). The bad sample is logged, counted and listed.
+     * The digests of loader_cursor still include it; to exclude it, sum the terms yourself
+     * (sampler.h). */
     LOADER_BAD_SKIP,
 };
 
-/* A dataset of a mix. */
+/* One dataset of a mix. */
 struct loader_source {
-    const char *path; /* as options.dataset */
+    const char *path; /* like loader_options.dataset */
     uint64_t weight;  /* at least 1; only ratios matter (sampler/mix.h) */
 };
 
-/* What labels and tokens mean. Borrows its texts. */
+/* The meaning of labels and tokens. Borrows its strings. */
 struct loader_schema {
-    const char *path;           /* of the dataset or checkpoint described; for messages */
-    const char *const *classes; /* names in order of their numbers */
-    uint64_t classes_count;     /* 0: the names are unknown */
-    const char *tokenizer;      /* NULL: no text */
-    uint64_t tokenizer_xxh3;    /* of the tokenizer's files; 0: it has none, or they are unknown */
+    const char *path;           /* dataset or checkpoint described, for messages */
+    const char *const *classes; /* class names by label */
+    uint64_t classes_count;     /* 0: unknown names */
+    const char *tokenizer;      /* NULL: not text */
+    uint64_t tokenizer_xxh3;    /* hash of the tokenizer's files; 0: none or unknown */
     uint32_t vocabulary, document_end;
 };
 
 enum {
-    LOADER_PIXELS_DEFAULT = 1 << 27, /* more than 100-megapixel cameras take */
+    LOADER_PIXELS_DEFAULT = 1 << 27, /* exceeds 100-megapixel cameras */
     LOADER_PIXELS_MAX = 1 << 28,
 };
 
-/* Immutable after open; texts are copied. */
+/* Immutable after open. loader_open copies strings. */
 struct loader_options {
-    /* dataset.json or its folder, a tar, or a pattern of tars (dataset_open) */
+    /* Path of dataset.json or its folder, a tar, or a pattern of tars (dataset_open). */
     const char *dataset;
-    /* Instead of dataset, which is then NULL: mix_count datasets, drawn from by weight. An epoch
-     * has as many positions as all of them have samples; each dataset goes through its own epochs
-     * in its own order (docs/reference/order.md). Their class names (images), tokens (text) or
-     * fields (bytes) must agree. Borrowed during loader_open. */
+    /* A weighted mix of mix_count datasets; dataset must be NULL. An epoch has as many positions
+     * as all datasets have samples. Each dataset advances through its own epochs in its own
+     * order (docs/reference/order.md). Their class names (images), tokens (text) or fields
+     * (bytes) must agree. Borrowed during loader_open. */
     const struct loader_source *mix;
     uint32_t mix_count;
-    struct io *io;         /* NULL: the loader opens the backend of the first path, for all paths */
-    struct device *device; /* batch buffers are its pinned memory; NULL: the CPU's */
-    /* For an evaluation, the schema of the training data. If both name their classes, each label is
-     * mapped by class name to the reference's number; otherwise labels stay as they are.
-     * loader_open returns -EINVAL for a class that the reference lacks and for another tokenizer.
-     * NULL: labels and tokens are the dataset's own. Borrowed during loader_open. */
+    struct io *io;         /* NULL: opens the backend of the first path and uses it for all paths */
+    struct device *device; /* allocates batch buffers in pinned memory; NULL: CPU */
+    /* For an evaluation, the schema of the training data. If both schemas name their classes,
+     * labels are mapped by class name to the reference's numbers; otherwise they are unchanged.
+     * A class that the reference lacks or a different tokenizer is -EINVAL. NULL: no mapping.
+     * Borrowed during loader_open. */
     const struct loader_schema *reference;
 
-    /* The order; zeros are replaced by defaults (order_params_resolve). */
+    /* Sample order; zeros select defaults (order_params_resolve). */
     enum order_kind order;
     uint64_t seed, lanes, window, run;
-    uint32_t epoch;              /* the first */
-    uint64_t position;           /* within it, from the cursor; the rest of a begun step follows */
-    uint64_t once, order_digest; /* the digests so far, from the cursor */
-    uint64_t positions_max;      /* stop after this many global positions, all ranks; 0: no limit */
-    uint64_t epochs_max;         /* stop after this many epochs; 0: never */
-    /* Training: drops the last step of an epoch if it is incomplete. Otherwise its micro-batches
-     * have only the items whose position is below N. */
+    uint32_t epoch;    /* first epoch */
+    uint64_t position; /* within the epoch, from the cursor; a partial step is completed first */
+    uint64_t once, order_digest; /* digests so far, from the cursor */
+    uint64_t positions_max; /* global positions, over all ranks, after which to stop; 0: no limit */
+    uint64_t epochs_max;    /* epochs after which to stop; 0: no limit */
+    /* Drops an incomplete last step of an epoch, for training. If false, its micro-batches
+     * contain only items with positions below N. */
     bool drop_tail;
 
     struct batching batching;
 
     enum loader_decode decode;
     struct {
-        /* One or more extensions, separated by `;`: "jpg;jpeg;png;webp;ppm". The first that a
-         * sample has is used. The content determines the format (JPEG, PNG, WebP, PPM). */
+        /* Extensions separated by `;`, such as "jpg;jpeg;png;webp;ppm". Each sample uses the
+         * first that it has. The content determines the format (JPEG, PNG, WebP, PPM). */
         const char *field;
         uint32_t width, height;
         struct crop_options crop;
         struct augment_options augment;
-        /* Each image is mixed with another of its micro-batch (docs/reference/images.md). */
+        /* Mixes each image with another of its micro-batch (docs/reference/images.md). */
         struct mixup_options mixup;
-        bool requires_label; /* a sample without a `cls` field is bad */
-        /* Labels must be below this, or the sample is bad. loader_open returns -EINVAL if the
-         * dataset names more classes. 0: only the dataset's class names limit labels. */
+        bool requires_label; /* a sample without `cls` is bad */
+        /* A sample with a label at or above this limit is bad. loader_open returns -EINVAL if
+         * the dataset names more classes. 0: only the dataset's class names limit labels. */
         uint64_t classes;
-        /* A stored image with more pixels is a bad sample. Bounds the memory for decoding, up to
-         * 12 bytes per pixel for a progressive JPEG. At most LOADER_PIXELS_MAX; 0:
+        /* A stored image with more pixels is a bad sample. Bounds decoding memory: up to 12
+         * bytes per pixel for a progressive JPEG. At most LOADER_PIXELS_MAX; 0:
          * LOADER_PIXELS_DEFAULT. */
         uint64_t pixels_max;
     } image;
     struct {
-        const char *field; /* extension, "npy" */
-        uint32_t block;    /* tokens of an input; a sample has one more */
-        /* Token ids are below this; -EINVAL if the dataset's vocabulary is larger. 0: the
-         * dataset's. */
+        const char *field; /* extension, such as "npy" */
+        uint32_t block;    /* input tokens; a sample has one more */
+        /* Upper limit of token ids, exclusive; -EINVAL if the dataset's vocabulary is larger. 0:
+         * the dataset's vocabulary. */
         uint64_t vocabulary;
     } text;
 
     enum loader_bad_policy bad_policy;
-    /* More bad samples than this fraction of an epoch's samples (or of the samples delivered, if
-     * more), and more than one, end the run. Counted since loader_open, not across resumes. What is
-     * left out of damaged tars counts as bad. 1: no limit. */
+    /* Ends the run if more than one sample is bad and bad samples exceed this fraction of the
+     * epoch's samples (or of delivered samples, if more). Counts from loader_open, not across
+     * resumes. Samples left out of damaged tars count as bad. 1: no limit. */
     double bad_fraction_max;
-    bool verify; /* check CRCs of what is read; on by default */
+    bool verify; /* check CRCs of the data read; on by default */
 
-    /* The bytes will not be read again soon and need not stay in the page cache. Implied if the
-     * datasets are larger than half of the available memory: nothing would survive until the next
-     * epoch. */
+    /* Data need not stay in the page cache. Implied if the datasets exceed half of the available
+     * memory, because no page would survive until the next epoch. */
     bool single_pass;
-    /* Opens only what the order needs: nothing is read ahead, and loader_next is -EINVAL. */
+    /* Opens only what the order needs. Nothing is read ahead; loader_next returns -EINVAL. */
     bool order_only;
-    /* Opens only what determines memory and shape: nothing is read ahead, and loader_next is
+    /* Opens only what determines memory and shape. Nothing is read ahead; loader_next returns
      * -EINVAL. */
     bool memory_only;
     unsigned workers; /* decoding threads; 0: one per CPU */
-    /* Limits batch buffers, read-ahead, lists and scratch together; 0: 1 GiB. Not included: the
-     * indexes of open shards; the bytes of substitutes until their batches are released, at most as
-     * much again; and, once per worker, what a decoded image takes beyond 2 MiB (image.pixels_max
-     * bounds it). */
+    /* Limits batch buffers, read-ahead, lists and scratch together; 0: 1 GiB. Excludes the
+     * indexes of open shards; substitutes' bytes until their batches are released, at most as
+     * much again; and, per worker, a decoded image's bytes beyond 2 MiB (bounded by
+     * image.pixels_max). */
     uint64_t memory_bytes;
-    /* Micro-batches being made, 2 to 64. 0: starts with few and adds more when they prove too few,
-     * as memory allows. */
+    /* Micro-batches in preparation, 2 to 64. 0: starts small and grows on demand, within
+     * memory_bytes. */
     unsigned batches_ahead;
-    /* Called from the consumer's thread: one line per bad sample, and one per long wait. */
+    /* One line per bad sample and per long wait, from the consumer's thread. */
     const struct log *log;
-    uint64_t stall_report_ns; /* log a wait this long, with its cause; 0: 30 s; UINT64_MAX: never */
-    uint64_t timeout_ns;      /* a wait this long ends the run with -ETIMEDOUT; 0: never */
-    /* A wait ends soon after this returns true. Polled about 20 times a second by the consumer's
-     * thread under a lock, so it must not call the loader. NULL: never. */
+    uint64_t stall_report_ns; /* log a wait this long with its cause; 0: 30 s; UINT64_MAX: never */
+    uint64_t timeout_ns;      /* end the run with -ETIMEDOUT after a wait this long; 0: never */
+    /* Ends a wait soon after it returns true. The consumer's thread polls it about 20 times a
+     * second under a lock, so it must not call the loader. NULL: never stop. */
     bool (*wants_stop)(const void *context);
     const void *stop_context;
-    struct trace *trace; /* outlives the loader; its threads record what they do; NULL: none */
+    struct trace *trace; /* records the loader's threads; outlives the loader; NULL: no trace */
 };
 
-/* Shuffled bytes, in micro-batches of 32 of 256; bad samples are substituted, up to 1 %; 1 GiB;
- * images of 224 x 224, center crop. Setting an alpha for mixup or cutmix mixes all images; with
- * both set, each is used for half of them. */
+/* Returns options for LOADER_BYTES, shuffled, in micro-batches of 32 of 256. Bad samples are
+ * substituted, up to 1 %; memory is 1 GiB; images are 224 x 224 with a center crop. Setting an
+ * alpha for mixup or cutmix mixes all images; with both set, each applies to half of them. */
 struct loader_options loader_options_default(void);
 
-/* -EINVAL with advice: options that contradict each other or the dataset, datasets of a mix that do
- * not agree, too little memory; or the error of opening a dataset. Shards are opened when first
- * needed, except text shards whose member lengths dataset.json does not give (windows.h). */
+/* Opens a loader. Returns -EINVAL with advice if options contradict each other or the dataset,
+ * if the datasets of a mix disagree, or if memory is too small; otherwise the error of opening a
+ * dataset. Shards are opened on first use, except text shards whose member lengths dataset.json
+ * lacks (windows.h). */
 int loader_open(const struct loader_options *options, struct loader **ret_loader, struct err *err);
-/* Cancels reads in flight, waits for those that cannot be cancelled, and joins all threads. Batches
- * not yet released become invalid. NULL is fine. */
+/* Cancels reads in flight, waits for those that cannot be cancelled, and joins all threads.
+ * Invalidates unreleased batches. NULL is fine. */
 void loader_close(struct loader *loader);
 
 enum { BATCH_FIELDS_MAX = 8 };
@@ -208,11 +206,11 @@ enum { BATCH_FIELDS_MAX = 8 };
 struct batch_field {
     const char *name;
     enum dtype dtype;
-    uint32_t rank; /* dimensions */
+    uint32_t rank; /* number of dimensions */
     uint64_t shape[4];
     int64_t stride_bytes[4];
     void *data;
-    struct device *device; /* where data lies; NULL: host memory */
+    struct device *device; /* holds data; NULL: host memory */
 };
 
 /* One stored field of one sample (LOADER_BYTES). */
@@ -224,93 +222,95 @@ struct batch_bytes {
 
 struct batch_item {
     uint64_t position; /* within the epoch */
-    /* The sample that the order names, even if another one was substituted. Its epoch is that of
-     * ref.dataset. */
+    /* The sample at this position in the order, even if a substitute replaced it. The epoch is
+     * that of ref.dataset. */
     struct sample_ref ref;
-    const char *key; /* not NUL-terminated; of a window: the member's */
+    const char *key; /* not NUL-terminated; for a window, the member's key */
     uint32_t key_bytes;
-    int64_t window; /* number within its member; -1: not a window */
+    int64_t window; /* index within its member; -1: not a window */
     bool substituted;
-    /* LOADER_BAD_SKIP: the item has no fields, and its place in the batch's arrays is
+    /* LOADER_BAD_SKIP: the item has no fields, and its part of the batch's arrays is
      * unspecified. */
     bool skipped;
-    const struct batch_bytes *fields; /* LOADER_BYTES: fields_count of them */
+    const struct batch_bytes *fields; /* LOADER_BYTES only: fields_count entries */
     uint32_t fields_count;
 };
 
-/* Owned by the consumer until released; read-only. */
+/* Read-only. The consumer owns it until loader_release. */
 struct batch {
     uint32_t epoch;
     uint64_t step;     /* within the epoch */
-    uint64_t micro;    /* j, of the step's M */
-    bool last_of_step; /* the last micro-batch that this rank owns of this step */
-    /* b, or fewer (even 0) if the end of an epoch, the start or positions_max cuts the step. */
+    uint64_t micro;    /* micro-batch number j of the step's M */
+    bool last_of_step; /* this rank's last micro-batch of the step */
+    /* b, or fewer (even 0) if the start, positions_max or the end of an epoch cuts the step. */
     uint32_t items_count;
     const struct batch_item *items;
     struct batch_field fields[BATCH_FIELDS_MAX];
     uint32_t fields_count;
 };
 
-/* NULL if the batch has no field of that name. */
+/* Returns NULL if the batch has no such field. */
 const struct batch_field *batch_field_named(const struct batch *batch, const char *name);
 
-/* Blocks until the next micro-batch is ready. LOADER_BATCH: it is *ret_batch. LOADER_END: there are
- * no more. Otherwise -errno:
+/* Blocks until the next micro-batch is ready. Returns LOADER_BATCH and sets *ret_batch,
+ * LOADER_END after the last one, or -errno:
  *   -EINTR     options.wants_stop returned true; loader_next may be called again
  *   -ENOBUFS   the caller's batches hold all memory; release one and call again
- *   -ETIMEDOUT, -EBADMSG, -EIO, ...   final, the loader can only be closed: a timeout, a bad sample
- *              under LOADER_BAD_STOP, too many bad samples, an I/O error or a missing shard (never
- *              substituted: only wrong bytes make a sample bad), a sample larger than the memory
+ *   otherwise  final, only loader_close may follow: -ETIMEDOUT, a bad sample (-EBADMSG) under
+ *              LOADER_BAD_STOP, too many bad samples, an I/O error or missing shard (never
+ *              substituted), or a sample larger than the memory
  * Batches before the failing one are delivered first. */
 enum { LOADER_END = 0, LOADER_BATCH = 1 };
 int loader_next(struct loader *loader, const struct batch **ret_batch, struct err *err);
-/* Whether loader_next would not block. A false result counts as a wait when the loader decides how
- * far to read ahead. If the caller's own batches hold the memory or files that the next one needs,
- * the result stays false until one is released; only loader_next reports that as an error. */
+/* True if loader_next would not block. A false result counts as a wait when the loader sizes its
+ * read-ahead. If the caller's batches hold memory or files that the next batch needs, the result
+ * stays false until one is released; only loader_next reports that error. */
 bool loader_ready(struct loader *loader);
-/* Returns the batch's memory. Release batches in the order in which they came. */
+/* Frees the batch's memory for reuse. Batches must be released in delivery order. */
 void loader_release(struct loader *loader, const struct batch *batch);
 
-/* The cursor behind the last *step* whose micro-batches loader_next has all returned: what a
- * checkpoint stores. The digests cover this rank's micro-batches; add them up over ranks. */
+/* Returns the cursor to store in a checkpoint: it follows the last *step* whose micro-batches
+ * loader_next has all returned. The digests cover this rank's micro-batches; sum them over
+ * ranks. */
 struct cursor loader_cursor(const struct loader *loader);
 
-/* The order with its defaults filled in, and sizes. */
+/* The resolved order, and sizes. */
 struct loader_shape {
-    struct order_params order; /* of a mix: as requested; loader_datasets has each dataset's */
-    uint64_t fingerprint;      /* of a mix: of all, and their weights */
-    uint64_t samples;          /* members or windows in an epoch, of all datasets */
-    uint64_t steps;            /* of the global batch in an epoch, without a dropped tail */
-    uint64_t classes_count;    /* labels are below this; the reference's if mapped; 0: unknown */
-    uint32_t vocabulary;       /* text: token ids are below this */
-    uint32_t document_end;     /* text: the token after each document */
-    uint32_t pixels_version;   /* of the image pipeline: each version has its own pixels; 0: none */
-    /* The decoding libraries with their versions; "": none. Lives as long as the loader. */
+    struct order_params
+        order;              /* for a mix, as requested; loader_datasets has each dataset's order */
+    uint64_t fingerprint;   /* for a mix, covers all datasets and weights */
+    uint64_t samples;       /* per epoch: members or windows of all datasets */
+    uint64_t steps;         /* global batches per epoch, excluding a dropped tail */
+    uint64_t classes_count; /* labels are below this; the reference's count if mapped; 0: unknown */
+    uint32_t vocabulary;    /* text: token ids are below this */
+    uint32_t document_end;  /* text: token that ends a document */
+    uint32_t pixels_version; /* image pipeline version, which determines the pixels; 0: none */
+    /* Decoding libraries with versions; "" if none. Lives as long as the loader. */
     const char *pixels_libraries;
-    uint64_t memory_bytes; /* allocated, of the budget */
-    const char *engine;    /* of io */
+    uint64_t memory_bytes; /* allocated so far, within the budget */
+    const char *engine;    /* I/O engine */
     uint32_t workers;      /* decoding threads */
 };
 struct loader_shape loader_shape(const struct loader *loader);
 
-/* The dataset's own schema, without options.reference. Lives as long as the loader. */
+/* Returns the dataset's own schema, without options.reference. Lives as long as the loader. */
 const struct loader_schema *loader_schema(const struct loader *loader);
 
-/* A dataset of the loader; its number is sample_ref.dataset. */
+/* One dataset of the loader, indexed by sample_ref.dataset. */
 struct loader_dataset {
     const char *path; /* dataset.json, the tar, or the pattern */
     uint64_t weight;  /* reduced; 1 for a single dataset */
     uint64_t fingerprint;
-    struct order_params order; /* samples: of its own epoch */
-    uint64_t delivered_count;  /* samples in the batches returned so far */
+    struct order_params order; /* samples: per epoch of this dataset */
+    uint64_t delivered_count;  /* samples in batches returned so far */
 };
-/* Returns how many datasets there are. The list lives as long as the loader; loader_next updates
- * its counts. */
+/* Returns the number of datasets. The list lives as long as the loader; loader_next updates its
+ * counts. */
 uint32_t loader_datasets(const struct loader *loader, const struct loader_dataset **ret_list);
 
-/* How well a global batch is mixed relative to a full shuffle: 1 is as well, near 0 is a sequential
- * order (sampler/quality.h). Computed from the order alone, in about 3 ms per dataset, within 2 %.
- * -ENOMEM. */
+/* Computes how well a global batch is mixed relative to a full shuffle: 1 is equal, near 0 is
+ * sequential (sampler/quality.h). Uses only the order; takes about 3 ms per dataset and is
+ * within 2 %. -ENOMEM. */
 int loader_quality(const struct loader *loader, double *ret_ratio, struct err *err);
 
 enum loader_stage {
@@ -323,32 +323,33 @@ const char *loader_stage_name(enum loader_stage stage);
 
 struct loader_stats {
     uint64_t samples_count, batches_count; /* micro-batches without items are not counted */
-    uint64_t read_bytes, reads_count;      /* by the engine: merged, with what verification needs */
-    uint64_t wanted_bytes;                 /* the part of read_bytes that samples consist of */
+    uint64_t read_bytes, reads_count; /* by the engine: merged, including bytes for verification */
+    uint64_t wanted_bytes;            /* part of read_bytes that belongs to samples */
     uint64_t bad_samples_count, jpeg_warnings_count;
-    uint64_t left_out_count; /* of damaged tars: members, or the rest of a tar as one */
-    uint64_t ahead_count;    /* micro-batches in the making, or ready */
-    uint64_t first_batch_ns; /* from loader_open to the first batch; 0 before */
-    uint64_t wait_ns;        /* time that loader_next blocked */
-    uint64_t decode_cpu_ns;  /* of all workers */
-    uint64_t stage_ns[LOADER_STAGE_COUNT]; /* how long the others waited for each stage */
+    uint64_t
+        left_out_count; /* from damaged tars: members; the unreadable rest of a tar counts as one */
+    uint64_t ahead_count;                  /* micro-batches in preparation or ready */
+    uint64_t first_batch_ns;               /* from loader_open to the first batch; 0 before */
+    uint64_t wait_ns;                      /* time that loader_next blocked */
+    uint64_t decode_cpu_ns;                /* sum over workers */
+    uint64_t stage_ns[LOADER_STAGE_COUNT]; /* time that the other stages waited for each */
     enum loader_stage limit;               /* the stage with the largest stage_ns */
 };
 struct loader_stats loader_stats(const struct loader *loader);
 
-/* The first LOADER_QUARANTINE_MAX bad samples, oldest first. The texts live as long as the
- * loader. */
+/* Returns the number of listed bad samples: the first LOADER_QUARANTINE_MAX, oldest first. Their
+ * texts live as long as the loader. */
 enum { LOADER_QUARANTINE_MAX = 1024 };
 struct loader_bad_sample {
     struct sample_ref ref;
-    uint64_t substitute; /* the sample that took its place; itself if it was skipped */
+    uint64_t substitute; /* the replacement; the sample itself if skipped */
     const char *reason;
 };
 uint64_t loader_quarantine(const struct loader *loader, const struct loader_bad_sample **ret_list);
 
-/* Applies bad_fraction_max to the bad samples of several ranks' loaders of the same data together;
- * each of those loaders has bad_fraction_max 1. Adds what is left out of damaged tars, which is the
- * same for all. -EBADMSG: too many. */
+/* Applies bad_fraction_max to the combined counts of several ranks' loaders, each opened with
+ * bad_fraction_max 1 on the same data. Adds what is left out of damaged tars, which is equal on
+ * all ranks. -EBADMSG: too many bad samples. */
 int loader_judge_bad(const struct loader *loader, double fraction_max, uint64_t bad_count,
                      uint64_t delivered_count, struct err *err);
 

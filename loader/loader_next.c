@@ -1,5 +1,5 @@
 /*
- * loader_next — the consumer's side of loader.h. loader_open.c opens and closes.
+ * loader_next — the consumer's side of loader.h. See loader_open.c for opening and closing.
  */
 #include "loader/state.h"
 
@@ -52,7 +52,7 @@ int loader_judge_bad(const struct loader *loader, double fraction_max, uint64_t 
     return -EBADMSG;
 }
 
-/* By key, number and file, because with a damaged index the key is unknown. */
+/* Logs key, number and file, because a damaged index hides the key. */
 static void log_bad(const struct loader *loader, const struct load_item *load,
                     const struct batch_item *item)
 {
@@ -65,7 +65,7 @@ static void log_bad(const struct loader *loader, const struct load_item *load,
              path, load->reason, instead);
 }
 
-/* Lists, logs and counts the batch's bad samples; -EBADMSG if there are too many. */
+/* Lists, logs and counts the batch's bad samples. -EBADMSG: too many. */
 static int note_bad_samples(struct loader *loader, const struct load_slot *slot, struct err *err)
 {
     struct consumer *consumer = &loader->consumer;
@@ -106,7 +106,7 @@ static int note_bad_samples(struct loader *loader, const struct load_slot *slot,
     return fail(loader, err);
 }
 
-/* Digests and counts include the batch; the cursor advances at the end of a step. */
+/* Adds the batch to digests and counts; advances the cursor at the end of a step. */
 static void advance_cursor(struct loader *loader, const struct load_slot *slot)
 {
     struct consumer *consumer = &loader->consumer;

@@ -1,9 +1,9 @@
 /*
- * loader_open — see loader.h: options, opening and closing. The rest is loader_next.c.
+ * loader_open — options, opening and closing of loader.h. See loader_next.c for the rest.
  *
- * Opening order: io, device, datasets with their shard cache and views (sources.c); order and plan;
- * workers, memory, queue; threads last. Closing joins the threads first, and ends reads in flight
- * while their memory still exists.
+ * Opens in this order: io, device, datasets with shard cache and views (sources.c); order and
+ * plan; workers, memory, queue; threads. Closing first joins the threads, then ends reads in
+ * flight before freeing their memory.
  */
 #include "loader/state.h"
 
@@ -75,7 +75,7 @@ static int check_paths(const struct loader_options *options, struct err *err)
     return -EINVAL;
 }
 
-/* The requested field names; "" if none. */
+/* Returns the requested field names, or "". */
 static const char *field_of(const struct loader_options *options)
 {
     const char *field = options->decode == LOADER_TOKENS  ? options->text.field
@@ -184,7 +184,7 @@ static void copy_options(struct loader *loader, const struct loader_options *opt
         loader->options.memory_bytes = MEMORY_DEFAULT_BYTES;
     if (options->image.pixels_max == 0)
         loader->options.image.pixels_max = LOADER_PIXELS_DEFAULT;
-    strcpy(loader->field, field_of(options)); /* check_options checked its length */
+    strcpy(loader->field, field_of(options)); /* length checked by check_options */
     loader->options.image.field = loader->options.text.field = loader->field;
 }
 
@@ -220,7 +220,7 @@ int loader_open(const struct loader_options *options, struct loader **ret_loader
     if (options_want_no_reads(options))
         consumer->failure = err_set(&consumer->failure_err, -EINVAL,
                                     "the loader was opened only for its order or memory plan");
-    /* owned by the caller, as is mix; the datasets have their paths */
+    /* borrowed from the caller */
     loader->options.dataset = NULL;
     loader->options.mix = NULL;
     loader->options.reference = NULL;

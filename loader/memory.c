@@ -1,9 +1,9 @@
 /*
- * memory — see memory_budget.h. budget.c sets the sizes.
+ * memory — see memory_budget.h; budget.c sets the sizes.
  *
- * The arena holds many samples of the mean size, but a sample may be larger than all of it. Such a
- * sample gets its own memory if the budget has enough left, and frees it as soon as its bytes are
- * no longer needed. Nothing else of the budget is allocated after loader_open.
+ * The arena holds many samples of mean size. A sample larger than the arena gets its own memory
+ * from the rest of the budget and frees it after decoding. No other memory of the budget is
+ * allocated after loader_open.
  */
 #include "loader/memory_budget.h"
 
@@ -39,7 +39,8 @@ uint64_t memory_frees_count(struct memory_budget *memory)
     return count;
 }
 
-/* Takes bytes of the rest of the budget; false, with what is left, if it is too small. */
+/* Reserves bytes in the rest of the budget. Sets *ret_spare_bytes to what remains; false: too
+ * little. */
 static bool take_spare(struct memory_budget *memory, uint64_t bytes, uint64_t *ret_spare_bytes)
 {
     pthread_mutex_lock(&memory->mutex);
@@ -59,7 +60,7 @@ int chunk_alloc_own_memory(struct memory_budget *memory, struct load_chunk *chun
     void *own;
     int status = memory->device->ops->mem_alloc(memory->device, own_kind(), bytes, &own, err);
     if (status)
-        return status; /* the run ends */
+        return status; /* ends the run */
     chunk->own_memory = own;
     chunk->own_bytes = bytes;
     chunk->request.data = (uint8_t *)own + residue; /* aligned as in the arena, for IO_PADDED */
@@ -74,7 +75,7 @@ void chunk_free_memory(struct memory_budget *memory, struct load_chunk *chunk)
     pthread_mutex_lock(&memory->mutex);
     if (chunk->own_memory) {
         memory->spare_bytes += chunk->own_bytes;
-        memory->arena.frees_count++; /* a read waiting for memory may now succeed */
+        memory->arena.frees_count++; /* a waiting read may now succeed */
     } else {
         read_arena_free(&memory->arena, chunk->request.data, chunk->request.bytes);
     }

@@ -1,13 +1,11 @@
 /*
- * memory_budget — the memory of reads, batch arrays and substitutes, within options.memory_bytes.
+ * memory_budget — memory for reads, batch arrays and substitutes, within options.memory_bytes.
  *
- * Reads go to the arena. A read that the arena can never hold gets its own memory from the rest of
- * the budget. Batch arrays come from a stack, most recently freed first, so that only as much is
- * touched as holds decoded data at any time.
+ * Reads use the arena; a read that exceeds it gets memory from the rest of the budget. Batch
+ * arrays come from a stack, most recently freed first, to keep resident memory small.
  *
- * Any thread may call these functions, with or without the loader's mutex. The budget's mutex is a
- * leaf: no other lock is taken while it is held. A thread that frees a read's memory wakes the
- * reader afterwards, under the loader's mutex.
+ * Threads: any, with or without the loader's mutex; the budget's mutex is a leaf lock. After
+ * freeing a read's memory, wake the reader under the loader's mutex.
  */
 #ifndef MILLRACE_LOADER_MEMORY_BUDGET_H
 #define MILLRACE_LOADER_MEMORY_BUDGET_H
@@ -21,39 +19,39 @@ struct memory_budget {
     /* Immutable after open. */
     struct device *device;
     void *arena_memory;
-    uint64_t limit_bytes;     /* options.memory_bytes */
+    uint64_t limit_bytes;
     uint64_t allocated_bytes; /* at open */
-    uint64_t slot_bytes;      /* of a batch's arrays, pinned */
+    uint64_t slot_bytes;      /* pinned arrays of a batch */
 
-    pthread_mutex_t mutex; /* guards the rest, except the atomic */
+    pthread_mutex_t mutex; /* guards the fields below, except the atomic */
     struct read_arena arena;
-    uint64_t spare_bytes;  /* unused rest, for oversized reads */
-    uint8_t **spare_slots; /* batch arrays that no slot uses: spare_count of slots_count */
+    uint64_t spare_bytes;  /* left for oversized reads */
+    uint8_t **spare_slots; /* free batch arrays, a stack */
     uint32_t spare_count;
-    /* of workers and batches, outside the budget; at most limit_bytes */
+    /* outside the budget; at most limit_bytes */
     atomic_uint_least64_t substitute_bytes;
 };
 
-/* Allocates slots, arena and lists. -ENOMEM; -EINVAL with advice if the budget is too small. */
+/* -ENOMEM; -EINVAL with advice if the budget is too small. */
 int loader_budget_init(struct loader *loader, struct err *err);
 void loader_budget_deinit(struct loader *loader);
 
-/* Sets the chunk's request.data unless it has memory. False: the arena is full, and *ret_frees is
- * what memory_frees_count returns until memory is freed. */
+/* Sets the chunk's request.data unless already set. False: the arena is full; retry when
+ * memory_frees_count differs from *ret_frees. */
 bool chunk_alloc(struct memory_budget *memory, struct load_chunk *chunk, uint64_t *ret_frees);
-/* The number of reads freed so far. After a change, chunk_alloc may succeed. */
+/* Returns the number of freed reads. */
 uint64_t memory_frees_count(struct memory_budget *memory);
-/* Allocates outside the arena. -ENOBUFS: the rest of the budget, *ret_spare_bytes, is too small;
- * -ENOMEM with detail. */
+/* Allocates outside the arena. -ENOBUFS: the rest, *ret_spare_bytes, is too small; -ENOMEM with
+ * detail. */
 int chunk_alloc_own_memory(struct memory_budget *memory, struct load_chunk *chunk,
                            uint64_t *ret_spare_bytes, struct err *err);
 void chunk_free_memory(struct memory_budget *memory, struct load_chunk *chunk);
 
-/* A batch's arrays, slot_bytes; there are enough for all slots. NULL is free. */
+/* Returns arrays of slot_bytes; there are enough for all slots. */
 uint8_t *memory_acquire_slot(struct memory_budget *memory);
 void memory_release_slot(struct memory_budget *memory, uint8_t *arrays);
 
-/* Frees a substitute's bytes (substitute.c); NULL is fine. */
+/* NULL is fine. */
 void substitute_free(struct memory_budget *memory, uint8_t *substitute, uint64_t bytes);
 
 #endif

@@ -1,15 +1,15 @@
 /*
- * mixup_batch — mixup and cutmix: mixes each image of a micro-batch with the one before it.
+ * mixup_batch — mixes each image of a micro-batch with its predecessor (mixup and cutmix).
  *
  * A micro-batch always has the same images, so its pairs do not depend on the worker. Images are
- * mixed in place, last one first, so that each is mixed with its predecessor as decoded. The first
+ * mixed in place from last to first, so that each predecessor is still as decoded. The first
  * image is mixed with a copy of the last.
  */
 #include "loader/state.h"
 
 #include <string.h>
 
-/* The nearest item below `end` that is not skipped; -1: none. */
+/* Returns the last item before `end` that is not skipped, or -1. */
 static int64_t whole_before(const struct load_slot *slot, int64_t end)
 {
     do
@@ -24,7 +24,7 @@ static uint8_t *picture_of(const struct load_slot *slot, int64_t item)
     return (uint8_t *)images->data + item * images->stride_bytes[0];
 }
 
-/* The choice depends on the planned sample, even if it was substituted. */
+/* Depends on the planned sample, even if it was substituted. */
 static struct mixup_choice choose(const struct loader *loader, struct sample_ref ref)
 {
     return mixup_choose(loader->pool.mixup, loader->options.image.width,

@@ -1,25 +1,26 @@
 /*
- * read_ahead — decides how far the reader is ahead of the consumer, and begins micro-batches.
+ * read_ahead — decides how far the reader runs ahead of the consumer, and begins micro-batches.
  */
 #include "loader/state.h"
 
 #include "base/clock.h"
 
-/* Needs mutex: nothing is read ahead, and the consumer releases nothing while it waits. */
+/* Requires the mutex. True if nothing is read ahead and the consumer will release nothing while
+ * it waits. */
 static bool is_only_progress(const struct loader *loader)
 {
     return loader->taken == loader->planned &&
            (loader->consumer.waits || loader->released == loader->planned);
 }
 
-/* Needs mutex: the share of the process's files. Reading beyond the very next micro-batch leaves
- * half of the files to others; the next one itself leaves only some. */
+/* Requires the mutex. Returns the share of the process's files: most for the very next
+ * micro-batch, otherwise half. */
 static enum open_files_share share_of(const struct loader *loader)
 {
     return loader->taken == loader->planned ? OPEN_FILES_MOST : OPEN_FILES_HALF;
 }
 
-/* Needs mutex: the next micro-batch found too few files, and still would. */
+/* Requires the mutex. True if the next micro-batch lacked files and still would. */
 static bool lacks_files(const struct loader *loader)
 {
     const struct reader *reader = &loader->reader;
@@ -62,7 +63,7 @@ void reader_end_run(struct loader *loader, struct load_slot *slot, const struct 
 
 /* ---- Beginning a micro-batch. ---- */
 
-/* Needs mutex: queues items that need no reading. */
+/* Requires the mutex. Queues items that need no reading. */
 static void add_complete_items(struct loader *loader, struct load_slot *slot)
 {
     if (slot->chunks_left == 0)
@@ -76,15 +77,15 @@ static void add_complete_items(struct loader *loader, struct load_slot *slot)
     slot_set_ready(loader, slot);
 }
 
-/* The state before a micro-batch, restored if it lacks files. */
+/* State before a micro-batch, restored if it lacks files. */
 struct attempt {
     struct plan plan;
     uint64_t released;
     enum open_files_share share;
 };
 
-/* A micro-batch that lacks files waits until an earlier one is released or its share grows. False:
- * neither can happen. */
+/* Postpones a micro-batch that lacks files until an earlier one is released or its share grows.
+ * False: neither can happen. */
 static bool defer_slot(struct loader *loader, struct load_slot *slot, const struct attempt *before)
 {
     struct reader *reader = &loader->reader;

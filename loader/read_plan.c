@@ -1,12 +1,12 @@
 /*
- * read_plan — turns a micro-batch's positions into reads: looks up samples, sorts their pieces in
- * file order, merges neighbors.
+ * read_plan — turns a micro-batch's positions into reads: looks up samples, sorts their pieces
+ * in file order and merges neighbors.
  */
 #include "loader/state.h"
 
 #include <stdint.h>
 
-static const uint8_t no_bytes[1]; /* the data of empty fields */
+static const uint8_t no_bytes[1]; /* data of empty fields */
 
 static bool order_is_less(const struct load_order *a, const struct load_order *b)
 {
@@ -41,7 +41,7 @@ static void sort_order(struct load_order *list, uint32_t count)
     }
 }
 
-/* Can the chunk, which ends at chunk_end, also take the next piece, which ends at end? Limits the
+/* True if the chunk ending at chunk_end may grow to `end`, the end of the next piece. Limits the
  * chunk's size, except that a sample's small field may join its large one. */
 static bool is_room_for(const struct loader *loader, const struct load_slot *slot,
                         const struct load_chunk *chunk, uint64_t chunk_end,
@@ -82,8 +82,8 @@ static void make_chunks(const struct loader *loader, struct load_slot *slot)
     slot->chunks_left = slot->chunks_count;
 }
 
-/* Looks up the sample's shard, key and pieces. Failures not caused by the data end the run; others
- * make the sample bad. */
+/* Looks up the sample's shard, key and pieces. Marks the sample as bad, or returns a failure
+ * that the data did not cause, which ends the run. */
 static int plan_item(struct loader *loader, struct load_slot *slot, uint32_t i,
                      enum open_files_share share, struct err *err)
 {

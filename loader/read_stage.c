@@ -1,11 +1,10 @@
 /*
- * read_stage — the reader thread: keeps as many reads in flight as arena and queue allow.
+ * read_stage — the reader thread, which keeps as many reads in flight as arena and queue allow.
  *
- * It blocks for three reasons: no more micro-batches may be begun, the arena is full, or everything
- * is planned. While blocked it waits for reads in flight, or else for memory. If the arena can
- * never hold a read (a sample or micro-batch larger than the arena, or a consumer that waits while
- * it holds everything), the read gets its own memory from the rest of the budget. If the rest is
- * too small, the run ends with an error.
+ * It blocks if no more micro-batches may begin, the arena is full, or everything is planned. It
+ * then waits for reads in flight, or else for memory. If the arena can never hold a read (a
+ * sample or micro-batch exceeds the arena, or a waiting consumer holds all of it), the read gets
+ * its own memory from the rest of the budget. If that is too small, the run ends with an error.
  */
 #include "loader/state.h"
 
@@ -20,13 +19,13 @@
 
 enum {
     SUBMIT_MAX = 64, /* reads prepared per lock */
-    /* with reads in flight, how often a blocked reader checks for free memory and the end */
+    /* how often a reader blocked with reads in flight checks for free memory and the end */
     POLL_MS = 20,
 };
 
 /* ---- Reading. ---- */
 
-/* Needs mutex. If the file ends early, the sample is bad; a read error ends the run at it. */
+/* Requires the mutex. A truncated file makes the sample bad; a read error ends the run. */
 static void note_short_read(struct load_slot *slot, const struct load_piece *piece, ssize_t result)
 {
     struct load_item *load = &slot->loads[piece->item];
@@ -49,7 +48,7 @@ static void note_short_read(struct load_slot *slot, const struct load_piece *pie
     slot_fail(slot, piece->item, &why);
 }
 
-/* Needs mutex. */
+/* Requires the mutex. */
 static void complete_chunk(struct loader *loader, struct load_chunk *chunk, uint64_t now_ns)
 {
     struct reader *reader = &loader->reader;
@@ -77,8 +76,8 @@ static void complete_chunk(struct loader *loader, struct load_chunk *chunk, uint
         slot->read_done_ns = now_ns;
 }
 
-/* Waiting for reads failed: the run ends at every slot that needs one. Reads in flight are
- * reclaimed when the queue closes. */
+/* Ends the run at every slot that needs reads, because waiting for reads failed. Closing the
+ * queue reclaims reads in flight. */
 static void end_reading(struct loader *loader, int status)
 {
     struct reader *reader = &loader->reader;
@@ -96,7 +95,7 @@ static void end_reading(struct loader *loader, int status)
     pthread_mutex_unlock(&loader->mutex);
 }
 
-/* Completes reads that are done or were refused. */
+/* Completes reads that finished or were refused. */
 static void complete_chunks(struct loader *loader, struct io_request *const *requests,
                             unsigned count)
 {
@@ -125,7 +124,7 @@ static void reap(struct loader *loader, unsigned least, int timeout_ms)
     complete_chunks(loader, reader->reaped, (unsigned)count);
 }
 
-/* Submits the requests; those that the engine refuses complete with its error. */
+/* Submits requests. Those that the engine refuses complete with its error. */
 static void submit(struct loader *loader, struct io_request *const *requests, unsigned count)
 {
     struct reader *reader = &loader->reader;
@@ -150,7 +149,7 @@ static void submit(struct loader *loader, struct io_request *const *requests, un
     }
 }
 
-/* Reaps those of the reads just submitted, `bytes` in total, that are already complete. */
+/* Reaps completed reads of the last submission, which had `bytes`. */
 static void reap_inline(struct loader *loader, uint64_t bytes)
 {
     struct reader *reader = &loader->reader;
@@ -162,7 +161,7 @@ static void reap_inline(struct loader *loader, uint64_t bytes)
     pthread_mutex_unlock(&loader->mutex);
 }
 
-/* Issues the slot's chunks as far as arena and queue allow; true if all are issued. */
+/* Issues the slot's chunks as far as arena and queue allow. True if all are issued. */
 static bool issue_chunks(struct loader *loader, struct load_slot *slot)
 {
     struct reader *reader = &loader->reader;
@@ -205,7 +204,8 @@ void reader_wake(struct reader *reader)
         pthread_cond_signal(&reader->wake);
 }
 
-/* Needs mutex and no reads in flight: true if the arena can never hold the slot's next chunk. */
+/* Requires the mutex and no reads in flight. True if the arena can never hold the slot's next
+ * chunk. */
 static bool is_stuck(const struct loader *loader)
 {
     if (loader->pool.work_first != loader->pool.work_next || loader->pool.decoding > 0)
@@ -216,7 +216,7 @@ static bool is_stuck(const struct loader *loader)
     return loader->released == current || (loader->consumer.waits && loader->taken == current);
 }
 
-/* Needs mutex and a stuck slot. False: the run ends here. */
+/* Requires the mutex and a stuck slot. False: the run ends here. */
 static bool alloc_outside_arena(struct loader *loader, struct load_slot *slot, struct err *err)
 {
     struct load_chunk *chunk = &slot->chunks[slot->chunks_issued];
@@ -238,8 +238,8 @@ static bool alloc_outside_arena(struct loader *loader, struct load_slot *slot, s
     return false;
 }
 
-/* With nothing in flight and nothing to issue: waits for memory or the end, or ends the run.
- * Returns the slot to continue with. */
+/* Called with nothing in flight or to issue. Waits for memory or the end of the run, or ends the
+ * run. Returns the slot to continue with. */
 static struct load_slot *wait_for_room(struct loader *loader, struct load_slot *slot)
 {
     struct reader *reader = &loader->reader;

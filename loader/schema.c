@@ -1,8 +1,9 @@
 /*
- * schema — what labels and tokens mean, and whether they match the caller's reference. See state.h.
+ * schema — the meaning of labels and tokens, and how they match the caller's reference
+ * (state.h).
  *
- * Class numbers of two datasets are unrelated; only names can be compared. When the loader opens,
- * it therefore maps the labels of an evaluation to the numbers of the training data by name.
+ * Class numbers of two datasets are unrelated, so the labels of an evaluation are mapped to the
+ * training data's numbers by class name.
  */
 #include "loader/state.h"
 
@@ -110,7 +111,7 @@ static int unknown_class(const struct loader_schema *reference, const struct loa
     return -EINVAL;
 }
 
-/* sorted: the reference's classes sorted by name. */
+/* sorted: the reference's classes by name. */
 static int fill_label_map(struct loader *loader, const struct named_class *sorted, struct err *err)
 {
     const struct loader_schema *own = &loader->schema, *reference = loader->options.reference;

@@ -1,5 +1,5 @@
 /*
- * slot — one micro-batch, from the plan to the consumer and back.
+ * slot — a micro-batch, from the plan to the consumer and back.
  */
 #include "loader/state.h"
 
@@ -18,7 +18,6 @@ static const struct dtype_of_field {
   partners_field = {"partner_label", DTYPE_I32}, weights_field = {"label_weight", DTYPE_F32},
   tokens_field = {"tokens", DTYPE_I32};
 
-/* Adds a dense array of the batch. */
 static void add_field(struct batch *batch, struct dtype_of_field of, void *data, uint32_t rank,
                       const uint64_t shape[4])
 {
@@ -108,7 +107,7 @@ void slot_clear(struct loader *loader, struct load_slot *slot)
     slot->batch.items_count = 0;
 }
 
-/* "WHAT: expected X, found Y", truncated to fit. */
+/* Formats the reason as "WHAT: expected X, found Y", truncated to fit. */
 void slot_note_bad(struct load_slot *slot, uint32_t item, const struct err *why)
 {
     struct load_item *load = &slot->loads[item];

@@ -1,9 +1,9 @@
 /*
  * sources — opens the datasets of a loader, checks that they agree, and gives each its view and
- * order. See state.h.
+ * order (state.h).
  *
- * They must agree in what a batch is made of: images in class names, text in tokens, bytes in
- * fields.
+ * Datasets must agree in what makes up a batch: class names (images), tokens (text) or fields
+ * (bytes).
  */
 #include "loader/state.h"
 
@@ -60,7 +60,7 @@ static int check_text(const struct dataset *first, const struct dataset *other, 
     return status;
 }
 
-/* The first field of a that b lacks. */
+/* Returns the first field of a that b lacks. */
 static const char *missing_field(const struct dataset *a, const struct dataset *b)
 {
     for (uint32_t i = 0; i < a->fields_count; i++)
@@ -158,7 +158,7 @@ static int open_cache(struct loader *loader, struct err *err)
     return shard_cache_open(loader->io, datasets, loader->sources_count, &loader->cache, err);
 }
 
-/* Under LOADER_BAD_STOP, a damaged tar is an error. */
+/* Rejects damaged tars under LOADER_BAD_STOP. */
 static int open_dataset(struct loader *loader, const char *path, struct dataset **ret_dataset,
                         struct err *err)
 {

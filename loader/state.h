@@ -1,13 +1,13 @@
 /*
- * state — a loader: its datasets, its slots, and the parts that work on them.
+ * state — a loader: its datasets, its slots, and the stages that work on them.
  *
  *     plan -> [reader] -> ready items -> [decode pool] -> complete slots -> [consumer]
  *                 \______________________ memory budget ______________________/
  *
- * Micro-batch number n of this loader uses slot n mod slots_count.
+ * Micro-batch n of this loader uses slot n mod slots_count.
  *
  * Locks, in this order:
- *     mutex           the slots and whatever is marked G here and in the parts' headers
+ *     mutex           the slots, and all fields marked G here and in the stages' headers
  *     memory.mutex    the memory budget, a leaf
  * The shard cache's mutex is never held together with either.
  */
@@ -19,9 +19,8 @@
 #include "loader/memory_budget.h"
 #include "loader/reader.h"
 
-enum { LOADER_FIELD_BYTES = 256 }; /* names of fields, separated by `;` */
+enum { LOADER_FIELD_BYTES = 256 }; /* field names separated by `;` */
 
-/* A dataset and its view. */
 struct load_source {
     struct dataset *dataset;
     struct view *view;
@@ -29,14 +28,14 @@ struct load_source {
 
 struct loader {
     /* Immutable after open. */
-    struct loader_options options; /* texts point into the loader */
+    struct loader_options options; /* strings point into the loader */
     char field[LOADER_FIELD_BYTES];
     struct io *io, *own_io;
     struct device *device, *own_device;
-    struct load_source *sources; /* [sources_count], by dataset number */
+    struct load_source *sources; /* by dataset number */
     uint32_t sources_count;
     struct loader_schema schema; /* of the first dataset; the others agree */
-    /* The reference's number for each class of the datasets; NULL: labels stay as they are. */
+    /* reference label for each dataset label, or NULL */
     int32_t *label_map;
     uint64_t labels_count; /* stored labels are below this; 0: unknown */
     uint64_t classes_count;
@@ -46,7 +45,7 @@ struct loader {
     uint32_t slots_count, pieces_max;
     uint64_t opened_ns;
     char pixels_libraries[IMAGE_LIBRARIES_BYTES]; /* "" if nothing is decoded */
-    struct loader_dataset *datasets; /* [sources_count]; the consumer updates the counts */
+    struct loader_dataset *datasets;              /* the consumer updates the counts */
 
     struct reader reader;
     struct decode_pool pool;
@@ -55,12 +54,11 @@ struct loader {
 
     pthread_mutex_t mutex;
     struct load_slot *slots;
-    /* G: numbers of micro-batches begun by the reader, decoded, taken by the consumer, and
-     * released: released <= taken <= ready <= planned */
+    /* G: counts of micro-batches: released <= taken <= ready (decoded) <= planned (begun) */
     uint64_t planned, ready, taken, released;
     bool stop;                 /* G */
     struct loader_stats stats; /* G */
-    uint64_t full_since_ns;    /* G: since when everything waits for the consumer; 0: it does not */
+    uint64_t full_since_ns;    /* G: when all stages began to wait for the consumer, or 0 */
 };
 
 static inline struct load_slot *loader_slot(struct loader *loader, uint64_t number)
@@ -68,14 +66,12 @@ static inline struct load_slot *loader_slot(struct loader *loader, uint64_t numb
     return &loader->slots[number % loader->slots_count];
 }
 
-/* The size of a target image. */
 static inline uint64_t loader_picture_bytes(const struct loader *loader)
 {
     return (uint64_t)loader->options.image.width * loader->options.image.height * 3;
 }
 
-/* The number of 4-byte values per image in a batch besides its pixels: label, partner's label,
- * weight. */
+/* 4-byte values per image besides pixels: label, partner label, weight. */
 static inline uint64_t loader_image_words(const struct loader *loader)
 {
     return mixup_is_on(&loader->options.image.mixup) ? 3 : 1;
@@ -87,30 +83,31 @@ static inline const struct load_source *loader_source_of(const struct loader *lo
     return &loader->sources[ref.dataset];
 }
 
-/* sources.c: fills in sources, datasets and cache; needs io and options. Also after a failure,
- * loader_sources_close closes what was opened. */
+/* sources.c: fills in sources, datasets and cache; requires io and options. Call
+ * loader_sources_close even after a failure. */
 int loader_sources_open(struct loader *loader, const struct loader_source *list, uint32_t count,
                         struct err *err);
 void loader_sources_close(struct loader *loader); /* safe on a zeroed loader */
 uint64_t loader_sources_fingerprint(const struct loader *loader);
-/* The files are larger than half of the available memory. */
+/* True if the files exceed half of the available memory. */
 bool loader_sources_outgrow_memory(const struct loader *loader);
 
-/* schema.c: the meaning of the dataset's labels and tokens; borrows from dataset. */
+/* schema.c: the meaning of labels and tokens; borrows from dataset. */
 struct loader_schema schema_of(const struct dataset *dataset);
-/* Do both have the same tokens? Properties unknown on either side are not compared. */
+/* Properties unknown on either side are not compared. */
 bool schema_has_same_tokens(const struct loader_schema *a, const struct loader_schema *b);
 /* Formats "tokenizer "gpt2", ..." for err_expected and err_found. */
 enum { SCHEMA_TEXT_BYTES = 160 };
 const char *schema_describe_tokens(const struct loader_schema *schema,
                                    char text[SCHEMA_TEXT_BYTES]);
-/* Checks the datasets, which agree, against the options' reference and limits. Fills in schema,
- * label_map, labels_count and classes_count. loader_sources_close frees the map. */
+/* Checks the datasets, which agree, against options.reference and limits. Fills in schema,
+ * label_map (freed by loader_sources_close), labels_count and classes_count. */
 int loader_check_schema(struct loader *loader, struct err *err);
 
-/* stats.c, both need mutex: checks whether everything now waits for the consumer. */
+/* stats.c; both require the mutex. stats_update_full checks whether all stages wait for the
+ * consumer. */
 void stats_update_full(struct loader *loader);
-/* The consumer waited for the slot from begin_ns to end_ns. */
+/* Adds the consumer's wait for the slot. */
 void stats_add_wait(struct loader *loader, const struct load_slot *slot, uint64_t begin_ns,
                     uint64_t end_ns);
 

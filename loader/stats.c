@@ -1,9 +1,9 @@
 /*
- * stats — counts the work done, and which stage the others waited for.
+ * stats — counts the work done, and the time that stages waited for each other.
  *
- * While loader_next blocks, the time until the batch's last bytes arrive counts as reading and the
- * rest as decoding. The whole loader waits for the consumer while ahead_max micro-batches, or as
- * many as fit the memory, are decoded and none is taken or released.
+ * While loader_next blocks, time until the batch's last bytes arrive counts as reading and the
+ * rest as decoding. The loader waits for the consumer while ahead_max micro-batches, or as many
+ * as fit in memory, are decoded and none is taken or released.
  */
 #include "loader/state.h"
 

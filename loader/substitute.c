@@ -1,9 +1,9 @@
 /*
  * substitute — replaces a bad sample by another one.
  *
- * The choice is a pure function of (seed, dataset, epoch, sample): Philox draws candidate k
- * (docs/reference/order.md), and the first usable candidate is taken, the same in every run and on
- * every rank. The worker reads it synchronously.
+ * Philox draws the candidates from (seed, dataset, epoch, sample) alone
+ * (docs/reference/order.md), and the first usable one replaces the sample, so the choice is the
+ * same in every run and on every rank. The worker reads synchronously.
  */
 #include "loader/state.h"
 
@@ -27,8 +27,7 @@ static int too_large(const struct loader *loader, const char *path, uint64_t byt
     return -ENOBUFS;
 }
 
-/* Allocates memory for a candidate's bytes: the worker's, or the slot's if the batch will point to
- * it. It is outside the budget, and limited to the same size. */
+/* Reserves scratch for a candidate. It is outside the budget, and limited to the same size. */
 static int reserve(struct load_worker *worker, const char *path, uint64_t bytes, struct err *err)
 {
     if (bytes <= worker->scratch_bytes)

@@ -21,7 +21,7 @@ struct view {
     uint64_t first_shard; /* in the cache */
     enum loader_decode decode;
     bool verify, requires_label;
-    /* The requested fields that the dataset has; of these, each sample uses its first. */
+    /* The requested fields that the dataset has; a sample uses the first that it has. */
     char fields[FIELDS_MAX][SHARD_EXTENSION_BYTES_MAX];
     uint32_t fields_count;
     struct windows *windows;    /* LOADER_TOKENS */
@@ -58,7 +58,7 @@ static int too_many_fields(const struct dataset *dataset, const char *names, str
     return -EINVAL;
 }
 
-/* names: one or more, separated by `;`. */
+/* names: separated by `;`. */
 static int choose_fields(struct view *view, const char *names, struct err *err)
 {
     for (const char *name = names; *name;) {
@@ -173,8 +173,7 @@ static struct view_piece whole_field(const char *extension, const struct shard_f
                                .read_bytes = field->size_bytes};
 }
 
-/* Extends the range to be read so that it can be verified: to the whole field, or to whole
- * blocks. */
+/* Extends the range to read to what verification needs: the whole field, or whole blocks. */
 static void widen(struct view_piece *piece)
 {
     const struct shard_field *field = &piece->field;
@@ -209,7 +208,7 @@ static int no_label(const struct shard *shard, const struct view_piece *image, s
     return -EBADMSG;
 }
 
-/* The named field in full; false if the sample has none. */
+/* Finds the whole named field. False if the sample has none. */
 static bool find_field(const struct shard *shard, uint64_t member, const char *name,
                        struct view_piece *ret_piece)
 {
@@ -316,7 +315,7 @@ int view_verify(const struct view_piece *piece, const struct shard *shard, struc
 {
     const struct shard_field *field = &piece->field;
     if (!field->has_crc)
-        return 0; /* a plain tar has no CRC to compare */
+        return 0; /* plain tars have no CRCs */
     if (piece->read_bytes == field->size_bytes) {
         uint32_t crc = crc32c(0, piece->data, piece->read_bytes);
         return crc == field->crc32c

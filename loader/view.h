@@ -2,7 +2,7 @@
  * view — maps the samples of a dataset to byte ranges of its shards.
  *
  * Members: a sample is the members of one key. Windows: a sample is a part of a token member
- * (windows.h). Immutable once open: any thread.
+ * (windows.h). Immutable once open, so any thread may use it.
  */
 #ifndef MILLRACE_LOADER_VIEW_H
 #define MILLRACE_LOADER_VIEW_H
@@ -13,9 +13,9 @@
 
 struct view;
 
-/* Opens a view of the cache's number-th dataset. Borrows dataset until the view closes, and cache
- * only during the call. The options' decode, field names and block select the view; verify affects
- * how much is read. -EINVAL with detail if the dataset has no such field or is not text. */
+/* Opens a view of the cache's dataset `number`. Borrows dataset until the view closes, and cache
+ * only during the call. The options' decode, field names and block select the view; verify
+ * affects how much is read. -EINVAL with detail if the dataset has no such field or is not text. */
 int view_open(const struct loader_options *options, const struct dataset *dataset,
               struct shard_cache *cache, uint32_t number, struct view **ret_view, struct err *err);
 void view_close(struct view *view); /* NULL is fine */
@@ -23,34 +23,33 @@ void view_close(struct view *view); /* NULL is fine */
 struct image_options view_image_options(const struct loader_options *options);
 
 uint64_t view_samples(const struct view *view);
-uint64_t view_mean_bytes(const struct view *view); /* of a sample, for the order's defaults */
-/* approximate bytes read per sample, to size memory */
+uint64_t view_mean_bytes(const struct view *view); /* per sample, for the order's defaults */
+/* approximate, to size memory */
 uint64_t view_read_bytes(const struct view *view);
-uint32_t view_pieces_max(const struct view *view); /* the most pieces of a sample */
+uint32_t view_pieces_max(const struct view *view); /* per sample */
 
-/* Shards are numbered as in the cache. */
+/* Returns cache shard numbers. */
 struct view_place view_locate(const struct view *view, uint64_t sample);
 
-/* One field of a sample, or the part of it that a window needs. */
+/* A field of a sample, or a window's part of it. */
 struct view_piece {
     const char *extension; /* valid while the shard is open */
     struct shard_field field;
-    uint64_t want_offset, want_bytes; /* in the shard: the bytes of the sample */
-    uint64_t read_offset, read_bytes; /* in the shard: the bytes to read for verification */
-    const uint8_t *data;              /* the byte at read_offset, once read */
-    /* of an image of which only these rows are wanted; count 0: the whole field */
+    uint64_t want_offset, want_bytes; /* the sample's bytes in the shard */
+    uint64_t read_offset, read_bytes; /* bytes to read for verification */
+    const uint8_t *data;              /* at read_offset, once read */
+    /* wanted image rows; count 0: all */
     struct image_rows rows;
 };
 
-/* The pieces of a sample at its place. For an image, the first piece is the image, followed by the
- * label if there is one. For an uncompressed image whose rows the index knows, only the rows of the
- * crop are wanted. -EBADMSG: a required field is missing. */
+/* Returns the pieces of a sample. An image is the first piece, followed by its label if any. For
+ * an uncompressed image with indexed rows, only the rows of the crop are wanted. -EBADMSG: a
+ * required field is missing. */
 int view_pieces(const struct view *view, const struct shard *shard, struct view_place place,
                 struct sample_ref ref, struct view_piece *pieces, uint32_t *ret_count,
                 struct err *err);
 
-/* Checks the CRCs of the bytes read: the whole field's, or those of its blocks. -EBADMSG with
- * offset and both CRCs. */
+/* Checks the CRCs of the bytes read, per field or per block. -EBADMSG with offset and both CRCs. */
 int view_verify(const struct view_piece *piece, const struct shard *shard, struct err *err);
 
 static inline const uint8_t *view_data(const struct view_piece *piece)

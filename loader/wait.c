@@ -1,8 +1,8 @@
 /*
- * wait — the consumer waits for its next micro-batch, and logs the cause of a long wait.
+ * wait — the consumer waits for its next micro-batch and logs the cause of a long wait.
  *
- * The cause is the oldest missing thing: the index of a shard being opened, the first incomplete
- * read, or samples not yet decoded.
+ * The cause is the first of these: a shard's index being read, an incomplete read, or undecoded
+ * samples.
  */
 #include "loader/state.h"
 
@@ -21,7 +21,7 @@ bool loader_has_next(struct loader *loader)
                                            : loader->reader.plan_ended;
 }
 
-/* Needs mutex: describes the slot's first incomplete read. */
+/* Requires the mutex. Describes the slot's first incomplete read. */
 static void describe_read(const struct load_slot *slot, struct err *err)
 {
     uint32_t i = 0;
@@ -34,8 +34,8 @@ static void describe_read(const struct load_slot *slot, struct err *err)
     err_at(err, slot->loads[piece->item].shard->path, (int64_t)chunk->request.offset);
 }
 
-/* Needs mutex. The thread that reads an index does nothing else, so an index comes first, unless
- * the batch has all its bytes. */
+/* Requires the mutex. A shard being opened comes first, because it blocks its thread, unless the
+ * batch has all its bytes. */
 static void describe(struct loader *loader, struct err *err)
 {
     const struct load_slot *slot = loader_slot(loader, loader->taken);
@@ -57,7 +57,7 @@ static void describe(struct loader *loader, struct err *err)
     }
 }
 
-/* Needs mutex and unlocks it: the log sink belongs to the caller and may call the loader. */
+/* Requires the mutex and unlocks it, because the log sink may call the loader. */
 static void report(struct loader *loader, uint64_t waited_ns, const struct err *why)
 {
     pthread_mutex_unlock(&loader->mutex);
@@ -84,7 +84,7 @@ static bool is_stopped(const struct loader_options *options)
     return options->wants_stop && options->wants_stop(options->stop_context);
 }
 
-/* Needs mutex: waits for a micro-batch and logs each long wait. -ETIMEDOUT, -EINTR. */
+/* Requires the mutex. Waits for a micro-batch and logs each long wait. -ETIMEDOUT, -EINTR. */
 static int wait_with_reports(struct loader *loader, uint64_t begin_ns, struct err *err)
 {
     const struct loader_options *options = &loader->options;

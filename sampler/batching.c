@@ -1,5 +1,6 @@
 /*
- * batching — how positions form steps and micro-batches, and which rank owns them. See sampler.h.
+ * batching — divides positions into steps and micro-batches, and assigns these to ranks
+ * (sampler.h).
  */
 #include "sampler/sampler.h"
 
@@ -37,7 +38,6 @@ int batching_check(const struct batching *batching, struct err *err)
     return 0;
 }
 
-/* The first micro-batch of the rank's contiguous range. */
 static uint64_t range_begin(const struct batching *batching, uint64_t rank)
 {
     /* below 2^32 * BATCHING_SAMPLES_MAX */

@@ -1,6 +1,6 @@
 /*
- * digest — the terms of the two sums that prove delivery. See sampler.h; docs/reference/order.md
- * specifies the bytes.
+ * digest — the terms of the two digests (sampler.h). docs/reference/order.md specifies the
+ * bytes.
  */
 #include "base/bytes.h"
 #include "base/hash.h"

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Positions over all epochs: 2^32 epochs of less than 2^48 positions. */
+/* positions over all epochs: 2^32 epochs of less than 2^48 positions */
 typedef unsigned __int128 wide;
 
 enum { WEIGHT_DIGITS_MAX = 9, FRACTION_DIGITS_MAX = 6 };
@@ -22,14 +22,14 @@ struct mix_slot {
 
 struct mix_dataset {
     uint64_t samples;
-    uint32_t weight, first; /* first: index of its first draw in places */
+    uint32_t weight, first; /* first: index in places */
 };
 
 struct mix {
     uint64_t samples;
     uint32_t period, count;
     struct mix_dataset datasets[MIX_DATASETS_MAX];
-    uint32_t *places;        /* [period]: the slot of each draw, dataset by dataset */
+    uint32_t *places;        /* [period]: slot of each draw, by dataset */
     struct mix_slot slots[]; /* [period] */
 };
 
@@ -66,8 +66,8 @@ static uint64_t common_divisor(uint64_t a, uint64_t b)
     return a;
 }
 
-/* Suggests weights in about the same ratios whose sum does not exceed the limit. Each is rounded
- * down, but is at least 1. */
+/* Suggests weights in about the same ratios with a sum within the limit: each is rounded down,
+ * but at least 1. */
 static int too_fine(const uint64_t *weights, uint32_t count, wide sum, struct err *err)
 {
     char nearest[ERR_TEXT_BYTES_MAX] = "";
@@ -116,7 +116,7 @@ int mix_weights_reduce(uint64_t *weights, uint32_t count, struct err *err)
 
 /* ---- The table. ---- */
 
-/* An event of the period: at (2k + 1) / (2m), in periods. */
+/* An event of the period, at (2k + 1) / (2m) periods. */
 struct mix_event {
     uint64_t numerator, weight; /* 2k + 1 and m, below 2^17 */
     struct mix_slot slot;

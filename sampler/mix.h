@@ -1,20 +1,18 @@
 /*
- * mix — maps a position to a dataset and to the number of its draw from that dataset. Integers
- * only; no I/O.
+ * mix — maps a position to a dataset and a draw from it, in integer arithmetic.
  *
- * Datasets have integer weights m_d; P is their sum. Within a period of P positions, dataset d has
- * m_d of them, spread as evenly as possible: the events (2k + 1) * P / (2 * m_d), k = 0..m_d - 1,
- * of all datasets are sorted (ties: the lower number first) into a table T[P] -> (d, k). Position g
- * of the mix, counted through all its epochs, is draw (g / P) * m_d + k of dataset d, where (d, k)
- * = T[g mod P]. Draw i of a dataset of N_d samples is position i mod N_d of that dataset's own
- * epoch i / N_d.
+ * Dataset d has integer weight m_d; P is the sum of all weights. In each period of P positions,
+ * dataset d has m_d draws, spread as evenly as possible: the events (2k + 1) * P / (2 * m_d), k
+ * = 0..m_d - 1, of all datasets are sorted (ties: lower dataset first) into a table T[P] -> (d,
+ * k). Position g of the mix, counted over all epochs, is draw (g / P) * m_d + k of dataset d,
+ * with (d, k) = T[g mod P]. Draw i of a dataset of N_d samples is position i mod N_d of that
+ * dataset's epoch i / N_d.
  *
- * Only the ratios of weights matter: they are divided by their greatest common divisor, which
- * changes no position.
+ * Only the ratios of weights matter: they are divided by their greatest common divisor.
  *
- * An epoch of the mix has as many positions as all its datasets together have samples. Epochs
- * follow each other without a break: each dataset continues where it was and goes through its own
- * epochs at its own pace. A mix of one dataset is that dataset, epoch by epoch.
+ * An epoch of the mix has as many positions as all datasets have samples. Each dataset continues
+ * across these epochs and goes through its own at its own pace. A mix of one dataset equals that
+ * dataset.
  */
 #ifndef MILLRACE_SAMPLER_MIX_H
 #define MILLRACE_SAMPLER_MIX_H
@@ -30,19 +28,19 @@ extern "C" {
 enum {
     MIX_DATASETS_MAX = 128,
     MIX_PERIOD_MAX = 1 << 16,
-    MIX_WEIGHT_UNIT = 1000000, /* mix_weight_parse of "1" */
+    MIX_WEIGHT_UNIT = 1000000, /* value of mix_weight_parse("1") */
 };
 
 struct mix_source {
     uint64_t samples; /* N_d >= 1 */
-    uint64_t weight;  /* m_d >= 1, reduced or not */
+    uint64_t weight;  /* m_d >= 1; need not be reduced */
 };
 
-/* Immutable once open: any thread. 12 bytes per position of the period, at most 768 KiB. */
+/* Immutable once open, so any thread may use it. Takes 12 bytes per position of the period. */
 struct mix;
 
-/* Borrows nothing. The sources together must have fewer than 2^48 samples. -EINVAL as
- * mix_weights_reduce, -ENOMEM. */
+/* Borrows nothing. The sources must have fewer than 2^48 samples in total. -ENOMEM, or -EINVAL
+ * as from mix_weights_reduce. */
 int mix_open(const struct mix_source *sources, uint32_t count, struct mix **ret_mix,
              struct err *err);
 void mix_close(struct mix *mix); /* NULL is fine */
@@ -50,25 +48,23 @@ void mix_close(struct mix *mix); /* NULL is fine */
 uint64_t mix_samples(const struct mix *mix); /* per epoch */
 uint32_t mix_weight(const struct mix *mix, uint32_t dataset);
 
-/* A position in a dataset's own epoch. Own epochs are counted modulo 2^32. */
+/* A position in a dataset's own epoch, which is counted modulo 2^32. */
 struct mix_location {
     uint32_t dataset;
     uint32_t epoch;
     uint64_t position;
 };
 
-/* position < mix_samples. */
+/* Requires position < mix_samples. */
 struct mix_location mix_at(const struct mix *mix, uint32_t epoch, uint64_t position);
-/* The inverse: position and epoch of the mix. The place must lie in one of the mix's 2^32
- * epochs. */
+/* The inverse of mix_at. The place must lie in one of the mix's 2^32 epochs. */
 uint64_t mix_find(const struct mix *mix, struct mix_location place, uint32_t *ret_epoch);
 
-/* Divides the weights by their greatest common divisor. -EINVAL: there are none or too many, one is
- * 0, or their sum still exceeds MIX_PERIOD_MAX; the advice then names the nearest weights that
- * fit. */
+/* Divides the weights by their greatest common divisor. -EINVAL: no weights, too many, a zero,
+ * or a reduced sum above MIX_PERIOD_MAX; the advice then gives the nearest weights that fit. */
 int mix_weights_reduce(uint64_t *weights, uint32_t count, struct err *err);
-/* Parses "3" or "0.25", with up to nine digits before the point and six after it, as a multiple of
- * 1 / MIX_WEIGHT_UNIT. -EINVAL: not such a number, or 0. */
+/* Parses "3" or "0.25", with up to nine digits before the point and six after it, in units of 1
+ * / MIX_WEIGHT_UNIT. -EINVAL: invalid number or 0. */
 int mix_weight_parse(const char *text, uint64_t *ret_weight);
 
 #ifdef __cplusplus

@@ -2,7 +2,7 @@
  * order — see order.h.
  *
  *     position --(lane, offset)--> offset in window
- *     offset in window --window cipher--> place in the permuted line
+ *     offset in window --window cipher--> place in the permuted sequence
  *     place --(slot, rest)--> --run cipher--> run --> sample
  */
 #include "sampler/order.h"
@@ -13,16 +13,16 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-/* What a cipher permutes. Part of ORDER_VERSION. */
+/* Purpose of a key; part of ORDER_VERSION. */
 enum { KEY_RUNS = 1, KEY_WINDOW = 2 };
 
-/* The second word of a key: dataset:16 | what:16 | epoch:32. */
+/* Second word of a key: dataset:16 | purpose:16 | epoch:32. */
 static uint64_t key_word(const struct order *order, uint64_t what)
 {
     return (uint64_t)order->params.dataset << 48 | what << 32 | order->epoch;
 }
 
-enum { CACHE_ENTRIES_MAX = 1 << 16 }; /* 152 bytes each; more lanes than this share entries */
+enum { CACHE_ENTRIES_MAX = 1 << 16 }; /* of 152 bytes; lanes above this share entries */
 
 struct cache_entry {
     bool used;
@@ -36,7 +36,7 @@ struct order_cache {
     struct cache_entry entry[];
 };
 
-/* A window of a lane: [begin, begin + samples) of the permuted line. */
+/* A lane's window: [begin, begin + samples) of the permuted sequence. */
 struct window {
     uint64_t lane, number;
     uint64_t begin, samples;
@@ -69,12 +69,11 @@ void order_params_resolve(struct order_params *params, uint64_t mean_sample_byte
     params->lanes = bytes_min(params->lanes, samples);
     if (params->window == 0)
         params->window = bytes_min(samples / 4, ORDER_WINDOW_SAMPLES_MAX) / params->lanes;
-    /* At least one run per lane; otherwise a small dataset would be one run and never be
-     * shuffled. */
+    /* At least one run per lane, so that a small dataset is shuffled. */
     if (params->run == 0)
         params->run = bytes_min(ORDER_RUN_BYTES / (mean_sample_bytes ? mean_sample_bytes : 1),
                                 samples / params->lanes);
-    /* Values beyond N change nothing. */
+    /* Larger values change nothing. */
     params->window = bytes_min(params->window ? params->window : 1, samples);
     params->run = bytes_min(params->run ? params->run : 1, samples);
 }
@@ -94,7 +93,7 @@ void order_init(struct order *order, const struct order_params *params, uint32_t
         is_short ? cipher_decrypt(&order->run_cipher, order->runs - 1) : order->runs;
 }
 
-/* Finds the window that holds the offset-th sample of the lane. */
+/* Finds the window with the lane's sample at `offset`. */
 static struct window find_window(const struct order_params *params, uint64_t lane, uint64_t offset)
 {
     uint64_t q = params->samples / params->lanes, r = params->samples % params->lanes,
@@ -121,7 +120,7 @@ static void key_window(const struct order *order, const struct window *window,
     cipher_init(cipher, window->samples, key);
 }
 
-/* Returns the window's cipher: from the cache, filled on a miss, or in *own without a cache. */
+/* Returns the window's cipher: cached, or in *own without a cache. */
 static const struct cipher *window_cipher(const struct order *order, struct order_cache *cache,
                                           const struct window *window, struct cipher *own)
 {
@@ -142,7 +141,7 @@ static const struct cipher *window_cipher(const struct order *order, struct orde
     return &entry->cipher;
 }
 
-/* Returns the sample at place u of the line of permuted runs. */
+/* Returns the sample at place u of the permuted sequence. */
 static uint64_t sample_at_slot(const struct order *order, uint64_t u)
 {
     uint64_t run = order->params.run;
@@ -182,7 +181,7 @@ uint64_t order_position(const struct order *order, uint64_t sample)
         return sample;
     uint64_t place = slot_of_sample(order, sample);
     uint64_t q = params->samples / params->lanes, r = params->samples % params->lanes;
-    uint64_t longer = r * (q + 1); /* end of the first r lanes, which have one sample more */
+    uint64_t longer = r * (q + 1); /* end of the first r lanes, which have one more sample */
     uint64_t lane = place < longer ? place / (q + 1) : r + (place - longer) / q;
     uint64_t lane_begin = lane * q + bytes_min(lane, r);
     struct window window = find_window(params, lane, place - lane_begin);

@@ -13,16 +13,16 @@
 #include <string.h>
 
 enum { IMPROVE_ROUNDS_MAX = 16, IMPROVE_LANES_MAX = 1024 };
-/* Of the ratio; anything less is within the noise of the measurement. */
+/* gain of the ratio; smaller gains are measurement noise */
 #define IMPROVE_GAIN_MIN 0.002
 
-/* The probability that a batch drawn without replacement touches a neighborhood of s samples: it
- * misses it with C(N - s, B) / C(N, B). */
+/* Returns the probability that a batch drawn without replacement touches a neighborhood of s
+ * samples; it misses with C(N - s, B) / C(N, B). */
 static double chance_touched(uint64_t samples, uint64_t batch, uint64_t size)
 {
     uint64_t factors = bytes_min(size, batch), other = size > batch ? size : batch;
-    /* Logarithm of the product of 1 - other / (N - i); few factors, because size * batch is about
-     * N. */
+    /* Logarithm of the product of 1 - other / (N - i); few factors, because size * batch is
+     * about N. */
     double missed = 0;
     for (uint64_t i = 0; i < factors; i++) {
         if (other >= samples - i)
@@ -32,7 +32,8 @@ static double chance_touched(uint64_t samples, uint64_t batch, uint64_t size)
     return -expm1(missed);
 }
 
-/* There are as many neighborhoods as samples in a batch; the remainder makes some larger by one. */
+/* Divides the samples into as many neighborhoods as a batch has samples; the remainder makes
+ * some larger by one. */
 static double expect_full(uint64_t samples, uint64_t batch)
 {
     uint64_t size = samples / batch, larger = samples % batch;
@@ -40,7 +41,7 @@ static double expect_full(uint64_t samples, uint64_t batch)
            (double)(batch - larger) * chance_touched(samples, batch, size);
 }
 
-/* Counts the neighborhoods that the batch from `first` on touches. */
+/* Counts the neighborhoods that the batch at `first` touches. */
 static uint64_t count_touched(const struct order *order, struct order_cache *cache, uint64_t first,
                               uint64_t batch, uint8_t *seen)
 {
@@ -100,7 +101,7 @@ int quality_measure_mix(const struct order_params *const *orders, const uint64_t
     return 0;
 }
 
-/* Applies the n-th kind of change; returns false if it is not possible. */
+/* Applies the n-th kind of change. False: impossible. */
 static bool change(struct order_params *params, int n)
 {
     switch (n) {

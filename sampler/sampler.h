@@ -1,10 +1,10 @@
 /*
- * sampler — maps positions to samples, for one dataset or a mix; assigns micro-batches to ranks;
+ * sampler — maps positions to samples of a dataset or a mix, assigns micro-batches to ranks, and
  * defines the cursor and the digests.
  *
- * A step of global batch B has M = B/b micro-batches of b samples: micro-batch j, item i of step t
- * is position t*B + i*M + j. **Ranks own micro-batches, never positions**: micro-batch j holds the
- * same samples whichever rank computes it.
+ * A step of global batch B has M = B/b micro-batches of b samples: item i of micro-batch j of
+ * step t is position t*B + i*M + j. **Ranks own micro-batches, never positions**: the samples of
+ * micro-batch j do not depend on the rank that computes it.
  */
 #ifndef MILLRACE_SAMPLER_SAMPLER_H
 #define MILLRACE_SAMPLER_SAMPLER_H
@@ -20,19 +20,19 @@
 extern "C" {
 #endif
 
-/* For a dataset or a mix: Philox reserves 16 bits of the word for draws. */
+/* Philox reserves 16 bits of the word for draws. */
 #define SAMPLER_SAMPLES_MAX ((UINT64_C(1) << 48) - 1)
 
-/* Of a global batch, so that products with a rank fit in 64 bits. */
+/* Largest global batch; products with a rank fit in 64 bits. */
 enum { BATCHING_SAMPLES_MAX = 1 << 30 };
 
-/* How positions form steps and micro-batches. Immutable. */
+/* Immutable. */
 struct batching {
     uint64_t global;      /* B, samples */
     uint64_t micro;       /* b, divides B */
-    uint32_t rank, ranks; /* W <= M */
-    /* true: the rank owns each j = rank (mod W), for gradients sharded at every micro-batch; false:
-     * a contiguous range. */
+    uint32_t rank, ranks; /* ranks: W <= M */
+    /* True: the rank owns each j = rank (mod W), for gradients sharded at every micro-batch.
+     * False: a contiguous range. */
     bool interleaved;
 };
 
@@ -45,8 +45,8 @@ static inline uint64_t batching_micros(const struct batching *batching) /* M */
     return batching->global / batching->micro;
 }
 
-/* The number of micro-batches per step that this rank owns, and the n-th of them (n < count). Rank
- * r of W owns [rM/W, (r+1)M/W), or those congruent to r mod W. */
+/* The number of micro-batches per step that this rank owns, and the n-th of them (n < count).
+ * Rank r of W owns [rM/W, (r+1)M/W), or those congruent to r mod W. */
 uint64_t batching_owned_count(const struct batching *batching);
 uint64_t batching_owned(const struct batching *batching, uint64_t n);
 
@@ -56,39 +56,37 @@ static inline uint64_t batching_position(const struct batching *batching, uint64
     return step * batching->global + item * batching_micros(batching) + micro;
 }
 
-/* Everything that identifies one sample. */
+/* Identifies one sample. */
 struct sample_ref {
     uint32_t dataset;
     uint32_t epoch; /* of that dataset */
     uint64_t sample;
 };
 
-/* A run's position, and two checksums (sums mod 2^64) of the samples delivered so far. Stored by
- * value in every checkpoint. */
+/* Position of a run, and two digests (sums mod 2^64) of the samples delivered so far. Every
+ * checkpoint stores it by value. */
 struct cursor {
-    uint64_t fingerprint; /* of the dataset; for a mix, see sampler_mix_fingerprint */
+    uint64_t fingerprint; /* of the dataset or the mix (sampler_mix_fingerprint) */
     uint64_t seed;
     uint32_t epoch;
     uint64_t position; /* of the next sample to deliver, within the epoch */
     uint64_t once;     /* sum of xxh3(dataset, epoch, sample): equal sums mean equal sets */
     uint64_t order; /* sum of xxh3(epoch, position, dataset, sample): equal sums mean equal order */
-    struct order_params params; /* of a mix: samples of an epoch, the rest as requested */
+    struct order_params params; /* for a mix: samples per epoch, the rest as requested */
     uint32_t order_version;
 };
 
-/* The terms of the two sums, hashed over little-endian bytes: {dataset u32, epoch u32, sample u64}
- * and {epoch u32, dataset u32, position u64, sample u64}. */
+/* The terms of the two sums, hashed over little-endian bytes: {dataset u32, epoch u32, sample
+ * u64} and {epoch u32, dataset u32, position u64, sample u64}. */
 uint64_t digest_once_term(struct sample_ref ref);
 uint64_t digest_order_term(uint32_t epoch, uint64_t position, struct sample_ref ref);
 
-/* The sampler: one order per epoch, cached windows, positions within one epoch. Owner thread; no
- * allocation after open. params must be resolved (order_params_resolve); -EINVAL if out of range,
- * -ENOMEM. */
+/* Maps the positions of one dataset. One thread at a time; no allocation after open. params must
+ * be resolved (order_params_resolve). -EINVAL if out of range; -ENOMEM. */
 struct sampler;
 int sampler_open(const struct order_params *params, struct sampler **ret_sampler, struct err *err);
-/* The same for a mix. Each dataset has its own order, keyed by its index in the list (order.dataset
- * is filled in), and its own epochs: see mix.h. -EINVAL also for weights that mix_weights_reduce
- * rejects. */
+/* Each dataset has its own epochs (mix.h) and its own order, keyed by its index in the list
+ * (order.dataset is filled in). -EINVAL also if mix_weights_reduce rejects the weights. */
 struct sampler_source {
     struct order_params order;
     uint64_t weight;
@@ -96,14 +94,14 @@ struct sampler_source {
 int sampler_open_mix(const struct sampler_source *sources, uint32_t count,
                      struct sampler **ret_sampler, struct err *err);
 void sampler_close(struct sampler *sampler); /* NULL is fine */
-/* Positions per epoch: the samples of all datasets together. */
+/* Per epoch: the samples of all datasets. */
 uint64_t sampler_samples(const struct sampler *sampler);
-/* epoch and position: of the mix; the result's epoch and sample: of its dataset. position <
- * sampler_samples. */
+/* epoch and position are the mix's; the result's epoch and sample are its dataset's. Requires
+ * position < sampler_samples. */
 struct sample_ref sampler_at(struct sampler *sampler, uint32_t epoch, uint64_t position);
 
-/* Of datasets and their reduced weights: the dataset's fingerprint if there is one dataset, else
- * XXH3-64 over {fingerprint u64, weight u64} of each, little-endian. */
+/* Returns a single dataset's fingerprint, or XXH3-64 over {fingerprint u64, weight u64} of each
+ * dataset, little-endian. Weights must be reduced. */
 uint64_t sampler_mix_fingerprint(const uint64_t *fingerprints, const uint64_t *weights,
                                  uint32_t count);
 

@@ -45,8 +45,7 @@ uint64_t plan_steps(const struct plan *plan)
     return (plan->epoch_end + plan->batching.global - 1) / plan->batching.global;
 }
 
-/* The end of the current step, whose remaining positions are [plan->position, *ret_end). False if
- * no positions are left. */
+/* Finds the end of the current step, [plan->position, *ret_end). False if no positions are left. */
 static bool find_step(struct plan *plan, uint64_t *ret_end)
 {
     if (plan->positions_left == 0)

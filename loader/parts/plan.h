@@ -1,33 +1,32 @@
 /*
- * plan — the micro-batches of one rank, in order, over the epochs: pure arithmetic.
+ * plan — the sequence of one rank's micro-batches over all epochs. Pure arithmetic.
  *
- * A step covers the positions [begin, end) of its global batch. It has fewer positions where the
- * epoch ends (if the tail is kept), where a run starts in the middle of a step, and where
- * positions_max cuts it. Every rank sees the same steps.
+ * A step covers the positions [begin, end) of its global batch. The start of the run,
+ * positions_max or the end of an epoch (if the tail is kept) can cut a step. All ranks see the
+ * same steps.
  */
 #ifndef MILLRACE_LOADER_PARTS_PLAN_H
 #define MILLRACE_LOADER_PARTS_PLAN_H
 
 #include "sampler/sampler.h"
 
-/* Owner thread; by value. */
 struct plan {
     struct batching batching;
     uint64_t samples; /* per epoch */
-    /* positions that an epoch delivers: excludes a dropped tail */
+    /* excludes a dropped tail */
     uint64_t epoch_end;
     uint64_t positions_left, epochs_left; /* UINT64_MAX: no limit */
     uint32_t epoch;
     uint64_t position; /* start of the current step */
-    uint64_t owned;    /* this rank's next micro-batch in it */
+    uint64_t owned;    /* index of this rank's next micro-batch */
 };
 
 struct plan_micro {
     uint32_t epoch;
-    uint64_t step, micro; /* t, j */
-    uint64_t begin, end;  /* positions of the step that are delivered */
-    bool last_of_step;    /* the last of this rank */
-    uint32_t next_epoch;  /* where the run is after this step */
+    uint64_t step, micro; /* t and j */
+    uint64_t begin, end;  /* delivered positions of the step */
+    bool last_of_step;    /* this rank's last one */
+    uint32_t next_epoch;  /* of the run after this step */
     uint64_t next_position;
 };
 
@@ -36,17 +35,17 @@ struct plan_options {
     uint64_t samples;
     bool drop_tail;
     uint32_t epoch;
-    uint64_t position, positions_max, epochs_max; /* as in loader_options */
+    uint64_t position, positions_max, epochs_max; /* like in loader_options */
 };
 
-/* -EINVAL with detail: inconsistent batching, a position beyond the epoch, an epoch without a
- * single complete step. */
+/* -EINVAL with detail: inconsistent batching, a position beyond the epoch, or no complete step
+ * in an epoch. */
 int plan_init(struct plan *plan, const struct plan_options *options, struct err *err);
 uint64_t plan_steps(const struct plan *plan);                    /* per epoch */
 bool plan_next(struct plan *plan, struct plan_micro *ret_micro); /* false: no more */
 
-/* The micro-batch's items have the positions first, first + stride, ... below its end. Returns
- * their number. */
+/* Returns the number of the micro-batch's items. Their positions are first, first + stride, ...,
+ * below its end. */
 uint32_t plan_items(const struct plan *plan, const struct plan_micro *micro, uint64_t *ret_first,
                     uint64_t *ret_stride);
 

@@ -47,7 +47,7 @@ void read_arena_deinit(struct read_arena *arena)
     arena->taken = NULL;
 }
 
-/* The lowest run of count free pages; NO_PAGE if there is none. */
+/* Returns the lowest run of count free pages, or NO_PAGE. */
 static uint64_t find_run(const struct read_arena *arena, uint64_t count)
 {
     uint64_t run = 0, words = arena->pages_count / WORD_PAGES + 1;

@@ -1,14 +1,13 @@
 /*
- * read_arena — allocates memory for read-ahead: runs of pages, always at the lowest free address.
+ * read_arena — allocates runs of pages for read-ahead, always at the lowest free address.
  *
  *     |####|##|----|###|-------------------......
  *      taken    hole     never touched yet
  *
- * Allocating lowest first reuses resident pages before it touches others, so that resident memory
- * follows the actual read-ahead, not its limit. A range starts at an address congruent to its
- * offset in the file modulo READ_ARENA_PAGE_BYTES and shares no page with other ranges, so that an
- * engine that bypasses the page cache can read whole pages directly into place (IO_PADDED). Guarded
- * by its owner's lock.
+ * Reusing low pages keeps resident memory near the actual read-ahead. A range's address is
+ * congruent to its file offset modulo READ_ARENA_PAGE_BYTES, and ranges share no page, so an
+ * engine that bypasses the page cache can read whole pages into place (IO_PADDED). Guarded by
+ * the owner's lock.
  */
 #ifndef MILLRACE_LOADER_PARTS_READ_ARENA_H
 #define MILLRACE_LOADER_PARTS_READ_ARENA_H
@@ -22,9 +21,9 @@ enum { READ_ARENA_PAGE_BYTES = IO_ALIGN_BYTES };
 struct read_arena {
     uint8_t *memory;              /* borrowed, aligned to READ_ARENA_PAGE_BYTES */
     uint64_t capacity_bytes;      /* a multiple of READ_ARENA_PAGE_BYTES */
-    uint64_t *taken;              /* one bit per page; bits beyond the last page are set */
-    uint64_t pages_count, lowest; /* no page below lowest is free */
-    /* number of ranges ever freed: a change means that an allocation may now succeed */
+    uint64_t *taken;              /* one bit per page; padding bits are set */
+    uint64_t pages_count, lowest; /* all pages below lowest are taken */
+    /* After a change, an allocation may succeed. */
     uint64_t frees_count;
 };
 
@@ -32,10 +31,10 @@ struct read_arena {
 int read_arena_init(struct read_arena *arena, void *memory, uint64_t capacity_bytes);
 void read_arena_deinit(struct read_arena *arena);
 
-/* Memory for `bytes` (at least one) at `offset` of a file; NULL if no run of pages is free for
- * them. */
+/* Returns memory for `bytes` (at least one) at a file's `offset`, or NULL if no free run is long
+ * enough. */
 uint8_t *read_arena_alloc(struct read_arena *arena, uint64_t bytes, uint64_t offset);
-/* data and bytes as allocated. */
+/* data and bytes must match the allocation. */
 void read_arena_free(struct read_arena *arena, const uint8_t *data, uint64_t bytes);
 
 #endif

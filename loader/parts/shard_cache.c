@@ -14,7 +14,7 @@ struct cache_entry {
     struct shard *shard;
     struct err *damage; /* why it can never be opened; NULL: no known damage */
     uint64_t last_used;
-    /* increases only under mutex, so that an unused shard can be closed under it */
+    /* increases only under mutex, which allows closing an unused shard */
     atomic_uint_least32_t users;
 };
 
@@ -24,11 +24,11 @@ struct shard_cache {
     uint64_t first[MIX_DATASETS_MAX + 1]; /* each dataset's first shard, and the total */
     uint32_t datasets_count;
     atomic_uint_least64_t opening; /* 1 + the shard being opened; 0: none */
-    /* guards everything below; never taken while another mutex is held */
+    /* guards the fields below; never taken while holding another mutex */
     pthread_mutex_t mutex;
     uint64_t clock;
     uint32_t open_count, open_max;
-    uint32_t *list;               /* the open shards, open_count of them, unordered */
+    uint32_t *list;               /* open shards, unordered */
     struct cache_entry entries[]; /* one per shard */
 };
 
@@ -161,7 +161,8 @@ static int have_file(struct shard_cache *cache, enum open_files_share share, con
     return 0;
 }
 
-/* Reading a file again does not repair it, and without an index it means reading the whole file. */
+/* Remembers damage: rereading the file would not repair it, and without an index would read all
+ * of it. */
 static void note_damage(struct cache_entry *entry, int status, const struct err *why)
 {
     if (status != -EBADMSG || !why)
@@ -182,7 +183,7 @@ static int open_entry(struct shard_cache *cache, uint64_t shard, enum open_files
     uint32_t dataset = find_dataset(cache, shard);
     const struct dataset_shard *listed =
         &cache->datasets[dataset]->shards[shard - cache->first[dataset]];
-    static const struct salvage silently = {0}; /* already reported when the dataset was opened */
+    static const struct salvage silently = {0}; /* reported when the dataset was opened */
     int status = shard_cache_path(cache, shard, path, err);
     if (!status)
         status = have_file(cache, share, path, err);

@@ -11,9 +11,9 @@
 /* The windows of one shard. Either all members but the last have `each` windows, or `ends` has a
  * running count. */
 struct shard_windows {
-    uint64_t first; /* number of its first window in the dataset */
+    uint64_t first; /* index of its first window in the dataset */
     uint64_t each;
-    /* [members] windows up to and including each member; NULL if `each` applies */
+    /* [members] windows through each member; NULL if `each` applies */
     uint64_t *ends;
 };
 
@@ -80,7 +80,7 @@ static int count_shard(struct windows *windows, const struct shard *shard, const
     return 0;
 }
 
-/* Counts from the member lengths in dataset.json. False if they are missing or impossible. */
+/* Counts windows from the member lengths in dataset.json. False: missing or impossible lengths. */
 static bool count_from_list(struct windows *windows, uint64_t number)
 {
     const struct dataset_shard *shard = &windows->dataset->shards[number];
@@ -194,7 +194,7 @@ uint64_t windows_bytes(const struct windows *windows)
     return (windows->block + 1) * windows->token_bytes;
 }
 
-/* The last shard whose first window is not after the sample. */
+/* Returns the last shard that starts at or before the sample. */
 static uint64_t find_shard(const struct windows *windows, uint64_t sample)
 {
     uint64_t low = 0, high = windows->dataset->shards_count;
@@ -208,7 +208,7 @@ static uint64_t find_shard(const struct windows *windows, uint64_t sample)
     return low;
 }
 
-/* The first member that ends after the shard's window. */
+/* Returns the first member that ends after the shard's window. */
 static uint64_t find_member(const uint64_t *ends, uint64_t members, uint64_t window)
 {
     uint64_t below = 0, above = members;
