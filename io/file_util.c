@@ -188,7 +188,7 @@ int io_join_path(const char *folder, const char *name, char *path, struct err *e
         err_expected(err, "at most %d bytes", IO_PATH_BYTES_MAX - 1);
         return -ENAMETOOLONG;
     }
-    /* folder may be path itself. */
+    /* folder may be path itself */
     memmove(path + folder_bytes + needs_slash, name, name_bytes + 1);
     memmove(path, folder, folder_bytes);
     if (needs_slash)

@@ -1,27 +1,23 @@
 /*
- * file_util — reading and writing whole files, and other blocking conveniences over the tables of
- * io.h.
- *
- * For small files off the hot path: dataset.json, a manifest, a shard's tail. They open their own
- * queue.
+ * file_util — blocking helpers over the tables of io.h, for small files off the hot path:
+ * dataset.json, a manifest, a shard's tail.
  */
 #ifndef MILLRACE_IO_FILE_UTIL_H
 #define MILLRACE_IO_FILE_UTIL_H
 
 #include "io/io.h"
 
-/* Reads exactly bytes at offset. -ENODATA with detail if the file ends first. Blocks. */
+/* -ENODATA with detail if the file ends first. Blocks. */
 int io_read_exact(struct io_queue *queue, struct io *io, struct io_file *file, const char *path,
                   uint64_t offset, void *data, size_t bytes, struct err *err);
-/* Blocks until everything is written. */
+/* Blocks. */
 int io_write_exact(struct io_queue *queue, struct io *io, struct io_file *file, const char *path,
                    uint64_t offset, const void *data, size_t bytes, struct err *err);
 
-/* Reads the whole file into memory to be freed with free(), and appends a NUL. -EFBIG beyond
- * bytes_max. */
+/* The caller frees *ret_data, which ends with an extra NUL. -EFBIG beyond bytes_max. */
 int io_read_file(struct io *io, const char *path, size_t bytes_max, char **ret_data,
                  size_t *ret_bytes, struct err *err);
-/* The first bytes, at most bytes_max, of a file that may be large. data is freed with free(). */
+/* The first bytes, at most bytes_max, of a possibly large file. The caller frees data. */
 struct io_head {
     char *data;
     size_t bytes;
@@ -29,25 +25,23 @@ struct io_head {
 };
 int io_read_head(struct io *io, const char *path, size_t bytes_max, struct io_head *ret_head,
                  struct err *err);
-/* Writes a file that appears complete and durable under its name, or not at all. replace: an
- * existing file is replaced. */
+/* Commits the file with a transaction. replace: an existing file may be replaced. */
 int io_write_file(struct io *io, const char *path, const void *data, size_t bytes, bool replace,
                   struct err *err);
 
-/* lock_shared and unlock_shared of a backend that may lack them. *ret_lock is NULL if nothing was
- * locked. */
+/* For a backend that may lack shared locks. *ret_lock is NULL if nothing was locked. */
 int io_lock_shared(struct io *io, const char *path, bool is_exclusive,
                    struct io_shared_lock **ret_lock, struct err *err);
 void io_unlock_shared(struct io *io, struct io_shared_lock *lock); /* NULL is fine */
 
-/* resolve of a backend that may lack it. */
+/* For a backend that may lack resolve. */
 int io_resolve(struct io *io, const char *path, char *full_path, struct err *err);
 bool io_identity_is_same(const struct io_identity *a, const struct io_identity *b);
 
 /* folder + "/" + name, or just name if folder is "" or ".". -ENAMETOOLONG. path holds
- * IO_PATH_BYTES_MAX. */
+ * IO_PATH_BYTES_MAX and may be folder. */
 int io_join_path(const char *folder, const char *name, char *path, struct err *err);
-/* The folder part of path, "." if it has none. folder holds IO_PATH_BYTES_MAX. */
+/* "." if path has no folder part. folder holds IO_PATH_BYTES_MAX. */
 void io_parent_path(const char *path, char *folder);
 
 #endif

@@ -1,6 +1,5 @@
 /*
- * io_open — see io.h. Selects the backend by URL scheme, and the engine for local files. A new
- * backend is a new entry of `backends`.
+ * io_open — selects a backend by URL scheme, and the engine for local files. See io.h.
  */
 #include "io/io.h"
 

@@ -25,7 +25,7 @@ static void end_at_slash(char *path, char *end)
     *end = '\0';
 }
 
-/* The real path of the part that exists, followed by the rest unchanged. resolved: at most 2 *
+/* Resolves the part of path that exists and appends the rest unchanged. resolved: at most 2 *
  * PATH_MAX. */
 static int resolve(const char *path, char *resolved, size_t bytes)
 {

@@ -4,9 +4,8 @@
  *     submit -> pending list -> a thread: pread/pwrite until complete -> done list -> reap
  *
  * One mutex guards both lists. Requests carry their list link, so nothing is allocated after open.
- * Submitting wakes at most as many threads as there are new requests, most recently idle first. A
- * thread that finishes a request takes the next one before it sleeps. The reaper is woken once,
- * when as many are done as it asked for. Every condition variable has one waiter: signals to
+ * Submitting wakes at most one thread per new request, most recently idle first. The reaper is
+ * woken once, when enough requests are done. Every condition variable has one waiter: signals to
  * several can get lost in glibc before 2.41 (its bug 25847).
  */
 #include "io/engines/file_queue.h"
@@ -37,12 +36,12 @@ struct engine_thread {
 struct io_queue {
     unsigned depth, threads_max; /* immutable */
     enum io_cache cache;         /* immutable */
-    pthread_mutex_t mutex;       /* guards all that follows */
+    pthread_mutex_t mutex;       /* guards all members below */
     pthread_cond_t enough;
     struct request_list pending, done;
     unsigned taken_count; /* submitted and not yet reaped: at most depth */
     unsigned pending_count, done_count;
-    unsigned wanted_count;      /* that the waiting reaper needs; 0: none waits */
+    unsigned wanted_count;      /* requests that the waiting reaper needs; 0: none waits */
     struct engine_thread *idle; /* a stack */
     unsigned started_count, idle_count, busy_count; /* threads: all, asleep, transferring */
     bool stop;
@@ -86,7 +85,7 @@ static bool list_remove(struct request_list *list, struct io_request *request)
     return true;
 }
 
-/* Returns bytes moved, fewer than requested only if a read reaches the file's end. */
+/* Returns bytes moved; fewer than requested only if a read reaches the file's end. */
 static ssize_t transfer(struct io_request *request, enum io_cache cache)
 {
     struct file_transfer at;
@@ -125,7 +124,7 @@ static void sleep_until_woken(struct engine_thread *thread)
         pthread_cond_wait(&thread->wake, &queue->mutex);
 }
 
-/* False if all are busy. */
+/* False if all are busy. The mutex is held. */
 static bool wake_one(struct io_queue *queue)
 {
     struct engine_thread *thread = queue->idle;
@@ -161,7 +160,7 @@ static void *thread_main(void *argument)
     return NULL;
 }
 
-/* With the mutex held. */
+/* The mutex is held. */
 static int start_thread(struct io_queue *queue)
 {
     struct engine_thread *thread = &queue->threads[queue->started_count];
@@ -239,15 +238,14 @@ void file_queue_close(struct io_queue *queue)
     free(queue);
 }
 
-/* With the mutex held: wakes or starts threads until each pending request has a free one, or no
- * more can be had. */
-static void call_threads(struct io_queue *queue)
+/* Wakes or starts a thread per pending request, as far as possible. The mutex is held. */
+static void provide_threads(struct io_queue *queue)
 {
     while (queue->pending_count > queue->started_count - queue->idle_count - queue->busy_count) {
         if (wake_one(queue))
             continue;
         if (queue->started_count == queue->threads_max || start_thread(queue))
-            return; /* the running threads will do it */
+            return; /* the running threads handle them */
     }
 }
 
@@ -261,7 +259,7 @@ int file_queue_submit(struct io_queue *queue, struct io_request *const *requests
         list_append(&queue->pending, requests[i]);
     queue->taken_count += count;
     queue->pending_count += count;
-    call_threads(queue);
+    provide_threads(queue);
     pthread_mutex_unlock(&queue->mutex);
     return (int)count;
 }
@@ -273,7 +271,7 @@ static struct timespec deadline_after(int timeout_ms)
                              .tv_nsec = (long)(at_ns % CLOCK_NS_PER_S)};
 }
 
-/* With the mutex held: sleeps until least are done, all are done, or the time is up. */
+/* Sleeps until at least `least` are done, all are done, or the time is up. The mutex is held. */
 static void wait_for(struct io_queue *queue, unsigned least, int timeout_ms)
 {
     struct timespec deadline = {0};

@@ -1,8 +1,6 @@
 /*
- * file_queue — the thread engine: each queue has a few threads that execute requests on local
- * files. Internal to io/.
- *
- * Contracts as in io.h under submit, reap and cancel.
+ * file_queue — the thread engine: a few threads per queue execute requests on local files. Internal
+ * to io/; io.h documents submit, reap and cancel.
  */
 #ifndef MILLRACE_IO_ENGINES_FILE_QUEUE_H
 #define MILLRACE_IO_ENGINES_FILE_QUEUE_H
@@ -11,12 +9,11 @@
 
 enum { FILE_QUEUE_THREADS_MAX = 64, FILE_QUEUE_THREADS_USUAL = 4 };
 
-/* The number of threads per queue: the default if options is NULL or has 0; at most
- * FILE_QUEUE_THREADS_MAX. */
+/* Threads per queue: the default if options is NULL or has 0; at most FILE_QUEUE_THREADS_MAX. */
 unsigned file_queue_threads(const struct io_options *options);
 
-/* depth: 1..IO_QUEUE_DEPTH_MAX; threads: 1..FILE_QUEUE_THREADS_MAX. One thread starts now, the
- * others on demand. -EINVAL, -ENOMEM; -EAGAIN if no thread can start. */
+/* depth: 1..IO_QUEUE_DEPTH_MAX; threads: 1..FILE_QUEUE_THREADS_MAX, started on demand after the
+ * first. -EINVAL, -ENOMEM; -EAGAIN if no thread can start. */
 int file_queue_open(unsigned depth, unsigned threads, enum io_cache cache,
                     struct io_queue **ret_queue, struct err *err);
 void file_queue_close(struct io_queue *queue);

@@ -15,26 +15,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- A file's descriptor for O_DIRECT. ---- */
-
 /* Values of io_file.direct other than descriptor + 1. */
 enum {
     DIRECT_UNKNOWN = 0,
-    DIRECT_NONE = -1,    /* everything goes through the page cache, and stays there */
-    DIRECT_DROPPED = -2, /* and data read with IO_NOREUSE is dropped from it */
+    DIRECT_NONE = -1,    /* transfers use the page cache and leave their bytes there */
+    DIRECT_DROPPED = -2, /* like DIRECT_NONE, but IO_NOREUSE reads drop their bytes */
 };
 
-/* Whether at least half of the file's first half is in the page cache; the opener may have read the
- * end. False if unknown. */
+/* Whether at least half of the file's first half is in the page cache (the opener may have read the
+ * end). False if unknown. */
 static bool is_cached(const struct io_file *file)
 {
     uint64_t half = file->size_bytes / 2 + 1, cached;
     return page_cache_bytes(file->fd, 0, half, &cached) == 0 && cached >= half / 2;
 }
 
-/* The memory alignment that transfers of IO_ALIGN_BYTES blocks need: from the file system, or
- * IO_ALIGN_BYTES if it does not say (before Linux 6.1). 0: it does not support such blocks. */
-static unsigned ask_align(int fd)
+/* The memory alignment for transfers of IO_ALIGN_BYTES blocks; IO_ALIGN_BYTES if the file system
+ * does not report it (before Linux 6.1). 0: such blocks are not supported. */
+static unsigned query_align(int fd)
 {
 #ifdef STATX_DIOALIGN
     struct statx info;
@@ -50,13 +48,13 @@ static unsigned ask_align(int fd)
 #endif
 }
 
-/* Reopens the open file, not the path, which may name another file by now. -1 if that fails, or,
- * for a file opened for reading, if the process is close to its descriptor limit: there may be
- * thousands. */
+/* Reopens the open file, not its path, which may now name another file. Returns -1 on failure. A
+ * file opened for reading also fails near the process's descriptor limit: there may be thousands.
+ */
 static int open_direct(struct io_file *file)
 {
     char self[64];
-    unsigned align = ask_align(file->fd);
+    unsigned align = query_align(file->fd);
     if (align == 0)
         return -1;
     /* Set before direct. */
@@ -80,7 +78,7 @@ static int find_direct(struct io_file *file, enum io_cache cache)
         return fd + 1;
     if (!spares_cache)
         return DIRECT_NONE;
-    /* Nobody would drop what the kernel reads ahead. */
+    /* Read-ahead would fill the page cache with bytes that nobody drops. */
     posix_fadvise(file->fd, 0, 0, POSIX_FADV_RANDOM);
     return DIRECT_DROPPED;
 }
@@ -112,9 +110,7 @@ void file_direct_close(struct io_file *file)
         close(known - 1);
 }
 
-/* ---- A request's steps. ---- */
-
-/* Whether whole blocks of file and memory can be moved in place, with memory aligned to align. */
+/* Whether whole blocks can move in place, with memory aligned to align. */
 static bool has_blocks(const struct io_request *request, unsigned align)
 {
     uintptr_t at = (uintptr_t)request->data;
@@ -164,8 +160,7 @@ struct file_call file_transfer_next(struct file_transfer *transfer)
                               .offset = (off_t)(offset - transfer->head)};
 }
 
-/* Also drops the blocks in which the request's bytes begin and end: their other bytes are read
- * again when needed, as with O_DIRECT. */
+/* Also drops the request's first and last block: other bytes in them are read again when needed. */
 static void drop_behind(const struct file_transfer *transfer)
 {
     const struct io_request *request = transfer->request;
@@ -198,7 +193,7 @@ enum file_progress file_transfer_take(struct file_transfer *transfer, ssize_t re
         return FILE_MORE;
     if (result == -EAGAIN)
         return FILE_LATER;
-    /* At the file's end, or where O_DIRECT fails, the page cache does the rest. */
+    /* At the file's end, or if O_DIRECT fails, continue through the page cache. */
     if (was_direct &&
         (result == -EINVAL ||
          (result >= 0 && (size_t)result < transfer->called_bytes && result % IO_ALIGN_BYTES != 0)))
@@ -218,6 +213,6 @@ enum file_progress file_transfer_take(struct file_transfer *transfer, ssize_t re
         transfer->direct_fd = -1;
         return FILE_MORE;
     }
-    /* a write that moves nothing and gives no error would loop forever */
+    /* a write that moves nothing without an error would loop forever */
     return finish(transfer, request->kind == IO_WRITE ? -EIO : (ssize_t)transfer->moved);
 }

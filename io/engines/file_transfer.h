@@ -1,6 +1,6 @@
 /*
- * file_transfer — one request in progress: which bytes the next system call moves, through the page
- * cache or bypassing it, and what its result means. Internal to io/; shared by all engines.
+ * file_transfer — splits a request into system calls, through the page cache or bypassing it, and
+ * interprets their results. Internal to io/; shared by all engines.
  *
  *     file_transfer_begin(&transfer, request, cache);
  *     do {
@@ -10,17 +10,16 @@
  *     // then request->result is set
  *     } while ((progress = file_transfer_take(&transfer, result)) != FILE_DONE);
  *
- * With O_DIRECT, whole blocks of IO_ALIGN_BYTES move between the disk and the caller's memory
- * without a copy:
+ * With O_DIRECT, whole blocks of IO_ALIGN_BYTES move between disk and the caller's memory without a
+ * copy:
  *
- *     file       |........xxxx|xxxxxxxxxxxx|xxxxx.......|    x: the bytes asked for
+ *     file       |........xxxx|xxxxxxxxxxxx|xxxxx.......|    x: requested bytes
  *     memory     |--head--xxxx|xxxxxxxxxxxx|xxxxx--tail-|    -: may be overwritten (IO_PADDED)
  *
- * Everything else goes through the page cache: requests with unsuitable memory, files that are
- * mostly cached, file systems without O_DIRECT, and the rest of a request after a call that moved
- * no whole block (at the file's end, or where O_DIRECT is refused). If a file can't be opened for
- * O_DIRECT, data read with IO_NOREUSE is dropped from the page cache as soon as it is read, and the
- * kernel's read-ahead is off.
+ * All else goes through the page cache: unaligned memory, mostly cached files, file systems without
+ * O_DIRECT, and the rest of a request after a call that moved no whole block (at the file's end, or
+ * if O_DIRECT is refused). If a file cannot be opened for O_DIRECT, IO_NOREUSE reads drop their
+ * bytes from the page cache, and the kernel's read-ahead is off.
  *
  * Threads: a transfer has one owner; any thread may open a file's direct descriptor.
  */
@@ -32,10 +31,10 @@
 /* Owner thread. */
 struct file_transfer {
     struct io_request *request;
-    size_t moved;        /* of the request's bytes */
+    size_t moved;        /* bytes of the request */
     int direct_fd;       /* -1: through the page cache */
-    size_t head;         /* of the last call: bytes before the requested ones */
-    size_t called_bytes; /* of the last call */
+    size_t head;         /* last call: bytes before the requested ones */
+    size_t called_bytes; /* last call */
 };
 
 struct file_call {
@@ -45,25 +44,24 @@ struct file_call {
     off_t offset;
 };
 
-enum { FILE_CALL_BYTES_MAX = 1 << 30 }; /* Linux moves less than 2^31 per call anyway */
+enum { FILE_CALL_BYTES_MAX = 1 << 30 }; /* Linux moves less than 2^31 per call */
 
 enum file_progress {
     FILE_MORE,  /* make the next call */
-    FILE_LATER, /* make it after FILE_PAUSE_NS: the kernel was short of resources */
+    FILE_LATER, /* make it after FILE_PAUSE_NS: the kernel lacked resources */
     FILE_DONE,
 };
 enum { FILE_PAUSE_NS = 1000000 };
 
-/* FILE_DONE: nothing to move, or an impossible byte range (-EINVAL). */
+/* FILE_DONE: nothing to move, or an invalid byte range (-EINVAL). */
 enum file_progress file_transfer_begin(struct file_transfer *transfer, struct io_request *request,
                                        enum io_cache cache);
 struct file_call file_transfer_next(struct file_transfer *transfer);
-/* result: bytes that the call moved, or -errno. */
+/* result: bytes moved by the call, or -errno. */
 enum file_progress file_transfer_take(struct file_transfer *transfer, ssize_t result);
 
 /* See direct_align in io.h; cache is the queue's. */
 unsigned file_direct_align(struct io_file *file, enum io_cache cache);
-/* Closes the file's direct descriptor, if it was opened. */
 void file_direct_close(struct io_file *file);
 
 #endif

@@ -1,7 +1,6 @@
 /*
- * io_threads — local files by plain threads with pread and pwrite; works everywhere.
- *
- * Everything except the queue is shared with other engines for local files, see file_local.h.
+ * io_threads — local files by threads with pread and pwrite; works everywhere. Shares everything
+ * except the queue with other engines, see file_local.h.
  */
 #include "io/engines/file_queue.h"
 #include "io/engines/file_transfer.h"

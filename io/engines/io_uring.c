@@ -1,11 +1,9 @@
 /*
- * io_uring — local files by Linux's io_uring: one ring per queue, no threads, no wake-up per
- * request.
+ * io_uring — local files by Linux's io_uring: one ring per queue, no threads. Shares everything
+ * except the queue with other engines, see file_local.h.
  *
- * Everything except the queue is shared with other engines for local files, see file_local.h.
- *
- * Rings can run out: newer kernels charge their memory to RLIMIT_MEMLOCK, across all processes of
- * the user. A queue without a ring then uses threads, unless this engine was requested by name.
+ * Rings can run out: newer kernels charge their memory to the user's RLIMIT_MEMLOCK. A queue
+ * without a ring then uses threads, unless this engine was requested by name.
  */
 #include "io/engines/file_queue.h"
 #include "io/engines/file_transfer.h"
@@ -23,7 +21,7 @@ struct io_ring {
     unsigned threads; /* per queue without a ring */
 };
 
-/* Exactly one is set, the other is NULL. Immutable after open. */
+/* Exactly one is non-NULL. Immutable after open. */
 struct io_queue {
     struct io_queue *ring, *threads;
 };

@@ -4,16 +4,15 @@
  *     submit -> an operation of the queue, entry in the ring -> the kernel -> completion
  *     completion -> incomplete? entry again : done list -> reap
  *
- * A request in flight has an `operation`: its file_transfer.h state, found by the index in the
- * kernel's user_data. There are as many as the queue's depth. The kernel's completion ring is four
- * times that, so it can't overflow. After open only the kernel allocates memory.
+ * Each request in flight has an `operation`, its file_transfer.h state, whose index is the kernel's
+ * user_data. The kernel's completion ring has four times as many slots, so it cannot overflow.
+ * After open only the kernel allocates memory.
  *
- * Completions that nobody reaps stay in the ring. Requests that need no call, or that the kernel
- * has returned, wait in the done list. What the kernel could not take at once (short of memory)
- * stays in the submission ring, which every reap flushes first.
+ * Requests that need no call, or that the kernel has returned, wait in the done list. Entries that
+ * the kernel had no memory for stay in the submission ring, which every reap flushes first.
  *
- * Registered memory is registered in pieces of PIECE_BYTES, each when a request first uses it.
- * Registering touches every page, and the first batch should not wait for a gigabyte of that.
+ * Registering memory touches every page. To avoid delaying the first batch by a gigabyte of that,
+ * each piece of PIECE_BYTES is registered when a request first uses it.
  */
 #include "io/engines/uring_queue.h"
 
@@ -29,7 +28,7 @@
 enum {
     PIECE_BYTES = 16 << 20,
     PIECES_MAX = 1 << 14, /* the kernel's limit of registered buffers */
-    PROBE_ENTRIES = 512,  /* as the loader uses, since rings may count against RLIMIT_MEMLOCK */
+    PROBE_ENTRIES = 512,  /* the loader's depth: rings may count against RLIMIT_MEMLOCK */
     NO_OPERATION = -1,
 };
 #define CANCEL_MARK (UINT64_MAX - 1) /* user_data of cancellations */
@@ -38,7 +37,7 @@ enum piece_state { PIECE_UNKNOWN, PIECE_IN, PIECE_REFUSED };
 
 /* Owner thread. One in-flight request. */
 struct operation {
-    struct file_transfer transfer; /* its request is NULL while the operation is free */
+    struct file_transfer transfer; /* transfer.request is NULL while the operation is free */
     int next_free;
 };
 
@@ -52,7 +51,7 @@ struct io_queue {
     unsigned done_count;
     struct io_request *done_first, **done_end;
     int first_free;
-    int broken; /* -errno once the ring can't be entered, or no longer exists */
+    int broken; /* -errno once the ring is unusable or closed */
     bool has_ring;
     bool is_closing; /* incomplete requests are not continued */
     /* Registered memory. */
@@ -74,7 +73,7 @@ static const char rings;
 #define ORDER_RINGS(call) (void)0
 #endif
 
-/* Needs reads and writes at offsets, no lost completions, and waits with a timeout: Linux 5.11. */
+/* Needs reads and writes at offsets, no lost completions, and timed waits: Linux 5.11. */
 static int init_ring(unsigned entries, struct io_uring *ring)
 {
     struct io_uring_params params = {0};
@@ -139,7 +138,7 @@ void uring_queue_register(struct io_queue *queue, void *memory, size_t bytes)
     queue->memory_bytes = bytes;
 }
 
-/* The index of the registered piece, -1 if the call's memory is not within one. */
+/* The index of the registered piece that contains the call's memory; -1: none. */
 static int piece_of(struct io_queue *queue, const struct file_call *call)
 {
     uintptr_t at = (uintptr_t)call->data, begin = (uintptr_t)queue->memory;
@@ -170,7 +169,7 @@ static void complete(struct io_queue *queue, struct io_request *request)
     queue->done_count++;
 }
 
-/* Puts the operation's next call into the submission ring, which has room for every operation. */
+/* The submission ring has room for every operation. */
 static void enqueue(struct io_queue *queue, struct operation *operation)
 {
     struct io_uring_sqe *entry = io_uring_get_sqe(&queue->ring);
@@ -200,7 +199,6 @@ static void free_operation(struct io_queue *queue, struct operation *operation)
     queue->first_free = (int)(operation - queue->operations);
 }
 
-/* Whether a retry can help. */
 static bool is_transient(int code)
 {
     return code == -EINTR || code == -EAGAIN || code == -EBUSY;
@@ -273,8 +271,8 @@ static unsigned drain(struct io_queue *queue)
     return count;
 }
 
-/* Submits the ring's entries and waits for least completions, or for timeout_ns (negative: no
- * limit). False when the time is up or the ring is broken. */
+/* Submits the ring's entries and waits for least completions or timeout_ns (negative: no limit).
+ * False when the time is up or the ring is broken. */
 static bool enter(struct io_queue *queue, unsigned least, int64_t timeout_ns)
 {
     struct io_uring_cqe *first;
@@ -284,7 +282,7 @@ static bool enter(struct io_queue *queue, unsigned least, int64_t timeout_ns)
                                                   timeout_ns < 0 ? NULL : &timeout, NULL);
     if (status >= 0 || status == -EINTR)
         return true;
-    /* The kernel is short of memory, or wants its completions reaped first. */
+    /* The kernel is short of memory, or needs its completions reaped first. */
     if (is_transient(status)) {
         clock_sleep_ns(FILE_PAUSE_NS);
         return true;
@@ -294,7 +292,7 @@ static bool enter(struct io_queue *queue, unsigned least, int64_t timeout_ns)
     return false;
 }
 
-/* Waits until least are done, or the time is up. */
+/* Waits until at least `least` are done or the time is up. */
 static void wait_for(struct io_queue *queue, unsigned least, int timeout_ms)
 {
     uint64_t deadline_ns = clock_now_ns() + (timeout_ms > 0 ? (uint64_t)timeout_ms * 1000000 : 0);
@@ -310,8 +308,8 @@ static void wait_for(struct io_queue *queue, unsigned least, int timeout_ms)
     }
 }
 
-/* Requests in the submission ring that the kernel has not taken. */
-static unsigned not_taken_count(const struct io_queue *queue)
+/* Entries in the submission ring that the kernel has not taken. */
+static unsigned untaken_count(const struct io_queue *queue)
 {
     const struct io_uring_sq *ring = &queue->ring.sq;
     unsigned count = 0;
@@ -321,15 +319,15 @@ static unsigned not_taken_count(const struct io_queue *queue)
 }
 
 /* Closing a ring does not wait for requests in flight, which keep writing to memory. A ring that
- * can't be entered still shows completions. All requests complete by themselves, as files on disks
- * do, or sooner where the kernel cancels without being entered (Linux 6.0). */
-static void wait_for_the_rest(struct io_queue *queue)
+ * cannot be entered still shows completions. Requests on disk files end without help; the kernel
+ * may also cancel them (Linux 6.0). */
+static void await_in_flight(struct io_queue *queue)
 {
     struct io_uring_sync_cancel_reg all = {
         .fd = -1, .flags = IORING_ASYNC_CANCEL_ALL | IORING_ASYNC_CANCEL_ANY};
     queue->is_closing = true;
     drain(queue);
-    while (queue->in_kernel_count > not_taken_count(queue)) {
+    while (queue->in_kernel_count > untaken_count(queue)) {
         io_uring_register_sync_cancel(&queue->ring, &all);
         clock_sleep_ns(FILE_PAUSE_NS);
         drain(queue);
@@ -340,7 +338,7 @@ static void wait_for_the_rest(struct io_queue *queue)
 static void release_all(struct io_queue *queue)
 {
     if (queue->has_ring) {
-        wait_for_the_rest(queue);
+        await_in_flight(queue);
         ORDER_RINGS(__tsan_release);
         io_uring_queue_exit(&queue->ring);
     }
@@ -394,8 +392,7 @@ void uring_queue_cancel(struct io_queue *queue, struct io_request *request)
 {
     if (queue->broken || io_uring_sq_space_left(&queue->ring) <= queue->depth ||
         io_uring_cq_ready(&queue->ring) > 2 * queue->depth)
-        /* too many cancellations are unprocessed, or their completions are: the request ends by
-         * itself */
+        /* too many unprocessed cancellations or completions: the request ends normally */
         return;
     for (unsigned i = 0; i < queue->depth; i++) {
         if (queue->operations[i].transfer.request != request)
@@ -406,7 +403,7 @@ void uring_queue_cancel(struct io_queue *queue, struct io_request *request)
     }
 }
 
-/* Cancels and waits: the requests' memory is the caller's again when this returns. */
+/* Cancels and waits: afterwards the callers own their requests' memory. */
 static void end_all(struct io_queue *queue)
 {
     queue->is_closing = true;

@@ -1,16 +1,14 @@
 /*
  * uring_queue — the io_uring engine: the kernel executes requests on local files asynchronously.
- * Internal to io/; the only user of liburing.
- *
- * Contracts as in io.h under submit, reap and cancel.
+ * Internal to io/; the only user of liburing. io.h documents submit, reap and cancel.
  */
 #ifndef MILLRACE_IO_ENGINES_URING_QUEUE_H
 #define MILLRACE_IO_ENGINES_URING_QUEUE_H
 
 #include "io/io.h"
 
-/* 0, or why io_uring queues are not available: -ENOSYS (no support, or a kernel before Linux 5.11),
- * -EPERM (forbidden), -ENOMEM. */
+/* Whether io_uring queues are available: 0, -ENOSYS (no support, or a kernel before Linux 5.11),
+ * -EPERM (forbidden) or -ENOMEM. */
 int uring_queue_probe(void);
 
 /* depth: 1..IO_QUEUE_DEPTH_MAX. -EINVAL, -ENOMEM, -EMFILE. */

@@ -1,6 +1,5 @@
 /*
- * fault_backend — see io_fault.h: names, files, transactions and locks. fault_queue.c has the
- * requests.
+ * fault_backend — injects faults into all operations except requests. See io_fault.h.
  *
  * Each handle of a file or transaction wraps the inner one and stores the path that rules match.
  * Handles of locks are the inner backend's.
@@ -67,9 +66,7 @@ static int enter(struct io *io, enum fault_operation operation, const char *path
     return verdict.error;
 }
 
-/* ---- Files. ---- */
-
-/* The inner file is set later. */
+/* The caller sets the inner file. */
 static int new_file(struct io_fault *fault, const char *folder, const char *name,
                     struct io_file **ret_file, struct err *err)
 {
@@ -128,8 +125,6 @@ static unsigned fault_direct_align(struct io *io, struct io_file *file)
     struct io *inner = inner_of(io);
     return inner->ops->direct_align ? inner->ops->direct_align(inner, file->inner) : 0;
 }
-
-/* ---- Names. ---- */
 
 static int fault_resolve(struct io *io, const char *path, char *full_path, struct err *err)
 {
@@ -191,8 +186,6 @@ static int fault_shared_lock_acquire(struct io *io, const char *path, bool is_ex
     return status ? status : io_lock_shared(inner, path, is_exclusive, ret_lock, err);
 }
 
-/* ---- Transactions. ---- */
-
 /* Begins (staging NULL) or joins. */
 static int open_transaction(struct io *io, const struct io_transaction_options *options,
                             const char *staging, struct io_transaction **ret_transaction,
@@ -234,7 +227,7 @@ static const char *fault_transaction_staging(const struct io_transaction *transa
     return inner_ops(transaction)->staging(transaction->inner);
 }
 
-/* Creates the file, or opens another rank's. */
+/* Creates a file, or opens another rank's if exists. */
 static int add_file(struct io_transaction *transaction, const char *name, bool exists,
                     uint64_t bytes_expected, struct io_file **ret_file, struct err *err)
 {
@@ -287,7 +280,7 @@ static int fault_transaction_finalize(struct io_transaction *transaction, struct
     return failed ? failed : status;
 }
 
-/* Frees the handles after the inner transaction has ended. */
+/* Call after the inner transaction has ended. */
 static void free_transaction(struct io_transaction *transaction)
 {
     while (transaction->files) {
@@ -329,8 +322,6 @@ static void fault_transaction_leave(struct io_transaction *transaction)
     inner_ops(transaction)->leave(transaction->inner);
     free_transaction(transaction);
 }
-
-/* ---- The backend. ---- */
 
 static void fault_close(struct io *io)
 {

@@ -1,6 +1,5 @@
 /*
- * fault_backend — shared by fault_backend.c (names, files, transactions, locks) and fault_queue.c
- * (requests).
+ * fault_backend — declarations shared by fault_backend.c and fault_queue.c.
  */
 #ifndef MILLRACE_IO_FAULTS_FAULT_BACKEND_H
 #define MILLRACE_IO_FAULTS_FAULT_BACKEND_H
@@ -11,7 +10,7 @@ enum { FAULT_POLL_NS = 2000000 }; /* poll interval of held operations */
 
 struct io_fault {
     struct io base;
-    struct io_ops ops; /* inner's engine name and scheme */
+    struct io_ops ops; /* with the inner backend's engine name and scheme */
     struct io_lock_ops locks;
     char name[64];
     struct io *inner; /* immutable */
@@ -25,15 +24,15 @@ struct io_fault {
 struct io_file {
     struct io_fault *fault;
     struct io_file *inner;
-    struct io_file *next;         /* of the transaction's unfinalized files */
-    char path[IO_PATH_BYTES_MAX]; /* that rules match */
+    struct io_file *next;         /* in the transaction's list of unfinalized files */
+    char path[IO_PATH_BYTES_MAX]; /* matched by rules */
 };
 
 /* Counts the operation and applies the rules. */
 struct fault_verdict fault_apply(struct io_fault *fault, enum fault_operation operation,
                                  const char *path, uint64_t offset);
 
-/* fault_queue.c: contracts as in struct io_ops of io.h. */
+/* fault_queue.c: hooks of struct io_ops. */
 int fault_queue_open(struct io *io, unsigned depth, struct io_queue **ret_queue, struct err *err);
 void fault_queue_close(struct io_queue *queue);
 void fault_queue_register(struct io_queue *queue, void *memory, size_t bytes);

@@ -5,9 +5,8 @@
  *                  `-> an error: done at once      `-> inverts a bit of what was read, or writes
  *                                                      one inverted byte after a write
  *
- * Every request has an entry with its own request for the inner queue, so the caller's request is
- * written only when it is done. There are as many entries as the inner queue has slots, so the
- * inner queue always has room.
+ * Every request has an entry with its own inner request, so the caller's request changes only when
+ * it is done. The inner queue has a slot for every entry.
  */
 #include "io/faults/fault_backend.h"
 
@@ -26,7 +25,7 @@ enum entry_state { ENTRY_FREE, ENTRY_WAITING, ENTRY_INNER, ENTRY_DONE };
 struct entry {
     struct io_request inner;
     struct io_request *outer;
-    struct fault_verdict verdict; /* what is still to be done */
+    struct fault_verdict verdict; /* effects not yet applied */
     enum entry_state state;
     uint64_t due_ns;
     uint8_t flipped;
@@ -36,7 +35,7 @@ struct entry {
 struct io_queue {
     struct io_fault *fault;
     struct io_queue *inner;
-    int broken; /* what reap always returns from now on; 0: working */
+    int broken; /* what reap returns from now on; 0: working */
     unsigned depth, inner_count;
     struct entry entries[];
 };
@@ -45,8 +44,6 @@ static const struct io_ops *inner_ops(const struct io_queue *queue)
 {
     return queue->fault->inner->ops;
 }
-
-/* ---- A request's stages. ---- */
 
 static void begin(struct io_queue *queue, struct entry *entry, struct io_request *request)
 {
@@ -94,8 +91,7 @@ static void forward(struct io_queue *queue, struct entry *entry)
     queue->inner_count++;
 }
 
-/* Writes the inverted byte to the file with a second write, so that the caller's memory is not
- * modified. */
+/* Writes the inverted byte with a second write, so that the caller's memory is not modified. */
 static void flip_written(struct io_queue *queue, struct entry *entry)
 {
     uint64_t bit = entry->verdict.flip_random % ((uint64_t)entry->inner.bytes * 8);
@@ -109,7 +105,7 @@ static void flip_written(struct io_queue *queue, struct entry *entry)
     forward(queue, entry);
 }
 
-/* The inner queue has finished the entry's request. */
+/* Handles a finished inner request. */
 static void complete(struct io_queue *queue, struct entry *entry)
 {
     const struct fault_verdict *verdict = &entry->verdict;
@@ -128,7 +124,7 @@ static void complete(struct io_queue *queue, struct entry *entry)
     finish(entry, result);
 }
 
-/* Starts all entries that are due. Returns when to look again; UINT64_MAX: none is waiting. */
+/* Starts all due entries. Returns when to check again; UINT64_MAX: none is waiting. */
 static uint64_t forward_due(struct io_queue *queue)
 {
     uint64_t now_ns = clock_now_ns(), next_ns = UINT64_MAX;
@@ -146,8 +142,6 @@ static uint64_t forward_due(struct io_queue *queue)
     }
     return next_ns;
 }
-
-/* ---- Hooks of struct io_ops. ---- */
 
 int fault_queue_open(struct io *io, unsigned depth, struct io_queue **ret_queue, struct err *err)
 {
@@ -171,7 +165,7 @@ int fault_queue_open(struct io *io, unsigned depth, struct io_queue **ret_queue,
     return 0;
 }
 
-/* Closes the inner queue and returns all requests in flight to their callers: done or cancelled. */
+/* Closes the inner queue and returns all requests in flight to their callers. */
 static void release_all(struct io_queue *queue)
 {
     inner_ops(queue)->queue_close(queue->inner);
@@ -277,7 +271,7 @@ int fault_queue_reap(struct io_queue *queue, struct io_request **done, unsigned 
     }
     if (count > 0 || !status)
         return (int)count;
-    queue->broken = status; /* the inner queue's own */
+    queue->broken = status;
     release_all(queue);
     return status;
 }

@@ -32,7 +32,7 @@ static const char *const operation_names[FAULT_OPERATIONS + 1] = {
 
 struct effect {
     const char *word;
-    uint32_t operations; /* that can have it */
+    uint32_t operations; /* that support the effect */
     struct fault_verdict verdict;
 };
 
@@ -57,8 +57,6 @@ bool fault_operation_is_durable(enum fault_operation operation)
 {
     return DURABLE & BIT(operation);
 }
-
-/* ---- Parsing. ---- */
 
 struct reading {
     const char *text, *at;
@@ -103,7 +101,7 @@ static int take_number(struct reading *r, uint64_t least, uint64_t *ret_number)
     return 0;
 }
 
-/* Sets *ret_index to that of the next word among words. */
+/* Sets *ret_index to the position of the next word in words. */
 static int take_known(struct reading *r, const char *what, const char *const *words, size_t count,
                       size_t *ret_index)
 {
@@ -254,9 +252,7 @@ int fault_rules_parse(const char *text, struct fault_rules *ret_rules, struct er
     return 0;
 }
 
-/* ---- Deciding. ---- */
-
-/* Uses only the file's name, so that the folder's location does not matter. */
+/* Uses only the file's name: the folder's location does not matter. */
 static struct philox_block draw(uint64_t seed, unsigned rule, enum fault_operation operation,
                                 const char *path, uint64_t offset)
 {

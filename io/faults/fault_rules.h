@@ -9,15 +9,15 @@
  *                 "flip" | "kill"
  *     WHEN      = "@" N, the N-th | "@" N "+", from the N-th on | "/" N, every N-th |
  *                 "%" P, P percent of them; default: every one
- *     PATH      = applies to paths that contain this text, which has no comma; not for queue and
- *                 wait, which have no path
+ *     PATH      = selects paths that contain this text (no comma); not for queue and wait, which
+ *                 have no path
  *
  *     read:eio@17                                 the 17th read fails
  *     read:delay=20ms%10:shard-000003,seed=7      every tenth read of that shard takes longer
  *
  * A rule counts only the operations and paths that it applies to. A percentage selects by a
- * function of the seed, the rule's number, the file's name and the offset. The selection therefore
- * does not depend on thread order and repeats: a bad location stays bad.
+ * function of the seed, the rule's number, the file's name and the offset: the selection does not
+ * depend on thread order, and a bad location stays bad.
  *
  * Threads: any may call fault_rules_decide; rules in use must not be parsed into.
  */
@@ -35,7 +35,7 @@ enum fault_operation {
     FAULT_OPEN,
     FAULT_READ,
     FAULT_WRITE,
-    FAULT_WAIT,  /* reap: the queue can't wait from then on */
+    FAULT_WAIT,  /* reap: from then on the queue cannot wait */
     FAULT_QUEUE, /* queue_open */
     FAULT_STAT,
     FAULT_LIST,
@@ -54,27 +54,27 @@ enum fault_operation {
 
 enum { FAULT_RULES_MAX = 16, FAULT_PATH_BYTES = 128 };
 
-/* What happens to one operation. Zero: nothing. */
+/* The effects on one operation. Zero: none. */
 struct fault_verdict {
     int error;         /* -errno; 0: none */
-    uint64_t delay_ns; /* before it begins */
+    uint64_t delay_ns; /* before the operation */
     bool is_hit;
-    bool holds; /* waits until released before it begins */
+    bool holds; /* waits until released before the operation */
     bool cuts, flips, kills;
-    /* Where to cut and which bit to invert: equal for the same operation at the same location. */
+    /* Select where to cut and which bit to invert: equal for the same operation and location. */
     uint64_t cut_random, flip_random;
 };
 
 struct fault_rule {
     uint32_t operations;         /* bit set */
     struct fault_verdict effect; /* without the random numbers */
-    uint64_t first, last, every; /* numbers of the operations hit, from 1; multiples of every */
-    double fraction;             /* of these */
+    uint64_t first, last, every; /* operation numbers that match, from 1; multiples of every */
+    double fraction;             /* of the matching operations */
     char path[FAULT_PATH_BYTES];
     atomic_uint_least64_t seen_count;
 };
 
-/* Immutable but for the counts. */
+/* Immutable except the counts. */
 struct fault_rules {
     uint64_t seed;
     unsigned count;
@@ -85,8 +85,8 @@ struct fault_rules {
  * means no rules. */
 int fault_rules_parse(const char *text, struct fault_rules *ret_rules, struct err *err);
 
-/* Counts the operation and combines all rules that hit it; the first error wins. Kills the process
- * here if a rule says so. */
+/* Counts the operation and combines all rules that hit it; the first error wins. A kill rule ends
+ * the process here. */
 struct fault_verdict fault_rules_decide(struct fault_rules *rules, enum fault_operation operation,
                                         const char *path, uint64_t offset);
 

@@ -3,16 +3,16 @@
  *
  *     io_fault_open(path, NULL, "read:eio@17", &io, err);
  *
- * fault_rules.h has the rules' grammar. The effects:
+ * fault_rules.h has the rules' grammar. Effects:
  *
  *     an error   the call fails with it and does nothing; a request is reaped with it. A failed
- *                finalize or commit loses the transaction, as after a disk error; abort can't fail
+ *                finalize or commit loses the transaction, as after a disk error; abort cannot fail
  *     delay      a request begins later, and its queue stays free for others; a call takes longer
- *     hold       the same, until io_fault_release or, for a request, cancel or queue_close
+ *     hold       delays until io_fault_release or, for a request, cancel or queue_close
  *     short      a read ends at any of its bytes, as if the file had shrunk since it was opened; a
  *                write writes some of its bytes and fails with -ENOSPC. (Partial transfers by the
  *                kernel are not simulated: the engines resume them.)
- *     flip       one bit of the data read is inverted; of data written, in the file, not in memory
+ *     flip       one bit is inverted in the data read, or in the file after a write
  *     kill       the process dies by SIGKILL before the operation
  *
  * A delayed request only proceeds while its queue is reaped.
@@ -26,12 +26,12 @@
 #include "io/faults/fault_rules.h"
 #include "io/io.h"
 
-/* io_open; with rules (not NULL, not "") wrapped, and the engine's name is then "NAME with faults".
- * Also -EINVAL: malformed rules. */
+/* Opens as io_open, then wraps the backend if rules is neither NULL nor "". The wrapper's engine
+ * name is "NAME with faults". Also -EINVAL: malformed rules. */
 int io_fault_open(const char *path_or_url, const struct io_options *options, const char *rules,
                   struct io **ret_io, struct err *err);
 
-/* The rest needs a wrapped backend. */
+/* The functions below need a wrapped backend. */
 
 /* Replaces the rules and resets all counts. -EINVAL changes nothing. */
 int io_fault_set(struct io *io, const char *rules, struct err *err);
@@ -40,13 +40,13 @@ void io_fault_release(struct io *io);
 
 struct io_fault_counts {
     uint64_t operations[FAULT_OPERATIONS]; /* attempted */
-    uint64_t durable;                      /* of these, the ones that "durable" includes */
+    uint64_t durable;                      /* those that "durable" includes */
     uint64_t read_bytes;                   /* requested */
     uint64_t hits;                         /* operations that a rule changed */
     uint64_t held;                         /* at present */
     uint64_t in_flight;                    /* requests at present */
-    /* Transactions aborted while requests were in flight: a bug of the caller if all requests
-     * belong to the transaction. Any request of this backend counts. */
+    /* Transactions aborted while requests were in flight: a caller's bug if all requests belong to
+     * the transaction. Any request of this backend counts. */
     uint64_t abandoned;
 };
 struct io_fault_counts io_fault_counts(struct io *io);

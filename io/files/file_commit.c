@@ -1,6 +1,6 @@
 /*
- * file_commit — gives an output its final name: see file_transaction.h, and docs/explanation/io.md
- * for what each file system supports.
+ * file_commit — gives an output its final name. docs/explanation/io.md lists what each file system
+ * supports.
  */
 #include "io/files/file_transaction.h"
 
@@ -16,9 +16,8 @@ static bool is_unsupported(int code)
     return code == -EINVAL || code == -ENOSYS || code == -EOPNOTSUPP;
 }
 
-/* For file systems without RENAME_NOREPLACE. A file is linked, which never replaces. A folder is
- * renamed after a check; if something appears in between, the kernel refuses the rename unless it
- * is an empty folder. */
+/* For file systems without RENAME_NOREPLACE. link never replaces a file. A folder is renamed after
+ * a check; if something appears in between, the kernel refuses unless that is an empty folder. */
 static int rename_without_flag(const struct io_transaction *transaction)
 {
     if (transaction->single_file && link(transaction->staging, transaction->final) == 0)
@@ -44,7 +43,7 @@ static int rename_new(const struct io_transaction *transaction)
     return is_unsupported(status) ? rename_without_flag(transaction) : status;
 }
 
-/* For file systems without RENAME_EXCHANGE: for a moment nothing has the final name. If the process
+/* For file systems without RENAME_EXCHANGE: for a moment the final name is absent. If the process
  * dies then, a sweep restores the old folder. */
 static int swap_without_exchange(const struct io_transaction *transaction, char *old,
                                  struct err *err)
@@ -60,8 +59,7 @@ static int swap_without_exchange(const struct io_transaction *transaction, char 
     return 0;
 }
 
-/* After an exchange the staging path names another output, which must not be mistaken for a dead
- * writer's. */
+/* After an exchange the staging path names the old output: nobody may resume that. */
 static int hide_staging(struct io_transaction *transaction, struct err *err)
 {
     char hidden[IO_PATH_BYTES_MAX];
@@ -87,7 +85,7 @@ static int swap_folders(struct io_transaction *transaction, char *old, struct er
     return status ? local_fail(err, status, transaction->final, "could not commit the output") : 0;
 }
 
-/* Gives the output its final name. Sets old to the path of a replaced folder, or "". */
+/* Sets old to the path of a replaced folder, or "". */
 static int rename_to_final(struct io_transaction *transaction, char *old, struct err *err)
 {
     old[0] = '\0';
@@ -121,7 +119,6 @@ static int check_can_commit(const struct io_transaction *transaction, struct err
     return -EINVAL;
 }
 
-/* Renames the old folder to the backup path and removes what was there. */
 static void keep_backup(const struct io_transaction *transaction, const char *old)
 {
     struct stat info;
@@ -131,10 +128,9 @@ static void keep_backup(const struct io_transaction *transaction, const char *ol
         local_sync_folder(transaction->parent, NULL);
 }
 
-/* Removes the old folder or makes it the backup. Leftovers are temporaries for the next sweep,
- * and so is a folder that could not become the backup, complete. A folder from
- * temporary_rename_replaced is renamed first, because a sweep must never restore a partly
- * removed one. */
+/* A folder that can be neither removed nor made the backup stays under a temporary name for the
+ * next sweep. A folder from temporary_rename_replaced is renamed first, because a sweep must never
+ * restore a partly removed one. */
 static void discard_old(const struct io_transaction *transaction, const char *old)
 {
     char backup[IO_PATH_BYTES_MAX];

@@ -1,17 +1,15 @@
 /*
- * file_lock — one owner per folder: a kernel lock on FOLDER/.millrace-owner, released when the
- * owner dies, or a lease. See file_local.h.
+ * file_lock — one owner per folder: a kernel lock on FOLDER/.millrace-owner, or a lease. See
+ * file_local.h.
  *
- * On local file systems the lock decides. On all others the lease (lease.h) decides: several
- * machines may see them, and some grant locks without telling the other machines. Each kind of
- * owner checks for the other, so a folder reached both ways still has one owner. The lock's owner
- * also takes the lease if one was ever used; the lease's owner, once it has it, yields to a lock.
- * Of two simultaneous owners at least one sees the other.
+ * On local file systems the lock decides. On all others the lease (lease.h) does, because some
+ * grant locks without telling other machines. Each kind of owner checks for the other: the lock's
+ * owner also takes the lease if one was ever used; the lease's owner, once it has it, yields to a
+ * lock. Of two simultaneous owners at least one sees the other.
  *
- * The lock is an open-file-description lock: it belongs to this open file, not to the process, so
- * another thread's close of the same file does not drop it. The file holds "host=H pid=P boot=B\n"
- * for people and for the error message. It stays when the lock is released, since removing it would
- * let two owners lock two files of the same name.
+ * An open-file-description lock survives another thread's close of the same file. The file holds
+ * "host=H pid=P boot=B\n" for people and for the error message. Releasing the lock keeps the file:
+ * removing it would let two owners lock two files of the same name.
  */
 #include "base/clock.h"
 #include "base/os/machine.h"
@@ -38,12 +36,12 @@ bool io_is_owner_record(const char *entry_name)
 
 /* Owner thread. */
 struct io_lock {
-    int fd; /* -1: none, only the lease */
+    int fd; /* -1: the lease is the only lock */
     struct lease *lease;
     char path[IO_PATH_BYTES_MAX]; /* of the lock file */
 };
 
-/* File systems used by one machine: its kernel knows every lock holder. */
+/* File systems of one machine, whose kernel knows every lock holder. */
 static bool is_local_fs(const char *folder)
 {
     static const unsigned long kinds[] = {
@@ -82,8 +80,7 @@ static void read_owner(int fd, char text[OWNER_TEXT_BYTES_MAX])
     text[strcspn(text, "\n")] = '\0';
 }
 
-/* 0, -EAGAIN (held, or removed meanwhile; owner then names the holder, if known) or another -errno.
- * Gives the descriptor. */
+/* -EAGAIN: held (owner names the holder, if known), or removed meanwhile. */
 static int try_lock(const char *path, int *ret_fd, char owner[OWNER_TEXT_BYTES_MAX])
 {
     int fd = LOCAL_RETRY(open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
@@ -177,7 +174,7 @@ static int local_lock_acquire(struct io *io, const char *folder,
                               struct err *err)
 {
     (void)io;
-    static const struct io_lock_options usual = {0};
+    static const struct io_lock_options defaults = {0};
     int status = local_path(folder, &folder, err);
     if (status)
         return status;
@@ -187,7 +184,7 @@ static int local_lock_acquire(struct io *io, const char *folder,
     lock->fd = -1;
     status = io_join_path(folder, OWNER_FILE_NAME, lock->path, err);
     if (!status)
-        status = acquire(lock, folder, options ? options : &usual, err);
+        status = acquire(lock, folder, options ? options : &defaults, err);
     if (status)
         local_lock_release(lock);
     else
@@ -195,7 +192,7 @@ static int local_lock_acquire(struct io *io, const char *folder,
     return status;
 }
 
-/* The lock file was removed: the folder is still ours if nobody has locked a new file since. */
+/* The lock file was removed. The folder is still ours unless somebody has locked a new file. */
 static int lock_again(struct io_lock *lock, struct err *err)
 {
     char folder[IO_PATH_BYTES_MAX];

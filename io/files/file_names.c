@@ -1,5 +1,5 @@
 /*
- * file_names — local files and folders by name: open, stat, list, make, remove. See file_local.h.
+ * file_names — opens, stats, lists, makes and removes local paths. See file_local.h.
  */
 #include "io/engines/file_transfer.h"
 #include "io/file_util.h"
@@ -117,7 +117,7 @@ int local_sync_folder(const char *folder, struct err *err)
     int status = LOCAL_RETRY(fsync(fd)) ? -errno : 0;
     close(fd); /* nothing was written through it */
     if (status == -EINVAL || status == -ENOTSUP)
-        status = 0; /* this file system keeps folders durable by itself or not at all */
+        status = 0; /* this file system makes folders durable by itself or not at all */
     return status ? local_fail(err, status, folder, "could not make the folder durable") : 0;
 }
 
@@ -239,7 +239,7 @@ static int local_stat(struct io *io, const char *path, struct io_stat *ret_stat,
     return 0;
 }
 
-/* The entries of a folder: for each, a byte of its kind and its name. */
+/* The entries of a folder, each a kind byte and a name. */
 struct listing {
     struct str text;
     size_t count;
@@ -317,7 +317,7 @@ out:
     return status;
 }
 
-/* Creates one folder whose parent exists; its name is durable on return. */
+/* Its name is durable on return; the parent must exist. */
 static int make_one(const char *path, struct err *err)
 {
     if (mkdir(path, 0777)) {
@@ -371,7 +371,7 @@ int local_remove(struct io *io, const char *path, struct err *err)
     if (status)
         return status;
     io_parent_path(path, parent);
-    /* Otherwise a crash could bring back the name of a partly removed folder. */
+    /* Otherwise a crash could restore the name of a partly removed folder. */
     status = local_sync_folder(parent, err);
     return status ? status : temporary_remove(aside, err);
 }

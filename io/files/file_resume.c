@@ -1,14 +1,13 @@
 /*
- * file_resume — resumes the staging path that a dead writer of a transaction left. See file_local.h
- * and enum io_resume in io.h.
+ * file_resume — resumes the staging path of a dead writer. See file_local.h and enum io_resume.
  *
- * The staging path of a resumable transaction is locked (flock) for as long as its writer lives.
- * The lock belongs to the open file description of the folder, or of the single file, which the
- * kernel closes when the process dies. A successor finds the path by its name and takes the lock; a
- * path that was committed or removed in between is ignored.
+ * The writer of a resumable transaction holds a lock (flock) on the open file description of its
+ * staging folder or single file. The kernel releases the lock when the process dies. A successor
+ * finds the path by its name and takes the lock; it ignores a path that was committed or removed
+ * meanwhile.
  *
- * Where the file system has no such locks (or, as NFS, none on folders) nobody is kept out. A
- * successor must then know that the first writer is dead.
+ * If the file system has no such locks (or, like NFS, none on folders), the caller must ensure that
+ * the first writer is dead.
  */
 #include "base/clock.h"
 #include "io/file_util.h"
@@ -22,15 +21,15 @@
 
 enum { ATTEMPTS_MAX = 100, ATTEMPT_PAUSE_NS = 10000000 };
 
-/* NFS refuses to lock a folder, which can't be opened for writing: -EBADF. */
+/* NFS refuses to lock a folder, which cannot be opened for writing: -EBADF. */
 static bool has_no_locks(int code, bool is_file)
 {
     return (code == -EBADF && !is_file) || code == -EINVAL || code == -ENOLCK || code == -ENOSYS ||
            code == -EOPNOTSUPP;
 }
 
-/* A killed writer keeps its lock until the kernel has ended its requests, possibly shortly after
- * its parent learned of its death. */
+/* A killed writer keeps its lock until the kernel has ended its requests, possibly after its parent
+ * learned of its death. */
 static int try_lock(int staging_fd)
 {
     int status = LOCAL_RETRY(flock(staging_fd, LOCK_EX | LOCK_NB)) ? -errno : 0;

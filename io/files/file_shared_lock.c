@@ -1,14 +1,12 @@
 /*
- * file_shared_lock — readers lock a file shared; whoever removes it locks it exclusively. See
- * file_local.h.
+ * file_shared_lock — readers lock a file shared; a remover locks it exclusively. See file_local.h.
  *
- * The lock is an open-file-description lock, which the kernel releases when its owner dies. A lock
- * on a file that has lost its name is useless, so the name is checked again after locking. The
- * remover renames the file while it holds the lock; a reader therefore either gets its lock first
- * or finds the name gone.
+ * An open-file-description lock ends with its owner. The name is checked after locking, because the
+ * remover renames the file while it holds the lock: a reader either gets its lock first or finds
+ * the name gone.
  *
- * Network file systems with lock support (NFS with its lock service, Lustre with -o flock) make
- * the lock visible to all hosts. Without lock support nothing is locked and nothing refused.
+ * Network file systems with lock support (NFS with its lock service, Lustre with -o flock) make the
+ * lock visible to all hosts. On file systems without locks, every request succeeds without one.
  */
 #include "io/local/file_local.h"
 
@@ -34,7 +32,7 @@ static int busy(const char *path, bool is_exclusive, struct err *err)
     return -EBUSY;
 }
 
-/* 1 if the file system has no locks. */
+/* Returns 1 if the file system has no locks. */
 static int set_lock(int fd, const char *path, bool is_exclusive, struct err *err)
 {
     struct flock whole = {.l_type = is_exclusive ? F_WRLCK : F_RDLCK, .l_whence = SEEK_SET};

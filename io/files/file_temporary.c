@@ -2,8 +2,8 @@
  * file_temporary — temporary names, removal of trees, and the sweep. See file_local.h.
  *
  *     .tmp-<name>-<owner>-<attempt>-<nonce>      parsed from the end: the owner has no "-"
- *     .tmp-<name>-+replaced-0-<nonce>            the old output while its replacement is renamed;
- *                                                real owners have no "+"
+ *     .tmp-<name>-+replaced-0-<nonce>            the old output during its replacement; real
+ *                                                owners have no "+"
  */
 #include "io/file_util.h"
 #include "io/local/file_local.h"
@@ -45,10 +45,10 @@ static int encode_owner(const char *owner_id, char text[OWNER_ENCODED_BYTES_MAX]
 }
 
 static const char replaced_owner[] = "+replaced";
-#define REMOVED_NAME  "old" /* from then on without an owner, and without a name to restore */
+#define REMOVED_NAME  "old" /* the entry then has no owner, and no name to restore */
 #define REMOVED_OWNER "removed"
 
-/* Composes the entry's name in full (NAME_MAX + 1). */
+/* full holds NAME_MAX + 1. */
 static int compose_name(const char *name, const char *owner, uint64_t attempt, uint64_t nonce,
                         char *full, struct err *err)
 {
@@ -101,8 +101,7 @@ bool temporary_has_prefix(const char *entry_name, const char *prefix)
            entry_name[bytes + NONCE_DIGITS] == '\0';
 }
 
-/* Whether name, which has the prefix, belongs to that owner (encoded). If so, *ret_stem_end is
- * where <name> ends in it. */
+/* name has the prefix; owner is encoded. *ret_stem_end is the end of <name>. */
 static bool is_of_owner(const char *name, const char *owner, size_t *ret_stem_end)
 {
     const char *end = name + strlen(name);
@@ -119,7 +118,7 @@ static bool is_of_owner(const char *name, const char *owner, size_t *ret_stem_en
            end[-(ptrdiff_t)bytes - 1] == '-' && memcmp(end - bytes, owner, bytes) == 0;
 }
 
-/* The last "-" before end; NULL if there is none. */
+/* NULL if there is no "-" before end. */
 static const char *last_dash(const char *text, const char *end)
 {
     if (!end)
@@ -151,7 +150,7 @@ bool io_parse_temporary(const char *entry_name, char *name)
 
 static int remove_below(int folder_fd, int depth);
 
-/* 0 or -errno; succeeds if nothing is there. */
+/* Returns 0 or -errno; succeeds if nothing is there. */
 static int remove_at(int folder_fd, const char *name, int depth)
 {
     if (unlinkat(folder_fd, name, 0) == 0 || errno == ENOENT)
@@ -226,7 +225,7 @@ struct sweep {
     const char *folder;
     const char *owner; /* encoded; NULL: sweeps all owners */
     bool (*is_ours)(const char *entry_name);
-    bool is_settled; /* the folder was synced */
+    bool is_synced;
     int swept_count, status;
     struct err *err; /* of the first failure */
 };
@@ -243,7 +242,7 @@ static int restore(const struct sweep *sweep, const char *path, const char *stem
         return status;
     if (lstat(final, &info) == 0)
         return 1;
-    /* For a folder, the kernel replaces no other that has entries. */
+    /* The kernel never replaces a non-empty folder. */
     if (errno != ENOENT || rename(path, final))
         return local_fail(err, -errno, final,
                           "could not restore the output that was being replaced");
@@ -251,12 +250,12 @@ static int restore(const struct sweep *sweep, const char *path, const char *stem
 }
 
 /* A writer that died between an exchange of names and its fsync left the old output under a
- * temporary name that is not durable. If it were removed first, a power loss could bring back its
- * final name without contents. */
-static int settle(struct sweep *sweep, struct err *err)
+ * temporary name that is not durable. Removed before a sync, its final name could come back without
+ * contents after a power loss. */
+static int sync_once(struct sweep *sweep, struct err *err)
 {
-    int status = sweep->is_settled ? 0 : local_sync_folder(sweep->folder, err);
-    sweep->is_settled = status == 0;
+    int status = sweep->is_synced ? 0 : local_sync_folder(sweep->folder, err);
+    sweep->is_synced = status == 0;
     return status;
 }
 
@@ -273,14 +272,14 @@ static int sweep_entry(void *context, const struct io_entry *entry)
     char path[IO_PATH_BYTES_MAX], aside[IO_PATH_BYTES_MAX];
     int status = io_join_path(sweep->folder, entry->name, path, err), taken = 1;
     if (!status)
-        status = settle(sweep, err);
+        status = sync_once(sweep, err);
     if (!status && is_of_owner(entry->name, replaced_owner, &stem_end)) {
         taken = restore(sweep, path, entry->name + prefix_bytes, stem_end - prefix_bytes, err);
         status = taken < 0 ? taken : 0;
     }
     if (!status && !taken)
         return 0;
-    /* Renamed first, so that a writer that still lives can't add to it or commit it. */
+    /* Renamed first, so that a live writer cannot add to it or commit it. */
     if (!status)
         status = temporary_rename_removed(path, aside, err);
     if (!status)

@@ -1,14 +1,13 @@
 /*
- * file_transaction — outputs that appear whole under their final name, or not at all. See
- * file_local.h and io.h; docs/explanation/io.md describes what each call makes durable.
+ * file_transaction — outputs that appear complete under their final name or not at all. See io.h;
+ * docs/explanation/io.md describes what each call makes durable.
  *
  *     begin      mkdir staging, fsync parent
  *     create, write, and finalize of each file: ftruncate, fsync, close, fsync folder
  *     commit     fsync staging, rename staging to final, fsync parent (file_commit.c)
  *
- * For a single-file transaction the staging path is that file under its temporary name. A resumed
- * transaction starts from a dead writer's staging path (file_resume.c), and create opens the files
- * in it.
+ * A single file is its own staging path. A resumed transaction starts from a dead writer's staging
+ * path (file_resume.c), whose files create opens.
  */
 #include "io/files/file_transaction.h"
 
@@ -145,7 +144,7 @@ static int make_staging(struct io_transaction *transaction, struct err *err)
     return status;
 }
 
-/* Sets the staging path: a dead writer's, or a new one. */
+/* Uses a dead writer's staging path or makes a new one. */
 static int take_staging(struct io_transaction *transaction,
                         const struct io_transaction_options *options, const char *name,
                         struct err *err)
@@ -232,7 +231,6 @@ static const char *local_transaction_staging(const struct io_transaction *transa
     return transaction->staging;
 }
 
-/* Accepts a relative path of plain names. */
 static int check_name(const char *name, struct err *err)
 {
     const char *at = name;
@@ -270,13 +268,13 @@ static int make_subfolders(const struct io_transaction *transaction, const char 
     return strlen(folder) > strlen(transaction->staging) ? local_make_folder(NULL, folder, err) : 0;
 }
 
-/* In a resumed transaction it may open an existing file: *ret_is_left. */
-static int open_new(struct io_transaction *transaction, struct io_file *file, bool *ret_is_left,
+/* In a resumed transaction the file may exist. */
+static int open_new(struct io_transaction *transaction, struct io_file *file, bool *ret_existed,
                     struct err *err)
 {
     if (transaction->resumed)
         file->fd = LOCAL_RETRY(open(file->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW));
-    *ret_is_left = file->fd >= 0;
+    *ret_existed = file->fd >= 0;
     if (file->fd < 0 && (!transaction->resumed || errno == ENOENT))
         file->fd =
             LOCAL_RETRY(open(file->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
@@ -285,13 +283,13 @@ static int open_new(struct io_transaction *transaction, struct io_file *file, bo
                                : local_fail(err, -errno, file->path, "could not create the file");
     if (!transaction->single_file || !transaction->resumable || transaction->resumed)
         return 0;
-    transaction->staging_fd = fcntl(file->fd, F_DUPFD_CLOEXEC, 0); /* outlives the finalize */
+    transaction->staging_fd = fcntl(file->fd, F_DUPFD_CLOEXEC, 0); /* stays open after finalize */
     return transaction->staging_fd < 0
                ? local_fail(err, -errno, file->path, "could not keep the file open")
                : lock_staging(transaction, err);
 }
 
-/* A file of the transaction with its path, not yet open. */
+/* Allocates a file and sets its path, without opening it. */
 static int new_file(struct io_transaction *transaction, const char *name, struct io_file **ret_file,
                     struct err *err)
 {
@@ -316,7 +314,7 @@ static int new_file(struct io_transaction *transaction, const char *name, struct
     return status;
 }
 
-/* Adds the file to the open ones, or frees it if status is a failure. */
+/* Adds the file to open_files, or frees it on failure. */
 static int keep_file(struct io_transaction *transaction, struct io_file *file, int status,
                      struct io_file **ret_file)
 {
@@ -337,17 +335,17 @@ static int local_transaction_create(struct io_transaction *transaction, const ch
                                     struct err *err)
 {
     struct io_file *file;
-    bool is_left = false;
+    bool existed = false;
     int status = new_file(transaction, name, &file, err);
     if (status)
         return status;
     if (!transaction->single_file)
         status = make_subfolders(transaction, file->path, err);
     if (!status)
-        status = open_new(transaction, file, &is_left, err);
+        status = open_new(transaction, file, &existed, err);
     if (!status)
         status = reserve(file, bytes_expected, err);
-    if (status && file->fd >= 0 && !is_left && !transaction->taken_over)
+    if (status && file->fd >= 0 && !existed && !transaction->taken_over)
         unlink(file->path);
     return keep_file(transaction, file, status, ret_file);
 }
@@ -376,10 +374,9 @@ static void remove_open_file(struct io_transaction *transaction, const struct io
     *at = file->next;
 }
 
-/* Sets the final size and makes the bytes durable. A failed fsync is not repeated: it may have
- * dropped the dirty pages, and the next one would falsely succeed. An interrupted one has dropped
- * nothing. */
-static int finish(int fd, uint64_t final_bytes)
+/* A failed fsync is not repeated: it may have dropped the dirty pages, and the next one would
+ * falsely succeed. An interrupted one has dropped nothing. */
+static int truncate_and_sync(int fd, uint64_t final_bytes)
 {
     struct stat info;
     if (final_bytes > INT64_MAX)
@@ -396,8 +393,8 @@ static int local_transaction_finalize(struct io_transaction *transaction, struct
 {
     remove_open_file(transaction, file);
     file_direct_close(file);
-    int status = finish(file->fd, final_bytes);
-    /* EINTR: it closed a file that is already durable. */
+    int status = truncate_and_sync(file->fd, final_bytes);
+    /* EINTR closes too, and the file is already durable. */
     if (close(file->fd) && !status && errno != EINTR)
         status = -errno;
     if (status) {

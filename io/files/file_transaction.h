@@ -1,6 +1,5 @@
 /*
- * file_transaction — declarations shared by the two parts of local transactions: file_transaction.c
- * begins, writes and ends them, file_commit.c commits them. Internal to io/.
+ * file_transaction — shared by file_transaction.c and file_commit.c. Internal to io/.
  */
 #ifndef MILLRACE_IO_FILES_FILE_TRANSACTION_H
 #define MILLRACE_IO_FILES_FILE_TRANSACTION_H
@@ -12,24 +11,23 @@
 /* Owner thread. */
 struct io_transaction {
     bool single_file, replace, joined;
-    bool lost; /* something could not be made durable: commit must fail */
-    /* resumable: others may resume it when this writer is dead; resumed: it was another writer's */
+    bool lost; /* something is not durable: commit must fail */
+    /* resumable: others may resume it if this writer dies; resumed: it was another writer's */
     bool resumable, resumed;
-    bool taken_over; /* another process locked the staging path first and now owns it */
-    int staging_fd;  /* of a resumable transaction, locked; -1: none */
+    bool taken_over; /* another process locked the staging path first and owns it */
+    int staging_fd;  /* of a resumable transaction, locked; else -1 */
     const struct io_temporaries *temporaries;
-    int temporary; /* its number there */
+    int temporary; /* the argument of temporaries->remove */
     struct io_file *open_files;
     char final[IO_PATH_BYTES_MAX], parent[IO_PATH_BYTES_MAX], staging[IO_PATH_BYTES_MAX];
-    char backup[IO_PATH_BYTES_MAX]; /* "": the replaced output is removed */
+    char backup[IO_PATH_BYTES_MAX]; /* "": remove the replaced output */
 };
 
 /* -EEXIST, with advice. */
 int transaction_exists_error(const char *path, struct err *err);
-/* Checks that the final name is free or may be replaced: a file only by a file, a folder only by a
- * folder. */
+/* Checks that the final name is free, or may be replaced by the same kind. */
 int transaction_check_final(const struct io_transaction *transaction, struct err *err);
-/* Closes and frees its open files too; data on disk stays. */
+/* Also closes and frees its open files; data on disk stays. */
 void transaction_free(struct io_transaction *transaction);
 
 #endif

@@ -20,7 +20,7 @@ struct append_log {
     char path[IO_PATH_BYTES_MAX];
 };
 
-/* The end of the last complete line within the first bytes; 0 if there is none. */
+/* Finds the end of the last complete line within the first bytes; 0 if there is none. */
 static int find_last_line_end(int descriptor, uint64_t bytes, uint64_t *ret_bytes)
 {
     char block[4096];

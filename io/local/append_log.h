@@ -1,9 +1,7 @@
 /*
- * append_log — a local file that grows by whole records, for files that are read while they are
- * written: metrics, events.
+ * append_log — appends whole records to a local file that may be read meanwhile: metrics, events.
  *
- * Each record is one write after the last complete one, so a killed writer leaves at most one torn
- * record, at the end. The next write overwrites what a failed one left.
+ * A killed writer leaves at most one torn record, at the end; the next write overwrites it.
  *
  * Threads: one owner.
  */
@@ -17,13 +15,13 @@
 
 struct append_log;
 
-/* A log of lines. Creates the file if it is absent; truncates it to the complete lines within its
- * first keep_bytes (UINT64_MAX: all). */
+/* Opens a log of lines; creates the file if it is absent. Truncates it to the complete lines within
+ * its first keep_bytes (UINT64_MAX: all). */
 int append_log_open(const char *path, uint64_t keep_bytes, struct append_log **ret_log,
                     struct err *err);
-/* A new log. -EEXIST if the file exists. */
+/* -EEXIST if the file exists. */
 int append_log_create(const char *path, struct append_log **ret_log, struct err *err);
-/* A record ends with a newline in a log of lines. Blocks. */
+/* In a log of lines, a record ends with a newline. Blocks. */
 int append_log_add(struct append_log *log, const void *record, size_t bytes, struct err *err);
 void append_log_close(struct append_log *log); /* NULL is fine */
 

@@ -1,19 +1,15 @@
 /*
- * file_local — what all backends for local files share, whichever engine moves the bytes. Internal
- * to io/.
+ * file_local — code that the backends for local files share. Internal to io/.
  *
  * An engine (io_threads.c with file_queue.c, io_uring.c with uring_queue.c) implements queues and
- * close. The tables and functions below are the rest of a backend; io.h documents them under the
- * same names. They may be called from any thread.
+ * close. The rest of a backend is declared here and documented in io.h. Threads: any.
  *
  *     file_names.c         open, stat, list, make_folder, remove
  *     file_temporary.c     temporary names, removal of trees, sweep
- *     file_transaction.c   outputs that appear whole
- *     file_resume.c        resuming what a dead writer left
+ *     file_transaction.c   transactional outputs
+ *     file_resume.c        resuming a dead writer's transaction
  *     file_lock.c          one owner per folder, with lease.c
  *     file_shared_lock.c   readers and removers of a file
- *
- * Both engines use file_transfer.h to split a request into system calls.
  */
 #ifndef MILLRACE_IO_LOCAL_FILE_LOCAL_H
 #define MILLRACE_IO_LOCAL_FILE_LOCAL_H
@@ -29,15 +25,14 @@ enum { FILE_OWNER_BYTES_MAX = 64, FILE_TREE_DEPTH_MAX = 64 };
 struct io_file {
     int fd;
     uint64_t size_bytes;                /* when opened */
-    struct io_transaction *transaction; /* whose output this is; NULL: opened for reading */
+    struct io_transaction *transaction; /* that writes it; NULL: opened for reading */
     struct io_file *next;               /* in the transaction's list of unfinalized files */
-    atomic_int direct; /* file_transfer.c's: the same file opened to bypass the page cache */
-    /* The memory alignment that direct requires, once direct is known. */
+    atomic_int direct; /* for file_transfer.c: a descriptor that bypasses the page cache */
+    /* Valid once direct is known. */
     atomic_uint direct_align;
     char path[IO_PATH_BYTES_MAX];
 };
 
-/* Members of struct io_ops that do not depend on the engine. */
 #define LOCAL_FILE_OPS                                                                             \
     .scheme = "file", .file_open = local_file_open, .file_close = local_file_close,                \
     .file_size = local_file_size, .file_identity = local_file_identity
@@ -46,8 +41,8 @@ extern const struct io_name_ops local_names;
 extern const struct io_transaction_ops local_transactions;
 extern const struct io_lock_ops local_locks;
 
-/* Repeats a system call while a signal interrupts it. Not for close: when it returns EINTR, Linux
- * has freed the descriptor, and another thread may own its number. */
+/* Repeats a system call while a signal interrupts it. Not for close: on EINTR Linux has freed the
+ * descriptor, and another thread may have reused the number. */
 #define LOCAL_RETRY(call)                                                                          \
     ({                                                                                             \
         __typeof__(call) result_;                                                                  \
@@ -69,18 +64,16 @@ int local_list(struct io *io, const char *path,
 int local_make_folder(struct io *io, const char *path, struct err *err);
 int local_remove(struct io *io, const char *path, struct err *err);
 
-/* Strips the scheme of "file:x", "file:/x", "file:///x" and "file://localhost/x"; gives path itself
- * if it has none. Borrows from path. Bytes are taken as they are, without percent-decoding.
- * -EINVAL: empty, or another host; -EPROTONOSUPPORT: another scheme; -ENAMETOOLONG. */
+/* Strips the scheme of "file:x", "file:/x", "file:///x" and "file://localhost/x", if any. Borrows
+ * from path; does not decode percent signs. -EINVAL: empty, or another host; -EPROTONOSUPPORT:
+ * another scheme; -ENAMETOOLONG. */
 int local_path(const char *path, const char **ret_path, struct err *err);
-/* Maps a kernel code to ours. Our -EINVAL means wrong usage, and our -EBADMSG, -ENODATA and
- * -EOPNOTSUPP describe a file's contents. The kernel's versions of these (-EINVAL from a file
- * system that lacks a call, for example) become -EIO. */
+/* Maps kernel codes that have another meaning here to -EIO: -EINVAL is wrong usage; -EBADMSG,
+ * -ENODATA and -EOPNOTSUPP describe a file's contents. */
 int local_code(int code);
-/* Sets the detail of a failed system call on path: the kernel's text, with advice where there is
- * some. Returns local_code(code). */
+/* Describes a failed system call on path, with any advice. Returns local_code(code). */
 int local_fail(struct err *err, int code, const char *path, const char *what);
-/* True where path still names the open file. */
+/* Whether path still names the open file. */
 bool local_is_named(int fd, const char *path);
 /* Makes creations, renames and removals in the folder durable. */
 int local_sync_folder(const char *folder, struct err *err);
@@ -88,23 +81,20 @@ int local_sync_folder(const char *folder, struct err *err);
 /* file_temporary.c */
 int local_sweep(struct io *io, const char *folder, const char *owner_id,
                 bool (*is_ours)(const char *entry_name), struct err *err);
-/* parent/.tmp-<name>-<owner>-<attempt>-<nonce>: the name is truncated if too long, the owner's
- * bytes other than letters, digits, "." and "_" become %xx, the nonce is random. -ENAMETOOLONG.
- * path holds IO_PATH_BYTES_MAX. */
+/* parent/.tmp-<name>-<owner>-<attempt>-<nonce>: truncates a long name, writes the owner's bytes
+ * other than letters, digits, "." and "_" as %xx. -ENAMETOOLONG. path holds IO_PATH_BYTES_MAX. */
 int temporary_path(const char *parent, const char *name, const char *owner_id, uint64_t attempt,
                    char *path, struct err *err);
-/* Such a path's name without the nonce. prefix holds IO_PATH_BYTES_MAX. */
+/* temporary_path's entry name without the nonce. prefix holds IO_PATH_BYTES_MAX. */
 int temporary_prefix(const char *name, const char *owner_id, uint64_t attempt, char *prefix,
                      struct err *err);
-/* Whether the entry's name is the prefix and a nonce. */
 bool temporary_has_prefix(const char *entry_name, const char *prefix);
-/* Removes a file, or a folder with its contents; symbolic links are removed, not followed. Succeeds
- * if nothing is there. */
+/* Removes a file, or a folder with its contents; follows no links. Succeeds if path is absent. */
 int temporary_remove(const char *path, struct err *err);
-/* Renames path to a temporary sibling name and stores that in aside (IO_PATH_BYTES_MAX). */
+/* Renames path to a temporary sibling, aside (IO_PATH_BYTES_MAX). */
 int temporary_rename_removed(const char *path, char *aside, struct err *err);
-/* The same for an output that is being replaced: a sweep that finds nothing under the old name
- * renames it back. -ENAMETOOLONG. */
+/* As temporary_rename_removed, for an output being replaced: a sweep renames it back if its old
+ * name is free. -ENAMETOOLONG. */
 int temporary_rename_replaced(const char *path, char *aside, struct err *err);
 
 /* file_commit.c, file_transaction.c */
@@ -112,18 +102,17 @@ int local_transaction_commit(struct io_transaction *transaction, struct err *err
 void local_transaction_abort(struct io_transaction *transaction);
 
 /* file_resume.c */
-/* Locks a new staging path for as long as the descriptor, or a copy of it, is open. -EBUSY: another
- * process took it for a dead writer's first and now owns it. Does nothing where the file system has
- * no locks. */
+/* Locks a new staging path while the descriptor or a copy is open. -EBUSY: another process locked
+ * it first, as a dead writer's, and owns it. Does nothing if the file system has no locks. */
 int staging_lock(int staging_fd, const char *staging, bool is_file, struct err *err);
-/* Finds and locks the staging path in parent that a dead writer of that name, kind, owner and
- * attempt left. Gives its path (IO_PATH_BYTES_MAX) and descriptor. -ENOENT, without detail: there
- * is none. -EBUSY: its writer lives. */
+/* Finds and locks the staging path (IO_PATH_BYTES_MAX) in parent that a dead writer of that name,
+ * kind, owner and attempt left. -ENOENT, without detail: there is none. -EBUSY: its writer lives.
+ */
 int staging_find(const char *parent, const char *name, const struct io_transaction_options *options,
                  char *staging, int *ret_staging_fd, struct err *err);
 
 /* file_lock.c */
-/* -EBUSY, with advice. owner: "host=H pid=P boot=B", or "" if unknown. */
+/* Returns -EBUSY, with advice. owner: "host=H pid=P boot=B", or "" if unknown. */
 int local_refuse(const char *folder, const char *owner, const char *what, struct err *err);
 #define LOCAL_OWNED "another process owns the folder"
 

@@ -24,21 +24,21 @@
 enum { NUMBER_DIGITS = 20, POLLS_A_PERIOD = 8, ATTEMPTS_MAX = 16, ATTEMPT_PAUSE_NS = 5000000 };
 
 struct lease {
-    char folder[IO_PATH_BYTES_MAX]; /* immutable, as are period and record */
+    char folder[IO_PATH_BYTES_MAX]; /* immutable, like period_ns and record */
     uint64_t period_ns;
     struct lease_record record;
     pthread_t thread;
     bool has_thread;
     pthread_mutex_t mutex;
     pthread_cond_t quits;
-    bool quit; /* guarded by mutex, as are all members below */
+    bool quit; /* guarded by mutex, like all members below */
     uint64_t number;
-    bool is_doubtful; /* the last heartbeat failed, and may have created its number anyway */
+    bool is_doubtful; /* the last heartbeat failed but may have created its number */
     bool is_lost;
     struct err lost; /* names the new owner */
 };
 
-/* ---- The files in the folder. ---- */
+/* ---- Files in the folder. ---- */
 
 static int number_path(const char *folder, uint64_t number, char path[IO_PATH_BYTES_MAX],
                        struct err *err)
@@ -48,8 +48,8 @@ static int number_path(const char *folder, uint64_t number, char path[IO_PATH_BY
     return io_join_path(folder, name, path, err);
 }
 
-/* The highest number, 0 if there is none. */
-static int highest(const char *folder, uint64_t *ret_number, struct err *err)
+/* 0 if there is no number. */
+static int find_highest(const char *folder, uint64_t *ret_number, struct err *err)
 {
     uint64_t number = 0;
     DIR *list = opendir(folder);
@@ -70,8 +70,7 @@ static int highest(const char *folder, uint64_t *ret_number, struct err *err)
     return status;
 }
 
-/* Creates the number: 0, -EEXIST, or another -errno; on failure to write it, removes it again if
- * possible. */
+/* -EEXIST or another -errno; removes the number again, if possible, when writing it fails. */
 static int create(const char *folder, uint64_t number, const struct lease_record *record,
                   struct err *err)
 {
@@ -100,7 +99,7 @@ static void remove_number(const char *folder, uint64_t number)
         unlink(path);
 }
 
-/* 0; -ENOENT: the number is gone; -EBADMSG or another -errno: it can't be read, and the record then
+/* -ENOENT: the number is gone; -EBADMSG or another -errno: it is unreadable, and the record then
  * has no owner. */
 static int read_record(const char *folder, uint64_t number, struct lease_record *ret_record)
 {
@@ -118,8 +117,8 @@ static int read_record(const char *folder, uint64_t number, struct lease_record 
     return status ? status : lease_parse(text, (size_t)bytes, ret_record);
 }
 
-/* The same. For an unreadable number, takes the period from a number shortly below: most likely the
- * same holder, which died in a heartbeat. */
+/* For an unreadable number, takes the period from a number shortly below: most likely the same
+ * holder, which died in a heartbeat. */
 static int read_watched_record(const char *folder, uint64_t number, struct lease_record *ret_record)
 {
     struct lease_record below;
@@ -145,15 +144,14 @@ static int read_fresh_record(const char *folder, uint64_t number, struct lease_r
     return status;
 }
 
-/* Reads the highest number's record. Retries because its owner may remove the number between
- * listing and reading. */
+/* Retries: the owner may remove the number after the listing. */
 static int read_highest(const char *folder, struct lease_record *ret_record)
 {
     uint64_t top;
     int status = -ENOENT;
     *ret_record = (struct lease_record){0};
     for (int attempt = 0; attempt < ATTEMPTS_MAX && status == -ENOENT; attempt++) {
-        status = highest(folder, &top, NULL);
+        status = find_highest(folder, &top, NULL);
         if (!status)
             status = read_fresh_record(folder, top, ret_record);
     }
@@ -173,15 +171,14 @@ static int refuse(const char *folder, const struct lease_record *owner, const ch
 
 /* ---- Taking a number. ---- */
 
-/* Creates number and checks that it is then the highest: 0, -EEXIST if another process was faster,
- * or another -errno. */
+/* Creates number and checks that it is the highest. -EEXIST if another process was faster. */
 static int claim(const char *folder, uint64_t number, const struct lease_record *record,
                  struct err *err)
 {
     uint64_t top;
     int status = create(folder, number, record, err);
     if (!status)
-        status = highest(folder, &top, err);
+        status = find_highest(folder, &top, err);
     else
         return status;
     if (!status && top > number)
@@ -193,7 +190,7 @@ static int claim(const char *folder, uint64_t number, const struct lease_record 
     return status;
 }
 
-/* The lease is lost: records the new owner. The mutex is held. */
+/* Records the new owner. The mutex is held. */
 static int lose(struct lease *lease, struct err *err)
 {
     struct lease_record owner;
@@ -207,8 +204,8 @@ static int lose(struct lease *lease, struct err *err)
     return -EBUSY;
 }
 
-/* Whether the next number is this owner's: it has our token, or it is unreadable after a heartbeat
- * of ours that failed. The mutex is held. */
+/* Whether the next number is ours: it has our token, or is unreadable after our failed heartbeat.
+ * The mutex is held. */
 static bool is_next_own(const struct lease *lease)
 {
     struct lease_record record;
@@ -216,7 +213,7 @@ static bool is_next_own(const struct lease *lease)
     int status = read_fresh_record(lease->folder, next, &record);
     bool is_own = status == 0 ? record.token == lease->record.token
                               : status == -EBADMSG && lease->is_doubtful;
-    return is_own && highest(lease->folder, &top, NULL) == 0 && top == next;
+    return is_own && find_highest(lease->folder, &top, NULL) == 0 && top == next;
 }
 
 /* Takes the next number. The mutex is held. */
@@ -235,7 +232,7 @@ static int advance(struct lease *lease, struct err *err)
     return status;
 }
 
-/* A heartbeat. The mutex is held. */
+/* The mutex is held. */
 static int beat(struct lease *lease, struct err *err)
 {
     if (lease->is_lost) {
@@ -257,7 +254,7 @@ static void *beat_always(void *context)
         struct timespec until = {.tv_sec = (time_t)(until_ns / CLOCK_NS_PER_S),
                                  .tv_nsec = (long)(until_ns % CLOCK_NS_PER_S)};
         if (pthread_cond_timedwait(&lease->quits, &lease->mutex, &until) == ETIMEDOUT)
-            beat(lease, NULL); /* a failure is retried a period later, and reported by a check */
+            beat(lease, NULL); /* a later beat retries; lease_check reports a failure */
     }
     pthread_mutex_unlock(&lease->mutex);
     return NULL;
@@ -295,8 +292,8 @@ static bool is_dead(const struct lease_record *owner, const struct lease_record 
            kill((pid_t)owner->pid, 0) != 0 && errno == ESRCH;
 }
 
-/* 0: the next number may be taken; -EEXIST: the number is no longer the highest, but the highest
- * one is open; -EBUSY: the owner lives. */
+/* 0: the next number may be taken; -EEXIST: there is a higher number, whose owner is gone; -EBUSY:
+ * the owner lives. */
 static int watch(const char *folder, uint64_t number, const struct lease_record *self,
                  struct err *err)
 {
@@ -307,14 +304,14 @@ static int watch(const char *folder, uint64_t number, const struct lease_record 
         bool has_moved = status == -ENOENT;
         if (has_moved)
             status = read_highest(folder, &owner);
-        bool is_open = status == 0 && (owner.is_free || is_dead(&owner, self));
+        bool is_available = status == 0 && (owner.is_free || is_dead(&owner, self));
         if (has_moved)
-            return is_open ? -EEXIST : refuse(folder, &owner, LOCAL_OWNED, err);
+            return is_available ? -EEXIST : refuse(folder, &owner, LOCAL_OWNED, err);
         uint64_t period_ns = owner.period_ms * 1000000, pause_ns = period_ns / POLLS_A_PERIOD;
-        if (is_open || clock_now_ns() - began_ns >= LEASE_EXPIRY_PERIODS * period_ns)
+        if (is_available || clock_now_ns() - began_ns >= LEASE_EXPIRY_PERIODS * period_ns)
             return 0;
         clock_sleep_ns(pause_ns);
-        status = highest(folder, &top, err);
+        status = find_highest(folder, &top, err);
         if (status)
             return status;
     }
@@ -325,7 +322,7 @@ static int take(struct lease *lease, struct err *err)
     struct lease_record owner;
     for (int attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
         uint64_t top;
-        int status = highest(lease->folder, &top, err);
+        int status = find_highest(lease->folder, &top, err);
         if (!status && top > 0)
             status = watch(lease->folder, top, &lease->record, err);
         if (!status)

@@ -1,17 +1,15 @@
 /*
- * lease — one owner per folder where kernel locks can't be trusted: shared storage, several nodes.
- * Internal to io/.
+ * lease — one owner per folder on shared storage, where kernel locks are unreliable. Internal to
+ * io/.
  *
  *     FOLDER/.millrace-lease/00000000000000000042      the highest number is the lease
  *
- * A number is taken by creating its file exclusively; the server of shared storage decides that,
- * not a local cache. The owner takes the next number each period (a heartbeat); if that number is
- * taken, it has lost the lease. A contender watches with its own monotonic clock. An owner whose
- * highest number moves is alive. The contender may take the next number if the highest one does not
- * move for LEASE_EXPIRY_PERIODS periods of its owner, is marked free, or names a process of this
- * kernel that is gone. So no clocks are compared between machines, and a number is a fencing token:
- * lease_check takes the next one, and fails for an owner that was suspended while another took
- * over.
+ * A process takes a number by creating its file exclusively; the storage server arbitrates. The
+ * owner takes the next number each period (a heartbeat); if that number is taken, it has lost the
+ * lease. A contender may take the next number if the highest one is marked free, names a process of
+ * this kernel that is gone, or does not change for LEASE_EXPIRY_PERIODS periods of its owner on the
+ * contender's monotonic clock. A number is a fencing token: lease_check takes the next one, and
+ * fails for an owner that was suspended while another took over.
  *
  * Invariants
  *   1. Only an exclusive create of highest + 1 moves the lease; the creator of the highest number
@@ -19,9 +17,9 @@
  *   2. The LEASE_KEPT highest numbers stay, so that a contender with an old listing does not create
  *      a number that existed before. A creator lists again and yields to a higher number.
  *   3. The numbers never start over: a release leaves one that says "free".
- *   4. A heartbeat that failed may have created its number anyway. Its owner recognizes the number
- *      by its token and continues after it. It also continues after a number that has no contents
- *      yet; if another process created that one, it sees the higher number and yields.
+ *   4. A failed heartbeat may have created its number. The owner continues after a number that has
+ *      its token or no contents; if another process created the latter, the owner sees the higher
+ *      number and yields.
  *
  * Threads: a lease has a heartbeat thread; any thread may call check and release.
  */
@@ -46,34 +44,32 @@ enum {
     LEASE_BOOT_BYTES = 40,
 };
 
-/* The contents of a number's file: one line, `millrace-lease 1 KEY=VALUE...`, keys in this
- * order. */
+/* A number's file: one line, `millrace-lease 1 KEY=VALUE...`, in this order. */
 struct lease_record {
     bool is_free;            /* state=free, state=held */
     uint64_t period_ms;      /* 1..LEASE_PERIOD_MAX_MS */
-    uint64_t pid, pid_space; /* pid_space: the pid namespace, by the inode of /proc/self/ns/pid */
-    /* Random, constant from the lease's acquire to its release; 16 hexadecimal digits. */
+    uint64_t pid, pid_space; /* pid_space: inode of /proc/self/ns/pid */
+    /* Random, constant from acquire to release; 16 hexadecimal digits. */
     uint64_t token;
     char boot[LEASE_BOOT_BYTES], host[LEASE_HOST_BYTES];
 };
 
-/* -EBADMSG: not a record, or one not yet written completely. */
+/* -EBADMSG: not a record, or a partly written one. */
 int lease_parse(const char *text, size_t bytes, struct lease_record *ret_record);
 /* Returns the length of text without the NUL. */
 size_t lease_format(const struct lease_record *record, char text[LEASE_TEXT_BYTES_MAX]);
 
 struct lease;
 
-/* period_ns 0: the default. Blocks while it watches the previous owner: a period if it lives,
- * LEASE_EXPIRY_PERIODS periods if it may be dead. -EBUSY names the owner. */
+/* period_ns 0: the default. Blocks while it watches the previous owner: for a period if that lives,
+ * for LEASE_EXPIRY_PERIODS periods if it may be dead. -EBUSY names the owner. */
 int lease_acquire(const char *folder, uint64_t period_ns, struct lease **ret_lease,
                   struct err *err);
-/* 0: the lease is still held, and stays so for LEASE_EXPIRY_PERIODS periods on any contender's
- * clock. -EBUSY names the new owner; the lease is lost for good. Other errors: the state could not
- * be determined now. */
+/* 0: the lease is held, and stays so for LEASE_EXPIRY_PERIODS periods on any contender's clock.
+ * -EBUSY is permanent and names the new owner; after other errors the state is unknown. */
 int lease_check(struct lease *lease, struct err *err);
 void lease_release(struct lease *lease);
-/* Whether leases were ever used in the folder. */
+/* Whether the folder has ever had a lease. */
 bool lease_is_used(const char *folder);
 
 #endif

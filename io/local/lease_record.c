@@ -1,5 +1,5 @@
 /*
- * lease_record — formats and parses the contents of a lease's number file. See lease.h.
+ * lease_record — formats and parses a lease's number file. See lease.h.
  */
 #include "io/local/lease.h"
 
@@ -18,7 +18,7 @@ size_t lease_format(const struct lease_record *record, char text[LEASE_TEXT_BYTE
     return (size_t)bytes;
 }
 
-/* Advances *at past word; false if word is not there. */
+/* Advances *at past word; false if it is absent. */
 static bool take_word(const char **at, const char *word)
 {
     size_t bytes = strlen(word);
@@ -28,7 +28,7 @@ static bool take_word(const char **at, const char *word)
     return true;
 }
 
-/* A decimal without leading zeros, at most maximum. */
+/* Parses a decimal without leading zeros, at most maximum. */
 static bool take_number(const char **at, uint64_t maximum, uint64_t *ret_number)
 {
     uint64_t number = 0;
@@ -57,7 +57,7 @@ static bool take_token(const char **at, uint64_t *ret_token)
     return true;
 }
 
-/* Copies one or more printable characters, no blanks, into text. */
+/* Copies one or more printable, non-blank characters. */
 static bool take_text(const char **at, char *text, size_t bytes)
 {
     size_t count = 0;

@@ -10,13 +10,12 @@
 
 #include <stdint.h>
 
-/* The number of cached bytes in a range of an open file. -ENOSYS before Linux 6.5, -EOPNOTSUPP,
- * ... */
+/* Counts cached bytes in a range of an open file. -ENOSYS before Linux 6.5, -EOPNOTSUPP, ... */
 int page_cache_bytes(int fd, uint64_t offset, uint64_t bytes, uint64_t *ret_cached_bytes);
 
-/* Writes the file's dirty pages to disk and drops it from the page cache, except pages that others
- * have mapped. Blocks. -ENOENT, -EACCES, ...: it can't be opened; -EIO, -ENOSPC, ...: it could not
- * be written to disk; -EINVAL, -ENAMETOOLONG: not a usable path. */
+/* Writes dirty pages to disk and drops the file from the page cache, except pages that other
+ * processes have mapped. Blocks. -ENOENT, -EACCES, ...: cannot open; -EIO, -ENOSPC, ...: cannot
+ * write to disk; -EINVAL, -ENAMETOOLONG: unusable path. */
 int page_cache_drop(const char *path, struct err *err);
 
 #endif
