@@ -1,5 +1,5 @@
 /*
- * bytes — little-endian integers in byte arrays, and rounding of sizes. Header only.
+ * bytes — little-endian integers in byte arrays, and size rounding. Header only.
  */
 #ifndef MILLRACE_BASE_BYTES_H
 #define MILLRACE_BASE_BYTES_H
@@ -54,7 +54,7 @@ static inline uint64_t bytes_round_up(uint64_t value, uint64_t multiple)
     return (value + multiple - 1) / multiple * multiple;
 }
 
-/* value / by, rounded up. by > 0 */
+/* by > 0 */
 static inline uint64_t bytes_divide_up(uint64_t value, uint64_t by)
 {
     return value / by + (value % by != 0);

@@ -21,7 +21,7 @@ void cipher_init(struct cipher *cipher, uint64_t count, const uint64_t key[4])
     cipher->right_bits = bits - bits / 2;
     cipher->rounds = count < 256 ? 24 : 12;
     for (uint32_t i = 0; i < CIPHER_ROUNDS_MAX; i += 4) {
-        /* two Philox blocks chained, so that each round's key depends on all four words */
+        /* two chained Philox blocks: each round's key depends on all four words */
         struct philox_block a = philox(key[0], key[1], i);
         uint64_t mixed = (uint64_t)a.word[0] << 32 | a.word[1];
         struct philox_block b =
@@ -33,7 +33,7 @@ void cipher_init(struct cipher *cipher, uint64_t count, const uint64_t key[4])
 
 static uint32_t round_function(uint32_t half, uint32_t key)
 {
-    uint32_t h = half ^ key; /* halves have 32 bits at most */
+    uint32_t h = half ^ key; /* at most 32 bits */
     h ^= h >> 16;
     h *= 0x85ebca6bu;
     h ^= h >> 13;

@@ -1,11 +1,11 @@
 /*
- * cipher — a keyed permutation of 0..count-1, computed rather than stored.
+ * cipher — a keyed permutation of 0..count-1, computed rather than stored. Not cryptographically
+ * secure.
  *
  * An alternating Feistel network (unbalanced for an odd number of bits) on exactly ceil(log2 count)
- * bits, at least 2, with 12 murmur-style 32-bit rounds, or 24 if count is below 2^8. Results
- * outside the range are encrypted again ("cycle walking"; Black and Rogaway, "Ciphers with
- * arbitrary finite domains", CT-RSA 2002). Fewer rounds fail pair and permutation tests. Not
- * cryptographically secure.
+ * bits, at least 2, with 12 murmur-style 32-bit rounds, or 24 if count is below 2^8. Fewer rounds
+ * fail pair and permutation tests. Results outside the range are encrypted again ("cycle walking";
+ * Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002).
  */
 #ifndef MILLRACE_BASE_CIPHER_H
 #define MILLRACE_BASE_CIPHER_H
@@ -25,10 +25,10 @@ struct cipher {
     uint32_t key[CIPHER_ROUNDS_MAX];
 };
 
-/* count >= 1. The key is all four words. */
+/* count >= 1 */
 void cipher_init(struct cipher *cipher, uint64_t count, const uint64_t key[4]);
 
-/* index < count. Map index to its image, and back. */
+/* index < count */
 uint64_t cipher_encrypt(const struct cipher *cipher, uint64_t index);
 uint64_t cipher_decrypt(const struct cipher *cipher, uint64_t image);
 

@@ -8,7 +8,7 @@
 static uint64_t read_clock(clockid_t id)
 {
     struct timespec now;
-    clock_gettime(id, &now); /* can't fail for the clocks named here */
+    clock_gettime(id, &now); /* cannot fail for these clocks */
     return (uint64_t)now.tv_sec * CLOCK_NS_PER_S + (uint64_t)now.tv_nsec;
 }
 

@@ -20,7 +20,7 @@ static inline double clock_seconds(uint64_t ns)
 }
 
 enum { CLOCK_ISO_BYTES = 21 };
-/* "2026-11-21T07:33:08Z" into text (CLOCK_ISO_BYTES). Returns text. */
+/* Writes "2026-11-21T07:33:08Z" into text (CLOCK_ISO_BYTES) and returns text. */
 const char *clock_format_iso(uint64_t wall_ns, char *text);
 
 #endif

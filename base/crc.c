@@ -1,6 +1,6 @@
 /*
- * crc — see crc.h. The one adapter of ISA-L, which does not invert and takes at most INT_MAX bytes
- * per call.
+ * crc — see crc.h. The only adapter of ISA-L, which does not invert and is limited to INT_MAX
+ * bytes.
  */
 #include "base/crc.h"
 

@@ -7,11 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Returns the CRC of the bytes that crc covers (0: none) followed by data. crc32c(0, "123456789",
- * 9) is 0xe3069283. */
+/* Extends crc (0: of no bytes) by data. crc32c(0, "123456789", 9) is 0xe3069283. */
 uint32_t crc32c(uint32_t crc, const void *data, size_t bytes);
-/* The CRC of the concatenation of two byte strings with CRCs `first` and `second`; the second has
- * second_bytes. */
+/* The CRC of the concatenation of two byte strings, from their CRCs. */
 uint32_t crc32c_join(uint32_t first, uint32_t second, uint64_t second_bytes);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * display — escapes untrusted text for a terminal and measures its columns. Keys, class names and
- * paths come from untrusted files.
+ * display — escapes untrusted text (keys, class names, paths) for a terminal and measures its
+ * columns.
  *
- * Escaped, each byte as \xNN: control characters (C0, DEL, C1), bidirectional controls, which
- * reorder surrounding text, and invalid UTF-8.
+ * Bytes escaped as \xNN: control characters (C0, DEL, C1), bidirectional controls, which reorder
+ * surrounding text, and invalid UTF-8.
  */
 #ifndef MILLRACE_BASE_DISPLAY_H
 #define MILLRACE_BASE_DISPLAY_H
@@ -12,14 +12,13 @@
 
 enum { DISPLAY_SEQUENCE_BYTES = 17 }; /* four bytes as \xNN, and a NUL */
 
-/* Writes the first character of text, or its first bytes escaped, into shown. text has bytes >= 1.
- * Returns the number of bytes consumed. */
+/* Writes the first character of text, or its first bytes escaped, into shown. bytes >= 1. Returns
+ * the number of bytes consumed. */
 size_t display_sequence(const char *text, size_t bytes, char shown[DISPLAY_SEQUENCE_BYTES]);
 
-/* Appends the escaped text. */
 void display_add(struct str *out, const char *text);
 
-/* Columns of text escaped by display_add: wide characters take two, combining characters none. */
+/* Columns of escaped text: wide characters take two, combining characters none. */
 size_t display_columns(const char *text);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * dtype — the element types of tensors, with their names in safetensors. Header only.
+ * dtype — element types of tensors and their safetensors names. Header only.
  */
 #ifndef MILLRACE_BASE_DTYPE_H
 #define MILLRACE_BASE_DTYPE_H
@@ -48,7 +48,6 @@ static inline size_t dtype_bytes(enum dtype dtype)
     return bytes[dtype];
 }
 
-/* Returns false for an unknown name. */
 static inline bool dtype_from_name(const char *name, enum dtype *ret_dtype)
 {
     for (int i = 0; i < DTYPE_COUNT; i++) {

@@ -85,7 +85,6 @@ void err_advise(struct err *err, const char *format, ...)
     FILL(advice);
 }
 
-/* The line being built. */
 struct line {
     char *text;
     size_t bytes, used; /* used < bytes leaves space for the NUL */

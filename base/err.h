@@ -1,9 +1,8 @@
 /*
  * err — error details that a user can act on.
  *
- * Functions return 0 or a negative errno value. Those that can say more take a `struct err *` as
- * their last argument; it may be NULL. Nothing in millrace below cli/ prints: main formats the
- * detail as one line:
+ * Functions return 0 or a negative errno value. Those with more detail take a `struct err *` as
+ * last argument; it may be NULL. Only cli/ prints: main formats the detail as one line:
  *
  *     WHAT: PATH at OFFSET: expected X, found Y; DO THIS
  *
@@ -37,7 +36,7 @@ enum {
 /* Owner thread. Texts are NUL-terminated, truncated if too long, empty if absent. */
 struct err {
     int code;       /* negative errno; 0: no error */
-    int64_t offset; /* in bytes; ERR_NO_OFFSET if not applicable */
+    int64_t offset; /* ERR_NO_OFFSET if not applicable */
     char what[ERR_TEXT_BYTES_MAX];
     char path[ERR_PATH_BYTES_MAX];
     char expected[ERR_TEXT_BYTES_MAX];
@@ -45,8 +44,7 @@ struct err {
     char advice[ERR_TEXT_BYTES_MAX];
 };
 
-/* Starts a new detail, discarding the old one. Returns code, a negative errno. err may be NULL in
- * all functions here. */
+/* Starts a new detail and returns code, a negative errno. err may be NULL in all functions here. */
 int err_set(struct err *err, int code, const char *what_format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -54,18 +52,17 @@ int err_set(struct err *err, int code, const char *what_format, ...)
 int err_errno(struct err *err, int code, const char *what_format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Add to the detail. They return nothing because the code is unknown if err is NULL; the caller
- * returns its own. */
+/* Add to the detail. They return no code, because a NULL err has none. */
 void err_at(struct err *err, const char *path, int64_t offset);
 void err_expected(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void err_found(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void err_advise(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Discards the detail, for a failure that is not an error after all. */
+/* For a failure that is not an error after all. */
 void err_clear(struct err *err);
 
-/* Writes the line described above into text, truncated to bytes. Returns text. Untrusted texts are
- * escaped (display.h): the result is one line of UTF-8, safe for a terminal. */
+/* Formats the line described above, truncated to bytes, and returns text. Escapes untrusted texts
+ * (display.h): the result is one line of UTF-8, safe for a terminal. */
 const char *err_format(const struct err *err, char *text, size_t bytes);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
 /*
- * hash — see hash.h. The one adapter of libxxhash.
+ * hash — see hash.h. The only adapter of libxxhash.
  */
 #include "base/hash.h"
 
@@ -20,7 +20,7 @@ struct hash128 hash_128(const void *data, size_t bytes)
     return (struct hash128){.high = hash.high64, .low = hash.low64};
 }
 
-/* A stream is an XXH3 state. XXH3-64 and XXH3-128 differ only in how they finish it. */
+/* XXH3-64 and XXH3-128 share a state and differ only in the final step. */
 struct hash_stream *hash_stream_open(void)
 {
     XXH3_state_t *state = XXH3_createState();

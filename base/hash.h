@@ -1,8 +1,6 @@
 /*
  * hash — XXH3 of 64 and 128 bits (https://github.com/Cyan4973/xxHash, XXH3 specification), by
- * libxxhash.
- *
- * hash_64 suits small keys; the stream takes any number of pieces.
+ * libxxhash. The stream hashes data that arrives in pieces.
  */
 #ifndef MILLRACE_BASE_HASH_H
 #define MILLRACE_BASE_HASH_H
@@ -32,8 +30,8 @@ void hash_stream_update(struct hash_stream *stream, const void *data, size_t byt
 struct hash128 hash_stream_128(const struct hash_stream *stream);
 uint64_t hash_stream_64(const struct hash_stream *stream); /* XXH3-64 of the same bytes */
 
-/* 32 lower-case digits, high half first (as `xxh128sum` prints), into text of HASH128_HEX_BYTES.
- * Returns text. */
+/* Writes 32 lower-case digits, high half first (as `xxh128sum` prints), into text
+ * (HASH128_HEX_BYTES). Returns text. */
 const char *hash128_format(struct hash128 hash, char *text);
 
 #ifdef __cplusplus

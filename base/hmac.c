@@ -1,5 +1,5 @@
 /*
- * hmac — see hmac.h. The one adapter of libcrypto.
+ * hmac — see hmac.h. The only adapter of libcrypto.
  */
 #include "base/hmac.h"
 

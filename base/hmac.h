@@ -12,14 +12,14 @@
 
 enum { SHA256_BYTES = 32 };
 
-/* The digest of data. -ENOMEM; -ENOTSUP if the library's configuration lacks SHA-256. */
+/* -ENOMEM; -ENOTSUP if the library's configuration lacks SHA-256. */
 int sha256(const void *data, size_t bytes, uint8_t ret_digest[SHA256_BYTES]);
 
-/* The authentication code of data under a key of at most INT_MAX bytes. Errors as above. */
+/* key_bytes: at most INT_MAX. Errors as sha256. */
 int hmac_sha256(const void *key, size_t key_bytes, const void *data, size_t bytes,
                 uint8_t ret_mac[SHA256_BYTES]);
 
-/* Compares in constant time. Use it if either side is secret. */
+/* Constant time: use it if either side is secret. */
 bool hmac_is_equal(const uint8_t a[SHA256_BYTES], const uint8_t b[SHA256_BYTES]);
 
 #endif

@@ -1,7 +1,6 @@
 /*
- * log — passes log lines to the caller's sink. The library never prints.
- *
- * Threads: log_line may be called from any thread; the sink must be thread-safe.
+ * log — passes log lines to the caller's sink, which must be thread-safe. The library never prints.
+ * Threads: any.
  */
 #ifndef MILLRACE_BASE_LOG_H
 #define MILLRACE_BASE_LOG_H
@@ -16,14 +15,14 @@ struct err;
 
 enum { LOG_LINE_BYTES_MAX = 2048 };
 
-/* Immutable. line has no newline and lives only during the call. */
+/* Immutable. line has no newline and is valid only during the call. */
 struct log {
     void (*write)(void *context, enum log_level level, const char *line);
     void *context;
     enum log_level least; /* lines below it are dropped before they are formatted */
 };
 
-/* Does nothing if log is NULL. Lines are truncated to LOG_LINE_BYTES_MAX. */
+/* log may be NULL. Lines are truncated to LOG_LINE_BYTES_MAX. */
 void log_line(const struct log *log, enum log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* Like log_line, followed by ": " and err in one line (err_format). */

@@ -2,22 +2,22 @@
  * philox — random numbers that are a pure function of a key and a counter.
  *
  * Philox4x32-10, from Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC
- * 2011. There is no generator state: each random choice is keyed by its purpose and sample, so any
- * thread gets the same value at any time.
+ * 2011. Each random choice is keyed by its purpose and sample, without generator state, so it does
+ * not depend on thread or time.
  */
 #ifndef MILLRACE_BASE_PHILOX_H
 #define MILLRACE_BASE_PHILOX_H
 
 #include <stdint.h>
 
-/* The purpose of a random choice. Part of the order's version: never renumber. */
+/* Part of the order's version: never renumber. */
 enum philox_purpose {
     PHILOX_CROP = 1,
     PHILOX_FLIP = 2,
     PHILOX_SUBSTITUTE = 3,
-    PHILOX_INIT = 4,    /* a parameter's initial values */
+    PHILOX_INIT = 4,    /* initial parameters */
     PHILOX_CONVERT = 5, /* the converter's shuffle */
-    PHILOX_SPLIT = 6,   /* which split a sample falls into */
+    PHILOX_SPLIT = 6,   /* the split of a sample */
     PHILOX_RANDAUGMENT = 7,
     PHILOX_JITTER = 8,
     PHILOX_MIXUP = 9, /* mixup and cutmix */
@@ -47,8 +47,8 @@ static inline struct philox_block philox(uint64_t key, uint64_t counter_high, ui
 }
 
 /* The random words for one sample and purpose: key = seed; counter = (dataset:16 | purpose:16 |
- * epoch:32, sample), with the draw's number (0, 1, ...) in the upper bits of the sample's word,
- * samples being below 2^48. */
+ * epoch:32, sample). The upper bits of the sample's word hold the draw's number (0, 1, ...);
+ * samples are below 2^48. */
 static inline struct philox_block philox_sample(uint64_t seed, uint32_t dataset, uint32_t epoch,
                                                 uint64_t sample, enum philox_purpose purpose,
                                                 uint32_t draw)

@@ -1,5 +1,5 @@
 /*
- * shared_inline — a function of a header that C and CUDA kernels share. Header only.
+ * shared_inline — declares a header function for both C and CUDA kernels. Header only.
  */
 #ifndef MILLRACE_BASE_SHARED_INLINE_H
 #define MILLRACE_BASE_SHARED_INLINE_H

@@ -1,8 +1,8 @@
 /*
- * str — a growing byte string, for text and file headers built piece by piece.
+ * str — a growing byte string.
  *
- * A failed allocation is sticky: later calls, str_clear included, do nothing, and str_status
- * returns it. A builder therefore checks once, at the end. str_deinit resets it.
+ * A failed allocation is sticky: later calls, including str_clear, do nothing, and str_status
+ * returns it. Builders need only check once, at the end. str_deinit resets it.
  */
 #ifndef MILLRACE_BASE_STR_H
 #define MILLRACE_BASE_STR_H
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Zero is an empty string. data is NULL until something is added, then NUL-terminated. Owner
+/* Zero is an empty string. data is NULL until the first addition, then NUL-terminated. Owner
  * thread. */
 struct str {
     char *data;
@@ -24,13 +24,13 @@ void str_add(struct str *str, const void *data, size_t bytes);
 void str_add_text(struct str *str, const char *text);
 void str_add_format(struct str *str, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void str_add_fill(struct str *str, char byte, size_t count);
-int str_reserve(struct str *str, size_t bytes); /* for bytes more; 0 or -ENOMEM */
+int str_reserve(struct str *str, size_t bytes); /* space for bytes more; 0 or -ENOMEM */
 void str_clear(struct str *str);                /* keeps the memory, and a failure */
 void str_merge_status(struct str *str,
                       const struct str *part); /* copies a failure of part into str */
 void str_deinit(struct str *str);
 
-/* The bytes as text ("" where nothing was added). */
+/* "" if nothing was added. */
 static inline const char *str_text(const struct str *str)
 {
     return str->data ? str->data : "";
@@ -45,17 +45,16 @@ bool str_ends_with(const char *text, const char *end);
 bool str_ends_with_nocase(const char *text,
                           const char *end); /* ignores the case of ASCII letters */
 
-/* "8388608", "8MiB", "1.5GiB", "3GB", "64k" (= KiB) into bytes. -EINVAL if malformed, -ERANGE if
- * too large. */
+/* Parses "8388608", "8MiB", "1.5GiB", "3GB", "64k" (= KiB). -EINVAL; -ERANGE if too large. */
 int str_parse_size(const char *text, uint64_t *ret_bytes);
-/* "90s", "10min", "23h", "2d", "250ms" into nanoseconds. Errors as above. */
+/* Parses "90s", "10min", "23h", "2d", "250ms". Errors as str_parse_size. */
 int str_parse_duration(const char *text, uint64_t *ret_ns);
 /* A size for people: "28.1 KiB", into text of 16 bytes. Returns text. */
 enum { STR_SIZE_BYTES = 16 };
 const char *str_format_size(uint64_t bytes, char *text);
 
-/* Of count candidates, the one nearest to word by edit distance (transpositions count one), NULL if
- * none is close. */
+/* The candidate nearest to word by edit distance (a transposition is one edit); NULL if none is
+ * close. */
 const char *str_nearest(const char *word, const char *const *candidates, size_t count);
 
 #endif

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The length of text's first sequence and its code point; 0 if malformed. text has bytes >= 1. */
+/* The byte length of text's first sequence, and its code point; 0 if malformed. bytes >= 1. */
 static inline size_t utf8_decode(const unsigned char *text, size_t bytes, uint32_t *ret_code)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};

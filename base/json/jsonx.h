@@ -1,9 +1,9 @@
 /*
- * jsonx — strict JSON parsing; the one adapter of jansson. Writing is jsonx_writer.h.
+ * jsonx — strict JSON parsing; the only adapter of jansson. jsonx_writer.h writes JSON.
  *
- * A document is parsed whole; nodes borrow from it and live until jsonx_free. Duplicate keys,
- * invalid UTF-8, lone surrogates, NUL in strings, integers beyond int64, values more than 64 levels
- * below the root and anything after the document are errors that name the byte offset.
+ * Nodes borrow from their document and live until jsonx_free. Errors name the byte offset:
+ * duplicate keys, invalid UTF-8, lone surrogates, NUL in strings, integers beyond int64, more than
+ * 64 levels below the root, and text after the document.
  *
  *     jsonx_parse(text, bytes, path, 0, &root, err);
  *     // -EBADMSG and a detail if it is missing or not an unsigned integer
@@ -22,10 +22,9 @@ struct json_t; /* a node, of any type */
 
 enum {
     JSON_DEPTH_MAX = 64,
-    /* A document in memory takes its text's bytes and some 100 bytes a value, so at most about 1
-     * GiB. The header of a safetensors file may have 100 MB by its format, which is 8 values for
-     * each 100 bytes; a checkpoint's manifest has 8 digits for each MiB of data, which is one value
-     * a file. */
+    /* A parsed document takes its text's bytes and about 100 bytes per value: at most about 1 GiB.
+     * The safetensors format allows headers of 100 MB, with 8 values per 100 bytes; a checkpoint's
+     * manifest has one value per file. */
     JSON_BYTES_MAX = 256 << 20,
     JSON_VALUES_MAX = 8 << 20,
 };
@@ -40,34 +39,32 @@ enum jsonx_kind {
     JSON_KIND_OBJECT
 };
 
-/* path and base_offset serve messages only: the text starts at base_offset of path. The root is an
- * object or an array, and the caller owns it. -EBADMSG if invalid or beyond the limits above,
- * -ENOMEM. */
+/* For messages, the text starts at base_offset of path. The root is an object or an array; the
+ * caller owns it. -EBADMSG if invalid or beyond the limits above, -ENOMEM. */
 int jsonx_parse(const char *text, size_t bytes, const char *path, int64_t base_offset,
                 struct json_t **ret_root, struct err *err);
 void jsonx_free(struct json_t *root); /* NULL is fine */
 
-enum jsonx_kind jsonx_kind(const struct json_t *node); /* NULL is JSON_KIND_NULL */
-size_t jsonx_count(const struct json_t *node);         /* of an array or object, 0 of others */
-struct json_t *jsonx_at(const struct json_t *array, size_t index); /* NULL beyond its end */
-struct json_t *jsonx_get(const struct json_t *object,
-                         const char *key); /* NULL where it is absent */
-/* Whether node has a descendant more than `levels` levels below it; for embedding documents.  */
+enum jsonx_kind jsonx_kind(const struct json_t *node);                  /* NULL is JSON_KIND_NULL */
+size_t jsonx_count(const struct json_t *node);                          /* 0 for other kinds */
+struct json_t *jsonx_at(const struct json_t *array, size_t index);      /* NULL beyond its end */
+struct json_t *jsonx_get(const struct json_t *object, const char *key); /* NULL if absent */
+/* Whether node has a descendant more than `levels` levels below it; for embedding documents. */
 bool jsonx_is_deeper(const struct json_t *node, int levels);
 
-/* Each entry in file order; the callback's first non-zero result ends the walk and is returned. */
+/* In file order. A nonzero result of the callback ends the walk and is returned. */
 int jsonx_each(struct json_t *object,
                int (*entry)(void *context, const char *key, struct json_t *value), void *context);
 
-/* Values. 0, or -EBADMSG if the node is NULL, of another type or out of range. */
+/* 0, or -EBADMSG if the node is NULL, of another type or out of range. */
 int jsonx_u64(const struct json_t *node, uint64_t *ret_value);
 int jsonx_i64(const struct json_t *node, int64_t *ret_value);
-int jsonx_f64(const struct json_t *node, double *ret_value); /* integers too */
+int jsonx_f64(const struct json_t *node, double *ret_value); /* accepts integers */
 int jsonx_bool(const struct json_t *node, bool *ret_value);
 int jsonx_text(const struct json_t *node,
-               const char **ret_text); /* a string; borrows (jansson has the name json_string) */
+               const char **ret_text); /* borrows (jansson has the name json_string) */
 
-/* The same for a required key of an object: on failure the detail names path and key. */
+/* As above for a required key of an object; on failure the detail names path and key. */
 int jsonx_get_u64(const struct json_t *object, const char *key, uint64_t *ret_value,
                   const char *path, struct err *err);
 int jsonx_get_string(const struct json_t *object, const char *key, const char **ret_text,

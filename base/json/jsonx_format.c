@@ -36,7 +36,6 @@ int jsonx_members(struct json_t *object, struct jsonx_member **ret_members, size
     return 0;
 }
 
-/* The state of one walk. */
 struct walk {
     struct jsonx_writer *writer;
     bool by_key;

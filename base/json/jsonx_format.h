@@ -1,9 +1,9 @@
 /*
  * jsonx_format — formats parsed JSON as compact text. The parser bounds the depth.
  *
- * jsonx_format gives the same bytes for the same values: keys of objects in byte order at every
- * depth, numbers as the shortest text that reads back the same, no spaces. jsonx_copy leaves the
- * keys in the order of the file, for people.
+ * jsonx_format gives equal bytes for equal values: object keys in byte order at every depth,
+ * numbers as the shortest text that reads back the same, no spaces. jsonx_copy keeps the file's key
+ * order.
  */
 #ifndef MILLRACE_BASE_JSON_JSONX_FORMAT_H
 #define MILLRACE_BASE_JSON_JSONX_FORMAT_H
@@ -11,19 +11,19 @@
 #include "base/json/jsonx.h"
 #include "base/json/jsonx_writer.h"
 
-/* Appends. 0 or -ENOMEM. */
+/* Appends to out. 0 or -ENOMEM. */
 int jsonx_format(struct json_t *node, struct str *out);
 
-/* Writes the node (NULL as null) at the writer's position; key as for jsonx_write_string. The
- * writer's str holds -ENOMEM. */
+/* Writes the node (NULL as null) at the writer's position; key as for jsonx_write_string. On
+ * failure the writer's str holds -ENOMEM. */
 void jsonx_copy(struct jsonx_writer *writer, const char *key, struct json_t *node);
 
-/* An entry of an object. Borrows from the document. */
+/* Borrows from the document. */
 struct jsonx_member {
     const char *key;
     struct json_t *value;
 };
-/* The entries sorted by key, into memory that the caller frees with free(). 0 or -ENOMEM. */
+/* The entries sorted by key. The caller frees *ret_members. 0 or -ENOMEM. */
 int jsonx_members(struct json_t *object, struct jsonx_member **ret_members, size_t *ret_count);
 
 #endif

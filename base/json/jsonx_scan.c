@@ -56,7 +56,7 @@ static size_t skip_value(const char *text, size_t at, size_t end)
     return depth ? end + 1 : at;
 }
 
-/* The next value at or after `at`, skipping spaces. */
+/* Finds the next value at or after `at`, skipping spaces. */
 static bool find_value(const char *text, size_t at, size_t end, struct jsonx_span *ret_value)
 {
     size_t begin = skip_spaces(text, at, end), behind = skip_value(text, begin, end);

@@ -1,9 +1,9 @@
 /*
- * jsonx_scan — locates the values of a JSON text without building a tree, for documents with very
- * long lists.
+ * jsonx_scan — locates values in JSON text without building a tree, for documents with very long
+ * lists.
  *
- * Spans are found by brackets, commas and quotes alone; jsonx_parse validates each span. No text
- * reads out of bounds. Keys are compared as written: a key with escapes is not found.
+ * Only brackets, commas and quotes delimit spans; jsonx_parse validates each span. Never reads out
+ * of bounds. Keys are compared as written: a key with escapes is not found.
  */
 #ifndef MILLRACE_BASE_JSON_JSONX_SCAN_H
 #define MILLRACE_BASE_JSON_JSONX_SCAN_H
@@ -16,11 +16,11 @@ struct jsonx_span {
     size_t begin, end;
 };
 
-/* The value of a member of the document's own object. */
+/* Finds the value of a member of the outermost object. */
 bool jsonx_scan_member(const char *text, size_t bytes, const char *key,
                        struct jsonx_span *ret_value);
 
-/* Elements of an array, one after another:
+/* Iterates over the elements of an array:
  *
  *     struct jsonx_span rest = value, element;
  *     while ((status = jsonx_scan_element(text, &rest, &element)) == JSON_SCAN_ELEMENT) ...

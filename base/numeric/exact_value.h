@@ -1,6 +1,5 @@
 /*
- * exact_value — rounds an exact sum (exact_sum.h) to a double, on the host and in kernels. Header
- * only.
+ * exact_value — rounds an exact sum (exact_sum.h) to a double. For host and kernels. Header only.
  */
 #ifndef MILLRACE_BASE_NUMERIC_EXACT_VALUE_H
 #define MILLRACE_BASE_NUMERIC_EXACT_VALUE_H
@@ -12,13 +11,12 @@
 
 enum { EXACT_LOWEST_EXPONENT = 1074 };
 
-/* limb: EXACT_SUM_WORDS words. Returns what exact_sum_value specifies. */
+/* limb: EXACT_SUM_WORDS words. See exact_sum_value. */
 SHARED_INLINE double exact_value_of(const int64_t *limb)
 {
     if (limb[EXACT_SUM_NONFINITE])
         return (double)NAN;
-    /* Carry into digits of [0, 2^32) below a signed top, then flip the sign so that the top is
-     * positive. */
+    /* Carry into digits of [0, 2^32) below a signed top, then make the top positive. */
     int64_t digit[EXACT_SUM_LIMBS + 1], carry = 0;
     for (int i = 0; i < EXACT_SUM_LIMBS; i++) {
         int64_t value = limb[i] + carry;
@@ -36,15 +34,15 @@ SHARED_INLINE double exact_value_of(const int64_t *limb)
             digit[i] = value + borrow * (INT64_C(1) << EXACT_DIGIT_BITS);
         }
     }
-    /* The 64 leading bits, the last one set where anything non-zero lies below: converting those to
-     * 53 bits rounds once, as the exact value would. The result's exponent is at least that of the
-     * lowest bit, so ldexp has nothing to round. */
+    /* Take the 64 leading bits, with the last one set if any lower bit is: converting them to 53
+     * bits rounds once, like the exact value. The result's exponent is at least that of the lowest
+     * bit, so ldexp does not round. */
     int top = EXACT_SUM_LIMBS;
     while (top > 1 && digit[top] == 0)
         top--;
     uint64_t high = (uint64_t)digit[top] << EXACT_DIGIT_BITS | (uint64_t)digit[top - 1],
              low = top > 1 ? (uint64_t)digit[top - 2] : 0;
-    int shift = 0; /* less than 33 bits are exact as they stand */
+    int shift = 0; /* fewer than 33 bits are exact */
     while (high >> EXACT_DIGIT_BITS && !(high << shift >> 63))
         shift++;
     if (shift > 0)

@@ -27,7 +27,7 @@ static inline float half_from_f16(uint16_t bits)
         value = ldexpf((float)fraction, -24);
         return sign ? -value : value;
     }
-    if (exponent == 31) /* infinite, or not a number */
+    if (exponent == 31) /* infinity or NaN */
         wide = sign | 0x7f800000 | fraction << 13;
     else
         wide = sign | (exponent + 127 - 15) << 23 | fraction << 13;
@@ -51,11 +51,9 @@ static inline uint16_t half_to_f16(float value)
     memcpy(&bits, &value, sizeof bits);
     sign = bits >> 16 & 0x8000;
     bits &= 0x7fffffff;
-    /* normal: the exponent's bias, and the rounding of 13 bits, whose carry raises the exponent as
-     * it should */
+    /* normal: adjusts the bias and rounds 13 bits away; a carry correctly raises the exponent */
     uint32_t code = (bits - ((127 - 15) << 23) + 0xfff + (bits >> 13 & 1)) >> 13;
-    if (bits <
-        0x38800000) { /* subnormal: below 0.5 a float's last bit is worth 2^-24, as a half's */
+    if (bits < 0x38800000) { /* subnormal: like a half, a float below 0.5 has ulp 2^-24 */
         float small, half = 0.5f;
         uint32_t sum, base;
         memcpy(&small, &bits, sizeof small);

@@ -22,19 +22,17 @@
 
 enum { LINE_BYTES = PATH_MAX + 512, FOLDER_BYTES = 2 * PATH_MAX };
 
-/* A larger version 1 limit means none: the kernel shows "no limit" as the largest multiple of a
- * page. */
+/* A larger version 1 limit means none: the kernel shows the largest multiple of a page. */
 #define V1_MEMORY_NONE_BYTES (UINT64_C(1) << 62)
 
 /* The version 2 hierarchy (controller NULL), or the version 1 hierarchy with the controller. */
 struct hierarchy {
     const char *controller;
     char group[PATH_MAX]; /* of this process */
-    char root[PATH_MAX];  /* the group that is the root of the mount */
+    char root[PATH_MAX];  /* the group at the mount's root */
     char mount[PATH_MAX];
 };
 
-/* Whether the comma-separated list contains the word. */
 static bool has_word(const char *list, const char *word)
 {
     size_t bytes = strlen(word);
@@ -51,8 +49,7 @@ static void cut_line(char *line)
     line[strcspn(line, "\n")] = '\0';
 }
 
-/* Stores the hierarchy's group if this line of /proc/self/cgroup gives it; returns whether it
- * does. */
+/* Stores the group if this line of /proc/self/cgroup is the hierarchy's; returns whether it is. */
 static bool take_group(struct hierarchy *hierarchy, char *line)
 {
     char *controllers = strchr(line, ':');
@@ -67,7 +64,7 @@ static bool take_group(struct hierarchy *hierarchy, char *line)
     return is_it;
 }
 
-/* The same for the mount, from a line of /proc/self/mountinfo. */
+/* As take_group, for the mount, from a line of /proc/self/mountinfo. */
 static bool take_mount(struct hierarchy *hierarchy, char *line)
 {
     char *dash = strstr(line, " - "), type[32], options[1024];
@@ -79,7 +76,6 @@ static bool take_mount(struct hierarchy *hierarchy, char *line)
     return strcmp(type, "cgroup") == 0 && has_word(options, hierarchy->controller);
 }
 
-/* Finds the first line that take accepts. */
 static bool find_line(const char *root, const char *path, struct hierarchy *hierarchy,
                       bool (*take)(struct hierarchy *hierarchy, char *line))
 {

@@ -1,9 +1,9 @@
 /*
- * cgroup — CPU and memory limits of this process's control groups (versions 1 and 2).
+ * cgroup — CPU and memory limits of this process's control groups (versions 1 and 2). The lowest
+ * limit of a group and its ancestors applies.
  *
- * A process belongs to one group per hierarchy (/proc/self/cgroup). /proc/self/mountinfo gives the
- * mount point; in a container the mount's root is often the group itself. Ancestor groups limit as
- * well: the lowest limit wins.
+ * /proc/self/cgroup names one group per hierarchy; /proc/self/mountinfo gives the mount point. In a
+ * container the mount's root is often the group itself.
  */
 #ifndef MILLRACE_BASE_OS_CGROUP_H
 #define MILLRACE_BASE_OS_CGROUP_H
@@ -16,7 +16,7 @@ struct cgroup_limits {
     uint64_t memory_bytes;
 };
 
-/* root is prepended to every path read; "" for this process. Unreadable files impose no limit. */
+/* root is prepended to every path read; "" for this machine. Unreadable files impose no limit. */
 void cgroup_read_limits(const char *root, struct cgroup_limits *ret_limits);
 
 #endif

@@ -20,25 +20,25 @@ enum { NODES_MAX = 1024, LIST_BYTES = 4096 };
 #define ROUNDING 1e-6 /* exceeds the rounding error of sums of 1/n */
 
 static_assert(CPU_SETSIZE >= CPU_PLACEMENT_CPUS_MAX,
-              "each CPU of a seat is one of the kernel's sets");
+              "each CPU of a placement is one of the kernel's sets");
 
-static bool has_cpu(const struct cpu_placement *seat, unsigned cpu)
+static bool has_cpu(const struct cpu_placement *placement, unsigned cpu)
 {
-    return seat->cpus[cpu / 64] >> cpu % 64 & 1;
+    return placement->cpus[cpu / 64] >> cpu % 64 & 1;
 }
 
-void cpu_placement_read(struct cpu_placement *ret_seat)
+void cpu_placement_read(struct cpu_placement *ret_placement)
 {
     char host[MACHINE_HOST_ID_BYTES];
     cpu_set_t set;
-    *ret_seat = (struct cpu_placement){.cpu_count = thread_pool_cpu_count()};
+    *ret_placement = (struct cpu_placement){.cpu_count = thread_pool_cpu_count()};
     machine_host_id(host);
-    ret_seat->host = hash_64(host, strlen(host));
+    ret_placement->host = hash_64(host, strlen(host));
     if (sched_getaffinity(0, sizeof set, &set))
         return;
     for (unsigned cpu = 0; cpu < CPU_PLACEMENT_CPUS_MAX; cpu++)
         if (CPU_ISSET(cpu, &set))
-            ret_seat->cpus[cpu / 64] |= UINT64_C(1) << cpu % 64;
+            ret_placement->cpus[cpu / 64] |= UINT64_C(1) << cpu % 64;
 }
 
 /* Whether the kernel's list ("0-3,8") has a CPU of the set. */
@@ -80,7 +80,7 @@ static size_t count_host(const struct cpu_placement *placements, size_t count, s
     return processes;
 }
 
-/* The number of the host's processes that may run on the CPU. */
+/* Counts the processes on own's host that may run on the CPU. */
 static size_t count_cpu(const struct cpu_placement *placements, size_t count, size_t own,
                         unsigned cpu)
 {

@@ -1,9 +1,9 @@
 /*
- * cpu_share — how many CPUs each process should use when several share them.
+ * cpu_share — how many CPUs each of a host's processes should use.
  *
- *     cpu_placement_read(&seats[rank]);
- *     ... all processes exchange their seats ...
- *     threads = cpu_share(seats, ranks_count, rank);
+ *     cpu_placement_read(&placements[rank]);
+ *     ... all processes exchange their placements ...
+ *     threads = cpu_share(placements, ranks_count, rank);
  *
  * Each of the n processes that may run on a CPU gets 1/n of it. A process that a launcher bound to
  * its own CPUs keeps them all. A control group limit is divided among the host's processes, because
@@ -24,13 +24,12 @@ struct cpu_placement {
     uint64_t cpus[CPU_PLACEMENT_WORDS]; /* affinity; no bits if unknown */
 };
 
-/* The number of core groups the calling thread may run in, at least 1. A core group is the set of
- * processors of one NUMA node. root is prepended to every path read. */
+/* Counts the NUMA nodes whose processors the calling thread may use, at least 1. root is prepended
+ * to every path read. */
 unsigned numa_nodes_count(const char *root);
 
-/* Reads the calling thread's seat. */
-void cpu_placement_read(struct cpu_placement *ret_seat);
-/* The share of seats[own], rounded down, at least 1. Pure. */
+void cpu_placement_read(struct cpu_placement *ret_placement);
+/* The share of placements[own], rounded down, at least 1. */
 unsigned cpu_share(const struct cpu_placement *placements, size_t count, size_t own);
 
 #endif

@@ -12,10 +12,10 @@ struct dynlib_function {
     void *function;
 };
 
-/* Loads the first file found by dlopen's search rules; it stays loaded. NULL if none is found;
- * dlerror() then describes the last failure. */
+/* Loads the first file that dlopen finds; it stays loaded. Returns NULL if there is none; dlerror()
+ * then describes the last failure. */
 void *dynlib_open(const char *const *files, size_t count);
-/* Resolves all functions. Returns NULL, or the name of a missing one; others may then be set. */
+/* Returns NULL, or the name of a missing function; others may then be set. */
 const char *dynlib_find(void *library, const struct dynlib_function *functions, size_t count);
 
 #endif

@@ -53,7 +53,7 @@ static bool exists(const char *root, const char *path)
     return access(full, F_OK) == 0;
 }
 
-/* Whether the root file system is an overlay, as in most containers. */
+/* True in most containers. */
 static bool has_overlay_root(const char *root)
 {
     char full[PATH_MAX], line[MOUNT_LINE_BYTES], point[64], type[64];

@@ -1,8 +1,8 @@
 /*
  * open_files — the process's limit of open files, and how close it is.
  *
- * A new descriptor gets the lowest free number, so the number shows how many are in use. Modules
- * that open many files use this to leave the last ones to those that need a few.
+ * A new descriptor gets the lowest free number, which thus shows how many are in use. Modules that
+ * open many files leave the last ones to modules that need a few.
  *
  * Threads: any. Other threads may change the result at any time.
  */
@@ -17,7 +17,7 @@
 /* Shares of the limit, in eighths. */
 enum open_files_share {
     OPEN_FILES_HALF = 4,
-    OPEN_FILES_MOST = 7, /* leaves some for modules that need a few */
+    OPEN_FILES_MOST = 7,
     OPEN_FILES_ALL = 8,
 };
 
@@ -25,9 +25,8 @@ uint64_t open_files_max(void); /* UINT64_MAX: unlimited */
 /* Whether the next descriptor would be within the share. Always true for OPEN_FILES_ALL: the system
  * reports the failure. */
 bool open_files_has_next(enum open_files_share share);
-/* Whether fd is within the share. */
 bool open_files_has(enum open_files_share share, int fd);
-/* Advises to raise the limit: where it is, and who may. Returns the detail's code. */
+/* Advises how, and by whom, the limit can be raised. Returns the detail's code. */
 void open_files_advise(struct err *err);
 /* The same advice, as a static string. */
 const char *open_files_advice(void);

@@ -10,8 +10,7 @@
 extern "C" {
 #endif
 
-/* Starts a joinable thread with every signal blocked: signals belong to the program's own threads.
- * 0 or -errno. */
+/* Starts a joinable thread; the program's own threads handle the signals. 0 or -errno. */
 int thread_start(pthread_t *ret_thread, void *(*main)(void *argument), void *argument);
 
 #ifdef __cplusplus

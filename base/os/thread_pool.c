@@ -2,8 +2,8 @@
  * thread_pool — see thread_pool.h.
  *
  * A new generation number, set under the mutex, starts a job; workers then take tasks from an
- * atomic counter. The caller returns once every worker has left the job, so no worker of an old job
- * reads the fields of a new one.
+ * atomic counter. The caller returns once every worker has left the job, so no old worker reads the
+ * fields of a new job.
  */
 #include "base/os/thread_pool.h"
 
@@ -24,7 +24,7 @@ struct thread_pool {
     pthread_mutex_t mutex; /* guards generation, busy, stop and the job's fields */
     pthread_cond_t announced, finished;
     uint64_t generation;
-    unsigned busy; /* workers other than the caller still in the job */
+    unsigned busy; /* workers still in the job, except the caller */
     bool stop;
     size_t tasks;
     void (*work)(void *context, size_t task, unsigned worker);
@@ -38,8 +38,7 @@ struct thread_pool {
     } workers[];
 };
 
-/* With more threads than the quota allows, the kernel throttles all of them until the next
- * period. */
+/* With more threads than the quota allows, the kernel throttles all until the next period. */
 unsigned thread_pool_cpu_count_in(const char *root)
 {
     cpu_set_t set;

@@ -4,9 +4,8 @@
  *     // work(context, task, worker) for each task in 0..tasks-1
  *     thread_pool_run(pool, tasks, work, &context);
  *
- * The caller works too, as worker 0. Workers take tasks from a shared counter, so which worker runs
- * a task is not determined: a task must write only its own output, and its result must not depend
- * on the worker. The result is then bit-identical for any number of threads.
+ * The caller works too, as worker 0. Any worker may run a task: a task must write only its own
+ * output, independent of the worker. The result is then bit-identical for any number of threads.
  */
 #ifndef MILLRACE_BASE_OS_THREAD_POOL_H
 #define MILLRACE_BASE_OS_THREAD_POOL_H
@@ -20,25 +19,24 @@ enum { THREAD_POOL_THREADS_MAX = 256 };
 struct thread_pool;
 struct trace;
 
-/* count includes the caller; 0 means one thread per usable CPU. The caller owns the pool. -EAGAIN,
+/* count includes the caller; 0: one thread per usable CPU. The caller owns the pool. -EAGAIN,
  * -ENOMEM. */
 int thread_pool_open(unsigned count, struct thread_pool **ret_pool, struct err *err);
 void thread_pool_close(struct thread_pool *pool); /* joins; NULL is fine */
 unsigned thread_pool_count(const struct thread_pool *pool);
 
-/* The pool's threads, except the caller, then record their work in tracks of the trace (trace.h),
- * which must outlive the pool. trace may be NULL. Do not call during a job. */
+/* Records the work of all threads except the caller in tracks of the trace (trace.h), which must
+ * outlive the pool. trace may be NULL. Do not call during a job. */
 void thread_pool_add_tracks(struct thread_pool *pool, struct trace *trace);
 
-/* Blocks until all tasks are done. One caller at a time, and not from a task. Allocates nothing.
- *  */
+/* Blocks until all tasks are done. One caller at a time, not from a task. Allocates nothing. */
 void thread_pool_run(struct thread_pool *pool, size_t tasks,
                      void (*work)(void *context, size_t task, unsigned worker), void *context);
 
-/* CPUs this process may use, at least 1: its affinity, limited by its control groups' quota,
- * rounded up. */
+/* CPUs this process may use, at least 1: its affinity, limited by control group quotas, rounded up.
+ */
 unsigned thread_pool_cpu_count(void);
-/* The same, with root prepended to every path read (cgroup.h). */
+/* As thread_pool_cpu_count, with root prepended to every path read (cgroup.h). */
 unsigned thread_pool_cpu_count_in(const char *root);
 
 #endif

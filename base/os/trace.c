@@ -102,8 +102,8 @@ void trace_add(struct trace_track *track, const struct trace_span *span)
     atomic_store_explicit(&track->spans_count, count + 1, memory_order_release);
 }
 
-/* One event per line. Only the first event has no newline before it; the format allows no empty
- * object as a placeholder. */
+/* One event per line. Only the first event follows no newline: a placeholder object is not allowed.
+ */
 void trace_format_begin(struct str *out)
 {
     str_add_text(

@@ -3,17 +3,17 @@
  * (https://ui.perfetto.dev) and chrome://tracing.
  *
  *     trace_open(&trace, err);
- *     track = trace_add_track(trace, "decode", 3);             // of a thread, before it works
+ *     track = trace_add_track(trace, "decode", 3);             // one per thread, before it works
  *     trace_start(trace);
- *     uint64_t began_ns = trace_begin(track);                  // 0 while nothing is kept
+ *     uint64_t began_ns = trace_begin(track);                  // 0 while the trace is stopped
  *     ...
  *     trace_end(track, "decode", began_ns);
  *     trace_stop(trace);
  *     trace_format_track(trace, i, process, origin_ns, &text); // for each track
  *
- * Spans that begin between start and stop are kept. Without a track a span costs one branch; while
- * the trace is stopped, one relaxed load more. A track allocates its memory when added and takes no
- * locks afterwards; once full, it only counts later spans.
+ * Only spans that begin between start and stop are kept. Without a track a span costs one branch;
+ * while the trace is stopped, also a relaxed load. A track allocates its memory when added and
+ * takes no locks later; once full, it only counts spans.
  *
  * Threads: each track has one owner, which begins and ends its spans; any thread may call the rest.
  * Formatting sees all spans ended before it.
@@ -30,20 +30,19 @@
 
 enum {
     TRACE_TRACKS_MAX = 640,
-    TRACE_SPANS_MAX = 1 << 15, /* of a track */
+    TRACE_SPANS_MAX = 1 << 15, /* per track */
     TRACE_NAME_BYTES = 32,
 };
 
 struct trace;
 
-/* How a span relates to others of its track. */
 enum trace_kind {
     TRACE_NESTED, /* inside the spans still open */
-    TRACE_ASYNC,  /* may overlap: work in progress elsewhere */
+    TRACE_ASYNC,  /* may overlap others: work outside this thread */
 };
 
 struct trace_span {
-    const char *name; /* static, as is key; neither needs escapes */
+    const char *name; /* static, like key; neither needs escapes */
     const char *key;  /* of value; NULL: none */
     uint64_t value, began_ns, ended_ns;
     enum trace_kind kind;
@@ -62,9 +61,9 @@ struct trace_track {
 int trace_open(struct trace **ret_trace, struct err *err);
 /* Its tracks must no longer be in use. trace may be NULL. */
 void trace_close(struct trace *trace);
-/* Adds a track for one thread; number distinguishes threads of one name. name is copied, truncated.
- * Returns NULL if trace is NULL, memory is out or TRACE_TRACKS_MAX is reached: that thread is
- * then not traced. The trace owns the track. */
+/* Adds a track for one thread; number distinguishes threads of one name. Copies name, truncated.
+ * The trace owns the track. NULL (an untraced thread) if trace is NULL, memory is out or
+ * TRACE_TRACKS_MAX is reached. */
 struct trace_track *trace_add_track(struct trace *trace, const char *name, unsigned number);
 void trace_start(struct trace *trace);
 void trace_stop(struct trace *trace);
@@ -91,7 +90,7 @@ static inline void trace_end(struct trace_track *track, const char *name, uint64
     trace_end_with(track, name, began_ns, NULL, 0);
 }
 
-/* For work done elsewhere on behalf of this thread. */
+/* For work done outside this thread on its behalf. */
 static inline void trace_end_async(struct trace_track *track, const char *name, uint64_t began_ns,
                                    const char *key, uint64_t value)
 {
@@ -100,16 +99,14 @@ static inline void trace_end_async(struct trace_track *track, const char *name, 
                   &(struct trace_span){name, key, value, began_ns, trace_now_ns(), TRACE_ASYNC});
 }
 
-/* When trace_start was last called, nanoseconds since 1970; 0: never. */
+/* nanoseconds since 1970; 0: never */
 uint64_t trace_started_ns(const struct trace *trace);
 unsigned trace_tracks_count(const struct trace *trace);
 
 /*
- * Format the spans since the last start: trace_format_begin, then each process's name and tracks,
- * then trace_format_end. Each appends to out.
- *
- * Times are relative to origin_ns (since 1970), so that processes of several machines align as well
- * as their clocks agree.
+ * Format the spans since the last start: call trace_format_begin, then add each process's name and
+ * tracks, then trace_format_end. Each appends to out. Times are relative to origin_ns (since 1970),
+ * which aligns machines as well as their clocks agree.
  */
 void trace_format_begin(struct str *out);
 void trace_format_process(unsigned process, const char *name, struct str *out);
