@@ -13,11 +13,10 @@
 
 enum { VERSION_IN_ARGUMENT, VERSION_RETURNED };
 
-/* All three encode the version as 10000 * major + 100 * minor + patch, in the versions supported
- * here. */
+/* All encode the version as 10000 * major + 100 * minor + patch, in the supported versions. */
 static const struct {
     const char *name, *use;
-    /* in the order in which the user of the library tries them: the newest first */
+    /* newest first, the order in which callers try them */
     const char *files[4];
     size_t files_count;
     const char *function;
@@ -46,8 +45,8 @@ static const struct {
 
 static_assert(sizeof known / sizeof known[0] == CUDA_LIBRARIES_MAX, "there is room for all");
 
-/* Returns 0 if the version is unknown. */
-static int ask_version(void *library, const char *function, int kind)
+/* 0 if the version is unknown. */
+static int query_version(void *library, const char *function, int kind)
 {
     size_t (*returned)(void) = NULL;
     int (*in_argument)(int *version) = NULL;
@@ -65,7 +64,7 @@ size_t cuda_libraries_find(struct cuda_library libraries[CUDA_LIBRARIES_MAX])
 {
     for (size_t i = 0; i < CUDA_LIBRARIES_MAX; i++) {
         void *library = dynlib_open(known[i].files, known[i].files_count);
-        int version = library ? ask_version(library, known[i].function, known[i].kind) : 0;
+        int version = library ? query_version(library, known[i].function, known[i].kind) : 0;
         libraries[i] = (struct cuda_library){.name = known[i].name,
                                              .use = known[i].use,
                                              .major = version / 10000,

@@ -1,5 +1,5 @@
 /*
- * cuda_libraries — finds NVIDIA's libraries other than the CUDA runtime, and their versions.
+ * cuda_libraries — finds NVIDIA's libraries, except the CUDA runtime, and their versions.
  */
 #ifndef MILLRACE_DEVICE_CUDA_LIBRARIES_H
 #define MILLRACE_DEVICE_CUDA_LIBRARIES_H
@@ -8,14 +8,14 @@
 
 struct cuda_library {
     const char *name;        /* "cuBLASLt" */
-    const char *use;         /* what millrace uses it for */
+    const char *use;         /* its purpose in millrace */
     int major, minor, patch; /* 0, 0, 0 if absent */
 };
 
 enum { CUDA_LIBRARIES_MAX = 3 };
 
-/* Loads each library, which stays loaded, and queries its version: some tenths of a second. Needs
- * no driver. Returns their number. */
+/* Loads each library for good and queries its version: some tenths of a second. Needs no driver.
+ * Returns their number. */
 size_t cuda_libraries_find(struct cuda_library libraries[CUDA_LIBRARIES_MAX]);
 
 #endif

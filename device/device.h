@@ -2,9 +2,9 @@
  * device — memory by kind, streams, events and asynchronous copies, behind one table of operations
  * per backend.
  *
- * A `struct device` is one CPU or one GPU. `cpu` executes each call at once, so its streams are
- * always idle and its events always done. `null` allocates nothing and counts what is requested,
- * for estimates. `cuda` queues. Write callers for queueing: never read the target of a copy before
+ * A `struct device` is one CPU or GPU. `cpu` executes each call at once, so its streams are always
+ * idle and its events always done. `null` allocates nothing and counts requests, for estimates.
+ * `cuda` queues operations, and callers must expect that: never read the target of a copy before
  * the event recorded after it.
  *
  *     device_open("cpu", &device, err);
@@ -13,7 +13,7 @@
  *     device->ops->event_record(device, event, stream, err);
  *     device->ops->event_wait(device, event, err);
  *
- * Threads: operations may be called from any thread; one stream is used by one thread at a time.
+ * Threads: any thread may call operations; one thread at a time uses a stream.
  */
 #ifndef MILLRACE_DEVICE_DEVICE_H
 #define MILLRACE_DEVICE_DEVICE_H
@@ -31,15 +31,15 @@ extern "C" {
 enum mem_kind {
     MEM_PAGEABLE, /* host memory, page-aligned */
     MEM_HUGE,     /* host memory, in huge pages if the kernel offers them */
-    MEM_PINNED,   /* host memory that the device's copy engine can read; plain if it has none */
-    MEM_DEVICE,   /* the device's own memory; plain on the cpu backend */
+    MEM_PINNED,   /* host memory that the device can copy asynchronously */
+    MEM_DEVICE,   /* the device's own memory; host memory on the cpu backend */
     MEM_KIND_COUNT
 };
 
 /* What memory is used for; each use is counted separately. A hook's `kind` argument is an enum
  * mem_kind, which means MEM_FOR_WORK, or mem_for(kind, use). */
 enum mem_use {
-    MEM_FOR_WORK, /* scratch, and everything not below */
+    MEM_FOR_WORK, /* scratch, and all other uses */
     MEM_FOR_PARAMETERS,
     MEM_FOR_GRADIENTS,
     MEM_FOR_OPTIMIZER,
@@ -68,8 +68,8 @@ static inline enum mem_use mem_use_of(unsigned kind)
 }
 
 enum {
-    DEVICE_MEM_ALIGN_BYTES = 4096,       /* of the host's kinds */
-    DEVICE_MEM_ALIGN_DEVICE_BYTES = 256, /* of MEM_DEVICE, at least */
+    DEVICE_MEM_ALIGN_BYTES = 4096,       /* host memory */
+    DEVICE_MEM_ALIGN_DEVICE_BYTES = 256, /* MEM_DEVICE, at least */
 };
 
 struct device_stream; /* copies and kernels, in queueing order */
@@ -78,7 +78,7 @@ struct device_graph;  /* a recording of a stream */
 struct device;
 
 struct device_mem_info {
-    uint64_t used_bytes[MEM_KIND_COUNT]; /* allocated here and not yet freed */
+    uint64_t used_bytes[MEM_KIND_COUNT]; /* allocated and not yet freed */
     uint64_t peak_bytes[MEM_KIND_COUNT];
     uint64_t use_peak_bytes[MEM_USE_COUNT][MEM_KIND_COUNT];
     uint64_t free_bytes, total_bytes; /* of the device's own memory; 0 if unknown */
@@ -88,8 +88,7 @@ struct device_mem_info {
  * with detail. */
 struct device_ops {
     const char *name; /* "cpu", "null", "cuda" */
-    /* Device memory is host memory, and everything is done when a call returns: no copies
-     * needed. */
+    /* Device memory is host memory, and calls complete before they return: no copies needed. */
     bool is_host;
 
     /* bytes > 0. Memory is zeroed and aligned as above; free it with the same kind. The host must
@@ -102,7 +101,7 @@ struct device_ops {
 
     int (*stream_open)(struct device *device, struct device_stream **ret_stream, struct err *err);
     void (*stream_close)(struct device *device, struct device_stream *stream);
-    /* Operations queued later wait; the caller does not. */
+    /* Delays operations queued later; does not block the caller. */
     int (*stream_wait_event)(struct device *device, struct device_stream *stream,
                              struct device_event *event, struct err *err);
     /* Blocks. */
@@ -117,19 +116,18 @@ struct device_ops {
     /* Blocks. */
     int (*event_wait)(struct device *device, struct device_event *event, struct err *err);
 
-    /* Queues a copy between any kinds of memory. Both are borrowed until the stream has executed
+    /* Queues a copy between any kinds of memory, which are borrowed until the stream has executed
      * it. */
     int (*copy)(struct device *device, struct device_stream *stream, void *target,
                 const void *source, size_t bytes, struct err *err);
     int (*fill)(struct device *device, struct device_stream *stream, void *target, int byte,
                 size_t bytes, struct err *err);
 
-    /* Optional, all four: record queued operations, to queue them again with one call. Between
-     * begin and end, called from one thread, operations queued on the stream do not run but become
-     * part of the graph, with their present addresses and numbers. Another stream joins by waiting
-     * for an event recorded on this stream since begin; this stream must wait for it before end. In
-     * between, the thread must not allocate memory or query the device; if it does, end returns
-     * -EIO. */
+    /* Optional, all four: record operations, to queue them again with one call. Between begin and
+     * end, which one thread calls, operations queued on the stream do not run but become part of
+     * the graph with their present arguments. Another stream joins by waiting for an event recorded
+     * on this stream since begin; this stream must wait for it before end. Meanwhile the thread
+     * must not allocate memory or query the device; if it does, end returns -EIO. */
     int (*graph_begin)(struct device *device, struct device_stream *stream, struct err *err);
     int (*graph_end)(struct device *device, struct device_stream *stream,
                      struct device_graph **ret_graph, struct err *err);
@@ -140,21 +138,21 @@ struct device_ops {
     void (*close)(struct device *device);
 };
 
-/* Backends embed it first. */
+/* Backends embed it as the first member. */
 struct device {
     const struct device_ops *ops;
 };
 
 /* name: "cpu", "null", "cuda" (the first GPU), "cuda:N", or "auto" (the first GPU, or the CPU if
- * device_auto_count finds none). -ENODEV, with advice: it is absent or cannot be used. */
+ * device_auto_count finds none). -ENODEV, with advice: it is absent or unusable. */
 int device_open(const char *name, struct device **ret_device, struct err *err);
 void device_close(struct device *device); /* NULL is fine */
 /* Counts the GPUs that "auto" can use: 0 if the process has none (gpu_probe.h) or
- * CUDA_VISIBLE_DEVICES hides them all. -ENODEV: it has one that CUDA cannot use, because the driver
- * is absent or too old, the device file may not be opened, or this build has no CUDA. root: "", or
- * a prefix of the paths read, for tests. */
+ * CUDA_VISIBLE_DEVICES hides them all. -ENODEV: CUDA cannot use its GPU: the driver is absent or
+ * too old, the device file may not be opened, or this build has no CUDA. root prefixes all paths.
+ */
 int device_auto_count(const char *root, int *ret_gpus, struct err *err);
-/* Copies from host memory and waits for it. Too slow for frequent use. */
+/* Copies from host memory and waits. Too slow for frequent use. */
 int device_upload(struct device *device, void *target, const void *source, size_t bytes,
                   struct err *err);
 

@@ -1,6 +1,6 @@
 /*
- * device_cpu — the CPU as a device: memory in pages, and copies that complete at once. Streams are
- * always idle and events always done, so an empty token serves as either.
+ * device_cpu — the CPU as a device. Streams are always idle and events always done, so an empty
+ * token serves as either.
  */
 #include "device/device_cpu.h"
 

@@ -1,9 +1,8 @@
 /*
- * device_cuda — GPU specifics: the description, and the handles behind the streams of device.h, for
- * launching kernels.
+ * device_cuda — describes GPUs, and gives kernel launchers the handles behind device.h.
  *
- * Every build has all functions. Without CUDA in the build or on the machine they return -ENODEV
- * with advice. CUDA runtime codes are ints here, so that users do not need its headers.
+ * In builds or on machines without CUDA, the functions return -ENODEV with advice. CUDA runtime
+ * codes are ints, so that callers do not need its headers.
  */
 #ifndef MILLRACE_DEVICE_DEVICE_CUDA_H
 #define MILLRACE_DEVICE_DEVICE_CUDA_H
@@ -18,7 +17,7 @@ enum { DEVICE_CUDA_NAME_BYTES_MAX = 256, DEVICE_CUDA_BUS_BYTES_MAX = 32 };
 
 /* Versions use CUDA's encoding: 1000 * major + 10 * minor. */
 struct device_cuda_info {
-    char name[DEVICE_CUDA_NAME_BYTES_MAX]; /* of the model: "NVIDIA H200" */
+    char name[DEVICE_CUDA_NAME_BYTES_MAX]; /* "NVIDIA H200" */
     char bus[DEVICE_CUDA_BUS_BYTES_MAX];   /* PCI bus address: "0000:65:00.0" */
     int ordinal; /* among the GPUs that CUDA_VISIBLE_DEVICES leaves visible */
     int capability_major, capability_minor;
@@ -30,29 +29,29 @@ struct device_cuda_info {
     uint64_t l2_bytes;
 };
 
-/* Counts the GPUs; at least one. -ENODEV: none, and whether the build, the driver or the device is
- * missing. */
+/* *ret_count >= 1. -ENODEV: the detail says whether the build, the driver or the device is missing.
+ */
 int device_cuda_count(int *ret_count, struct err *err);
 
 /* ordinal: below the count. Starts nothing on the device. */
 int device_cuda_describe(int ordinal, struct device_cuda_info *ret_info, struct err *err);
 
-/* Opens the GPU as a device. -ENODEV: it does not exist, or is too old for this build. */
+/* -ENODEV: the GPU does not exist, or is too old for this build. */
 int device_cuda_open(int ordinal, struct device **ret_device, struct err *err);
 
-/* The following take a device from device_cuda_open. */
+/* The functions below need a device from device_cuda_open. */
 
 /* Borrowed until the device is closed. */
 const struct device_cuda_info *device_cuda_info(const struct device *device);
 
-/* Returns the CUDA runtime's stream (a cudaStream_t). */
+/* Returns a cudaStream_t. */
 struct CUstream_st *device_cuda_stream(struct device_stream *stream);
 
-/* Makes it the calling thread's current device, on which its kernels run. 0 or -EIO. */
+/* Makes it the calling thread's current device, which kernel launches use. 0 or -EIO. */
 int device_cuda_use(struct device *device, struct err *err);
 
 /* Converts a CUDA runtime code (cudaError_t), with detail: 0, -ENOMEM, or -EIO if the device
- * failed. what: the operation, "a product of matrices". */
+ * failed. what: the operation, for example "a product of matrices". */
 int device_cuda_status(const struct device *device, int cuda_status, const char *what,
                        struct err *err);
 

@@ -1,6 +1,6 @@
 /*
- * device_cuda_absent — device_cuda.h and profiler.h in a build without CUDA: there is no GPU to use
- * or profile. Functions that take an open device are never called.
+ * device_cuda_absent — for builds without CUDA. Functions that take an open device are never
+ * called.
  */
 #include "device/device_cuda.h"
 #include "device/profiler.h"

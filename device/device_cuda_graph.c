@@ -26,7 +26,7 @@ int device_cuda_graph_begin(struct device *device, struct device_stream *stream,
                                     "beginning to record a stream", err);
 }
 
-/* Ends the recording in any case. */
+/* Ends the recording even if it fails. */
 int device_cuda_graph_end(struct device *device, struct device_stream *stream,
                           struct device_graph **ret_graph, struct err *err)
 {

@@ -1,9 +1,8 @@
 /*
- * device_cuda — a GPU as a device, over the CUDA runtime. The only file that handles its error
- * codes.
+ * device_cuda — a GPU as a device, over the CUDA runtime. Only this file handles CUDA error codes.
  *
- * Streams do not synchronize with the default stream. Only the zeroing of new memory uses that, and
- * is waited for. Event waits block instead of spinning, which leaves the core to the loader.
+ * Streams do not synchronize with the default stream. Only the zeroing of new memory uses the
+ * latter, and waits. Event waits block instead of spinning, which leaves the core to the loader.
  * Operations first set the calling thread's device, because the runtime keeps it per thread.
  */
 #include "device/device_cuda.h"
@@ -20,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the kernels require: bf16 on tensor cores, asynchronous copies. */
+/* The kernels require bf16 on tensor cores and asynchronous copies. */
 enum { CAPABILITY_MAJOR_MIN = 8 };
 
 struct device_cuda {
@@ -47,8 +46,7 @@ static int version_minor(int version)
     return version % 1000 / 10;
 }
 
-/* Explains why no device is available. The runtime has one code for both an absent and an old
- * driver. */
+/* The runtime has one code for an absent and an old driver. */
 static int no_device(cudaError_t status, struct err *err)
 {
     int driver = 0;
@@ -77,7 +75,7 @@ int device_cuda_status(const struct device *device, int cuda_status, const char 
     const struct device_cuda *cuda = (const struct device_cuda *)device;
     if (cuda_status == cudaSuccess)
         return 0;
-    cudaGetLastError(); /* clears the error, so that it is reported once */
+    cudaGetLastError(); /* otherwise the error would be reported again */
     if (cuda_status == cudaErrorMemoryAllocation) {
         err_set(err, -ENOMEM, "out of memory on %s: %s", cuda->info.name, what);
         err_advise(err, "reduce the batch or the model");
@@ -127,7 +125,7 @@ static void memory_give_back(enum mem_kind kind, void *memory, size_t bytes)
     }
 }
 
-/* Returns cudaErrorMemoryAllocation if there is not enough memory. */
+/* cudaErrorMemoryAllocation if there is not enough memory. */
 static cudaError_t memory_get(enum mem_kind kind, size_t bytes, void **ret_memory)
 {
     cudaError_t status;
@@ -312,7 +310,7 @@ static int cuda_copy(struct device *device, struct device_stream *stream, void *
         err);
 }
 
-/* The device fills memory it can reach. Plain host memory is filled here, once the stream is
+/* The device fills memory that it can access. The host fills pageable memory, once the stream is
  * idle. */
 static int cuda_fill(struct device *device, struct device_stream *stream, void *target, int byte,
                      size_t bytes, struct err *err)

@@ -1,5 +1,5 @@
 /*
- * device_mem_stats — counts current and peak allocated bytes, by kind and by use, without a lock.
+ * device_mem_stats — lock-free counts of current and peak allocated bytes, by kind and by use.
  * Internal to device/. Header only.
  */
 #ifndef MILLRACE_DEVICE_DEVICE_MEM_STATS_H

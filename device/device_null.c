@@ -1,10 +1,8 @@
 /*
- * device_null — a device that allocates and moves nothing, but counts what is requested, for
- * estimates.
+ * device_null — a device that allocates and moves nothing, but counts requests for estimates.
  *
  * Addresses come from a range that the kernel gives to no process (from 2^55 on, on x86-64 and
- * arm64). Each kind has a part of the range, and each allocation an aligned piece of that. Any
- * access faults at once, and allocations never overlap.
+ * arm64), with one part per kind. Accesses fault, and allocations never overlap.
  */
 #include "device/device_null.h"
 
@@ -18,7 +16,7 @@
 
 #define NULL_ADDRESS_BASE (UINT64_C(1) << 55)
 #define NULL_KIND_SHIFT   52
-#define NULL_BYTES_MAX    (UINT64_C(1) << NULL_KIND_SHIFT) /* of all allocations together */
+#define NULL_BYTES_MAX    (UINT64_C(1) << NULL_KIND_SHIFT) /* over all allocations */
 
 struct device_null {
     struct device base;
@@ -94,7 +92,6 @@ static int null_fill(struct device *device, struct device_stream *stream, void *
     return 0;
 }
 
-/* Callers check is_host and request memory accordingly. */
 static int null_open(bool is_host, struct device **ret_device, struct err *err)
 {
     struct device_null *null = calloc(1, sizeof *null);

@@ -1,5 +1,5 @@
 /*
- * device_open — see device.h. Picks the backend by name.
+ * device_open — selects the backend by name. See device.h.
  */
 #include "device/device_cuda.h"
 #include "device/gpu_probe.h"
@@ -10,7 +10,7 @@
 
 enum { ORDINAL_MAX = 1023 };
 
-/* Parses "cuda" or "cuda:N". Returns false for anything else. */
+/* Returns false for names other than "cuda" and "cuda:N". */
 static bool parse_cuda(const char *name, int *ret_ordinal)
 {
     static const char prefix[] = "cuda";
@@ -29,8 +29,7 @@ static bool parse_cuda(const char *name, int *ret_ordinal)
     return *end == '\0';
 }
 
-/* A GPU that this process was given but cannot use must not be ignored silently. why: CUDA's
- * reason. */
+/* "auto" must not silently ignore an assigned but unusable GPU. why: CUDA's reason. */
 static int refuse_gpu(const struct gpu_probe *probe, struct err *why)
 {
     err_at(why, probe->gpu_path, ERR_NO_OFFSET);

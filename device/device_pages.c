@@ -18,7 +18,7 @@ enum { HUGE_PAGE_BYTES = 2 << 20 };
 /* The sanitizers' allocators end the program if they cannot satisfy a request. */
 #define SANITIZED_BYTES_MAX ((size_t)1 << 36)
 
-/* Allocates on the heap, where the sanitizers see overruns and leaks. */
+/* Uses the heap, where the sanitizers see overruns and leaks. */
 void *pages_map(bool huge, size_t bytes)
 {
     (void)huge;
@@ -39,7 +39,7 @@ void *pages_map(bool huge, size_t bytes)
     if (bytes > BYTES_MAX)
         return NULL;
     bytes = bytes_round_up(bytes, DEVICE_MEM_ALIGN_BYTES);
-    /* Huge pages start at multiples of their size: map more, and unmap what lies outside. */
+    /* Huge pages start at multiples of their size: map more, and unmap the excess. */
     size_t spare = huge && bytes >= HUGE_PAGE_BYTES ? HUGE_PAGE_BYTES : 0;
     char *all =
         mmap(NULL, bytes + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -52,7 +52,7 @@ void *pages_map(bool huge, size_t bytes)
         munmap(all, before);
     if (before < spare)
         munmap(all + before + bytes, spare - before);
-    /* only a hint; if it is rejected, the memory uses regular pages */
+    /* a hint; if it is rejected, the memory uses regular pages */
     madvise(all + before, bytes, MADV_HUGEPAGE);
     return all + before;
 }

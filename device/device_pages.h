@@ -1,6 +1,6 @@
 /*
- * device_pages — host memory in whole pages: zeroed, aligned to DEVICE_MEM_ALIGN_BYTES, and backed
- * by the kernel only once touched. Internal to device/.
+ * device_pages — host memory in whole pages: zeroed, aligned to DEVICE_MEM_ALIGN_BYTES, backed by
+ * the kernel once touched. Internal to device/.
  */
 #ifndef MILLRACE_DEVICE_DEVICE_PAGES_H
 #define MILLRACE_DEVICE_DEVICE_PAGES_H

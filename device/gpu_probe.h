@@ -1,8 +1,8 @@
 /*
- * gpu_probe — finds out from the kernel's files alone whether this process was given an NVIDIA GPU.
+ * gpu_probe — detects from kernel files whether this process has an NVIDIA GPU.
  *
  * CUDA reports "no device" both when there is none and when the driver is absent, too old or not
- * accessible. The kernel's files distinguish these cases. The process was given a GPU if
+ * accessible. The kernel's files distinguish these cases. The process has a GPU if
  *
  *   - /dev/nvidiaN exists, unless a control group denies it (EPERM), as in a job without GPUs;
  *   - outside a container (where /proc and /sys are the host's), a GPU is in
@@ -21,15 +21,15 @@ extern "C" {
 enum { GPU_PROBE_BYTES = 128, GPU_PROBE_FILES_MAX = 64 };
 
 struct gpu_probe {
-    char gpu_path[GPU_PROBE_BYTES]; /* the first one: "/dev/nvidia0" */
+    char gpu_path[GPU_PROBE_BYTES]; /* the first GPU: "/dev/nvidia0" */
     int status; /* 0, or why its device file cannot be opened: -EACCES, -ENODEV */
 };
 
-/* root: prefix of every path read; "": this machine. If false, *ret_probe is unchanged. */
+/* root: prefix of every path; "": this machine. If false, *ret_probe is unchanged. */
 bool gpu_probe_find(const char *root, struct gpu_probe *ret_probe);
-/* Counts the files /dev/nvidiaN, whether or not they can be opened. */
+/* Counts the files /dev/nvidiaN, including those that cannot be opened. */
 unsigned gpu_probe_count_files(const char *root);
-/* Whether a value of CUDA_VISIBLE_DEVICES (NULL: unset) hides all GPUs on purpose. */
+/* Whether this value of CUDA_VISIBLE_DEVICES (NULL: unset) hides all GPUs. */
 bool gpu_probe_hides_all(const char *visible_devices);
 
 #ifdef __cplusplus

@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Values from the library's nvml.h. */
+/* From nvml.h. */
 enum { NVML_SUCCESS = 0, NVML_ERROR_NOT_SUPPORTED = 3 };
 
 struct nvml_utilization_rates {

@@ -7,7 +7,7 @@
 
 /* Operations per cycle of a multiprocessor, counting a multiply-add as two: of its fp32 units, and
  * of its tensor cores on 16-bit numbers. From NVIDIA's architecture white papers: A100, GA102, Ada,
- * H100, Blackwell. With float accumulation, GeForce cards (8.6, 8.9 and 12.0) reach half the tensor
+ * H100, Blackwell. With float accumulation, GeForce cards (8.6, 8.9, 12.0) reach half the tensor
  * rate. */
 static const struct {
     int major, minor;

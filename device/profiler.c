@@ -1,5 +1,5 @@
 /*
- * profiler — see profiler.h. The only user of NVTX, which is header-only and looks for a profiler
+ * profiler — see profiler.h. The only user of NVTX, a header-only library that looks for a profiler
  * at the first span.
  */
 #include "device/profiler.h"
@@ -21,7 +21,7 @@ void profiler_pop(void)
 void profiler_start(void)
 {
     if (cudaProfilerStart() != cudaSuccess)
-        cudaGetLastError(); /* nothing is captured; otherwise harmless */
+        cudaGetLastError(); /* harmless: nothing is captured */
 }
 
 void profiler_stop(void)

@@ -1,8 +1,7 @@
 /*
- * profiler — marks spans of a thread's time for NVIDIA's profilers (NVTX), and the range they
- * capture.
+ * profiler — marks spans of a thread's time, and the captured range, for NVIDIA's profilers (NVTX).
  *
- * Without an attached profiler, a span costs one pointer check; in a build without CUDA, nothing.
+ * Without an attached profiler a span costs a pointer check; in a build without CUDA, nothing.
  *
  * Threads: spans belong to the calling thread and nest.
  */
@@ -13,11 +12,11 @@
 extern "C" {
 #endif
 
-void profiler_push(const char *name); /* name: used only during the call */
+void profiler_push(const char *name); /* name is borrowed for the call. */
 void profiler_pop(void);
 
-/* `nsys profile --capture-range=cudaProfilerApi` records only from start to stop. Call these only
- * if a GPU is in use, because they access it. */
+/* `nsys profile --capture-range=cudaProfilerApi` records only from start to stop. Both access the
+ * GPU: call them only if one is in use. */
 void profiler_start(void);
 void profiler_stop(void);
 
