@@ -36,8 +36,8 @@ enum mem_kind {
     MEM_KIND_COUNT
 };
 
-/* What memory is used for; each use is counted separately. A hook's `kind` argument is an enum
- * mem_kind, which means MEM_FOR_WORK, or mem_for(kind, use). */
+/* What memory is used for, counted separately. A hook's `kind` argument is an enum mem_kind, which
+ * means MEM_FOR_WORK, or mem_for(kind, use). */
 enum mem_use {
     MEM_FOR_WORK, /* scratch, and all other uses */
     MEM_FOR_PARAMETERS,

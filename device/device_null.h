@@ -6,7 +6,7 @@
 
 #include "device/device.h"
 
-/* Opens a null device with is_host set, to count a `cpu` device's requests. */
+/* is_host is set, to count a `cpu` device's requests. */
 int device_null_open_host(struct device **ret_device, struct err *err);
 /* memory: an address from a null device. */
 enum mem_kind device_null_kind(const void *memory);

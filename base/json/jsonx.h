@@ -1,7 +1,7 @@
 /*
  * jsonx — strict JSON parsing; the only adapter of jansson. jsonx_writer.h writes JSON.
  *
- * Nodes borrow from their document and live until jsonx_free. Errors name the byte offset:
+ * Nodes borrow from their document and live until jsonx_free. Rejects, with the byte offset:
  * duplicate keys, invalid UTF-8, lone surrogates, NUL in strings, integers beyond int64, more than
  * 64 levels below the root, and text after the document.
  *
@@ -49,7 +49,7 @@ enum jsonx_kind jsonx_kind(const struct json_t *node);                  /* NULL 
 size_t jsonx_count(const struct json_t *node);                          /* 0 for other kinds */
 struct json_t *jsonx_at(const struct json_t *array, size_t index);      /* NULL beyond its end */
 struct json_t *jsonx_get(const struct json_t *object, const char *key); /* NULL if absent */
-/* Whether node has a descendant more than `levels` levels below it; for embedding documents. */
+/* Whether node has descendants more than `levels` levels below it. */
 bool jsonx_is_deeper(const struct json_t *node, int levels);
 
 /* In file order. A nonzero result of the callback ends the walk and is returned. */
@@ -64,7 +64,7 @@ int jsonx_bool(const struct json_t *node, bool *ret_value);
 int jsonx_text(const struct json_t *node,
                const char **ret_text); /* borrows (jansson has the name json_string) */
 
-/* As above for a required key of an object; on failure the detail names path and key. */
+/* As above for a required key; on failure the detail names path and key. */
 int jsonx_get_u64(const struct json_t *object, const char *key, uint64_t *ret_value,
                   const char *path, struct err *err);
 int jsonx_get_string(const struct json_t *object, const char *key, const char **ret_text,

@@ -23,7 +23,7 @@ struct jsonx_member {
     const char *key;
     struct json_t *value;
 };
-/* The entries sorted by key. The caller frees *ret_members. 0 or -ENOMEM. */
+/* Sorted by key. The caller frees *ret_members. 0 or -ENOMEM. */
 int jsonx_members(struct json_t *object, struct jsonx_member **ret_members, size_t *ret_count);
 
 #endif

@@ -16,7 +16,7 @@ struct jsonx_span {
     size_t begin, end;
 };
 
-/* Finds the value of a member of the outermost object. */
+/* Finds a member of the outermost object. */
 bool jsonx_scan_member(const char *text, size_t bytes, const char *key,
                        struct jsonx_span *ret_value);
 

@@ -3,8 +3,8 @@
  *
  * Each double is split into 32-bit digits of one long fixed-point number that spans the range of
  * double (Kulisch, "Computer arithmetic and validity", 2008). int64 limbs hold the digits, with
- * spare bits for carries. Integer addition is exact and commutative; ranks add partial sums limb by
- * limb (comm's all_reduce_i64 over .limb).
+ * spare bits for carries. Integer addition is exact and commutative; ranks add partial sums by limb
+ * (comm's all_reduce_i64 over .limb).
  *
  * At most 2^30 additions between two reads, counted over all sums whose limbs are added.
  */

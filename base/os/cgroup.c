@@ -129,7 +129,7 @@ static uint64_t read_memory_bytes(const char *folder, bool v1)
     return v1 && bytes >= V1_MEMORY_NONE_BYTES ? 0 : bytes;
 }
 
-/* Visits this process's group and its mounted ancestors. */
+/* Includes the mounted ancestors of this process's group. */
 static void read_upwards(const char *root, const struct hierarchy *hierarchy,
                          struct cgroup_limits *limits)
 {

@@ -1,9 +1,6 @@
 /*
- * cgroup — CPU and memory limits of this process's control groups (versions 1 and 2). The lowest
- * limit of a group and its ancestors applies.
- *
- * /proc/self/cgroup names one group per hierarchy; /proc/self/mountinfo gives the mount point. In a
- * container the mount's root is often the group itself.
+ * cgroup — CPU and memory limits of this process's control groups (versions 1 and 2): the lowest
+ * limit of a group and its ancestors.
  */
 #ifndef MILLRACE_BASE_OS_CGROUP_H
 #define MILLRACE_BASE_OS_CGROUP_H

@@ -1,6 +1,6 @@
 /*
- * machine — machine facts from the kernel: identity, processor, memory, and one-line files of /proc
- * and /sys. See thread_pool.h for the CPU count and cgroup.h for limits.
+ * machine — facts from the kernel: identity, processor, memory, and one-line files of /proc and
+ * /sys. See thread_pool.h for the CPU count and cgroup.h for limits.
  */
 #ifndef MILLRACE_BASE_OS_MACHINE_H
 #define MILLRACE_BASE_OS_MACHINE_H
