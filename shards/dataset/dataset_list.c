@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* per tar; of further warnings, only the last is logged, with their number */
-enum { LEFT_OUT_LINES_MAX = 4 };
+/* per tar; a last line counts the others */
+enum { SKIP_LINES_MAX = 4 };
 
 int dataset_list_one(struct dataset *dataset, const char *url, struct err *err)
 {
@@ -83,35 +83,35 @@ static int add_fields(struct dataset *dataset, const struct shard *shard, uint64
     return 0;
 }
 
-struct left_out_log {
+struct skip_log {
     const struct log *log;
     uint64_t count;
     char last[ERR_LINE_BYTES_MAX];
 };
 
-static void log_left_out(void *context, const struct err *what)
+static void log_skipped(void *context, const struct err *what)
 {
-    struct left_out_log *left_out_log = context;
-    err_format(what, left_out_log->last, sizeof left_out_log->last);
-    if (left_out_log->count++ < LEFT_OUT_LINES_MAX)
-        log_line(left_out_log->log, LOG_WARN, "damaged tar: %s", left_out_log->last);
+    struct skip_log *skip_log = context;
+    err_format(what, skip_log->last, sizeof skip_log->last);
+    if (skip_log->count++ < SKIP_LINES_MAX)
+        log_line(skip_log->log, LOG_WARN, "damaged tar: %s", skip_log->last);
 }
 
 static int open_shard(struct io *io, struct dataset *dataset, const char *path,
                       const struct dataset_scan_options *options, struct shard **ret_shard,
                       struct err *err)
 {
-    struct left_out_log left_out_log = {.log = options->log, .last = ""};
-    const struct salvage salvage = {.left_out = log_left_out, .context = &left_out_log};
+    struct skip_log skip_log = {.log = options->log, .last = ""};
+    const struct salvage salvage = {.on_skip = log_skipped, .context = &skip_log};
     int status =
         shard_open_salvaging(io, path, options->salvages ? &salvage : NULL, ret_shard, err);
     if (status)
         return status;
-    if (left_out_log.count > LEFT_OUT_LINES_MAX)
+    if (skip_log.count > SKIP_LINES_MAX)
         log_line(options->log, LOG_WARN,
                  "damaged tar: %" PRIu64 " more warnings like this, the last: %s",
-                 left_out_log.count - LEFT_OUT_LINES_MAX, left_out_log.last);
-    dataset->left_out_count += left_out_log.count;
+                 skip_log.count - SKIP_LINES_MAX, skip_log.last);
+    dataset->left_out_count += skip_log.count;
     return 0;
 }
 

@@ -109,8 +109,8 @@ static void report_damage(struct walk *walk)
 {
     const struct salvage *salvage = walk->options->salvage;
     walk->is_partial = true;
-    if (salvage->left_out)
-        salvage->left_out(salvage->context, walk->err);
+    if (salvage->on_skip)
+        salvage->on_skip(salvage->context, walk->err);
     err_clear(walk->err);
 }
 

@@ -25,7 +25,7 @@
 struct salvage {
     /* Called for each skipped part. what: the problem and its offset; its advice states the
      * consequence. May be NULL. */
-    void (*left_out)(void *context, const struct err *what);
+    void (*on_skip)(void *context, const struct err *what);
     void *context;
 };
 

@@ -78,7 +78,7 @@ static int load_plain_tar(struct shard *shard, struct io_queue *queue,
     const struct index_cache_tar tar = tar_of(shard, queue);
     struct plain_tar_index found = {0};
     struct io_work_lock *lock;
-    bool accept_partial = salvage && !salvage->left_out;
+    bool accept_partial = salvage && !salvage->on_skip;
     if (index_cache_load_or_begin(&tar, accept_partial, &found, &lock) == 0)
         return install_index(shard, &found, err);
     int status = walk(shard, queue, salvage, err);

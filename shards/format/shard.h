@@ -32,7 +32,7 @@ struct shard {
  * tar. -EBADMSG with offset and advice: neither kind, or a damaged millrace shard that
  * shard_reindex has not indexed. */
 int shard_open(struct io *io, const char *path, struct shard **ret_shard, struct err *err);
-/* Opens the intact samples of a damaged plain tar. If salvage->left_out is NULL, their cached
+/* Opens the intact samples of a damaged plain tar. If salvage->on_skip is NULL, their cached
  * index may be used. */
 int shard_open_salvaging(struct io *io, const char *path, const struct salvage *salvage,
                          struct shard **ret_shard, struct err *err);

@@ -501,26 +501,26 @@ static void dali_indexes_reject_names_with_spaces(void **state)
 }
 
 /* Collects the reports of what is left out of a damaged tar. */
-struct told {
+struct reported {
     unsigned count;
     struct err last;
 };
 
-static void tell(void *context, const struct err *what)
+static void record(void *context, const struct err *what)
 {
-    struct told *told = context;
-    told->count++;
-    told->last = *what;
+    struct reported *reported = context;
+    reported->count++;
+    reported->last = *what;
 }
 
 /* Lists the complete samples of the tar, and collects what was left out. */
-static void salvage(const struct fixture *fixture, struct told *told, bool *ret_partial, char *text,
-                    size_t bytes)
+static void salvage(const struct fixture *fixture, struct reported *reported, bool *ret_partial,
+                    char *text, size_t bytes)
 {
     struct err err;
     struct shard *shard;
-    *told = (struct told){0};
-    const struct salvage salvage = {.left_out = tell, .context = told};
+    *reported = (struct reported){0};
+    const struct salvage salvage = {.on_skip = record, .context = reported};
     assert_ok(shard_open_salvaging(fixture->io, fixture->path, &salvage, &shard, &err), &err);
     *ret_partial = shard->is_partial;
     describe(shard, text, bytes);
@@ -556,7 +556,7 @@ static void a_truncated_tars_samples_before_the_truncation_are_complete(void **s
         {514, 512, ""},        {100, 0, ""}, {0, 0, ""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct told told;
+        struct reported reported;
         struct err err;
         char text[64];
         bool is_partial;
@@ -564,13 +564,13 @@ static void a_truncated_tars_samples_before_the_truncation_are_complete(void **s
         cut(fixture, cases[i].bytes);
         assert_int_equal(open_strictly(fixture, &err), -EBADMSG);
         assert_int_equal(err.offset, cases[i].offset);
-        salvage(fixture, &told, &is_partial, text, sizeof text);
+        salvage(fixture, &reported, &is_partial, text, sizeof text);
         assert_string_equal(text, cases[i].wanted);
         assert_true(is_partial);
-        assert_int_equal(told.count, 1);
-        assert_int_equal(told.last.offset, cases[i].offset);
-        assert_string_equal(told.last.path, fixture->path);
-        assert_non_null(strstr(told.last.advice, "left out"));
+        assert_int_equal(reported.count, 1);
+        assert_int_equal(reported.last.offset, cases[i].offset);
+        assert_string_equal(reported.last.path, fixture->path);
+        assert_non_null(strstr(reported.last.advice, "left out"));
     }
 }
 
@@ -584,7 +584,7 @@ static void every_truncation_keeps_the_samples_before_it(void **state)
     } samples[] = {{512 + 700, 1536}, {2048 + 5, 2560}, {3072 + 1500, 4608}};
     static const char *const wanted[] = {"", "a:x", "a:x b:x", "a:x b:x c:x"};
     for (uint64_t bytes = 0; bytes <= 4608 + 1024; bytes += bytes % 512 < 500 ? 100 : 1) {
-        struct told told;
+        struct reported reported;
         struct err err;
         char text[64];
         bool is_partial;
@@ -594,17 +594,17 @@ static void every_truncation_keeps_the_samples_before_it(void **state)
                      (bytes <= samples[i].next || bytes >= samples[i].next + 512);
         write_tar(fixture, (const char *[]){"a.x=700", "b.x=5", "c.x=1500", NULL});
         cut(fixture, bytes);
-        salvage(fixture, &told, &is_partial, text, sizeof text);
+        salvage(fixture, &reported, &is_partial, text, sizeof text);
         assert_string_equal(text, wanted[whole]);
         assert_int_equal(open_strictly(fixture, &err), is_partial ? -EBADMSG : 0);
-        assert_int_equal(told.count, is_partial);
+        assert_int_equal(reported.count, is_partial);
     }
 }
 
 static void the_first_of_duplicate_members_is_used(void **state)
 {
     const struct fixture *fixture = *state;
-    struct told told;
+    struct reported reported;
     struct err err;
     struct shard *shard;
     struct shard_field field;
@@ -613,10 +613,10 @@ static void the_first_of_duplicate_members_is_used(void **state)
     write_tar(fixture,
               (const char *[]){"a.x=5", "a.y", "a.X=900", "a.x", "b.x", "c\n.x", "c.x", NULL});
     assert_int_equal(open_strictly(fixture, &err), -EBADMSG);
-    salvage(fixture, &told, &is_partial, text, sizeof text);
+    salvage(fixture, &reported, &is_partial, text, sizeof text);
     assert_string_equal(text, "a:x,y b:x c:x");
     assert_true(is_partial);
-    assert_int_equal(told.count, 3); /* two of a.x, and an invalid name */
+    assert_int_equal(reported.count, 3); /* two of a.x, and an invalid name */
     const struct salvage silently = {0};
     assert_ok(shard_open_salvaging(fixture->io, fixture->path, &silently, &shard, &err), &err);
     shard_index_field(shard->index, 0, 0, &field);
@@ -649,7 +649,7 @@ static void an_index_of_a_damaged_tar_is_never_used_for_an_intact_one(void **sta
 {
     const struct fixture *fixture = *state;
     const struct salvage silently = {0};
-    struct told told;
+    struct reported reported;
     struct err err;
     struct shard *shard;
     struct plain_tar_index kept = {0};
@@ -658,7 +658,7 @@ static void an_index_of_a_damaged_tar_is_never_used_for_an_intact_one(void **sta
     write_tar(fixture, (const char *[]){"a.x", "b.x=2000", NULL});
     cut(fixture, 2000);
     touch(fixture, 1000);
-    salvage(fixture, &told, &is_partial, text, sizeof text);
+    salvage(fixture, &reported, &is_partial, text, sizeof text);
     uint32_t identity = 0;
     for (int i = 0; i < 2; i++) {
         assert_false(entry_is_there(fixture, &kept));
@@ -668,8 +668,8 @@ static void an_index_of_a_damaged_tar_is_never_used_for_an_intact_one(void **sta
         assert_true(kept.is_partial);
         identity = kept.identity_crc32c;
         plain_tar_index_deinit(&kept);
-        salvage(fixture, &told, &is_partial, text, sizeof text); /* the report is repeated */
-        assert_int_equal(told.count, 1);
+        salvage(fixture, &reported, &is_partial, text, sizeof text); /* the report is repeated */
+        assert_int_equal(reported.count, 1);
     }
     assert_ok(shard_open_salvaging(fixture->io, fixture->path, &silently, &shard, &err), &err);
     assert_true(shard->is_partial);
@@ -677,7 +677,7 @@ static void an_index_of_a_damaged_tar_is_never_used_for_an_intact_one(void **sta
     shard_close(shard);
     write_tar(fixture, (const char *[]){"a.x", "b.x=2000", NULL});
     touch(fixture, 1000); /* repaired, with the old time */
-    salvage(fixture, &told, &is_partial, text, sizeof text);
+    salvage(fixture, &reported, &is_partial, text, sizeof text);
     assert_string_equal(text, "a:x b:x");
     assert_false(is_partial);
     assert_true(entry_is_there(fixture, &kept));

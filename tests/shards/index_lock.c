@@ -1,5 +1,5 @@
 /*
- * index_turns — when several processes open one tar without an index at once, one walks it and the
+ * index_lock — when several processes open one tar without an index at once, one walks it and the
  * others wait for its cache entry.
  *
  * The processes are real. Each runs on a backend that detects its walk (reads of the tar beyond its
@@ -20,39 +20,41 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SAMPLES = 64, FOLLOWERS = 3, LOOKS_OF_A_WAITER = 3, WALKED = 1, BAD = 2 };
+enum { SAMPLES = 64, FOLLOWERS = 3, WAITER_LOOKUPS = 3, WALKED = 1, BAD = 2 };
 
 /* ---- The backend of a process. ---- */
 
 static const struct io_ops *sound_ops;
-static struct io_ops noting_ops;
+static struct io_ops recording_ops;
 static const char *entry; /* path of the cache entry */
-static int tell_fd, hold_fd;
-static unsigned looks_count, reads_count;
-static bool has_told;
+static int events_fd, hold_fd;
+static unsigned lookups_count, reads_count;
+static bool has_notified;
 
-static void tell(char what)
+static void notify(char what)
 {
-    if (!has_told && write(tell_fd, &what, 1) != 1)
+    if (!has_notified && write(events_fd, &what, 1) != 1)
         _exit(BAD);
-    has_told = true;
+    has_notified = true;
 }
 
 /* A waiter looks repeatedly; a process that walks looks at most twice. */
-static int noting_open(struct io *io, const char *path, struct io_file **ret_file, struct err *err)
+static int recording_open(struct io *io, const char *path, struct io_file **ret_file,
+                          struct err *err)
 {
-    if (strcmp(path, entry) == 0 && ++looks_count == LOOKS_OF_A_WAITER)
-        tell('l');
+    if (strcmp(path, entry) == 0 && ++lookups_count == WAITER_LOOKUPS)
+        notify('l');
     return sound_ops->file_open(io, path, ret_file, err);
 }
 
 /* The first read is of the tail; reads of a walk are longer than a block. */
-static int noting_submit(struct io_queue *queue, struct io_request *const *requests, unsigned count)
+static int recording_submit(struct io_queue *queue, struct io_request *const *requests,
+                            unsigned count)
 {
     char byte;
     if (count > 0 && requests[0]->kind == IO_READ && requests[0]->bytes > 512 &&
         ++reads_count == 2) {
-        tell('w');
+        notify('w');
         if (hold_fd >= 0 && read(hold_fd, &byte, 1) != 1)
             _exit(BAD);
     }
@@ -68,15 +70,15 @@ static pid_t start(const struct fixture *fixture, int tells, int holds)
         return child;
     struct io *io;
     struct shard *shard;
-    tell_fd = tells;
+    events_fd = tells;
     hold_fd = holds;
     if (io_open(fixture->path, NULL, &io, NULL))
         _exit(BAD);
     sound_ops = io->ops;
-    noting_ops = *sound_ops;
-    noting_ops.file_open = noting_open;
-    noting_ops.submit = noting_submit;
-    io->ops = &noting_ops;
+    recording_ops = *sound_ops;
+    recording_ops.file_open = recording_open;
+    recording_ops.submit = recording_submit;
+    io->ops = &recording_ops;
     if (shard_open(io, fixture->path, &shard, NULL) || shard->trailer.samples != SAMPLES)
         _exit(BAD);
     /* the second may be of the entry */
@@ -117,19 +119,19 @@ static int set_up(void **state)
 }
 
 /* Starts a process that is held in its walk, and then others that wait for it. */
-static pid_t start_all(const struct fixture *fixture, int told[2], int held[2],
+static pid_t start_all(const struct fixture *fixture, int events[2], int held[2],
                        pid_t followers[FOLLOWERS])
 {
     char byte;
-    assert_int_equal(pipe(told), 0);
+    assert_int_equal(pipe(events), 0);
     assert_int_equal(pipe(held), 0);
-    pid_t first = start(fixture, told[1], held[0]);
-    assert_int_equal(read(told[0], &byte, 1), 1);
+    pid_t first = start(fixture, events[1], held[0]);
+    assert_int_equal(read(events[0], &byte, 1), 1);
     assert_int_equal(byte, 'w');
     for (int i = 0; i < FOLLOWERS; i++)
-        followers[i] = start(fixture, told[1], -1);
+        followers[i] = start(fixture, events[1], -1);
     for (int i = 0; i < FOLLOWERS; i++) {
-        assert_int_equal(read(told[0], &byte, 1), 1);
+        assert_int_equal(read(events[0], &byte, 1), 1);
         assert_int_equal(byte, 'l'); /* 'w' would be a concurrent walk */
     }
     return first;
@@ -146,10 +148,10 @@ static int count_walks(const pid_t followers[FOLLOWERS])
     return walks;
 }
 
-static void close_all(int told[2], int held[2])
+static void close_all(int events[2], int held[2])
 {
     for (int i = 0; i < 2; i++) {
-        close(told[i]);
+        close(events[i]);
         close(held[i]);
     }
 }
@@ -157,22 +159,22 @@ static void close_all(int told[2], int held[2])
 static void one_process_indexes_a_tar_while_others_wait(void **state)
 {
     const struct fixture *fixture = *state;
-    int told[2], held[2];
-    pid_t followers[FOLLOWERS], first = start_all(fixture, told, held, followers);
+    int events[2], held[2];
+    pid_t followers[FOLLOWERS], first = start_all(fixture, events, held, followers);
     assert_int_equal(write(held[1], "g", 1), 1);
     assert_int_equal(child_wait(first), WALKED);
     assert_int_equal(count_walks(followers), 0);
-    close_all(told, held);
+    close_all(events, held);
 }
 
 static void another_process_takes_over_if_the_indexing_one_dies(void **state)
 {
     const struct fixture *fixture = *state;
-    int told[2], held[2];
-    pid_t followers[FOLLOWERS], first = start_all(fixture, told, held, followers);
+    int events[2], held[2];
+    pid_t followers[FOLLOWERS], first = start_all(fixture, events, held, followers);
     child_kill(first);
     assert_int_equal(count_walks(followers), 1);
-    close_all(told, held);
+    close_all(events, held);
 }
 
 int main(void)
