@@ -9,8 +9,8 @@
 /* Zero with --jpeg keep or --store raw. */
 struct convert_jpegs {
     uint64_t tiled_count, reencoded_count;
-    /* With tile: stored unchanged (CMYK, already tiled, or misnamed). With reencode: misnamed,
-     * or kept their pixels because that is smaller. */
+    /* With tile: stored unchanged (CMYK, already tiled, or misnamed). With reencode: not
+     * reencoded, because that is smaller or the JPEG is misnamed. */
     uint64_t kept_count;
     uint64_t source_bytes, written_bytes; /* of all counted JPEGs */
 };

@@ -18,7 +18,7 @@
 
 enum {
     SHORT_BYTES_MAX = 64,
-    CACHE_SLOTS = 1 << 14, /* of 48 bytes: 768 KiB, about a core's L2 cache */
+    CACHE_SLOTS = 1 << 14, /* 48 bytes each: 768 KiB, about a core's L2 cache */
     CACHE_TEXT_BYTES_MAX = 30,
     CACHE_TOKENS_MAX = 8,
 };

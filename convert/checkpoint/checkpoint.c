@@ -44,7 +44,7 @@ struct job {
     struct pieces *pieces;
     struct io_transaction *transaction;
     struct io_file *file; /* owned by the transaction */
-    struct ckpt_progress watch;
+    struct ckpt_progress progress;
     struct hash_progress verify_progress;
 };
 
@@ -226,47 +226,48 @@ static bool is_any(const void *context, const char *name)
     return true;
 }
 
-struct sum {
+struct tensors_hash {
     uint64_t count;
     struct hash128 hash;
 };
 
-static bool is_same(const struct sum *a, const struct sum *b)
+static bool is_same(const struct tensors_hash *a, const struct tensors_hash *b)
 {
     return a->count == b->count && a->hash.high == b->hash.high && a->hash.low == b->hash.low;
 }
 
 /* Hashes the source's tensors. done_bytes, bytes: for progress. */
-static int sum_source(struct job *job, uint64_t done_bytes, uint64_t bytes, struct sum *ret_sum,
-                      struct err *err)
+static int hash_source(struct job *job, uint64_t done_bytes, uint64_t bytes,
+                       struct tensors_hash *ret_hash, struct err *err)
 {
-    job->watch = (struct ckpt_progress){job->options->progress, job->options->progress_context};
+    job->progress = (struct ckpt_progress){job->options->progress, job->options->progress_context};
     job->verify_progress =
-        (struct hash_progress){&job->watch, done_bytes, bytes, job->options->stop};
+        (struct hash_progress){&job->progress, done_bytes, bytes, job->options->stop};
     return hash_tensors(job->reader, tensor_filter_matches, selection(job), &job->options->cast,
-                        &job->verify_progress, &ret_sum->count, &ret_sum->hash, err);
+                        &job->verify_progress, &ret_hash->count, &ret_hash->hash, err);
 }
 
-/* Hashes the tensors in the file at path; after sum_source. */
-static int sum_target(struct job *job, const char *path, struct sum *ret_sum, struct err *err)
+/* Hashes the tensors in the file at path; after hash_source. */
+static int hash_target(struct job *job, const char *path, struct tensors_hash *ret_hash,
+                       struct err *err)
 {
     struct ckpt_reader *target;
     int status = reader_open_any(job->io, path, &target, job->options->log, err);
     if (status)
         return status;
-    status = hash_tensors(target, is_any, NULL, NULL, &job->verify_progress, &ret_sum->count,
-                          &ret_sum->hash, err);
+    status = hash_tensors(target, is_any, NULL, NULL, &job->verify_progress, &ret_hash->count,
+                          &ret_hash->hash, err);
     ckpt_reader_close(target);
     return status;
 }
 
 static int compare(struct job *job, const char *path, struct err *err)
 {
-    struct sum expected = {0}, found = {0};
+    struct tensors_hash expected = {0}, found = {0};
     char text[HASH128_HEX_BYTES];
-    int status = sum_source(job, job->file_bytes, bytes_to_do(job), &expected, err);
+    int status = hash_source(job, job->file_bytes, bytes_to_do(job), &expected, err);
     if (!status)
-        status = sum_target(job, path, &found, err);
+        status = hash_target(job, path, &found, err);
     if (status || is_same(&expected, &found))
         return status;
     err_set(err, -EBADMSG, "the written file differs from the checkpoint");
@@ -302,11 +303,11 @@ static int find_complete(struct job *job, const char *owner_id, bool *ret_is_don
         job->io->names->stat(job->io, job->options->target, &info, NULL) ||
         info.kind != IO_ENTRY_FILE)
         return 0;
-    struct sum expected = {0}, found = {0};
-    int status = sum_source(job, 0, 2 * job->file_bytes, &expected, err);
+    struct tensors_hash expected = {0}, found = {0};
+    int status = hash_source(job, 0, 2 * job->file_bytes, &expected, err);
     if (status)
         return status;
-    status = sum_target(job, job->options->target, &found, err);
+    status = hash_target(job, job->options->target, &found, err);
     /* These errors mean that the file is of another kind. */
     if (status && status != -EBADMSG && status != -EINVAL)
         return status;
@@ -342,12 +343,12 @@ static void log_if_present(const struct job *job)
 
 static int make_file(struct job *job, struct err *err)
 {
-    char owner_id[IDENTITY_BYTES], how[64], text[HASH128_HEX_BYTES];
+    char owner_id[IDENTITY_BYTES], options_text[64], text[HASH128_HEX_BYTES];
     bool is_done = false;
     /* covers name, dtype, shape and offset of every tensor */
-    snprintf(how, sizeof how, "full %s",
+    snprintf(options_text, sizeof options_text, "full %s",
              hash128_format(hash_128(job->header.data, job->header.bytes), text));
-    int status = identity_of(job->reader, how, owner_id, err);
+    int status = identity_of(job->reader, options_text, owner_id, err);
     if (!status)
         status = find_complete(job, owner_id, &is_done, err);
     if (status || is_done)

@@ -308,10 +308,10 @@ static bool target_exists(const struct job *job)
 static int write_or_verify(struct job *job, const struct str *config, struct err *err)
 {
     const struct convert_checkpoint_options *o = job->options;
-    char owner_id[IDENTITY_BYTES], how[64];
-    snprintf(how, sizeof how, "hf %d %d %" PRIu64, o->cast.is_wanted,
+    char owner_id[IDENTITY_BYTES], options_text[64];
+    snprintf(options_text, sizeof options_text, "hf %d %d %" PRIu64, o->cast.is_wanted,
              o->cast.is_wanted ? (int)o->cast.dtype : 0, o->max_file_bytes);
-    int status = identity_of(job->reader, how, owner_id, err);
+    int status = identity_of(job->reader, options_text, owner_id, err);
     if (status)
         return status;
     return o->resume && !o->force && target_exists(job)

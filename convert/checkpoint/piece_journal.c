@@ -148,8 +148,8 @@ bool piece_journal_find(const struct piece_journal *journal, uint64_t piece, uin
     return true;
 }
 
-int piece_journal_note(struct piece_journal *journal, uint64_t piece, uint32_t crc32c_of_bytes,
-                       struct err *err)
+int piece_journal_record(struct piece_journal *journal, uint64_t piece, uint32_t crc32c_of_bytes,
+                         struct err *err)
 {
     char entry[ENTRY_BYTES];
     bytes_put_u32(entry, crc32c_of_bytes);

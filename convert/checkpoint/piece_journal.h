@@ -9,7 +9,7 @@
  * The journal is neither synced nor trusted: a resumed conversion compares the CRCs with the
  * target's staging data. Lost or torn entries only cost making their pieces again.
  *
- * Any thread may call find and note.
+ * Any thread may call find and record.
  */
 #ifndef MILLRACE_CONVERT_CHECKPOINT_PIECE_JOURNAL_H
 #define MILLRACE_CONVERT_CHECKPOINT_PIECE_JOURNAL_H
@@ -34,7 +34,7 @@ void piece_journal_close(struct piece_journal *journal, bool keep);
 
 bool piece_journal_find(const struct piece_journal *journal, uint64_t piece, uint32_t *ret_crc32c);
 /* Blocks. */
-int piece_journal_note(struct piece_journal *journal, uint64_t piece, uint32_t crc32c_of_bytes,
-                       struct err *err);
+int piece_journal_record(struct piece_journal *journal, uint64_t piece, uint32_t crc32c_of_bytes,
+                         struct err *err);
 
 #endif

@@ -53,7 +53,7 @@ struct pieces {
     uint64_t done_bytes, kept_bytes;
     int status; /* first failure */
     struct err detail;
-    atomic_bool is_over;
+    atomic_bool has_failed;
     atomic_bool has_differed;
 };
 
@@ -119,8 +119,8 @@ bool pieces_differ(const struct pieces *pieces)
 }
 
 /* Waits until the slot is free. Also completes writes of the worker's other slots. */
-static int await(const struct pieces *pieces, struct worker *worker, struct slot *slot,
-                 struct err *err)
+static int wait_for_slot(const struct pieces *pieces, struct worker *worker, struct slot *slot,
+                         struct err *err)
 {
     struct io_request *done[SLOTS];
     while (slot->is_in_flight) {
@@ -162,7 +162,7 @@ static bool is_writing(const struct slot *slot)
 static int finish(const struct pieces *pieces, struct worker *worker, struct slot *slot,
                   struct err *err)
 {
-    int status = await(pieces, worker, slot, err);
+    int status = wait_for_slot(pieces, worker, slot, err);
     if (status || !is_writing(slot))
         return status;
     slot->request.file = NULL;
@@ -172,7 +172,7 @@ static int finish(const struct pieces *pieces, struct worker *worker, struct slo
         return (int)slot->request.result;
     }
     return pieces->options.journal
-               ? piece_journal_note(pieces->options.journal, slot->piece, slot->crc, err)
+               ? piece_journal_record(pieces->options.journal, slot->piece, slot->crc, err)
                : 0;
 }
 
@@ -182,14 +182,14 @@ static int read_back(const struct pieces *pieces, struct worker *worker, struct 
 {
     int status = submit(pieces, worker, slot, IO_READ, err);
     if (!status)
-        status = await(pieces, worker, slot, err);
+        status = wait_for_slot(pieces, worker, slot, err);
     *ret_whole = slot->request.result == (ssize_t)slot->request.bytes;
     return status;
 }
 
 /* Whether the piece is recorded and its data has the recorded CRC. */
-static int look(const struct pieces *pieces, struct worker *worker, struct slot *slot,
-                bool *ret_kept, struct err *err)
+static int find_existing(const struct pieces *pieces, struct worker *worker, struct slot *slot,
+                         bool *ret_kept, struct err *err)
 {
     const struct piece_journal *journal = pieces->options.journal;
     uint32_t noted;
@@ -222,7 +222,7 @@ static int write_piece(struct pieces *pieces, unsigned w, uint64_t piece, struct
     int status = finish(pieces, worker, slot, err);
     slot->piece = piece;
     if (!status)
-        status = look(pieces, worker, slot, &is_kept, err);
+        status = find_existing(pieces, worker, slot, &is_kept, err);
     if (!status && !is_kept) {
         status = options->make(options->context, w, piece, slot->data, err);
         if (!status && options->journal)
@@ -280,7 +280,7 @@ static void fail(struct pieces *pieces, int status, const struct err *detail)
         pieces->detail = *detail;
     }
     pthread_mutex_unlock(&pieces->mutex);
-    atomic_store(&pieces->is_over, true);
+    atomic_store(&pieces->has_failed, true);
 }
 
 static void do_run(void *context, size_t run, unsigned worker)
@@ -289,7 +289,7 @@ static void do_run(void *context, size_t run, unsigned worker)
     struct err detail = {0};
     uint64_t begin = run * pieces->run_pieces,
              end = bytes_min(begin + pieces->run_pieces, pieces->count);
-    for (uint64_t i = begin; i < end && !atomic_load(&pieces->is_over); i++) {
+    for (uint64_t i = begin; i < end && !atomic_load(&pieces->has_failed); i++) {
         uint64_t piece = pieces->first + i;
         int status;
         if (pieces->options.stop && atomic_load(pieces->options.stop))

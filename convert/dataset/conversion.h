@@ -25,14 +25,14 @@ struct conversion {
 /* Checks the target before the source is read, because counting tokens may take long. Reports
  * another owner of the target before other errors. Creates no folder: inside the source, it
  * would become a class. */
-int conversion_look_at_target(struct conversion *conversion, struct err *err);
+int conversion_check_target(struct conversion *conversion, struct err *err);
 /* Creates an empty target, restores the state of the journal, or creates a staging folder to
  * replace an existing dataset. *ret_complete: nothing is left to do. */
 int conversion_prepare_target(struct conversion *conversion, bool *ret_complete, struct err *err);
 /* Fails if another conversion has taken over the target. Call before committing anything. */
 int conversion_check_owned(const struct conversion *conversion, struct err *err);
 /* Removes the lock's files from the dataset, because users copy and compare it as a folder, and
- * unlocks. If another conversion has taken over the target, keeps its files. */
-void conversion_disown_target(struct conversion *conversion);
+ * unlocks. Keeps the files if another conversion has taken over the target. */
+void conversion_release_target(struct conversion *conversion);
 
 #endif

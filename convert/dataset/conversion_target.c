@@ -35,7 +35,7 @@ static int refuse_target(const char *target, enum target_state state, struct err
 }
 
 /* Creates the target folder, even if it was removed after locking, and locks it. */
-static int own_target(struct conversion *conversion, struct err *err)
+static int acquire_target(struct conversion *conversion, struct err *err)
 {
     struct io *io = conversion->io;
     const char *target = conversion->options->target;
@@ -46,7 +46,7 @@ static int own_target(struct conversion *conversion, struct err *err)
                             : io->locks->acquire(io, target, NULL, &conversion->lock, err);
 }
 
-void conversion_disown_target(struct conversion *conversion)
+void conversion_release_target(struct conversion *conversion)
 {
     if (!conversion->lock)
         return;
@@ -144,7 +144,7 @@ int conversion_prepare_target(struct conversion *conversion, bool *ret_complete,
     enum action action;
     int status = choose_action(conversion, &action, err);
     if (!status && action != ACTION_REUSE)
-        status = own_target(conversion, err);
+        status = acquire_target(conversion, err);
     /* Decide again: another conversion may have owned the target until now. */
     if (!status && action != ACTION_REUSE)
         status = choose_action(conversion, &action, err);
@@ -158,7 +158,7 @@ int conversion_prepare_target(struct conversion *conversion, bool *ret_complete,
         /* Whatever remains is not the interrupted conversion's. */
         status = target_clear(io, target, err);
         if (!status)
-            status = own_target(conversion, err);
+            status = acquire_target(conversion, err);
         if (!status)
             status = choose_action(conversion, &action, err);
     }
@@ -179,17 +179,17 @@ int conversion_prepare_target(struct conversion *conversion, bool *ret_complete,
     return status;
 }
 
-int conversion_look_at_target(struct conversion *conversion, struct err *err)
+int conversion_check_target(struct conversion *conversion, struct err *err)
 {
     enum target_state state;
     enum action action;
     int status = target_examine(conversion->io, conversion->options, &state, err);
     if (!status && state == TARGET_INTERRUPTED)
-        status = own_target(conversion, err);
+        status = acquire_target(conversion, err);
     if (!status)
         status = choose_action(conversion, &action, err);
     if (!status && action == ACTION_REPLACE)
-        status = own_target(conversion, err);
+        status = acquire_target(conversion, err);
     conversion->will_resume = !status && action == ACTION_RESUME;
     return status;
 }

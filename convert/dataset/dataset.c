@@ -272,7 +272,7 @@ static void log_splits(const struct conversion *conversion)
 
 static int open_conversion(struct conversion *conversion, struct err *err)
 {
-    int status = conversion_look_at_target(conversion, err);
+    int status = conversion_check_target(conversion, err);
     if (!status)
         status = source_open(conversion->io, conversion->options, conversion->ops,
                              &conversion->source, err);
@@ -325,7 +325,7 @@ int convert_dataset(struct io *io, const struct convert_options *options,
         *ret_result = (struct convert_result){.is_resumable = conversion.will_resume};
     for (uint32_t i = 0; conversion.outputs && i < conversion.outputs_count; i++)
         output_deinit(&conversion.outputs[i]);
-    conversion_disown_target(&conversion);
+    conversion_release_target(&conversion);
     free(conversion.outputs);
     source_close(conversion.source);
     return status;

@@ -214,7 +214,7 @@ int journal_load(struct io *io, const char *target, uint64_t identity, struct ou
 }
 
 /* Accepts only plain names, because folders with these names will be cleared. */
-static void take_split_names(const struct json_t *names, struct convert_split *splits,
+static void load_split_names(const struct json_t *names, struct convert_split *splits,
                              uint32_t *ret_count)
 {
     uint32_t count = 0;
@@ -244,7 +244,7 @@ int journal_read_splits(struct io *io, const char *target,
         return status;
     const char *end = memchr(text, '\n', bytes);
     if (jsonx_parse(text, end ? (size_t)(end - text) : bytes, path, 0, &line, NULL) == 0)
-        take_split_names(jsonx_get(line, "splits"), splits, ret_count);
+        load_split_names(jsonx_get(line, "splits"), splits, ret_count);
     jsonx_free(line);
     free(text);
     return 0;

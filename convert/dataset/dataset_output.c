@@ -162,9 +162,9 @@ static bool find_rows(const void *data, size_t bytes, struct shard_raw_image *re
 {
     struct ppm ppm;
     struct pixels_info info;
-    struct err why;
+    struct err ignored;
     if (bytes <= SHARD_BLOCK_BYTES || image_kind_of(data, bytes) != IMAGE_PPM ||
-        ppm_begin(&ppm, data, bytes, NULL, &info, &why) ||
+        ppm_begin(&ppm, data, bytes, NULL, &info, &ignored) ||
         bytes - ppm.header_bytes != 3 * (uint64_t)ppm.width * ppm.height)
         return false;
     *ret_picture = (struct shard_raw_image){.width = ppm.width, .pixels_at = ppm.header_bytes};

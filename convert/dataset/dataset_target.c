@@ -51,7 +51,8 @@ static void contents_deinit(struct contents *contents)
     str_deinit(&contents->others);
 }
 
-static int look(struct io *io, const char *folder, struct contents *contents, struct err *err)
+static int list_contents(struct io *io, const char *folder, struct contents *contents,
+                         struct err *err)
 {
     *contents = (struct contents){0};
     int status = io->names->list(io, folder, note, contents, err);
@@ -126,7 +127,7 @@ int target_examine(struct io *io, const struct convert_options *options,
         status = -ENOTDIR;
     }
     if (!status)
-        status = look(io, options->target, &contents, err);
+        status = list_contents(io, options->target, &contents, err);
     if (!status)
         status = count_whole(io, options, &whole, err);
     if (!status)
@@ -146,7 +147,7 @@ static int check_folder(struct io *io, const char *folder, struct err *err)
     int status = io->names->stat(io, folder, &info, err);
     if (status)
         return status == -ENOENT ? 0 : status;
-    status = look(io, folder, &contents, err);
+    status = list_contents(io, folder, &contents, err);
     const char *other =
         contents.others.bytes > 0    ? contents.others.data
         : contents.folders.bytes > 0 ? contents.folders.data
@@ -189,7 +190,7 @@ int target_clear_itself(struct io *io, const char *target, struct err *err)
     int status = io->names->stat(io, target, &info, err);
     if (status)
         return status == -ENOENT ? 0 : status;
-    status = look(io, target, &contents, err);
+    status = list_contents(io, target, &contents, err);
     if (!status && contents.has_dataset)
         status = remove_in(io, target, DATASET_FILE_NAME, err);
     for (size_t at = 0; at < contents.ours.bytes && !status;
@@ -199,7 +200,7 @@ int target_clear_itself(struct io *io, const char *target, struct err *err)
         status = remove_in(io, target, JOURNAL_FILE_NAME, err);
     if (!status) {
         int swept = io->transactions->sweep(io, target, NULL, NULL, err);
-        status = swept < 0 ? swept : look(io, target, &after, err);
+        status = swept < 0 ? swept : list_contents(io, target, &after, err);
     }
     if (!status && is_empty(&after))
         status = io->names->remove(io, target, err);

@@ -1,7 +1,7 @@
 /*
  * encode_image — stores an image file as a sample's field: kept, tiled, reencoded, or decoded.
  *
- * Every image is decoded, or its coefficients are (tiling), so that damage is found before
+ * Every image is decoded (for tiling, down to its coefficients), so that damage is found before
  * training. Formats are detected by content. options->jpeg applies to JPEGs with the extension
  * "jpg"; misnamed JPEGs, PNG, WebP and PPM are stored unchanged. With options->store raw, all
  * become PPM: upright, scaled down to max_side, with the extension "ppm".

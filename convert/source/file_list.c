@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum left_out { LEFT_DOCUMENT, LEFT_READERS_SKIP, LEFT_COUNT };
+enum skip_reason { SKIP_DOCUMENT, SKIP_RESERVED_NAME, SKIP_REASONS_COUNT };
 
 struct listing {
     struct io *io;
@@ -23,8 +23,8 @@ struct listing {
     struct err *err;
     struct str files; /* struct listed_file */
     uint32_t class_number;
-    uint64_t left_out[LEFT_COUNT];
-    char left_out_name[LEFT_COUNT][IO_PATH_BYTES_MAX]; /* the first name of each kind */
+    uint64_t skipped_count[SKIP_REASONS_COUNT];
+    char skipped_name[SKIP_REASONS_COUNT][IO_PATH_BYTES_MAX]; /* the first name per reason */
 };
 
 struct folder {
@@ -55,10 +55,11 @@ static bool readers_skip(const char *name)
            strstr(name, "__") <= name + bytes - 4;
 }
 
-static void leave_out(struct listing *listing, enum left_out why, const char *relative)
+static void skip(struct listing *listing, enum skip_reason reason, const char *relative)
 {
-    if (listing->left_out[why]++ == 0)
-        snprintf(listing->left_out_name[why], sizeof listing->left_out_name[why], "%s", relative);
+    if (listing->skipped_count[reason]++ == 0)
+        snprintf(listing->skipped_name[reason], sizeof listing->skipped_name[reason], "%s",
+                 relative);
 }
 
 /* Number of folder levels above a sample's files: split and class. */
@@ -129,7 +130,7 @@ static int visit_folder(struct folder *folder, const char *name, const char *rel
 {
     struct listing *listing = folder->listing;
     if (readers_skip(name))
-        leave_out(listing, LEFT_READERS_SKIP, relative);
+        skip(listing, SKIP_RESERVED_NAME, relative);
     else
         str_add(&folder->folders, name, strlen(name) + 1);
     return str_status(&folder->folders)
@@ -148,7 +149,7 @@ static int visit_file(struct folder *folder, const struct io_entry *entry, const
     if (format && !is_readme)
         return name_refuse_format(relative, format, listing->err);
     if (is_readme || (!is_text && readers_skip(entry->name))) {
-        leave_out(listing, is_readme ? LEFT_DOCUMENT : LEFT_READERS_SKIP, relative);
+        skip(listing, is_readme ? SKIP_DOCUMENT : SKIP_RESERVED_NAME, relative);
         return 0;
     }
     find_unmatched_type(listing, folder->depth, entry, type, sizeof type);
@@ -237,17 +238,17 @@ static int list_folder(struct listing *listing, const char *relative, unsigned d
     return status;
 }
 
-static void log_left_out(const struct listing *listing)
+static void log_skipped(const struct listing *listing)
 {
-    static const char *const why[LEFT_COUNT] = {
-        [LEFT_DOCUMENT] = "that describe the data",
-        [LEFT_READERS_SKIP] = "whose names (such as __so__) are skipped by shard readers",
+    static const char *const why[SKIP_REASONS_COUNT] = {
+        [SKIP_DOCUMENT] = "that describe the data",
+        [SKIP_RESERVED_NAME] = "whose names (such as __so__) are skipped by shard readers",
     };
-    for (int i = 0; i < LEFT_COUNT; i++)
-        if (listing->left_out[i] > 0)
+    for (int i = 0; i < SKIP_REASONS_COUNT; i++)
+        if (listing->skipped_count[i] > 0)
             log_line(listing->source->options->log, LOG_WARN,
                      "left out %" PRIu64 " files or folders %s; the first: %s",
-                     listing->left_out[i], why[i], listing->left_out_name[i]);
+                     listing->skipped_count[i], why[i], listing->skipped_name[i]);
 }
 
 static int compare_names(const void *a, const void *b, void *context)
@@ -323,7 +324,7 @@ int file_list_open(struct file_list *list, struct io *io, struct source *source,
     *listing = (struct listing){.io = io, .list = list, .source = source, .err = err};
     int status = list_source(listing);
     if (!status)
-        log_left_out(listing);
+        log_skipped(listing);
     list->files = (struct listed_file *)(void *)listing->files.data;
     list->count = listing->files.bytes / sizeof *list->files;
     free(listing);

@@ -33,7 +33,7 @@ struct unmatched_type {
 struct file_list {
     /* Set by the caller. */
     bool has_classes; /* folders below the root or its splits are classes */
-    bool is_text;     /* only .txt files with any names */
+    bool is_text;     /* only .txt files, under any name */
     /* Set by file_list_open. */
     char root[IO_PATH_BYTES_MAX];
     struct str names;          /* consecutive, each with its NUL */
@@ -41,7 +41,7 @@ struct file_list {
     uint64_t count;
     struct unmatched_type *unmatched;
     uint32_t unmatched_types;
-    uint64_t unmatched_count; /* of all types, even beyond the maximum */
+    uint64_t unmatched_count; /* includes types beyond the maximum */
 };
 
 /* Lists source->options->source, and sets bytes, classes and counts of source. -ENOTSUP: files

@@ -116,7 +116,7 @@ void source_reader_close(struct source_reader *reader)
 void source_end_field(struct source_sample *sample, const char *extension, size_t start,
                       const char *path)
 {
-    assert(sample->fields_count + 1 < SHARD_FIELDS_MAX); /* one is left for the class */
+    assert(sample->fields_count + 1 < SHARD_FIELDS_MAX); /* one field is left for the class */
     struct sample_field *field = &sample->fields[sample->fields_count++];
     snprintf(field->extension, sizeof field->extension, "%s", extension);
     field->at = start;

@@ -86,7 +86,7 @@ struct source_ops {
     bool (*probe)(const struct source_layout *layout);
     /* Lists the items of options->source in an order that depends only on the input, and sets
      * the fields of source. Logs skipped files; returns -EINTR soon after *options->stop is set.
-     * May block and use options->workers threads. close follows even a failure. */
+     * May block and use options->workers threads. close is called even after a failure. */
     int (*open)(struct io *io, struct source *source, struct err *err);
     /* Frees source->state, which may be NULL or incomplete. */
     void (*close)(struct source *source);

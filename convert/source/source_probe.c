@@ -86,7 +86,7 @@ static int summarize_entry(void *context, const struct io_entry *entry)
 }
 
 /* Recognizes formats by their folders. */
-static const char *layout_of(const struct summary *summary)
+static const char *known_layout(const struct summary *summary)
 {
     if (has_folder(summary, "Annotations") && has_folder(summary, "JPEGImages"))
         return "a Pascal VOC dataset";
@@ -110,7 +110,7 @@ static int refuse_layout(const struct probe *probe, const char *relative, const 
 }
 
 /* The caller deinits summary->folders. */
-static int look(const struct probe *probe, const char *relative, struct summary *summary)
+static int summarize(const struct probe *probe, const char *relative, struct summary *summary)
 {
     char path[IO_PATH_BYTES_MAX];
     *summary = (struct summary){.options = probe->options, .relative = relative};
@@ -122,7 +122,7 @@ static int look(const struct probe *probe, const char *relative, struct summary 
         status = err_set(probe->err, -ENOMEM, "out of memory for a folder's names");
     if (!status && summary->format && !probe->options->tokenizer)
         status = name_refuse_format(summary->file, summary->format, probe->err);
-    const char *layout = layout_of(summary);
+    const char *layout = known_layout(summary);
     if (!status && layout && probe->options->split_folders == CONVERT_SPLIT_FOLDERS_AUTO)
         status = refuse_layout(probe, relative, layout);
     return status;
@@ -138,7 +138,7 @@ static int refuse_folders(const struct probe *probe, const char *what, const cha
     return -EINVAL;
 }
 
-/* A class named train is accepted if it contains photos, like the other classes. If it contains
+/* A class may be named train if it contains photos, like the other classes. If it contains
  * folders, it is a split among classes: an error. */
 static int check_mixture(const struct probe *probe, const struct summary *root)
 {
@@ -150,7 +150,7 @@ static int check_mixture(const struct probe *probe, const struct summary *root)
             other = name;
             continue;
         }
-        status = look(probe, name, &below);
+        status = summarize(probe, name, &below);
         if (below.folders_count > 0)
             split = name;
         str_deinit(&below.folders);
@@ -188,7 +188,7 @@ static int enter_splits(const struct probe *probe, const struct summary *root,
     int status = 0;
     for (uint32_t i = 0; i < root->folders_count && !status; i++, name = next_name(name)) {
         struct summary below;
-        status = look(probe, name, &below);
+        status = summarize(probe, name, &below);
         if (below.folders_count > 0)
             deep = name;
         else
@@ -273,7 +273,7 @@ int source_probe(struct io *io, struct convert_options *options, const struct so
         return name_refuse_format(options->source,
                                   name_unsupported_format(options, options->source), err);
     }
-    status = look(&probe, "", &root);
+    status = summarize(&probe, "", &root);
     root.layout.has_tokenizer = options->tokenizer;
     if (!status)
         status = choose(&probe, &root, ret_ops);
