@@ -104,7 +104,7 @@ static int run(const struct invocation *invocation, struct err *err)
         output_begin(&output);
         jsonx_write_string(&output.json, args->to == TO_HF ? "folder" : "file", options.target);
         jsonx_write_u64(&output.json, "tensors_count", result.tensors_count);
-        if (args->dtype) { /* not an integer, a bool, or already of that dtype */
+        if (args->dtype) { /* NULL: integers, bools and tensors that already have that dtype */
             jsonx_write_string(&output.json, "dtype", dtype_name(options.cast.dtype));
             jsonx_write_u64(&output.json, "cast_tensors_count", result.cast_count);
         }

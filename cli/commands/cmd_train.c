@@ -231,7 +231,6 @@ static void write_profile(struct jsonx_writer *json, const struct trainer_result
     jsonx_end_object(json);
 }
 
-/* Prints a requested profile even with --quiet. */
 static int print_result(const struct trainer_result *result, const struct common_args *common,
                         struct err *err)
 {
@@ -278,7 +277,7 @@ static int print_config(const struct train_config *given, uint32_t ranks, bool a
     return status;
 }
 
-/* "A:B"; NULL: none. -EINVAL. */
+/* Parses "A:B"; NULL: none. -EINVAL. */
 static int parse_profile(const char *text, struct trainer_steps *ret_steps, struct err *err)
 {
     struct trainer_steps steps = {0};
@@ -302,7 +301,6 @@ static bool is_dry(const struct train_args *args, const struct train_config *con
     return args->dry_run || config_is_null_device(config);
 }
 
-/* The number of started or simulated ranks. */
 static uint32_t ranks_of(const struct train_args *args, const struct train_config *config,
                          const struct comm *comm)
 {
@@ -355,7 +353,7 @@ static int read_options(const struct invocation *invocation, struct train_config
     return status ? status : storage_open(config->run.dir, NULL, &options->io, err);
 }
 
-/* On the first rank only. */
+/* Called on the first rank only. */
 static int report_end(const struct invocation *invocation, const struct trainer_result *result,
                       struct err *err)
 {
@@ -418,7 +416,7 @@ static int run_dry(const struct invocation *invocation, const struct trainer_opt
     return -EINVAL;
 }
 
-/* Ranks with different options would wait for each other forever. */
+/* Prevents ranks with different options from waiting for each other forever. */
 static int compare_ranks(const struct train_args *args, const struct trainer_options *options,
                          struct err *err)
 {

@@ -121,7 +121,7 @@ static int check_dataset(void *context, const char *path)
     struct checking *v = context;
     struct verify_options options = options_of(v);
     struct dataset *dataset;
-    /* salvages, so that one damaged tar does not hide the next */
+    /* salvaging: one damaged tar must not hide the next */
     int status = dataset_open_salvaging(v->io, path, NULL, &dataset, v->err);
     if (status)
         return status;

@@ -30,8 +30,8 @@ struct setting {
 
 struct tried {
     struct setting setting;
-    uint64_t place; /* in the order of trials */
-    uint64_t bytes; /* that must fit */
+    uint64_t place; /* number of the trial */
+    uint64_t bytes; /* compared with the limit */
     uint64_t moved_bytes, crossed_bytes;
     double flops;
 };
@@ -43,7 +43,7 @@ struct search {
     struct tried list[SETTINGS_MAX];
     size_t count;
     uint64_t least_bytes;
-    struct setting least; /* the setting that needs least_bytes */
+    struct setting least;
 };
 
 static void apply(struct train_config *config, const struct setting *setting)

@@ -23,7 +23,7 @@ unsigned console_columns_or(int descriptor, unsigned otherwise)
     return ioctl(descriptor, TIOCGWINSZ, &size) || size.ws_col == 0 ? otherwise : size.ws_col;
 }
 
-/* needs lock */
+/* Requires the lock. */
 static void wipe_bar(struct console *console)
 {
     if (!console->drawn)
@@ -33,7 +33,7 @@ static void wipe_bar(struct console *console)
     console->drawn = false;
 }
 
-/* needs lock */
+/* Requires the lock. */
 static void draw_bar(struct console *console)
 {
     char text[CONSOLE_BAR_BYTES_MAX];

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double COUNT_MAX = 1e15; /* exactly representable as a double */
+static const double COUNT_MAX = 1e15; /* doubles represent integers up to this exactly */
 
 /* Parses "12" or "1.5%": digits with at most one point, stricter than strtod. */
 static bool parse(const char *text, double *ret_value, bool *ret_is_percent)

@@ -17,7 +17,7 @@ static void add_word(struct grammar_words *words, const char *text, size_t bytes
     words->word[words->count++][bytes] = '\0';
 }
 
-/* True if the verb's name begins with group; *ret_rest is what follows. */
+/* Whether the verb's name begins with group; *ret_rest: the rest of the name. */
 static bool is_in_group(const struct verb *verb, const char *group, const char **ret_rest)
 {
     size_t bytes = group ? strlen(group) : 0;

@@ -199,7 +199,7 @@ static int take_option(const struct option_table *table, int argc, char **argv, 
         option = find_short(table, word[1]);
         value = word[2] ? word + 2 : NULL;
         if (option && option->kind == OPTION_FLAG && value)
-            option = NULL; /* flags cannot be combined */
+            option = NULL; /* letters cannot be combined */
     }
     if (!option)
         return unknown_option(table, word, err);

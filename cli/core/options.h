@@ -57,7 +57,6 @@ struct option_table {
     const struct option_table *more; /* further options; NULL: none */
 };
 
-/* NULL beyond the last. */
 const struct option *options_at(const struct option_table *table, size_t n);
 
 /* Fills args (zeroed, of the verb's size) with defaults and the values in argv. Other words go to

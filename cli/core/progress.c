@@ -22,7 +22,6 @@ static void format_amount(enum progress_unit unit, uint64_t amount, char text[32
         snprintf(text, 32, "%" PRIu64, amount);
 }
 
-/* Gives slow rates decimals. */
 static void format_rate(const struct progress *progress, char text[40])
 {
     uint64_t came = progress->done > progress->first ? progress->done - progress->first : 0;
@@ -62,7 +61,7 @@ static void format_bar(const struct progress *progress, unsigned inner, char *te
 
 enum head { HEAD_WHOLE, HEAD_WITHOUT_UNIT, HEAD_WITHOUT_LABEL };
 
-/* `converting  1234/3068 items  40%` */
+/* Formats `converting  1234/3068 items  40%`. */
 static void format_head(const struct progress *progress, enum head head, char text[160])
 {
     static const char *const units[] = {

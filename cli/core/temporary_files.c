@@ -18,7 +18,7 @@ enum state { STATE_FREE, STATE_BUSY, STATE_NOTED, STATE_GONE };
 
 struct entry {
     atomic_int state;
-    /* Written in STATE_BUSY; immutable once noted. */
+    /* Written while the state is STATE_BUSY; immutable afterwards. */
     char path[IO_PATH_BYTES_MAX];
 };
 

@@ -51,7 +51,7 @@ struct verb {
 /* Finds the verb at the start of argv, and the number of words in its name. -EINVAL suggests the
  * nearest name. */
 int verb_find(int argc, char **argv, const struct verb **ret_verb, int *ret_words, struct err *err);
-/* NULL beyond the last. */
+/* Returns NULL beyond the last. */
 const struct verb *verb_at(size_t n);
 /* Whether word is the first word of several verbs, such as "convert". */
 bool verb_is_group(const char *word);

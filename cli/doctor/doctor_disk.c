@@ -16,7 +16,6 @@ static const char *text_of(int status)
     return status ? strerror(-status) : "yes";
 }
 
-/* A lack in a folder for outputs, otherwise a note. */
 static enum doctor_state for_outputs(const struct doctor_folder *folder)
 {
     return folder->for_outputs ? DOCTOR_MISSING : DOCTOR_NOTE;
@@ -83,7 +82,7 @@ static void check_writing(const struct doctor_folder *folder, struct doctor_find
                           : "data can be read here; for outputs, check owner and permissions");
 }
 
-/* Without them io/ uses fallbacks (docs/explanation/io.md). */
+/* io/ has fallbacks (docs/explanation/io.md). */
 static void check_renames(const struct doctor_folder *folder, struct doctor_finding *finding)
 {
     const struct io_probe *probe = &folder->probe;

@@ -59,7 +59,7 @@ static const struct option *valued_option(const struct verb *verb, const char *w
     return option;
 }
 
-/* Prints keys, or after a = the values of the key. */
+/* Prints configuration keys, or after KEY= the values of the key. */
 static void print_settings(const char *word, size_t prefix_bytes)
 {
     size_t count, key_bytes = strcspn(word + prefix_bytes, "=");
@@ -97,7 +97,6 @@ static void print_values(const struct grammar_value *value, const char *word, si
         print_verbs(first);
 }
 
-/* words: those after the verb's name. */
 static void print_after_verb(const struct verb *verb, int count, char **words)
 {
     const char *word = words[count - 1], *first = NULL;

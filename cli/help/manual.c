@@ -67,7 +67,6 @@ static void add_see_also(struct str *out, const struct manual_page *but)
     roff_end_line(out);
 }
 
-/* Adds "-j, --workers N" and its description. */
 static void add_option(struct str *out, const struct option *option)
 {
     char value[128], name[96];
@@ -226,7 +225,7 @@ static void add_formats_page(struct str *out, const struct manual_page *page)
     add_see_also(out, page);
 }
 
-/* The pages without a verb; they come first. */
+/* Pages that do not describe a verb. */
 static const struct {
     struct manual_page page;
     void (*write)(struct str *out, const struct manual_page *page);

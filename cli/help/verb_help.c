@@ -1,5 +1,5 @@
 /*
- * verb_help — prints help from the tables.
+ * verb_help — prints the help of verbs. See verb.h.
  */
 #include "cli/core/verb.h"
 #include "cli/help/help.h"

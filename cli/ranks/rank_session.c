@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* for all ranks to read their configuration */
+/* until all ranks have read their configuration */
 #define START_TIMEOUT_NS (600 * CLOCK_NS_PER_S)
 
 static const char *variable(const char *name)

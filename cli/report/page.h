@@ -39,7 +39,6 @@ void page_text_bytes(struct str *out, const void *text, size_t bytes);
 /* Formats, truncates to PAGE_FORMAT_BYTES_MAX, then escapes. */
 enum { PAGE_FORMAT_BYTES_MAX = 1024 };
 void page_format(struct str *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Adds escaped text between two pieces of HTML. */
 void page_element(struct str *out, const char *before, const char *text, const char *after);
 /* Adds data:TYPE;base64,... */
 void page_data_uri(struct str *out, const char *type, const void *data, size_t bytes);

@@ -20,7 +20,7 @@ enum {
     BOTTOM = 214,
     TICKS_X = 6,
     TICKS_Y = 5,
-    DOTS_MAX = 300, /* points of a line; a longer one has no dots */
+    DOTS_MAX = 300, /* lines with more points have no dots */
     LABELS_MAX = 5, /* at a histogram's edges */
 };
 

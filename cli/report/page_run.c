@@ -23,8 +23,8 @@ enum { MARKS_MAX = 200, ROWS_MAX = 500 };
 #define TOKENS_UNIT  "tokens per second"
 
 struct checkpoints {
-    struct str rows;   /* of the table */
-    struct str config; /* the newest one's, as a section */
+    struct str rows;   /* rows of the table */
+    struct str config; /* section with the newest configuration */
     double steps[MARKS_MAX];
     size_t marks_count;
     uint64_t count, bytes;
@@ -112,8 +112,8 @@ static void show_checkpoints(struct str *out, const struct checkpoints *c, const
 
 struct curve {
     const char *title, *unit;
-    double scale;           /* factor of the values in the file */
-    bool from_zero, marked; /* marked: at checkpoints */
+    double scale;           /* values in the file are multiplied by this */
+    bool from_zero, marked; /* marked: with a triangle at each checkpoint */
     struct {
         const char *name; /* NULL: none */
         enum run_series_kind kind;

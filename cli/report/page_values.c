@@ -50,7 +50,7 @@ static int show_entry(void *context, const char *key, struct json_t *value)
         snprintf(path + bytes, sizeof path - bytes, ".");
         return jsonx_each(value, show_entry, &(struct place){place->out, path});
     }
-    /* a list of objects, with keys such as "train[0].path" */
+    /* lists of objects have keys such as "train[0].path" */
     if (jsonx_kind(jsonx_at(value, 0)) == JSON_KIND_OBJECT) {
         for (size_t i = 0; i < jsonx_count(value); i++) {
             snprintf(entry, sizeof entry, "%.*s[%zu].", (int)(sizeof entry - 32), path, i);

@@ -19,7 +19,7 @@ static void add_remaining(struct str *out, double seconds)
         str_add_format(out, "  left %.1f h", seconds / 3600);
 }
 
-/* Adds the known device metrics, " peak 41% gpu 97% memory 12.5 GiB"; on the CPU there are none. */
+/* Adds the known device metrics; on the CPU there are none. */
 static void add_device_metrics(struct str *out, const struct trainer_device_metrics *metrics)
 {
     char size[STR_SIZE_BYTES];
@@ -32,8 +32,7 @@ static void add_device_metrics(struct str *out, const struct trainer_device_metr
     str_add_format(out, "  memory %s", str_format_size(metrics->device_used_bytes, size));
 }
 
-/* Adds the parts of at least 1 %, " time: load 1% forward 31% backward 62%"; or only the largest, "
- * backward 62%". */
+/* Adds the time parts of at least 1 %, or only the largest. */
 static void add_time(struct str *out, const struct trainer_report *report, bool only_largest)
 {
     static const enum time_part order[] = {TIME_LOAD,   TIME_FORWARD, TIME_BACKWARD,

@@ -166,7 +166,7 @@ static int examine_sample(struct survey *survey, const struct survey_options *op
     return status ? status : options->sample(options->context, survey, &labelled, err);
 }
 
-/* total: samples of all examined shards; 0: of this one. */
+/* total: samples of all examined shards; 0: only this shard. */
 static int examine_shard(struct survey *survey, const struct survey_options *options,
                          const char *path, uint64_t total, struct err *err)
 {

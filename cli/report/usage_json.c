@@ -24,7 +24,7 @@ void usage_write_memory(struct jsonx_writer *json, const struct usage *usage)
 {
     char key[32];
     jsonx_begin_object(json, "memory");
-    for (int use = MEM_FOR_WORK + 1; use <= MEM_USE_COUNT; use++) { /* MEM_FOR_WORK last */
+    for (int use = MEM_FOR_WORK + 1; use <= MEM_USE_COUNT; use++) { /* MEM_FOR_WORK comes last */
         enum mem_use at = (enum mem_use)(use % MEM_USE_COUNT);
         snprintf(key, sizeof key, "%s_bytes", usage_name(at));
         jsonx_write_u64(json, key, usage_bytes(usage, at));

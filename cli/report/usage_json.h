@@ -8,7 +8,6 @@
 #include "base/json/jsonx_writer.h"
 #include "trainer/report/usage.h"
 
-/* "parameters", ... */
 const char *usage_name(enum mem_use use);
 /* Writes "memory": bytes by use, in total and, if the device has its own memory, on the device; and
  * "a_step": bytes transferred per step. */
