@@ -1,6 +1,5 @@
 /*
- * evaluate — evaluates the whole validation set in its own order, with center crops, each sample
- * once. See run.h.
+ * evaluate — evaluates the validation set in its stored order, with center crops. See run.h.
  */
 #include "base/clock.h"
 #include "trainer/run/run.h"
@@ -9,12 +8,12 @@
 
 static void walk(struct run *run, const struct model_memory *memory)
 {
-    if (weights_want_hooks(&run->compute.weights)) /* others may need this rank's weights */
+    if (weights_want_hooks(&run->compute.weights)) /* other ranks may need this rank's weights */
         model_walk(run->compute.model, &run->compute.stage, memory, MODEL_FORWARD);
 }
 
 static int evaluate_batch(struct run *run, struct loader *loader, const struct batch *batch,
-                          const struct model_memory *memory, struct step_sums *words,
+                          const struct model_memory *memory, struct step_sums *sums,
                           struct err *err)
 {
     struct model_input input;
@@ -27,14 +26,14 @@ static int evaluate_batch(struct run *run, struct loader *loader, const struct b
         model_forward(run->compute.model, &run->compute.stage, memory, &run->compute.activations,
                       &input, NULL, NULL, &result);
         run_queue_add_result(&run->queue, &result, model_rows(run->compute.model));
-        words->valid_count += (int64_t)valid;
+        sums->valid_count += (int64_t)valid;
     } else {
         walk(run, memory);
     }
     return batch_upload_pop(&run->data.upload, err);
 }
 
-/* done: samples of this rank; the others have done about as many. */
+/* done: samples of this rank; the total assumes equal progress on all ranks. */
 static void report_done(const struct run *run, uint64_t done, uint64_t all)
 {
     if (!run->options->report)
@@ -48,9 +47,9 @@ static void report_done(const struct run *run, uint64_t done, uint64_t all)
     run_report(run, &report);
 }
 
-/* Whether any rank has a batch or requests a stop. All ranks end after the same round: passes may
- * need all of them, and a rank that left alone would wait for the others at the end for longer than
- * a deadline allows. */
+/* Computes whether any rank has a batch or requests a stop, so that all ranks end after the same
+ * round. Passes may need all ranks, and a rank that left early could exceed a deadline while it
+ * waits for the others. */
 static int share_round(struct run *run, bool *has_batch, int64_t *stop, struct err *err)
 {
     int64_t values[2] = {*has_batch, *stop};
@@ -89,7 +88,6 @@ static int evaluate_round(struct run *run, struct loader *loader, struct step_su
     return status ? status : weights_status(&run->compute.weights, err);
 }
 
-/* Evaluates all batches of the loader, until a stop is requested. */
 static int evaluate_all(struct run *run, struct loader *loader, struct step_sums *ret_words,
                         struct err *err)
 {
@@ -122,27 +120,27 @@ int run_evaluate(struct run *run, struct err *err)
 {
     struct loader_options options = run_loader_options(run, false);
     struct loader *loader;
-    struct step_sums words;
+    struct step_sums sums;
     int status = loader_open(&options, &loader, err);
     if (status)
         return status;
     status = run_compare_data(run, loader, "data.val", err);
     if (!status)
-        status = evaluate_all(run, loader, &words, err);
+        status = evaluate_all(run, loader, &sums, err);
     if (!status)
-        status = run_ranks_reduce(&run->ranks, (int64_t *)&words, STEP_SUMS_WORDS, COMM_SUM,
+        status = run_ranks_reduce(&run->ranks, (int64_t *)&sums, STEP_SUMS_WORDS, COMM_SUM,
                                   "the evaluation's counts and losses", err);
     if (!status)
-        status = run_limit_bad(run, loader, (uint64_t)words.bad_count,
-                               (uint64_t)words.samples_count, err);
+        status =
+            run_limit_bad(run, loader, (uint64_t)sums.bad_count, (uint64_t)sums.samples_count, err);
     loader_close(loader);
     if (status)
         return status;
-    if (words.stop > 0) {
+    if (sums.stop > 0) {
         run->control.stop_requested = true;
         return 0;
     }
-    if (words.valid_count == 0) {
+    if (sums.valid_count == 0) {
         err_set(err, -ENODATA, "the validation data is empty");
         err_at(err, run->config->data.val, ERR_NO_OFFSET);
         return -ENODATA;
@@ -150,9 +148,9 @@ int run_evaluate(struct run *run, struct err *err)
     run->control.evaluation = (struct evaluation){
         .present = true,
         .step = run->step,
-        .valid_count = (uint64_t)words.valid_count,
-        .loss = exact_sum_value(&words.losses) / (double)words.valid_count,
-        .accuracy = (double)words.correct_count / (double)words.valid_count,
+        .valid_count = (uint64_t)sums.valid_count,
+        .loss = exact_sum_value(&sums.losses) / (double)sums.valid_count,
+        .accuracy = (double)sums.correct_count / (double)sums.valid_count,
     };
     return 0;
 }

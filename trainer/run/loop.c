@@ -19,13 +19,13 @@ static void start_clock(struct loop *loop)
                         .device_spent = run->queue.device_spent};
 }
 
-/* From 1. A batch has samples of one epoch. */
+/* step counts from 1. All samples of a batch belong to one epoch. */
 static uint32_t epoch_of_step(const struct run *run, uint64_t step)
 {
     return (uint32_t)epochs_at(&run->data.epochs, step > 0 ? step - 1 : 0);
 }
 
-/* A failure to write metrics does not end the run. */
+/* A failure is only logged: it must not end the run. */
 static void write_metrics(const struct run *run, const struct trainer_report *line)
 {
     struct err err = {0};
@@ -119,8 +119,8 @@ static int evaluate(struct loop *loop, struct err *err)
     return 0;
 }
 
-/* Reports how the save in progress ended, on all ranks after the same step. A failure ends the run
- * if it is the last save, or by checkpoint.on_save_error. */
+/* Reports how the save in progress ended, on all ranks after the same step. A failure ends the
+ * run if this is the last save or checkpoint.on_save_error says so. */
 static int settle_save(struct loop *loop, bool is_last, struct err *err)
 {
     struct run *run = loop->run;
@@ -184,20 +184,20 @@ static bool is_due(uint64_t every, uint64_t step)
     return every > 0 && step % every == 0;
 }
 
-/* Progress lines follow the same steps whether or not the run was stopped or killed between. */
-static bool line_is_due(const struct run *run)
+/* Independent of interruptions: a resumed run reports the same steps. */
+static bool progress_is_due(const struct run *run)
 {
     return run->step == run->steps || is_due(run->config->log.every, run->step);
 }
 
 bool loop_evaluation_is_due(const struct run *run)
 {
-    bool here = run->step == run->steps || is_due(run->config->eval.every, run->step);
+    bool is_scheduled = run->step == run->steps || is_due(run->config->eval.every, run->step);
     bool done = run->control.evaluation.present && run->control.evaluation.step == run->step;
-    return here && !done && run->step > 0 && run->config->data.val[0];
+    return is_scheduled && !done && run->step > 0 && run->config->data.val[0];
 }
 
-/* If the best checkpoints are kept, each evaluation needs one. */
+/* To rank checkpoints by their evaluations, each evaluation needs a checkpoint. */
 static bool save_is_due(const struct run *run, bool evaluates)
 {
     return triggers_save_by_step(&run->control.triggers, run->step) ||
@@ -224,7 +224,8 @@ static int check_sync(struct run *run, struct err *err)
     return run_check_sync(run, err);
 }
 
-/* Makes one step, then what is due after it, which needs all queued steps to be done. */
+/* Makes one step and the reports, evaluations and saves due after it, which need all queued
+ * steps to be done. */
 static int advance(struct loop *loop, struct err *err)
 {
     struct run *run = loop->run;
@@ -246,23 +247,24 @@ static int advance(struct loop *loop, struct err *err)
     bool is_end = run->step == run->control.phase_end_step || run->control.stop_requested;
     bool evaluates = loop_evaluation_is_due(run) && !run->control.stop_requested;
     bool saves = is_end || save_is_due(run, evaluates);
-    if (line_is_due(run) || evaluates || saves)
+    if (progress_is_due(run) || evaluates || saves)
         status = run_drain_all(run, err);
-    if (!status && line_is_due(run))
+    if (!status && progress_is_due(run))
         report_steps(loop);
     if (!status && evaluates)
         status = evaluate(loop, err);
     if (!status && run->control.save_has_ended)
         status = settle_save(loop, false, err);
     is_end = is_end || run->control.stop_requested ||
-             early_stop_is_over(&run->control.early_stop); /* the evaluation may decide so */
+             early_stop_is_over(&run->control.early_stop); /* the evaluation may have decided so */
     if (!status && (saves || is_end))
         status = save(loop, is_end, err);
     return status ? status : profile_end(&loop->profile, is_end, err);
 }
 
-/* Evaluates a step after which the run was stopped, and saves its checkpoint again with the result.
- * So stops do not change which steps are among the best. */
+/* If the run was stopped before the evaluation of its current step, evaluates now and saves the
+ * checkpoint again with the result. Stops therefore do not change which checkpoints are the
+ * best. */
 static int catch_up(struct loop *loop, struct err *err)
 {
     struct run *run = loop->run;

@@ -1,5 +1,5 @@
 /*
- * loop — the steps of a run, and the reports, evaluations and saves that follow them.
+ * loop — runs the steps of a run and the reports, evaluations and saves that follow them.
  *
  *     loop_open(&loop, &run, err);
  *     loop_run(&loop, err);
@@ -13,14 +13,13 @@
 #include "trainer/run/run.h"
 #include "trainer/run/stop_monitor.h"
 
-/* Counters when the clock of the current progress line started. */
+/* Counter values at the start of the current progress line. */
 struct window {
     uint64_t samples_count, valid_count; /* of run->queue.window */
     uint64_t data_wait_ns, checkpoint_wait_ns;
     struct time_spent device_spent;
 };
 
-/* The newest save. */
 struct saving {
     bool in_flight;
     uint64_t step;
@@ -37,12 +36,12 @@ struct loop {
     uint64_t began_ns, began_step; /* to estimate the remaining time */
 };
 
-/* The run's triggers must be initialized. loop_close is needed after a failure, too. */
+/* The run's triggers must be initialized. Call loop_close even after a failure. */
 int loop_open(struct loop *loop, struct run *run, struct err *err);
 void loop_close(struct loop *loop);
-/* Makes steps until the run ends, is stopped, or its batch changes; then saves. */
+/* Runs until the last step, a stop, or a batch size change; then saves. */
 int loop_run(struct loop *loop, struct err *err);
-/* Whether an evaluation follows the run's current step and is not done yet. */
+/* Whether the run's current step still needs its evaluation. */
 bool loop_evaluation_is_due(const struct run *run);
 
 #endif

@@ -56,7 +56,7 @@ void profile_stop(struct profile *profile)
         profiler_stop();
 }
 
-/* A trace that cannot be written is only logged: it must not end the run. */
+/* Only logs a failure to write the trace: it must not end the run. */
 static int write_trace(struct profile *profile, struct err *err)
 {
     struct run *run = profile->run;

@@ -2,8 +2,8 @@
  * profile — the steps selected by --profile: measures their ranges, starts and stops an attached
  * profiler, and traces them.
  *
- * Steps queued before the first profiled one are excluded, and the profile ends only when all
- * profiled steps are done.
+ * Steps queued before the first profiled step are excluded. The profile ends when all profiled
+ * steps are done.
  */
 #ifndef MILLRACE_TRAINER_RUN_PROFILE_H
 #define MILLRACE_TRAINER_RUN_PROFILE_H
@@ -18,13 +18,13 @@ struct profile {
     char trace[IO_PATH_BYTES_MAX]; /* the file written; "": none */
 };
 
-/* Call before the first step. Adds trace tracks for the run's own threads. */
+/* Call before the first step. Adds trace tracks for the run's threads. */
 void profile_open(struct profile *profile);
 /* Call before each step. */
 int profile_begin(struct profile *profile, struct err *err);
-/* Call after each step and any work that follows it. Collective if that was the last step. */
+/* Call after each step and the work that follows it. Collective after the last profiled step. */
 int profile_end(struct profile *profile, bool is_end, struct err *err);
-/* Call after a failed step too, so that an attached profiler keeps what it has recorded. */
+/* Call after a failed step too, so that an attached profiler keeps its recording. */
 void profile_stop(struct profile *profile);
 
 #endif

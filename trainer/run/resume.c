@@ -24,9 +24,9 @@ static void report_difference(void *context, const struct config_field *field, c
                               const char *now)
 {
     struct comparison *comparison = context;
-    bool is_place = strcmp(field->key, "run.dir") == 0 || strcmp(field->key, "checkpoint.dir") == 0;
+    bool is_path = strcmp(field->key, "run.dir") == 0 || strcmp(field->key, "checkpoint.dir") == 0;
     if (!field->orders) {
-        if (!is_place)
+        if (!is_path)
             run_log(comparison->run, "%s was %s, is now %s", field->key, saved, now);
         return;
     }
@@ -39,15 +39,15 @@ static void report_difference(void *context, const struct config_field *field, c
     err_advise(comparison->err, "set it back, or start a new run with a different run.dir");
 }
 
-/* Keeps the batch that the run began with. batch.accumulation would resolve differently on another
- * number of ranks. */
+/* Keeps the batch with which the run began: batch.accumulation would resolve differently on
+ * another number of ranks. */
 static void keep_batch(struct run *run, const struct json_t *saved)
 {
-    uint64_t a_step = run->given->batch.accumulation * (uint64_t)run->ranks.comm->ranks;
+    uint64_t micros_per_step = run->given->batch.accumulation * (uint64_t)run->ranks.comm->ranks;
     config_keep_batch(run->given, saved);
     uint64_t global = run->given->batch.global, micro = run->given->batch.micro;
-    bool is_kept = a_step > 0 && run->given->batch.accumulation == 0;
-    if (is_kept && global / micro != a_step)
+    bool is_kept = micros_per_step > 0 && run->given->batch.accumulation == 0;
+    if (is_kept && global / micro != micros_per_step)
         run_log(run,
                 "batch: %" PRIu64 " samples per update in micro-batches of %" PRIu64
                 ", as when the run began, regardless of batch.accumulation on these ranks",
@@ -61,18 +61,18 @@ int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_P
         .below = run->saving.damaged.below,
         .stop_at_damage = run->config->checkpoint.on_damage == CONFIG_DAMAGE_STOP,
     };
-    char where[IO_PATH_BYTES_MAX];
+    char search_path[IO_PATH_BYTES_MAX];
     int status = 0;
     if (run->options->resume == CONFIG_RESUME_PATH)
-        status = ckpt_resolve(run->io, run->options->resume_path, where, err);
+        status = ckpt_resolve(run->io, run->options->resume_path, search_path, err);
     else
-        strcpy(where, run->saving.folder);
+        strcpy(search_path, run->saving.folder);
     if (!status)
-        status = ckpt_reader_open_collective(run->io, where, &choice, run->ranks.comm, ret_reader,
-                                             run->options->log, err);
+        status = ckpt_reader_open_collective(run->io, search_path, &choice, run->ranks.comm,
+                                             ret_reader, run->options->log, err);
     if (status == -ENOENT && *run->saving.damaged.first) {
         err_set(err, -EBADMSG, "no checkpoint is left to resume from: all are damaged");
-        err_at(err, where, ERR_NO_OFFSET);
+        err_at(err, search_path, ERR_NO_OFFSET);
         err_advise(err, "restore one from a copy, or move the folder away to start over");
         return -EBADMSG;
     }
@@ -80,7 +80,7 @@ int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_P
         err_advise(
             err, "set checkpoint.on_damage to fallback, or resume from another step with --resume");
     if (status == -ENOENT && run->options->resume != CONFIG_RESUME_PATH) {
-        err_clear(err); /* nothing to resume: the run begins */
+        err_clear(err); /* no checkpoint: a new run */
         return 0;
     }
     if (status)
@@ -102,7 +102,7 @@ int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_P
     return comparison.refused_count > 0 ? -EINVAL : 0;
 }
 
-/* The newest step not known to be damaged. */
+/* Finds the newest step not known to be damaged. */
 static int find_newest(const struct run *run, char path[IO_PATH_BYTES_MAX], uint64_t *ret_step,
                        struct err *err)
 {
@@ -140,8 +140,8 @@ int resume_check_newest(const struct run *run, struct err *err)
     return -EAGAIN;
 }
 
-/* Names the first difference between the run's datasets and the saved ones: -EINVAL, -ESTALE, or 0
- * if they are the same. */
+/* Reports the first difference between the run's datasets and the saved ones: -EINVAL or
+ * -ESTALE. */
 static int compare_datasets(const struct run *run, const struct json_t *saved, struct err *err)
 {
     const struct loader_dataset *list;
@@ -210,7 +210,7 @@ int resume_check_cursor(const struct run *run, const struct cursor *cursor,
         err_advise(err, "resume with the data and the weights that the run began with");
         return status;
     }
-    status = same_data ? -EINVAL : -ESTALE; /* the fault of the configuration; of the data */
+    status = same_data ? -EINVAL : -ESTALE; /* a configuration error, or changed data */
     err_set(err, status,
             same_data ? "the order of samples differs from the saved one"
                       : "the training data differs from the saved one");
@@ -223,7 +223,7 @@ int resume_check_cursor(const struct run *run, const struct cursor *cursor,
     return status;
 }
 
-/* Values that are not finite are saved as null. */
+/* Non-finite values are saved as null. */
 static int read_metric(const struct json_t *metrics, const char *key, double *ret_value)
 {
     const struct json_t *value = jsonx_get(metrics, key);
@@ -242,8 +242,7 @@ static void restore_evaluation(struct run *run, const struct json_t *state)
                  read_metric(metrics, "val_accuracy", &e->accuracy) == 0;
 }
 
-/* Restores the loss totals of the next progress line; without them in the state the window starts
- * empty. */
+/* Restores the loss totals of the next progress line. If the state has none, they start at zero. */
 static void restore_window(struct run *run, const struct json_t *state)
 {
     const struct json_t *window = jsonx_get(state, "window"), *losses = jsonx_get(window, "losses");
@@ -257,7 +256,7 @@ static void restore_window(struct run *run, const struct json_t *state)
     run->queue.window = totals;
 }
 
-/* Moments cannot be reused by another optimizer. */
+/* Another optimizer cannot use the saved moments. */
 static int check_optimizer(const struct run *run, const struct json_t *state, const char *path,
                            struct err *err)
 {
@@ -273,8 +272,8 @@ static int check_optimizer(const struct run *run, const struct json_t *state, co
     return -EINVAL;
 }
 
-/* A state saved with another precision has no scaler, or an invalid scale: then the scale starts
- * anew. */
+/* Keeps the initial scale if the state has none (saved with another precision) or an invalid
+ * one. */
 static void restore_scaler(struct run *run, const struct json_t *state)
 {
     const struct json_t *object = jsonx_get(state, "scaler");
@@ -286,8 +285,7 @@ static void restore_scaler(struct run *run, const struct json_t *state)
         run->update.scaler = scaler;
 }
 
-/* Counters of another metric are discarded. If no evaluation was finite, there is no best one
- * yet. */
+/* Ignores counters of another metric. There is no best value if no evaluation was finite. */
 static void restore_early_stop(struct run *run, const struct json_t *state)
 {
     const struct json_t *object = jsonx_get(state, "early_stop");
@@ -307,7 +305,7 @@ static void restore_early_stop(struct run *run, const struct json_t *state)
                 run->step, stop.waited_count);
 }
 
-/* A step requested by its own name has no fallback. */
+/* A step requested by its path has no fallback. */
 static void note_damage(struct run *run, const char *path)
 {
     if (run->options->resume == CONFIG_RESUME_PATH && strcmp(path, run->options->resume_path) == 0)
@@ -317,8 +315,8 @@ static void note_damage(struct run *run, const char *path)
         snprintf(run->saving.damaged.first, sizeof run->saving.damaged.first, "%s", path);
 }
 
-/* Selects the tensors that this rank holds and the checkpoint has. Moments of parameters that were
- * frozen when it was saved start at zero, with a message. */
+/* Selects the tensors that this rank holds and the checkpoint has. Moments of parameters that
+ * were frozen at the save start at zero, with a message. */
 static int choose_tensors(const struct run *run, const struct manifest *manifest,
                           struct run_tensors *ret_wanted, struct err *err)
 {

@@ -7,32 +7,32 @@
 
 #include "trainer/run/run.h"
 
-/* Call in this order. All are collective except resume_check_cursor. */
+/* Call these functions in this order. All except resume_check_cursor are collective. */
 
-/* Opens the checkpoint to resume from, if there is one not excluded by run->damaged; it is the same
- * on all ranks. Sets run->step and restores the batch of run->given. *ret_reader stays NULL if the
- * run starts anew.
+/* Opens the checkpoint to resume from: the same on all ranks, and not excluded by
+ * run->saving.damaged. Sets run->step and restores the batch of run->given. If there is no
+ * checkpoint, *ret_reader stays NULL and the run starts at step 0.
  *
  * - -ESTALE: the ranks have no checkpoint in common.
- * - -EEXIST: the run must not resume, or would leave later steps in the folder, from which the next
+ * - -EEXIST: the run must not resume, or the folder would keep later steps, from which the next
  *   resume would start.
- * - -EINVAL: a configuration change affects the sample order or the model. Other differences are
+ * - -EINVAL: a configuration change affects the sample order or the model. Other changes are
  *   only reported. */
 int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_PATH_BYTES_MAX],
                 struct err *err);
 
-/* Call once this run owns the folder: checks that the newest checkpoint is still the one that was
- * found. -EAGAIN if another run saved in between. */
+/* Call once this run owns the folder: checks that the newest checkpoint is still the one found.
+ * -EAGAIN if another run has saved since. */
 int resume_check_newest(const struct run *run, struct err *err);
 
-/* Checks that the loader's data and order, the class names and the tokenizer match the saved cursor
- * and state. -EINVAL: the configuration is at fault; -ESTALE: the data. Both name what differs. */
+/* Checks that the loader's data and order, the class names and the tokenizer match the saved
+ * cursor and state. -EINVAL: the configuration differs; -ESTALE: the data differs. */
 int resume_check_cursor(const struct run *run, const struct cursor *cursor,
                         const struct json_t *state, const char *path, struct err *err);
 
-/* Restores weights, moments, the update count and the last evaluation. -EBADMSG on all ranks if any
- * rank found damaged tensors: run->damaged then records the step, the arrays are undefined, and the
- * run must be reopened. */
+/* Restores weights, moments, policies and the last evaluation. -EBADMSG on all ranks if any rank
+ * found damaged tensors: run->saving.damaged then records the step, the arrays are undefined,
+ * and the run must be reopened. */
 int resume_restore(struct run *run, struct ckpt_reader *reader, const char *path, struct err *err);
 
 #endif

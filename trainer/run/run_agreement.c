@@ -1,6 +1,6 @@
 /*
- * run_agreement — what the ranks of a run compare after each has opened its data and its device.
- * See run.h. The configuration was compared before (cli/ranks/rank_session.h).
+ * run_agreement — the comparisons that ranks make after opening their data and devices. See
+ * run.h. The configuration was compared before (cli/ranks/rank_session.h).
  */
 #include "trainer/control/rank_agreement.h"
 #include "trainer/run/run.h"
@@ -78,7 +78,7 @@ int run_name_numerics(struct run *run, struct err *err)
                        run->data.shape.pixels_version, run->data.shape.pixels_libraries);
     str_add_format(&run->saving.numerics_id, "; micro-batch %" PRIu64, run->data.batching.micro);
     char loss[REDUCTION_DEPENDENCE_BYTES] = "", library[COMM_LIBRARY_BYTES] = "";
-    if (run->update.reduction) /* an evaluation sums no gradients */
+    if (run->update.reduction) /* NULL for an evaluation, which sums no gradients */
         reduction_rank_dependence(&run->update.reduction->options, loss, sizeof loss);
     if (loss[0])
         str_add_format(&run->saving.numerics_id, "; %s", loss);

@@ -1,6 +1,6 @@
 /*
- * run_bulk — chooses the GPU of a rank, and the communicator of weights and gradients: the ranks'
- * own, or NCCL. See run.h.
+ * run_bulk — chooses the GPU of a rank, and the communicator for weights and gradients: NCCL or
+ * the ranks' own. See run.h.
  */
 #include "trainer/run/run.h"
 
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool may_be_gpu(const struct run *run)
+static bool may_use_gpu(const struct run *run)
 {
     const char *name = config_device_name(run->config->device);
     return strcmp(name, "cuda") == 0 || strcmp(name, "auto") == 0;
@@ -31,19 +31,19 @@ int run_open_device(struct run *run, struct err *err)
                         "what a run needs");
         return -EINVAL;
     }
-    if (may_be_gpu(run) && rank > 0 && device_cuda_count(&count, NULL) == 0 && count > 0)
+    if (may_use_gpu(run) && rank > 0 && device_cuda_count(&count, NULL) == 0 && count > 0)
         snprintf(own, sizeof own, "cuda:%d", rank % count);
     return device_open(own[0] ? own : name, &run->compute.device, err);
 }
 
-/* Where a rank computes, as sent to the others. */
-struct place {
-    /* Hashes: of the machine's boot id, else its host name; of the GPU's PCI bus id. */
+/* The location of a rank's computation, as sent to other ranks. */
+struct rank_gpu {
+    /* Hashes of the machine's boot id (or host name) and of the GPU's PCI bus id. */
     uint64_t machine, gpu;
     int32_t is_gpu, has_nccl;
 };
 
-/* The same in all containers of a machine if its boot id is known, since they may share its
+/* Prefers the boot id, which is the same in all containers of a machine: they may share its
  * GPUs. */
 static uint64_t machine_hash(void)
 {
@@ -53,55 +53,55 @@ static uint64_t machine_hash(void)
     return hash_64(name, strlen(name));
 }
 
-static struct place place_of(const struct run *run)
+static struct rank_gpu rank_gpu_of(const struct run *run)
 {
-    struct place place = {.is_gpu = strcmp(run->compute.device->ops->name, "cuda") == 0};
-    if (!place.is_gpu)
-        return place;
+    struct rank_gpu own = {.is_gpu = strcmp(run->compute.device->ops->name, "cuda") == 0};
+    if (!own.is_gpu)
+        return own;
     const char *bus = device_cuda_info(run->compute.device)->bus;
-    place.machine = machine_hash();
-    place.gpu = hash_64(bus, strlen(bus));
-    place.has_nccl = comm_nccl_check(NULL) == 0;
-    return place;
+    own.machine = machine_hash();
+    own.gpu = hash_64(bus, strlen(bus));
+    own.has_nccl = comm_nccl_check(NULL) == 0;
+    return own;
 }
 
 /* Why ranks cannot use NCCL. */
-struct hindrance {
+struct nccl_obstacle {
     bool has_gpus;   /* on any rank */
-    bool lacks_nccl; /* but every rank before the first without NCCL has a GPU to itself */
+    bool lacks_nccl; /* a rank lacks NCCL, and all ranks before it have their own GPUs */
 };
 
-/* Checks that each rank has NCCL and its own GPU. Else -ENOTSUP names the first rank that does not,
- * the same on all ranks. */
-static int check_places(const struct place *places, int ranks, struct hindrance *ret_hindrance,
-                        struct err *err)
+/* Checks that each rank has NCCL and its own GPU. Otherwise returns -ENOTSUP and names the first
+ * rank that does not; the result is the same on all ranks. */
+static int check_gpus(const struct rank_gpu *gpus, int ranks, struct nccl_obstacle *ret_obstacle,
+                      struct err *err)
 {
     for (int r = 0; r < ranks; r++)
-        ret_hindrance->has_gpus = ret_hindrance->has_gpus || places[r].is_gpu;
+        ret_obstacle->has_gpus = ret_obstacle->has_gpus || gpus[r].is_gpu;
     for (int r = 0; r < ranks; r++) {
-        if (!places[r].is_gpu)
+        if (!gpus[r].is_gpu)
             return err_set(err, -ENOTSUP, "rank %d does not compute on a GPU", r);
-        if (!places[r].has_nccl) {
-            ret_hindrance->lacks_nccl = true;
+        if (!gpus[r].has_nccl) {
+            ret_obstacle->lacks_nccl = true;
             return err_set(err, -ENOTSUP, "rank %d has no usable NCCL", r);
         }
         for (int other = 0; other < r; other++)
-            if (places[r].machine == places[other].machine && places[r].gpu == places[other].gpu)
+            if (gpus[r].machine == gpus[other].machine && gpus[r].gpu == gpus[other].gpu)
                 return err_set(err, -ENOTSUP, "ranks %d and %d share a GPU", other, r);
     }
     return 0;
 }
 
-/* -ENOTSUP if NCCL is unavailable, the same on all ranks. */
-static int compare_places(const struct run *run, struct hindrance *ret_hindrance, struct err *err)
+/* Collective. -ENOTSUP on all ranks if NCCL cannot be used. */
+static int compare_gpus(const struct run *run, struct nccl_obstacle *ret_obstacle, struct err *err)
 {
-    const struct place own = place_of(run);
-    void *places;
-    int status = run_ranks_gather(&run->ranks, &own, sizeof own, "the ranks' GPUs", &places, err);
+    const struct rank_gpu own = rank_gpu_of(run);
+    void *gpus;
+    int status = run_ranks_gather(&run->ranks, &own, sizeof own, "the ranks' GPUs", &gpus, err);
     if (status)
         return status;
-    status = check_places(places, run->ranks.comm->ranks, ret_hindrance, err);
-    free(places);
+    status = check_gpus(gpus, run->ranks.comm->ranks, ret_obstacle, err);
+    free(gpus);
     return status;
 }
 
@@ -128,8 +128,8 @@ static int open_nccl(struct run *run, struct err *err)
     return 0;
 }
 
-/* lacking: names the rank without NCCL. The cause is known only if this rank lacks it too. */
-static void warn_of_host(const struct run *run, const struct err *lacking)
+/* no_nccl: names a rank without NCCL. The cause is known only if this rank lacks NCCL too. */
+static void warn_of_host(const struct run *run, const struct err *no_nccl)
 {
     struct err why = {0};
     char text[ERR_LINE_BYTES_MAX];
@@ -140,24 +140,24 @@ static void warn_of_host(const struct run *run, const struct err *lacking)
     log_line(run->options->log, LOG_WARN,
              "weights and gradients go through the host, which is much slower than from GPU to "
              "GPU: %s; %s; set parallel.comm: host to silence this warning",
-             lacking->what, why.what[0] ? err_format(&why, text, sizeof text) : why.advice);
+             no_nccl->what, why.what[0] ? err_format(&why, text, sizeof text) : why.advice);
 }
 
 int run_open_bulk(struct run *run, struct err *err)
 {
     enum config_comm wanted = (enum config_comm)run->config->parallel.comm;
     struct err detail = {0};
-    struct hindrance hindrance = {0};
+    struct nccl_obstacle obstacle = {0};
     if (run->ranks.comm->ranks == 1 || wanted == CONFIG_COMM_HOST ||
-        (wanted == CONFIG_COMM_AUTO && !may_be_gpu(run)))
+        (wanted == CONFIG_COMM_AUTO && !may_use_gpu(run)))
         return 0;
-    int status = compare_places(run, &hindrance, &detail);
+    int status = compare_gpus(run, &obstacle, &detail);
     if (!status)
         return open_nccl(run, err);
     if (status == -ENOTSUP && wanted == CONFIG_COMM_AUTO) {
-        if (hindrance.lacks_nccl)
+        if (obstacle.lacks_nccl)
             warn_of_host(run, &detail);
-        else if (hindrance.has_gpus)
+        else if (obstacle.has_gpus)
             run_log(run, "ranks: weights and gradients go through the host because %s",
                     detail.what);
         return 0;

@@ -1,5 +1,5 @@
 /*
- * run_compute — what this rank computes passes with: the device, its part of the model, memory.
+ * run_compute — the device, model stage and memory with which this rank computes passes.
  */
 #ifndef MILLRACE_TRAINER_RUN_RUN_COMPUTE_H
 #define MILLRACE_TRAINER_RUN_RUN_COMPUTE_H
@@ -13,19 +13,19 @@ struct run_compute {
     struct device *device;
     struct ops *ops;
     struct model *model;
-    const struct params *params; /* the model's */
+    const struct params *params; /* owned by the model */
     struct model_stage stage;
     uint32_t shards;            /* of the optimizer's state, see strategy.h */
     struct partition partition; /* of the parameters among ranks */
     struct weights weights;
     struct model_activations activations;
-    double *losses; /* of a micro-batch, in device memory; so is correct */
+    double *losses; /* device memory, as is correct; one entry per row of a micro-batch */
     uint8_t *correct;
     struct ops_graph passes; /* of a micro-batch; variants by input buffer and gradient leaf */
 };
 
-/* Allocates activations, losses and correct, whose sizes the model determines. */
+/* Allocates activations, losses and correct, whose sizes depend on the model. */
 int run_compute_allocate(struct run_compute *compute, bool trains, struct err *err);
-void run_compute_release(struct run_compute *compute); /* safe on a zeroed one */
+void run_compute_release(struct run_compute *compute); /* safe on a zeroed struct */
 
 #endif

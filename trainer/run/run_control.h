@@ -1,5 +1,5 @@
 /*
- * run_control — what decides when a run evaluates, saves and ends.
+ * run_control — the state that decides when a run evaluates, saves and ends.
  */
 #ifndef MILLRACE_TRAINER_RUN_RUN_CONTROL_H
 #define MILLRACE_TRAINER_RUN_RUN_CONTROL_H
@@ -7,7 +7,6 @@
 #include "trainer/control/early_stop.h"
 #include "trainer/control/triggers.h"
 
-/* The last evaluation. */
 struct evaluation {
     bool present;
     uint64_t step;
@@ -17,11 +16,11 @@ struct evaluation {
 
 /* Zero initially. Owner thread. */
 struct run_control {
-    /* After this step the batch size changes: the run is saved, closed and reopened from the
-     * checkpoint. Equals the run's steps if the batch size stays. */
+    /* After this step the batch size changes: the run saves, closes and reopens from the
+     * checkpoint. Equals run->steps if the batch size stays constant. */
     uint64_t phase_end_step;
     bool stop_requested; /* by any rank, as of the last reduction */
-    bool time_is_up;     /* requested by this rank's clock (first rank only) */
+    bool time_is_up;     /* this rank's clock requested the stop (first rank only) */
     bool save_requested; /* by the first rank's clock, as of the last reduction */
     bool save_has_ended; /* no rank has a save in progress, as of the last reduction */
     struct triggers triggers;

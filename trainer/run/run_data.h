@@ -1,5 +1,5 @@
 /*
- * run_data — the training data of a run: its batches, its position, its upload to the device.
+ * run_data — the training data of a run: batches, position, upload to the device.
  */
 #ifndef MILLRACE_TRAINER_RUN_RUN_DATA_H
 #define MILLRACE_TRAINER_RUN_RUN_DATA_H
@@ -12,28 +12,28 @@
 
 /* Zero initially. Owner thread. */
 struct run_data {
-    struct batching batching; /* of training */
+    struct batching batching;
     struct epochs epochs;
     struct loader *loader;
-    /* The loader's sources; strings belong to the configuration. */
+    /* The loader's sources; the configuration owns their strings. */
     struct loader_source mix[MIX_DATASETS_MAX];
     struct loader_shape shape;
-    /* The meaning of labels and tokens to the model, by which evaluations map labels: from the
-     * training data, or in a standalone evaluation from the checkpoint. */
+    /* The classes and tokens that the model was trained on, to which evaluations map labels:
+     * from the training data, or, in a standalone evaluation, from the checkpoint. */
     struct loader_schema reference;
     struct data_schema recorded;     /* in the checkpoint being evaluated */
     uint64_t validation_fingerprint; /* 0: unknown */
     uint64_t delivered_count;        /* samples of all ranks since the data was opened */
-    struct batch_upload upload;      /* copies micro-batches to the device */
+    struct batch_upload upload;
 };
 
-void run_data_close(struct run_data *data); /* safe on a zeroed one */
-/* Sets the batch of the epoch in which the run begins or resumes. given: as configured. */
+void run_data_close(struct run_data *data); /* safe on a zeroed struct */
+/* Sets the batch for the epoch in which the run begins or resumes. given: as configured. */
 void run_data_set_batch(struct run_data *data, const struct train_config *given, uint64_t epoch);
-/* Sets the shape, and from it the classes and the vocabulary that config leaves open. */
+/* Sets the shape, and the config's classes and vocabulary if they are 0. */
 void run_data_set_shape(struct run_data *data, const struct loader_shape *shape,
                         struct train_config *config);
-/* The position in the training data, with the digests of all samples delivered to all ranks.
+/* Returns the position in the training data, with digests of the samples delivered to all ranks.
  * Collective. */
 int run_data_cursor(const struct run_data *data, const struct run_ranks *ranks,
                     struct cursor *ret_cursor, struct err *err);

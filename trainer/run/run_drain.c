@@ -16,16 +16,16 @@ static int fail(const struct queued_step *queued, struct err *err)
 
 static void add_to_window(struct step_totals *totals, const struct queued_step *queued)
 {
-    const struct step_sums *words = &queued->record->words;
+    const struct step_sums *sums = &queued->record->sums;
     const struct update_gate *gate = &queued->record->gate;
     totals->samples_count += (uint64_t)queued->samples_count;
     totals->gradient_norm = gate->norm;
     totals->lr = gate->scalars.lr;
-    if (!gate->is_finite) /* the mean covers only the steps that counted */
+    if (!gate->is_finite) /* the mean covers only steps with an update */
         return;
-    exact_sum_merge(&totals->losses, &words->losses);
+    exact_sum_merge(&totals->losses, &sums->losses);
     totals->valid_count += (uint64_t)queued->valid_count;
-    totals->correct_count += (uint64_t)words->correct_count;
+    totals->correct_count += (uint64_t)sums->correct_count;
 }
 
 static int retire_oldest(struct run *run, struct err *err)
@@ -35,7 +35,7 @@ static int retire_oldest(struct run *run, struct err *err)
     if (status)
         return status;
     const struct update_gate *gate = &oldest->record->gate;
-    if (gate->has_failed) /* on all ranks, since all have the same sums */
+    if (gate->has_failed) /* on all ranks, since their sums are equal */
         return run_ranks_agree(&run->ranks, fail(oldest, err), "the end", err);
     if (!gate->is_finite)
         log_line(

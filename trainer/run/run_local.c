@@ -1,10 +1,11 @@
 /*
  * run_local — local updates: each rank updates its weights with its own gradients, and ranks
- * average the weights periodically (Stich, "Local SGD converges fast and communicates little", ICLR
- * 2019). See run.h.
+ * average the weights periodically (Stich, "Local SGD converges fast and communicates little",
+ * ICLR 2019). See run.h.
  *
- * Moments stay local between saves. Evaluations use averaged weights; saves average the moments,
- * too. So a checkpoint holds a single state, and a resumed run continues exactly as this one does.
+ * Moments stay local between saves. Evaluations average the weights; saves average weights and
+ * moments. A checkpoint therefore holds a single state, and a resumed run continues exactly as
+ * this one does.
  */
 #include "trainer/run/run.h"
 
@@ -25,7 +26,7 @@ int run_open_mean(struct run *run, struct err *err)
     return run_is_local(run) ? rank_sum_open(&run->update.mean, &options, err) : 0;
 }
 
-/* Skips frozen weights: they are the same everywhere, and averaging would round them. */
+/* Skips frozen weights: they are equal on all ranks, and averaging would round them. */
 static int average_group(struct run *run, uint64_t group, struct err *err)
 {
     uint64_t next = 0, first = run->compute.params->groups[group].offset;
@@ -47,8 +48,8 @@ int run_average_weights(struct run *run, bool now, struct err *err)
         (!now && run->step % run->config->parallel.local_sgd.steps != 0))
         return 0;
     range_begin(&run->ranges, RANGE_REDUCE);
-    /* a checkpoint in progress already has its copy of each group: the update since the last
-     * averaging made it */
+    /* a checkpoint in progress already has its copy of each group, made by the update since the
+     * last averaging */
     for (uint64_t group = 0; group < run->compute.params->groups_count && !status; group++)
         status = average_group(run, group, err);
     if (!status)

@@ -1,5 +1,5 @@
 /*
- * run_messages — messages of a run to its owner and between its ranks. See run.h.
+ * run_messages — messages from a run to its owner. See run.h.
  */
 #include "trainer/run/run.h"
 
@@ -29,8 +29,8 @@ void run_log(const struct run *run, const char *format, ...)
     run_report(run, &report);
 }
 
-/* NCCL must not end before a save in progress has: the other ranks would notice, and end the
- * save. */
+/* Waits for a save in progress before ending NCCL: the other ranks would notice the end and
+ * abort the save. */
 void run_abort(struct run *run, int status, const struct err *detail)
 {
     bool is_printed_elsewhere = detail->code && !detail->what[0]; /* see comm_agree */
@@ -48,7 +48,7 @@ void run_abort(struct run *run, int status, const struct err *detail)
         ckpt_saver_wait(run->saving.saver, NULL);
     if (is_known)
         run_ranks_halt_bulk(&run->ranks);
-    /* tells the other ranks before NCCL ends, which may wait for theirs */
+    /* notifies the other ranks before it ends NCCL, which may wait for theirs */
     else
         run->ranks.bulk->ops->abort(run->ranks.bulk);
 }

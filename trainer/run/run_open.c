@@ -1,6 +1,6 @@
 /*
- * run_open — opens a run: devices, data, model, memory, and the newest checkpoint if there is one.
- * See run.h.
+ * run_open — opens a run: devices, data, model, memory, and the newest checkpoint if there is
+ * one. See run.h.
  *
  * The order matters: the checkpoint's state gives the position in the data, the data gives the
  * model's number of classes, and the model gives the layout of the checkpoint's arrays.
@@ -40,7 +40,7 @@ int run_open_data(struct run *run, struct ckpt_reader *reader, const char *path,
     if (reader) {
         options.epoch = cursor.epoch;
         options.position = cursor.position;
-        /* the digests are sums over the ranks */
+        /* each digest is a sum over ranks */
         options.once = run->ranks.comm->rank == 0 ? cursor.once : 0;
         options.order_digest = run->ranks.comm->rank == 0 ? cursor.order : 0;
     }
@@ -56,7 +56,6 @@ int run_open_data(struct run *run, struct ckpt_reader *reader, const char *path,
     return run_count_steps(run, cursor.epoch, err);
 }
 
-/* trains: false for an evaluation, without gradients and moments. */
 int run_open_model(struct run *run, bool trains, struct err *err)
 {
     const struct train_config *c = run->config;
@@ -108,7 +107,6 @@ int run_open_optimizer(struct run *run, struct err *err)
     return status;
 }
 
-/* Only the first rank writes metrics. */
 static int open_metrics(struct run *run, struct err *err)
 {
     char path[IO_PATH_BYTES_MAX], folder[IO_PATH_BYTES_MAX];
@@ -151,7 +149,6 @@ static int open_ranks(struct run *run, struct err *err)
     return run_ranks_open(&run->ranks, run->options->comm, run->config, err);
 }
 
-/* Finds the checkpoint to resume from, if there is one. */
 static int find_checkpoint(struct run *run, struct ckpt_reader **ret_reader,
                            char path[IO_PATH_BYTES_MAX], struct err *err)
 {
@@ -164,8 +161,8 @@ static int find_checkpoint(struct run *run, struct ckpt_reader **ret_reader,
     return status ? status : resume_find(run, ret_reader, path, err);
 }
 
-/* The first rank-local part: the batch, the device and the ops. */
-static int open_place(struct run *run, struct err *err)
+/* Opens the first rank-local part: the batch, the device and the ops. */
+static int open_compute(struct run *run, struct err *err)
 {
     struct train_config *c = run->config;
     int status = config_resolve_batch(run->given, (uint32_t)run->ranks.comm->ranks, err);
@@ -183,7 +180,7 @@ static int open_place(struct run *run, struct err *err)
     return status ? status : open_ops(run, err);
 }
 
-/* The second rank-local part: all other inputs, and memory. */
+/* Opens the second rank-local part: data, model, optimizer and memory. */
 static int open_parts(struct run *run, struct ckpt_reader *reader, const char *path,
                       struct err *err)
 {
@@ -200,7 +197,7 @@ static int open_parts(struct run *run, struct ckpt_reader *reader, const char *p
     return status;
 }
 
-/* From here on this run owns the folder. */
+/* This run now owns the folder. */
 static int open_state(struct run *run, struct ckpt_reader *reader, const char *path,
                       struct err *err)
 {
@@ -215,7 +212,7 @@ static int open_state(struct run *run, struct ckpt_reader *reader, const char *p
     return status;
 }
 
-/* Opens the parts' own communicators; then, rank-locally, what uses them. */
+/* Opens the parts' own communicators, then their rank-local users. */
 int run_connect(struct run *run, struct err *err)
 {
     int status = weights_connect(&run->compute.weights, err);
@@ -240,7 +237,7 @@ static int open_all(struct run *run, struct ckpt_reader **reader, struct err *er
         return status;
     status = find_checkpoint(run, reader, path, err);
     if (!status)
-        status = open_place(run, err);
+        status = open_compute(run, err);
     status = run_ranks_agree(&run->ranks, status, "opening the device", err);
     if (!status)
         status = run_count_shards(run, err);
@@ -265,13 +262,13 @@ static int open_all(struct run *run, struct ckpt_reader **reader, struct err *er
     if (status)
         return status;
     status = weights_refresh(&run->compute.weights, err);
-    if (status) /* the others may wait for data of this rank */
+    if (status) /* other ranks may wait for data of this rank */
         run_abort(run, status, err);
     return status;
 }
 
 /* Reads the number of classes or tokens, and the end-of-document token. */
-static int look_at_validation(struct run *run, struct err *err)
+static int read_validation_shape(struct run *run, struct err *err)
 {
     struct train_config *c = run->config;
     if (!c->data.val[0]) {
@@ -287,15 +284,15 @@ static int look_at_validation(struct run *run, struct err *err)
     const struct loader_shape shape = loader_shape(loader);
     run_data_set_shape(&run->data, &shape, c);
     run->data.validation_fingerprint = shape.fingerprint;
-    /* the numerics name libraries in the loader's memory */
+    /* the numerics_id names libraries by strings in the loader's memory */
     status = run_name_numerics(run, err);
     loader_close(loader);
     return status;
 }
 
-/* If the weights are a run's checkpoint, takes its batch, if batch.accumulation is given, and the
- * meaning of its labels and tokens. Collective, so that all ranks have the same. */
-static int take_from_checkpoint(struct run *run, const char *from, struct err *err)
+/* If the weights are a run's checkpoint, inherits its classes and tokens, and its batch if
+ * batch.accumulation is configured. Collective. */
+static int inherit_from_checkpoint(struct run *run, const char *from, struct err *err)
 {
     const struct ckpt_find_options any = {.below = UINT64_MAX};
     struct ckpt_reader *reader = NULL;
@@ -323,8 +320,8 @@ static int open_for_evaluation(struct run *run, const char *from, struct err *er
     if (status)
         return status;
     c->batch = run->given->batch;
-    /* The run's micro-batches: with some BLAS kernels, the rounding of a product's row depends on
-     * its position. More ranks than micro-batches get one each. */
+    /* Uses the run's micro-batches: with some BLAS kernels the rounding of a row depends on its
+     * position. If there are more ranks than micro-batches, each rank gets one. */
     uint64_t min_global = c->batch.micro * (uint64_t)run->ranks.comm->ranks;
     run->data.batching =
         (struct batching){.global = c->batch.global > min_global ? c->batch.global : min_global,
@@ -333,7 +330,7 @@ static int open_for_evaluation(struct run *run, const char *from, struct err *er
                           .ranks = (uint32_t)run->ranks.comm->ranks};
     status = open_ops(run, err);
     if (!status)
-        status = look_at_validation(run, err);
+        status = read_validation_shape(run, err);
     if (!status)
         status = run_open_model(run, false, err);
     if (!status)
@@ -351,7 +348,7 @@ int run_open_for_evaluation(struct run *run, const struct trainer_options *optio
     if (!status)
         status = open_ranks(run, err);
     if (!status)
-        status = run_ranks_agree(&run->ranks, take_from_checkpoint(run, from, err),
+        status = run_ranks_agree(&run->ranks, inherit_from_checkpoint(run, from, err),
                                  "reading the checkpoint's state", err);
     if (!status)
         status = run_ranks_agree(&run->ranks, open_for_evaluation(run, from, err),
@@ -397,7 +394,7 @@ int run_open(struct run *run, const struct trainer_options *options, run_memory_
                 *err = detail;
             return status;
         }
-        if (!options->comm || options->comm->rank == 0) /* the same line on all ranks */
+        if (!options->comm || options->comm->rank == 0) /* the same on all ranks */
             log_err(options->log, LOG_WARN, &detail, "skipping a damaged checkpoint");
     }
 }
@@ -406,7 +403,8 @@ void run_close(struct run *run)
 {
     ckpt_saver_close(run->saving.saver); /* first: it reads the weights and moments */
     if (run->compute.ops)
-        run->compute.ops->table->sync(run->compute.ops, NULL); /* ends all use of them */
+        run->compute.ops->table->sync(run->compute.ops,
+                                      NULL); /* ends all use of the buffers below */
     ops_graph_deinit(&run->compute.passes);
     ops_graph_deinit(&run->update.sums);
     run_data_close(&run->data);

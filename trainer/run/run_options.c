@@ -26,7 +26,6 @@ static struct mixup_options mixup_options_of(const struct train_config *config)
                                   .switch_probability = config->data.image.mix_switch_prob};
 }
 
-/* Random augmentations of training images. */
 static void set_training_image(const struct train_config *c, struct loader_options *o)
 {
     o->image.crop.kind = (enum crop_kind)c->data.image.crop;
@@ -93,7 +92,7 @@ struct loader_options run_loader_options(struct run *run, bool training)
     o.timeout_ns = c->data.timeout_ns;
     o.memory_only = run->is_dry_run;
     o.log = run->options->log;
-    o.trace = NULL; /* an evaluation's threads are new each time */
+    o.trace = NULL; /* each evaluation starts new threads */
     if (training) {
         set_training(run, &o);
     } else {
@@ -172,7 +171,7 @@ struct optimizer_options run_optimizer_options(const struct run *run)
     };
 }
 
-/* Evaluations and local updates have whole weights on each rank. */
+/* Evaluations and local updates hold whole weights on each rank. */
 struct partition_options run_partition_options(const struct run *run, bool trains)
 {
     if (!trains || run_is_local(run))
@@ -184,8 +183,8 @@ struct partition_options run_partition_options(const struct run *run, bool train
                                           run->config->parallel.keep_below_params};
 }
 
-/* The type in which gradients travel. They are sums of at most as many terms as an update has rows;
- * scaled to the size of their mean, they fit fp16. */
+/* The type of gradients in transit. For fp16, a scale keeps sums of one term per row of an
+ * update at the size of their mean, so that they do not overflow. */
 static struct bucket_exchange_wire wire_of(const struct run *run)
 {
     static const enum dtype types[] = {

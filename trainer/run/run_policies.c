@@ -1,6 +1,5 @@
 /*
- * run_policies — the policies of a run's steps: batch size, number of steps, loss scale, learning
- * rate, early stop. See run.h.
+ * run_policies — batch size, number of steps, loss scale, learning rate, early stop. See run.h.
  */
 #include "trainer/run/run.h"
 
@@ -11,23 +10,23 @@ int run_count_steps(struct run *run, uint64_t epoch, struct err *err)
 {
     const struct train_config *config = run->config;
     struct epochs *epochs = &run->data.epochs;
-    uint64_t most = config->batch.global;
+    uint64_t batch_max = config->batch.global;
     epochs->samples = run->data.shape.samples;
     for (uint32_t i = 0; i < epochs->changes_count; i++)
-        if (epochs->changes[i].times * epochs->global > most)
-            most = epochs->changes[i].times * epochs->global;
-    if (run->data.shape.samples < most) {
+        if (epochs->changes[i].times * epochs->global > batch_max)
+            batch_max = epochs->changes[i].times * epochs->global;
+    if (run->data.shape.samples < batch_max) {
         err_set(err, -EINVAL, "the training data is smaller than one batch");
         err_at(err, config->data.train.sources[0].path, ERR_NO_OFFSET);
-        err_expected(err, "at least %" PRIu64 " samples", most);
+        err_expected(err, "at least %" PRIu64 " samples", batch_max);
         err_found(err, "%" PRIu64, run->data.shape.samples);
         return -EINVAL;
     }
     uint64_t next = epochs_next_change(epochs, epoch);
     run->steps =
         config->run.steps ? config->run.steps : epochs_first_step(epochs, config->run.epochs);
-    uint64_t turn = next == UINT64_MAX ? UINT64_MAX : epochs_first_step(epochs, next);
-    run->control.phase_end_step = turn < run->steps ? turn : run->steps;
+    uint64_t change_step = next == UINT64_MAX ? UINT64_MAX : epochs_first_step(epochs, next);
+    run->control.phase_end_step = change_step < run->steps ? change_step : run->steps;
     return 0;
 }
 
@@ -43,7 +42,7 @@ static struct scaler begin_scaler(const struct train_config *config, uint64_t ro
     return is_dynamic ? scaler_begin_with(&options, rows) : scaler_begin(false, rows);
 }
 
-/* If base_batch is given, learning rates are for a batch of base_batch samples and scale linearly
+/* If base_batch is set, learning rates apply to a batch of base_batch samples and scale linearly
  * with the batch. */
 static double lr_factor(const struct train_config *config)
 {

@@ -58,23 +58,23 @@ static int copy(struct run_queue *queue, void *target, const void *source, uint6
 int run_queue_zero_sums(struct run_queue *queue, struct err *err)
 {
     struct device *device = queue->ops->device;
-    return device->ops->fill(device, queue->ops->stream, &queue->device_record->words, 0,
-                             sizeof queue->device_record->words, err);
+    return device->ops->fill(device, queue->ops->stream, &queue->device_record->sums, 0,
+                             sizeof queue->device_record->sums, err);
 }
 
 void run_queue_add_result(struct run_queue *queue, const struct model_result *result, uint64_t rows)
 {
-    struct step_sums *words = &queue->device_record->words;
+    struct step_sums *sums = &queue->device_record->sums;
     const struct ops_table *table = queue->ops->table;
-    table->exact_add(queue->ops, words->losses.limb, result->losses, rows);
-    table->count_add(queue->ops, &words->correct_count, result->correct, rows);
+    table->exact_add(queue->ops, sums->losses.limb, result->losses, rows);
+    table->count_add(queue->ops, &sums->correct_count, result->correct, rows);
 }
 
 int run_queue_read_sums(struct run_queue *queue, struct step_sums *ret_words, struct err *err)
 {
     int copied =
-        copy(queue, queue->host_sums, &queue->device_record->words, sizeof *queue->host_sums, err);
-    /* sync reports the original error if the copy failed because of it */
+        copy(queue, queue->host_sums, &queue->device_record->sums, sizeof *queue->host_sums, err);
+    /* sync reports the original error if that caused the copy to fail */
     int status = queue->ops->table->sync(queue->ops, err);
     if (status || copied)
         return status ? status : copied;
@@ -82,10 +82,10 @@ int run_queue_read_sums(struct run_queue *queue, struct step_sums *ret_words, st
     return 0;
 }
 
-int run_queue_write_sums(struct run_queue *queue, const struct step_sums *words, struct err *err)
+int run_queue_write_sums(struct run_queue *queue, const struct step_sums *sums, struct err *err)
 {
-    *queue->host_sums = *words; /* no copy from it is in progress: read_sums waited */
-    return copy(queue, &queue->device_record->words, queue->host_sums, sizeof *words, err);
+    *queue->host_sums = *sums; /* not being copied from: read_sums waited */
+    return copy(queue, &queue->device_record->sums, queue->host_sums, sizeof *sums, err);
 }
 
 int run_queue_push(struct run_queue *queue, uint64_t step, const struct step_sums *counts,

@@ -1,10 +1,10 @@
 /*
  * run_queue — queued steps, whose results the host reads later.
  *
- * The host does not wait for a step. Its result is copied, after the step, to its own slot in
- * pinned memory. The host reads it when QUEUED_STEPS_MAX steps are queued or when it is needed: for
- * a progress line, an evaluation, a checkpoint, the end. If device memory is host memory, a step is
- * done when it is queued, and is read at once.
+ * The host does not wait for a step. After the step, its result is copied to its own slot in
+ * pinned memory. The host reads it when QUEUED_STEPS_MAX steps are queued or when a progress
+ * line, an evaluation, a checkpoint or the end needs it. If device memory is host memory, a step
+ * is done once queued, and the host reads it at once.
  */
 #ifndef MILLRACE_TRAINER_RUN_RUN_QUEUE_H
 #define MILLRACE_TRAINER_RUN_RUN_QUEUE_H
@@ -22,16 +22,16 @@ struct step_totals {
     uint64_t valid_count;    /* items (tokens, for text) with a target */
     uint64_t correct_count;
     uint64_t samples_count;
-    double gradient_norm; /* of the last step; norm of the mean loss's gradient before clipping */
+    double gradient_norm; /* of the last step's mean loss, before clipping */
     double lr;
 };
 
-/* Sums over ranks, exact integers. In device memory while they accumulate. */
+/* Sums over ranks, as exact integers. In device memory while they accumulate. */
 struct step_sums {
     int64_t valid_count, correct_count, samples_count;
-    int64_t bad_count;  /* bad samples since the data was opened */
-    int64_t stop, save; /* ranks that request it */
-    int64_t saving;     /* ranks with a save in progress */
+    int64_t bad_count;  /* since the data was opened */
+    int64_t stop, save; /* number of ranks that request it */
+    int64_t saving;     /* number of ranks with a save in progress */
     struct exact_sum losses, squares;
 };
 
@@ -40,15 +40,15 @@ enum { STEP_SUMS_WORDS = 7 + 2 * EXACT_SUM_WORDS };
 static_assert(sizeof(struct step_sums) == STEP_SUMS_WORDS * sizeof(int64_t),
               "words without padding");
 
-/* In device memory during the step: the accumulated sums, and the update gate they set. */
+/* A step's accumulated sums, and the update gate derived from them. In device memory during the
+ * step. */
 struct step_record {
-    struct step_sums words;
+    struct step_sums sums;
     struct update_gate gate;
-    /* Device time since the run began; only if the ops measure it. */
+    /* Device time since the run began, if the ops measure it. */
     struct time_parts times;
 };
 
-/* A queued step whose result the host has not read yet. */
 struct queued_step {
     uint64_t step; /* from 1 */
     int64_t valid_count, samples_count;
@@ -64,34 +64,34 @@ struct run_queue {
     struct step_record *device_record;          /* of the newest step */
     struct step_record *host_records;           /* pinned, by slot */
     struct step_sums *host_sums;                /* pinned */
-    struct queued_step steps[QUEUED_STEPS_MAX]; /* a ring: step n is n % QUEUED_STEPS_MAX */
-    uint64_t count, newest;                     /* queued steps; the last one's number */
-    /* Totals of finished steps since the last progress line. Checkpoints store the parts of its
+    struct queued_step steps[QUEUED_STEPS_MAX]; /* ring buffer: step n is at n % QUEUED_STEPS_MAX */
+    uint64_t count, newest;                     /* number of queued steps; number of the last one */
+    /* Totals of finished steps since the last progress line. Checkpoints store the parts of the
      * loss. */
     struct step_totals window;
     struct time_spent device_spent; /* device time of all finished steps */
 };
 
-/* run_queue_close is safe on a zeroed one. */
+/* run_queue_close is safe on a zeroed queue. */
 int run_queue_open(struct run_queue *queue, struct ops *ops, struct err *err);
 void run_queue_close(struct run_queue *queue);
-/* Gives the device the scaler and the update count to continue from. */
+/* Uploads the scaler and the update count to continue from. */
 int run_queue_begin(struct run_queue *queue, const struct scaler *scaler, uint64_t updates_count,
                     struct err *err);
 
-/* The sums of a step or an evaluation in device memory: zeroes them; queues adding a pass's losses
- * and hits, of `rows` items; reads them, which blocks until the device has done all queued work;
- * replaces them. */
+/* The device's sums of a step or an evaluation. run_queue_add_result queues adding a pass's
+ * losses and hits for `rows` items. run_queue_read_sums blocks until the device has done all
+ * queued work. */
 int run_queue_zero_sums(struct run_queue *queue, struct err *err);
 void run_queue_add_result(struct run_queue *queue, const struct model_result *result,
                           uint64_t rows);
 int run_queue_read_sums(struct run_queue *queue, struct step_sums *ret_words, struct err *err);
-int run_queue_write_sums(struct run_queue *queue, const struct step_sums *words, struct err *err);
+int run_queue_write_sums(struct run_queue *queue, const struct step_sums *sums, struct err *err);
 
 /* Appends the step just queued on the device. counts: valid items and samples of all ranks. */
 int run_queue_push(struct run_queue *queue, uint64_t step, const struct step_sums *counts,
                    struct err *err);
-/* Removes the oldest step, once it is done. */
+/* Blocks until the oldest step is done, then removes it. */
 int run_queue_pop(struct run_queue *queue, const struct queued_step **ret_oldest, struct err *err);
 
 #endif

@@ -30,7 +30,6 @@ int run_ranks_count_bulk(struct run_ranks *ranks, struct err *err)
     return status;
 }
 
-/* Divides each machine's CPUs among its ranks. */
 static int share_cpus(struct run_ranks *ranks, struct err *err)
 {
     struct cpu_placement own;

@@ -1,6 +1,6 @@
 /*
- * run_ranks — this rank's communicators, its share of the machine's CPUs, and the collectives that
- * a run makes itself.
+ * run_ranks — this rank's communicators, its share of the machine's CPUs, and the collectives
+ * that a run calls directly.
  */
 #ifndef MILLRACE_TRAINER_RUN_RUN_RANKS_H
 #define MILLRACE_TRAINER_RUN_RUN_RANKS_H
@@ -12,38 +12,39 @@
 /* Zero before run_ranks_open. Owner thread. */
 struct run_ranks {
     struct comm *comm; /* between ranks; counts bytes */
-    /* The same, uncounted; and set if the run opened it, which then closes it. */
+    /* Without counting; own_comm: opened, and later closed, by the run. */
     struct comm *plain_comm, *own_comm;
     struct comm *bulk;   /* for weights and gradients, counted: comm, or NCCL */
-    struct comm *nccl;   /* between GPUs; NULL: not used */
+    struct comm *nccl;   /* NULL: not used */
     unsigned cpus;       /* this rank's share of its machine's CPUs; 0: all */
     uint64_t timeout_ns; /* per collective; 0: none */
     struct comm_counts traffic;
-    /* If set, communication between ranks ends before passes continue. Set for parallel.debug, and
-     * in the first step with NCCL: kernels are loaded then, and the driver may wait for all work on
-     * the device, including NCCL kernels that wait for other ranks. */
+    /* If set, communication between ranks ends before passes continue. Set for parallel.debug,
+     * and in the first step with NCCL: that step loads kernels, and loading may wait for all
+     * work on the device, including NCCL kernels that wait for other ranks. */
     bool serialized;
 };
 
-/* given: borrowed; NULL: a single rank. Collective. run_ranks_close is safe on a zeroed one. */
+/* given: borrowed; NULL: a single rank. Collective. run_ranks_close is safe on a zeroed struct. */
 int run_ranks_open(struct run_ranks *ranks, struct comm *given, const struct train_config *config,
                    struct err *err);
 void run_ranks_close(struct run_ranks *ranks);
-/* Counts traffic through plain_comm, or nccl, from now on. */
+/* Count traffic through plain_comm or nccl from now on. */
 int run_ranks_count(struct run_ranks *ranks, const struct train_config *config, struct err *err);
 int run_ranks_count_bulk(struct run_ranks *ranks, struct err *err);
-/* Ends all work in progress between GPUs on this rank. Call it before freeing device memory, which
- * would wait for that work, and after a failure that all ranks know of; every rank calls it. */
+/* Ends all NCCL work in progress on this rank. Call it on every rank before freeing device
+ * memory, which would wait for that work, or after a failure known to all ranks. */
 void run_ranks_halt_bulk(struct run_ranks *ranks);
 
-/* Options of a collective that begins now. what: names it in messages; must outlive it. */
+/* Options of a collective that begins now. what: its name in messages; must outlive the
+ * collective. */
 struct comm_options run_ranks_options(const struct run_ranks *ranks, const char *what);
 /* comm_agree over the ranks; returns status on a single rank. */
 int run_ranks_agree(const struct run_ranks *ranks, int status, const char *what, struct err *err);
 /* Reduces values in place. Collective. */
 int run_ranks_reduce(const struct run_ranks *ranks, int64_t *values, size_t count,
                      enum comm_i64_op op, const char *what, struct err *err);
-/* Collects `bytes` from each rank. *ret_all: by rank, malloc'ed. Collective. */
+/* Gathers `bytes` from each rank. *ret_all: by rank, malloc'ed. Collective. */
 int run_ranks_gather(const struct run_ranks *ranks, const void *own, size_t bytes, const char *what,
                      void **ret_all, struct err *err);
 

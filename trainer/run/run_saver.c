@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* A GPU updates faster than a disk takes a state; a larger staging buffer lets the run continue
- * meanwhile. */
+/* A GPU updates faster than a disk stores the state; a larger staging buffer lets the run
+ * continue meanwhile. */
 uint64_t run_staging_bytes(const struct run *run)
 {
     enum {
@@ -34,7 +34,6 @@ static struct ckpt_keep what_to_keep(const struct train_config *config)
     return keep;
 }
 
-/* The first rank chooses the id. */
 static int name_run(struct run *run, struct err *err)
 {
     uint64_t seed[3] = {clock_wall_ns(), clock_now_ns(), (uint64_t)getpid()};

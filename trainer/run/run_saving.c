@@ -77,7 +77,7 @@ int run_tensors_describe(const struct run_compute *compute, const struct optimiz
         return err_set(err, -ENOMEM, "out of memory for %" PRIu64 " tensor names", count_max);
     for (uint64_t i = 0; i < params->count; i++) {
         const struct param *param = &params->list[i];
-        /* for a shard held by several ranks, each saves the part it sums */
+        /* each rank that holds a replicated shard saves the part it sums */
         bool is_shard = loads || partition_is_whole(partition, param->group);
         struct span span = is_shard ? partition_shard(partition, param->group, rank)
                                     : partition_part(partition, param->group, rank);

@@ -1,5 +1,5 @@
 /*
- * run_saving — the checkpoints of a run: where they are, what they hold, who writes them.
+ * run_saving — the checkpoint folder of a run, its tensors, and the saver.
  */
 #ifndef MILLRACE_TRAINER_RUN_RUN_SAVING_H
 #define MILLRACE_TRAINER_RUN_RUN_SAVING_H
@@ -9,7 +9,7 @@
 #include "trainer/run/run_compute.h"
 #include "trainer/run/run_update.h"
 
-/* Checkpoints found to have damaged tensors when resuming; the run is reopened without them. */
+/* Checkpoints found damaged when resuming; the run is reopened without them. */
 struct damaged_steps {
     uint64_t below;                /* resume only from steps before this one; UINT64_MAX: any */
     char first[IO_PATH_BYTES_MAX]; /* the first one found, hence the newest; "": none */
@@ -25,25 +25,25 @@ struct run_tensors {
 /* Zero initially. Owner thread. */
 struct run_saving {
     struct ckpt_saver *saver;
-    struct run_tensors tensors; /* what the saver saves */
+    struct run_tensors tensors;
     char folder[IO_PATH_BYTES_MAX];
     char run_id[17];
     struct str numerics_id; /* of all ranks, if parallel.mixed allows them to differ */
-    struct str state_json;  /* reused */
+    struct str state_json;  /* reused buffer */
     struct damaged_steps damaged;
 };
 
-/* Frees all but the saver, which is closed before what it reads. */
+/* Frees everything except the saver, which must be closed before the memory it reads. */
 void run_saving_close(struct run_saving *saving);
 
-/* Describes the boxes that a rank of the partition saves, or holds and loads. The data of another
- * rank's boxes is not a valid address. run_tensors_deinit is needed after a failure, too. */
+/* Describes the boxes that a rank of the partition saves, or, if `loads`, that it holds. Boxes
+ * of other ranks have invalid data addresses. Call run_tensors_deinit even after a failure. */
 int run_tensors_describe(const struct run_compute *compute, const struct optimizer *optimizer,
                          uint32_t rank, bool loads, struct run_tensors *ret_tensors,
                          struct err *err);
 void run_tensors_deinit(struct run_tensors *tensors);
-/* Address of the row in this rank's part of a parameter. kind: 0 for the parameter, else one of its
- * moments. */
+/* Returns the address of a row in this rank's part of a parameter (kind 0) or of a moment
+ * (kind: 1 + its index). */
 void *run_tensors_row(const struct run_compute *compute, const struct optimizer *optimizer,
                       const struct param *param, uint64_t row, unsigned kind);
 

@@ -1,7 +1,7 @@
 /*
- * run_sync — compares the state that ranks replicate: each rank's part of weights and moments, and
- * the weights used by passes, which are the same on all ranks whatever the sharding. State held by
- * a single rank is checked again before its next update. See run.h and sync_check.h.
+ * run_sync — compares the state that ranks replicate: each rank's part of weights and moments,
+ * and the weights used by passes, which are equal on all ranks for any sharding. State held by a
+ * single rank is checked again before its next update. See run.h and sync_check.h.
  */
 #include "trainer/run/run.h"
 
@@ -14,14 +14,14 @@ static unsigned kinds_of(const struct run *run)
 
 int run_open_sync_check(struct run *run, struct err *err)
 {
-    /* held tensors, and those used by passes; a tied head counts twice */
+    /* the rank's own tensors, and those used by passes; a tied head counts twice */
     uint64_t pieces_max = (kinds_of(run) + 2) * run->compute.params->count;
     /* uncounted: comparisons are not part of a step's traffic */
     return sync_check_open(run->ranks.plain_comm, run->compute.device, pieces_max, &run->sync_check,
                            err);
 }
 
-/* Adds the part of the tensor that this rank keeps between steps. */
+/* Adds the part of a tensor that this rank keeps between steps. */
 static void add_held(const struct run *run, const struct param *param, unsigned kind)
 {
     const struct partition *partition = &run->compute.partition;
@@ -42,7 +42,7 @@ static void add_held(const struct run *run, const struct param *param, unsigned 
         sync_check_add(run->sync_check, &piece);
 }
 
-/* Adds whole tensors as passes use them. weights: the start of the group. */
+/* Adds whole tensors as used by passes. weights: the start of the group. */
 static void add_group(const struct run *run, uint64_t group, const void *weights)
 {
     const struct param_group *g = &run->compute.params->groups[group];
@@ -59,7 +59,7 @@ static void add_group(const struct run *run, uint64_t group, const void *weights
 
 struct walk {
     struct run *run;
-    int status; /* of the device, which reports it only once */
+    int status; /* the device's, which reports an error only once */
     struct err *err;
 };
 
@@ -70,7 +70,7 @@ static void need(void *context, uint64_t group, enum model_use use)
     (void)use;
     weights_need(&run->compute.weights, group);
     if (walk->status || weights_status(&run->compute.weights, NULL))
-        return; /* the end of the walk returns it */
+        return; /* the end of the walk returns the error */
     walk->status = run->compute.ops->table->sync(run->compute.ops, walk->err);
     if (!walk->status)
         add_group(run, group, run->compute.weights.group_weights[group]);
@@ -83,7 +83,6 @@ static void done(void *context, uint64_t group, enum model_use use)
     weights_done(&walk->run->compute.weights, group);
 }
 
-/* Adds weights gathered as for a pass. */
 static int add_gathered(struct run *run, struct err *err)
 {
     struct walk walk = {.run = run, .err = err};
@@ -98,16 +97,16 @@ static int add_gathered(struct run *run, struct err *err)
     return status ? status : run->compute.ops->table->sync(run->compute.ops, err);
 }
 
-/* Adds what this rank keeps. Weights that each rank updates as a whole are skipped: add_group
- * covers them. */
+/* Adds the state that this rank keeps, except weights that each rank updates as a whole:
+ * add_group covers them. */
 static void add_kept(struct run *run)
 {
     const struct weights *weights = &run->compute.weights;
     for (uint64_t i = 0; i < run->compute.params->count; i++) {
         const struct param *param = &run->compute.params->list[i];
-        bool is_among = weights->master == weights->whole && run->ranks.comm->ranks > 1 &&
-                        partition_is_whole(&run->compute.partition, param->group);
-        for (unsigned kind = is_among; kind < kinds_of(run); kind++)
+        bool skips_weights = weights->master == weights->whole && run->ranks.comm->ranks > 1 &&
+                             partition_is_whole(&run->compute.partition, param->group);
+        for (unsigned kind = skips_weights; kind < kinds_of(run); kind++)
             add_held(run, param, kind);
     }
 }
@@ -137,7 +136,7 @@ int run_check_sync(struct run *run, struct err *err)
     sync_check_begin(run->sync_check);
     int status = add_all(run, err);
     if (status && !run->compute.weights.whole)
-        /* others may wait for a gather that this rank did not begin: only giving up ends that */
+        /* other ranks may wait for a gather that this rank did not begin: only an abort ends it */
         return status;
     struct comm_options options = run_ranks_options(&run->ranks, "comparing the ranks");
     return sync_check_compare(run->sync_check, run->step, status, &options, err);

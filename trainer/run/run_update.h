@@ -1,5 +1,6 @@
 /*
- * run_update — from the gradients of micro-batches to new weights: reduction, optimizer, policies.
+ * run_update — the path from micro-batch gradients to new weights: reduction, optimizer,
+ * policies.
  */
 #ifndef MILLRACE_TRAINER_RUN_RUN_UPDATE_H
 #define MILLRACE_TRAINER_RUN_RUN_UPDATE_H
@@ -20,7 +21,7 @@ struct run_update {
     struct schedule schedule;
     struct scaler scaler;
     struct rank_sum mean; /* averages weights and moments of local updates; otherwise unused */
-    /* Whether ranks may have different ones since the last averaging. */
+    /* Whether the ranks' weights or moments may have diverged since the last averaging. */
     bool weights_differ, moments_differ;
     struct comm_traffic step_traffic, mean_traffic; /* of the newest step; of the last averaging */
 };

@@ -1,5 +1,5 @@
 /*
- * run_weights — the part of the model that this rank holds, by the strategy, and its initial
+ * run_weights — this rank's part of the model, as the strategy assigns it, and its initial
  * values. See run.h.
  */
 #include "trainer/run/run.h"
@@ -20,7 +20,7 @@ static const struct strategy *strategy_of_run(const struct run *run)
     return strategy_of(run->config->parallel.strategy);
 }
 
-/* The number of ranks on each machine, which must be the same everywhere. */
+/* The number of ranks on each machine, which must be equal. */
 static int count_local_ranks(const struct run *run, uint32_t *ret_count, struct err *err)
 {
     char host[MACHINE_HOST_ID_BYTES];
@@ -86,7 +86,7 @@ int run_open_weights(struct run *run, struct err *err)
                         err);
 }
 
-/* One group at a time, so that no rank ever holds all weights. init NULL: random. */
+/* Fills one group at a time, so that no rank ever holds all weights. init NULL: random. */
 static int fill_groups(struct run *run, struct init *init, struct err *err)
 {
     const struct params *params = run->compute.params;

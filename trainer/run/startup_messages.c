@@ -91,21 +91,21 @@ static void print_memory(const struct run *run)
     run->compute.device->ops->mem_info(run->compute.device, &memory);
     uint64_t used = memory.used_bytes[MEM_DEVICE], pinned = memory.used_bytes[MEM_PINNED];
     bool is_host = run->compute.device->ops->is_host;
-    /* of the host; staging is in huge pages */
+    /* of the host; staging uses huge pages */
     uint64_t all = used + pinned + memory.used_bytes[MEM_HUGE];
-    char here[STR_SIZE_BYTES], there[STR_SIZE_BYTES], more[STR_SIZE_BYTES];
+    char used_size[STR_SIZE_BYTES], pinned_size[STR_SIZE_BYTES], more_size[STR_SIZE_BYTES];
     char evaluating[80] = "", host[80] = "", buffers[48] = "";
     uint32_t buffers_count = reduction_buffers(&run->update.reduction->options);
     if (!is_host)
         snprintf(host, sizeof host, " on the device, %s pinned on the host",
-                 str_format_size(pinned, there));
+                 str_format_size(pinned, pinned_size));
     if (config->data.val[0])
         snprintf(evaluating, sizeof evaluating, "; up to %s more during evaluation",
-                 str_format_size(config->data.memory_bytes, more));
-    if (buffers_count > 0) /* else no buffer holds all gradients */
+                 str_format_size(config->data.memory_bytes, more_size));
+    if (buffers_count > 0) /* 0: no buffer holds all gradients */
         snprintf(buffers, sizeof buffers, " (%u buffer%s)", buffers_count,
                  buffers_count == 1 ? "" : "s");
-    run_log(run, "memory: %s%s%s%s", str_format_size(is_host ? all : used, here),
+    run_log(run, "memory: %s%s%s%s", str_format_size(is_host ? all : used, used_size),
             run->data.batching.ranks > 1 ? " per rank" : "", host, evaluating);
     run_log(run,
             "memory: for weights, gradients%s, moments, activations, batches, checkpoint staging",
@@ -116,8 +116,8 @@ static void print_memory(const struct run *run)
                      "its memory is the host's");
 }
 
-/* If the warm-up is as long as the run, as the default is for a short run, no step has a falling
- * rate. */
+/* If the warm-up is as long as the run, which the default can cause in a short run, the learning
+ * rate never falls. */
 static void warn_of_warmup(const struct run *run)
 {
     const struct schedule *schedule = &run->update.schedule;
@@ -153,7 +153,7 @@ void startup_messages(const struct run *run)
             "model: %.2f M of the parameters are frozen: no gradients, moments or updates for them",
             (double)frozen_count / 1e6);
     const char *id = str_text(&run->saving.numerics_id); /* begins with the device's name */
-    const char *rank = "rank 0: ";                       /* prefix when it lists all ranks */
+    const char *rank = "rank 0: ";                       /* prefix if it lists all ranks */
     id += strncmp(id, rank, strlen(rank)) == 0 ? strlen(rank) : 0;
     run_log(run, "device %.*s; computes in %s", (int)strcspn(id, ";"), id,
             dtype_name(run->compute.ops->compute));

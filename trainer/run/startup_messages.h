@@ -7,7 +7,7 @@
 
 #include "trainer/run/run.h"
 
-/* Prints by run_log, one line per call. */
+/* Prints with run_log, one line per call. */
 void startup_messages(const struct run *run);
 
 #endif

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* For a mix, identifies its datasets, so that a resume can name one that differs. */
+/* Identifies the datasets of a mix, so that a resume can report which one differs. */
 static void encode_mix(struct jsonx_writer *w, const struct loader *loader)
 {
     const struct loader_dataset *list;
@@ -70,7 +70,7 @@ static void encode_early_stop(struct jsonx_writer *w, const struct run *run)
     }
     jsonx_begin_object(w, "early_stop");
     jsonx_write_string(w, "metric", config_metric_name(run->config->early_stop.metric));
-    /* null if there is none */
+    /* NaN is written as null */
     jsonx_write_f64(w, "best", stop->has_best ? stop->best : (double)NAN);
     jsonx_write_u64(w, "best_step", stop->best_step);
     jsonx_write_u64(w, "waited_count", stop->waited_count);

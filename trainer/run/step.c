@@ -1,38 +1,39 @@
 /*
- * step — one update of a run: forward and backward passes one micro-batch at a time, the sum of
- * their gradients, the exact norm, the update gate, and the optimizer group by group. See run.h.
+ * step — one update of a run: passes over one micro-batch at a time, the sum of their gradients,
+ * the exact norm, the update gate, and the optimizer group by group. See run.h.
  *
- * Everything that ranks must agree on travels in one exact reduction of integers: counts, the exact
- * sums of losses and squares, and stop requests. The device accumulates the sums and decides on the
- * update. With several ranks, the host waits for the device in between, once a step.
+ * One exact integer reduction carries everything on which ranks must agree: counts, the exact
+ * sums of losses and squares, and stop requests. The device accumulates the sums and decides on
+ * the update. With several ranks, the host waits for the device once per step, before the
+ * reduction.
  */
 #include "base/clock.h"
 #include "trainer/run/run.h"
 
 #include <errno.h>
 
-/* counts: this rank's counts kept by the host; replaced by those of all ranks, as are the words in
- * device memory, except with local updates. A single rank already has both. */
+/* counts: this rank's counts kept by the host; replaced by the totals of all ranks. Also
+ * replaces the sums in device memory, except with local updates. A single rank already has both. */
 static int reduce_sums(struct run *run, struct step_sums *counts, struct err *err)
 {
     if (run->ranks.comm->ranks == 1)
         return 0;
-    struct step_sums words;
-    int status = run_queue_read_sums(&run->queue, &words, err);
+    struct step_sums sums;
+    int status = run_queue_read_sums(&run->queue, &sums, err);
     if (status)
         return status;
-    words.valid_count = counts->valid_count;
-    words.samples_count = counts->samples_count;
-    words.bad_count = counts->bad_count;
-    words.stop = counts->stop;
-    words.save = counts->save;
-    words.saving = counts->saving;
-    status = run_ranks_reduce(&run->ranks, (int64_t *)&words, STEP_SUMS_WORDS, COMM_SUM,
+    sums.valid_count = counts->valid_count;
+    sums.samples_count = counts->samples_count;
+    sums.bad_count = counts->bad_count;
+    sums.stop = counts->stop;
+    sums.save = counts->save;
+    sums.saving = counts->saving;
+    status = run_ranks_reduce(&run->ranks, (int64_t *)&sums, STEP_SUMS_WORDS, COMM_SUM,
                               "the step's counts, losses and norm", err);
     if (status)
         return status;
-    *counts = words;
-    return run_is_local(run) ? 0 : run_queue_write_sums(&run->queue, &words, err);
+    *counts = sums;
+    return run_is_local(run) ? 0 : run_queue_write_sums(&run->queue, &sums, err);
 }
 
 int run_limit_bad(const struct run *run, const struct loader *loader, uint64_t bad_count,
@@ -53,8 +54,8 @@ bool run_wants_stop(struct run *run)
     return is_up;
 }
 
-/* Attributes work queued from now on to that part of the device's time. TIME_OTHER: until the next
- * call nothing is queued. */
+/* Attributes work queued from now on to that part of the device's time. TIME_OTHER: nothing is
+ * queued until the next call. */
 static void switch_device_time(struct run *run, enum time_part part)
 {
     if (run->compute.ops->table->time_switch)
@@ -68,7 +69,7 @@ struct pass {
     const struct model_memory *memory;
 };
 
-/* A micro-batch forward and backward, into a gradient leaf. */
+/* Queues a micro-batch's forward and backward pass into a gradient leaf. */
 static void queue_pass(void *context)
 {
     const struct pass *pass = context;
@@ -110,7 +111,7 @@ static void queue_sums(void *context)
 {
     struct run *run = context;
     optimizer_sum_squares(&run->update.optimizer, part_of, run,
-                          run->queue.device_record->words.squares.limb);
+                          run->queue.device_record->sums.squares.limb);
 }
 
 static int micro_gradients(struct run *run, uint64_t round, const struct model_memory *memory,
@@ -152,7 +153,7 @@ static int micro_gradients(struct run *run, uint64_t round, const struct model_m
     return status;
 }
 
-/* In a round this rank may have no micro-batch while others have one. */
+/* In a round, this rank may have no micro-batch while others have one. */
 static int make_round(struct run *run, uint64_t round, struct step_sums *counts, struct err *err)
 {
     struct model_memory memory;
@@ -207,7 +208,7 @@ static int update(struct run *run, struct err *err)
     return status;
 }
 
-/* counts: as for reduce_sums. If a pass could not be queued, there is no update. */
+/* counts: as for reduce_sums. Fails if a pass could not be queued, so that no update follows. */
 static int agree_on_step(struct run *run, struct step_sums *counts, struct err *err)
 {
     counts->bad_count = (int64_t)loader_stats(run->data.loader).bad_samples_count;
@@ -243,11 +244,11 @@ static void gate_update(struct run *run, int64_t valid_count)
                                                schedule_lr(&run->update.schedule, updates));
     }
     struct step_record *record = run->queue.device_record;
-    run->compute.ops->table->gate_update(run->compute.ops, &record->gate, record->words.losses.limb,
-                                         record->words.squares.limb, &request);
+    run->compute.ops->table->gate_update(run->compute.ops, &record->gate, record->sums.losses.limb,
+                                         record->sums.squares.limb, &request);
 }
 
-/* With local updates a rank decides by its own sums, and gets those of all ranks afterwards.
+/* With local updates a rank decides by its own sums, then receives those of all ranks.
  * valid_count: of the samples behind the gradients; counts: of all ranks. */
 static int decide_and_update(struct run *run, int64_t valid_count, const struct step_sums *counts,
                              struct err *err)

@@ -33,65 +33,65 @@ static const char *format_seconds(uint64_t ns, char text[SECONDS_BYTES])
     return text;
 }
 
-static void report(const struct stop_monitor *watch, enum trainer_event event, const char *text)
+static void report(const struct stop_monitor *monitor, enum trainer_event event, const char *text)
 {
     const struct trainer_report line = {.event = event,
                                         .text = text,
-                                        .step = atomic_load(&watch->step),
-                                        .steps = watch->run->steps};
-    run_report(watch->run, &line);
+                                        .step = atomic_load(&monitor->step),
+                                        .steps = monitor->run->steps};
+    run_report(monitor->run, &line);
 }
 
-static unsigned count_requests(const struct stop_monitor *watch)
+static unsigned count_requests(const struct stop_monitor *monitor)
 {
-    const atomic_uint *requests = watch->run->options->stop_requests;
+    const atomic_uint *requests = monitor->run->options->stop_requests;
     return requests ? atomic_load(requests) : 0;
 }
 
-/* With the mutex held. */
-static void answer_first(struct stop_monitor *watch)
+/* The caller holds the mutex. */
+static void answer_first(struct stop_monitor *monitor)
 {
     char text[160], size[STR_SIZE_BYTES], seconds[SECONDS_BYTES];
-    uint64_t save_ns = atomic_load(&watch->save_ns);
+    uint64_t save_ns = atomic_load(&monitor->save_ns);
     snprintf(text, sizeof text, "stopping after this step, saving (%s%s%s)",
-             str_format_size(watch->state_bytes, size), save_ns > 0 ? ", about " : "",
+             str_format_size(monitor->state_bytes, size), save_ns > 0 ? ", about " : "",
              save_ns > 0 ? format_seconds(save_ns, seconds) : "");
-    watch->requested_ns = clock_now_ns();
-    watch->requests = count_requests(watch);
-    report(watch, TRAINER_STOPPING, text);
+    monitor->requested_ns = clock_now_ns();
+    monitor->requests = count_requests(monitor);
+    report(monitor, TRAINER_STOPPING, text);
 }
 
-/* With the mutex held. */
-static void answer_again(struct stop_monitor *watch, unsigned requests)
+/* The caller holds the mutex. */
+static void answer_again(struct stop_monitor *monitor, unsigned requests)
 {
     char text[200], waited[SECONDS_BYTES], size[STR_SIZE_BYTES];
-    uint64_t step = atomic_load(&watch->step);
-    format_seconds(clock_now_ns() - watch->requested_ns, waited);
-    if (atomic_load(&watch->is_saving))
+    uint64_t step = atomic_load(&monitor->step);
+    format_seconds(clock_now_ns() - monitor->requested_ns, waited);
+    if (atomic_load(&monitor->is_saving))
         snprintf(text, sizeof text,
                  "asked to stop %s ago: waiting for the checkpoint of step %" PRIu64
                  " (%s); a second Ctrl-C ends the run without it",
-                 waited, step, str_format_size(watch->state_bytes, size));
+                 waited, step, str_format_size(monitor->state_bytes, size));
     else
         snprintf(text, sizeof text,
                  "asked to stop %s ago: waiting for the work after step %" PRIu64
                  ", then for its checkpoint; a second Ctrl-C ends the run without it",
                  waited, step);
-    watch->requests = requests;
-    report(watch, TRAINER_STOPPING, text);
+    monitor->requests = requests;
+    report(monitor, TRAINER_STOPPING, text);
 }
 
-/* With the mutex held. */
-static void report_late(struct stop_monitor *watch)
+/* The caller holds the mutex. */
+static void report_late(struct stop_monitor *monitor)
 {
-    uint64_t deadline_ns = watch->run->config->run.stop_deadline_ns;
-    uint64_t newest = ckpt_saver_stats(watch->run->saving.saver).last_step;
+    uint64_t deadline_ns = monitor->run->config->run.stop_deadline_ns;
+    uint64_t newest = ckpt_saver_stats(monitor->run->saving.saver).last_step;
     char line[ERR_LINE_BYTES_MAX], limit[SECONDS_BYTES];
     struct err err = {0};
     if (newest == UINT64_MAX)
-        newest = watch->first_step;
+        newest = monitor->first_step;
     err_set(&err, -ETIMEDOUT, "run.stop_deadline passed before step %" PRIu64 " was saved",
-            atomic_load(&watch->step));
+            atomic_load(&monitor->step));
     err_expected(&err, "a stop within %s", format_seconds(deadline_ns, limit));
     if (newest > 0)
         err_found(&err, "the newest complete checkpoint at step %" PRIu64, newest);
@@ -100,85 +100,86 @@ static void report_late(struct stop_monitor *watch)
     err_advise(
         &err,
         "raise run.stop_deadline if saving takes longer; the same command resumes from there");
-    watch->is_late = true;
-    report(watch, TRAINER_STOP_LATE, err_format(&err, line, sizeof line));
+    monitor->is_late = true;
+    report(monitor, TRAINER_STOP_LATE, err_format(&err, line, sizeof line));
 }
 
-/* With the mutex held. */
-static void poll_requests(struct stop_monitor *watch)
+/* The caller holds the mutex. */
+static void poll_requests(struct stop_monitor *monitor)
 {
-    const struct trainer_options *options = watch->run->options;
-    uint64_t deadline_ns = watch->run->config->run.stop_deadline_ns;
+    const struct trainer_options *options = monitor->run->options;
+    uint64_t deadline_ns = monitor->run->config->run.stop_deadline_ns;
     bool is_asked = options->stop && atomic_load(options->stop) != 0;
-    unsigned requests = count_requests(watch);
-    if (watch->requested_ns == 0 && is_asked)
-        answer_first(watch);
-    else if (watch->requested_ns > 0 && requests > watch->requests)
-        answer_again(watch, requests);
-    if (watch->requested_ns == 0)
+    unsigned requests = count_requests(monitor);
+    if (monitor->requested_ns == 0 && is_asked)
+        answer_first(monitor);
+    else if (monitor->requested_ns > 0 && requests > monitor->requests)
+        answer_again(monitor, requests);
+    if (monitor->requested_ns == 0)
         return;
-    if (deadline_ns > 0 && !watch->is_late && clock_now_ns() - watch->requested_ns >= deadline_ns)
-        report_late(watch);
+    if (deadline_ns > 0 && !monitor->is_late &&
+        clock_now_ns() - monitor->requested_ns >= deadline_ns)
+        report_late(monitor);
 }
 
-static void *watch_main(void *argument)
+static void *monitor_main(void *argument)
 {
-    struct stop_monitor *watch = argument;
-    while (!atomic_load(&watch->quit)) {
-        pthread_mutex_lock(&watch->mutex);
-        poll_requests(watch);
-        pthread_mutex_unlock(&watch->mutex);
+    struct stop_monitor *monitor = argument;
+    while (!atomic_load(&monitor->quit)) {
+        pthread_mutex_lock(&monitor->mutex);
+        poll_requests(monitor);
+        pthread_mutex_unlock(&monitor->mutex);
         nanosleep(&(struct timespec){.tv_nsec = POLL_INTERVAL_NS}, NULL);
     }
     return NULL;
 }
 
-int stop_monitor_open(struct stop_monitor *watch, const struct run *run, uint64_t save_ns,
+int stop_monitor_open(struct stop_monitor *monitor, const struct run *run, uint64_t save_ns,
                       struct err *err)
 {
-    *watch = (struct stop_monitor){.run = run, .first_step = run->step};
+    *monitor = (struct stop_monitor){.run = run, .first_step = run->step};
     if (run->ranks.comm->rank != 0)
         return 0;
-    watch->state_bytes = count_state_bytes(run);
-    atomic_store(&watch->step, run->step);
-    atomic_store(&watch->save_ns, save_ns);
-    pthread_mutex_init(&watch->mutex, NULL);
-    int status = thread_start(&watch->thread, watch_main, watch);
+    monitor->state_bytes = count_state_bytes(run);
+    atomic_store(&monitor->step, run->step);
+    atomic_store(&monitor->save_ns, save_ns);
+    pthread_mutex_init(&monitor->mutex, NULL);
+    int status = thread_start(&monitor->thread, monitor_main, monitor);
     if (status) {
-        pthread_mutex_destroy(&watch->mutex);
+        pthread_mutex_destroy(&monitor->mutex);
         return err_errno(err, status, "could not start the thread that handles stop requests");
     }
-    watch->has_thread = true;
+    monitor->has_thread = true;
     return 0;
 }
 
-void stop_monitor_close(struct stop_monitor *watch)
+void stop_monitor_close(struct stop_monitor *monitor)
 {
-    if (!watch->has_thread)
+    if (!monitor->has_thread)
         return;
-    atomic_store(&watch->quit, true);
-    pthread_join(watch->thread, NULL);
-    pthread_mutex_destroy(&watch->mutex);
-    watch->has_thread = false;
+    atomic_store(&monitor->quit, true);
+    pthread_join(monitor->thread, NULL);
+    pthread_mutex_destroy(&monitor->mutex);
+    monitor->has_thread = false;
 }
 
-void stop_monitor_note_step(struct stop_monitor *watch, uint64_t step)
+void stop_monitor_note_step(struct stop_monitor *monitor, uint64_t step)
 {
-    atomic_store(&watch->step, step);
+    atomic_store(&monitor->step, step);
 }
 
-void stop_monitor_note_save(struct stop_monitor *watch, uint64_t ns)
+void stop_monitor_note_save(struct stop_monitor *monitor, uint64_t ns)
 {
-    atomic_store(&watch->save_ns, ns);
+    atomic_store(&monitor->save_ns, ns);
 }
 
-void stop_monitor_begin_last_save(struct stop_monitor *watch)
+void stop_monitor_begin_last_save(struct stop_monitor *monitor)
 {
-    if (!watch->has_thread)
+    if (!monitor->has_thread)
         return;
-    pthread_mutex_lock(&watch->mutex);
-    if (watch->requested_ns == 0)
-        answer_first(watch);
-    pthread_mutex_unlock(&watch->mutex);
-    atomic_store(&watch->is_saving, true);
+    pthread_mutex_lock(&monitor->mutex);
+    if (monitor->requested_ns == 0)
+        answer_first(monitor);
+    pthread_mutex_unlock(&monitor->mutex);
+    atomic_store(&monitor->is_saving, true);
 }

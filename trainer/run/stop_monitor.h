@@ -1,16 +1,16 @@
 /*
  * stop_monitor — the first rank's messages between a stop request and the last checkpoint.
  *
- * A step or a save may take minutes, during which the run's thread reports nothing. So a separate
- * thread polls the request:
- * - it answers the first request at once, with the size of the state to save and an estimate of the
- *   time;
- * - it answers each later one with what the run waits for;
- * - if the run has not ended run.stop_deadline after the first request, it reports
+ * A step or a save may take minutes, during which the run's thread reports nothing. A separate
+ * thread therefore polls for requests:
+ * - It answers the first request at once, with the size of the state to save and the estimated
+ *   time.
+ * - It answers each later request with what the run is waiting for.
+ * - If run.stop_deadline passes after the first request before the run ends, it reports
  *   TRAINER_STOP_LATE. The program's owner then ends the process, since the run's thread may be
  *   stuck in a write.
  *
- * Threads: the run's owner opens and closes it; others as noted.
+ * Threads: the run's thread calls all functions.
  */
 #ifndef MILLRACE_TRAINER_RUN_STOP_MONITOR_H
 #define MILLRACE_TRAINER_RUN_STOP_MONITOR_H
@@ -24,11 +24,11 @@
 
 struct run;
 
-/* Zeroed initially. */
+/* Zero initially. */
 struct stop_monitor {
     const struct run *run; /* borrowed; immutable, as are the fields down to has_thread */
     uint64_t state_bytes;  /* of a checkpoint */
-    uint64_t first_step;   /* the step the run resumed from; 0: it began */
+    uint64_t first_step;   /* the step the run resumed from; 0: a new run */
     pthread_t thread;
     bool has_thread; /* only on the first rank */
     atomic_bool quit;
@@ -41,15 +41,16 @@ struct stop_monitor {
     bool is_late;
 };
 
-/* Does nothing on ranks other than the first. -EAGAIN. */
-int stop_monitor_open(struct stop_monitor *watch, const struct run *run, uint64_t save_ns,
+/* Does nothing except on the first rank. -EAGAIN. */
+int stop_monitor_open(struct stop_monitor *monitor, const struct run *run, uint64_t save_ns,
                       struct err *err);
-void stop_monitor_close(struct stop_monitor *watch); /* joins; safe on a zeroed one */
+void stop_monitor_close(
+    struct stop_monitor *monitor); /* joins the thread; safe on a zeroed struct */
 
-/* Called by the run's thread: a step was queued; a save ended after ns; the last save begins, at
- * the agreed request of any rank. */
-void stop_monitor_note_step(struct stop_monitor *watch, uint64_t step);
-void stop_monitor_note_save(struct stop_monitor *watch, uint64_t ns);
-void stop_monitor_begin_last_save(struct stop_monitor *watch);
+/* Record that a step was queued; that a save ended after ns; that the last save begins, since
+ * some rank requested a stop. */
+void stop_monitor_note_step(struct stop_monitor *monitor, uint64_t step);
+void stop_monitor_note_save(struct stop_monitor *monitor, uint64_t ns);
+void stop_monitor_begin_last_save(struct stop_monitor *monitor);
 
 #endif
