@@ -47,7 +47,7 @@ bool trainer_dry_run_is_by_nccl(const struct train_config *config,
     return comm_nccl_check(NULL) == 0 && !has_too_few;
 }
 
-/* Opens null communicators in place of the ranks' own. */
+/* Opens null communicators in place of the ranks' communicators. */
 static int open_comms(struct run *run, const struct trainer_dry_run_options *options,
                       struct err *err)
 {
@@ -99,8 +99,8 @@ static int open_batch(struct run *run, const struct trainer_dry_run_options *opt
 }
 
 /* Uses the shape of data that is already open. */
-static int take_shape(struct run *run, const struct trainer_dry_run_options *options,
-                      struct err *err)
+static int use_shape(struct run *run, const struct trainer_dry_run_options *options,
+                     struct err *err)
 {
     run_data_set_shape(&run->data, options->shape, run->config);
     if (options->is_evaluation)
@@ -110,17 +110,17 @@ static int take_shape(struct run *run, const struct trainer_dry_run_options *opt
     return run_count_steps(run, options->epoch, err);
 }
 
-/* Opens the training data, and the validation data, whose loader exists at the same time. */
-static int open_data(struct run *run, struct loader **ret_beside, struct err *err)
+/* Opens the training data and a validation loader, which a run holds at the same time. */
+static int open_data(struct run *run, struct loader **ret_validation, struct err *err)
 {
     int status = run_open_data(run, NULL, "", err);
     if (status || !run->config->data.val[0])
         return status;
     const struct loader_options options = run_loader_options(run, false);
-    return loader_open(&options, ret_beside, err);
+    return loader_open(&options, ret_validation, err);
 }
 
-/* The staging of a rank, as a saver plans it. */
+/* A checkpoint's layout and staging buffers on one rank. */
 struct planned_save {
     struct consolidated consolidated; /* for layout full */
     struct layout layout;
@@ -134,7 +134,7 @@ static void close_staging(struct planned_save *save)
     consolidated_deinit(&save->consolidated);
 }
 
-/* All ranks write one file; which part each writes depends on what all of them hold. */
+/* Plans the single file that all ranks write; each rank's part depends on what all ranks hold. */
 static int plan_full(struct run *run, const struct trainer_dry_run_options *options,
                      struct consolidated *consolidated, struct err *err)
 {
@@ -162,7 +162,7 @@ static int plan_full(struct run *run, const struct trainer_dry_run_options *opti
     return status;
 }
 
-/* Opens the staging memory and files of a saver. */
+/* Opens the staging buffers of a saver. */
 static int open_staging(struct run *run, const struct trainer_dry_run_options *options,
                         struct planned_save *save, struct err *err)
 {
@@ -193,8 +193,7 @@ static int open_staging(struct run *run, const struct trainer_dry_run_options *o
                                  run->compute.ops->stream, buffers, err);
 }
 
-/* Runs a micro-batch forward and backward, or what a rank without one does while others have
- * one. */
+/* Simulates the passes of a micro-batch, or the calls of a rank without one in this round. */
 static void make_pass(struct run *run, uint64_t round, const struct model_memory *memory)
 {
     const struct model_result result = {run->compute.losses, run->compute.correct};
@@ -253,17 +252,17 @@ static int update(struct run *run, struct err *err)
 
 static int make_step(struct run *run, struct err *err)
 {
-    struct step_sums words = {0};
+    struct step_sums sums = {0};
     int status = sum_gradients(run, err);
     if (!status && run->ranks.comm->ranks > 1)
-        status = run_ranks_reduce(&run->ranks, (int64_t *)&words, STEP_SUMS_WORDS, COMM_SUM,
+        status = run_ranks_reduce(&run->ranks, (int64_t *)&sums, STEP_SUMS_WORDS, COMM_SUM,
                                   "the step's counts, losses and norm", err);
     return status ? status : update(run, err);
 }
 
-/* The second step is counted: work done once, such as gathering frozen weights, is not repeated in
- * it. Both steps are the last of their phase, after what only early steps do, such as PowerSGD
- * before its start_step. */
+/* Counts the second step, which does not repeat one-time work such as gathering frozen weights.
+ * Both simulate the last step of the phase, after early work such as PowerSGD's before
+ * start_step. */
 static int make_steps(struct run *run, struct trainer_dry_run *dry_run, struct err *err)
 {
     run->step = run->control.phase_end_step - 1;
@@ -298,28 +297,28 @@ static int train(struct run *run, const struct trainer_dry_run_options *options,
     return status;
 }
 
-static int dry_run_run(struct run *run, const struct trainer_dry_run_options *options,
-                       struct trainer_dry_run *dry_run, struct err *err)
+static int simulate(struct run *run, const struct trainer_dry_run_options *options,
+                    struct trainer_dry_run *dry_run, struct err *err)
 {
-    struct loader *beside = NULL;
+    struct loader *validation = NULL;
     int status = open_backend(run, options, err);
     if (!status)
         status = open_batch(run, options, err);
     if (!status && !options->shape)
-        status = open_data(run, &beside, err);
+        status = open_data(run, &validation, err);
     else if (!status)
-        status = take_shape(run, options, err);
+        status = use_shape(run, options, err);
     if (!status)
         status = run_open_model(run, !options->is_evaluation, err);
     if (!status && !options->is_evaluation)
         status = train(run, options, dry_run, err);
-    loader_close(beside);
+    loader_close(validation);
     if (status)
         return status;
     for (uint64_t i = 0; i < run->compute.params->count; i++)
         dry_run->parameter_count += run->compute.params->list[i].count;
     dry_run->shape = run->data.shape;
-    /* the loader's, which is closed */
+    /* owned by the loader, which is closed */
     dry_run->shape.pixels_libraries = dry_run->shape.engine = NULL;
     dry_run->steps = run->steps;
     dry_run->micros_count = batching_micros(&run->data.batching);
@@ -329,8 +328,8 @@ static int dry_run_run(struct run *run, const struct trainer_dry_run_options *op
     return 0;
 }
 
-/* Simulates the steps of one phase. *ret_next: the first epoch of the next phase; UINT64_MAX: the
- * run ends in this one. */
+/* Simulates the steps of one phase. *ret_next: the first epoch of the next phase; UINT64_MAX:
+ * this is the last phase. */
 static int simulate_phase(const struct trainer_dry_run_options *options,
                           struct trainer_dry_run *ret_dry_run, uint64_t *ret_next, struct err *err)
 {
@@ -340,29 +339,29 @@ static int simulate_phase(const struct trainer_dry_run_options *options,
     *ret_dry_run = (struct trainer_dry_run){0};
     int status = run_take_config(&run, options->config, err);
     if (!status)
-        status = dry_run_run(&run, options, ret_dry_run, err);
+        status = simulate(&run, options, ret_dry_run, err);
     bool batch_changes = !status && run.control.phase_end_step < run.steps;
     *ret_next = batch_changes ? epochs_next_change(&run.data.epochs, options->epoch) : UINT64_MAX;
     run_close(&run);
     return status;
 }
 
-/* The data is opened once, and its memory counts in the first phase. */
+/* Opens the data once, so its memory counts only in the first phase. */
 int trainer_dry_run(const struct trainer_dry_run_options *options,
                     struct trainer_dry_run *ret_dry_run, struct err *err)
 {
-    struct trainer_dry_run_options stretch = *options;
+    struct trainer_dry_run_options phase = *options;
     struct trainer_dry_run all = {0}, one;
     assert(options->shape || options->epoch == 0);
     do {
-        int status = simulate_phase(&stretch, &one, &stretch.epoch, err);
+        int status = simulate_phase(&phase, &one, &phase.epoch, err);
         if (status)
             return status;
         usage_take_peaks(&one.usage, &all.usage);
         one.device_bytes = bytes_max(one.device_bytes, all.device_bytes);
         all = one;
-        stretch.shape = &all.shape;
-    } while (stretch.epoch != UINT64_MAX);
+        phase.shape = &all.shape;
+    } while (phase.epoch != UINT64_MAX);
     *ret_dry_run = all;
     return 0;
 }

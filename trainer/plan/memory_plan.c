@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The memory needed with other settings; UINT64_MAX if such a run is invalid. */
+/* Returns the memory needed with other settings; UINT64_MAX if such a run is invalid. */
 static uint64_t need_with(const struct trainer_dry_run_options *run,
                           const struct train_config *config)
 {
@@ -25,13 +25,13 @@ static uint64_t need_with(const struct trainer_dry_run_options *run,
 
 /* Appends "SETTING saves X" if it saves memory. */
 static void add_saving(char text[ERR_TEXT_BYTES_MAX], const char *setting, uint64_t now,
-                       uint64_t then)
+                       uint64_t other)
 {
     char size[STR_SIZE_BYTES];
     size_t length = strlen(text);
-    if (then < now)
+    if (other < now)
         snprintf(text + length, ERR_TEXT_BYTES_MAX - length, "%s%s saves %s", length ? ", " : "",
-                 setting, str_format_size(now - then, size));
+                 setting, str_format_size(now - other, size));
 }
 
 /* config: scratch space for settings to try. */

@@ -1,6 +1,6 @@
 /*
- * memory_plan — checks by a dry run (dry_run.h), before a run allocates device memory, whether it
- * will fit; if not, suggests settings that need less.
+ * memory_plan — checks by a dry run (dry_run.h) whether a run fits into device memory, before
+ * the run allocates any. If it does not fit, suggests settings that need less.
  */
 #ifndef MILLRACE_TRAINER_PLAN_MEMORY_PLAN_H
 #define MILLRACE_TRAINER_PLAN_MEMORY_PLAN_H
@@ -12,18 +12,18 @@ struct run;
 /* Memory that a device uses beyond requests, for example for kernels loaded on first use. */
 enum { MEMORY_PLAN_SPARE_BYTES = 64 << 20 };
 
-/* The requested bytes plus the spare. */
 static inline uint64_t memory_plan_bytes(uint64_t device_bytes)
 {
     return device_bytes + MEMORY_PLAN_SPARE_BYTES;
 }
 
-/* -ENOMEM if the simulated run needs more device memory than is free or already allocated from it.
- * The detail has the bytes needed, and what a smaller micro-batch, a constant batch, recomputation
- * and offloading would save. Returns 0 if device memory is host memory, whose limit is unknown. */
+/* -ENOMEM if the simulated run needs more device memory than is free or already allocated from
+ * it. The detail states the bytes needed and how much a smaller micro-batch, a constant batch,
+ * recomputation and offloading would save. Returns 0 if device memory is host memory, whose
+ * limit is unknown. */
 int memory_plan_check(const struct trainer_dry_run_options *run, struct device *device,
                       struct err *err);
-/* The same for a run being opened: a run_memory_check (run.h). */
+/* memory_plan_check for a run being opened: a run_memory_check (run.h). */
 int memory_plan_check_run(const struct run *run, bool trains, struct err *err);
 
 #endif
