@@ -1,9 +1,10 @@
 /*
- * early_stop — ends a run before its last step once evaluations stop improving. Header only, pure.
+ * early_stop — ends a run before its last step once evaluations stop improving. Header only,
+ * pure.
  *
- * An evaluation is better if it beats the best previous one by more than min_delta. After
- * `patience` evaluations in a row that are not better, the run ends. Checkpoints store the
- * counters, so an interrupted run ends at the same step as an uninterrupted one.
+ * An evaluation is better if it beats the best previous one by more than min_delta. The run ends
+ * after `patience` consecutive evaluations that are not better. Checkpoints store the counters,
+ * so an interrupted run ends at the same step as an uninterrupted one.
  */
 #ifndef MILLRACE_TRAINER_CONTROL_EARLY_STOP_H
 #define MILLRACE_TRAINER_CONTROL_EARLY_STOP_H
@@ -12,14 +13,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Immutable. */
 struct early_stop_options {
     uint64_t patience; /* evaluations; 0: never stop early */
     double min_delta;
-    bool wants_largest; /* larger is better */
+    bool wants_largest;
 };
 
-/* Owner thread. Initially zero except for the options. */
+/* Owner thread. Zero initially, except for the options. */
 struct early_stop {
     struct early_stop_options options;
     bool has_best;
@@ -27,7 +27,7 @@ struct early_stop {
     uint64_t best_step, waited_count; /* evaluations since the best one */
 };
 
-/* Records the evaluation after that step. A value that is not finite is never better. */
+/* Records an evaluation after a step. A non-finite value is never better. */
 static inline void early_stop_note(struct early_stop *stop, uint64_t step, double value)
 {
     double gain = stop->options.wants_largest ? value - stop->best : stop->best - value;

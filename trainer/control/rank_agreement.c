@@ -17,10 +17,10 @@ enum {
     COMMON_BYTES_MAX = 80 /* longer values omit their common prefix */
 };
 
-/* The records of all ranks. Each begins at a multiple of bytes and ends with an extra NUL. */
+/* The records of all ranks, by rank; each ends with an extra NUL. */
 struct records {
     char *text;
-    size_t bytes; /* of a record, with that NUL */
+    size_t bytes; /* per rank, including that NUL */
     int ranks;
 };
 
@@ -50,8 +50,8 @@ void rank_record_add_config(struct rank_record *record, const struct train_confi
     int status = config_each(config, add_field, record);
     if (status)
         record->text.status = status;
-    /* Paths may differ. But ranks must agree on whether there is an evaluation, and on a folder
-     * that all ranks write to. */
+    /* Paths may differ, but ranks must agree on whether there is an evaluation and on a shared
+     * checkpoint folder. */
     rank_record_add(record, "data.val", config->data.val[0] ? "given" : "empty");
     if (config->checkpoint.dir[0])
         snprintf(folder, sizeof folder, "%s", config->checkpoint.dir);
@@ -71,8 +71,7 @@ static int reduce(struct comm *comm, int64_t *values, size_t count,
     return status ? status : comm_wait(comm, &work, err);
 }
 
-/* A value is the same on all ranks if its maximum equals the complement of the maximum of its
- * complement. */
+/* Ranks agree on a value if its maximum equals the complement of the maximum of its complement. */
 static int compare_hashes(struct comm *comm, const struct rank_record *record, bool *ret_differ,
                           size_t *ret_bytes, const struct comm_options *options, struct err *err)
 {
@@ -118,7 +117,7 @@ static int exchange(struct comm *comm, const struct rank_record *record, size_t 
     return 0;
 }
 
-/* ---- What differs. ---- */
+/* ---- Differences. ---- */
 
 static const char *record_of(const struct records *records, int rank)
 {
@@ -136,7 +135,7 @@ static const char *next_key(const char *key)
     return value + strlen(value) + 1;
 }
 
-/* "absent" if the rank lacks the key, as another version of the program may. */
+/* Returns "absent" if the rank lacks the key, which can happen in another program version. */
 static const char *find(const struct records *records, int rank, const char *key)
 {
     for (const char *at = record_of(records, rank); *at; at = next_key(at))
@@ -155,7 +154,7 @@ static int first_other(const struct records *records, const char *key)
     return 0;
 }
 
-/* "rank 1" or "ranks 1, 2": the ranks with that value. */
+/* Appends the ranks with that value, as "rank 1" or "ranks 1, 2". */
 static void list_ranks(const struct records *records, const char *key, const char *value,
                        struct str *out)
 {
@@ -174,7 +173,7 @@ static void list_ranks(const struct records *records, const char *key, const cha
     str_deinit(&list);
 }
 
-/* Offset of the first differing part of long values, which are lists separated by ;. */
+/* The offset at which long values, lists separated by semicolons, first differ. */
 static size_t common_bytes(const char *a, const char *b)
 {
     size_t part = 0;
@@ -185,10 +184,10 @@ static size_t common_bytes(const char *a, const char *b)
 }
 
 struct differences {
-    const char *first; /* the key */
-    int rank;          /* the first with another value than rank 0 */
+    const char *first; /* key */
+    int rank;          /* the first whose value differs from rank 0's */
     int count;
-    struct str others; /* keys other than the first */
+    struct str others; /* other keys */
 };
 
 static void note_difference(struct differences *differences, const char *key, int rank)
@@ -217,25 +216,26 @@ static void find_differences(const struct records *records, struct differences *
 static int name_differences(const struct records *records, const char *advice, struct err *err)
 {
     struct differences differences = {0};
-    struct str here = {0}, there = {0};
+    struct str expected_ranks = {0}, found_ranks = {0};
     find_differences(records, &differences);
     const char *key = differences.first;
     const char *expected = find(records, 0, key), *found = find(records, differences.rank, key);
     size_t skipped = common_bytes(expected, found);
-    list_ranks(records, key, expected, &here);
-    list_ranks(records, key, found, &there);
+    list_ranks(records, key, expected, &expected_ranks);
+    list_ranks(records, key, found, &found_ranks);
     if (differences.count > 1)
         err_set(err, -EINVAL, "ranks do not agree on %.60s and %d more: %.100s", key,
                 differences.count - 1, str_text(&differences.others));
     else
         err_set(err, -EINVAL, "ranks do not agree on %.100s", key);
     err_expected(err, "%s%.150s on %.60s", skipped ? "..." : "", expected + skipped,
-                 str_text(&here));
-    err_found(err, "%s%.150s on %.60s", skipped ? "..." : "", found + skipped, str_text(&there));
+                 str_text(&expected_ranks));
+    err_found(err, "%s%.150s on %.60s", skipped ? "..." : "", found + skipped,
+              str_text(&found_ranks));
     err_advise(err, "%s", advice);
     str_deinit(&differences.others);
-    str_deinit(&here);
-    str_deinit(&there);
+    str_deinit(&expected_ranks);
+    str_deinit(&found_ranks);
     return -EINVAL;
 }
 
@@ -255,7 +255,7 @@ int rank_agreement_check(struct comm *comm, const struct rank_record *record, co
         return status;
     status = name_differences(&records, advice, err);
     free(records.text);
-    /* every rank has the same detail: one prints it */
+    /* every rank has the same detail: only one prints it */
     return comm_agree(comm, status, options, err);
 }
 

@@ -15,7 +15,7 @@
 
 struct trace;
 
-/* Steps, counted from 1; 0: none. */
+/* Numbered from 1; 0: none. */
 struct trainer_steps {
     uint64_t first, last;
 };
@@ -25,7 +25,7 @@ struct trainer_options {
     const struct train_config *config;
     /* The run's ranks, each of which makes the same calls; borrowed. NULL: a single rank. */
     struct comm *comm;
-    /* Index of this rank on its machine, which selects a GPU; -1: unknown, treated as the first. */
+    /* Index of this rank on its machine, which selects a GPU; -1: unknown, treated as 0. */
     int local_rank;
     enum config_resume resume;
     const char *resume_path; /* CONFIG_RESUME_PATH: a step, a folder of steps, or a run folder */
@@ -34,9 +34,9 @@ struct trainer_options {
     uint64_t before_ns;               /* part of run.max_time used by earlier attempts */
     atomic_int *stop;                 /* non-zero: save and return; NULL: never */
     const atomic_uint *stop_requests; /* number of stop requests; NULL: unknown */
-    struct trainer_steps profile;     /* steps to measure, and to pass to an attached profiler */
-    /* This rank's trace, borrowed. All threads of the run record the steps of `profile` in it; the
-     * traces of all ranks are written to trace-FIRST-LAST.json in the run's folder. NULL: no
+    struct trainer_steps profile;     /* steps to measure and to pass to an attached profiler */
+    /* This rank's trace, borrowed. All threads of the run record the steps of `profile` in it.
+     * The traces of all ranks are written to trace-FIRST-LAST.json in the run's folder. NULL: no
      * trace. */
     struct trace *trace;
     const struct log *log;

@@ -7,7 +7,7 @@
 
 enum {
     GUESSED_NS_PER_BYTE = 10, /* 100 MB/s, until a save is measured */
-    STEP_FADES_BY = 16,       /* each faster step reduces the estimate by a sixteenth */
+    STEP_DECAY = 16,          /* each faster step reduces the estimate by a sixteenth */
 };
 
 void triggers_init(struct triggers *triggers, const struct triggers_options *options)
@@ -55,8 +55,8 @@ void triggers_begin_step(struct triggers *triggers, uint64_t now_ns)
 void triggers_end_step(struct triggers *triggers, uint64_t now_ns)
 {
     uint64_t ns = now_ns - triggers->step_began_ns;
-    uint64_t faded_ns = triggers->step_ns - triggers->step_ns / STEP_FADES_BY;
-    triggers->step_ns = ns > faded_ns ? ns : faded_ns;
+    uint64_t decayed_ns = triggers->step_ns - triggers->step_ns / STEP_DECAY;
+    triggers->step_ns = ns > decayed_ns ? ns : decayed_ns;
 }
 
 void triggers_note_save_begun(struct triggers *triggers, uint64_t now_ns)
