@@ -2,8 +2,8 @@
  * device_metrics — machine metrics on a progress line: memory, utilization of the device, and
  * compute rate relative to its peak.
  *
- * They are read when a line is written, never within a step. Unavailable values are unknown, not
- * errors.
+ * Metrics are read when a line is written, never within a step. Unavailable values are reported
+ * as unknown, not as errors.
  */
 #ifndef MILLRACE_TRAINER_REPORT_DEVICE_METRICS_H
 #define MILLRACE_TRAINER_REPORT_DEVICE_METRICS_H
@@ -12,11 +12,10 @@
 #include "trainer/ops/ops.h"
 #include "trainer/report/report.h"
 
-/* Owner thread. */
 struct device_metrics {
     struct device *device; /* borrowed */
-    double peak_flops;     /* for the element type of products; 0: unknown */
-    struct nvml *nvml;     /* NULL: absent */
+    double peak_flops;     /* for the element type of matrix products; 0: unknown */
+    struct nvml *nvml;     /* NULL: unavailable */
     struct nvmlDevice_st *gpu;
 };
 

@@ -8,7 +8,7 @@
  *     12 + n  4      masked CRC32C of the data
  *
  * Masked: the CRC rotated right by 15 bits, plus 0xa282ead8. TensorBoard reads the files of a
- * folder one after another by name. So each new file's name has a larger number (the time in
+ * folder in order of their names. Each new name therefore contains a larger number (the time in
  * seconds) than all existing ones, even if the clock was set back.
  *
  * Threads: one owner. Local files only.
@@ -28,9 +28,9 @@ int event_file_open(struct io *io, const char *folder, struct event_file **ret_f
                     struct err *err);
 void event_file_close(struct event_file *file); /* NULL is fine */
 
-/* The buffer for the next record's data: EVENT_BYTES_MAX bytes, owned by the file. */
+/* Returns the buffer for the next record's data: EVENT_BYTES_MAX bytes, owned by the file. */
 void *event_file_data(struct event_file *file);
-/* Appends a record of that buffer's first bytes. Blocks; allocates nothing. */
+/* Appends a record of that buffer's first `bytes` bytes. Blocks; allocates nothing. */
 int event_file_add(struct event_file *file, size_t bytes, struct err *err);
 
 #endif

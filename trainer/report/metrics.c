@@ -16,38 +16,38 @@
 #include <string.h>
 
 enum {
-    WINDOW_BYTES = 64 << 10, /* read at a time; longer than any of our lines */
+    WINDOW_BYTES = 64 << 10, /* read at a time; longer than any line written here */
     LINE_BYTES = 2048,
 };
 
 struct metrics {
     struct append_log *log;
-    struct str line;                 /* reused */
+    struct str line;                 /* reused buffer */
     struct tensorboard *tensorboard; /* NULL: disabled */
 };
 
-static bool comes_again(const struct json_t *line, uint64_t step, struct metrics_resume resume)
+static bool will_be_repeated(const struct json_t *line, uint64_t step, struct metrics_resume resume)
 {
     bool is_evaluation = jsonx_get(line, "val_loss") != NULL;
     return step > resume.step || (step == resume.step && is_evaluation && !resume.is_evaluated);
 }
 
-static bool stays(const char *line, size_t bytes, struct metrics_resume resume)
+static bool is_kept(const char *line, size_t bytes, struct metrics_resume resume)
 {
     struct json_t *root;
     uint64_t step;
     if (jsonx_parse(line, bytes, NULL, 0, &root, NULL))
         return false;
     bool result =
-        jsonx_u64(jsonx_get(root, "step"), &step) == 0 && !comes_again(root, step, resume);
+        jsonx_u64(jsonx_get(root, "step"), &step) == 0 && !will_be_repeated(root, step, resume);
     jsonx_free(root);
     return result;
 }
 
-/* Returns the end of the last line in text to keep; 0 if there is none. *ret_unseen: where the
- * first unchecked line begins, whose beginning is not in text. */
-static size_t last_that_stays(const char *text, size_t bytes, bool is_beginning,
-                              struct metrics_resume resume, size_t *ret_unseen)
+/* Returns the end of the last line in text to keep; 0 if there is none. *ret_unchecked: start of
+ * the unchecked text, which ends with a line cut off at its beginning. */
+static size_t find_last_kept(const char *text, size_t bytes, bool is_beginning,
+                             struct metrics_resume resume, size_t *ret_unchecked)
 {
     const char *newline = memrchr(text, '\n', bytes);
     size_t end = newline ? (size_t)(newline - text) + 1 : 0; /* excludes an incomplete line */
@@ -56,16 +56,16 @@ static size_t last_that_stays(const char *text, size_t bytes, bool is_beginning,
         if (!before && !is_beginning)
             break;
         size_t begin = before ? (size_t)(before - text) + 1 : 0;
-        if (stays(text + begin, end - 1 - begin, resume))
+        if (is_kept(text + begin, end - 1 - begin, resume))
             return end;
         end = begin;
     }
-    *ret_unseen = end;
+    *ret_unchecked = end;
     return 0;
 }
 
-/* Reads the file backwards, so that a long run's file is not read whole: steps rise, and lines that
- * will be repeated are last. */
+/* Reads the file backwards to avoid reading all of a long file: steps rise, so lines that the
+ * run will repeat are at the end. */
 static int find_bytes_to_keep(struct io *io, const char *path, struct metrics_resume resume,
                               uint64_t *ret_bytes, struct err *err)
 {
@@ -82,15 +82,15 @@ static int find_bytes_to_keep(struct io *io, const char *path, struct metrics_re
     if (!status)
         status = io->ops->queue_open(io, 1, &queue, err);
     while (!status && kept == 0 && end > 0) {
-        size_t bytes = bytes_min(end, WINDOW_BYTES), unseen = 0;
+        size_t bytes = bytes_min(end, WINDOW_BYTES), unchecked = 0;
         uint64_t begin = end - bytes;
         status = io_read_exact(queue, io, file, path, begin, window, bytes, err);
         if (status)
             break;
-        size_t found = last_that_stays(window, bytes, begin == 0, resume, &unseen);
+        size_t found = find_last_kept(window, bytes, begin == 0, resume, &unchecked);
         kept = found ? begin + found : 0;
-        /* a line that fills the window is not one of ours */
-        end = begin + (unseen < bytes ? unseen : 0);
+        /* a line longer than the window was not written here */
+        end = begin + (unchecked < bytes ? unchecked : 0);
     }
     if (queue)
         io->ops->queue_close(queue);
@@ -101,7 +101,6 @@ static int find_bytes_to_keep(struct io *io, const char *path, struct metrics_re
     return status;
 }
 
-/* Keeps the lines that the run will not repeat, and opens the file for new ones. */
 static int open_lines(struct metrics *metrics, struct io *io, const struct metrics_options *options,
                       struct err *err)
 {
@@ -159,7 +158,8 @@ static int write_line(struct metrics *metrics, const struct trainer_report *repo
     jsonx_end_object(&w);
     str_add_text(&metrics->line, "\n");
     if (str_status(&metrics->line)) {
-        str_deinit(&metrics->line); /* clears the error: the next line may find memory */
+        str_deinit(
+            &metrics->line); /* clears the error: memory may be available for the next line */
         return err_set(err, -ENOMEM, "out of memory for a line of metrics");
     }
     return append_log_add(metrics->log, metrics->line.data, metrics->line.bytes, err);

@@ -1,10 +1,10 @@
 /*
- * metrics — writes a run's metrics: metrics.jsonl, one JSON object per line with rising steps and
- * no duplicates, and optionally TensorBoard event files.
+ * metrics — writes a run's metrics: metrics.jsonl, one JSON object per line with rising steps
+ * and no duplicates, and optionally TensorBoard event files.
  *
  * A run that resumes at step s first truncates the file after its last line with a step <= s
- * (except the evaluation after s, if the checkpoint was written before it). Lines that a killed run
- * wrote after its last checkpoint are thus replaced, not duplicated.
+ * (except the evaluation after s, if the checkpoint was written before it). This removes lines
+ * that a killed run wrote after its last checkpoint, which the resumed run will repeat.
  */
 #ifndef MILLRACE_TRAINER_REPORT_METRICS_H
 #define MILLRACE_TRAINER_REPORT_METRICS_H
@@ -18,7 +18,7 @@ struct metrics;
 /* The point from which a run resumes. */
 struct metrics_resume {
     uint64_t step;     /* 0: the beginning */
-    bool is_evaluated; /* after that step; else that evaluation, if due, is repeated */
+    bool is_evaluated; /* after that step; if not, the run repeats that evaluation if it is due */
 };
 
 struct metrics_options {
@@ -27,7 +27,7 @@ struct metrics_options {
     struct metrics_resume resume;
 };
 
-/* Truncates lines that will be repeated, and an incomplete last line. */
+/* Removes lines that the run will repeat, and an incomplete last line. */
 int metrics_open(struct io *io, const struct metrics_options *options, struct metrics **ret_metrics,
                  struct err *err);
 void metrics_close(struct metrics *metrics); /* NULL is fine */

@@ -3,11 +3,11 @@
  * measuring is on.
  *
  * Times are host times. If the device is the host, they include the computation. If the device
- * queues work, they cover queueing only, and RANGE_WAIT is the time that the host waits for the
+ * queues work, they cover only the queueing; RANGE_WAIT is the time that the host waits for the
  * device.
  *
- * Ranges also drive time_parts: time within a range, but not within a nested one, counts for the
- * part of that range.
+ * Ranges also drive time_parts: time within a range, but outside nested ranges, counts toward
+ * that range's part.
  */
 #ifndef MILLRACE_TRAINER_REPORT_RANGE_H
 #define MILLRACE_TRAINER_REPORT_RANGE_H
@@ -22,13 +22,13 @@
 enum range {
     RANGE_STEP,     /* contains the ranges down to RANGE_STAGE */
     RANGE_DATA,     /* waiting for the loader's next micro-batch */
-    RANGE_UPLOAD,   /* its upload to the device, and release of the previous one */
+    RANGE_UPLOAD,   /* micro-batch upload, and release of the previous one */
     RANGE_MICRO,    /* a micro-batch: its passes, or their graph replay, and gradient sums */
     RANGE_FORWARD,  /* within RANGE_MICRO */
     RANGE_BACKWARD, /* within RANGE_MICRO, with losses */
     RANGE_NORM,     /* the last gradient sums, and the gradient norm */
     RANGE_REDUCE,   /* reductions over all ranks */
-    RANGE_UPDATE,   /* of the weights */
+    RANGE_UPDATE,   /* of weights and moments */
     /* within RANGE_UPDATE: copies a group's weights and moments for a checkpoint in progress */
     RANGE_STAGE,
     RANGE_WAIT,     /* for the device: within a step for earlier steps, else for all */
@@ -45,26 +45,26 @@ struct range_time {
 
 enum { RANGE_DEPTH_MAX = 4 };
 
-/* Initially zero. Owner thread. */
+/* Zero initially. Owner thread. */
 struct ranges {
     bool measures;             /* add new spans to times */
     bool queues;               /* the device is not the host */
     struct trace_track *track; /* borrowed; NULL: no trace */
     struct time_parts parts;
-    /* Tells other ranks what this rank is doing, in case it is late; borrowed, as is step, the last
-     * one queued. NULL: none. */
+    /* Announces this rank's activity to other ranks, which report it if this rank is late.
+     * Borrowed, as is step, the last one queued. NULL: none. */
     struct comm *comm;
     const uint64_t *step;
     struct range_time times[RANGE_COUNT];
     struct {
         enum range range;
-        enum time_part part; /* the part active before it */
+        enum time_part part; /* the enclosing range's */
         uint64_t began_ns;   /* 0: not measured */
     } open[RANGE_DEPTH_MAX];
     unsigned depth;
 };
 
-/* Calls must be paired. A failure in between may leave a range open, since the run then ends. */
+/* Calls must be paired, except after a failure that ends the run. */
 void range_begin(struct ranges *ranges, enum range range);
 void range_end(struct ranges *ranges);
 

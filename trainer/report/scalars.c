@@ -37,7 +37,7 @@ static void add_device_metrics(struct list *list, const struct trainer_device_me
         add_count(list, "process_bytes", metrics->process_bytes);
 }
 
-/* Adds the known parts of the time; with "other" they add up to elapsed_seconds. */
+/* Adds the known parts of the time, which add up to elapsed_seconds. */
 static void add_time(struct list *list, const struct trainer_report *report)
 {
     static const struct {
@@ -61,7 +61,7 @@ static void add_time(struct list *list, const struct trainer_report *report)
             add(list, parts[i].name, (double)report->time.ns[parts[i].part] / 1e9);
 }
 
-/* The device's own times; for the rest of the elapsed time it was idle. */
+/* Adds the device's times; for the rest of the elapsed time it was idle. */
 static void add_device_time(struct list *list, const struct time_spent *time)
 {
     add(list, "device_forward_seconds", (double)time->ns[TIME_FORWARD] / 1e9);

@@ -17,12 +17,12 @@ struct scalar {
 };
 
 enum { SCALARS_MAX = 32 };
-#define SCALARS_VALIDATION_PREFIX "val_" /* of the names of an evaluation's numbers */
+#define SCALARS_VALIDATION_PREFIX "val_" /* prefix of an evaluation's names */
 
 /* Returns the number of scalars for TRAINER_STEP and TRAINER_EVALUATED; 0 for other events.
  * Excludes step and wall time. */
 size_t scalars_of(const struct trainer_report *report, struct scalar scalars[SCALARS_MAX]);
-/* Writes them as fields of the open object. */
+/* Writes scalars as fields of the open object. */
 void scalars_write(struct jsonx_writer *json, const struct scalar *scalars, size_t count);
 
 #endif

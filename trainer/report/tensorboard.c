@@ -87,7 +87,7 @@ static char *tag_of(const struct scalar *scalar)
 {
     size_t prefix = strlen(SCALARS_VALIDATION_PREFIX);
     bool has_prefix = strncmp(scalar->name, SCALARS_VALIDATION_PREFIX, prefix) == 0;
-    /* protobuf-c only reads it */
+    /* protobuf-c does not modify it */
     return (char *)(uintptr_t)(scalar->name + (has_prefix ? prefix : 0));
 }
 

@@ -15,7 +15,7 @@
 enum { TAG = 0, HOST_BYTES = 65 };
 static_assert((int)TAG < (int)COMM_MESSAGE_TAGS, "any backend has it");
 
-/* The first rank's output. After a failure, added text is dropped. */
+/* The first rank's output file. After a failure, added text is dropped. */
 struct output {
     struct io *io;
     const char *path;
@@ -68,7 +68,7 @@ static int end_output(struct output *output, struct err *err)
     return output->status;
 }
 
-/* Options of an exchange that waits for that many ranks in sequence. */
+/* Options of an exchange that waits for `ranks` ranks in sequence. */
 static struct comm_options options_behind(const struct trace_file *file, unsigned ranks)
 {
     uint64_t timeout_ns = file->timeout_ns * ranks;
@@ -81,7 +81,7 @@ static struct comm_options options_of(const struct trace_file *file)
     return options_behind(file, 1);
 }
 
-/* The earliest start on any rank, since 1970. */
+/* The earliest start on any rank, in ns since 1970. */
 static int find_origin(const struct trace_file *file, uint64_t *ret_origin_ns, struct err *err)
 {
     int64_t latest = -(int64_t)trace_started_ns(file->trace);
@@ -104,7 +104,7 @@ static void format_process(const struct trace_file *file, struct str *out)
     trace_format_process((unsigned)file->comm->rank, name, out);
 }
 
-/* A rank's text has its name as the first part, then one part per track. */
+/* The first part of a rank's text is its process name; each track adds one part. */
 static unsigned parts_count(const struct trace_file *file)
 {
     return 1 + trace_tracks_count(file->trace);
@@ -138,7 +138,7 @@ static int receive(const struct trace_file *file, void *data, size_t bytes, int 
     return status ? status : comm_wait(file->comm, &work, err);
 }
 
-/* The first rank receives the texts in rank order, and tells each rank when to send. */
+/* Waits until the first rank, which receives texts in rank order, requests this rank's text. */
 static int wait_for_turn(const struct trace_file *file, uint64_t *size, struct err *err)
 {
     struct comm_options options = options_behind(file, (unsigned)file->comm->rank);
@@ -148,8 +148,8 @@ static int wait_for_turn(const struct trace_file *file, uint64_t *size, struct e
     return status ? status : comm_wait(file->comm, &work, err);
 }
 
-/* Sends the size and the text of each part, then a size of 0. Stops early if memory runs out. size:
- * memory that outlives a failure. */
+/* Sends the size and the text of each part, then a size of 0. Stops early if memory runs out.
+ * size: memory that outlives a failure. */
 static int send_parts(const struct trace_file *file, uint64_t origin_ns, struct str *text,
                       uint64_t *size, struct err *err)
 {
@@ -174,7 +174,7 @@ static int receive_parts(const struct trace_file *file, int from, struct output 
                          struct str *text, uint64_t *size, struct err *err)
 {
     *size = 0;
-    /* starts its turn */
+    /* requests the rank's text */
     int status = send(file, size, sizeof *size, from, err);
     while (!status) {
         status = receive(file, size, sizeof *size, from, err);
@@ -211,7 +211,7 @@ static int write_first(const struct trace_file *file, uint64_t origin_ns, struct
     trace_format_end(text);
     add_output(&output, text);
     if (status)
-        output.status = status; /* an incomplete file is not committed */
+        output.status = status; /* prevents the commit of an incomplete file */
     *ret_written = end_output(&output, status ? NULL : err);
     return status;
 }
@@ -227,7 +227,7 @@ int trace_file_write(const struct trace_file *file, int *ret_written, struct err
         status = write_first(file, origin_ns, &text, size, ret_written, err);
     else if (!status)
         status = send_parts(file, origin_ns, &text, size, err);
-    if (status) { /* the communicator may still use them */
+    if (status) { /* the communicator may still use these buffers */
         comm_retain(text.data);
         comm_retain(size);
         return status;

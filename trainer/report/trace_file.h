@@ -1,8 +1,8 @@
 /*
- * trace_file — writes the traces of all ranks to one file, as one process each.
+ * trace_file — writes the traces of all ranks to one file, each as one process.
  *
- * The first rank writes. The others send their text one track at a time, so that no rank holds more
- * than one track, whatever the number of ranks.
+ * The first rank writes. The others send their text one track at a time, so that no rank ever
+ * holds more than one track.
  */
 #ifndef MILLRACE_TRAINER_REPORT_TRACE_FILE_H
 #define MILLRACE_TRAINER_REPORT_TRACE_FILE_H
@@ -14,14 +14,14 @@
 struct trace_file {
     struct io *io;
     const char *path;          /* created or replaced atomically */
-    const struct trace *trace; /* of this rank; stopped */
+    const struct trace *trace; /* this rank's; stopped */
     struct comm *comm;
-    uint64_t timeout_ns; /* for each collective operation; 0: none */
+    uint64_t timeout_ns; /* per collective operation; 0: none */
 };
 
-/* Collective; the trace must have been started. Blocks. *ret_written, on the first rank: 0, or why
- * the file could not be written, with detail in err. Returns communication errors, which end the
- * run. */
+/* Collective. The trace must have been started. Blocks. *ret_written, on the first rank: 0, or
+ * the error that prevented writing the file, with detail in err. Returns communication errors,
+ * which end the run. */
 int trace_file_write(const struct trace_file *file, int *ret_written, struct err *err);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * usage — the memory and traffic of one rank of a run: peak memory by use and kind, and the bytes
- * of a step. A run measures it; a dry run (dry_run.h) predicts it. Header only.
+ * usage — the memory and traffic of one rank: peak memory by use and kind, and the bytes of a
+ * step. Measured in a run, predicted by a dry run (dry_run.h). Header only.
  */
 #ifndef MILLRACE_TRAINER_REPORT_USAGE_H
 #define MILLRACE_TRAINER_REPORT_USAGE_H
@@ -48,7 +48,6 @@ static inline uint64_t usage_bytes(const struct usage *usage, enum mem_use use)
     return bytes;
 }
 
-/* The sum over all uses of device memory. */
 static inline uint64_t usage_device_bytes(const struct usage *usage)
 {
     uint64_t bytes = 0;
