@@ -16,13 +16,12 @@
 
 struct reading {
     struct train_config *config;
-    int *lines; /* of each field, for config_check; NULL: not needed */
+    int *lines; /* by field, for config_check; NULL: not needed */
     bool by_set;
     const char *name;
     struct err *err;
 };
 
-/* Values from --set have no line. */
 static void complain(const struct reading *reading, const struct yaml_leaf *leaf, const char *what)
 {
     if (reading->by_set)
@@ -53,8 +52,8 @@ static int unknown_key(const struct reading *reading, const struct yaml_leaf *le
     return -EINVAL;
 }
 
-/* The rest of the leaf's path after the field's key: "", "[0].path"; NULL if the path does not
- * belong to the field. */
+/* Returns the rest of the leaf's path after the field's key: "", "[0].path"; NULL if the path
+ * does not belong to the field. */
 static const char *rest_of_path(const struct config_field *field, const char *path)
 {
     size_t bytes = strlen(field->key);
@@ -82,7 +81,7 @@ static int read_leaf(void *context, const struct yaml_leaf *leaf)
         if (status == -ENOENT)
             break;
         if (!status) {
-            /* an entry of a list has the list's line */
+            /* an entry of a list keeps the list's line */
             if (reading->lines && (!rest[0] || reading->by_set))
                 reading->lines[i] = reading->by_set ? CONFIG_BY_SET : leaf->line;
             return 0;
@@ -172,7 +171,7 @@ void config_print(const struct train_config *config, struct str *out)
 {
     size_t count;
     const struct config_field *fields = config_fields(&count);
-    const char *open = ""; /* the path of the last line's mapping, with its dot */
+    const char *open = ""; /* key whose mapping is open, up to its last dot */
     size_t open_bytes = 0;
     for (size_t i = 0; i < count; i++) {
         const char *key = fields[i].key, *last_dot = strrchr(key, '.');
@@ -260,7 +259,7 @@ static void saved_text(const struct json_t *node, struct str *out)
     }
 }
 
-/* Reads one "a.b": value of a saved object as the YAML it came from. */
+/* Reads one "a.b": value of a saved object. */
 static int restore_value(void *context, const char *key, struct json_t *node)
 {
     struct reading *reading = context;
@@ -295,7 +294,7 @@ int config_restore(const struct json_t *saved, const char *name, struct train_co
     return jsonx_each((struct json_t *)saved, restore_value, &reading);
 }
 
-/* As config_value_print, but without quotes around strings, as read from a saved configuration. */
+/* As config_value_print, but with unquoted strings, as saved_text formats them. */
 static void add_plain_value(struct str *out, const struct config_field *field, const void *source)
 {
     const struct config_mix *mix = source;

@@ -1,10 +1,10 @@
 /*
- * config — the configuration of a training run: defaults, overridden by a YAML file, overridden by
- * `--set a.b=value`.
+ * config — the configuration of a training run: defaults, overridden by a YAML file, overridden
+ * by `--set a.b=value`.
  *
- * One table of fields (config_fields) drives parsing, `--set`, printing, `millrace help config` and
- * the comparison on resume. Unknown keys, wrong types and contradictions are errors that name the
- * file, the line and the nearest key.
+ * One table of fields (config_fields) drives parsing, `--set`, printing, `millrace help config`
+ * and the comparison on resume. Unknown keys, wrong types and contradictions are errors that
+ * name the file, the line and the nearest key.
  */
 #ifndef MILLRACE_TRAINER_CONFIG_CONFIG_H
 #define MILLRACE_TRAINER_CONFIG_CONFIG_H
@@ -24,7 +24,7 @@ enum { CONFIG_TEXT_BYTES_MAX = 1024 };
 enum config_damage { CONFIG_DAMAGE_FALLBACK, CONFIG_DAMAGE_STOP };
 enum config_save_error { CONFIG_SAVE_ERROR_CONTINUE, CONFIG_SAVE_ERROR_STOP };
 
-/* Which earlier tokens in its window a token attends to. */
+/* The earlier tokens of its window to which a token attends: all, or those of its document. */
 enum config_text_mask { CONFIG_MASK_NONE, CONFIG_MASK_DOCUMENT };
 enum config_precision { CONFIG_FP32, CONFIG_BF16, CONFIG_FP16 };
 enum config_compression { CONFIG_COMPRESSION_NONE, CONFIG_COMPRESSION_POWERSGD };
@@ -37,13 +37,13 @@ enum config_resume { CONFIG_RESUME_AUTO, CONFIG_RESUME_NEVER, CONFIG_RESUME_PATH
 
 enum config_metric { CONFIG_METRIC_VAL_LOSS, CONFIG_METRIC_VAL_ACCURACY };
 
-/* The effective configuration, with fields as in the YAML. The user of a field documented as "auto"
- * resolves its 0. */
+/* The effective configuration, with fields as in the YAML. The user of an "auto" field resolves
+ * its 0. */
 struct train_config {
     struct {
         char dir[CONFIG_TEXT_BYTES_MAX];
         uint64_t seed;
-        uint64_t steps; /* 0: until epochs are done */
+        uint64_t steps; /* 0: run.epochs decides */
         uint64_t epochs;
         uint64_t max_time_ns;      /* 0: none */
         uint64_t stop_deadline_ns; /* 0: none */
@@ -74,13 +74,13 @@ struct train_config {
             struct {
                 double brightness, contrast, saturation, hue;
             } jitter;
-            double mixup, cutmix; /* alphas; 0: off */
+            double mixup, cutmix; /* alpha; 0: off */
             double mix_prob, mix_switch_prob;
         } image;
         struct {
             char field[48];
-            uint64_t block; /* 0: no text */
-            uint32_t mask;  /* enum config_text_mask */
+            uint64_t block;
+            uint32_t mask; /* enum config_text_mask */
         } text;
     } data;
     struct {
@@ -93,13 +93,13 @@ struct train_config {
             uint64_t original_max_position_embeddings;
         } rope_scaling;
         bool tied, qk_norm;
-        uint64_t recompute, offload;        /* every n-th block; 0: none */
+        uint64_t recompute, offload;        /* every nth block; 0: none */
         char init[CONFIG_TEXT_BYTES_MAX];   /* "": random */
         char freeze[CONFIG_TEXT_BYTES_MAX]; /* patterns, see freeze.h */
     } model;
     struct {
         uint64_t global, micro; /* 0: auto, before config_resolve_batch */
-        /* Micro-batches per rank; 0: auto. config_resolve_batch sets it to 0. */
+        /* Micro-batches per rank; 0: auto, or resolved by config_resolve_batch. */
         uint64_t accumulation;
         char schedule[256]; /* see epochs.h */
         bool sync_each;
@@ -108,7 +108,7 @@ struct train_config {
         uint32_t type; /* enum update_rule */
         double lr, beta1, beta2, eps, momentum, weight_decay;
         double clip_norm, clip_value; /* 0: none */
-        uint64_t base_batch;          /* 0: learning rates are for the configured batch */
+        uint64_t base_batch;          /* 0: do not scale learning rates */
         bool nesterov;
     } optimizer;
     struct {
@@ -127,13 +127,13 @@ struct train_config {
         uint32_t strategy, reduction; /* index in strategy_names; enum reduction_kind */
         uint32_t comm;                /* enum config_comm */
         uint32_t mixed;               /* enum config_mixed */
-        /* Ranks that together hold one copy; 0: follows from replicate or the strategy. */
+        /* Ranks that together hold one copy; 0: derived from replicate or the strategy. */
         uint64_t shard;
-        uint64_t replicate;         /* copies; 0: follows from shard */
+        uint64_t replicate;         /* copies; 0: derived from shard */
         uint64_t wrap_min_params;   /* minimum size of a group of units; 0: one unit each */
         uint64_t keep_below_params; /* smaller groups are not sharded */
         uint64_t prefetch;          /* groups ahead */
-        uint64_t groups_at_once;    /* groups gathered at once; 0: follows from prefetch */
+        uint64_t groups_at_once;    /* maximum gathered at once; 0: derived from prefetch */
         uint64_t bucket_bytes;
         struct {
             uint32_t type; /* enum config_compression */
@@ -142,7 +142,7 @@ struct train_config {
             bool error_feedback, warm_start;
         } compression;
         struct {
-            uint64_t steps; /* 0: gradients are reduced */
+            uint64_t steps; /* 0: sum gradients instead */
         } local_sgd;
         uint64_t timeout_ns; /* per collective; 0: none */
         bool debug;
@@ -189,56 +189,56 @@ struct train_config {
 };
 
 const struct config_field *config_fields(size_t *ret_count);
-const char *config_device_name(uint32_t device); /* in the form of device_open */
-/* Whether device is null: nothing is computed, only memory, traffic and operations are counted. */
+const char *config_device_name(uint32_t device); /* as device_open accepts it */
+/* Whether the device is null, which computes nothing but counts memory, traffic and operations. */
 bool config_is_null_device(const struct train_config *config);
 const char *config_metric_name(uint32_t metric); /* the key in a checkpoint's state */
 
 void config_set_defaults(struct train_config *config);
-/* Reads defaults, the file, then each of sets ("a.b=value"), then calls config_check. -EINVAL with
- * file and line. */
+/* Reads defaults, the file, then each of sets ("a.b=value"), then calls config_check. -EINVAL
+ * with file and line. */
 int config_load(const char *path, const char *const *sets, size_t sets_count,
                 struct train_config *ret_config, struct err *err);
-/* The same for text in memory; name is used in messages. */
+/* config_load for text in memory; name is used in messages. */
 int config_parse(const char *text, size_t bytes, const char *name, const char *const *sets,
                  size_t sets_count, struct train_config *ret_config, struct err *err);
 enum { CONFIG_MICRO_MAX = 65536 };
-/* Computes batch.global or batch.micro from batch.accumulation and the number of ranks. -EINVAL if
- * they contradict each other. */
+/* Computes batch.global or batch.micro from batch.accumulation and the number of ranks. -EINVAL
+ * if they contradict each other. */
 int config_resolve_batch(struct train_config *config, uint32_t ranks, struct err *err);
-/* Restores the batch that a run began with, on any number of ranks. saved: its configuration, from
- * config_print_json. Does nothing if that has no batch. */
+/* Restores the batch with which a run began, on any number of ranks. saved: its configuration,
+ * from config_print_json; ignored if it has no batch. */
 void config_keep_batch(struct train_config *config, const struct json_t *saved);
 
-/* Origin of a value, instead of a line number. */
+/* Origin of a value without a line number. */
 enum { CONFIG_BY_DEFAULT = 0, CONFIG_BY_SET = -1 };
-/* Sets the field that batch.accumulation determines to auto, since its default does not apply.
- * lines: as for config_check. */
+/* If batch.accumulation is set, sets the batch field that it determines to auto. lines: as for
+ * config_check. */
 void config_mark_batch(struct train_config *config, const int *lines);
-/* The key that mixes images within a micro-batch, if batch.micro is 1; NULL: none. */
+/* If batch.micro is 1, returns the key that mixes images within a micro-batch; NULL: none. */
 const char *config_lone_mix(const struct train_config *config);
-/* Whether ranks only exchange gradients, without the sums and conversions done on the host. Then
- * they may travel from GPU to GPU. */
+/* Whether ranks send gradients unchanged, without sums or conversions on the host. Gradients may
+ * then travel from GPU to GPU. */
 bool config_moves_gradients(const struct train_config *config);
-/* Finds contradictions between fields. lines: of each field in config_fields' order; NULL: unknown.
+/* Finds contradictions between fields. lines: by field, in config_fields' order; NULL: unknown.
  * -EINVAL with name and lines. */
 int config_check(const struct train_config *config, const int *lines, const char *name,
                  struct err *err);
 
-/* Prints the effective configuration as YAML, with every field. */
+/* Prints all fields as YAML. */
 void config_print(const struct train_config *config, struct str *out);
-/* Prints it as one JSON object of "a.b": value. */
+/* Prints all fields as one JSON object of "a.b": value. */
 void config_print_json(const struct train_config *config, struct str *out);
-/* Parses such an object from a checkpoint's state; name is used in messages. Missing keys, newer
- * than the checkpoint, get their defaults. -EINVAL names an unknown key or value. */
+/* Parses a config_print_json object from a checkpoint's state; name is used in messages. Keys
+ * newer than the checkpoint get their defaults. -EINVAL names an unknown key or wrong value. */
 int config_restore(const struct json_t *saved, const char *name, struct train_config *ret_config,
                    struct err *err);
 /* Calls visit for each field, with the value in YAML syntax. -ENOMEM. */
 int config_each(const struct train_config *config,
                 void (*visit)(void *context, const struct config_field *field, const char *value),
                 void *context);
-/* Calls differs for each field whose value differs from a saved object (of config_print_json), with
- * both values as text. A missing key had its default. -ENOMEM. */
+/* Calls differs for each field whose value differs from a config_print_json object, with both
+ * values as text. A missing key counts as its default. -ENOMEM. */
 int config_compare(const struct train_config *config, const struct json_t *saved,
                    void (*differs)(void *context, const struct config_field *field,
                                    const char *saved_text, const char *now_text),

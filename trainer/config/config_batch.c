@@ -1,5 +1,5 @@
 /*
- * config_batch — batch.global, batch.micro and batch.accumulation: two of them determine the third.
+ * config_batch — batch.global, batch.micro and batch.accumulation: any two determine the third.
  * See config.h.
  */
 #include "base/json/jsonx.h"
@@ -41,7 +41,7 @@ static int refuse(const struct train_config *config, uint32_t ranks, const char 
     return -EINVAL;
 }
 
-/* Checks that had to wait until batch.micro was known. */
+/* Checks that require a known batch.micro. */
 static int check_micro(const struct train_config *config, uint32_t ranks, struct err *err)
 {
     const char *mixes = config_lone_mix(config);
@@ -76,11 +76,11 @@ int config_resolve_batch(struct train_config *config, uint32_t ranks, struct err
         return refuse(config, ranks, "the batch sizes do not match", err);
     config->batch.global = of_ranks;
     config->batch.micro = micro;
-    config->batch.accumulation = 0; /* differs on another number of ranks */
+    config->batch.accumulation = 0; /* would differ on another number of ranks */
     return check_micro(config, ranks, err);
 }
 
-/* Does not check values that were given: config_compare does. */
+/* Leaves configured values unchecked: config_compare checks them. */
 void config_keep_batch(struct train_config *config, const struct json_t *saved)
 {
     uint64_t global = 0, micro = 0;

@@ -20,7 +20,7 @@ struct check {
     struct err *err;
 };
 
-/* Where the key was set: its line, CONFIG_BY_SET, or CONFIG_BY_DEFAULT. */
+/* Returns the line that set the key, CONFIG_BY_SET, or CONFIG_BY_DEFAULT. */
 static int line_of(const struct check *check, const char *key)
 {
     size_t count;
@@ -31,7 +31,7 @@ static int line_of(const struct check *check, const char *key)
     return CONFIG_BY_DEFAULT;
 }
 
-/* " at lines 4 and 7", " at line 4 and by --set"; "" if both are defaults. */
+/* Formats " at lines 4 and 7", " at line 4 and by --set"; "" if both are defaults. */
 static void describe_places(int first, int second, char *text, size_t bytes)
 {
     int upper = first > second ? first : second, lower = first > second ? second : first;
@@ -45,7 +45,7 @@ static void describe_places(int first, int second, char *text, size_t bytes)
         snprintf(text, bytes, " by --set");
 }
 
-/* key may equal other. */
+/* key and other may be equal. */
 static int contradiction(const struct check *check, const char *key, const char *other,
                          const char *what, const char *advice)
 {

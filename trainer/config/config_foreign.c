@@ -10,7 +10,7 @@
 struct row {
     const char *key;
     const char *name;   /* of the concept, or of the trainer that has the key */
-    const char *answer; /* our key or option; NULL: not offered */
+    const char *answer; /* millrace's key or option; NULL: unsupported */
 };
 
 static const struct row rows[] = {

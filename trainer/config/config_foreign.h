@@ -1,13 +1,13 @@
 /*
- * config_foreign — advice for unknown keys that belong to other trainers, or to concepts that
- * millrace does not offer. The key with the nearest spelling would have another meaning.
+ * config_foreign — advice for unknown keys that belong to other trainers or to unsupported
+ * concepts, for which the key with the nearest spelling would be misleading.
  */
 #ifndef MILLRACE_TRAINER_CONFIG_CONFIG_FOREIGN_H
 #define MILLRACE_TRAINER_CONFIG_CONFIG_FOREIGN_H
 
 #include <stddef.h>
 
-/* Writes the advice for the key to text and returns text; NULL if the key is not in the table. */
+/* Writes the advice for the key to text and returns text; NULL: no advice. */
 const char *config_foreign_advice(const char *key, char *text, size_t bytes);
 
 #endif

@@ -37,7 +37,7 @@ static int read_whole(struct config_mix *mix, const struct yaml_leaf *leaf)
     if (leaf->is_sequence) {
         if (leaf->mappings_count < 1 || leaf->mappings_count > MIX_DATASETS_MAX)
             return -EINVAL;
-        begin(mix, leaf->mappings_count); /* their leaves follow */
+        begin(mix, leaf->mappings_count); /* the leaves of the entries follow */
         return 0;
     }
     begin(mix, 1);
@@ -87,7 +87,6 @@ int config_mix_check(const struct config_mix *mix, struct err *err)
 
 /* ---- Printing. ---- */
 
-/* "3", "0.25" */
 static void print_weight(struct jsonx_writer *json, uint64_t weight)
 {
     char text[32];

@@ -25,21 +25,21 @@ struct config_source {
     uint64_t weight; /* in units of 1 / MIX_WEIGHT_UNIT */
 };
 
-/* A single entry with an empty path if no dataset is given. */
+/* If no dataset is given, has a single entry with an empty path. */
 struct config_mix {
     uint64_t count;
     struct config_source sources[MIX_DATASETS_MAX];
 };
 
-/* Reads a leaf at the key's own path (rest "") or in an entry (rest "[0].weight"). -EINVAL: wrong
- * value; -ENOENT: no such key. */
+/* Reads a leaf at the key's own path (rest "") or in an entry (rest "[0].weight"). -EINVAL:
+ * wrong value; -ENOENT: unknown key. */
 int config_mix_read(struct config_mix *mix, const char *rest, const struct yaml_leaf *leaf);
-/* Checks that every entry has a path and that the weights can be mixed. -EINVAL with cause, found
- * and advice. */
+/* Checks that every entry has a path and that the weights can be mixed. -EINVAL with cause,
+ * found and advice. */
 int config_mix_check(const struct config_mix *mix, struct err *err);
 /* Prints JSON, which is also YAML: a string, or a list of objects. */
 void config_mix_print(const struct config_mix *mix, struct str *out);
-/* Prints a parsed list as config_mix_print printed it. */
+/* Prints a parsed list in the format of config_mix_print. */
 void config_mix_print_saved(const struct json_t *list, struct str *out);
 
 #endif

@@ -11,13 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "auto" is 0. */
 static bool takes_auto(const struct config_field *field)
 {
     return field->kind == CONFIG_COUNT_AUTO || field->kind == CONFIG_SIZE_AUTO;
 }
 
-/* A plain number is in steps, else it is a duration. */
+/* A plain number counts steps; otherwise the text is a duration. */
 static int read_period(const struct config_field *field, const char *text,
                        struct config_period *target)
 {

@@ -1,5 +1,5 @@
 /*
- * config_value — a row of the table of configuration fields, and its value as text.
+ * config_value — a row in the table of configuration fields, and its value as text.
  */
 #ifndef MILLRACE_TRAINER_CONFIG_CONFIG_VALUE_H
 #define MILLRACE_TRAINER_CONFIG_CONFIG_VALUE_H
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* An interval in steps or time. At least one of them is 0; both 0: never. */
+/* An interval in steps or time; the other is 0. Both 0: never. */
 struct config_period {
     uint64_t steps, ns;
 };
@@ -22,14 +22,14 @@ enum config_kind {
     CONFIG_PATH,
     CONFIG_BOOL,
     CONFIG_COUNT,      /* uint64_t */
-    CONFIG_COUNT_AUTO, /* uint64_t, "auto" is 0 */
-    CONFIG_SIZE,       /* uint64_t bytes: 64MiB */
-    CONFIG_SIZE_AUTO,  /* uint64_t bytes, "auto" is 0 */
-    CONFIG_DURATION,   /* uint64_t nanoseconds: 90s, 10min */
+    CONFIG_COUNT_AUTO, /* uint64_t; auto: 0 */
+    CONFIG_SIZE,       /* uint64_t, bytes: 64MiB */
+    CONFIG_SIZE_AUTO,  /* uint64_t, bytes; auto: 0 */
+    CONFIG_DURATION,   /* uint64_t, nanoseconds: 90s, 10min */
     CONFIG_PERIOD,     /* struct config_period: 500, 15min; least and most apply to steps */
     CONFIG_REAL,       /* double */
     CONFIG_FRACTION,   /* double: 0.01 or 1% */
-    CONFIG_CHOICE,     /* uint32_t: an index in choices */
+    CONFIG_CHOICE,     /* uint32_t: index in choices */
     CONFIG_PAIR,       /* two adjacent doubles: [0.9, 0.95] */
     CONFIG_MIX,        /* struct config_mix */
 };
@@ -38,7 +38,7 @@ struct config_alias {
     const char *alias, *choice;
 };
 
-/* A row of the table. Immutable. */
+/* Immutable. */
 struct config_field {
     const char *key; /* "data.image.size" */
     enum config_kind kind;
@@ -47,18 +47,18 @@ struct config_field {
     const char *default_text;   /* in YAML syntax */
     double least, most;         /* for numbers */
     const char *const *choices; /* NULL-terminated, for CONFIG_CHOICE */
-    /* Other accepted names of choices, not listed in help; ends with NULL. */
+    /* Other accepted names of choices, not listed in help; terminated by NULL. */
     const struct config_alias *aliases;
-    /* Resuming with another value is refused: it would change the sample order or the model. */
+    /* Affects the sample order or the model, so a resumed run must keep the value. */
     bool orders;
-    /* Ranks may have different values: paths, and fields that change neither the result nor the
+    /* Ranks may have different values: paths, and fields that affect neither the result nor the
      * collective operations. */
     bool may_differ;
-    const char *help; /* a sentence, with the unit */
+    const char *help; /* including the unit */
 };
 
-/* Reads a value of any kind but CONFIG_MIX: two texts for CONFIG_PAIR, else one. -EINVAL: not of
- * this kind; -ERANGE. */
+/* Reads a value of any kind except CONFIG_MIX: two texts for CONFIG_PAIR, else one. -EINVAL:
+ * wrong kind; -ERANGE. */
 int config_value_read(const struct config_field *field, const char *const *texts, size_t count,
                       void *target);
 /* Describes the values that a field accepts, for messages. */

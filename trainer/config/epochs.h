@@ -1,11 +1,10 @@
 /*
- * epochs — the mapping of steps to epochs if the global batch grows by epoch. Pure arithmetic.
+ * epochs — maps steps to epochs if the global batch grows by epoch. Pure arithmetic.
  *
  *     "4:2, 8:4"       epochs 0 to 3: batch.global; epochs 4 to 7: twice as many micro-batches per
  *                      update; from epoch 8: four times as many
  *
- * An epoch has as many steps as whole batches. Its remaining samples are dropped, as without a
- * schedule.
+ * An epoch consists of whole batches; the remaining samples are dropped.
  */
 #ifndef MILLRACE_TRAINER_CONFIG_EPOCHS_H
 #define MILLRACE_TRAINER_CONFIG_EPOCHS_H
@@ -28,7 +27,7 @@ struct epochs {
     uint32_t changes_count;
 };
 
-/* Parses the changes of a schedule as above; "": none. -EINVAL if the form is wrong, or epochs do
+/* Parses the changes of a schedule; "": none. -EINVAL if the format is wrong, or if epochs do
  * not rise from 1. */
 int epochs_parse(const char *text, struct epochs *epochs, struct err *err);
 
@@ -38,7 +37,7 @@ uint64_t epochs_steps(const struct epochs *epochs, uint64_t epoch);
 uint64_t epochs_first_step(const struct epochs *epochs, uint64_t epoch);
 /* The epoch of a step, counted from 0. Every epoch must have at least one step. */
 uint64_t epochs_at(const struct epochs *epochs, uint64_t step);
-/* The first later epoch with another batch; UINT64_MAX: none. */
+/* The first later epoch with another batch size; UINT64_MAX: none. */
 uint64_t epochs_next_change(const struct epochs *epochs, uint64_t epoch);
 
 #endif

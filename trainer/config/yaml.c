@@ -32,7 +32,6 @@ static int refuse(const struct walk *walk, int line, const char *what)
     return -EINVAL;
 }
 
-/* Copies a scalar into text, NUL-terminated. */
 static int scalar_text(const struct walk *walk, struct fy_node *node,
                        char text[YAML_VALUE_BYTES_MAX])
 {
@@ -133,7 +132,8 @@ static int visit(const struct walk *walk, struct fy_node *mapping, const char *p
     return 0;
 }
 
-/* Only white space and comments: for such text libfyaml returns neither a document nor an error. */
+/* Whether text has only white space and comments, for which libfyaml returns neither a document
+ * nor an error. */
 static bool says_nothing(const char *text, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++) {
@@ -146,7 +146,7 @@ static bool says_nothing(const char *text, size_t bytes)
     return true;
 }
 
-/* libfyaml loops forever on a directive with invalid UTF-8. */
+/* Prevents an infinite loop in libfyaml on a directive with invalid UTF-8. */
 static int check_encoding(const struct walk *walk, const char *text, size_t bytes)
 {
     for (size_t at = 0, count; at < bytes; at += count) {
@@ -161,8 +161,7 @@ static int check_encoding(const struct walk *walk, const char *text, size_t byte
     return 0;
 }
 
-/* libfyaml reads the first document and ignores what follows; a configuration must not be ignored
- * in part. */
+/* Rejects further documents, which libfyaml would silently ignore. */
 static int check_one_document(const struct walk *walk, const char *text, size_t bytes)
 {
     bool begun = false, ended = false;

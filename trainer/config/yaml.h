@@ -1,5 +1,5 @@
 /*
- * yaml — reads YAML as a flat list of leaves, with libfyaml; only yaml.c uses that library.
+ * yaml — reads YAML as a flat list of leaves. The only user of libfyaml.
  *
  * A leaf is a scalar or a sequence of scalars, with the path of its keys joined by dots: `data:
  * {image: {size: 64}}` is "data.image.size" with one value. A sequence of mappings is a leaf
@@ -24,7 +24,7 @@ enum {
     YAML_VALUE_BYTES_MAX = 1024
 };
 
-/* A leaf, valid during the callback. */
+/* Valid during the callback. */
 struct yaml_leaf {
     const char *path;
     int line; /* from 1 */
@@ -34,8 +34,8 @@ struct yaml_leaf {
     const char *const *values; /* as text; "" for an empty scalar */
 };
 
-/* Calls leaf for each leaf in file order. Its first non-zero result ends the walk and is returned.
- * name is used in messages. -EINVAL with name and line if the text is not YAML. */
+/* Calls leaf for each leaf in file order. The first non-zero result of leaf ends the walk and is
+ * returned. name is used in messages. -EINVAL with name and line if the text is not YAML. */
 int yaml_walk(const char *text, size_t bytes, const char *name,
               int (*leaf)(void *context, const struct yaml_leaf *leaf), void *context,
               struct err *err);
