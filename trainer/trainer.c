@@ -1,5 +1,5 @@
 /*
- * trainer — runs a configuration to its end, phase by phase of constant batch size. See trainer.h.
+ * trainer — runs a configuration to its end, in phases of constant batch size. See trainer.h.
  */
 #include "trainer/trainer.h"
 
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* State that survives from one phase to the next. Owner thread. */
+/* State kept from one phase to the next. Owner thread. */
 struct phases {
     uint64_t began_ns;
     bool continues;     /* another phase follows */
@@ -46,7 +46,7 @@ static int fill_result(const struct loop *loop, enum trainer_end end, struct tra
     return status;
 }
 
-/* The first rank reports the usage of all. */
+/* The first rank reports the usage of all ranks. */
 static int report_usage(const struct run *run, const struct usage *usage, struct err *err)
 {
     struct usage own = *usage;
@@ -81,7 +81,7 @@ static void take_usage(const struct run *run, struct phases *phases)
 static void begin_triggers(struct run *run, const struct phases *phases)
 {
     const struct train_config *config = run->config;
-    uint64_t elements = 0; /* this rank writes; ranks divide what all of them hold */
+    uint64_t elements = 0; /* written by this rank; replicated tensors are divided among ranks */
     for (uint64_t i = 0; i < run->saving.tensors.count; i++) {
         uint64_t count = 1;
         for (uint32_t d = 0; d < run->saving.tensors.list[i].rank; d++)
@@ -107,7 +107,7 @@ static void begin_triggers(struct run *run, const struct phases *phases)
         triggers_init(&run->control.triggers, &options);
 }
 
-static enum trainer_end how_it_ended(const struct run *run)
+static enum trainer_end end_reason(const struct run *run)
 {
     if ((run->step >= run->steps && !loop_evaluation_is_due(run)) ||
         early_stop_is_over(&run->control.early_stop))
@@ -115,7 +115,6 @@ static enum trainer_end how_it_ended(const struct run *run)
     return run->control.time_is_up ? TRAINER_OUT_OF_TIME : TRAINER_STOPPED;
 }
 
-/* Whether another phase follows. */
 static bool batch_changes(const struct run *run)
 {
     return run->step == run->control.phase_end_step && run->step < run->steps &&
@@ -139,7 +138,7 @@ static int run_phase(const struct trainer_options *options, struct phases *phase
     if (!status) /* other ranks may still need weights from this one */
         status = weights_drain(&run.compute.weights, &detail);
     if (!status)
-        status = fill_result(&loop, how_it_ended(&run), ret_result, &detail);
+        status = fill_result(&loop, end_reason(&run), ret_result, &detail);
     take_usage(&run, phases);
     phases->continues = !status && batch_changes(&run);
     if (!status && !phases->continues)
@@ -155,8 +154,8 @@ static int run_phase(const struct trainer_options *options, struct phases *phase
     return status;
 }
 
-/* Adds the profile of earlier phases. Each phase writes its own trace; the result names the
- * last. */
+/* Adds the profile of earlier phases. Each phase writes its own trace; the result names the last
+ * one. */
 static void add_profile(struct trainer_result *result, const struct trainer_result *earlier)
 {
     if (earlier->profiled.last == 0)

@@ -23,38 +23,39 @@
 enum trainer_end {
     TRAINER_DONE,
     TRAINER_STOPPED,     /* on request */
-    TRAINER_OUT_OF_TIME, /* of run.max_time; other ranks than the first return TRAINER_STOPPED */
+    TRAINER_OUT_OF_TIME, /* run.max_time passed; only the first rank returns this */
 };
 
 struct trainer_result {
     enum trainer_end end;
     uint64_t step; /* the last one, which is saved */
     bool evaluated;
-    double val_loss, val_accuracy;         /* of the last evaluation */
-    struct trainer_steps profiled;         /* the steps of options.profile that ran */
-    uint64_t profiled_ns;                  /* including evaluations and checkpoints after them */
-    char trace[IO_PATH_BYTES_MAX];         /* the file; "": none */
+    double val_loss, val_accuracy; /* of the last evaluation */
+    struct trainer_steps profiled; /* the steps of options.profile that ran */
+    uint64_t profiled_ns;          /* including evaluations and checkpoints after those steps */
+    char trace[IO_PATH_BYTES_MAX]; /* trace file; "": none */
     struct range_time ranges[RANGE_COUNT]; /* of the profiled steps */
-    uint64_t once, order;         /* digests of the training data of all ranks up to that step */
+    uint64_t once,
+        order; /* set and sequence digests of the training data of all ranks up to that step */
     enum loader_stage data_limit; /* the data's slowest stage; the consumer is training */
-    char checkpoint[IO_PATH_BYTES_MAX + 32]; /* the newest one */
+    char checkpoint[IO_PATH_BYTES_MAX + 32];
 };
 
-/* Blocks until the run is done or stopped; returns TRAINER_DONE at once if its last step is saved.
- * A failure of one rank fails all: -EREMOTEIO or -ECONNABORTED on ranks that did not cause it. The
- * communicator can then only be closed. */
+/* Blocks until the run is done or stopped; returns TRAINER_DONE at once if its last step is
+ * saved. A failure of one rank fails all: -EREMOTEIO or -ECONNABORTED on ranks that did not
+ * cause it. The communicator can then only be closed. */
 int trainer_run(const struct trainer_options *options, struct trainer_result *ret_result,
                 struct err *err);
 
 struct trainer_evaluation {
-    uint64_t valid_count; /* images, tokens */
+    uint64_t valid_count; /* images or tokens */
     double loss;          /* mean, nats */
     double accuracy;      /* top-1, 0..1 */
-    double seconds;       /* without opening data and model */
+    double seconds;       /* excludes opening data and model */
 };
 
-/* Evaluates the configured model, with the weights at `from` (a checkpoint, a full file, or as
- * model.init), on data.val. Blocks. -ECANCELED: stopped on request. */
+/* Evaluates the configured model on data.val with the weights at `from` (a checkpoint, a
+ * consolidated file, or as model.init). Blocks. -ECANCELED: stopped on request. */
 int trainer_evaluate(const struct trainer_options *options, const char *from,
                      struct trainer_evaluation *ret_evaluation, struct err *err);
 
