@@ -154,8 +154,8 @@ static int run_phase(const struct trainer_options *options, struct phases *phase
     return status;
 }
 
-/* Adds the profile of earlier phases. Each phase writes its own trace; the result names the last
- * one. */
+/* Adds the profile of earlier phases. Each phase writes its own trace; the result names the
+ * last. */
 static void add_profile(struct trainer_result *result, const struct trainer_result *earlier)
 {
     if (earlier->profiled.last == 0)

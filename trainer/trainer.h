@@ -54,8 +54,8 @@ struct trainer_evaluation {
     double seconds;       /* excludes opening data and model */
 };
 
-/* Evaluates the configured model on data.val with the weights at `from` (a checkpoint, a
- * consolidated file, or as model.init). Blocks. -ECANCELED: stopped on request. */
+/* Evaluates the model on data.val with the weights at `from` (a checkpoint, a consolidated file,
+ * or as model.init). Blocks. -ECANCELED: stopped on request. */
 int trainer_evaluate(const struct trainer_options *options, const char *from,
                      struct trainer_evaluation *ret_evaluation, struct err *err);
 

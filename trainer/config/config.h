@@ -3,8 +3,7 @@
  * by `--set a.b=value`.
  *
  * One table of fields (config_fields) drives parsing, `--set`, printing, `millrace help config`
- * and the comparison on resume. Unknown keys, wrong types and contradictions are errors that
- * name the file, the line and the nearest key.
+ * and the comparison on resume. Errors name the file, the line and the nearest key.
  */
 #ifndef MILLRACE_TRAINER_CONFIG_CONFIG_H
 #define MILLRACE_TRAINER_CONFIG_CONFIG_H
@@ -24,7 +23,7 @@ enum { CONFIG_TEXT_BYTES_MAX = 1024 };
 enum config_damage { CONFIG_DAMAGE_FALLBACK, CONFIG_DAMAGE_STOP };
 enum config_save_error { CONFIG_SAVE_ERROR_CONTINUE, CONFIG_SAVE_ERROR_STOP };
 
-/* The earlier tokens of its window to which a token attends: all, or those of its document. */
+/* The earlier tokens of its window to which a token attends. */
 enum config_text_mask { CONFIG_MASK_NONE, CONFIG_MASK_DOCUMENT };
 enum config_precision { CONFIG_FP32, CONFIG_BF16, CONFIG_FP16 };
 enum config_compression { CONFIG_COMPRESSION_NONE, CONFIG_COMPRESSION_POWERSGD };
@@ -37,8 +36,7 @@ enum config_resume { CONFIG_RESUME_AUTO, CONFIG_RESUME_NEVER, CONFIG_RESUME_PATH
 
 enum config_metric { CONFIG_METRIC_VAL_LOSS, CONFIG_METRIC_VAL_ACCURACY };
 
-/* The effective configuration, with fields as in the YAML. The user of an "auto" field resolves
- * its 0. */
+/* The effective configuration, as in the YAML. The user of an "auto" field resolves its 0. */
 struct train_config {
     struct {
         char dir[CONFIG_TEXT_BYTES_MAX];
@@ -190,7 +188,7 @@ struct train_config {
 
 const struct config_field *config_fields(size_t *ret_count);
 const char *config_device_name(uint32_t device); /* as device_open accepts it */
-/* Whether the device is null, which computes nothing but counts memory, traffic and operations. */
+/* Whether the device is null, which only counts memory, traffic and operations. */
 bool config_is_null_device(const struct train_config *config);
 const char *config_metric_name(uint32_t metric); /* the key in a checkpoint's state */
 
@@ -204,21 +202,21 @@ int config_parse(const char *text, size_t bytes, const char *name, const char *c
                  size_t sets_count, struct train_config *ret_config, struct err *err);
 enum { CONFIG_MICRO_MAX = 65536 };
 /* Computes batch.global or batch.micro from batch.accumulation and the number of ranks. -EINVAL
- * if they contradict each other. */
+ * on contradictions. */
 int config_resolve_batch(struct train_config *config, uint32_t ranks, struct err *err);
-/* Restores the batch with which a run began, on any number of ranks. saved: its configuration,
- * from config_print_json; ignored if it has no batch. */
+/* Restores a run's original batch on any number of ranks. saved: its configuration, from
+ * config_print_json. */
 void config_keep_batch(struct train_config *config, const struct json_t *saved);
 
 /* Origin of a value without a line number. */
 enum { CONFIG_BY_DEFAULT = 0, CONFIG_BY_SET = -1 };
-/* If batch.accumulation is set, sets the batch field that it determines to auto. lines: as for
+/* With batch.accumulation, sets the batch field that it determines to auto. lines: as for
  * config_check. */
 void config_mark_batch(struct train_config *config, const int *lines);
-/* If batch.micro is 1, returns the key that mixes images within a micro-batch; NULL: none. */
+/* If batch.micro is 1, the key that mixes images within a micro-batch; NULL: none. */
 const char *config_lone_mix(const struct train_config *config);
-/* Whether ranks send gradients unchanged, without sums or conversions on the host. Gradients may
- * then travel from GPU to GPU. */
+/* Whether ranks send gradients without sums or conversions on the host, so that they may travel
+ * from GPU to GPU. */
 bool config_moves_gradients(const struct train_config *config);
 /* Finds contradictions between fields. lines: by field, in config_fields' order; NULL: unknown.
  * -EINVAL with name and lines. */
@@ -229,16 +227,16 @@ int config_check(const struct train_config *config, const int *lines, const char
 void config_print(const struct train_config *config, struct str *out);
 /* Prints all fields as one JSON object of "a.b": value. */
 void config_print_json(const struct train_config *config, struct str *out);
-/* Parses a config_print_json object from a checkpoint's state; name is used in messages. Keys
- * newer than the checkpoint get their defaults. -EINVAL names an unknown key or wrong value. */
+/* Parses a config_print_json object; name is used in messages. Missing keys get their defaults.
+ * -EINVAL names an unknown key or wrong value. */
 int config_restore(const struct json_t *saved, const char *name, struct train_config *ret_config,
                    struct err *err);
 /* Calls visit for each field, with the value in YAML syntax. -ENOMEM. */
 int config_each(const struct train_config *config,
                 void (*visit)(void *context, const struct config_field *field, const char *value),
                 void *context);
-/* Calls differs for each field whose value differs from a config_print_json object, with both
- * values as text. A missing key counts as its default. -ENOMEM. */
+/* Calls differs for each field whose value differs from a config_print_json object, with both as
+ * text. A missing key counts as its default. -ENOMEM. */
 int config_compare(const struct train_config *config, const struct json_t *saved,
                    void (*differs)(void *context, const struct config_field *field,
                                    const char *saved_text, const char *now_text),

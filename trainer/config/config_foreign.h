@@ -1,6 +1,6 @@
 /*
- * config_foreign — advice for unknown keys that belong to other trainers or to unsupported
- * concepts, for which the key with the nearest spelling would be misleading.
+ * config_foreign — advice for keys of other trainers or unsupported concepts, for which the key
+ * with the nearest spelling would be misleading.
  */
 #ifndef MILLRACE_TRAINER_CONFIG_CONFIG_FOREIGN_H
 #define MILLRACE_TRAINER_CONFIG_CONFIG_FOREIGN_H

@@ -1,6 +1,5 @@
 /*
- * config_mix — data.train: a dataset, or a list of {path, weight} sampled by weight. A kind of
- * configuration value; see config.h.
+ * config_mix — data.train: a dataset, or a list of {path, weight} sampled by weight.
  *
  *     train: shards/photos                      # one dataset
  *     train:                                    # three of four samples are photos
@@ -34,8 +33,7 @@ struct config_mix {
 /* Reads a leaf at the key's own path (rest "") or in an entry (rest "[0].weight"). -EINVAL:
  * wrong value; -ENOENT: unknown key. */
 int config_mix_read(struct config_mix *mix, const char *rest, const struct yaml_leaf *leaf);
-/* Checks that every entry has a path and that the weights can be mixed. -EINVAL with cause,
- * found and advice. */
+/* Checks that every entry has a path and that the weights can be mixed. -EINVAL with detail. */
 int config_mix_check(const struct config_mix *mix, struct err *err);
 /* Prints JSON, which is also YAML: a string, or a list of objects. */
 void config_mix_print(const struct config_mix *mix, struct str *out);

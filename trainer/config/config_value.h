@@ -47,12 +47,12 @@ struct config_field {
     const char *default_text;   /* in YAML syntax */
     double least, most;         /* for numbers */
     const char *const *choices; /* NULL-terminated, for CONFIG_CHOICE */
-    /* Other accepted names of choices, not listed in help; terminated by NULL. */
+    /* Other accepted names of choices, not listed in help; NULL-terminated. */
     const struct config_alias *aliases;
     /* Affects the sample order or the model, so a resumed run must keep the value. */
     bool orders;
-    /* Ranks may have different values: paths, and fields that affect neither the result nor the
-     * collective operations. */
+    /* Ranks may have different values: paths, and fields without effect on the result or the
+     * collectives. */
     bool may_differ;
     const char *help; /* including the unit */
 };

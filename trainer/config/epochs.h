@@ -27,8 +27,8 @@ struct epochs {
     uint32_t changes_count;
 };
 
-/* Parses the changes of a schedule; "": none. -EINVAL if the format is wrong, or if epochs do
- * not rise from 1. */
+/* Parses the changes of a schedule; "": none. -EINVAL if the format is wrong or epochs do not
+ * rise from 1. */
 int epochs_parse(const char *text, struct epochs *epochs, struct err *err);
 
 uint64_t epochs_times(const struct epochs *epochs, uint64_t epoch);

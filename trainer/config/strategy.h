@@ -1,6 +1,5 @@
 /*
- * strategy — a table of the ways in which ranks shard a model's state. No other code refers to
- * the strategies by name.
+ * strategy — a table of the ways in which ranks shard a model's state.
  *
  * | name | shards | weights | gradients are reduced |
  * |---|---|---|---|
@@ -11,9 +10,8 @@
  * | shard_grad_op | ranks | sharded, kept from forward to backward pass | after each micro-batch |
  * | hybrid_shard | ranks of a machine | as zero3 | after each micro-batch |
  *
- * Aliases: no_shard is ddp, full_shard is zero3, deepspeed_stage_N is zeroN, and
- * deepspeed_stage_0 is ddp. Rajbhandari et al., "ZeRO", SC 2020; Zhao et al., "PyTorch FSDP",
- * VLDB 2023.
+ * Aliases: see strategy_aliases. Rajbhandari et al., "ZeRO", SC 2020; Zhao et al., "PyTorch
+ * FSDP", VLDB 2023.
  */
 #ifndef MILLRACE_TRAINER_CONFIG_STRATEGY_H
 #define MILLRACE_TRAINER_CONFIG_STRATEGY_H
@@ -29,10 +27,9 @@ enum strategy_shards { STRATEGY_ONE, STRATEGY_RANKS, STRATEGY_LOCAL };
 
 struct strategy {
     const char *name;
-    enum strategy_shards
-        shards; /* of the optimizer's state, and of the state selected by the fields below */
-    bool shards_weights; /* if false, each rank holds all weights between steps */
-    bool reshards;       /* weights are also freed between the forward and the backward pass */
+    enum strategy_shards shards; /* of the state selected by the fields below, and of the moments */
+    bool shards_weights;         /* if false, each rank holds all weights between steps */
+    bool reshards; /* weights are also freed between the forward and the backward pass */
     /* Gradients are reduced after each micro-batch; each rank keeps only its own part. */
     bool reduces_each_micro;
 };
@@ -50,9 +47,9 @@ struct strategy_mesh {
 
 struct strategy_mesh strategy_mesh_of(const struct train_config *config);
 
-/* Returns the number of shards: 1 for STRATEGY_ONE, else from the mesh, or, without a mesh, from
- * the strategy. Only STRATEGY_LOCAL without a mesh uses local_ranks. -EINVAL if the result does
- * not divide the ranks, or if the mesh requires another number of ranks. */
+/* The number of shards: 1 for STRATEGY_ONE, else from the mesh, or, without a mesh, from the
+ * strategy. Only STRATEGY_LOCAL without a mesh uses local_ranks. -EINVAL if the ranks cannot be
+ * divided so. */
 int strategy_shards_count(const struct strategy *strategy, struct strategy_mesh mesh,
                           uint32_t ranks, uint32_t local_ranks, uint32_t *ret_shards,
                           struct err *err);

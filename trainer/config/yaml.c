@@ -132,8 +132,8 @@ static int visit(const struct walk *walk, struct fy_node *mapping, const char *p
     return 0;
 }
 
-/* Whether text has only white space and comments, for which libfyaml returns neither a document
- * nor an error. */
+/* Whether text has only white space and comments: libfyaml then returns neither a document nor
+ * an error. */
 static bool says_nothing(const char *text, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++) {

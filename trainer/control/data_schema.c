@@ -31,8 +31,7 @@ static int bad(const char *what, const char *path, struct err *err)
     return -EBADMSG;
 }
 
-/* Copies the names into one block: first the pointers, then the texts. The tokenizer is the last
- * entry. */
+/* Copies the names into one block: first the pointers, then the texts. The tokenizer is last. */
 static int copy_texts(const struct json_t *list, const char *tokenizer, struct data_schema *schema,
                       struct err *err)
 {

@@ -2,8 +2,7 @@
  * data_schema — the meaning of the training data's labels and tokens, as recorded in a
  * checkpoint's state (docs/reference/checkpoints.md).
  *
- * The loader compares validation data with the schema (loader_options.reference): with the
- * training data's during training, and with the checkpoint's in `millrace eval`.
+ * The loader compares validation data with it (loader_options.reference).
  */
 #ifndef MILLRACE_TRAINER_CONTROL_DATA_SCHEMA_H
 #define MILLRACE_TRAINER_CONTROL_DATA_SCHEMA_H
@@ -14,7 +13,7 @@
 
 /* Owner thread. Zero initially, which records nothing. */
 struct data_schema {
-    /* Its strings point into memory, except the borrowed path of the checkpoint. */
+    /* Its strings point into memory, except path, which is borrowed. */
     struct loader_schema schema;
     bool is_recorded;
     void *memory;
@@ -28,8 +27,7 @@ int data_schema_decode(const struct json_t *state, const char *path, struct data
                        struct err *err);
 void data_schema_deinit(struct data_schema *schema);
 
-/* Checks that the training data still has the class names and the tokens of the saved state.
- * -ESTALE with detail. */
+/* Checks that the training data has the saved class names and tokens. -ESTALE with detail. */
 int data_schema_compare(const struct data_schema *saved, const struct loader_schema *now,
                         struct err *err);
 

@@ -1,10 +1,9 @@
 /*
- * early_stop — ends a run before its last step once evaluations stop improving. Header only,
- * pure.
+ * early_stop — ends a run once evaluations stop improving. Header only, pure.
  *
  * An evaluation is better if it beats the best previous one by more than min_delta. The run ends
  * after `patience` consecutive evaluations that are not better. Checkpoints store the counters,
- * so an interrupted run ends at the same step as an uninterrupted one.
+ * so interruptions do not change the last step.
  */
 #ifndef MILLRACE_TRAINER_CONTROL_EARLY_STOP_H
 #define MILLRACE_TRAINER_CONTROL_EARLY_STOP_H

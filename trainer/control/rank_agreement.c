@@ -50,8 +50,8 @@ void rank_record_add_config(struct rank_record *record, const struct train_confi
     int status = config_each(config, add_field, record);
     if (status)
         record->text.status = status;
-    /* Paths may differ, but ranks must agree on whether there is an evaluation and on a shared
-     * checkpoint folder. */
+    /* Paths may differ, except a shared checkpoint folder; ranks must agree on whether to
+     * evaluate. */
     rank_record_add(record, "data.val", config->data.val[0] ? "given" : "empty");
     if (config->checkpoint.dir[0])
         snprintf(folder, sizeof folder, "%s", config->checkpoint.dir);
@@ -135,7 +135,7 @@ static const char *next_key(const char *key)
     return value + strlen(value) + 1;
 }
 
-/* Returns "absent" if the rank lacks the key, which can happen in another program version. */
+/* Returns "absent" if the rank lacks the key, as another program version may. */
 static const char *find(const struct records *records, int rank, const char *key)
 {
     for (const char *at = record_of(records, rank); *at; at = next_key(at))
@@ -154,7 +154,7 @@ static int first_other(const struct records *records, const char *key)
     return 0;
 }
 
-/* Appends the ranks with that value, as "rank 1" or "ranks 1, 2". */
+/* Appends "rank 1" or "ranks 1, 2": the ranks with that value. */
 static void list_ranks(const struct records *records, const char *key, const char *value,
                        struct str *out)
 {

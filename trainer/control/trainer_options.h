@@ -35,9 +35,8 @@ struct trainer_options {
     atomic_int *stop;                 /* non-zero: save and return; NULL: never */
     const atomic_uint *stop_requests; /* number of stop requests; NULL: unknown */
     struct trainer_steps profile;     /* steps to measure and to pass to an attached profiler */
-    /* This rank's trace, borrowed. All threads of the run record the steps of `profile` in it.
-     * The traces of all ranks are written to trace-FIRST-LAST.json in the run's folder. NULL: no
-     * trace. */
+    /* This rank's trace, borrowed, of the steps of `profile`. The traces of all ranks are
+     * written to trace-FIRST-LAST.json in the run's folder. NULL: no trace. */
     struct trace *trace;
     const struct log *log;
     /* Called on the first rank; on other ranks only for their own failures. */

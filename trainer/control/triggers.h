@@ -4,12 +4,11 @@
  *
  * Saves by step and at the end of an epoch coincide on all ranks. Only the first rank evaluates
  * the clock (triggers_save_by_clock, triggers_must_stop); the step's reduction distributes its
- * decision. None of this affects the contents of a checkpoint.
+ * decision.
  *
  * Before its limit, a run reserves time for one more step, the steps already queued, two saves
- * (one in progress, and the last) and one second. Steps and saves count as measured; until a
- * save is measured, it is estimated at 100 MB/s. A run makes at least one step even with a very
- * short limit, so repeating the same command eventually finishes the run.
+ * (one in progress, and the last) and one second. Until a save is measured, it is estimated at
+ * 100 MB/s. A run makes at least one step, so repeating the same command eventually finishes it.
  *
  * Threads: one owner.
  */
@@ -30,7 +29,7 @@ struct triggers_options {
     uint64_t began_ns;
     uint64_t before_ns;   /* part of max_time used by earlier attempts */
     uint64_t state_bytes; /* of this rank's part */
-    /* Maximum number of steps queued but unfinished when the run checks whether to stop. */
+    /* Maximum number of unfinished steps when the run checks whether to stop. */
     uint64_t steps_ahead;
 };
 
@@ -43,8 +42,7 @@ struct triggers {
 };
 
 void triggers_init(struct triggers *triggers, const struct triggers_options *options);
-/* Continues with another batch size, hence another epoch length. Keeps measured times and the
- * time of the last save. */
+/* Continues with another batch size, hence another epoch length. Keeps measured times. */
 void triggers_change_batch(struct triggers *triggers, const struct triggers_options *options);
 
 /* Whether a save is due after step (counted from 1), ignoring the clock. */
@@ -58,8 +56,7 @@ void triggers_begin_step(struct triggers *triggers, uint64_t now_ns);
 void triggers_end_step(struct triggers *triggers, uint64_t now_ns);
 void triggers_note_save_begun(struct triggers *triggers, uint64_t now_ns);
 void triggers_note_save(struct triggers *triggers, uint64_t ns);
-/* The duration of a failed save is a lower bound: the estimate can grow, but still does not
- * count as measured. */
+/* A failed save can only raise the estimate, which still does not count as measured. */
 void triggers_note_failed_save(struct triggers *triggers, uint64_t ns);
 
 #endif

@@ -47,7 +47,6 @@ bool trainer_dry_run_is_by_nccl(const struct train_config *config,
     return comm_nccl_check(NULL) == 0 && !has_too_few;
 }
 
-/* Opens null communicators in place of the ranks' communicators. */
 static int open_comms(struct run *run, const struct trainer_dry_run_options *options,
                       struct err *err)
 {
@@ -110,7 +109,7 @@ static int use_shape(struct run *run, const struct trainer_dry_run_options *opti
     return run_count_steps(run, options->epoch, err);
 }
 
-/* Opens the training data and a validation loader, which a run holds at the same time. */
+/* Opens the training data and a validation loader; a run holds both. */
 static int open_data(struct run *run, struct loader **ret_validation, struct err *err)
 {
     int status = run_open_data(run, NULL, "", err);
@@ -134,7 +133,7 @@ static void close_staging(struct planned_save *save)
     consolidated_deinit(&save->consolidated);
 }
 
-/* Plans the single file that all ranks write; each rank's part depends on what all ranks hold. */
+/* Plans the single file that all ranks write. */
 static int plan_full(struct run *run, const struct trainer_dry_run_options *options,
                      struct consolidated *consolidated, struct err *err)
 {
@@ -193,7 +192,7 @@ static int open_staging(struct run *run, const struct trainer_dry_run_options *o
                                  run->compute.ops->stream, buffers, err);
 }
 
-/* Simulates the passes of a micro-batch, or the calls of a rank without one in this round. */
+/* Simulates the passes of a micro-batch, or the calls of a rank without one. */
 static void make_pass(struct run *run, uint64_t round, const struct model_memory *memory)
 {
     const struct model_result result = {run->compute.losses, run->compute.correct};
@@ -260,9 +259,8 @@ static int make_step(struct run *run, struct err *err)
     return status ? status : update(run, err);
 }
 
-/* Counts the second step, which does not repeat one-time work such as gathering frozen weights.
- * Both simulate the last step of the phase, after early work such as PowerSGD's before
- * start_step. */
+/* Counts only the second step, which repeats no one-time work. Both simulate the last step of
+ * the phase, after early work such as PowerSGD's before start_step. */
 static int make_steps(struct run *run, struct trainer_dry_run *dry_run, struct err *err)
 {
     run->step = run->control.phase_end_step - 1;
@@ -328,8 +326,7 @@ static int simulate(struct run *run, const struct trainer_dry_run_options *optio
     return 0;
 }
 
-/* Simulates the steps of one phase. *ret_next: the first epoch of the next phase; UINT64_MAX:
- * this is the last phase. */
+/* Simulates one phase. *ret_next: the first epoch of the next phase; UINT64_MAX: none. */
 static int simulate_phase(const struct trainer_dry_run_options *options,
                           struct trainer_dry_run *ret_dry_run, uint64_t *ret_next, struct err *err)
 {

@@ -1,13 +1,13 @@
 /*
- * dry_run — simulates one rank of a run on a device without memory, to count the memory, traffic
- * and operations that the rank would use.
+ * dry_run — simulates one rank of a run to count the memory, traffic and operations it would
+ * use.
  *
  * The functions of a real run open its parts and make two steps, on a null device (ops_null.h)
- * and a null communicator (comm_null_open). The counts therefore match what the run will
- * request. Only the datasets' indexes are read; the run's folder is ignored. If the batch grows
- * by epoch (epochs.h), each phase of constant batch size is simulated: memory is the maximum
- * over the phases, and the counted step belongs to the last phase. With local updates a step
- * includes its share of weight averaging.
+ * and a null communicator (comm_null_open), so the counts match what the run will request. Only
+ * the datasets' indexes are read; the run's folder is ignored. If the batch grows by epoch
+ * (epochs.h), each phase of constant batch size is simulated: memory is the maximum over the
+ * phases, and the counted step belongs to the last. With local updates a step includes its share
+ * of weight averaging.
  */
 #ifndef MILLRACE_TRAINER_PLAN_DRY_RUN_H
 #define MILLRACE_TRAINER_PLAN_DRY_RUN_H
@@ -30,8 +30,8 @@ struct trainer_dry_run_options {
     uint32_t local_ranks; /* per machine; divides ranks */
     /* Weights and gradients are sent from GPU to GPU; see trainer_dry_run_is_by_nccl. */
     bool by_nccl;
-    /* The shape of data that is already open; the loaders' memory is then not counted. NULL:
-     * open the datasets. */
+    /* The shape of data already open, whose loaders' memory is then not counted. NULL: open the
+     * datasets. */
     const struct loader_shape *shape;
     uint64_t epoch; /* with shape: the epoch to resume in; earlier phases are skipped */
     bool is_evaluation;
@@ -53,7 +53,7 @@ struct trainer_dry_run {
 };
 
 /* Returns the backend of the configured device; `auto` resolves as on this machine. -ENODEV if
- * this build does not support GPUs. */
+ * this build lacks CUDA. */
 int trainer_dry_run_model(const struct train_config *config,
                           const struct ops_null_model **ret_model, struct err *err);
 

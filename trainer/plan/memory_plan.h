@@ -1,6 +1,6 @@
 /*
- * memory_plan — checks by a dry run (dry_run.h) whether a run fits into device memory, before
- * the run allocates any. If it does not fit, suggests settings that need less.
+ * memory_plan — checks by a dry run (dry_run.h) whether a run fits into device memory. If not,
+ * suggests settings that need less.
  */
 #ifndef MILLRACE_TRAINER_PLAN_MEMORY_PLAN_H
 #define MILLRACE_TRAINER_PLAN_MEMORY_PLAN_H
@@ -17,10 +17,9 @@ static inline uint64_t memory_plan_bytes(uint64_t device_bytes)
     return device_bytes + MEMORY_PLAN_SPARE_BYTES;
 }
 
-/* -ENOMEM if the simulated run needs more device memory than is free or already allocated from
- * it. The detail states the bytes needed and how much a smaller micro-batch, a constant batch,
- * recomputation and offloading would save. Returns 0 if device memory is host memory, whose
- * limit is unknown. */
+/* -ENOMEM if the run needs more device memory than is free or already allocated. The detail
+ * states the bytes needed and how much other settings would save. Returns 0 if device memory is
+ * host memory, whose limit is unknown. */
 int memory_plan_check(const struct trainer_dry_run_options *run, struct device *device,
                       struct err *err);
 /* memory_plan_check for a run being opened: a run_memory_check (run.h). */

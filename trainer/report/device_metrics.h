@@ -1,9 +1,8 @@
 /*
- * device_metrics — machine metrics on a progress line: memory, utilization of the device, and
- * compute rate relative to its peak.
+ * device_metrics — memory, utilization and relative compute rate of the device on a progress
+ * line.
  *
- * Metrics are read when a line is written, never within a step. Unavailable values are reported
- * as unknown, not as errors.
+ * Read when a line is written, never within a step. Unavailable values are unknown, not errors.
  */
 #ifndef MILLRACE_TRAINER_REPORT_DEVICE_METRICS_H
 #define MILLRACE_TRAINER_REPORT_DEVICE_METRICS_H

@@ -8,8 +8,8 @@
  *     12 + n  4      masked CRC32C of the data
  *
  * Masked: the CRC rotated right by 15 bits, plus 0xa282ead8. TensorBoard reads the files of a
- * folder in order of their names. Each new name therefore contains a larger number (the time in
- * seconds) than all existing ones, even if the clock was set back.
+ * folder in order of their names, so each new name contains a larger number (the time in
+ * seconds, or one more than the largest).
  *
  * Threads: one owner. Local files only.
  */
@@ -28,7 +28,7 @@ int event_file_open(struct io *io, const char *folder, struct event_file **ret_f
                     struct err *err);
 void event_file_close(struct event_file *file); /* NULL is fine */
 
-/* Returns the buffer for the next record's data: EVENT_BYTES_MAX bytes, owned by the file. */
+/* The buffer for the next record's data: EVENT_BYTES_MAX bytes, owned by the file. */
 void *event_file_data(struct event_file *file);
 /* Appends a record of that buffer's first `bytes` bytes. Blocks; allocates nothing. */
 int event_file_add(struct event_file *file, size_t bytes, struct err *err);

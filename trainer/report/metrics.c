@@ -45,7 +45,7 @@ static bool is_kept(const char *line, size_t bytes, struct metrics_resume resume
 }
 
 /* Returns the end of the last line in text to keep; 0 if there is none. *ret_unchecked: start of
- * the unchecked text, which ends with a line cut off at its beginning. */
+ * the part whose first line may be cut off. */
 static size_t find_last_kept(const char *text, size_t bytes, bool is_beginning,
                              struct metrics_resume resume, size_t *ret_unchecked)
 {
@@ -64,8 +64,7 @@ static size_t find_last_kept(const char *text, size_t bytes, bool is_beginning,
     return 0;
 }
 
-/* Reads the file backwards to avoid reading all of a long file: steps rise, so lines that the
- * run will repeat are at the end. */
+/* Reads the file backwards: steps rise, so lines that the run will repeat are at the end. */
 static int find_bytes_to_keep(struct io *io, const char *path, struct metrics_resume resume,
                               uint64_t *ret_bytes, struct err *err)
 {

@@ -3,8 +3,7 @@
  * and no duplicates, and optionally TensorBoard event files.
  *
  * A run that resumes at step s first truncates the file after its last line with a step <= s
- * (except the evaluation after s, if the checkpoint was written before it). This removes lines
- * that a killed run wrote after its last checkpoint, which the resumed run will repeat.
+ * (except the evaluation after s, if the checkpoint was written before it).
  */
 #ifndef MILLRACE_TRAINER_REPORT_METRICS_H
 #define MILLRACE_TRAINER_REPORT_METRICS_H
@@ -18,7 +17,7 @@ struct metrics;
 /* The point from which a run resumes. */
 struct metrics_resume {
     uint64_t step;     /* 0: the beginning */
-    bool is_evaluated; /* after that step; if not, the run repeats that evaluation if it is due */
+    bool is_evaluated; /* after that step; if not, the run may repeat that evaluation */
 };
 
 struct metrics_options {

@@ -20,7 +20,7 @@ const char *range_name(enum range range)
     return names[range];
 }
 
-/* If the device queues work, the host only queues passes and computes nothing. */
+/* If the device queues work, the host only queues passes. */
 static enum time_part part_of(enum range range, bool queues)
 {
     static const struct {
@@ -43,7 +43,7 @@ static enum time_part part_of(enum range range, bool queues)
     return queues ? parts[range].queues : parts[range].computes;
 }
 
-/* may_be_slow: a checkpoint may wait for the disk longer than the limit for late ranks. */
+/* may_be_slow: a save may wait for the disk longer than the limit for late ranks. */
 static void set_activity(const struct ranges *ranges, const char *name, bool may_be_slow)
 {
     if (ranges->comm)

@@ -2,9 +2,8 @@
  * range — named spans of the run's thread: always passed to NVIDIA's profilers, and timed while
  * measuring is on.
  *
- * Times are host times. If the device is the host, they include the computation. If the device
- * queues work, they cover only the queueing; RANGE_WAIT is the time that the host waits for the
- * device.
+ * Times are host times. If the device queues work, they exclude the computation; RANGE_WAIT is
+ * the time that the host waits for the device.
  *
  * Ranges also drive time_parts: time within a range, but outside nested ranges, counts toward
  * that range's part.

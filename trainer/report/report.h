@@ -1,5 +1,5 @@
 /*
- * report — the events that a run reports to its owner, and the numbers of a progress line.
+ * report — the events that a run reports to its owner.
  */
 #ifndef MILLRACE_TRAINER_REPORT_REPORT_H
 #define MILLRACE_TRAINER_REPORT_REPORT_H
@@ -19,16 +19,15 @@ enum trainer_event {
     TRAINER_STEPPED,     /* after each step; a device may be two steps behind */
     TRAINER_EVALUATING,  /* after each micro-batch of an evaluation */
     TRAINER_USAGE,       /* for each rank at the end of the run: its usage */
-    /* Both come from a separate thread. text: what the run waits for before it stops, or that
-     * run.stop_deadline has passed. After TRAINER_STOP_LATE the owner ends the program, since
-     * the run may never end. */
+    /* From a separate thread. text: what the run waits for before it stops, or that
+     * run.stop_deadline has passed. After TRAINER_STOP_LATE the owner ends the program. */
     TRAINER_STOPPING,
     TRAINER_STOP_LATE,
-    /* this rank, one of several, ends the run for the reason in text; others are notified next */
+    /* text: why this rank ends the run; other ranks are notified next */
     TRAINER_FAILED,
 };
 
-/* This rank's device and process at a TRAINER_STEP. Unknown values are 0. */
+/* This rank's device and process. Unknown values are 0. */
 struct trainer_device_metrics {
     double flops_per_second; /* of the model's products on this device since the last report */
     double peak_share;       /* flops_per_second relative to the device's peak (device/peak.h) */
@@ -59,8 +58,8 @@ struct trainer_report {
     /* Of this rank since the last report; its training parts add up to elapsed_seconds. */
     struct time_spent time;
     double elapsed_seconds;
-    /* If the device queues work: device time in forward, backward, reduce and update since the
-     * last report. It may include waiting for other ranks. */
+    /* If the device queues work: its time in forward, backward, reduce and update since the last
+     * report, including waits for other ranks. */
     struct time_spent device_time;
     /* The device is not the host: time covers computation as TIME_QUEUE and TIME_DEVICE. */
     bool queues;

@@ -61,7 +61,6 @@ static void add_time(struct list *list, const struct trainer_report *report)
             add(list, parts[i].name, (double)report->time.ns[parts[i].part] / 1e9);
 }
 
-/* Adds the device's times; for the rest of the elapsed time it was idle. */
 static void add_device_time(struct list *list, const struct time_spent *time)
 {
     add(list, "device_forward_seconds", (double)time->ns[TIME_FORWARD] / 1e9);

@@ -1,6 +1,6 @@
 /*
- * scalars — the named numbers of a progress line or an evaluation, as shown in metrics.jsonl,
- * `--json` and TensorBoard.
+ * scalars — the numbers of a progress line or an evaluation in metrics.jsonl, `--json` and
+ * TensorBoard.
  *
  * Names end in their unit. Unknown machine metrics are omitted.
  */
@@ -19,7 +19,7 @@ struct scalar {
 enum { SCALARS_MAX = 32 };
 #define SCALARS_VALIDATION_PREFIX "val_" /* prefix of an evaluation's names */
 
-/* Returns the number of scalars for TRAINER_STEP and TRAINER_EVALUATED; 0 for other events.
+/* Returns the number of scalars; 0 unless the event is TRAINER_STEP or TRAINER_EVALUATED.
  * Excludes step and wall time. */
 size_t scalars_of(const struct trainer_report *report, struct scalar scalars[SCALARS_MAX]);
 /* Writes scalars as fields of the open object. */

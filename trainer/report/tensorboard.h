@@ -4,10 +4,9 @@
  * The folder has two TensorBoard runs: `train` with the progress lines, and `validation` with
  * the evaluations. Tags of evaluations omit "val_", so that both losses share a chart.
  *
- * A resumed run writes new files next to the old ones. Each begins with a session start at its
- * first upcoming step; TensorBoard then discards that step and later ones from older files.
- * Steps that a killed run wrote after its last checkpoint are therefore shown once. The session
- * starts of the two runs differ if the resumed step's evaluation is repeated.
+ * A resumed run writes new files. Each begins with a session start at its first upcoming step;
+ * TensorBoard then discards that step and later ones from older files. The session starts of the
+ * two runs differ if the resumed step's evaluation is repeated.
  *
  * Threads: one owner. Local files only.
  */
@@ -29,8 +28,7 @@ struct tensorboard_start {
 int tensorboard_open(struct io *io, const char *folder, struct tensorboard_start start,
                      struct tensorboard **ret_tensorboard, struct err *err);
 void tensorboard_close(struct tensorboard *tensorboard); /* NULL is fine */
-/* scalars: of the report, whose event is TRAINER_STEP or TRAINER_EVALUATED. Blocks; allocates
- * nothing. */
+/* scalars: of a TRAINER_STEP or TRAINER_EVALUATED report. Blocks; allocates nothing. */
 int tensorboard_write(struct tensorboard *tensorboard, const struct trainer_report *report,
                       const struct scalar *scalars, size_t count, uint64_t wall_ns,
                       struct err *err);

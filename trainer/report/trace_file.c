@@ -148,8 +148,8 @@ static int wait_for_turn(const struct trace_file *file, uint64_t *size, struct e
     return status ? status : comm_wait(file->comm, &work, err);
 }
 
-/* Sends the size and the text of each part, then a size of 0. Stops early if memory runs out.
- * size: memory that outlives a failure. */
+/* Sends each part's size and text, then a size of 0. Stops early if memory runs out. size:
+ * memory that outlives a failure. */
 static int send_parts(const struct trace_file *file, uint64_t origin_ns, struct str *text,
                       uint64_t *size, struct err *err)
 {

@@ -1,6 +1,6 @@
 /*
- * usage — the memory and traffic of one rank: peak memory by use and kind, and the bytes of a
- * step. Measured in a run, predicted by a dry run (dry_run.h). Header only.
+ * usage — one rank's peak memory by use and kind, and its traffic per step. Measured in a run,
+ * predicted by a dry run (dry_run.h). Header only.
  */
 #ifndef MILLRACE_TRAINER_REPORT_USAGE_H
 #define MILLRACE_TRAINER_REPORT_USAGE_H

@@ -33,7 +33,7 @@ static int evaluate_batch(struct run *run, struct loader *loader, const struct b
     return batch_upload_pop(&run->data.upload, err);
 }
 
-/* done: samples of this rank; the total assumes equal progress on all ranks. */
+/* Extrapolates the total from this rank's samples. */
 static void report_done(const struct run *run, uint64_t done, uint64_t all)
 {
     if (!run->options->report)
@@ -48,8 +48,7 @@ static void report_done(const struct run *run, uint64_t done, uint64_t all)
 }
 
 /* Computes whether any rank has a batch or requests a stop, so that all ranks end after the same
- * round. Passes may need all ranks, and a rank that left early could exceed a deadline while it
- * waits for the others. */
+ * round: passes may need all ranks. */
 static int share_round(struct run *run, bool *has_batch, int64_t *stop, struct err *err)
 {
     int64_t values[2] = {*has_batch, *stop};

@@ -120,7 +120,7 @@ static int evaluate(struct loop *loop, struct err *err)
 }
 
 /* Reports how the save in progress ended, on all ranks after the same step. A failure ends the
- * run if this is the last save or checkpoint.on_save_error says so. */
+ * run after the last save, or if checkpoint.on_save_error is stop. */
 static int settle_save(struct loop *loop, bool is_last, struct err *err)
 {
     struct run *run = loop->run;
@@ -184,7 +184,6 @@ static bool is_due(uint64_t every, uint64_t step)
     return every > 0 && step % every == 0;
 }
 
-/* Independent of interruptions: a resumed run reports the same steps. */
 static bool progress_is_due(const struct run *run)
 {
     return run->step == run->steps || is_due(run->config->log.every, run->step);
@@ -197,7 +196,7 @@ bool loop_evaluation_is_due(const struct run *run)
     return is_scheduled && !done && run->step > 0 && run->config->data.val[0];
 }
 
-/* To rank checkpoints by their evaluations, each evaluation needs a checkpoint. */
+/* Checkpoints are ranked by evaluations, so each evaluation needs one. */
 static bool save_is_due(const struct run *run, bool evaluates)
 {
     return triggers_save_by_step(&run->control.triggers, run->step) ||
@@ -224,8 +223,7 @@ static int check_sync(struct run *run, struct err *err)
     return run_check_sync(run, err);
 }
 
-/* Makes one step and the reports, evaluations and saves due after it, which need all queued
- * steps to be done. */
+/* Makes one step, then the reports, evaluations and saves due after it. */
 static int advance(struct loop *loop, struct err *err)
 {
     struct run *run = loop->run;
@@ -263,8 +261,7 @@ static int advance(struct loop *loop, struct err *err)
 }
 
 /* If the run was stopped before the evaluation of its current step, evaluates now and saves the
- * checkpoint again with the result. Stops therefore do not change which checkpoints are the
- * best. */
+ * result. Stops therefore do not change which checkpoints are best. */
 static int catch_up(struct loop *loop, struct err *err)
 {
     struct run *run = loop->run;

@@ -1,5 +1,5 @@
 /*
- * loop — runs the steps of a run and the reports, evaluations and saves that follow them.
+ * loop — the steps of a run, and the reports, evaluations and saves after them.
  *
  *     loop_open(&loop, &run, err);
  *     loop_run(&loop, err);
@@ -36,7 +36,7 @@ struct loop {
     uint64_t began_ns, began_step; /* to estimate the remaining time */
 };
 
-/* The run's triggers must be initialized. Call loop_close even after a failure. */
+/* Requires initialized triggers. Call loop_close even after a failure. */
 int loop_open(struct loop *loop, struct run *run, struct err *err);
 void loop_close(struct loop *loop);
 /* Runs until the last step, a stop, or a batch size change; then saves. */

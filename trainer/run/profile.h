@@ -1,9 +1,8 @@
 /*
- * profile — the steps selected by --profile: measures their ranges, starts and stops an attached
- * profiler, and traces them.
+ * profile — measures and traces the steps selected by --profile, with an attached profiler if
+ * any.
  *
- * Steps queued before the first profiled step are excluded. The profile ends when all profiled
- * steps are done.
+ * Drains the steps queued earlier before it starts, and all profiled steps before it ends.
  */
 #ifndef MILLRACE_TRAINER_RUN_PROFILE_H
 #define MILLRACE_TRAINER_RUN_PROFILE_H

@@ -39,8 +39,8 @@ static void report_difference(void *context, const struct config_field *field, c
     err_advise(comparison->err, "set it back, or start a new run with a different run.dir");
 }
 
-/* Keeps the batch with which the run began: batch.accumulation would resolve differently on
- * another number of ranks. */
+/* Keeps the original batch: batch.accumulation would resolve differently on another number of
+ * ranks. */
 static void keep_batch(struct run *run, const struct json_t *saved)
 {
     uint64_t micros_per_step = run->given->batch.accumulation * (uint64_t)run->ranks.comm->ranks;
@@ -242,7 +242,7 @@ static void restore_evaluation(struct run *run, const struct json_t *state)
                  read_metric(metrics, "val_accuracy", &e->accuracy) == 0;
 }
 
-/* Restores the loss totals of the next progress line. If the state has none, they start at zero. */
+/* Restores the loss totals of the next progress line, if the state has them. */
 static void restore_window(struct run *run, const struct json_t *state)
 {
     const struct json_t *window = jsonx_get(state, "window"), *losses = jsonx_get(window, "losses");
@@ -272,8 +272,7 @@ static int check_optimizer(const struct run *run, const struct json_t *state, co
     return -EINVAL;
 }
 
-/* Keeps the initial scale if the state has none (saved with another precision) or an invalid
- * one. */
+/* Keeps the initial scale if the state has none or an invalid one. */
 static void restore_scaler(struct run *run, const struct json_t *state)
 {
     const struct json_t *object = jsonx_get(state, "scaler");
@@ -285,7 +284,7 @@ static void restore_scaler(struct run *run, const struct json_t *state)
         run->update.scaler = scaler;
 }
 
-/* Ignores counters of another metric. There is no best value if no evaluation was finite. */
+/* Ignores counters of another metric. */
 static void restore_early_stop(struct run *run, const struct json_t *state)
 {
     const struct json_t *object = jsonx_get(state, "early_stop");
@@ -316,7 +315,7 @@ static void note_damage(struct run *run, const char *path)
 }
 
 /* Selects the tensors that this rank holds and the checkpoint has. Moments of parameters that
- * were frozen at the save start at zero, with a message. */
+ * were frozen at the save start at zero. */
 static int choose_tensors(const struct run *run, const struct manifest *manifest,
                           struct run_tensors *ret_wanted, struct err *err)
 {

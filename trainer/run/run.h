@@ -1,6 +1,5 @@
 /*
- * run — the state of one training run and its operations: steps, evaluations, checkpoints.
- * Internal to trainer/.
+ * run — the state of one training run and its operations. Internal to trainer/.
  *
  * Life cycle: run_open (from the configuration and the newest checkpoint, if any), run_step
  * repeatedly, run_close.
@@ -21,8 +20,8 @@
 
 struct run;
 
-/* Checks that the device has enough memory before the run allocates any for its model. trains:
- * false for an evaluation, which has no gradients or moments. -ENOMEM with advice. */
+/* Checks that the model will fit into device memory. trains: false for an evaluation, which has
+ * no gradients or moments. -ENOMEM with advice. */
 typedef int run_memory_check(const struct run *run, bool trains, struct err *err);
 
 /* Owner thread. */
@@ -30,7 +29,7 @@ struct run {
     const struct trainer_options *options; /* borrowed */
     run_memory_check *check_memory;        /* NULL: do not check */
     struct train_config *given; /* owned: as configured, with the batch with which the run began */
-    /* Owned: a copy with classes, vocabulary and the batch of the current epoch filled in. */
+    /* Owned: a copy with classes, vocabulary and the batch of the current epoch. */
     struct train_config *config;
     struct io *io;                /* borrowed */
     uint64_t step, steps;         /* queued, total */
@@ -48,8 +47,7 @@ struct run {
     struct run_saving saving;
 };
 
-/* Opens all parts of the run and resumes from a checkpoint if there is one. Closes the run on
- * failure. */
+/* Resumes from a checkpoint if there is one. Closes the run on failure. */
 int run_open(struct run *run, const struct trainer_options *options, run_memory_check *check_memory,
              struct err *err);
 /* Opens only what run_evaluate needs. from: as init_load's path. */
@@ -57,50 +55,46 @@ int run_open_for_evaluation(struct run *run, const struct trainer_options *optio
                             run_memory_check *check_memory, const char *from, struct err *err);
 void run_close(struct run *run); /* safe on a zeroed run */
 
-/* Queues one update: this rank's micro-batches, the reduction, the update gate, the optimizer.
- * Then drains all but the newest UPDATE_GATE_AHEAD_MAX steps, or all if device memory is host
- * memory. */
+/* Queues one update, then drains all but the newest UPDATE_GATE_AHEAD_MAX steps, or all if
+ * device memory is host memory. */
 int run_step(struct run *run, struct err *err);
-/* Blocks until all but the newest `left` steps are done. Adds their results to the queue's
- * window and updates the scaler and the update count. -EDOM if the gradients of a step are not
- * finite and the scaler does not tolerate it; all weights are then those before that step. */
+/* Blocks until all but the newest `left` steps are done, and records their results. -EDOM if the
+ * gradients of a step are not finite and the scaler does not tolerate it; the weights are then
+ * those before that step. */
 int run_drain(struct run *run, uint64_t left, struct err *err);
 /* Drains all queued steps, measured as RANGE_WAIT. */
 int run_drain_all(struct run *run, struct err *err);
-/* Evaluates the validation set and sets control.evaluation. On a stop request it returns early,
- * sets stop_requested, and leaves the evaluation unchanged. */
+/* Evaluates the validation set into control.evaluation. On a stop request it returns early, sets
+ * stop_requested, and leaves the evaluation unchanged. */
 int run_evaluate(struct run *run, struct err *err);
-/* Whether this rank requests a stop: on request of its owner, or, on the first rank, because
- * time is up (sets time_is_up). */
+/* Whether this rank requests a stop: its owner does, or, on the first rank, time is up (sets
+ * time_is_up). */
 bool run_wants_stop(struct run *run);
-/* Applies data.bad_samples.limit to the total of all ranks. The ranks' loaders have no limit, so
- * that a run ends after the same step on any number of ranks. Collective if the limit is
- * exceeded, which all ranks detect. */
+/* Applies data.bad_samples.limit to the total of all ranks, so that a run ends after the same
+ * step on any number of ranks. Collective if the limit is exceeded. */
 int run_limit_bad(const struct run *run, const struct loader *loader, uint64_t bad_count,
                   uint64_t delivered_count, struct err *err);
 
-/* run_open.c. The steps of opening a run, in order: the configuration (given and config), the
- * training data (at the checkpoint's position, if any), the model and the memory for its passes,
- * the optimizer and gradients, and the parts' own communicators. */
+/* run_open.c. The steps of opening a run, in order: configuration, training data (at the
+ * checkpoint's position), model, optimizer and gradients, and the parts' own communicators. */
 int run_take_config(struct run *run, const struct train_config *config, struct err *err);
 int run_open_data(struct run *run, struct ckpt_reader *reader, const char *path, struct err *err);
 int run_open_model(struct run *run, bool trains, struct err *err);
 int run_open_optimizer(struct run *run, struct err *err);
 int run_connect(struct run *run, struct err *err);
 
-/* run_weights.c: the distribution of weights among ranks, their memory, and their initial values
- * (from `init`; NULL: random). Before a pass, sharded weights need run_fill_weights or a
- * checkpoint load, followed by weights_refresh. */
+/* run_weights.c: this rank's weights and their initial values (from `init`; NULL: random).
+ * Before a pass, sharded weights need run_fill_weights or a checkpoint load, then
+ * weights_refresh. */
 int run_count_shards(struct run *run, struct err *err); /* collective */
 int run_open_weights(struct run *run, struct err *err);
 int run_fill_weights(struct run *run, const char *init, struct err *err);
-/* Sets the memory and hooks of a pass. round: of the reduction; UINT64_MAX: an evaluation, which
- * has no gradients. */
+/* Sets the memory and hooks of a pass. round: of the reduction; UINT64_MAX: an evaluation. */
 int run_begin_pass(struct run *run, uint64_t round, struct model_memory *ret_memory,
                    struct err *err);
 
-/* run_policies.c. Initializes scaler, schedule and early stop from the configuration. Requires
- * an open model and a known number of steps. */
+/* run_policies.c. Initializes scaler, schedule and early stop. Requires an open model and a
+ * known number of steps. */
 void run_begin_policies(struct run *run);
 /* Sets the number of steps and the last step before the batch size changes. Requires open data.
  * -EINVAL if an epoch is smaller than a batch. */
@@ -109,26 +103,25 @@ int run_count_steps(struct run *run, uint64_t epoch, struct err *err);
 /* run_local.c. Whether the run uses local updates: each rank updates its own weights. */
 bool run_is_local(const struct run *run);
 int run_open_mean(struct run *run, struct err *err);
-/* Replaces weights by their mean over ranks, if they differ: now, or if the configured number of
- * steps has passed. Collective. */
+/* Replaces weights by their mean over ranks, if they differ and `now` or the configured number
+ * of steps has passed. Collective. */
 int run_average_weights(struct run *run, bool now, struct err *err);
 /* Traffic of the newest step, including its share of weight averaging. */
 struct comm_traffic run_traffic(const struct run *run);
 /* Averages weights and moments before a save. Collective; no save may be in progress. */
 int run_average_state(struct run *run, struct err *err);
 
-/* run_bulk.c. Opens the configured device; this rank's index on its machine selects the GPU. */
+/* run_bulk.c. Opens the configured device; options->local_rank selects the GPU. */
 int run_open_device(struct run *run, struct err *err);
-/* Sets ranks.bulk as configured, once all ranks have opened their devices; until then it is
- * ranks.comm. Collective. */
+/* Sets ranks.bulk as configured, once all ranks have opened their devices. Collective. */
 int run_open_bulk(struct run *run, struct err *err);
 
-/* run_agreement.c. Opens the validation data, if any, so that its errors end the run at the
- * start rather than at the first evaluation. Records its fingerprint for the comparison. */
+/* run_agreement.c. Opens the validation data, if any, to report its errors at the start, and
+ * records its fingerprint. */
 int run_look_at_validation(struct run *run, struct err *err);
-/* Collective, as rank_agreement_check: -EINVAL on all ranks if their datasets differ, if they
- * left out different numbers of samples from damaged tars, or if their kernels differ. name: the
- * data's key. loader NULL: compares only validation data and initial weights. */
+/* Collective, as rank_agreement_check: -EINVAL on all ranks if their datasets, the numbers of
+ * samples left out of damaged tars, or their kernels differ. name: the data's key. loader NULL:
+ * compares only validation data and initial weights. */
 int run_compare_data(const struct run *run, const struct loader *loader, const char *name,
                      struct err *err);
 int run_compare_numerics(struct run *run, struct err *err);
@@ -146,20 +139,20 @@ struct optimizer_options run_optimizer_options(const struct run *run);
 struct partition_options run_partition_options(const struct run *run, bool trains);
 struct reduction_options run_reduction_options(const struct run *run);
 
-/* run_saver.c. Sets the run's id and compares the ranks' numerics, then opens the saver of all
- * parameters and moments. The model, the optimizer and the loader must be open. */
+/* run_saver.c. Sets the run's id, compares the ranks' numerics, and opens the saver. The model,
+ * the optimizer and the loader must be open. */
 int run_open_saver(struct run *run, struct err *err);
 uint64_t run_staging_bytes(const struct run *run); /* maximum, for checkpoints */
 
-/* run_sync.c: the comparison of all state that ranks replicate. run_check_sync compares after
- * all queued work; it is collective. run_check_kept checks, before the update that follows a
- * comparison, that state held only by this rank is unchanged. */
+/* run_sync.c. run_check_sync compares all replicated state after all queued work; it is
+ * collective. run_check_kept checks, before the next update, that state held only by this rank
+ * is unchanged. */
 int run_open_sync_check(struct run *run, struct err *err);
 int run_check_sync(struct run *run, struct err *err);
 int run_check_kept(struct run *run, struct err *err);
 
 /* state.c. Encodes the small state of a checkpoint as JSON into state_json (collective), and
- * decodes its cursor. docs/reference/checkpoints.md lists the keys. */
+ * decodes its cursor. */
 int run_encode_state(struct run *run, struct err *err);
 int run_decode_cursor(const struct json_t *state, const char *path, struct cursor *ret_cursor,
                       struct err *err);
@@ -168,8 +161,8 @@ int run_decode_cursor(const struct json_t *state, const char *path, struct curso
 void run_report(const struct run *run, const struct trainer_report *report);
 void run_log(const struct run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Call after a failure, before run_close. Waits for a save in progress, which is collective. If
- * the other ranks do not know of the failure, reports it (TRAINER_FAILED) and aborts them, since
- * they would wait for this rank. Does nothing on a single rank. */
+ * the other ranks do not know of the failure, reports it (TRAINER_FAILED) and aborts them. Does
+ * nothing on a single rank. */
 void run_abort(struct run *run, int status, const struct err *detail);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * run_agreement — the comparisons that ranks make after opening their data and devices. See
- * run.h. The configuration was compared before (cli/ranks/rank_session.h).
+ * run_agreement — comparisons among ranks after opening data and devices. See run.h. The
+ * configuration was compared before (cli/ranks/rank_session.h).
  */
 #include "trainer/control/rank_agreement.h"
 #include "trainer/run/run.h"

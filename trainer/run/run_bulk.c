@@ -1,6 +1,5 @@
 /*
- * run_bulk — chooses the GPU of a rank, and the communicator for weights and gradients: NCCL or
- * the ranks' own. See run.h.
+ * run_bulk — chooses a rank's GPU, and the communicator for weights and gradients. See run.h.
  */
 #include "trainer/run/run.h"
 
@@ -43,8 +42,7 @@ struct rank_gpu {
     int32_t is_gpu, has_nccl;
 };
 
-/* Prefers the boot id, which is the same in all containers of a machine: they may share its
- * GPUs. */
+/* Prefers the boot id: containers of a machine share it, and may share GPUs. */
 static uint64_t machine_hash(void)
 {
     char name[MACHINE_HOST_ID_BYTES];
@@ -71,8 +69,8 @@ struct nccl_obstacle {
     bool lacks_nccl; /* a rank lacks NCCL, and all ranks before it have their own GPUs */
 };
 
-/* Checks that each rank has NCCL and its own GPU. Otherwise returns -ENOTSUP and names the first
- * rank that does not; the result is the same on all ranks. */
+/* Checks that each rank has NCCL and its own GPU. -ENOTSUP, on all ranks, names the first that
+ * does not. */
 static int check_gpus(const struct rank_gpu *gpus, int ranks, struct nccl_obstacle *ret_obstacle,
                       struct err *err)
 {

@@ -1,5 +1,5 @@
 /*
- * run_compute — the device, model stage and memory with which this rank computes passes.
+ * run_compute — the device, model stage and memory of this rank's passes.
  */
 #ifndef MILLRACE_TRAINER_RUN_RUN_COMPUTE_H
 #define MILLRACE_TRAINER_RUN_RUN_COMPUTE_H
@@ -24,7 +24,7 @@ struct run_compute {
     struct ops_graph passes; /* of a micro-batch; variants by input buffer and gradient leaf */
 };
 
-/* Allocates activations, losses and correct, whose sizes depend on the model. */
+/* Allocates activations, losses and correct. */
 int run_compute_allocate(struct run_compute *compute, bool trains, struct err *err);
 void run_compute_release(struct run_compute *compute); /* safe on a zeroed struct */
 

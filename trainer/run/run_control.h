@@ -16,8 +16,8 @@ struct evaluation {
 
 /* Zero initially. Owner thread. */
 struct run_control {
-    /* After this step the batch size changes: the run saves, closes and reopens from the
-     * checkpoint. Equals run->steps if the batch size stays constant. */
+    /* After this step the batch size changes: the run saves, closes and reopens. Equals
+     * run->steps if the batch size stays constant. */
     uint64_t phase_end_step;
     bool stop_requested; /* by any rank, as of the last reduction */
     bool time_is_up;     /* this rank's clock requested the stop (first rank only) */

@@ -18,8 +18,8 @@ struct run_data {
     /* The loader's sources; the configuration owns their strings. */
     struct loader_source mix[MIX_DATASETS_MAX];
     struct loader_shape shape;
-    /* The classes and tokens that the model was trained on, to which evaluations map labels:
-     * from the training data, or, in a standalone evaluation, from the checkpoint. */
+    /* The classes and tokens to which evaluations map labels: from the training data, or, in a
+     * standalone evaluation, from the checkpoint. */
     struct loader_schema reference;
     struct data_schema recorded;     /* in the checkpoint being evaluated */
     uint64_t validation_fingerprint; /* 0: unknown */
@@ -28,13 +28,12 @@ struct run_data {
 };
 
 void run_data_close(struct run_data *data); /* safe on a zeroed struct */
-/* Sets the batch for the epoch in which the run begins or resumes. given: as configured. */
+/* Sets the batch for the first or resumed epoch. given: as configured. */
 void run_data_set_batch(struct run_data *data, const struct train_config *given, uint64_t epoch);
 /* Sets the shape, and the config's classes and vocabulary if they are 0. */
 void run_data_set_shape(struct run_data *data, const struct loader_shape *shape,
                         struct train_config *config);
-/* Returns the position in the training data, with digests of the samples delivered to all ranks.
- * Collective. */
+/* Returns the position in the training data, with digests over all ranks. Collective. */
 int run_data_cursor(const struct run_data *data, const struct run_ranks *ranks,
                     struct cursor *ret_cursor, struct err *err);
 

@@ -3,9 +3,8 @@
  * average the weights periodically (Stich, "Local SGD converges fast and communicates little",
  * ICLR 2019). See run.h.
  *
- * Moments stay local between saves. Evaluations average the weights; saves average weights and
- * moments. A checkpoint therefore holds a single state, and a resumed run continues exactly as
- * this one does.
+ * Evaluations average the weights; saves average weights and moments. A checkpoint therefore
+ * holds a single state, and a resumed run continues exactly as this one does.
  */
 #include "trainer/run/run.h"
 
@@ -26,7 +25,7 @@ int run_open_mean(struct run *run, struct err *err)
     return run_is_local(run) ? rank_sum_open(&run->update.mean, &options, err) : 0;
 }
 
-/* Skips frozen weights: they are equal on all ranks, and averaging would round them. */
+/* Skips frozen weights, which averaging would round. */
 static int average_group(struct run *run, uint64_t group, struct err *err)
 {
     uint64_t next = 0, first = run->compute.params->groups[group].offset;
@@ -48,8 +47,7 @@ int run_average_weights(struct run *run, bool now, struct err *err)
         (!now && run->step % run->config->parallel.local_sgd.steps != 0))
         return 0;
     range_begin(&run->ranges, RANGE_REDUCE);
-    /* a checkpoint in progress already has its copy of each group, made by the update since the
-     * last averaging */
+    /* a checkpoint in progress has its copies from the update since the last averaging */
     for (uint64_t group = 0; group < run->compute.params->groups_count && !status; group++)
         status = average_group(run, group, err);
     if (!status)

@@ -1,6 +1,5 @@
 /*
- * run_open — opens a run: devices, data, model, memory, and the newest checkpoint if there is
- * one. See run.h.
+ * run_open — opens a run: devices, data, model, memory, checkpoint. See run.h.
  *
  * The order matters: the checkpoint's state gives the position in the data, the data gives the
  * model's number of classes, and the model gives the layout of the checkpoint's arrays.
@@ -161,7 +160,7 @@ static int find_checkpoint(struct run *run, struct ckpt_reader **ret_reader,
     return status ? status : resume_find(run, ret_reader, path, err);
 }
 
-/* Opens the first rank-local part: the batch, the device and the ops. */
+/* Rank-local: the batch, the device and the ops. */
 static int open_compute(struct run *run, struct err *err)
 {
     struct train_config *c = run->config;
@@ -180,7 +179,7 @@ static int open_compute(struct run *run, struct err *err)
     return status ? status : open_ops(run, err);
 }
 
-/* Opens the second rank-local part: data, model, optimizer and memory. */
+/* Rank-local: data, model, optimizer and memory. */
 static int open_parts(struct run *run, struct ckpt_reader *reader, const char *path,
                       struct err *err)
 {
@@ -320,8 +319,8 @@ static int open_for_evaluation(struct run *run, const char *from, struct err *er
     if (status)
         return status;
     c->batch = run->given->batch;
-    /* Uses the run's micro-batches: with some BLAS kernels the rounding of a row depends on its
-     * position. If there are more ranks than micro-batches, each rank gets one. */
+    /* Keeps the run's micro-batches: with some BLAS kernels the rounding of a row depends on its
+     * position. Each rank gets at least one. */
     uint64_t min_global = c->batch.micro * (uint64_t)run->ranks.comm->ranks;
     run->data.batching =
         (struct batching){.global = c->batch.global > min_global ? c->batch.global : min_global,

@@ -42,8 +42,7 @@ static struct scaler begin_scaler(const struct train_config *config, uint64_t ro
     return is_dynamic ? scaler_begin_with(&options, rows) : scaler_begin(false, rows);
 }
 
-/* If base_batch is set, learning rates apply to a batch of base_batch samples and scale linearly
- * with the batch. */
+/* With base_batch, learning rates scale linearly from a batch of base_batch samples. */
 static double lr_factor(const struct train_config *config)
 {
     uint64_t base = config->optimizer.base_batch;

@@ -1,10 +1,9 @@
 /*
  * run_queue — queued steps, whose results the host reads later.
  *
- * The host does not wait for a step. After the step, its result is copied to its own slot in
- * pinned memory. The host reads it when QUEUED_STEPS_MAX steps are queued or when a progress
- * line, an evaluation, a checkpoint or the end needs it. If device memory is host memory, a step
- * is done once queued, and the host reads it at once.
+ * The host does not wait for a step, whose result is copied to its own slot in pinned memory.
+ * The host reads it when QUEUED_STEPS_MAX steps are queued, or when a report, evaluation,
+ * checkpoint or the end needs it. If device memory is host memory, the host reads it at once.
  */
 #ifndef MILLRACE_TRAINER_RUN_RUN_QUEUE_H
 #define MILLRACE_TRAINER_RUN_RUN_QUEUE_H
@@ -16,7 +15,7 @@
 
 #include <assert.h>
 
-/* Totals over one or more steps. Exact, hence independent of the number of ranks. */
+/* Exact totals over steps, hence independent of the number of ranks. */
 struct step_totals {
     struct exact_sum losses; /* nats, over valid items */
     uint64_t valid_count;    /* items (tokens, for text) with a target */
@@ -26,7 +25,7 @@ struct step_totals {
     double lr;
 };
 
-/* Sums over ranks, as exact integers. In device memory while they accumulate. */
+/* Exact sums over ranks. In device memory while they accumulate. */
 struct step_sums {
     int64_t valid_count, correct_count, samples_count;
     int64_t bad_count;  /* since the data was opened */
@@ -40,8 +39,7 @@ enum { STEP_SUMS_WORDS = 7 + 2 * EXACT_SUM_WORDS };
 static_assert(sizeof(struct step_sums) == STEP_SUMS_WORDS * sizeof(int64_t),
               "words without padding");
 
-/* A step's accumulated sums, and the update gate derived from them. In device memory during the
- * step. */
+/* A step's sums and the update gate derived from them. In device memory during the step. */
 struct step_record {
     struct step_sums sums;
     struct update_gate gate;
@@ -79,16 +77,15 @@ void run_queue_close(struct run_queue *queue);
 int run_queue_begin(struct run_queue *queue, const struct scaler *scaler, uint64_t updates_count,
                     struct err *err);
 
-/* The device's sums of a step or an evaluation. run_queue_add_result queues adding a pass's
- * losses and hits for `rows` items. run_queue_read_sums blocks until the device has done all
- * queued work. */
+/* The device's sums of a step or an evaluation. run_queue_add_result queues an addition of
+ * `rows` losses and hits. run_queue_read_sums blocks until the device has done all queued work. */
 int run_queue_zero_sums(struct run_queue *queue, struct err *err);
 void run_queue_add_result(struct run_queue *queue, const struct model_result *result,
                           uint64_t rows);
 int run_queue_read_sums(struct run_queue *queue, struct step_sums *ret_words, struct err *err);
 int run_queue_write_sums(struct run_queue *queue, const struct step_sums *sums, struct err *err);
 
-/* Appends the step just queued on the device. counts: valid items and samples of all ranks. */
+/* Appends the step just queued. counts: valid items and samples of all ranks. */
 int run_queue_push(struct run_queue *queue, uint64_t step, const struct step_sums *counts,
                    struct err *err);
 /* Blocks until the oldest step is done, then removes it. */

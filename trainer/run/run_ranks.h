@@ -1,6 +1,5 @@
 /*
- * run_ranks — this rank's communicators, its share of the machine's CPUs, and the collectives
- * that a run calls directly.
+ * run_ranks — this rank's communicators and CPUs, and the collectives that a run calls directly.
  */
 #ifndef MILLRACE_TRAINER_RUN_RUN_RANKS_H
 #define MILLRACE_TRAINER_RUN_RUN_RANKS_H
@@ -20,8 +19,8 @@ struct run_ranks {
     uint64_t timeout_ns; /* per collective; 0: none */
     struct comm_counts traffic;
     /* If set, communication between ranks ends before passes continue. Set for parallel.debug,
-     * and in the first step with NCCL: that step loads kernels, and loading may wait for all
-     * work on the device, including NCCL kernels that wait for other ranks. */
+     * and in the first step with NCCL: its kernel loads may wait for all work on the device,
+     * including NCCL kernels that wait for other ranks. */
     bool serialized;
 };
 
@@ -33,11 +32,10 @@ void run_ranks_close(struct run_ranks *ranks);
 int run_ranks_count(struct run_ranks *ranks, const struct train_config *config, struct err *err);
 int run_ranks_count_bulk(struct run_ranks *ranks, struct err *err);
 /* Ends all NCCL work in progress on this rank. Call it on every rank before freeing device
- * memory, which would wait for that work, or after a failure known to all ranks. */
+ * memory, which would wait for that work. */
 void run_ranks_halt_bulk(struct run_ranks *ranks);
 
-/* Options of a collective that begins now. what: its name in messages; must outlive the
- * collective. */
+/* Options of a collective that begins now. what: its name in messages; must outlive it. */
 struct comm_options run_ranks_options(const struct run_ranks *ranks, const char *what);
 /* comm_agree over the ranks; returns status on a single rank. */
 int run_ranks_agree(const struct run_ranks *ranks, int status, const char *what, struct err *err);

@@ -9,8 +9,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* A GPU updates faster than a disk stores the state; a larger staging buffer lets the run
- * continue meanwhile. */
+/* A GPU updates faster than a disk stores the state; a larger buffer lets it continue. */
 uint64_t run_staging_bytes(const struct run *run)
 {
     enum {

@@ -33,7 +33,7 @@ struct run_saving {
     struct damaged_steps damaged;
 };
 
-/* Frees everything except the saver, which must be closed before the memory it reads. */
+/* Frees everything except the saver, which must be closed first. */
 void run_saving_close(struct run_saving *saving);
 
 /* Describes the boxes that a rank of the partition saves, or, if `loads`, that it holds. Boxes
@@ -42,8 +42,8 @@ int run_tensors_describe(const struct run_compute *compute, const struct optimiz
                          uint32_t rank, bool loads, struct run_tensors *ret_tensors,
                          struct err *err);
 void run_tensors_deinit(struct run_tensors *tensors);
-/* Returns the address of a row in this rank's part of a parameter (kind 0) or of a moment
- * (kind: 1 + its index). */
+/* Address of a row in this rank's part of a parameter (kind 0) or of a moment (kind: 1 + its
+ * index). */
 void *run_tensors_row(const struct run_compute *compute, const struct optimizer *optimizer,
                       const struct param *param, uint64_t row, unsigned kind);
 

@@ -1,7 +1,7 @@
 /*
  * run_sync — compares the state that ranks replicate: each rank's part of weights and moments,
- * and the weights used by passes, which are equal on all ranks for any sharding. State held by a
- * single rank is checked again before its next update. See run.h and sync_check.h.
+ * and the weights used by passes. State held by a single rank is checked again before its next
+ * update. See run.h and sync_check.h.
  */
 #include "trainer/run/run.h"
 
@@ -97,8 +97,7 @@ static int add_gathered(struct run *run, struct err *err)
     return status ? status : run->compute.ops->table->sync(run->compute.ops, err);
 }
 
-/* Adds the state that this rank keeps, except weights that each rank updates as a whole:
- * add_group covers them. */
+/* Skips weights that each rank updates as a whole: add_group covers them. */
 static void add_kept(struct run *run)
 {
     const struct weights *weights = &run->compute.weights;

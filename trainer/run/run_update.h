@@ -1,6 +1,5 @@
 /*
- * run_update — the path from micro-batch gradients to new weights: reduction, optimizer,
- * policies.
+ * run_update — from micro-batch gradients to new weights: reduction, optimizer, policies.
  */
 #ifndef MILLRACE_TRAINER_RUN_RUN_UPDATE_H
 #define MILLRACE_TRAINER_RUN_RUN_UPDATE_H

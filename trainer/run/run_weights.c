@@ -1,6 +1,5 @@
 /*
- * run_weights — this rank's part of the model, as the strategy assigns it, and its initial
- * values. See run.h.
+ * run_weights — this rank's part of the model and its initial values. See run.h.
  */
 #include "trainer/run/run.h"
 

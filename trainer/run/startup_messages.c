@@ -116,8 +116,7 @@ static void print_memory(const struct run *run)
                      "its memory is the host's");
 }
 
-/* If the warm-up is as long as the run, which the default can cause in a short run, the learning
- * rate never falls. */
+/* If the warm-up is as long as the run, the learning rate never falls. */
 static void warn_of_warmup(const struct run *run)
 {
     const struct schedule *schedule = &run->update.schedule;

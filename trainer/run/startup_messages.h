@@ -1,6 +1,5 @@
 /*
- * startup_messages — prints a run's summary before its first step: data, shuffle quality, model,
- * device, memory.
+ * startup_messages — prints a run's summary before its first step.
  */
 #ifndef MILLRACE_TRAINER_RUN_STARTUP_MESSAGES_H
 #define MILLRACE_TRAINER_RUN_STARTUP_MESSAGES_H

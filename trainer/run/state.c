@@ -1,6 +1,6 @@
 /*
- * state — encodes and decodes the small state of a run as a JSON object in its checkpoints. See
- * run.h; docs/reference/checkpoints.md lists the keys.
+ * state — the small state of a run as a JSON object in its checkpoints. See run.h;
+ * docs/reference/checkpoints.md lists the keys.
  */
 #include "base/json/jsonx.h"
 #include "base/json/jsonx_writer.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Identifies the datasets of a mix, so that a resume can report which one differs. */
+/* Identifies a mix's datasets, so that a resume can report which one differs. */
 static void encode_mix(struct jsonx_writer *w, const struct loader *loader)
 {
     const struct loader_dataset *list;

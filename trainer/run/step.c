@@ -2,18 +2,17 @@
  * step — one update of a run: passes over one micro-batch at a time, the sum of their gradients,
  * the exact norm, the update gate, and the optimizer group by group. See run.h.
  *
- * One exact integer reduction carries everything on which ranks must agree: counts, the exact
- * sums of losses and squares, and stop requests. The device accumulates the sums and decides on
- * the update. With several ranks, the host waits for the device once per step, before the
- * reduction.
+ * One exact integer reduction carries counts, the sums of losses and squares, and stop requests.
+ * The device accumulates the sums and decides on the update. With several ranks, the host waits
+ * for the device once per step, before the reduction.
  */
 #include "base/clock.h"
 #include "trainer/run/run.h"
 
 #include <errno.h>
 
-/* counts: this rank's counts kept by the host; replaced by the totals of all ranks. Also
- * replaces the sums in device memory, except with local updates. A single rank already has both. */
+/* Replaces this rank's counts by the totals of all ranks, and, except with local updates, the
+ * sums in device memory. A single rank already has both. */
 static int reduce_sums(struct run *run, struct step_sums *counts, struct err *err)
 {
     if (run->ranks.comm->ranks == 1)
@@ -54,8 +53,8 @@ bool run_wants_stop(struct run *run)
     return is_up;
 }
 
-/* Attributes work queued from now on to that part of the device's time. TIME_OTHER: nothing is
- * queued until the next call. */
+/* Attributes work queued from now on to that part of the device's time. TIME_OTHER: none is
+ * queued. */
 static void switch_device_time(struct run *run, enum time_part part)
 {
     if (run->compute.ops->table->time_switch)
@@ -153,7 +152,7 @@ static int micro_gradients(struct run *run, uint64_t round, const struct model_m
     return status;
 }
 
-/* In a round, this rank may have no micro-batch while others have one. */
+/* A rank may have no micro-batch in a round while others have one. */
 static int make_round(struct run *run, uint64_t round, struct step_sums *counts, struct err *err)
 {
     struct model_memory memory;
@@ -208,7 +207,7 @@ static int update(struct run *run, struct err *err)
     return status;
 }
 
-/* counts: as for reduce_sums. Fails if a pass could not be queued, so that no update follows. */
+/* counts: as for reduce_sums. Fails if a pass could not be queued. */
 static int agree_on_step(struct run *run, struct step_sums *counts, struct err *err)
 {
     counts->bad_count = (int64_t)loader_stats(run->data.loader).bad_samples_count;
@@ -230,8 +229,8 @@ static int agree_on_step(struct run *run, struct step_sums *counts, struct err *
                          run->data.delivered_count, err);
 }
 
-/* A skipped update does not advance the update count, so the request holds the factors of every
- * possible next update. */
+/* A skipped update does not advance the update count, so the request covers every possible next
+ * update. */
 static void gate_update(struct run *run, int64_t valid_count)
 {
     struct update_gate_request request = {.valid_count = valid_count,

@@ -1,14 +1,12 @@
 /*
  * stop_monitor — the first rank's messages between a stop request and the last checkpoint.
  *
- * A step or a save may take minutes, during which the run's thread reports nothing. A separate
- * thread therefore polls for requests:
- * - It answers the first request at once, with the size of the state to save and the estimated
- *   time.
- * - It answers each later request with what the run is waiting for.
- * - If run.stop_deadline passes after the first request before the run ends, it reports
- *   TRAINER_STOP_LATE. The program's owner then ends the process, since the run's thread may be
- *   stuck in a write.
+ * A step or a save may block the run's thread for minutes. A separate thread therefore polls for
+ * requests:
+ * - It answers the first at once, with the size of the state to save and the estimated time.
+ * - It answers later ones with what the run is waiting for.
+ * - If run.stop_deadline passes before the run ends, it reports TRAINER_STOP_LATE. The program's
+ *   owner then ends the process, since the run's thread may be stuck in a write.
  *
  * Threads: the run's thread calls all functions.
  */
@@ -47,8 +45,7 @@ int stop_monitor_open(struct stop_monitor *monitor, const struct run *run, uint6
 void stop_monitor_close(
     struct stop_monitor *monitor); /* joins the thread; safe on a zeroed struct */
 
-/* Record that a step was queued; that a save ended after ns; that the last save begins, since
- * some rank requested a stop. */
+/* Record that a step was queued; that a save ended after ns; that the last save begins. */
 void stop_monitor_note_step(struct stop_monitor *monitor, uint64_t step);
 void stop_monitor_note_save(struct stop_monitor *monitor, uint64_t ns);
 void stop_monitor_begin_last_save(struct stop_monitor *monitor);
