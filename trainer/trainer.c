@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* State kept from one phase to the next. Owner thread. */
+/* Kept from one phase to the next. Owner thread. */
 struct phases {
     uint64_t began_ns;
     bool continues;     /* another phase follows */
@@ -46,7 +46,6 @@ static int fill_result(const struct loop *loop, enum trainer_end end, struct tra
     return status;
 }
 
-/* The first rank reports the usage of all ranks. */
 static int report_usage(const struct run *run, const struct usage *usage, struct err *err)
 {
     struct usage own = *usage;
@@ -81,7 +80,7 @@ static void take_usage(const struct run *run, struct phases *phases)
 static void begin_triggers(struct run *run, const struct phases *phases)
 {
     const struct train_config *config = run->config;
-    uint64_t elements = 0; /* written by this rank; replicated tensors are divided among ranks */
+    uint64_t elements = 0; /* written by this rank */
     for (uint64_t i = 0; i < run->saving.tensors.count; i++) {
         uint64_t count = 1;
         for (uint32_t d = 0; d < run->saving.tensors.list[i].rank; d++)

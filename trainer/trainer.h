@@ -30,7 +30,7 @@ struct trainer_result {
     enum trainer_end end;
     uint64_t step; /* the last one, which is saved */
     bool evaluated;
-    double val_loss, val_accuracy; /* of the last evaluation */
+    double val_loss, val_accuracy;
     struct trainer_steps profiled; /* the steps of options.profile that ran */
     uint64_t profiled_ns;          /* including evaluations and checkpoints after those steps */
     char trace[IO_PATH_BYTES_MAX]; /* trace file; "": none */

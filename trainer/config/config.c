@@ -233,7 +233,6 @@ int config_each(const struct train_config *config,
     return status;
 }
 
-/* Formats a saved JSON value as config_value_print does. */
 static void saved_text(const struct json_t *node, struct str *out)
 {
     struct jsonx_writer writer = {.out = out};
@@ -259,7 +258,6 @@ static void saved_text(const struct json_t *node, struct str *out)
     }
 }
 
-/* Reads one "a.b": value of a saved object. */
 static int restore_value(void *context, const char *key, struct json_t *node)
 {
     struct reading *reading = context;

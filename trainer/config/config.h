@@ -23,13 +23,11 @@ enum { CONFIG_TEXT_BYTES_MAX = 1024 };
 enum config_damage { CONFIG_DAMAGE_FALLBACK, CONFIG_DAMAGE_STOP };
 enum config_save_error { CONFIG_SAVE_ERROR_CONTINUE, CONFIG_SAVE_ERROR_STOP };
 
-/* The earlier tokens of its window to which a token attends. */
 enum config_text_mask { CONFIG_MASK_NONE, CONFIG_MASK_DOCUMENT };
 enum config_precision { CONFIG_FP32, CONFIG_BF16, CONFIG_FP16 };
 enum config_compression { CONFIG_COMPRESSION_NONE, CONFIG_COMPRESSION_POWERSGD };
 enum config_schedule_by { CONFIG_BY_STEP, CONFIG_BY_EPOCH };
 
-/* What to do if ranks compute with different kernels. */
 enum config_mixed { CONFIG_MIXED_REFUSE, CONFIG_MIXED_ALLOW };
 enum config_comm { CONFIG_COMM_AUTO, CONFIG_COMM_HOST, CONFIG_COMM_NCCL };
 enum config_resume { CONFIG_RESUME_AUTO, CONFIG_RESUME_NEVER, CONFIG_RESUME_PATH };
@@ -208,7 +206,6 @@ int config_resolve_batch(struct train_config *config, uint32_t ranks, struct err
  * config_print_json. */
 void config_keep_batch(struct train_config *config, const struct json_t *saved);
 
-/* Origin of a value without a line number. */
 enum { CONFIG_BY_DEFAULT = 0, CONFIG_BY_SET = -1 };
 /* With batch.accumulation, sets the batch field that it determines to auto. lines: as for
  * config_check. */

@@ -41,7 +41,6 @@ static int refuse(const struct train_config *config, uint32_t ranks, const char 
     return -EINVAL;
 }
 
-/* Checks that require a known batch.micro. */
 static int check_micro(const struct train_config *config, uint32_t ranks, struct err *err)
 {
     const char *mixes = config_lone_mix(config);

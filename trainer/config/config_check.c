@@ -20,7 +20,7 @@ struct check {
     struct err *err;
 };
 
-/* Returns the line that set the key, CONFIG_BY_SET, or CONFIG_BY_DEFAULT. */
+/* Returns the line, CONFIG_BY_SET, or CONFIG_BY_DEFAULT. */
 static int line_of(const struct check *check, const char *key)
 {
     size_t count;

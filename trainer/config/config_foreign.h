@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-/* Writes the advice for the key to text and returns text; NULL: no advice. */
+/* Writes to text and returns it; NULL: no advice. */
 const char *config_foreign_advice(const char *key, char *text, size_t bytes);
 
 #endif

@@ -37,7 +37,7 @@ int config_mix_read(struct config_mix *mix, const char *rest, const struct yaml_
 int config_mix_check(const struct config_mix *mix, struct err *err);
 /* Prints JSON, which is also YAML: a string, or a list of objects. */
 void config_mix_print(const struct config_mix *mix, struct str *out);
-/* Prints a parsed list in the format of config_mix_print. */
+/* Prints a parsed list as config_mix_print does. */
 void config_mix_print_saved(const struct json_t *list, struct str *out);
 
 #endif

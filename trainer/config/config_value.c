@@ -16,7 +16,7 @@ static bool takes_auto(const struct config_field *field)
     return field->kind == CONFIG_COUNT_AUTO || field->kind == CONFIG_SIZE_AUTO;
 }
 
-/* A plain number counts steps; otherwise the text is a duration. */
+/* A plain number counts steps. */
 static int read_period(const struct config_field *field, const char *text,
                        struct config_period *target)
 {

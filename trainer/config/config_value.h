@@ -40,9 +40,9 @@ struct config_alias {
 
 /* Immutable. */
 struct config_field {
-    const char *key; /* "data.image.size" */
+    const char *key;
     enum config_kind kind;
-    size_t offset;              /* in struct train_config */
+    size_t offset;
     size_t bytes;               /* of CONFIG_TEXT and CONFIG_PATH */
     const char *default_text;   /* in YAML syntax */
     double least, most;         /* for numbers */
@@ -61,7 +61,7 @@ struct config_field {
  * wrong kind; -ERANGE. */
 int config_value_read(const struct config_field *field, const char *const *texts, size_t count,
                       void *target);
-/* Describes the values that a field accepts, for messages. */
+/* For messages. */
 void config_value_describe(const struct config_field *field, char *text, size_t bytes);
 /* Appends the value in YAML syntax. */
 void config_value_print(const struct config_field *field, const void *source, struct str *out);

@@ -66,7 +66,6 @@ uint64_t epochs_next_change(const struct epochs *epochs, uint64_t epoch)
     return UINT64_MAX;
 }
 
-/* Adds up phases of constant batch size. */
 uint64_t epochs_first_step(const struct epochs *epochs, uint64_t epoch)
 {
     uint64_t steps = 0;

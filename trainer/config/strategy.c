@@ -41,7 +41,6 @@ struct strategy_mesh strategy_mesh_of(const struct train_config *config)
                                   .replicate = (uint32_t)config->parallel.replicate};
 }
 
-/* Checks that the number of ranks matches the requested copies. */
 static int check_copies(const struct strategy *strategy, struct strategy_mesh mesh, uint32_t ranks,
                         struct err *err)
 {

@@ -211,7 +211,7 @@ int yaml_walk(const char *text, size_t bytes, const char *name,
     } else if (document) {
         struct fy_node *root = fy_document_root(document);
         if (!root)
-            status = 0; /* an empty file sets nothing */
+            status = 0;
         else if (fy_node_is_mapping(root))
             status = visit(&walk, root, "", 0);
         else

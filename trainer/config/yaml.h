@@ -40,7 +40,7 @@ int yaml_walk(const char *text, size_t bytes, const char *name,
               int (*leaf)(void *context, const struct yaml_leaf *leaf), void *context,
               struct err *err);
 
-/* The library's name and version, as in base/versions.h. */
+/* See base/versions.h. */
 const char *yaml_library(char *text);
 
 #endif

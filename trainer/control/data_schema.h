@@ -19,7 +19,6 @@ struct data_schema {
     void *memory;
 };
 
-/* Writes the key "data" of the state. */
 void data_schema_encode(struct jsonx_writer *w, const struct loader_schema *schema);
 /* Reads the key "data" from the state of the checkpoint at path. is_recorded is false for old
  * checkpoints, which lack the key. -EBADMSG, -ENOMEM. */

@@ -26,7 +26,7 @@ struct early_stop {
     uint64_t best_step, waited_count; /* evaluations since the best one */
 };
 
-/* Records an evaluation after a step. A non-finite value is never better. */
+/* A non-finite value is never better. */
 static inline void early_stop_note(struct early_stop *stop, uint64_t step, double value)
 {
     double gain = stop->options.wants_largest ? value - stop->best : stop->best - value;

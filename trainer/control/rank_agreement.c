@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum {
-    LIST_BYTES_MAX = 200, /* for the keys or ranks listed in a message */
+    LIST_BYTES_MAX = 200, /* for the keys or ranks in a message */
     COMMON_BYTES_MAX = 80 /* longer values omit their common prefix */
 };
 
@@ -144,7 +144,7 @@ static const char *find(const struct records *records, int rank, const char *key
     return "absent";
 }
 
-/* The first rank whose value differs from rank 0's; 0 if all agree. */
+/* 0 if all agree. */
 static int first_other(const struct records *records, const char *key)
 {
     const char *value = find(records, 0, key);
@@ -184,8 +184,8 @@ static size_t common_bytes(const char *a, const char *b)
 }
 
 struct differences {
-    const char *first; /* key */
-    int rank;          /* the first whose value differs from rank 0's */
+    const char *first;
+    int rank; /* the first whose value differs from rank 0's */
     int count;
     struct str others; /* other keys */
 };

@@ -19,7 +19,7 @@
 #include "comm/comm.h"
 #include "trainer/config/config.h"
 
-/* Keys and values. Owner thread. Zero initially. */
+/* Zero initially. Owner thread. */
 struct rank_record {
     struct str text; /* sequence of: key, NUL, value, NUL */
 };

@@ -45,10 +45,10 @@ void triggers_init(struct triggers *triggers, const struct triggers_options *opt
 /* Continues with another batch size, hence another epoch length. Keeps measured times. */
 void triggers_change_batch(struct triggers *triggers, const struct triggers_options *options);
 
-/* Whether a save is due after step (counted from 1), ignoring the clock. */
+/* Ignores the clock. step counts from 1. */
 bool triggers_save_by_step(const struct triggers *triggers, uint64_t step);
 bool triggers_save_by_clock(const struct triggers *triggers, uint64_t now_ns);
-/* Whether the remaining time only suffices for the last checkpoint. */
+/* Whether time is left only for the last checkpoint. */
 bool triggers_must_stop(const struct triggers *triggers, uint64_t now_ns);
 
 /* Record measured times. The longest counts; for steps it decays with each shorter one. */

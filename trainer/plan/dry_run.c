@@ -97,7 +97,6 @@ static int open_batch(struct run *run, const struct trainer_dry_run_options *opt
                                        err);
 }
 
-/* Uses the shape of data that is already open. */
 static int use_shape(struct run *run, const struct trainer_dry_run_options *options,
                      struct err *err)
 {
@@ -119,7 +118,6 @@ static int open_data(struct run *run, struct loader **ret_validation, struct err
     return loader_open(&options, ret_validation, err);
 }
 
-/* A checkpoint's layout and staging buffers on one rank. */
 struct planned_save {
     struct consolidated consolidated; /* for layout full */
     struct layout layout;
@@ -133,7 +131,6 @@ static void close_staging(struct planned_save *save)
     consolidated_deinit(&save->consolidated);
 }
 
-/* Plans the single file that all ranks write. */
 static int plan_full(struct run *run, const struct trainer_dry_run_options *options,
                      struct consolidated *consolidated, struct err *err)
 {
@@ -161,7 +158,6 @@ static int plan_full(struct run *run, const struct trainer_dry_run_options *opti
     return status;
 }
 
-/* Opens the staging buffers of a saver. */
 static int open_staging(struct run *run, const struct trainer_dry_run_options *options,
                         struct planned_save *save, struct err *err)
 {
@@ -192,7 +188,6 @@ static int open_staging(struct run *run, const struct trainer_dry_run_options *o
                                  run->compute.ops->stream, buffers, err);
 }
 
-/* Simulates the passes of a micro-batch, or the calls of a rank without one. */
 static void make_pass(struct run *run, uint64_t round, const struct model_memory *memory)
 {
     const struct model_result result = {run->compute.losses, run->compute.correct};

@@ -23,7 +23,6 @@ static uint64_t need_with(const struct trainer_dry_run_options *run,
                                                    : memory_plan_bytes(dry_run.device_bytes);
 }
 
-/* Appends "SETTING saves X" if it saves memory. */
 static void add_saving(char text[ERR_TEXT_BYTES_MAX], const char *setting, uint64_t now,
                        uint64_t other)
 {
@@ -34,7 +33,7 @@ static void add_saving(char text[ERR_TEXT_BYTES_MAX], const char *setting, uint6
                  setting, str_format_size(now - other, size));
 }
 
-/* config: scratch space for settings to try. */
+/* config: scratch space. */
 static void list_savings(const struct trainer_dry_run_options *run, uint64_t need,
                          struct train_config *config, char text[ERR_TEXT_BYTES_MAX])
 {

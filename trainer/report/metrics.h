@@ -14,7 +14,6 @@
 
 struct metrics;
 
-/* The point from which a run resumes. */
 struct metrics_resume {
     uint64_t step;     /* 0: the beginning */
     bool is_evaluated; /* after that step; if not, the run may repeat that evaluation */
@@ -26,7 +25,6 @@ struct metrics_options {
     struct metrics_resume resume;
 };
 
-/* Removes lines that the run will repeat, and an incomplete last line. */
 int metrics_open(struct io *io, const struct metrics_options *options, struct metrics **ret_metrics,
                  struct err *err);
 void metrics_close(struct metrics *metrics); /* NULL is fine */

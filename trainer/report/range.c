@@ -20,7 +20,6 @@ const char *range_name(enum range range)
     return names[range];
 }
 
-/* If the device queues work, the host only queues passes. */
 static enum time_part part_of(enum range range, bool queues)
 {
     static const struct {

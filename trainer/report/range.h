@@ -19,15 +19,15 @@
 #include <stdint.h>
 
 enum range {
-    RANGE_STEP,     /* contains the ranges down to RANGE_STAGE */
-    RANGE_DATA,     /* waiting for the loader's next micro-batch */
-    RANGE_UPLOAD,   /* micro-batch upload, and release of the previous one */
-    RANGE_MICRO,    /* a micro-batch: its passes, or their graph replay, and gradient sums */
-    RANGE_FORWARD,  /* within RANGE_MICRO */
+    RANGE_STEP, /* contains the ranges down to RANGE_STAGE */
+    RANGE_DATA, /* waiting for the loader's next micro-batch */
+    RANGE_UPLOAD,
+    RANGE_MICRO, /* a micro-batch: its passes, or their graph replay, and gradient sums */
+    RANGE_FORWARD,
     RANGE_BACKWARD, /* within RANGE_MICRO, with losses */
-    RANGE_NORM,     /* the last gradient sums, and the gradient norm */
+    RANGE_NORM,     /* including the last gradient sums */
     RANGE_REDUCE,   /* reductions over all ranks */
-    RANGE_UPDATE,   /* of weights and moments */
+    RANGE_UPDATE,
     /* within RANGE_UPDATE: copies a group's weights and moments for a checkpoint in progress */
     RANGE_STAGE,
     RANGE_WAIT,     /* for the device: within a step for earlier steps, else for all */
@@ -46,7 +46,7 @@ enum { RANGE_DEPTH_MAX = 4 };
 
 /* Zero initially. Owner thread. */
 struct ranges {
-    bool measures;             /* add new spans to times */
+    bool measures;
     bool queues;               /* the device is not the host */
     struct trace_track *track; /* borrowed; NULL: no trace */
     struct time_parts parts;

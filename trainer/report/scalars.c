@@ -37,7 +37,6 @@ static void add_device_metrics(struct list *list, const struct trainer_device_me
         add_count(list, "process_bytes", metrics->process_bytes);
 }
 
-/* Adds the known parts of the time, which add up to elapsed_seconds. */
 static void add_time(struct list *list, const struct trainer_report *report)
 {
     static const struct {

@@ -17,12 +17,11 @@ struct scalar {
 };
 
 enum { SCALARS_MAX = 32 };
-#define SCALARS_VALIDATION_PREFIX "val_" /* prefix of an evaluation's names */
+#define SCALARS_VALIDATION_PREFIX "val_"
 
 /* Returns the number of scalars; 0 unless the event is TRAINER_STEP or TRAINER_EVALUATED.
  * Excludes step and wall time. */
 size_t scalars_of(const struct trainer_report *report, struct scalar scalars[SCALARS_MAX]);
-/* Writes scalars as fields of the open object. */
 void scalars_write(struct jsonx_writer *json, const struct scalar *scalars, size_t count);
 
 #endif

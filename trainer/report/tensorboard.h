@@ -24,7 +24,6 @@ struct tensorboard_start {
     uint64_t step, evaluation;
 };
 
-/* Creates the folder, with its parents. */
 int tensorboard_open(struct io *io, const char *folder, struct tensorboard_start start,
                      struct tensorboard **ret_tensorboard, struct err *err);
 void tensorboard_close(struct tensorboard *tensorboard); /* NULL is fine */

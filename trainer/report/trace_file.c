@@ -15,7 +15,7 @@
 enum { TAG = 0, HOST_BYTES = 65 };
 static_assert((int)TAG < (int)COMM_MESSAGE_TAGS, "any backend has it");
 
-/* The first rank's output file. After a failure, added text is dropped. */
+/* After a failure, added text is dropped. */
 struct output {
     struct io *io;
     const char *path;
@@ -68,7 +68,7 @@ static int end_output(struct output *output, struct err *err)
     return output->status;
 }
 
-/* Options of an exchange that waits for `ranks` ranks in sequence. */
+/* For an exchange that waits for `ranks` ranks in sequence. */
 static struct comm_options options_behind(const struct trace_file *file, unsigned ranks)
 {
     uint64_t timeout_ns = file->timeout_ns * ranks;
@@ -81,7 +81,7 @@ static struct comm_options options_of(const struct trace_file *file)
     return options_behind(file, 1);
 }
 
-/* The earliest start on any rank, in ns since 1970. */
+/* In ns since 1970. */
 static int find_origin(const struct trace_file *file, uint64_t *ret_origin_ns, struct err *err)
 {
     int64_t latest = -(int64_t)trace_started_ns(file->trace);
@@ -174,7 +174,6 @@ static int receive_parts(const struct trace_file *file, int from, struct output 
                          struct str *text, uint64_t *size, struct err *err)
 {
     *size = 0;
-    /* requests the rank's text */
     int status = send(file, size, sizeof *size, from, err);
     while (!status) {
         status = receive(file, size, sizeof *size, from, err);

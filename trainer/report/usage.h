@@ -14,7 +14,7 @@
 
 /* Only integers, so that ranks can gather it. */
 struct usage {
-    uint64_t peak_bytes[MEM_USE_COUNT][MEM_KIND_COUNT]; /* peak of each entry separately */
+    uint64_t peak_bytes[MEM_USE_COUNT][MEM_KIND_COUNT]; /* each at its own time */
     struct comm_traffic traffic;                        /* of the newest step */
     uint64_t resident_peak_bytes; /* of the process, from the kernel; 0 in a dry run */
 };
@@ -30,7 +30,7 @@ static inline struct usage usage_of(struct device *device, const struct comm_tra
     return usage;
 }
 
-/* Takes the larger of each peak; traffic is unchanged. */
+/* Leaves traffic unchanged. */
 static inline void usage_take_peaks(struct usage *most, const struct usage *other)
 {
     for (int use = 0; use < MEM_USE_COUNT; use++)
@@ -39,7 +39,6 @@ static inline void usage_take_peaks(struct usage *most, const struct usage *othe
                 bytes_max(most->peak_bytes[use][kind], other->peak_bytes[use][kind]);
 }
 
-/* The sum over all memory kinds for one use. */
 static inline uint64_t usage_bytes(const struct usage *usage, enum mem_use use)
 {
     uint64_t bytes = 0;

@@ -106,7 +106,7 @@ static int evaluate(struct loop *loop, struct err *err)
         status = run_evaluate(run, err);
     range_end(&run->ranges);
     if (status || run->control.evaluation.step != run->step)
-        return status; /* failed, or stopped on request */
+        return status;
     struct trainer_report line = {.event = TRAINER_EVALUATED,
                                   .step = run->step,
                                   .steps = run->steps,
@@ -223,7 +223,6 @@ static int check_sync(struct run *run, struct err *err)
     return run_check_sync(run, err);
 }
 
-/* Makes one step, then the reports, evaluations and saves due after it. */
 static int advance(struct loop *loop, struct err *err)
 {
     struct run *run = loop->run;
@@ -253,8 +252,7 @@ static int advance(struct loop *loop, struct err *err)
         status = evaluate(loop, err);
     if (!status && run->control.save_has_ended)
         status = settle_save(loop, false, err);
-    is_end = is_end || run->control.stop_requested ||
-             early_stop_is_over(&run->control.early_stop); /* the evaluation may have decided so */
+    is_end = is_end || run->control.stop_requested || early_stop_is_over(&run->control.early_stop);
     if (!status && (saves || is_end))
         status = save(loop, is_end, err);
     return status ? status : profile_end(&loop->profile, is_end, err);

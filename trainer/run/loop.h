@@ -33,7 +33,7 @@ struct loop {
     struct saving saving;
     struct profile profile;
     struct stop_monitor stop_monitor;
-    uint64_t began_ns, began_step; /* to estimate the remaining time */
+    uint64_t began_ns, began_step; /* for the remaining time */
 };
 
 /* Requires initialized triggers. Call loop_close even after a failure. */
@@ -41,7 +41,6 @@ int loop_open(struct loop *loop, struct run *run, struct err *err);
 void loop_close(struct loop *loop);
 /* Runs until the last step, a stop, or a batch size change; then saves. */
 int loop_run(struct loop *loop, struct err *err);
-/* Whether the run's current step still needs its evaluation. */
 bool loop_evaluation_is_due(const struct run *run);
 
 #endif

@@ -102,7 +102,6 @@ int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_P
     return comparison.refused_count > 0 ? -EINVAL : 0;
 }
 
-/* Finds the newest step not known to be damaged. */
 static int find_newest(const struct run *run, char path[IO_PATH_BYTES_MAX], uint64_t *ret_step,
                        struct err *err)
 {
@@ -210,7 +209,7 @@ int resume_check_cursor(const struct run *run, const struct cursor *cursor,
         err_advise(err, "resume with the data and the weights that the run began with");
         return status;
     }
-    status = same_data ? -EINVAL : -ESTALE; /* a configuration error, or changed data */
+    status = same_data ? -EINVAL : -ESTALE;
     err_set(err, status,
             same_data ? "the order of samples differs from the saved one"
                       : "the training data differs from the saved one");
@@ -304,7 +303,7 @@ static void restore_early_stop(struct run *run, const struct json_t *state)
                 run->step, stop.waited_count);
 }
 
-/* A step requested by its path has no fallback. */
+/* A step requested by path has no fallback. */
 static void note_damage(struct run *run, const char *path)
 {
     if (run->options->resume == CONFIG_RESUME_PATH && strcmp(path, run->options->resume_path) == 0)

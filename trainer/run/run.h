@@ -28,7 +28,7 @@ typedef int run_memory_check(const struct run *run, bool trains, struct err *err
 struct run {
     const struct trainer_options *options; /* borrowed */
     run_memory_check *check_memory;        /* NULL: do not check */
-    struct train_config *given; /* owned: as configured, with the batch with which the run began */
+    struct train_config *given;            /* owned: as configured, with the original batch */
     /* Owned: a copy with classes, vocabulary and the batch of the current epoch. */
     struct train_config *config;
     struct io *io;                /* borrowed */
@@ -62,7 +62,6 @@ int run_step(struct run *run, struct err *err);
  * gradients of a step are not finite and the scaler does not tolerate it; the weights are then
  * those before that step. */
 int run_drain(struct run *run, uint64_t left, struct err *err);
-/* Drains all queued steps, measured as RANGE_WAIT. */
 int run_drain_all(struct run *run, struct err *err);
 /* Evaluates the validation set into control.evaluation. On a stop request it returns early, sets
  * stop_requested, and leaves the evaluation unchanged. */

@@ -35,7 +35,6 @@ int run_open_device(struct run *run, struct err *err)
     return device_open(own[0] ? own : name, &run->compute.device, err);
 }
 
-/* The location of a rank's computation, as sent to other ranks. */
 struct rank_gpu {
     /* Hashes of the machine's boot id (or host name) and of the GPU's PCI bus id. */
     uint64_t machine, gpu;
@@ -65,7 +64,7 @@ static struct rank_gpu rank_gpu_of(const struct run *run)
 
 /* Why ranks cannot use NCCL. */
 struct nccl_obstacle {
-    bool has_gpus;   /* on any rank */
+    bool has_gpus;
     bool lacks_nccl; /* a rank lacks NCCL, and all ranks before it have their own GPUs */
 };
 

@@ -24,7 +24,6 @@ struct run_compute {
     struct ops_graph passes; /* of a micro-batch; variants by input buffer and gradient leaf */
 };
 
-/* Allocates activations, losses and correct. */
 int run_compute_allocate(struct run_compute *compute, bool trains, struct err *err);
 void run_compute_release(struct run_compute *compute); /* safe on a zeroed struct */
 

@@ -15,13 +15,13 @@ struct run_data {
     struct batching batching;
     struct epochs epochs;
     struct loader *loader;
-    /* The loader's sources; the configuration owns their strings. */
+    /* The configuration owns the strings. */
     struct loader_source mix[MIX_DATASETS_MAX];
     struct loader_shape shape;
     /* The classes and tokens to which evaluations map labels: from the training data, or, in a
      * standalone evaluation, from the checkpoint. */
     struct loader_schema reference;
-    struct data_schema recorded;     /* in the checkpoint being evaluated */
+    struct data_schema recorded;
     uint64_t validation_fingerprint; /* 0: unknown */
     uint64_t delivered_count;        /* samples of all ranks since the data was opened */
     struct batch_upload upload;

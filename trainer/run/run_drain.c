@@ -1,5 +1,5 @@
 /*
- * run_drain — reads the results of queued steps. See run.h and run_queue.h.
+ * run_drain — reads the results of queued steps. See run.h.
  */
 #include "trainer/run/run.h"
 

@@ -95,7 +95,7 @@ int run_open_optimizer(struct run *run, struct err *err)
     int status = reduction_open(&reduction, &run->update.reduction, err);
     if (!status)
         status = run_open_mean(run, err);
-    if (!status) /* one graph for each buffer written */
+    if (!status) /* one per buffer written */
         status = ops_graph_init(&run->compute.passes, run->compute.ops,
                                 (reduction_buffers(&reduction) + 1) * BATCH_UPLOAD_VARIANTS, err);
     if (!status)
@@ -160,7 +160,6 @@ static int find_checkpoint(struct run *run, struct ckpt_reader **ret_reader,
     return status ? status : resume_find(run, ret_reader, path, err);
 }
 
-/* Rank-local: the batch, the device and the ops. */
 static int open_compute(struct run *run, struct err *err)
 {
     struct train_config *c = run->config;
@@ -179,7 +178,6 @@ static int open_compute(struct run *run, struct err *err)
     return status ? status : open_ops(run, err);
 }
 
-/* Rank-local: data, model, optimizer and memory. */
 static int open_parts(struct run *run, struct ckpt_reader *reader, const char *path,
                       struct err *err)
 {
@@ -211,7 +209,6 @@ static int open_state(struct run *run, struct ckpt_reader *reader, const char *p
     return status;
 }
 
-/* Opens the parts' own communicators, then their rank-local users. */
 int run_connect(struct run *run, struct err *err)
 {
     int status = weights_connect(&run->compute.weights, err);
@@ -261,12 +258,11 @@ static int open_all(struct run *run, struct ckpt_reader **reader, struct err *er
     if (status)
         return status;
     status = weights_refresh(&run->compute.weights, err);
-    if (status) /* other ranks may wait for data of this rank */
+    if (status) /* other ranks may wait for this rank */
         run_abort(run, status, err);
     return status;
 }
 
-/* Reads the number of classes or tokens, and the end-of-document token. */
 static int read_validation_shape(struct run *run, struct err *err)
 {
     struct train_config *c = run->config;
@@ -400,7 +396,7 @@ int run_open(struct run *run, const struct trainer_options *options, run_memory_
 
 void run_close(struct run *run)
 {
-    ckpt_saver_close(run->saving.saver); /* first: it reads the weights and moments */
+    ckpt_saver_close(run->saving.saver); /* first: it reads weights and moments */
     if (run->compute.ops)
         run->compute.ops->table->sync(run->compute.ops,
                                       NULL); /* ends all use of the buffers below */

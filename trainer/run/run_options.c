@@ -51,7 +51,7 @@ static void set_training(struct run *run, struct loader_options *o)
     o->order = (enum order_kind)c->data.order;
     o->drop_tail = true;
     o->epochs_max = 0;
-    o->bad_fraction_max = 1; /* each step checks the limit over all ranks */
+    o->bad_fraction_max = 1; /* each step checks the limit instead */
     o->trace = run->options->trace;
 }
 

@@ -109,7 +109,6 @@ int run_queue_pop(struct run_queue *queue, const struct queued_step **ret_oldest
     const struct queued_step *oldest =
         &queue->steps[(queue->newest + 1 - queue->count) % QUEUED_STEPS_MAX];
     int status = device->ops->event_wait(device, oldest->ended, err);
-    /* sync reports the original error */
     int first = status ? queue->ops->table->sync(queue->ops, err) : 0;
     if (status)
         return first ? first : status;

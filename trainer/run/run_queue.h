@@ -17,7 +17,7 @@
 
 /* Exact totals over steps, hence independent of the number of ranks. */
 struct step_totals {
-    struct exact_sum losses; /* nats, over valid items */
+    struct exact_sum losses; /* nats */
     uint64_t valid_count;    /* items (tokens, for text) with a target */
     uint64_t correct_count;
     uint64_t samples_count;
@@ -73,7 +73,6 @@ struct run_queue {
 /* run_queue_close is safe on a zeroed queue. */
 int run_queue_open(struct run_queue *queue, struct ops *ops, struct err *err);
 void run_queue_close(struct run_queue *queue);
-/* Uploads the scaler and the update count to continue from. */
 int run_queue_begin(struct run_queue *queue, const struct scaler *scaler, uint64_t updates_count,
                     struct err *err);
 
@@ -88,7 +87,7 @@ int run_queue_write_sums(struct run_queue *queue, const struct step_sums *sums, 
 /* Appends the step just queued. counts: valid items and samples of all ranks. */
 int run_queue_push(struct run_queue *queue, uint64_t step, const struct step_sums *counts,
                    struct err *err);
-/* Blocks until the oldest step is done, then removes it. */
+/* Blocks until the oldest step is done. */
 int run_queue_pop(struct run_queue *queue, const struct queued_step **ret_oldest, struct err *err);
 
 #endif

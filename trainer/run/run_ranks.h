@@ -15,7 +15,7 @@ struct run_ranks {
     struct comm *plain_comm, *own_comm;
     struct comm *bulk;   /* for weights and gradients, counted: comm, or NCCL */
     struct comm *nccl;   /* NULL: not used */
-    unsigned cpus;       /* this rank's share of its machine's CPUs; 0: all */
+    unsigned cpus;       /* this rank's share; 0: all */
     uint64_t timeout_ns; /* per collective; 0: none */
     struct comm_counts traffic;
     /* If set, communication between ranks ends before passes continue. Set for parallel.debug,
@@ -37,12 +37,11 @@ void run_ranks_halt_bulk(struct run_ranks *ranks);
 
 /* Options of a collective that begins now. what: its name in messages; must outlive it. */
 struct comm_options run_ranks_options(const struct run_ranks *ranks, const char *what);
-/* comm_agree over the ranks; returns status on a single rank. */
 int run_ranks_agree(const struct run_ranks *ranks, int status, const char *what, struct err *err);
-/* Reduces values in place. Collective. */
+/* In place. Collective. */
 int run_ranks_reduce(const struct run_ranks *ranks, int64_t *values, size_t count,
                      enum comm_i64_op op, const char *what, struct err *err);
-/* Gathers `bytes` from each rank. *ret_all: by rank, malloc'ed. Collective. */
+/* *ret_all: by rank, malloc'ed. Collective. */
 int run_ranks_gather(const struct run_ranks *ranks, const void *own, size_t bytes, const char *what,
                      void **ret_all, struct err *err);
 

@@ -34,7 +34,6 @@ void *run_tensors_row(const struct run_compute *compute, const struct optimizer 
     return (char *)optimizer->moments[kind - 1] + element * element_bytes;
 }
 
-/* Adds the rows of a parameter or of one of its moments. */
 static void add_box(struct run_tensors *tensors, const struct run_compute *compute,
                     const struct optimizer *optimizer, uint32_t rank, const struct span *span,
                     const struct param *param, unsigned kind)

@@ -15,7 +15,7 @@ struct damaged_steps {
     char first[IO_PATH_BYTES_MAX]; /* the first one found, hence the newest; "": none */
 };
 
-/* Boxes of parameters and moments. Zero initially. */
+/* Zero initially. */
 struct run_tensors {
     struct ckpt_tensor *list;
     char *names; /* borrowed by list */

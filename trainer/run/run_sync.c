@@ -21,7 +21,6 @@ int run_open_sync_check(struct run *run, struct err *err)
                            err);
 }
 
-/* Adds the part of a tensor that this rank keeps between steps. */
 static void add_held(const struct run *run, const struct param *param, unsigned kind)
 {
     const struct partition *partition = &run->compute.partition;
@@ -70,7 +69,7 @@ static void need(void *context, uint64_t group, enum model_use use)
     (void)use;
     weights_need(&run->compute.weights, group);
     if (walk->status || weights_status(&run->compute.weights, NULL))
-        return; /* the end of the walk returns the error */
+        return;
     walk->status = run->compute.ops->table->sync(run->compute.ops, walk->err);
     if (!walk->status)
         add_group(run, group, run->compute.weights.group_weights[group]);

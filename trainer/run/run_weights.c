@@ -19,7 +19,7 @@ static const struct strategy *strategy_of_run(const struct run *run)
     return strategy_of(run->config->parallel.strategy);
 }
 
-/* The number of ranks on each machine, which must be equal. */
+/* The machines' number of ranks, which must be equal. */
 static int count_local_ranks(const struct run *run, uint32_t *ret_count, struct err *err)
 {
     char host[MACHINE_HOST_ID_BYTES];

@@ -6,7 +6,6 @@
 
 #include "trainer/run/run.h"
 
-/* Prints with run_log, one line per call. */
 void startup_messages(const struct run *run);
 
 #endif

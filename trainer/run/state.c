@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Identifies a mix's datasets, so that a resume can report which one differs. */
+/* Lets a resume report which dataset of a mix differs. */
 static void encode_mix(struct jsonx_writer *w, const struct loader *loader)
 {
     const struct loader_dataset *list;

@@ -68,7 +68,6 @@ struct pass {
     const struct model_memory *memory;
 };
 
-/* Queues a micro-batch's forward and backward pass into a gradient leaf. */
 static void queue_pass(void *context)
 {
     const struct pass *pass = context;

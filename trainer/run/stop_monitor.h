@@ -32,9 +32,9 @@ struct stop_monitor {
     atomic_bool quit;
     _Atomic uint64_t step;    /* the last one queued */
     _Atomic uint64_t save_ns; /* duration of the last save; 0: none yet */
-    atomic_bool is_saving;    /* the last checkpoint is being saved */
+    atomic_bool is_saving;    /* the last save has begun */
     pthread_mutex_t mutex;    /* guards the following fields */
-    uint64_t requested_ns;    /* time of the first request; 0: none yet */
+    uint64_t requested_ns;    /* of the first request; 0: none yet */
     unsigned requests;        /* requests answered */
     bool is_late;
 };
