@@ -35,9 +35,8 @@ struct trainer_result {
     uint64_t profiled_ns;          /* including evaluations and checkpoints after those steps */
     char trace[IO_PATH_BYTES_MAX]; /* trace file; "": none */
     struct range_time ranges[RANGE_COUNT]; /* of the profiled steps */
-    uint64_t once,
-        order; /* set and sequence digests of the training data of all ranks up to that step */
-    enum loader_stage data_limit; /* the data's slowest stage; the consumer is training */
+    uint64_t once, order;                  /* set and sequence digests of all ranks' data */
+    enum loader_stage data_limit;          /* the data's slowest stage; the consumer is training */
     char checkpoint[IO_PATH_BYTES_MAX + 32];
 };
 

@@ -127,7 +127,7 @@ static int apply_set(struct train_config *config, int *lines, const char *set, s
     char key[YAML_PATH_BYTES_MAX];
     const char *value = equals + 1;
     snprintf(key, sizeof key, "%.*s", (int)(equals - set), set);
-    if (value[0] != '[') { /* verbatim: a path may contain YAML syntax */
+    if (value[0] != '[') { /* a path may contain YAML syntax */
         struct yaml_leaf leaf = {.path = key, .line = 1, .values = &value, .values_count = 1};
         return read_leaf(&reading, &leaf);
     }

@@ -10,7 +10,7 @@
  * | shard_grad_op | ranks | sharded, kept from forward to backward pass | after each micro-batch |
  * | hybrid_shard | ranks of a machine | as zero3 | after each micro-batch |
  *
- * Aliases: see strategy_aliases. Rajbhandari et al., "ZeRO", SC 2020; Zhao et al., "PyTorch
+ * Rajbhandari et al., "ZeRO", SC 2020; Zhao et al., "PyTorch
  * FSDP", VLDB 2023.
  */
 #ifndef MILLRACE_TRAINER_CONFIG_STRATEGY_H

@@ -3,11 +3,10 @@
  * use.
  *
  * The functions of a real run open its parts and make two steps, on a null device (ops_null.h)
- * and a null communicator (comm_null_open), so the counts match what the run will request. Only
- * the datasets' indexes are read; the run's folder is ignored. If the batch grows by epoch
- * (epochs.h), each phase of constant batch size is simulated: memory is the maximum over the
- * phases, and the counted step belongs to the last. With local updates a step includes its share
- * of weight averaging.
+ * and a null communicator (comm_null_open). Only the datasets' indexes are read. If the batch
+ * grows by epoch (epochs.h), each phase of constant batch size is simulated: memory is the
+ * maximum over the phases, and the counted step belongs to the last. With local updates a step
+ * includes its share of weight averaging.
  */
 #ifndef MILLRACE_TRAINER_PLAN_DRY_RUN_H
 #define MILLRACE_TRAINER_PLAN_DRY_RUN_H

@@ -7,9 +7,8 @@
  *     12      n      data
  *     12 + n  4      masked CRC32C of the data
  *
- * Masked: the CRC rotated right by 15 bits, plus 0xa282ead8. TensorBoard reads the files of a
- * folder in order of their names, so each new name contains a larger number (the time in
- * seconds, or one more than the largest).
+ * Masked: the CRC rotated right by 15 bits, plus 0xa282ead8. TensorBoard reads files in order of
+ * their names, so each new name contains a larger number (usually the time in seconds).
  *
  * Threads: one owner. Local files only.
  */

@@ -157,8 +157,7 @@ static int write_line(struct metrics *metrics, const struct trainer_report *repo
     jsonx_end_object(&w);
     str_add_text(&metrics->line, "\n");
     if (str_status(&metrics->line)) {
-        str_deinit(
-            &metrics->line); /* clears the error: memory may be available for the next line */
+        str_deinit(&metrics->line); /* clears the error for the next line */
         return err_set(err, -ENOMEM, "out of memory for a line of metrics");
     }
     return append_log_add(metrics->log, metrics->line.data, metrics->line.bytes, err);

@@ -2,11 +2,8 @@
  * range — named spans of the run's thread: always passed to NVIDIA's profilers, and timed while
  * measuring is on.
  *
- * Times are host times. If the device queues work, they exclude the computation; RANGE_WAIT is
- * the time that the host waits for the device.
- *
- * Ranges also drive time_parts: time within a range, but outside nested ranges, counts toward
- * that range's part.
+ * Times are host times. If the device queues work, only RANGE_WAIT includes its computation.
+ * Ranges also drive time_parts, outside nested ranges.
  */
 #ifndef MILLRACE_TRAINER_REPORT_RANGE_H
 #define MILLRACE_TRAINER_REPORT_RANGE_H

@@ -5,8 +5,7 @@
  * the evaluations. Tags of evaluations omit "val_", so that both losses share a chart.
  *
  * A resumed run writes new files. Each begins with a session start at its first upcoming step;
- * TensorBoard then discards that step and later ones from older files. The session starts of the
- * two runs differ if the resumed step's evaluation is repeated.
+ * TensorBoard then discards that step and later ones from older files.
  *
  * Threads: one owner. Local files only.
  */

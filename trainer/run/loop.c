@@ -119,8 +119,8 @@ static int evaluate(struct loop *loop, struct err *err)
     return 0;
 }
 
-/* Reports how the save in progress ended, on all ranks after the same step. A failure ends the
- * run after the last save, or if checkpoint.on_save_error is stop. */
+/* Reports how the save in progress ended, on all ranks after the same step. Fails if this was
+ * the last save, or with checkpoint.on_save_error: stop. */
 static int settle_save(struct loop *loop, bool is_last, struct err *err)
 {
     struct run *run = loop->run;
@@ -259,7 +259,7 @@ static int advance(struct loop *loop, struct err *err)
 }
 
 /* If the run was stopped before the evaluation of its current step, evaluates now and saves the
- * result. Stops therefore do not change which checkpoints are best. */
+ * result, so that stops do not change which checkpoints are best. */
 static int catch_up(struct loop *loop, struct err *err)
 {
     struct run *run = loop->run;

@@ -1,8 +1,6 @@
 /*
  * profile — measures and traces the steps selected by --profile, with an attached profiler if
- * any.
- *
- * Drains the steps queued earlier before it starts, and all profiled steps before it ends.
+ * any. Drains earlier steps before it starts, and all profiled steps before it ends.
  */
 #ifndef MILLRACE_TRAINER_RUN_PROFILE_H
 #define MILLRACE_TRAINER_RUN_PROFILE_H

@@ -9,7 +9,7 @@
 /* Call these functions in this order. All except resume_check_cursor are collective. */
 
 /* Opens the checkpoint to resume from, the same on all ranks. Sets run->step and restores the
- * batch of run->given. If there is no checkpoint, *ret_reader stays NULL.
+ * batch of run->given. Without a checkpoint, *ret_reader stays NULL.
  *
  * - -ESTALE: the ranks have no checkpoint in common.
  * - -EEXIST: the run must not resume, or the folder would keep later steps.

@@ -74,8 +74,7 @@ bool run_wants_stop(struct run *run);
 int run_limit_bad(const struct run *run, const struct loader *loader, uint64_t bad_count,
                   uint64_t delivered_count, struct err *err);
 
-/* run_open.c. The steps of opening a run, in order: configuration, training data (at the
- * checkpoint's position), model, optimizer and gradients, and the parts' own communicators. */
+/* run_open.c. Call in this order. The training data opens at the checkpoint's position. */
 int run_take_config(struct run *run, const struct train_config *config, struct err *err);
 int run_open_data(struct run *run, struct ckpt_reader *reader, const char *path, struct err *err);
 int run_open_model(struct run *run, bool trains, struct err *err);

@@ -4,7 +4,7 @@
  * ICLR 2019). See run.h.
  *
  * Evaluations average the weights; saves average weights and moments. A checkpoint therefore
- * holds a single state, and a resumed run continues exactly as this one does.
+ * holds a single state.
  */
 #include "trainer/run/run.h"
 

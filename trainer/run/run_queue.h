@@ -1,9 +1,9 @@
 /*
  * run_queue — queued steps, whose results the host reads later.
  *
- * The host does not wait for a step, whose result is copied to its own slot in pinned memory.
- * The host reads it when QUEUED_STEPS_MAX steps are queued, or when a report, evaluation,
- * checkpoint or the end needs it. If device memory is host memory, the host reads it at once.
+ * Each step's result is copied to its own slot in pinned memory. The host reads it when
+ * QUEUED_STEPS_MAX steps are queued, or when a report, evaluation, checkpoint or the end needs
+ * it; at once if device memory is host memory.
  */
 #ifndef MILLRACE_TRAINER_RUN_RUN_QUEUE_H
 #define MILLRACE_TRAINER_RUN_RUN_QUEUE_H
@@ -77,7 +77,7 @@ int run_queue_begin(struct run_queue *queue, const struct scaler *scaler, uint64
                     struct err *err);
 
 /* The device's sums of a step or an evaluation. run_queue_add_result queues an addition of
- * `rows` losses and hits. run_queue_read_sums blocks until the device has done all queued work. */
+ * `rows` losses and hits. run_queue_read_sums blocks until the device is idle. */
 int run_queue_zero_sums(struct run_queue *queue, struct err *err);
 void run_queue_add_result(struct run_queue *queue, const struct model_result *result,
                           uint64_t rows);

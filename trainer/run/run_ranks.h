@@ -24,7 +24,8 @@ struct run_ranks {
     bool serialized;
 };
 
-/* given: borrowed; NULL: a single rank. Collective. run_ranks_close is safe on a zeroed struct. */
+/* given: borrowed; NULL: a single rank. Collective. run_ranks_close is safe
+ * on a zeroed struct. */
 int run_ranks_open(struct run_ranks *ranks, struct comm *given, const struct train_config *config,
                    struct err *err);
 void run_ranks_close(struct run_ranks *ranks);

@@ -1,7 +1,6 @@
 /*
  * run_sync — compares the state that ranks replicate: each rank's part of weights and moments,
- * and the weights used by passes. State held by a single rank is checked again before its next
- * update. See run.h and sync_check.h.
+ * and the weights used by passes. See run.h and sync_check.h.
  */
 #include "trainer/run/run.h"
 

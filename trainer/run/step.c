@@ -3,8 +3,7 @@
  * the exact norm, the update gate, and the optimizer group by group. See run.h.
  *
  * One exact integer reduction carries counts, the sums of losses and squares, and stop requests.
- * The device accumulates the sums and decides on the update. With several ranks, the host waits
- * for the device once per step, before the reduction.
+ * With several ranks, the host waits for the device before it, once per step.
  */
 #include "base/clock.h"
 #include "trainer/run/run.h"

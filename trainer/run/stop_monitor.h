@@ -3,10 +3,10 @@
  *
  * A step or a save may block the run's thread for minutes. A separate thread therefore polls for
  * requests:
- * - It answers the first at once, with the size of the state to save and the estimated time.
+ * - It answers the first with the size of the state to save and the estimated time.
  * - It answers later ones with what the run is waiting for.
- * - If run.stop_deadline passes before the run ends, it reports TRAINER_STOP_LATE. The program's
- *   owner then ends the process, since the run's thread may be stuck in a write.
+ * - If run.stop_deadline passes before the run ends, it reports TRAINER_STOP_LATE; the program's
+ *   owner then ends the process.
  *
  * Threads: the run's thread calls all functions.
  */
@@ -42,8 +42,7 @@ struct stop_monitor {
 /* Does nothing except on the first rank. -EAGAIN. */
 int stop_monitor_open(struct stop_monitor *monitor, const struct run *run, uint64_t save_ns,
                       struct err *err);
-void stop_monitor_close(
-    struct stop_monitor *monitor); /* joins the thread; safe on a zeroed struct */
+void stop_monitor_close(struct stop_monitor *monitor); /* joins; safe on a zeroed struct */
 
 /* Record that a step was queued; that a save ended after ns; that the last save begins. */
 void stop_monitor_note_step(struct stop_monitor *monitor, uint64_t step);
