@@ -19,7 +19,7 @@ struct epochs_change {
     uint64_t epoch, times; /* from this epoch on, multiply the batch by times */
 };
 
-/* Immutable once filled. Zeroed changes: the batch never grows. */
+/* Zeroed changes: the batch never grows. */
 struct epochs {
     uint64_t samples; /* per epoch */
     uint64_t global;  /* initial batch */

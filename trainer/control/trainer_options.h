@@ -34,7 +34,7 @@ struct trainer_options {
     uint64_t before_ns;               /* part of run.max_time used by earlier attempts */
     atomic_int *stop;                 /* non-zero: save and return; NULL: never */
     const atomic_uint *stop_requests; /* number of stop requests; NULL: unknown */
-    struct trainer_steps profile;     /* steps to measure and to pass to an attached profiler */
+    struct trainer_steps profile;     /* steps to measure */
     /* This rank's trace, borrowed, of the steps of `profile`. The traces of all ranks are
      * written to trace-FIRST-LAST.json in the run's folder. NULL: no trace. */
     struct trace *trace;

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 enum trainer_event {
-    TRAINER_STARTED, /* text: a line of the startup summary, one per call */
+    TRAINER_STARTED, /* text: a line of the startup summary */
     TRAINER_STEP,    /* every log.every steps */
     TRAINER_EVALUATED,
     TRAINER_SAVED,       /* a checkpoint is durable */

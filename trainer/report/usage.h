@@ -14,8 +14,8 @@
 
 /* Only integers, so that ranks can gather it. */
 struct usage {
-    uint64_t peak_bytes[MEM_USE_COUNT][MEM_KIND_COUNT]; /* each at its own time */
-    struct comm_traffic traffic;                        /* of the newest step */
+    uint64_t peak_bytes[MEM_USE_COUNT][MEM_KIND_COUNT];
+    struct comm_traffic traffic;  /* of the newest step */
     uint64_t resident_peak_bytes; /* of the process, from the kernel; 0 in a dry run */
 };
 

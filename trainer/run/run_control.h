@@ -19,7 +19,7 @@ struct run_control {
     /* After this step the batch size changes: the run saves, closes and reopens. Equals
      * run->steps if the batch size stays constant. */
     uint64_t phase_end_step;
-    bool stop_requested; /* by any rank, as of the last reduction */
+    bool stop_requested; /* by any rank */
     bool time_is_up;     /* this rank's clock requested the stop (first rank only) */
     bool save_requested; /* by the first rank's clock, as of the last reduction */
     bool save_has_ended; /* no rank has a save in progress, as of the last reduction */

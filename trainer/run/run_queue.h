@@ -48,7 +48,7 @@ struct step_record {
 };
 
 struct queued_step {
-    uint64_t step; /* from 1 */
+    uint64_t step;
     int64_t valid_count, samples_count;
     struct step_record *record; /* pinned; the device's result, valid after `ended` */
     struct device_event *ended;
