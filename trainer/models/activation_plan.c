@@ -12,8 +12,8 @@ static uint32_t not_recomputed(const struct activation_plan *plan, uint32_t bloc
     return plan->recompute_every > 0 ? blocks - blocks / plan->recompute_every : blocks;
 }
 
-/* The model's blocks before this one that are neither recomputed nor frozen. */
-static uint32_t kept_before(const struct activation_plan *plan, uint32_t block)
+/* Blocks of the model before this one that are neither recomputed nor frozen. */
+static uint32_t saved_before(const struct activation_plan *plan, uint32_t block)
 {
     uint32_t frozen = plan->frozen_count;
     return block > frozen ? not_recomputed(plan, block) - not_recomputed(plan, frozen) : 0;
@@ -21,16 +21,15 @@ static uint32_t kept_before(const struct activation_plan *plan, uint32_t block)
 
 static uint32_t offloaded_before(const struct activation_plan *plan, uint32_t block)
 {
-    return plan->offload_every > 0 ? kept_before(plan, block) / plan->offload_every : 0;
+    return plan->offload_every > 0 ? saved_before(plan, block) / plan->offload_every : 0;
 }
 
 static uint32_t own_before(const struct activation_plan *plan, uint32_t block)
 {
-    return kept_before(plan, block) - offloaded_before(plan, block);
+    return saved_before(plan, block) - offloaded_before(plan, block);
 }
 
-/* Of the stage. */
-static uint32_t own_count(const struct activation_plan *plan)
+static uint32_t stage_own_count(const struct activation_plan *plan)
 {
     return own_before(plan, plan->first_block + plan->blocks_count) -
            own_before(plan, plan->first_block);
@@ -42,9 +41,9 @@ uint32_t activation_offloaded_count(const struct activation_plan *plan)
            offloaded_before(plan, plan->first_block);
 }
 
-uint32_t activation_places_count(const struct activation_plan *plan)
+uint32_t activation_slots_count(const struct activation_plan *plan)
 {
-    uint32_t own = own_count(plan), items = activation_offloaded_count(plan);
+    uint32_t own = stage_own_count(plan), items = activation_offloaded_count(plan);
     uint32_t end = plan->first_block + plan->blocks_count;
     uint32_t first =
         plan->frozen_count > plan->first_block ? plan->frozen_count : plan->first_block;
@@ -53,18 +52,17 @@ uint32_t activation_places_count(const struct activation_plan *plan)
     return count > 0 ? count : plan->blocks_count > 0;
 }
 
-struct activation_place activation_place_of(const struct activation_plan *plan, uint32_t block)
+struct activation_slot activation_slot_of(const struct activation_plan *plan, uint32_t block)
 {
     uint32_t first = plan->first_block, at = first + block;
     uint32_t own = own_before(plan, at) - own_before(plan, first);
     uint32_t item = offloaded_before(plan, at) - offloaded_before(plan, first);
     if (at < plan->frozen_count)
-        return (struct activation_place){ACTIVATION_FROZEN, 0, 0};
-    if (kept_before(plan, at + 1) == kept_before(plan, at))
-        return (struct activation_place){ACTIVATION_RECOMPUTED, activation_places_count(plan) - 1,
-                                         0};
+        return (struct activation_slot){ACTIVATION_FROZEN, 0, 0};
+    if (saved_before(plan, at + 1) == saved_before(plan, at))
+        return (struct activation_slot){ACTIVATION_RECOMPUTED, activation_slots_count(plan) - 1, 0};
     if (offloaded_before(plan, at + 1) > offloaded_before(plan, at))
-        return (struct activation_place){ACTIVATION_OFFLOADED,
-                                         own_count(plan) + item % OFFLOAD_SLOTS, item};
-    return (struct activation_place){ACTIVATION_OWN, own, 0};
+        return (struct activation_slot){ACTIVATION_OFFLOADED,
+                                        stage_own_count(plan) + item % OFFLOAD_SLOTS, item};
+    return (struct activation_slot){ACTIVATION_OWN, own, 0};
 }

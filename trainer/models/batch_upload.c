@@ -15,7 +15,7 @@ static bool wants_order(const struct batch_upload_options *options, const struct
     return !options->images && ops->table->embed_bwd_wants_order;
 }
 
-/* Byte offsets of a slot's arrays. Computed arrays come first, so that one copy moves them. */
+/* Byte offsets. Computed arrays come first, so that one copy transfers them. */
 struct slot_layout {
     uint64_t targets, partners, weights, row_starts, by_token, made_bytes;
     uint64_t tokens, images, bytes;
@@ -27,8 +27,8 @@ static struct slot_layout lay_out_slot(const struct batch_upload_options *o, con
     struct slot_layout s = {0};
     uint64_t rows = o->images ? o->items : o->items * o->block;
     s.targets = arena_take(&l, rows, sizeof(int32_t));
-    s.partners = arena_take(&l, o->mixed ? rows : 0, sizeof(int32_t));
-    s.weights = arena_take(&l, o->mixed ? rows : 0, sizeof(float));
+    s.partners = arena_take(&l, o->mixup ? rows : 0, sizeof(int32_t));
+    s.weights = arena_take(&l, o->mixup ? rows : 0, sizeof(float));
     s.row_starts = arena_take(&l, o->document_starts ? rows : 0, sizeof(int32_t));
     s.by_token = arena_take(&l, wants_order(o, ops) ? rows : 0, sizeof(int32_t));
     s.made_bytes = l.bytes;
@@ -50,8 +50,8 @@ static struct batch_upload_arrays arrays_at(const struct batch_upload *upload, v
         .images = upload->options.images ? arena_at(memory, s.images) : NULL,
         .tokens = upload->options.images ? NULL : arena_at(memory, s.tokens),
         .targets = arena_at(memory, s.targets),
-        .partners = upload->options.mixed ? arena_at(memory, s.partners) : NULL,
-        .weights = upload->options.mixed ? arena_at(memory, s.weights) : NULL,
+        .partners = upload->options.mixup ? arena_at(memory, s.partners) : NULL,
+        .weights = upload->options.mixup ? arena_at(memory, s.weights) : NULL,
         .row_starts = upload->options.document_starts ? arena_at(memory, s.row_starts) : NULL,
         .by_token = upload->token_counts ? arena_at(memory, s.by_token) : NULL,
     };
@@ -62,8 +62,8 @@ static bool is_host(const struct batch_upload *upload)
     return upload->ops->device->ops->is_host;
 }
 
-/* Pictures that are whole go from the loader's buffer to the device; only where that is the host
- * they are ever padded here. */
+/* Complete images are copied from the loader's buffer. Only if device memory is host memory does
+ * staging hold images, for padding. */
 static uint64_t staging_bytes(const struct batch_upload *upload)
 {
     const struct slot_layout s = slot_layout(upload);
@@ -138,7 +138,7 @@ static void give_back(struct batch_upload_slot *slot)
     slot->batch = NULL;
 }
 
-/* Waits until the slot's batch is copied, then releases it. */
+/* Waits for the slot's copies, then releases its batch. */
 static int retire(struct batch_upload *upload, struct batch_upload_slot *slot, struct err *err)
 {
     struct device *device = upload->ops->device;
@@ -151,7 +151,7 @@ static int retire(struct batch_upload *upload, struct batch_upload_slot *slot, s
 int batch_upload_flush(struct batch_upload *upload, struct err *err)
 {
     int status = 0;
-    for (uint64_t i = 0; i < BATCH_UPLOAD_SLOTS && upload->ops; i++) { /* the oldest first */
+    for (uint64_t i = 0; i < BATCH_UPLOAD_SLOTS && upload->ops; i++) { /* oldest first */
         struct batch_upload_slot *slot =
             &upload->slots[(upload->pushed_count + i) % BATCH_UPLOAD_SLOTS];
         int one = retire(upload, slot, status ? NULL : err);
@@ -161,16 +161,16 @@ int batch_upload_flush(struct batch_upload *upload, struct err *err)
     return status;
 }
 
-/* The part of a batch's first array that is copied to the device. */
+/* The batch's first array, to be copied to the device. */
 struct source {
     const void *data;
     uint64_t bytes;
 };
 
-/* Whether a batch has mixed images; those of an evaluation do not. */
-static bool is_mixed(const struct batch_upload *upload, const struct batch *batch)
+/* Evaluation batches have no mixup. */
+static bool has_mixup(const struct batch_upload *upload, const struct batch *batch)
 {
-    return upload->options.mixed && batch_field_named(batch, "partner_label");
+    return upload->options.mixup && batch_field_named(batch, "partner_label");
 }
 
 static void take_partners(const struct batch_upload *upload, const struct batch_upload_slot *slot)
@@ -199,7 +199,7 @@ static void take_images(const struct batch_upload *upload, struct batch_upload_s
         assert(i >= batch->items_count || (label >= 0 && (uint64_t)label < o->classes));
         slot->staging.targets[i] = label;
     }
-    if (is_mixed(upload, batch))
+    if (has_mixup(upload, batch))
         take_partners(upload, slot);
     *ret_source = (struct source){images->data, batch->items_count * image_bytes};
     if (batch->items_count < o->items && is_host(upload)) {
@@ -211,8 +211,8 @@ static void take_images(const struct batch_upload *upload, struct batch_upload_s
     *ret_valid = batch->items_count;
 }
 
-/* A token belongs to the document that the next document end at or behind it ends; its attention
- * begins where that document does, or where the window does. */
+/* A token belongs to the document that ends at the first document_end from it on. Its attention
+ * starts with that document or with the window. */
 static void fill_row_starts(const struct batch_upload *upload, int32_t *row_starts,
                             const int32_t *tokens)
 {
@@ -227,7 +227,7 @@ static void fill_row_starts(const struct batch_upload *upload, int32_t *row_star
     }
 }
 
-/* Counting sort of rows by token, then by row. */
+/* Counting sort of rows by token, then row. */
 static void fill_by_token(const struct batch_upload *upload, int32_t *by_token,
                           const int32_t *tokens)
 {
@@ -269,7 +269,7 @@ static void take_tokens(const struct batch_upload *upload, struct batch_upload_s
     *ret_valid = batch->items_count * o->block;
 }
 
-/* Queues the copies, and makes the ops wait for them. */
+/* Queues the copies and makes the ops wait for them. */
 static int send(struct batch_upload *upload, struct batch_upload_slot *slot,
                 const struct source *source, struct err *err)
 {
@@ -299,8 +299,8 @@ static struct model_input image_input(const struct batch_upload *upload,
     return (struct model_input){
         .vision.images = is_host(upload) ? source->data : slot->device.images,
         .vision.labels = slot->device.targets,
-        .vision.partner_labels = is_mixed(upload, slot->batch) ? slot->device.partners : NULL,
-        .vision.label_weights = is_mixed(upload, slot->batch) ? slot->device.weights : NULL,
+        .vision.partner_labels = has_mixup(upload, slot->batch) ? slot->device.partners : NULL,
+        .vision.label_weights = has_mixup(upload, slot->batch) ? slot->device.weights : NULL,
     };
 }
 

@@ -1,16 +1,15 @@
 /*
  * batch_upload — copies the loader's micro-batches to the device ahead of their use.
  *
- *     // takes the batch; input is in device memory
+ *     // owns the batch from here; input is in device memory
  *     batch_upload_push(&upload, batch, &input, &valid, err);
  *     ... model_forward and model_backward of input are queued ...
  *     batch_upload_pop(&upload, err);  // after queueing the last use of the input
  *
  * An input is always a full micro-batch: absent items have targets of -1. A separate stream copies
- * decoded data from the loader's pinned buffer, and computed arrays (targets, document starts,
- * token order) from staging memory. The ops' stream waits for the copies. batch_upload_pop waits
- * for the copies of the previous micro-batch and releases that batch to the loader. If device
- * memory is host memory, inputs point into the batch and batch_upload_pop releases it.
+ * decoded data from the loader's pinned buffer and computed arrays (targets, document starts, token
+ * order) from staging memory; the ops' stream waits for these copies. If device memory is host
+ * memory, inputs point into the batch, and batch_upload_pop releases it.
  *
  * Threads: the owner of the run. Nothing is allocated after init.
  */
@@ -31,37 +30,37 @@ enum { BATCH_UPLOAD_SLOTS = 2, BATCH_UPLOAD_VARIANTS = 2 * BATCH_UPLOAD_SLOTS };
 struct batch_upload_options {
     uint64_t items; /* per micro-batch */
     bool images;    /* else tokens */
-    bool mixed;     /* batches may contain mixed images */
-    uint64_t side;  /* of images, pixels */
-    uint64_t block; /* tokens */
+    bool mixup;     /* batches may contain mixup or CutMix images */
+    uint64_t side;  /* of images, in pixels */
+    uint64_t block; /* tokens per item */
     uint64_t classes, vocabulary;
     bool document_starts; /* attention stays within documents, which end at document_end */
     int32_t document_end;
 };
 
-/* The arrays of one micro-batch; NULL if the model does not use them. */
+/* Arrays of one micro-batch; NULL if unused by the model. */
 struct batch_upload_arrays {
     uint8_t *images;
     int32_t *tokens, *targets, *partners, *row_starts, *by_token;
-    float *weights; /* of targets; partners get the rest */
+    float *weights; /* of targets; partners have the rest */
 };
 
 struct batch_upload_slot {
-    /* Identical if device memory is host memory. */
+    /* equal if device memory is host memory */
     struct batch_upload_arrays staging, device;
     void *staging_memory, *device_memory;
     struct device_event *copied, *used;
-    const struct batch *batch; /* not released yet */
-    struct loader *loader;     /* of the batch */
+    const struct batch *batch; /* NULL once released */
+    struct loader *loader;     /* that owns the batch */
 };
 
 /* Owner thread. */
 struct batch_upload {
     struct batch_upload_options options;
     struct ops *ops;              /* borrowed */
-    struct device_stream *stream; /* copies */
+    struct device_stream *stream; /* for copies */
     uint64_t slot_bytes;
-    uint32_t *token_counts; /* [vocabulary + 1], for sorting; NULL if not needed */
+    uint32_t *token_counts; /* [vocabulary + 1], for sorting; or NULL */
     struct batch_upload_slot slots[BATCH_UPLOAD_SLOTS];
     uint64_t pushed_count;
     bool is_open; /* between push and pop */
@@ -71,20 +70,20 @@ struct batch_upload {
 /* -ENOMEM. */
 int batch_upload_init(struct batch_upload *upload, const struct batch_upload_options *options,
                       struct ops *ops, struct err *err);
-/* Releases all batches and waits for the copies. Safe on a zeroed upload. */
+/* Waits for the copies and releases all batches. Safe on a zeroed upload. */
 void batch_upload_deinit(struct batch_upload *upload);
 
-/* Takes the batch, even on failure. loader: its owner; NULL: it is not released. The loader has
- * checked that labels and tokens are in range. *ret_valid: items (tokens) with a target. Must
- * alternate with batch_upload_pop. */
+/* Takes ownership of the batch, even on failure, and releases it to loader unless that is NULL.
+ * Labels and tokens must be in range, which the loader ensures. *ret_valid: items (tokens) with a
+ * target. Must alternate with batch_upload_pop. */
 int batch_upload_push(struct batch_upload *upload, struct loader *loader, const struct batch *batch,
                       struct model_input *ret_input, uint64_t *ret_valid, struct err *err);
-/* The variant of the newest input, below BATCH_UPLOAD_VARIANTS. Inputs of one variant have the same
+/* The variant of the newest input, below BATCH_UPLOAD_VARIANTS. Inputs of one variant have equal
  * addresses, unless device memory is host memory. */
 uint32_t batch_upload_variant(const struct batch_upload *upload);
-/* Blocks until the previous batch is copied and releases it, so at most one batch is held. */
+/* Blocks until the previous batch is copied and releases it, so that at most one batch is held. */
 int batch_upload_pop(struct batch_upload *upload, struct err *err);
-/* Blocks until all batches are copied and releases them. Call before the loader closes. */
+/* Blocks until all batches are copied and releases them. Call before closing the loader. */
 int batch_upload_flush(struct batch_upload *upload, struct err *err);
 
 #endif

@@ -58,7 +58,7 @@ static int check(const struct block_config *config, const char *name, struct err
     return 0;
 }
 
-/* Adds parameters; after the first failure it does nothing. */
+/* Ignores further parameters after a failure. */
 struct builder {
     const struct block_config *config;
     struct params *params;
@@ -184,7 +184,7 @@ static void lay_out_saved(struct block *block)
     s->mean1 = arena_take(&l, rows, master);
     s->rstd1 = arena_take(&l, rows, master);
     s->qkv = arena_take(&l, rows * block->qkv.out, compute);
-    s->mixed = arena_take(&l, rows * q_width(config), compute);
+    s->heads_out = arena_take(&l, rows * q_width(config), compute);
     s->lse = arena_take(&l, rows * config->heads, master);
     s->middle = arena_take(&l, stream, compute);
     s->normed2 = arena_take(&l, stream, compute);
@@ -210,7 +210,7 @@ static void lay_out_scratch(struct block *block)
     s->d_activated = arena_take(&mlp, rows * block->config.mlp_width, compute);
     s->d_hidden = arena_take(&mlp, rows * block->up.out, compute);
     s->d_normed2 = arena_take(&mlp, stream, compute);
-    s->d_mixed = arena_take(&attention, rows * q_width(&block->config), compute);
+    s->d_heads_out = arena_take(&attention, rows * q_width(&block->config), compute);
     s->d_qkv = arena_take(&attention, rows * block->qkv.out, compute);
     uint64_t elements = ops->table->attn_bwd_scratch(ops, &block->attention);
     s->attention = arena_take(&attention, elements, ops_master_bytes(ops));
@@ -279,8 +279,8 @@ static void norm_forward(const struct block *block, const void *weights, uint64_
                          layer ? linear_weights(ops, weights, bias) : NULL);
 }
 
-/* Adds to d_x, which holds the gradient that came past the norm. d_frozen: where those of frozen
- * parameters go. */
+/* Adds to d_x, which holds the gradient of the residual path. d_frozen receives the gradients of
+ * frozen parameters. */
 static void norm_backward(const struct block *block, const void *weights,
                           const struct unit_gradients *gradients, uint64_t weight, uint64_t bias,
                           const void *d_out, const void *x, const void *mean, const void *rstd,
@@ -303,7 +303,7 @@ static void *element_at(const struct block *block, void *array, uint64_t element
     return (char *)array + element * ops_compute_bytes(block->ops);
 }
 
-/* Normalizes q and k in qkv, after saving qkv. */
+/* Saves qkv, then normalizes q and k in it. */
 static void qk_norm_forward(const struct block *block, const void *weights, void *saved, void *qkv)
 {
     struct ops *ops = block->ops;
@@ -319,7 +319,7 @@ static void qk_norm_forward(const struct block *block, const void *weights, void
                          linear_weights(ops, weights, o->k_norm_weight), NULL);
 }
 
-/* d_qkv: the gradient after the norms; replaced by that before them. */
+/* d_qkv: the gradient after the norms, replaced by that before them. */
 static void qk_norm_backward(const struct block *block, const void *weights, void *saved,
                              const struct unit_gradients *gradients, void *d_frozen, void *d_qkv)
 {
@@ -350,7 +350,7 @@ void block_forward(const struct block *block, const void *weights, void *saved, 
     const struct block_saved *s = &block->saved;
     uint64_t stream = block->rows * config->width;
     void *normed1 = arena_at(saved, s->normed1), *qkv = arena_at(saved, s->qkv);
-    void *mixed = arena_at(saved, s->mixed), *middle = arena_at(saved, s->middle);
+    void *heads_out = arena_at(saved, s->heads_out), *middle = arena_at(saved, s->middle);
     void *normed2 = arena_at(saved, s->normed2), *hidden = arena_at(saved, s->hidden);
     void *activated = arena_at(saved, s->activated);
 
@@ -361,8 +361,8 @@ void block_forward(const struct block *block, const void *weights, void *saved, 
         qk_norm_forward(block, weights, saved, qkv);
     if (config->rope)
         table->rope(ops, &block->attention, qkv, &block->rope, false);
-    table->attn_fwd(ops, &block->attention, mixed, arena_at(saved, s->lse), qkv, row_starts);
-    linear_forward(&block->attn_proj, ops, weights, mixed, middle);
+    table->attn_fwd(ops, &block->attention, heads_out, arena_at(saved, s->lse), qkv, row_starts);
+    linear_forward(&block->attn_proj, ops, weights, heads_out, middle);
     table->add(ops, middle, middle, x, stream);
 
     norm_forward(block, weights, o->norm2_weight, o->norm2_bias, middle, normed2,
@@ -406,14 +406,14 @@ static void attention_backward(const struct block *block, const void *weights, v
 {
     struct ops *ops = block->ops;
     const struct block_saved *s = &block->saved;
-    void *d_mixed = arena_at(scratch, block->scratch.d_mixed),
+    void *d_heads_out = arena_at(scratch, block->scratch.d_heads_out),
          *d_qkv = arena_at(scratch, block->scratch.d_qkv);
     void *d_normed = arena_at(scratch, block->scratch.d_normed1),
-         *mixed = arena_at(saved, s->mixed);
+         *heads_out = arena_at(saved, s->heads_out);
 
-    linear_backward(&block->attn_proj, ops, weights, mixed, d, gradients, d_mixed);
-    ops->table->attn_bwd(ops, &block->attention, d_qkv, d_mixed, arena_at(saved, s->qkv), mixed,
-                         arena_at(saved, s->lse), row_starts,
+    linear_backward(&block->attn_proj, ops, weights, heads_out, d, gradients, d_heads_out);
+    ops->table->attn_bwd(ops, &block->attention, d_qkv, d_heads_out, arena_at(saved, s->qkv),
+                         heads_out, arena_at(saved, s->lse), row_starts,
                          arena_at(scratch, block->scratch.attention));
     if (block->config.rope)
         ops->table->rope(ops, &block->attention, d_qkv, &block->rope, true);
@@ -441,15 +441,15 @@ double block_flops(const struct block *block, const struct params *params, uint6
     const struct linear *const products[] = {&block->qkv, &block->attn_proj, &block->up,
                                              &block->mlp_proj};
     const struct attn_shape *a = &block->attention;
-    /* scores, and their product with v: 2 products of 2 flops an element, twice that backwards;
+    /* scores and their product with v: 2 flops per multiply-add forward, twice that backward;
      * causal: the lower triangle */
     double pairs = a->causal ? (double)a->tokens * (double)(a->tokens + 1) / 2
                              : (double)a->tokens * (double)a->tokens;
     double flops =
         (backward ? 12.0 : 4.0) * (double)a->batch * (double)(a->heads * a->head_dim) * pairs;
     for (size_t i = 0; i < sizeof products / sizeof products[0]; i++) {
-        uint64_t place;
-        bool is_trained = params_gradient(params, unit, products[i]->weight, &place);
+        uint64_t trained_offset;
+        bool is_trained = params_gradient(params, unit, products[i]->weight, &trained_offset);
         flops += linear_flops(products[i], 1 + backward + (backward && is_trained));
     }
     return flops;

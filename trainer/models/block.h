@@ -5,8 +5,7 @@
  *     middle -> norm2 -> fc -> GELU, or SwiGLU of gate and up -> proj -> + middle = out
  *
  * Pre-norm (Radford et al., GPT-2, 2019; Touvron et al., LLaMA, 2023; Dosovitskiy et al., ViT, ICLR
- * 2021). struct block_config selects {LayerNorm, RMSNorm} x {learned positions, RoPE} x
- * {multi-head, grouped-query} x {GELU, SwiGLU} x {causal, full}.
+ * 2021). struct block_config selects the variant.
  *
  *     // once per block
  *     block_describe(&config, &params, "blocks.0", &offsets, err);
@@ -28,7 +27,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Immutable. */
 struct block_config {
     uint32_t width, heads;
     uint32_t kv_heads; /* divides heads */
@@ -39,19 +37,20 @@ struct block_config {
     bool rope;      /* else the embedding adds positions */
     double rope_base;
     struct rope_scaling rope_scaling;
-    bool qk_norm; /* an RMSNorm of each head of q and k, before RoPE, as in Qwen3 (Henry et al.,
-                   * "Query-Key Normalization for Transformers", 2020) */
-    bool swiglu;  /* else GELU */
+    /* RMSNorm of each q and k head before RoPE, as in Qwen3 (Henry et al., "Query-Key Normalization
+     * for Transformers", 2020). */
+    bool qk_norm;
+    bool swiglu; /* else GELU */
     bool causal;
-    bool bias;           /* of all products; a LayerNorm always has one */
-    bool qkv_bias;       /* only of q, k and v */
-    bool adds_gradients; /* backward passes add to gradients; else they overwrite them */
-    /* Initial standard deviations; residual: of the products before a residual addition. */
+    bool bias;           /* of all products; LayerNorm always has one */
+    bool qkv_bias;       /* of q, k and v only */
+    bool adds_gradients; /* backward passes add to gradients instead of overwriting them */
+    /* Initial standard deviations; residual_deviation: of products before a residual addition. */
     double deviation, residual_deviation;
 };
 
-/* Offsets of parameters in the block's unit, elements. qkv: q, k and v together; up: fc, or gate
- * and up together. */
+/* Offsets in the block's unit, in elements. qkv: q, k and v together; up: fc, or gate and up
+ * together. */
 struct block_offsets {
     uint64_t norm1_weight, norm1_bias, norm2_weight, norm2_bias;
     uint64_t qkv_weight, qkv_bias, attn_proj_weight, attn_proj_bias;
@@ -59,23 +58,22 @@ struct block_offsets {
     uint64_t up_weight, up_bias, mlp_proj_weight, mlp_proj_bias;
 };
 
-/* Byte offsets in the arena of saved tensors. raw_qkv: before the norms of q and k; q_rstd and
- * k_rstd belong to those norms. */
+/* Byte offsets in the arena of saved tensors. raw_qkv precedes the norms of q and k, which have
+ * q_rstd and k_rstd. */
 struct block_saved {
-    uint64_t normed1, mean1, rstd1, qkv, mixed, lse, middle;
+    uint64_t normed1, mean1, rstd1, qkv, heads_out, lse, middle;
     uint64_t raw_qkv, q_rstd, k_rstd;
     uint64_t normed2, mean2, rstd2, hidden, activated;
 };
 
-/* Byte offsets into the scratch buffer of a backward pass; the two halves of a block share the
- * same memory. */
+/* Byte offsets in the scratch of a backward pass. Attention and MLP share memory. */
 struct block_scratch {
     uint64_t d_activated, d_hidden, d_normed2;
-    uint64_t d_mixed, d_qkv, attention, d_normed1;
-    uint64_t d_frozen; /* unused gradients of a norm's frozen weight and bias */
+    uint64_t d_heads_out, d_qkv, attention, d_normed1;
+    uint64_t d_frozen; /* discarded gradients of a norm's frozen weight and bias */
 };
 
-/* Immutable once planned; owns nothing. */
+/* Immutable once planned. Owns nothing. */
 struct block {
     struct block_config config;
     struct ops *ops;
@@ -90,8 +88,8 @@ struct block {
     uint64_t saved_bytes, scratch_bytes;
 };
 
-/* Adds the unit `name` with the parameters of one block: name.norm1.weight, name.attn.q.weight, ...
- * (docs/reference/models.md). -EINVAL if the configuration is inconsistent. */
+/* Adds the unit `name` with the parameters of one block (docs/reference/models.md). -EINVAL if the
+ * configuration is inconsistent. */
 int block_describe(const struct block_config *config, struct params *params, const char *name,
                    struct block_offsets *ret_offsets, struct err *err);
 
@@ -106,13 +104,13 @@ int block_plan(struct block *block, const struct block_config *config,
 void block_forward(const struct block *block, const void *weights, void *saved, const void *x,
                    const int32_t *row_starts, void *out);
 
-/* d: the gradient of out; replaced by that of x. gradients: of this block's unit; only those of
- * trained parameters are computed. scratch: scratch_bytes. */
+/* d: the gradient of out, replaced by that of x. gradients: of this block's unit; only trained
+ * parameters have them. scratch: scratch_bytes. */
 void block_backward(const struct block *block, const void *weights, void *saved, const void *x,
                     const int32_t *row_starts, void *scratch,
                     const struct unit_gradients *gradients, void *d);
 
-/* Operations of a forward pass and, if `backward`, a backward pass of the unit's block. See
+/* Floating-point operations of the unit's forward pass and, if `backward`, its backward pass. See
  * model_flops. */
 double block_flops(const struct block *block, const struct params *params, uint64_t unit,
                    bool backward);

@@ -1,11 +1,11 @@
 /*
- * freeze — selects the parameters that are not trained, by patterns of their names.
+ * freeze — selects parameters that are not trained, by name patterns.
  *
  *     "embed.*, blocks.0.*"        freezes these
  *     "*, !head.*"                 freezes all others
  *
- * Patterns are shell patterns (`*` also matches dots), separated by commas. The last pattern that
- * matches a name decides. Frozen parameters have no gradients and no moments.
+ * Patterns are shell patterns (`*` also matches dots), separated by commas; the last match decides.
+ * Frozen parameters have no gradients and no moments.
  */
 #ifndef MILLRACE_TRAINER_MODELS_FREEZE_H
 #define MILLRACE_TRAINER_MODELS_FREEZE_H
@@ -15,9 +15,9 @@
 
 enum { FREEZE_PATTERNS_BYTES_MAX = 1024 };
 
-/* Freezes the selected parameters and lays out the trained ones. "": no change. -EINVAL if a
- * pattern matches nothing, nothing is left to train, or only some tensors of one product (q, k, v;
- * gate, up) would be frozen. */
+/* Freezes the selected parameters and lays out the trained ones. -EINVAL if a pattern matches
+ * nothing, nothing is left to train, or only some tensors of one product (q, k, v; gate, up) would
+ * be frozen. */
 int freeze_params(struct params *params, const char *patterns, struct err *err);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * gpt2 — a language model with learned positions and a head that shares the embedding's table
- * (Radford et al., "Language models are unsupervised multitask learners", 2019).
+ * gpt2 — a language model with learned positions and a tied embedding (Radford et al., "Language
+ * models are unsupervised multitask learners", 2019).
  */
 #include "trainer/models/model_kind.h"
 

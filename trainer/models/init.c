@@ -23,12 +23,12 @@ struct init {
     const struct params *params;
     struct weights *source;
     const struct hf_model *hf; /* NULL: not in transformers */
-    float *turned;             /* room for the largest transposed tensor */
-    uint64_t turned_count;
+    float *transpose_buffer;
+    uint64_t transpose_capacity;
     struct err *err; /* of the current call */
 };
 
-/* The values that the model's config.json in transformers must have; unchecked ones stay 0. */
+/* The values that config.json must have; unchecked ones stay 0. */
 static struct hf_config hf_config_of(const struct model_config *c)
 {
     return (struct hf_config){
@@ -105,63 +105,64 @@ static int check_shape(const struct init *l, const struct weights_tensor *found,
     return -EINVAL;
 }
 
-/* By their name; files of the bare model lack the first part of it. A head that is the table of
- * tokens is stored once: transformers keeps the name of the table, safetensors' save_model that of
- * the head. */
-static bool find_theirs(const struct init *l, const struct param *param, struct hf_location *place,
-                        struct weights_tensor *ret_tensor)
+/* Finds a tensor by its transformers name, in files of the bare model without the first component.
+ * A tied table is stored once: transformers uses the name of the embedding, safetensors' save_model
+ * that of the head. */
+static bool find_hf_tensor(const struct init *l, const struct param *param,
+                           struct hf_location *location, struct weights_tensor *ret_tensor)
 {
-    if (!l->hf || !hf_locate(l->hf, param->name, place))
+    if (!l->hf || !hf_locate(l->hf, param->name, location))
         return false;
-    const char *bare = strchr(place->name, '.') + 1;
-    if (weights_find(l->source, place->name, ret_tensor))
+    const char *bare = strchr(location->name, '.') + 1;
+    if (weights_find(l->source, location->name, ret_tensor))
         return true;
     if (strcmp(param->name, "head.weight") == 0)
-        return hf_locate(l->hf, "embed.tokens.weight", place) &&
-               weights_find(l->source, place->name, ret_tensor);
+        return hf_locate(l->hf, "embed.tokens.weight", location) &&
+               weights_find(l->source, location->name, ret_tensor);
     if (weights_find(l->source, bare, ret_tensor))
         return true;
     return strcmp(param->name, "embed.tokens.weight") == 0 &&
            weights_find(l->source, "lm_head.weight", ret_tensor);
 }
 
-static int make_room(struct init *l, uint64_t count)
+static int reserve_transpose_buffer(struct init *l, uint64_t count)
 {
-    if (count <= l->turned_count)
+    if (count <= l->transpose_capacity)
         return 0;
-    float *memory = realloc(l->turned, count * sizeof *memory);
+    float *memory = realloc(l->transpose_buffer, count * sizeof *memory);
     if (!memory)
         return err_set(l->err, -ENOMEM, "out of memory for a tensor of %" PRIu64 " elements",
                        count);
-    l->turned = memory;
-    l->turned_count = count;
+    l->transpose_buffer = memory;
+    l->transpose_capacity = count;
     return 0;
 }
 
-/* Theirs is [in, out * parts], ours [out, in]. */
+/* The source is [in, out * parts], the target [out, in]. */
 static int load_transposed(struct init *l, const struct param *param,
-                           const struct hf_location *place, const struct weights_tensor *found,
+                           const struct hf_location *location, const struct weights_tensor *found,
                            float *target)
 {
     uint64_t out = param->shape[0], in = param->shape[1];
-    const uint64_t shape[2] = {in, out * place->parts}, start[2] = {0, out * place->part},
+    const uint64_t shape[2] = {in, out * location->parts}, start[2] = {0, out * location->part},
                    extent[2] = {in, out};
     int status = check_shape(l, found, shape, 2, false);
     if (!status)
-        status = make_room(l, param->count);
+        status = reserve_transpose_buffer(l, param->count);
     if (!status)
-        status = weights_read(found, start, extent, l->turned, l->err);
+        status = weights_read(found, start, extent, l->transpose_buffer, l->err);
     for (uint64_t o = 0; o < out && !status; o++)
         for (uint64_t i = 0; i < in; i++)
-            target[o * in + i] = l->turned[i * out + o];
+            target[o * in + i] = l->transpose_buffer[i * out + o];
     return status;
 }
 
-static int load_straight(struct init *l, const struct param *param, const struct hf_location *place,
-                         const struct weights_tensor *found, float *target)
+static int load_untransposed(struct init *l, const struct param *param,
+                             const struct hf_location *location, const struct weights_tensor *found,
+                             float *target)
 {
-    const uint64_t shape[2] = {param->shape[0] * place->parts, param->shape[1]};
-    const uint64_t start[2] = {param->shape[0] * place->part, 0};
+    const uint64_t shape[2] = {param->shape[0] * location->parts, param->shape[1]};
+    const uint64_t start[2] = {param->shape[0] * location->part, 0};
     bool more_rows = strcmp(param->name, "embed.positions.weight") == 0 && l->hf;
     int status = check_shape(l, found, shape, param->rank, more_rows);
     return status ? status : weights_read(found, start, param->shape, target, l->err);
@@ -170,27 +171,27 @@ static int load_straight(struct init *l, const struct param *param, const struct
 static int load_param(struct init *l, const struct param *param, float *target)
 {
     struct weights_tensor found;
-    struct hf_location place = {.parts = 1};
+    struct hf_location location = {.parts = 1};
     if (weights_find(l->source, param->name, &found))
-        return load_straight(l, param, &place, &found, target);
-    if (find_theirs(l, param, &place, &found))
-        return place.transposed ? load_transposed(l, param, &place, &found, target)
-                                : load_straight(l, param, &place, &found, target);
+        return load_untransposed(l, param, &location, &found, target);
+    if (find_hf_tensor(l, param, &location, &found))
+        return location.transposed ? load_transposed(l, param, &location, &found, target)
+                                   : load_untransposed(l, param, &location, &found, target);
     err_set(l->err, -ENOENT, "there is no tensor for %s", param->name);
     err_at(l->err, l->path, ERR_NO_OFFSET);
-    err_expected(l->err, "%s%s%s", param->name, place.name[0] ? " or " : "", place.name);
+    err_expected(l->err, "%s%s%s", param->name, location.name[0] ? " or " : "", location.name);
     err_advise(l->err, "see what there is with `millrace inspect`");
     return -ENOENT;
 }
 
-/* Rejects weights of a model with more layers. */
+/* Rejects weights of a deeper model. */
 static int check_depth(const struct init *l)
 {
     struct weights_tensor found;
-    struct hf_location place;
+    struct hf_location location;
     struct param next = {0};
     snprintf(next.name, sizeof next.name, "blocks.%" PRIu32 ".norm1.weight", l->config->layers);
-    if (!weights_find(l->source, next.name, &found) && !find_theirs(l, &next, &place, &found))
+    if (!weights_find(l->source, next.name, &found) && !find_hf_tensor(l, &next, &location, &found))
         return 0;
     err_set(l->err, -EINVAL, "the weights are of a model of more layers");
     err_at(l->err, l->path, ERR_NO_OFFSET);
@@ -257,6 +258,6 @@ void init_close(struct init *l)
     if (!l)
         return;
     weights_close(l->source);
-    free(l->turned);
+    free(l->transpose_buffer);
     free(l);
 }

@@ -11,8 +11,8 @@
 
 enum { BLOCK_TOKENS_MAX = 1 << 20, VOCABULARY_MAX = 1 << 24 };
 
-/* Limit of the logits in memory: a few thousand rows of a large vocabulary, enough for products to
- * run at full speed. */
+/* Memory limit of the logits: a few thousand rows of a large vocabulary, enough for products at
+ * full speed. */
 enum { HEAD_LOGITS_BYTES_MAX = 512 << 20 };
 
 static int check_language(const struct language_config *config, struct err *err)
@@ -82,8 +82,8 @@ static int describe_head(struct model *model, struct err *err)
                : model_add_param(model, &spec, &model->language.head_weight, err);
 }
 
-/* The largest power of two of rows whose logits fit, or all rows. plan rounds it down to whole
- * items. Depends on shapes only, because the bits depend on it. */
+/* The largest power of two of rows whose logits fit, or all rows; plan rounds it down to whole
+ * items. The bits depend on it, so it depends only on shapes. */
 static uint64_t logits_rows_max(const struct model *model)
 {
     uint64_t row_bytes = model->logits_cols * ops_compute_bytes(model->ops), rows = 1;
@@ -94,7 +94,7 @@ static uint64_t logits_rows_max(const struct model *model)
     return rows;
 }
 
-static int plan_piece(struct model *model, uint64_t rows, struct head_piece *piece, struct err *err)
+static int plan_chunk(struct model *model, uint64_t rows, struct head_chunk *chunk, struct err *err)
 {
     uint64_t width = model->config.width, cols = model->logits_cols;
     const struct gemm_shape forward = {.m = rows, .n = cols, .k = width, .trans_b = true};
@@ -102,19 +102,19 @@ static int plan_piece(struct model *model, uint64_t rows, struct head_piece *pie
     struct gemm_shape backward_weight = {
         .m = cols, .n = width, .k = rows, .trans_a = true, .master_output = true};
     struct ops *ops = model->ops;
-    piece->rows = rows;
-    int status = rows ? ops->table->plan_gemm(ops, &forward, &piece->forward, err) : 0;
+    chunk->rows = rows;
+    int status = rows ? ops->table->plan_gemm(ops, &forward, &chunk->forward, err) : 0;
     if (status == 0 && rows)
-        status = ops->table->plan_gemm(ops, &backward_input, &piece->backward_input, err);
+        status = ops->table->plan_gemm(ops, &backward_input, &chunk->backward_input, err);
     for (int adds = 0; status == 0 && rows && adds < 2; adds++) {
         backward_weight.accumulate = adds;
-        status = ops->table->plan_gemm(ops, &backward_weight, &piece->backward_weight[adds], err);
+        status = ops->table->plan_gemm(ops, &backward_weight, &chunk->backward_weight[adds], err);
     }
     return status;
 }
 
-/* The rows that are divided into pieces: all rows, or each item's if an item exceeds a piece. */
-static uint64_t divided_rows(const struct model *model)
+/* The rows divided into chunks: all rows, or those of one item if an item exceeds a chunk. */
+static uint64_t chunked_rows(const struct model *model)
 {
     return model->logits_rows < model->tokens ? model->tokens : model->rows;
 }
@@ -130,10 +130,10 @@ static int plan(struct model *model, struct err *err)
     if (rows > model->tokens)
         rows -= rows % model->tokens;
     model->logits_rows = rows < model->rows ? rows : model->rows;
-    int status = plan_piece(model, model->logits_rows, &model->language.pieces[0], err);
+    int status = plan_chunk(model, model->logits_rows, &model->language.chunks[0], err);
     return status < 0 ? status
-                      : plan_piece(model, divided_rows(model) % model->logits_rows,
-                                   &model->language.pieces[1], err);
+                      : plan_chunk(model, chunked_rows(model) % model->logits_rows,
+                                   &model->language.chunks[1], err);
 }
 
 static uint64_t patch_elements(const struct model *model)
@@ -142,7 +142,6 @@ static uint64_t patch_elements(const struct model *model)
     return 0;
 }
 
-/* The unit of the head's weight. */
 static uint64_t head_unit(const struct model *model)
 {
     return model->tied >= 0 ? MODEL_UNIT_EMBED : model_unit_head(model);
@@ -166,7 +165,7 @@ static void embed_backward(struct model *model, const struct model_pass *pass, c
     void *d_tokens = linear_gradients(ops, &gradients, model->language.token_table);
     void *d_positions =
         has_positions(model) ? linear_gradients(ops, &gradients, model->language.positions) : NULL;
-    /* A tied table's gradient already holds the head's term. */
+    /* a tied table's gradient already holds the head's term */
     if (d_tokens)
         ops->table->embed_bwd(ops, d_tokens, d_hidden, pass->input->language.tokens,
                               model->tokens + 1, pass->input->language.by_token, model->items,
@@ -190,9 +189,9 @@ static void *rows_at(const struct model *model, const struct model_pass *pass, u
                     offset + row * model->config.width * ops_compute_bytes(model->ops));
 }
 
-/* The logits and losses of a piece, which begins at row `first`. */
-static void piece_losses(struct model *model, const struct model_pass *pass,
-                         const struct head_piece *piece, uint64_t first,
+/* Computes logits and losses of the chunk that begins at row `first`. */
+static void chunk_losses(struct model *model, const struct model_pass *pass,
+                         const struct head_chunk *chunk, uint64_t first,
                          const struct model_result *result, const double *gradient_scale)
 {
     struct ops *ops = model->ops;
@@ -200,11 +199,11 @@ static void piece_losses(struct model *model, const struct model_pass *pass,
     void *logits = arena_at(pass->activations, pass->layout.logits);
     uint64_t tokens = model->tokens, stride = input->targets ? tokens : tokens + 1;
     const int32_t *targets = input->targets ? input->targets : input->tokens + 1;
-    bool whole_items = piece->rows % tokens == 0;
-    ops->table->gemm(ops, &piece->forward, rows_at(model, pass, pass->layout.normed, first),
+    bool whole_items = chunk->rows % tokens == 0;
+    ops->table->gemm(ops, &chunk->forward, rows_at(model, pass, pass->layout.normed, first),
                      head_weight(model, pass), NULL, logits);
-    const struct xent_shape shape = {.items = whole_items ? piece->rows / tokens : 1,
-                                     .tokens = whole_items ? tokens : piece->rows,
+    const struct xent_shape shape = {.items = whole_items ? chunk->rows / tokens : 1,
+                                     .tokens = whole_items ? tokens : chunk->rows,
                                      .target_stride = stride,
                                      .classes = model->classes,
                                      .stride = model->logits_cols};
@@ -212,8 +211,8 @@ static void piece_losses(struct model *model, const struct model_pass *pass,
                      targets + first / tokens * stride + first % tokens, NULL, gradient_scale);
 }
 
-static void piece_backward(struct model *model, const struct model_pass *pass,
-                           const struct head_piece *piece, uint64_t first)
+static void chunk_backward(struct model *model, const struct model_pass *pass,
+                           const struct head_chunk *chunk, uint64_t first)
 {
     struct ops *ops = model->ops;
     const void *logits = arena_at(pass->activations, pass->layout.logits);
@@ -221,23 +220,23 @@ static void piece_backward(struct model *model, const struct model_pass *pass,
     void *d_weight = linear_gradients(ops, &gradients, model->language.head_weight);
     bool adds = model->config.adds_gradients || first > 0;
     if (d_weight)
-        ops->table->gemm(ops, &piece->backward_weight[adds], logits,
+        ops->table->gemm(ops, &chunk->backward_weight[adds], logits,
                          rows_at(model, pass, pass->layout.normed, first), NULL, d_weight);
-    ops->table->gemm(ops, &piece->backward_input, logits, head_weight(model, pass), NULL,
+    ops->table->gemm(ops, &chunk->backward_input, logits, head_weight(model, pass), NULL,
                      rows_at(model, pass, pass->layout.d_normed, first));
 }
 
 static void head(struct model *model, const struct model_pass *pass,
                  const struct model_result *result, const double *gradient_scale)
 {
-    uint64_t divided = divided_rows(model);
+    uint64_t divided = chunked_rows(model);
     for (uint64_t row = 0; row < model->rows;) {
         bool is_last = divided - row % divided < model->logits_rows;
-        const struct head_piece *piece = &model->language.pieces[is_last];
-        piece_losses(model, pass, piece, row, result, gradient_scale);
+        const struct head_chunk *chunk = &model->language.chunks[is_last];
+        chunk_losses(model, pass, chunk, row, result, gradient_scale);
         if (gradient_scale)
-            piece_backward(model, pass, piece, row);
-        row += piece->rows;
+            chunk_backward(model, pass, chunk, row);
+        row += chunk->rows;
     }
 }
 

@@ -1,9 +1,8 @@
 /*
  * linear — y = x W^T + b and its backward pass: three planned products. Header only.
  *
- * W is [out, in], as in checkpoints. Offsets are in elements from the start of a unit of weights
- * (compute type). They also identify gradients (master type), whose offsets differ if part of the
- * unit is frozen.
+ * W is [out, in], as in checkpoints. Offsets are in elements from the start of a unit's weights.
+ * They also identify gradients, whose own offsets differ if part of the unit is frozen.
  */
 #ifndef MILLRACE_TRAINER_MODELS_LINEAR_H
 #define MILLRACE_TRAINER_MODELS_LINEAR_H
@@ -17,17 +16,17 @@
 /* Immutable once planned. */
 struct linear {
     uint64_t rows, in, out;
-    uint64_t weight, bias; /* offsets, elements */
+    uint64_t weight, bias; /* offsets, in elements */
     bool has_bias;
-    bool adds_gradients; /* backward passes add to gradients; else they overwrite them */
+    bool adds_gradients; /* backward passes add to gradients instead of overwriting them */
     struct gemm_plan forward, backward_input, backward_weight;
 };
 
-/* The gradients of one unit's trained parameters. */
+/* Gradients of one unit's trained parameters. */
 struct unit_gradients {
     const struct params *params;
     uint64_t unit;
-    void *memory; /* where the unit begins */
+    void *memory; /* start of the unit */
 };
 
 static inline const void *linear_weights(const struct ops *ops, const void *weights,
@@ -36,17 +35,17 @@ static inline const void *linear_weights(const struct ops *ops, const void *weig
     return (const char *)weights + offset * ops_compute_bytes(ops);
 }
 
-/* The gradient of the parameter at that offset of the unit; NULL if frozen. */
+/* The gradient of the parameter at this weight offset; NULL if frozen. */
 static inline void *linear_gradients(const struct ops *ops, const struct unit_gradients *gradients,
                                      uint64_t offset)
 {
-    uint64_t place, first = gradients->params->units[gradients->unit].trained_offset;
-    return params_gradient(gradients->params, gradients->unit, offset, &place)
-               ? (char *)gradients->memory + (place - first) * ops_master_bytes(ops)
+    uint64_t trained_offset, first = gradients->params->units[gradients->unit].trained_offset;
+    return params_gradient(gradients->params, gradients->unit, offset, &trained_offset)
+               ? (char *)gradients->memory + (trained_offset - first) * ops_master_bytes(ops)
                : NULL;
 }
 
-/* Fills in the plans; the caller sets everything else. */
+/* Plans the products; the caller sets all other members. */
 static inline int linear_plan(struct linear *linear, struct ops *ops, struct err *err)
 {
     const struct gemm_shape forward = {.m = linear->rows,
@@ -79,7 +78,7 @@ static inline void linear_forward(const struct linear *linear, struct ops *ops, 
                      y);
 }
 
-/* Skips gradients of frozen parameters, and d_x if NULL. */
+/* Skips the gradients of frozen parameters, and d_x if it is NULL. */
 static inline void linear_backward(const struct linear *linear, struct ops *ops,
                                    const void *weights, const void *x, const void *d_y,
                                    const struct unit_gradients *gradients, void *d_x)
@@ -95,7 +94,7 @@ static inline void linear_backward(const struct linear *linear, struct ops *ops,
                          linear_weights(ops, weights, linear->weight), NULL, d_x);
 }
 
-/* Operations of 1 to 3 of the products: 2 m n k each. */
+/* Floating-point operations of 1 to 3 of the products. */
 static inline double linear_flops(const struct linear *linear, unsigned products)
 {
     return 2.0 * products * (double)linear->rows * (double)linear->in * (double)linear->out;

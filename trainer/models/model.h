@@ -3,21 +3,19 @@
  * one stage.
  *
  * A model is an embedding, equal blocks (block.h) and a head. A stage is a range of blocks; the
- * first stage also has the embedding, the last one the head. A run without a pipeline has one
- * stage. This module knows nothing about steps, ranks or optimizers.
+ * first stage also has the embedding, the last one the head. Without a pipeline there is one stage.
  *
  *     model_open(&config, ops, items, &model, err);
  *     model_forward(model, &stage, &memory, &activations, &input, hidden_in, hidden_out, NULL);
  *     model_backward(model, &stage, &memory, &activations, &input, &result, d_hidden_out,
  *                    d_hidden_in);
  *
- * In training the backward pass computes the losses: the head computes the logits and their
- * gradients some rows at a time, so the full logits never occupy memory. In an evaluation
- * model_forward computes the losses into `result`.
+ * In training the backward pass computes the losses: the head computes logits and their gradients
+ * some rows at a time, so the full logits never occupy memory. In an evaluation model_forward
+ * computes the losses into `result`.
  *
- * The caller owns the memory: weights and gradients (struct model_memory), and one struct
- * model_activations per micro-batch in flight, which carries data from the forward pass to the
- * backward pass.
+ * The caller owns the weights and gradients (struct model_memory) and one struct model_activations
+ * per micro-batch in flight.
  */
 #ifndef MILLRACE_TRAINER_MODELS_MODEL_H
 #define MILLRACE_TRAINER_MODELS_MODEL_H
@@ -30,21 +28,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Only of image classifiers. */
+/* Image classifiers only. */
 struct vision_config {
     uint32_t patch, side; /* pixels; patch divides side */
     uint32_t classes;
 };
 
-/* Only of language models. */
+/* Language models only. */
 struct language_config {
-    uint32_t block; /* tokens of an item */
+    uint32_t block; /* tokens per item */
     uint32_t vocabulary;
-    bool tied; /* the head shares the embedding's table; implied by GPT-2 */
+    bool tied; /* the head shares the embedding's table, as always in GPT-2 */
     /* Maximum rows of logits in memory, rounded down to whole items if it exceeds one item. 0: the
      * largest power of two of rows that fits 512 MiB. */
     uint32_t head_rows;
-    /* Only of rotary models: */
+    /* Rotary models only: */
     uint32_t kv_heads; /* divides heads; 0: equal to heads */
     uint32_t head_dim; /* 0: width / heads */
     double rope_base, norm_epsilon;
@@ -60,40 +58,39 @@ struct model_config {
     uint32_t mlp_ratio;
     struct vision_config vision;
     struct language_config language;
-    /* Every n-th block saves only its input and repeats its forward pass in the backward pass. It
-     * needs less memory and gives the same bits. 0: none; 1: all. */
+    /* Every n-th block saves only its input and repeats its forward pass in the backward pass, with
+     * the same bits. 0: none. */
     uint32_t recompute_every;
-    /* Of the remaining blocks, every n-th saves its activations in pinned memory. 0: none. */
+    /* Every n-th of the remaining blocks saves its activations in pinned memory. 0: none. */
     uint32_t offload_every;
-    /* Patterns of frozen parameters (freeze.h), borrowed while the model is open. NULL: none. */
+    /* Patterns of frozen parameters (freeze.h), borrowed until the model is closed. NULL: none. */
     const char *freeze;
-    /* Minimum parameters of a group: neighboring units are joined (params.h). 0: no joining. */
+    /* Neighboring units are joined (params.h) up to this many parameters. 0: never. */
     uint64_t group_params_min;
-    bool adds_gradients; /* backward passes add to the gradients; else they overwrite them */
+    bool adds_gradients; /* backward passes add to gradients instead of overwriting them */
 };
 
-/* A range of blocks, at least one unless the stage has the head. Immutable. */
+/* A range of blocks, not empty unless the stage has the head. Immutable. */
 struct model_stage {
     uint32_t first_block, blocks_count;
     bool has_embedding, has_head;
 };
 
-/* Activations of one micro-batch in one stage. */
 struct model_activations {
-    void *memory;            /* device, model_activation_bytes */
+    void *memory;            /* device memory, model_activation_bytes */
     struct offload *offload; /* from model_open_offload; unused in an evaluation */
 };
 
 enum model_use { MODEL_FORWARD, MODEL_BACKWARD };
 
-/* The memory of parameters: arenas laid out like model_params, or one array per group. The hooks
- * may be NULL. `need` comes before a pass first uses a group, and may set its array. `done` comes
- * after the last use; in a backward pass the group's gradients are then final. Their order depends
- * only on the model and the stage (model_walk). The head also needs the group of a tied table
- * (model_tied_param); a backward pass keeps that group until its own `done`. */
+/* Parameters: arenas laid out like model_params, or one array per group. The optional hook `need`
+ * is called before a pass first uses a group and may set its array. The optional hook `done` is
+ * called after the last use, when a backward pass has completed the group's gradients. The order of
+ * calls depends only on the model and the stage (model_walk). The head also needs the group of a
+ * tied table (model_tied_param), which a backward pass keeps until that group's own `done`. */
 struct model_memory {
     const void *weights; /* compute type; NULL: group_weights */
-    void *gradients;     /* master type; NULL: group_gradients. A forward pass needs neither. */
+    void *gradients;     /* master type; NULL: group_gradients. Unused in forward passes. */
     const void *const *group_weights; /* [groups_count] */
     void *const *group_gradients;
     void (*need)(void *context, uint64_t group, enum model_use use);
@@ -104,7 +101,7 @@ struct model_memory {
 struct vision_input {
     const uint8_t *images; /* [items, side, side, 3] */
     const int32_t *labels; /* [items]; -1: not counted */
-    /* For mixed images, else NULL: [items], the second label, and the weight 0..1 of the first. */
+    /* Of mixup, else NULL: [items], the second label, and the weight 0..1 of the first. */
     const int32_t *partner_labels;
     const float *label_weights;
 };
@@ -112,22 +109,21 @@ struct vision_input {
 struct language_input {
     const int32_t *tokens;     /* [items, block + 1], each 0 to vocabulary - 1 */
     const int32_t *targets;    /* [items, block], -1: not counted; NULL: tokens 1..block */
-    const int32_t *row_starts; /* [items, block], first token each attends to; NULL: all 0 */
-    const int32_t *by_token;   /* rows sorted by token, see embed_bwd in ops.h */
+    const int32_t *row_starts; /* [items, block], first token that each attends to; NULL: all 0 */
+    const int32_t *by_token;   /* rows sorted by token; see embed_bwd in ops.h */
 };
 
-/* One micro-batch in device memory, with the number of items given to model_open. Absent items have
- * targets of -1 and arbitrary pixels or tokens. */
+/* One micro-batch in device memory. Absent items have targets of -1 and arbitrary pixels or
+ * tokens. */
 struct model_input {
     struct vision_input vision;
     struct language_input language;
-    /* Factor of the gradients: 1, or a loss scale for a compute type of narrow range. NULL: no
-     * backward pass. */
+    /* Factor of the gradients: 1 or a loss scale. NULL: no backward pass. */
     const double *loss_scale;
 };
 
-/* Results of a stage with the head, in device memory. rows = items, or items * block of a language
- * model. Rows that are not counted are 0. */
+/* Results of the head, in device memory. rows = items, or items * block of a language model. Rows
+ * that are not counted are 0. */
 struct model_result {
     double *losses;   /* [rows] */
     uint8_t *correct; /* [rows] */
@@ -135,8 +131,7 @@ struct model_result {
 
 struct model;
 
-/* items: per micro-batch. Borrows ops. The caller owns *ret_model. -EINVAL with detail (width not
- * divisible by heads, ...). */
+/* items: per micro-batch. Borrows ops. The caller owns *ret_model. -EINVAL with detail. */
 int model_open(const struct model_config *config, struct ops *ops, uint64_t items,
                struct model **ret_model, struct err *err);
 void model_close(struct model *model); /* NULL is fine */
@@ -147,9 +142,8 @@ uint64_t model_rows(const struct model *model); /* rows of losses */
 /* Elements (compute type) of hidden_in and hidden_out. */
 uint64_t model_hidden_elements(const struct model *model);
 uint64_t model_activation_bytes(const struct model *model, const struct model_stage *stage);
-/* Pinned memory of the offload. */
 uint64_t model_offload_bytes(const struct model *model, const struct model_stage *stage);
-/* The caller owns *ret_offload: NULL if model_offload_bytes is 0. */
+/* The caller owns *ret_offload, which is NULL if model_offload_bytes is 0. */
 int model_open_offload(const struct model *model, const struct model_stage *stage,
                        struct offload **ret_offload, struct err *err);
 /* Floating-point operations of the products in the forward and backward pass of one micro-batch
@@ -157,33 +151,33 @@ int model_open_offload(const struct model *model, const struct model_stage *stag
 double model_flops(const struct model *model);
 
 /* Index of the parameter that embedding and head share, or -1. The embedding owns it. A stage with
- * only the head reads it and writes the head's gradient to its place in `gradients`. The caller
- * copies that to the same place of the stage with the embedding before its backward pass, which
- * adds to it. So the order of the two terms does not depend on the stages. */
+ * only the head reads it and writes the head's gradient at the parameter's offset in `gradients`.
+ * The caller copies that to the stage with the embedding, whose backward pass adds to it. So the
+ * order of the two terms does not depend on the stages. */
 int64_t model_tied_param(const struct model *model);
 
-/* The units of model_params that a stage uses, in the order of its forward pass. */
+/* The units of model_params that a stage uses, in forward order. */
 void model_stage_units(const struct model *model, const struct model_stage *stage,
                        uint64_t *ret_first, uint64_t *ret_count);
 
-/* Calls the hooks in the order of such a pass, without computing. */
+/* Calls the hooks in the order of a pass, without computing. */
 void model_walk(const struct model *model, const struct model_stage *stage,
                 const struct model_memory *memory, enum model_use use);
 
 /* hidden_in: copied; NULL if the stage has the embedding. hidden_out: NULL if it has the head.
- * result: for an evaluation with the head; NULL in training. */
+ * result: for an evaluation with the head, else NULL. */
 void model_forward(struct model *model, const struct model_stage *stage,
                    const struct model_memory *memory, const struct model_activations *activations,
                    const struct model_input *input, const void *hidden_in, void *hidden_out,
                    const struct model_result *result);
-/* After an evaluation's forward pass: [rows, vocabulary or classes, padded to logits_align of
- * ops.h], compute type, in the activations. NULL if not all rows fit in memory. */
+/* Logits after the forward pass of an evaluation: [rows, vocabulary or classes, padded to
+ * logits_align of ops.h], compute type, in the activations. NULL if not all rows fit in memory. */
 const void *model_logits(const struct model *model, const struct model_stage *stage,
                          const struct model_activations *activations);
-/* After model_forward of the same input without a result. Writes the gradients of the stage's
- * trained parameters (or adds to them, see adds_gradients), except for padding. result: filled;
- * NULL without the head. d_hidden_out: NULL with the head. d_hidden_in: NULL with the embedding;
- * undefined if nothing before the stage is trained. Finishes the last group first. */
+/* Call after model_forward of the same input without a result. Writes or adds (adds_gradients) the
+ * gradients of the stage's trained parameters, except for padding. result: NULL without the head.
+ * d_hidden_out: NULL with the head. d_hidden_in: NULL with the embedding; undefined if nothing
+ * before the stage is trained. Completes the last group first. */
 void model_backward(struct model *model, const struct model_stage *stage,
                     const struct model_memory *memory, const struct model_activations *activations,
                     const struct model_input *input, const struct model_result *result,

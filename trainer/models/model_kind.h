@@ -1,10 +1,10 @@
 /*
- * model_kind — the properties and functions that differ between model types. Only trainer/models/
- * includes this.
+ * model_kind — the properties and functions that differ between model types. Private to
+ * trainer/models/.
  *
  * A model is one file that defines a struct model_kind, and a row in models.h. A language model
- * (gpt2.c, llama.c, qwen.c) defines its blocks and its names in transformers, and shares the
- * embedding and head of language.c.
+ * (gpt2.c, llama.c, qwen.c) defines its blocks and its names in transformers; language.c provides
+ * embedding and head.
  */
 #ifndef MILLRACE_TRAINER_MODELS_MODEL_KIND_H
 #define MILLRACE_TRAINER_MODELS_MODEL_KIND_H
@@ -16,19 +16,19 @@
 #include "trainer/models/model.h"
 #include "trainer/ops/arena.h"
 
-/* Byte offsets in the activations of one micro-batch in one stage. */
+/* Byte offsets in the activations of one micro-batch. */
 struct model_layout {
     uint64_t hidden, hidden_bytes; /* input of each block and of the head */
-    uint64_t saved;                /* block.saved_bytes per place of activation_plan.h */
-    uint64_t patches;              /* of images, in a stage with the embedding */
-    uint64_t normed, mean, rstd, pooled, logits; /* head; pooled: only of images */
+    uint64_t saved;                /* block.saved_bytes per slot of activation_plan.h */
+    uint64_t patches;              /* images, with the embedding only */
+    uint64_t normed, mean, rstd, pooled, logits; /* head; pooled: images only */
     uint64_t d;                                  /* hidden gradient if the caller has no buffer */
     uint64_t scratch;                            /* contains the next three */
-    uint64_t d_normed, d_pooled, d_frozen;       /* d_frozen: as in struct block_scratch */
+    uint64_t d_normed, d_pooled, d_frozen;       /* d_frozen: see struct block_scratch */
     uint64_t bytes;
 };
 
-/* The arguments of one call of model_forward or model_backward. */
+/* The arguments of model_forward or model_backward. */
 struct model_pass {
     const struct model_stage *stage;
     const struct model_memory *memory;
@@ -41,7 +41,7 @@ struct model_pass {
 
 struct model;
 
-/* Embedding and head of a task. All hooks are required. describe_*: add parameters to the newest
+/* Embedding and head of a task; all hooks are required. describe_* add parameters to the newest
  * unit. */
 struct model_task {
     int (*check)(const struct model_config *config, struct err *err);
@@ -54,7 +54,7 @@ struct model_task {
     void (*embed_forward)(struct model *model, const struct model_pass *pass, void *hidden);
     void (*embed_backward)(struct model *model, const struct model_pass *pass,
                            const void *d_hidden);
-    /* Computes losses from normed. gradient_scale: NULL, or also computes d_normed and gradients of
+    /* Computes losses from normed and, unless gradient_scale is NULL, d_normed and the gradients of
      * the sum of losses times *gradient_scale. */
     void (*head)(struct model *model, const struct model_pass *pass,
                  const struct model_result *result, const double *gradient_scale);
@@ -65,7 +65,6 @@ struct model_task {
  * the model is rotary. */
 extern const struct model_task model_task_image, model_task_language;
 
-/* Immutable. */
 struct model_kind {
     const struct model_task *task;
     struct block_config (*block)(const struct model_config *config);
@@ -84,23 +83,23 @@ struct block_config model_classic_block(const struct model_config *config);
 struct block_config model_llama_block(const struct model_config *config);
 extern const struct hf_tensor_map model_llama_outside[], model_llama_inside[];
 
-/* Only of image classifiers. positions: offset in the unit, elements. */
+/* Image classifiers only. positions: offset in the unit, in elements. */
 struct vision_parts {
     struct linear patch, head;
     uint64_t positions;
 };
 
-/* The head's products for this many rows; all zero for 0 rows. Immutable once planned. */
-struct head_piece {
+/* Products of the head for this many rows; zero for 0 rows. Immutable once planned. */
+struct head_chunk {
     uint64_t rows;
     struct gemm_plan forward, backward_input;
     struct gemm_plan backward_weight[2]; /* [1] adds to the gradient */
 };
 
-/* Only of language models. Offsets in units, elements. */
+/* Language models only. Offsets in units, in elements. */
 struct language_parts {
     uint64_t token_table, positions, head_weight;
-    struct head_piece pieces[2]; /* a full piece, and the remainder */
+    struct head_chunk chunks[2]; /* a full chunk, and the remainder */
 };
 
 /* Immutable once opened. */
@@ -112,20 +111,20 @@ struct model {
     uint64_t items, tokens, rows; /* rows = items * tokens */
     struct params params;
     struct block block;              /* one plan for all blocks */
-    uint64_t norm_weight, norm_bias; /* offsets in the head's unit, elements */
+    uint64_t norm_weight, norm_bias; /* offsets in the head's unit, in elements */
     struct vision_parts vision;
     struct language_parts language;
     uint64_t head_rows, classes; /* rows of losses, columns of logits */
     uint64_t logits_cols;        /* classes plus padding */
     uint64_t logits_rows;        /* in memory at a time */
-    int64_t tied;                /* index of the parameter that embedding and head share, or -1 */
+    int64_t tied;                /* index of the shared parameter, or -1 */
     void *zeros;                 /* one hidden row */
-    uint64_t first_trained; /* first unit with a trained parameter: backward passes end there */
+    uint64_t first_trained; /* first unit with a trained parameter, where backward passes end */
 };
 
 enum { MODEL_UNIT_EMBED = 0, MODEL_UNIT_BLOCKS = 1 };
 
-/* Adds a parameter to the newest unit. *ret_offset: its offset in the unit, elements. */
+/* Adds a parameter to the newest unit. *ret_offset: in the unit, in elements. */
 int model_add_param(struct model *model, const struct param_spec *spec, uint64_t *ret_offset,
                     struct err *err);
 
@@ -157,11 +156,11 @@ model_unit_gradients(const struct model *model, const struct model_pass *pass, u
 
 static inline bool model_is_trained(const struct model *model, uint64_t unit, uint64_t offset)
 {
-    uint64_t place;
-    return params_gradient(&model->params, unit, offset, &place);
+    uint64_t trained_offset;
+    return params_gradient(&model->params, unit, offset, &trained_offset);
 }
 
-/* Columns of logits in memory, and rows of the head's weight including padding_rows. */
+/* Columns of logits in memory, which are the rows of the head's weight with its padding_rows. */
 static inline uint64_t model_logits_cols(const struct model *model, uint64_t classes)
 {
     return bytes_round_up(classes, model->ops->table->logits_align);

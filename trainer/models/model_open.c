@@ -1,6 +1,5 @@
 /*
- * model_open — see model.h. Describes a model's parameters and plans its operations. Passes are in
- * model_pass.c.
+ * model_open — describes a model's parameters and plans its operations; see model.h.
  */
 #include "trainer/models/model.h"
 
@@ -104,7 +103,7 @@ struct block_config model_classic_block(const struct model_config *config)
                                  .bias = true};
 }
 
-/* *ret_offsets are the same in all blocks. */
+/* *ret_offsets apply to all blocks. */
 static int describe_blocks(struct model *model, const struct block_config *config,
                            struct block_offsets *ret_offsets, struct err *err)
 {

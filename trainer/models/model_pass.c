@@ -1,6 +1,6 @@
 /*
- * model_pass — see model.h. The part of a pass that all models share: a stage's memory, its blocks,
- * the final norm, and the hooks of parameter groups.
+ * model_pass — the parts of a pass that all models share: activations, blocks, the final norm, and
+ * the hooks of parameter groups. See model.h.
  */
 #include "trainer/models/model_kind.h"
 
@@ -18,8 +18,8 @@ static void lay_out_head(const struct model *model, struct arena_layout *l,
     ret->logits = arena_take(l, model->logits_rows * model->logits_cols, compute);
 }
 
-/* The backward passes of blocks and head share the scratch. Since d_normed has the size of a hidden
- * state, the scratch also fits the output of a recomputed block. */
+/* The backward passes of blocks and head share the scratch. It also fits the output of a recomputed
+ * block, because d_normed has the size of a hidden state. */
 static void lay_out_scratch(const struct model *model, struct arena_layout *l,
                             struct model_layout *ret)
 {
@@ -56,7 +56,7 @@ static struct model_layout lay_out(const struct model *model, const struct model
     layout.hidden_bytes = one.bytes;
     layout.hidden =
         arena_take(&l, stage->blocks_count + (stage->has_head ? 1 : 0), layout.hidden_bytes);
-    layout.saved = arena_take(&l, activation_places_count(&saved), model->block.saved_bytes);
+    layout.saved = arena_take(&l, activation_slots_count(&saved), model->block.saved_bytes);
     if (stage->has_embedding) {
         layout.patches = arena_take(&l, model->task->patch_elements(model), compute);
         layout.d = arena_take(&l, model_hidden_elements(model), compute);
@@ -101,7 +101,7 @@ const void *model_logits(const struct model *model, const struct model_stage *st
 
 static void check_stage(const struct model *model, const struct model_stage *stage)
 {
-    (void)model; /* unused without asserts */
+    (void)model; /* unused without assertions */
     (void)stage;
     assert(stage->first_block + stage->blocks_count <= model->config.layers);
     assert(stage->blocks_count > 0 || stage->has_head);
@@ -109,7 +109,6 @@ static void check_stage(const struct model *model, const struct model_stage *sta
     assert(!stage->has_head || stage->first_block + stage->blocks_count == model->config.layers);
 }
 
-/* Copies a hidden state. */
 static void copy_hidden(struct model *model, void *target, const void *source)
 {
     model->ops->table->pool_bwd(model->ops, target, source, model->rows, 1, model->config.width);
@@ -127,10 +126,9 @@ static void *hidden_at(const struct model_pass *pass, uint32_t block)
 }
 
 static void *saved_at(const struct model *model, const struct model_pass *pass,
-                      const struct activation_place *saved)
+                      const struct activation_slot *saved)
 {
-    return arena_at(pass->activations,
-                    pass->layout.saved + saved->place * model->block.saved_bytes);
+    return arena_at(pass->activations, pass->layout.saved + saved->slot * model->block.saved_bytes);
 }
 
 static uint64_t block_unit(const struct model_pass *pass, uint32_t block)
@@ -138,39 +136,39 @@ static uint64_t block_unit(const struct model_pass *pass, uint32_t block)
     return MODEL_UNIT_BLOCKS + (uint64_t)pass->stage->first_block + block;
 }
 
-/* block: of the stage. */
+/* block: index in the stage. */
 static void forward_block(struct model *model, const struct model_pass *pass, uint32_t block,
                           void *out)
 {
-    const struct activation_place place = activation_place_of(&pass->saved, block);
-    bool moves = place.kind == ACTIVATION_OFFLOADED && pass->offload;
-    void *saved = saved_at(model, pass, &place);
+    const struct activation_slot slot = activation_slot_of(&pass->saved, block);
+    bool moves = slot.kind == ACTIVATION_OFFLOADED && pass->offload;
+    void *saved = saved_at(model, pass, &slot);
     if (moves)
-        offload_before_forward(pass->offload, place.item);
+        offload_before_forward(pass->offload, slot.item);
     block_forward(&model->block, model_unit_weights(model, pass, block_unit(pass, block)), saved,
                   hidden_at(pass, block), pass->input->language.row_starts, out);
     if (moves)
-        offload_after_forward(pass->offload, place.item, saved);
+        offload_after_forward(pass->offload, slot.item, saved);
 }
 
 static void backward_block(struct model *model, const struct model_pass *pass, uint32_t block,
                            void *d)
 {
     uint64_t unit = block_unit(pass, block);
-    const struct activation_place place = activation_place_of(&pass->saved, block);
-    bool moves = place.kind == ACTIVATION_OFFLOADED && pass->offload;
+    const struct activation_slot slot = activation_slot_of(&pass->saved, block);
+    bool moves = slot.kind == ACTIVATION_OFFLOADED && pass->offload;
     void *scratch = arena_at(pass->activations, pass->layout.scratch);
-    void *saved = saved_at(model, pass, &place);
-    if (place.kind == ACTIVATION_RECOMPUTED) /* the output goes to the scratch and is ignored */
+    void *saved = saved_at(model, pass, &slot);
+    if (slot.kind == ACTIVATION_RECOMPUTED) /* the output goes to the scratch and is ignored */
         forward_block(model, pass, block, scratch);
     if (moves)
-        offload_before_backward(pass->offload, place.item);
+        offload_before_backward(pass->offload, slot.item);
     const struct unit_gradients gradients = model_unit_gradients(model, pass, unit);
     block_backward(&model->block, model_unit_weights(model, pass, unit), saved,
                    hidden_at(pass, block), pass->input->language.row_starts, scratch, &gradients,
                    d);
     if (moves)
-        offload_after_backward(pass->offload, place.item, saved);
+        offload_after_backward(pass->offload, slot.item, saved);
 }
 
 static void head_norm(struct model *model, const struct model_pass *pass, const void *x)
@@ -210,8 +208,7 @@ static void head_backward(struct model *model, const struct model_pass *pass,
         model->config.adds_gradients);
 }
 
-/* Whether the unit before this one in a pass belongs to the same group. With the other use: the
- * unit after it. */
+/* True if the unit before this one, or after it for the other use, belongs to the same group. */
 static bool continues_group(const struct model *model, const struct model_stage *stage,
                             uint64_t unit, enum model_use use)
 {
@@ -221,8 +218,7 @@ static bool continues_group(const struct model *model, const struct model_stage 
            params_group_of(&model->params, other) == params_group_of(&model->params, unit);
 }
 
-/* The group of the tied table that the head uses, or -1 if it is the head's own group or none. In a
- * backward pass the group stays until its own `done`. */
+/* The group of the tied table that the head uses; -1 if none or the head's own. */
 static int64_t tied_group(const struct model *model, const struct model_stage *stage)
 {
     uint64_t embed = params_group_of(&model->params, MODEL_UNIT_EMBED);

@@ -25,9 +25,9 @@ struct hf_model;
 const char *model_type_name(enum model_type type);
 /* False if no model has that name. */
 bool model_type_of(const char *name, enum model_type *ret_type);
-/* Whether model.rope_base and related keys apply. */
+/* True if model.rope_base and related keys apply. */
 bool model_is_rotary(enum model_type type);
-/* Its models in transformers (ckpt/format/hf_model.h), terminated by NULL; or NULL. */
+/* The models in transformers (ckpt/format/hf_model.h), NULL-terminated; or NULL. */
 const struct hf_model *const *model_hf_models(enum model_type type);
 
 #endif

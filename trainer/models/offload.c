@@ -7,16 +7,14 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Owner thread. */
 struct offload {
     struct ops *ops;
-    struct device_stream *stream; /* copies */
+    struct device_stream *stream; /* for copies */
     char *pinned;                 /* all items except the last OFFLOAD_SLOTS */
     uint32_t items_count;
     uint64_t item_bytes;
-    /* By slot: what was queued on the ops' stream has passed it; the copy from or to it has
-     * ended. */
-    struct device_event *passed[OFFLOAD_SLOTS], *moved[OFFLOAD_SLOTS];
+    /* Per slot: the ops' stream has finished with it; its copy has finished. */
+    struct device_event *compute_done[OFFLOAD_SLOTS], *copy_done[OFFLOAD_SLOTS];
     uint64_t copied_bytes;
     int status;
     struct err failure;
@@ -39,9 +37,9 @@ int offload_open(struct ops *ops, uint32_t items_count, uint64_t item_bytes,
     if (!status)
         status = device->stream_open(ops->device, &offload->stream, err);
     for (int i = 0; i < OFFLOAD_SLOTS && !status; i++) {
-        status = device->event_open(ops->device, &offload->passed[i], err);
+        status = device->event_open(ops->device, &offload->compute_done[i], err);
         if (!status)
-            status = device->event_open(ops->device, &offload->moved[i], err);
+            status = device->event_open(ops->device, &offload->copy_done[i], err);
     }
     if (status)
         offload_close(offload);
@@ -58,8 +56,8 @@ void offload_close(struct offload *offload)
     if (offload->stream)
         device->ops->stream_sync(device, offload->stream, NULL);
     for (int i = 0; i < OFFLOAD_SLOTS; i++) {
-        device->ops->event_close(device, offload->passed[i]);
-        device->ops->event_close(device, offload->moved[i]);
+        device->ops->event_close(device, offload->compute_done[i]);
+        device->ops->event_close(device, offload->copy_done[i]);
     }
     device->ops->stream_close(device, offload->stream);
     device->ops->mem_free(device, mem_for(MEM_PINNED, MEM_FOR_ACTIVATIONS), offload->pinned,
@@ -67,8 +65,8 @@ void offload_close(struct offload *offload)
     free(offload);
 }
 
-/* Keeps the first failure: it makes all later calls of a recording fail. */
-static void remember(struct offload *offload, int status, const struct err *detail)
+/* Keeps only the first failure, since a failed recording makes all later calls fail. */
+static void record_failure(struct offload *offload, int status, const struct err *detail)
 {
     const struct ops *ops = offload->ops;
     if (status == 0 || offload->status || ops->table->status(ops, NULL))
@@ -77,31 +75,34 @@ static void remember(struct offload *offload, int status, const struct err *deta
     offload->failure = *detail;
 }
 
-/* Later work on the ops' stream waits for the slot's copy. */
+/* Makes later work on the ops' stream wait for the slot's copy. */
 static void wait_for_copy(struct offload *offload, uint32_t item)
 {
     struct device *device = offload->ops->device;
     struct err detail = {0};
-    remember(offload,
-             device->ops->stream_wait_event(device, offload->ops->stream,
-                                            offload->moved[item % OFFLOAD_SLOTS], &detail),
-             &detail);
+    record_failure(offload,
+                   device->ops->stream_wait_event(device, offload->ops->stream,
+                                                  offload->copy_done[item % OFFLOAD_SLOTS],
+                                                  &detail),
+                   &detail);
 }
 
-/* Queues a copy of a slot after all work queued on the ops' stream. */
+/* Copies a slot after all work queued on the ops' stream. */
 static void copy_item(struct offload *offload, uint32_t slot, void *target, const void *source)
 {
     struct device *device = offload->ops->device;
     const struct device_ops *ops = device->ops;
     struct err detail = {0};
-    int status = ops->event_record(device, offload->passed[slot], offload->ops->stream, &detail);
+    int status =
+        ops->event_record(device, offload->compute_done[slot], offload->ops->stream, &detail);
     if (!status)
-        status = ops->stream_wait_event(device, offload->stream, offload->passed[slot], &detail);
+        status =
+            ops->stream_wait_event(device, offload->stream, offload->compute_done[slot], &detail);
     if (!status)
         status = ops->copy(device, offload->stream, target, source, offload->item_bytes, &detail);
     if (!status)
-        status = ops->event_record(device, offload->moved[slot], offload->stream, &detail);
-    remember(offload, status, &detail);
+        status = ops->event_record(device, offload->copy_done[slot], offload->stream, &detail);
+    record_failure(offload, status, &detail);
     offload->copied_bytes += offload->item_bytes;
 }
 

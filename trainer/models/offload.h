@@ -15,8 +15,8 @@
  * i returns to its slot after the backward pass of item i + OFFLOAD_SLOTS.
  *
  * Copies run on a separate stream, ordered with the ops' stream by events. The host never waits, so
- * a graph can capture a pass. All copies are complete at the end of a backward pass. If device
- * memory is host memory, the same copies run without saving memory.
+ * a graph can capture a pass. A backward pass ends with all copies complete. If device memory is
+ * host memory, the same copies run and save no memory.
  *
  * Threads: the owner of the ops. Nothing is allocated after open.
  */
@@ -28,7 +28,7 @@
 
 #include <stdint.h>
 
-/* One in use, one being copied. */
+/* one in use, one being copied */
 enum { OFFLOAD_SLOTS = 2 };
 
 static inline uint32_t offload_slots_count(uint32_t items_count)
@@ -36,7 +36,6 @@ static inline uint32_t offload_slots_count(uint32_t items_count)
     return items_count < OFFLOAD_SLOTS ? items_count : OFFLOAD_SLOTS;
 }
 
-/* Pinned memory. */
 static inline uint64_t offload_pinned_bytes(uint32_t items_count, uint64_t item_bytes)
 {
     return (items_count - offload_slots_count(items_count)) * item_bytes;
@@ -50,14 +49,14 @@ int offload_open(struct ops *ops, uint32_t items_count, uint64_t item_bytes,
 /* Waits for its copies. NULL is fine. */
 void offload_close(struct offload *offload);
 
-/* Queue copies and waits. slot: device memory of item_bytes. */
+/* These queue copies and waits. slot: device memory of item_bytes. */
 void offload_before_forward(struct offload *offload, uint32_t item);
 void offload_after_forward(struct offload *offload, uint32_t item, const void *slot);
 void offload_before_backward(struct offload *offload, uint32_t item);
 void offload_after_backward(struct offload *offload, uint32_t item, void *slot);
 
-/* Returns the first queueing failure since the last call, except those that followed a failure of
- * the ops. Does not block. NULL: 0. */
+/* Returns the first queueing failure since the last call, except failures caused by one of the ops.
+ * Does not block. NULL: 0. */
 int offload_status(struct offload *offload, struct err *err);
 /* Total bytes queued in both directions; a pass recorded in a graph counts once. */
 uint64_t offload_copied_bytes(const struct offload *offload);

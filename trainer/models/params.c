@@ -14,10 +14,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Elements of an arena: below 2^48, so that bytes and sums of such sizes never wrap around. */
+/* Below 2^48, so that bytes and sums of such sizes never overflow. */
 #define PARAMS_ELEMENTS_MAX (UINT64_C(1) << 48)
 
-/* Makes room for one more element. */
+/* Grows the list for one more element. */
 static int grow(void **list, uint64_t *capacity, uint64_t count, size_t element_bytes,
                 struct err *err)
 {
@@ -88,10 +88,10 @@ int params_add(struct params *params, const struct param_spec *spec, uint64_t *r
     if (status < 0)
         return status;
     assert(!params_find(params, param.name));
-    uint64_t cols = spec->cols ? spec->cols : 1, room;
+    uint64_t cols = spec->cols ? spec->cols : 1, padded_count;
     if (__builtin_mul_overflow(spec->rows, cols, &param.count) ||
-        __builtin_mul_overflow(spec->rows + spec->padding_rows, cols, &room) ||
-        room > PARAMS_ELEMENTS_MAX - params->elements) {
+        __builtin_mul_overflow(spec->rows + spec->padding_rows, cols, &padded_count) ||
+        padded_count > PARAMS_ELEMENTS_MAX - params->elements) {
         err_set(err, -EINVAL, "the model is too large at tensor %s", spec->name);
         err_expected(err, "at most %" PRIu64 " elements in all", PARAMS_ELEMENTS_MAX);
         return -EINVAL;
@@ -103,7 +103,8 @@ int params_add(struct params *params, const struct param_spec *spec, uint64_t *r
         param.offset = last->offset + last->count;
     }
     param.trained_offset = param.offset;
-    params->elements = params->trained_elements = bytes_round_up(param.offset + room, PARAMS_ALIGN);
+    params->elements = params->trained_elements =
+        bytes_round_up(param.offset + padded_count, PARAMS_ALIGN);
     unit->elements = unit->trained_elements = params->elements - unit->offset;
     unit->count++;
     params->groups[params->groups_count - 1] = *unit;
@@ -129,7 +130,7 @@ const struct param *params_find(const struct params *params, const char *name)
     return NULL;
 }
 
-/* End of the parameter and its padding in the arena. */
+/* End in the arena, with padding. */
 static uint64_t end_of(const struct params *params, uint64_t index)
 {
     return index + 1 < params->count ? params->list[index + 1].offset : params->elements;
@@ -140,7 +141,7 @@ uint64_t params_group_of(const struct params *params, uint64_t unit)
     return params->list[params->units[unit].first].group;
 }
 
-/* Without padding. */
+/* Excludes padding. */
 static uint64_t count_params(const struct params *params, uint64_t first, uint64_t count)
 {
     uint64_t sum = 0;
@@ -242,8 +243,8 @@ static void put(void *arena, enum dtype dtype, uint64_t element, double value)
         ((float *)arena)[element] = (float)value;
 }
 
-/* Element i takes word i % 4 of block i / 4: two words make two normal numbers. */
-static void fill_normal(const struct param *param, uint64_t place, uint64_t seed, enum dtype dtype,
+/* Element i uses word i % 4 of Philox block i / 4; two words give two normal numbers. */
+static void fill_normal(const struct param *param, uint64_t start, uint64_t seed, enum dtype dtype,
                         void *arena)
 {
     const uint64_t parts[3] = {seed, PHILOX_INIT, hash_64(param->name, strlen(param->name))};
@@ -253,9 +254,9 @@ static void fill_normal(const struct param *param, uint64_t place, uint64_t seed
         const uint32_t *word = &random.word[i % 4];
         double radius = sqrt(-2.0 * log(((double)word[0] + 1.0) * 0x1p-32)) * param->deviation;
         double angle = 2.0 * M_PI * ((double)word[1] * 0x1p-32);
-        put(arena, dtype, place + i, radius * cos(angle));
+        put(arena, dtype, start + i, radius * cos(angle));
         if (i + 1 < param->count)
-            put(arena, dtype, place + i + 1, radius * sin(angle));
+            put(arena, dtype, start + i + 1, radius * sin(angle));
     }
 }
 
@@ -267,11 +268,11 @@ void params_init_group(const struct params *params, uint64_t group, uint64_t see
     memset(memory, 0, g->elements * dtype_bytes(dtype));
     for (uint64_t p = g->first; p < g->first + g->count; p++) {
         const struct param *param = &params->list[p];
-        uint64_t place = param->offset - g->offset;
+        uint64_t start = param->offset - g->offset;
         if (param->init == PARAM_NORMAL)
-            fill_normal(param, place, seed, dtype, memory);
+            fill_normal(param, start, seed, dtype, memory);
         for (uint64_t i = 0; param->init == PARAM_ONES && i < param->count; i++)
-            put(memory, dtype, place + i, 1.0);
+            put(memory, dtype, start + i, 1.0);
     }
 }
 

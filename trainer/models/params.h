@@ -1,10 +1,10 @@
 /*
  * params — the tensors of a model in one arena, divided into units and groups.
  *
- * A unit is the embedding, a block or the head. A group is one unit or several joined neighbors; it
- * is gathered, reduced and updated as a whole. The arena holds tensors in the order of params_add.
- * A tensor starts at a multiple of PARAMS_ALIGN elements, unless it is a neighbor: q, k and v, or
- * gate and up, are contiguous so that one product computes them. Padding is always zero.
+ * A unit is the embedding, a block or the head. A group is one unit or several adjacent ones; it is
+ * gathered, reduced and updated together. Tensors are in the order of params_add. A tensor starts
+ * at a multiple of PARAMS_ALIGN elements unless it is a neighbor: q, k and v, or gate and up, are
+ * contiguous so that one product computes them. Padding is always zero.
  *
  * Weights are laid out by offset and elements. Arenas of gradients and moments omit frozen
  * parameters and are laid out by trained_offset and trained_elements.
@@ -22,18 +22,18 @@ enum { PARAMS_ALIGN = 64, PARAMS_NAME_BYTES_MAX = 96, PARAMS_COUNT_MAX = 1 << 16
 
 enum param_init { PARAM_ZEROS, PARAM_ONES, PARAM_NORMAL };
 
-/* One tensor. Immutable once added. The first dimension is its rows; shards end at rows. */
+/* Immutable once added. The first dimension is the rows; shards end at rows. */
 struct param {
     char name[PARAMS_NAME_BYTES_MAX]; /* see docs/reference/models.md */
     uint32_t rank;                    /* dimensions, 1 or 2 */
     uint64_t shape[2];
     uint32_t group;
-    uint64_t offset;         /* in the arena, elements */
+    uint64_t offset;         /* in the arena, in elements */
     uint64_t count;          /* elements */
     uint64_t trained_offset; /* in arenas of trained parameters; undefined if frozen */
     bool frozen;
     bool neighbor; /* contiguous with the previous tensor */
-    bool decay;    /* weight decay applies: matrices */
+    bool decay;    /* weight decay applies, as to matrices */
     enum param_init init;
     double deviation; /* of PARAM_NORMAL */
 };
@@ -42,11 +42,11 @@ struct param {
 struct param_group {
     char name[PARAMS_NAME_BYTES_MAX]; /* "embed", "blocks.3", "head"; "embed to blocks.3" */
     uint64_t first, count;            /* parameters */
-    uint64_t offset, elements;        /* in the arena, padding included */
+    uint64_t offset, elements;        /* in the arena, in elements, with padding */
     uint64_t trained_offset, trained_elements;
 };
 
-/* Built by a model's description, then immutable. */
+/* Immutable once the model is described. */
 struct params {
     struct param *list;
     uint64_t count, capacity;
@@ -56,7 +56,7 @@ struct params {
     uint64_t trained_elements;
 };
 
-/* Begins a unit, which is a separate group until joined. */
+/* Begins a unit, which is its own group until joined. */
 int params_begin_unit(struct params *params, const char *name, struct err *err);
 /* cols 0: one dimension. neighbor: no padding before it. padding_rows: minimum padding after it,
  * which products treat as rows of the tensor. */
@@ -67,14 +67,14 @@ struct param_spec {
     enum param_init init;
     double deviation;
 };
-/* Adds a tensor to the newest unit. *ret_index: its index in the list. */
+/* Adds a tensor to the newest unit. */
 int params_add(struct params *params, const struct param_spec *spec, uint64_t *ret_index,
                struct err *err);
 void params_deinit(struct params *params);
 const struct param *params_find(const struct params *params, const char *name);
 
-/* Joins neighboring units, from the first, into groups of at least group_params_min parameters.
- * Call before params_lay_out_trained. */
+/* Joins adjacent units, from the first, into groups of at least group_params_min parameters. Call
+ * before params_lay_out_trained. */
 void params_join_units(struct params *params, uint64_t group_params_min);
 uint64_t params_group_of(const struct params *params, uint64_t unit);
 
@@ -82,22 +82,22 @@ uint64_t params_group_of(const struct params *params, uint64_t unit);
  * neighbors. */
 void params_lay_out_trained(struct params *params);
 
-/* A range of one group that is contiguous in both kinds of arenas, including padding. */
+/* A range of one group that is contiguous in both kinds of arenas, with padding. */
 struct params_span {
     uint64_t offset, trained_offset, elements;
 };
-/* Iterates over the trained ranges of a group. *next starts at 0. False at the end. */
+/* Iterates over the trained ranges of a group. *next starts at 0. Returns false at the end. */
 bool params_next_span(const struct params *params, uint64_t group, uint64_t *next,
                       struct params_span *ret_span);
-/* Finds the gradient, in the arena of trained parameters, of the parameter at an offset of the
- * unit. False if frozen. */
+/* Converts an offset in the unit to one in the arena of trained parameters. False if the parameter
+ * is frozen. */
 bool params_gradient(const struct params *params, uint64_t unit, uint64_t offset,
                      uint64_t *ret_offset);
 
-/* Writes initial values to host memory, F32 or F64. Philox, keyed by (seed, XXH3 of the name) and
- * counted by element, makes them independent of the layout. Box-Muller makes them normal. */
+/* Writes initial values, F32 or F64, to host memory. Philox, keyed by (seed, XXH3 of the name) and
+ * counted by element, makes them independent of the layout; Box-Muller makes them normal. */
 void params_init_values(const struct params *params, uint64_t seed, enum dtype dtype, void *arena);
-/* The same for one group, which starts at memory. */
+/* Same for one group, which starts at memory. */
 void params_init_group(const struct params *params, uint64_t group, uint64_t seed, enum dtype dtype,
                        void *memory);
 

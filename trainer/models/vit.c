@@ -11,7 +11,7 @@
 
 enum { SIDE_MAX = 1 << 14, CLASSES_MAX = 1 << 24, COLORS = 3 };
 
-/* Statistics of ImageNet, by color. */
+/* ImageNet statistics, by color. */
 static const float pixel_mean[COLORS] = {0.485f, 0.456f, 0.406f};
 static const float pixel_deviation[COLORS] = {0.229f, 0.224f, 0.225f};
 
@@ -39,7 +39,7 @@ static int check(const struct model_config *config, struct err *err)
 }
 
 /* Small models learn faster with initial weights of 1/sqrt(inputs), which keep the scale of a
- * block's input, than with GPT-2's 0.02. A head of zeros learns slower. */
+ * block's input, than with GPT-2's 0.02. A zero head learns more slowly. */
 static struct block_config block(const struct model_config *config)
 {
     struct block_config block = model_classic_block(config);

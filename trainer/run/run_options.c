@@ -144,7 +144,7 @@ struct batch_upload_options run_batch_upload_options(const struct run *run)
     return (struct batch_upload_options){
         .items = run->data.batching.micro,
         .images = c->model.type == MODEL_VIT,
-        .mixed = c->model.type == MODEL_VIT && mixup_is_on(&mixup),
+        .mixup = c->model.type == MODEL_VIT && mixup_is_on(&mixup),
         .side = c->data.image.size,
         .block = c->data.text.block,
         .classes = c->model.classes,
