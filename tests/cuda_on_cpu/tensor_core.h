@@ -63,7 +63,7 @@ template <int pending> inline void copy_async_wait()
     }
 }
 
-inline unsigned thread_again()
+inline unsigned reload_thread_index()
 {
     return threadIdx.x;
 }

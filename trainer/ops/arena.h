@@ -1,9 +1,9 @@
 /*
- * arena — computes the offsets of tensors in an arena before it is allocated. Header only.
+ * arena — computes the offsets of tensors in an arena before the arena is allocated. Header only.
  *
  *     struct arena_layout layout = {0};
  *     uint64_t normed = arena_take(&layout, rows * width, ops_compute_bytes(ops));
- *     ... memory of layout.bytes ... arena_at(memory, normed)
+ *     ... allocate layout.bytes ... arena_at(memory, normed)
  */
 #ifndef MILLRACE_TRAINER_OPS_ARENA_H
 #define MILLRACE_TRAINER_OPS_ARENA_H
@@ -13,12 +13,11 @@
 
 enum { ARENA_ALIGN_BYTES = 256 };
 
-/* Sums and products saturate here, so no size wraps around. Opening a model rejects anything
- * larger. */
+/* Sums and products saturate at this size; opening a model rejects it. */
 #define ARENA_BYTES_MAX (UINT64_C(1) << 56)
 
 struct arena_layout {
-    uint64_t bytes; /* ARENA_BYTES_MAX: too large */
+    uint64_t bytes;
 };
 
 /* Returns the tensor's offset in bytes. */

@@ -1,16 +1,16 @@
 /*
  * ops — the compute table: all operations of a model, on one device in one precision.
  *
- * Matrices are row-major and dense. Operations are pure functions of their arguments. Their order
- * of additions depends on shapes alone, so pools of any size give the same bits. Operations are
- * queued on the ops' stream (the cpu runs them at once) and return nothing; `sync`, called once a
- * step, returns the first failure. All arrays lie in device memory; pinned memory counts as such.
+ * Matrices are row-major and dense. The order of additions depends only on shapes, so the bits do
+ * not depend on the size of the thread pool. Operations are queued on the ops' stream (the cpu runs
+ * them at once) and return nothing; `sync` returns the first failure. All arrays are in device
+ * memory or pinned memory.
  *
- * Element types: `compute` for activations and the weights used in products, `master` for
- * parameters, gradients and moments. On the cpu both are F32 (F64 for gradient checks by central
- * differences). On a GPU compute is F32, BF16 or F16, and master is F32.
+ * Activations and the weights used in products have the `compute` type; parameters, gradients and
+ * moments have the `master` type. On the cpu both are F32 (F64 for gradient checks). On a GPU
+ * compute is F32, BF16 or F16, and master is F32.
  *
- * Threads: only the owner thread may call an ops; it takes part in the work of its pool.
+ * Threads: only the owner thread may call an ops.
  */
 #ifndef MILLRACE_TRAINER_OPS_OPS_H
 #define MILLRACE_TRAINER_OPS_OPS_H
@@ -40,12 +40,11 @@ struct gemm_shape {
     bool master_output; /* C has the master type (gradients), else the compute type */
 };
 
-/* The algorithm and workspace for one shape, fixed when planned. Immutable; lives as long as its
- * ops. */
+/* The algorithm for one shape. Immutable; valid until its ops is closed. */
 struct gemm_plan {
     struct gemm_shape shape;
     const void *algorithm; /* owned by the backend */
-    uint32_t algorithm_id; /* part of numerics_id */
+    uint32_t algorithm_id; /* included in numerics_id */
 };
 
 enum norm_kind { NORM_LAYER, NORM_RMS };
@@ -54,12 +53,12 @@ struct norm_shape {
     enum norm_kind kind;
     uint64_t rows, cols;
     double epsilon;
-    /* Rows come in groups of group_rows, group_stride elements apart, as the heads of q in qkv do;
-     * within a group they are contiguous. 0: all are contiguous. */
+    /* Rows are contiguous within a group of group_rows; groups are group_stride elements apart,
+     * such as the q heads in qkv. 0: all rows are contiguous. */
     uint64_t group_rows, group_stride;
 };
 
-/* Where a row begins, in elements. */
+/* Offset of a row, in elements. */
 SHARED_INLINE uint64_t norm_row_offset(const struct norm_shape *shape, uint64_t row)
 {
     return shape->group_rows ? row / shape->group_rows * shape->group_stride +
@@ -67,7 +66,7 @@ SHARED_INLINE uint64_t norm_row_offset(const struct norm_shape *shape, uint64_t 
                              : row * shape->cols;
 }
 
-/* Columns of a norm whose gradient can be computed in place. */
+/* Maximum columns for a gradient computed in place. */
 enum { NORM_IN_PLACE_COLS_MAX = 256 };
 
 /* qkv is [batch * tokens, (heads + 2 * kv_heads) * head_dim]: all q heads, then k, then v. Scores
@@ -77,32 +76,32 @@ struct attn_shape {
     bool causal;
 };
 
-/* Row item * tokens + t of the logits has the target targets[item * target_stride + t]. stride:
- * elements from one row to the next; those past classes are padding. */
+/* Row item * tokens + t of the logits has the target targets[item * target_stride + t]. Rows are
+ * `stride` elements apart; columns from `classes` on are padding. */
 struct xent_shape {
     uint64_t items, tokens, target_stride, classes, stride;
 };
 
-/* A second target per row, for mixed images. In device memory, indexed like the targets. */
+/* A second target per row for mixup and CutMix, indexed like the targets. In device memory. */
 struct xent_mix {
     const int32_t *targets;
-    const float *weights; /* weight of the first target, 0..1; the second gets the rest */
+    const float *weights; /* of the first target, 0..1; the second has the rest */
 };
 
-/* Weight decay is on or off for each block of this many elements. */
+/* Weight decay is selected per block of this many elements. */
 enum { OPS_DECAY_ELEMENTS = 64 };
 
-/* Arrays of `count` elements (except decays), of the master type (except compute). */
+/* Arrays of `count` elements of the master type, except compute and decays. */
 struct update_arrays {
     void *params;
-    void *compute; /* set to the weights in the compute type; NULL: that is the master type */
-    void *moment1, *moment2; /* changed in place; subnormals become 0; NULL if the rule has none */
+    void *compute; /* receives the weights in the compute type; NULL if that is the master type */
+    void *moment1, *moment2; /* updated, subnormals flushed to 0; NULL if the rule has none */
     const void *gradients;   /* sums over all items */
-    const uint8_t *decays;   /* [i / OPS_DECAY_ELEMENTS] is 1 if element i decays, else 0 */
+    const uint8_t *decays;   /* per OPS_DECAY_ELEMENTS elements: 1 to decay, else 0 */
     uint64_t count;
 };
 
-struct update_gate; /* trainer/ops/update_gate.h */
+struct update_gate;
 struct update_gate_request;
 
 /* Hooks are required unless marked optional. Sizes are in elements. Outputs and inputs do not
@@ -114,45 +113,43 @@ struct ops_table {
                      struct err *err);
     void (*gemm)(struct ops *ops, const struct gemm_plan *plan, const void *a, const void *b,
                  const void *bias, void *c);
-    /* Reserves the workspace of bias_bwd, norm_bwd and embed_bwd for a gradient matrix [rows,
-     * cols]; call it before them. -ENOMEM. */
+    /* Reserves workspace that bias_bwd, norm_bwd and embed_bwd require for a gradient [rows, cols].
+     * -ENOMEM. */
     int (*plan_rows)(struct ops *ops, uint64_t rows, uint64_t cols, struct err *err);
-    /* bias[cols] (master) = column sums of d_out[rows, cols] (+ bias). */
+    /* d_bias[cols] (master) = column sums of d_out[rows, cols] (+ d_bias). */
     void (*bias_bwd)(struct ops *ops, void *d_bias, const void *d_out, uint64_t rows, uint64_t cols,
                      bool accumulate);
 
-    /* out = norm(x) * weight (+ bias; NULL for RMS). mean (unused for RMS) and rstd: [rows], master
-     * type. */
+    /* out = norm(x) * weight + bias. mean, rstd: [rows], master. RMS ignores mean and bias. */
     void (*norm_fwd)(struct ops *ops, const struct norm_shape *shape, void *out, void *mean,
                      void *rstd, const void *x, const void *weight, const void *bias);
-    /* d_x += ..., d_weight and d_bias (master; NULL for RMS) = sums over rows (+ their old values
-     * if accumulate). d_out NULL: d_x holds the gradient of out and becomes that of x; cols is
-     * then at most NORM_IN_PLACE_COLS_MAX. out, x, d_out and d_x are laid out as shape says. */
+    /* d_x += ...; d_weight and d_bias (master) = sums over rows (+ old values). RMS ignores mean
+     * and d_bias. If d_out is NULL, d_x holds the gradient of out and is replaced; cols is then at
+     * most NORM_IN_PLACE_COLS_MAX. out, x, d_out and d_x have the row layout of shape. */
     void (*norm_bwd)(struct ops *ops, const struct norm_shape *shape, void *d_x, void *d_weight,
                      void *d_bias, const void *d_out, const void *x, const void *mean,
                      const void *rstd, const void *weight, bool accumulate);
 
-    /* Reserves the workspace for attention of this shape; call it before attn_fwd and attn_bwd.
-     * -EINVAL with detail if the backend does not support the shape. */
+    /* Reserves workspace that attn_fwd and attn_bwd require. -EINVAL with detail if the backend
+     * does not support the shape. */
     int (*plan_attn)(struct ops *ops, const struct attn_shape *shape, struct err *err);
     /* out: [batch * tokens, heads * head_dim]. lse: [batch, heads, tokens], master: the log-sum-exp
-     * of each row of scores. Memory is linear in tokens. */
-    /* row_starts: the first key that each of batch * tokens rows attends to, at most its own
+     * of the scores. Memory is linear in tokens. */
+    /* row_starts: [batch * tokens], the first key that each row attends to, at most its own
      * position. NULL: all 0, with the same bits. */
     void (*attn_fwd)(struct ops *ops, const struct attn_shape *shape, void *out, void *lse,
                      const void *qkv, const int32_t *row_starts);
-    /* Writes every element of d_qkv. scratch: attn_bwd_scratch elements of the master type; NULL if
-     * that is 0. row_starts: as in the forward pass. */
+    /* Writes all of d_qkv. scratch: attn_bwd_scratch elements of the master type; NULL if 0.
+     * row_starts must equal those of the forward pass. */
     void (*attn_bwd)(struct ops *ops, const struct attn_shape *shape, void *d_qkv,
                      const void *d_out, const void *qkv, const void *out, const void *lse,
                      const int32_t *row_starts, void *scratch);
     uint64_t (*attn_bwd_scratch)(struct ops *ops, const struct attn_shape *shape);
-    /* Computes the angles for rope of this shape. Call it before the first such rope. -ENOMEM,
-     * -EINVAL. */
+    /* Computes the angles that rope of this shape requires. -ENOMEM, -EINVAL. */
     int (*plan_rope)(struct ops *ops, const struct attn_shape *shape, const struct rope_spec *spec,
                      struct err *err);
     /* Rotary position embedding, in place on the q and k heads of qkv (Su et al., "RoFormer",
-     * 2021). Pairs are (d, d + head_dim/2), as in Hugging Face. backward rotates the other way. */
+     * 2021). Pairs are (d, d + head_dim/2), as in Hugging Face. backward reverses the rotation. */
     void (*rope)(struct ops *ops, const struct attn_shape *shape, void *qkv,
                  const struct rope_spec *spec, bool backward);
 
@@ -170,12 +167,12 @@ struct ops_table {
     void (*add)(struct ops *ops, void *out, const void *a, const void *b, uint64_t count);
 
     /* out[item * tokens + t] = table[ids[item * id_stride + t]] (+ positions[t]; may be NULL). The
-     * caller guarantees that ids are rows of the table. */
+     * ids must be valid. */
     void (*embed_fwd)(struct ops *ops, void *out, const int32_t *ids, uint64_t id_stride,
                       const void *table, const void *positions, uint64_t items, uint64_t tokens,
                       uint64_t cols);
-    /* d_table (vocabulary rows, all written), master: sums in row order, without atomics. by_id:
-     * the rows of d_out (item * tokens + t) sorted by id, then by row; NULL if
+    /* d_table (master) = sums in row order, without atomics; all `vocabulary` rows are written.
+     * by_id: the rows of d_out (item * tokens + t) sorted by id, then by row; NULL if
      * embed_bwd_wants_order is false. */
     void (*embed_bwd)(struct ops *ops, void *d_table, const void *d_out, const int32_t *ids,
                       uint64_t id_stride, const int32_t *by_id, uint64_t items, uint64_t tokens,
@@ -187,74 +184,71 @@ struct ops_table {
                           uint64_t items, uint64_t rows, uint64_t cols);
     void (*positions_bwd)(struct ops *ops, void *d_positions, const void *d_out, uint64_t items,
                           uint64_t rows, uint64_t cols, bool accumulate);
-    /* Converts uint8 images [items, side, side, 3] to rows of patches [items * (side/patch)^2,
-     * patch * patch * 3], row-major within a patch, colors last. Values are (u/255 - mean[c]) /
-     * deviation[c]. */
+    /* Converts uint8 images [items, side, side, 3] to patches [items * (side/patch)^2, patch *
+     * patch * 3], row-major within a patch, colors last: (u/255 - mean[c]) / deviation[c]. */
     void (*patches)(struct ops *ops, void *out, const uint8_t *images, uint64_t items,
                     uint64_t side, uint64_t patch, const float mean[3], const float deviation[3]);
-    /* out[item] = mean of its rows; backward spreads d_out / rows over them. */
+    /* out[item] = mean of its rows; the gradient of each row is d_out / rows. */
     void (*pool_fwd)(struct ops *ops, void *out, const void *x, uint64_t items, uint64_t rows,
                      uint64_t cols);
     void (*pool_bwd)(struct ops *ops, void *d_x, const void *d_out, uint64_t items, uint64_t rows,
                      uint64_t cols);
 
-    /* Softmax cross-entropy. With gradient_scale (device memory; may be NULL), logits[rows,
-     * classes] become d_logits = *gradient_scale * (softmax - onehot), the gradient of the scaled
-     * *sum* of losses; padding becomes 0. Rows with target < 0 have zero gradient and loss. losses:
-     * F64 [rows]. correct: U8 [rows], 1 if the first largest logit is the target.
+    /* Softmax cross-entropy. With gradient_scale (device memory; may be NULL), logits become
+     * *gradient_scale * (softmax - onehot), the gradient of the scaled *sum* of losses, and 0 in
+     * the padding. Rows with target < 0 have zero gradient and loss. losses: F64 [rows]. correct:
+     * U8 [rows], 1 if the first largest logit is the target.
      *
      * With mix (may be NULL), onehot and loss are weighted sums over both targets, and correct
-     * refers to the target with the larger weight (the first on a tie). A weight of 1 gives the
+     * refers to the target with the larger weight, or the first on a tie. A weight of 1 gives the
      * same bits as no mix. */
     void (*xent)(struct ops *ops, const struct xent_shape *shape, void *logits, double *losses,
                  uint8_t *correct, const int32_t *targets, const struct xent_mix *mix,
                  const double *gradient_scale);
-    /* Products are fast if rows of logits are a multiple of this many elements. A power of two. */
+    /* Products are fastest if the row stride of logits is a multiple of this power of two. */
     uint32_t logits_align;
 
-    /* Master type. target += source: one node of the fixed reduction tree. */
+    /* target += source (master): one node of the fixed reduction tree. */
     void (*tree_add)(struct ops *ops, void *target, const void *source, uint64_t count);
-    /* narrow: out (DTYPE_BF16 or DTYPE_F16) = x (master) * scale, rounded to nearest, ties to even;
-     * values out of range become infinite. widen: out (master) = x * scale. scale: a power of
-     * two. */
+    /* narrow: out (BF16 or F16) = x (master) * scale, rounded to nearest even, overflowing to
+     * infinity. widen: out (master) = x * scale. scale: a power of two. */
     void (*narrow)(struct ops *ops, enum dtype type, void *out, const void *x, float scale,
                    uint64_t count);
     void (*widen)(struct ops *ops, enum dtype type, void *out, const void *x, float scale,
                   uint64_t count);
-    /* Updates the parameters by a rule (trainer/ops/rules/), unless scalars->is_skipped. */
+    /* Applies a rule (trainer/ops/rules/) unless scalars->is_skipped. */
     void (*update)(struct ops *ops, enum update_rule rule, const struct update_options *options,
                    const struct update_arrays *arrays, const struct update_scalars *scalars);
     void (*to_compute)(struct ops *ops, void *compute, const void *master, uint64_t count);
-    /* sums[row] = sum of squares of x[row, ...] (master), in fp64 and a fixed order. */
+    /* sums[row] = sum of squares of x[row, ...] (master), in double and a fixed order. */
     void (*row_sumsq)(struct ops *ops, double *sums, const void *x, uint64_t rows, uint64_t cols);
     /* Adds terms to the words of a struct exact_sum (base/numeric/exact_sum.h). */
     void (*exact_add)(struct ops *ops, int64_t *words, const double *terms, uint64_t count);
-    /* *word += number of flags that are 1; all others are 0. */
+    /* *word += number of flags that are 1; all others must be 0. */
     void (*count_add)(struct ops *ops, int64_t *word, const uint8_t *flags, uint64_t count);
 
-    /* update_gate_apply (trainer/ops/update_gate.h), with all but the request in device memory. */
+    /* update_gate_apply (trainer/ops/update_gate.h). All but the request is in device memory. */
     void (*gate_update)(struct ops *ops, struct update_gate *gate, const int64_t *losses,
                         const int64_t *squares, const struct update_gate_request *request);
 
-    /* Optional: queues time_parts_switch, which uses the device's clock. parts: device memory,
-     * zeroed at first. */
+    /* Optional: queues time_parts_switch with the device's clock. parts: device memory, initially
+     * zero. */
     void (*time_switch)(struct ops *ops, struct time_parts *parts, enum time_part part);
 
-    /* Appends everything the bits depend on: device model, library versions, algorithms. */
+    /* Appends everything that determines the bits: device, library versions, algorithms. */
     void (*numerics_id)(struct ops *ops, struct str *out);
     /* Blocks. Returns the first failure since the last call. */
     int (*sync)(struct ops *ops, struct err *err);
-    /* Does not block or clear: the failure that sync would return, as far as known yet. */
+    /* Returns the failure that sync would return, if known yet, without blocking or clearing it. */
     int (*status)(const struct ops *ops, struct err *err);
-    /* Addresses have no memory behind them (ops_null.h). The host must skip its own accesses to the
-     * numbers. */
+    /* Addresses are not backed by memory (ops_null.h); the host must not access the numbers. */
     bool is_simulated;
-    /* Optional: from now on, the pool's threads record in the trace, which must outlive the ops. */
+    /* Optional: records the pool's threads in the trace, which must outlive the ops. */
     void (*add_tracks)(struct ops *ops, struct trace *trace);
     void (*close)(struct ops *ops);
 };
 
-/* Required hooks: those that the cpu compiles for each element type, and the others. */
+/* Required hooks: those compiled for each element type of the cpu, then the others. */
 /* clang-format off */
 #define OPS_TYPED_HOOKS(HOOK)                                                                      \
     HOOK(plan_gemm) HOOK(gemm) HOOK(bias_bwd) HOOK(norm_fwd) HOOK(norm_bwd) HOOK(attn_fwd)         \
@@ -268,26 +262,26 @@ struct ops_table {
     HOOK(close)
 /* clang-format on */
 
-/* Backends embed it as their first member. Immutable. */
+/* The first member of every backend's struct. Immutable. */
 struct ops {
     const struct ops_table *table;
     struct device *device;
-    /* Of the device. Work queued on it runs in order with the operations. */
+    /* Work queued here runs in order with the operations. */
     struct device_stream *stream;
     enum dtype compute, master;
 };
 
 /* compute: DTYPE_F32, or DTYPE_F64 (tests). threads: 0 means one per CPU. Borrows the device; NULL:
- * an ops without a stream, on any memory. The caller owns *ret_ops. */
+ * an ops without a stream, for any memory. The caller owns *ret_ops. */
 int ops_cpu_open(struct device *device, enum dtype compute, unsigned threads, struct ops **ret_ops,
                  struct err *err);
-/* Opens the ops of the device: compute DTYPE_F32 on the cpu, also DTYPE_BF16 and DTYPE_F16 on a
- * GPU. -EINVAL if unsupported; the error says what. */
+/* compute: DTYPE_F32; on a GPU also DTYPE_BF16 and DTYPE_F16. -EINVAL with detail if
+ * unsupported. */
 int ops_open(struct device *device, enum dtype compute, unsigned threads, struct ops **ret_ops,
              struct err *err);
 void ops_close(struct ops *ops); /* NULL is fine */
-/* The instruction set of the cpu's own kernels on this machine: "avx512f", "avx2", "baseline".
- * Products use OpenBLAS's choice. */
+/* The instruction set of the cpu's kernels on this machine: "avx512f", "avx2", "baseline". OpenBLAS
+ * chooses separately. */
 const char *ops_cpu_kernels(void);
 
 static inline size_t ops_compute_bytes(const struct ops *ops)

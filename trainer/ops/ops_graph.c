@@ -36,7 +36,7 @@ static int record(struct ops_graph *graph, uint32_t variant, void (*queue)(void 
         return status;
     queue(context);
     status = device->graph_end(ops->device, ops->stream, &graph->graphs[variant], err);
-    int first = status ? ops->table->status(ops, err) : 0; /* knows what it failed for */
+    int first = status ? ops->table->status(ops, err) : 0; /* keep the original cause */
     return first ? first : status;
 }
 

@@ -1,5 +1,5 @@
 /*
- * rope_spec — the frequencies of rotary positions, for the CPU and CUDA. Header only.
+ * rope_spec — the frequencies of rotary positions, for CPU and CUDA. Header only.
  */
 #ifndef MILLRACE_TRAINER_OPS_ROPE_SPEC_H
 #define MILLRACE_TRAINER_OPS_ROPE_SPEC_H
@@ -10,9 +10,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Llama 3.1's scaling for contexts longer than those of pretraining (Grattafiori et al., "The Llama
- * 3 Herd of Models", 2024; rope_type llama3 in transformers). Wavelengths above original_positions
- * / low_freq_factor are stretched by factor, those below original_positions / high_freq_factor are
+/* Llama 3.1's scaling for contexts longer than in pretraining (Grattafiori et al., "The Llama 3
+ * Herd of Models", 2024; rope_type llama3 in transformers). Wavelengths above original_positions /
+ * low_freq_factor are multiplied by factor, those below original_positions / high_freq_factor are
  * kept, and those between are interpolated. */
 struct rope_scaling {
     double factor; /* 0 or 1: no scaling */
@@ -33,7 +33,7 @@ static inline bool rope_spec_equal(const struct rope_spec *a, const struct rope_
            s->original_positions == t->original_positions;
 }
 
-/* The angle, in radians, by which a position turns pair `pair` of `pairs`. */
+/* Rotation angle per position of a pair, in radians. */
 SHARED_INLINE double rope_frequency(const struct rope_spec *spec, uint64_t pair, uint64_t pairs)
 {
     const struct rope_scaling *s = &spec->scaling;

@@ -1,16 +1,14 @@
 /*
- * scaler — loss scaling: the factor on the loss that keeps fp16 gradients from underflow and
- * overflow.
+ * scaler — loss scaling, which keeps fp16 gradients from underflowing and overflowing. CPU code and
+ * kernels share the update rule.
  *
- * The scale doubles after `window` steps without an overflow. At an overflow it halves and the step
- * is skipped (Micikevicius et al., "Mixed precision training", ICLR 2018; PyTorch's GradScaler).
- * With a hysteresis of n, the first n - 1 overflows after a doubling only skip their step (as in
- * DeepSpeed). Scales are powers of two, so scaling and unscaling are exact.
+ * The scale doubles after `window` steps without an overflow. An overflow halves it and skips the
+ * step (Micikevicius et al., "Mixed precision training", ICLR 2018; PyTorch's GradScaler). With a
+ * hysteresis of n, the first n - 1 overflows after a doubling only skip the step (as in DeepSpeed).
+ * Scales are powers of two, so scaling and unscaling are exact.
  *
- * The scale applies to a micro-batch's mean loss. Gradients here are of the sum over its rows, so
- * they are multiplied by the scale over the number of rows, rounded up to a power of two.
- *
- * CPU code and kernels share the update rule.
+ * The scale applies to the mean loss of a micro-batch. Gradients are sums over its rows, so the
+ * factor on the sum is the scale over the number of rows, rounded up to a power of two.
  */
 #ifndef MILLRACE_TRAINER_OPS_SCALER_H
 #define MILLRACE_TRAINER_OPS_SCALER_H
@@ -22,25 +20,25 @@
 
 enum { SCALER_FIRST = 1 << 16, SCALER_MIN = 1, SCALER_MAX = 1 << 24, SCALER_CLEAN_STEPS = 2000 };
 
-/* Immutable. first and min: powers of two, from SCALER_MIN to SCALER_MAX. window, hysteresis:
- * at least 1. */
+/* Immutable. first and min: powers of two from SCALER_MIN to SCALER_MAX. window, hysteresis: at
+ * least 1. */
 struct scaler_options {
     double first, min;
     uint64_t window, hysteresis;
 };
 
-/* Stored by value in every checkpoint, except the options. If not dynamic, the scale stays 1 and
+/* Stored in every checkpoint, except the options and rows. If not dynamic, the scale stays 1 and
  * every overflow is an error. */
 struct scaler {
     struct scaler_options options;
     bool is_dynamic;
     double scale;
     uint64_t clean_steps_count; /* since the scale changed or overflowed */
-    uint64_t overflows_count;   /* since the scale doubled, at most the hysteresis */
-    double rows; /* a power of two, at least the rows of a micro-batch; not in checkpoints */
+    uint64_t overflows_count;   /* since the scale doubled; at most the hysteresis */
+    double rows;                /* rows of a micro-batch, rounded up to a power of two */
 };
 
-/* Defaults: SCALER_FIRST, SCALER_MIN, a window of SCALER_CLEAN_STEPS, no hysteresis. */
+/* Uses SCALER_FIRST, SCALER_MIN, a window of SCALER_CLEAN_STEPS, and no hysteresis. */
 struct scaler scaler_begin(bool is_dynamic, uint64_t rows);
 /* Always dynamic. */
 struct scaler scaler_begin_with(const struct scaler_options *options, uint64_t rows);
@@ -54,7 +52,7 @@ SHARED_INLINE double scaler_factor(const struct scaler *scaler)
 }
 
 /* Call after each step. is_finite: loss and gradients are finite. Returns false if they are not and
- * the scale cannot be lowered. */
+ * the scale is at its minimum. */
 SHARED_INLINE bool scaler_update(struct scaler *scaler, bool is_finite)
 {
     if (!scaler->is_dynamic)

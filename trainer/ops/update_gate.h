@@ -1,7 +1,7 @@
 /*
- * update_gate — decides how the gradients of a step are scaled, and whether the weights are
- * updated. Header only: the CPU and a CUDA kernel run the same arithmetic next to the sums and
- * gradients, so the host waits for neither.
+ * update_gate — computes the scale of a step's gradients and decides whether the weights are
+ * updated. Header only: the CPU and a CUDA kernel run the same code where the sums are, so the host
+ * does not wait.
  *
  * A step with a non-finite loss or gradient changes neither weights nor moments. If the scaler does
  * not tolerate the overflow, later steps change nothing either: the host, which reads results some
@@ -19,35 +19,33 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Queued steps whose decisions the host has not seen, at most. */
+/* Maximum queued steps whose results the host has not read. */
 enum { UPDATE_GATE_AHEAD_MAX = 2 };
 
-/* Factors of one update, a function of its number alone. */
+/* Depend only on the number of the update. */
 struct update_gate_factors {
     double lr, correction1, correction2; /* see update_scalars */
 };
 
-/* The host's inputs for a step. */
 struct update_gate_request {
-    int64_t valid_count; /* of the global batch; gradients are sums over these items */
+    int64_t valid_count; /* in the global batch; gradients are sums over these items */
     double clip_norm;    /* 0: off */
-    double clip_value;   /* limit per element, applied after norm clipping; 0: off */
-    /* Factors of the possible next updates: factors[i] applies after first_update + i updates. The
-     * last one applies if no step is skipped. */
+    double clip_value;   /* per element, applied after norm clipping; 0: off */
+    /* factors[i] applies after first_update + i updates; the last one applies if no step is
+     * skipped. */
     uint64_t first_update;
     struct update_gate_factors factors[UPDATE_GATE_AHEAD_MAX + 1];
 };
 
-/* State carried from step to step, in device memory: inputs of the next step first, then results of
- * the last one. */
+/* In device memory: inputs of the next step, then results of the last one. */
 struct update_gate {
     struct scaler scaler;
-    double loss_factor; /* scaler_factor(&scaler) */
+    double loss_factor;
     uint64_t updates_count;
     bool has_failed; /* no further updates */
 
     bool is_finite;                /* loss and gradients of the last step */
-    double norm;                   /* of the gradients of the mean loss, before clipping */
+    double norm;                   /* of the mean loss's gradient, before clipping */
     struct update_scalars scalars; /* of the last update, made or skipped */
 };
 
@@ -62,9 +60,9 @@ static inline struct update_gate update_gate_begin(const struct scaler *scaler,
     return gate;
 }
 
-/* losses, squares: the words of their exact sums. Gradients are multiplied by 1/divisor * min(1,
- * clip / (norm + 1e-6)): averaged, then clipped. norm = sqrt(squares) / divisor; divisor = valid
- * items * loss factor. */
+/* losses, squares: the words of exact sums. Gradients are averaged, then clipped: they are
+ * multiplied by min(1, clip / (norm + 1e-6)) / divisor. norm = sqrt(squares) / divisor; divisor =
+ * valid items * loss factor. */
 SHARED_INLINE void update_gate_apply(struct update_gate *d, const int64_t *losses,
                                      const int64_t *squares,
                                      const struct update_gate_request *request)

@@ -355,21 +355,21 @@ static void unsupported_shapes_are_refused(void **state)
 {
     (void)state;
     static const struct attn_shape fine = {2, 16, 4, 2, 64, true};
-    assert_true(cuda_attention_takes(DTYPE_BF16, &fine));
-    assert_false(cuda_attention_takes(DTYPE_F64, &fine));
+    assert_true(cuda_attention_supports(DTYPE_BF16, &fine));
+    assert_false(cuda_attention_supports(DTYPE_F64, &fine));
     struct attn_shape shape = fine;
     shape.head_dim = 12;
-    assert_false(cuda_attention_takes(DTYPE_BF16, &shape));
-    assert_true(cuda_attention_takes(DTYPE_F32, &shape));
+    assert_false(cuda_attention_supports(DTYPE_BF16, &shape));
+    assert_true(cuda_attention_supports(DTYPE_F32, &shape));
     shape.head_dim = 264;
-    assert_false(cuda_attention_takes(DTYPE_BF16, &shape));
-    assert_false(cuda_attention_takes(DTYPE_F32, &shape));
+    assert_false(cuda_attention_supports(DTYPE_BF16, &shape));
+    assert_false(cuda_attention_supports(DTYPE_F32, &shape));
     shape = fine;
     shape.kv_heads = 3;
-    assert_false(cuda_attention_takes(DTYPE_BF16, &shape));
+    assert_false(cuda_attention_supports(DTYPE_BF16, &shape));
     shape = fine;
     shape.tokens = 1ull << 32;
-    assert_false(cuda_attention_takes(DTYPE_BF16, &shape));
+    assert_false(cuda_attention_supports(DTYPE_BF16, &shape));
     assert_int_equal(cuda_attention_prepare(DTYPE_BF16, &shape), cudaErrorInvalidValue);
     assert_int_equal(
         cuda_attention_fwd(DTYPE_BF16, &shape, &(struct cuda_attention_fwd_arrays){0}, NULL),

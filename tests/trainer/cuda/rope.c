@@ -52,7 +52,7 @@ static double *on_device(enum dtype dtype, const struct attn_shape *shape,
     void *array = cuda_case_array(dtype, qkv, count_of(shape));
     float *table = cuda_case_blank(DTYPE_F32, cuda_rope_table_floats(tokens, shape->head_dim));
     cuda_ok(cuda_rope_table_fill(table, tokens, shape->head_dim, spec, NULL));
-    cuda_ok(cuda_rope_turn(dtype, shape, array, table, backward, NULL));
+    cuda_ok(cuda_rope_rotate(dtype, shape, array, table, backward, NULL));
     double *turned = cuda_case_read(dtype, array, count_of(shape));
     free(cuda_case_read(DTYPE_F32, table, cuda_rope_table_floats(tokens, shape->head_dim)));
     cuda_case_free(array);
@@ -121,10 +121,10 @@ static void odd_heads_are_refused(void **state)
     (void)state;
     static const struct attn_shape odd = {1, 4, 1, 1, 7, true};
     assert_int_equal(cuda_rope_table_fill(NULL, 4, 7, &PLAIN, NULL), cudaErrorInvalidValue);
-    assert_int_equal(cuda_rope_turn(DTYPE_F32, &odd, NULL, NULL, false, NULL),
+    assert_int_equal(cuda_rope_rotate(DTYPE_F32, &odd, NULL, NULL, false, NULL),
                      cudaErrorInvalidValue);
-    assert_int_equal(cuda_rope_turn(DTYPE_F64, &(struct attn_shape){1, 4, 1, 1, 8, true}, NULL,
-                                    NULL, false, NULL),
+    assert_int_equal(cuda_rope_rotate(DTYPE_F64, &(struct attn_shape){1, 4, 1, 1, 8, true}, NULL,
+                                      NULL, false, NULL),
                      cudaErrorInvalidValue);
 }
 

@@ -255,15 +255,15 @@ static struct id_case runs_of(const uint64_t *lengths, size_t count, uint64_t co
     return c;
 }
 
-/* Runs that begin and end at, just before and just after the boundaries of pieces of work. */
+/* Runs that begin and end at, just before and just after the boundaries of chunks of work. */
 static void runs_of_equal_ids_may_start_and_end_anywhere(void **state)
 {
-    enum { PIECE = CUDA_EMBED_PIECE_ROWS };
+    enum { CHUNK = CUDA_EMBED_CHUNK_ROWS };
     static const uint64_t lengths[][10] = {
-        {PIECE, PIECE, 1, PIECE - 1, PIECE, PIECE, 2 * PIECE, 1, 1, 5},
-        {1, PIECE - 2, 1, PIECE + 1, PIECE - 2, 2, 3, PIECE - 4, 1, PIECE},
-        {PIECE + 1, PIECE, PIECE, 3 * PIECE - 2, 2, PIECE - 1, 1, 1, 1, 1},
-        {5, 11 * PIECE, 1, 9 * PIECE, 3 * PIECE, 1, 8 * PIECE + 1, 1, 1, 1}};
+        {CHUNK, CHUNK, 1, CHUNK - 1, CHUNK, CHUNK, 2 * CHUNK, 1, 1, 5},
+        {1, CHUNK - 2, 1, CHUNK + 1, CHUNK - 2, 2, 3, CHUNK - 4, 1, CHUNK},
+        {CHUNK + 1, CHUNK, CHUNK, 3 * CHUNK - 2, 2, CHUNK - 1, 1, 1, 1, 1},
+        {5, 11 * CHUNK, 1, 9 * CHUNK, 3 * CHUNK, 1, 8 * CHUNK + 1, 1, 1, 1}};
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
         struct id_case c = runs_of(lengths[i], 10, 8);
         check_embed_bwd(*state, &c, 0, false);
@@ -272,7 +272,7 @@ static void runs_of_equal_ids_may_start_and_end_anywhere(void **state)
     }
 }
 
-/* More pieces of one run than a block processes in one pass. */
+/* More chunks of one run than a block processes in one pass. */
 static void one_id_may_have_nearly_all_rows(void **state)
 {
     const uint64_t lengths[] = {40, test_is_sanitized() ? 600 : 9000, 3};

@@ -1,14 +1,11 @@
 /*
- * ops_cpu_blas — the only file that depends on OpenBLAS: single-threaded matrix products for the
- * cpu's compute ops.
+ * ops_cpu_blas — single-threaded matrix products. This is the only interface to OpenBLAS.
  *
- * The library is loaded when the first ops is opened, not linked. OpenBLAS selects its kernels for
- * the processor while loading, and older versions select the slowest ones (five times slower) on
- * every newer processor. So this file selects them, by instruction set, unless the user did
- * (OPENBLAS_CORETYPE). One version then gives the same bits on all processors with the same
- * instruction set. Loading late also spares programs without products OpenBLAS's thread pool.
- *
- * To use another library, implement these three functions for it.
+ * OpenBLAS is loaded when the first ops is opened. It selects its kernels by processor model, and
+ * older versions fall back to kernels that are five times slower on newer processors. blas_open
+ * therefore selects the kernels by instruction set, unless OPENBLAS_CORETYPE is set. One version
+ * then gives the same bits on all processors with the same instruction set. Programs without
+ * products never start OpenBLAS's thread pool.
  */
 #ifndef MILLRACE_TRAINER_OPS_CPU_BLAS_H
 #define MILLRACE_TRAINER_OPS_CPU_BLAS_H
@@ -19,8 +16,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* C[m,n] = alpha op(A) op(B) + beta C; row-major with leading dimensions. All sizes are in elements
- * and at most BLAS_SIZE_MAX. */
+/* C[m,n] = alpha op(A) op(B) + beta C. Matrices are row-major with leading dimensions; sizes are in
+ * elements, at most BLAS_SIZE_MAX. */
 struct blas_product {
     bool trans_a, trans_b;
     uint64_t m, n, k;
@@ -37,17 +34,17 @@ typedef void blas_dgemm_function(int layout, int trans_a, int trans_b, int m, in
                                  double alpha, const double *a, int lda, const double *b, int ldb,
                                  double beta, double *c, int ldc);
 
-/* Immutable; any thread. The library stays loaded until the process ends. */
+/* Immutable; any thread. The library is never unloaded. */
 struct blas {
     blas_sgemm_function *sgemm;
     blas_dgemm_function *dgemm;
-    const char *config, *core; /* strings of the library: version and options, kernels */
+    const char *config, *core; /* the library's version and options; its kernels */
 };
 
-/* Changes the environment during the load, so no other thread may read it meanwhile. -ELIBACC,
- * naming what to install. */
+/* Changes the environment temporarily: no other thread may read it during the call. -ELIBACC names
+ * the package to install. */
 int blas_open(struct blas *ret_blas, struct err *err);
-/* Appends everything that its bits depend on. */
+/* Appends everything that determines the bits. */
 void blas_describe(const struct blas *blas, struct str *out);
 
 enum { BLAS_ROW_MAJOR = 101, BLAS_NO_TRANS = 111, BLAS_TRANS = 112 };

@@ -1,10 +1,10 @@
 /*
- * ops_cpu_math — exp, log and sums for the cpu's kernels. Their bits depend on the arguments alone.
+ * ops_cpu_math — exp, log and sums for the cpu's kernels. Their bits depend only on the arguments.
  *
- * The float exp is ours: a vectorized loop cannot call libm, and libm's bits change with its
- * version. The double exp is libm's; only gradient checks by differences use it. Sums run in LANES
- * interleaved partial sums, folded in halves, an order that vector registers of any width can keep.
- * This code is compiled without fused or reassociated operations (mr_flags).
+ * exp_f32 exists because loops that call libm cannot be vectorized and libm's bits change with its
+ * version. exp_f64 calls libm; only gradient checks use it. Sums run in LANES interleaved partial
+ * sums, folded in halves, an order that registers of any width can keep. The compiler flags
+ * (mr_flags) forbid fused and reassociated operations.
  */
 #ifndef MILLRACE_TRAINER_OPS_CPU_MATH_H
 #define MILLRACE_TRAINER_OPS_CPU_MATH_H
@@ -14,13 +14,13 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Compiles a kernel for several instruction sets; the loader picks the best. All do the same IEEE
- * operations, so the bits are the same. Not with clang or the sanitizers. */
+/* Compiles a kernel for several instruction sets; the dynamic loader picks the best. All give the
+ * same bits. Not with clang or sanitizers. */
 #if defined __x86_64__ && defined __GNUC__ && !defined __clang__ && !defined MR_SANITIZED
 #define KERNEL __attribute__((target_clones("avx512f", "avx2", "default")))
-/* The instruction set that KERNEL selects here; checks the same features as the compiler's
- * resolver, in the same order. */
-static inline const char *kernel_set(void)
+/* The instruction set that KERNEL selects on this machine: the same tests, in the same order, as
+ * the compiler's resolver. */
+static inline const char *kernel_isa(void)
 {
     return __builtin_cpu_supports("avx512f") ? "avx512f"
            : __builtin_cpu_supports("avx2")  ? "avx2"
@@ -28,16 +28,16 @@ static inline const char *kernel_set(void)
 }
 #else
 #define KERNEL
-static inline const char *kernel_set(void)
+static inline const char *kernel_isa(void)
 {
     return "baseline";
 }
 #endif
-/* Must be inlined into the calling kernel, to be compiled for its instruction set. */
+/* Inlined into a kernel so that it is compiled for the kernel's instruction set. */
 #define IN_KERNEL static inline __attribute__((always_inline))
 
-/* e^x within 2 units in the last place; 0 below the smallest normal float; infinity and NaN as
- * IEEE. Range reduction by Cody and Waite, polynomial of Cephes' expf (Moshier). */
+/* e^x within 2 ulp; 0 below the smallest normal float; infinity and NaN as in IEEE 754. Cody-Waite
+ * range reduction and the polynomial of Cephes' expf (Moshier). */
 IN_KERNEL float exp_f32(float x)
 {
     const float lowest = -87.33654f, highest = 88.72283f; /* log of FLT_MIN, FLT_MAX */
@@ -55,15 +55,14 @@ IN_KERNEL float exp_f32(float x)
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
     p = p * (r * r) + r + 1.0f;
-    /* Multiplies by 2^whole by adding to the exponent; the shift drops the bits of `round`
-     * itself. */
+    /* Multiplies by 2^whole by adding to the exponent; the shift drops the bits of `round`. */
     uint32_t power, bits;
     memcpy(&power, &shifted, sizeof power);
     memcpy(&bits, &p, sizeof bits);
     bits += power << 23;
     memcpy(&p, &bits, sizeof p);
     p = x < lowest ? 0.0f : p;
-    return x <= highest ? p : x * 3.4028235e38f; /* overflow to infinity; keeps NaN */
+    return x <= highest ? p : x * 3.4028235e38f; /* overflow; keeps NaN */
 }
 
 IN_KERNEL double exp_f64(double x)
@@ -71,12 +70,12 @@ IN_KERNEL double exp_f64(double x)
     return exp(x);
 }
 
-/* The natural logarithm of x >= 1 within 2 units in the last place: 2 atanh((m - 1) / (m + 1)) of
- * the mantissa m in [sqrt(1/2), sqrt(2)). Branch-free, so that loops over it vectorize. */
-IN_KERNEL double log_from_one(double x)
+/* log(x) for x >= 1, within 2 ulp: 2 atanh((m - 1) / (m + 1)) of the mantissa m in [sqrt(1/2),
+ * sqrt(2)). Branch-free, so that loops vectorize. */
+IN_KERNEL double log_ge_one(double x)
 {
-    const uint64_t one = UINT64_C(0x3ff) << 52;         /* the bits of 1 */
-    const uint64_t half = UINT64_C(0x3fe6a09e667f3bcd); /* the bits of sqrt(1/2) */
+    const uint64_t one = UINT64_C(0x3ff) << 52;         /* bits of 1 */
+    const uint64_t half = UINT64_C(0x3fe6a09e667f3bcd); /* bits of sqrt(1/2) */
     uint64_t bits;
     memcpy(&bits, &x, sizeof bits);
     uint64_t exponent = (bits - half) >> 52; /* x = m 2^exponent */

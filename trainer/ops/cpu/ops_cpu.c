@@ -1,5 +1,5 @@
 /*
- * ops_cpu — see ops_cpu.h: opening, scratch planning, failures, and loading of OpenBLAS (blas.h).
+ * ops_cpu — see ops_cpu.h.
  */
 #include "trainer/ops/cpu/ops_cpu.h"
 
@@ -19,8 +19,8 @@
 
 static const char CORETYPE[] = "OPENBLAS_CORETYPE", NUM_THREADS[] = "OPENBLAS_NUM_THREADS";
 
-/* The kernels for this processor's instruction set; NULL leaves the choice to the library. */
-static const char *blas_core_wanted(void)
+/* The OpenBLAS kernels for this instruction set; NULL: OpenBLAS chooses. */
+static const char *preferred_blas_core(void)
 {
 #ifdef __x86_64__
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -35,7 +35,7 @@ static const char *blas_core_wanted(void)
 static void *blas_load(void)
 {
     static const char *const names[] = {"libopenblas.so.0", "libopenblas.so"};
-    const char *core = getenv(CORETYPE) ? NULL : blas_core_wanted();
+    const char *core = getenv(CORETYPE) ? NULL : preferred_blas_core();
     bool sets_threads = !getenv(NUM_THREADS);
     if (core)
         setenv(CORETYPE, core, 1);
@@ -54,20 +54,20 @@ int blas_open(struct blas *ret_blas, struct err *err)
     struct blas blas = {0};
     void (*set_num_threads)(int count) = NULL;
     const char *(*get_config)(void) = NULL, *(*get_corename)(void) = NULL;
-    const struct dynlib_function wanted[] = {{"cblas_sgemm", &blas.sgemm},
-                                             {"cblas_dgemm", &blas.dgemm},
-                                             {"openblas_set_num_threads", &set_num_threads},
-                                             {"openblas_get_config", &get_config},
-                                             {"openblas_get_corename", &get_corename}};
+    const struct dynlib_function functions[] = {{"cblas_sgemm", &blas.sgemm},
+                                                {"cblas_dgemm", &blas.dgemm},
+                                                {"openblas_set_num_threads", &set_num_threads},
+                                                {"openblas_get_config", &get_config},
+                                                {"openblas_get_corename", &get_corename}};
     void *library = blas_load();
     if (!library) {
         err_set(err, -ELIBACC, "could not load OpenBLAS: %s", dlerror());
         err_advise(err, "install it (Debian: libopenblas0)");
         return -ELIBACC;
     }
-    const char *lacking = dynlib_find(library, wanted, sizeof wanted / sizeof wanted[0]);
-    if (lacking) {
-        err_set(err, -ELIBACC, "this OpenBLAS lacks %s", lacking);
+    const char *missing = dynlib_find(library, functions, sizeof functions / sizeof functions[0]);
+    if (missing) {
+        err_set(err, -ELIBACC, "this OpenBLAS lacks %s", missing);
         err_advise(err, "install one with the C interface (Debian: libopenblas0)");
         return -ELIBACC;
     }
@@ -129,7 +129,6 @@ int ops_cpu_sync(struct ops *ops, struct err *err)
     return status;
 }
 
-/* plan_rows and plan_rope reserve nothing: the cpu needs no memory for them. */
 int ops_cpu_plan_rows(struct ops *ops, uint64_t rows, uint64_t cols, struct err *err)
 {
     (void)ops, (void)rows, (void)cols, (void)err;
@@ -178,7 +177,7 @@ uint64_t ops_cpu_attn_bwd_scratch(struct ops *ops, const struct attn_shape *shap
 
 void ops_cpu_to_compute(struct ops *ops, void *compute, const void *master, uint64_t count)
 {
-    memcpy(compute, master, count * ops_master_bytes(ops)); /* both types are the same here */
+    memcpy(compute, master, count * ops_master_bytes(ops)); /* both types are equal on the cpu */
 }
 
 void ops_cpu_exact_add(struct ops *ops, int64_t *words, const double *terms, uint64_t count)
@@ -219,7 +218,7 @@ void ops_cpu_numerics_id(struct ops *ops, struct str *out)
 
 const char *ops_cpu_kernels(void)
 {
-    return kernel_set();
+    return kernel_isa();
 }
 
 void ops_cpu_close(struct ops *ops)

@@ -1,10 +1,9 @@
 /*
- * ops_cpu — what the files of the cpu's compute ops share: the opened ops, its thread pool and its
- * scratch memory.
+ * ops_cpu — the state that the cpu's compute ops share: thread pool and scratch memory.
  *
- * The operations are written once, in .inc files, for an element type called `real`; ops_f32.c and
- * ops_f64.c compile them. Work is cut into tiles by shape alone. Each tile writes only its own
- * outputs and sums in a fixed order. So the pool's size affects only the time.
+ * The .inc files implement the operations for an element type `real`; ops_f32.c and ops_f64.c
+ * compile them. The tiling depends only on shapes. Each tile writes its own outputs and sums in a
+ * fixed order, so the bits do not depend on the pool's size.
  */
 #ifndef MILLRACE_TRAINER_OPS_CPU_OPS_CPU_H
 #define MILLRACE_TRAINER_OPS_CPU_OPS_CPU_H
@@ -14,34 +13,33 @@
 #include "trainer/ops/ops.h"
 
 enum {
-    /* Increment this with every change to a kernel that may change bits. */
+    /* Increment after every change to a kernel that may change bits. */
     OPS_CPU_KERNELS_VERSION = 1,
-    /* Elements per tile of elementwise work: 64 KiB of float, a few microseconds. */
+    /* Elements per elementwise tile: 64 KiB of float, a few microseconds. */
     OPS_CPU_GRAIN = 16384,
-    /* Column sums split the rows into at most this many chunks. */
+    /* Maximum chunks of rows in a column sum. */
     OPS_CPU_CHUNKS_MAX = 64,
-    /* Elements of their partial sums: two sums at once, 4096 columns. Wider matrices get fewer
+    /* Elements for the partial sums of two arrays of 4096 columns. Wider matrices get fewer
      * chunks. */
     OPS_CPU_PARTIALS = OPS_CPU_CHUNKS_MAX * 2 * 4096,
     OPS_CPU_ALIGN_BYTES = 64,
 };
 
-/* Memory that only grows, and only when a shape is planned. */
+/* Grows when a shape is planned; never shrinks. */
 struct ops_cpu_scratch {
     void *memory;
     size_t bytes;
 };
 
-/* Owner thread. */
 struct ops_cpu {
     struct ops ops;
     struct thread_pool *pool;
     struct blas blas;
     int status; /* first failure since the last sync */
     struct err failure;
-    void *partials;                   /* OPS_CPU_PARTIALS elements */
-    struct ops_cpu_scratch split;     /* for products whose inner dimension is split */
-    struct ops_cpu_scratch attention; /* one slice per worker of the pool */
+    void *partials;
+    struct ops_cpu_scratch split;     /* partial products of a split inner dimension */
+    struct ops_cpu_scratch attention; /* one slice per worker */
     size_t attention_worker_bytes;
 };
 
@@ -52,9 +50,9 @@ static inline struct ops_cpu *ops_cpu_of(struct ops *ops)
     return (struct ops_cpu *)ops; /* the first member */
 }
 
-/* Ensures at least bytes; the old contents are lost. -ENOMEM. */
+/* Reallocates if smaller than `bytes`; the contents are lost. -ENOMEM. */
 int ops_cpu_reserve(struct ops_cpu_scratch *scratch, size_t bytes, struct err *err);
-/* Remembers the first failure for sync. */
+/* Records a failure for sync; only the first is kept. */
 void ops_cpu_fail(struct ops_cpu *cpu, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -83,8 +81,7 @@ static inline uint64_t ops_cpu_query_tiles(const struct attn_shape *shape)
     return (shape->tokens + OPS_CPU_QUERIES_MAX - 1) / OPS_CPU_QUERIES_MAX;
 }
 
-/* Rows of a query tile. All tiles have about equal height: 65 tokens make one tile, 81 make 41 +
- * 40. */
+/* Rows of a query tile. Tiles have nearly equal heights: 81 tokens are split 41 + 40. */
 static inline uint64_t ops_cpu_query_rows(const struct attn_shape *shape)
 {
     uint64_t tiles = ops_cpu_query_tiles(shape);

@@ -1,5 +1,5 @@
 /*
- * ops_cpu_real — the element type of one compilation of the .inc files: REAL_BITS is 32 or 64.
+ * ops_cpu_real — the element type for which the .inc files are compiled; REAL_BITS is 32 or 64.
  */
 #ifndef MILLRACE_TRAINER_OPS_CPU_REAL_H
 #define MILLRACE_TRAINER_OPS_CPU_REAL_H
@@ -32,9 +32,9 @@ typedef double real;
 
 #define REAL_LOWEST (-(real)INFINITY)
 
-enum { LANES = OPS_CPU_SCORES_ALIGN }; /* partial sums */
+enum { LANES = OPS_CPU_SCORES_ALIGN }; /* interleaved partial sums */
 
-/* The part of count that a tile covers. */
+/* The range that a tile covers. */
 struct span {
     uint64_t first, count;
 };
@@ -50,13 +50,12 @@ static inline size_t tiles_of(uint64_t count, uint64_t grain)
     return (size_t)((count + grain - 1) / grain);
 }
 
-/* Clamps a number of parts to 1..max. */
-static inline uint64_t at_most(uint64_t count, uint64_t max)
+static inline uint64_t clamp_count(uint64_t count, uint64_t max)
 {
     return count < 1 ? 1 : count > max ? max : count;
 }
 
-/* Rows of a tile of a matrix with cols columns. */
+/* Rows per tile of a matrix with this many columns. */
 static inline uint64_t row_grain(uint64_t cols)
 {
     return cols >= OPS_CPU_GRAIN ? 1 : OPS_CPU_GRAIN / cols;

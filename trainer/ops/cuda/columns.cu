@@ -30,7 +30,7 @@ uint64_t cuda_bias_bwd_workspace(uint64_t rows, uint64_t cols)
     return cuda_columns_chunks_of(rows).count * cols;
 }
 
-/* A block sums one chunk of rows in 32 * N columns, N per lane. Its warps take rows in turn. */
+/* A block sums one chunk of rows in 32 * N columns, N per lane; its warps take rows in turn. */
 template <typename T, int N>
 __global__ void __launch_bounds__(THREADS)
     column_sums(float *partials, const T *x, uint64_t rows, uint64_t cols, uint64_t chunk_rows)
@@ -80,8 +80,8 @@ __global__ void __launch_bounds__(THREADS) fold(float *out, const float *partial
     store_packed(out + col, sum);
 }
 
-/* A block adds 32 columns of many chunks; its warps take chunks in turn. With few columns, one
- * thread per column would wait for each chunk. */
+/* A block adds 32 columns of many chunks; its warps take chunks in turn. With one thread per
+ * column, few columns would leave the memory latency exposed. */
 __global__ void __launch_bounds__(FOLD_THREADS)
     fold_many(float *out, const float *partials, uint32_t chunks, uint64_t stride, uint64_t cols,
               bool accumulate)
@@ -117,7 +117,7 @@ cudaError_t cuda_columns_fold(float *out, const float *partials, uint32_t chunks
     if (chunks > FOLD_WARPS)
         return LAUNCH(fold_many, blocks_of(cols, WARP_THREADS), FOLD_THREADS, 0, stream, out,
                       partials, chunks, stride, cols, accumulate);
-    if (is_aligned(out, cols) && is_aligned(partials, stride)) /* the same sums, faster */
+    if (is_aligned(out, cols) && is_aligned(partials, stride))
         return LAUNCH((fold<width>), blocks_of(cols, (uint64_t)THREADS * width), THREADS, 0, stream,
                       out, partials, chunks, stride, cols, accumulate);
     return LAUNCH((fold<1>), blocks_of(cols, THREADS), THREADS, 0, stream, out, partials, chunks,

@@ -1,9 +1,9 @@
 /*
  * columns — column sums of tall matrices, for gradients of biases and norms.
  *
- * Rows are cut into chunks by the shape alone. A block sums the rows of a chunk into partial sums;
- * a second kernel adds those in an order that depends only on their number. So the bits depend on
- * neither grid nor device.
+ * Rows are split into chunks by shape. A block sums a chunk into partial sums, which a second
+ * kernel adds in an order that depends only on their number. The bits depend on neither grid nor
+ * device.
  */
 #ifndef MILLRACE_TRAINER_OPS_CUDA_COLUMNS_H
 #define MILLRACE_TRAINER_OPS_CUDA_COLUMNS_H
@@ -25,18 +25,17 @@ enum {
 
 struct cuda_columns_chunks {
     uint32_t count;
-    uint64_t rows; /* of each chunk but the last */
+    uint64_t rows; /* in all chunks but the last */
 };
 struct cuda_columns_chunks cuda_columns_chunks_of(uint64_t rows);
 
-/* Floats of workspace for cuda_bias_bwd. */
+/* In floats. */
 uint64_t cuda_bias_bwd_workspace(uint64_t rows, uint64_t cols);
 
-/* out[cols] = column sums of d_out[rows, cols] (+ out). type: of d_out. */
+/* out[cols] = column sums of d_out[rows, cols], of `type` (+ out). */
 cudaError_t cuda_bias_bwd(enum dtype type, float *out, const void *d_out, uint64_t rows,
                           uint64_t cols, bool accumulate, float *workspace, cudaStream_t stream);
-/* out[col] = sum over chunks of partials[chunk * stride + col] (+ out[col]). Few chunks are added
- * in order. */
+/* out[col] = sum over chunks of partials[chunk * stride + col] (+ out[col]). */
 cudaError_t cuda_columns_fold(float *out, const float *partials, uint32_t chunks, uint64_t stride,
                               uint64_t cols, bool accumulate, cudaStream_t stream);
 

@@ -1,6 +1,6 @@
 /*
  * device_clock — the device's time in nanoseconds, consistent across kernels and multiprocessors.
- * The resolution is one microsecond or better; use it for much longer intervals.
+ * The resolution is one microsecond or better.
  */
 #ifndef MILLRACE_TRAINER_OPS_CUDA_DEVICE_CLOCK_H
 #define MILLRACE_TRAINER_OPS_CUDA_DEVICE_CLOCK_H
@@ -22,7 +22,7 @@ __device__ inline uint64_t device_clock_ns()
 extern "C"
 #endif
     uint64_t
-    device_clock_ns(void); /* for tests: tests/cuda_on_cpu/clock.c */
+    device_clock_ns(void); /* the tests define it (tests/cuda_on_cpu/clock.c) */
 
 #endif
 

@@ -1,5 +1,5 @@
 /*
- * dispatch — maps an enum dtype to the type that a kernel is compiled for. C++ only.
+ * dispatch — maps an enum dtype to a kernel's element type. C++ only.
  */
 #ifndef MILLRACE_TRAINER_OPS_CUDA_DISPATCH_H
 #define MILLRACE_TRAINER_OPS_CUDA_DISPATCH_H
@@ -11,7 +11,7 @@
 #include <cuda_runtime.h>
 #include <stdint.h>
 
-/* Calls launch(T()) for the compute type; cudaErrorInvalidValue if kernels do not support it. */
+/* Calls launch(T()) for the compute type; cudaErrorInvalidValue if unsupported. */
 template <typename F> inline cudaError_t dispatch_type(enum dtype type, F launch)
 {
     switch (type) {
@@ -26,7 +26,7 @@ template <typename F> inline cudaError_t dispatch_type(enum dtype type, F launch
     }
 }
 
-/* Whether each of consecutive rows of cols elements of T begins at a multiple of 16 bytes. */
+/* True if each row of cols elements begins at a multiple of 16 bytes. */
 template <typename T> inline bool rows_are_packed(uint64_t cols)
 {
     return cols % (16 / sizeof(T)) == 0;

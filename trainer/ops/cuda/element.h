@@ -42,8 +42,7 @@ template <> __device__ inline __half from_float<__half>(float x)
     return __float2half_rn(x);
 }
 
-/* N elements moved by one instruction: 16 bytes, 8 bytes or one element, at an address aligned to
- * that size. */
+/* N elements moved by one instruction, aligned to their size: 16 bytes, 8 bytes or one element. */
 template <typename T, int N = 16 / (int)sizeof(T)> struct alignas(N * sizeof(T)) packed {
     static_assert(N == 1 || N * sizeof(T) == 16 || N * sizeof(T) == 8, "one load");
     static constexpr int count = N;

@@ -1,12 +1,12 @@
 /*
- * launch — kernel launches and dynamic shared memory: the only two things that nvcc and the tests'
- * compiler write differently. The tests' compiler includes its own version before every file
- * (tests/cuda_on_cpu/shim.h). C++ only.
+ * launch — kernel launches and dynamic shared memory, which nvcc and the tests' compiler write
+ * differently. The tests include their own version before every file (tests/cuda_on_cpu/shim.h).
+ * C++ only.
  *
  *     cudaError_t status = LAUNCH((scale_kernel<float>), grid, block, 0, stream, out, x, count);
  *
- * Put a kernel name that contains commas in parentheses. Kernels must follow these rules to run
- * under both:
+ * A kernel name that contains commas needs parentheses. To run under both compilers, kernels must
+ * follow these rules:
  *
  * - blocks are multiples of 32 threads
  * - collectives use full masks, and no thread returns before one
@@ -21,18 +21,16 @@
 
 #ifdef __CUDACC__
 
-/* Queues the kernel. Returns cudaSuccess, or why it could not be queued. */
+/* Queues the kernel. Returns cudaSuccess or the launch failure. */
 #define LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                                     \
     (kernel<<<(grid), (block), (shared_bytes), (stream)>>>(__VA_ARGS__), cudaGetLastError())
 
-/* Declares name: the block's dynamic shared memory, a 128-byte-aligned pointer to type. Once per
- * kernel. */
+/* Declares the block's dynamic shared memory as a 128-byte-aligned pointer. Once per kernel. */
 #define DYNAMIC_SHARED(type, name)                                                                 \
     extern __shared__ __align__(128) unsigned char dynamic_shared_bytes[];                         \
     type *name = reinterpret_cast<type *>(dynamic_shared_bytes)
 
-/* Allows the kernel more than 48 KiB of dynamic shared memory. Call it once before its first
- * launch. */
+/* Allows the kernel more than 48 KiB of dynamic shared memory. Call it before the first launch. */
 #define LAUNCH_ALLOW_SHARED(kernel, shared_bytes)                                                  \
     cudaFuncSetAttribute(reinterpret_cast<const void *>(kernel),                                   \
                          cudaFuncAttributeMaxDynamicSharedMemorySize, (int)(shared_bytes))

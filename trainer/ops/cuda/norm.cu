@@ -1,7 +1,6 @@
 /*
- * norm — see norm.h. A warp handles a row; it rereads from the nearest cache.
- *
- * Two passes over a row: the difference of two large sums would lose the variance.
+ * norm — see norm.h. A warp handles a row and reads it twice, because the difference of two large
+ * sums would lose the variance. The second read hits the nearest cache.
  */
 #include "trainer/ops/cuda/norm.h"
 
@@ -14,7 +13,7 @@
 
 enum { THREADS = 256, WARPS = THREADS / WARP_THREADS };
 
-/* N: elements that a lane moves at once. */
+/* N: elements moved at once. */
 template <typename T, int N, bool LAYER>
 __global__ void __launch_bounds__(THREADS)
     norm_rows(T *out, float *mean, float *rstd, const T *x, const T *weight, const T *bias,
@@ -23,7 +22,7 @@ __global__ void __launch_bounds__(THREADS)
     uint64_t rows = shape.rows, cols = shape.cols;
     uint64_t row = (uint64_t)blockIdx.x * WARPS + threadIdx.x / WARP_THREADS;
     uint64_t lane = threadIdx.x % WARP_THREADS, step = WARP_THREADS * N;
-    uint64_t end = row < rows ? cols : 0; /* warps without a row only take part in the sums */
+    uint64_t end = row < rows ? cols : 0; /* warps without a row still join the sums */
     uint64_t offset = norm_row_offset(&shape, row);
     x += offset;
     out += offset;
@@ -90,11 +89,10 @@ template <typename T> struct norm_bwd_kernel_arrays {
 };
 
 /* A block handles one chunk of rows and one panel of 32 * N * PACKS columns. Its warps take rows in
- * turn; a lane sums its columns over the rows of its warp. The statistics of a row need all
- * columns, not only the panel's.
+ * turn; a lane sums its columns over its warp's rows. The statistics of a row need all columns.
  *
  * With n = (x - mean) * rstd and g = d_out * weight: d_x += rstd * (g - mean(g) - n * mean(g * n));
- * RMS has no mean(g). In place, a warp has read all of a row before it writes any of it. */
+ * RMS has no mean(g). In place, a warp reads a whole row before it writes. */
 template <typename T, int N, int PACKS>
 __global__ void __launch_bounds__(THREADS)
     norm_bwd_rows(struct norm_bwd_kernel_arrays<T> a, struct norm_shape shape, uint64_t chunk_rows)
@@ -183,7 +181,7 @@ static cudaError_t launch_bwd(const struct norm_shape *s, const struct cuda_norm
     return LAUNCH((norm_bwd_rows<T, N, PACKS>), grid, THREADS, 0, stream, arrays, *s, chunks.rows);
 }
 
-/* Uses one panel if registers allow: at most 64 sums of each kind per lane. */
+/* Uses one panel if 64 sums of each kind per lane suffice. */
 template <typename T>
 static cudaError_t launch_bwd_panels(const struct norm_shape *s,
                                      const struct cuda_norm_bwd_arrays *a, cudaStream_t stream)

@@ -1,8 +1,8 @@
 /*
- * norm — LayerNorm and RMSNorm, forward and backward. ops.h defines what they compute.
+ * norm — LayerNorm and RMSNorm, forward and backward, as defined in ops.h.
  *
  * x, out, their gradients, weight and bias have the compute type; statistics and the gradients of
- * weight and bias are float. All calls queue on the stream.
+ * weight and bias are float. Calls queue on the stream.
  */
 #ifndef MILLRACE_TRAINER_OPS_CUDA_NORM_H
 #define MILLRACE_TRAINER_OPS_CUDA_NORM_H
@@ -28,7 +28,7 @@ cudaError_t cuda_norm_fwd(enum dtype type, const struct norm_shape *shape,
                           const struct cuda_norm_fwd_arrays *arrays, cudaStream_t stream);
 
 struct cuda_norm_bwd_arrays {
-    void *d_x;                /* added to; in place if d_out is NULL */
+    void *d_x;                /* added to; replaced if d_out is NULL */
     float *d_weight, *d_bias; /* d_bias: LayerNorm only */
     const void *d_out, *x, *weight;
     const float *mean, *rstd;

@@ -1,10 +1,9 @@
 /*
- * ops_cuda — see ops_cuda.h: the table over the kernels in trainer/ops/cuda/, their workspace, and
- * failures.
+ * ops_cuda — see ops_cuda.h: the table over the kernels, their workspace, and failures.
  *
- * Only sync waits for the device; only opening and planning allocate. sync returns a failure to
- * queue a kernel as well as failures that the device reports. The workspace has the size that the
- * planned operations need; operations share it, since they run in order on one stream.
+ * Only sync waits for the device; only opening and planning allocate. sync returns failures to
+ * queue a kernel as well as failures that the device reports. Operations share the workspace, since
+ * they run in order on one stream.
  */
 #include "trainer/ops/cuda/ops_cuda.h"
 
@@ -29,15 +28,14 @@
 #include <string.h>
 
 enum {
-    /* Increment this with every change to a kernel that may change bits. */
+    /* Increment after every change to a kernel that may change bits. */
     OPS_CUDA_KERNELS_VERSION = 1,
-    /* Compute capability of the compiled kernels; elsewhere the driver compiles them. */
+    /* Capability that the kernels are compiled for; the driver compiles them for others. */
     NATIVE_CAPABILITY_MAJOR = 9,
-    LOGITS_ALIGN = 64,   /* product tiles have 64 columns; rows are read in 16-byte units */
-    ROPE_TABLES_MAX = 4, /* different rope shapes in one run */
+    LOGITS_ALIGN = 64,   /* product tiles have 64 columns */
+    ROPE_TABLES_MAX = 4, /* rope shapes per run */
 };
 
-/* Angles for up to `tokens` positions. */
 struct rope_table {
     float *angles;
     uint64_t tokens, head_dim;
@@ -49,7 +47,6 @@ static uint64_t rope_table_bytes(const struct rope_table *table)
     return cuda_rope_table_floats(table->tokens, table->head_dim) * sizeof(float);
 }
 
-/* Owner thread. */
 struct ops_cuda {
     struct ops ops;
     cudaStream_t stream;
@@ -75,7 +72,7 @@ static void remember(struct ops_cuda *cuda, int status, const struct err *detail
     cuda->failure = *detail;
 }
 
-/* Records a launcher's failure. */
+/* Records a launch failure. */
 static void check(struct ops *ops, cudaError_t code, const char *what)
 {
     struct err detail = {0};
@@ -88,7 +85,7 @@ static cudaStream_t stream_of(const struct ops *ops)
     return ((const struct ops_cuda *)ops)->stream;
 }
 
-/* The workspace for an operation's partial sums, reserved by plan_rows. */
+/* The workspace that plan_rows reserved. */
 static float *workspace_of(struct ops *ops, uint64_t floats)
 {
     const struct ops_cuda *cuda = cuda_of(ops);
@@ -193,7 +190,7 @@ static uint64_t attn_bwd_scratch(struct ops *ops, const struct attn_shape *shape
     return cuda_attention_bwd_workspace(shape);
 }
 
-/* The angles for a shape, or NULL if not planned. */
+/* NULL if not planned. */
 static const float *rope_angles(const struct ops_cuda *cuda, const struct attn_shape *shape,
                                 const struct rope_spec *spec)
 {
@@ -230,7 +227,7 @@ static void rope(struct ops *ops, const struct attn_shape *shape, void *qkv,
 {
     const float *angles = rope_angles(cuda_of(ops), shape, spec);
     assert(angles);
-    check(ops, cuda_rope_turn(ops->compute, shape, qkv, angles, backward, stream_of(ops)),
+    check(ops, cuda_rope_rotate(ops->compute, shape, qkv, angles, backward, stream_of(ops)),
           "rotary positions");
 }
 
@@ -417,7 +414,7 @@ static int status(const struct ops *ops, struct err *err)
 static int sync(struct ops *ops, struct err *err)
 {
     int synced = ops->device->ops->stream_sync(ops->device, ops->stream, err);
-    /* The first cause, even if the device failed because of it. */
+    /* the first cause, even if the device failed because of it */
     int result = status(ops, err);
     cuda_of(ops)->status = 0;
     return result ? result : synced;

@@ -1,6 +1,5 @@
 /*
- * ops_cuda — the compute ops of a CUDA device. Kernels and their launchers are in
- * trainer/ops/cuda/.
+ * ops_cuda — the compute ops of a CUDA device.
  */
 #ifndef MILLRACE_TRAINER_OPS_CUDA_OPS_CUDA_H
 #define MILLRACE_TRAINER_OPS_CUDA_OPS_CUDA_H

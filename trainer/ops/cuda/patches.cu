@@ -1,6 +1,5 @@
 /*
- * patches — see patches.h. A warp handles a row of patches; a lane produces 16 bytes of the result
- * at a time.
+ * patches — see patches.h. A warp handles a row of patches; a lane writes 16 bytes at a time.
  */
 #include "trainer/ops/cuda/patches.h"
 
@@ -9,41 +8,39 @@
 #include "trainer/ops/cuda/launch.h"
 #include "trainer/ops/cuda/reduce.h"
 
-enum { THREADS = 256, WARPS = THREADS / WARP_THREADS, COLOURS = 3 };
+enum { THREADS = 256, WARPS = THREADS / WARP_THREADS, COLORS = 3 };
 
-struct colour {
-    float mean, deviation, per_deviation;
+struct color {
+    float mean, deviation, reciprocal_deviation;
 };
 
 struct layout {
-    uint64_t patches;     /* of all images */
-    uint32_t across;      /* patches in a row of an image */
-    uint32_t line, patch; /* values in a row of a patch; rows of a patch */
-    struct colour colours[COLOURS];
+    uint64_t patches;         /* of all images */
+    uint32_t patches_per_row; /* patches in a row of an image */
+    uint32_t line, patch;     /* values in a row of a patch; rows of a patch */
+    struct color colors[COLORS];
 };
 
 /* a / b rounded to nearest, given 1 / b rounded to nearest (Markstein, "Computation of elementary
- * functions on the IBM RISC System/6000", 1990): same bits as a division, in a third of the
- * time. */
-__device__ static float quotient(float a, float b, float per_b)
+ * functions on the IBM RISC System/6000", 1990): the bits of a division in a third of the time. */
+__device__ static float divide(float a, float b, float reciprocal_b)
 {
-    float q = a * per_b;
-    return fmaf(fmaf(-q, b, a), per_b, q);
+    float q = a * reciprocal_b;
+    return fmaf(fmaf(-q, b, a), reciprocal_b, q);
 }
 
-__device__ static float normalised(uint8_t value, const struct colour &colour)
+__device__ static float normalized(uint8_t value, const struct color &color)
 {
-    float x = quotient((float)value, 255.0f, 1.0f / 255.0f) - colour.mean;
-    return quotient(x, colour.deviation, colour.per_deviation);
+    float x = divide((float)value, 255.0f, 1.0f / 255.0f) - color.mean;
+    return divide(x, color.deviation, color.reciprocal_deviation);
 }
 
-/* The bytes that one load reads. */
+/* The bytes of one load. */
 template <int N> struct alignas(N) bytes {
     uint8_t at[N];
 };
 
-/* ALIGNED: the N values of a lane are N consecutive bytes of an image, at an address that is a
- * multiple of N. */
+/* ALIGNED: a lane's N values are N consecutive bytes of an image, aligned to N. */
 template <typename T, int N, bool ALIGNED>
 __global__ void __launch_bounds__(THREADS)
     patch_rows(T *out, const uint8_t *images, struct layout layout)
@@ -51,10 +48,12 @@ __global__ void __launch_bounds__(THREADS)
     uint64_t row = (uint64_t)blockIdx.x * WARPS + threadIdx.x / WARP_THREADS;
     if (row >= layout.patches)
         return;
-    uint64_t band = row / layout.across; /* row of patches, counted through all images */
-    uint64_t stride = (uint64_t)layout.across * layout.line;
+    uint64_t patch_row =
+        row / layout.patches_per_row; /* row of patches, counted through all images */
+    uint64_t stride = (uint64_t)layout.patches_per_row * layout.line;
     uint32_t line = layout.line, values = line * layout.patch;
-    const uint8_t *from = images + band * layout.patch * stride + row % layout.across * line;
+    const uint8_t *from =
+        images + patch_row * layout.patch * stride + row % layout.patches_per_row * line;
     for (uint32_t first = threadIdx.x % WARP_THREADS * N; first < values;
          first += WARP_THREADS * N) {
         uint32_t y = first / line, x = first % line;
@@ -68,13 +67,13 @@ __global__ void __launch_bounds__(THREADS)
                 y += x == 0;
             }
         }
-        struct colour colours[COLOURS];
-        for (int i = 0; i < COLOURS; i++)
-            colours[i] = layout.colours[(first + i) % COLOURS];
+        struct color colors[COLORS];
+        for (int i = 0; i < COLORS; i++)
+            colors[i] = layout.colors[(first + i) % COLORS];
         packed<T, N> p;
 #pragma unroll
         for (int i = 0; i < N; i++)
-            p.element[i] = from_float<T>(normalised(pixels.at[i], colours[i % COLOURS]));
+            p.element[i] = from_float<T>(normalized(pixels.at[i], colors[i % COLORS]));
         store_packed(out + row * values + first, p);
     }
 }
@@ -85,11 +84,11 @@ cudaError_t cuda_patches(enum dtype type, const struct cuda_images *shape, void 
     uint64_t across = shape->side / shape->patch;
     struct layout layout = {shape->items * across * across,
                             (uint32_t)across,
-                            (uint32_t)(shape->patch * COLOURS),
+                            (uint32_t)(shape->patch * COLORS),
                             (uint32_t)shape->patch,
                             {}};
-    for (int i = 0; i < COLOURS; i++)
-        layout.colours[i] = {shape->mean[i], shape->deviation[i], 1.0f / shape->deviation[i]};
+    for (int i = 0; i < COLORS; i++)
+        layout.colors[i] = {shape->mean[i], shape->deviation[i], 1.0f / shape->deviation[i]};
     return dispatch_type(type, [&](auto t) {
         using T = decltype(t);
         constexpr int width = packed<T>::count;

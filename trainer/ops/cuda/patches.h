@@ -1,6 +1,5 @@
 /*
- * patches — converts images to the normalized rows of patches that a ViT reads. ops.h defines what
- * it computes.
+ * patches — converts images to the normalized patches that a ViT reads, as defined in ops.h.
  */
 #ifndef MILLRACE_TRAINER_OPS_CUDA_PATCHES_H
 #define MILLRACE_TRAINER_OPS_CUDA_PATCHES_H
@@ -14,17 +13,17 @@
 extern "C" {
 #endif
 
-/* Sizes are at least 1, side is a multiple of patch, and a row of images has fewer than 2^31
+/* Sizes are at least 1; side is a multiple of patch; a row of an image has fewer than 2^31
  * bytes. */
 struct cuda_images {
     uint64_t items, side, patch;
-    /* Of 3 colors, in host memory; read before the call returns. Deviations are normal numbers. */
+    /* [3], in host memory; read before the call returns. Deviations are normal numbers. */
     const float *mean, *deviation;
 };
 
-/* type: element type of out: DTYPE_F32, DTYPE_BF16 or DTYPE_F16; any other returns
- * cudaErrorInvalidValue. out and images must be 16-byte aligned. Before rounding to type, values
- * equal the cpu's in float, bit for bit. Queued on the stream. */
+/* type: of out, DTYPE_F32, DTYPE_BF16 or DTYPE_F16; else cudaErrorInvalidValue. out and images are
+ * 16-byte aligned. Before rounding, values equal the cpu's in float, bit for bit. Queued on the
+ * stream. */
 cudaError_t cuda_patches(enum dtype type, const struct cuda_images *shape, void *out,
                          const uint8_t *images, cudaStream_t stream);
 

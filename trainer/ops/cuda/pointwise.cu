@@ -2,8 +2,7 @@
  * pointwise — see pointwise.h. A thread handles 16 bytes of each array, or one element if rows are
  * not aligned.
  *
- * GELU's tanh form is x * s with s = 1 / (1 + e^(-2u)), u = sqrt(2/pi) * (x + 0.044715 x^3), since
- * (1 + tanh u) / 2 = s.
+ * GELU's tanh form equals x / (1 + e^(-2u)), u = sqrt(2/pi) * (x + 0.044715 x^3).
  */
 #include "trainer/ops/cuda/pointwise.h"
 
@@ -32,7 +31,7 @@ struct gelu_slope {
         const float scale = 0.79788456080286536f, cubic = 0.044715f;
         float square = x * x, s = sigmoid(2 * scale * (x + cubic * square * x));
         float slope = 2 * scale * (1.0f + 3 * cubic * square);
-        /* s first: if it is 0, the rest may be large, but it is finite while |x| < 10^12 */
+        /* s comes first: a factor of 0 cancels the large rest, which is finite for |x| < 10^12 */
         return d_out * (s + s * (1 - s) * (x * slope));
     }
 };
@@ -60,7 +59,7 @@ struct scaled {
     }
 };
 
-/* Elements per thread: 16 bytes of the wider of two types. */
+/* Elements per thread: 16 bytes of the wider type. */
 template <typename T, typename A>
 static constexpr int width_of =
     packed<T>::count < packed<A>::count ? packed<T>::count : packed<A>::count;

@@ -1,6 +1,6 @@
 /*
- * reduce — sums and maxima over a warp and over a block, in an order that depends only on the
- * number of threads. C++ only.
+ * reduce — sums and maxima over a warp and a block, in an order that depends only on the number of
+ * threads. C++ only.
  */
 #ifndef MILLRACE_TRAINER_OPS_CUDA_REDUCE_H
 #define MILLRACE_TRAINER_OPS_CUDA_REDUCE_H
@@ -11,7 +11,7 @@ enum { WARP_THREADS = 32, WARPS_MAX = 32 };
 
 #define FULL_MASK 0xffffffffu
 
-/* All lanes get the same bits: each step adds what the partner adds, and addition commutes. */
+/* All lanes get the same bits, because addition commutes. */
 template <typename T> __device__ inline T warp_sum(T x)
 {
     for (int distance = WARP_THREADS / 2; distance > 0; distance /= 2)
@@ -35,8 +35,8 @@ __device__ inline int warp_max(int x)
     return x;
 }
 
-/* Sums over a block of blockDim.x threads, a multiple of 32. warps[WARPS_MAX] is in shared memory
- * and reusable on return. All threads get the sum. */
+/* Sums over a block of blockDim.x threads, a multiple of 32, and returns the sum to all.
+ * warps[WARPS_MAX]: shared memory, reusable on return. */
 template <typename T> __device__ inline T block_sum(T x, T *warps)
 {
     int lane = threadIdx.x % WARP_THREADS, warp = threadIdx.x / WARP_THREADS;
@@ -50,7 +50,7 @@ template <typename T> __device__ inline T block_sum(T x, T *warps)
     return x;
 }
 
-/* As block_sum. */
+/* See block_sum. */
 __device__ inline float block_max(float x, float *warps)
 {
     int lane = threadIdx.x % WARP_THREADS, warp = threadIdx.x / WARP_THREADS;

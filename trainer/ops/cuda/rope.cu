@@ -52,7 +52,7 @@ __device__ inline void rope_turn_pairs(T *low, T *high, const float2 *turns, flo
     }
 }
 
-/* One block per row of qkv; it rotates the first `heads` heads. */
+/* Grid: one block per row of qkv, whose first `heads` heads are rotated. */
 template <typename T, bool PACKED>
 __global__ void __launch_bounds__(ROPE_THREADS)
     rope_kernel(T *qkv, const float2 *table, int tokens, int heads, int pairs, uint64_t width,
@@ -95,8 +95,8 @@ static cudaError_t rope_launch(const struct attn_shape *shape, void *qkv, const 
     return rows_are_packed<T>(pairs) ? launch(rope_kernel<T, true>) : launch(rope_kernel<T, false>);
 }
 
-cudaError_t cuda_rope_turn(enum dtype type, const struct attn_shape *shape, void *qkv,
-                           const float *table, bool backward, cudaStream_t stream)
+cudaError_t cuda_rope_rotate(enum dtype type, const struct attn_shape *shape, void *qkv,
+                             const float *table, bool backward, cudaStream_t stream)
 {
     uint64_t rows = shape->batch * shape->tokens;
     if (shape->head_dim == 0 || shape->head_dim % 2 != 0 || rows == 0 || rows > INT_MAX)

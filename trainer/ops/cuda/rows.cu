@@ -13,11 +13,12 @@
 enum {
     THREADS = 256,
     WARPS = THREADS / WARP_THREADS,
-    LOADS = 8, /* row loads in flight at a time */
+    LOADS = 8, /* row loads in flight */
     GRID_Y_MAX = 65535,
 };
 
-/* Calls launch(N) with a constant: the elements of T to move at once for rows of cols elements. */
+/* Calls launch(N), where N is the number of elements of T moved at once for rows of cols
+ * elements. */
 template <typename T, typename F> static cudaError_t dispatch_width(uint64_t cols, F launch)
 {
     if (rows_are_packed<T>(cols))
@@ -25,7 +26,7 @@ template <typename T, typename F> static cudaError_t dispatch_width(uint64_t col
     return launch(std::integral_constant<int, 1>());
 }
 
-/* sum += x[0 ...], x[stride ...], ..., over rows in order. */
+/* sum += x[0 ...] + x[stride ...] + ..., in order. */
 template <typename T, int N>
 __device__ inline void add_rows(float (&sum)[N], const T *x, uint64_t rows, uint64_t stride)
 {
@@ -62,7 +63,6 @@ __device__ inline int32_t id_of(const struct cuda_embed &embed, uint64_t row)
     return embed.ids[row / embed.tokens * embed.id_stride + row % embed.tokens];
 }
 
-/* One warp per row. */
 template <typename T, int N>
 __global__ void __launch_bounds__(THREADS)
     embed_rows(T *out, const T *table, const T *positions, struct cuda_embed embed)
@@ -96,7 +96,7 @@ cudaError_t cuda_embed_fwd(enum dtype type, const struct cuda_embed *embed, void
     });
 }
 
-/* The rows in id order. */
+/* The rows sorted by id. */
 struct embed_order {
     struct cuda_embed embed;
     const int32_t *by_id;
@@ -108,17 +108,17 @@ __device__ inline int32_t id_at(const struct embed_order &order, uint64_t positi
     return id_of(order.embed, (uint64_t)order.by_id[position]);
 }
 
-/* A warp sums one piece, in one panel of 32 * N columns. Lane i handles the id of the i-th row. */
+/* A warp sums one chunk, in one panel of 32 * N columns. Lane i handles the id of the i-th row. */
 template <typename T, int N>
 __global__ void __launch_bounds__(THREADS)
     embed_bwd_pieces(float *d_table, float *partials, const T *d_out, struct embed_order order,
                      bool accumulate)
 {
-    static_assert((int)CUDA_EMBED_PIECE_ROWS == WARP_THREADS, "a lane a row");
-    uint64_t piece = (uint64_t)blockIdx.x * WARPS + threadIdx.x / WARP_THREADS,
+    static_assert((int)CUDA_EMBED_CHUNK_ROWS == WARP_THREADS, "a lane a row");
+    uint64_t chunk = (uint64_t)blockIdx.x * WARPS + threadIdx.x / WARP_THREADS,
              cols = order.embed.cols;
     unsigned lane = threadIdx.x % WARP_THREADS;
-    uint64_t position = piece * CUDA_EMBED_PIECE_ROWS + lane;
+    uint64_t position = chunk * CUDA_EMBED_CHUNK_ROWS + lane;
     uint64_t col = ((uint64_t)blockIdx.y * WARP_THREADS + lane) * N;
     bool is_row = position < order.rows;
     int32_t row = is_row ? order.by_id[position] : 0, id = is_row ? id_at(order, position) : 0;
@@ -145,7 +145,7 @@ __global__ void __launch_bounds__(THREADS)
             if (!ends)
                 continue;
             if (col < cols)
-                store_sum(is_owner ? d_table + owned * cols + col : partials + piece * cols + col,
+                store_sum(is_owner ? d_table + owned * cols + col : partials + chunk * cols + col,
                           sum, is_owner && accumulate);
             for (int j = 0; j < N; j++)
                 sum[j] = 0;
@@ -154,7 +154,7 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* A block sums the run that begins in a piece and continues in later ones, if any, in one panel of
+/* A block sums the run that begins in a chunk and continues in later ones, if any, in one panel of
  * 32 * N columns. */
 template <int N>
 __global__ void __launch_bounds__(THREADS)
@@ -162,18 +162,18 @@ __global__ void __launch_bounds__(THREADS)
 {
     __shared__ float sums[WARPS][WARP_THREADS * N];
     int lane = threadIdx.x % WARP_THREADS, warp = threadIdx.x / WARP_THREADS;
-    uint64_t piece = blockIdx.x, first = piece * CUDA_EMBED_PIECE_ROWS,
-             next = first + CUDA_EMBED_PIECE_ROWS;
+    uint64_t chunk = blockIdx.x, first = chunk * CUDA_EMBED_CHUNK_ROWS,
+             next = first + CUDA_EMBED_CHUNK_ROWS;
     uint64_t cols = order.embed.cols;
     uint64_t col = ((uint64_t)blockIdx.y * WARP_THREADS + lane) * N;
     int32_t id = next < order.rows ? id_at(order, next) : 0;
     if (next >= order.rows || id_at(order, next - 1) != id ||
-        (piece > 0 && id_at(order, first - 1) == id))
+        (chunk > 0 && id_at(order, first - 1) == id))
         return; /* no such run; the whole block returns */
     float sum[N] = {};
-    for (uint64_t begin = piece + 1 + warp, count = WARP_THREADS; count == WARP_THREADS;
+    for (uint64_t begin = chunk + 1 + warp, count = WARP_THREADS; count == WARP_THREADS;
          begin += WARPS * WARP_THREADS) {
-        uint64_t position = (begin + (uint64_t)lane * WARPS) * CUDA_EMBED_PIECE_ROWS;
+        uint64_t position = (begin + (uint64_t)lane * WARPS) * CUDA_EMBED_CHUNK_ROWS;
         bool goes_on = position < order.rows && id_at(order, position) == id;
         count = __popc(__ballot_sync(FULL_MASK, goes_on));
         if (col < cols)
@@ -193,7 +193,7 @@ __global__ void __launch_bounds__(THREADS)
 
 uint64_t cuda_embed_bwd_workspace(uint64_t rows, uint64_t cols)
 {
-    return blocks_of(rows, CUDA_EMBED_PIECE_ROWS) * cols;
+    return blocks_of(rows, CUDA_EMBED_CHUNK_ROWS) * cols;
 }
 
 cudaError_t cuda_embed_bwd(enum dtype type, const struct cuda_embed *embed,
@@ -201,7 +201,7 @@ cudaError_t cuda_embed_bwd(enum dtype type, const struct cuda_embed *embed,
                            bool accumulate, cudaStream_t stream)
 {
     const struct embed_order order = {*embed, arrays->by_id, embed->items * embed->tokens};
-    uint32_t pieces = blocks_of(order.rows, CUDA_EMBED_PIECE_ROWS);
+    uint32_t chunks = blocks_of(order.rows, CUDA_EMBED_CHUNK_ROWS);
     cudaError_t status = cudaSuccess;
     if (!accumulate)
         status =
@@ -210,7 +210,7 @@ cudaError_t cuda_embed_bwd(enum dtype type, const struct cuda_embed *embed,
         status = dispatch_type(type, [&](auto t) {
             using T = decltype(t);
             return dispatch_width<T>(embed->cols, [&](auto n) {
-                dim3 grid(blocks_of(pieces, WARPS), blocks_of(embed->cols, WARP_THREADS * n()));
+                dim3 grid(blocks_of(chunks, WARPS), blocks_of(embed->cols, WARP_THREADS * n()));
                 return LAUNCH((embed_bwd_pieces<T, n()>), grid, THREADS, 0, stream, arrays->d_table,
                               arrays->workspace, (const T *)arrays->d_out, order, accumulate);
             });
@@ -218,7 +218,7 @@ cudaError_t cuda_embed_bwd(enum dtype type, const struct cuda_embed *embed,
     if (status != cudaSuccess)
         return status;
     return dispatch_width<float>(embed->cols, [&](auto n) {
-        dim3 grid(pieces, blocks_of(embed->cols, WARP_THREADS * n()));
+        dim3 grid(chunks, blocks_of(embed->cols, WARP_THREADS * n()));
         return LAUNCH((embed_bwd_fold<n()>), grid, THREADS, 0, stream, arrays->d_table,
                       (const float *)arrays->workspace, order);
     });
@@ -310,7 +310,6 @@ cudaError_t cuda_pool_fwd(enum dtype type, const struct cuda_items *shape, void 
     });
 }
 
-/* One warp per row. */
 template <typename T, int N>
 __global__ void __launch_bounds__(THREADS)
     pool_spread(T *d_x, const T *d_out, struct cuda_items shape)

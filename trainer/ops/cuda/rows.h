@@ -1,17 +1,16 @@
 /*
- * rows — copies and sums of whole rows: embeddings, positions, pooling. ops.h defines what they
- * compute.
+ * rows — copies and sums of rows: embeddings, positions, pooling, as defined in ops.h.
  *
  * Activations and tables have the given type (DTYPE_F32, DTYPE_BF16, DTYPE_F16; else
  * cudaErrorInvalidValue); gradients of tables are float. Arrays are 16-byte aligned and do not
- * overlap; sizes are at least 1. All calls queue on the stream.
+ * overlap; sizes are at least 1. Calls queue on the stream.
  *
- * The gradient of a table is summed without atomics. The rows, in by_id order, are cut into pieces
- * of CUDA_EMBED_PIECE_ROWS. A warp sums a piece in order, one sum per run of equal ids. The piece
- * in which a run begins adds its part to the table; each later piece of the run leaves its part in
- * the workspace, at most one row per piece. A second kernel adds those parts to the table: each of
- * eight warps sums every eighth piece in order, then the warps' sums are added in order. So the
- * bits depend on ids and shapes alone.
+ * The gradient of a table is summed without atomics. The rows, in by_id order, are split into
+ * chunks of CUDA_EMBED_CHUNK_ROWS. A warp sums a chunk in order, one sum per run of equal ids. The
+ * chunk in which a run begins adds its sum to the table; each later chunk of the run writes its sum
+ * to the workspace, at most one row per chunk. A second kernel adds those to the table: each of
+ * eight warps sums every eighth chunk in order, then the warps' sums are added in order. The bits
+ * depend only on ids and shapes.
  *
  *        by_id   | 3 3 3 5 5 7 7 7 | 7 7 7 7 7 7 7 7 | 7 7 8 8 8 9 9 9 |
  *        table     3     5   7                             8     9
@@ -30,7 +29,7 @@
 extern "C" {
 #endif
 
-enum { CUDA_EMBED_PIECE_ROWS = 32 };
+enum { CUDA_EMBED_CHUNK_ROWS = 32 };
 
 /* Row item * tokens + t has the id ids[item * id_stride + t]. */
 struct cuda_embed {
@@ -53,16 +52,13 @@ cudaError_t cuda_embed_bwd(enum dtype type, const struct cuda_embed *embed,
                            const struct cuda_embed_bwd_arrays *arrays, uint64_t vocabulary,
                            bool accumulate, cudaStream_t stream);
 
-/* A batch of matrices. */
 struct cuda_items {
     uint64_t items, rows, cols;
 };
 cudaError_t cuda_positions_fwd(enum dtype type, const struct cuda_items *shape, void *out,
                                const void *x, const void *positions, cudaStream_t stream);
-/* Sums over items in order. */
 cudaError_t cuda_positions_bwd(enum dtype type, const struct cuda_items *shape, float *d_positions,
                                const void *d_out, bool accumulate, cudaStream_t stream);
-/* Sums over rows in order. */
 cudaError_t cuda_pool_fwd(enum dtype type, const struct cuda_items *shape, void *out, const void *x,
                           cudaStream_t stream);
 cudaError_t cuda_pool_bwd(enum dtype type, const struct cuda_items *shape, void *d_x,

@@ -1,7 +1,7 @@
 /*
  * tensor_core — wrappers of PTX instructions without a C++ equivalent: asynchronous copies to
- * shared memory, loads of matrix fragments, and their products. The tests' compiler uses plain C++
- * versions instead (tests/cuda_on_cpu/). C++ only.
+ * shared memory, loads of matrix fragments, and their products. The tests use plain C++ instead
+ * (tests/cuda_on_cpu/). C++ only.
  *
  * Fragments of mma.m16n8k16 (PTX ISA, "Matrix fragments for mma.m16n8k16"), with lane = threadIdx.x
  * % 32, group = lane / 4, pair = lane % 4, and element pairs packed low half first:
@@ -30,8 +30,8 @@ __device__ inline uint32_t shared_address(const void *shared)
     return (uint32_t)__cvta_generic_to_shared(shared);
 }
 
-/* Starts a copy of 16 bytes from global to shared memory, both 16-byte aligned. If not valid,
- * writes zeros and does not read the source. */
+/* Starts copying 16 bytes from global to shared memory, both 16-byte aligned. If not valid, writes
+ * zeros without reading the source. */
 __device__ inline void copy_async_16(void *shared, const void *global, bool valid)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(shared_address(shared)),
@@ -39,22 +39,22 @@ __device__ inline void copy_async_16(void *shared, const void *global, bool vali
                  : "memory");
 }
 
-/* Closes the group of copies that this thread started since the last commit. */
+/* Ends the group of copies that this thread started since the last commit. */
 __device__ inline void copy_async_commit()
 {
     asm volatile("cp.async.commit_group;\n" ::: "memory");
 }
 
-/* Waits until at most `pending` of this thread's newest groups are in progress. To see the copies
- * of other threads, use a barrier afterwards. */
+/* Waits until at most `pending` of this thread's newest groups are in progress. The copies of other
+ * threads also need a barrier. */
 template <int pending> __device__ inline void copy_async_wait()
 {
     asm volatile("cp.async.wait_group %0;\n" ::"n"(pending) : "memory");
 }
 
-/* Reads threadIdx.x again, so values derived from it are recomputed instead of occupying registers
- * across a loop with none to spare. */
-__device__ inline unsigned thread_again()
+/* Reads threadIdx.x again, so that values derived from it occupy no registers across a loop that
+ * has none to spare. */
+__device__ inline unsigned reload_thread_index()
 {
     unsigned thread;
     asm volatile("mov.u32 %0, %%tid.x;\n" : "=r"(thread));
@@ -63,7 +63,7 @@ __device__ inline unsigned thread_again()
 
 /* Loads four 8 x 8 matrices of 16-bit elements from shared memory. Lane l passes the address
  * (16-byte aligned) of row l % 8 of matrix l / 8. r[m] receives elements 2 (lane % 4) and the next
- * from row lane / 4 of matrix m, or of its transpose if `transposed`. */
+ * of row lane / 4 of matrix m, or of its transpose if `transposed`. */
 template <bool transposed>
 __device__ inline void load_matrices(uint32_t r[4], const void *shared_row)
 {
@@ -79,8 +79,8 @@ __device__ inline void load_matrices(uint32_t r[4], const void *shared_row)
                      : "memory");
 }
 
-/* 2^x with a relative error of at most 2^-22; 0 if the result is below the smallest normal number;
- * exactly 1 for x = 0. */
+/* 2^x with a relative error of at most 2^-22; 0 below the smallest normal number; exactly 1 for x =
+ * 0. */
 __device__ inline float exp2_approximate(float x)
 {
     float power;
@@ -88,7 +88,7 @@ __device__ inline float exp2_approximate(float x)
     return power;
 }
 
-/* c += a b, accumulated in float. T: element type, __nv_bfloat16 or __half. */
+/* c += a b, accumulated in float. T: __nv_bfloat16 or __half. */
 template <typename T>
 __device__ inline void multiply_add(float c[4], const uint32_t a[4], const uint32_t b[2]);
 

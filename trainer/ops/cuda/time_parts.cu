@@ -7,7 +7,6 @@
 #include "trainer/ops/cuda/launch.h"
 #include "trainer/ops/cuda/reduce.h"
 
-/* Only one thread works; a block is a warp. */
 __global__ void __launch_bounds__(WARP_THREADS)
     time_switch(struct time_parts *parts, enum time_part part)
 {

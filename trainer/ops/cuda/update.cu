@@ -22,8 +22,8 @@ typedef float real;
 
 enum { THREADS = 256, WARPS = THREADS / WARP_THREADS, SUM_BLOCKS_MAX = 128 };
 
-/* A thread takes four elements, which share their decision about decay. Whether there are moments
- * is the same for all threads, so that asking costs nothing beside the memory traffic. */
+/* A thread updates four elements, which share a decay flag. All threads take the same branches for
+ * moments, so these are hidden by memory traffic. */
 template <enum update_rule rule, typename T>
 __global__ void __launch_bounds__(THREADS)
     update(float *params, float *moment1, float *moment2, const float *gradients,
@@ -102,7 +102,7 @@ cudaError_t cuda_update(enum update_rule rule, const struct update_options *opti
     return cudaErrorInvalidValue;
 }
 
-/* Only one thread works; a block is a warp. */
+/* One thread works; the block is a warp. */
 __global__ void __launch_bounds__(WARP_THREADS)
     gate_update(struct update_gate *gate, const int64_t *losses, const int64_t *squares,
                 struct update_gate_request request)
@@ -136,7 +136,7 @@ __global__ void __launch_bounds__(THREADS)
         sums[row] = sum;
 }
 
-/* One thread per row: biases and norm weights have rows of one element. */
+/* One thread per row, for biases and norm weights, whose rows have one element. */
 __global__ void __launch_bounds__(THREADS)
     row_sumsq_narrow(double *sums, const float *x, uint64_t rows, uint64_t cols)
 {
@@ -169,10 +169,9 @@ __device__ static void add_integer(int64_t *word, int64_t value)
         atomicAdd((unsigned long long *)word, (unsigned long long)value);
 }
 
-/* Each block collects its terms, then adds its words to the total. Integers make the order
- * irrelevant. Terms mostly have similar magnitudes, so their digits hit the same words and threads
- * would wait for each other. A warp whose terms all share their words therefore adds them up
- * first. */
+/* Each block collects its terms, then adds its words to the total; integers make the order
+ * irrelevant. Terms mostly have similar magnitudes and would contend for the same words, so a warp
+ * whose terms all share their words adds them up first. */
 __global__ void __launch_bounds__(THREADS)
     exact_add(int64_t *words, const double *terms, uint64_t count)
 {

@@ -22,11 +22,11 @@ enum {
     FEW_THREADS = WARP_THREADS, /* several rows per block of SOME_THREADS */
 };
 
-/* Columns, plus a block's step beyond them, must fit in 32 bits. */
+/* Columns plus one step of a block must fit in 32 bits. */
 static const uint64_t STRIDE_MAX = UINT64_C(1) << 30;
 
-/* Here and below, code for rare packs of elements is behind a branch: exponentials keep the
- * arithmetic units busy enough. */
+/* Code for rare packs of elements is behind a branch, here and below, because exponentials already
+ * keep the arithmetic units busy. */
 template <int N>
 __device__ static void fill_padding(float (&x)[N], int col, int classes, float value)
 {
@@ -43,22 +43,22 @@ template <typename T, int N> __device__ static void load_floats(float (&x)[N], c
         x[i] = to_float(p.element[i]);
 }
 
-/* The target distribution of a row: `part` on the first class, the rest on the second. */
+/* The first class has this weight; the second has the rest. */
 struct row_target {
     int first, second;
-    float part;
+    float first_weight;
 };
 
-/* A thread's result after reading its part of a row. */
+/* A thread's result for its part of a row. */
 struct softmax {
     float max;
     double sum; /* of e^(logit - max) */
-    /* A logit before the target equals it. Meaningless if a larger logit exists. */
+    /* an equal logit precedes the target; meaningless if a larger logit exists */
     bool has_earlier;
 };
 
-/* N: elements that a thread moves at once. GROUP: threads per row. The maximum starts finite, so
- * that exponentials of differences from it are defined. */
+/* N: elements moved at once. GROUP: threads per row. The maximum starts finite, so that differences
+ * from it are defined. */
 template <typename T, int N, int GROUP>
 __device__ static struct softmax softmax_part(const T *x, int classes, int target,
                                               float target_logit)
@@ -93,26 +93,27 @@ template <int N> __device__ static void subtract_at(float (&x)[N], int col, int 
         x[i] -= col + i == target ? value : 0.0f;
 }
 
-/* Iterates backwards, since what was read last is in the nearest cache. Writes zeros if the first
- * target is negative. */
-template <typename T, int N, int GROUP, bool MIXED>
+/* Iterates backwards, since the columns read last are in the nearest cache. Writes zeros if the
+ * first target is negative. */
+template <typename T, int N, int GROUP, bool TWO_TARGETS>
 __device__ static void write_gradient(T *x, struct xent_shape shape,
                                       const struct row_target &target, const struct softmax &row,
                                       double gradient_scale)
 {
     int first = threadIdx.x % GROUP * N;
     float factor = (float)(gradient_scale / row.sum);
-    float scale = (float)(gradient_scale * (MIXED ? (double)target.part : 1.0));
-    float second_scale = MIXED ? (float)(gradient_scale * (1.0 - (double)target.part)) : 0.0f;
-    int turns = ((int)shape.stride - first + GROUP * N - 1) / (GROUP * N);
-    for (int turn = turns - 1; turn >= 0; turn--) {
-        int col = first + turn * GROUP * N;
+    float scale = (float)(gradient_scale * (TWO_TARGETS ? (double)target.first_weight : 1.0));
+    float second_scale =
+        TWO_TARGETS ? (float)(gradient_scale * (1.0 - (double)target.first_weight)) : 0.0f;
+    int steps = ((int)shape.stride - first + GROUP * N - 1) / (GROUP * N);
+    for (int step = steps - 1; step >= 0; step--) {
+        int col = first + step * GROUP * N;
         float gradient[N];
         load_floats(gradient, x + col);
         for (int i = 0; i < N; i++)
             gradient[i] = expf(gradient[i] - row.max) * factor;
         subtract_at(gradient, col, target.first, scale);
-        if (MIXED)
+        if (TWO_TARGETS)
             subtract_at(gradient, col, target.second, second_scale);
         fill_padding(gradient, col, target.first < 0 ? 0 : (int)shape.classes, 0.0f);
         packed<T, N> p;
@@ -122,18 +123,18 @@ __device__ static void write_gradient(T *x, struct xent_shape shape,
     }
 }
 
-template <bool MIXED>
+template <bool TWO_TARGETS>
 __device__ static struct row_target target_of(const struct cuda_xent_arrays &arrays,
                                               const struct xent_shape &shape, uint64_t row)
 {
     uint64_t at = row / shape.tokens * shape.target_stride + row % shape.tokens;
     int first = arrays.targets[at];
-    if constexpr (MIXED)
+    if constexpr (TWO_TARGETS)
         return {first, arrays.second_targets[at], arrays.weights[at]};
     return {first, first, 1.0f};
 }
 
-template <typename T, int N, int GROUP, bool MIXED>
+template <typename T, int N, int GROUP, bool TWO_TARGETS>
 __global__ void __launch_bounds__(GROUP < SOME_THREADS ? SOME_THREADS : GROUP,
                                   GROUP == MANY_THREADS ? MANY_BLOCKS : 1)
     xent_rows(struct cuda_xent_arrays arrays, struct xent_shape shape)
@@ -145,72 +146,74 @@ __global__ void __launch_bounds__(GROUP < SOME_THREADS ? SOME_THREADS : GROUP,
     int classes = (int)shape.classes;
     struct row_target target = {-1, -1, 1.0f};
     if (is_row)
-        target = target_of<MIXED>(arrays, shape, row);
+        target = target_of<TWO_TARGETS>(arrays, shape, row);
     bool is_class = target.first >= 0 && target.first < classes;
-    if (MIXED)
+    if (TWO_TARGETS)
         is_class = is_class && target.second >= 0 && target.second < classes;
     T *x = (T *)arrays.logits + row * shape.stride;
     float target_logit = is_class ? to_float(x[target.first]) : 0.0f;
-    float second_logit = MIXED && is_class ? to_float(x[target.second]) : target_logit;
-    bool is_second = MIXED && target.part < 0.5f;
+    float second_logit = TWO_TARGETS && is_class ? to_float(x[target.second]) : target_logit;
+    bool is_second = TWO_TARGETS && target.first_weight < 0.5f;
     int guess = is_second ? target.second : target.first;
     float guess_logit = is_second ? second_logit : target_logit;
 
     struct softmax part = softmax_part<T, N, GROUP>(x, is_class ? classes : 0, guess, guess_logit),
-                   whole;
+                   total;
     if constexpr (GROUP == WARP_THREADS) {
-        whole.max = warp_max(part.max);
-        whole.sum = warp_sum(part.sum * (double)expf(part.max - whole.max));
-        whole.has_earlier = __any_sync(FULL_MASK, part.has_earlier);
-        __syncwarp(); /* all lanes have read the target's logit; it may be overwritten now */
+        total.max = warp_max(part.max);
+        total.sum = warp_sum(part.sum * (double)expf(part.max - total.max));
+        total.has_earlier = __any_sync(FULL_MASK, part.has_earlier);
+        __syncwarp(); /* all lanes must read the target's logit before it is overwritten */
     } else {
-        whole.max = block_max(part.max, maxima);
-        whole.sum = block_sum(part.sum * (double)expf(part.max - whole.max), sums);
-        whole.has_earlier = __syncthreads_or(part.has_earlier);
+        total.max = block_max(part.max, maxima);
+        total.sum = block_sum(part.sum * (double)expf(part.max - total.max), sums);
+        total.has_earlier = __syncthreads_or(part.has_earlier);
     }
     if (is_row && threadIdx.x % GROUP == 0) {
         double loss = target.first < 0 ? 0.0 : (double)NAN,
-               logit = (double)target_logit - (double)whole.max;
-        if (MIXED && target.part < 1.0f)
-            logit = (double)target.part * logit +
-                    (1.0 - (double)target.part) * ((double)second_logit - (double)whole.max);
+               logit = (double)target_logit - (double)total.max;
+        if (TWO_TARGETS && target.first_weight < 1.0f)
+            logit =
+                (double)target.first_weight * logit +
+                (1.0 - (double)target.first_weight) * ((double)second_logit - (double)total.max);
         if (is_class)
-            loss = log(whole.sum) - logit;
+            loss = log(total.sum) - logit;
         arrays.losses[row] = loss;
-        arrays.correct[row] = is_class && guess_logit == whole.max && !whole.has_earlier;
+        arrays.correct[row] = is_class && guess_logit == total.max && !total.has_earlier;
     }
     target.first = is_class ? target.first : -1;
     if (is_row && arrays.gradient_scale)
-        write_gradient<T, N, GROUP, MIXED>(x, shape, target, whole, *arrays.gradient_scale);
+        write_gradient<T, N, GROUP, TWO_TARGETS>(x, shape, target, total, *arrays.gradient_scale);
 }
 
-template <typename T, int N, int GROUP, bool MIXED>
+template <typename T, int N, int GROUP, bool TWO_TARGETS>
 static cudaError_t launch_rows(const struct xent_shape *s, const struct cuda_xent_arrays *arrays,
                                cudaStream_t stream)
 {
     constexpr int threads = GROUP < SOME_THREADS ? SOME_THREADS : GROUP;
-    return LAUNCH((xent_rows<T, N, GROUP, MIXED>), blocks_of(s->items * s->tokens, threads / GROUP),
-                  threads, 0, stream, *arrays, *s);
+    return LAUNCH((xent_rows<T, N, GROUP, TWO_TARGETS>),
+                  blocks_of(s->items * s->tokens, threads / GROUP), threads, 0, stream, *arrays,
+                  *s);
 }
 
-template <typename T, int N, bool MIXED>
+template <typename T, int N, bool TWO_TARGETS>
 static cudaError_t launch_groups(const struct xent_shape *s, const struct cuda_xent_arrays *arrays,
                                  cudaStream_t stream)
 {
     if (s->classes >= MANY_CLASSES)
-        return launch_rows<T, N, MANY_THREADS, MIXED>(s, arrays, stream);
+        return launch_rows<T, N, MANY_THREADS, TWO_TARGETS>(s, arrays, stream);
     if (s->classes >= SOME_CLASSES)
-        return launch_rows<T, N, SOME_THREADS, MIXED>(s, arrays, stream);
-    return launch_rows<T, N, FEW_THREADS, MIXED>(s, arrays, stream);
+        return launch_rows<T, N, SOME_THREADS, TWO_TARGETS>(s, arrays, stream);
+    return launch_rows<T, N, FEW_THREADS, TWO_TARGETS>(s, arrays, stream);
 }
 
-template <typename T, bool MIXED>
+template <typename T, bool TWO_TARGETS>
 static cudaError_t launch_kind(const struct xent_shape *s, const struct cuda_xent_arrays *arrays,
                                cudaStream_t stream)
 {
     return rows_are_packed<T>(s->stride)
-               ? launch_groups<T, packed<T>::count, MIXED>(s, arrays, stream)
-               : launch_groups<T, 1, MIXED>(s, arrays, stream);
+               ? launch_groups<T, packed<T>::count, TWO_TARGETS>(s, arrays, stream)
+               : launch_groups<T, 1, TWO_TARGETS>(s, arrays, stream);
 }
 
 cudaError_t cuda_xent(enum dtype type, const struct xent_shape *shape,

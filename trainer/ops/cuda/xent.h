@@ -1,11 +1,9 @@
 /*
- * xent — softmax cross-entropy, with its gradient in place of the logits. ops.h defines what it
- * computes.
+ * xent — softmax cross-entropy, whose gradient replaces the logits, as defined in ops.h.
  *
  * One pass over a row computes the maximum and the sum of exponentials. A second pass writes the
  * gradient if requested, mostly from cache. With few classes a warp handles a row, else a block.
- * Threads sum in double, and their sums are added in double, in an order that depends only on the
- * number of classes.
+ * Sums are in double, in an order that depends only on the number of classes.
  */
 #ifndef MILLRACE_TRAINER_OPS_CUDA_XENT_H
 #define MILLRACE_TRAINER_OPS_CUDA_XENT_H
@@ -21,7 +19,7 @@ extern "C" {
 
 struct xent_shape;
 
-/* Device memory. */
+/* All are in device memory. */
 struct cuda_xent_arrays {
     void *logits; /* [items * tokens, stride], 16-byte aligned */
     double *losses;
@@ -30,14 +28,14 @@ struct cuda_xent_arrays {
     /* With weights, as in struct xent_mix (ops.h). Both NULL: one target per row. */
     const int32_t *second_targets;
     const float *weights;
-    const double *gradient_scale; /* NULL: the logits stay unchanged */
+    const double *gradient_scale; /* optional */
 };
 
-/* Queued on the stream. Sizes are at least 1. Padding is not part of the softmax and gets gradient
- * 0. type: of the logits, DTYPE_F32, DTYPE_BF16 or DTYPE_F16. Another type, or a stride below
- * classes or above 2^30, is cudaErrorInvalidValue. Fastest if stride is a multiple of 8 (F32: 4).
- * If the first target is not negative, but it or the second is not a class, the loss is NaN and the
- * gradient zero. */
+/* Queued on the stream. Sizes are at least 1. Padding is excluded from the softmax and gets
+ * gradient 0. type: of the logits, DTYPE_F32, DTYPE_BF16 or DTYPE_F16. cudaErrorInvalidValue for
+ * another type or a stride below classes or above 2^30. Fastest if stride is a multiple of 8 (F32:
+ * 4). If the first target is not negative, but one of the targets is not a class, the loss is NaN
+ * and the gradient zero. */
 cudaError_t cuda_xent(enum dtype type, const struct xent_shape *shape,
                       const struct cuda_xent_arrays *arrays, cudaStream_t stream);
 

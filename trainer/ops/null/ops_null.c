@@ -8,8 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* A memory block that only grows. */
-struct piece {
+struct memory_block {
     void *memory;
     uint64_t bytes;
 };
@@ -20,7 +19,7 @@ struct ops_null {
     struct ops ops;
     struct ops_table table; /* null_table with the model's settings */
     const struct ops_null_model *model;
-    struct piece fixed, gemm, rows, ropes[ROPES_MAX];
+    struct memory_block fixed, gemm, rows, ropes[ROPES_MAX];
     struct attn_shape rope_shapes[ROPES_MAX];
     int ropes_count;
     double flops;
@@ -31,18 +30,18 @@ static struct ops_null *null_of(struct ops *ops)
     return (struct ops_null *)ops; /* the first member */
 }
 
-/* Allocates the larger piece before freeing the smaller one, like the backends. */
-static int reserve(struct ops *ops, struct piece *piece, uint64_t bytes, struct err *err)
+/* Allocates the new block before freeing the old one, as the simulated backends do. */
+static int reserve(struct ops *ops, struct memory_block *block, uint64_t bytes, struct err *err)
 {
     const struct device_ops *device = ops->device->ops;
     void *memory;
-    if (bytes <= piece->bytes)
+    if (bytes <= block->bytes)
         return 0;
     int status = device->mem_alloc(ops->device, MEM_DEVICE, bytes, &memory, err);
     if (status)
         return status;
-    device->mem_free(ops->device, MEM_DEVICE, piece->memory, piece->bytes);
-    *piece = (struct piece){memory, bytes};
+    device->mem_free(ops->device, MEM_DEVICE, block->memory, block->bytes);
+    *block = (struct memory_block){memory, bytes};
     return 0;
 }
 
@@ -101,7 +100,6 @@ static void gemm(struct ops *ops, const struct gemm_plan *plan, const void *a, c
         2.0 * (double)plan->shape.m * (double)plan->shape.n * (double)plan->shape.k;
 }
 
-/* Operations of the scores and of their products with the values. */
 static double attention_flops(const struct attn_shape *shape)
 {
     double tokens = (double)shape->tokens;
@@ -116,7 +114,7 @@ static void attn_fwd(struct ops *ops, const struct attn_shape *shape, void *out,
     null_of(ops)->flops += attention_flops(shape);
 }
 
-/* Twice the forward operations; recomputed scores are not counted. */
+/* The backward pass takes twice the forward operations; recomputed scores do not count. */
 static void attn_bwd(struct ops *ops, const struct attn_shape *shape, void *d_qkv,
                      const void *d_out, const void *qkv, const void *out, const void *lse,
                      const int32_t *row_starts, void *scratch)
@@ -125,56 +123,55 @@ static void attn_bwd(struct ops *ops, const struct attn_shape *shape, void *d_qk
     null_of(ops)->flops += 2 * attention_flops(shape);
 }
 
-/* Defines a hook that does nothing. */
-#define NOTHING(name, ...)                                                                         \
+#define NO_OP_HOOK(name, ...)                                                                      \
     static void name(struct ops *ops, __VA_ARGS__)                                                 \
     {                                                                                              \
     }
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
-NOTHING(bias_bwd, void *d_bias, const void *d_out, uint64_t rows, uint64_t cols, bool accumulate)
-NOTHING(norm_fwd, const struct norm_shape *shape, void *out, void *mean, void *rstd, const void *x,
-        const void *weight, const void *bias)
-NOTHING(norm_bwd, const struct norm_shape *shape, void *d_x, void *d_weight, void *d_bias,
-        const void *d_out, const void *x, const void *mean, const void *rstd, const void *weight,
-        bool accumulate)
-NOTHING(rope, const struct attn_shape *shape, void *qkv, const struct rope_spec *spec,
-        bool backward)
-NOTHING(gelu_fwd, void *out, const void *x, uint64_t count)
-NOTHING(gelu_bwd, void *d_x, const void *d_out, const void *x, uint64_t count)
-NOTHING(swiglu_fwd, void *out, const void *gate_up, uint64_t rows, uint64_t cols)
-NOTHING(swiglu_bwd, void *d_gate_up, const void *d_out, const void *gate_up, uint64_t rows,
-        uint64_t cols)
-NOTHING(add, void *out, const void *a, const void *b, uint64_t count)
-NOTHING(embed_fwd, void *out, const int32_t *ids, uint64_t id_stride, const void *table,
-        const void *positions, uint64_t items, uint64_t tokens, uint64_t cols)
-NOTHING(embed_bwd, void *d_table, const void *d_out, const int32_t *ids, uint64_t id_stride,
-        const int32_t *by_id, uint64_t items, uint64_t tokens, uint64_t cols, uint64_t vocabulary,
-        bool accumulate)
-NOTHING(positions_fwd, void *out, const void *x, const void *positions, uint64_t items,
-        uint64_t rows, uint64_t cols)
-NOTHING(positions_bwd, void *d_positions, const void *d_out, uint64_t items, uint64_t rows,
-        uint64_t cols, bool accumulate)
-NOTHING(patches, void *out, const uint8_t *images, uint64_t items, uint64_t side, uint64_t patch,
-        const float mean[3], const float deviation[3])
-NOTHING(pool_fwd, void *out, const void *x, uint64_t items, uint64_t rows, uint64_t cols)
-NOTHING(pool_bwd, void *d_x, const void *d_out, uint64_t items, uint64_t rows, uint64_t cols)
-NOTHING(xent, const struct xent_shape *shape, void *logits, double *losses, uint8_t *correct,
-        const int32_t *targets, const struct xent_mix *mix, const double *gradient_scale)
-NOTHING(tree_add, void *target, const void *source, uint64_t count)
-NOTHING(narrow, enum dtype type, void *out, const void *x, float scale, uint64_t count)
-NOTHING(widen, enum dtype type, void *out, const void *x, float scale, uint64_t count)
-NOTHING(to_compute, void *compute, const void *master, uint64_t count)
-NOTHING(row_sumsq, double *sums, const void *x, uint64_t rows, uint64_t cols)
-NOTHING(exact_add, int64_t *words, const double *terms, uint64_t count)
-NOTHING(count_add, int64_t *word, const uint8_t *flags, uint64_t count)
-NOTHING(gate_update, struct update_gate *gate, const int64_t *losses, const int64_t *squares,
-        const struct update_gate_request *request)
+NO_OP_HOOK(bias_bwd, void *d_bias, const void *d_out, uint64_t rows, uint64_t cols, bool accumulate)
+NO_OP_HOOK(norm_fwd, const struct norm_shape *shape, void *out, void *mean, void *rstd,
+           const void *x, const void *weight, const void *bias)
+NO_OP_HOOK(norm_bwd, const struct norm_shape *shape, void *d_x, void *d_weight, void *d_bias,
+           const void *d_out, const void *x, const void *mean, const void *rstd, const void *weight,
+           bool accumulate)
+NO_OP_HOOK(rope, const struct attn_shape *shape, void *qkv, const struct rope_spec *spec,
+           bool backward)
+NO_OP_HOOK(gelu_fwd, void *out, const void *x, uint64_t count)
+NO_OP_HOOK(gelu_bwd, void *d_x, const void *d_out, const void *x, uint64_t count)
+NO_OP_HOOK(swiglu_fwd, void *out, const void *gate_up, uint64_t rows, uint64_t cols)
+NO_OP_HOOK(swiglu_bwd, void *d_gate_up, const void *d_out, const void *gate_up, uint64_t rows,
+           uint64_t cols)
+NO_OP_HOOK(add, void *out, const void *a, const void *b, uint64_t count)
+NO_OP_HOOK(embed_fwd, void *out, const int32_t *ids, uint64_t id_stride, const void *table,
+           const void *positions, uint64_t items, uint64_t tokens, uint64_t cols)
+NO_OP_HOOK(embed_bwd, void *d_table, const void *d_out, const int32_t *ids, uint64_t id_stride,
+           const int32_t *by_id, uint64_t items, uint64_t tokens, uint64_t cols,
+           uint64_t vocabulary, bool accumulate)
+NO_OP_HOOK(positions_fwd, void *out, const void *x, const void *positions, uint64_t items,
+           uint64_t rows, uint64_t cols)
+NO_OP_HOOK(positions_bwd, void *d_positions, const void *d_out, uint64_t items, uint64_t rows,
+           uint64_t cols, bool accumulate)
+NO_OP_HOOK(patches, void *out, const uint8_t *images, uint64_t items, uint64_t side, uint64_t patch,
+           const float mean[3], const float deviation[3])
+NO_OP_HOOK(pool_fwd, void *out, const void *x, uint64_t items, uint64_t rows, uint64_t cols)
+NO_OP_HOOK(pool_bwd, void *d_x, const void *d_out, uint64_t items, uint64_t rows, uint64_t cols)
+NO_OP_HOOK(xent, const struct xent_shape *shape, void *logits, double *losses, uint8_t *correct,
+           const int32_t *targets, const struct xent_mix *mix, const double *gradient_scale)
+NO_OP_HOOK(tree_add, void *target, const void *source, uint64_t count)
+NO_OP_HOOK(narrow, enum dtype type, void *out, const void *x, float scale, uint64_t count)
+NO_OP_HOOK(widen, enum dtype type, void *out, const void *x, float scale, uint64_t count)
+NO_OP_HOOK(to_compute, void *compute, const void *master, uint64_t count)
+NO_OP_HOOK(row_sumsq, double *sums, const void *x, uint64_t rows, uint64_t cols)
+NO_OP_HOOK(exact_add, int64_t *words, const double *terms, uint64_t count)
+NO_OP_HOOK(count_add, int64_t *word, const uint8_t *flags, uint64_t count)
+NO_OP_HOOK(gate_update, struct update_gate *gate, const int64_t *losses, const int64_t *squares,
+           const struct update_gate_request *request)
 #pragma GCC diagnostic pop
 
-/* Counts the link traffic of an update: it reads and writes arrays in host memory over the link. */
-static void cross_update(struct ops *ops, const struct update_arrays *arrays)
+/* Arrays in host memory are read and written over the link. */
+static void count_update_traffic(struct ops *ops, const struct update_arrays *arrays)
 {
     const void *const both_ways[] = {arrays->params, arrays->moment1, arrays->moment2};
     for (size_t i = 0; i < sizeof both_ways / sizeof both_ways[0]; i++)
@@ -186,7 +183,7 @@ static void update(struct ops *ops, enum update_rule rule, const struct update_o
                    const struct update_arrays *arrays, const struct update_scalars *scalars)
 {
     (void)rule, (void)options, (void)scalars;
-    cross_update(ops, arrays);
+    count_update_traffic(ops, arrays);
 }
 
 static void numerics_id(struct ops *ops, struct str *out)
@@ -210,9 +207,9 @@ static void close(struct ops *ops)
 {
     struct ops_null *null = null_of(ops);
     const struct device_ops *device = ops->device->ops;
-    struct piece *pieces[] = {&null->fixed, &null->gemm, &null->rows};
-    for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++)
-        device->mem_free(ops->device, MEM_DEVICE, pieces[i]->memory, pieces[i]->bytes);
+    struct memory_block *blocks[] = {&null->fixed, &null->gemm, &null->rows};
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
+        device->mem_free(ops->device, MEM_DEVICE, blocks[i]->memory, blocks[i]->bytes);
     for (int i = 0; i < null->ropes_count; i++)
         device->mem_free(ops->device, MEM_DEVICE, null->ropes[i].memory, null->ropes[i].bytes);
     if (ops->stream)

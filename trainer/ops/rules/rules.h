@@ -1,6 +1,6 @@
 /*
- * rules — the optimizers' update rules, a row each. A rule is one function in a file of its own,
- * which the CPU and CUDA both compile (step.inc).
+ * rules — the list of optimizer update rules. Each rule is a function in its own file, compiled for
+ * both the CPU and CUDA (step.inc).
  */
 #ifndef MILLRACE_TRAINER_OPS_RULES_RULES_H
 #define MILLRACE_TRAINER_OPS_RULES_RULES_H
@@ -9,10 +9,10 @@
 
 /* RULE(name, NAME, moments, first, second)
  *
- *   name           what optimizer.type calls it; its function is name_step in name.inc
- *   NAME           UPDATE_NAME of enum update_rule; new rows go last
- *   moments        how many moments an element has, 0 to 2, given `options`
- *   first, second  the moments' names in a checkpoint, which are torch's; NULL: none */
+ *   name           value of optimizer.type; the rule is name_step in name.inc
+ *   NAME           suffix of UPDATE_NAME; new rows go last
+ *   moments        moments per element, 0 to 2, given `options`
+ *   first, second  names of the moments in a checkpoint, as in torch; NULL: none */
 #define UPDATE_RULES(RULE)                                                                         \
     RULE(adamw, ADAMW, 2, "exp_avg", "exp_avg_sq")                                                 \
     RULE(sgd, SGD, options->momentum > 0, "momentum_buffer", NULL)                                 \
@@ -24,24 +24,24 @@ enum update_rule {
 #undef ROW
 };
 
-/* What a run fixes. A rule reads those that concern it. */
+/* Constant during a run. Each rule reads only its own options. */
 struct update_options {
     double beta1, beta2, epsilon;
     double momentum; /* 0: none */
     bool nesterov;
-    double weight_decay; /* of the elements that decay */
+    double weight_decay; /* of elements that decay */
 };
 
-/* What each update sets; in device memory. */
+/* Set for each update; in device memory. */
 struct update_scalars {
     double lr;
     double correction1, correction2; /* 1 / (1 - beta^t) of update t = 1, 2, ... */
-    double gradient_scale; /* gradients are sums: 1 / valid items, times the clip factor */
-    double gradient_limit; /* of the size of a scaled gradient; INFINITY: none */
-    bool is_skipped;       /* nothing is changed */
+    double gradient_scale; /* 1 / valid items, times the clip factor; gradients are sums */
+    double gradient_limit; /* on the magnitude of a scaled gradient; INFINITY: none */
+    bool is_skipped;
 };
 
-/* How many moments an element has: 0 to 2. */
+/* Moments per element, 0 to 2. */
 static inline unsigned update_moments(enum update_rule rule, const struct update_options *options)
 {
     switch (rule) {

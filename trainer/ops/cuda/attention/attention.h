@@ -1,19 +1,18 @@
 /*
- * attention — attention and its backward pass on a CUDA device, as trainer/ops/ops.h defines them,
- * in memory linear in tokens.
+ * attention — attention and its backward pass on a CUDA device, as defined in trainer/ops/ops.h, in
+ * memory linear in tokens.
  *
  *     cuda_attention_prepare(DTYPE_BF16, &shape)                                    once per shape
  *     cuda_attention_fwd(DTYPE_BF16, &shape, &(struct cuda_attention_fwd_arrays){...}, stream)
  *     cuda_attention_bwd(DTYPE_BF16, &shape, &(struct cuda_attention_bwd_arrays){...}, stream)
  *
- * head_dim is at most 256. BF16 and F16 run on tensor cores with sums in float; head_dim must be a
- * multiple of 8. F32 runs in plain float, slowly, with any head_dim. The bits are a function of
- * shape and data: one block computes each sum, in a fixed order, without atomics. Tiles of keys
- * that no query of a tile attends to are skipped. This changes no bit: they would add zeros and
- * rescale by one.
+ * head_dim is at most 256. BF16 and F16 use tensor cores with float sums and require a multiple of
+ * 8. F32 uses plain float, slowly, with any head_dim. The bits depend only on shape and data: one
+ * block computes each sum, in a fixed order, without atomics. Skipping fully masked tiles changes
+ * no bits, because they would add zeros and rescale by one.
  *
- * Arrays are in device memory, 16-byte aligned; outputs overlap no other array. All calls queue on
- * the stream and allocate nothing.
+ * Arrays are in device memory, 16-byte aligned; outputs overlap no other array. Calls queue on the
+ * stream and allocate nothing.
  */
 #ifndef MILLRACE_TRAINER_OPS_CUDA_ATTENTION_ATTENTION_H
 #define MILLRACE_TRAINER_OPS_CUDA_ATTENTION_ATTENTION_H
@@ -32,32 +31,32 @@ struct attn_shape;
 struct err;
 struct ops;
 
-/* plan_attn of ops.h, which also prepares the kernels. */
+/* plan_attn of ops.h. Also prepares the kernels. */
 int cuda_attention_plan(const struct ops *ops, const struct attn_shape *shape, struct err *err);
 
-/* False if no kernel supports the shape; plan_attn then rejects it. */
-bool cuda_attention_takes(enum dtype type, const struct attn_shape *shape);
+/* False if no kernel supports the shape. */
+bool cuda_attention_supports(enum dtype type, const struct attn_shape *shape);
 
-/* Grants the kernels of this shape their shared memory; call it before their first run.
- * cudaErrorInvalidValue if cuda_attention_takes is false (also from all calls below); the device's
- * error if it has too little shared memory. */
+/* Allows the kernels of this shape their shared memory; call it before their first run.
+ * cudaErrorInvalidValue if the shape is not supported (also from all calls below); the device's
+ * error if its shared memory is too small. */
 cudaError_t cuda_attention_prepare(enum dtype type, const struct attn_shape *shape);
 
 struct cuda_attention_fwd_arrays {
     void *out;  /* [batch * tokens, heads * head_dim] */
     float *lse; /* [batch, heads, tokens] */
     const void *qkv;
-    const int32_t *row_starts; /* or NULL */
+    const int32_t *row_starts; /* optional */
 };
 cudaError_t cuda_attention_fwd(enum dtype type, const struct attn_shape *shape,
                                const struct cuda_attention_fwd_arrays *arrays, cudaStream_t stream);
 
 struct cuda_attention_bwd_arrays {
-    void *d_qkv; /* all of it is written */
+    void *d_qkv; /* completely written */
     const void *d_out, *qkv;
-    const void *out; /* out and lse: of the forward pass with the same qkv and row_starts */
+    const void *out; /* results of the forward pass with the same qkv and row_starts */
     const float *lse;
-    const int32_t *row_starts; /* or NULL */
+    const int32_t *row_starts; /* optional */
     float *workspace;          /* cuda_attention_bwd_workspace floats */
 };
 uint64_t cuda_attention_bwd_workspace(const struct attn_shape *shape);

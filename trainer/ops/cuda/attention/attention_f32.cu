@@ -1,7 +1,7 @@
 /*
- * attention_f32 — attention in plain float, for accuracy rather than speed: the same tiles, passes
- * and order as on tensor cores (attention_mma_fwd.cu, attention_mma_bwd.cu), with each product a
- * loop over shared memory.
+ * attention_f32 — attention in plain float, accurate but slow. Tiles, passes and order are those of
+ * the tensor-core kernels (attention_mma_fwd.cu, attention_mma_bwd.cu); each product is a loop over
+ * shared memory.
  */
 #include "trainer/ops/cuda/attention/attention_kernels.h"
 #include "trainer/ops/cuda/reduce.h"
@@ -11,8 +11,8 @@
 
 enum { F32_THREADS = 256 };
 
-/* A tile has ROWS rows, head_dim + 1 floats apart in shared memory, so that the elements of a
- * column are in different banks. */
+/* Rows of a tile are head_dim + 1 floats apart, so that the elements of a column are in different
+ * banks. */
 template <int ROWS> struct f32_tiles {
     static constexpr int scores_stride = ROWS + 1;
     static constexpr int row_lanes = F32_THREADS / ROWS; /* lanes that share a row's softmax */
@@ -31,8 +31,7 @@ template <int ROWS> struct f32_tiles {
 
 enum { F32_NARROW_HEAD = 64, F32_WIDE_HEAD = 256 };
 
-/* Wide heads use lower tiles. Six of them fit into shared memory on any device of compute
- * capability 8 or later. */
+/* Wide heads use fewer rows. Six tiles fit into shared memory from compute capability 8 on. */
 template <typename Call>
 static cudaError_t f32_dispatch(const struct attn_shape *shape, const Call &call)
 {
@@ -80,8 +79,8 @@ __device__ inline float f32_dot(const float *a, const float *b, int count)
     return sum;
 }
 
-/* sums[row] = sums[row] * rescale[row] + weights[row] times the streamed rows. rescale may be NULL,
- * for ones. */
+/* sums[row] = sums[row] * rescale[row] + weights[row] times the streamed rows. rescale may be
+ * NULL. */
 template <int ROWS>
 __device__ inline void f32_add(float *sums, const float *rescale, const float *weights,
                                const float *streamed, int columns)
@@ -98,8 +97,8 @@ __device__ inline void f32_add(float *sums, const float *rescale, const float *w
     }
 }
 
-/* The lanes of a row turn its scores into e^(score * scale - base); all get the same base and
- * total. Returns the factor to rescale earlier sums. */
+/* The lanes of a row replace its scores by e^(score * scale - base) and agree on base and total.
+ * Returns the factor that rescales earlier sums. */
 template <int ROWS>
 __device__ inline float f32_softmax(float *scores, float scale, float *base, float *total)
 {
@@ -122,7 +121,7 @@ __device__ inline float f32_softmax(float *scores, float scale, float *base, flo
     return rescale;
 }
 
-/* The grid has one block per tile of queries of each head. */
+/* Grid: one block per tile of queries of each head. */
 template <int ROWS>
 __global__ void __launch_bounds__(F32_THREADS)
     attention_f32_fwd_kernel(struct attention_geometry geometry, float *out, float *lse,
@@ -131,7 +130,7 @@ __global__ void __launch_bounds__(F32_THREADS)
     using tiles = f32_tiles<ROWS>;
     DYNAMIC_SHARED(float, q_tile);
     __shared__ float rescales[ROWS];
-    __shared__ int first_seen;
+    __shared__ int first_visible;
     int columns = geometry.head_dim, elements = tiles::elements(columns);
     float *k_tile = q_tile + elements, *v_tile = k_tile + elements, *sums = v_tile + elements,
           *scores = sums + elements;
@@ -145,9 +144,9 @@ __global__ void __launch_bounds__(F32_THREADS)
     const int32_t *starts =
         row_starts == NULL ? NULL : row_starts + (uint64_t)batch * geometry.tokens;
     if (threadIdx.x == 0) {
-        first_seen = starts == NULL ? 0 : INT_MAX;
+        first_visible = starts == NULL ? 0 : INT_MAX;
         for (int row = 0; starts != NULL && row < ROWS && row < rows_left; row++)
-            first_seen = min(first_seen, starts[first + row]);
+            first_visible = min(first_visible, starts[first + row]);
     }
     f32_load<ROWS>(q_tile, qkv + geometry.q_at(batch, head) + first * width, width, rows_left,
                    columns);
@@ -157,17 +156,17 @@ __global__ void __launch_bounds__(F32_THREADS)
 
     int my_row = threadIdx.x / tiles::row_lanes, my_lane = threadIdx.x % tiles::row_lanes;
     float base = -FLT_MAX, total = 0;
-    for (int key = first_seen / ROWS * ROWS; key < end_key; key += ROWS) {
+    for (int key = first_visible / ROWS * ROWS; key < end_key; key += ROWS) {
         f32_load<ROWS>(k_tile, k + key * width, width, geometry.tokens - key, columns);
         f32_load<ROWS>(v_tile, v + key * width, width, geometry.tokens - key, columns);
         __syncthreads();
         for (int at = threadIdx.x; at < ROWS * ROWS; at += F32_THREADS) {
             int row = at / ROWS, column = at % ROWS;
-            struct key_span seen = geometry.seen_by(first + row, starts);
+            struct key_span visible = geometry.visible_keys(first + row, starts);
             float score =
                 f32_dot(q_tile + row * (columns + 1), k_tile + column * (columns + 1), columns);
-            bool is_seen = key + column >= seen.first && key + column < seen.end;
-            scores[row * tiles::scores_stride + column] = is_seen ? score : -INFINITY;
+            bool is_visible = key + column >= visible.first && key + column < visible.end;
+            scores[row * tiles::scores_stride + column] = is_visible ? score : -INFINITY;
         }
         __syncthreads();
         float rescale = f32_softmax<ROWS>(scores + my_row * tiles::scores_stride, geometry.scale,
@@ -190,8 +189,8 @@ __global__ void __launch_bounds__(F32_THREADS)
                     geometry.out_width(), sums, 1, rows_left, columns);
 }
 
-/* As in attention_mma_bwd.cu: of keys or of queries. The grid has one block per tile of rows of
- * each head. */
+/* Computes dK and dV (OF_KEYS) or dQ, as in attention_mma_bwd.cu. Grid: one block per tile of rows
+ * of each head. */
 template <int ROWS, bool OF_KEYS>
 __global__ void __launch_bounds__(F32_THREADS)
     attention_f32_bwd_kernel(struct attention_geometry geometry, float *d_qkv, const float *d_out,
@@ -203,12 +202,13 @@ __global__ void __launch_bounds__(F32_THREADS)
     int columns = geometry.head_dim, elements = tiles::elements(columns), stride = columns + 1;
     float *d_row_tile = row_tile + elements, *streamed = d_row_tile + elements,
           *d_streamed = streamed + elements;
-    /* sums: dK or dQ, of dS; d_sums: dV, of P'. */
+    /* sums: dK or dQ; d_sums: dV */
     float *sums = d_streamed + elements, *d_sums = sums + elements;
     float *p = d_sums + elements, *d = p + ROWS * tiles::scores_stride;
 
     int row_tiles = tiles_of(geometry.tokens, ROWS), unit = (int)blockIdx.x / row_tiles;
-    int turn = (int)blockIdx.x % row_tiles, first = (OF_KEYS ? turn : row_tiles - 1 - turn) * ROWS;
+    int tile_index = (int)blockIdx.x % row_tiles,
+        first = (OF_KEYS ? tile_index : row_tiles - 1 - tile_index) * ROWS;
     int unit_heads = OF_KEYS ? geometry.kv_heads : geometry.heads, batch = unit / unit_heads;
     int group = geometry.heads / geometry.kv_heads;
     int first_head = OF_KEYS ? unit % unit_heads * group : unit % unit_heads,
@@ -238,7 +238,7 @@ __global__ void __launch_bounds__(F32_THREADS)
         int end =
             !OF_KEYS && geometry.causal ? min(first + ROWS, geometry.tokens) : geometry.tokens;
         for (; token < end; token += ROWS) {
-            /* No query within the bounds attends to these keys: they would add zeros. */
+            /* No query within the bounds attends to these keys. */
             int last_key = (OF_KEYS ? first : token) + ROWS - 1;
             if (item_bounds != NULL &&
                 last_key < item_bounds[(OF_KEYS ? token : first) / ATTENTION_BOUNDS_ROWS].min)
@@ -252,14 +252,14 @@ __global__ void __launch_bounds__(F32_THREADS)
                 int row = at / ROWS, column = at % ROWS;
                 int query = OF_KEYS ? token + column : first + row,
                     key = OF_KEYS ? first + row : token + column;
-                struct key_span seen = geometry.seen_by(query, starts);
+                struct key_span visible = geometry.visible_keys(query, starts);
                 float2 query_stats = head_stats[query];
                 float score = f32_dot(row_tile + row * stride, streamed + column * stride, columns);
                 float d_p =
                     f32_dot(d_row_tile + row * stride, d_streamed + column * stride, columns);
-                bool is_seen = key >= seen.first && key < seen.end;
+                bool is_visible = key >= visible.first && key < visible.end;
                 float probability =
-                    is_seen ? exp2f(score * (geometry.scale * LOG2_E) - query_stats.x) : 0;
+                    is_visible ? exp2f(score * (geometry.scale * LOG2_E) - query_stats.x) : 0;
                 p[row * tiles::scores_stride + column] = probability;
                 d[row * tiles::scores_stride + column] = probability * (d_p - query_stats.y);
             }
@@ -292,8 +292,7 @@ static cudaError_t f32_bwd_launch(const struct attn_shape *shape,
                   arrays->row_starts);
 }
 
-/* The shared memory limit is a property of a kernel, not of the shape. Sets it for the widest head
- * that the kernel supports. */
+/* The shared memory limit is a property of the kernel; sets it for the widest supported head. */
 cudaError_t attention_f32_prepare(const struct attn_shape *shape)
 {
     return f32_dispatch(shape, [&](auto rows) {

@@ -1,6 +1,6 @@
 /*
- * attention_kernels — what the attention kernels share: memory layout, masks, and the launchers of
- * each kind of kernel, among which attention_launch.cu chooses. C++ only.
+ * attention_kernels — memory layout, masks and launchers that the attention kernels share.
+ * attention_launch.cu chooses among the launchers. C++ only.
  */
 #ifndef MILLRACE_TRAINER_OPS_CUDA_ATTENTION_ATTENTION_KERNELS_H
 #define MILLRACE_TRAINER_OPS_CUDA_ATTENTION_ATTENTION_KERNELS_H
@@ -12,7 +12,7 @@
 #include <limits.h>
 #include <math.h>
 
-/* Scores are scaled so that softmax uses powers of two; log-sum-exps are scaled back. */
+/* Softmax uses powers of two: scores are scaled, and log-sum-exps are scaled back. */
 #define LOG2_E 1.44269504088896340736f
 #define LN_2   0.69314718055994530942f
 
@@ -21,8 +21,8 @@ __host__ __device__ static inline int tiles_of(int count, int tile)
     return (count + tile - 1) / tile;
 }
 
-/* The backward pass pads its per-query statistics to a multiple of the first, and keeps the bounds
- * of the starts for each group of the second. */
+/* The backward pass pads its per-query statistics to a multiple of ATTENTION_STATS_ROWS and keeps
+ * bounds of the starts per ATTENTION_BOUNDS_ROWS queries. */
 enum { ATTENTION_STATS_ROWS = 128, ATTENTION_BOUNDS_ROWS = 64 };
 
 __host__ __device__ static inline int attention_padded(int tokens)
@@ -30,18 +30,18 @@ __host__ __device__ static inline int attention_padded(int tokens)
     return tiles_of(tokens, ATTENTION_STATS_ROWS) * ATTENTION_STATS_ROWS;
 }
 
-/* The smallest and largest start of a group of queries. No query attends to keys before min; apart
- * from the causal mask, all attend to keys from max on. */
+/* The smallest and largest start of a group of queries. No query attends to keys before min.
+ * Without the causal mask, all attend to keys from max on. */
 struct start_bounds {
     int min, max;
 };
 
-/* The keys that a query attends to. */
+/* Range of keys that a query attends to. */
 struct key_span {
     int first, end;
 };
 
-/* The shape in the form that kernels use. Offsets are in elements. */
+/* The shape as kernels use it. Offsets are in elements. */
 struct attention_geometry {
     int tokens, heads, kv_heads, head_dim;
     bool causal;
@@ -55,7 +55,7 @@ struct attention_geometry {
     {
         return (uint64_t)heads * head_dim;
     }
-    /* Offsets of token 0: of a q, k or v head in qkv, and of a head in out. */
+    /* Offsets of token 0 of a q, k or v head in qkv, and of a head in out. */
     __device__ uint64_t q_at(int batch, int head) const
     {
         return (uint64_t)batch * tokens * qkv_width() + (uint64_t)head * head_dim;
@@ -72,9 +72,9 @@ struct attention_geometry {
     {
         return (uint64_t)batch * tokens * out_width() + (uint64_t)head * head_dim;
     }
-    /* starts: of the item's token 0, or NULL. Queries past the last token, which pad a tile, attend
-     * to all keys. */
-    __device__ struct key_span seen_by(int query, const int32_t *starts) const
+    /* starts: at the item's token 0, or NULL. Padding queries, past the last token, attend to all
+     * keys. */
+    __device__ struct key_span visible_keys(int query, const int32_t *starts) const
     {
         if (query >= tokens)
             return {0, tokens};
@@ -88,11 +88,11 @@ static inline struct attention_geometry attention_geometry_of(const struct attn_
             (int)shape->head_dim, shape->causal,     (float)(1.0 / sqrt((double)shape->head_dim))};
 }
 
-/* Intermediate results of the backward pass. Padding queries have log-sum-exp infinity, hence zero
- * probabilities. */
+/* Intermediate results of the backward pass. Padding queries have an infinite log-sum-exp, hence
+ * zero probabilities. */
 struct attention_stats {
     float2 *queries; /* [batch, heads, padded tokens]: {log-sum-exp * log2(e), d_out . out} */
-    /* [batch, padded tokens / ATTENTION_BOUNDS_ROWS]; NULL: no starts. */
+    /* [batch, padded tokens / ATTENTION_BOUNDS_ROWS]; NULL: all starts are 0 */
     struct start_bounds *bounds;
 };
 
@@ -100,7 +100,7 @@ cudaError_t attention_stats_fill(enum dtype type, const struct attn_shape *shape
                                  const struct cuda_attention_bwd_arrays *arrays,
                                  const struct attention_stats *stats, cudaStream_t stream);
 
-/* On tensor cores with mma.sync: BF16 and F16. */
+/* BF16 and F16 on tensor cores. */
 cudaError_t attention_mma_fwd_prepare(enum dtype type, const struct attn_shape *shape);
 cudaError_t attention_mma_fwd(enum dtype type, const struct attn_shape *shape,
                               const struct cuda_attention_fwd_arrays *arrays, cudaStream_t stream);
@@ -109,7 +109,7 @@ cudaError_t attention_mma_bwd(enum dtype type, const struct attn_shape *shape,
                               const struct cuda_attention_bwd_arrays *arrays,
                               const struct attention_stats *stats, cudaStream_t stream);
 
-/* In plain float. */
+/* Plain float. */
 cudaError_t attention_f32_prepare(const struct attn_shape *shape);
 cudaError_t attention_f32_fwd(const struct attn_shape *shape,
                               const struct cuda_attention_fwd_arrays *arrays, cudaStream_t stream);

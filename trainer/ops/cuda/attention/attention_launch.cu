@@ -1,5 +1,5 @@
 /*
- * attention_launch — see attention.h: chooses kernels and divides the workspace.
+ * attention_launch — chooses kernels and divides the workspace; see attention.h.
  */
 #include "trainer/ops/cuda/attention/attention_kernels.h"
 
@@ -10,7 +10,7 @@ static bool runs_on_tensor_cores(enum dtype type)
     return type == DTYPE_BF16 || type == DTYPE_F16;
 }
 
-/* Kernels count tokens and blocks in int, so the padded queries of all heads must fit in one. */
+/* Kernels count the padded queries of all heads in int. */
 static bool is_countable(const struct attn_shape *shape)
 {
     const uint64_t limit = INT_MAX;
@@ -22,7 +22,7 @@ static bool is_countable(const struct attn_shape *shape)
     return (uint64_t)attention_padded((int)shape->tokens) <= limit / (shape->batch * shape->heads);
 }
 
-bool cuda_attention_takes(enum dtype type, const struct attn_shape *shape)
+bool cuda_attention_supports(enum dtype type, const struct attn_shape *shape)
 {
     if (!is_countable(shape) || shape->kv_heads == 0 || shape->heads % shape->kv_heads != 0)
         return false;
@@ -34,7 +34,7 @@ bool cuda_attention_takes(enum dtype type, const struct attn_shape *shape)
 
 cudaError_t cuda_attention_prepare(enum dtype type, const struct attn_shape *shape)
 {
-    if (!cuda_attention_takes(type, shape))
+    if (!cuda_attention_supports(type, shape))
         return cudaErrorInvalidValue;
     if (!runs_on_tensor_cores(type))
         return attention_f32_prepare(shape);
@@ -45,13 +45,13 @@ cudaError_t cuda_attention_prepare(enum dtype type, const struct attn_shape *sha
 cudaError_t cuda_attention_fwd(enum dtype type, const struct attn_shape *shape,
                                const struct cuda_attention_fwd_arrays *arrays, cudaStream_t stream)
 {
-    if (!cuda_attention_takes(type, shape))
+    if (!cuda_attention_supports(type, shape))
         return cudaErrorInvalidValue;
     return runs_on_tensor_cores(type) ? attention_mma_fwd(type, shape, arrays, stream)
                                       : attention_f32_fwd(shape, arrays, stream);
 }
 
-/* The workspace holds the statistics of queries, then the bounds of starts. */
+/* The workspace holds the queries' statistics, then the bounds of starts. */
 static uint64_t query_stats_count(const struct attn_shape *shape)
 {
     return shape->batch * shape->heads * attention_padded((int)shape->tokens);
@@ -67,7 +67,7 @@ uint64_t cuda_attention_bwd_workspace(const struct attn_shape *shape)
 cudaError_t cuda_attention_bwd(enum dtype type, const struct attn_shape *shape,
                                const struct cuda_attention_bwd_arrays *arrays, cudaStream_t stream)
 {
-    if (!cuda_attention_takes(type, shape))
+    if (!cuda_attention_supports(type, shape))
         return cudaErrorInvalidValue;
     struct attention_stats stats = {reinterpret_cast<float2 *>(arrays->workspace), NULL};
     if (arrays->row_starts != NULL)

@@ -1,6 +1,6 @@
 /*
- * attention_mma_bwd — the backward pass on tensor cores: two kernels, in which each output element
- * has a single writer block.
+ * attention_mma_bwd — the backward pass on tensor cores. Two kernels give each output element a
+ * single writer block.
  *
  *     of keys       a block owns a tile of keys of one key-value head and iterates over the queries
  *                   of all heads that attend to it:
@@ -10,11 +10,12 @@
  *                   S = Q K^T;   P = 2^(S - lse);    dP = dO V^T;   dS = P (dP - D);
  *                   dQ += dS K
  *
- * where ' is the transpose. The rows are always those of the block's own tile, so P and dS leave
- * one product in the layout of A for the next. This takes seven products instead of five, but dQ
- * needs no atomics, and the bits depend only on the shape.
+ * ' marks the transpose. Rows always belong to the block's own tile, so P and dS leave one product
+ * in the A layout of the next. This takes seven products instead of five, but dQ needs no atomics
+ * and the bits depend only on the shape.
  *
- *     shared memory    own rows: K V or Q dO | streamed tile: Q dO or K V | the next, in progress |
+ *     shared memory    own rows: K V or Q dO | streamed tile: Q dO or K V | next tile, being copied
+ * |
  *                      their {lse, D}
  *     a step           wait for its tile; barrier: all warps are done with the other buffer; start
  *                      the next copy; process sixteen columns at a time
@@ -22,8 +23,8 @@
 #include "trainer/ops/cuda/attention/attention_kernels.h"
 #include "trainer/ops/cuda/attention/attention_tile.h"
 
-/* Tile sizes by the columns that a head is padded to; limited by the registers of a thread. The
- * sums over keys of wide heads are split into parts of the columns, one block each. */
+/* Tile sizes for heads padded to COLUMNS; registers per thread limit them. For wide heads several
+ * blocks each sum a part of the columns. */
 template <int COLUMNS, bool OF_KEYS> struct bwd_tiles {
     static constexpr int warps = COLUMNS == 96 || COLUMNS == 128 ? 8 : 4,
                          threads = warps * WARP_THREADS;
@@ -34,7 +35,7 @@ template <int COLUMNS, bool OF_KEYS> struct bwd_tiles {
                          parts = COLUMNS / out_columns;
     static constexpr bool holds_rows = COLUMNS <= 128;
     static constexpr int step_elements = 2 * streamed * COLUMNS;
-    /* Elements of 2 bytes, and statistics for two steps. */
+    /* 16-bit elements, and statistics for two steps */
     static constexpr int shared_bytes = (2 * rows * COLUMNS + 2 * step_elements) * 2 +
                                         (OF_KEYS ? 2 * streamed * (int)sizeof(float2) : 0);
     static_assert(rows <= ATTENTION_STATS_ROWS && ATTENTION_STATS_ROWS % rows == 0,
@@ -43,23 +44,21 @@ template <int COLUMNS, bool OF_KEYS> struct bwd_tiles {
                   "one bound");
 };
 
-/* The next step of the stream: tile `tile` of head `head`, among those that the block iterates
- * over. */
+/* Tile `tile` of head `head`, streamed next. */
 struct bwd_step {
     int head, tile;
 };
 
-/* The position of a block and the range that it iterates over. Its own rows are keys and values
- * (OF_KEYS) or queries and output gradients; it streams the other pair. `d_` marks values and
- * gradients. */
+/* The block's own rows are keys and values (OF_KEYS) or queries and output gradients; it streams
+ * the other pair. The prefix `d_` marks values and gradients. */
 template <typename T, int COLUMNS, bool OF_KEYS> struct bwd_block {
     using tiles = bwd_tiles<COLUMNS, OF_KEYS>;
     struct attention_geometry geometry;
     const T *qkv, *d_out;
     const float2 *stats;               /* of the item, like bounds and starts */
-    const struct start_bounds *bounds; /* may be NULL, like starts */
+    const struct start_bounds *bounds; /* optional, like starts */
     const int32_t *starts;
-    /* Set by bwd_place. */
+    /* Set by bwd_locate. */
     int part = 0, batch = 0, head = 0, kv_head = 0, first = 0; /* head: first of its group */
     int heads = 0, first_tile = 0, end_tile = 0;               /* streamed range */
 
@@ -89,8 +88,8 @@ template <typename T, int COLUMNS, bool OF_KEYS> struct bwd_block {
         return OF_KEYS ? qkv + geometry.v_at(batch, kv_head) : d_out + geometry.out_at(batch, head);
     }
 
-    /* Returns the first step at or after the given one; its tile is end_tile if there is none.
-     * Skips tiles of queries whose starts are all past the block's keys. */
+    /* Returns the first step at or after `step`, with tile end_tile if there is none. Skips tiles
+     * whose queries all start past the block's keys. */
     __device__ struct bwd_step step_from(struct bwd_step step) const
     {
         for (;;) {
@@ -127,7 +126,7 @@ template <typename T, int COLUMNS, bool OF_KEYS> struct bwd_block {
         tile_copy_async<tiles::streamed, COLUMNS, tiles::threads>(tile + tiles::streamed * COLUMNS,
                                                                   d_source + token * stride, stride,
                                                                   left, geometry.head_dim);
-        int query = 2 * (int)threadIdx.x; /* two are 16 bytes */
+        int query = 2 * (int)threadIdx.x; /* two statistics are 16 bytes */
         if (OF_KEYS && query < tiles::streamed)
             copy_async_16(stats_tile + query, stats_of(q_head) + token + query, true);
     }
@@ -138,25 +137,25 @@ template <typename T, int COLUMNS, bool OF_KEYS> struct bwd_block {
     }
 };
 
-/* Sets the position from blockIdx. Blocks of a head run at about the same time and share their
+/* Computes the position from blockIdx. Blocks of a head run at about the same time and share their
  * streamed data in the cache. */
 template <typename T, int COLUMNS, bool OF_KEYS>
-__device__ inline void bwd_place(struct bwd_block<T, COLUMNS, OF_KEYS> &block)
+__device__ inline void bwd_locate(struct bwd_block<T, COLUMNS, OF_KEYS> &block)
 {
     using tiles = bwd_tiles<COLUMNS, OF_KEYS>;
     const struct attention_geometry &geometry = block.geometry;
     int group = geometry.heads / geometry.kv_heads,
         unit_heads = OF_KEYS ? geometry.kv_heads : geometry.heads;
     int row_tiles = tiles_of(geometry.tokens, tiles::rows),
-        turn = (int)blockIdx.x / tiles::parts % row_tiles;
+        row_tile = (int)blockIdx.x / tiles::parts % row_tiles;
     int unit = (int)blockIdx.x / tiles::parts / row_tiles;
     block.part = (int)blockIdx.x % tiles::parts;
     block.batch = unit / unit_heads;
     block.head = OF_KEYS ? unit % unit_heads * group : unit % unit_heads;
     block.kv_head = block.head / group;
-    /* Blocks with the most work under a causal mask go first, so that the last blocks are short:
-     * the first keys, the last queries. */
-    block.first = (OF_KEYS ? turn : row_tiles - 1 - turn) * tiles::rows;
+    /* Under a causal mask the first keys and the last queries have the most work. They go first, so
+     * that the last blocks to run are short. */
+    block.first = (OF_KEYS ? row_tile : row_tiles - 1 - row_tile) * tiles::rows;
 
     int padded = attention_padded(geometry.tokens);
     block.stats += (uint64_t)block.batch * geometry.heads * padded;
@@ -179,8 +178,8 @@ __device__ inline void bwd_place(struct bwd_block<T, COLUMNS, OF_KEYS> &block)
         block.end_tile = min(block.end_tile, tiles_of(block.first + tiles::rows, tiles::streamed));
 }
 
-/* Two results of 16 x 16: scores and the gradient of the probabilities, then probabilities and the
- * gradient of the scores. */
+/* Two 16 x 16 results: scores and gradients of the probabilities, later probabilities and gradients
+ * of the scores. */
 template <int TILES> struct bwd_products {
     float p[TILES][2][4], d[TILES][2][4];
 };
@@ -210,7 +209,7 @@ __device__ inline void bwd_multiply(struct bwd_products<TILES> &products, const 
     }
 }
 
-/* Sets masked scores to -infinity, hence their probabilities to zero. */
+/* Sets masked scores to -infinity. */
 template <bool OF_KEYS, int TILES>
 __device__ inline void bwd_mask(struct bwd_products<TILES> &products,
                                 const struct attention_geometry &geometry, const int32_t *starts,
@@ -226,14 +225,14 @@ __device__ inline void bwd_mask(struct bwd_products<TILES> &products,
                 int row = first_row + tile * MMA_ROWS + i / 2 * 8 + lane / 4;
                 int column = first_column + n * MMA_COLUMNS + lane % 4 * 2 + i % 2;
                 int key = OF_KEYS ? row : column;
-                struct key_span seen = geometry.seen_by(OF_KEYS ? column : row, starts);
-                if (key < seen.first || key >= seen.end)
+                struct key_span visible = geometry.visible_keys(OF_KEYS ? column : row, starts);
+                if (key < visible.first || key >= visible.end)
                     products.p[tile][n][i] = -INFINITY;
             }
 }
 
-/* of_rows: statistics of this thread's rows. of_columns: of the products' columns, in shared
- * memory. Queries are either rows or columns. */
+/* of_rows: statistics of this thread's rows. of_columns: those of the columns, in shared memory.
+ * Queries are either the rows or the columns. */
 template <bool OF_KEYS, int TILES>
 __device__ inline void bwd_softmax(struct bwd_products<TILES> &products,
                                    const float2 (&of_rows)[TILES][2], const float2 *of_columns,
@@ -256,8 +255,7 @@ __device__ inline void bwd_softmax(struct bwd_products<TILES> &products,
         }
 }
 
-/* sums += A B for sixteen rows of B: those of the streamed tile from `row` on, in columns from
- * `column` on. */
+/* sums += A B, where B is sixteen rows of the streamed tile, from `row` and `column` on. */
 template <typename T, int COLUMNS, int TILES, int OUT>
 __device__ inline void bwd_add(float (&sums)[TILES][OUT / MMA_COLUMNS][4],
                                const uint32_t (&a)[TILES][4], const T *streamed, int row,
@@ -275,24 +273,23 @@ __device__ inline void bwd_add(float (&sums)[TILES][OUT / MMA_COLUMNS][4],
     }
 }
 
-/* A warp's rows and their sums. */
 template <typename T, int COLUMNS, bool OF_KEYS> struct bwd_warp {
     using tiles = bwd_tiles<COLUMNS, OF_KEYS>;
     static constexpr int TILES = tiles::row_tiles, OUT = tiles::out_columns;
     int first;
     struct row_fragments<T, COLUMNS, TILES, tiles::holds_rows> rows, d_rows;
-    float2 stats[TILES][2];                  /* if rows are queries */
+    float2 stats[TILES][2];                  /* used if rows are queries */
     float sums[TILES][OUT / MMA_COLUMNS][4]; /* dS times the streamed rows: dK or dQ */
-    float d_sums[OF_KEYS ? TILES : 1][OUT / MMA_COLUMNS][4]; /* P' dO: dV; only OF_KEYS */
+    float d_sums[OF_KEYS ? TILES : 1][OUT / MMA_COLUMNS][4]; /* P' dO: dV; OF_KEYS only */
 };
 
-/* Adds the contribution of sixteen streamed rows, from `column` on in a tile that begins at
- * `token`. seen_from: bounds of the queries' starts. */
+/* Adds the contribution of sixteen streamed rows, from `column` on in the tile that begins at
+ * `token`. start_range: bounds of the queries' starts. */
 template <typename T, int COLUMNS, bool OF_KEYS>
 __device__ inline void bwd_add_columns(struct bwd_warp<T, COLUMNS, OF_KEYS> &warp,
                                        const struct bwd_block<T, COLUMNS, OF_KEYS> &block,
                                        const T *streamed, const float2 *streamed_stats, int token,
-                                       int column, struct start_bounds seen_from)
+                                       int column, struct start_bounds start_range)
 {
     using tiles = bwd_tiles<COLUMNS, OF_KEYS>;
     constexpr int TILES = tiles::row_tiles, OUT = tiles::out_columns;
@@ -301,14 +298,14 @@ __device__ inline void bwd_add_columns(struct bwd_warp<T, COLUMNS, OF_KEYS> &war
         warp_last = warp.first + tiles::warp_rows - 1;
     int first_query = OF_KEYS ? first : warp.first, last_query = OF_KEYS ? last : warp_last;
     int first_key = OF_KEYS ? warp.first : first, last_key = OF_KEYS ? warp_last : last;
-    /* Fully masked pairs would add zeros. */
-    if ((geometry.causal && first_key > last_query) || last_key < seen_from.min)
+    /* fully masked */
+    if ((geometry.causal && first_key > last_query) || last_key < start_range.min)
         return;
     const T *d_streamed = streamed + tiles::streamed * COLUMNS;
     struct bwd_products<TILES> products = {};
     bwd_multiply<T, COLUMNS, TILES>(products, warp.rows, warp.d_rows, streamed, d_streamed, column);
     if ((geometry.causal && last_key > first_query) || last_key >= geometry.tokens ||
-        first_key < seen_from.max)
+        first_key < start_range.max)
         bwd_mask<OF_KEYS, TILES>(products, geometry, block.starts, warp.first, first);
     bwd_softmax<OF_KEYS, TILES>(products, warp.stats, streamed_stats + column,
                                 geometry.scale * LOG2_E);
@@ -325,8 +322,8 @@ __device__ inline void bwd_add_columns(struct bwd_warp<T, COLUMNS, OF_KEYS> &war
     bwd_add<T, COLUMNS, TILES, OUT>(warp.sums, a, streamed, column, block.part * OUT);
 }
 
-/* The grid has one block per part of each tile of rows of each head: key-value heads (OF_KEYS) or
- * query heads. */
+/* Grid: one block per part of each tile of rows of each head, a key-value head (OF_KEYS) or a query
+ * head. */
 template <typename T, int COLUMNS, bool OF_KEYS>
 __global__ void __launch_bounds__((bwd_tiles<COLUMNS, OF_KEYS>::threads))
     attention_mma_bwd_kernel(struct attention_geometry geometry, T *d_qkv, const T *d_out,
@@ -343,7 +340,7 @@ __global__ void __launch_bounds__((bwd_tiles<COLUMNS, OF_KEYS>::threads))
     struct bwd_block<T, COLUMNS, OF_KEYS> block = {
         geometry, qkv, d_out, stats, bounds, row_starts
     };
-    bwd_place(block);
+    bwd_locate(block);
     block.copy_rows(row_tile, d_row_tile);
     struct bwd_step step = block.step_from({0, block.first_tile});
     if (step.tile < block.end_tile)
@@ -376,11 +373,11 @@ __global__ void __launch_bounds__((bwd_tiles<COLUMNS, OF_KEYS>::threads))
                             streamed_stats + (buffer ^ 1) * STREAMED);
         copy_async_commit();
         int token = step.tile * STREAMED;
-        const struct start_bounds seen_from = block.bounds_of(OF_KEYS ? token : warp.first);
+        const struct start_bounds start_range = block.bounds_of(OF_KEYS ? token : warp.first);
 #pragma unroll 1
         for (int column = 0; column < STREAMED; column += MMA_DEPTH)
             bwd_add_columns(warp, block, streamed_tiles + buffer * tiles::step_elements,
-                            streamed_stats + buffer * STREAMED, token, column, seen_from);
+                            streamed_stats + buffer * STREAMED, token, column, start_range);
         copy_async_wait<0>();
         __syncthreads();
         step = next;

@@ -1,11 +1,11 @@
 /*
  * attention_mma_fwd — the forward pass on tensor cores, after FlashAttention-2 (Dao, 2023).
  *
- * A block owns a tile of queries of one head; each of its four warps owns whole rows of the tile.
- * It iterates over the tiles of keys with an online softmax: sums of exponentials relative to the
- * largest score so far, rescaled when a larger one appears.
+ * A block owns a tile of queries of one head; each of its four warps owns whole rows. It iterates
+ * over the tiles of keys with an online softmax: sums are relative to the largest score so far and
+ * are rescaled when a larger one appears.
  *
- *     shared memory    Q | K V of this step | K V of the next, in progress
+ *     shared memory    Q | K V of this step | K V of the next step, being copied
  *     a step           wait for its K V; barrier: all warps are done with the other buffer; start
  *                      the next copy;
  *                      S = Q K^T;  P = 2^(S - base);  O = O * rescale + P V
@@ -17,7 +17,7 @@
 
 enum { FWD_WARPS = 4, FWD_THREADS = FWD_WARPS * WARP_THREADS };
 
-/* Tile sizes by the columns that a head is padded to; limited by the registers of a thread. */
+/* Tile sizes for heads padded to COLUMNS; registers per thread limit them. */
 template <int COLUMNS> struct fwd_tiles {
     static constexpr int row_tiles = COLUMNS <= 128 ? 2 : 1; /* of 16 queries, per warp */
     static constexpr int warp_rows = row_tiles * MMA_ROWS, queries = FWD_WARPS * warp_rows;
@@ -27,15 +27,14 @@ template <int COLUMNS> struct fwd_tiles {
     static constexpr int shared_bytes = (queries * COLUMNS + 2 * step_elements) * 2;
 };
 
-/* Sums over keys; scores are relative to base, in powers of two. */
+/* Sums over keys, relative to base, in powers of two. */
 template <int TILES, int COLUMNS> struct fwd_sums {
-    float out[TILES][COLUMNS / MMA_COLUMNS][4]; /* sums of P V */
+    float out[TILES][COLUMNS / MMA_COLUMNS][4]; /* P V */
     float base[TILES][2];                       /* largest score so far */
     float total[TILES][2];                      /* this thread's part of the sum of P */
 };
 
-/* Returns the bounds of the starts of a warp's ROWS queries from first on. All lanes must call
- * it. */
+/* Returns the bounds of the starts of ROWS queries. All lanes of the warp must call it. */
 template <int ROWS>
 __device__ inline struct start_bounds fwd_bounds(const int32_t *starts, int first, int tokens)
 {
@@ -77,20 +76,20 @@ __device__ inline void fwd_mask(float (&scores)[TILES][KEYS / MMA_COLUMNS][4],
 #pragma unroll
         for (int half = 0; half < 2; half++) {
             int query = first_query + tile * MMA_ROWS + half * 8 + lane / 4;
-            struct key_span seen = geometry.seen_by(query, starts);
+            struct key_span visible = geometry.visible_keys(query, starts);
 #pragma unroll
             for (int n = 0; n < KEYS / MMA_COLUMNS; n++)
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
                     int key = first_key + n * MMA_COLUMNS + lane % 4 * 2 + i;
-                    if (key < seen.first || key >= seen.end)
+                    if (key < visible.first || key >= visible.end)
                         scores[tile][n][2 * half + i] = -INFINITY;
                 }
         }
 }
 
-/* Turns scores into 2^(score * scale - base) and rescales the sums so far to the new base. A row
- * without visible keys so far keeps the lowest base, so its zeros stay zeros. */
+/* Replaces scores by 2^(score * scale - base) and rescales the sums to the new base. A row without
+ * visible keys keeps the lowest base, so its zeros stay zero. */
 template <int TILES, int KEYS, int COLUMNS>
 __device__ inline void fwd_softmax(float (&scores)[TILES][KEYS / MMA_COLUMNS][4],
                                    struct fwd_sums<TILES, COLUMNS> &sums, float scale)
@@ -149,7 +148,7 @@ __device__ inline void fwd_values(struct fwd_sums<TILES, COLUMNS> &sums,
     }
 }
 
-/* Divides by the rows' sums. lse: of the head's query 0. */
+/* Divides by the rows' sums. lse: at the head's query 0. */
 template <int TILES, int COLUMNS>
 __device__ inline void fwd_normalise(struct fwd_sums<TILES, COLUMNS> &sums, float *lse, int first,
                                      int tokens)
@@ -174,7 +173,7 @@ __device__ inline void fwd_normalise(struct fwd_sums<TILES, COLUMNS> &sums, floa
         }
 }
 
-/* Starts a copy of K and V of a step's keys. k: of the item's token 0. */
+/* Starts copying K and V of a step. k: at the item's token 0. */
 template <typename T, int COLUMNS>
 __device__ inline void fwd_copy_keys(T *target, const T *k, int step,
                                      const struct attention_geometry &geometry)
@@ -188,8 +187,8 @@ __device__ inline void fwd_copy_keys(T *target, const T *k, int step,
                                                 rows, geometry.head_dim);
 }
 
-/* The grid has one block per tile of queries of each head. Blocks of a head run at about the same
- * time and share its keys in the cache. */
+/* Grid: one block per tile of queries of each head. Blocks of a head run at about the same time and
+ * share its keys in the cache. */
 template <typename T, int COLUMNS>
 __global__ void __launch_bounds__(FWD_THREADS)
     attention_mma_fwd_kernel(struct attention_geometry geometry, T *out, float *lse, const T *qkv,
@@ -202,8 +201,8 @@ __global__ void __launch_bounds__(FWD_THREADS)
     T *kv_tiles = q_tile + tiles::queries * COLUMNS;
 
     int warp = threadIdx.x / WARP_THREADS;
-    /* Under a causal mask the last queries have the most keys; they go first, so that the last
-     * blocks are short. */
+    /* Under a causal mask the last queries have the most keys. They go first, so that the last
+     * blocks to run are short. */
     int query_tiles = tiles_of(geometry.tokens, tiles::queries),
         unit = (int)blockIdx.x / query_tiles;
     int first = (query_tiles - 1 - (int)blockIdx.x % query_tiles) * tiles::queries;
@@ -252,7 +251,7 @@ __global__ void __launch_bounds__(FWD_THREADS)
         copy_async_commit();
         int key = step * KEYS, last_key = key + KEYS - 1,
             last_query = warp_first + tiles::warp_rows - 1;
-        /* Fully masked keys would add zeros and rescale by one. */
+        /* fully masked */
         if ((geometry.causal && key > last_query) || last_key < bounds[warp].min)
             continue;
         const T *k_tile = kv_tiles + step % 2 * tiles::step_elements;

@@ -1,5 +1,5 @@
 /*
- * attention_plan — see attention.h: which shapes of attention the device supports.
+ * attention_plan — checks that the device supports a shape; see attention.h.
  */
 #include "device/device_cuda.h"
 #include "trainer/ops/cuda/attention/attention.h"
@@ -8,8 +8,8 @@
 #include <errno.h>
 #include <inttypes.h>
 
-/* The error if the kernels support the shape, but the device lacks the shared memory. */
-static int too_wide_a_head(const struct ops *ops, const struct attn_shape *shape, struct err *err)
+/* Rejects a head that the kernels support but the device's shared memory does not. */
+static int reject_head_dim(const struct ops *ops, const struct attn_shape *shape, struct err *err)
 {
     const struct device_cuda_info *info = device_cuda_info(ops->device);
     cudaGetLastError(); /* clear the error */
@@ -25,7 +25,7 @@ static int too_wide_a_head(const struct ops *ops, const struct attn_shape *shape
 int cuda_attention_plan(const struct ops *ops, const struct attn_shape *shape, struct err *err)
 {
     if (shape->batch == 0 || shape->tokens == 0 || shape->heads == 0 || shape->kv_heads == 0 ||
-        shape->heads % shape->kv_heads != 0 || !cuda_attention_takes(ops->compute, shape)) {
+        shape->heads % shape->kv_heads != 0 || !cuda_attention_supports(ops->compute, shape)) {
         err_set(err, -EINVAL,
                 "cannot compute attention of %" PRIu64 " tokens, %" PRIu64 " heads, %" PRIu64
                 " key-value heads, head dimension %" PRIu64 " on a GPU",
@@ -36,6 +36,6 @@ int cuda_attention_plan(const struct ops *ops, const struct attn_shape *shape, s
     }
     cudaError_t code = cuda_attention_prepare(ops->compute, shape);
     if (code == cudaErrorInvalidValue)
-        return too_wide_a_head(ops, shape, err);
+        return reject_head_dim(ops, shape, err);
     return device_cuda_status(ops->device, (int)code, "attention", err);
 }

@@ -1,16 +1,15 @@
 /*
- * attention_stats — computes the intermediate results of the backward pass; see struct
- * attention_stats.
+ * attention_stats — computes struct attention_stats for the backward pass.
  */
 #include "trainer/ops/cuda/attention/attention_kernels.h"
 #include "trainer/ops/cuda/dispatch.h"
 #include "trainer/ops/cuda/element.h"
 #include "trainer/ops/cuda/reduce.h"
 
-/* STATS_LANES lanes work on one head of a query; a warp's four heads are adjacent in memory. */
+/* STATS_LANES lanes share a head of a query; a warp's four heads are adjacent in memory. */
 enum { STATS_THREADS = 256, STATS_LANES = 8, STATS_HEADS = STATS_THREADS / STATS_LANES };
 
-/* The dot product, summed over the lanes. PACKED: reads 16 bytes at a time. */
+/* Dot product summed over the lanes. PACKED: reads 16 bytes at a time. */
 template <typename T, bool PACKED>
 __device__ inline float stats_dot(const T *a, const T *b, int count)
 {
@@ -32,7 +31,6 @@ __device__ inline float stats_dot(const T *a, const T *b, int count)
     return sum;
 }
 
-/* Handles all heads of batch * padded queries. */
 template <typename T, bool PACKED>
 __global__ void __launch_bounds__(STATS_THREADS)
     attention_stats_kernel(struct attention_geometry geometry, int batches, float2 *stats,

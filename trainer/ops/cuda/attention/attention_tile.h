@@ -2,8 +2,8 @@
  * attention_tile — tiles of 16-bit elements in shared memory, and the tensor-core fragments loaded
  * from them. C++ only.
  *
- * A tile is rows of COLUMNS elements. A fragment load reads eight rows at a time, 16 bytes of each.
- * To put these in different banks, 16-byte chunk c of row r is stored at c ^ f(r):
+ * A fragment load reads 16 bytes of each of eight rows. A swizzle puts these in different banks:
+ * 16-byte chunk c of row r is stored at c ^ f(r).
  *
  *     row 0   0 1 2 3 4 5 6 7        row 2   2 3 0 1 6 7 4 5        of 64 columns
  *     row 1   1 0 3 2 5 4 7 6        row 3   3 2 1 0 7 6 5 4
@@ -20,24 +20,23 @@
 
 enum { CHUNK_ELEMENTS = 8, MMA_ROWS = 16, MMA_COLUMNS = 8, MMA_DEPTH = 16 };
 
-/* Number of chunks that the XOR permutes together: all eight of rows of 128 bytes, four of rows
- * whose chunks are no multiple of eight. */
+/* The XOR permutes groups of eight chunks, or of four if a row has no multiple of eight. */
 template <int COLUMNS> struct tile_layout {
     static constexpr int chunks = COLUMNS / CHUNK_ELEMENTS;
-    static constexpr int turned = chunks % 8 == 0 ? 8 : 4;
-    static_assert(chunks % turned == 0, "whole turns");
+    static constexpr int swizzle_chunks = chunks % 8 == 0 ? 8 : 4;
+    static_assert(chunks % swizzle_chunks == 0, "whole swizzle groups");
 };
 
-/* The offset of a chunk of a row, in elements. */
+/* Offset of a chunk, in elements. */
 template <int COLUMNS> __device__ inline int tile_at(int row, int chunk)
 {
     using layout = tile_layout<COLUMNS>;
-    int turn = row / (8 / layout::turned) % layout::turned;
-    return (row * layout::chunks + (chunk ^ turn)) * CHUNK_ELEMENTS;
+    int swizzle = row / (8 / layout::swizzle_chunks) % layout::swizzle_chunks;
+    return (row * layout::chunks + (chunk ^ swizzle)) * CHUNK_ELEMENTS;
 }
 
-/* Calls launch(T(), std::integral_constant<int, COLUMNS>()) for 16-bit T and the narrowest compiled
- * tiles that hold a head; smaller heads are padded with zeros in shared memory. */
+/* Calls launch(T(), std::integral_constant<int, COLUMNS>()) with the narrowest compiled tiles that
+ * hold a head of 16-bit T. Shared memory pads smaller heads with zeros. */
 template <typename F>
 static cudaError_t dispatch_head(enum dtype type, uint64_t head_dim, const F &launch)
 {
@@ -55,25 +54,25 @@ static cudaError_t dispatch_head(enum dtype type, uint64_t head_dim, const F &la
     return type == DTYPE_BF16 ? launch_columns(__nv_bfloat16()) : launch_columns(__half());
 }
 
-/* All threads of a block of THREADS start a copy of rows x columns elements, with rows `stride`
- * apart, into a tile of ROWS x COLUMNS; the rest of the tile becomes zeros. columns is a multiple
- * of 8. */
+/* All threads of a block of THREADS start copying rows x columns elements, with rows `stride`
+ * apart, into a tile of ROWS x COLUMNS, and zero the rest. columns is a multiple of 8. */
 template <int ROWS, int COLUMNS, int THREADS, typename T>
 __device__ inline void tile_copy_async(T *tile, const T *source, uint64_t stride, int rows,
                                        int columns)
 {
     using layout = tile_layout<COLUMNS>;
-    constexpr int pass_rows = THREADS / layout::turned;
+    constexpr int pass_rows = THREADS / layout::swizzle_chunks;
     static_assert(ROWS % pass_rows == 0 && pass_rows % 8 == 0,
-                  "whole passes, the same turn in each");
-    unsigned thread = thread_again();
-    int row = (int)(thread / layout::turned), chunk = (int)(thread % layout::turned);
+                  "whole passes, the same swizzle in each");
+    unsigned thread = reload_thread_index();
+    int row = (int)(thread / layout::swizzle_chunks),
+        chunk = (int)(thread % layout::swizzle_chunks);
     T *to = tile + tile_at<COLUMNS>(row, chunk);
     const T *from = source + row * stride + chunk * CHUNK_ELEMENTS;
 #pragma unroll
     for (int pass = 0; pass < ROWS / pass_rows; pass++) {
 #pragma unroll
-        for (int next = 0; next < layout::chunks; next += layout::turned) {
+        for (int next = 0; next < layout::chunks; next += layout::swizzle_chunks) {
             bool is_valid =
                 row + pass * pass_rows < rows && (chunk + next) * CHUNK_ELEMENTS < columns;
             copy_async_16(to + pass * pass_rows * COLUMNS + next * CHUNK_ELEMENTS,
@@ -83,21 +82,22 @@ __device__ inline void tile_copy_async(T *tile, const T *source, uint64_t stride
     }
 }
 
-/* The offset of the 16 bytes that a lane reads of a fragment at row (a multiple of 8) and column
- * (of 16). The lane adds lane_row and lane_chunk (0 or 1). Terms of the lane are kept separate from
- * terms of the position, which are constant in unrolled loops: an address takes one operation, and
- * few occupy registers. */
+/* Offset of the 16 bytes that a lane reads of a fragment at row (a multiple of 8) and column (of
+ * 16). The lane adds lane_row and lane_chunk (0 or 1). Terms of the lane and of the position are
+ * separate, because the position is constant in unrolled loops: an address then takes one operation
+ * and few registers. */
 template <int COLUMNS>
 __device__ inline int fragment_at(int row, int column, int lane_row, int lane_chunk)
 {
-    constexpr int turned = tile_layout<COLUMNS>::turned;
+    constexpr int swizzle_chunks = tile_layout<COLUMNS>::swizzle_chunks;
     int chunk = column / CHUNK_ELEMENTS,
-        lane_turn = lane_chunk ^ (lane_row / (8 / turned) % turned);
-    int turned_chunk = chunk / turned * turned + ((chunk % turned) ^ lane_turn);
-    return (row + lane_row) * COLUMNS + turned_chunk * CHUNK_ELEMENTS;
+        lane_swizzle = lane_chunk ^ (lane_row / (8 / swizzle_chunks) % swizzle_chunks);
+    int swizzled_chunk =
+        chunk / swizzle_chunks * swizzle_chunks + ((chunk % swizzle_chunks) ^ lane_swizzle);
+    return (row + lane_row) * COLUMNS + swizzled_chunk * CHUNK_ELEMENTS;
 }
 
-/* Loads A of mma: rows row..row + 15 and columns column..column + 15 of the tile. */
+/* Loads A of mma: rows row..row + 15 and columns column..column + 15. */
 template <int COLUMNS, typename T>
 __device__ inline void load_a(uint32_t a[4], const T *tile, int row, int column)
 {
@@ -105,13 +105,13 @@ __device__ inline void load_a(uint32_t a[4], const T *tile, int row, int column)
     load_matrices<false>(a, tile + fragment_at<COLUMNS>(row, column, lane % 16, lane / 16));
 }
 
-/* The A fragments of a warp's TILES x 16 rows of a tile, in all columns. HELD: kept in registers;
- * otherwise read again each time. */
+/* The A fragments of a warp's TILES x 16 rows, all columns. HELD: kept in registers, else read
+ * again each time. */
 template <typename T, int COLUMNS, int TILES, bool HELD> struct row_fragments {
     const T *rows; /* first row of the warp */
     uint32_t held[HELD ? COLUMNS / MMA_DEPTH : 1][TILES][4];
 
-    /* Call once, after the tile has arrived. */
+    /* Call once, after the copy has finished. */
     __device__ void hold()
     {
         if constexpr (HELD) {
@@ -138,8 +138,8 @@ template <typename T, int COLUMNS, int TILES, bool HELD> struct row_fragments {
     }
 };
 
-/* Loads two neighboring B, b[0..1] and b[2..3], of the tile's transpose: the tile's rows row..row +
- * 15 are B's columns, its columns column..column + 15 B's rows. */
+/* Loads two adjacent B, b[0..1] and b[2..3], from the transpose: rows row..row + 15 of the tile
+ * become B's columns, columns column..column + 15 B's rows. */
 template <int COLUMNS, typename T>
 __device__ inline void load_b_of_rows(uint32_t b[4], const T *tile, int row, int column)
 {
@@ -148,8 +148,7 @@ __device__ inline void load_b_of_rows(uint32_t b[4], const T *tile, int row, int
         b, tile + fragment_at<COLUMNS>(row, column, lane % 8 + lane / 16 * 8, lane / 8 % 2));
 }
 
-/* Loads two neighboring B of the tile itself: its rows row..row + 15 are B's rows, its columns
- * column..column + 15 B's columns. */
+/* Loads two adjacent B: rows row..row + 15 and columns column..column + 15 of the tile. */
 template <int COLUMNS, typename T>
 __device__ inline void load_b_of_columns(uint32_t b[4], const T *tile, int row, int column)
 {
@@ -167,7 +166,7 @@ __device__ inline uint32_t bits_of(__half2 pair)
     return *reinterpret_cast<uint32_t *>(&pair);
 }
 
-/* Rounds two floats; low goes to the low half. */
+/* Rounds two floats; `low` goes to the low half. */
 template <typename T> __device__ inline uint32_t pack_pair(float low, float high);
 
 template <> __device__ inline uint32_t pack_pair<__nv_bfloat16>(float low, float high)
@@ -180,8 +179,7 @@ template <> __device__ inline uint32_t pack_pair<__half>(float low, float high)
     return bits_of(__floats2half2_rn(low, high));
 }
 
-/* Rounds two neighboring C, together 16 x 16, into the A of a following product. No data moves
- * between threads. */
+/* Rounds two adjacent C, 16 x 16, to the A of the next product, within each thread. */
 template <typename T> __device__ inline void pack_a(uint32_t a[4], const float c[2][4])
 {
     a[0] = pack_pair<T>(c[0][0], c[0][1]);
@@ -190,9 +188,9 @@ template <typename T> __device__ inline void pack_a(uint32_t a[4], const float c
     a[3] = pack_pair<T>(c[1][2], c[1][3]);
 }
 
-/* Writes a warp's TILES x 16 rows of accumulators times factor, rounded, to `target`; only the
- * first rows x columns. Rows of target are `stride` apart. `staging`, this warp's rows of a tile of
- * COLUMNS, allows 16-byte writes. All lanes of the warp must call it. */
+/* Rounds a warp's TILES x 16 rows of accumulators times factor and writes the first rows x columns
+ * to `target`, with rows `stride` apart. `staging`, the warp's rows of a tile of COLUMNS, permits
+ * 16-byte writes. All lanes must call it. */
 template <int COLUMNS, int TILES, int OUT, typename T>
 __device__ inline void store_rows(T *staging, const float (&c)[TILES][OUT / MMA_COLUMNS][4],
                                   float factor, T *target, uint64_t stride, int rows, int columns)

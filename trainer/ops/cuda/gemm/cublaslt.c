@@ -1,8 +1,8 @@
 /*
  * cublaslt — see cublaslt.h.
  *
- * The library's matrices are column-major: a row-major C = op(A) op(B) is its C' = op(B)' op(A)'.
- * So A and B are swapped and nothing is copied.
+ * The library is column-major, so the row-major C = op(A) op(B) is its C' = op(B)' op(A)': operands
+ * A and B are swapped and nothing is copied.
  */
 #include "trainer/ops/cuda/gemm/cublaslt.h"
 
@@ -70,7 +70,7 @@ static cudaDataType_t type_of(enum dtype dtype)
     return dtype == DTYPE_BF16 ? CUDA_R_16BF : dtype == DTYPE_F16 ? CUDA_R_16F : CUDA_R_32F;
 }
 
-/* A row-major rows x cols matrix in the library's terms: its transpose. */
+/* The library sees a row-major rows x cols matrix as its transpose. */
 static cublasStatus_t make_layout(const struct cublaslt_library *l, cublasLtMatrixLayout_t *layout,
                                   enum dtype dtype, uint64_t rows, uint64_t cols, uint32_t batch,
                                   uint64_t stride)
@@ -91,8 +91,7 @@ static cublasStatus_t make_layout(const struct cublaslt_library *l, cublasLtMatr
 
 enum { ALIGN_BYTES = 16 };
 
-/* The bias is a placeholder with the guaranteed alignment, because the library looks at its address
- * to choose an algorithm. */
+/* The bias is a placeholder of the guaranteed alignment, which affects the choice of algorithm. */
 static cublasStatus_t make_desc(const struct cublaslt_library *l, const struct cublaslt_product *p,
                                 cublasLtMatmulDesc_t *desc)
 {
@@ -117,7 +116,7 @@ static cublasStatus_t make_desc(const struct cublaslt_library *l, const struct c
     return status;
 }
 
-/* Excludes split reductions, and allows only the guaranteed alignment. */
+/* Excludes split reductions and assumes only the guaranteed alignment. */
 static cublasStatus_t make_preference(const struct cublaslt *lt,
                                       cublasLtMatmulPreference_t *preference)
 {
@@ -143,8 +142,8 @@ static cublasStatus_t make_preference(const struct cublaslt *lt,
     return status;
 }
 
-/* Hashes what distinguishes algorithms. The sizes must match the library's exactly, else it returns
- * nothing. */
+/* Hashes the properties that distinguish algorithms. The library returns an attribute only for its
+ * exact size. */
 static uint32_t algorithm_id(const struct cublaslt_library *l,
                              const cublasLtMatmulAlgo_t *algorithm)
 {
@@ -162,7 +161,7 @@ static uint32_t algorithm_id(const struct cublaslt_library *l,
         {CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID, sizeof(uint16_t)},
         {CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, sizeof(uint16_t)},
     };
-    /* Attributes an algorithm lacks stay 0. */
+    /* missing attributes stay 0 */
     uint64_t values[sizeof parts / sizeof parts[0]] = {0};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         size_t bytes = 0;

@@ -1,6 +1,5 @@
 /*
- * cublaslt_library — see cublaslt_library.h: loads the library with the system's loader, at most
- * once.
+ * cublaslt_library — see cublaslt_library.h.
  */
 #include "trainer/ops/cuda/gemm/cublaslt_library.h"
 
@@ -11,7 +10,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-/* Guarded by the mutex. Once is_loaded, the table is complete and no longer changes. */
+/* Guarded by the mutex; the table is constant once is_loaded. */
 static struct {
     pthread_mutex_t mutex;
     bool is_loaded;

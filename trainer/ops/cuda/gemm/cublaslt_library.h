@@ -1,6 +1,6 @@
 /*
- * cublaslt_library — the cuBLASLt functions in use, by their names without the prefix. The library
- * is loaded on first use, so that programs start without it; tests on the CPU provide a stand-in.
+ * cublaslt_library — the cuBLASLt functions in use, named without their prefix. Tests on the CPU
+ * provide a substitute.
  */
 #ifndef MILLRACE_TRAINER_OPS_CUDA_GEMM_CUBLASLT_LIBRARY_H
 #define MILLRACE_TRAINER_OPS_CUDA_GEMM_CUBLASLT_LIBRARY_H
@@ -48,7 +48,8 @@ struct cublaslt_library {
                              void *workspace, size_t workspace_bytes, cudaStream_t stream);
 };
 
-/* *ret_library is never freed. -ELIBACC, naming what to install. Any thread. */
+/* Loads the library on the first call. *ret_library is never freed. -ELIBACC names what to install.
+ * Any thread. */
 int cublaslt_library_load(const struct cublaslt_library **ret_library, struct err *err);
 
 #endif

@@ -14,19 +14,18 @@
 #include <string.h>
 
 enum {
-    TILE = 128,         /* approximate output tile of a block */
-    TILES_WANTED = 128, /* enough to occupy a device */
+    TILE = 128,      /* approximate output tile of a block */
+    TILES_MIN = 128, /* enough to occupy a device */
     PARTS_MAX = 16,
-    PART_LEAST = 2048, /* minimum inner dimension of a part */
+    PART_DEPTH_MIN = 2048, /* minimum inner dimension of a part */
 };
 
-/* A planned shape, with its number of parts. */
-struct entry {
+struct planned_shape {
     struct gemm_shape shape;
     uint32_t parts;
     struct cublaslt_plan *plan;
     uint32_t id;
-    struct entry *next;
+    struct planned_shape *next;
 };
 
 struct cuda_gemm {
@@ -35,9 +34,9 @@ struct cuda_gemm {
     enum dtype compute;
     struct cublaslt *lt;
     void *workspace;
-    float *partials; /* of the largest product that is cut */
+    float *partials; /* of the largest split product */
     uint64_t partials_bytes;
-    struct entry *entries;
+    struct planned_shape *planned_shapes;
 };
 
 int cuda_gemm_open(struct device *device, cudaStream_t stream, enum dtype compute,
@@ -65,10 +64,10 @@ void cuda_gemm_close(struct cuda_gemm *gemm)
 {
     if (!gemm)
         return;
-    for (struct entry *entry = gemm->entries, *next; entry; entry = next) {
-        next = entry->next;
-        cublaslt_plan_free(entry->plan);
-        free(entry);
+    for (struct planned_shape *planned = gemm->planned_shapes, *next; planned; planned = next) {
+        next = planned->next;
+        cublaslt_plan_free(planned->plan);
+        free(planned);
     }
     cublaslt_close(gemm->lt);
     gemm->device->ops->mem_free(gemm->device, MEM_DEVICE, gemm->partials, gemm->partials_bytes);
@@ -83,8 +82,8 @@ uint32_t cuda_gemm_parts(const struct gemm_shape *shape)
     uint32_t parts = 1;
     if (!shape->trans_a || shape->trans_b || !shape->master_output || shape->bias)
         return 1; /* not the gradient of a weight */
-    while (parts < PARTS_MAX && tiles * parts * 2 <= TILES_WANTED && shape->k % (parts * 2) == 0 &&
-           shape->k / (parts * 2) >= PART_LEAST)
+    while (parts < PARTS_MAX && tiles * parts * 2 <= TILES_MIN && shape->k % (parts * 2) == 0 &&
+           shape->k / (parts * 2) >= PART_DEPTH_MIN)
         parts *= 2;
     return parts;
 }
@@ -117,7 +116,7 @@ static int reserve_partials(struct cuda_gemm *gemm, uint64_t bytes, struct err *
     return 0;
 }
 
-/* The product of all parts in one batch, or of the whole. */
+/* All parts in one batch, or the whole product. */
 static struct cublaslt_product product_of(const struct cuda_gemm *gemm,
                                           const struct gemm_shape *shape, uint32_t parts)
 {
@@ -139,62 +138,63 @@ static struct cublaslt_product product_of(const struct cuda_gemm *gemm,
     };
 }
 
-static int add_entry(struct cuda_gemm *gemm, const struct gemm_shape *shape,
-                     struct entry **ret_entry, struct err *err)
+static int add_planned(struct cuda_gemm *gemm, const struct gemm_shape *shape,
+                       struct planned_shape **ret_planned, struct err *err)
 {
-    struct entry *entry = calloc(1, sizeof *entry);
-    if (!entry)
+    struct planned_shape *planned = calloc(1, sizeof *planned);
+    if (!planned)
         return err_set(err, -ENOMEM, "out of memory for matrix products");
-    entry->shape = *shape;
-    entry->parts = cuda_gemm_parts(shape);
-    const struct cublaslt_product product = product_of(gemm, shape, entry->parts);
-    int status = cublaslt_plan(gemm->lt, &product, &entry->plan, &entry->id, err);
+    planned->shape = *shape;
+    planned->parts = cuda_gemm_parts(shape);
+    const struct cublaslt_product product = product_of(gemm, shape, planned->parts);
+    int status = cublaslt_plan(gemm->lt, &product, &planned->plan, &planned->id, err);
     if (!status)
         status = reserve_partials(gemm, cuda_gemm_partials_bytes(shape), err);
     if (status) {
-        cublaslt_plan_free(entry->plan);
-        free(entry);
+        cublaslt_plan_free(planned->plan);
+        free(planned);
         return status;
     }
-    entry->next = gemm->entries;
-    gemm->entries = entry;
-    *ret_entry = entry;
+    planned->next = gemm->planned_shapes;
+    gemm->planned_shapes = planned;
+    *ret_planned = planned;
     return 0;
 }
 
 int cuda_gemm_plan(struct cuda_gemm *gemm, const struct gemm_shape *shape,
                    struct gemm_plan *ret_plan, struct err *err)
 {
-    struct entry *entry = gemm->entries;
-    while (entry && !is_equal(&entry->shape, shape))
-        entry = entry->next;
-    int status = entry ? 0 : add_entry(gemm, shape, &entry, err);
+    struct planned_shape *planned = gemm->planned_shapes;
+    while (planned && !is_equal(&planned->shape, shape))
+        planned = planned->next;
+    int status = planned ? 0 : add_planned(gemm, shape, &planned, err);
     if (!status)
-        *ret_plan = (struct gemm_plan){*shape, entry, entry->id};
+        *ret_plan = (struct gemm_plan){*shape, planned, planned->id};
     return status;
 }
 
 int cuda_gemm_run(struct cuda_gemm *gemm, const struct gemm_plan *plan, const void *a,
                   const void *b, const void *bias, void *c, struct err *err)
 {
-    const struct entry *entry = plan->algorithm;
-    if (entry->parts == 1)
-        return cublaslt_run(gemm->lt, entry->plan, a, b, bias, c, err);
-    int status = cublaslt_run(gemm->lt, entry->plan, a, b, NULL, gemm->partials, err);
+    const struct planned_shape *planned = plan->algorithm;
+    if (planned->parts == 1)
+        return cublaslt_run(gemm->lt, planned->plan, a, b, bias, c, err);
+    int status = cublaslt_run(gemm->lt, planned->plan, a, b, NULL, gemm->partials, err);
     uint64_t elements = plan->shape.m * plan->shape.n;
     if (status)
         return status;
-    cudaError_t code = cuda_columns_fold(c, gemm->partials, entry->parts, elements, elements,
+    cudaError_t code = cuda_columns_fold(c, gemm->partials, planned->parts, elements, elements,
                                          plan->shape.accumulate, gemm->stream);
     return device_cuda_status(gemm->device, (int)code, "adding the parts of a product", err);
 }
 
 void cuda_gemm_describe(const struct cuda_gemm *gemm, struct str *out)
 {
-    uint64_t ids = 0; /* the sum does not depend on the planning order */
-    for (const struct entry *entry = gemm->entries; entry; entry = entry->next) {
-        const uint64_t parts[] = {entry->shape.m, entry->shape.n, entry->shape.k, entry->parts,
-                                  entry->id};
+    uint64_t ids = 0; /* independent of the planning order */
+    for (const struct planned_shape *planned = gemm->planned_shapes; planned;
+         planned = planned->next) {
+        const uint64_t parts[] = {planned->shape.m, planned->shape.n, planned->shape.k,
+                                  planned->parts, planned->id};
         ids += hash_64(parts, sizeof parts);
     }
     cublaslt_describe(gemm->lt, out);
