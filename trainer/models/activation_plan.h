@@ -19,7 +19,6 @@
 
 #include <stdint.h>
 
-/* Immutable. */
 struct activation_plan {
     uint32_t recompute_every, offload_every; /* 0: none */
     uint32_t first_block, blocks_count;      /* of the stage */

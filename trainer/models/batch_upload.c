@@ -151,7 +151,7 @@ static int retire(struct batch_upload *upload, struct batch_upload_slot *slot, s
 int batch_upload_flush(struct batch_upload *upload, struct err *err)
 {
     int status = 0;
-    for (uint64_t i = 0; i < BATCH_UPLOAD_SLOTS && upload->ops; i++) { /* oldest first */
+    for (uint64_t i = 0; i < BATCH_UPLOAD_SLOTS && upload->ops; i++) {
         struct batch_upload_slot *slot =
             &upload->slots[(upload->pushed_count + i) % BATCH_UPLOAD_SLOTS];
         int one = retire(upload, slot, status ? NULL : err);
@@ -161,7 +161,6 @@ int batch_upload_flush(struct batch_upload *upload, struct err *err)
     return status;
 }
 
-/* The batch's first array, to be copied to the device. */
 struct source {
     const void *data;
     uint64_t bytes;
@@ -227,7 +226,6 @@ static void fill_row_starts(const struct batch_upload *upload, int32_t *row_star
     }
 }
 
-/* Counting sort of rows by token, then row. */
 static void fill_by_token(const struct batch_upload *upload, int32_t *by_token,
                           const int32_t *tokens)
 {

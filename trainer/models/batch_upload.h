@@ -26,13 +26,12 @@
 
 enum { BATCH_UPLOAD_SLOTS = 2, BATCH_UPLOAD_VARIANTS = 2 * BATCH_UPLOAD_SLOTS };
 
-/* Immutable. */
 struct batch_upload_options {
-    uint64_t items; /* per micro-batch */
-    bool images;    /* else tokens */
-    bool mixup;     /* batches may contain mixup or CutMix images */
-    uint64_t side;  /* of images, in pixels */
-    uint64_t block; /* tokens per item */
+    uint64_t items;
+    bool images;   /* else tokens */
+    bool mixup;    /* batches may contain mixup or CutMix images */
+    uint64_t side; /* of images, in pixels */
+    uint64_t block;
     uint64_t classes, vocabulary;
     bool document_starts; /* attention stays within documents, which end at document_end */
     int32_t document_end;
@@ -57,8 +56,8 @@ struct batch_upload_slot {
 /* Owner thread. */
 struct batch_upload {
     struct batch_upload_options options;
-    struct ops *ops;              /* borrowed */
-    struct device_stream *stream; /* for copies */
+    struct ops *ops;
+    struct device_stream *stream;
     uint64_t slot_bytes;
     uint32_t *token_counts; /* [vocabulary + 1], for sorting; or NULL */
     struct batch_upload_slot slots[BATCH_UPLOAD_SLOTS];

@@ -311,7 +311,7 @@ static void qk_norm_forward(const struct block *block, const void *weights, void
     const struct block_saved *s = &block->saved;
     void *raw = arena_at(saved, s->raw_qkv);
     uint64_t k = q_width(&block->config);
-    ops->table->pool_bwd(ops, raw, qkv, block->rows, 1, block->qkv.out); /* a copy */
+    ops->table->pool_bwd(ops, raw, qkv, block->rows, 1, block->qkv.out);
     ops->table->norm_fwd(ops, &block->q_norm, qkv, NULL, arena_at(saved, s->q_rstd), raw,
                          linear_weights(ops, weights, o->q_norm_weight), NULL);
     ops->table->norm_fwd(ops, &block->k_norm, element_at(block, qkv, k), NULL,

@@ -29,12 +29,12 @@
 
 struct block_config {
     uint32_t width, heads;
-    uint32_t kv_heads; /* divides heads */
+    uint32_t kv_heads;
     uint32_t head_dim; /* 0: width / heads */
     uint32_t mlp_width;
     enum norm_kind norm;
-    double epsilon; /* of the norms */
-    bool rope;      /* else the embedding adds positions */
+    double epsilon;
+    bool rope; /* else the embedding adds positions */
     double rope_base;
     struct rope_scaling rope_scaling;
     /* RMSNorm of each q and k head before RoPE, as in Qwen3 (Henry et al., "Query-Key Normalization

@@ -16,7 +16,6 @@ static int refuse(const char *pattern, const struct params *params, struct err *
     return -EINVAL;
 }
 
-/* pattern may begin with !. */
 static int apply(struct params *params, const char *pattern, struct err *err)
 {
     bool freezes = pattern[0] != '!';
@@ -30,7 +29,6 @@ static int apply(struct params *params, const char *pattern, struct err *err)
     return matched_count > 0 ? 0 : refuse(pattern, params, err);
 }
 
-/* Returns the next pattern, trimmed. */
 static const char *next_pattern(char **rest)
 {
     char *pattern = strsep(rest, ",");

@@ -25,7 +25,7 @@ struct init {
     const struct hf_model *hf; /* NULL: not in transformers */
     float *transpose_buffer;
     uint64_t transpose_capacity;
-    struct err *err; /* of the current call */
+    struct err *err;
 };
 
 /* The values that config.json must have; unchecked ones stay 0. */
@@ -47,7 +47,6 @@ static struct hf_config hf_config_of(const struct model_config *c)
     };
 }
 
-/* Checks the config.json next to the weights, if present. */
 static int check_config_file(const struct init *l, struct io *io)
 {
     char folder[IO_PATH_BYTES_MAX], path[IO_PATH_BYTES_MAX], *text = NULL;

@@ -13,7 +13,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Immutable once planned. */
 struct linear {
     uint64_t rows, in, out;
     uint64_t weight, bias; /* offsets, in elements */
@@ -22,11 +21,10 @@ struct linear {
     struct gemm_plan forward, backward_input, backward_weight;
 };
 
-/* Gradients of one unit's trained parameters. */
 struct unit_gradients {
     const struct params *params;
     uint64_t unit;
-    void *memory; /* start of the unit */
+    void *memory;
 };
 
 static inline const void *linear_weights(const struct ops *ops, const void *weights,

@@ -34,7 +34,6 @@ const struct hf_tensor_map model_llama_outside[] = {
     {0},
 };
 
-/* Qwen uses the biases and the norms of q and k. */
 const struct hf_tensor_map model_llama_inside[] = {
     {"norm1.weight", "input_layernorm.weight"},
     {"attn.q.weight", "self_attn.q_proj.weight"},

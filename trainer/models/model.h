@@ -28,13 +28,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Image classifiers only. */
 struct vision_config {
     uint32_t patch, side; /* pixels; patch divides side */
     uint32_t classes;
 };
 
-/* Language models only. */
 struct language_config {
     uint32_t block; /* tokens per item */
     uint32_t vocabulary;
@@ -50,11 +48,10 @@ struct language_config {
     bool qk_norm; /* Qwen: norms of q and k (Qwen3) instead of biases (Qwen2) */
 };
 
-/* Immutable. */
 struct model_config {
     enum model_type type;
     uint32_t layers, heads, width;
-    uint32_t mlp_width; /* hidden width of the MLP; 0: width * mlp_ratio */
+    uint32_t mlp_width; /* 0: width * mlp_ratio */
     uint32_t mlp_ratio;
     struct vision_config vision;
     struct language_config language;
@@ -77,7 +74,7 @@ struct model_stage {
 };
 
 struct model_activations {
-    void *memory;            /* device memory, model_activation_bytes */
+    void *memory;            /* model_activation_bytes */
     struct offload *offload; /* from model_open_offload; unused in an evaluation */
 };
 
@@ -125,8 +122,8 @@ struct model_input {
 /* Results of the head, in device memory. rows = items, or items * block of a language model. Rows
  * that are not counted are 0. */
 struct model_result {
-    double *losses;   /* [rows] */
-    uint8_t *correct; /* [rows] */
+    double *losses;
+    uint8_t *correct;
 };
 
 struct model;

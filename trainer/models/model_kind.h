@@ -28,12 +28,11 @@ struct model_layout {
     uint64_t bytes;
 };
 
-/* The arguments of model_forward or model_backward. */
 struct model_pass {
     const struct model_stage *stage;
     const struct model_memory *memory;
-    void *activations;       /* device */
-    struct offload *offload; /* NULL: nothing is copied */
+    void *activations;
+    struct offload *offload; /* optional */
     const struct model_input *input;
     struct model_layout layout;
     struct activation_plan saved;
@@ -58,7 +57,7 @@ struct model_task {
      * the sum of losses times *gradient_scale. */
     void (*head)(struct model *model, const struct model_pass *pass,
                  const struct model_result *result, const double *gradient_scale);
-    double (*flops)(const struct model *model); /* embedding and head */
+    double (*flops)(const struct model *model);
 };
 
 /* Image classification (vit.c); next-token prediction (language.c), with learned positions unless
@@ -68,9 +67,9 @@ extern const struct model_task model_task_image, model_task_language;
 struct model_kind {
     const struct model_task *task;
     struct block_config (*block)(const struct model_config *config);
-    bool is_rotary;                          /* see model_is_rotary */
-    bool is_tied;                            /* always; else language_config.tied decides */
-    const struct hf_model *const *hf_models; /* see model_hf_models */
+    bool is_rotary;
+    bool is_tied; /* always; else language_config.tied decides */
+    const struct hf_model *const *hf_models;
 };
 
 #define MODEL(name, NAME) extern const struct model_kind model_kind_##name;
@@ -110,7 +109,7 @@ struct model {
     struct ops *ops;
     uint64_t items, tokens, rows; /* rows = items * tokens */
     struct params params;
-    struct block block;              /* one plan for all blocks */
+    struct block block;
     uint64_t norm_weight, norm_bias; /* offsets in the head's unit, in elements */
     struct vision_parts vision;
     struct language_parts language;

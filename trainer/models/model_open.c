@@ -258,7 +258,7 @@ void model_stage_units(const struct model *model, const struct model_stage *stag
     uint64_t first =
         stage->has_embedding ? MODEL_UNIT_EMBED : MODEL_UNIT_BLOCKS + (uint64_t)stage->first_block;
     uint64_t end = MODEL_UNIT_BLOCKS + (uint64_t)stage->first_block + stage->blocks_count;
-    (void)model; /* unused without assertions */
+    (void)model;
     assert(end <= model_unit_head(model));
     *ret_first = first;
     *ret_count = end + (stage->has_head ? 1 : 0) - first;

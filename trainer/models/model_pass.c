@@ -101,7 +101,7 @@ const void *model_logits(const struct model *model, const struct model_stage *st
 
 static void check_stage(const struct model *model, const struct model_stage *stage)
 {
-    (void)model; /* unused without assertions */
+    (void)model;
     (void)stage;
     assert(stage->first_block + stage->blocks_count <= model->config.layers);
     assert(stage->blocks_count > 0 || stage->has_head);

@@ -9,8 +9,8 @@
 
 struct offload {
     struct ops *ops;
-    struct device_stream *stream; /* for copies */
-    char *pinned;                 /* all items except the last OFFLOAD_SLOTS */
+    struct device_stream *stream;
+    char *pinned; /* all items except the last OFFLOAD_SLOTS */
     uint32_t items_count;
     uint64_t item_bytes;
     /* Per slot: the ops' stream has finished with it; its copy has finished. */

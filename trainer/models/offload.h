@@ -28,7 +28,6 @@
 
 #include <stdint.h>
 
-/* one in use, one being copied */
 enum { OFFLOAD_SLOTS = 2 };
 
 static inline uint32_t offload_slots_count(uint32_t items_count)

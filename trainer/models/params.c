@@ -17,7 +17,6 @@
 /* Below 2^48, so that bytes and sums of such sizes never overflow. */
 #define PARAMS_ELEMENTS_MAX (UINT64_C(1) << 48)
 
-/* Grows the list for one more element. */
 static int grow(void **list, uint64_t *capacity, uint64_t count, size_t element_bytes,
                 struct err *err)
 {
@@ -141,7 +140,6 @@ uint64_t params_group_of(const struct params *params, uint64_t unit)
     return params->list[params->units[unit].first].group;
 }
 
-/* Excludes padding. */
 static uint64_t count_params(const struct params *params, uint64_t first, uint64_t count)
 {
     uint64_t sum = 0;

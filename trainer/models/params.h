@@ -24,12 +24,12 @@ enum param_init { PARAM_ZEROS, PARAM_ONES, PARAM_NORMAL };
 
 /* Immutable once added. The first dimension is the rows; shards end at rows. */
 struct param {
-    char name[PARAMS_NAME_BYTES_MAX]; /* see docs/reference/models.md */
-    uint32_t rank;                    /* dimensions, 1 or 2 */
+    char name[PARAMS_NAME_BYTES_MAX];
+    uint32_t rank; /* 1 or 2 */
     uint64_t shape[2];
     uint32_t group;
-    uint64_t offset;         /* in the arena, in elements */
-    uint64_t count;          /* elements */
+    uint64_t offset; /* in the arena, in elements */
+    uint64_t count;
     uint64_t trained_offset; /* in arenas of trained parameters; undefined if frozen */
     bool frozen;
     bool neighbor; /* contiguous with the previous tensor */
@@ -38,11 +38,10 @@ struct param {
     double deviation; /* of PARAM_NORMAL */
 };
 
-/* A unit or a group. */
 struct param_group {
     char name[PARAMS_NAME_BYTES_MAX]; /* "embed", "blocks.3", "head"; "embed to blocks.3" */
-    uint64_t first, count;            /* parameters */
-    uint64_t offset, elements;        /* in the arena, in elements, with padding */
+    uint64_t first, count;
+    uint64_t offset, elements; /* in the arena, in elements, with padding */
     uint64_t trained_offset, trained_elements;
 };
 
@@ -52,7 +51,7 @@ struct params {
     uint64_t count, capacity;
     struct param_group *units, *groups;
     uint64_t units_count, groups_count, units_capacity, groups_capacity;
-    uint64_t elements; /* of the arena */
+    uint64_t elements;
     uint64_t trained_elements;
 };
 
@@ -67,7 +66,6 @@ struct param_spec {
     enum param_init init;
     double deviation;
 };
-/* Adds a tensor to the newest unit. */
 int params_add(struct params *params, const struct param_spec *spec, uint64_t *ret_index,
                struct err *err);
 void params_deinit(struct params *params);

@@ -14,7 +14,6 @@ static struct block_config block(const struct model_config *config)
 
 #define FIELD(member) .field = offsetof(struct hf_config, member)
 
-/* Common to Qwen2 and Qwen3. */
 #define COMMON_ENTRIES                                                                             \
     {"bos_token_id", HF_NULL}, {"eos_token_id", HF_NULL}, {"hidden_act", HF_TEXT, "silu"},         \
         {"hidden_size", HF_COUNT, FIELD(width)},                                                   \

@@ -11,7 +11,6 @@
 
 enum { SIDE_MAX = 1 << 14, CLASSES_MAX = 1 << 24, COLORS = 3 };
 
-/* ImageNet statistics, by color. */
 static const float pixel_mean[COLORS] = {0.485f, 0.456f, 0.406f};
 static const float pixel_deviation[COLORS] = {0.229f, 0.224f, 0.225f};
 

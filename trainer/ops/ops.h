@@ -35,8 +35,8 @@ struct trace;
 struct gemm_shape {
     uint64_t m, n, k;
     bool trans_a, trans_b;
-    bool bias;          /* of the compute type */
-    bool accumulate;    /* add to C */
+    bool bias; /* of the compute type */
+    bool accumulate;
     bool master_output; /* C has the master type (gradients), else the compute type */
 };
 

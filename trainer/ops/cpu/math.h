@@ -74,8 +74,8 @@ IN_KERNEL double exp_f64(double x)
  * sqrt(2)). Branch-free, so that loops vectorize. */
 IN_KERNEL double log_ge_one(double x)
 {
-    const uint64_t one = UINT64_C(0x3ff) << 52;         /* bits of 1 */
-    const uint64_t half = UINT64_C(0x3fe6a09e667f3bcd); /* bits of sqrt(1/2) */
+    const uint64_t one = UINT64_C(0x3ff) << 52;
+    const uint64_t half = UINT64_C(0x3fe6a09e667f3bcd);
     uint64_t bits;
     memcpy(&bits, &x, sizeof bits);
     uint64_t exponent = (bits - half) >> 52; /* x = m 2^exponent */

@@ -17,7 +17,6 @@ enum {
     OPS_CPU_KERNELS_VERSION = 1,
     /* Elements per elementwise tile: 64 KiB of float, a few microseconds. */
     OPS_CPU_GRAIN = 16384,
-    /* Maximum chunks of rows in a column sum. */
     OPS_CPU_CHUNKS_MAX = 64,
     /* Elements for the partial sums of two arrays of 4096 columns. Wider matrices get fewer
      * chunks. */
@@ -47,7 +46,7 @@ extern const struct ops_table ops_cpu_table_f32, ops_cpu_table_f64;
 
 static inline struct ops_cpu *ops_cpu_of(struct ops *ops)
 {
-    return (struct ops_cpu *)ops; /* the first member */
+    return (struct ops_cpu *)ops;
 }
 
 /* Reallocates if smaller than `bytes`; the contents are lost. -ENOMEM. */

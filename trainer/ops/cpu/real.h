@@ -34,7 +34,6 @@ typedef double real;
 
 enum { LANES = OPS_CPU_SCORES_ALIGN }; /* interleaved partial sums */
 
-/* The range that a tile covers. */
 struct span {
     uint64_t first, count;
 };

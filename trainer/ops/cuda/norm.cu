@@ -139,7 +139,7 @@ __global__ void __launch_bounds__(THREADS)
             store_packed(a.d_x + offset + col, d_x);
         }
     }
-    for (int w = 0; w < WARPS; w++) { /* warps add in order */
+    for (int w = 0; w < WARPS; w++) {
         if (warp == w) {
 #pragma unroll
             for (int k = 0; k < PACKS; k++) {

@@ -61,7 +61,7 @@ struct ops_cuda {
 
 static struct ops_cuda *cuda_of(struct ops *ops)
 {
-    return (struct ops_cuda *)ops; /* the first member */
+    return (struct ops_cuda *)ops;
 }
 
 static void remember(struct ops_cuda *cuda, int status, const struct err *detail)
@@ -72,7 +72,6 @@ static void remember(struct ops_cuda *cuda, int status, const struct err *detail
     cuda->failure = *detail;
 }
 
-/* Records a launch failure. */
 static void check(struct ops *ops, cudaError_t code, const char *what)
 {
     struct err detail = {0};

@@ -15,9 +15,9 @@ struct color {
 };
 
 struct layout {
-    uint64_t patches;         /* of all images */
-    uint32_t patches_per_row; /* patches in a row of an image */
-    uint32_t line, patch;     /* values in a row of a patch; rows of a patch */
+    uint64_t patches; /* of all images */
+    uint32_t patches_per_row;
+    uint32_t line, patch; /* values in a row of a patch; rows of a patch */
     struct color colors[COLORS];
 };
 
@@ -35,7 +35,6 @@ __device__ static float normalized(uint8_t value, const struct color &color)
     return divide(x, color.deviation, color.reciprocal_deviation);
 }
 
-/* The bytes of one load. */
 template <int N> struct alignas(N) bytes {
     uint8_t at[N];
 };

@@ -50,7 +50,6 @@ template <typename T> __device__ inline T block_sum(T x, T *warps)
     return x;
 }
 
-/* See block_sum. */
 __device__ inline float block_max(float x, float *warps)
 {
     int lane = threadIdx.x % WARP_THREADS, warp = threadIdx.x / WARP_THREADS;

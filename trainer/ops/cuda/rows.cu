@@ -43,7 +43,6 @@ __device__ inline void add_rows(float (&sum)[N], const T *x, uint64_t rows, uint
     }
 }
 
-/* out = sum (+ out). */
 template <int N>
 __device__ inline void store_sum(float *out, const float (&sum)[N], bool accumulate)
 {

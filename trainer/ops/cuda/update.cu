@@ -102,7 +102,6 @@ cudaError_t cuda_update(enum update_rule rule, const struct update_options *opti
     return cudaErrorInvalidValue;
 }
 
-/* One thread works; the block is a warp. */
 __global__ void __launch_bounds__(WARP_THREADS)
     gate_update(struct update_gate *gate, const int64_t *losses, const int64_t *squares,
                 struct update_gate_request request)

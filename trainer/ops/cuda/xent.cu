@@ -49,7 +49,6 @@ struct row_target {
     float first_weight;
 };
 
-/* A thread's result for its part of a row. */
 struct softmax {
     float max;
     double sum; /* of e^(logit - max) */

@@ -19,7 +19,6 @@ extern "C" {
 
 struct xent_shape;
 
-/* All are in device memory. */
 struct cuda_xent_arrays {
     void *logits; /* [items * tokens, stride], 16-byte aligned */
     double *losses;

@@ -17,7 +17,7 @@ enum { ROPES_MAX = 4 };
 
 struct ops_null {
     struct ops ops;
-    struct ops_table table; /* null_table with the model's settings */
+    struct ops_table table;
     const struct ops_null_model *model;
     struct memory_block fixed, gemm, rows, ropes[ROPES_MAX];
     struct attn_shape rope_shapes[ROPES_MAX];
@@ -27,7 +27,7 @@ struct ops_null {
 
 static struct ops_null *null_of(struct ops *ops)
 {
-    return (struct ops_null *)ops; /* the first member */
+    return (struct ops_null *)ops;
 }
 
 /* Allocates the new block before freeing the old one, as the simulated backends do. */

@@ -46,7 +46,7 @@ struct cuda_attention_fwd_arrays {
     void *out;  /* [batch * tokens, heads * head_dim] */
     float *lse; /* [batch, heads, tokens] */
     const void *qkv;
-    const int32_t *row_starts; /* optional */
+    const int32_t *row_starts;
 };
 cudaError_t cuda_attention_fwd(enum dtype type, const struct attn_shape *shape,
                                const struct cuda_attention_fwd_arrays *arrays, cudaStream_t stream);
@@ -56,8 +56,8 @@ struct cuda_attention_bwd_arrays {
     const void *d_out, *qkv;
     const void *out; /* results of the forward pass with the same qkv and row_starts */
     const float *lse;
-    const int32_t *row_starts; /* optional */
-    float *workspace;          /* cuda_attention_bwd_workspace floats */
+    const int32_t *row_starts;
+    float *workspace; /* cuda_attention_bwd_workspace floats */
 };
 uint64_t cuda_attention_bwd_workspace(const struct attn_shape *shape);
 cudaError_t cuda_attention_bwd(enum dtype type, const struct attn_shape *shape,

@@ -41,7 +41,6 @@ static cudaError_t f32_dispatch(const struct attn_shape *shape, const Call &call
 
 enum { F32_FWD_TILES = 4, F32_FWD_SCORES = 1, F32_BWD_TILES = 6, F32_BWD_SCORES = 2 };
 
-/* Pads missing rows with zeros. */
 template <int ROWS>
 __device__ inline void f32_load(float *tile, const float *source, uint64_t stride, int rows,
                                 int columns)

@@ -36,7 +36,6 @@ struct start_bounds {
     int min, max;
 };
 
-/* Range of keys that a query attends to. */
 struct key_span {
     int first, end;
 };
@@ -109,7 +108,6 @@ cudaError_t attention_mma_bwd(enum dtype type, const struct attn_shape *shape,
                               const struct cuda_attention_bwd_arrays *arrays,
                               const struct attention_stats *stats, cudaStream_t stream);
 
-/* Plain float. */
 cudaError_t attention_f32_prepare(const struct attn_shape *shape);
 cudaError_t attention_f32_fwd(const struct attn_shape *shape,
                               const struct cuda_attention_fwd_arrays *arrays, cudaStream_t stream);

@@ -23,15 +23,15 @@ template <int COLUMNS> struct fwd_tiles {
     static constexpr int warp_rows = row_tiles * MMA_ROWS, queries = FWD_WARPS * warp_rows;
     static constexpr int keys = COLUMNS <= 128 ? 64 : 32;
     static constexpr bool holds_q = COLUMNS <= 64;
-    static constexpr int step_elements = 2 * keys * COLUMNS; /* K, V */
+    static constexpr int step_elements = 2 * keys * COLUMNS;
     static constexpr int shared_bytes = (queries * COLUMNS + 2 * step_elements) * 2;
 };
 
 /* Sums over keys, relative to base, in powers of two. */
 template <int TILES, int COLUMNS> struct fwd_sums {
-    float out[TILES][COLUMNS / MMA_COLUMNS][4]; /* P V */
-    float base[TILES][2];                       /* largest score so far */
-    float total[TILES][2];                      /* this thread's part of the sum of P */
+    float out[TILES][COLUMNS / MMA_COLUMNS][4];
+    float base[TILES][2];  /* largest score so far */
+    float total[TILES][2]; /* this thread's part of the sum of P */
 };
 
 /* Returns the bounds of the starts of ROWS queries. All lanes of the warp must call it. */

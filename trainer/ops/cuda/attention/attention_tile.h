@@ -108,7 +108,7 @@ __device__ inline void load_a(uint32_t a[4], const T *tile, int row, int column)
 /* The A fragments of a warp's TILES x 16 rows, all columns. HELD: kept in registers, else read
  * again each time. */
 template <typename T, int COLUMNS, int TILES, bool HELD> struct row_fragments {
-    const T *rows; /* first row of the warp */
+    const T *rows;
     uint32_t held[HELD ? COLUMNS / MMA_DEPTH : 1][TILES][4];
 
     /* Call once, after the copy has finished. */

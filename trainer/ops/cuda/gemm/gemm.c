@@ -17,7 +17,7 @@ enum {
     TILE = 128,      /* approximate output tile of a block */
     TILES_MIN = 128, /* enough to occupy a device */
     PARTS_MAX = 16,
-    PART_DEPTH_MIN = 2048, /* minimum inner dimension of a part */
+    PART_DEPTH_MIN = 2048,
 };
 
 struct planned_shape {
