@@ -63,7 +63,7 @@ enum io_request_flags {
      * bytes are multiples of it and data is aligned to direct_align, or a read has IO_PADDED. */
     IO_NOREUSE = 1,
     /* Avoids a copy of unaligned bytes. IO_READ: data and offset are equal modulo IO_ALIGN_BYTES,
-     * and the engine may overwrite the memory blocks in which data begins and ends. */
+     * and the engine may overwrite the rest of the blocks in which data begins and ends. */
     IO_PADDED = 2,
 };
 
@@ -76,7 +76,7 @@ struct io_shared_lock;
 
 enum io_request_kind { IO_READ, IO_WRITE };
 
-/* Caller-owned, but the engine's, with its data, from submit until reaped. */
+/* Caller-owned. From submit until it is reaped, the request and its data belong to the engine. */
 struct io_request {
     enum io_request_kind kind;
     struct io_file *file;
@@ -216,7 +216,7 @@ struct io_transaction_ops {
      * are made. bytes_expected reserves space (0: unknown). The transaction owns the file. */
     int (*create)(struct io_transaction *transaction, const char *name, uint64_t bytes_expected,
                   struct io_file **ret_file, struct err *err);
-    /* Opens a file that another rank created, to write other parts. Two ranks never write the same
+    /* Opens another rank's file, to write other parts of that file. Two ranks never write the same
      * block of IO_ALIGN_BYTES, because a machine's page cache may hide another machine's writes.
      * Each rank finalizes its own writes, all with the same final_bytes. */
     int (*open)(struct io_transaction *transaction, const char *name, struct io_file **ret_file,
