@@ -1,12 +1,12 @@
 /*
- * augment — random changes to a target image: torchvision's RandAugment and ColorJitter, on bytes.
+ * augment — random changes to a target image: torchvision's RandAugment and ColorJitter, on
+ * bytes.
  *
- * The changes to a sample are a pure function of (seed, dataset, epoch, sample): its Philox words
- * choose operations and factors (docs/reference/images.md). Colors are computed in integers.
- * Geometry uses a few doubles, each of whose sums and products is rounded separately
- * (augment_warp.c), so the result is the same on any CPU. Operations match Pillow's within one
- * level. Geometric ones use the nearest pixel, and black outside the image, and equal Pillow's
- * exactly.
+ * The changes to a sample depend only on (seed, dataset, epoch, sample), whose Philox words
+ * choose operations and factors (docs/reference/images.md). Results are the same on any CPU:
+ * colors use integers, and geometry rounds each sum and product of doubles separately
+ * (augment_warp.c). Operations match Pillow's within one level; geometric ones (nearest pixel,
+ * black outside the image) match exactly.
  */
 #ifndef MILLRACE_IMAGE_AUGMENT_H
 #define MILLRACE_IMAGE_AUGMENT_H
@@ -22,33 +22,33 @@ extern "C" {
 
 enum { RANDAUGMENT_OPS_MAX = 16, RANDAUGMENT_MAGNITUDE_MAX = 30 };
 
-/* Immutable; zero: no changes. */
+/* Immutable. Zero: no changes. */
 struct augment_options {
     uint32_t randaugment_ops;                /* operations per image; 0: none */
     uint32_t randaugment_magnitude;          /* strength, 0..RANDAUGMENT_MAGNITUDE_MAX */
     double brightness, contrast, saturation; /* jitter: for x in 0..1, a factor in [1 - x, 1 + x] */
     double hue; /* jitter: for x in 0..0.5, a turn in [-x, x] of the full circle */
 };
-/* -EINVAL with detail outside the limits above. */
+/* -EINVAL with detail if a limit above is exceeded. */
 int augment_options_check(const struct augment_options *options, struct err *err);
 
 /* RandAugment chooses among the first fourteen. */
 enum augment_op {
     AUGMENT_IDENTITY,
     AUGMENT_SHEAR_X,     /* value: hundredths */
-    AUGMENT_SHEAR_Y,     /* the same */
+    AUGMENT_SHEAR_Y,     /* value: hundredths */
     AUGMENT_TRANSLATE_X, /* value: pixels to the right */
     AUGMENT_TRANSLATE_Y, /* value: pixels down */
     AUGMENT_ROTATE,      /* value: degrees counter-clockwise, -30..30 */
-    AUGMENT_BRIGHTNESS,  /* value: factor, in 65536ths; also for the next three */
+    AUGMENT_BRIGHTNESS,  /* value: factor in 65536ths; also for the next three */
     AUGMENT_COLOR,
     AUGMENT_CONTRAST,
     AUGMENT_SHARPNESS,
     AUGMENT_POSTERIZE, /* value: upper bits to keep, 1..8 */
-    AUGMENT_SOLARIZE,  /* value: twice the threshold; levels from there on are inverted */
+    AUGMENT_SOLARIZE,  /* value: twice the threshold from which levels are inverted */
     AUGMENT_AUTO_CONTRAST,
     AUGMENT_EQUALIZE,
-    AUGMENT_HUE, /* value: turn, in 65536ths of a sixth of the circle */
+    AUGMENT_HUE, /* value: turn in 65536ths of a sixth of the circle */
     AUGMENT_OPS_COUNT,
 };
 
@@ -59,13 +59,13 @@ struct augment_step {
 
 enum { AUGMENT_STEPS_MAX = RANDAUGMENT_OPS_MAX + 4 };
 
-/* Chooses the steps for a sample's target of width x height pixels, RandAugment's before the
- * jitter's; returns their number. */
+/* Chooses the steps for a target of width x height pixels, RandAugment's first. Returns their
+ * number. */
 uint32_t augment_choose(const struct augment_options *options, uint32_t width, uint32_t height,
                         uint64_t seed, uint32_t dataset, uint32_t epoch, uint64_t sample,
                         struct augment_step steps[AUGMENT_STEPS_MAX]);
 
-/* Applies one step in place; scratch has 3 * width * height bytes. */
+/* Applies a step in place. scratch has 3 * width * height bytes. */
 void augment_apply(struct augment_step step, uint8_t *rgb, uint32_t width, uint32_t height,
                    size_t stride_bytes, uint8_t *scratch);
 

@@ -10,7 +10,7 @@
 
 enum {
     TRIES = 10,
-    UNIT_BITS = 24, /* of philox_unit */
+    UNIT_BITS = 24, /* bits of philox_unit */
 };
 
 struct crop_options crop_options_default(enum crop_kind kind)
@@ -79,8 +79,8 @@ static uint32_t below(uint32_t word, uint32_t count)
     return (uint32_t)((uint64_t)word * count >> 32);
 }
 
-/* least * (most / least)^u for the 24-bit u of philox_unit(word); repeated square roots give the
- * powers 1/2, 1/4, ... */
+/* Returns least * (most / least)^u for the 24-bit u of philox_unit(word). Repeated square roots
+ * give the powers 1/2, 1/4, ... */
 static double ratio_between(double least, double most, uint32_t word)
 {
     double ratio = least, power = most / least;

@@ -1,16 +1,16 @@
 /*
  * mixup — combines two pictures of a batch: mixup blends them (Zhang et al., "mixup: beyond
- * empirical risk minimization", ICLR 2018), cutmix pastes a box of one into the other (Yun et al.,
- * "CutMix", ICCV 2019).
+ * empirical risk minimization", ICLR 2018), cutmix pastes a box of one into the other (Yun et
+ * al., "CutMix", ICCV 2019).
  *
  *     mixup_open(&options, &mixup, err);
  *     choice = mixup_choose(mixup, width, height, seed, dataset, epoch, sample);
  *     mixup_apply(choice, own, other, width, height);
  *     // weight of the picture's own label: mixup_own_part(choice, width, height)
  *
- * The choice for a sample is a pure function of (seed, dataset, epoch, sample), by its Philox words
- * (docs/reference/images.md); the caller chooses the other picture. Pixels are computed in
- * integers: the same on any CPU.
+ * The choice for a sample depends only on (seed, dataset, epoch, sample)
+ * (docs/reference/images.md); the caller chooses the other picture. Integer arithmetic gives the
+ * same pixels on any CPU.
  */
 #ifndef MILLRACE_IMAGE_MIXUP_H
 #define MILLRACE_IMAGE_MIXUP_H
@@ -25,13 +25,13 @@
 extern "C" {
 #endif
 
-/* Immutable. With both alphas 0 nothing is mixed. */
+/* Immutable. With both alphas 0, mixing is off. */
 struct mixup_options {
-    double mixup_alpha, cutmix_alpha; /* of Beta(alpha, alpha), at most 100; 0: off */
-    /* Of mixing a picture; of choosing cutmix if both kinds are on. */
+    double mixup_alpha, cutmix_alpha; /* for Beta(alpha, alpha), at most 100; 0: off */
+    /* Probability of mixing a picture, and of cutmix if both kinds are on. */
     double probability, switch_probability;
 };
-/* -EINVAL with detail outside the limits above. */
+/* -EINVAL with detail if a limit above is exceeded. */
 int mixup_options_check(const struct mixup_options *options, struct err *err);
 
 static inline bool mixup_is_on(const struct mixup_options *options)
@@ -39,10 +39,10 @@ static inline bool mixup_is_on(const struct mixup_options *options)
     return options->mixup_alpha > 0 || options->cutmix_alpha > 0;
 }
 
-/* Immutable: any thread. */
+/* Immutable, so any thread may use it. */
 struct mixup;
 
-/* Checks the options and computes the tables, in a millisecond or two. -EINVAL with detail,
+/* Checks the options and computes the tables, in one or two milliseconds. -EINVAL with detail,
  * -ENOMEM. */
 int mixup_open(const struct mixup_options *options, struct mixup **ret_mixup, struct err *err);
 void mixup_close(struct mixup *mixup); /* NULL is fine */
@@ -51,16 +51,16 @@ enum mixup_kind { MIXUP_NONE, MIXUP_BLEND, MIXUP_PASTE };
 
 struct mixup_choice {
     enum mixup_kind kind;
-    uint32_t own_weight;   /* MIXUP_BLEND: in units of 1/BLEND_ONE (blend.h) */
-    struct image_rect box; /* MIXUP_PASTE: region of the other's pixels; may be empty */
+    uint32_t own_weight;   /* MIXUP_BLEND: in 1/BLEND_ONE (blend.h) */
+    struct image_rect box; /* MIXUP_PASTE: pixels from the other picture; may be empty */
 };
 
-/* For a sample's picture of width x height pixels. */
+/* Chooses for a sample's picture of width x height pixels. */
 struct mixup_choice mixup_choose(const struct mixup *mixup, uint32_t width, uint32_t height,
                                  uint64_t seed, uint32_t dataset, uint32_t epoch, uint64_t sample);
-/* The weight of the picture's own label: its blend weight, or its part of the area; 0..1. */
+/* Returns the weight 0..1 of the picture's own label: its blend weight or its part of the area. */
 float mixup_own_part(struct mixup_choice choice, uint32_t width, uint32_t height);
-/* Stores the mixture in own. Both are RGB, rows without gaps; they must not overlap. */
+/* Stores the mixture in own. Both are RGB without gaps between rows, and must not overlap. */
 void mixup_apply(struct mixup_choice choice, uint8_t *own, const uint8_t *other, uint32_t width,
                  uint32_t height);
 

@@ -1,9 +1,9 @@
 /*
- * rect — pixel rectangles and the eight EXIF orientations. Header only.
+ * rect — pixel rectangles and the eight EXIF orientations.
  *
- * Orientation n maps the stored image to the seen one: 1 as is, 2 mirrored left-right, 3 rotated by
- * 180, 4 mirrored top-bottom, 5 transposed, 6 rotated by 90 clockwise, 7 transposed across the
- * other diagonal, 8 rotated by 270 clockwise.
+ * Orientation n maps the stored image to the upright one: 1 unchanged, 2 mirrored left-right, 3
+ * rotated by 180, 4 mirrored top-bottom, 5 transposed, 6 rotated by 90 clockwise, 7 transposed
+ * across the other diagonal, 8 rotated by 270 clockwise.
  */
 #ifndef MILLRACE_IMAGE_RECT_H
 #define MILLRACE_IMAGE_RECT_H
@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-/* x, y from the top left; empty if width or height is 0. */
+/* x, y from the top left. Empty if width or height is 0. */
 struct image_rect {
     uint32_t x, y, width, height;
 };
@@ -25,7 +25,7 @@ static inline bool orientation_swaps_sides(uint32_t orientation)
     return orientation >= 5;
 }
 
-/* Whether the seen image starts at the stored image's right, or bottom, edge. */
+/* True if the upright image starts at the stored image's right (or bottom) edge. */
 static inline bool orientation_from_right(uint32_t orientation)
 {
     return orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
@@ -36,8 +36,8 @@ static inline bool orientation_from_bottom(uint32_t orientation)
     return orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
 }
 
-/* The rectangle of the stored image (width x height as stored) that appears as `seen` after the
- * orientation is applied. */
+/* Returns the rectangle of the stored image (width x height) that the orientation maps to
+ * `seen`. */
 static inline struct image_rect orientation_to_stored(uint32_t orientation, struct image_rect seen,
                                                       uint32_t width, uint32_t height)
 {

@@ -1,5 +1,5 @@
 /*
- * exif — reads the orientation, the only EXIF tag in use (tag 0x0112; CIPA DC-008, TIFF 6.0).
+ * exif — reads the orientation from EXIF (tag 0x0112; CIPA DC-008, TIFF 6.0).
  */
 #ifndef MILLRACE_IMAGE_FORMATS_EXIF_H
 #define MILLRACE_IMAGE_FORMATS_EXIF_H
@@ -7,12 +7,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define EXIF_PREFIX "Exif\0" /* plus its own NUL; precedes the TIFF header in a JPEG */
+#define EXIF_PREFIX "Exif\0" /* with its own NUL; precedes the TIFF header in a JPEG */
 enum { EXIF_PREFIX_BYTES = 6 };
 
-/* app1: the payload of an APP1 segment, after its length. Returns 1..8; 1 if absent or invalid. */
+/* app1: the payload of an APP1 segment. Returns 1..8; 1 if absent or invalid. */
 uint32_t exif_orientation(const uint8_t *app1, size_t bytes);
-/* The same for data that starts at the TIFF header, as in PNG and WebP. */
+/* Like exif_orientation, for data that starts at the TIFF header, as in PNG and WebP. */
 uint32_t exif_orientation_of_tiff(const uint8_t *tiff, size_t bytes);
 
 #endif

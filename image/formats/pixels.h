@@ -1,17 +1,14 @@
 /*
- * pixels — images with interleaved colors, from PNG (png.h), WebP (webp.h) and PPM (ppm.h) files,
+ * pixels — images with interleaved colors from PNG (png.h), WebP (webp.h) and PPM (ppm.h) files,
  * and detection of a file's kind.
- *
- * All three decoders have the same calling sequence; pixels_decoder selects one by the image kind:
  *
  *     pixels_decoder_open(&decoder, err);
  *     pixels_begin(decoder, kind, data, bytes, path, &info, err);     // headers only
  *     pixels_part(decoder, &rect, &pixels, err);  // a part of the image, or NULL: the whole
  *
- * Open a decoder once per thread; its pixel memory grows to the largest image and stays. The
- * libraries create their own objects for each image. Transparency is dropped, as by Pillow's
- * convert("RGB"): the colors under it show. Color profiles and gamma are ignored. EXIF orientations
- * are reported; the code that crops applies them.
+ * Open one decoder per thread; its pixel memory grows to the largest image. The libraries create
+ * their own objects for each image. Transparency is dropped, as by Pillow's convert("RGB").
+ * Color profiles and gamma are ignored. EXIF orientations are reported but not applied.
  */
 #ifndef MILLRACE_IMAGE_FORMATS_PIXELS_H
 #define MILLRACE_IMAGE_FORMATS_PIXELS_H
@@ -24,25 +21,25 @@
 
 enum {
     PIXELS_SIDE_MAX = 65500, /* libjpeg's limit */
-    /* 16 Ki x 16 Ki: larger images are refused before anything is allocated. */
+    /* 16 Ki x 16 Ki: larger images are rejected before any allocation. */
     PIXELS_MAX = 1 << 28,
 };
 
 enum image_kind { IMAGE_UNKNOWN, IMAGE_JPEG, IMAGE_PNG, IMAGE_WEBP, IMAGE_PPM, IMAGE_KIND_COUNT };
 
-enum { IMAGE_KIND_BYTES = 12 }; /* needed to detect the kind */
-/* By the first bytes; the extension does not matter. */
+enum { IMAGE_KIND_BYTES = 12 }; /* bytes needed to detect the kind */
+/* Detects the kind from the first bytes. */
 enum image_kind image_kind_of(const void *data, size_t bytes);
 const char *image_kind_name(enum image_kind kind); /* "JPEG"; "image" if unknown */
 
-/* Sizes as stored, before the orientation is applied. */
+/* Sizes before the orientation is applied. */
 struct pixels_info {
     uint32_t width, height;
     uint32_t channels;    /* 3: R, G, B; 1: gray */
     uint32_t orientation; /* EXIF, 1..8; 1 if absent or invalid */
 };
 
-/* A part of an image, at least the requested one: rows of part.width * channels bytes. */
+/* At least the requested part of an image, in rows of part.width * channels bytes. */
 struct pixels {
     const uint8_t *data;
     size_t stride_bytes;
@@ -50,27 +47,27 @@ struct pixels {
     uint32_t channels;
 };
 
-struct pixels_decoder; /* owner thread */
+struct pixels_decoder; /* one thread at a time */
 int pixels_decoder_open(struct pixels_decoder **ret_decoder, struct err *err);
 void pixels_decoder_close(struct pixels_decoder *decoder); /* NULL is fine */
 
-/* kind: PNG, WebP or PPM; an unknown kind is refused with an error that lists the supported
- * formats. Borrows data and path until part returns, or until the next begin. -EBADMSG if the
- * headers are refused; path (may be NULL) is for messages. */
+/* kind: PNG, WebP or PPM; the error for any other kind lists the supported formats. Borrows data
+ * and path until pixels_part returns, or until the next pixels_begin. path (may be NULL) is for
+ * messages. -EBADMSG: invalid headers. */
 int pixels_begin(struct pixels_decoder *decoder, enum image_kind kind, const void *data,
                  size_t bytes, const char *path, struct pixels_info *ret_info, struct err *err);
-/* part: not empty, inside the image. NULL: the whole image, which also checks the file to its end.
- * pixels borrow from the decoder, or from data, until the next call. A part has the same pixels as
- * the whole. -EBADMSG, -ENOMEM. */
+/* part: nonempty, inside the image. NULL: the whole image, which also checks the file to its
+ * end. ret_pixels borrows from the decoder, or from data, until the next call. A part has the
+ * same pixels as the whole. -EBADMSG, -ENOMEM. */
 int pixels_part(struct pixels_decoder *decoder, const struct image_rect *part,
                 struct pixels *ret_pixels, struct err *err);
 
-/* For the decoders (JPEG's too): their memory and shared checks. */
+/* Memory and checks shared by all decoders, including JPEG. */
 struct pixels_memory {
     uint8_t *data;
     size_t bytes;
 };
-/* The previous contents are lost. */
+/* Discards the contents. */
 int pixels_reserve(struct pixels_memory *memory, size_t bytes, struct err *err);
 int pixels_check_size(const char *kind, const char *path, uint64_t width, uint64_t height,
                       struct err *err);

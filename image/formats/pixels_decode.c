@@ -13,7 +13,7 @@
 #include <string.h>
 
 struct pixels_decoder {
-    enum image_kind kind; /* of the last begin */
+    enum image_kind kind; /* of the last pixels_begin */
     struct png_decoder *png;
     struct webp webp;
     struct ppm ppm;
@@ -30,7 +30,7 @@ static bool begins_with(const uint8_t *data, size_t bytes, const char *magic, si
 enum image_kind image_kind_of(const void *data, size_t bytes)
 {
     const uint8_t *head = data;
-    /* libjpeg skips anything before the next marker. */
+    /* libjpeg skips bytes before the next marker. */
     if (begins_with(head, bytes, "\xff\xd8", 2))
         return IMAGE_JPEG;
     if (begins_with(head, bytes, "\x89PNG\r\n\x1a\n", 8))

@@ -12,11 +12,11 @@
 
 #include <spng.h>
 
-/* Total limit for chunks other than image data: texts and profiles are decompressed. */
+/* Limit for all chunks except image data; texts and profiles are decompressed. */
 enum { CHUNKS_BYTES_MAX = 64 << 20 };
 
 struct png_decoder {
-    spng_ctx *codec; /* created by begin, freed at the end of part */
+    spng_ctx *codec; /* from png_begin to the end of png_part */
     const char *path;
     struct spng_ihdr header;
     uint32_t channels;
@@ -88,7 +88,7 @@ int png_begin(struct png_decoder *decoder, const void *data, size_t bytes, const
 
 /* ---- Pixels. ---- */
 
-/* Unwanted rows are decoded too, into the first wanted row's place. */
+/* Decodes unwanted rows too, into the first wanted row's place. */
 static int decode_rows(struct png_decoder *decoder, uint32_t first_row, uint32_t end_row,
                        uint8_t *rows, size_t row_bytes)
 {
@@ -109,7 +109,7 @@ static int decode_interlaced(struct png_decoder *decoder, uint8_t *rows, size_t 
 int png_part(struct png_decoder *decoder, const struct image_rect *part,
              struct pixels_memory *memory, struct pixels *ret_pixels, struct err *err)
 {
-    assert(decoder->codec); /* begin has succeeded */
+    assert(decoder->codec); /* png_begin has succeeded */
     const struct spng_ihdr *header = &decoder->header;
     bool interlaced = header->interlace_method != SPNG_INTERLACE_NONE;
     size_t row_bytes = (size_t)header->width * decoder->channels;

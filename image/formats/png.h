@@ -1,10 +1,9 @@
 /*
- * png — decodes PNG files to pixels, by libspng; only png.c depends on it. See pixels.h for the
- * calling sequence.
+ * png — decodes PNG files to pixels, using libspng. See pixels.h for the calling sequence.
  *
- * Gray of up to 8 bits becomes one channel, everything else RGB; of 16 bits the upper 8 are used.
- * An eXIf chunk only counts if it precedes the image data. Rows are decoded up to the part's last
- * one, interlaced images completely.
+ * Gray of up to 8 bits becomes one channel, everything else RGB; 16-bit samples keep the upper 8
+ * bits. An eXIf chunk counts only before the image data. Rows are decoded through the part's
+ * last one, interlaced images completely.
  */
 #ifndef MILLRACE_IMAGE_FORMATS_PNG_H
 #define MILLRACE_IMAGE_FORMATS_PNG_H
@@ -13,7 +12,7 @@
 
 #include <stdbool.h>
 
-struct png_decoder; /* owner thread */
+struct png_decoder; /* one thread at a time */
 int png_decoder_open(struct png_decoder **ret_decoder, struct err *err);
 void png_decoder_close(struct png_decoder *decoder); /* NULL is fine */
 
@@ -22,7 +21,7 @@ int png_begin(struct png_decoder *decoder, const void *data, size_t bytes, const
 int png_part(struct png_decoder *decoder, const struct image_rect *part,
              struct pixels_memory *memory, struct pixels *ret_pixels, struct err *err);
 
-/* Header contents other than the size, for display. */
+/* Header contents except the size, for display. */
 struct png_traits {
     const char *color; /* "RGB", "RGB and alpha", "palette", "gray", "gray and alpha" */
     uint32_t depth_bits;

@@ -16,8 +16,8 @@ static bool is_space(uint8_t byte)
     return byte == ' ' || (byte >= '\t' && byte <= '\r');
 }
 
-/* Skips white space and comments, then reads a decimal number; false if there is none. Advances at
- * in either case. */
+/* Skips white space and comments, then reads a decimal number. False if there is none.
+ * Advances *at in either case. */
 static bool read_number(const uint8_t *data, size_t bytes, size_t *at, uint32_t *ret_number)
 {
     size_t i = *at;
@@ -59,7 +59,7 @@ int ppm_begin(struct ppm *ppm, const void *data, size_t bytes, const char *path,
     int status = pixels_check_size("PPM", path, width, height, err);
     if (status)
         return status;
-    at++; /* a single white space */
+    at++; /* one white-space character */
     if (bytes - at < 3 * (uint64_t)width * height)
         return pixels_refuse("PPM", path, (int64_t)bytes, "the file ends too early", err);
     *ppm =

@@ -1,5 +1,5 @@
 /*
- * webp — see webp.h. The container is RIFF: "RIFF", u32, "WEBP", then chunks {name[4], u32 bytes,
+ * webp — see webp.h. The RIFF container is "RIFF", u32, "WEBP", then chunks {name[4], u32 bytes,
  * data, padded to even} (developers.google.com/speed/webp/docs/riff_container).
  */
 #include "image/formats/webp.h"
@@ -15,9 +15,9 @@
 enum {
     RIFF_HEADER_BYTES = 12,
     CHUNK_HEADER_BYTES = 8,
-    /* Upsampling blends a row's chroma with its neighbor's, at the edge of a crop with its own. The
-     * crop is larger than the part by this margin, so that all wanted pixels have their neighbors.
-     * Even, because libwebp rounds a crop's corner down to even. */
+    /* Upsampling blends a row's chroma with its neighbor's, but at the edge of a crop with its
+     * own. This margin around the part gives all wanted pixels their neighbors. Even, because
+     * libwebp rounds a crop's corner down to even. */
     MARGIN_PIXELS = 2,
 };
 

@@ -1,10 +1,8 @@
 /*
- * webp — decodes WebP files to pixels, by libwebp; only webp.c depends on it. See pixels.h for the
- * calling sequence.
+ * webp — decodes WebP files to pixels, using libwebp. See pixels.h for the calling sequence.
  *
  * Lossy and lossless files become RGB, with libwebp's default chroma upsampling. Animations are
- * refused. The orientation is that of the container's EXIF chunk. A part is cropped while decoding,
- * which ends at its last row.
+ * rejected. The container's EXIF chunk gives the orientation. Decoding is cropped to the part.
  */
 #ifndef MILLRACE_IMAGE_FORMATS_WEBP_H
 #define MILLRACE_IMAGE_FORMATS_WEBP_H
@@ -13,7 +11,7 @@
 
 #include <stdbool.h>
 
-/* A file after webp_begin; by value. Borrows its bytes. */
+/* A file after webp_begin. Borrows its bytes. */
 struct webp {
     const uint8_t *data;
     size_t bytes;
@@ -26,15 +24,15 @@ int webp_begin(struct webp *webp, const void *data, size_t bytes, const char *pa
 int webp_part(const struct webp *webp, const struct image_rect *part, struct pixels_memory *memory,
               struct pixels *ret_pixels, struct err *err);
 
-/* libwebp's version in its format: 0x010204 is 1.2.4. Another version may give other pixels for
- * lossy files. */
+/* libwebp's version in its format: 0x010204 is 1.2.4. Pixels of lossy files may differ between
+ * versions. */
 uint32_t webp_library_version(void);
 
-/* Header contents other than the size, for display. */
+/* Header contents except the size, for display. */
 struct webp_traits {
     bool lossless, has_alpha, has_animation;
 };
-/* -EBADMSG as webp_begin, but animations are described. */
+/* -EBADMSG as webp_begin, but accepts animations. */
 int webp_probe(const void *data, size_t bytes, const char *path, struct pixels_info *ret_info,
                struct webp_traits *ret_traits, struct err *err);
 

@@ -1,17 +1,16 @@
 /*
- * jpeg — decodes JPEG files to planes and encodes RGB, by libjpeg-turbo. Only files that include
- * jpeg_reader.h or jpeg_writer.h depend on it.
+ * jpeg — decodes JPEG files to planes and encodes RGB, using libjpeg-turbo.
  *
- * Open a decoder once per thread and reuse it. Its plane memory grows to the largest image and
- * stays, so the steady state does not allocate. libjpeg's own state is reset for each image:
- * otherwise a file without tables could use those of the previous image. Planes come as they are
- * stored: the decoder never scales, upsamples or smooths (JDCT_ISLOW, raw data). CMYK and YCCK
- * files are decoded completely and converted to three RGB planes; all are taken as inverted, as
- * Adobe writes them and as browsers and Pillow read them. ICC profiles are ignored.
+ * Open one decoder per thread; its plane memory grows to the largest image, so the steady state
+ * does not allocate. libjpeg's own state is reset for each image, because a file without tables
+ * could otherwise use those of the previous one. Planes are returned as stored: the decoder
+ * never scales, upsamples or smooths (JDCT_ISLOW, raw data). CMYK and YCCK files are decoded
+ * completely and converted to three RGB planes; they are assumed to be inverted, as Adobe writes
+ * and browsers and Pillow read them. ICC profiles are ignored.
  *
- * libjpeg fills lost data with gray. Here its warnings of lost or contradictory data (premature
- * end, bad Huffman code, a marker instead of RST, progression) are errors; other warnings
- * (extraneous bytes) are counted.
+ * libjpeg fills lost data with gray. Its warnings of lost or contradictory data (premature end,
+ * bad Huffman code, a marker instead of RST, progression) are errors here; others (extraneous
+ * bytes) are counted.
  *
  *     jpeg_decoder_open(&decoder, err);
  *     // the whole image; planes borrow from the decoder
@@ -21,8 +20,8 @@
  *     jpeg_decode_part(decoder, &part, &planes, err);
  *
  * If restart markers divide the rows of MCUs, a part is cut out of the compressed bytes
- * (jpeg_cut.h). Otherwise decoding runs from the start to the part's last row. Both give the same
- * samples at different cost. Decoding a part does not detect data lost elsewhere.
+ * (jpeg_cut.h). Otherwise decoding runs from the start through the part's last row, with the
+ * same result. Decoding a part does not detect data lost elsewhere.
  */
 #ifndef MILLRACE_IMAGE_JPEG_JPEG_H
 #define MILLRACE_IMAGE_JPEG_JPEG_H
@@ -37,12 +36,12 @@
 
 enum {
     JPEG_COMPONENTS_MAX = 4,
-    JPEG_SCANS_MAX = 500, /* encoders write about ten; each costs a pass over all coefficients */
+    JPEG_SCANS_MAX = 500, /* each costs a pass over all coefficients; encoders write about ten */
 };
 
 enum jpeg_color { JPEG_GRAY, JPEG_YCBCR, JPEG_RGB, JPEG_CMYK, JPEG_YCCK };
 
-/* Header contents. Sizes in pixels as stored, before the EXIF orientation is applied. */
+/* Header contents. Sizes are before the EXIF orientation is applied. */
 struct jpeg_info {
     uint32_t width, height;
     uint32_t components;
@@ -53,63 +52,63 @@ struct jpeg_info {
     bool progressive, arithmetic;
 };
 
-/* One component as stored: width x height samples, (x_num/x_den) x (y_num/y_den) of them per pixel:
- * x_num/x_den = h_samp / the largest h_samp. */
+/* A stored component of width x height samples. */
 struct jpeg_plane {
-    const uint8_t *data; /* first sample: column left, row top of the plane */
+    const uint8_t *data; /* sample at column left, row top of the plane */
     size_t stride_bytes;
     uint32_t left, top;
-    uint32_t width, height; /* ceil(image * num / den); only the requested part is present */
-    uint32_t x_num, x_den, y_num, y_den; /* samples per pixel, in lowest terms */
+    uint32_t width, height; /* ceil(image * num / den); data has only the requested part */
+    /* samples per pixel in lowest terms: x_num/x_den = h_samp / the largest h_samp */
+    uint32_t x_num, x_den, y_num, y_den;
 };
 
 struct jpeg_planes {
     uint32_t width, height; /* of the image in pixels */
-    enum jpeg_color color;  /* JPEG_GRAY, JPEG_YCBCR or JPEG_RGB; CMYK and YCCK are converted */
+    enum jpeg_color color;  /* JPEG_GRAY, JPEG_YCBCR or JPEG_RGB */
     uint32_t count;         /* 1 or 3 */
     struct jpeg_plane plane[3];
 };
 
-/* The shape of the planes that decoding such a file gives; their data is NULL. */
+/* Returns the shapes of the planes of such a file; their data is NULL. */
 struct jpeg_planes jpeg_planes_of(const struct jpeg_info *info);
 
-/* Reads the headers. path (may be NULL) is for messages. -EBADMSG with the offset if the file is
- * not a decodable JPEG, or of an unsupported form (lossless, 12 bits, two components, too
- * large). */
+/* Reads the headers. path (may be NULL) is for messages. -EBADMSG with the offset: invalid file
+ * or unsupported form (lossless, 12 bits, two components, too large). */
 int jpeg_probe(const void *data, size_t bytes, const char *path, struct jpeg_info *ret_info,
                struct err *err);
 
-/* The decoding library with its version; another version may give other pixels. Static text. */
+/* Returns the decoding library with its version, which may affect pixels. Static text. */
 const char *jpeg_library(void);
-/* Whether it uses SIMD. 1: yes; 0: built without, or disabled by JSIMD_FORCENONE=1; -1: unknown. */
+/* Returns 1 if the library uses SIMD; 0 if built without or disabled by JSIMD_FORCENONE=1; -1:
+ * unknown. */
 int jpeg_simd(void);
 
-struct jpeg_decoder; /* owner thread */
+struct jpeg_decoder; /* one thread at a time */
 int jpeg_decoder_open(struct jpeg_decoder **ret_decoder, struct err *err);
 void jpeg_decoder_close(struct jpeg_decoder *decoder); /* NULL is fine */
-/* Limits libjpeg's memory to what an image of pixels_max pixels needs; for a progressive image that
- * includes all coefficients. Images that need more give -EBADMSG. Default: PIXELS_MAX. */
+/* Limits libjpeg's memory to the needs of an image of pixels_max pixels, including all
+ * coefficients of a progressive one. Images that need more give -EBADMSG. Default: PIXELS_MAX. */
 void jpeg_decoder_limit(struct jpeg_decoder *decoder, uint64_t pixels_max);
 
-/* Decodes the whole image and checks it to its end. planes borrow from the decoder until its next
- * call. -EBADMSG, -ENOMEM. */
+/* Decodes the whole image and checks it to its end. ret_planes borrows from the decoder until
+ * its next call. -EBADMSG, -ENOMEM. */
 int jpeg_decode(struct jpeg_decoder *decoder, const void *data, size_t bytes, const char *path,
                 struct jpeg_planes *ret_planes, struct err *err);
 
-/* The same in two steps. begin reads the headers and borrows data and path until part returns, or
- * until the next begin. part must not be empty; the planes then hold all samples that contribute to
- * its pixels. NULL: the whole image, as above. */
+/* jpeg_decode in two steps. jpeg_decode_begin reads the headers and borrows data and path until
+ * jpeg_decode_part returns or the next jpeg_decode_begin. part must not be empty; the planes
+ * hold all samples that contribute to its pixels. NULL: the whole image. */
 int jpeg_decode_begin(struct jpeg_decoder *decoder, const void *data, size_t bytes,
                       const char *path, struct jpeg_info *ret_info, struct err *err);
 int jpeg_decode_part(struct jpeg_decoder *decoder, const struct image_rect *part,
                      struct jpeg_planes *ret_planes, struct err *err);
 
-/* Harmless warnings (extraneous bytes and the like) of the last decode. */
+/* Returns the number of harmless warnings (such as extraneous bytes) of the last decode. */
 uint32_t jpeg_decoder_warnings(const struct jpeg_decoder *decoder);
 
 /* Encodes RGB, 3 bytes per pixel, rows of stride_bytes, as a baseline 4:2:0 JPEG with optimized
- * Huffman tables; appends to out. quality 1..100; restart_interval in MCUs of 16 x 16 pixels, 0:
- * none. The same input gives the same bytes. */
+ * Huffman tables; appends it to out. quality: 1..100. restart_interval: in MCUs of 16 x 16
+ * pixels; 0: none. The same input gives the same bytes. */
 int jpeg_encode(const uint8_t *rgb, uint32_t width, uint32_t height, size_t stride_bytes,
                 int quality, uint32_t restart_interval, struct str *out, struct err *err);
 

@@ -16,12 +16,12 @@ enum {
     MARKER_EOI = 0xd9,
     MARKER_DRI = 0xdd,
     MARKER_BYTES = 2,
-    /* After its marker: length, precision, height, width, number of components; then 3 bytes per
+    /* After the marker: length, precision, height, width, number of components; then 3 bytes per
      * component. */
     FRAME_BYTES = 8,
     FRAME_HEIGHT_AT = MARKER_BYTES + 3,
     FRAME_WIDTH_AT = MARKER_BYTES + 5,
-    /* After its marker: length, number of components, three parameters; and 2 bytes per
+    /* After the marker: length, number of components, three parameters; then 2 bytes per
      * component. */
     SCAN_BYTES = 6,
     RESTART_BYTES = 4,
@@ -46,7 +46,7 @@ bool jpeg_cut_grid_of(const struct jpeg_headers *headers, struct jpeg_cut_grid *
         headers->arithmetic || headers->hierarchical || headers->precision_bits != 8 ||
         headers->scan_components != components || headers->stray_bytes > 0)
         return false;
-    /* in a scan of one component an MCU is one block, whatever the sampling factors */
+    /* in a scan of one component, an MCU is one block */
     uint32_t mcu_width = BLOCK_SIDE * (components == 1 ? 1 : largest(headers->h_samp, components));
     uint32_t mcu_height = BLOCK_SIDE * (components == 1 ? 1 : largest(headers->v_samp, components));
     uint32_t mcus = (uint32_t)bytes_divide_up(headers->width, mcu_width);
@@ -63,7 +63,7 @@ bool jpeg_cut_grid_of(const struct jpeg_headers *headers, struct jpeg_cut_grid *
     return true;
 }
 
-/* Extends the range of `length` samples starting at `begin` to segment boundaries. */
+/* Extends the range of `length` samples from `begin` to segment boundaries. */
 static void align(uint32_t *begin, uint32_t *length, uint32_t segment, uint32_t image)
 {
     uint32_t end = (uint32_t)bytes_divide_up(*begin + *length, segment) * segment;
@@ -80,7 +80,7 @@ struct image_rect jpeg_cut_align(const struct jpeg_cut_grid *grid, struct image_
     return part;
 }
 
-/* The next marker of the scan, or NULL. FF 00 is a byte of data. */
+/* Returns the next marker of the scan, or NULL. FF 00 is a data byte. */
 static const uint8_t *find_marker(const uint8_t *at, const uint8_t *end)
 {
     while (end - at >= MARKER_BYTES) {
@@ -120,7 +120,7 @@ static uint8_t *put_header(uint8_t *to, const uint8_t *data, const struct jpeg_h
     return put(to, data + headers->scan_offset, headers->header_bytes - headers->scan_offset);
 }
 
-/* Copies the part's segments, each with the marker after it. *ret_to: the end of the copy. */
+/* Copies the part's segments, each with the marker after it. */
 static int put_segments(uint8_t *to, const uint8_t *at, const uint8_t *end,
                         const struct jpeg_cut_grid *grid, struct image_rect part, uint8_t **ret_to)
 {

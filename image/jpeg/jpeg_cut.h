@@ -1,9 +1,9 @@
 /*
- * jpeg_cut — cuts a part of a JPEG out of its compressed bytes, without decoding. Pure; no library.
+ * jpeg_cut — cuts a part of a JPEG out of its compressed bytes, without decoding.
  *
- * Restart markers separate segments of the entropy-coded data. A segment is whole bytes and decodes
- * independently of what precedes it. If a segment has k MCUs and k divides the MCUs of a row, the
- * image is a grid of segments:
+ * Restart markers separate segments of the entropy-coded data. A segment is whole bytes and
+ * decodes independently of what precedes it. If a segment has k MCUs and k divides the MCUs of a
+ * row, the image is a grid of segments:
  *
  *     SOI APPn DQT SOF DHT DRI=2 SOS
  *       row 0    segment RST0 segment RST1 segment RST2 segment RST3
@@ -14,14 +14,14 @@
  *
  *     SOI SOF DRI=2 SOS  segment RST0 segment RST1 segment RST2 segment EOI
  *
- * The header has the part's size. Quantization and Huffman tables are not repeated: the stream is
- * in the abbreviated format (ITU-T T.81, B.4), for a decoder that has read the whole image's
+ * The header has the part's size. Quantization and Huffman tables are omitted: the stream is in
+ * the abbreviated format (ITU-T T.81, B.4), for a decoder that has read the whole image's
  * headers. Its samples equal those of the whole image, bit for bit.
  *
- * Only baseline or extended sequential JPEGs can be cut: 8 bits, Huffman coded, with all
- * components, one or three, in the first scan. Four are CMYK or YCCK, whose planes need conversion.
- * Markers up to the end of the part are checked; the contents of omitted segments are not. Data
- * lost there goes unnoticed, which is why conversion and `millrace verify` decode whole images.
+ * Only baseline or extended sequential JPEGs can be cut: 8 bits, Huffman coded, with one or
+ * three components, all in the first scan. (Four are CMYK or YCCK, whose planes need
+ * conversion.) Markers through the end of the part are checked, but not the contents of omitted
+ * segments; conversion and `millrace verify` therefore decode whole images.
  */
 #ifndef MILLRACE_IMAGE_JPEG_JPEG_CUT_H
 #define MILLRACE_IMAGE_JPEG_JPEG_CUT_H
@@ -42,11 +42,11 @@ struct jpeg_cut_grid {
     uint32_t columns, rows; /* number of segments */
 };
 
-/* Whether a JPEG with these headers can be cut, and its grid. */
+/* False if a JPEG with these headers cannot be cut. */
 bool jpeg_cut_grid_of(const struct jpeg_headers *headers, struct jpeg_cut_grid *ret_grid);
 
-/* The smallest part made of whole segments that contains the given nonempty part. Its right and
- * bottom edges may be image edges instead of segment edges. */
+/* Returns the smallest part of whole segments that contains the nonempty part. Segments at the
+ * right and bottom end at image edges. */
 struct image_rect jpeg_cut_align(const struct jpeg_cut_grid *grid, struct image_rect part);
 
 /* Appends an aligned part's stream to out. data: the whole file that headers and grid describe.

@@ -1,5 +1,5 @@
 /*
- * jpeg_decode — decodes to planes. See jpeg.h.
+ * jpeg_decode — decodes to planes (jpeg.h).
  */
 #include "image/jpeg/jpeg.h"
 
@@ -13,20 +13,20 @@
 #include <string.h>
 
 enum {
-    MCU_ROWS_MAX = MAX_SAMP_FACTOR * DCTSIZE, /* per component in one row of MCUs */
+    MCU_ROWS_MAX = MAX_SAMP_FACTOR * DCTSIZE, /* per component in a row of MCUs */
     STRIDE_ALIGNMENT_BYTES = 64,
 };
 
-/* Owner thread. */
+/* One thread at a time. */
 struct jpeg_decoder {
     struct jpeg_reader reader;
-    struct jpeg_info info;       /* of the whole image; from begin to part */
+    struct jpeg_info info;       /* of the whole image */
     struct jpeg_info stream;     /* of the decoded stream: the image or a cut */
     struct jpeg_planes planes;   /* of the stream */
-    uint32_t first_row, end_row; /* the wanted rows of the stream */
+    uint32_t first_row, end_row; /* wanted rows of the stream */
     bool to_end;
-    struct str cut;  /* the compressed bytes of a part */
-    uint8_t *memory; /* the planes, then for CMYK a row of four components */
+    struct str cut;  /* compressed bytes of a part */
+    uint8_t *memory; /* planes, then for CMYK a row of four components */
     size_t memory_bytes;
     uint8_t *sample_rows[JPEG_COMPONENTS_MAX]; /* start of each component in memory */
     JSAMPROW rows[JPEG_COMPONENTS_MAX][MCU_ROWS_MAX];
@@ -44,7 +44,7 @@ static bool is_wanted(const struct jpeg_decoder *decoder, uint32_t row, uint32_t
     return row + rows > decoder->first_row && row < decoder->end_row;
 }
 
-/* MCU rows above the first wanted row are parsed but not transformed. */
+/* Parses but does not transform MCU rows above the first wanted row. */
 static void decode_raw(void *context)
 {
     struct jpeg_decoder *decoder = context;
@@ -106,7 +106,7 @@ static void decode_cmyk(void *context)
         jpeg_finish_decompress(codec);
 }
 
-/* Reserves whole blocks and whole rows of MCUs: libjpeg writes beyond a plane's width and
+/* Reserves whole blocks and rows of MCUs, because libjpeg writes beyond a plane's width and
  * height. */
 static int reserve_planes(struct jpeg_decoder *decoder, struct err *err)
 {
@@ -163,8 +163,7 @@ static bool is_same(struct image_rect a, struct image_rect b)
     return a.x == b.x && a.y == b.y && a.width == b.width && a.height == b.height;
 }
 
-/* Cuts the segments that contain a part out of the file. -ENOTSUP if that is impossible or saves
- * nothing. */
+/* Cuts the part's segments out of the file. -ENOTSUP if that is impossible or saves nothing. */
 static int cut_part(struct jpeg_decoder *decoder, struct image_rect part,
                     struct image_rect *ret_segments)
 {
@@ -214,8 +213,8 @@ static int decode_cut(struct jpeg_decoder *decoder, struct image_rect segments, 
     return status;
 }
 
-/* Uses a cut if possible. If the cut does not decode, the data is bad: decoding the file from its
- * start finds what is wrong and where. */
+/* Uses a cut if possible. If the cut does not decode, decodes the file from its start to find
+ * what is wrong and where. */
 static int decode_part(struct jpeg_decoder *decoder, struct image_rect part, struct err *err)
 {
     struct jpeg_reader *reader = &decoder->reader;
@@ -240,7 +239,7 @@ int jpeg_decode_part(struct jpeg_decoder *decoder, const struct image_rect *part
                      struct jpeg_planes *ret_planes, struct err *err)
 {
     const struct jpeg_info *info = &decoder->info;
-    assert(decoder->reader.data); /* begin has succeeded */
+    assert(decoder->reader.data); /* jpeg_decode_begin has succeeded */
     assert(!part ||
            (part->width >= 1 && part->x < info->width && part->width <= info->width - part->x));
     assert(!part ||

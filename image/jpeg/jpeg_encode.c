@@ -1,5 +1,5 @@
 /*
- * jpeg_encode — encodes pixels. See jpeg.h.
+ * jpeg_encode — encodes pixels (jpeg.h).
  */
 #include "image/jpeg/jpeg.h"
 
@@ -7,7 +7,7 @@
 
 #include <assert.h>
 
-/* Lives in one call of jpeg_encode. */
+/* State of one jpeg_encode call. */
 struct encoding {
     struct jpeg_writer writer;
     const uint8_t *rgb;

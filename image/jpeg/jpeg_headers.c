@@ -28,7 +28,7 @@ enum {
     MARKER_APP1 = 0xe1,
     MARKER_APP2 = 0xe2,
     MARKER_APP14 = 0xee,
-    FRAME_BYTES = 6, /* of a frame header before its components, which have 3 bytes each */
+    FRAME_BYTES = 6, /* frame header without its components of 3 bytes each */
     ICC_PREFIX_BYTES = 14,
 };
 
@@ -43,7 +43,7 @@ struct walk {
     struct err *err;
 };
 
-/* offset: of the segment's marker in the file. */
+/* offset: the marker's, in the file. */
 struct segment {
     uint8_t marker;
     const uint8_t *data;
@@ -73,7 +73,7 @@ static uint32_t get_u16(const uint8_t *at)
     return (uint32_t)at[0] << 8 | at[1];
 }
 
-/* Finds the next marker. Skips bytes that belong to no segment, as libjpeg does. */
+/* Finds the next marker. Skips bytes outside segments, as libjpeg does. */
 static int next_marker(struct walk *walk, uint8_t *ret_marker, size_t *ret_offset)
 {
     for (;;) {
@@ -153,8 +153,7 @@ static void take_icc(struct walk *walk, const struct segment *segment)
     headers->icc_bytes += segment->bytes - ICC_PREFIX_BYTES;
 }
 
-/* Application segments. Those without the expected form belong to other programs and are
- * ignored. */
+/* Ignores application segments of other forms, which belong to other programs. */
 static void take_application(struct walk *walk, const struct segment *segment)
 {
     struct jpeg_headers *headers = &walk->headers;
@@ -189,7 +188,7 @@ static int take_segment(struct walk *walk, const struct segment *segment)
     return 0;
 }
 
-/* The next marker's segment, empty if the marker has none. */
+/* Finds the next marker's segment, empty if the marker has none. */
 static int next_segment(struct walk *walk, struct segment *ret_segment)
 {
     struct segment segment = {0};

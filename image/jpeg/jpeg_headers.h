@@ -1,9 +1,9 @@
 /*
- * jpeg_headers — reads the segments before a JPEG's first scan, without decoding (ITU T.81, annex
- * B).
+ * jpeg_headers — reads the segments before a JPEG's first scan without decoding (ITU T.81, annex
+ * B), for file information and jpeg_cut.h.
  *
- * For file information and for jpeg_cut.h. It also describes kinds that jpeg.h refuses (lossless,
- * 12 bits, two components). Tables are skipped; jpeg_probe decides whether a file decodes.
+ * It also describes kinds that jpeg.h rejects (lossless, 12 bits, two components), and skips
+ * tables; jpeg_probe decides whether a file decodes.
  */
 #ifndef MILLRACE_IMAGE_JPEG_JPEG_HEADERS_H
 #define MILLRACE_IMAGE_JPEG_JPEG_HEADERS_H
@@ -24,7 +24,7 @@ enum jpeg_process {
 };
 
 struct jpeg_headers {
-    uint32_t width, height; /* in pixels, as stored */
+    uint32_t width, height; /* stored pixels */
     uint32_t precision_bits;
     enum jpeg_process process;
     bool arithmetic, hierarchical;
@@ -36,23 +36,22 @@ struct jpeg_headers {
     bool has_jfif;
     uint32_t jfif_major, jfif_minor;
     bool has_adobe;
-    uint32_t adobe_transform;           /* 0: RGB or CMYK, 1: YCbCr, 2: YCCK */
-    uint32_t icc_chunks;                /* found */
-    uint32_t icc_chunks_expected;       /* expected, according to the first one */
+    uint32_t adobe_transform; /* 0: RGB or CMYK, 1: YCbCr, 2: YCCK */
+    uint32_t icc_chunks;
+    uint32_t icc_chunks_expected;       /* according to the first one */
     uint64_t icc_bytes;                 /* of the profile, in the chunks found */
-    uint64_t stray_bytes;               /* unexpected bytes between segments */
+    uint64_t stray_bytes;               /* between segments */
     uint32_t scan_components;           /* in the first scan */
-    uint64_t frame_offset, scan_offset; /* of the frame's and the first scan's markers */
+    uint64_t frame_offset, scan_offset; /* markers of the frame and the first scan */
     uint64_t header_bytes;              /* offset of the first scan's data */
 };
 
-const char *jpeg_process_name(enum jpeg_process process); /* "baseline" */
-/* "4:2:0" and the like; NULL if the factors have no such name, or without chroma. */
+const char *jpeg_process_name(enum jpeg_process process); /* for example "baseline" */
+/* "4:2:0" and the like; NULL for factors without such a name or without chroma. */
 const char *jpeg_subsampling_name(const struct jpeg_headers *headers);
 
-/* data: the first bytes of a file of file_bytes. -ENODATA, without detail: the headers extend
- * beyond bytes, call again with more. -EBADMSG with the offset. path (may be NULL) is for messages.
- * Pure. */
+/* data: the first bytes of a file of file_bytes. -ENODATA, without detail: call again with more
+ * bytes. -EBADMSG with the offset. path (may be NULL) is for messages. */
 int jpeg_read_headers(const void *data, size_t bytes, uint64_t file_bytes, const char *path,
                       struct jpeg_headers *ret_headers, struct err *err);
 

@@ -1,7 +1,7 @@
 /*
- * jpeg_memory — memory for libjpeg's small and large objects, kept across images, so that decoding
- * calls no malloc once it has seen the largest image. libjpeg's own memory manager keeps its
- * arrays, which progressive and CMYK images use.
+ * jpeg_memory — memory for libjpeg's small and large objects, kept across images so that
+ * decoding stops allocating after the largest image. libjpeg's own manager keeps the arrays of
+ * progressive and CMYK images.
  *
  * client_data of the codec points to a struct that begins with a struct jpeg_memory.
  */
@@ -17,7 +17,7 @@ struct jpeg_chunk;
 
 /* Objects of one lifetime. Zero-initialized. */
 struct jpeg_pool {
-    struct jpeg_chunk *first, *current; /* those after current are unused */
+    struct jpeg_chunk *first, *current; /* chunks after current are unused */
     size_t used;                        /* in current */
 };
 
@@ -26,9 +26,9 @@ struct jpeg_memory {
     void (*free_pool)(j_common_ptr codec, int pool); /* libjpeg's */
 };
 
-/* Call it right after jpeg_create_decompress: later allocations of the codec come from memory. */
+/* Call it right after jpeg_create_decompress. Later allocations of the codec use memory. */
 void jpeg_memory_install(struct jpeg_memory *memory, j_decompress_ptr codec);
-/* Frees the last image's objects, including its tables, so that the next image can't use them. */
+/* Frees the last image's objects, including its tables, so that the next image cannot use them. */
 void jpeg_memory_reset(struct jpeg_memory *memory, j_decompress_ptr codec);
 /* Call it after jpeg_destroy_decompress. */
 void jpeg_memory_deinit(struct jpeg_memory *memory);

@@ -1,6 +1,6 @@
 /*
- * jpeg_planes — derives the shape of a JPEG's planes from its sampling factors (ITU-T T.81, A.1.1).
- * See jpeg.h.
+ * jpeg_planes — derives the shape of a JPEG's planes from its sampling factors (jpeg.h; ITU-T
+ * T.81, A.1.1).
  */
 #include "image/jpeg/jpeg.h"
 

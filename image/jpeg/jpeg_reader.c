@@ -13,15 +13,15 @@
 #include <jerror.h>
 
 enum {
-    /* libjpeg-turbo's faster Huffman decoder silently decodes bad codes as zeros. It is used when
-     * 512 bytes per block are available, so the window is smaller. Measured: the careful decoder
-     * costs at most 3 %. */
+    /* libjpeg-turbo's fast Huffman decoder silently decodes bad codes as zeros. It requires 512
+     * available bytes per block, so the window is smaller. The careful decoder is at most 3 %
+     * slower. */
     WINDOW_BYTES = 511,
     APP1 = JPEG_APP0 + 1,
     MARKER_BYTES_MAX = 65535,
-    /* PIXEL_BYTES_MAX: coefficients, 2 bytes in each of up to 4 components. OTHER_BYTES_MAX:
-     * everything else, and the padding blocks in the last MCUs of very flat or narrow images: 32
-     * rows of 65500 samples in 4 components. */
+    /* PIXEL_BYTES_MAX: coefficients, 2 bytes in each of up to 4 components. OTHER_BYTES_MAX: the
+     * rest, including the padding blocks of very flat or narrow images: 32 rows of 65500 samples
+     * in 4 components. */
     PIXEL_BYTES_MAX = 8,
     OTHER_BYTES_MAX = 32 << 20,
 };
@@ -102,7 +102,7 @@ static void on_message(j_common_ptr codec, int level)
 {
     struct jpeg_reader *reader = codec->client_data;
     if (level >= 0)
-        return; /* a trace */
+        return; /* trace message */
     if (!is_harmless(codec->err->msg_code))
         on_error(codec);
     reader->warnings++;
@@ -284,7 +284,7 @@ void jpeg_reader_end(struct jpeg_reader *reader)
     if (reader->is_made)
         jpeg_memory_reset(&reader->memory, &reader->codec);
     else
-        jpeg_destroy_decompress(&reader->codec); /* memory ran out while it was created */
+        jpeg_destroy_decompress(&reader->codec); /* memory ran out during creation */
 }
 
 void jpeg_reader_init(struct jpeg_reader *reader, enum jpeg_markers markers)

@@ -1,12 +1,10 @@
 /*
  * jpeg_reader — libjpeg-turbo's decompressor for bytes in memory: source, errors and warnings,
- * checked headers. jpeg_decode.c takes planes from it, jpeg_tile.c coefficients. Internal to
- * image/.
+ * checked headers. jpeg_decode.c reads planes from it, jpeg_tile.c coefficients.
  *
- * libjpeg reports errors by longjmp. All calls to it are in step functions, which keep their state
- * in their context and are entered only through jpeg_reader_guard: no local variable changes
- * between a setjmp and its longjmp. Warnings of lost or contradictory data are errors, as jpeg.h
- * says.
+ * libjpeg reports errors by longjmp. All calls to it are in step functions, which keep their
+ * state in their context and run only under jpeg_reader_guard, so no local variable changes
+ * between a setjmp and its longjmp. Warnings of lost or contradictory data are errors (jpeg.h).
  *
  *     jpeg_reader_init(&reader, JPEG_MARKERS_SKIP);
  *     jpeg_reader_begin(&reader, data, bytes, path, &info, err);
@@ -26,14 +24,14 @@
 #include <jpeglib.h>
 
 enum jpeg_markers {
-    JPEG_MARKERS_SKIP, /* APPn and comments are skipped; the EXIF orientation is read */
-    JPEG_MARKERS_SAVE, /* both are saved in codec.marker_list; the orientation is not read */
+    JPEG_MARKERS_SKIP, /* skips APPn and comments, but reads the EXIF orientation */
+    JPEG_MARKERS_SAVE, /* saves both in codec.marker_list; does not read the orientation */
 };
 
-/* Owner thread. client_data of codec is the reader. */
+/* One thread at a time. codec.client_data is the reader. */
 struct jpeg_reader {
-    struct jpeg_memory memory;           /* the codec's; first, as jpeg_memory.h requires */
-    struct jpeg_decompress_struct codec; /* created by the first begin */
+    struct jpeg_memory memory;           /* must be first (jpeg_memory.h) */
+    struct jpeg_decompress_struct codec; /* created by the first jpeg_reader_begin */
     bool is_made;
     struct jpeg_error_mgr errors;
     struct jpeg_source_mgr source;
@@ -43,20 +41,22 @@ struct jpeg_reader {
     size_t bytes;
     const uint8_t *window_end; /* end of the data visible to libjpeg */
     const char *path;
-    uint32_t warnings; /* harmless ones since begin */
+    uint32_t warnings; /* harmless ones since jpeg_reader_begin */
     uint32_t orientation;
     enum jpeg_markers markers;
     uint64_t pixels_max; /* limit of libjpeg's memory, in pixels */
 };
 
 void jpeg_reader_init(struct jpeg_reader *reader, enum jpeg_markers markers);
-void jpeg_reader_deinit(struct jpeg_reader *reader); /* allowed after end too */
+void jpeg_reader_deinit(struct jpeg_reader *reader); /* may follow jpeg_reader_end */
 
-/* Reads the headers. Borrows data and path until end. An error implies end. -EBADMSG, -ENOMEM. */
+/* Reads the headers. Borrows data and path until jpeg_reader_end, which an error implies.
+ * -EBADMSG, -ENOMEM. */
 int jpeg_reader_begin(struct jpeg_reader *reader, const void *data, size_t bytes, const char *path,
                       struct jpeg_info *ret_info, struct err *err);
-/* Discards what was read before, except tables, and reads other headers, whose file may lack tables
- * (the abbreviated format for compressed image data: ITU-T T.81, B.4). Borrows data until end. */
+/* Discards all state except tables and reads other headers, whose file may lack tables (the
+ * abbreviated format for compressed image data: ITU-T T.81, B.4). Borrows data until
+ * jpeg_reader_end. */
 int jpeg_reader_begin_abbreviated(struct jpeg_reader *reader, const void *data, size_t bytes,
                                   struct err *err);
 int jpeg_reader_guard(struct jpeg_reader *reader, void (*step)(void *context), void *context,

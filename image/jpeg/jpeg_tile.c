@@ -16,7 +16,7 @@ enum {
     WIDTH_LOSS_DIVISOR = 16, /* a width is reduced by at most a sixteenth */
 };
 
-/* Lives in one call of jpeg_tile. */
+/* State of one jpeg_tile call. */
 struct transcoding {
     struct jpeg_reader reader;
     struct jpeg_writer writer;
@@ -47,7 +47,7 @@ static void read_coefficients(void *context)
     transcoding->coefficients = jpeg_read_coefficients(codec);
 }
 
-/* Writes metadata as it was read, including JFIF and Adobe segments. */
+/* Writes metadata as read, including JFIF and Adobe segments. */
 static void write_coefficients(void *context)
 {
     struct transcoding *transcoding = context;
@@ -85,7 +85,7 @@ static int transcode(struct transcoding *transcoding, struct str *out, bool *ret
     *ret_tiled = status == 0;
     if (status != -EINVAL)
         return status;
-    err_clear(err); /* a form that one scan can't hold */
+    err_clear(err); /* a form that one scan cannot hold */
     return 0;
 }
 

@@ -1,7 +1,6 @@
 /*
- * jpeg_writer — libjpeg-turbo's compressor to a byte string: destination and errors. Shared by
- * jpeg_encode.c (pixels) and jpeg_tile.c (coefficients); internal to image/. longjmp is handled as
- * in jpeg_reader.h.
+ * jpeg_writer — libjpeg-turbo's compressor to a byte string, for jpeg_encode.c (pixels) and
+ * jpeg_tile.c (coefficients). It handles longjmp as in jpeg_reader.h.
  */
 #ifndef MILLRACE_IMAGE_JPEG_JPEG_WRITER_H
 #define MILLRACE_IMAGE_JPEG_JPEG_WRITER_H
@@ -18,9 +17,9 @@
 
 enum { JPEG_WRITER_PIECE_BYTES = 16384 };
 
-/* Owner thread. client_data of codec is the writer. */
+/* One thread at a time. codec.client_data is the writer. */
 struct jpeg_writer {
-    struct jpeg_compress_struct codec; /* destroyed by deinit */
+    struct jpeg_compress_struct codec; /* destroyed by jpeg_writer_deinit */
     struct jpeg_error_mgr errors;
     struct jpeg_destination_mgr destination;
     jmp_buf jump;
@@ -29,10 +28,10 @@ struct jpeg_writer {
     uint8_t piece[JPEG_WRITER_PIECE_BYTES];
 };
 
-/* Creates codec, which will append to out. -ENOMEM. Call deinit in either case. */
+/* Creates codec, which appends to out. -ENOMEM. Always call jpeg_writer_deinit. */
 int jpeg_writer_init(struct jpeg_writer *writer, struct str *out, struct err *err);
-/* Runs a step; on error, out is as it was before init. -ENOMEM; -EINVAL if libjpeg refuses the
- * request. */
+/* Runs a step. On error, out is as before jpeg_writer_init. -ENOMEM; -EINVAL if libjpeg rejects
+ * the request. */
 int jpeg_writer_guard(struct jpeg_writer *writer, void (*step)(void *context), void *context,
                       struct err *err);
 void jpeg_writer_deinit(struct jpeg_writer *writer);

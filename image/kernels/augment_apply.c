@@ -1,5 +1,5 @@
 /*
- * augment_apply — see augment.h: chooses and applies the steps. The magnitudes are those of
+ * augment_apply — chooses and applies the steps (augment.h). Magnitudes are those of
  * torchvision.transforms.RandAugment with 31 bins.
  */
 #include "image/augment.h"
@@ -40,7 +40,7 @@ int augment_options_check(const struct augment_options *options, struct err *err
 
 /* ---- RandAugment. ---- */
 
-/* 150/331 of the side at the largest magnitude. */
+/* Returns 150/331 of the side at the largest magnitude. */
 static int32_t pixels_of(uint32_t side, int32_t magnitude)
 {
     return (int32_t)((int64_t)side * 150 * magnitude / (331 * RANDAUGMENT_MAGNITUDE_MAX));
@@ -82,7 +82,7 @@ static struct augment_step step_of(enum augment_op op, int32_t magnitude, bool n
 
 /* ---- Jitter. ---- */
 
-/* Uniform in [middle - reach, middle + reach] x 65536. */
+/* Draws uniformly from [middle - reach, middle + reach] x 65536. */
 static int32_t draw_around(int32_t middle, double reach, uint32_t word)
 {
     int32_t most = (int32_t)(reach * ONE + 0.5);

@@ -1,9 +1,9 @@
 /*
- * augment_color — the operations that change colors and move no pixels. See augment_ops.h.
+ * augment_color — operations that change colors without moving pixels (augment_ops.h).
  *
- * Most blend: (other * 2^16 + factor * (value - other)) / 2^16, rounded down and clamped to 0..255,
- * where other is the result at factor 0: black, the pixel's gray, the mean gray, or the smoothed
- * image (Pillow's ImageEnhance).
+ * Most blend: (other * 2^16 + factor * (value - other)) / 2^16, rounded down and clamped to
+ * 0..255. `other` is the result at factor 0: black, the pixel's gray, the mean gray, or the
+ * smoothed image (Pillow's ImageEnhance).
  */
 #include "image/kernels/augment_ops.h"
 
@@ -22,13 +22,12 @@ static inline uint8_t blend(int32_t other, int32_t value, int32_t factor)
     return clamp((other * ONE + factor * (value - other)) >> FRACTION_BITS);
 }
 
-/* ITU-R 601-2 luma as Pillow's convert("L"). */
+/* ITU-R 601-2 luma, as in Pillow's convert("L"). */
 static uint8_t gray_of(const uint8_t *pixel)
 {
     return (uint8_t)((pixel[0] * 19595 + pixel[1] * 38470 + pixel[2] * 7471 + 0x8000) >> 16);
 }
 
-/* Maps each channel through its table. */
 static void map_levels(const struct augment_image *image, uint8_t table[3][LEVELS])
 {
     for (uint32_t y = 0; y < image->height; y++) {
@@ -39,7 +38,6 @@ static void map_levels(const struct augment_image *image, uint8_t table[3][LEVEL
     }
 }
 
-/* Maps all channels through one table. */
 static void map_all(const struct augment_image *image, const uint8_t one[LEVELS])
 {
     uint8_t table[3][LEVELS];
@@ -83,7 +81,7 @@ void augment_saturation(const struct augment_image *image, int32_t factor)
 }
 
 /* Smooths by the rounded mean of the pixel, weighted five times, and its eight neighbors. Edge
- * pixels stay as they are, unblended. */
+ * pixels are unchanged. */
 void augment_sharpness(const struct augment_image *image, int32_t factor)
 {
     size_t row_bytes = 3 * (size_t)image->width;
@@ -127,7 +125,7 @@ static void count_levels(const struct augment_image *image, uint32_t counts[3][L
     }
 }
 
-/* Maps the least level to 0 and the largest to 255; a channel with one level is unchanged. */
+/* Maps the lowest level to 0 and the highest to 255. A channel with one level is unchanged. */
 void augment_auto_contrast(const struct augment_image *image)
 {
     uint32_t counts[3][LEVELS];
@@ -146,7 +144,7 @@ void augment_auto_contrast(const struct augment_image *image)
     map_levels(image, table);
 }
 
-/* Pillow's ImageOps.equalize. */
+/* Like Pillow's ImageOps.equalize. */
 void augment_equalize(const struct augment_image *image)
 {
     uint32_t counts[3][LEVELS];

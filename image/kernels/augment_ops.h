@@ -1,5 +1,5 @@
 /*
- * augment_ops — the operations of augment.h: color operations and geometric operations.
+ * augment_ops — the operations of augment.h.
  */
 #ifndef MILLRACE_IMAGE_KERNELS_AUGMENT_OPS_H
 #define MILLRACE_IMAGE_KERNELS_AUGMENT_OPS_H
@@ -11,7 +11,7 @@ struct augment_image {
     uint8_t *rgb;
     uint32_t width, height;
     size_t stride_bytes;
-    uint8_t *scratch; /* 3 * width * height */
+    uint8_t *scratch; /* 3 * width * height bytes */
 };
 
 /* Copies the rows, without gaps, to scratch. */

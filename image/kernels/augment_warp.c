@@ -1,12 +1,11 @@
 /*
- * augment_warp — the operations that move pixels. See augment_ops.h.
+ * augment_warp — operations that move pixels (augment_ops.h).
  *
- * As Pillow's transform(AFFINE, NEAREST): the pixel (x, y) is taken from (a x' + b y' + c, d x' + e
- * y' + f) with x' = x + 1/2, y' = y + 1/2, in 16 fractional bits; black where that is outside. The
- * coefficients come from sums and products of doubles, some from a table. IEEE 754 defines how each
- * is rounded, and -ffp-contract=off (cmake/folder.cmake) ensures that each is rounded separately. A
- * fused multiply-add, which compilers emit for ARM, could land on the other side of a step of
- * 2^-16.
+ * As in Pillow's transform(AFFINE, NEAREST), pixel (x, y) comes from (a x' + b y' + c, d x' + e
+ * y' + f) with x' = x + 1/2, y' = y + 1/2, in 16 fractional bits; pixels from outside are black.
+ * The coefficients are sums and products of doubles, some from a table. IEEE 754 defines the
+ * rounding of each, and -ffp-contract=off (cmake/folder.cmake) prevents fused multiply-adds,
+ * which could fall on the other side of a step of 2^-16.
  */
 #include "image/kernels/augment_ops.h"
 
@@ -70,7 +69,7 @@ void augment_translate(const struct augment_image *image, int32_t right, int32_t
     warp(image, &(struct affine){.a = 1, .c = -right, .e = 1, .f = -down});
 }
 
-/* Cosine and sine of whole degrees, to 15 decimals. */
+/* Cosine and sine of whole degrees. */
 static const double turns[RANDAUGMENT_MAGNITUDE_MAX + 1][2] = {
     {1.000000000000000, 0.000000000000000}, {0.999847695156391, 0.017452406437284},
     {0.999390827019096, 0.034899496702501}, {0.998629534754574, 0.052335956242944},

@@ -1,10 +1,10 @@
 /*
- * blend — see blend.h. One loop serves all instruction sets: compilers vectorize it well, from
- * AVX-512 to NEON (which plain C uses on ARM).
+ * blend — see blend.h. Compilers vectorize one loop well for all instruction sets, from AVX-512
+ * to NEON (in plain C on ARM).
  */
 #include "image/kernels/blend.h"
 
-/* With weights of 0..256 every sum fits in 16 bits. */
+/* With weights of 0..256, every sum fits in 16 bits. */
 static inline __attribute__((always_inline)) void
 blend(uint8_t *restrict own, const uint8_t *restrict other, size_t count, uint32_t own_weight)
 {

@@ -1,5 +1,5 @@
 /*
- * blend — weighted sum of the bytes of two pictures, for mixup.
+ * blend — weighted sum of two pictures' bytes, for mixup.
  */
 #ifndef MILLRACE_IMAGE_KERNELS_BLEND_H
 #define MILLRACE_IMAGE_KERNELS_BLEND_H

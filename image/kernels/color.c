@@ -1,6 +1,6 @@
 /*
- * color — see color.h. Lines are processed in blocks (color_block.h); the last block of a line
- * starts further left so that it is complete. Plain C also handles lines shorter than a block.
+ * color — see color.h. Processes lines in blocks (color_block.h); the last block of a line
+ * overlaps the previous one. Plain C also handles lines shorter than a block.
  */
 #include "image/kernels/color.h"
 
@@ -37,7 +37,7 @@ static void planes_plain(const uint8_t *r, const uint8_t *g, const uint8_t *b,
 
 /* ---- Lines. ---- */
 
-/* The best of these kernels for count pixels; NULL: plain C. */
+/* Returns the best of these kernels for count pixels, or NULL for plain C. */
 static const struct color_blocks *choose_blocks(enum image_kernels kernels, size_t count)
 {
     static const struct color_blocks *const blocks[IMAGE_KERNELS_COUNT] = {

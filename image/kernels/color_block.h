@@ -1,13 +1,13 @@
 /*
- * color_block — the inner loops of color.c: blocks of adjacent pixels, by instruction set.
+ * color_block — inner loops of color.c: blocks of adjacent pixels, by instruction set.
  */
 #ifndef MILLRACE_IMAGE_KERNELS_COLOR_BLOCK_H
 #define MILLRACE_IMAGE_KERNELS_COLOR_BLOCK_H
 
 #include <stdint.h>
 
-/* 1.402, 0.344136, 0.714136, 1.772 with 16 fractional bits, as libjpeg rounds them. Factors above
- * one half are split into a whole multiple and a rest that fits int16. */
+/* 1.402, 0.344136, 0.714136, 1.772 with 16 fractional bits, as libjpeg rounds them. Factors
+ * above one half are split into a multiple of COLOR_ONE and a rest that fits in int16. */
 enum {
     COLOR_ONE = 1 << 16,
     COLOR_CR_TO_R = 91881,
@@ -23,7 +23,6 @@ enum {
 typedef void color_block_fn(const uint8_t *first, const uint8_t *second, const uint8_t *third,
                             uint8_t *rgb);
 
-/* Immutable. */
 struct color_blocks {
     uint32_t pixels; /* per block */
     color_block_fn *from_ycbcr, *from_rgb;

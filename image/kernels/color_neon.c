@@ -1,5 +1,5 @@
 /*
- * color_neon — blocks by NEON. See color_block.h.
+ * color_neon — NEON blocks (color_block.h).
  */
 #ifdef __aarch64__
 
@@ -24,7 +24,7 @@ static inline int16x8_t green(int16x8_t blue, int16x8_t red)
     return vcombine_s16(vrshrn_n_s32(low, 16), vrshrn_n_s32(high, 16));
 }
 
-/* Eight pixels. */
+/* Converts eight pixels. */
 static inline uint8x8x3_t convert(uint8x8_t luma, uint8x8_t cb, uint8x8_t cr)
 {
     int16x8_t y = vreinterpretq_s16_u16(vmovl_u8(luma));

@@ -1,9 +1,9 @@
 /*
- * color_x86 — blocks by AVX2 and AVX-512. See color_block.h.
+ * color_x86 — AVX2 and AVX-512 blocks (color_block.h).
  *
- * Bytes are widened within 16-byte lanes, and packing undoes that. Red, green and blue are also
- * interleaved within lanes: a lane's 16 pixels become three pieces of 16 bytes, and each shuffle
- * picks a byte or leaves zero. color_x86.inc holds the code for both vector lengths.
+ * Bytes are widened within 16-byte lanes, and packing undoes that. Interleaving also works
+ * within lanes: a lane's 16 pixels become three pieces of 16 bytes, and each shuffle picks a
+ * byte or leaves zero. color_x86.inc holds the code for both vector lengths.
  */
 #ifdef __x86_64__
 
@@ -13,7 +13,8 @@
 
 enum { LANE_BYTES = 16, PIECES = 3, NO = 0x80 };
 
-/* [color][piece][byte]: the pixel's index in the lane; NO: the byte belongs to another color. */
+/* [color][piece][byte]: the pixel's index in the lane, or NO if the byte belongs to another
+ * color. */
 static const uint8_t picks[3][PIECES][LANE_BYTES] = {
     {{0, NO, NO, 1, NO, NO, 2, NO, NO, 3, NO, NO, 4, NO, NO, 5},
      {NO, NO, 6, NO, NO, 7, NO, NO, 8, NO, NO, 9, NO, NO, 10, NO},

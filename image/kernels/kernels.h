@@ -1,9 +1,8 @@
 /*
- * kernels — the instruction sets of the inner loops of image/, and which of them this processor
- * has.
+ * kernels — instruction sets of the inner loops of image/.
  *
- * All variants use integer arithmetic and produce identical bytes; tests compare the SIMD variants
- * with the plain C one.
+ * All variants use integer arithmetic and produce identical bytes; tests compare the SIMD
+ * variants with plain C.
  */
 #ifndef MILLRACE_IMAGE_KERNELS_KERNELS_H
 #define MILLRACE_IMAGE_KERNELS_KERNELS_H
@@ -19,9 +18,9 @@ enum image_kernels {
     IMAGE_KERNELS_COUNT
 };
 
-/* "avx512" and the like; "baseline" for plain C. */
+/* For example "avx512"; "baseline" for plain C. */
 const char *image_kernels_name(enum image_kernels kernels);
-/* Whether this build includes them and this processor runs them. */
+/* True if this build includes them and this processor runs them. */
 bool image_kernels_has(enum image_kernels kernels);
 enum image_kernels image_kernels_best(void);
 

@@ -1,11 +1,10 @@
 /*
- * resample_columns — the filter's pass over samples; see resample.h. resample_plan.c computes the
+ * resample_columns — the filter's pass over samples (resample.h). resample_plan.c computes the
  * coefficients.
  *
- * A pass proceeds by tiles (resample_tile.h). The last tile of a line starts further left so that
- * it is complete: its overlap with the previous tile is computed twice, with the same result. The
- * plain C tiles are here. They take any number of columns, so they also handle sources narrower
- * than a tile of the other kernels.
+ * A pass proceeds by tiles (resample_tile.h). The last tile of a line overlaps the previous one,
+ * with the same result. The plain C tiles here take any number of columns, so they also handle
+ * sources narrower than other kernels' tiles.
  */
 #include "image/kernels/resample.h"
 
@@ -15,8 +14,8 @@
 
 enum { PLAIN_COLUMNS = 64 };
 
-/* ---- Plain C. For whole tiles the inner loops have constant lengths, so that compilers vectorize
- * them for any processor. ---- */
+/* ---- Plain C. Inner loops of whole tiles have constant lengths, so that compilers vectorize
+ * them. ---- */
 
 typedef uint8_t bytes16 __attribute__((vector_size(16)));
 
@@ -101,7 +100,7 @@ static const struct resample_tiler tiler_plain = {
 
 /* ---- The pass. ---- */
 
-/* The best of these kernels for that many columns. */
+/* Returns the best of these kernels for that many columns. */
 static const struct resample_tiler *choose_tiler(enum image_kernels kernels, uint32_t columns)
 {
     static const struct resample_tiler *const tilers[IMAGE_KERNELS_COUNT] = {

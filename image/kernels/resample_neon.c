@@ -1,9 +1,9 @@
 /*
- * resample_neon — tiles by NEON, which every 64-bit ARM processor has. See resample_tile.h.
+ * resample_neon — NEON tiles (resample_tile.h).
  *
  * A row's 16 bytes are widened to 16 bits, and four instructions multiply them by the tap's
- * coefficient and add. A transposition takes four rounds of interleaving the first eight rows with
- * the last eight.
+ * coefficient and add. Four rounds of interleaving the first eight rows with the last eight
+ * transpose a tile.
  */
 #ifdef __aarch64__
 

@@ -1,9 +1,9 @@
 /*
- * resample_plan — computes coefficients in exact integers. See resample.h.
+ * resample_plan — computes coefficients in exact integers (resample.h).
  *
- * With h = count * den, source sample x has its center at (2x+1)*h and output i at 2*count*begin +
- * (2i+1)*length, both in units of 1/(2h) of a sample. The triangle's half width is the larger of
- * one sample, 2h, and one output, 2*length.
+ * With h = count * den, source sample x has its center at (2x+1)*h and output i at 2*count*begin
+ * + (2i+1)*length, both in units of 1/(2h) of a sample. The triangle's half width is the larger
+ * of one sample, 2h, and one output, 2*length.
  */
 #include "image/kernels/resample.h"
 
@@ -41,13 +41,13 @@ static int64_t center_of(const struct triangle *triangle, uint32_t output)
     return triangle->begin + (2 * (int64_t)output + 1) * triangle->step;
 }
 
-/* Samples of the line with a positive weight: [*ret_low, *ret_high). */
+/* Finds the samples of the line with positive weight: [*ret_low, *ret_high). */
 static void find_support(const struct triangle *triangle, uint32_t source_count, int64_t center,
                          int64_t *ret_low, int64_t *ret_high)
 {
     int64_t sample = 2 * triangle->h;
     int64_t low = floor_divide(center - triangle->half_width - triangle->h, sample) + 1;
-    /* high: the first sample beyond. */
+    /* high: the first sample beyond the support */
     int64_t high = -floor_divide(-(center + triangle->half_width - triangle->h), sample);
     *ret_low = low < 0 ? 0 : low;
     *ret_high = high > source_count ? source_count : high;

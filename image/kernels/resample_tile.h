@@ -1,9 +1,9 @@
 /*
- * resample_tile — the inner loops of resample_columns.c: filters and writes one tile, by
- * instruction set.
+ * resample_tile — inner loops of resample_columns.c: filter and write one tile, by instruction
+ * set.
  *
  * A tile is up to 16 outputs of some adjacent columns. The sums of each output are rounded to a
- * line of bytes. The lines are written as they are or, sixteen by sixteen, transposed.
+ * line of bytes. Lines are written directly or, sixteen by sixteen, transposed.
  */
 #ifndef MILLRACE_IMAGE_KERNELS_RESAMPLE_TILE_H
 #define MILLRACE_IMAGE_KERNELS_RESAMPLE_TILE_H
@@ -18,14 +18,13 @@ enum {
 struct resample_tile {
     const struct resample_plan *plan;
     const struct resample_rows *source;
-    uint32_t output, outputs; /* the plan's, from output on; at most RESAMPLE_TILE_OUTPUTS */
-    uint32_t column, columns; /* the source's, from column on */
-    uint8_t *target;          /* address of the first output byte */
+    uint32_t output, outputs; /* in the plan; at most RESAMPLE_TILE_OUTPUTS */
+    uint32_t column, columns; /* in the source */
+    uint8_t *target;          /* first output byte */
     size_t target_stride_bytes;
     bool transposed;
 };
 
-/* Immutable. */
 struct resample_tiler {
     uint32_t columns; /* per tile */
     bool partial;     /* also handles fewer columns */
@@ -39,7 +38,7 @@ extern const struct resample_tiler resample_tiler_neon;
 extern const struct resample_tiler resample_tiler_avx2, resample_tiler_avx512;
 #endif
 
-/* The tile's first column in the first source row of output i. */
+/* Returns the tile's first column in the first source row of output i. */
 static inline const uint8_t *resample_tile_row(const struct resample_tile *tile, uint32_t i)
 {
     const struct resample_rows *source = tile->source;

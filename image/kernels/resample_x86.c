@@ -1,11 +1,11 @@
 /*
- * resample_x86 — tiles by AVX2 and AVX-512. See resample_tile.h.
+ * resample_x86 — AVX2 and AVX-512 tiles (resample_tile.h).
  *
- * Two rows at a time: their bytes are interleaved and widened to pairs of 16 bits, and one
- * instruction multiplies a pair by its two coefficients and adds. Interleaving works within 16-byte
- * lanes, and so do the packs that undo it after rounding. A transposition takes four rounds of
- * interleaving the first eight rows with the last eight, in all lanes at once. resample_x86.inc
- * holds the code for both vector lengths.
+ * Two rows at a time, bytes are interleaved and widened to pairs of 16 bits; one instruction
+ * multiplies a pair by its two coefficients and adds. Interleaving works within 16-byte lanes,
+ * as do the packs that undo it after rounding. Four rounds of interleaving the first eight rows
+ * with the last eight transpose all lanes at once. resample_x86.inc holds the code for both
+ * vector lengths.
  */
 #ifdef __x86_64__
 
@@ -16,8 +16,7 @@
 
 enum { LANE_BYTES = 16 };
 
-/* Two taps of an output. If the number of taps is odd, the last pair's second coefficient is zero
- * and reads the first tap's row. */
+/* Two taps of an output. An odd last tap pairs with a zero coefficient on its own first row. */
 struct tap_pair {
     int32_t coefficients;
     const uint8_t *row[2];

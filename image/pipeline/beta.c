@@ -1,11 +1,11 @@
 /*
- * beta — see beta.h. With alpha = a and x <= 1/2, the probability of at most x is proportional to
+ * beta — see beta.h. With alpha = a and x <= 1/2, the cumulative probability is proportional to
  *
  *     G(x) = (x (1 - x))^a * (1 + S(x))
  *     S(x) = sum over n >= 1 of the product over i = 1..n of x (2a + i - 1) / (a + i)
  *
- * (the incomplete beta function, DLMF 8.17.8, all of whose terms are positive). It is one half at x
- * = 1/2.
+ * (the incomplete beta function, DLMF 8.17.8, with positive terms only). It is one half at x =
+ * 1/2.
  */
 #include "image/pipeline/beta.h"
 
@@ -13,8 +13,8 @@
 
 enum { FRACTION_BITS = 32 };
 
-/* base^exponent, with the exponent's fraction truncated to 32 bits: a product of repeated square
- * roots. */
+/* Returns base^exponent as a product of repeated square roots, with the exponent's fraction
+ * truncated to 32 bits. */
 static double power(double base, double exponent)
 {
     uint64_t bits = (uint64_t)(exponent * 4294967296.0);
@@ -55,7 +55,7 @@ void beta_init(struct beta *beta, double alpha)
 uint32_t beta_draw(const struct beta *beta, uint32_t word)
 {
     uint32_t rank = word & 0x7fffffff, low = 0, high = BETA_EDGES;
-    while (low < high) { /* the result is the number of edges <= rank */
+    while (low < high) { /* finds the number of edges <= rank */
         uint32_t middle = (low + high) / 2;
         if (beta->edges[middle] <= rank)
             low = middle + 1;

@@ -13,8 +13,8 @@
 #include <string.h>
 
 struct mixup {
-    uint64_t mixed_below, pasted_below; /* thresholds of words; 2^32: all */
-    struct beta blends, pastes;         /* only for the kinds that are on */
+    uint64_t mixed_below, pasted_below; /* words below mix or paste; 2^32: all words */
+    struct beta blends, pastes;         /* initialized only for kinds that are on */
 };
 
 /* ---- Options. ---- */
@@ -82,8 +82,8 @@ void mixup_close(struct mixup *mixup)
 
 /* ---- Choosing. ---- */
 
-/* Chooses one side of a box with `part` (of BETA_ONE) of the area, around a uniformly chosen
- * middle. Clips it to the picture. Sets *ret_begin and returns the clipped length in pixels. */
+/* Chooses one side of a box with `part` (of BETA_ONE) of the area around a uniformly chosen
+ * middle, clipped to the picture. Returns its length in pixels. */
 static uint32_t choose_side(uint32_t side, uint32_t part, uint32_t word, uint32_t *ret_begin)
 {
     uint32_t half = (uint32_t)sqrt((double)((uint64_t)side * side * part / (4 * BETA_ONE)));

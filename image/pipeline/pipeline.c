@@ -18,14 +18,14 @@
 struct image_pipeline {
     struct image_options options;
     struct jpeg_decoder *jpeg;
-    struct pixels_decoder *pixels; /* for all other kinds */
+    struct pixels_decoder *pixels; /* for other kinds */
     struct renderer renderer;
     enum image_kind kind;       /* of the last image */
-    struct pixels_memory whole; /* returned by image_pipeline_whole */
+    struct pixels_memory whole; /* result of image_pipeline_whole */
     uint8_t *augment_scratch;   /* as large as the target */
 };
 
-/* An image after its headers were read. */
+/* An image whose headers were read. */
 struct image {
     enum image_kind kind;
     struct jpeg_info jpeg;
@@ -78,7 +78,7 @@ static int begin(struct image_pipeline *pipeline, const void *data, size_t bytes
     return check_pixels(&pipeline->options, image, path, err);
 }
 
-/* Decodes what the framing needs, or everything, and renders it. The image must have been begun. */
+/* Decodes what the framing needs, or everything if to_end, and renders it. */
 static int render(struct image_pipeline *pipeline, const struct image *image,
                   const struct framing *framing, bool to_end, uint8_t *rgb, size_t stride_bytes,
                   struct err *err)
@@ -162,7 +162,7 @@ bool image_rows_needed(const struct image_options *options, struct image_key key
     uint32_t end;
     if (pixels_check_size("PPM", NULL, rows->width, rows->height, NULL) ||
         (uint64_t)rows->width * rows->height > pixels_max(options))
-        return false; /* the headers of the whole picture would be refused */
+        return false; /* the whole picture's headers would be rejected */
     struct framing framing = choose_rows_framing(options, rows, key);
     struct resample_span span = {framing.stored.y, framing.stored.height, 1};
     resample_find_source(span, rows->height, framing.height, &rows->first, &end);

@@ -57,7 +57,7 @@ static bool same_shape(const struct jpeg_plane *a, const struct jpeg_plane *b)
            a->x_den == b->x_den && a->y_num == b->y_num && a->y_den == b->y_den;
 }
 
-/* The index of a plane's plans: that of the first plane of the same shape. */
+/* Returns the first plane of the same shape, whose plans the plane shares. */
 static uint32_t plans_of(const struct jpeg_planes *planes, uint32_t index)
 {
     uint32_t first = 0;
@@ -66,8 +66,8 @@ static uint32_t plans_of(const struct jpeg_planes *planes, uint32_t index)
     return first;
 }
 
-/* Widens begin..end, in pixels, to include all pixels whose samples a plan needs; den pixels have
- * num samples. */
+/* Extends begin..end, in pixels, to all pixels whose samples a plan needs; den pixels have num
+ * samples. */
 static void add_pixels(uint64_t *begin, uint64_t *end, const struct resample_plan *plan,
                        uint32_t num, uint32_t den)
 {
@@ -123,13 +123,13 @@ static size_t target_stride(const struct framing *framing)
 
 /* A plane, or several interleaved ones. */
 struct samples {
-    const uint8_t *data; /* first sample: column left, row top of the plane */
+    const uint8_t *data; /* sample at column left, row top of the plane */
     size_t stride_bytes;
     uint32_t left, top;
     uint32_t channels;
 };
 
-/* Resamples into one target plane per channel, consecutive. */
+/* Resamples into consecutive target planes, one per channel. */
 static int resample_samples(struct renderer *renderer, uint32_t plans,
                             const struct framing *framing, const struct samples *samples,
                             uint8_t *target, struct err *err)

@@ -1,13 +1,12 @@
 /*
- * render — turns decoded samples into a target image: resamples each plane from its own resolution
- * straight to the target's, then converts all planes to RGB in the caller's buffer.
+ * render — turns decoded samples into a target image: resamples each plane straight to the
+ * target size, then converts the planes to RGB in the caller's buffer.
  *
- * A framing says which rectangle of the stored image becomes a target of which size, and how it is
- * oriented. Each plane is resampled in its stored frame, rows first. A mirrored axis is a plan that
- * counts its outputs backwards. If the orientation swaps the sides, the second pass writes straight
- * instead of transposed. The result equals, bit for bit, the upright result after reorientation.
- * For interleaved colors, the first pass treats a row's samples as that many more columns, and the
- * second pass takes every third line of its result.
+ * A framing maps a rectangle of the stored image to an oriented target. Each plane is resampled
+ * in its stored frame, rows first; the plan of a mirrored axis counts its outputs backwards. If
+ * the orientation swaps the sides, the second pass does not transpose. The result equals, bit
+ * for bit, a reorientation of the upright result. For interleaved colors, the first pass treats
+ * each sample of a pixel as a column, and the second pass takes every third line of its result.
  *
  * Planning comes first and determines which part of the image to decode:
  *
@@ -27,24 +26,22 @@
 enum { RENDER_PLANES_MAX = 3 };
 
 struct framing {
-    struct image_rect stored;        /* rectangle of the stored image */
-    bool swap_sides, flip_x, flip_y; /* flips of the stored axes, before the sides are swapped */
-    uint32_t width, height;          /* of the target, as seen */
+    struct image_rect stored;        /* in the stored image */
+    bool swap_sides, flip_x, flip_y; /* flips of the stored axes, before swapping sides */
+    uint32_t width, height;          /* upright target */
 };
 
-/* crop is in the image as seen; stored_width and stored_height are before the orientation is
- * applied. */
+/* crop is in the upright image; stored_width and stored_height are before orientation. */
 struct framing framing_of(uint32_t orientation, uint32_t stored_width, uint32_t stored_height,
                           struct crop crop, uint32_t width, uint32_t height);
 
-/* Plans and scratch memory, which grows and is kept. Initialize with zeros, except kernels. Owner
- * thread. */
+/* Plans and reusable scratch memory. Zero-initialize all but kernels. One thread at a time. */
 struct renderer {
     enum image_kernels kernels;
-    /* Plans for the stored rows and columns of each plane. */
+    /* Plans for each plane's stored rows and columns. */
     struct resample_plan down[RENDER_PLANES_MAX], across[RENDER_PLANES_MAX];
-    struct pixels_memory transposed_plane; /* a plane between the passes: its columns as rows */
-    struct pixels_memory target;           /* planes at the target's size, consecutive */
+    struct pixels_memory transposed_plane; /* columns as rows, between the passes */
+    struct pixels_memory target;           /* consecutive planes of the target's size */
 };
 void renderer_deinit(struct renderer *renderer);
 
