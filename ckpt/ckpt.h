@@ -60,8 +60,7 @@ struct trace;
 #define CKPT_OPTIMIZER_PREFIX "optimizer."
 #define CKPT_FOLDER_NAME      "ckpt" /* relative to the run's folder */
 
-/* This rank's part of an array: the box start..start+extent of the global array, row-major and
- * dense. */
+/* This rank's part of an array: the box start..start+extent, row-major and dense. */
 struct ckpt_tensor {
     const char *name; /* borrowed by the saver or call */
     enum dtype dtype;
@@ -81,8 +80,8 @@ enum ckpt_mode { CKPT_MIN, CKPT_MAX };
 /* The files of a step (docs/reference/checkpoints.md). Readers accept both layouts. */
 enum ckpt_layout {
     CKPT_SHARDED, /* one file per rank with all of its parts */
-    /* The model's tensors are complete in one file, `model.safetensors`. Each rank writes its own
-     * bytes. A rank's part of an array must be contiguous there, unless the array is replicated. */
+    /* The model's tensors are complete in one file, `model.safetensors`, to which all ranks write.
+     * A rank's part of an array must be contiguous there, unless the array is replicated. */
     CKPT_CONSOLIDATED,
 };
 enum { CKPT_METRIC_BYTES_MAX = 64, CKPT_NODE_BYTES_MAX = 256 };
@@ -92,8 +91,8 @@ struct ckpt_keep {
     uint32_t last;  /* number of newest steps; 0: keep all steps, regardless of other rules */
     uint64_t every; /* keeps steps whose number is a multiple; 0: no rule */
     struct {
-        /* A key of the state's `metrics`, such as "val_loss"; NULL: no rule. Steps without the key
-         * are never best. */
+        /* A key of the state's `metrics`, such as "val_loss"; NULL: no rule. Steps without it are
+         * never best. */
         const char *metric;
         enum ckpt_mode mode;
         uint32_t count;
@@ -107,14 +106,14 @@ struct ckpt_saver_options {
     /* NULL: one rank. The saver splits its own communicator from it, on which calls have no
      * deadline, since writes may take long. */
     struct comm *comm;
-    /* Each node has its own folder of that name, with its ranks' files and a copy of the replicated
-     * arrays (docs/reference/checkpoints.md). Not with CKPT_CONSOLIDATED. */
+    /* Each node has its own folder of that name, with its ranks' files and a copy of replicated
+     * arrays. Not with CKPT_CONSOLIDATED. */
     bool per_node;
     /* This rank's node, shorter than CKPT_NODE_BYTES_MAX; NULL: the host's name and boot id. */
     const char *node;
     struct device *device; /* NULL: host memory */
-    /* The stream on which the caller queues updates; before_update makes it wait for copies in
-     * progress. Borrowed. NULL: before_update blocks until they are done. */
+    /* The stream for the caller's updates; before_update makes it wait for copies in progress.
+     * Borrowed. NULL: before_update blocks until they are done. */
     struct device_stream *updates;
     enum ckpt_layout layout;
     uint32_t groups_count;
@@ -132,25 +131,25 @@ struct ckpt_saver;
 /* Locks the folder, removes leftovers of dead owners, plans the files and allocates all memory.
  * Collective: all ranks pass the same replicated arrays in the same order, and boxes that together
  * cover every other array. Borrows tensors and names during the call, and the arrays' data for the
- * saver's lifetime. -EBUSY names the folder's owner, -EINVAL an invalid array, -ENOTSUP an array
- * whose part is not contiguous (CKPT_CONSOLIDATED). */
+ * saver's lifetime. -EBUSY names the folder's owner, -EINVAL an invalid array, -ENOTSUP a part that
+ * is not contiguous (CKPT_CONSOLIDATED). */
 int ckpt_saver_open(const struct ckpt_saver_options *options, const struct ckpt_tensor *tensors,
                     uint64_t tensors_count, struct ckpt_saver **ret_saver, struct err *err);
 /* Waits for a save in progress and drops its error (call ckpt_saver_wait first). NULL is fine. */
 void ckpt_saver_close(struct ckpt_saver *saver);
 
 /* Begins a save of the arrays as they are now. state_json: an object; copied. Blocks only for a
- * save in progress. If that save failed, returns its error and begins the new one anyway. Rejects a
- * step beyond 2^63 and a state that is not an object or is nested more than 63 levels deep; the
- * save then fails on the other ranks too, whose next call returns the error. */
+ * previous save; if that failed, returns its error and begins the new save anyway. Rejects a step
+ * beyond 2^63 and a state that is not an object or is nested more than 63 levels deep; the save
+ * then also fails on the other ranks, whose next call returns the error. */
 int ckpt_saver_save(struct ckpt_saver *saver, uint64_t step, const char *state_json,
                     struct err *err);
 /* Call before an update of the group's arrays begins or is queued on the updates stream, but not
  * during a capture of that stream. Cheap when no save is in progress; blocks while staging is
  * full. */
 void ckpt_saver_before_update(struct ckpt_saver *saver, uint32_t group);
-/* Blocks until the save in progress is durable or has failed. Returns its status once; 0 if there
- * was no save. */
+/* Blocks until the save in progress is durable or has failed. Returns its status once; 0 without a
+ * save. */
 int ckpt_saver_wait(struct ckpt_saver *saver, struct err *err);
 bool ckpt_saver_busy(struct ckpt_saver *saver);
 
@@ -200,10 +199,10 @@ struct ckpt_prune_options {
     void *context;
     const struct log *log;
 };
-/* Removes the complete steps that no rule keeps, and their backups (docs/reference/checkpoints.md).
- * Keeps steps with an open reader. Locks the folder (-EBUSY names the owner) except for a dry run.
- * Logs failed removals, continues, and returns the first failure. -ENOENT: the folder has no step
- * and never had an owner. -EINVAL: it is itself a step. */
+/* Removes the complete steps that no rule keeps, and their backups. Keeps steps with an open
+ * reader. Locks the folder (-EBUSY names the owner) except for a dry run. Logs failed removals,
+ * continues, and returns the first failure. -ENOENT: the folder has no step and never had an owner.
+ * -EINVAL: it is itself a step. */
 int ckpt_prune(struct io *io, const char *folder, const struct ckpt_prune_options *options,
                struct err *err);
 
@@ -226,9 +225,9 @@ int ckpt_each_step(struct io *io, const char *folder,
                    int (*each)(void *context, uint64_t step, const char *path), void *context,
                    struct err *err);
 /* Finds a step, or the newest complete step of a folder. path has IO_PATH_BYTES_MAX. Logs
- * (LOG_WARN) and skips damaged steps: manifest or files missing, truncated or malformed. -ENOENT:
- * there is no step. -EBADMSG: all are damaged; the detail describes the newest. Returns I/O errors
- * (-EIO, -EACCES, ...) unchanged: a readable older step may not be the newest. */
+ * (LOG_WARN) and skips damaged steps, whose manifest or files are missing, truncated or malformed.
+ * -ENOENT: there is no step. -EBADMSG: all are damaged; the detail describes the newest. Returns
+ * I/O errors (-EIO, -EACCES, ...) unchanged: a readable older step may not be the newest. */
 int ckpt_find(struct io *io, const char *path_or_folder, char *path, uint64_t *ret_step,
               const struct log *log, struct err *err);
 
@@ -267,20 +266,19 @@ int ckpt_reader_load(struct ckpt_reader *reader, const struct ckpt_tensor *wante
                      uint64_t wanted_count, struct device *device, struct err *err);
 
 /* Collective calls reach the same verdict on all ranks; each rank has its own reader. If a rank
- * finds damage, all return -EBADMSG with the detail of the first such rank ("rank 2: ..."), so that
- * all fall back to the same older step or all stop. If a rank fails otherwise, it returns its own
- * status and the others return -EREMOTEIO with its detail; no rank returns -EBADMSG. */
+ * finds damage, all return -EBADMSG with the detail of the first such rank ("rank 2: ..."), and can
+ * fall back to the same older step. If a rank fails otherwise, it returns its own status and the
+ * others -EREMOTEIO with its detail; no rank returns -EBADMSG. */
 
 /* Finds (as ckpt_find_among) and opens the newest step that is complete and from the same save on
- * every rank. Ranks share one folder or have one per node (per_node); with several, a crash may
- * leave a step on some nodes only. -ENOENT: no rank has a step. -ESTALE: there are steps, but none
- * that all ranks have. Of ranks with identical warnings, only the first logs them. */
+ * every rank. If nodes have their own folders (per_node), a crash may leave a step on some of them
+ * only. -ENOENT: no rank has a step. -ESTALE: there are steps, but none that all ranks have. Of
+ * ranks with identical warnings, only the first logs them. */
 int ckpt_reader_open_collective(struct io *io, const char *path_or_folder,
                                 const struct ckpt_find_options *choice, struct comm *comm,
                                 struct ckpt_reader **ret_reader, const struct log *log,
                                 struct err *err);
-/* Like ckpt_reader_open_collective, but opens no reader, so the step is not protected. path: this
- * rank's. */
+/* Like ckpt_reader_open_collective without a reader, so the step is not protected. */
 int ckpt_find_collective(struct io *io, const char *path_or_folder,
                          const struct ckpt_find_options *choice, struct comm *comm, char *path,
                          uint64_t *ret_step, const struct log *log, struct err *err);
@@ -289,7 +287,7 @@ int ckpt_reader_load_collective(struct ckpt_reader *reader, struct comm *comm,
                                 const struct ckpt_tensor *wanted, uint64_t wanted_count,
                                 struct device *device, struct err *err);
 
-/* Reports progress of a long read. A pointer to the struct and `progress` may be NULL. */
+/* Progress of a long read. `progress` and pointers to this struct may be NULL. */
 struct ckpt_progress {
     void (*progress)(void *context, uint64_t bytes_done, uint64_t bytes);
     void *context;
@@ -310,10 +308,10 @@ struct ckpt_hashes {
 int ckpt_hash(struct io *io, const char *path, struct ckpt_hashes *ret_hashes,
               const struct log *log, const struct ckpt_progress *watch, struct err *err);
 
-/* Verifies all blocks of a checkpoint against the manifest, and the files' headers against its
- * chunks, with several threads. Calls bad from the calling thread for each difference, ordered by
- * file and offset, and watch->progress from one thread at a time. Returns the number of
- * differences, or -errno if the checkpoint cannot be read (-ESTALE as in ckpt_reader_load). */
+/* Verifies all blocks against the manifest, and the files' headers against its chunks, with several
+ * threads. Calls bad from the calling thread for each difference, ordered by file and offset, and
+ * watch->progress from one thread at a time. Returns the number of differences, or -errno if the
+ * checkpoint cannot be read (-ESTALE as in ckpt_reader_load). */
 int ckpt_verify(struct io *io, const char *step_path,
                 void (*bad)(void *context, const struct err *detail), void *context,
                 const struct ckpt_progress *watch, struct err *err);
@@ -337,9 +335,9 @@ struct ckpt_copy_result {
 int ckpt_copy(const struct ckpt_copy_options *options, struct ckpt_copy_result *ret_copied,
               struct err *err);
 
-/* Removes leftovers of dead owners from the folder: temporaries of saves, copies and removals, but
- * no other `.tmp-*`. Calls each (may be NULL) with each name. Returns the number removed. -EBUSY
- * names a living owner; -ENOENT and -EINVAL as ckpt_prune. */
+/* Removes leftovers of dead owners: temporaries of saves, copies and removals, but no other
+ * `.tmp-*`. Calls each (may be NULL) with each name. Returns the number removed. -EBUSY names a
+ * living owner; -ENOENT and -EINVAL as ckpt_prune. */
 int ckpt_sweep(struct io *io, const char *folder, void (*each)(void *context, const char *name),
                void *context, struct err *err);
 

@@ -2,10 +2,10 @@
  * folder — names and completeness of the steps in a folder.
  *
  * A name is `step-00001000`: at least eight digits, zero-padded only up to eight. A step is
- * complete if its manifest parses and every file in it is present with its size; only files written
- * into other nodes' folders may be absent. Only complete steps are listed, found and counted. If
- * the folder's name differs from the step in the manifest, the step is incomplete: it is neither
- * counted nor removed.
+ * complete if its manifest parses and has the step of the folder's name, and every file in it is
+ * present with its size; only files written into other nodes' folders may be absent. Only complete
+ * steps are listed, found and counted. A step under another step's name is neither counted nor
+ * removed.
  */
 #ifndef MILLRACE_CKPT_FORMAT_FOLDER_H
 #define MILLRACE_CKPT_FORMAT_FOLDER_H
@@ -42,17 +42,16 @@ int folder_read_manifest(struct io *io, const char *step_path, struct manifest *
 /* -EBADMSG if the manifest belongs to another step than the folder's name. An unreadable manifest
  * passes. */
 int folder_check_name(struct io *io, const char *step_path, struct err *err);
-/* Classifies a failed read, with its status and its detail in err. Returns -ESTALE with its own
- * detail if the step was saved again or removed meanwhile, which is not damage: files are opened by
- * name, one after another. Otherwise returns status. */
+/* Classifies a failed read, given its status and its detail in err. Returns -ESTALE with its own
+ * detail if the step was saved again or removed meanwhile, since files are opened by name, one
+ * after another. Otherwise returns status. */
 int folder_classify_failure(struct io *io, const char *step_path, const struct manifest *manifest,
                             int status, struct err *err);
-/* Whether a read of a step failed because of damage, so that an older step may serve. */
+/* Whether status means damage, so that an older step may serve. */
 bool folder_is_damage(int status);
 /* False only for an absent file that was written to another node's folder. It may have been copied
  * here later. */
 bool folder_has_file(struct io *io, const char *step_path, const struct manifest_file *file);
-/* Checks presence and size. */
 int folder_check_file(struct io *io, const char *step_path, const struct manifest_file *file,
                       struct err *err);
 /* Lists steps in ascending order, complete or not. Free *ret_steps with free(). -ENOENT: no such
@@ -63,8 +62,8 @@ int folder_steps(struct io *io, const char *folder, uint64_t **ret_steps, size_t
 /* In find.c. -EINVAL if the folder is itself a step; it may be absent. */
 int folder_check_not_step(struct io *io, const char *folder, struct err *err);
 /* In find.c. -ENOENT if the folder has neither a step nor an owner record; also fails as
- * folder_check_not_step does. Call it before locking a folder only to remove steps, since locking
- * leaves a record. */
+ * folder_check_not_step does. Call it before locking a folder to remove steps, since locking leaves
+ * a record. */
 int folder_check_has_steps(struct io *io, const char *folder, struct err *err);
 
 #endif

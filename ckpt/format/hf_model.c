@@ -113,7 +113,6 @@ void hf_write_entries(const struct hf_model *model, const struct hf_config *conf
         write_entry(entry, config, w);
 }
 
-/* A config.json to be checked. */
 struct check {
     const struct json_t *root;
     const char *path;

@@ -42,7 +42,7 @@ struct manifest_file {
     bool elsewhere; /* written into another node's folder; may be absent here */
 };
 
-/* Whether a key of the state only describes the run, so that equal saves may differ in it. */
+/* Whether a key of the state is ignored when saves are compared. */
 static inline bool manifest_is_annotation(const char *key)
 {
     return strcmp(key, "metrics") == 0 || strcmp(key, "config") == 0;
@@ -67,7 +67,7 @@ struct manifest_tensor {
 /* Owns all memory once parsed. Immutable. Tensors are sorted by name; their chunks cover the shape
  * without overlap. */
 struct manifest {
-    uint32_t crc32c; /* as parsed; saves of one step differ, since their times do */
+    uint32_t crc32c; /* as parsed; differs between saves of a step */
     uint64_t step;
     uint32_t ranks;
     uint64_t wall_ns;

@@ -129,8 +129,7 @@ struct search {
 };
 
 /* Hashes what identifies a save on any node: the files' names, sizes and hashes, and the state
- * without `config`. Placement of replicated arrays does not matter. Metrics do, unlike in commit:
- * all ranks evaluate together. */
+ * without `config`. Unlike in commit, metrics count: all ranks evaluate together. */
 static int describe(const struct manifest *manifest, struct hash128 *ret_content, struct err *err)
 {
     struct jsonx_member *members;
@@ -266,9 +265,9 @@ static bool all_have(const struct search *search, const struct hash128 *content)
     return rank == search->comm->ranks;
 }
 
-/* Chooses between different saves of one step. If a save was committed on some nodes only, these
- * have the previous save as a backup, and the others still have it as the step. False: no save is
- * on all ranks, or the chosen one could not be opened. */
+/* Chooses between different saves of one step. After a commit on some nodes only, these have the
+ * previous save as a backup, and the others still have it as the step. False: no save is on all
+ * ranks, or the chosen one could not be opened. */
 static bool choose_save(struct search *search)
 {
     const struct rank_report *first = &search->all[0];

@@ -212,7 +212,6 @@ static int copy_part(struct load *load, char *target, const char *source, size_t
     return 0;
 }
 
-/* Casts elements of the current run, beginning with `element`. */
 static int cast_whole(struct load *load, const struct item *item, uint64_t element,
                       const char *source, uint64_t count)
 {

@@ -35,7 +35,6 @@ int tensor_stream_init(struct tensor_stream *tensor_stream, struct ckpt_reader *
                        const struct manifest_tensor *const *tensors, uint64_t tensors_count,
                        const struct tensor_cast *cast, struct err *err);
 void tensor_stream_deinit(struct tensor_stream *tensor_stream);
-/* Moves to that element of tensors[index]. */
 void tensor_stream_seek(struct tensor_stream *tensor_stream, uint64_t index, uint64_t element);
 /* Reads the next bytes of the stream, verified; 0 at its end. bytes_max: at least 8. Elements are
  * not split, so the result may be short before an element that does not fit. */

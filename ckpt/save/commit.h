@@ -26,7 +26,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A report on the staging folder from a node's first rank. */
+/* What a node's first rank reports about the staging folder. */
 struct staging_report {
     int64_t status;
     char text[IO_PATH_BYTES_MAX];
@@ -65,7 +65,7 @@ struct commit {
 int commit_init(struct commit *commit, struct err *err);
 void commit_deinit(struct commit *commit);
 /* Checks early that all ranks of a node see the same folder. Collective. -ENOENT on a rank that
- * does not; otherwise fails as commit_begin does. */
+ * does not; else fails as commit_begin does. */
 int commit_try_folder(struct commit *commit, struct err *err);
 /* status: this rank's so far, its detail in err. If any rank fails, all do and nothing begins. */
 int commit_begin(struct commit *commit, uint64_t step, int status, struct err *err);
@@ -77,9 +77,9 @@ int commit_finish(struct commit *commit, int status, const char *state_json, str
  * ranks of the node compare the bytes. Collective on the node. */
 int commit_compare_existing(struct commit *commit, const char *state_json, struct err *err);
 /* In existing.c. Removes the replaced step if the new one has the same arrays and no reader uses
- * the old one; else logs its path. Call only after all nodes have the new step: until then the
- * replaced one may be the save that all nodes have. If this node already had the new step from a
- * save that failed elsewhere, applies to the step which that save replaced. */
+ * the old one; else logs its path. Call only after all nodes have the new step: until then only the
+ * replaced one may be on all nodes. If this node had the new step already, from a save that failed
+ * elsewhere, considers what that save replaced. */
 void commit_prune_backup(const struct commit *commit, const char *state_json);
 
 #endif

@@ -50,7 +50,7 @@ struct consolidated_boundary {
     char *boundary; /* filled when the save begins */
 };
 
-/* One direction of the exchange, indexed by the other rank. */
+/* One direction of the exchange; arrays have one entry per other rank. */
 struct consolidated_traffic {
     char *memory;
     size_t *offsets, *bytes; /* [ranks] */
@@ -66,7 +66,7 @@ struct consolidated {
     struct consolidated_slice *slices; /* of all ranks, ascending */
     uint64_t slices_count;
     uint64_t *slices_per_rank; /* [ranks] */
-    /* What this rank writes, slice by slice; offsets count its own bytes. */
+    /* What this rank writes; offsets count its own bytes. */
     struct layout_segment *segments;
     uint64_t segments_count;
     bool has_boundaries;
@@ -86,7 +86,7 @@ struct consolidated_holding {
  * its array. Borrows the arrays. */
 int consolidated_init(struct consolidated *consolidated, const struct consolidated_holding *own,
                       uint32_t groups_count, struct comm *comm, struct err *err);
-/* Plans without communication, from the arrays of all ranks. Other ranks' data is not read, but
+/* Plans from the arrays of all ranks, without communication. Other ranks' data is not read, but
  * must not be NULL. */
 int consolidated_simulate(struct consolidated *consolidated, const struct consolidated_holding *all,
                           int rank, int ranks, uint32_t groups_count, struct err *err);
@@ -96,10 +96,11 @@ void consolidated_deinit(struct consolidated *consolidated); /* zeroed is fine *
  * Collective, blocks; only if has_boundaries. */
 int consolidated_exchange(struct consolidated *consolidated, struct comm *comm, struct err *err);
 
-/* NULL: the step is sharded. */
+/* Returns NULL if the step is sharded. */
 const struct manifest_file *consolidated_find_file(const struct manifest *manifest);
 
-/* Appends the header of a file; the entries must be in canonical order. See safetensors_encode. */
+/* Appends the header of a file with these entries, which must be in canonical order
+ * (safetensors_encode). */
 int consolidated_encode_header(struct safetensors_entry *entries, uint64_t count, struct str *out,
                                uint64_t *ret_file_bytes, struct err *err);
 
@@ -108,7 +109,7 @@ enum { CONSOLIDATED_ALL = -1 };
 struct consolidated_span {
     uint64_t offset_bytes, size_bytes;
     int holder;       /* a rank or CONSOLIDATED_ALL */
-    const char *data; /* this rank's copy; NULL: it does not hold the bytes */
+    const char *data; /* NULL: this rank does not hold the bytes */
     enum layout_source source;
     uint32_t group;
 };

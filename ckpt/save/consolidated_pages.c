@@ -118,7 +118,6 @@ static bool is_boundary_part(const struct part *part)
     return part->span->holder != CONSOLIDATED_ALL && part->span->holder != part->slice->writer;
 }
 
-/* Counts segments, boundaries and bytes of traffic. */
 static void count(struct consolidated *consolidated, struct walk walk)
 {
     struct part part;

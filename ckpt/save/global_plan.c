@@ -114,7 +114,6 @@ static struct listed *list_rank(struct global_plan *global, const struct nodes *
     return listed;
 }
 
-/* Adds the common file after all ranks' files. */
 static struct listed *list_common(struct global_plan *global, int ranks, struct listed *listed)
 {
     const struct consolidated *consolidated = global->consolidated;

@@ -74,7 +74,6 @@ static struct box share_of(const struct layout_options *options, const struct ck
     return box;
 }
 
-/* Chooses this rank's chunks, in the order of the arrays. */
 static int choose(struct layout *layout, const struct layout_options *options, struct err *err)
 {
     uint64_t *load = calloc((size_t)options->node_ranks, sizeof *load);

@@ -69,10 +69,10 @@ struct layout_range {
 
 struct layout {
     struct str header;
-    struct layout_chunk *chunks; /* of the own file, in file order */
+    struct layout_chunk *chunks; /* own file's chunks, in file order */
     uint64_t chunks_count;
-    uint64_t file_bytes;               /* of the own file */
-    uint64_t image_bytes;              /* of everything that this rank writes */
+    uint64_t file_bytes;               /* size of the own file */
+    uint64_t image_bytes;              /* all bytes that this rank writes */
     struct consolidated *consolidated; /* borrowed; NULL: no common file */
     struct layout_segment *segments;   /* the first is the header */
     uint64_t segments_count;
@@ -90,7 +90,7 @@ struct layout_options {
     uint64_t tensors_count;
     uint32_t groups_count;
     int rank, ranks;
-    /* Among the ranks that share a folder, and so one copy of replicated arrays. */
+    /* Identifies this rank among those that share a folder and one copy of replicated arrays. */
     int node_rank, node_ranks;
     /* Has the arrays of the model section; NULL: each rank's file has its own. */
     struct consolidated *consolidated;

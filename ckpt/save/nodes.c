@@ -22,7 +22,6 @@ static int name_node(const struct ckpt_saver_options *options, struct node_name 
     return 0;
 }
 
-/* Groups the ranks by node name. */
 static void compare_names(struct nodes *nodes, const struct node_name *names)
 {
     nodes->count = 0;

@@ -26,7 +26,6 @@ struct nodes {
 /* Uses options' comm, per_node and node. Collective, blocks. */
 int nodes_init(struct nodes *nodes, const struct ckpt_saver_options *options, struct err *err);
 void nodes_deinit(struct nodes *nodes); /* zeroed is fine */
-/* Whether this rank is its node's first. */
 bool nodes_is_first(const struct nodes *nodes);
 /* Whether that rank writes to this rank's folder. */
 bool nodes_is_here(const struct nodes *nodes, int rank);

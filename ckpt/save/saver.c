@@ -1,8 +1,8 @@
 /*
- * saver — the caller's side of ckpt.h's saving half, and the writer thread.
+ * saver — the caller's side of a save, and the writer thread.
  *
- * The caller starts a save by setting `due`, and continues. The writer thread begins the
- * transaction, writes the image, commits, and clears `due`.
+ * The caller starts a save by setting `due`. The writer thread begins the transaction, writes the
+ * image, commits, and clears `due`.
  *
  * Locks: saver->mutex, then snapshot->mutex; never in reverse.
  */
@@ -30,7 +30,6 @@ static int exchange_boundaries(struct ckpt_saver *saver, int status, struct err 
     return status ? status : exchanged;
 }
 
-/* Runs one save on the writer thread. */
 static int run_save(struct ckpt_saver *saver, struct err *err)
 {
     uint64_t began_ns = trace_begin(saver->track);

@@ -1,8 +1,8 @@
 /*
- * snapshot — preserves the bytes of a file image as of the beginning of a save, while their owner
- * changes the arrays.
+ * snapshot — preserves the bytes of a file image from the start of a save while their owner changes
+ * the arrays.
  *
- * Copy before update: arrays change only after snapshot_before_update(group). The writer takes
+ * Copy before update: arrays change only after snapshot_before_update(group). The writer reads
  * blocks from the arrays; before a group's update the caller copies to staging what the writer has
  * not reached. The states of a block:
  *
@@ -10,12 +10,10 @@
  *     PENDING --caller or writer--> COPYING --> STAGED           in a buffer that waits for it
  *                                               STAGED --writer--> TAKEN
  *
- * While the disk has enough writes, the writer stages ahead (snapshot_stage_ahead), so that the
- * next update finds its blocks staged. Both take pending blocks in the order of updates, except
- * that the one that the caller waits for comes first.
- *
- * A device queues copies (staging.h): a STAGED or TAKEN block's copy is queued, and only the writer
- * waits for it.
+ * While the disk has enough writes, the writer stages ahead (snapshot_stage_ahead). Caller and
+ * writer take pending blocks in the order of updates, except that the block that the caller waits
+ * for comes first. A device's copy may still be queued when its block is STAGED or TAKEN; only the
+ * writer waits for it (staging.h).
  *
  * While the caller waits for the end of the save, nothing changes. A block that lies in one array
  * is then written in place; its buffer is only a token.
@@ -23,15 +21,14 @@
  * Invariants
  *   1. A group's bytes change only after all of its blocks are STAGED or TAKEN, and copied:
  *      before_update waits for that, or makes the caller's stream wait if the update is queued. The
- *      first group of a shared block copies all of it; the other groups cannot have changed it
- *      before, since their own before_update would have copied it.
+ *      first group of a shared block copies all of it.
  *   2. A buffer has one holder at a time: the free list, the copying thread, the queue of staged
  *      buffers, or the writer.
- *   3. No thread waits forever. The caller leaves the last free buffer to the writer, so a caller
- *      that waits for a buffer has staged all others or the writer holds them. The writer takes
- *      staged blocks before pending ones and releases each when it is written. When the writer
- *      waits, it writes nothing and nothing is staged, so the caller is copying, which waits for
- *      nothing. Device copies wait for nothing that is queued. A failed save ends all waits.
+ *   3. No thread waits forever. The caller leaves the last free buffer to the writer, so when it
+ *      waits for a buffer, all others are staged or held by the writer. The writer takes staged
+ *      blocks before pending ones and releases each when it is written. When the writer waits, the
+ *      caller is copying, which waits for nothing. Device copies wait for nothing that is queued. A
+ *      failed save ends all waits.
  *   4. No copy is in progress after snapshot_end, so the next save may use every buffer.
  *
  * Threads: begin and before_update from the caller, the rest from the writer; the mutex guards all
@@ -50,18 +47,18 @@
 
 enum {
     SNAPSHOT_BUFFERS_MIN = 4,
-    SNAPSHOT_RESERVE = 1 /* buffers that the caller leaves to the writer */
+    SNAPSHOT_RESERVE = 1 /* left to the writer */
 };
 
 /* Totals of all saves. */
 struct snapshot_stats {
     uint64_t copied_bytes;       /* by the caller */
     uint64_t ahead_bytes;        /* by the writer, in snapshot_stage_ahead */
-    uint64_t buffer_waits_count; /* blocks for which the caller waited for a buffer */
+    uint64_t buffer_waits_count; /* blocks that made the caller wait for a buffer */
 };
 
 struct snapshot {
-    const struct layout *layout; /* immutable after init, as the next two */
+    const struct layout *layout; /* immutable after init, as are the next two */
     struct staging staging;
     unsigned buffers_count;
     unsigned in_place_align; /* the writer's; 0: no block is taken in place */
@@ -95,25 +92,25 @@ int snapshot_init(struct snapshot *snapshot, const struct layout *layout, struct
                   struct device_stream *updates, unsigned buffers_count, struct err *err);
 void snapshot_deinit(struct snapshot *snapshot);
 
-/* Called by the caller when no save is in progress: the image is what the arrays hold now. Copies
- * boundary bytes (consolidated.h). A device failure acts like snapshot_fail. */
+/* Starts a snapshot of the arrays as they are now; no save may be in progress. Copies boundary
+ * bytes (consolidated.h). A device failure acts like snapshot_fail. */
 void snapshot_begin(struct snapshot *snapshot);
 /* Blocks only while staging is full and, without an updates stream, for the copies. A device
  * failure acts like snapshot_fail. */
 void snapshot_before_update(struct snapshot *snapshot, uint32_t group);
-/* The caller promises not to change arrays before the save ends. */
+/* Promises, for the caller, that arrays stay unchanged until the save ends. */
 void snapshot_freeze(struct snapshot *snapshot);
-/* Any thread. */
+/* Callable from any thread. */
 struct snapshot_stats snapshot_stats(struct snapshot *snapshot);
 
-/* Waits until the boundary bytes can be sent. The writer calls it before it takes blocks. A failed
- * copy acts like snapshot_fail. */
+/* The writer waits until the boundary bytes can be sent, before it takes blocks. A failed copy acts
+ * like snapshot_fail. */
 void snapshot_await_boundary(struct snapshot *snapshot);
 
 enum snapshot_next {
-    SNAPSHOT_TAKEN, /* the writer now holds the block in the buffer */
-    SNAPSHOT_AGAIN, /* nothing now: no buffer is free, or the caller is copying */
-    SNAPSHOT_DONE,  /* the writer has taken every block */
+    SNAPSHOT_TAKEN, /* the writer holds the block's buffer */
+    SNAPSHOT_AGAIN, /* no buffer is free, or the caller is copying */
+    SNAPSHOT_DONE,  /* all blocks were taken */
 };
 /* Takes the next block to write, staged ones first. Bytes from other ranks must have arrived.
  * Blocks only until the block is copied. A failed copy acts like snapshot_fail. */
@@ -125,11 +122,11 @@ bool snapshot_stage_ahead(struct snapshot *snapshot);
 /* Returns the bytes of the buffer's block, zero-padded beyond the file's end to a multiple of
  * IO_ALIGN_BYTES. */
 const char *snapshot_bytes(const struct snapshot *snapshot, unsigned buffer);
-/* Allows blocks aligned to align_bytes to be taken in place (0: none). The writer calls it before
- * it takes blocks. */
+/* Permits blocks aligned to align_bytes to be taken in place (0: none). Call before taking
+ * blocks. */
 void snapshot_allow_in_place(struct snapshot *snapshot, unsigned align_bytes);
 void snapshot_release(struct snapshot *snapshot, unsigned buffer);
-void snapshot_wait(struct snapshot *snapshot); /* until the caller has copied a block */
+void snapshot_wait(struct snapshot *snapshot); /* waits until the caller has copied a block */
 /* Keeps only the first failure. */
 void snapshot_fail(struct snapshot *snapshot, int status, const struct err *detail);
 int snapshot_status(struct snapshot *snapshot, struct err *err);

@@ -64,7 +64,7 @@ int staging_copy(struct staging *staging, enum staging_thread who, uint64_t bloc
 int staging_await(struct staging *staging, unsigned buffer, struct err *err);
 /* Adds received bytes to the block in a buffer. The writer calls it after consolidated_exchange. */
 void staging_complete(const struct staging *staging, uint64_t block, unsigned buffer);
-/* Copies boundary bytes (consolidated.h), for the caller. Complete after staging_await_boundary. */
+/* Copies the caller's boundary bytes (consolidated.h). Complete after staging_await_boundary. */
 int staging_send_boundary(struct staging *staging, struct err *err);
 int staging_await_boundary(struct staging *staging, struct err *err);
 /* Orders the caller's updates after all copies queued so far. Blocks only without an updates

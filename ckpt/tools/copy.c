@@ -51,7 +51,6 @@ struct copy {
     struct err *err;
 };
 
-/* Waits for at least one write. */
 static int reap(struct copy *copy)
 {
     struct io *io = copy->options->to;
@@ -141,7 +140,6 @@ static void report_progress(struct copy *copy, uint64_t bytes)
         watch->progress(watch->context, copy->done_bytes, copy->bytes);
 }
 
-/* Writes a verified block from its read buffer. */
 static int take_block(void *context, const struct block_result *got)
 {
     struct copy *copy = context;

@@ -23,7 +23,6 @@ enum {
     EQUAL_BYTES = 4096, /* compared at once before single elements */
 };
 
-/* A comparison in progress. */
 struct job {
     struct diff *diff;
     const struct diff_options *options;
@@ -79,7 +78,6 @@ static void note_unmatched(struct job *job, const struct manifest_tensor *a,
     section->only_b_count += tensor->kind == DIFF_ONLY_B;
 }
 
-/* Merges both manifests by name. */
 static void pair_tensors(struct job *job)
 {
     const struct manifest *of_a = &job->diff->a->manifest, *of_b = &job->diff->b->manifest;
@@ -179,7 +177,6 @@ static int compare_names(const void *a, const void *b)
     return strcmp((x->a ? x->a : x->b)->name, (y->a ? y->a : y->b)->name);
 }
 
-/* Adds the tensors whose values differ to diff->tensors. */
 static void gather(struct job *job)
 {
     struct diff *diff = job->diff;

@@ -72,7 +72,6 @@ static int compare_member(struct jsonx_diff *diff, struct str *path, const char 
     return status;
 }
 
-/* Merges both sides by key. */
 static int compare_objects(struct jsonx_diff *diff, struct str *path, struct json_t *a,
                            struct json_t *b)
 {

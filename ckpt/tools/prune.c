@@ -109,7 +109,6 @@ static int apply_verdict(struct prune *prune, struct candidate *candidate, unsig
     return 0;
 }
 
-/* Removes a backup, unless the step that replaced it remains. */
 static int remove_backup(void *context, const struct io_entry *entry)
 {
     struct prune *prune = context;

@@ -46,7 +46,6 @@ static int report_bad(struct check *check, const struct err *detail)
     return 0;
 }
 
-/* Returns the next marked block. */
 static bool next_block(void *context, struct block_request *ret_want)
 {
     struct check *check = context;
@@ -175,7 +174,6 @@ static bool is_my_file(const struct check *check, uint32_t file)
     return scan_is_mine(&check->options->share, file, 0);
 }
 
-/* Finds which files are present, and their total size. */
 static int find_files(struct check *check, uint64_t *ret_bytes, struct err *err)
 {
     const struct manifest *manifest = check->manifest;

@@ -21,7 +21,6 @@ static uint64_t bytes_of(const struct bench_ckpt_state *state)
     return state->options.arrays_count * state->options.array_bytes;
 }
 
-/* Fills memory with incompressible bytes. */
 static void fill(void *memory, uint64_t bytes)
 {
     uint64_t value = 1;

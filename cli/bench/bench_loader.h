@@ -65,7 +65,6 @@ struct bench_loader {
     size_t firsts_count;
 };
 
-/* Opens the dataset to determine its kind and size; io serves its path. */
 int bench_loader_inspect(struct bench_loader *bench, struct io *io, struct err *err);
 /* Fills in list and firsts. Drops the dataset's files from the page cache and reads them back. */
 int bench_loader_measure(struct bench_loader *bench, struct err *err);

@@ -82,7 +82,6 @@ struct bench {
     size_t count;
 };
 
-/* Exchanges of one kind and size. */
 struct run {
     const struct bench *bench;
     enum what what;
@@ -248,7 +247,6 @@ static void pass(struct relay *relay)
     pthread_mutex_unlock(&relay->mutex);
 }
 
-/* Measures the mean time for one thread to wake another. */
 static int measure_wake(uint64_t ns_min, uint64_t *ret_ns, struct err *err)
 {
     struct relay relay = {.mutex = PTHREAD_MUTEX_INITIALIZER, .passed = PTHREAD_COND_INITIALIZER};
@@ -284,7 +282,6 @@ static int measure_one(struct bench *bench, enum what what, uint64_t bytes, doub
     return status;
 }
 
-/* Measures all exchanges of one size, and the copy that limits them. */
 static int measure_size(struct bench *bench, uint64_t bytes, struct err *err)
 {
     struct measurement copying = {.size_bytes = bytes, .what = COPY};

@@ -220,7 +220,6 @@ static int nothing_filled(const struct bench *bench, struct err *err)
     return -ETIMEDOUT;
 }
 
-/* Makes the file and reads it in all ways. */
 static int with_file(struct bench *bench, const enum io_engine *engines, size_t engines_count,
                      struct err *err)
 {

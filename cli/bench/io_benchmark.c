@@ -54,7 +54,6 @@ static bool is_over(const struct run *run)
            (run->job->stop && *run->job->stop);
 }
 
-/* Submits all idle requests. */
 static int send(struct run *run, struct err *err)
 {
     const struct io_benchmark_job *job = run->job;

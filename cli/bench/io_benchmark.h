@@ -42,7 +42,6 @@ int io_benchmark_run(struct io *io, struct io_file *file, const char *path,
 void io_benchmark_begin(struct io_benchmark *totals);
 void io_benchmark_end(struct io_benchmark *totals);
 
-/* Rates per elapsed second and per CPU second. */
 double io_benchmark_per_second(const struct io_benchmark *totals, double count);
 double io_benchmark_per_cpu_second(const struct io_benchmark *totals, double count);
 double io_benchmark_bytes_per_second(const struct io_benchmark *totals);

@@ -84,7 +84,6 @@ static int list_each_step(void *context, uint64_t step, const char *path)
     return 0;
 }
 
-/* Lists entries that are not steps. */
 static int list_other(void *context, const struct io_entry *entry)
 {
     struct list *list = context;
