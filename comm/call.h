@@ -1,5 +1,5 @@
 /*
- * call — describes the collective that a rank is about to make, for comparison with other ranks.
+ * call — describes a collective for comparison between ranks.
  */
 #ifndef MILLRACE_COMM_CALL_H
 #define MILLRACE_COMM_CALL_H
@@ -9,15 +9,15 @@
 
 enum { COMM_CALL_LINE_BYTES = 160 };
 
-/* Has no padding, because it is compared as bytes. Texts from another rank may be unterminated. */
+/* Without padding, because it is compared as bytes. Another rank's texts may be unterminated. */
 struct comm_call {
-    uint64_t communicator; /* the same on all its ranks, unique per communicator */
-    uint64_t number;       /* the first call on a communicator is 1 */
+    uint64_t communicator; /* unique, the same on all its ranks */
+    uint64_t number;       /* counts calls on a communicator, from 1 */
     uint64_t size;
     char name[24], unit[16], purpose[64];
 };
 
-/* purpose: NULL is fine. Texts that are too long are truncated. */
+/* Truncates texts. purpose: NULL is fine. */
 void comm_call_init(struct comm_call *call, const char *name, uint64_t size, const char *unit,
                     const char *purpose);
 /* Writes, for example, "all_gather of 8 bytes for the weights". */

@@ -1,5 +1,5 @@
 /*
- * comm — see comm.h: optional hooks, waiting, helpers that combine a call and its wait.
+ * comm — see comm.h.
  */
 #include "comm/comm.h"
 
@@ -68,7 +68,7 @@ static int64_t hash_of(const struct err *err)
 int comm_prepare_fast(struct comm *comm, const struct comm_options *options, struct err *err)
 {
     struct comm_work work;
-    /* one slice per rank, then the sum */
+    /* a slice per rank, then the sum */
     float *values = calloc((size_t)comm->ranks + 1, sizeof *values);
     if (!values)
         return err_set(err, -ENOMEM, "out of memory to prepare sums of %d ranks", comm->ranks);
@@ -87,7 +87,7 @@ int comm_agree(struct comm *comm, int status, const struct comm_options *options
 {
     int64_t failed =
         status ? comm->ranks - comm->rank : 0; /* the first failed rank has the largest value */
-    struct err *detail = status ? NULL : err;  /* err already describes this rank's own failure */
+    struct err *detail = status ? NULL : err;  /* err already describes this rank's failure */
     int reduced = reduce_one(comm, &failed, COMM_MAX, options, detail);
     if (reduced)
         return status ? status : reduced;
@@ -114,11 +114,11 @@ struct retained {
 
 void comm_retain(void *memory)
 {
-    /* Process-wide, because the memory outlives every communicator. */
+    /* Process-wide: the memory outlives communicators. */
     static _Atomic(struct retained *) first;
     struct retained *retained = memory ? malloc(sizeof *retained) : NULL;
     if (!retained)
-        return; /* not freed in either case */
+        return; /* leaks if out of memory */
     *retained = (struct retained){atomic_load(&first), memory};
     while (!atomic_compare_exchange_weak(&first, &retained->next, retained))
         ;

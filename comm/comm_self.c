@@ -1,9 +1,8 @@
 /*
- * comm_self — one rank alone, or one simulated rank of many (comm_null_open). All work is done when
- * the call returns.
+ * comm_self — a single rank, or a simulated rank of many (comm_null_open). Calls complete their
+ * work.
  *
- * A lone rank may send to itself: the data is copied to a buffer until the receive with its tag
- * takes it. This is the only allocation after open.
+ * A message to self is buffered until its receive, the only allocation after open.
  */
 #include "comm/comm.h"
 
@@ -23,7 +22,7 @@ struct message {
 /* Owner thread. */
 struct comm_self {
     struct comm base;
-    bool is_null; /* moves nothing */
+    bool is_null; /* simulated: moves no data */
     bool aborted;
     size_t messages_count;
     struct message messages[MESSAGES_MAX]; /* oldest first */
@@ -34,7 +33,7 @@ static struct comm_self *self_of(struct comm *comm)
     return (struct comm_self *)comm;
 }
 
-/* Fills work. Returns false if the caller must not move any bytes. */
+/* Fills work. Returns false if the caller must not move data. */
 static bool begin(struct comm *comm, const struct comm_options *options, struct comm_work *work)
 {
     *work = (struct comm_work){

@@ -14,19 +14,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The fields below owns_inner serve the checks; calls is NULL if nothing is checked. */
+/* The fields after owns_inner are for checks; calls is NULL without them. */
 struct comm_wrapper {
     struct comm base;
     struct comm *inner;
-    struct comm_counts *counts; /* NULL: not counted */
-    bool owns_inner;            /* was split from another wrapper and shares its deadlock */
+    struct comm_counts *counts; /* NULL: none */
+    bool owns_inner;            /* split from another wrapper, whose deadlock it shares */
     bool has_failed;
     uint64_t timeout_ns;       /* of a split */
     struct deadlock *deadlock; /* NULL: one rank */
-    uint64_t communicator;     /* comm_call's */
+    uint64_t communicator;
     uint64_t calls_count;
     struct comm_call *calls; /* [ranks] */
-    /* [ranks][2 * ranks]: the bytes each rank sends to each, and expects from each */
+    /* [ranks][2 * ranks]: bytes that each rank sends to, then expects from, each rank */
     uint64_t *slices;
 };
 
@@ -71,14 +71,14 @@ static int compare(const struct comm_wrapper *comm, struct err *err)
     return 0;
 }
 
-/* Every rank finds the same error; comm_agree leaves one to print it. */
+/* Every rank finds the same error; comm_agree clears all but one. */
 static int agree(const struct comm_wrapper *comm, int status, const struct comm_options *options,
                  struct err *err)
 {
     return status ? comm_agree(comm->inner, status, options, err) : 0;
 }
 
-/* Gathers `bytes` bytes per rank into all, which already holds this rank's. */
+/* Gathers `bytes` bytes per rank into all, which already contains this rank's. */
 static int gather_from_all(struct comm_wrapper *comm, void *all, size_t bytes,
                            const struct comm_options *options, struct err *err)
 {
@@ -140,7 +140,8 @@ static int compare_slices(const struct comm_wrapper *comm, struct err *err)
     return 0;
 }
 
-/* Fails on all ranks unless each rank sends what the receiver expects. Call after check. */
+/* Fails on all ranks unless each rank sends as many bytes as the receiver expects. Call after
+ * check. */
 static int check_slices(struct comm *base, const size_t *send_bytes, const size_t *receive_bytes,
                         const struct comm_options *options, struct err *err)
 {
@@ -271,7 +272,7 @@ static void wrapper_close(struct comm *base)
         comm_close(comm->inner);
     else
         deadlock_close(comm->deadlock);
-    if (comm->has_failed) { /* other ranks may still read and write them */
+    if (comm->has_failed) { /* other ranks may still access them */
         comm_retain(comm->calls);
         comm_retain(comm->slices);
     } else {
@@ -286,7 +287,7 @@ static void wrapper_describe_library(const struct comm *comm, char text[COMM_LIB
     comm_describe_library(((const struct comm_wrapper *)comm)->inner, text);
 }
 
-/* Identifies the result of a split: equal on the ranks of one color. */
+/* Equal on the ranks of one color. */
 static uint64_t communicator_of(const struct comm_wrapper *comm, int color)
 {
     const uint64_t from[] = {comm->communicator, comm->calls_count, (uint64_t)color};

@@ -1,19 +1,18 @@
 /*
- * comm_wrapper — wraps a communicator to count its traffic, or to check its calls. Communicators
- * split from a wrapped one are wrapped too; close them first.
+ * comm_wrapper — wraps a communicator to count its traffic or check its calls. Communicators split
+ * from it are wrapped too; close them first.
  *
- * **Counting.** What a rank sends to itself is not counted. An all-gather sends the same bytes to
- * each other rank; a reduce-scatter sends each its slice. An all-reduce counts its values once each
- * way, however many hops the backend makes.
+ * **Counting** ignores data that a rank sends to itself. An all-gather counts its data once per
+ * other rank, a reduce-scatter one slice per other rank, an all-reduce its values once each way,
+ * independent of the backend's algorithm.
  *
- * **Checking** finds ranks that make different calls. It is meant for debugging. Before each
- * collective, the ranks exchange the number, size and purpose of the call. If these differ, all
- * ranks fail with -EPROTO instead of hanging or misreading bytes. The error shows the first call
- * that differs from rank 0's. The sizes of an all_to_all may differ between ranks, so they are
- * compared pairwise. The check costs one blocking exchange per call, and two per all_to_all. Ranks
- * whose main threads wait for each other on different communicators also fail, within some seconds
- * (deadlock.h). Not checked: send, receive, and what other threads wait for. As with comm_agree,
- * only the first rank has the detail of a shared error.
+ * **Checking**, for debugging, detects ranks that make different calls. Before each collective, the
+ * ranks exchange the number, size and purpose of the call. If these differ, all ranks fail with
+ * -EPROTO instead of hanging or misreading data. The error shows the first call that differs from
+ * rank 0's. The sizes of an all_to_all are compared pairwise. The check costs one blocking exchange
+ * per call, two per all_to_all. Main threads that wait for each other on different communicators
+ * also fail, after a few seconds (deadlock.h). send, receive and the waits of other threads are not
+ * checked. As with comm_agree, only the first rank has the detail of a shared error.
  */
 #ifndef MILLRACE_COMM_COMM_WRAPPER_H
 #define MILLRACE_COMM_COMM_WRAPPER_H
@@ -26,7 +25,7 @@ struct comm_traffic {
     uint64_t sent_bytes, received_bytes;
 };
 
-/* Totals since they were zeroed, for a communicator and all that were split from it. */
+/* Totals of a communicator and all that are split from it; the caller zeroes them. */
 struct comm_counts {
     _Atomic uint64_t sent_bytes, received_bytes;
 };
@@ -50,8 +49,8 @@ static inline struct comm_traffic comm_counts_since(const struct comm_counts *co
 int comm_counted_open(struct comm *inner, struct comm_counts *counts, struct comm **ret_comm,
                       struct err *err);
 
-/* Collective over the ranks of inner, which is borrowed and must not be used directly meanwhile.
- * timeout_ns: for all ranks to reach a split, whose call has no deadline; 0: none. */
+/* Collective over inner, which is borrowed for exclusive use. timeout_ns: for all ranks to reach
+ * a split; 0: none. */
 int comm_checked_open(struct comm *inner, uint64_t timeout_ns, struct comm **ret_comm,
                       struct err *err);
 

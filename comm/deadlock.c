@@ -14,39 +14,39 @@
 
 enum {
     PERIOD_NS = 1000000000,
-    ROUNDS = 5, /* without a change; takes longer than any message between two ranks */
+    ROUNDS = 5, /* without change, longer than any message is in flight */
 };
 
-/* The call in which a rank's main thread waits. Has no padding. */
-struct waiting {
-    uint64_t serial;     /* number of this wait on its rank, from 1; 0: not waiting */
+/* The call in which a rank's main thread waits. Without padding. */
+struct wait {
+    uint64_t serial;     /* counts waits on a rank, from 1; 0: not waiting */
     uint64_t ranks;      /* of the communicator */
-    uint64_t is_closing; /* 1: the rank is closing */
+    uint64_t is_closing; /* bool */
     struct comm_call call;
 };
 
 struct deadlock {
     struct comm *comm; /* used by the thread only */
     pthread_t main, thread;
-    pthread_mutex_t mutex; /* guards all below, except what only the thread uses */
+    pthread_mutex_t mutex; /* guards the fields below, except those marked thread only */
     pthread_cond_t closing;
-    struct waiting own;
+    struct wait own;
     uint64_t serials_count;
-    int status; /* the verdict */
+    int status;
     struct err verdict;
-    struct waiting *waits, *before; /* [ranks], of this round and the last; thread only */
-    bool has_failed;                /* thread only */
+    struct wait *waits, *previous; /* [ranks], of this and the previous round; thread only */
+    bool has_failed;               /* thread only */
 };
 
 /* ---- The verdict, the same on all ranks. ---- */
 
-static bool is_complete(const struct waiting *waits, int ranks, const struct waiting *waiting)
+static bool is_complete(const struct wait *waits, int ranks, const struct wait *wait)
 {
-    uint64_t there = 0;
+    uint64_t arrived = 0;
     for (int r = 0; r < ranks; r++)
-        there += waits[r].call.communicator == waiting->call.communicator &&
-                 waits[r].call.number == waiting->call.number;
-    return there == waiting->ranks;
+        arrived += waits[r].call.communicator == wait->call.communicator &&
+                   waits[r].call.number == wait->call.number;
+    return arrived == wait->ranks;
 }
 
 static bool is_stuck(const struct deadlock *deadlock)
@@ -54,7 +54,7 @@ static bool is_stuck(const struct deadlock *deadlock)
     int ranks = deadlock->comm->ranks;
     for (int r = 0; r < ranks; r++)
         if (deadlock->waits[r].serial == 0 ||
-            deadlock->waits[r].serial != deadlock->before[r].serial ||
+            deadlock->waits[r].serial != deadlock->previous[r].serial ||
             is_complete(deadlock->waits, ranks, &deadlock->waits[r]))
             return false;
     return true;
@@ -62,14 +62,14 @@ static bool is_stuck(const struct deadlock *deadlock)
 
 static void set_verdict(struct deadlock *deadlock)
 {
-    const struct waiting *waits = deadlock->waits;
+    const struct wait *waits = deadlock->waits;
     char expected[COMM_CALL_LINE_BYTES], found[COMM_CALL_LINE_BYTES];
     struct err *err = &deadlock->verdict;
     int r = 1;
     while (r + 1 < deadlock->comm->ranks &&
            waits[r].call.communicator == waits[0].call.communicator &&
            waits[r].call.number == waits[0].call.number)
-        r++; /* some rank is in another call */
+        r++; /* a deadlock requires ranks in different calls */
     pthread_mutex_lock(&deadlock->mutex);
     deadlock->status = -EPROTO;
     err_set(err, -EPROTO, "%s", "");
@@ -93,8 +93,8 @@ static void set_verdict(struct deadlock *deadlock)
 
 /* ---- The thread. ---- */
 
-/* Returns false once this rank closes. */
-static bool pause_and_copy_own(struct deadlock *deadlock, struct waiting *ret_own)
+/* Returns false if this rank is closing. */
+static bool pause_and_copy_own(struct deadlock *deadlock, struct wait *ret_own)
 {
     uint64_t until_ns = clock_now_ns() + PERIOD_NS;
     struct timespec until = {.tv_sec = (time_t)(until_ns / CLOCK_NS_PER_S),
@@ -134,14 +134,14 @@ static void *watch(void *argument)
     struct deadlock *deadlock = argument;
     size_t bytes = (size_t)deadlock->comm->ranks * sizeof *deadlock->waits;
     for (int rounds = 0; rounds < ROUNDS;) {
-        memcpy(deadlock->before, deadlock->waits, bytes);
+        memcpy(deadlock->previous, deadlock->waits, bytes);
         bool stays = pause_and_copy_own(deadlock, &deadlock->waits[deadlock->comm->rank]);
         if (exchange(deadlock) || !stays || any_closing(deadlock))
             return NULL;
         rounds = is_stuck(deadlock) ? rounds + 1 : 0;
     }
     set_verdict(deadlock);
-    exchange(deadlock); /* so that all have the verdict before the first rank ends the run */
+    exchange(deadlock); /* all ranks have the verdict before one ends the run */
     deadlock->comm->ops->abort(deadlock->comm);
     return NULL;
 }
@@ -152,9 +152,9 @@ static void free_memory(struct deadlock *deadlock)
 {
     pthread_cond_destroy(&deadlock->closing);
     pthread_mutex_destroy(&deadlock->mutex);
-    free(deadlock->before);
+    free(deadlock->previous);
     if (deadlock->has_failed)
-        comm_retain(deadlock->waits); /* other ranks may still write to it */
+        comm_retain(deadlock->waits); /* other ranks may still write to the buffer */
     else
         free(deadlock->waits);
     free(deadlock);
@@ -163,15 +163,15 @@ static void free_memory(struct deadlock *deadlock)
 int deadlock_open(struct comm *world, struct deadlock **ret_deadlock, struct err *err)
 {
     struct deadlock *deadlock = calloc(1, sizeof *deadlock);
-    struct waiting *waits = calloc((size_t)world->ranks, sizeof *waits);
-    struct waiting *before = calloc((size_t)world->ranks, sizeof *before);
-    if (!deadlock || !waits || !before) {
+    struct wait *waits = calloc((size_t)world->ranks, sizeof *waits);
+    struct wait *previous = calloc((size_t)world->ranks, sizeof *previous);
+    if (!deadlock || !waits || !previous) {
         free(deadlock);
         free(waits);
-        free(before);
+        free(previous);
         return err_set(err, -ENOMEM, "out of memory to watch the calls of %d ranks", world->ranks);
     }
-    *deadlock = (struct deadlock){.main = pthread_self(), .waits = waits, .before = before};
+    *deadlock = (struct deadlock){.main = pthread_self(), .waits = waits, .previous = previous};
     pthread_mutex_init(&deadlock->mutex, NULL);
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);

@@ -1,5 +1,5 @@
 /*
- * wire_version — the version of the messages between the ranks of a run.
+ * wire_version — version of the messages between ranks.
  */
 #ifndef MILLRACE_COMM_WIRE_VERSION_H
 #define MILLRACE_COMM_WIRE_VERSION_H

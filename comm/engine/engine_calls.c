@@ -1,5 +1,5 @@
 /*
- * engine_calls — see engine.h: the callers' side. The thread is in engine_thread.c.
+ * engine_calls — see engine.h: the callers' side.
  */
 #include "comm/engine/engine_thread.h"
 
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLOW_NS = 1000000000 }; /* anything shorter makes no rank late */
+enum { SLOW_NS = 1000000000 }; /* shorter activities make no rank late */
 
 void engine_init(struct engine *engine, const struct engine_ops *ops)
 {
@@ -24,7 +24,7 @@ void engine_init(struct engine *engine, const struct engine_ops *ops)
 void engine_deinit(struct engine *engine)
 {
     for (struct engine_op *op = engine->made, *next; op; op = next) {
-        next = op->next_made;
+        next = op->next_allocated;
         engine->ops->deinit(op);
         free(op->scratch);
         free(op);
@@ -80,7 +80,7 @@ static struct engine_op *make_op(struct engine *engine)
         return NULL;
     op->engine = engine;
     pthread_mutex_lock(&engine->mutex);
-    op->next_made = engine->made;
+    op->next_allocated = engine->made;
     engine->made = op;
     pthread_mutex_unlock(&engine->mutex);
     return op;
@@ -103,7 +103,7 @@ int engine_op_acquire(struct engine *engine, struct engine_op **ret_op, struct e
     op->next = NULL;
     op->advance = NULL;
     op->planned_count = op->done_count = 0;
-    op->deadline_ns = op->heard_ns = op->traced_ns = op->sent_bytes = op->sum = 0;
+    op->deadline_ns = op->alive_ns = op->traced_ns = op->sent_bytes = op->sum = 0;
     op->is_done = false;
     op->status = 0;
     err_clear(&op->detail);
@@ -186,7 +186,7 @@ void engine_add_track(struct engine *engine, struct trace *trace, const char *na
 {
     struct trace_track *track = trace_add_track(trace, name, 0);
     pthread_mutex_lock(&engine->mutex);
-    engine->track_given = track;
+    engine->next_track = track;
     pthread_mutex_unlock(&engine->mutex);
 }
 

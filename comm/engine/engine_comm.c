@@ -121,10 +121,9 @@ void engine_comm_close(struct comm *base)
         engine->ops->close(engine);
 }
 
-/* Creates a communicator without ranks. Until closed, it and its name count toward the engine's
- * limit. */
-static int make_comm(struct engine *engine, unsigned name, int ranks, struct engine_comm **ret_comm,
-                     struct err *err)
+/* Creates a communicator without ranks. It counts toward the engine's limit until closed. */
+static int create_comm(struct engine *engine, unsigned name, int ranks,
+                       struct engine_comm **ret_comm, struct err *err)
 {
     struct engine_comm *comm = calloc(1, engine->comm_bytes);
     int *world_ranks = calloc((size_t)ranks, sizeof *world_ranks);
@@ -160,9 +159,9 @@ int engine_comm_open(struct engine *engine, const struct comm_ops *ops, size_t c
     engine->comm_bytes = comm_bytes;
     struct engine_comm *comm;
     unsigned name;
-    int status = engine_alloc_name(engine, &name, err); /* the first name, on all ranks */
+    int status = engine_alloc_name(engine, &name, err); /* 0, on all ranks */
     if (!status)
-        status = make_comm(engine, name, engine->ranks, &comm, err);
+        status = create_comm(engine, name, engine->ranks, &comm, err);
     if (status) {
         engine->ops->close(engine);
         return status;
@@ -175,7 +174,7 @@ int engine_comm_open(struct engine *engine, const struct comm_ops *ops, size_t c
 
 /* Splitting. */
 
-/* What each rank sends. rank: in the communicator that is split. */
+/* rank: in the communicator that is split. */
 struct split_request {
     int32_t color, key, rank;
     uint32_t name;
@@ -189,7 +188,7 @@ static int compare_requests(const void *a, const void *b)
     return (x->rank > y->rank) - (x->rank < y->rank);
 }
 
-/* Moves the requests of that color to the front, sorted; returns their number. */
+/* Moves the color's requests to the front, sorted; returns their number. */
 static int select_color(struct split_request *requests, int count, int color)
 {
     int selected = 0;
@@ -211,7 +210,7 @@ static int gather_requests(struct comm *base, struct split_request *requests, st
     return status ? status : engine_comm_wait(&work, err);
 }
 
-/* Checks received values before they are used as an index and as part of a tag. */
+/* Received values are used as an index and in tags. */
 static int check_requests(struct comm *base, const struct split_request *requests, struct err *err)
 {
     const struct engine_comm *comm = engine_comm_of(base);
@@ -244,7 +243,7 @@ static int make_split(const struct engine_comm *comm, const struct split_request
     struct engine_comm *made;
     int status = check_names(members, count, err);
     if (!status)
-        status = make_comm(comm->engine, name, count, &made, err);
+        status = create_comm(comm->engine, name, count, &made, err);
     if (status)
         return status;
     for (int i = 0; i < count; i++)
@@ -259,7 +258,7 @@ int engine_comm_split(struct comm *base, int color, int key, struct comm **ret_c
     struct engine_comm *comm = engine_comm_of(base);
     struct split_request *requests = calloc((size_t)base->ranks, sizeof *requests);
     struct comm *made = NULL;
-    unsigned name = NO_NAME; /* if no name is left, the others learn of it */
+    unsigned name = NO_NAME; /* reports to the others that no name is left */
     if (!requests)
         return err_set(err, -ENOMEM, "out of memory to split %d ranks", base->ranks);
     engine_alloc_name(comm->engine, &name, NULL);

@@ -1,14 +1,13 @@
 /*
- * engine_comm — communicators on an engine (comm_mpi, comm_tcp). Each is a list of ranks of the
- * world.
+ * engine_comm — communicators on an engine (comm_mpi, comm_tcp).
  *
- * Each rank picks its own name for a communicator and sends it to the others in the split. Messages
- * to that rank carry the name in the tag. Messages of one tag arrive in order, so single-round
- * collectives share a tag. A deterministic sum has several rounds, between which other messages are
- * sent, and needs its own:
+ * During a split, each rank picks a name for the communicator and sends it to the others. Messages
+ * to that rank contain the name in the tag. Messages with the same tag arrive in order, so
+ * single-round collectives share a tag. A deterministic sum has several rounds, which may
+ * interleave with other messages, and needs its own:
  *
  *     name * tags_count + 0                                collectives
- *                       + 1 .. COMM_DETERMINISTIC_MAX          canonical sums, in turn
+ *                       + 1 .. COMM_DETERMINISTIC_MAX          deterministic sums, in turn
  *                       + 1 + COMM_DETERMINISTIC_MAX + tag     messages
  */
 #ifndef MILLRACE_COMM_ENGINE_ENGINE_COMM_H
@@ -26,10 +25,9 @@ enum {
 struct engine_comm {
     struct comm base;
     struct engine *engine;
-    int *world_ranks; /* [ranks] */
-    uint64_t *tags;   /* [ranks]: the first tag of each */
-    unsigned name;    /* chosen by this rank */
-    /* owned by the caller, like the communicator: */
+    int *world_ranks;   /* [ranks] */
+    uint64_t *tags;     /* [ranks]: the first tag of each */
+    unsigned name;      /* chosen by this rank */
     uint64_t sums_open; /* one bit per tag */
     unsigned sums_count;
 };
@@ -39,36 +37,34 @@ static inline struct engine_comm *engine_comm_of(struct comm *comm)
     return (struct engine_comm *)comm;
 }
 
-/* Opens the communicator of all ranks. Takes the engine, even on failure. ops: static, for all
- * communicators. comm_bytes: the size of each, which begins with engine_comm and is otherwise
- * zeroed. */
+/* Opens the communicator of all ranks. Takes ownership of the engine, even on failure. ops:
+ * static. comm_bytes: size of the backend's communicator, which embeds engine_comm first and is
+ * otherwise zeroed. */
 int engine_comm_open(struct engine *engine, const struct comm_ops *ops, size_t comm_bytes,
                      struct comm **ret_comm, struct err *err);
 
-/* Gets a blank operation. kind: its name in traces and errors if options set none; static.
- * -ECONNABORTED after the end. */
+/* Returns a blank operation. kind: static name for traces and errors without a name in options.
+ * -ECONNABORTED: the run has ended. */
 int engine_comm_begin(struct comm *comm, const struct comm_options *options, const char *kind,
                       struct engine_op **ret_op, struct err *err);
-/* Starts the operation, or releases it if planning failed with status: -ENOMEM. */
+/* Starts the operation, or releases it if status, the result of planning, is not 0. */
 int engine_comm_start(struct comm *comm, struct engine_op *op, int status,
                       const struct comm_options *options, struct comm_work *work, struct err *err);
 int engine_comm_plan_send(struct comm *comm, struct engine_op *op, int to, uint64_t tag,
                           const void *data, size_t bytes);
 int engine_comm_plan_receive(struct comm *comm, struct engine_op *op, int from, uint64_t tag,
                              void *data, size_t bytes);
-/* Plans to send bytes (not 0) to each other rank, and to receive as many from each at receive +
- * rank * bytes. */
+/* Plans to send bytes (not 0) to every other rank and to receive each rank's at receive + rank *
+ * bytes. */
 int engine_comm_plan_gather(struct comm *comm, struct engine_op *op, const void *send,
                             char *receive, size_t bytes);
-/* The i-th rank after this one, i from 1 to ranks - 1, so that not all ranks begin with the same
- * one. */
+/* The i-th rank after this one, i from 1 to ranks - 1, to distribute the load. */
 static inline int engine_comm_other(const struct comm *comm, int i)
 {
     return (comm->rank + i) % comm->ranks;
 }
 
-/* Hooks of comm_ops. engine_exchange.c moves bytes, engine_sum.c adds, engine_comm.c has the
- * rest. */
+/* Hooks of comm_ops. */
 int engine_comm_split(struct comm *comm, int color, int key, struct comm **ret_comm,
                       struct err *err);
 int engine_comm_all_gather(struct comm *comm, const void *send, void *receive, size_t bytes,
@@ -86,7 +82,7 @@ int engine_comm_receive(struct comm *comm, void *data, size_t bytes, int from, i
 int engine_comm_all_reduce_i64(struct comm *comm, int64_t *values, size_t count,
                                enum comm_i64_op how, const struct comm_options *options,
                                struct comm_work *work, struct err *err);
-/* Always deterministic, whatever the order. */
+/* Always deterministic. */
 int engine_comm_reduce_scatter(struct comm *comm, const void *send, void *receive, size_t count,
                                enum dtype dtype, enum comm_order order,
                                const struct comm_options *options, struct comm_work *work,
@@ -98,10 +94,10 @@ void engine_comm_add_tracks(struct comm *comm, struct trace *trace);
 void engine_comm_set_timeout(struct comm *comm, uint64_t timeout_ns);
 int engine_comm_check(struct comm *comm, struct err *err);
 void engine_comm_abort(struct comm *comm);
-/* Also closes the engine if this is its last communicator. */
+/* Closing the last communicator closes the engine. */
 void engine_comm_close(struct comm *comm);
 
-/* A backend adds at least its name, reduce_scatter and close. */
+/* A backend adds name, reduce_scatter, close and optional hooks. */
 #define ENGINE_COMM_HOOKS                                                                          \
     .split = engine_comm_split, .all_gather = engine_comm_all_gather,                              \
     .all_reduce_i64 = engine_comm_all_reduce_i64, .all_to_all = engine_comm_all_to_all,            \

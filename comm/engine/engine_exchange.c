@@ -1,6 +1,5 @@
 /*
- * engine_exchange — operations that move bytes unchanged: gathering, all-to-all, messages. See
- * engine_comm.h.
+ * engine_exchange — all-gather, all-to-all and messages. See engine_comm.h.
  */
 #include "comm/engine/engine_comm.h"
 

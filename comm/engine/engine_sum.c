@@ -1,5 +1,5 @@
 /*
- * engine_sum — operations that add: exact integers, canonical sums. See engine_comm.h.
+ * engine_sum — exact integer sums and deterministic sums. See engine_comm.h.
  */
 #include "base/bytes.h"
 #include "comm/engine/engine_comm.h"
@@ -9,14 +9,14 @@
 #include <errno.h>
 #include <string.h>
 
-/* Part of a slice. In a canonical sum, a rank holds one piece from each rank at a time. */
+/* A deterministic sum holds one piece of a slice from each rank at a time. */
 enum { PIECE_BYTES = 1 << 20 };
 
 struct sum {
     struct comm *comm;
     const char *send;
     char *receive;
-    size_t stride_bytes; /* of the leaves: a piece, or the slice if it is shorter */
+    size_t stride_bytes;                       /* of the leaves: a piece, or a shorter slice */
     size_t slice_bytes, at_bytes, piece_bytes; /* at_bytes: of the piece in flight */
     uint64_t tag;
     enum dtype dtype;
@@ -46,8 +46,7 @@ static void reduce_words(int64_t *values, const int64_t *more, size_t count, enu
     }
 }
 
-/* The scratch holds the struct, then the words of each rank, including this one's, which are
- * sent. */
+/* The scratch contains the struct, then the words of all ranks, including those to send. */
 static int reduce_exactly(struct engine_op *op, struct err *err)
 {
     (void)err;
@@ -79,7 +78,7 @@ int engine_comm_all_reduce_i64(struct comm *comm, int64_t *values, size_t count,
     return engine_comm_start(comm, op, exact ? status : -ENOMEM, options, work, err);
 }
 
-/* Plans the next piece: of this rank's slice from all ranks, and of the others' slices to them. */
+/* Plans to receive the next piece of this rank's slice and to send those of the other ranks. */
 static int plan_piece(struct engine_op *op)
 {
     struct sum *sum = op->scratch;
@@ -116,12 +115,12 @@ static int sum_piece(struct engine_op *op, struct err *err)
             return 0;
         if (plan_piece(op))
             return err_set(err, -ENOMEM, "out of memory for an exchange of %zu ranks", ranks);
-    } while (ranks == 1); /* with one rank there is nothing to wait for */
+    } while (ranks == 1); /* a single rank does not wait */
     return 0;
 }
 
-/* Takes a number that no unfinished sum uses, the same on all ranks. -EBUSY. */
-static int take_number(struct comm *base, struct engine_op *op, struct err *err)
+/* Acquires the tag of the next sum, the same on all ranks. -EBUSY: an unfinished sum uses it. */
+static int acquire_sum_tag(struct comm *base, struct engine_op *op, struct err *err)
 {
     struct engine_comm *comm = engine_comm_of(base);
     unsigned number = comm->sums_count % COMM_DETERMINISTIC_MAX;
@@ -155,7 +154,7 @@ int engine_comm_reduce_scatter(struct comm *comm, const void *send, void *receiv
     struct sum *sum = engine_op_scratch(op, sizeof *sum + (size_t)comm->ranks * stride_bytes);
     if (!sum)
         return engine_comm_start(comm, op, -ENOMEM, options, work, err);
-    int number = take_number(comm, op, err);
+    int number = acquire_sum_tag(comm, op, err);
     if (number < 0) {
         engine_op_release(op);
         return number;
@@ -170,7 +169,7 @@ int engine_comm_reduce_scatter(struct comm *comm, const void *send, void *receiv
     op->advance = sum_piece;
     status = plan_piece(op);
     if (status)
-        /* A retry must get the same number as on the other ranks. */
+        /* A retry must use the same tag as the other ranks. */
         engine_comm_of(comm)->sums_count--;
     return engine_comm_start(comm, op, status, options, work, err);
 }

@@ -1,6 +1,5 @@
 /*
- * engine_thread — see engine_thread.h: operations from start to end, the end of the run, late
- * ranks.
+ * engine_thread — see engine_thread.h.
  */
 #include "comm/engine/engine_thread.h"
 
@@ -41,7 +40,7 @@ static void finish(struct engine_op *op, int status, const struct err *detail)
     pthread_mutex_unlock(&engine->mutex);
 }
 
-/* Also finishes operations queued since, because nothing takes them over any more. */
+/* Also finishes queued operations, which the thread no longer takes over. */
 static void end_queue(struct engine *engine, const struct err *own, struct err *ret_detail)
 {
     pthread_mutex_lock(&engine->mutex);
@@ -65,7 +64,7 @@ void engine_end(struct engine *engine, const char *why, const struct err *own, b
     if (engine->ended)
         return;
     pthread_mutex_lock(&engine->mutex);
-    /* From here on callers do not change `why`, which is sent to the others. */
+    /* From here on, callers do not change `why`, which is sent to the other ranks. */
     engine->abort_asked = true;
     memmove(engine->why, why, strnlen(why, ENGINE_WHY_BYTES - 1) + 1);
     engine->why[ENGINE_WHY_BYTES - 1] = '\0';
@@ -74,7 +73,7 @@ void engine_end(struct engine *engine, const char *why, const struct err *own, b
         engine->ops->notify_others(engine);
     end_queue(engine, own, &detail);
     for (struct engine_op *op = engine->active, *next; op; op = next) {
-        next = op->next; /* its caller may reuse op as soon as it is done */
+        next = op->next; /* the caller may reuse op when it is done */
         finish(op, detail.code, &detail);
     }
     engine->active = NULL;
@@ -86,7 +85,7 @@ static void fail(struct engine_op *op, const struct err *detail)
     struct engine *engine = op->engine;
     char why[ENGINE_WHY_BYTES];
     assert(detail->code < 0);
-    int found = (int)strcspn(detail->found, ";"); /* the other ranks do not need the answers */
+    int found = (int)strcspn(detail->found, ";"); /* omit the answers */
     snprintf(why, sizeof why, "rank %d: %.150s%s%.*s", engine->rank, detail->what,
              found > 0 ? ": " : "", found < 60 ? found : 60, detail->found);
     engine_end(engine, why, detail, false);
@@ -101,16 +100,15 @@ struct engine_op *engine_take_over(struct engine *engine)
         link = &(*link)->next;
     *link = first;
     engine->queue_first = engine->queue_last = NULL;
-    engine->track = engine->track_given;
+    engine->track = engine->next_track;
     return first;
 }
 
-/* Returns false on failure. */
 static bool post(struct engine_op *op)
 {
     struct engine *engine = op->engine;
     struct err detail = {0};
-    op->heard_ns = clock_now_ns();
+    op->alive_ns = clock_now_ns();
     op->traced_ns = trace_begin(engine->track);
     int status = engine->ops->post(op, &detail);
     trace_end(engine->track, "post", op->traced_ns);
@@ -127,8 +125,8 @@ void engine_begin(struct engine *engine, struct engine_op *first, bool abort_ask
         engine_end(engine, engine->why, NULL, false);
 }
 
-/* Starts further rounds until there is something to wait for, or no round is left. */
-static int move_on(struct engine_op *op, bool *ret_done, struct err *err)
+/* Starts rounds until a message is in flight or no round is left. */
+static int advance_rounds(struct engine_op *op, bool *ret_done, struct err *err)
 {
     struct engine *engine = op->engine;
     while (op->done_count == op->planned_count && op->advance) {
@@ -153,7 +151,7 @@ static bool progress(struct engine_op *op)
     struct err detail = {0};
     bool done = false;
     int count = ops->poll ? ops->poll(op, &detail) : 0;
-    int status = count < 0 ? count : move_on(op, &done, &detail);
+    int status = count < 0 ? count : advance_rounds(op, &done, &detail);
     if (status) {
         fail(op, &detail);
     } else if (done) {
@@ -165,12 +163,12 @@ static bool progress(struct engine_op *op)
 
 bool engine_progress(struct engine *engine)
 {
-    bool has_moved = false;
+    bool has_progressed = false;
     for (struct engine_op *op = engine->active, *next; op && !engine->ended; op = next) {
         next = op->next;
-        has_moved = progress(op) || has_moved;
+        has_progressed = progress(op) || has_progressed;
     }
-    return has_moved;
+    return has_progressed;
 }
 
 uint64_t engine_due_ns(const struct engine_op *op)
@@ -178,59 +176,60 @@ uint64_t engine_due_ns(const struct engine_op *op)
     uint64_t timeout_ns = atomic_load(&op->engine->timeout_ns);
     if (op->deadline_ns)
         return op->deadline_ns;
-    return timeout_ns > 0 && timeout_ns < UINT64_MAX - op->heard_ns ? op->heard_ns + timeout_ns
+    return timeout_ns > 0 && timeout_ns < UINT64_MAX - op->alive_ns ? op->alive_ns + timeout_ns
                                                                     : UINT64_MAX;
 }
 
 /* Late ranks. */
 
-static int list_awaited(const struct engine_op *op, bool is_send, int *ranks, int most)
+static int list_awaited(const struct engine_op *op, bool is_send, int *ranks, int max)
 {
     int count = 0;
-    for (int r = 0; r < op->ranks && count < most; r++)
+    for (int r = 0; r < op->ranks && count < max; r++)
         if (op->engine->ops->awaits(op, op->world_ranks[r], is_send))
             ranks[count++] = r;
     return count;
 }
 
-/* The ranks whose messages are awaited; if none, those that have not taken messages. */
-static int list_late(const struct engine_op *op, int *ranks, int most)
+/* Lists ranks whose messages are awaited; if there are none, ranks that have not received
+ * messages. */
+static int list_late(const struct engine_op *op, int *ranks, int max)
 {
-    int count = list_awaited(op, false, ranks, most);
-    return count > 0 ? count : list_awaited(op, true, ranks, most);
+    int count = list_awaited(op, false, ranks, max);
+    return count > 0 ? count : list_awaited(op, true, ranks, max);
 }
 
-/* Writes "nothing from ranks 1, 3", the ranks whose messages are awaited, or "ranks 2 took nothing"
- * if only sends are. */
+/* Writes "nothing from ranks 1, 3", or "rank 2 received nothing" if only sends are unfinished. */
 static void describe_late(const struct engine_op *op, char *text, size_t bytes)
 {
     int late[LATE_NAMED_MAX + 1];
     int count = list_awaited(op, false, late, LATE_NAMED_MAX + 1);
-    bool takes = count == 0;
-    if (takes)
+    bool is_send = count == 0;
+    if (is_send)
         count = list_awaited(op, true, late, LATE_NAMED_MAX + 1);
     if (count == 0) {
         snprintf(text, bytes, "the library's own reduction, which does not report late ranks");
         return;
     }
     const char *plural = count > 1 ? "s" : "";
-    size_t used = (size_t)snprintf(text, bytes, takes ? "rank%s " : "nothing from rank%s ", plural);
+    size_t used =
+        (size_t)snprintf(text, bytes, is_send ? "rank%s " : "nothing from rank%s ", plural);
     for (int i = 0; i < count && i < LATE_NAMED_MAX && used < bytes; i++)
         used += (size_t)snprintf(text + used, bytes - used, "%s%d", i > 0 ? ", " : "", late[i]);
     if (used < bytes)
         snprintf(text + used, bytes - used, "%s%s", count > LATE_NAMED_MAX ? ", ..." : "",
-                 takes ? " received nothing" : "");
+                 is_send ? " received nothing" : "");
 }
 
 static void extend_wait(struct engine_op *op)
 {
     uint64_t now_ns = clock_now_ns();
     if (op->deadline_ns)
-        op->deadline_ns = now_ns + (op->deadline_ns - op->heard_ns);
-    op->heard_ns = now_ns;
+        op->deadline_ns = now_ns + (op->deadline_ns - op->alive_ns);
+    op->alive_ns = now_ns;
 }
 
-/* answers[i]: from rank late[i]; NULL: none. */
+/* answers[i]: answer of rank late[i], or NULL. */
 static void fail_late(struct engine_op *op, const int *late, const char *const *answers, int count)
 {
     const struct engine *engine = op->engine;
@@ -251,28 +250,28 @@ static void fail_late(struct engine_op *op, const int *late, const char *const *
     fail(op, &detail);
 }
 
-/* A rank has ANSWER_NS to answer, or the engine's timeout if the operation has no deadline. */
+/* A rank must answer within ANSWER_NS or, without a deadline, within the engine's timeout. */
 static void inquire(struct engine_op *op)
 {
     struct engine *engine = op->engine;
     const char *answers[ENGINE_ASKED_MAX];
     int late[ENGINE_ASKED_MAX], answered = 0;
     int count = list_late(op, late, ENGINE_ASKED_MAX);
-    uint64_t due_ns = engine_due_ns(op), since_ns = due_ns > op->heard_ns ? due_ns : op->heard_ns;
+    uint64_t due_ns = engine_due_ns(op), since_ns = due_ns > op->alive_ns ? due_ns : op->alive_ns;
     uint64_t limit_ns = op->deadline_ns ? ANSWER_NS : atomic_load(&engine->timeout_ns);
-    bool may_last = false, is_dead = false;
+    bool asks_for_time = false, is_dead = false;
     for (int i = 0; i < count; i++) {
         uint64_t asked_ns;
         answers[i] = engine->ops->inquire(engine, op->world_ranks[late[i]], since_ns, &asked_ns);
-        if (asked_ns < since_ns) /* asked for another operation, which may have ended since */
+        if (asked_ns < since_ns) /* asked for an earlier operation */
             asked_ns = since_ns;
         answered += answers[i] != NULL;
-        may_last = may_last || (answers[i] && answers[i][0] == '+');
+        asks_for_time = asks_for_time || (answers[i] && answers[i][0] == '+');
         is_dead = is_dead || (!answers[i] && clock_now_ns() - asked_ns >= limit_ns);
     }
     if (answered < count && !is_dead)
         return;
-    if (answered == count && (!op->deadline_ns || may_last))
+    if (answered == count && (!op->deadline_ns || asks_for_time))
         extend_wait(op);
     else
         fail_late(op, late, answers, count);
@@ -293,8 +292,8 @@ void engine_answer(struct engine *engine, char answer[ENGINE_ACTIVITY_BYTES])
     uint64_t now_ns = clock_now_ns(), timeout_ns = atomic_load(&engine->timeout_ns);
     pthread_mutex_lock(&engine->mutex);
     double seconds = clock_seconds(now_ns - engine->activity_since_ns);
-    bool has_lasted = engine->slow_until_ns && now_ns - engine->slow_until_ns < timeout_ns;
-    char sign = engine->activity_may_be_slow || has_lasted ? '+' : '-';
+    bool was_slow = engine->slow_until_ns && now_ns - engine->slow_until_ns < timeout_ns;
+    char sign = engine->activity_may_be_slow || was_slow ? '+' : '-';
     if (engine->activity)
         snprintf(answer, ENGINE_ACTIVITY_BYTES, "%cat %.32s of step %llu for %.1f s", sign,
                  engine->activity, (unsigned long long)engine->activity_step, seconds);

@@ -1,9 +1,8 @@
 /*
  * tree_sum — see tree_sum.h.
  *
- * Works level by level: leaf i adds leaf i + width if i is a multiple of 2 * width. This computes
- * T, because in both, the left part of a sum is a full power of two and leftovers on the right move
- * up unchanged.
+ * At each level, leaf i adds leaf i + width if i is a multiple of 2 * width. This computes T: in
+ * both, the left operand covers a power of two leaves, and a right leftover moves up unchanged.
  */
 #include "comm/engine/tree_sum.h"
 

@@ -1,8 +1,8 @@
 /*
- * tree_sum — the canonical sum of one slice per rank.
+ * tree_sum — the deterministic sum of one slice per rank.
  *
- * T(lo, hi): a single leaf is itself; otherwise split at lo + the largest power of two below hi -
- * lo, and add. The order, and therefore the bits, depend only on the number of leaves.
+ * T(lo, hi) adds both sides of a split at lo + the largest power of two below hi - lo. The order,
+ * and therefore the bits, depends only on the number of leaves.
  */
 #ifndef MILLRACE_COMM_ENGINE_TREE_SUM_H
 #define MILLRACE_COMM_ENGINE_TREE_SUM_H
@@ -11,8 +11,8 @@
 
 #include <stddef.h>
 
-/* leaves: count slices, stride_bytes apart, of `elements` elements of dtype (F32 or F64). The first
- * receives the sum; the others are overwritten. */
+/* leaves: count slices, stride_bytes apart, of `elements` elements (F32 or F64). The first
+ * becomes the sum; the others are overwritten. */
 void tree_sum(void *leaves, size_t count, size_t stride_bytes, size_t elements, enum dtype dtype);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * comm_mpi — see comm_mpi.h. Operations are messages (engine_comm.h) that mpi_engine moves, except
- * the library's own sums (mpi_fast.h, which defines the communicator).
+ * comm_mpi — see comm_mpi.h. mpi_engine moves the messages of engine_comm.h; mpi_fast.h adds the
+ * library's sums.
  */
 #include "comm/comm_mpi.h"
 
@@ -47,8 +47,8 @@ static const struct comm_ops mpi_ops = {
 int comm_mpi_open(const struct comm_mpi_options *options, struct comm **ret_comm, struct err *err)
 {
     struct engine *engine;
-    size_t most = options && options->message_bytes_max ? options->message_bytes_max : 0;
-    int status = mpi_engine_open(most < INT_MAX ? most : INT_MAX, &engine, err);
+    size_t max = options && options->message_bytes_max ? options->message_bytes_max : 0;
+    int status = mpi_engine_open(max < INT_MAX ? max : INT_MAX, &engine, err);
     return status ? status
                   : engine_comm_open(engine, &mpi_ops, sizeof(struct comm_mpi), ret_comm, err);
 }

@@ -1,5 +1,5 @@
 /*
- * mpi_engine_open — see mpi_engine.h. The thread is in mpi_thread.c.
+ * mpi_engine_open — see mpi_engine.h.
  */
 #include "comm/mpi/mpi_engine.h"
 
@@ -14,7 +14,7 @@
 
 enum { MESSAGE_DEFAULT_BYTES = 8 << 20 };
 
-/* Process-wide, because a process has one MPI: only one engine may exist. */
+/* Process-wide, because a process has one MPI. */
 static atomic_flag engine_exists = ATOMIC_FLAG_INIT;
 
 static void release(struct mpi_engine *engine)

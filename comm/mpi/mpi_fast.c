@@ -8,8 +8,7 @@
 #include <errno.h>
 #include <limits.h>
 
-/* State of a sum. If the slices exceed INT_MAX elements in total, they are reduced one after
- * another. */
+/* State of a sum. Slices of more than INT_MAX elements in total are reduced one after another. */
 struct fast {
     struct comm_mpi *comm;
     const char *send;
@@ -24,15 +23,15 @@ static struct comm_mpi *mpi_of(struct comm *comm)
     return (struct comm_mpi *)comm;
 }
 
-/* Makes an MPI communicator of the same ranks. Blocks the engine, but only briefly: all ranks have
+/* Creates an MPI communicator of the same ranks. Blocks the engine only briefly: all ranks have
  * arrived. */
-static int make_fast(struct comm_mpi *comm, struct err *err)
+static int create_fast(struct comm_mpi *comm, struct err *err)
 {
-    enum { TAGS = 32768 }; /* the number that every MPI supports */
+    enum { TAGS = 32768 }; /* supported by every MPI */
     const struct engine_comm *base = &comm->base;
     MPI_Comm world = mpi_engine_world(base->engine);
     MPI_Group all, members;
-    uint64_t name = base->tags[0] / base->engine->tags_count; /* on the first rank */
+    uint64_t name = base->tags[0] / base->engine->tags_count; /* of rank 0 */
     int tag = (int)(((uint64_t)base->world_ranks[0] * ENGINE_COMMS_MAX + name) % TAGS);
     MPI_Comm_group(world, &all);
     MPI_Group_incl(all, base->base.ranks, base->world_ranks, &members);
@@ -40,13 +39,13 @@ static int make_fast(struct comm_mpi *comm, struct err *err)
                            "making a communicator", err);
     MPI_Group_free(&members);
     MPI_Group_free(&all);
-    comm->is_made = !status;
+    comm->is_created = !status;
     if (!status)
         MPI_Comm_set_errhandler(comm->fast, MPI_ERRORS_RETURN);
     return status;
 }
 
-/* Reduces one slice after another, in parts whose counts fit MPI. */
+/* Splits slices so that counts fit an int. */
 static int start_slices(struct engine_op *op, const struct fast *fast, MPI_Datatype type,
                         struct err *err)
 {
@@ -76,7 +75,7 @@ static int start_fast(struct engine_op *op, struct err *err)
     if (fast->started)
         return 0;
     fast->started = true;
-    int status = fast->comm->is_made ? 0 : make_fast(fast->comm, err);
+    int status = fast->comm->is_created ? 0 : create_fast(fast->comm, err);
     if (status)
         return status;
     if (fast->count > INT_MAX / (size_t)op->ranks)
@@ -122,7 +121,7 @@ static int free_fast(struct engine_op *op, struct err *err)
 {
     (void)err;
     struct comm_mpi **comm = op->scratch;
-    if ((*comm)->is_made)
+    if ((*comm)->is_created)
         MPI_Comm_free(&(*comm)->fast);
     return 0;
 }
@@ -132,7 +131,7 @@ void mpi_fast_close(struct comm *base)
     struct comm_mpi *comm = mpi_of(base);
     struct engine_op *op;
     if (!comm->is_prepared || engine_comm_begin(base, NULL, "closing", &op, NULL))
-        return; /* not needed, or MPI must not be called any more */
+        return; /* not needed, or MPI must not be called */
     struct comm_mpi **context = engine_op_scratch(op, sizeof *context);
     if (context) {
         *context = comm;

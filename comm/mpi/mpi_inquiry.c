@@ -10,13 +10,12 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* To or from one rank. */
 struct message {
     MPI_Request request;
     char text[ENGINE_ACTIVITY_BYTES];
 };
 
-/* A question to one rank, to see whether it is alive. */
+/* An inquiry to one rank. */
 struct check {
     struct message question, answer;
     uint64_t asked_ns;
@@ -27,8 +26,8 @@ struct mpi_inquiry {
     struct engine *engine;
     MPI_Comm control;
     MPI_Request listening;
-    MPI_Status from;         /* of the last received question */
-    struct message *answers; /* [ranks]: the last one sent to each */
+    MPI_Status from;         /* of the last received inquiry */
+    struct message *answers; /* [ranks]: the last one sent */
     struct check *checks;    /* [ranks] */
 };
 
@@ -92,16 +91,16 @@ void mpi_inquiry_close(struct mpi_inquiry *inquiry, bool is_over)
 
 void mpi_inquiry_serve(struct mpi_inquiry *inquiry)
 {
-    int heard = 0;
+    int received = 0;
     if (inquiry->listening == MPI_REQUEST_NULL ||
-        MPI_Test(&inquiry->listening, &heard, &inquiry->from) != MPI_SUCCESS || !heard)
+        MPI_Test(&inquiry->listening, &received, &inquiry->from) != MPI_SUCCESS || !received)
         return;
     int asker = inquiry->from.MPI_SOURCE;
     struct message *answer = &inquiry->answers[asker];
     int sent = 1;
     if (answer->request != MPI_REQUEST_NULL)
         MPI_Test(&answer->request, &sent, MPI_STATUS_IGNORE);
-    if (sent) { /* otherwise the previous answer is still in flight */
+    if (sent) { /* skip if the previous answer is in flight */
         engine_answer(inquiry->engine, answer->text);
         MPI_Isend(answer->text, ENGINE_ACTIVITY_BYTES, MPI_BYTE, asker, MPI_INQUIRY_TAG_ANSWER,
                   inquiry->control, &answer->request);
@@ -109,7 +108,6 @@ void mpi_inquiry_serve(struct mpi_inquiry *inquiry)
     listen_on(inquiry, NULL);
 }
 
-/* Sets both requests. */
 static void ask(struct mpi_inquiry *inquiry, int rank, struct message *question,
                 struct message *answer)
 {

@@ -32,7 +32,7 @@ void mpi_op_deinit(struct engine_op *base)
     free(op->statuses);
 }
 
-/* Grows *array to capacity; false if out of memory. */
+/* Returns false if out of memory. */
 static bool grow_array(void **array, size_t capacity, size_t item_bytes)
 {
     void *grown = realloc(*array, capacity * item_bytes);
@@ -67,10 +67,10 @@ static int add(struct mpi_op *op, const struct engine_message *message, MPI_Requ
 int mpi_op_plan(struct engine_op *op, const struct engine_message *message)
 {
     struct engine_message part = *message;
-    size_t left = message->bytes, most = mpi_engine_of(op->engine)->message_bytes_max;
+    size_t left = message->bytes, max = mpi_engine_of(op->engine)->message_bytes_max;
     int status;
     do {
-        part.bytes = bytes_min(left, most);
+        part.bytes = bytes_min(left, max);
         status = add(mpi_op_of(op), &part, MPI_REQUEST_NULL);
         if (part.bytes > 0)
             part.data = (char *)part.data + part.bytes;
@@ -93,7 +93,7 @@ int mpi_op_post(struct engine_op *base, struct err *err)
         const struct engine_message *message = &op->messages[i];
         MPI_Request *request = &op->requests[i];
         int bytes = (int)message->bytes,
-            /* messages are split to fit an int, and tags are below MPI's bound */
+            /* split messages fit an int; tags are below MPI's limit */
             tag = (int)message->tag;
         if (message->peer == NO_PEER)
             continue;
@@ -109,7 +109,7 @@ int mpi_op_post(struct engine_op *base, struct err *err)
     return status;
 }
 
-/* Checks a completed message. code: returned by MPI_Testsome. */
+/* Checks a completed message. code: from MPI_Testsome. */
 static int check_message(const struct mpi_op *op, int index, int code, struct err *err)
 {
     const struct engine_message *message = &op->messages[op->indices[index]];

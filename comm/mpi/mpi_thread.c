@@ -12,14 +12,14 @@
 #include <stdlib.h>
 
 enum {
-    TAG_CONTROL = 0, /* on a duplicate of the world shared with mpi_inquiry */
+    TAG_CONTROL = 0, /* on a communicator shared with mpi_inquiry */
     NO_PAUSE_NS = 30000,
     PAUSE_SHARE = 16, /* of the time since the last event */
     PAUSE_FIRST_NS = 20000,
     PAUSE_LAST_NS = 1000000,
     PAUSE_IDLE_NS = 50000000,
-    LOOK_TRACED_NS = 20000,   /* traced even without a completion: MPI itself was busy */
-    FAREWELL_NS = 1000000000, /* to notify the other ranks of the end of the run */
+    POLL_TRACED_NS = 20000, /* traced even without completions */
+    NOTIFY_NS = 1000000000, /* to notify the other ranks of the end of the run */
 };
 
 /* Starting and ending MPI, on the thread. */
@@ -77,7 +77,7 @@ static void end_mpi(struct mpi_engine *engine)
 {
     mpi_inquiry_close(engine->inquiry, engine->base.ended);
     if (engine->base.ended)
-        return; /* other ranks may be gone, and waiting for them would never return */
+        return; /* other ranks may have exited, so MPI_Finalize may hang */
     if (engine->control_request != MPI_REQUEST_NULL) {
         MPI_Cancel(&engine->control_request);
         MPI_Wait(&engine->control_request, MPI_STATUS_IGNORE);
@@ -94,7 +94,7 @@ void mpi_thread_notify_others(struct engine *base)
 {
     struct mpi_engine *engine = mpi_engine_of(base);
     MPI_Request *requests = calloc((size_t)base->ranks, sizeof *requests);
-    uint64_t until_ns = clock_now_ns() + FAREWELL_NS;
+    uint64_t until_ns = clock_now_ns() + NOTIFY_NS;
     int count = 0, all = 0;
     for (int r = 0; r < base->ranks && requests; r++)
         if (r != base->rank && MPI_Isend(base->why, ENGINE_WHY_BYTES, MPI_BYTE, r, TAG_CONTROL,
@@ -112,9 +112,10 @@ void mpi_thread_notify_others(struct engine *base)
 
 static void serve_control(struct mpi_engine *engine)
 {
-    int heard = 0;
+    int received = 0;
     mpi_inquiry_serve(engine->inquiry);
-    if (MPI_Test(&engine->control_request, &heard, MPI_STATUS_IGNORE) != MPI_SUCCESS || !heard)
+    if (MPI_Test(&engine->control_request, &received, MPI_STATUS_IGNORE) != MPI_SUCCESS ||
+        !received)
         return;
     engine->control_why[ENGINE_WHY_BYTES - 1] = '\0';
     engine_end(&engine->base, engine->control_why, NULL, true);
@@ -133,7 +134,7 @@ static void work(struct mpi_engine *engine, struct engine_op *first, bool abort_
         engine->last_event_ns = clock_now_ns();
     engine_check_deadlines(base);
     if (began_ns > 0 &&
-        (engine->last_event_ns >= began_ns || clock_now_ns() - began_ns >= LOOK_TRACED_NS))
+        (engine->last_event_ns >= began_ns || clock_now_ns() - began_ns >= POLL_TRACED_NS))
         trace_end(base->track, "progress", began_ns);
 }
 
@@ -161,12 +162,12 @@ static void pause_thread(struct mpi_engine *engine)
         pthread_cond_timedwait(&engine->wake, &base->mutex, &until);
 }
 
-/* Runs until quit is set and nothing is left. Call with the mutex held. */
+/* Runs until quit is set and nothing is left to do. Call with the mutex held. */
 static void serve(struct mpi_engine *engine)
 {
     struct engine *base = &engine->base;
     while (!base->quit || base->queue_first || base->active) {
-        if (base->ended) { /* nothing is queued any more */
+        if (base->ended) { /* no more operations can be queued */
             pthread_cond_wait(&engine->wake, &base->mutex);
             continue;
         }

@@ -18,8 +18,8 @@ struct mpi_engine {
     char control_why[ENGINE_WHY_BYTES];
     uint64_t last_event_ns;
 
-    pthread_cond_t wake; /* signals the thread that something was queued */
-    bool is_open;        /* guarded by the base's mutex, like the two below */
+    pthread_cond_t wake; /* signals requests to the thread */
+    bool is_open;        /* guarded by base.mutex, like the two below */
     int open_status;
     struct err open_detail;
 };
@@ -29,10 +29,9 @@ static inline struct mpi_engine *mpi_engine_of(struct engine *engine)
     return (struct mpi_engine *)engine;
 }
 
-/* The thread: starts MPI and reports it by is_open, works until quit, ends MPI. argument: the
- * engine. */
+/* Initializes MPI and sets is_open; finalizes MPI after quit. argument: the engine. */
 void *mpi_thread_main(void *argument);
-/* notify_others of engine_ops. */
+/* Hook of engine_ops. */
 void mpi_thread_notify_others(struct engine *engine);
 
 #endif

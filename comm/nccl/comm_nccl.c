@@ -1,6 +1,5 @@
 /*
- * comm_nccl — see comm_nccl.h. Opening, splitting, waiting, closing, and the calls that start
- * operations; nccl_op.c carries them out.
+ * comm_nccl — see comm_nccl.h. nccl_op.c executes the operations.
  */
 #include "comm/nccl/comm_nccl.h"
 
@@ -15,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-/* For NCCL to notify the other ranks; after that it is aborted. */
+/* NCCL is aborted after that. */
 #define CLOSE_TIMEOUT_NS (10 * CLOCK_NS_PER_S)
 
 enum {
@@ -43,7 +42,7 @@ struct request {
     void *receive;
     size_t count;
     ncclDataType_t type;
-    const size_t *slices[4]; /* for an all-to-all, in nccl_op's order */
+    const size_t *slices[4]; /* of an all-to-all, in nccl_op's order */
 };
 
 static int start(struct comm *base, const struct request *request,
@@ -145,7 +144,6 @@ static void nccl_set_activity(struct comm *comm, const char *what, uint64_t step
     comm_set_activity(nccl_of(comm)->host, what, step, may_be_slow);
 }
 
-/* Records the arrival checks. */
 static void nccl_add_tracks(struct comm *comm, struct trace *trace)
 {
     comm_add_tracks(nccl_of(comm)->host, trace);
@@ -165,7 +163,7 @@ static int nccl_check(struct comm *comm, struct err *err)
 
 /* Waiting. */
 
-/* Checks once for progress. Call with the mutex held. */
+/* Call with the mutex held. */
 static void poll_work(struct comm_work *work, struct err *err)
 {
     struct comm_nccl *comm = nccl_of(work->comm);
@@ -217,7 +215,7 @@ static void nccl_abort(struct comm *base)
     pthread_mutex_lock(&comm->shared->mutex);
     nccl_end(comm, &why);
     pthread_mutex_unlock(&comm->shared->mutex);
-    comm->host->ops->abort(comm->host); /* also if it had ended on this rank only */
+    comm->host->ops->abort(comm->host); /* even if it ended on this rank only */
 }
 
 void comm_nccl_abort_local(struct comm *base)
@@ -300,7 +298,7 @@ static void nccl_close(struct comm *base)
     leave(shared);
 }
 
-/* Shares the first rank's id over the host communicator. */
+/* Broadcasts rank 0's id over the host communicator. */
 static int share_id(struct comm_nccl *comm, const struct comm_options *options,
                     ncclUniqueId *ret_id, struct err *err)
 {
@@ -330,7 +328,7 @@ static int share_id(struct comm_nccl *comm, const struct comm_options *options,
     return 0;
 }
 
-/* Covers everything that an open or split starting now waits for. */
+/* The deadline covers an entire open or split. */
 static struct comm_options connect_options(uint64_t timeout_ns)
 {
     return (struct comm_options){.deadline_ns = timeout_ns ? clock_now_ns() + timeout_ns : 0,
@@ -429,8 +427,7 @@ static const struct comm_ops nccl_ops = {
     .describe_library = nccl_describe_library,
 };
 
-/* An older library would not understand what was built against a newer one, such as the
- * configuration. */
+/* A library older than the headers would not understand the configuration. */
 static int check_version(const struct nccl_library *nccl, struct err *err)
 {
     int version = 0;
@@ -485,7 +482,7 @@ int comm_nccl_open(struct comm *host, struct device *device, uint64_t timeout_ns
     }
     shared->device = device;
     shared->timeout_ns = timeout_ns;
-    shared->comms_count = 1; /* held by this call */
+    shared->comms_count = 1; /* held by this function */
     pthread_mutex_init(&shared->mutex, NULL);
     status = make_comm(shared, part, &options, ret_comm, err);
     leave(shared);

@@ -1,13 +1,13 @@
 /*
- * nccl_comm — internals of comm_nccl. The operations of one communicator are launched in the order
- * in which they were started, and pass through these states:
+ * nccl_comm — internals of comm_nccl. The operations of a communicator are launched in order and
+ * pass through these states:
  *
- *     QUEUED ──(none before it is being launched)──> LAUNCHING
- *     LAUNCHING ──(NCCL has put it on the stream)──> RUNNING
- *     RUNNING ──(moved, and all called)──> DONE
+ *     QUEUED ──(no earlier one is launching)──> LAUNCHING
+ *     LAUNCHING ──(NCCL has queued it on the stream)──> RUNNING
+ *     RUNNING ──(transfer done, all ranks arrived)──> DONE
  *
  * LAUNCHING ends when NCCL no longer reports ncclInProgress. Until then, make no other NCCL call on
- * the communicator and put nothing on its stream.
+ * the communicator and queue nothing on its stream.
  */
 #ifndef MILLRACE_COMM_NCCL_NCCL_COMM_H
 #define MILLRACE_COMM_NCCL_NCCL_COMM_H
@@ -31,35 +31,34 @@ struct nccl_op {
     char *receive;
     size_t count;        /* gather: bytes per rank; sum: elements per slice */
     ncclDataType_t type; /* of the elements */
-    /* [ranks] each, one allocation, for an all-to-all */
+    /* [ranks] each, one allocation; of an all-to-all */
     size_t *send_offsets, *send_bytes, *receive_offsets, *receive_bytes;
     uint64_t began_ns, deadline_ns; /* deadline_ns 0: none */
     char what[NCCL_WHAT_BYTES];
 
     enum nccl_state state;
-    bool follows;               /* waits for `ready`, the caller's queued work */
-    struct device_event *ready; /* on the caller's stream */
-    struct device_event *moved; /* on the communicator's stream */
-    int64_t word;               /* of the arrival check */
+    bool waits_for_caller;            /* waits for `ready` */
+    struct device_event *ready;       /* records the caller's queued work */
+    struct device_event *transferred; /* records the transfer */
+    int64_t word;                     /* of the arrival check */
     struct comm_work arrivals;
-    int status; /* once done, with its detail */
+    int status;
     struct err detail;
 };
 
-/* Shared by the communicators that stem from one open. */
+/* Shared by the communicators of one open. */
 struct nccl_shared {
     const struct nccl_library *nccl; /* immutable, like those down to timeout_ns */
     struct device *device;
     uint64_t timeout_ns; /* for connecting; 0: none */
     pthread_mutex_t mutex;
-    struct comm_nccl *comms; /* guarded, like all below: those that nccl_progress visits */
-    int comms_count;         /* includes those being opened or closed */
+    struct comm_nccl *comms; /* guarded by the mutex, like all below */
+    int comms_count;         /* includes communicators being opened or closed */
     bool ended;
     struct err why;
 };
 
-/* base, shared, host and stream are immutable after open; the fields below are guarded by
- * nccl_shared's mutex. */
+/* base, shared, host and stream are immutable after open; nccl_shared's mutex guards the rest. */
 struct comm_nccl {
     struct comm base;
     struct nccl_shared *shared;
@@ -67,8 +66,8 @@ struct comm_nccl {
     struct device_stream *stream;
     struct comm_nccl *next;
     ncclComm_t handle;                     /* NULL after the end */
-    bool is_launching;                     /* an operation is in state LAUNCHING */
-    struct nccl_op *first, *last, *unused; /* first to last: pending, in order */
+    bool is_launching;                     /* an operation is LAUNCHING */
+    struct nccl_op *first, *last, *unused; /* first .. last: pending, in order */
 };
 
 static inline struct comm_nccl *nccl_of(struct comm *comm)
@@ -76,28 +75,28 @@ static inline struct comm_nccl *nccl_of(struct comm *comm)
     return (struct comm_nccl *)comm;
 }
 
-/* Returns 0 for ncclSuccess and ncclInProgress, else -EIO with NCCL's error. */
+/* Returns 0 for ncclSuccess or ncclInProgress, else -EIO with NCCL's error. */
 int nccl_status(const struct comm_nccl *comm, ncclResult_t result, const char *what,
                 struct err *err);
 
 /* Call all of these with the mutex held. */
 
-/* Gets a blank operation. -ENOMEM; -ECONNABORTED after the end. */
+/* Returns a blank operation. -ECONNABORTED: the run has ended. */
 int nccl_op_acquire(struct comm_nccl *comm, const struct comm_options *options, const char *name,
                     struct nccl_op **ret_op, struct err *err);
 void nccl_op_release(struct comm_nccl *comm, struct nccl_op *op);
-/* Starts the operation. On failure it is released, and everything has ended. */
+/* Starts the operation. On failure, releases it and ends the run. */
 int nccl_op_start(struct comm_nccl *comm, struct nccl_op *op, const struct comm_options *options,
                   struct err *err);
-/* Makes progress on all communicators without waiting. */
+/* Makes progress on all communicators without blocking. */
 void nccl_progress(struct nccl_shared *shared);
-/* Ends everything in flight with -ECONNABORTED, here and, through the host communicator, on the
- * other ranks. */
+/* Ends all operations with -ECONNABORTED, here and, through the host communicator, on the other
+ * ranks. */
 void nccl_end(struct comm_nccl *comm, const struct err *why);
-/* The same on this rank only, for an end that all ranks know of. */
+/* Likewise, on this rank only. */
 void nccl_abort_local(struct nccl_shared *shared);
 
-/* Frees the operations if nothing can be in flight any more; otherwise keeps them until exit. */
+/* Frees operations unless they may be in flight. */
 void nccl_ops_free(struct comm_nccl *comm);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * nccl_library — see nccl_library.h. Loads the library with dlopen, at most once.
+ * nccl_library — see nccl_library.h.
  */
 #include "comm/nccl/nccl_library.h"
 
@@ -10,8 +10,8 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-/* Process-wide, like the library itself, which is never unloaded. Guarded by the mutex; is_loaded:
- * the table is complete and no longer changes. */
+/* Process-wide, like the library, which is never unloaded. Guarded by the mutex; immutable if
+ * is_loaded. */
 static struct {
     pthread_mutex_t mutex;
     bool is_loaded;

@@ -1,6 +1,5 @@
 /*
- * nccl_op — operations of comm_nccl from start to end: the NCCL side and the arrival check. See
- * nccl_comm.h.
+ * nccl_op — operations of comm_nccl. See nccl_comm.h.
  */
 #include "base/clock.h"
 #include "comm/nccl/nccl_comm.h"
@@ -32,7 +31,7 @@ static void free_op(struct comm_nccl *comm, struct nccl_op *op)
 {
     struct device *device = comm->shared->device;
     device->ops->event_close(device, op->ready);
-    device->ops->event_close(device, op->moved);
+    device->ops->event_close(device, op->transferred);
     free(op->send_offsets);
     free(op);
 }
@@ -54,7 +53,7 @@ static int make_op(struct comm_nccl *comm, struct nccl_op **ret_op, struct err *
     op->receive_bytes = slices + 3 * ranks;
     int status = device->ops->event_open(device, &op->ready, err);
     if (!status)
-        status = device->ops->event_open(device, &op->moved, err);
+        status = device->ops->event_open(device, &op->transferred, err);
     if (status)
         free_op(comm, op);
     else
@@ -99,7 +98,7 @@ int nccl_op_acquire(struct comm_nccl *comm, const struct comm_options *options, 
         comm->unused = op->next;
     op->next = NULL;
     op->state = NCCL_QUEUED;
-    op->follows = false;
+    op->waits_for_caller = false;
     op->status = 0;
     op->word = 0;
     err_clear(&op->detail);
@@ -134,7 +133,7 @@ static ncclResult_t post_slices(const struct comm_nccl *comm, const struct nccl_
             result = nccl->Send(op->send + op->send_offsets[rank], op->send_bytes[rank], ncclInt8,
                                 rank, comm->handle, stream);
     }
-    ncclResult_t ended = nccl->GroupEnd(); /* in any case: the group belongs to the thread */
+    ncclResult_t ended = nccl->GroupEnd(); /* required even on failure */
     return result == ncclSuccess || result == ncclInProgress ? ended : result;
 }
 
@@ -165,8 +164,9 @@ static int copy_own_slice(struct comm_nccl *comm, const struct nccl_op *op, stru
 static int launch(struct comm_nccl *comm, struct nccl_op *op, struct err *err)
 {
     struct device *device = comm->shared->device;
-    int status = op->follows ? device->ops->stream_wait_event(device, comm->stream, op->ready, err)
-                             : device_cuda_use(device, err);
+    int status = op->waits_for_caller
+                     ? device->ops->stream_wait_event(device, comm->stream, op->ready, err)
+                     : device_cuda_use(device, err);
     if (!status && op->kind == NCCL_ALL_TO_ALL)
         status = copy_own_slice(comm, op, err);
     if (!status)
@@ -176,9 +176,8 @@ static int launch(struct comm_nccl *comm, struct nccl_op *op, struct err *err)
     return status;
 }
 
-/* Checks whether NCCL has put the operation on the stream, and whether the stream has passed it.
- * -EIO also for later failures. */
-static int check_stream(struct comm_nccl *comm, struct nccl_op *op, bool *ret_moved,
+/* Checks whether NCCL has queued the operation and whether the stream has completed it. */
+static int check_stream(struct comm_nccl *comm, struct nccl_op *op, bool *ret_transferred,
                         struct err *err)
 {
     struct device *device = comm->shared->device;
@@ -190,17 +189,17 @@ static int check_stream(struct comm_nccl *comm, struct nccl_op *op, bool *ret_mo
     if (status)
         return status;
     if (op->state == NCCL_LAUNCHING && result == ncclSuccess) {
-        status = device->ops->event_record(device, op->moved, comm->stream, err);
+        status = device->ops->event_record(device, op->transferred, comm->stream, err);
         op->state = NCCL_RUNNING;
         comm->is_launching = false;
     }
     if (!status && op->state == NCCL_RUNNING)
-        status = device->ops->event_done(device, op->moved, ret_moved, err);
+        status = device->ops->event_done(device, op->transferred, ret_transferred, err);
     return status;
 }
 
-/* NCCL often fails because another rank ended the run. That rank sends its reason before it aborts,
- * so wait for it. */
+/* NCCL often fails because another rank ended the run. Wait for the reason, which that rank
+ * sends before it aborts. */
 static int find_reason(const struct comm_nccl *comm, int status, struct err *err)
 {
     uint64_t until_ns = clock_now_ns() + REASON_NS;
@@ -227,30 +226,30 @@ static bool is_late(const struct nccl_op *op)
     return op->deadline_ns && clock_now_ns() >= op->deadline_ns;
 }
 
-/* After the deadline, the host communicator either fails the call and names the late ranks, or
- * waits longer. If all ranks arrive, the transfer gets the full timeout again. */
-static int await_arrivals(struct comm_nccl *comm, struct nccl_op *op, bool *ret_called,
-                          struct err *err)
+/* After the deadline, the host communicator fails and names the late ranks, or waits longer. If
+ * all ranks arrive, the transfer gets another full timeout. */
+static int wait_for_arrivals(struct comm_nccl *comm, struct nccl_op *op, bool *ret_arrived,
+                             struct err *err)
 {
     int status = comm_wait(comm->host, &op->arrivals, err);
-    *ret_called = true;
+    *ret_arrived = true;
     uint64_t now_ns = clock_now_ns();
     op->deadline_ns += now_ns - op->began_ns;
     op->began_ns = now_ns;
     return status;
 }
 
-static int check_arrivals(struct comm_nccl *comm, struct nccl_op *op, bool *ret_called,
+static int check_arrivals(struct comm_nccl *comm, struct nccl_op *op, bool *ret_arrived,
                           struct err *err)
 {
-    *ret_called = op->arrivals.done;
+    *ret_arrived = op->arrivals.done;
     if (op->arrivals.done && op->arrivals.status)
         return op->arrivals.status;
-    if (op->arrivals.done) /* other ranks may have ended the run since */
+    if (op->arrivals.done) /* another rank may have ended the run */
         return comm_check(comm->host, err);
     if (is_late(op))
-        return await_arrivals(comm, op, ret_called, err);
-    return comm->host->ops->test(&op->arrivals, ret_called, err);
+        return wait_for_arrivals(comm, op, ret_arrived, err);
+    return comm->host->ops->test(&op->arrivals, ret_arrived, err);
 }
 
 static int late_error(const struct comm_nccl *comm, const struct nccl_op *op, struct err *err)
@@ -266,25 +265,25 @@ static int late_error(const struct comm_nccl *comm, const struct nccl_op *op, st
 
 static int progress_op(struct comm_nccl *comm, struct nccl_op *op, struct err *err)
 {
-    bool has_moved = false, have_called = false;
+    bool is_transferred = false, have_arrived = false;
     int status = 0;
     if (op->state == NCCL_QUEUED && !comm->is_launching)
         status = launch(comm, op, err);
     if (!status && op->state != NCCL_QUEUED)
-        status = check_stream(comm, op, &has_moved, err);
+        status = check_stream(comm, op, &is_transferred, err);
     if (status)
         return find_reason(comm, status, err);
-    status = check_arrivals(comm, op, &have_called, err);
+    status = check_arrivals(comm, op, &have_arrived, err);
     if (status)
         return status;
-    if (has_moved && have_called)
+    if (is_transferred && have_arrived)
         op->state = NCCL_DONE;
     else if (is_late(op))
         return late_error(comm, op, err);
     return 0;
 }
 
-/* -errno: everything has ended. */
+/* -errno: the run has ended. */
 static int progress_comm(struct comm_nccl *comm)
 {
     struct nccl_op **link = &comm->first, *before = NULL;
@@ -323,8 +322,8 @@ int nccl_op_start(struct comm_nccl *comm, struct nccl_op *op, const struct comm_
     struct device *device = comm->shared->device;
     struct err detail = {0};
     int status = 0;
-    op->follows = options && options->stream;
-    if (op->follows)
+    op->waits_for_caller = options && options->stream;
+    if (op->waits_for_caller)
         status = device->ops->event_record(device, op->ready, options->stream, &detail);
     if (!status)
         status = start_arrivals(comm, op, &detail);
@@ -340,12 +339,12 @@ int nccl_op_start(struct comm_nccl *comm, struct nccl_op *op, const struct comm_
     else
         comm->first = op;
     comm->last = op;
-    progress_comm(comm); /* a failure becomes the operation's status */
+    progress_comm(comm); /* sets the operation's status on failure */
     return 0;
 }
 
-/* Aborts all in one group: an abort frees memory, which waits for the device, and the kernels of
- * other communicators end only by their own aborts. */
+/* Aborts all communicators in one group: an abort frees memory, which waits for kernels of other
+ * communicators, which end only when those are aborted. */
 static void end_here(struct nccl_shared *shared)
 {
     shared->ended = true;
@@ -373,8 +372,7 @@ void nccl_end(struct comm_nccl *comm, const struct err *why)
     if (why->code != -ECONNABORTED)
         err_set(&shared->why, -ECONNABORTED, "the run was ended: rank %d: %.180s", comm->base.rank,
                 why->what);
-    /* Before NCCL's own abort, which the others would see without a reason, and which may wait for
-     * theirs. */
+    /* Before NCCL's abort, which does not transfer the reason and may wait for the other ranks. */
     comm->host->ops->abort(comm->host);
     end_here(shared);
 }
