@@ -3,7 +3,7 @@
  *
  * Philox4x32-10, from Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC
  * 2011. Each random choice is keyed by its purpose and sample, without generator state, so it does
- * not depend on thread or time.
+ * not depend on threads or timing.
  */
 #ifndef MILLRACE_BASE_PHILOX_H
 #define MILLRACE_BASE_PHILOX_H

@@ -71,7 +71,7 @@ int comm_prepare_fast(struct comm *comm, const struct comm_options *options, str
     /* a slice per rank, then the sum */
     float *values = calloc((size_t)comm->ranks + 1, sizeof *values);
     if (!values)
-        return err_set(err, -ENOMEM, "out of memory to prepare sums of %d ranks", comm->ranks);
+        return err_set(err, -ENOMEM, "not enough memory to prepare sums of %d ranks", comm->ranks);
     int status = comm->ops->reduce_scatter(comm, values, values + comm->ranks, 1, DTYPE_F32,
                                            COMM_FAST, options, &work, err);
     if (!status)

@@ -124,7 +124,7 @@ static int self_send(struct comm *comm, const void *data, size_t bytes, int to, 
         return 0;
     void *copy = malloc(bytes > 0 ? bytes : 1);
     if (!copy)
-        return err_set(err, -ENOMEM, "out of memory to send %zu bytes", bytes);
+        return err_set(err, -ENOMEM, "not enough memory to send %zu bytes", bytes);
     move(copy, data, bytes);
     self->messages[self->messages_count++] =
         (struct message){.data = copy, .bytes = bytes, .tag = tag};

@@ -352,7 +352,7 @@ static int make(struct comm *inner, bool checks, struct comm_wrapper **ret_comm,
         free(comm);
         free(calls);
         free(slices);
-        return err_set(err, -ENOMEM, "out of memory to %s of %d ranks",
+        return err_set(err, -ENOMEM, "not enough memory to %s of %d ranks",
                        checks ? "check the calls" : "count the bytes", inner->ranks);
     }
     *comm = (struct comm_wrapper){.base = *inner, .inner = inner, .calls = calls, .slices = slices};

@@ -169,7 +169,8 @@ int deadlock_open(struct comm *world, struct deadlock **ret_deadlock, struct err
         free(deadlock);
         free(waits);
         free(previous);
-        return err_set(err, -ENOMEM, "out of memory to watch the calls of %d ranks", world->ranks);
+        return err_set(err, -ENOMEM, "not enough memory to watch the calls of %d ranks",
+                       world->ranks);
     }
     *deadlock = (struct deadlock){.main = pthread_self(), .waits = waits, .previous = previous};
     pthread_mutex_init(&deadlock->mutex, NULL);

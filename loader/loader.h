@@ -309,8 +309,8 @@ struct loader_dataset {
 uint32_t loader_datasets(const struct loader *loader, const struct loader_dataset **ret_list);
 
 /* Computes how well a global batch is mixed relative to a full shuffle: 1 is equal, near 0 is
- * sequential (sampler/quality.h). Uses only the order; takes about 3 ms per dataset and is
- * within 2 %. -ENOMEM. */
+ * sequential (sampler/quality.h). Computed from the order only; takes about 3 ms per dataset and
+ * is accurate to within 2 %. -ENOMEM. */
 int loader_quality(const struct loader *loader, double *ret_ratio, struct err *err);
 
 enum loader_stage {

@@ -188,7 +188,7 @@ static void widen(struct view_piece *piece)
     piece->read_bytes = end - begin;
 }
 
-static int missing(const struct view *view, const struct shard *shard, struct err *err)
+static int missing_error(const struct view *view, const struct shard *shard, struct err *err)
 {
     char list[FIELDS_MAX * (SHARD_EXTENSION_BYTES_MAX + 4)] = "";
     size_t used = 0;
@@ -248,7 +248,7 @@ static int window_piece(const struct view *view, const struct shard *shard, stru
                         struct view_piece *piece, struct err *err)
 {
     if (!find_field(shard, place.member, view->fields[0], piece))
-        return missing(view, shard, err);
+        return missing_error(view, shard, err);
     uint64_t begin;
     int status = windows_offset(view->windows, shard, &piece->field, place.window, &begin, err);
     if (status)
@@ -294,7 +294,7 @@ int view_pieces(const struct view *view, const struct shard *shard, struct view_
     while (i < view->fields_count && !find_field(shard, place.member, view->fields[i], &pieces[0]))
         i++;
     if (i == view->fields_count)
-        return missing(view, shard, err);
+        return missing_error(view, shard, err);
     narrow_to_rows(view, ref, &pieces[0]);
     bool has_label = find_field(shard, place.member, label_extension, &pieces[1]);
     *ret_count = has_label ? 2 : 1;

@@ -1,5 +1,5 @@
 /*
- * open_files — the process's limit of open files, and how close it is.
+ * open_files — the process's limit on open files, and how close the process is to it.
  *
  * A new descriptor gets the lowest free number, which thus shows how many are in use. Modules that
  * open many files leave the last ones to modules that need a few.

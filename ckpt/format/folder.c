@@ -236,7 +236,7 @@ int folder_steps(struct io *io, const char *folder, uint64_t **ret_steps, size_t
     if (!status)
         status = io->names->list(io, folder, collect_step, &steps, err);
     if (str_status(&steps))
-        err_set(err, status = -ENOMEM, "out of memory to list a folder of steps");
+        err_set(err, status = -ENOMEM, "not enough memory to list a folder of steps");
     if (status) {
         str_deinit(&steps);
         return status;

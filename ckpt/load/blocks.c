@@ -39,7 +39,7 @@ int blocks_open(const struct blocks_options *options, struct blocks **ret_blocks
 {
     struct blocks *blocks = calloc(1, sizeof *blocks);
     if (!blocks)
-        return err_set(err, -ENOMEM, "out of memory to read a checkpoint");
+        return err_set(err, -ENOMEM, "not enough memory to read a checkpoint");
     blocks->options = *options;
     if (options->ahead == 0)
         blocks->options.ahead = BLOCKS_AHEAD;
@@ -49,7 +49,7 @@ int blocks_open(const struct blocks_options *options, struct blocks **ret_blocks
     blocks->memory = aligned_alloc(IO_ALIGN_BYTES, (size_t)ahead * CKPT_BLOCK_BYTES);
     int status = 0;
     if (!blocks->files || !blocks->memory)
-        status = err_set(err, -ENOMEM, "out of memory to read a checkpoint");
+        status = err_set(err, -ENOMEM, "not enough memory to read a checkpoint");
     for (unsigned i = 0; i < ahead && !status; i++)
         blocks->slots[i].buffer = blocks->memory + (size_t)i * CKPT_BLOCK_BYTES;
     if (!status)

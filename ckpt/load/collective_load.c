@@ -137,7 +137,7 @@ static int describe(const struct manifest *manifest, struct hash128 *ret_content
     size_t count;
     int status = jsonx_members(manifest->state, &members, &count);
     if (status)
-        return err_set(err, status, "out of memory to compare checkpoints");
+        return err_set(err, status, "not enough memory to compare checkpoints");
     for (size_t i = 0; i < count; i++) {
         if (strcmp(members[i].key, "config") == 0)
             continue;
@@ -154,7 +154,7 @@ static int describe(const struct manifest *manifest, struct hash128 *ret_content
     }
     status = str_status(&text);
     if (status)
-        err_set(err, status, "out of memory to compare checkpoints");
+        err_set(err, status, "not enough memory to compare checkpoints");
     else
         *ret_content = hash_128(text.data, text.bytes);
     str_deinit(&text);

@@ -59,7 +59,7 @@ static int hash_stream_tensors(struct hash_stream *stream, struct ckpt_reader *r
 {
     struct tensor_stream tensor_stream = {0};
     char *buffer = malloc(HASH_BUFFER_BYTES);
-    int status = buffer ? 0 : err_set(err, -ENOMEM, "out of memory to hash a checkpoint");
+    int status = buffer ? 0 : err_set(err, -ENOMEM, "not enough memory to hash a checkpoint");
     if (!status)
         status = tensor_stream_init(&tensor_stream, reader, tensors, count, cast, err);
     size_t at = 0, filled = 0;
@@ -102,7 +102,7 @@ int hash_tensors(struct ckpt_reader *reader,
         calloc(manifest->tensors_count + 1, sizeof(const struct manifest_tensor *));
     uint64_t count = 0;
     int status =
-        stream && tensors ? 0 : err_set(err, -ENOMEM, "out of memory to hash a checkpoint");
+        stream && tensors ? 0 : err_set(err, -ENOMEM, "not enough memory to hash a checkpoint");
     for (uint64_t i = 0; i < manifest->tensors_count && !status; i++) /* sorted by name */
         if (selected(context, manifest->tensors[i].name))
             tensors[count++] = &manifest->tensors[i];
@@ -136,7 +136,7 @@ static int hash_loader(struct json_t *loader, struct hash128 *ret_hash, struct e
         update_text(stream, str_text(&text), text.bytes);
     }
     if (status)
-        err_set(err, status, "out of memory to hash the loader's state");
+        err_set(err, status, "not enough memory to hash the loader's state");
     else
         *ret_hash = hash_stream_128(stream);
     str_deinit(&text);

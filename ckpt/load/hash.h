@@ -19,7 +19,7 @@ struct hash_progress {
     const atomic_int *stop; /* non-zero: stop soon with -EINTR; NULL: never */
 };
 
-/* Hashes the tensors that `selected` accepts as a section of ckpt_hash, as if they had been saved
+/* Hashes the tensors accepted by `selected` like a section of ckpt_hash, as if they had been saved
  * with `cast` (NULL: none). watch: may be NULL. Blocks; constant memory. */
 int hash_tensors(struct ckpt_reader *reader,
                  bool (*selected)(const void *context, const char *name), const void *context,

@@ -120,7 +120,7 @@ static int add_items(struct load *load, const struct ckpt_tensor *wanted,
             struct item *items = realloc(load->items, (size_t)grown * sizeof *items);
             if (!items)
                 return err_set(load->err, -ENOMEM,
-                               "out of memory to load %" PRIu64 " parts of tensors", grown);
+                               "not enough memory to load %" PRIu64 " parts of tensors", grown);
             load->items = items;
             *capacity = grown;
         }

@@ -27,7 +27,7 @@ static int open_with(struct io *io, const char *path, bool is_file, struct manif
     struct ckpt_reader *reader = calloc(1, sizeof *reader);
     if (!reader) {
         manifest_deinit(manifest);
-        return err_set(err, -ENOMEM, "out of memory to read a checkpoint");
+        return err_set(err, -ENOMEM, "not enough memory to read a checkpoint");
     }
     reader->io = io;
     reader->manifest = *manifest;
@@ -46,7 +46,7 @@ int reader_clone(const struct ckpt_reader *reader, unsigned ahead, struct ckpt_r
 {
     struct ckpt_reader *clone = calloc(1, sizeof *clone);
     if (!clone)
-        return err_set(err, -ENOMEM, "out of memory to read a checkpoint");
+        return err_set(err, -ENOMEM, "not enough memory to read a checkpoint");
     clone->io = reader->io;
     clone->manifest = reader->manifest;
     clone->is_file = reader->is_file;

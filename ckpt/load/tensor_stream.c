@@ -23,7 +23,7 @@ int tensor_stream_init(struct tensor_stream *tensor_stream, struct ckpt_reader *
     if (cast)
         tensor_stream->cast = *cast;
     tensor_stream->wanted = calloc(TENSOR_STREAM_BOXES_MAX, sizeof *tensor_stream->wanted);
-    return tensor_stream->wanted ? 0 : err_set(err, -ENOMEM, "out of memory to stream tensors");
+    return tensor_stream->wanted ? 0 : err_set(err, -ENOMEM, "not enough memory to stream tensors");
 }
 
 void tensor_stream_deinit(struct tensor_stream *tensor_stream)

@@ -142,7 +142,7 @@ int weights_open(struct io *io, const char *path, struct weights **ret_weights,
 {
     struct weights *weights = calloc(1, sizeof *weights);
     if (!weights)
-        return err_set(err, -ENOMEM, "out of memory to read a model");
+        return err_set(err, -ENOMEM, "not enough memory to read a model");
     weights->io = io;
     weights->log = log;
     int status = open_path(weights, path, err);

@@ -77,7 +77,7 @@ static int choose(const struct consolidated_holding *holding, uint32_t groups_co
     *ret_part = (struct local_plan_part){
         .chunks = calloc(holding->tensors_count + 1, sizeof *ret_part->chunks)};
     if (!ret_part->chunks)
-        return err_set(err, -ENOMEM, "out of memory to plan %" PRIu64 " arrays",
+        return err_set(err, -ENOMEM, "not enough memory to plan %" PRIu64 " arrays",
                        holding->tensors_count);
     for (uint64_t i = 0; i < holding->tensors_count; i++) {
         const struct ckpt_tensor *tensor = &holding->tensors[i];
@@ -122,7 +122,8 @@ static int list_held(struct plan *plan, struct err *err)
     plan->held = calloc(plan->held_count + 1, sizeof *plan->held);
     plan->arrays = calloc(plan->held_count + 1, sizeof *plan->arrays);
     if (!plan->held || !plan->arrays)
-        return err_set(err, -ENOMEM, "out of memory to plan %" PRIu64 " arrays", plan->held_count);
+        return err_set(err, -ENOMEM, "not enough memory to plan %" PRIu64 " arrays",
+                       plan->held_count);
     struct held *next = plan->held;
     for (int r = 0; r < consolidated->ranks; r++) {
         const struct local_plan_head *head = local_plan_of(&consolidated->local, r);
@@ -248,7 +249,8 @@ static int cut(struct plan *plan, struct err *err)
     struct consolidated *consolidated = plan->consolidated;
     struct consolidated_span *spans = calloc(plan->held_count + 1, sizeof *spans), *next = spans;
     if (!spans)
-        return err_set(err, -ENOMEM, "out of memory to plan %" PRIu64 " arrays", plan->held_count);
+        return err_set(err, -ENOMEM, "not enough memory to plan %" PRIu64 " arrays",
+                       plan->held_count);
     *next++ = (struct consolidated_span){.size_bytes = consolidated->header.bytes,
                                          .holder = CONSOLIDATED_ALL,
                                          .data = consolidated->header.data,
@@ -307,7 +309,8 @@ int consolidated_simulate(struct consolidated *consolidated, const struct consol
     struct plan plan = {.consolidated = consolidated};
     struct local_plan_part *parts = calloc((size_t)ranks, sizeof *parts);
     int status =
-        parts ? 0 : err_set(err, -ENOMEM, "out of memory to plan a checkpoint of %d ranks", ranks);
+        parts ? 0
+              : err_set(err, -ENOMEM, "not enough memory to plan a checkpoint of %d ranks", ranks);
     for (int r = 0; r < ranks && !status; r++)
         status = choose(&all[r], groups_count, &parts[r], err);
     if (!status)

@@ -144,7 +144,8 @@ static int place_traffic(struct consolidated_traffic *traffic, int ranks, struct
         at += traffic->bytes[r];
     }
     traffic->memory = malloc(at + 1);
-    return traffic->memory ? 0 : err_set(err, -ENOMEM, "out of memory to exchange %zu bytes", at);
+    return traffic->memory ? 0
+                           : err_set(err, -ENOMEM, "not enough memory to exchange %zu bytes", at);
 }
 
 /* Adds a segment, or extends the last one if both lie together in one memory. Arrays whose
@@ -206,7 +207,7 @@ static void fill(struct consolidated *consolidated, struct walk walk, size_t *in
 
 static int out_of_memory(const struct consolidated *consolidated, struct err *err)
 {
-    return err_set(err, -ENOMEM, "out of memory to plan a file of %" PRIu64 " bytes",
+    return err_set(err, -ENOMEM, "not enough memory to plan a file of %" PRIu64 " bytes",
                    consolidated->file_bytes);
 }
 

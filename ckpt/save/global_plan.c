@@ -91,7 +91,7 @@ static int alloc_all(struct global_plan *global, uint64_t chunks_count, int rank
     if (manifest->tensors && manifest->chunks && manifest->files && global->file_names &&
         global->gathered && global->common_crc32c && global->common && *ret_listed)
         return 0;
-    return err_set(err, -ENOMEM, "out of memory to plan a checkpoint of %" PRIu64 " chunks",
+    return err_set(err, -ENOMEM, "not enough memory to plan a checkpoint of %" PRIu64 " chunks",
                    chunks_count);
 }
 

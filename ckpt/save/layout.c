@@ -13,7 +13,7 @@
 
 enum { SPREAD_BYTES_MIN = 1 << 20 }; /* smaller replicated arrays are not split */
 
-static int bad(struct err *err, const struct ckpt_tensor *tensor, const char *what)
+static int tensor_error(struct err *err, const struct ckpt_tensor *tensor, const char *what)
 {
     return err_set(err, -EINVAL, "checkpoint: array \"%.100s\": %s",
                    tensor->name ? tensor->name : "", what);
@@ -23,24 +23,24 @@ int layout_check_tensor(const struct ckpt_tensor *tensor, uint32_t groups_count,
                         uint64_t *ret_bytes, struct err *err)
 {
     if (!tensor->name || !*tensor->name || strcmp(tensor->name, "__metadata__") == 0)
-        return bad(err, tensor, "its name is empty or reserved");
+        return tensor_error(err, tensor, "its name is empty or reserved");
     if ((unsigned)tensor->dtype >= DTYPE_COUNT || tensor->rank > DTYPE_RANK_MAX)
-        return bad(err, tensor, "its dtype is unknown, or it has more than 8 dimensions");
+        return tensor_error(err, tensor, "its dtype is unknown, or it has more than 8 dimensions");
     struct box box = box_make(tensor->start, tensor->extent, tensor->rank);
     struct box whole = box_whole(tensor->shape, tensor->rank);
     uint64_t bytes;
     if (box_shape_bytes(tensor->shape, tensor->rank, tensor->dtype, &bytes) || bytes > INT64_MAX)
-        return bad(err, tensor, "the shape's product overflows");
+        return tensor_error(err, tensor, "the shape's product overflows");
     if (box_check(&box, tensor->shape))
-        return bad(err, tensor, "its box is not within its shape");
+        return tensor_error(err, tensor, "its box is not within its shape");
     if (tensor->replicated && !box_is_same(&box, &whole))
-        return bad(err, tensor, "it is replicated, but its box is not the whole array");
+        return tensor_error(err, tensor, "it is replicated, but its box is not the whole array");
     if (tensor->group >= groups_count)
-        return bad(err, tensor, "its group is out of range");
+        return tensor_error(err, tensor, "its group is out of range");
     if (box_shape_bytes(tensor->extent, tensor->rank, tensor->dtype, ret_bytes))
-        return bad(err, tensor, "the box's size overflows");
+        return tensor_error(err, tensor, "the box's size overflows");
     if (*ret_bytes > 0 && !tensor->data)
-        return bad(err, tensor, "it has no data");
+        return tensor_error(err, tensor, "it has no data");
     return 0;
 }
 
@@ -80,7 +80,7 @@ static int choose(struct layout *layout, const struct layout_options *options, s
     layout->chunks = calloc(options->tensors_count + 1, sizeof *layout->chunks);
     int status = 0;
     if (!load || !layout->chunks)
-        status = err_set(err, -ENOMEM, "out of memory to plan %" PRIu64 " arrays",
+        status = err_set(err, -ENOMEM, "not enough memory to plan %" PRIu64 " arrays",
                          options->tensors_count);
     for (uint64_t i = 0; i < options->tensors_count && !status; i++) {
         const struct ckpt_tensor *tensor = &options->tensors[i];
@@ -123,7 +123,7 @@ int layout_check_names(const struct layout_chunk *chunks, uint64_t count, struct
 {
     const char **names = calloc(count + 1, sizeof *names);
     if (!names)
-        return err_set(err, -ENOMEM, "out of memory to plan %" PRIu64 " arrays", count);
+        return err_set(err, -ENOMEM, "not enough memory to plan %" PRIu64 " arrays", count);
     int status = 0;
     for (uint64_t i = 0; i < count; i++)
         names[i] = chunks[i].tensor->name;

@@ -40,7 +40,7 @@ static int make_segments(struct layout *layout, struct err *err)
     uint64_t common_count = layout->consolidated ? layout->consolidated->segments_count : 0;
     layout->segments = calloc(layout->chunks_count + 1 + common_count, sizeof *layout->segments);
     if (!layout->segments)
-        return err_set(err, -ENOMEM, "out of memory to plan %" PRIu64 " arrays",
+        return err_set(err, -ENOMEM, "not enough memory to plan %" PRIu64 " arrays",
                        layout->chunks_count);
     struct layout_segment *next = layout->segments;
     *next++ =
@@ -75,7 +75,7 @@ static int make_blocks(struct layout *layout, struct err *err)
     layout->blocks_count = own_count + common_blocks_count(layout);
     layout->blocks = calloc(layout->blocks_count, sizeof *layout->blocks);
     if (!layout->blocks)
-        return err_set(err, -ENOMEM, "out of memory to plan %" PRIu64 " blocks",
+        return err_set(err, -ENOMEM, "not enough memory to plan %" PRIu64 " blocks",
                        layout->blocks_count);
     for (uint64_t b = 0; b < own_count; b++)
         layout->blocks[b] =
@@ -125,7 +125,8 @@ static int make_ranges(struct layout *layout, uint32_t groups_count, struct err 
     uint64_t *used = calloc((size_t)groups_count + 1, sizeof *used);
     int status = 0;
     if (!layout->range_index || !layout->ranges || !used) {
-        status = err_set(err, -ENOMEM, "out of memory to plan %" PRIu32 " groups", groups_count);
+        status =
+            err_set(err, -ENOMEM, "not enough memory to plan %" PRIu32 " groups", groups_count);
         goto out;
     }
     for (uint64_t i = 0; i < layout->segments_count; i++)
@@ -166,7 +167,7 @@ static int make_order(struct layout *layout, struct err *err)
     uint64_t count = 0;
     if (!placed || !layout->order) {
         free(placed);
-        return err_set(err, -ENOMEM, "out of memory to plan %" PRIu64 " blocks",
+        return err_set(err, -ENOMEM, "not enough memory to plan %" PRIu64 " blocks",
                        layout->blocks_count);
     }
     struct layout_range all = {0, layout->blocks_count};

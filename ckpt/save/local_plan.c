@@ -112,7 +112,7 @@ static int exchange_sizes(struct comm *comm, int status, size_t own_bytes, uint6
 {
     uint64_t *sizes = NULL;
     if (!status && !(sizes = calloc((size_t)comm->ranks, sizeof *sizes)))
-        status = err_set(err, -ENOMEM, "out of memory to plan a checkpoint");
+        status = err_set(err, -ENOMEM, "not enough memory to plan a checkpoint");
     status = collective_agree(comm, status, planning, err);
     if (status) {
         free(sizes);
@@ -144,8 +144,8 @@ static int exchange_texts(struct comm *comm, const struct str *own, const uint64
     if (all)
         memcpy(all + (size_t)comm->rank * bytes_max, own->data, own->bytes);
     else
-        status =
-            err_set(err, -ENOMEM, "out of memory to plan a checkpoint of %d ranks", comm->ranks);
+        status = err_set(err, -ENOMEM, "not enough memory to plan a checkpoint of %d ranks",
+                         comm->ranks);
     status = collective_agree(comm, status, planning, err);
     if (status) {
         free(all);
@@ -172,7 +172,7 @@ int local_plan_exchange(struct comm *comm, int status, const struct layout_chunk
     struct str own = {0};
     struct local_plan received = {0};
     if (!status && encode_plan(chunks, chunks_count, file_bytes, &own))
-        status = err_set(err, -ENOMEM, "out of memory to plan a checkpoint");
+        status = err_set(err, -ENOMEM, "not enough memory to plan a checkpoint");
     uint64_t *sizes = NULL;
     status = exchange_sizes(comm, status, own.bytes, &sizes, err);
     for (int r = 0; r < comm->ranks && !status; r++)
@@ -214,6 +214,7 @@ int local_plan_collect(const struct local_plan_part *parts, int ranks, struct lo
     for (int r = 0; texts && r < ranks; r++)
         str_deinit(&texts[r]);
     free(texts);
-    return status ? err_set(err, -ENOMEM, "out of memory to plan a checkpoint of %d ranks", ranks)
-                  : 0;
+    return status
+               ? err_set(err, -ENOMEM, "not enough memory to plan a checkpoint of %d ranks", ranks)
+               : 0;
 }

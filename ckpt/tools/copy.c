@@ -180,7 +180,7 @@ static int copy_files(struct copy *copy)
         .io = o->from, .path = copy->source, .manifest = &copy->manifest};
     copy->memory = aligned_alloc(IO_ALIGN_BYTES, (size_t)BUFFERS * CKPT_BLOCK_BYTES);
     if (!copy->memory)
-        return err_set(copy->err, -ENOMEM, "out of memory to copy a checkpoint");
+        return err_set(copy->err, -ENOMEM, "not enough memory to copy a checkpoint");
     for (unsigned i = 0; i < BUFFERS; i++)
         copy->writes[i].data = copy->memory + (size_t)i * CKPT_BLOCK_BYTES;
     for (uint64_t i = 0; i < copy->manifest.files_count; i++)
@@ -351,7 +351,7 @@ int ckpt_copy(const struct ckpt_copy_options *options, struct ckpt_copy_result *
 {
     struct copy *copy = calloc(1, sizeof *copy);
     if (!copy)
-        return err_set(err, -ENOMEM, "out of memory to copy a checkpoint");
+        return err_set(err, -ENOMEM, "not enough memory to copy a checkpoint");
     copy->options = options;
     copy->err = err;
     int status = copy_step(copy);

@@ -202,7 +202,7 @@ static int prepare(struct job *job, struct err *err)
     job->buffer_b = malloc(DIFF_BUFFER_BYTES);
     if (!job->diff->tensors || !job->common || !job->common_a || !job->common_b || !job->buffer_a ||
         !job->buffer_b)
-        return err_set(err, -ENOMEM, "out of memory to compare %llu tensors",
+        return err_set(err, -ENOMEM, "not enough memory to compare %llu tensors",
                        (unsigned long long)count_max);
     pair_tensors(job);
     int status = tensor_stream_init(&job->stream_a, job->diff->a, job->common_a, job->common_count,
@@ -223,7 +223,7 @@ static int compare_loaders(struct diff *diff, struct err *err)
     diff->has_loader[0] = a != NULL;
     diff->has_loader[1] = b != NULL;
     int status = jsonx_diff_collect(&diff->loader, ckpt_section_name(CKPT_LOADER), a, b);
-    return status ? err_set(err, status, "out of memory to compare the loaders' states") : 0;
+    return status ? err_set(err, status, "not enough memory to compare the loaders' states") : 0;
 }
 
 /* Rejects a pattern that selects nothing, since everything would pass. */
@@ -261,7 +261,7 @@ int diff_open(const struct diff_side *a, const struct diff_side *b,
 {
     struct job job = {.diff = calloc(1, sizeof *job.diff), .options = options};
     if (!job.diff)
-        return err_set(err, -ENOMEM, "out of memory to compare checkpoints");
+        return err_set(err, -ENOMEM, "not enough memory to compare checkpoints");
     int status = reader_open_any(a->io, a->path, &job.diff->a, options->log, err);
     if (!status)
         status = reader_open_any(b->io, b->path, &job.diff->b, options->log, err);

@@ -181,7 +181,7 @@ static int find_files(struct check *check, uint64_t *ret_bytes, struct err *err)
     check->skipped = calloc(manifest->files_count + 1, sizeof *check->skipped);
     check->first = calloc(manifest->files_count + 1, sizeof *check->first);
     if (!check->skipped || !check->first)
-        return err_set(err, -ENOMEM, "out of memory to verify a checkpoint");
+        return err_set(err, -ENOMEM, "not enough memory to verify a checkpoint");
     for (uint32_t i = 0; i < manifest->files_count; i++) {
         struct err detail = {0};
         check->first[i] = blocks;
@@ -198,7 +198,7 @@ static int find_files(struct check *check, uint64_t *ret_bytes, struct err *err)
     }
     check->is_bad = calloc(blocks + 1, sizeof *check->is_bad);
     if (!check->is_bad)
-        return err_set(err, -ENOMEM, "out of memory to verify %" PRIu64 " blocks", blocks);
+        return err_set(err, -ENOMEM, "not enough memory to verify %" PRIu64 " blocks", blocks);
     *ret_bytes = bytes;
     return 0;
 }

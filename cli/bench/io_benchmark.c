@@ -125,7 +125,7 @@ int io_benchmark_run(struct io *io, struct io_file *file, const char *path,
     run.done = calloc(job->depth, sizeof *run.done);
     int status = run.requests && run.idle && run.done
                      ? 0
-                     : err_set(err, -ENOMEM, "out of memory to measure");
+                     : err_set(err, -ENOMEM, "not enough memory to measure");
     if (!status)
         status = device_cpu_open(&device, err);
     if (!status)
@@ -166,7 +166,7 @@ int io_benchmark_copy(uint64_t ns_max, struct io_benchmark *totals, struct err *
     if (!from || !to) {
         free(from);
         free(to);
-        return err_set(err, -ENOMEM, "out of memory to measure");
+        return err_set(err, -ENOMEM, "not enough memory to measure");
     }
     memset(from, 0x5A, COPY_BYTES);
     memset(to, 0, COPY_BYTES);

@@ -32,7 +32,7 @@ static void add_device_metrics(struct str *out, const struct trainer_device_metr
     str_add_format(out, "  memory %s", str_format_size(metrics->device_used_bytes, size));
 }
 
-/* Adds the time parts of at least 1 %, or only the largest. */
+/* Appends each part that is at least 1 % of the step's time, or only the largest part. */
 static void add_time(struct str *out, const struct trainer_report *report, bool only_largest)
 {
     static const enum time_part order[] = {TIME_LOAD,   TIME_FORWARD, TIME_BACKWARD,

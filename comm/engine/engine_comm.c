@@ -260,7 +260,7 @@ int engine_comm_split(struct comm *base, int color, int key, struct comm **ret_c
     struct comm *made = NULL;
     unsigned name = NO_NAME; /* reports to the others that no name is left */
     if (!requests)
-        return err_set(err, -ENOMEM, "out of memory to split %d ranks", base->ranks);
+        return err_set(err, -ENOMEM, "not enough memory to split %d ranks", base->ranks);
     engine_alloc_name(comm->engine, &name, NULL);
     requests[base->rank] = (struct split_request){color, key, base->rank, name};
     int status = gather_requests(base, requests, err);

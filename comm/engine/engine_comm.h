@@ -43,7 +43,8 @@ static inline struct engine_comm *engine_comm_of(struct comm *comm)
 int engine_comm_open(struct engine *engine, const struct comm_ops *ops, size_t comm_bytes,
                      struct comm **ret_comm, struct err *err);
 
-/* Returns a blank operation. kind: static name for traces and errors without a name in options.
+/* Returns a blank operation. kind: a static string that names the operation in traces, and in
+ * errors if options has no name.
  * -ECONNABORTED: the run has ended. */
 int engine_comm_begin(struct comm *comm, const struct comm_options *options, const char *kind,
                       struct engine_op **ret_op, struct err *err);

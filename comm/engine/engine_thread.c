@@ -93,7 +93,7 @@ static void fail(struct engine_op *op, const struct err *detail)
 
 /* Progress. */
 
-struct engine_op *engine_take_over(struct engine *engine)
+struct engine_op *engine_take_submitted(struct engine *engine)
 {
     struct engine_op *first = engine->queue_first, **link = &engine->active;
     while (*link)

@@ -1,7 +1,7 @@
 /*
  * engine_thread — steps of the backend's thread loop:
  *
- *     engine_take_over              with the mutex held
+ *     engine_take_submitted              with the mutex held
  *     engine_begin                  posts their messages
  *     ...                           moves bytes, handles control messages
  *     engine_progress               starts rounds, finishes operations
@@ -18,7 +18,7 @@
 #include "comm/engine/engine.h"
 
 /* Activates the queued operations and returns the first. Call with the mutex held. */
-struct engine_op *engine_take_over(struct engine *engine);
+struct engine_op *engine_take_submitted(struct engine *engine);
 /* Posts the operations from `first` on; ends the run if abort_asked. */
 void engine_begin(struct engine *engine, struct engine_op *first, bool abort_asked);
 /* Returns true if a message or an operation completed. A failed operation ends the run. */

@@ -172,7 +172,7 @@ static void serve(struct mpi_engine *engine)
             continue;
         }
         bool abort_asked = base->abort_asked;
-        struct engine_op *first = engine_take_over(base);
+        struct engine_op *first = engine_take_submitted(base);
         pthread_mutex_unlock(&base->mutex);
         work(engine, first, abort_asked);
         pthread_mutex_lock(&base->mutex);

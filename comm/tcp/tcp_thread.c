@@ -222,7 +222,7 @@ static bool serve(struct tcp_engine *engine, struct pollfd *fds)
     while (base->ended && !base->quit)
         pthread_cond_wait(&base->changed, &base->mutex);
     bool abort_asked = base->abort_asked && !base->ended;
-    struct engine_op *first = engine_take_over(base);
+    struct engine_op *first = engine_take_submitted(base);
     bool quits = base->quit && !base->active && !abort_asked;
     pthread_mutex_unlock(&base->mutex);
     if (quits)

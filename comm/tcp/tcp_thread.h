@@ -11,7 +11,7 @@
 struct tcp_message {
     char *data;
     struct tcp_frame frame;
-    int peer; /* rank of the world, which may be this one */
+    int peer; /* world rank; may be this process's own */
     bool is_send, is_done;
     struct tcp_op *op;
     struct tcp_message *next;
@@ -95,8 +95,8 @@ void tcp_peer_queue_control(struct tcp_peer *peer, enum tcp_control control, con
 int tcp_peer_post(struct tcp_peer *peer, struct tcp_message *message, bool is_self,
                   struct err *err);
 bool tcp_peer_has_to_send(const struct tcp_peer *peer);
-/* Sends without blocking. is_end: only control frames and a partly sent message. -EPIPE: the
- * connection is closed. */
+/* Sends without blocking. is_end: sends only control frames and the rest of a partly sent message.
+ * -EPIPE: the connection is closed. */
 int tcp_peer_send(struct tcp_peer *peer, bool is_end);
 /* True if sent data is not acknowledged yet. */
 bool tcp_peer_has_unacked(const struct tcp_peer *peer);

@@ -17,7 +17,7 @@ static int open_folder(struct checked_folder *folder, struct io *io, const char 
 {
     *folder = (struct checked_folder){.io = io, .target = target, .found = malloc(FOUND_BYTES)};
     if (!folder->found)
-        return err_set(err, -ENOMEM, "out of memory to write a folder");
+        return err_set(err, -ENOMEM, "not enough memory to write a folder");
     return io->ops->queue_open(io, 1, &folder->queue, err);
 }
 

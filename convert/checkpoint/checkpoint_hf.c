@@ -56,7 +56,7 @@ static int plan(struct job *job, struct err *err)
     job->list = calloc(job->plan.pieces_count + 1, sizeof *job->list);
     return job->entries && job->list
                ? 0
-               : err_set(err, -ENOMEM, "out of memory to convert a checkpoint");
+               : err_set(err, -ENOMEM, "not enough memory to convert a checkpoint");
 }
 
 static int load_box(struct job *job, unsigned worker, const struct manifest_tensor *source,
@@ -241,7 +241,7 @@ static int open_pieces(struct job *job, const char *owner_id, struct err *err)
     for (unsigned w = 0; w < workers && !status; w++) {
         job->columns[w] = malloc(job->plan.buffer_bytes);
         if (!job->columns[w])
-            status = err_set(err, -ENOMEM, "out of memory to convert a checkpoint");
+            status = err_set(err, -ENOMEM, "not enough memory to convert a checkpoint");
     }
     struct pieces_options options = {.io = job->io,
                                      .workers_count = workers,

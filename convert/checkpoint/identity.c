@@ -54,7 +54,7 @@ int identity_of(const struct ckpt_reader *reader, const char *options, char *tex
     const struct manifest *manifest = &reader->manifest;
     struct hash_stream *stream = hash_stream_open();
     if (!stream)
-        return err_set(err, -ENOMEM, "out of memory to convert a checkpoint");
+        return err_set(err, -ENOMEM, "not enough memory to convert a checkpoint");
     add_u64(stream, IDENTITY_VERSION);
     add_text(stream, options);
     for (uint64_t i = 0; i < manifest->tensors_count; i++)

@@ -49,7 +49,7 @@ static int read_known(struct piece_journal *journal, uint64_t pieces_count, stru
         return 0;
     journal->known = request.data = malloc(request.bytes + 1);
     if (!journal->known)
-        return err_set(err, -ENOMEM, "out of memory to resume a conversion of %llu pieces",
+        return err_set(err, -ENOMEM, "not enough memory to resume a conversion of %llu pieces",
                        (unsigned long long)pieces_count);
     int count = ops->submit(journal->queue, &one, 1);
     if (count > 0)

@@ -71,7 +71,7 @@ int pieces_open(const struct pieces_options *options, struct pieces **ret_pieces
     assert(options->workers_count >= 1 && options->workers_count <= PIECES_WORKERS_MAX);
     struct pieces *pieces = calloc(1, sizeof *pieces);
     if (!pieces)
-        return err_set(err, -ENOMEM, "out of memory to convert a checkpoint");
+        return err_set(err, -ENOMEM, "not enough memory to convert a checkpoint");
     pieces->options = *options;
     pthread_mutex_init(&pieces->mutex, NULL);
     int status = thread_pool_open(options->workers_count, &pieces->pool, err);
@@ -82,7 +82,7 @@ int pieces_open(const struct pieces_options *options, struct pieces **ret_pieces
         for (unsigned s = 0; s < SLOTS && !status; s++) {
             worker->slots[s].data = aligned_alloc(IO_ALIGN_BYTES, bytes);
             if (!worker->slots[s].data)
-                status = err_set(err, -ENOMEM, "out of memory to convert a checkpoint");
+                status = err_set(err, -ENOMEM, "not enough memory to convert a checkpoint");
         }
     }
     if (status)

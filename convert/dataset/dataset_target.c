@@ -82,8 +82,8 @@ static uint32_t count_folders(const struct convert_options *options)
     return options->splits_count ? options->splits_count : 1;
 }
 
-static int count_whole(struct io *io, const struct convert_options *options, uint32_t *ret_count,
-                       struct err *err)
+static int count_complete_shards(struct io *io, const struct convert_options *options,
+                                 uint32_t *ret_count, struct err *err)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < count_folders(options); i++) {
@@ -104,7 +104,7 @@ int target_is_complete(struct io *io, const struct convert_options *options, boo
                        struct err *err)
 {
     uint32_t count;
-    int status = count_whole(io, options, &count, err);
+    int status = count_complete_shards(io, options, &count, err);
     if (!status)
         *ret_complete = count == count_folders(options);
     return status;
@@ -129,7 +129,7 @@ int target_examine(struct io *io, const struct convert_options *options,
     if (!status)
         status = list_contents(io, options->target, &contents, err);
     if (!status)
-        status = count_whole(io, options, &whole, err);
+        status = count_complete_shards(io, options, &whole, err);
     if (!status)
         *ret_state = contents.has_journal                ? TARGET_INTERRUPTED
                      : contents.has_dataset || whole > 0 ? TARGET_COMPLETE

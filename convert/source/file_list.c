@@ -378,7 +378,7 @@ int file_list_identify(const struct file_list *list, uint64_t *ret_identity, str
 {
     struct hash_stream *hash = hash_stream_open();
     if (!hash)
-        return err_set(err, -ENOMEM, "out of memory for a source's identity");
+        return err_set(err, -ENOMEM, "out of memory for the names of a source");
     for (uint64_t file = 0; file < list->count; file++) {
         const char *name = file_list_name(list, file);
         hash_stream_update(hash, name, strlen(name) + 1);

@@ -25,7 +25,7 @@ struct png_decoder {
 static int refuse(const struct png_decoder *decoder, int code, struct err *err)
 {
     if (code == SPNG_EMEM)
-        return err_set(err, -ENOMEM, "out of memory to decode a PNG");
+        return err_set(err, -ENOMEM, "not enough memory to decode a PNG");
     return pixels_refuse("PNG", decoder->path, ERR_NO_OFFSET, spng_strerror(code), err);
 }
 
@@ -70,7 +70,7 @@ int png_begin(struct png_decoder *decoder, const void *data, size_t bytes, const
     decoder->path = path;
     decoder->codec = spng_ctx_new(0);
     if (!decoder->codec)
-        return err_set(err, -ENOMEM, "out of memory to decode a PNG");
+        return err_set(err, -ENOMEM, "not enough memory to decode a PNG");
     int status = read_headers(decoder, data, bytes, &orientation, err);
     if (status) {
         end_codec(decoder);

@@ -37,7 +37,7 @@ static const char *describe(VP8StatusCode code)
 static int refuse(const char *path, VP8StatusCode code, struct err *err)
 {
     if (code == VP8_STATUS_OUT_OF_MEMORY)
-        return err_set(err, -ENOMEM, "out of memory to decode a WebP");
+        return err_set(err, -ENOMEM, "not enough memory to decode a WebP");
     return pixels_refuse("WebP", path, ERR_NO_OFFSET, describe(code), err);
 }
 

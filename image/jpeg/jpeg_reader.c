@@ -67,7 +67,7 @@ static void source_skip(j_decompress_ptr codec, long bytes)
 }
 
 /* Reads EXIF in place; libjpeg would copy it. */
-static boolean source_app1(j_decompress_ptr codec)
+static boolean read_app1(j_decompress_ptr codec)
 {
     struct jpeg_reader *reader = codec->client_data;
     const uint8_t *at = reader->source.next_input_byte;
@@ -135,7 +135,7 @@ static int report_failure(struct jpeg_reader *reader, struct err *err)
     char message[JMSG_LENGTH_MAX];
     j_common_ptr codec = (j_common_ptr)&reader->codec;
     if (reader->errors.msg_code == JERR_OUT_OF_MEMORY) {
-        err_set(err, -ENOMEM, "out of memory to decode a JPEG");
+        err_set(err, -ENOMEM, "not enough memory to decode a JPEG");
         err_at(err, reader->path, ERR_NO_OFFSET);
         return -ENOMEM;
     }
@@ -177,7 +177,7 @@ static void make_codec(struct jpeg_reader *reader)
             jpeg_save_markers(codec, JPEG_APP0 + i, MARKER_BYTES_MAX);
         jpeg_save_markers(codec, JPEG_COM, MARKER_BYTES_MAX);
     } else {
-        jpeg_set_marker_processor(codec, APP1, source_app1);
+        jpeg_set_marker_processor(codec, APP1, read_app1);
     }
 }
 

@@ -95,7 +95,7 @@ int jpeg_tile(const void *data, size_t bytes, const char *path, struct str *out,
     struct transcoding *transcoding = calloc(1, sizeof *transcoding);
     struct jpeg_info info;
     if (!transcoding)
-        return err_set(err, -ENOMEM, "out of memory to tile a JPEG");
+        return err_set(err, -ENOMEM, "not enough memory to tile a JPEG");
     *ret_tiled = false;
     jpeg_reader_init(&transcoding->reader, JPEG_MARKERS_SAVE);
     int status = jpeg_reader_begin(&transcoding->reader, data, bytes, path, &info, err);

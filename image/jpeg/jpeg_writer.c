@@ -53,7 +53,7 @@ static int report_failure(struct jpeg_writer *writer, struct err *err)
         writer->out->data[writer->bytes_before] = '\0';
     }
     if (writer->errors.msg_code == JERR_OUT_OF_MEMORY)
-        return err_set(err, -ENOMEM, "out of memory to encode a JPEG");
+        return err_set(err, -ENOMEM, "not enough memory to encode a JPEG");
     writer->errors.format_message((j_common_ptr)&writer->codec, message);
     return err_set(err, -EINVAL, "JPEG cannot be encoded: %s", message);
 }

@@ -180,7 +180,7 @@ static int local_lock_acquire(struct io *io, const char *folder,
         return status;
     struct io_lock *lock = calloc(1, sizeof *lock);
     if (!lock)
-        return err_set(err, -ENOMEM, "out of memory to lock a folder");
+        return err_set(err, -ENOMEM, "not enough memory to lock a folder");
     lock->fd = -1;
     status = io_join_path(folder, OWNER_FILE_NAME, lock->path, err);
     if (!status)

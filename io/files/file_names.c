@@ -145,7 +145,7 @@ int local_file_open(struct io *io, const char *path, struct io_file **ret_file, 
     fcntl(fd, F_SETFL, O_RDONLY);
     file = calloc(1, sizeof *file);
     if (!file) {
-        status = err_set(err, -ENOMEM, "out of memory to open a file");
+        status = err_set(err, -ENOMEM, "not enough memory to open a file");
         goto out;
     }
     file->fd = fd;
@@ -273,8 +273,8 @@ static int read_entries(const char *path, struct listing *listing, struct err *e
     int status = errno ? local_fail(err, -errno, path, "could not list the folder") : 0;
     closedir(folder);
     if (!status && str_status(&listing->text))
-        status =
-            err_set(err, -ENOMEM, "out of memory to list a folder of %zu entries", listing->count);
+        status = err_set(err, -ENOMEM, "not enough memory to list a folder of %zu entries",
+                         listing->count);
     return status;
 }
 
@@ -298,8 +298,8 @@ int local_list(struct io *io, const char *path,
         goto out;
     sorted = calloc(listing.count, sizeof *sorted);
     if (!sorted) {
-        status =
-            err_set(err, -ENOMEM, "out of memory to list a folder of %zu entries", listing.count);
+        status = err_set(err, -ENOMEM, "not enough memory to list a folder of %zu entries",
+                         listing.count);
         goto out;
     }
     char *at = listing.text.data;

@@ -171,7 +171,7 @@ static int local_transaction_begin(struct io *io, const struct io_transaction_op
 {
     struct io_transaction *transaction = calloc(1, sizeof *transaction);
     if (!transaction)
-        return err_set(err, -ENOMEM, "out of memory to begin an output");
+        return err_set(err, -ENOMEM, "not enough memory to begin an output");
     transaction->temporaries = io->temporaries;
     transaction->single_file = options->single_file;
     transaction->replace = options->replace;
@@ -213,7 +213,7 @@ static int local_transaction_join(struct io *io, const struct io_transaction_opt
     }
     struct io_transaction *transaction = calloc(1, sizeof *transaction);
     if (!transaction)
-        return err_set(err, -ENOMEM, "out of memory to join an output");
+        return err_set(err, -ENOMEM, "not enough memory to join an output");
     transaction->joined = true;
     transaction->staging_fd = transaction->temporary = -1;
     strcpy(transaction->staging, staging);

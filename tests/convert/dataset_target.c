@@ -242,8 +242,8 @@ static void a_killed_conversion_resumes_to_the_same_bytes(void **state)
     }
 }
 
-static void killed_by_itself(void *context, uint64_t items_done, uint64_t items,
-                             uint64_t bytes_done, uint64_t bytes)
+static void kill_self(void *context, uint64_t items_done, uint64_t items, uint64_t bytes_done,
+                      uint64_t bytes)
 {
     const uint64_t *after = context;
     (void)bytes_done;
@@ -268,7 +268,7 @@ static void a_killed_forced_conversion_leaves_the_old_dataset_or_the_new(void **
     fixture->options.progress_context = &after;
     for (after = 1; after <= 201; after += 200) {
         fixture->options.shard_samples = 5;
-        fixture->options.progress = killed_by_itself;
+        fixture->options.progress = kill_self;
         convert_and_kill(fixture, "never");
         /* on a fast machine the next progress report comes when all is done, and the new dataset
          * may have replaced the old one */

@@ -74,7 +74,7 @@ void expected_by_history(struct expected *expected, const struct history *histor
             take_note(expected, history->ops[i].node);
 }
 
-void expected_by_count(struct expected *expected, unsigned said)
+void expected_set_acknowledged(struct expected *expected, unsigned said)
 {
     memset(expected->has_begun, 0, sizeof expected->has_begun);
     memset(expected->is_done, 0, sizeof expected->is_done);

@@ -36,7 +36,7 @@ bool step_set_equals(const struct step_set *a, const struct step_set *b);
  * the number of notes. */
 void expected_by_history(struct expected *expected, const struct history *history,
                          uint32_t instant);
-void expected_by_count(struct expected *expected, unsigned said);
+void expected_set_acknowledged(struct expected *expected, unsigned said);
 
 /* Whether the steps found are possible; if not, why says why. */
 bool expected_holds(const struct expected *expected, const struct step_set *found, char *why,

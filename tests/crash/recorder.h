@@ -11,7 +11,7 @@
  *     ... save ...
  *     recorder_end();  // closes the history; recorder_is_complete checks it
  *
- * Threads: any may make calls. The functions below must not run concurrently with calls, unless
+ * May be called from any thread. The functions below must not run concurrently with calls, unless
  * noted.
  */
 #ifndef MILLRACE_TESTS_CRASH_RECORDER_H

@@ -102,7 +102,7 @@ static bool kill_one(struct sweep *sweep, const struct kill_point *kill_point,
         run_child(sweep, kill_point, shared);
     int status = child < 0 ? 0xff00 : wait_or_kill(child, kill_point, shared);
     *ret_died = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-    expected_by_count(&expected, atomic_load(&shared->said));
+    expected_set_acknowledged(&expected, atomic_load(&shared->said));
     recorder_skip_syncs(true);
     bool holds = check_folder(&expected, sweep->look_io, sweep->folder, why);
     recorder_skip_syncs(false);
@@ -198,7 +198,7 @@ bool sweep_intrude(struct sweep *sweep, struct sweep_counts *counts, struct swee
     unsigned failed = subject_run(sweep->plan, sweep->io, sweep->folder, NULL, &intrusion.said);
     recorder_at_each(NULL, NULL);
     counts->operations += atomic_load(&intrusion.tries);
-    expected_by_count(&expected, atomic_load(&intrusion.said));
+    expected_set_acknowledged(&expected, atomic_load(&intrusion.said));
     bool holds = check_folder(&expected, sweep->look_io, sweep->folder, why);
     if (holds && failed == 0 && atomic_load(&intrusion.admitted) == 0)
         return true;

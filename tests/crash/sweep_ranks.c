@@ -195,7 +195,7 @@ static bool look(struct sweep *sweep, const struct stage *stage, unsigned said, 
     struct expected expected = {.plan = sweep->plan, .before = sweep->step_set};
     struct step_set found;
     *why = '\0';
-    expected_by_count(&expected, said);
+    expected_set_acknowledged(&expected, said);
     return check_steps(sweep->plan, sweep->look_io, sweep->folder, &found, why) &&
            expected_holds(&expected, &found, why, CHECK_WHY_BYTES) &&
            check_next_run(sweep, stage, next_ranks, &found, why);

@@ -4,9 +4,9 @@
  *
  *     sweep_ranks_each(&sweep, &counts, &finding);
  *
- * After each kill, the steps left must be complete and possible (check.h). Then another number of
- * ranks loads the newest step, sweeps the folder and saves another step, after which check_folder
- * must hold.
+ * After each kill, the steps left must be complete and possible (check.h). Then a different number
+ * of ranks loads the newest step, sweeps the folder and saves another step, after which
+ * check_folder must hold.
  *
  * Like those of sweep.h, these return false at the first violation, described in finding. A sweep's
  * crash_folder has the runs' files.

@@ -21,7 +21,7 @@ enum {
 #endif
 };
 
-static size_t current, told; /* seeds of orders below `told` are already printed */
+static size_t current, told; /* the seeds of orders numbered below `told` have been printed */
 static uint64_t generator;
 
 /* splitmix64 */

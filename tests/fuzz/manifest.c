@@ -23,7 +23,8 @@ static void fix_checksum(char *text, size_t bytes)
     memcpy(text + at, digits, 8);
 }
 
-/* A space before the tensors makes the JSON parser read them: the result is the same. */
+/* A space before the tensors forces the general JSON parser instead of the scanner; the result
+ * must be the same. */
 static void check_other_way(const char *text, size_t bytes, const struct manifest *expected)
 {
     struct jsonx_span tensors;

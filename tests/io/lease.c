@@ -134,7 +134,8 @@ static uint64_t highest_number(void)
     return highest;
 }
 
-/* Makes the owner's file look written by another machine, so that its process cannot be checked. */
+/* Makes the owner's file look as if another machine had written it, so that its process cannot be
+ * checked. */
 static void make_owner_foreign(void)
 {
     assert_int_equal(
@@ -325,7 +326,7 @@ static void an_unwritable_heartbeat_loses_the_lease(void **state)
     signal(SIGXFSZ, SIG_DFL);
 }
 
-/* Creates the number above the highest one, as left by a heartbeat that storage performed but
+/* Creates the file with the next number, as left by a heartbeat whose write succeeded but was
  * reported as failed. */
 static void make_next_number(bool is_written)
 {

@@ -185,7 +185,7 @@ static int child_with_limit(rlim_t bytes, bool some, struct io_file *file,
             _exit(1);
         if (setrlimit(RLIMIT_MEMLOCK, &limit) || (geteuid() == 0 && !is_new_user()))
             _exit(CHILD_SKIPS);
-        /* the thread engine where the kernel counts rings too */
+        /* the thread engine, if the kernel also charges rings to the locked-memory limit */
         if (other->ops->queue_open(other, 1, &queue, NULL))
             _exit(3);
         if (!reads_all_over(other, file, content, memory))

@@ -1,7 +1,7 @@
 /*
- * delivery — tests of the delivery guarantee, on shards: for any ranks, workers, batches and
- * resumes, each epoch is delivered completely, exactly once, and in the same global batches. For
- * one dataset and for a mix.
+ * delivery — tests the delivery guarantee on shards, for one dataset and for a mix: for any number
+ * of ranks and workers, any batch and any resumes, each epoch is delivered completely, exactly
+ * once, and in the same global batches.
  */
 #include "tests/loader/fixture.h"
 

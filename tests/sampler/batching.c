@@ -1,5 +1,6 @@
 /*
- * batching — tests: the same global batches for any ranks, and complete epochs.
+ * batching — tests that global batches are the same for any number of ranks, and that epochs are
+ * complete.
  */
 #include "sampler/sampler.h"
 

@@ -1,6 +1,6 @@
 /*
- * ops_case — helpers of the compute-op tests: open ops, arrays of values exact in both element
- * types, and a run of every op with comparable outputs.
+ * ops_case — helpers for the tests of compute ops: they open ops, fill arrays with values that are
+ * exact in both element types, and run every op so that its outputs can be compared.
  */
 #ifndef MILLRACE_TESTS_TRAINER_OPS_CASE_H
 #define MILLRACE_TESTS_TRAINER_OPS_CASE_H

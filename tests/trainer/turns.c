@@ -1,6 +1,6 @@
 /*
- * turns — tests that a run's time measurements survive a change of its batch. The test advances the
- * clock: real time adds only seconds to its minutes.
+ * turns — tests that a run's time measurements survive a change of batch size. The test advances
+ * the clock: real time adds only seconds to its minutes.
  */
 #include "base/clock.h"
 #include "tests/ckpt/held_disk.h"

@@ -83,8 +83,8 @@ static int compare_hashes(struct comm *comm, const struct rank_record *record, b
     if (status)
         return status;
     if (words[5])
-        return own ? err_set(err, -ENOMEM, "out of memory to compare ranks")
-                   : err_set(err, -EREMOTEIO, "another rank is out of memory to compare ranks");
+        return own ? err_set(err, -ENOMEM, "not enough memory to compare ranks")
+                   : err_set(err, -EREMOTEIO, "another rank is not enough memory to compare ranks");
     *ret_differ = words[0] != ~words[1] || words[2] != ~words[3];
     *ret_bytes = (size_t)words[4] + 1;
     return 0;
@@ -96,8 +96,9 @@ static int exchange(struct comm *comm, const struct rank_record *record, size_t 
 {
     struct comm_work work;
     struct records records = {calloc((size_t)comm->ranks, bytes), bytes, comm->ranks};
-    int status =
-        records.text ? 0 : err_set(err, -ENOMEM, "out of memory to compare %d ranks", comm->ranks);
+    int status = records.text
+                     ? 0
+                     : err_set(err, -ENOMEM, "not enough memory to compare %d ranks", comm->ranks);
     status = comm_agree(comm, status, options, err);
     if (status) {
         free(records.text);

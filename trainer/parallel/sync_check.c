@@ -54,7 +54,7 @@ int sync_check_open(struct comm *comm, struct device *device, uint64_t pieces_ma
 {
     struct sync_check *check = calloc(1, sizeof *check);
     if (!check)
-        return err_set(err, -ENOMEM, "out of memory to compare ranks");
+        return err_set(err, -ENOMEM, "not enough memory to compare ranks");
     *check =
         (struct sync_check){.comm = comm,
                             .device = device,
@@ -69,7 +69,7 @@ int sync_check_open(struct comm *comm, struct device *device, uint64_t pieces_ma
     int status = 0;
     if (!check->names || !check->own || !check->all || !check->is_only_copy || !check->holders ||
         !check->stream || (!is_host(device) && !check->block))
-        status = err_set(err, -ENOMEM, "out of memory to compare ranks");
+        status = err_set(err, -ENOMEM, "not enough memory to compare ranks");
     if (!status && !is_host(device))
         status = device->ops->stream_open(device, &check->copies, err);
     if (status)

@@ -44,7 +44,8 @@ typedef int bucket_exchange_received(void *context, const struct bucket_exchange
                                      struct err *err);
 
 struct bucket_exchange_options {
-    /* Borrowed, for exclusive use. Device memory excludes `sums` and 16-bit wire types. */
+    /* Borrowed, for exclusive use. Neither `sums` nor a 16-bit wire type works with device
+     * memory. */
     struct comm *comm;
     struct ops *ops; /* borrowed; its stream writes the pieces and reads the chunks */
     const struct partition *partition; /* borrowed */
