@@ -10,13 +10,13 @@
 #include "trainer/control/trainer_options.h"
 #include "trainer/report/metrics.h"
 #include "trainer/report/range.h"
-#include "trainer/run/run_compute.h"
-#include "trainer/run/run_control.h"
-#include "trainer/run/run_data.h"
-#include "trainer/run/run_queue.h"
-#include "trainer/run/run_ranks.h"
-#include "trainer/run/run_saving.h"
-#include "trainer/run/run_update.h"
+#include "trainer/run/parts/run_compute.h"
+#include "trainer/run/parts/run_control.h"
+#include "trainer/run/parts/run_data.h"
+#include "trainer/run/parts/run_queue.h"
+#include "trainer/run/parts/run_ranks.h"
+#include "trainer/run/parts/run_saving.h"
+#include "trainer/run/parts/run_update.h"
 
 struct run;
 

@@ -6,8 +6,8 @@
 
 #include "base/str.h"
 #include "ckpt/ckpt.h"
-#include "trainer/run/run_compute.h"
-#include "trainer/run/run_update.h"
+#include "trainer/run/parts/run_compute.h"
+#include "trainer/run/parts/run_update.h"
 
 /* Checkpoints found damaged when resuming; the run is reopened without them. */
 struct damaged_steps {

@@ -1,7 +1,7 @@
 /*
  * run_compute — see run_compute.h.
  */
-#include "trainer/run/run_compute.h"
+#include "trainer/run/parts/run_compute.h"
 
 static int allocate(struct run_compute *compute, uint64_t bytes, void *ret_memory, struct err *err)
 {

@@ -1,7 +1,7 @@
 /*
  * run_saving — see run_saving.h.
  */
-#include "trainer/run/run_saving.h"
+#include "trainer/run/parts/run_saving.h"
 
 #include <errno.h>
 #include <inttypes.h>

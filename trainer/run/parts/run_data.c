@@ -1,7 +1,7 @@
 /*
  * run_data — see run_data.h.
  */
-#include "trainer/run/run_data.h"
+#include "trainer/run/parts/run_data.h"
 
 #include <assert.h>
 

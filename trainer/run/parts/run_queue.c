@@ -1,7 +1,7 @@
 /*
  * run_queue — see run_queue.h.
  */
-#include "trainer/run/run_queue.h"
+#include "trainer/run/parts/run_queue.h"
 
 #include <errno.h>
 

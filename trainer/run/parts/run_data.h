@@ -8,7 +8,7 @@
 #include "trainer/config/epochs.h"
 #include "trainer/control/data_schema.h"
 #include "trainer/models/batch_upload.h"
-#include "trainer/run/run_ranks.h"
+#include "trainer/run/parts/run_ranks.h"
 
 /* Zero initially. Owner thread. */
 struct run_data {

@@ -1,7 +1,7 @@
 /*
  * run_ranks — see run_ranks.h.
  */
-#include "trainer/run/run_ranks.h"
+#include "trainer/run/parts/run_ranks.h"
 
 #include "base/clock.h"
 #include "base/os/cpu_share.h"
