@@ -12,7 +12,7 @@ static uint32_t not_recomputed(const struct activation_plan *plan, uint32_t bloc
     return plan->recompute_every > 0 ? blocks - blocks / plan->recompute_every : blocks;
 }
 
-/* Blocks of the model before this one that are neither recomputed nor frozen. */
+/* The number of earlier blocks of the model that are neither recomputed nor frozen. */
 static uint32_t saved_before(const struct activation_plan *plan, uint32_t block)
 {
     uint32_t frozen = plan->frozen_count;

@@ -15,7 +15,7 @@ static bool wants_order(const struct batch_upload_options *options, const struct
     return !options->images && ops->table->embed_bwd_wants_order;
 }
 
-/* Byte offsets. Computed arrays come first, so that one copy transfers them. */
+/* Byte offsets. Computed arrays come first, so that one copy transfers all of them. */
 struct slot_layout {
     uint64_t targets, partners, weights, row_starts, by_token, made_bytes;
     uint64_t tokens, images, bytes;
@@ -62,8 +62,8 @@ static bool is_host(const struct batch_upload *upload)
     return upload->ops->device->ops->is_host;
 }
 
-/* Complete images are copied from the loader's buffer. Only if device memory is host memory does
- * staging hold images, for padding. */
+/* Full batches of images are copied directly from the loader's buffer. Staging memory holds images
+ * only if device memory is host memory, to pad incomplete batches. */
 static uint64_t staging_bytes(const struct batch_upload *upload)
 {
     const struct slot_layout s = slot_layout(upload);
@@ -210,8 +210,8 @@ static void take_images(const struct batch_upload *upload, struct batch_upload_s
     *ret_valid = batch->items_count;
 }
 
-/* A token belongs to the document that ends at the first document_end from it on. Its attention
- * starts with that document or with the window. */
+/* A document includes the document_end that ends it. A token attends only to the part of its
+ * document that is in the window. */
 static void fill_row_starts(const struct batch_upload *upload, int32_t *row_starts,
                             const int32_t *tokens)
 {
@@ -267,7 +267,7 @@ static void take_tokens(const struct batch_upload *upload, struct batch_upload_s
     *ret_valid = batch->items_count * o->block;
 }
 
-/* Queues the copies and makes the ops wait for them. */
+/* Queues the copies and makes the ops' stream wait for them. */
 static int send(struct batch_upload *upload, struct batch_upload_slot *slot,
                 const struct source *source, struct err *err)
 {
@@ -302,7 +302,7 @@ static struct model_input image_input(const struct batch_upload *upload,
     };
 }
 
-/* Without absent items the targets are the next tokens. */
+/* If no items are absent, the targets are the next tokens. */
 static struct model_input token_input(const struct batch_upload *upload,
                                       const struct batch_upload_slot *slot,
                                       const struct source *source)

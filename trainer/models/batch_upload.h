@@ -1,9 +1,9 @@
 /*
  * batch_upload — copies the loader's micro-batches to the device ahead of their use.
  *
- *     // owns the batch from here; input is in device memory
+ *     // takes ownership of the batch; input is in device memory
  *     batch_upload_push(&upload, batch, &input, &valid, err);
- *     ... model_forward and model_backward of input are queued ...
+ *     ... queue model_forward and model_backward on input ...
  *     batch_upload_pop(&upload, err);  // after queueing the last use of the input
  *
  * An input is always a full micro-batch: absent items have targets of -1. A separate stream copies
@@ -11,7 +11,7 @@
  * order) from staging memory; the ops' stream waits for these copies. If device memory is host
  * memory, inputs point into the batch, and batch_upload_pop releases it.
  *
- * Threads: the owner of the run. Nothing is allocated after init.
+ * Threads: only the owner of the run. Allocates nothing after init.
  */
 #ifndef MILLRACE_TRAINER_MODELS_BATCH_UPLOAD_H
 #define MILLRACE_TRAINER_MODELS_BATCH_UPLOAD_H
@@ -41,7 +41,7 @@ struct batch_upload_options {
 struct batch_upload_arrays {
     uint8_t *images;
     int32_t *tokens, *targets, *partners, *row_starts, *by_token;
-    float *weights; /* of targets; partners have the rest */
+    float *weights; /* of targets; partners have 1 - weight */
 };
 
 struct batch_upload_slot {
@@ -50,10 +50,10 @@ struct batch_upload_slot {
     void *staging_memory, *device_memory;
     struct device_event *copied, *used;
     const struct batch *batch; /* NULL once released */
-    struct loader *loader;     /* that owns the batch */
+    struct loader *loader;     /* owns the batch */
 };
 
-/* Owner thread. */
+/* Owner thread only. */
 struct batch_upload {
     struct batch_upload_options options;
     struct ops *ops;
@@ -73,8 +73,8 @@ int batch_upload_init(struct batch_upload *upload, const struct batch_upload_opt
 void batch_upload_deinit(struct batch_upload *upload);
 
 /* Takes ownership of the batch, even on failure, and releases it to loader unless that is NULL.
- * Labels and tokens must be in range, which the loader ensures. *ret_valid: items (tokens) with a
- * target. Must alternate with batch_upload_pop. */
+ * Labels and tokens must be in range, which the loader ensures. *ret_valid: the number of items (or
+ * tokens) with a target. Must alternate with batch_upload_pop. */
 int batch_upload_push(struct batch_upload *upload, struct loader *loader, const struct batch *batch,
                       struct model_input *ret_input, uint64_t *ret_valid, struct err *err);
 /* The variant of the newest input, below BATCH_UPLOAD_VARIANTS. Inputs of one variant have equal

@@ -303,7 +303,7 @@ static void *element_at(const struct block *block, void *array, uint64_t element
     return (char *)array + element * ops_compute_bytes(block->ops);
 }
 
-/* Saves qkv, then normalizes q and k in it. */
+/* Saves qkv, then normalizes its q and k in place. */
 static void qk_norm_forward(const struct block *block, const void *weights, void *saved, void *qkv)
 {
     struct ops *ops = block->ops;
@@ -319,7 +319,7 @@ static void qk_norm_forward(const struct block *block, const void *weights, void
                          linear_weights(ops, weights, o->k_norm_weight), NULL);
 }
 
-/* d_qkv: the gradient after the norms, replaced by that before them. */
+/* d_qkv: the gradient of the norms' outputs, replaced by that of their inputs. */
 static void qk_norm_backward(const struct block *block, const void *weights, void *saved,
                              const struct unit_gradients *gradients, void *d_frozen, void *d_qkv)
 {
@@ -442,7 +442,7 @@ double block_flops(const struct block *block, const struct params *params, uint6
                                              &block->mlp_proj};
     const struct attn_shape *a = &block->attention;
     /* scores and their product with v: 2 flops per multiply-add forward, twice that backward;
-     * causal: the lower triangle */
+     * causal: only the lower triangle */
     double pairs = a->causal ? (double)a->tokens * (double)(a->tokens + 1) / 2
                              : (double)a->tokens * (double)a->tokens;
     double flops =

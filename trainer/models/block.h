@@ -14,8 +14,8 @@
  *     block_backward(&block, weights, saved, x, row_starts, scratch, gradients, d);
  *
  * One plan serves all blocks of a model: parameter offsets are relative to the block's unit, and
- * saved tensors to an arena of saved_bytes. Repeating block_forward with the same arguments gives
- * the same saved tensors, bit for bit. Nothing is allocated.
+ * offsets of saved tensors are relative to an arena of saved_bytes. Repeating block_forward with
+ * the same arguments gives the same saved tensors, bit for bit. Nothing is allocated.
  */
 #ifndef MILLRACE_TRAINER_MODELS_BLOCK_H
 #define MILLRACE_TRAINER_MODELS_BLOCK_H
@@ -42,10 +42,11 @@ struct block_config {
     bool qk_norm;
     bool swiglu; /* else GELU */
     bool causal;
-    bool bias;           /* of all products; LayerNorm always has one */
-    bool qkv_bias;       /* of q, k and v only */
+    bool bias;           /* in all products; LayerNorm always has one */
+    bool qkv_bias;       /* for q, k and v only */
     bool adds_gradients; /* backward passes add to gradients instead of overwriting them */
-    /* Initial standard deviations; residual_deviation: of products before a residual addition. */
+    /* Initial standard deviations; residual_deviation: for products that feed a residual
+     * addition. */
     double deviation, residual_deviation;
 };
 
@@ -58,15 +59,15 @@ struct block_offsets {
     uint64_t up_weight, up_bias, mlp_proj_weight, mlp_proj_bias;
 };
 
-/* Byte offsets in the arena of saved tensors. raw_qkv precedes the norms of q and k, which have
- * q_rstd and k_rstd. */
+/* Byte offsets in the arena of saved tensors. raw_qkv: qkv before the norms of q and k, whose
+ * statistics are q_rstd and k_rstd. */
 struct block_saved {
     uint64_t normed1, mean1, rstd1, qkv, heads_out, lse, middle;
     uint64_t raw_qkv, q_rstd, k_rstd;
     uint64_t normed2, mean2, rstd2, hidden, activated;
 };
 
-/* Byte offsets in the scratch of a backward pass. Attention and MLP share memory. */
+/* Byte offsets in the scratch memory of a backward pass. Attention and MLP share memory. */
 struct block_scratch {
     uint64_t d_activated, d_hidden, d_normed2;
     uint64_t d_heads_out, d_qkv, attention, d_normed1;
@@ -93,8 +94,8 @@ struct block {
 int block_describe(const struct block_config *config, struct params *params, const char *name,
                    struct block_offsets *ret_offsets, struct err *err);
 
-/* items: sequences of `tokens` tokens. saved_bytes and scratch_bytes saturate at ARENA_BYTES_MAX.
- * Borrows ops. */
+/* items: the number of sequences of `tokens` tokens. saved_bytes and scratch_bytes saturate at
+ * ARENA_BYTES_MAX. Borrows ops. */
 int block_plan(struct block *block, const struct block_config *config,
                const struct block_offsets *offsets, struct ops *ops, uint64_t items,
                uint64_t tokens, struct err *err);
@@ -104,8 +105,8 @@ int block_plan(struct block *block, const struct block_config *config,
 void block_forward(const struct block *block, const void *weights, void *saved, const void *x,
                    const int32_t *row_starts, void *out);
 
-/* d: the gradient of out, replaced by that of x. gradients: of this block's unit; only trained
- * parameters have them. scratch: scratch_bytes. */
+/* d: the gradient of out, replaced by that of x. gradients: of this block's unit; frozen parameters
+ * have none. scratch: scratch_bytes. */
 void block_backward(const struct block *block, const void *weights, void *saved, const void *x,
                     const int32_t *row_starts, void *scratch,
                     const struct unit_gradients *gradients, void *d);

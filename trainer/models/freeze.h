@@ -5,7 +5,7 @@
  *     "*, !head.*"                 freezes all others
  *
  * Patterns are shell patterns (`*` also matches dots), separated by commas; the last match decides.
- * Frozen parameters have no gradients and no moments.
+ * Frozen parameters have no gradients or moments.
  */
 #ifndef MILLRACE_TRAINER_MODELS_FREEZE_H
 #define MILLRACE_TRAINER_MODELS_FREEZE_H

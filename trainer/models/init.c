@@ -104,9 +104,9 @@ static int check_shape(const struct init *l, const struct weights_tensor *found,
     return -EINVAL;
 }
 
-/* Finds a tensor by its transformers name, in files of the bare model without the first component.
- * A tied table is stored once: transformers uses the name of the embedding, safetensors' save_model
- * that of the head. */
+/* Finds a tensor by its transformers name. Files of a bare model omit the first component of the
+ * name. A tied table is stored once, by transformers under the embedding's name and by safetensors'
+ * save_model under the head's. */
 static bool find_hf_tensor(const struct init *l, const struct param *param,
                            struct hf_location *location, struct weights_tensor *ret_tensor)
 {

@@ -16,15 +16,16 @@ struct init;
  *     for each group: init_load_group(init, group, values, err);
  *     init_close(init);
  *
- * Loads one group at a time, so no rank has to hold the whole model. Blocks. Owner thread.
+ * Loads one group at a time, so no rank has to hold the whole model. Blocks. Owner thread only.
  */
 /* path: see ckpt/load/weights.h. log: see ckpt_find. -EINVAL if a transformers `config.json` next
- * to the weights describes another model. Borrows all arguments but the path until init_close. */
+ * to the weights describes a different model. Borrows all arguments but the path until
+ * init_close. */
 int init_open(struct io *io, const char *path, const struct model_config *config,
               const struct params *params, const struct log *log, struct init **ret_init,
               struct err *err);
 /* values: the group in host memory, laid out by params; padding is not written. A longer table of
- * learned positions is truncated. -ENOENT names a missing tensor, -EINVAL one with another
+ * learned positions is truncated. -ENOENT names a missing tensor, -EINVAL one with a different
  * shape. */
 int init_load_group(struct init *init, uint64_t group, float *values, struct err *err);
 void init_close(struct init *init); /* NULL is fine */

@@ -2,7 +2,8 @@
  * language — embedding and head of language models, trained on the cross-entropy of the next token.
  *
  * The embedding owns a table that it shares with the head. The gradient of a shared table has two
- * terms in a fixed order: the head's product writes, then the embedding's backward pass adds.
+ * terms in a fixed order: the head's product writes the first, then the embedding's backward pass
+ * adds the second.
  */
 #include "trainer/models/model_kind.h"
 
@@ -11,7 +12,7 @@
 
 enum { BLOCK_TOKENS_MAX = 1 << 20, VOCABULARY_MAX = 1 << 24 };
 
-/* Memory limit of the logits: a few thousand rows of a large vocabulary, enough for products at
+/* Memory limit for the logits: a few thousand rows of a large vocabulary, enough for products at
  * full speed. */
 enum { HEAD_LOGITS_BYTES_MAX = 512 << 20 };
 
@@ -82,8 +83,8 @@ static int describe_head(struct model *model, struct err *err)
                : model_add_param(model, &spec, &model->language.head_weight, err);
 }
 
-/* The largest power of two of rows whose logits fit, or all rows; plan rounds it down to whole
- * items. The bits depend on it, so it depends only on shapes. */
+/* The largest power-of-two number of rows whose logits fit, or all rows; plan rounds it down to
+ * whole items. Because the bits depend on this number, it depends only on shapes. */
 static uint64_t logits_rows_max(const struct model *model)
 {
     uint64_t row_bytes = model->logits_cols * ops_compute_bytes(model->ops), rows = 1;
@@ -113,7 +114,8 @@ static int plan_chunk(struct model *model, uint64_t rows, struct head_chunk *chu
     return status;
 }
 
-/* The rows divided into chunks: all rows, or those of one item if an item exceeds a chunk. */
+/* The number of rows to divide into chunks: all rows, or those of one item if an item exceeds a
+ * chunk. */
 static uint64_t chunked_rows(const struct model *model)
 {
     return model->logits_rows < model->tokens ? model->tokens : model->rows;
@@ -189,7 +191,7 @@ static void *rows_at(const struct model *model, const struct model_pass *pass, u
                     offset + row * model->config.width * ops_compute_bytes(model->ops));
 }
 
-/* Computes logits and losses of the chunk that begins at row `first`. */
+/* Computes the logits and losses of the chunk that begins at row `first`. */
 static void chunk_losses(struct model *model, const struct model_pass *pass,
                          const struct head_chunk *chunk, uint64_t first,
                          const struct model_result *result, const double *gradient_scale)

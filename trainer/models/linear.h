@@ -92,7 +92,7 @@ static inline void linear_backward(const struct linear *linear, struct ops *ops,
                          linear_weights(ops, weights, linear->weight), NULL, d_x);
 }
 
-/* Floating-point operations of 1 to 3 of the products. */
+/* Floating-point operations of the given number of products, 1 to 3. */
 static inline double linear_flops(const struct linear *linear, unsigned products)
 {
     return 2.0 * products * (double)linear->rows * (double)linear->in * (double)linear->out;

@@ -1,18 +1,19 @@
 /*
- * model — the parameters of a model, and the forward and backward pass of one micro-batch through
+ * model — the parameters of a model, and the forward and backward passes of one micro-batch through
  * one stage.
  *
- * A model is an embedding, equal blocks (block.h) and a head. A stage is a range of blocks; the
- * first stage also has the embedding, the last one the head. Without a pipeline there is one stage.
+ * A model is an embedding, identical blocks (block.h) and a head. A stage is a range of blocks; the
+ * first stage also has the embedding, and the last has the head. Without a pipeline there is one
+ * stage.
  *
  *     model_open(&config, ops, items, &model, err);
  *     model_forward(model, &stage, &memory, &activations, &input, hidden_in, hidden_out, NULL);
  *     model_backward(model, &stage, &memory, &activations, &input, &result, d_hidden_out,
  *                    d_hidden_in);
  *
- * In training the backward pass computes the losses: the head computes logits and their gradients
- * some rows at a time, so the full logits never occupy memory. In an evaluation model_forward
- * computes the losses into `result`.
+ * During training the backward pass computes the losses: the head computes logits and their
+ * gradients a few rows at a time, so the full logits are never in memory. During evaluation
+ * model_forward computes the losses into `result`.
  *
  * The caller owns the weights and gradients (struct model_memory) and one struct model_activations
  * per micro-batch in flight.
@@ -38,7 +39,7 @@ struct language_config {
     uint32_t vocabulary;
     bool tied; /* the head shares the embedding's table, as always in GPT-2 */
     /* Maximum rows of logits in memory, rounded down to whole items if it exceeds one item. 0: the
-     * largest power of two of rows that fits 512 MiB. */
+     * largest power of two that fits in 512 MiB. */
     uint32_t head_rows;
     /* Rotary models only: */
     uint32_t kv_heads; /* divides heads; 0: equal to heads */
@@ -62,7 +63,8 @@ struct model_config {
     uint32_t offload_every;
     /* Patterns of frozen parameters (freeze.h), borrowed until the model is closed. NULL: none. */
     const char *freeze;
-    /* Neighboring units are joined (params.h) up to this many parameters. 0: never. */
+    /* Adjacent units are joined into groups of at least this many parameters (params.h). 0:
+     * never. */
     uint64_t group_params_min;
     bool adds_gradients; /* backward passes add to gradients instead of overwriting them */
 };
@@ -98,7 +100,7 @@ struct model_memory {
 struct vision_input {
     const uint8_t *images; /* [items, side, side, 3] */
     const int32_t *labels; /* [items]; -1: not counted */
-    /* Of mixup, else NULL: [items], the second label, and the weight 0..1 of the first. */
+    /* Mixup only, else NULL. [items]: the second label, and the weight (0..1) of the first. */
     const int32_t *partner_labels;
     const float *label_weights;
 };
@@ -106,7 +108,7 @@ struct vision_input {
 struct language_input {
     const int32_t *tokens;     /* [items, block + 1], each 0 to vocabulary - 1 */
     const int32_t *targets;    /* [items, block], -1: not counted; NULL: tokens 1..block */
-    const int32_t *row_starts; /* [items, block], first token that each attends to; NULL: all 0 */
+    const int32_t *row_starts; /* [items, block], first token each attends to; NULL: all 0 */
     const int32_t *by_token;   /* rows sorted by token; see embed_bwd in ops.h */
 };
 
@@ -115,11 +117,11 @@ struct language_input {
 struct model_input {
     struct vision_input vision;
     struct language_input language;
-    /* Factor of the gradients: 1 or a loss scale. NULL: no backward pass. */
+    /* Factor on the gradients: 1 or a loss scale. NULL: no backward pass. */
     const double *loss_scale;
 };
 
-/* Results of the head, in device memory. rows = items, or items * block of a language model. Rows
+/* Results of the head, in device memory. rows = items, or items * block for a language model. Rows
  * that are not counted are 0. */
 struct model_result {
     double *losses;
@@ -143,38 +145,38 @@ uint64_t model_offload_bytes(const struct model *model, const struct model_stage
 /* The caller owns *ret_offload, which is NULL if model_offload_bytes is 0. */
 int model_open_offload(const struct model *model, const struct model_stage *stage,
                        struct offload **ret_offload, struct err *err);
-/* Floating-point operations of the products in the forward and backward pass of one micro-batch
+/* Floating-point operations of the products in the forward and backward passes of one micro-batch
  * (docs/reference/models.md defines what counts). */
 double model_flops(const struct model *model);
 
 /* Index of the parameter that embedding and head share, or -1. The embedding owns it. A stage with
  * only the head reads it and writes the head's gradient at the parameter's offset in `gradients`.
- * The caller copies that to the stage with the embedding, whose backward pass adds to it. So the
- * order of the two terms does not depend on the stages. */
+ * The caller copies that to the stage with the embedding, whose backward pass adds to it, so the
+ * order of the two terms does not depend on the division into stages. */
 int64_t model_tied_param(const struct model *model);
 
 /* The units of model_params that a stage uses, in forward order. */
 void model_stage_units(const struct model *model, const struct model_stage *stage,
                        uint64_t *ret_first, uint64_t *ret_count);
 
-/* Calls the hooks in the order of a pass, without computing. */
+/* Calls the hooks in the same order as a pass, without computing. */
 void model_walk(const struct model *model, const struct model_stage *stage,
                 const struct model_memory *memory, enum model_use use);
 
 /* hidden_in: copied; NULL if the stage has the embedding. hidden_out: NULL if it has the head.
- * result: for an evaluation with the head, else NULL. */
+ * result: for evaluation on a stage with the head, else NULL. */
 void model_forward(struct model *model, const struct model_stage *stage,
                    const struct model_memory *memory, const struct model_activations *activations,
                    const struct model_input *input, const void *hidden_in, void *hidden_out,
                    const struct model_result *result);
-/* Logits after the forward pass of an evaluation: [rows, vocabulary or classes, padded to
- * logits_align of ops.h], compute type, in the activations. NULL if not all rows fit in memory. */
+/* Logits after an evaluation's forward pass: [rows, vocabulary or classes, padded to logits_align
+ * of ops.h], compute type, in the activations. NULL if not all rows fit in memory. */
 const void *model_logits(const struct model *model, const struct model_stage *stage,
                          const struct model_activations *activations);
-/* Call after model_forward of the same input without a result. Writes or adds (adds_gradients) the
- * gradients of the stage's trained parameters, except for padding. result: NULL without the head.
- * d_hidden_out: NULL with the head. d_hidden_in: NULL with the embedding; undefined if nothing
- * before the stage is trained. Completes the last group first. */
+/* Call after model_forward on the same input with a NULL result. Writes or adds (adds_gradients)
+ * the gradients of the stage's trained parameters, except for padding. result: NULL without the
+ * head. d_hidden_out: NULL with the head. d_hidden_in: NULL with the embedding; undefined if
+ * nothing before the stage is trained. Completes groups from last to first. */
 void model_backward(struct model *model, const struct model_stage *stage,
                     const struct model_memory *memory, const struct model_activations *activations,
                     const struct model_input *input, const struct model_result *result,

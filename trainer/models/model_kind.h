@@ -3,8 +3,8 @@
  * trainer/models/.
  *
  * A model is one file that defines a struct model_kind, and a row in models.h. A language model
- * (gpt2.c, llama.c, qwen.c) defines its blocks and its names in transformers; language.c provides
- * embedding and head.
+ * (gpt2.c, llama.c, qwen.c) defines its blocks and its transformers names; language.c provides the
+ * embedding and the head.
  */
 #ifndef MILLRACE_TRAINER_MODELS_MODEL_KIND_H
 #define MILLRACE_TRAINER_MODELS_MODEL_KIND_H
@@ -20,11 +20,11 @@
 struct model_layout {
     uint64_t hidden, hidden_bytes; /* input of each block and of the head */
     uint64_t saved;                /* block.saved_bytes per slot of activation_plan.h */
-    uint64_t patches;              /* images, with the embedding only */
+    uint64_t patches;              /* vision models; only with the embedding */
     uint64_t normed, mean, rstd, pooled, logits; /* head; pooled: images only */
-    uint64_t d;                                  /* hidden gradient if the caller has no buffer */
-    uint64_t scratch;                            /* contains the next three */
-    uint64_t d_normed, d_pooled, d_frozen;       /* d_frozen: see struct block_scratch */
+    uint64_t d;                            /* gradient of hidden, if the caller has no buffer */
+    uint64_t scratch;                      /* contains the next three */
+    uint64_t d_normed, d_pooled, d_frozen; /* d_frozen: see struct block_scratch */
     uint64_t bytes;
 };
 
@@ -88,7 +88,7 @@ struct vision_parts {
     uint64_t positions;
 };
 
-/* Products of the head for this many rows; zero for 0 rows. Immutable once planned. */
+/* Products of the head for this many rows; all zero if there are none. Immutable once planned. */
 struct head_chunk {
     uint64_t rows;
     struct gemm_plan forward, backward_input;
@@ -159,7 +159,7 @@ static inline bool model_is_trained(const struct model *model, uint64_t unit, ui
     return params_gradient(&model->params, unit, offset, &trained_offset);
 }
 
-/* Columns of logits in memory, which are the rows of the head's weight with its padding_rows. */
+/* Columns of logits in memory: the rows of the head's weight plus its padding_rows. */
 static inline uint64_t model_logits_cols(const struct model *model, uint64_t classes)
 {
     return bytes_round_up(classes, model->ops->table->logits_align);

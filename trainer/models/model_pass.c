@@ -18,8 +18,8 @@ static void lay_out_head(const struct model *model, struct arena_layout *l,
     ret->logits = arena_take(l, model->logits_rows * model->logits_cols, compute);
 }
 
-/* The backward passes of blocks and head share the scratch. It also fits the output of a recomputed
- * block, because d_normed has the size of a hidden state. */
+/* The backward passes of the blocks and the head share the scratch memory. It is also large enough
+ * for the output of a recomputed block, because d_normed has the size of a hidden state. */
 static void lay_out_scratch(const struct model *model, struct arena_layout *l,
                             struct model_layout *ret)
 {
@@ -159,7 +159,7 @@ static void backward_block(struct model *model, const struct model_pass *pass, u
     bool moves = slot.kind == ACTIVATION_OFFLOADED && pass->offload;
     void *scratch = arena_at(pass->activations, pass->layout.scratch);
     void *saved = saved_at(model, pass, &slot);
-    if (slot.kind == ACTIVATION_RECOMPUTED) /* the output goes to the scratch and is ignored */
+    if (slot.kind == ACTIVATION_RECOMPUTED) /* the output goes to scratch memory and is ignored */
         forward_block(model, pass, block, scratch);
     if (moves)
         offload_before_backward(pass->offload, slot.item);
@@ -208,7 +208,8 @@ static void head_backward(struct model *model, const struct model_pass *pass,
         model->config.adds_gradients);
 }
 
-/* True if the unit before this one, or after it for the other use, belongs to the same group. */
+/* True if the unit that a pass of this use visits just before this one belongs to the same
+ * group. */
 static bool continues_group(const struct model *model, const struct model_stage *stage,
                             uint64_t unit, enum model_use use)
 {
@@ -218,7 +219,8 @@ static bool continues_group(const struct model *model, const struct model_stage 
            params_group_of(&model->params, other) == params_group_of(&model->params, unit);
 }
 
-/* The group of the tied table that the head uses; -1 if none or the head's own. */
+/* The group of the tied table that the head uses; -1 if there is none or it is the head's own
+ * group. */
 static int64_t tied_group(const struct model *model, const struct model_stage *stage)
 {
     uint64_t embed = params_group_of(&model->params, MODEL_UNIT_EMBED);

@@ -6,8 +6,8 @@
 
 #include <stdbool.h>
 
-/* MODEL(name, NAME): model.type has the value `name`, enum model_type MODEL_NAME; name.c defines
- * model_kind_name (model_kind.h). New rows go last. */
+/* MODEL(name, NAME): `name` is the value of model.type, MODEL_NAME is its enum model_type, and
+ * name.c defines model_kind_name (model_kind.h). New rows go last. */
 #define MODELS(MODEL)                                                                              \
     MODEL(vit, VIT)                                                                                \
     MODEL(gpt2, GPT2)                                                                              \
@@ -27,7 +27,8 @@ const char *model_type_name(enum model_type type);
 bool model_type_of(const char *name, enum model_type *ret_type);
 /* True if model.rope_base and related keys apply. */
 bool model_is_rotary(enum model_type type);
-/* The models in transformers (ckpt/format/hf_model.h), NULL-terminated; or NULL. */
+/* The corresponding models in transformers (ckpt/format/hf_model.h), NULL-terminated; NULL:
+ * none. */
 const struct hf_model *const *model_hf_models(enum model_type type);
 
 #endif

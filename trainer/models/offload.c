@@ -13,7 +13,7 @@ struct offload {
     char *pinned; /* all items except the last OFFLOAD_SLOTS */
     uint32_t items_count;
     uint64_t item_bytes;
-    /* Per slot: the ops' stream has finished with it; its copy has finished. */
+    /* Per slot: the ops' stream has finished with the slot; the slot's copy has finished. */
     struct device_event *compute_done[OFFLOAD_SLOTS], *copy_done[OFFLOAD_SLOTS];
     uint64_t copied_bytes;
     int status;

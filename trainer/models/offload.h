@@ -2,9 +2,9 @@
  * offload — keeps the activations of one micro-batch in pinned memory until the backward pass. They
  * pass through a ring of OFFLOAD_SLOTS slots on the device.
  *
- *     forward, items rising:    offload_before_forward(o, i); queue the write of the slot
+ *     forward, in order:        offload_before_forward(o, i); queue the write of the slot
  *                               offload_after_forward(o, i, slot);
- *     backward, items falling:  offload_before_backward(o, i); queue the read of the slot
+ *     backward, in reverse:     offload_before_backward(o, i); queue the read of the slot
  *                               offload_after_backward(o, i, slot);
  *
  *     item      0     1     2     3     4         slot of item i: i % OFFLOAD_SLOTS
@@ -16,9 +16,9 @@
  *
  * Copies run on a separate stream, ordered with the ops' stream by events. The host never waits, so
  * a graph can capture a pass. A backward pass ends with all copies complete. If device memory is
- * host memory, the same copies run and save no memory.
+ * host memory, the same copies run but save no memory.
  *
- * Threads: the owner of the ops. Nothing is allocated after open.
+ * Threads: only the owner of the ops. Allocates nothing after open.
  */
 #ifndef MILLRACE_TRAINER_MODELS_OFFLOAD_H
 #define MILLRACE_TRAINER_MODELS_OFFLOAD_H
@@ -54,8 +54,8 @@ void offload_after_forward(struct offload *offload, uint32_t item, const void *s
 void offload_before_backward(struct offload *offload, uint32_t item);
 void offload_after_backward(struct offload *offload, uint32_t item, void *slot);
 
-/* Returns the first queueing failure since the last call, except failures caused by one of the ops.
- * Does not block. NULL: 0. */
+/* Returns the first queueing failure since the last call, except failures caused by a failed
+ * operation of the ops. Does not block. NULL: 0. */
 int offload_status(struct offload *offload, struct err *err);
 /* Total bytes queued in both directions; a pass recorded in a graph counts once. */
 uint64_t offload_copied_bytes(const struct offload *offload);

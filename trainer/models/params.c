@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Below 2^48, so that bytes and sums of such sizes never overflow. */
+/* Below 2^48, so that byte counts and sums never overflow. */
 #define PARAMS_ELEMENTS_MAX (UINT64_C(1) << 48)
 
 static int grow(void **list, uint64_t *capacity, uint64_t count, size_t element_bytes,
@@ -129,7 +129,7 @@ const struct param *params_find(const struct params *params, const char *name)
     return NULL;
 }
 
-/* End in the arena, with padding. */
+/* End of the parameter in the arena, including padding. */
 static uint64_t end_of(const struct params *params, uint64_t index)
 {
     return index + 1 < params->count ? params->list[index + 1].offset : params->elements;

@@ -1,10 +1,10 @@
 /*
  * params — the tensors of a model in one arena, divided into units and groups.
  *
- * A unit is the embedding, a block or the head. A group is one unit or several adjacent ones; it is
- * gathered, reduced and updated together. Tensors are in the order of params_add. A tensor starts
- * at a multiple of PARAMS_ALIGN elements unless it is a neighbor: q, k and v, or gate and up, are
- * contiguous so that one product computes them. Padding is always zero.
+ * A unit is the embedding, a block or the head. A group is one unit or several adjacent ones, which
+ * are gathered, reduced and updated together. Tensors are stored in params_add order. A tensor
+ * starts at a multiple of PARAMS_ALIGN elements unless it is a neighbor: q, k and v, or gate and
+ * up, are contiguous so that one product computes them. Padding is always zero.
  *
  * Weights are laid out by offset and elements. Arenas of gradients and moments omit frozen
  * parameters and are laid out by trained_offset and trained_elements.
@@ -22,7 +22,7 @@ enum { PARAMS_ALIGN = 64, PARAMS_NAME_BYTES_MAX = 96, PARAMS_COUNT_MAX = 1 << 16
 
 enum param_init { PARAM_ZEROS, PARAM_ONES, PARAM_NORMAL };
 
-/* Immutable once added. The first dimension is the rows; shards end at rows. */
+/* Immutable once added. The first dimension is the rows; shards end at row boundaries. */
 struct param {
     char name[PARAMS_NAME_BYTES_MAX];
     uint32_t rank; /* 1 or 2 */
@@ -33,7 +33,7 @@ struct param {
     uint64_t trained_offset; /* in arenas of trained parameters; undefined if frozen */
     bool frozen;
     bool neighbor; /* contiguous with the previous tensor */
-    bool decay;    /* weight decay applies, as to matrices */
+    bool decay;    /* subject to weight decay, as matrices are */
     enum param_init init;
     double deviation; /* of PARAM_NORMAL */
 };
@@ -57,8 +57,8 @@ struct params {
 
 /* Begins a unit, which is its own group until joined. */
 int params_begin_unit(struct params *params, const char *name, struct err *err);
-/* cols 0: one dimension. neighbor: no padding before it. padding_rows: minimum padding after it,
- * which products treat as rows of the tensor. */
+/* cols 0: one dimension. neighbor: no padding before it. padding_rows: minimum padding after it;
+ * products treat the padding as rows of the tensor. */
 struct param_spec {
     const char *name;
     uint64_t rows, cols, padding_rows;
@@ -92,10 +92,11 @@ bool params_next_span(const struct params *params, uint64_t group, uint64_t *nex
 bool params_gradient(const struct params *params, uint64_t unit, uint64_t offset,
                      uint64_t *ret_offset);
 
-/* Writes initial values, F32 or F64, to host memory. Philox, keyed by (seed, XXH3 of the name) and
- * counted by element, makes them independent of the layout; Box-Muller makes them normal. */
+/* Writes initial values, F32 or F64, to host memory. Philox, keyed by (seed, XXH3 of the name) with
+ * the element index as its counter, makes the values independent of the layout; Box-Muller makes
+ * them normal. */
 void params_init_values(const struct params *params, uint64_t seed, enum dtype dtype, void *arena);
-/* Same for one group, which starts at memory. */
+/* Same for one group; memory is its start. */
 void params_init_group(const struct params *params, uint64_t group, uint64_t seed, enum dtype dtype,
                        void *memory);
 

@@ -1,6 +1,6 @@
 /*
- * qwen — a language model like llama.c, with either biases of q, k and v (Yang et al., "Qwen2
- * Technical Report", 2024) or norms of q and k (Yang et al., "Qwen3 Technical Report", 2025).
+ * qwen — a language model like llama.c, with either biases for q, k and v (Yang et al., "Qwen2
+ * Technical Report", 2024) or norms for q and k (Yang et al., "Qwen3 Technical Report", 2025).
  */
 #include "trainer/models/model_kind.h"
 

@@ -37,8 +37,8 @@ static int check(const struct model_config *config, struct err *err)
     return check_vision(&config->vision, err);
 }
 
-/* Small models learn faster with initial weights of 1/sqrt(inputs), which keep the scale of a
- * block's input, than with GPT-2's 0.02. A zero head learns more slowly. */
+/* Small models learn faster with an initial standard deviation of 1/sqrt(inputs), which preserves
+ * the scale of a block's input, than with GPT-2's 0.02. A zero head learns more slowly. */
 static struct block_config block(const struct model_config *config)
 {
     struct block_config block = model_classic_block(config);

@@ -3,14 +3,14 @@
  *
  * Matrices are row-major and dense. The order of additions depends only on shapes, so the bits do
  * not depend on the size of the thread pool. Operations are queued on the ops' stream (the cpu runs
- * them at once) and return nothing; `sync` returns the first failure. All arrays are in device
+ * them immediately) and return nothing; `sync` returns the first failure. All arrays are in device
  * memory or pinned memory.
  *
  * Activations and the weights used in products have the `compute` type; parameters, gradients and
  * moments have the `master` type. On the cpu both are F32 (F64 for gradient checks). On a GPU
  * compute is F32, BF16 or F16, and master is F32.
  *
- * Threads: only the owner thread may call an ops.
+ * Threads: only the owner thread may use an ops.
  */
 #ifndef MILLRACE_TRAINER_OPS_OPS_H
 #define MILLRACE_TRAINER_OPS_OPS_H
@@ -66,7 +66,7 @@ SHARED_INLINE uint64_t norm_row_offset(const struct norm_shape *shape, uint64_t 
                              : row * shape->cols;
 }
 
-/* Maximum columns for a gradient computed in place. */
+/* Maximum number of columns for a gradient computed in place. */
 enum { NORM_IN_PLACE_COLS_MAX = 256 };
 
 /* qkv is [batch * tokens, (heads + 2 * kv_heads) * head_dim]: all q heads, then k, then v. Scores
@@ -85,7 +85,7 @@ struct xent_shape {
 /* A second target per row for mixup and CutMix, indexed like the targets. In device memory. */
 struct xent_mix {
     const int32_t *targets;
-    const float *weights; /* of the first target, 0..1; the second has the rest */
+    const float *weights; /* of the first target, 0..1; the second has 1 - weight */
 };
 
 /* Weight decay is selected per block of this many elements. */
@@ -113,8 +113,8 @@ struct ops_table {
                      struct err *err);
     void (*gemm)(struct ops *ops, const struct gemm_plan *plan, const void *a, const void *b,
                  const void *bias, void *c);
-    /* Reserves workspace that bias_bwd, norm_bwd and embed_bwd require for a gradient [rows, cols].
-     * -ENOMEM. */
+    /* Reserves the workspace that bias_bwd, norm_bwd and embed_bwd require for a gradient [rows,
+     * cols]. -ENOMEM. */
     int (*plan_rows)(struct ops *ops, uint64_t rows, uint64_t cols, struct err *err);
     /* d_bias[cols] (master) = column sums of d_out[rows, cols] (+ d_bias). */
     void (*bias_bwd)(struct ops *ops, void *d_bias, const void *d_out, uint64_t rows, uint64_t cols,
@@ -130,7 +130,7 @@ struct ops_table {
                      void *d_bias, const void *d_out, const void *x, const void *mean,
                      const void *rstd, const void *weight, bool accumulate);
 
-    /* Reserves workspace that attn_fwd and attn_bwd require. -EINVAL with detail if the backend
+    /* Reserves the workspace that attn_fwd and attn_bwd require. -EINVAL with detail if the backend
      * does not support the shape. */
     int (*plan_attn)(struct ops *ops, const struct attn_shape *shape, struct err *err);
     /* out: [batch * tokens, heads * head_dim]. lse: [batch, heads, tokens], master: the log-sum-exp
@@ -224,10 +224,11 @@ struct ops_table {
     void (*row_sumsq)(struct ops *ops, double *sums, const void *x, uint64_t rows, uint64_t cols);
     /* Adds terms to the words of a struct exact_sum (base/numeric/exact_sum.h). */
     void (*exact_add)(struct ops *ops, int64_t *words, const double *terms, uint64_t count);
-    /* *word += number of flags that are 1; all others must be 0. */
+    /* *word += number of flags that are 1; the others must be 0. */
     void (*count_add)(struct ops *ops, int64_t *word, const uint8_t *flags, uint64_t count);
 
-    /* update_gate_apply (trainer/ops/update_gate.h). All but the request is in device memory. */
+    /* update_gate_apply (trainer/ops/update_gate.h). All arguments except the request are in device
+     * memory. */
     void (*gate_update)(struct ops *ops, struct update_gate *gate, const int64_t *losses,
                         const int64_t *squares, const struct update_gate_request *request);
 
@@ -239,16 +240,17 @@ struct ops_table {
     void (*numerics_id)(struct ops *ops, struct str *out);
     /* Blocks. Returns the first failure since the last call. */
     int (*sync)(struct ops *ops, struct err *err);
-    /* Returns the failure that sync would return, if known yet, without blocking or clearing it. */
+    /* Returns the failure that sync would return, if it is already known, without blocking or
+     * clearing it. */
     int (*status)(const struct ops *ops, struct err *err);
-    /* Addresses are not backed by memory (ops_null.h); the host must not access the numbers. */
+    /* Addresses are not backed by memory (ops_null.h); the host must not access the arrays. */
     bool is_simulated;
     /* Optional: records the pool's threads in the trace, which must outlive the ops. */
     void (*add_tracks)(struct ops *ops, struct trace *trace);
     void (*close)(struct ops *ops);
 };
 
-/* Required hooks: those compiled for each element type of the cpu, then the others. */
+/* Required hooks: first those that the cpu compiles for each element type, then the others. */
 /* clang-format off */
 #define OPS_TYPED_HOOKS(HOOK)                                                                      \
     HOOK(plan_gemm) HOOK(gemm) HOOK(bias_bwd) HOOK(norm_fwd) HOOK(norm_bwd) HOOK(attn_fwd)         \
@@ -271,8 +273,8 @@ struct ops {
     enum dtype compute, master;
 };
 
-/* compute: DTYPE_F32, or DTYPE_F64 (tests). threads: 0 means one per CPU. Borrows the device; NULL:
- * an ops without a stream, for any memory. The caller owns *ret_ops. */
+/* compute: DTYPE_F32, or DTYPE_F64 (tests). threads: 0 means one per CPU. Borrows device; if device
+ * is NULL, the ops has no stream and accepts any memory. The caller owns *ret_ops. */
 int ops_cpu_open(struct device *device, enum dtype compute, unsigned threads, struct ops **ret_ops,
                  struct err *err);
 /* compute: DTYPE_F32; on a GPU also DTYPE_BF16 and DTYPE_F16. -EINVAL with detail if
@@ -280,8 +282,8 @@ int ops_cpu_open(struct device *device, enum dtype compute, unsigned threads, st
 int ops_open(struct device *device, enum dtype compute, unsigned threads, struct ops **ret_ops,
              struct err *err);
 void ops_close(struct ops *ops); /* NULL is fine */
-/* The instruction set of the cpu's kernels on this machine: "avx512f", "avx2", "baseline". OpenBLAS
- * chooses separately. */
+/* The instruction set of the cpu's kernels on this machine: "avx512f", "avx2" or "baseline".
+ * OpenBLAS chooses separately. */
 const char *ops_cpu_kernels(void);
 
 static inline size_t ops_compute_bytes(const struct ops *ops)

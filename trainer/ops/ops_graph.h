@@ -6,9 +6,10 @@
  *     ops_graph_run(&graph, variant, queue_pass, &pass, err);
  *
  * The queued operations, with their addresses and host values, may depend only on the variant; all
- * other inputs are in device memory. The first run of all is queued directly, so that lazily
- * created resources exist. After that, the first run of each variant is recorded and later runs
- * launch the recording. Without graphs every run is queued directly. The bits are the same.
+ * other inputs are in device memory. The very first run is queued directly, so that resources
+ * created lazily exist before a recording. After that, the first run of each variant is recorded
+ * and later runs launch the recording. Without graphs every run is queued directly. Either way the
+ * bits are the same.
  */
 #ifndef MILLRACE_TRAINER_OPS_OPS_GRAPH_H
 #define MILLRACE_TRAINER_OPS_OPS_GRAPH_H
@@ -31,7 +32,7 @@ int ops_graph_init(struct ops_graph *graph, struct ops *ops, uint32_t variants_c
                    struct err *err);
 /* Safe on a zeroed graph. No run may be in progress. */
 void ops_graph_deinit(struct ops_graph *graph);
-/* Queues the work of queue(context). -EIO if recording fails, or the failure of the ops. */
+/* Queues the work of queue(context). -EIO if recording fails, or the ops' own failure. */
 int ops_graph_run(struct ops_graph *graph, uint32_t variant, void (*queue)(void *context),
                   void *context, struct err *err);
 

@@ -10,10 +10,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Llama 3.1's scaling for contexts longer than in pretraining (Grattafiori et al., "The Llama 3
- * Herd of Models", 2024; rope_type llama3 in transformers). Wavelengths above original_positions /
- * low_freq_factor are multiplied by factor, those below original_positions / high_freq_factor are
- * kept, and those between are interpolated. */
+/* Llama 3.1's scaling for contexts longer than those of pretraining (Grattafiori et al., "The Llama
+ * 3 Herd of Models", 2024; rope_type llama3 in transformers). Wavelengths above original_positions
+ * / low_freq_factor are multiplied by factor, those below original_positions / high_freq_factor are
+ * unchanged, and those in between are interpolated. */
 struct rope_scaling {
     double factor; /* 0 or 1: no scaling */
     double low_freq_factor, high_freq_factor;

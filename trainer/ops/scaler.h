@@ -8,7 +8,8 @@
  * Scales are powers of two, so scaling and unscaling are exact.
  *
  * The scale applies to the mean loss of a micro-batch. Gradients are sums over its rows, so the
- * factor on the sum is the scale over the number of rows, rounded up to a power of two.
+ * factor on the sum is the scale divided by the number of rows, which is first rounded up to a
+ * power of two.
  */
 #ifndef MILLRACE_TRAINER_OPS_SCALER_H
 #define MILLRACE_TRAINER_OPS_SCALER_H
@@ -27,14 +28,14 @@ struct scaler_options {
     uint64_t window, hysteresis;
 };
 
-/* Stored in every checkpoint, except the options and rows. If not dynamic, the scale stays 1 and
- * every overflow is an error. */
+/* Stored in every checkpoint, except for the options and rows. If not dynamic, the scale stays 1
+ * and every overflow is an error. */
 struct scaler {
     struct scaler_options options;
     bool is_dynamic;
     double scale;
-    uint64_t clean_steps_count; /* since the scale changed or overflowed */
-    uint64_t overflows_count;   /* since the scale doubled; at most the hysteresis */
+    uint64_t clean_steps_count; /* since the last overflow or change of scale */
+    uint64_t overflows_count;   /* since the scale last doubled; at most the hysteresis */
     double rows;                /* rows of a micro-batch, rounded up to a power of two */
 };
 

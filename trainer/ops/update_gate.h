@@ -1,7 +1,7 @@
 /*
  * update_gate — computes the scale of a step's gradients and decides whether the weights are
- * updated. Header only: the CPU and a CUDA kernel run the same code where the sums are, so the host
- * does not wait.
+ * updated. Header only: the CPU and a CUDA kernel run the same code where the sums reside, so the
+ * host does not wait.
  *
  * A step with a non-finite loss or gradient changes neither weights nor moments. If the scaler does
  * not tolerate the overflow, later steps change nothing either: the host, which reads results some
@@ -19,10 +19,10 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Maximum queued steps whose results the host has not read. */
+/* Maximum number of queued steps whose results the host has not read. */
 enum { UPDATE_GATE_AHEAD_MAX = 2 };
 
-/* Depend only on the number of the update. */
+/* These depend only on the update's number. */
 struct update_gate_factors {
     double lr, correction1, correction2; /* see update_scalars */
 };
@@ -46,7 +46,7 @@ struct update_gate {
 
     bool is_finite;                /* loss and gradients of the last step */
     double norm;                   /* of the mean loss's gradient, before clipping */
-    struct update_scalars scalars; /* of the last update, made or skipped */
+    struct update_scalars scalars; /* of the last update, applied or skipped */
 };
 
 static inline struct update_gate update_gate_begin(const struct scaler *scaler,

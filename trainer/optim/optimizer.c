@@ -37,7 +37,7 @@ static uint64_t moment_bytes(const struct optimizer *optimizer)
     return optimizer->partition->trained_shards.elements * ops_master_bytes(optimizer->ops);
 }
 
-/* A kernel that accesses each byte once reaches the link's full duplex speed on pinned memory, so
+/* A kernel that accesses each byte once reaches the link's full-duplex speed on pinned memory, so
  * staging copies would not be faster. */
 static unsigned moments_kind(const struct optimizer *optimizer)
 {
@@ -60,7 +60,7 @@ static uint64_t decays_count(const struct params *params)
     return (params->trained_elements + OPS_DECAY_ELEMENTS - 1) / OPS_DECAY_ELEMENTS;
 }
 
-/* Parameters that share an entry have the same kind, hence the same decay. */
+/* Only neighbors (params.h) share an entry, and they have the same decay. */
 static int fill_decays(struct optimizer *optimizer, struct err *err)
 {
     static_assert(PARAMS_ALIGN % OPS_DECAY_ELEMENTS == 0,

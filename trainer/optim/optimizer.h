@@ -22,13 +22,13 @@ struct optimizer_options {
     bool offloaded;
 };
 
-/* The value of optimizer.type: "adamw". */
+/* The value of optimizer.type, such as "adamw". */
 const char *optimizer_rule_name(enum update_rule rule);
-/* Moments per element, and their names in checkpoints ("exp_avg"). */
+/* The number of moments per element, and their names in checkpoints, such as "exp_avg". */
 unsigned optimizer_moments_count(const struct optimizer_options *options);
 const char *optimizer_moment_name(enum update_rule rule, unsigned moment);
 
-/* Owner thread. Moments are arenas of trained shards in the master type, initially zero. */
+/* Owner thread only. Moments are arenas of trained shards in the master type, initially zero. */
 struct optimizer {
     struct optimizer_options options;
     struct ops *ops;
@@ -44,20 +44,20 @@ int optimizer_init(struct optimizer *optimizer, const struct optimizer_options *
                    struct ops *ops, const struct partition *partition, struct err *err);
 void optimizer_deinit(struct optimizer *optimizer);
 
-/* Queues the addition of the squared gradients of this rank's parts to the words of an exact_sum in
- * device memory. Each row is summed in fp64; the row sums are added exactly. part: returns the
- * gradients of a group's part. */
+/* Queues operations that add the squares of the gradients in this rank's parts to the words of an
+ * exact_sum in device memory. Each row is summed in fp64; the row sums are added exactly. part:
+ * returns the gradients of a group's part. */
 void optimizer_sum_squares(struct optimizer *optimizer,
                            const void *(*part)(void *context, uint64_t group), void *context,
                            int64_t *words);
 
-/* For the update after `updates` completed ones. */
+/* The factors of the update that follows `updates` completed ones. */
 struct update_gate_factors optimizer_factors(const struct optimizer *optimizer, uint64_t updates,
                                              double lr);
 
 /* Queues the in-place update of this rank's shard of a group. weights and gradients point to the
- * start of the shard (master type); compute, to its copy in the compute type, or NULL. scalars:
- * device memory. */
+ * start of the shard (master type); compute points to its copy in the compute type (NULL: none).
+ * scalars: device memory. */
 void optimizer_update_shard(struct optimizer *optimizer, uint64_t group, void *weights,
                             void *compute, const void *gradients,
                             const struct update_scalars *scalars);

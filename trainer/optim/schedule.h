@@ -11,13 +11,13 @@ enum schedule_type { SCHEDULE_CONSTANT, SCHEDULE_LINEAR, SCHEDULE_COSINE, SCHEDU
 struct schedule {
     enum schedule_type type;
     double lr, min_lr;
-    uint64_t unit_steps;    /* updates that share a rate; 0: 1 */
-    uint64_t warmup, steps; /* in units; in updates */
+    uint64_t unit_steps;    /* updates that share a rate; 0 means 1 */
+    uint64_t warmup, steps; /* warmup: in units; steps: in updates */
 };
 
-/* step counts from 0 and belongs to unit u = step / unit_steps of U. During warm-up: lr * (u + 1) /
- * warmup. Then, with p = (u - warmup) / (U - warmup): cosine: min + (1 + cos(pi p)) / 2 * (lr -
- * min); linear: lr + p * (min - lr); warmup_linear: linear with min = 0. */
+/* step counts from 0 and belongs to unit u = step / unit_steps, of U units in total. During
+ * warm-up: lr * (u + 1) / warmup. Then, with p = (u - warmup) / (U - warmup): cosine: min + (1 +
+ * cos(pi p)) / 2 * (lr - min); linear: lr + p * (min - lr); warmup_linear: linear with min = 0. */
 double schedule_lr(const struct schedule *schedule, uint64_t step);
 
 #endif

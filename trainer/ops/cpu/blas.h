@@ -3,9 +3,9 @@
  *
  * OpenBLAS is loaded when the first ops is opened. It selects its kernels by processor model, and
  * older versions fall back to kernels that are five times slower on newer processors. blas_open
- * therefore selects the kernels by instruction set, unless OPENBLAS_CORETYPE is set. One version
- * then gives the same bits on all processors with the same instruction set. Programs without
- * products never start OpenBLAS's thread pool.
+ * therefore selects the kernels by instruction set, unless OPENBLAS_CORETYPE is set. A given
+ * version then produces the same bits on all processors with the same instruction set. Programs
+ * without products never start OpenBLAS's thread pool.
  */
 #ifndef MILLRACE_TRAINER_OPS_CPU_BLAS_H
 #define MILLRACE_TRAINER_OPS_CPU_BLAS_H
@@ -34,7 +34,7 @@ typedef void blas_dgemm_function(int layout, int trans_a, int trans_b, int m, in
                                  double alpha, const double *a, int lda, const double *b, int ldb,
                                  double beta, double *c, int ldc);
 
-/* Immutable; any thread. The library is never unloaded. */
+/* Immutable; thread-safe. The library is never unloaded. */
 struct blas {
     blas_sgemm_function *sgemm;
     blas_dgemm_function *dgemm;

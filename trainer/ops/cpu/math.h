@@ -2,8 +2,8 @@
  * ops_cpu_math — exp, log and sums for the cpu's kernels. Their bits depend only on the arguments.
  *
  * exp_f32 exists because loops that call libm cannot be vectorized and libm's bits change with its
- * version. exp_f64 calls libm; only gradient checks use it. Sums run in LANES interleaved partial
- * sums, folded in halves, an order that registers of any width can keep. The compiler flags
+ * version. exp_f64 calls libm; only gradient checks use it. Sums use LANES interleaved partial
+ * sums, folded in halves, an order that registers of any width can follow. The compiler flags
  * (mr_flags) forbid fused and reassociated operations.
  */
 #ifndef MILLRACE_TRAINER_OPS_CPU_MATH_H
@@ -14,8 +14,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Compiles a kernel for several instruction sets; the dynamic loader picks the best. All give the
- * same bits. Not with clang or sanitizers. */
+/* Compiles a kernel for several instruction sets; the dynamic loader picks the best. All versions
+ * give the same bits. Disabled with clang and sanitizers. */
 #if defined __x86_64__ && defined __GNUC__ && !defined __clang__ && !defined MR_SANITIZED
 #define KERNEL __attribute__((target_clones("avx512f", "avx2", "default")))
 /* The instruction set that KERNEL selects on this machine: the same tests, in the same order, as

@@ -13,12 +13,12 @@
 #include "trainer/ops/ops.h"
 
 enum {
-    /* Increment after every change to a kernel that may change bits. */
+    /* Increment after every kernel change that may change bits. */
     OPS_CPU_KERNELS_VERSION = 1,
-    /* Elements per elementwise tile: 64 KiB of float, a few microseconds. */
+    /* Elements per elementwise tile: 64 KiB of float, a few microseconds of work. */
     OPS_CPU_GRAIN = 16384,
     OPS_CPU_CHUNKS_MAX = 64,
-    /* Elements for the partial sums of two arrays of 4096 columns. Wider matrices get fewer
+    /* Elements, enough for the partial sums of two arrays of 4096 columns. Wider matrices get fewer
      * chunks. */
     OPS_CPU_PARTIALS = OPS_CPU_CHUNKS_MAX * 2 * 4096,
     OPS_CPU_ALIGN_BYTES = 64,
@@ -72,7 +72,7 @@ int ops_cpu_sync(struct ops *ops, struct err *err);
 int ops_cpu_status(const struct ops *ops, struct err *err);
 void ops_cpu_close(struct ops *ops);
 
-/* Queries per attention tile, and the alignment of its score rows. */
+/* Maximum queries per attention tile, and the alignment of its score rows. */
 enum { OPS_CPU_QUERIES_MAX = 80, OPS_CPU_SCORES_ALIGN = 16 };
 
 static inline uint64_t ops_cpu_query_tiles(const struct attn_shape *shape)
@@ -80,7 +80,7 @@ static inline uint64_t ops_cpu_query_tiles(const struct attn_shape *shape)
     return (shape->tokens + OPS_CPU_QUERIES_MAX - 1) / OPS_CPU_QUERIES_MAX;
 }
 
-/* Rows of a query tile. Tiles have nearly equal heights: 81 tokens are split 41 + 40. */
+/* Rows of a query tile. Tiles have nearly equal heights: 81 tokens are split into 41 + 40. */
 static inline uint64_t ops_cpu_query_rows(const struct attn_shape *shape)
 {
     uint64_t tiles = ops_cpu_query_tiles(shape);

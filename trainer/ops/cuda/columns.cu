@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* A thread adds N columns of a few chunks. */
+/* A thread adds up N columns of a few chunks. */
 template <int N>
 __global__ void __launch_bounds__(THREADS) fold(float *out, const float *partials, uint32_t chunks,
                                                 uint64_t stride, uint64_t cols, bool accumulate)
@@ -80,8 +80,8 @@ __global__ void __launch_bounds__(THREADS) fold(float *out, const float *partial
     store_packed(out + col, sum);
 }
 
-/* A block adds 32 columns of many chunks; its warps take chunks in turn. With one thread per
- * column, few columns would leave the memory latency exposed. */
+/* A block adds up 32 columns of many chunks; its warps take chunks in turn. With one thread per
+ * column, a narrow matrix would have too few threads to hide the memory latency. */
 __global__ void __launch_bounds__(FOLD_THREADS)
     fold_many(float *out, const float *partials, uint32_t chunks, uint64_t stride, uint64_t cols,
               bool accumulate)

@@ -1,9 +1,9 @@
 /*
  * columns — column sums of tall matrices, for gradients of biases and norms.
  *
- * Rows are split into chunks by shape. A block sums a chunk into partial sums, which a second
- * kernel adds in an order that depends only on their number. The bits depend on neither grid nor
- * device.
+ * Rows are split into chunks that depend only on the shape. Each block sums one chunk; a second
+ * kernel adds these partial sums in an order that depends only on their number. The bits do not
+ * depend on the grid or the device.
  */
 #ifndef MILLRACE_TRAINER_OPS_CUDA_COLUMNS_H
 #define MILLRACE_TRAINER_OPS_CUDA_COLUMNS_H

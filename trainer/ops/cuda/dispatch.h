@@ -11,7 +11,7 @@
 #include <cuda_runtime.h>
 #include <stdint.h>
 
-/* Calls launch(T()) for the compute type; cudaErrorInvalidValue if unsupported. */
+/* Calls launch(T()), where T is the compute type; cudaErrorInvalidValue if unsupported. */
 template <typename F> inline cudaError_t dispatch_type(enum dtype type, F launch)
 {
     switch (type) {

@@ -1,7 +1,7 @@
 /*
- * launch — kernel launches and dynamic shared memory, which nvcc and the tests' compiler write
- * differently. The tests include their own version before every file (tests/cuda_on_cpu/shim.h).
- * C++ only.
+ * launch — kernel launches and dynamic shared memory, whose syntax differs between nvcc and the
+ * tests' compiler. The tests include their own version before every file
+ * (tests/cuda_on_cpu/shim.h). C++ only.
  *
  *     cudaError_t status = LAUNCH((scale_kernel<float>), grid, block, 0, stream, out, x, count);
  *
@@ -9,7 +9,7 @@
  * follow these rules:
  *
  * - blocks are multiples of 32 threads
- * - collectives use full masks, and no thread returns before one
+ * - collectives use full masks, and no thread returns before a collective
  * - all threads reach the same __syncthreads
  * - bf16 and half are converted to float for arithmetic
  * - no block waits for another

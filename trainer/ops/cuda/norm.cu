@@ -1,6 +1,6 @@
 /*
- * norm — see norm.h. A warp handles a row and reads it twice, because the difference of two large
- * sums would lose the variance. The second read hits the nearest cache.
+ * norm — see norm.h. A warp handles a row and reads it twice, because a variance computed as the
+ * difference of two large sums would lose its precision. The second read hits the nearest cache.
  */
 #include "trainer/ops/cuda/norm.h"
 
@@ -13,7 +13,7 @@
 
 enum { THREADS = 256, WARPS = THREADS / WARP_THREADS };
 
-/* N: elements moved at once. */
+/* N: elements moved at a time. */
 template <typename T, int N, bool LAYER>
 __global__ void __launch_bounds__(THREADS)
     norm_rows(T *out, float *mean, float *rstd, const T *x, const T *weight, const T *bias,
@@ -22,7 +22,7 @@ __global__ void __launch_bounds__(THREADS)
     uint64_t rows = shape.rows, cols = shape.cols;
     uint64_t row = (uint64_t)blockIdx.x * WARPS + threadIdx.x / WARP_THREADS;
     uint64_t lane = threadIdx.x % WARP_THREADS, step = WARP_THREADS * N;
-    uint64_t end = row < rows ? cols : 0; /* warps without a row still join the sums */
+    uint64_t end = row < rows ? cols : 0; /* warps without a row still take part in the sums */
     uint64_t offset = norm_row_offset(&shape, row);
     x += offset;
     out += offset;
@@ -89,7 +89,8 @@ template <typename T> struct norm_bwd_kernel_arrays {
 };
 
 /* A block handles one chunk of rows and one panel of 32 * N * PACKS columns. Its warps take rows in
- * turn; a lane sums its columns over its warp's rows. The statistics of a row need all columns.
+ * turn; a lane sums its columns over its warp's rows. For the means over a row, a warp reads all
+ * columns.
  *
  * With n = (x - mean) * rstd and g = d_out * weight: d_x += rstd * (g - mean(g) - n * mean(g * n));
  * RMS has no mean(g). In place, a warp reads a whole row before it writes. */
@@ -181,7 +182,7 @@ static cudaError_t launch_bwd(const struct norm_shape *s, const struct cuda_norm
     return LAUNCH((norm_bwd_rows<T, N, PACKS>), grid, THREADS, 0, stream, arrays, *s, chunks.rows);
 }
 
-/* Uses one panel if 64 sums of each kind per lane suffice. */
+/* Uses one panel if each lane then needs at most 64 sums of each kind. */
 template <typename T>
 static cudaError_t launch_bwd_panels(const struct norm_shape *s,
                                      const struct cuda_norm_bwd_arrays *a, cudaStream_t stream)

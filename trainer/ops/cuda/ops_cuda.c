@@ -1,9 +1,10 @@
 /*
- * ops_cuda — see ops_cuda.h: the table over the kernels, their workspace, and failures.
+ * ops_cuda — see ops_cuda.h: the table of hooks that call the kernels, their workspace, and failure
+ * handling.
  *
- * Only sync waits for the device; only opening and planning allocate. sync returns failures to
- * queue a kernel as well as failures that the device reports. Operations share the workspace, since
- * they run in order on one stream.
+ * Only sync waits for the device; only opening and planning allocate memory. sync returns both
+ * failures to queue a kernel and failures that the device reports. Operations share the workspace,
+ * because they run in order on one stream.
  */
 #include "trainer/ops/cuda/ops_cuda.h"
 
@@ -28,9 +29,9 @@
 #include <string.h>
 
 enum {
-    /* Increment after every change to a kernel that may change bits. */
+    /* Increment after every kernel change that may change bits. */
     OPS_CUDA_KERNELS_VERSION = 1,
-    /* Capability that the kernels are compiled for; the driver compiles them for others. */
+    /* Compute capability that the kernels are compiled for; the driver compiles them for others. */
     NATIVE_CAPABILITY_MAJOR = 9,
     LOGITS_ALIGN = 64,   /* product tiles have 64 columns */
     ROPE_TABLES_MAX = 4, /* rope shapes per run */
@@ -413,7 +414,7 @@ static int status(const struct ops *ops, struct err *err)
 static int sync(struct ops *ops, struct err *err)
 {
     int synced = ops->device->ops->stream_sync(ops->device, ops->stream, err);
-    /* the first cause, even if the device failed because of it */
+    /* returns the first cause, even if the device failed because of it */
     int result = status(ops, err);
     cuda_of(ops)->status = 0;
     return result ? result : synced;

@@ -17,7 +17,7 @@ struct color {
 struct layout {
     uint64_t patches; /* of all images */
     uint32_t patches_per_row;
-    uint32_t line, patch; /* values in a row of a patch; rows of a patch */
+    uint32_t line, patch; /* line: values in a row of a patch; patch: rows of a patch */
     struct color colors[COLORS];
 };
 
@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(THREADS)
     if (row >= layout.patches)
         return;
     uint64_t patch_row =
-        row / layout.patches_per_row; /* row of patches, counted through all images */
+        row / layout.patches_per_row; /* row of patches, counted across all images */
     uint64_t stride = (uint64_t)layout.patches_per_row * layout.line;
     uint32_t line = layout.line, values = line * layout.patch;
     const uint8_t *from =

@@ -21,9 +21,9 @@ struct cuda_images {
     const float *mean, *deviation;
 };
 
-/* type: of out, DTYPE_F32, DTYPE_BF16 or DTYPE_F16; else cudaErrorInvalidValue. out and images are
- * 16-byte aligned. Before rounding, values equal the cpu's in float, bit for bit. Queued on the
- * stream. */
+/* type: the type of out, DTYPE_F32, DTYPE_BF16 or DTYPE_F16; else cudaErrorInvalidValue. out and
+ * images are 16-byte aligned. Before rounding, values equal the cpu's floats bit for bit. Queued on
+ * the stream. */
 cudaError_t cuda_patches(enum dtype type, const struct cuda_images *shape, void *out,
                          const uint8_t *images, cudaStream_t stream);
 

@@ -31,7 +31,7 @@ struct gelu_slope {
         const float scale = 0.79788456080286536f, cubic = 0.044715f;
         float square = x * x, s = sigmoid(2 * scale * (x + cubic * square * x));
         float slope = 2 * scale * (1.0f + 3 * cubic * square);
-        /* s comes first: a factor of 0 cancels the large rest, which is finite for |x| < 10^12 */
+        /* if s * (1 - s) is 0, it cancels the large last factor, finite for |x| < 10^12 */
         return d_out * (s + s * (1 - s) * (x * slope));
     }
 };

@@ -1,8 +1,8 @@
 /*
  * pointwise — elementwise activations, sums and conversions, as defined in ops.h.
  *
- * Types: DTYPE_F32, DTYPE_BF16, DTYPE_F16; else cudaErrorInvalidValue. Arrays of calls with a count
- * are 16-byte aligned. Calls queue on the stream.
+ * Types: DTYPE_F32, DTYPE_BF16, DTYPE_F16; else cudaErrorInvalidValue. Arrays are 16-byte aligned
+ * in functions with a `count`. Calls queue on the stream.
  */
 #ifndef MILLRACE_TRAINER_OPS_CUDA_POINTWISE_H
 #define MILLRACE_TRAINER_OPS_CUDA_POINTWISE_H

@@ -35,7 +35,7 @@ __device__ inline int warp_max(int x)
     return x;
 }
 
-/* Sums over a block of blockDim.x threads, a multiple of 32, and returns the sum to all.
+/* Returns to all threads the sum over a block of blockDim.x threads, a multiple of 32.
  * warps[WARPS_MAX]: shared memory, reusable on return. */
 template <typename T> __device__ inline T block_sum(T x, T *warps)
 {

@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(TABLE_THREADS)
     table[at] = {(float)cos(angle), (float)sin(angle)};
 }
 
-/* PACKED: 16 bytes of pairs at a time. low and high are half a head apart. */
+/* PACKED: processes 16 bytes of pairs at a time. low and high are half a head apart. */
 template <typename T, bool PACKED>
 __device__ inline void rope_turn_pairs(T *low, T *high, const float2 *turns, float sign)
 {

@@ -1,8 +1,8 @@
 /*
  * rope — rotary position embedding on a CUDA device, as defined in trainer/ops/ops.h.
  *
- * Angles are computed once, in double, into a table that the caller owns. Rotation is in float,
- * rounded once.
+ * Angles are computed once, in double, into a table that the caller owns. The rotation is computed
+ * in float and rounded once.
  */
 #ifndef MILLRACE_TRAINER_OPS_CUDA_ROPE_H
 #define MILLRACE_TRAINER_OPS_CUDA_ROPE_H
@@ -31,8 +31,8 @@ static inline uint64_t cuda_rope_table_floats(uint64_t tokens, uint64_t head_dim
 cudaError_t cuda_rope_table_fill(float *table, uint64_t tokens, uint64_t head_dim,
                                  const struct rope_spec *spec, cudaStream_t stream);
 
-/* In place; backward reverses the rotation. qkv is 16-byte aligned. The table has this head_dim and
- * at least shape->tokens tokens. */
+/* In place; backward reverses the rotation. qkv is 16-byte aligned. The table must have been filled
+ * for this head_dim and at least shape->tokens tokens. */
 cudaError_t cuda_rope_rotate(enum dtype type, const struct attn_shape *shape, void *qkv,
                              const float *table, bool backward, cudaStream_t stream);
 

@@ -1,5 +1,5 @@
 /*
- * rows — see rows.h. A lane moves 16 bytes at once, or one element if rows are not aligned.
+ * rows — see rows.h. A lane moves 16 bytes at a time, or one element if rows are not aligned.
  */
 #include "trainer/ops/cuda/rows.h"
 
@@ -17,7 +17,7 @@ enum {
     GRID_Y_MAX = 65535,
 };
 
-/* Calls launch(N), where N is the number of elements of T moved at once for rows of cols
+/* Calls launch(N), where N is the number of elements of T moved at a time for rows of cols
  * elements. */
 template <typename T, typename F> static cudaError_t dispatch_width(uint64_t cols, F launch)
 {
@@ -153,8 +153,8 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* A block sums the run that begins in a chunk and continues in later ones, if any, in one panel of
- * 32 * N columns. */
+/* If a run begins in this block's chunk and continues in later ones, the block adds the later sums,
+ * in one panel of 32 * N columns. */
 template <int N>
 __global__ void __launch_bounds__(THREADS)
     embed_bwd_fold(float *d_table, const float *partials, struct embed_order order)

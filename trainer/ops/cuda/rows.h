@@ -8,9 +8,9 @@
  * The gradient of a table is summed without atomics. The rows, in by_id order, are split into
  * chunks of CUDA_EMBED_CHUNK_ROWS. A warp sums a chunk in order, one sum per run of equal ids. The
  * chunk in which a run begins adds its sum to the table; each later chunk of the run writes its sum
- * to the workspace, at most one row per chunk. A second kernel adds those to the table: each of
- * eight warps sums every eighth chunk in order, then the warps' sums are added in order. The bits
- * depend only on ids and shapes.
+ * to the workspace, at most one row per chunk. A second kernel adds the rows of the workspace to
+ * the table: each of eight warps sums every eighth chunk in order, then the warps' sums are added
+ * in order. The bits depend only on ids and shapes.
  *
  *        by_id   | 3 3 3 5 5 7 7 7 | 7 7 7 7 7 7 7 7 | 7 7 8 8 8 9 9 9 |
  *        table     3     5   7                             8     9

@@ -1,5 +1,5 @@
 /*
- * tensor_core — wrappers of PTX instructions without a C++ equivalent: asynchronous copies to
+ * tensor_core — wrappers for PTX instructions without a C++ equivalent: asynchronous copies to
  * shared memory, loads of matrix fragments, and their products. The tests use plain C++ instead
  * (tests/cuda_on_cpu/). C++ only.
  *

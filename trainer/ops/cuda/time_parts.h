@@ -1,6 +1,6 @@
 /*
  * time_parts — measures device time with the device's clock: a struct time_parts
- * (trainer/ops/time_parts.h) in device memory, switched in stream order, also within graphs.
+ * (trainer/ops/time_parts.h) in device memory, switched in stream order, even within graphs.
  */
 #ifndef MILLRACE_TRAINER_OPS_CUDA_TIME_PARTS_H
 #define MILLRACE_TRAINER_OPS_CUDA_TIME_PARTS_H

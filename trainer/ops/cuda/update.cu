@@ -22,8 +22,8 @@ typedef float real;
 
 enum { THREADS = 256, WARPS = THREADS / WARP_THREADS, SUM_BLOCKS_MAX = 128 };
 
-/* A thread updates four elements, which share a decay flag. All threads take the same branches for
- * moments, so these are hidden by memory traffic. */
+/* A thread updates four elements, which share a decay flag. Branches on moments are the same in all
+ * threads, and memory traffic hides their cost. */
 template <enum update_rule rule, typename T>
 __global__ void __launch_bounds__(THREADS)
     update(float *params, float *moment1, float *moment2, const float *gradients,
@@ -117,7 +117,7 @@ cudaError_t cuda_gate_update(struct update_gate *gate, const int64_t *losses,
     return LAUNCH(gate_update, 1, WARP_THREADS, 0, stream, gate, losses, squares, *request);
 }
 
-/* One warp per row; a lane moves N elements at once. */
+/* One warp per row; a lane moves N elements at a time. */
 template <int N>
 __global__ void __launch_bounds__(THREADS)
     row_sumsq_wide(double *sums, const float *x, uint64_t rows, uint64_t cols)
@@ -168,9 +168,9 @@ __device__ static void add_integer(int64_t *word, int64_t value)
         atomicAdd((unsigned long long *)word, (unsigned long long)value);
 }
 
-/* Each block collects its terms, then adds its words to the total; integers make the order
- * irrelevant. Terms mostly have similar magnitudes and would contend for the same words, so a warp
- * whose terms all share their words adds them up first. */
+/* Each block collects its terms, then adds its words to the total; the order is irrelevant, because
+ * the words are integers. Terms mostly have similar magnitudes and would contend for the same
+ * words, so a warp whose terms all share their words adds them up first. */
 __global__ void __launch_bounds__(THREADS)
     exact_add(int64_t *words, const double *terms, uint64_t count)
 {

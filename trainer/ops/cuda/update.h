@@ -1,6 +1,6 @@
 /*
- * update — the optimizer's update, and the exact sums for it and the metrics, as defined in ops.h.
- * Calls queue on the stream.
+ * update — the optimizer's update, and the exact sums for the update and the metrics, as defined in
+ * ops.h. Calls queue on the stream.
  */
 #ifndef MILLRACE_TRAINER_OPS_CUDA_UPDATE_H
 #define MILLRACE_TRAINER_OPS_CUDA_UPDATE_H
@@ -19,7 +19,7 @@ struct update_arrays;
 struct update_gate;
 struct update_gate_request;
 
-/* Arrays and scalars are device memory, arrays 16-byte aligned; compute has compute_type.
+/* Arrays and scalars are in device memory; arrays are 16-byte aligned; compute has compute_type.
  * cudaErrorInvalidValue if no kernels support that type. */
 cudaError_t cuda_update(enum update_rule rule, const struct update_options *options,
                         const struct update_arrays *arrays, enum dtype compute_type,

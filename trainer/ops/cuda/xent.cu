@@ -12,11 +12,11 @@
 #include <float.h>
 #include <math.h>
 
-/* Threads per row, by number of classes. */
+/* Threads per row, depending on the number of classes. */
 enum {
     MANY_CLASSES = 4096,
     MANY_THREADS = 512,
-    MANY_BLOCKS = 3, /* per multiprocessor: while one waits at a barrier, others read */
+    MANY_BLOCKS = 3, /* per multiprocessor: while one waits at a barrier, the others read */
     SOME_CLASSES = 512,
     SOME_THREADS = 256,
     FEW_THREADS = WARP_THREADS, /* several rows per block of SOME_THREADS */
@@ -25,8 +25,8 @@ enum {
 /* Columns plus one step of a block must fit in 32 bits. */
 static const uint64_t STRIDE_MAX = UINT64_C(1) << 30;
 
-/* Code for rare packs of elements is behind a branch, here and below, because exponentials already
- * keep the arithmetic units busy. */
+/* Here and below, rarely needed arithmetic is behind a branch, because exponentials already keep
+ * the arithmetic units busy. */
 template <int N>
 __device__ static void fill_padding(float (&x)[N], int col, int classes, float value)
 {
@@ -43,7 +43,7 @@ template <typename T, int N> __device__ static void load_floats(float (&x)[N], c
         x[i] = to_float(p.element[i]);
 }
 
-/* The first class has this weight; the second has the rest. */
+/* The first class has this weight; the second has 1 - weight. */
 struct row_target {
     int first, second;
     float first_weight;
@@ -56,8 +56,8 @@ struct softmax {
     bool has_earlier;
 };
 
-/* N: elements moved at once. GROUP: threads per row. The maximum starts finite, so that differences
- * from it are defined. */
+/* N: elements moved at a time. GROUP: threads per row. The maximum starts finite, so that
+ * differences from it are defined. */
 template <typename T, int N, int GROUP>
 __device__ static struct softmax softmax_part(const T *x, int classes, int target,
                                               float target_logit)

@@ -31,10 +31,10 @@ struct cuda_xent_arrays {
 };
 
 /* Queued on the stream. Sizes are at least 1. Padding is excluded from the softmax and gets
- * gradient 0. type: of the logits, DTYPE_F32, DTYPE_BF16 or DTYPE_F16. cudaErrorInvalidValue for
- * another type or a stride below classes or above 2^30. Fastest if stride is a multiple of 8 (F32:
- * 4). If the first target is not negative, but one of the targets is not a class, the loss is NaN
- * and the gradient zero. */
+ * gradient 0. type: the type of the logits, DTYPE_F32, DTYPE_BF16 or DTYPE_F16.
+ * cudaErrorInvalidValue for any other type or a stride below classes or above 2^30. Fastest if
+ * stride is a multiple of 8 (F32: 4). If the first target is not negative, but one of the targets
+ * is not a class, the loss is NaN and the gradient is zero. */
 cudaError_t cuda_xent(enum dtype type, const struct xent_shape *shape,
                       const struct cuda_xent_arrays *arrays, cudaStream_t stream);
 

@@ -14,7 +14,7 @@ struct ops_null_model {
     bool embed_bwd_wants_order;
     uint32_t logits_align;
     uint64_t fixed_bytes; /* allocated on open */
-    /* Bytes that planning reserves; gemm and rows keep the maximum of all requests. */
+    /* Bytes that planning reserves; gemm and rows reserve the maximum of all requests. */
     uint64_t (*gemm_bytes)(const struct gemm_shape *shape);
     uint64_t (*rows_bytes)(uint64_t rows, uint64_t cols);
     uint64_t (*rope_bytes)(const struct attn_shape *shape);
@@ -25,7 +25,7 @@ struct ops_null_model {
 const struct ops_null_model *ops_null_cpu(void);
 const struct ops_null_model *ops_null_cuda(void);
 
-/* Also opens the null device of the model. The caller owns both. */
+/* Also opens the model's null device. The caller owns both. */
 int ops_null_open(const struct ops_null_model *model, enum dtype compute, enum dtype master,
                   struct device **ret_device, struct ops **ret_ops, struct err *err);
 /* Floating-point operations of all products since opening, 2 per multiply-add. Causal attention

@@ -29,7 +29,7 @@ struct update_options {
     double beta1, beta2, epsilon;
     double momentum; /* 0: none */
     bool nesterov;
-    double weight_decay; /* of elements that decay */
+    double weight_decay; /* for elements that decay */
 };
 
 /* Set for each update; in device memory. */

@@ -7,9 +7,9 @@
  *     cuda_attention_bwd(DTYPE_BF16, &shape, &(struct cuda_attention_bwd_arrays){...}, stream)
  *
  * head_dim is at most 256. BF16 and F16 use tensor cores with float sums and require a multiple of
- * 8. F32 uses plain float, slowly, with any head_dim. The bits depend only on shape and data: one
- * block computes each sum, in a fixed order, without atomics. Skipping fully masked tiles changes
- * no bits, because they would add zeros and rescale by one.
+ * 8. F32 uses plain float arithmetic, which is slow, and accepts any head_dim. The bits depend only
+ * on shape and data: one block computes each sum, in a fixed order, without atomics. Skipping fully
+ * masked tiles does not change the bits, because they would add zeros and rescale by one.
  *
  * Arrays are in device memory, 16-byte aligned; outputs overlap no other array. Calls queue on the
  * stream and allocate nothing.
@@ -37,7 +37,7 @@ int cuda_attention_plan(const struct ops *ops, const struct attn_shape *shape, s
 /* False if no kernel supports the shape. */
 bool cuda_attention_supports(enum dtype type, const struct attn_shape *shape);
 
-/* Allows the kernels of this shape their shared memory; call it before their first run.
+/* Lets the kernels for this shape use enough shared memory; call it before their first launch.
  * cudaErrorInvalidValue if the shape is not supported (also from all calls below); the device's
  * error if its shared memory is too small. */
 cudaError_t cuda_attention_prepare(enum dtype type, const struct attn_shape *shape);
@@ -52,7 +52,7 @@ cudaError_t cuda_attention_fwd(enum dtype type, const struct attn_shape *shape,
                                const struct cuda_attention_fwd_arrays *arrays, cudaStream_t stream);
 
 struct cuda_attention_bwd_arrays {
-    void *d_qkv; /* completely written */
+    void *d_qkv; /* all elements are written */
     const void *d_out, *qkv;
     const void *out; /* results of the forward pass with the same qkv and row_starts */
     const float *lse;

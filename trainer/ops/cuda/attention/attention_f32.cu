@@ -1,7 +1,7 @@
 /*
- * attention_f32 — attention in plain float, accurate but slow. Tiles, passes and order are those of
- * the tensor-core kernels (attention_mma_fwd.cu, attention_mma_bwd.cu); each product is a loop over
- * shared memory.
+ * attention_f32 — attention in plain float, accurate but slow. The tiles, passes and order of sums
+ * are those of the tensor-core kernels (attention_mma_fwd.cu, attention_mma_bwd.cu); each product
+ * is a loop over shared memory.
  */
 #include "trainer/ops/cuda/attention/attention_kernels.h"
 #include "trainer/ops/cuda/reduce.h"
@@ -31,7 +31,7 @@ template <int ROWS> struct f32_tiles {
 
 enum { F32_NARROW_HEAD = 64, F32_WIDE_HEAD = 256 };
 
-/* Wide heads use fewer rows. Six tiles fit into shared memory from compute capability 8 on. */
+/* Wide heads use fewer rows. Six tiles fit in shared memory on compute capability 8 and later. */
 template <typename Call>
 static cudaError_t f32_dispatch(const struct attn_shape *shape, const Call &call)
 {
@@ -51,8 +51,8 @@ __device__ inline void f32_load(float *tile, const float *source, uint64_t strid
     }
 }
 
-/* In clear, add and store a thread handles the same sums: threadIdx.x + i * F32_THREADS of rows x
- * columns. */
+/* In f32_clear, f32_add and f32_store, each thread handles the same elements of rows x columns:
+ * threadIdx.x + i * F32_THREADS. */
 template <int ROWS> __device__ inline void f32_clear(float *sums, int columns)
 {
     for (int at = threadIdx.x; at < ROWS * columns; at += F32_THREADS)
@@ -96,7 +96,7 @@ __device__ inline void f32_add(float *sums, const float *rescale, const float *w
     }
 }
 
-/* The lanes of a row replace its scores by e^(score * scale - base) and agree on base and total.
+/* The lanes of a row replace its scores with e^(score * scale - base) and agree on base and total.
  * Returns the factor that rescales earlier sums. */
 template <int ROWS>
 __device__ inline float f32_softmax(float *scores, float scale, float *base, float *total)
@@ -291,7 +291,8 @@ static cudaError_t f32_bwd_launch(const struct attn_shape *shape,
                   arrays->row_starts);
 }
 
-/* The shared memory limit is a property of the kernel; sets it for the widest supported head. */
+/* The shared memory limit is a property of the kernel, so it is set for the widest head that the
+ * kernel supports. */
 cudaError_t attention_f32_prepare(const struct attn_shape *shape)
 {
     return f32_dispatch(shape, [&](auto rows) {

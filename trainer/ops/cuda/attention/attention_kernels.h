@@ -1,5 +1,5 @@
 /*
- * attention_kernels — memory layout, masks and launchers that the attention kernels share.
+ * attention_kernels — the memory layout, masks and launchers that the attention kernels share.
  * attention_launch.cu chooses among the launchers. C++ only.
  */
 #ifndef MILLRACE_TRAINER_OPS_CUDA_ATTENTION_ATTENTION_KERNELS_H
@@ -22,7 +22,7 @@ __host__ __device__ static inline int tiles_of(int count, int tile)
 }
 
 /* The backward pass pads its per-query statistics to a multiple of ATTENTION_STATS_ROWS and keeps
- * bounds of the starts per ATTENTION_BOUNDS_ROWS queries. */
+ * the bounds of the starts for every ATTENTION_BOUNDS_ROWS queries. */
 enum { ATTENTION_STATS_ROWS = 128, ATTENTION_BOUNDS_ROWS = 64 };
 
 __host__ __device__ static inline int attention_padded(int tokens)
@@ -40,7 +40,7 @@ struct key_span {
     int first, end;
 };
 
-/* The shape as kernels use it. Offsets are in elements. */
+/* The shape, in the form that kernels use. Offsets are in elements. */
 struct attention_geometry {
     int tokens, heads, kv_heads, head_dim;
     bool causal;
@@ -71,8 +71,8 @@ struct attention_geometry {
     {
         return (uint64_t)batch * tokens * out_width() + (uint64_t)head * head_dim;
     }
-    /* starts: at the item's token 0, or NULL. Padding queries, past the last token, attend to all
-     * keys. */
+    /* starts: points to the item's token 0, or NULL. Padding queries, past the last token, attend
+     * to all keys. */
     __device__ struct key_span visible_keys(int query, const int32_t *starts) const
     {
         if (query >= tokens)

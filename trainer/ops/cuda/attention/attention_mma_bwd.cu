@@ -1,6 +1,6 @@
 /*
- * attention_mma_bwd — the backward pass on tensor cores. Two kernels give each output element a
- * single writer block.
+ * attention_mma_bwd — the backward pass on tensor cores. There are two kernels, so that only one
+ * block writes each output element.
  *
  *     of keys       a block owns a tile of keys of one key-value head and iterates over the queries
  *                   of all heads that attend to it:
@@ -15,16 +15,15 @@
  * and the bits depend only on the shape.
  *
  *     shared memory    own rows: K V or Q dO | streamed tile: Q dO or K V | next tile, being copied
- * |
- *                      their {lse, D}
+ *                      {lse, D} of the queries
  *     a step           wait for its tile; barrier: all warps are done with the other buffer; start
  *                      the next copy; process sixteen columns at a time
  */
 #include "trainer/ops/cuda/attention/attention_kernels.h"
 #include "trainer/ops/cuda/attention/attention_tile.h"
 
-/* Tile sizes for heads padded to COLUMNS; registers per thread limit them. For wide heads several
- * blocks each sum a part of the columns. */
+/* Tile sizes for heads padded to COLUMNS; registers per thread limit them. For wide heads, several
+ * blocks each compute a part of the columns. */
 template <int COLUMNS, bool OF_KEYS> struct bwd_tiles {
     static constexpr int warps = COLUMNS == 96 || COLUMNS == 128 ? 8 : 4,
                          threads = warps * WARP_THREADS;
@@ -35,7 +34,7 @@ template <int COLUMNS, bool OF_KEYS> struct bwd_tiles {
                          parts = COLUMNS / out_columns;
     static constexpr bool holds_rows = COLUMNS <= 128;
     static constexpr int step_elements = 2 * streamed * COLUMNS;
-    /* 16-bit elements, and statistics for two steps */
+    /* 16-bit elements, plus statistics for two steps */
     static constexpr int shared_bytes = (2 * rows * COLUMNS + 2 * step_elements) * 2 +
                                         (OF_KEYS ? 2 * streamed * (int)sizeof(float2) : 0);
     static_assert(rows <= ATTENTION_STATS_ROWS && ATTENTION_STATS_ROWS % rows == 0,
@@ -153,8 +152,8 @@ __device__ inline void bwd_locate(struct bwd_block<T, COLUMNS, OF_KEYS> &block)
     block.batch = unit / unit_heads;
     block.head = OF_KEYS ? unit % unit_heads * group : unit % unit_heads;
     block.kv_head = block.head / group;
-    /* Under a causal mask the first keys and the last queries have the most work. They go first, so
-     * that the last blocks to run are short. */
+    /* Under a causal mask the first keys and the last queries have the most work. They run first,
+     * so that the last blocks to run are short. */
     block.first = (OF_KEYS ? row_tile : row_tiles - 1 - row_tile) * tiles::rows;
 
     int padded = attention_padded(geometry.tokens);

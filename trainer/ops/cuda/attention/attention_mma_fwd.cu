@@ -27,7 +27,7 @@ template <int COLUMNS> struct fwd_tiles {
     static constexpr int shared_bytes = (queries * COLUMNS + 2 * step_elements) * 2;
 };
 
-/* Sums over keys, relative to base, in powers of two. */
+/* Sums over keys, relative to 2^base. */
 template <int TILES, int COLUMNS> struct fwd_sums {
     float out[TILES][COLUMNS / MMA_COLUMNS][4];
     float base[TILES][2];  /* largest score so far */
@@ -88,8 +88,8 @@ __device__ inline void fwd_mask(float (&scores)[TILES][KEYS / MMA_COLUMNS][4],
         }
 }
 
-/* Replaces scores by 2^(score * scale - base) and rescales the sums to the new base. A row without
- * visible keys keeps the lowest base, so its zeros stay zero. */
+/* Replaces scores with 2^(score * scale - base) and rescales the sums to the new base. A row
+ * without visible keys keeps the lowest base, so its zeros stay zero. */
 template <int TILES, int KEYS, int COLUMNS>
 __device__ inline void fwd_softmax(float (&scores)[TILES][KEYS / MMA_COLUMNS][4],
                                    struct fwd_sums<TILES, COLUMNS> &sums, float scale)
@@ -148,7 +148,7 @@ __device__ inline void fwd_values(struct fwd_sums<TILES, COLUMNS> &sums,
     }
 }
 
-/* Divides by the rows' sums. lse: at the head's query 0. */
+/* Divides by the rows' sums. lse: points to the head's query 0. */
 template <int TILES, int COLUMNS>
 __device__ inline void fwd_normalise(struct fwd_sums<TILES, COLUMNS> &sums, float *lse, int first,
                                      int tokens)
@@ -173,7 +173,7 @@ __device__ inline void fwd_normalise(struct fwd_sums<TILES, COLUMNS> &sums, floa
         }
 }
 
-/* Starts copying K and V of a step. k: at the item's token 0. */
+/* Starts copying K and V of a step. k: points to the item's token 0. */
 template <typename T, int COLUMNS>
 __device__ inline void fwd_copy_keys(T *target, const T *k, int step,
                                      const struct attention_geometry &geometry)
@@ -201,7 +201,7 @@ __global__ void __launch_bounds__(FWD_THREADS)
     T *kv_tiles = q_tile + tiles::queries * COLUMNS;
 
     int warp = threadIdx.x / WARP_THREADS;
-    /* Under a causal mask the last queries have the most keys. They go first, so that the last
+    /* Under a causal mask the last queries have the most keys. They run first, so that the last
      * blocks to run are short. */
     int query_tiles = tiles_of(geometry.tokens, tiles::queries),
         unit = (int)blockIdx.x / query_tiles;

@@ -20,7 +20,8 @@
 
 enum { CHUNK_ELEMENTS = 8, MMA_ROWS = 16, MMA_COLUMNS = 8, MMA_DEPTH = 16 };
 
-/* The XOR permutes groups of eight chunks, or of four if a row has no multiple of eight. */
+/* The XOR permutes groups of eight chunks, or groups of four if the number of chunks in a row is
+ * not a multiple of eight. */
 template <int COLUMNS> struct tile_layout {
     static constexpr int chunks = COLUMNS / CHUNK_ELEMENTS;
     static constexpr int swizzle_chunks = chunks % 8 == 0 ? 8 : 4;
@@ -82,10 +83,10 @@ __device__ inline void tile_copy_async(T *tile, const T *source, uint64_t stride
     }
 }
 
-/* Offset of the 16 bytes that a lane reads of a fragment at row (a multiple of 8) and column (of
- * 16). The lane adds lane_row and lane_chunk (0 or 1). Terms of the lane and of the position are
- * separate, because the position is constant in unrolled loops: an address then takes one operation
- * and few registers. */
+/* Offset of the 16 bytes that a lane reads of a fragment at row (a multiple of 8) and column (a
+ * multiple of 16). The lane adds lane_row and lane_chunk (0 or 1). The lane's terms and the
+ * position's terms are separate, because the position is constant in unrolled loops: an address
+ * then takes one operation and few registers. */
 template <int COLUMNS>
 __device__ inline int fragment_at(int row, int column, int lane_row, int lane_chunk)
 {
@@ -105,7 +106,7 @@ __device__ inline void load_a(uint32_t a[4], const T *tile, int row, int column)
     load_matrices<false>(a, tile + fragment_at<COLUMNS>(row, column, lane % 16, lane / 16));
 }
 
-/* The A fragments of a warp's TILES x 16 rows, all columns. HELD: kept in registers, else read
+/* The A fragments of a warp's TILES x 16 rows, all columns. HELD: kept in registers; else read
  * again each time. */
 template <typename T, int COLUMNS, int TILES, bool HELD> struct row_fragments {
     const T *rows;
@@ -138,8 +139,8 @@ template <typename T, int COLUMNS, int TILES, bool HELD> struct row_fragments {
     }
 };
 
-/* Loads two adjacent B, b[0..1] and b[2..3], from the transpose: rows row..row + 15 of the tile
- * become B's columns, columns column..column + 15 B's rows. */
+/* Loads two adjacent B fragments, b[0..1] and b[2..3], from the transpose: rows row..row + 15 of
+ * the tile become B's columns, and columns column..column + 15 become B's rows. */
 template <int COLUMNS, typename T>
 __device__ inline void load_b_of_rows(uint32_t b[4], const T *tile, int row, int column)
 {
@@ -148,7 +149,8 @@ __device__ inline void load_b_of_rows(uint32_t b[4], const T *tile, int row, int
         b, tile + fragment_at<COLUMNS>(row, column, lane % 8 + lane / 16 * 8, lane / 8 % 2));
 }
 
-/* Loads two adjacent B: rows row..row + 15 and columns column..column + 15 of the tile. */
+/* Loads two adjacent B fragments: rows row..row + 15 and columns column..column + 15 of the
+ * tile. */
 template <int COLUMNS, typename T>
 __device__ inline void load_b_of_columns(uint32_t b[4], const T *tile, int row, int column)
 {
@@ -179,7 +181,8 @@ template <> __device__ inline uint32_t pack_pair<__half>(float low, float high)
     return bits_of(__floats2half2_rn(low, high));
 }
 
-/* Rounds two adjacent C, 16 x 16, to the A of the next product, within each thread. */
+/* Rounds two adjacent C fragments (16 x 16) to the A fragment of the next product, within each
+ * thread. */
 template <typename T> __device__ inline void pack_a(uint32_t a[4], const float c[2][4])
 {
     a[0] = pack_pair<T>(c[0][0], c[0][1]);
@@ -188,9 +191,9 @@ template <typename T> __device__ inline void pack_a(uint32_t a[4], const float c
     a[3] = pack_pair<T>(c[1][2], c[1][3]);
 }
 
-/* Rounds a warp's TILES x 16 rows of accumulators times factor and writes the first rows x columns
- * to `target`, with rows `stride` apart. `staging`, the warp's rows of a tile of COLUMNS, permits
- * 16-byte writes. All lanes must call it. */
+/* Multiplies a warp's TILES x 16 rows of accumulators by factor, rounds them and writes the first
+ * rows x columns to `target`, with rows `stride` apart. `staging`, the warp's rows of a tile of
+ * COLUMNS, permits 16-byte writes. All lanes must call it. */
 template <int COLUMNS, int TILES, int OUT, typename T>
 __device__ inline void store_rows(T *staging, const float (&c)[TILES][OUT / MMA_COLUMNS][4],
                                   float factor, T *target, uint64_t stride, int rows, int columns)

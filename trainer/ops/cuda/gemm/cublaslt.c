@@ -91,7 +91,8 @@ static cublasStatus_t make_layout(const struct cublaslt_library *l, cublasLtMatr
 
 enum { ALIGN_BYTES = 16 };
 
-/* The bias is a placeholder of the guaranteed alignment, which affects the choice of algorithm. */
+/* The bias pointer is a placeholder with the guaranteed alignment, which affects the choice of
+ * algorithm. */
 static cublasStatus_t make_desc(const struct cublaslt_library *l, const struct cublaslt_product *p,
                                 cublasLtMatmulDesc_t *desc)
 {
@@ -142,8 +143,8 @@ static cublasStatus_t make_preference(const struct cublaslt *lt,
     return status;
 }
 
-/* Hashes the properties that distinguish algorithms. The library returns an attribute only for its
- * exact size. */
+/* Hashes the properties that distinguish algorithms. The library returns an attribute only if the
+ * size given is exact. */
 static uint32_t algorithm_id(const struct cublaslt_library *l,
                              const cublasLtMatmulAlgo_t *algorithm)
 {

@@ -1,10 +1,10 @@
 /*
  * cublaslt — the only interface to cuBLASLt: matrix products on a CUDA device, each with one
- * algorithm chosen when planned.
+ * algorithm, which is chosen when the product is planned.
  *
  * No algorithm splits the inner dimension, and the choice depends only on the product, the
- * library's version and the device. The library is loaded on first open, so that programs start
- * without it.
+ * library's version and the device. The library is loaded on first open, so programs start without
+ * it.
  *
  * Tests that run kernels on the CPU implement this header with OpenBLAS
  * (tests/cuda_on_cpu/cublaslt.c).
@@ -25,7 +25,7 @@
 struct cublaslt_product {
     uint64_t m, n, k;
     bool trans_a, trans_b, bias, accumulate;
-    enum dtype input, output; /* input: of A, B and bias; output: of C, equal to input or F32 */
+    enum dtype input, output; /* input: of A, B and bias; output: of C, input or F32 */
     uint32_t batch;
     uint64_t stride_a, stride_b, stride_c; /* elements; used if batch > 1 */
 };
@@ -34,9 +34,9 @@ struct cublaslt; /* owner thread */
 /* Used only by its cublaslt's thread, because a run with a bias writes the bias address into it. */
 struct cublaslt_plan;
 
-/* Queues products on stream with exclusive use of workspace, in device memory. Borrows both.
- * -ELIBACC names what to install if the library is missing or incomplete; -ENOMEM; -EIO if it fails
- * to initialize. */
+/* Products are queued on stream and have exclusive use of workspace, which is in device memory.
+ * Borrows both. -ELIBACC names what to install if the library is missing or incomplete; -ENOMEM;
+ * -EIO if it fails to initialize. */
 int cublaslt_open(cudaStream_t stream, void *workspace, size_t workspace_bytes,
                   struct cublaslt **ret_lt, struct err *err);
 void cublaslt_close(struct cublaslt *lt); /* NULL is fine */

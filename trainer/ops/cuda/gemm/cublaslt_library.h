@@ -49,7 +49,7 @@ struct cublaslt_library {
 };
 
 /* Loads the library on the first call. *ret_library is never freed. -ELIBACC names what to install.
- * Any thread. */
+ * Thread-safe. */
 int cublaslt_library_load(const struct cublaslt_library **ret_library, struct err *err);
 
 #endif
