@@ -1,5 +1,5 @@
 /*
- * trainer — runs a configuration to its end, in phases of constant batch size. See trainer.h.
+ * trainer — runs a configuration to its last step, in phases of constant batch size. See trainer.h.
  */
 #include "trainer/trainer.h"
 
@@ -153,8 +153,8 @@ static int run_phase(const struct trainer_options *options, struct phases *phase
     return status;
 }
 
-/* Adds the profile of earlier phases. Each phase writes its own trace; the result names the
- * last. */
+/* Adds the profile of earlier phases. Each phase writes its own trace; the result names the last
+ * trace. */
 static void add_profile(struct trainer_result *result, const struct trainer_result *earlier)
 {
     if (earlier->profiled.last == 0)

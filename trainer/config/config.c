@@ -52,8 +52,8 @@ static int unknown_key(const struct reading *reading, const struct yaml_leaf *le
     return -EINVAL;
 }
 
-/* The rest of the leaf's path after the field's key: "", "[0].path"; NULL if the path does not
- * match. */
+/* Returns the rest of the leaf's path after the field's key: "", "[0].path"; NULL if the path does
+ * not match. */
 static const char *rest_of_path(const struct config_field *field, const char *path)
 {
     size_t bytes = strlen(field->key);
@@ -292,7 +292,7 @@ int config_restore(const struct json_t *saved, const char *name, struct train_co
     return jsonx_each((struct json_t *)saved, restore_value, &reading);
 }
 
-/* As config_value_print, but with unquoted strings, as in saved_text. */
+/* Like config_value_print, but with unquoted strings, as in saved_text. */
 static void add_plain_value(struct str *out, const struct config_field *field, const void *source)
 {
     const struct config_mix *mix = source;

@@ -1,6 +1,6 @@
 /*
- * config — the configuration of a training run: defaults, overridden by a YAML file, overridden
- * by `--set a.b=value`.
+ * config — the configuration of a training run: defaults, overridden by a YAML file, then by `--set
+ * a.b=value`.
  *
  * One table of fields (config_fields) drives parsing, `--set`, printing, `millrace help config`
  * and the comparison on resume. Errors name the file, the line and the nearest key.
@@ -34,7 +34,8 @@ enum config_resume { CONFIG_RESUME_AUTO, CONFIG_RESUME_NEVER, CONFIG_RESUME_PATH
 
 enum config_metric { CONFIG_METRIC_VAL_LOSS, CONFIG_METRIC_VAL_ACCURACY };
 
-/* The effective configuration, as in the YAML. The user of an "auto" field resolves its 0. */
+/* The effective configuration, structured like the YAML. "auto" is stored as 0; the code that uses
+ * the field resolves it. */
 struct train_config {
     struct {
         char dir[CONFIG_TEXT_BYTES_MAX];
@@ -56,7 +57,7 @@ struct train_config {
         uint64_t timeout_ns; /* 0: none */
         struct {
             uint32_t policy; /* enum loader_bad_policy */
-            double limit;    /* fraction of the samples delivered */
+            double limit;    /* fraction of delivered samples */
         } bad_samples;
         struct {
             char field[128];
@@ -123,13 +124,14 @@ struct train_config {
         uint32_t strategy, reduction; /* index in strategy_names; enum reduction_kind */
         uint32_t comm;                /* enum config_comm */
         uint32_t mixed;               /* enum config_mixed */
-        /* Ranks that together hold one copy; 0: derived from replicate or the strategy. */
+        /* Number of ranks that together hold one copy; 0: derived from replicate or the
+         * strategy. */
         uint64_t shard;
         uint64_t replicate;         /* copies; 0: derived from shard */
-        uint64_t wrap_min_params;   /* minimum size of a group of units; 0: one unit each */
+        uint64_t wrap_min_params;   /* minimum size of a group of units; 0: one unit per group */
         uint64_t keep_below_params; /* smaller groups are not sharded */
-        uint64_t prefetch;          /* groups ahead */
-        uint64_t groups_at_once;    /* maximum gathered at once; 0: derived from prefetch */
+        uint64_t prefetch;          /* number of groups */
+        uint64_t groups_at_once;    /* maximum number gathered at once; 0: derived from prefetch */
         uint64_t bucket_bytes;
         struct {
             uint32_t type; /* enum config_compression */
@@ -185,13 +187,13 @@ struct train_config {
 };
 
 const struct config_field *config_fields(size_t *ret_count);
-const char *config_device_name(uint32_t device); /* as device_open accepts it */
-/* Whether the device is null, which only counts memory, traffic and operations. */
+const char *config_device_name(uint32_t device); /* in the form that device_open accepts */
+/* Whether the device is the null device, which only counts memory, traffic and operations. */
 bool config_is_null_device(const struct train_config *config);
 const char *config_metric_name(uint32_t metric); /* the key in a checkpoint's state */
 
 void config_set_defaults(struct train_config *config);
-/* Reads defaults, the file, then each of sets ("a.b=value"), then calls config_check. -EINVAL
+/* Applies defaults, the file, then each of sets ("a.b=value"), then calls config_check. -EINVAL
  * with file and line. */
 int config_load(const char *path, const char *const *sets, size_t sets_count,
                 struct train_config *ret_config, struct err *err);
@@ -210,7 +212,7 @@ enum { CONFIG_BY_DEFAULT = 0, CONFIG_BY_SET = -1 };
 /* With batch.accumulation, sets the batch field that it determines to auto. lines: as for
  * config_check. */
 void config_mark_batch(struct train_config *config, const int *lines);
-/* If batch.micro is 1, the key that mixes images within a micro-batch; NULL: none. */
+/* If batch.micro is 1, returns the key that enables mixing within a micro-batch; NULL: none. */
 const char *config_lone_mix(const struct train_config *config);
 /* Whether ranks send gradients without sums or conversions on the host, so that they may travel
  * from GPU to GPU. */
@@ -232,8 +234,8 @@ int config_restore(const struct json_t *saved, const char *name, struct train_co
 int config_each(const struct train_config *config,
                 void (*visit)(void *context, const struct config_field *field, const char *value),
                 void *context);
-/* Calls differs for each field whose value differs from a config_print_json object, with both as
- * text. A missing key counts as its default. -ENOMEM. */
+/* Calls differs, with both values as text, for each field whose value differs from that in a
+ * config_print_json object. A missing key counts as its default. -ENOMEM. */
 int config_compare(const struct train_config *config, const struct json_t *saved,
                    void (*differs)(void *context, const struct config_field *field,
                                    const char *saved_text, const char *now_text),

@@ -75,7 +75,7 @@ int config_resolve_batch(struct train_config *config, uint32_t ranks, struct err
         return refuse(config, ranks, "the batch sizes do not match", err);
     config->batch.global = of_ranks;
     config->batch.micro = micro;
-    config->batch.accumulation = 0; /* would differ on another number of ranks */
+    config->batch.accumulation = 0; /* would differ on a different number of ranks */
     return check_micro(config, ranks, err);
 }
 

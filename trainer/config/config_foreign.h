@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-/* Writes to text and returns it; NULL: no advice. */
+/* Writes the advice to text and returns text; NULL: no advice. */
 const char *config_foreign_advice(const char *key, char *text, size_t bytes);
 
 #endif

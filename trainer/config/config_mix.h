@@ -2,7 +2,7 @@
  * config_mix — data.train: a dataset, or a list of {path, weight} sampled by weight.
  *
  *     train: shards/photos                      # one dataset
- *     train:                                    # three of four samples are photos
+ *     train:                                    # three out of four samples are photos
  *       [{path: shards/photos, weight: 3}, {path: shards/drawings}]
  *
  * The list's leaves are data.train[0].path, data.train[0].weight and so on, also in `--set`.

@@ -51,7 +51,7 @@ struct config_field {
     const struct config_alias *aliases;
     /* Affects the sample order or the model, so a resumed run must keep the value. */
     bool orders;
-    /* Ranks may have different values: paths, and fields without effect on the result or the
+    /* Ranks may have different values: paths, and fields that affect neither the result nor the
      * collectives. */
     bool may_differ;
     const char *help; /* including the unit */

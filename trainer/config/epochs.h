@@ -27,17 +27,17 @@ struct epochs {
     uint32_t changes_count;
 };
 
-/* Parses the changes of a schedule; "": none. -EINVAL if the format is wrong or epochs do not
- * rise from 1. */
+/* Parses the changes of a schedule; "": none. -EINVAL if the format is wrong or the epochs are not
+ * positive and ascending. */
 int epochs_parse(const char *text, struct epochs *epochs, struct err *err);
 
 uint64_t epochs_times(const struct epochs *epochs, uint64_t epoch);
 uint64_t epochs_steps(const struct epochs *epochs, uint64_t epoch);
 /* The number of steps before the epoch; UINT64_MAX on overflow. */
 uint64_t epochs_first_step(const struct epochs *epochs, uint64_t epoch);
-/* The epoch of a step, counted from 0. Every epoch must have at least one step. */
+/* Returns the epoch of a step; both count from 0. Every epoch must have at least one step. */
 uint64_t epochs_at(const struct epochs *epochs, uint64_t step);
-/* The first later epoch with another batch size; UINT64_MAX: none. */
+/* The first later epoch with a different batch size; UINT64_MAX: none. */
 uint64_t epochs_next_change(const struct epochs *epochs, uint64_t epoch);
 
 #endif

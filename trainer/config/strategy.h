@@ -1,5 +1,5 @@
 /*
- * strategy — a table of the ways in which ranks shard a model's state.
+ * strategy — a table of the ways to shard a model's state over ranks.
  *
  * | name | shards | weights | gradients are reduced |
  * |---|---|---|---|
@@ -27,7 +27,7 @@ enum strategy_shards { STRATEGY_ONE, STRATEGY_RANKS, STRATEGY_LOCAL };
 
 struct strategy {
     const char *name;
-    enum strategy_shards shards; /* of the state selected by the fields below, and of the moments */
+    enum strategy_shards shards; /* of the moments, and of the state selected below */
     bool shards_weights;         /* if false, each rank holds all weights between steps */
     bool reshards; /* weights are also freed between the forward and the backward pass */
     /* Gradients are reduced after each micro-batch; each rank keeps only its own part. */
@@ -40,7 +40,8 @@ extern const struct config_alias strategy_aliases[];
 /* index: in strategy_names. */
 const struct strategy *strategy_of(uint64_t index);
 
-/* As configured; 0: not given. shard: ranks that together hold one copy; replicate: copies. */
+/* As configured; 0: not given. shard: number of ranks that together hold one copy; replicate:
+ * number of copies. */
 struct strategy_mesh {
     uint32_t shard, replicate;
 };
@@ -49,7 +50,7 @@ struct strategy_mesh strategy_mesh_of(const struct train_config *config);
 
 /* The number of shards: 1 for STRATEGY_ONE, else from the mesh, or, without a mesh, from the
  * strategy. Only STRATEGY_LOCAL without a mesh uses local_ranks. -EINVAL if the ranks cannot be
- * divided so. */
+ * divided that way. */
 int strategy_shards_count(const struct strategy *strategy, struct strategy_mesh mesh,
                           uint32_t ranks, uint32_t local_ranks, uint32_t *ret_shards,
                           struct err *err);

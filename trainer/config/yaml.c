@@ -132,7 +132,7 @@ static int visit(const struct walk *walk, struct fy_node *mapping, const char *p
     return 0;
 }
 
-/* Whether text has only white space and comments: libfyaml then returns neither a document nor
+/* Whether text contains only whitespace and comments; libfyaml then returns neither a document nor
  * an error. */
 static bool says_nothing(const char *text, size_t bytes)
 {
@@ -161,7 +161,7 @@ static int check_encoding(const struct walk *walk, const char *text, size_t byte
     return 0;
 }
 
-/* Rejects further documents, which libfyaml would silently ignore. */
+/* Rejects additional documents, which libfyaml would silently ignore. */
 static int check_one_document(const struct walk *walk, const char *text, size_t bytes)
 {
     bool begun = false, ended = false;

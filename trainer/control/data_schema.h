@@ -11,7 +11,7 @@
 #include "base/json/jsonx_writer.h"
 #include "loader/loader.h"
 
-/* Owner thread. Zero initially, which records nothing. */
+/* Owner thread. Zero initially: nothing is recorded. */
 struct data_schema {
     /* Its strings point into memory, except path, which is borrowed. */
     struct loader_schema schema;

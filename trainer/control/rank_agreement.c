@@ -136,7 +136,7 @@ static const char *next_key(const char *key)
     return value + strlen(value) + 1;
 }
 
-/* Returns "absent" if the rank lacks the key, as another program version may. */
+/* Returns "absent" if the rank lacks the key, as a different program version may. */
 static const char *find(const struct records *records, int rank, const char *key)
 {
     for (const char *at = record_of(records, rank); *at; at = next_key(at))
@@ -145,7 +145,7 @@ static const char *find(const struct records *records, int rank, const char *key
     return "absent";
 }
 
-/* 0 if all agree. */
+/* Returns 0 if all agree. */
 static int first_other(const struct records *records, const char *key)
 {
     const char *value = find(records, 0, key);
@@ -174,7 +174,8 @@ static void list_ranks(const struct records *records, const char *key, const cha
     str_deinit(&list);
 }
 
-/* The offset at which long values, lists separated by semicolons, first differ. */
+/* Returns the length of the equal leading entries of two semicolon-separated lists; 0 if both are
+ * short. */
 static size_t common_bytes(const char *a, const char *b)
 {
     size_t part = 0;

@@ -36,8 +36,8 @@ void rank_record_deinit(struct rank_record *record);
 int rank_agreement_check(struct comm *comm, const struct rank_record *record, const char *advice,
                          const struct comm_options *options, struct err *err);
 
-/* Collective. Appends, equally on all ranks, the common value, or each value with its ranks, as
- * "rank 0: A | ranks 1, 2: B". ret_differs: whether values differ. */
+/* Collective. Appends the same text on all ranks: the common value, or each value with its ranks,
+ * such as "rank 0: A | ranks 1, 2: B". ret_differs: whether values differ. */
 int rank_agreement_collect(struct comm *comm, const char *value, struct str *out, bool *ret_differs,
                            const struct comm_options *options, struct err *err);
 

@@ -23,19 +23,19 @@ struct trainer_steps {
 struct trainer_options {
     /* The run resolves its batch.accumulation. */
     const struct train_config *config;
-    /* The run's ranks, each of which makes the same calls; borrowed. NULL: a single rank. */
+    /* Connects the run's ranks, which all make the same calls; borrowed. NULL: a single rank. */
     struct comm *comm;
-    /* Index of this rank on its machine, which selects a GPU; -1: unknown, treated as 0. */
+    /* Index of this rank among those of its machine; selects a GPU. -1: unknown, treated as 0. */
     int local_rank;
     enum config_resume resume;
     const char *resume_path; /* CONFIG_RESUME_PATH: a step, a folder of steps, or a run folder */
     struct io *io;
-    uint64_t began_ns;                /* program start by clock_now_ns, for run.max_time; 0: now */
+    uint64_t began_ns;                /* program start (clock_now_ns), for run.max_time; 0: now */
     uint64_t before_ns;               /* part of run.max_time used by earlier attempts */
     atomic_int *stop;                 /* non-zero: save and return; NULL: never */
     const atomic_uint *stop_requests; /* number of stop requests; NULL: unknown */
     struct trainer_steps profile;     /* steps to measure */
-    /* This rank's trace, borrowed, of the steps of `profile`. The traces of all ranks are
+    /* Borrowed; receives this rank's trace of the steps in `profile`. The traces of all ranks are
      * written to trace-FIRST-LAST.json in the run's folder. NULL: no trace. */
     struct trace *trace;
     const struct log *log;

@@ -14,7 +14,7 @@ struct slot {
     char *buffer;
     size_t element_bytes;
     char *staging; /* one group; NULL if the communicator accesses device memory */
-    /* Records copies to staging, then copies from staging. */
+    /* Recorded after the copies to staging, and again after the copies from staging. */
     struct device_event *copied;
     bool is_started; /* false while this rank's piece is being copied */
     struct comm_work work;
@@ -104,7 +104,7 @@ void param_gather_close(struct param_gather *gather)
     if (!gather)
         return;
     struct device *device = gather->options.ops->device;
-    /* Operations in progress may write staging until the process exits. */
+    /* Operations in progress may write to staging until the process exits. */
     bool is_idle = gather->begun == gather->ended;
     for (int i = 0; i < PARAM_GATHER_SLOTS; i++) {
         if (gather->slots[i].copied)
@@ -120,7 +120,7 @@ void param_gather_close(struct param_gather *gather)
     if (is_idle) {
         free(gather->labels);
         free(gather);
-    } else { /* operations in progress use the handles */
+    } else { /* operations in progress use both */
         comm_retain(gather->labels);
         comm_retain(gather);
     }
@@ -219,7 +219,7 @@ static int end_oldest(struct param_gather *gather, struct err *err)
     return status;
 }
 
-/* Starts gathers in order, as far as their copies are done; never blocks. */
+/* Starts, in order, the gathers whose copies are done; never blocks. */
 static int start_copied(struct param_gather *gather, struct err *err)
 {
     struct device *device = gather->options.ops->device;
@@ -274,7 +274,7 @@ int param_gather_begin(struct param_gather *gather, uint64_t group, enum param_g
     if (status)
         return status;
     struct slot *slot = slot_of(gather, gather->begun);
-    if (slot->staging && gather->begun >= PARAM_GATHER_SLOTS) /* wait for the last copies */
+    if (slot->staging && gather->begun >= PARAM_GATHER_SLOTS) /* wait for earlier copies */
         status = ops->device->ops->event_wait(ops->device, slot->copied, err);
     if (status)
         return status;

@@ -1,5 +1,6 @@
 /*
- * param_gather — gathers a group's pieces from ranks: parts into shards, shards into the group.
+ * param_gather — gathers a group's pieces from the ranks: parts into a shard, or shards into the
+ * group.
  *
  *     // buffer contains this rank's piece
  *     param_gather_begin(&gather, group, PARAM_GATHER_SHARDS, buffer, element_bytes, err);
@@ -21,7 +22,7 @@
 enum param_gather_level {
     /* Gathers a trained shard from the ranks that hold it. buffer: start of the shard. */
     PARAM_GATHER_PARTS,
-    /* Gathers a group's weights within a shard group. buffer: start of the group. */
+    /* Gathers a group's weights from the ranks of a shard group. buffer: start of the group. */
     PARAM_GATHER_SHARDS,
 };
 
@@ -35,7 +36,7 @@ struct param_gather_options {
     uint64_t timeout_ns;               /* per gather; 0: none */
     const char *what;                  /* for errors: "weights" */
     const char *flight;                /* as in struct comm_options: "gather weights" */
-    /* Borrowed. While true, param_gather_begin waits for the gather. NULL: false. */
+    /* Borrowed. While true, param_gather_begin blocks until the gather is done. NULL: false. */
     const bool *serialized;
 };
 
@@ -58,7 +59,7 @@ int param_gather_pump(struct param_gather *gather, bool *ret_has_room, struct er
 int param_gather_wait(struct param_gather *gather, uint64_t group, struct err *err);
 int param_gather_wait_all(struct param_gather *gather, struct err *err);
 /* False if operations are in progress; after a failure, they may access the buffers until the
- * process exits (comm.h). NULL is idle. */
+ * process exits (comm.h). NULL: true. */
 bool param_gather_is_idle(const struct param_gather *gather);
 
 /* Total time blocked on other ranks. NULL: 0. */

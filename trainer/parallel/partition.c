@@ -16,7 +16,7 @@ static bool is_aligned(uint64_t element)
     return element % PARAMS_ALIGN == 0;
 }
 
-/* The first allowed cut at or after `at`: an aligned start of a row, or padding. */
+/* Returns the first valid cut at or after `at`: an aligned start of a row, or padding. */
 static uint64_t next_cut(const struct params *params, const struct param_group *group, uint64_t at)
 {
     uint64_t end = group->offset + group->elements;
@@ -37,7 +37,7 @@ static uint64_t next_cut(const struct params *params, const struct param_group *
     return cut < end ? cut : end;
 }
 
-/* Maps a cut to the arena of trained parameters. */
+/* Returns the cut's offset in the arena of trained parameters. */
 static uint64_t trained_offset_of(const struct params *params, const struct param_group *group,
                                   uint64_t cut)
 {

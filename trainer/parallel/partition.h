@@ -1,7 +1,7 @@
 /*
  * partition — assigns the elements of each parameter group to ranks.
  *
- * A group is cut into one part per rank, of nearly equal size. A rank sums the gradients of its
+ * A group is cut into parts of nearly equal size, one per rank. Each rank sums the gradients of its
  * part. `replicas` adjacent parts form a shard, the unit in which a rank stores weights, moments
  * and summed gradients:
  *
@@ -9,13 +9,13 @@
  *     shards = 1, replicas = ranks:   a rank stores everything (data parallel)
  *
  * Otherwise, each shard group (`shards` consecutive ranks, for example those of a machine) stores
- * one copy. Small groups can be kept whole, as with one shard.
+ * one copy. Small groups can be kept whole on each rank, as if shards were 1.
  *
- * Gradients and moments have arenas of trained parameters only (params.h), with the same cuts.
+ * Arenas of gradients and moments contain only trained parameters (params.h), with the same cuts.
  * `trained` spans refer to those arenas.
  *
- * Cuts are at multiples of PARAMS_ALIGN elements and never split a row, because row sums, decays
- * and checkpoints need whole rows. They are the same on all ranks.
+ * Cuts are at multiples of PARAMS_ALIGN elements and never split a row, because row sums, weight
+ * decay and checkpoints need whole rows. The cuts are the same on all ranks.
  *
  * An arena of shards or parts holds this rank's shards or parts of all groups, in order.
  */
@@ -34,7 +34,7 @@ struct partition_options {
     uint64_t keep_below_elements; /* smaller groups are kept whole */
 };
 
-/* A range in the arena of all parameters or in that of trained ones. */
+/* A range in the arena of all parameters, or of trained parameters. */
 struct span {
     uint64_t offset, elements;
 };
@@ -81,8 +81,8 @@ bool partition_same_copy(const struct partition *partition, uint64_t group, uint
                          uint32_t other);
 
 enum { PARTITION_LABEL_BYTES = PARAMS_NAME_BYTES_MAX + 16 };
-/* Returns [groups_count] labels for errors, "gradients of blocks.3". The caller frees them; NULL if
- * out of memory. */
+/* Returns [groups_count] labels for errors, such as "gradients of blocks.3". The caller frees them;
+ * NULL if out of memory. */
 char (*partition_labels(const struct partition *partition,
                         const char *kind))[PARTITION_LABEL_BYTES];
 

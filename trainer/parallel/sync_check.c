@@ -17,7 +17,7 @@ struct piece_hash {
     uint64_t offset_bytes, bytes, hash;
 };
 
-/* Piece of the current tensor. */
+/* A rank's piece of the tensor being compared. */
 struct holder {
     struct piece_hash held;
     int rank;
@@ -223,7 +223,8 @@ static int find_majority(const struct sync_check *check, int rank, uint64_t n, b
 
 enum { RANKS_TEXT_BYTES = 80 };
 
-/* Lists the ranks whose hash equals that of `rank`, or differs from it: "0, 2". Truncates. */
+/* Lists the ranks whose hash equals that of `rank`, or differs from it: "0, 2". Truncates a long
+ * list. */
 static void format_ranks(const struct sync_check *check, int rank, bool alike, uint64_t n,
                          char names[RANKS_TEXT_BYTES])
 {
@@ -288,7 +289,7 @@ static bool are_same_range(const struct sync_check *check, size_t left, size_t r
            is_comparable(&check->holders[left].held, &check->holders[right].held);
 }
 
-/* Compares adjacent copies in that order. Also sets is_only_copy. */
+/* Compares adjacent copies in the order of compare_holders. Also sets is_only_copy. */
 static int find_difference(struct sync_check *check, uint64_t step, struct err *err)
 {
     size_t ranks = (size_t)check->comm->ranks;

@@ -29,7 +29,8 @@ struct sync_check;
 
 /* This rank's piece of a tensor. */
 struct sync_piece {
-    /* Moment, "exp_avg"; NULL: a weight. Borrowed, like name, until the comparison. */
+    /* The moment's name, such as "exp_avg"; NULL: a weight. Borrowed, like name, until the
+     * comparison. */
     const char *kind;
     const char *name;
     uint64_t offset_bytes, bytes; /* range in the tensor; may be empty */
@@ -44,12 +45,13 @@ void sync_check_close(struct sync_check *check); /* NULL is fine */
 void sync_check_begin(struct sync_check *check);
 /* Hashes the piece. The comparison returns any failure. */
 void sync_check_add(struct sync_check *check, const struct sync_piece *piece);
-/* Collective. status: this rank's failure since begin, or 0. -EBADMSG on all ranks: the error names
- * the ranks in the minority, or all ranks on a tie. */
+/* Collective. status: this rank's failure since sync_check_begin, or 0. -EBADMSG on all ranks: the
+ * error names the ranks in the minority, or all ranks on a tie. */
 int sync_check_compare(struct sync_check *check, uint64_t step, int status,
                        const struct comm_options *options, struct err *err);
 
-/* True after a comparison without difference, until the recheck. The same on all ranks. */
+/* True after a comparison that found no difference, until the recheck. All ranks get the same
+ * result. */
 bool sync_check_can_recheck(const struct sync_check *check);
 void sync_check_begin_recheck(struct sync_check *check);
 /* Collective; status as above. -EBADMSG on ranks whose data changed, -EREMOTEIO on the others. */

@@ -1,13 +1,13 @@
 /*
  * weights — stores this rank's shards for the optimizer and provides whole weights to passes.
  *
- * The master weights are an arena of this rank's shards (partition.h). Passes use the compute type;
- * these weights are either
+ * The master weights are an arena of this rank's shards (partition.h). Passes use weights in the
+ * compute type, which are either
  *
  * - whole: kept across steps; updated shards are gathered; or
  * - sharded: a group is gathered into a buffer before a pass needs it. Buffers are reused after the
  *   pass, or, with one per group, stay valid until the update. Offloaded shards are in pinned
- *   memory, in both types; every group is copied to a buffer on a separate stream.
+ *   memory, in both types; a separate stream copies every group to a buffer.
  *
  * If both types are equal and the weights are whole, the master weights are stored in the whole
  * arena.
@@ -20,7 +20,7 @@
  *         for each group: update weights_shard and weights_compute_shard;
  *             weights_updated(&weights, group, err);
  *
- * All ranks make the same passes; a rank without data calls the hooks without computing.
+ * All ranks run the same passes; a rank without data calls the hooks without computing.
  */
 #ifndef MILLRACE_TRAINER_PARALLEL_WEIGHTS_H
 #define MILLRACE_TRAINER_PARALLEL_WEIGHTS_H
@@ -35,15 +35,15 @@
 #include <stdint.h>
 
 struct weights_options {
-    struct comm *comm; /* borrowed; the weights split their own communicator from it */
+    struct comm *comm; /* borrowed; weights splits its own communicator from it */
     struct ops *ops;
     const struct partition *partition;
     bool shards;            /* weights are sharded between passes */
     bool reshards;          /* few buffers; else one per group */
     bool pins_master;       /* separate master weights are in pinned memory */
     bool offloads;          /* shards are in pinned memory; requires `shards` */
-    uint32_t ahead;         /* groups to prefetch */
-    uint32_t groups_max;    /* buffers, with shards; 0: default */
+    uint32_t ahead;         /* number of groups to prefetch */
+    uint32_t groups_max;    /* maximum number of buffers if `shards`; 0: default */
     uint64_t timeout_ns;    /* 0: none */
     const bool *serialized; /* as in param_gather.h */
 };
@@ -58,7 +58,7 @@ struct weights {
     void *compute;
     void *whole; /* in the compute type; NULL if sharded */
     struct weights_buffer {
-        void *memory;   /* of the largest group */
+        void *memory;   /* sized for the largest group */
         uint64_t group; /* UINT64_MAX: none */
         bool is_used;
         bool is_gathering;
@@ -67,14 +67,14 @@ struct weights {
         struct device_event *used, *copied;
     } * buffers; /* [buffers_count] */
     uint32_t buffers_count;
-    /* Fills the buffers: a separate stream with offloading, else that of the ops. */
+    /* Fills the buffers: a separate stream with offloading, else the stream of ops. */
     struct device_stream *stream;
     struct device_event *updated; /* with offloading */
     uint64_t uses;
     uint64_t *order; /* groups in the order of a forward and backward pass */
     uint64_t order_count, order_next;
     const void **group_weights; /* [groups_count]: for model_memory */
-    int status;                 /* of hooks, which cannot return it */
+    int status;                 /* first failure of a hook; hooks cannot return it */
     struct err err;
 };
 
@@ -84,7 +84,7 @@ int weights_init(struct weights *weights, const struct weights_options *options,
                  const struct model *model, const struct model_stage *stage, struct err *err);
 int weights_connect(struct weights *weights, struct err *err);
 int weights_open_gather(struct weights *weights, struct err *err);
-void weights_deinit(struct weights *weights); /* safe on a zeroed one */
+void weights_deinit(struct weights *weights); /* safe on a zeroed struct */
 
 /* Sets initial values. host_group: the whole group, master type, host memory. */
 int weights_fill_group(struct weights *weights, uint64_t group, const void *host_group,

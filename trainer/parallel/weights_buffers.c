@@ -200,7 +200,7 @@ static void note_failure(struct weights *weights, int status, const struct err *
     weights->err = *err;
 }
 
-/* Passes use these groups without a buffer. */
+/* Whether passes use the group without a buffer. */
 static bool is_unbuffered(const struct weights *weights, uint64_t group)
 {
     return partition_is_whole(weights->options.partition, group) && !weights->options.offloads;

@@ -108,7 +108,7 @@ static int use_shape(struct run *run, const struct trainer_dry_run_options *opti
     return run_count_steps(run, options->epoch, err);
 }
 
-/* Opens the training data and a validation loader; a run holds both. */
+/* Opens the training data and a validation loader; a run has both open at once. */
 static int open_data(struct run *run, struct loader **ret_validation, struct err *err)
 {
     int status = run_open_data(run, NULL, "", err);
@@ -254,8 +254,8 @@ static int make_step(struct run *run, struct err *err)
     return status ? status : update(run, err);
 }
 
-/* Counts only the second step, which repeats no one-time work. Both simulate the last step of
- * the phase, after early work such as PowerSGD's before start_step. */
+/* Counts only the second step, which excludes one-time work. Both simulate the last step of the
+ * phase, so that PowerSGD has passed its start_step. */
 static int make_steps(struct run *run, struct trainer_dry_run *dry_run, struct err *err)
 {
     run->step = run->control.phase_end_step - 1;

@@ -1,12 +1,11 @@
 /*
- * dry_run — simulates one rank of a run to count the memory, traffic and operations it would
- * use.
+ * dry_run — simulates one rank of a run to count the memory, traffic and operations it would need.
  *
- * The functions of a real run open its parts and make two steps, on a null device (ops_null.h)
- * and a null communicator (comm_null_open). Only the datasets' indexes are read. If the batch
- * grows by epoch (epochs.h), each phase of constant batch size is simulated: memory is the
- * maximum over the phases, and the counted step belongs to the last. With local updates a step
- * includes its share of weight averaging.
+ * It opens the run's parts with the code of a real run and makes two steps on a null device
+ * (ops_null.h) and a null communicator (comm_null_open). Only the datasets' indexes are read. If
+ * the batch grows by epoch (epochs.h), each phase of constant batch size is simulated: memory is
+ * the maximum over the phases, and the counted step belongs to the last phase. With local updates,
+ * a step includes its share of weight averaging.
  */
 #ifndef MILLRACE_TRAINER_PLAN_DRY_RUN_H
 #define MILLRACE_TRAINER_PLAN_DRY_RUN_H
@@ -29,10 +28,10 @@ struct trainer_dry_run_options {
     uint32_t local_ranks; /* per machine; divides ranks */
     /* Weights and gradients are sent from GPU to GPU; see trainer_dry_run_is_by_nccl. */
     bool by_nccl;
-    /* The shape of data already open, whose loaders' memory is then not counted. NULL: open the
-     * datasets. */
+    /* The shape of data that is already open; its loaders' memory is then not counted. NULL: open
+     * the datasets. */
     const struct loader_shape *shape;
-    uint64_t epoch; /* with shape: the epoch to resume in; earlier phases are skipped */
+    uint64_t epoch; /* with shape: the epoch in which to resume; earlier phases are skipped */
     bool is_evaluation;
     bool memory_only; /* simulate no steps: count neither traffic nor operations */
 };
@@ -56,8 +55,8 @@ struct trainer_dry_run {
 int trainer_dry_run_model(const struct train_config *config,
                           const struct ops_null_model **ret_model, struct err *err);
 
-/* Whether weights and gradients would travel by NCCL on a machine like this one. Without a GPU
- * here, assumes one per rank. NCCL's own memory is not counted. */
+/* Whether weights and gradients would travel through NCCL on a machine like this one. If this
+ * machine has no GPU, assumes one per rank. NCCL's own memory is not counted. */
 bool trainer_dry_run_is_by_nccl(const struct train_config *config,
                                 const struct ops_null_model *model, uint32_t local_ranks);
 

@@ -1,5 +1,5 @@
 /*
- * memory_plan — checks by a dry run (dry_run.h) whether a run fits into device memory. If not,
+ * memory_plan — checks with a dry run (dry_run.h) whether a run fits into device memory. If not,
  * suggests settings that need less.
  */
 #ifndef MILLRACE_TRAINER_PLAN_MEMORY_PLAN_H
@@ -9,7 +9,7 @@
 
 struct run;
 
-/* Memory that a device uses beyond requests, for example for kernels loaded on first use. */
+/* Device memory used beyond explicit allocations, for example by kernels loaded on first use. */
 enum { MEMORY_PLAN_SPARE_BYTES = 64 << 20 };
 
 static inline uint64_t memory_plan_bytes(uint64_t device_bytes)

@@ -1,6 +1,5 @@
 /*
- * device_metrics — memory, utilization and relative compute rate of the device on a progress
- * line.
+ * device_metrics — memory, utilization and relative compute rate of the device, for progress lines.
  *
  * Read when a line is written, never within a step. Unavailable values are unknown, not errors.
  */

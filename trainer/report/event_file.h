@@ -2,15 +2,15 @@
  * event_file — a TensorBoard event file: records in the framing of TensorFlow's record writer.
  *
  *     offset  bytes  content
- *     0       8      bytes of the data, little-endian
+ *     0       8      length of the data, little-endian
  *     8       4      masked CRC32C of those 8 bytes
  *     12      n      data
  *     12 + n  4      masked CRC32C of the data
  *
- * Masked: the CRC rotated right by 15 bits, plus 0xa282ead8. TensorBoard reads files in order of
- * their names, so each new name contains a larger number (usually the time in seconds).
+ * Masked: the CRC rotated right by 15 bits, plus 0xa282ead8. TensorBoard reads files in the order
+ * of their names, so each new name contains a larger number (usually the time in seconds).
  *
- * Threads: one owner. Local files only.
+ * Owner thread. Local files only.
  */
 #ifndef MILLRACE_TRAINER_REPORT_EVENT_FILE_H
 #define MILLRACE_TRAINER_REPORT_EVENT_FILE_H
@@ -29,7 +29,7 @@ void event_file_close(struct event_file *file); /* NULL is fine */
 
 /* The buffer for the next record's data: EVENT_BYTES_MAX bytes, owned by the file. */
 void *event_file_data(struct event_file *file);
-/* Appends a record of that buffer's first `bytes` bytes. Blocks; allocates nothing. */
+/* Appends a record containing that buffer's first `bytes` bytes. Blocks; allocates nothing. */
 int event_file_add(struct event_file *file, size_t bytes, struct err *err);
 
 #endif

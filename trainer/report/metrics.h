@@ -1,6 +1,6 @@
 /*
- * metrics — writes a run's metrics: metrics.jsonl, one JSON object per line with rising steps
- * and no duplicates, and optionally TensorBoard event files.
+ * metrics — writes a run's metrics: metrics.jsonl, one JSON object per line, in ascending order of
+ * steps without duplicates, and optionally TensorBoard event files.
  *
  * A run that resumes at step s first truncates the file after its last line with a step <= s
  * (except the evaluation after s, if the checkpoint was written before it).

@@ -1,9 +1,9 @@
 /*
- * range — named spans of the run's thread: always passed to NVIDIA's profilers, and timed while
+ * range — named spans on the run's thread: always passed to NVIDIA's profilers, and timed while
  * measuring is on.
  *
- * Times are host times. If the device queues work, only RANGE_WAIT includes its computation.
- * Ranges also drive time_parts, outside nested ranges.
+ * Times are host times. If the device queues work, only RANGE_WAIT includes its computation. Ranges
+ * also drive time_parts, which excludes nested ranges from the time of the outer range.
  */
 #ifndef MILLRACE_TRAINER_REPORT_RANGE_H
 #define MILLRACE_TRAINER_REPORT_RANGE_H
@@ -21,13 +21,13 @@ enum range {
     RANGE_UPLOAD,
     RANGE_MICRO, /* a micro-batch: its passes, or their graph replay, and gradient sums */
     RANGE_FORWARD,
-    RANGE_BACKWARD, /* within RANGE_MICRO, with losses */
+    RANGE_BACKWARD, /* within RANGE_MICRO; includes losses */
     RANGE_NORM,     /* including the last gradient sums */
     RANGE_REDUCE,   /* reductions over all ranks */
     RANGE_UPDATE,
     /* within RANGE_UPDATE: copies a group's weights and moments for a checkpoint in progress */
     RANGE_STAGE,
-    RANGE_WAIT,     /* for the device: within a step for earlier steps, else for all */
+    RANGE_WAIT,     /* for the device: within a step, for earlier steps; else for all steps */
     RANGE_EVALUATE, /* all of data.val */
     RANGE_SAVE,     /* the part of a save that blocks the run */
     RANGE_COUNT
@@ -48,7 +48,7 @@ struct ranges {
     struct trace_track *track; /* borrowed; NULL: no trace */
     struct time_parts parts;
     /* Announces this rank's activity to other ranks, which report it if this rank is late.
-     * Borrowed, as is step, the last one queued. NULL: none. */
+     * Borrowed, like step, the last queued step. NULL: none. */
     struct comm *comm;
     const uint64_t *step;
     struct range_time times[RANGE_COUNT];

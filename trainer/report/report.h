@@ -19,7 +19,7 @@ enum trainer_event {
     TRAINER_STEPPED,     /* after each step; a device may be two steps behind */
     TRAINER_EVALUATING,  /* after each micro-batch of an evaluation */
     TRAINER_USAGE,       /* for each rank at the end of the run: its usage */
-    /* From a separate thread. text: what the run waits for before it stops, or that
+    /* From a separate thread. text: what the run is waiting for before it stops, or that
      * run.stop_deadline has passed. After TRAINER_STOP_LATE the owner ends the program. */
     TRAINER_STOPPING,
     TRAINER_STOP_LATE,
@@ -27,14 +27,14 @@ enum trainer_event {
     TRAINER_FAILED,
 };
 
-/* This rank's device and process. Unknown values are 0. */
+/* This rank's device and process. Unknown values are 0 unless noted. */
 struct trainer_device_metrics {
     double flops_per_second; /* of the model's products on this device since the last report */
     double peak_share;       /* flops_per_second relative to the device's peak (device/peak.h) */
     /* Of the device, from its driver: 0..1; negative if unknown. */
     double utilization_share;
     uint64_t device_used_bytes; /* allocated by this run */
-    /* Used by this run, the driver on its behalf, and other programs. */
+    /* Used by this run, by the driver on its behalf, and by other programs. */
     uint64_t device_taken_bytes;
     uint64_t process_bytes; /* host memory */
 };
@@ -61,7 +61,7 @@ struct trainer_report {
     /* If the device queues work: its time in forward, backward, reduce and update since the last
      * report, including waits for other ranks. */
     struct time_spent device_time;
-    /* The device is not the host: time covers computation as TIME_QUEUE and TIME_DEVICE. */
+    /* The device is not the host; `time` then reports computation as TIME_QUEUE and TIME_DEVICE. */
     bool queues;
     struct trainer_device_metrics metrics;
     int rank; /* TRAINER_USAGE: the rank, and its usage, valid during the call */

@@ -42,7 +42,7 @@ static void add_time(struct list *list, const struct trainer_report *report)
     static const struct {
         enum time_part part;
         const char *name;
-        bool computes, queues; /* known on devices that compute in place; on devices that queue */
+        bool computes, queues; /* known if the device computes in place; if it queues work */
     } parts[] = {
         {TIME_LOAD, "load_seconds", true, true},
         {TIME_FORWARD, "forward_seconds", true, false},

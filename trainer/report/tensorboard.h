@@ -7,7 +7,7 @@
  * A resumed run writes new files. Each begins with a session start at its first upcoming step;
  * TensorBoard then discards that step and later ones from older files.
  *
- * Threads: one owner. Local files only.
+ * Owner thread. Local files only.
  */
 #ifndef MILLRACE_TRAINER_REPORT_TENSORBOARD_H
 #define MILLRACE_TRAINER_REPORT_TENSORBOARD_H

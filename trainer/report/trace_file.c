@@ -68,7 +68,7 @@ static int end_output(struct output *output, struct err *err)
     return output->status;
 }
 
-/* For an exchange that waits for `ranks` ranks in sequence. */
+/* Options for an exchange that waits for `ranks` ranks in sequence. */
 static struct comm_options options_behind(const struct trace_file *file, unsigned ranks)
 {
     uint64_t timeout_ns = file->timeout_ns * ranks;
@@ -148,8 +148,8 @@ static int wait_for_turn(const struct trace_file *file, uint64_t *size, struct e
     return status ? status : comm_wait(file->comm, &work, err);
 }
 
-/* Sends each part's size and text, then a size of 0. Stops early if memory runs out. size:
- * memory that outlives a failure. */
+/* Sends each part's size and text, then a size of 0. Stops early if memory runs out. size: must
+ * stay valid after a failure. */
 static int send_parts(const struct trace_file *file, uint64_t origin_ns, struct str *text,
                       uint64_t *size, struct err *err)
 {

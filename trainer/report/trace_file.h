@@ -1,7 +1,7 @@
 /*
- * trace_file — writes the traces of all ranks to one file, each as one process.
+ * trace_file — writes the traces of all ranks to one file, each rank as one process.
  *
- * The first rank writes. The others send one track at a time, so that no rank ever holds more.
+ * The first rank writes. The others send one track at a time, so no rank ever holds more than one.
  */
 #ifndef MILLRACE_TRAINER_REPORT_TRACE_FILE_H
 #define MILLRACE_TRAINER_REPORT_TRACE_FILE_H
@@ -18,8 +18,8 @@ struct trace_file {
     uint64_t timeout_ns; /* per collective operation; 0: none */
 };
 
-/* Collective. The trace must have been started. Blocks. Returns communication errors, which end
- * the run. *ret_written, on the first rank: 0, or the error of the write, with detail in err. */
+/* Collective. The trace must have been started. Blocks. Returns communication errors, which end the
+ * run. *ret_written, on the first rank: 0, or the write's error, with detail in err. */
 int trace_file_write(const struct trace_file *file, int *ret_written, struct err *err);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * usage — one rank's peak memory by use and kind, and its traffic per step. Measured in a run,
- * predicted by a dry run (dry_run.h). Header only.
+ * usage — one rank's peak memory by use and kind, and its traffic per step. A run measures it; a
+ * dry run (dry_run.h) predicts it. Header only.
  */
 #ifndef MILLRACE_TRAINER_REPORT_USAGE_H
 #define MILLRACE_TRAINER_REPORT_USAGE_H
@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Only integers, so that ranks can gather it. */
+/* Contains only integers, so that ranks can gather it. */
 struct usage {
     uint64_t peak_bytes[MEM_USE_COUNT][MEM_KIND_COUNT];
     struct comm_traffic traffic;  /* of the newest step */

@@ -47,7 +47,8 @@ static void report_done(const struct run *run, uint64_t done, uint64_t all)
     run_report(run, &report);
 }
 
-/* Computes whether any rank has a batch or requests a stop: all ranks end after the same round. */
+/* Shares whether any rank has a batch or requests a stop, so that all ranks end after the same
+ * round. */
 static int share_round(struct run *run, bool *has_batch, int64_t *stop, struct err *err)
 {
     int64_t values[2] = {*has_batch, *stop};

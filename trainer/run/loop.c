@@ -119,8 +119,8 @@ static int evaluate(struct loop *loop, struct err *err)
     return 0;
 }
 
-/* Reports how the save in progress ended, on all ranks after the same step. Fails if this was
- * the last save, or with checkpoint.on_save_error: stop. */
+/* Waits for the save in progress and reports its result, on all ranks after the same step. Returns
+ * the error of a failed save only for the last save, or with checkpoint.on_save_error: stop. */
 static int settle_save(struct loop *loop, bool is_last, struct err *err)
 {
     struct run *run = loop->run;
@@ -196,7 +196,7 @@ bool loop_evaluation_is_due(const struct run *run)
     return is_scheduled && !done && run->step > 0 && run->config->data.val[0];
 }
 
-/* Checkpoints are ranked by evaluations, so each evaluation needs one. */
+/* Evaluations rank checkpoints for checkpoint.keep.best, so each evaluation needs a checkpoint. */
 static bool save_is_due(const struct run *run, bool evaluates)
 {
     return triggers_save_by_step(&run->control.triggers, run->step) ||

@@ -1,5 +1,5 @@
 /*
- * loop — the steps of a run, and the reports, evaluations and saves after them.
+ * loop — executes a run's steps, and the reports, evaluations and saves that follow them.
  *
  *     loop_open(&loop, &run, err);
  *     loop_run(&loop, err);
@@ -13,7 +13,7 @@
 #include "trainer/run/run.h"
 #include "trainer/run/stop_monitor.h"
 
-/* Counter values at the start of the current progress line. */
+/* Counter values at the last progress line. */
 struct window {
     uint64_t samples_count, valid_count; /* of run->queue.window */
     uint64_t data_wait_ns, checkpoint_wait_ns;
@@ -33,7 +33,7 @@ struct loop {
     struct saving saving;
     struct profile profile;
     struct stop_monitor stop_monitor;
-    uint64_t began_ns, began_step; /* for the remaining time */
+    uint64_t began_ns, began_step; /* for estimating the remaining time */
 };
 
 /* Requires initialized triggers. Call loop_close even after a failure. */

@@ -1,6 +1,6 @@
 /*
- * profile — measures and traces the steps selected by --profile, with an attached profiler if
- * any. Drains earlier steps before it starts, and all profiled steps before it ends.
+ * profile — measures and traces the steps selected by --profile, and has an attached profiler
+ * record them. Drains earlier steps before it starts, and all profiled steps before it ends.
  */
 #ifndef MILLRACE_TRAINER_RUN_PROFILE_H
 #define MILLRACE_TRAINER_RUN_PROFILE_H

@@ -39,7 +39,7 @@ static void report_difference(void *context, const struct config_field *field, c
     err_advise(comparison->err, "set it back, or start a new run with a different run.dir");
 }
 
-/* Keeps the original batch: batch.accumulation would resolve differently on another number of
+/* Keeps the original batch: batch.accumulation would resolve differently on a different number of
  * ranks. */
 static void keep_batch(struct run *run, const struct json_t *saved)
 {
@@ -139,7 +139,7 @@ int resume_check_newest(const struct run *run, struct err *err)
     return -EAGAIN;
 }
 
-/* Reports the first difference between the run's datasets and the saved ones: -EINVAL or
+/* Reports the first difference between the run's datasets and the saved datasets. -EINVAL or
  * -ESTALE. */
 static int compare_datasets(const struct run *run, const struct json_t *saved, struct err *err)
 {
@@ -255,7 +255,7 @@ static void restore_window(struct run *run, const struct json_t *state)
     run->queue.window = totals;
 }
 
-/* Another optimizer cannot use the saved moments. */
+/* A different optimizer cannot use the saved moments. */
 static int check_optimizer(const struct run *run, const struct json_t *state, const char *path,
                            struct err *err)
 {
@@ -283,7 +283,7 @@ static void restore_scaler(struct run *run, const struct json_t *state)
         run->update.scaler = scaler;
 }
 
-/* Ignores counters of another metric. */
+/* Ignores the counters of a different metric. */
 static void restore_early_stop(struct run *run, const struct json_t *state)
 {
     const struct json_t *object = jsonx_get(state, "early_stop");
@@ -313,7 +313,7 @@ static void note_damage(struct run *run, const char *path)
         snprintf(run->saving.damaged.first, sizeof run->saving.damaged.first, "%s", path);
 }
 
-/* Selects the tensors that this rank holds and the checkpoint has. Moments of parameters that
+/* Selects the tensors that this rank holds and the checkpoint contains. Moments of parameters that
  * were frozen at the save start at zero. */
 static int choose_tensors(const struct run *run, const struct manifest *manifest,
                           struct run_tensors *ret_wanted, struct err *err)

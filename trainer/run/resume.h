@@ -12,7 +12,7 @@
  * batch of run->given. Without a checkpoint, *ret_reader stays NULL.
  *
  * - -ESTALE: the ranks have no checkpoint in common.
- * - -EEXIST: the run must not resume, or the folder would keep later steps.
+ * - -EEXIST: the options forbid resuming, or the folder has checkpoints of later steps.
  * - -EINVAL: a configuration change affects the sample order or the model. */
 int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_PATH_BYTES_MAX],
                 struct err *err);

@@ -20,8 +20,8 @@
 
 struct run;
 
-/* Checks that the model will fit into device memory. trains: false for an evaluation, which has
- * no gradients or moments. -ENOMEM with advice. */
+/* Checks that the run fits into device memory. trains: false for an evaluation, which has no
+ * gradients or moments. -ENOMEM with advice. */
 typedef int run_memory_check(const struct run *run, bool trains, struct err *err);
 
 /* Owner thread. */
@@ -50,7 +50,7 @@ struct run {
 /* Resumes from a checkpoint if there is one. Closes the run on failure. */
 int run_open(struct run *run, const struct trainer_options *options, run_memory_check *check_memory,
              struct err *err);
-/* Opens only what run_evaluate needs. from: as init_load's path. */
+/* Opens only what run_evaluate needs. from: a path as for init_load. */
 int run_open_for_evaluation(struct run *run, const struct trainer_options *options,
                             run_memory_check *check_memory, const char *from, struct err *err);
 void run_close(struct run *run); /* safe on a zeroed run */
@@ -66,8 +66,8 @@ int run_drain_all(struct run *run, struct err *err);
 /* Evaluates the validation set into control.evaluation. On a stop request it returns early, sets
  * stop_requested, and leaves the evaluation unchanged. */
 int run_evaluate(struct run *run, struct err *err);
-/* Whether this rank requests a stop: its owner does, or, on the first rank, time is up (sets
- * time_is_up). */
+/* Whether this rank requests a stop: its owner requested one, or, on the first rank, time is up
+ * (sets time_is_up). */
 bool run_wants_stop(struct run *run);
 /* Applies data.bad_samples.limit to the total of all ranks, so that a run ends after the same
  * step on any number of ranks. Collective if the limit is exceeded. */
@@ -81,9 +81,8 @@ int run_open_model(struct run *run, bool trains, struct err *err);
 int run_open_optimizer(struct run *run, struct err *err);
 int run_connect(struct run *run, struct err *err);
 
-/* run_weights.c: this rank's weights and their initial values (from `init`; NULL: random).
- * Before a pass, sharded weights need run_fill_weights or a checkpoint load, then
- * weights_refresh. */
+/* run_weights.c. This rank's weights and their initial values (from `init`; NULL: random). Before a
+ * pass, sharded weights need run_fill_weights or a checkpoint load, then weights_refresh. */
 int run_count_shards(struct run *run, struct err *err); /* collective */
 int run_open_weights(struct run *run, struct err *err);
 int run_fill_weights(struct run *run, const char *init, struct err *err);
@@ -101,8 +100,8 @@ int run_count_steps(struct run *run, uint64_t epoch, struct err *err);
 /* run_local.c. Whether the run uses local updates: each rank updates its own weights. */
 bool run_is_local(const struct run *run);
 int run_open_mean(struct run *run, struct err *err);
-/* Replaces weights by their mean over ranks, if they differ and `now` or the configured number
- * of steps has passed. Collective. */
+/* Replaces weights with their mean over ranks if they differ and `now` or the configured number of
+ * steps has passed. Collective. */
 int run_average_weights(struct run *run, bool now, struct err *err);
 /* Traffic of the newest step, including its share of weight averaging. */
 struct comm_traffic run_traffic(const struct run *run);
@@ -111,24 +110,24 @@ int run_average_state(struct run *run, struct err *err);
 
 /* run_bulk.c. Opens the configured device; options->local_rank selects the GPU. */
 int run_open_device(struct run *run, struct err *err);
-/* Sets ranks.bulk as configured, once all ranks have opened their devices. Collective. */
+/* Sets ranks.bulk as configured. Call once all ranks have opened their devices. Collective. */
 int run_open_bulk(struct run *run, struct err *err);
 
-/* run_agreement.c. Opens the validation data, if any, to report its errors at the start, and
+/* run_agreement.c. Opens the validation data, if any, to report its errors before training, and
  * records its fingerprint. */
 int run_look_at_validation(struct run *run, struct err *err);
-/* Collective, as rank_agreement_check: -EINVAL on all ranks if their datasets, the numbers of
- * samples left out of damaged tars, or their kernels differ. name: the data's key. loader NULL:
+/* Collective, like rank_agreement_check: -EINVAL on all ranks if they differ in datasets, in the
+ * number of samples skipped in damaged tars, or in kernels. name: the data's key. loader NULL:
  * compares only validation data and initial weights. */
 int run_compare_data(const struct run *run, const struct loader *loader, const char *name,
                      struct err *err);
 int run_compare_numerics(struct run *run, struct err *err);
-/* Writes everything that affects the bits of the result to numerics_id. */
+/* Sets numerics_id, which lists everything that affects the bits of the result. */
 int run_name_numerics(struct run *run, struct err *err);
 
-/* run_options.c: the configuration as options of the run's parts; they borrow from the run.
- * training: training data rather than validation data. Model and batch-upload options need the
- * classes and the vocabulary. */
+/* run_options.c. Convert the configuration to options of the run's parts, which borrow from the
+ * run. training: for training data; otherwise, for validation data. Model and batch-upload options
+ * need the classes and the vocabulary. */
 unsigned run_threads(const struct run *run); /* for compute; 0: one per CPU of the process */
 struct loader_options run_loader_options(struct run *run, bool training);
 struct model_config run_model_config(const struct run *run, bool trains);
@@ -149,13 +148,13 @@ int run_open_sync_check(struct run *run, struct err *err);
 int run_check_sync(struct run *run, struct err *err);
 int run_check_kept(struct run *run, struct err *err);
 
-/* state.c. Encodes the small state of a checkpoint as JSON into state_json (collective), and
+/* state.c. Encodes a checkpoint's state except tensors as JSON into state_json (collective), and
  * decodes its cursor. */
 int run_encode_state(struct run *run, struct err *err);
 int run_decode_cursor(const struct json_t *state, const char *path, struct cursor *ret_cursor,
                       struct err *err);
 
-/* run_messages.c. Reports an event to the program's owner, if this rank reports such events. */
+/* run_messages.c. Reports an event to the run's owner if this rank reports such events. */
 void run_report(const struct run *run, const struct trainer_report *report);
 void run_log(const struct run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Call after a failure, before run_close. Waits for a save in progress, which is collective. If

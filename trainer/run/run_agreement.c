@@ -1,6 +1,6 @@
 /*
- * run_agreement — comparisons among ranks after opening data and devices. See run.h. The
- * configuration was compared before (cli/ranks/rank_session.h).
+ * run_agreement — compares the ranks once data and devices are open. See run.h. The configuration
+ * was compared earlier (cli/ranks/rank_session.h).
  */
 #include "trainer/control/rank_agreement.h"
 #include "trainer/run/run.h"
@@ -45,7 +45,7 @@ int run_look_at_validation(struct run *run, struct err *err)
     if (!run->config->data.val[0])
         return 0;
     options.order_only = true;
-    options.log = NULL; /* each evaluation logs the samples it leaves out of damaged tars */
+    options.log = NULL; /* each evaluation logs the samples it skips in damaged tars */
     int status = loader_open(&options, &loader, err);
     if (status)
         return status;

@@ -41,7 +41,7 @@ struct rank_gpu {
     int32_t is_gpu, has_nccl;
 };
 
-/* Prefers the boot id: containers of a machine share it, and may share GPUs. */
+/* Prefers the boot id: containers on one machine share it, and may share GPUs. */
 static uint64_t machine_hash(void)
 {
     char name[MACHINE_HOST_ID_BYTES];
@@ -68,8 +68,8 @@ struct nccl_obstacle {
     bool lacks_nccl; /* a rank lacks NCCL, and all ranks before it have their own GPUs */
 };
 
-/* Checks that each rank has NCCL and its own GPU. -ENOTSUP, on all ranks, names the first that
- * does not. */
+/* Checks that each rank has NCCL and its own GPU. -ENOTSUP on all ranks; the error names the first
+ * rank that lacks either. */
 static int check_gpus(const struct rank_gpu *gpus, int ranks, struct nccl_obstacle *ret_obstacle,
                       struct err *err)
 {

@@ -47,7 +47,7 @@ int run_average_weights(struct run *run, bool now, struct err *err)
         (!now && run->step % run->config->parallel.local_sgd.steps != 0))
         return 0;
     range_begin(&run->ranges, RANGE_REDUCE);
-    /* a checkpoint in progress has its copies from the update since the last averaging */
+    /* a save in progress took its copies during an update after the last averaging */
     for (uint64_t group = 0; group < run->compute.params->groups_count && !status; group++)
         status = average_group(run, group, err);
     if (!status)

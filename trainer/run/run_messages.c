@@ -29,8 +29,8 @@ void run_log(const struct run *run, const char *format, ...)
     run_report(run, &report);
 }
 
-/* Waits for a save in progress before ending NCCL: the other ranks would notice the end and
- * abort the save. */
+/* Waits for a save in progress before ending NCCL: otherwise the other ranks would notice the end
+ * and abort the save. */
 void run_abort(struct run *run, int status, const struct err *detail)
 {
     bool is_printed_elsewhere = detail->code && !detail->what[0]; /* see comm_agree */
@@ -48,7 +48,7 @@ void run_abort(struct run *run, int status, const struct err *detail)
         ckpt_saver_wait(run->saving.saver, NULL);
     if (is_known)
         run_ranks_halt_bulk(&run->ranks);
-    /* notifies the other ranks before it ends NCCL, which may wait for theirs */
+    /* notifies the other ranks before it ends NCCL, which may wait for those ranks */
     else
         run->ranks.bulk->ops->abort(run->ranks.bulk);
 }

@@ -95,7 +95,7 @@ int run_open_optimizer(struct run *run, struct err *err)
     int status = reduction_open(&reduction, &run->update.reduction, err);
     if (!status)
         status = run_open_mean(run, err);
-    if (!status) /* one per buffer written */
+    if (!status) /* one graph per buffer written */
         status = ops_graph_init(&run->compute.passes, run->compute.ops,
                                 (reduction_buffers(&reduction) + 1) * BATCH_UPLOAD_VARIANTS, err);
     if (!status)
@@ -174,7 +174,7 @@ static int open_compute(struct run *run, struct err *err)
         .ranks = (uint32_t)run->ranks.comm->ranks,
         .interleaved = c->batch.sync_each || strategy_of(c->parallel.strategy)->reduces_each_micro};
     status = batching_check(&run->data.batching, err);
-    /* the device before the loader's threads: see trainer/ops/cpu/blas.h */
+    /* opens the device before the loader's threads start: see trainer/ops/cpu/blas.h */
     return status ? status : open_ops(run, err);
 }
 
@@ -279,13 +279,13 @@ static int read_validation_shape(struct run *run, struct err *err)
     const struct loader_shape shape = loader_shape(loader);
     run_data_set_shape(&run->data, &shape, c);
     run->data.validation_fingerprint = shape.fingerprint;
-    /* the numerics_id names libraries by strings in the loader's memory */
+    /* numerics_id is built from library names in the loader's memory */
     status = run_name_numerics(run, err);
     loader_close(loader);
     return status;
 }
 
-/* If the weights are a run's checkpoint, inherits its classes and tokens, and its batch if
+/* If the weights come from a run's checkpoint, inherits its classes and tokens, and its batch if
  * batch.accumulation is configured. Collective. */
 static int inherit_from_checkpoint(struct run *run, const char *from, struct err *err)
 {
@@ -316,7 +316,7 @@ static int open_for_evaluation(struct run *run, const char *from, struct err *er
         return status;
     c->batch = run->given->batch;
     /* Keeps the run's micro-batches: with some BLAS kernels the rounding of a row depends on its
-     * position. Each rank gets at least one. */
+     * position. Each rank gets at least one micro-batch. */
     uint64_t min_global = c->batch.micro * (uint64_t)run->ranks.comm->ranks;
     run->data.batching =
         (struct batching){.global = c->batch.global > min_global ? c->batch.global : min_global,
@@ -389,7 +389,7 @@ int run_open(struct run *run, const struct trainer_options *options, run_memory_
                 *err = detail;
             return status;
         }
-        if (!options->comm || options->comm->rank == 0) /* the same on all ranks */
+        if (!options->comm || options->comm->rank == 0) /* all ranks have the same warning */
             log_err(options->log, LOG_WARN, &detail, "skipping a damaged checkpoint");
     }
 }

@@ -183,8 +183,8 @@ struct partition_options run_partition_options(const struct run *run, bool train
                                           run->config->parallel.keep_below_params};
 }
 
-/* The type of gradients in transit. For fp16, a scale prevents overflow: it keeps a sum of one
- * term per row of an update at the size of their mean. */
+/* Returns the type and scale of gradients in transit. For fp16, the scale prevents overflow: the
+ * sum over all rows of an update becomes no larger than their mean. */
 static struct bucket_exchange_wire wire_of(const struct run *run)
 {
     static const enum dtype types[] = {

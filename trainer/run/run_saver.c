@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* A GPU updates faster than a disk stores the state; a larger buffer lets it continue. */
+/* A GPU updates the state faster than a disk stores it, so it gets a larger buffer. */
 uint64_t run_staging_bytes(const struct run *run)
 {
     enum {

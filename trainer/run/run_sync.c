@@ -57,7 +57,7 @@ static void add_group(const struct run *run, uint64_t group, const void *weights
 
 struct walk {
     struct run *run;
-    int status; /* the device's, which reports an error only once */
+    int status; /* of the device, which reports an error only once */
     struct err *err;
 };
 

@@ -19,7 +19,7 @@ static const struct strategy *strategy_of_run(const struct run *run)
     return strategy_of(run->config->parallel.strategy);
 }
 
-/* The machines' number of ranks, which must be equal. */
+/* Gets the number of ranks per machine, which must be the same on all machines. */
 static int count_local_ranks(const struct run *run, uint32_t *ret_count, struct err *err)
 {
     char host[MACHINE_HOST_ID_BYTES];

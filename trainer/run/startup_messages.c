@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define QUALITY_POOR 0.9 /* relative to a full shuffle; below it the run suggests a remedy */
+#define QUALITY_POOR 0.9 /* relative to a full shuffle; below this, the run suggests a remedy */
 
 static void print_data(const struct run *run)
 {
@@ -91,7 +91,7 @@ static void print_memory(const struct run *run)
     run->compute.device->ops->mem_info(run->compute.device, &memory);
     uint64_t used = memory.used_bytes[MEM_DEVICE], pinned = memory.used_bytes[MEM_PINNED];
     bool is_host = run->compute.device->ops->is_host;
-    /* of the host; staging uses huge pages */
+    /* host memory; staging uses huge pages */
     uint64_t all = used + pinned + memory.used_bytes[MEM_HUGE];
     char used_size[STR_SIZE_BYTES], pinned_size[STR_SIZE_BYTES], more_size[STR_SIZE_BYTES];
     char evaluating[80] = "", host[80] = "", buffers[48] = "";

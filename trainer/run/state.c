@@ -1,5 +1,5 @@
 /*
- * state — the small state of a run as a JSON object in its checkpoints. See run.h;
+ * state — a run's state except tensors, stored as a JSON object in its checkpoints. See run.h;
  * docs/reference/checkpoints.md lists the keys.
  */
 #include "base/json/jsonx.h"

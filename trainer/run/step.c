@@ -3,14 +3,14 @@
  * the exact norm, the update gate, and the optimizer group by group. See run.h.
  *
  * One exact integer reduction carries counts, the sums of losses and squares, and stop requests.
- * With several ranks, the host waits for the device before it, once per step.
+ * With several ranks, the host waits for the device once per step, before this reduction.
  */
 #include "base/clock.h"
 #include "trainer/run/run.h"
 
 #include <errno.h>
 
-/* Replaces this rank's counts by the totals of all ranks, and, except with local updates, the
+/* Replaces this rank's counts with the totals of all ranks, and, except with local updates, the
  * sums in device memory. A single rank already has both. */
 static int reduce_sums(struct run *run, struct step_sums *counts, struct err *err)
 {
@@ -52,8 +52,7 @@ bool run_wants_stop(struct run *run)
     return is_up;
 }
 
-/* Attributes work queued from now on to that part of the device's time. TIME_OTHER: none is
- * queued. */
+/* Attributes the device time of work queued from now on to `part`. TIME_OTHER: no work follows. */
 static void switch_device_time(struct run *run, enum time_part part)
 {
     if (run->compute.ops->table->time_switch)
@@ -227,8 +226,8 @@ static int agree_on_step(struct run *run, struct step_sums *counts, struct err *
                          run->data.delivered_count, err);
 }
 
-/* A skipped update does not advance the update count, so the request covers every possible next
- * update. */
+/* A skipped update does not advance the update count, so the request covers every possible number
+ * of the next update. */
 static void gate_update(struct run *run, int64_t valid_count)
 {
     struct update_gate_request request = {.valid_count = valid_count,
@@ -245,8 +244,8 @@ static void gate_update(struct run *run, int64_t valid_count)
                                          record->sums.squares.limb, &request);
 }
 
-/* With local updates a rank decides by its own sums, then receives those of all ranks.
- * valid_count: of the samples behind the gradients; counts: of all ranks. */
+/* With local updates, a rank decides based on its own sums, then gets those of all ranks.
+ * valid_count: of the samples that the gradients cover; counts: of all ranks. */
 static int decide_and_update(struct run *run, int64_t valid_count, const struct step_sums *counts,
                              struct err *err)
 {

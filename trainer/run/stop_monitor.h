@@ -3,12 +3,12 @@
  *
  * A step or a save may block the run's thread for minutes. A separate thread therefore polls for
  * requests:
- * - It answers the first with the size of the state to save and the estimated time.
- * - It answers later ones with what the run is waiting for.
+ * - It answers the first request with the size of the state to save and the estimated time.
+ * - It answers later requests with what the run is waiting for.
  * - If run.stop_deadline passes before the run ends, it reports TRAINER_STOP_LATE; the program's
  *   owner then ends the process.
  *
- * Threads: the run's thread calls all functions.
+ * Call all functions from the run's thread.
  */
 #ifndef MILLRACE_TRAINER_RUN_STOP_MONITOR_H
 #define MILLRACE_TRAINER_RUN_STOP_MONITOR_H
@@ -24,13 +24,13 @@ struct run;
 
 /* Zero initially. */
 struct stop_monitor {
-    const struct run *run; /* borrowed; immutable, as are the fields down to has_thread */
+    const struct run *run; /* borrowed; constant after open, like all fields down to has_thread */
     uint64_t state_bytes;  /* of a checkpoint */
     uint64_t first_step;   /* the step the run resumed from; 0: a new run */
     pthread_t thread;
     bool has_thread; /* only on the first rank */
     atomic_bool quit;
-    _Atomic uint64_t step;    /* the last one queued */
+    _Atomic uint64_t step;    /* last queued step */
     _Atomic uint64_t save_ns; /* duration of the last save; 0: none yet */
     atomic_bool is_saving;    /* the last save has begun */
     pthread_mutex_t mutex;    /* guards the following fields */
@@ -39,7 +39,7 @@ struct stop_monitor {
     bool is_late;
 };
 
-/* Does nothing except on the first rank. -EAGAIN. */
+/* Does nothing except on the first rank. -EAGAIN: no thread is available. */
 int stop_monitor_open(struct stop_monitor *monitor, const struct run *run, uint64_t save_ns,
                       struct err *err);
 void stop_monitor_close(struct stop_monitor *monitor); /* joins; safe on a zeroed struct */

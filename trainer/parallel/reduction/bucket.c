@@ -24,13 +24,13 @@ bool bucket_narrows(const struct bucket_exchange_options *options)
     return options->wire.type == DTYPE_BF16 || options->wire.type == DTYPE_F16;
 }
 
-/* The library does not add 16-bit types. */
+/* The communication library cannot sum 16-bit types. */
 static bool is_summed(const struct bucket_exchange_options *options)
 {
     return options->sums && !bucket_narrows(options);
 }
 
-/* Communicators that access device memory neither narrow nor add. */
+/* With device memory, data is neither narrowed nor summed. */
 static bool is_direct(const struct bucket_exchange_options *options)
 {
     return options->comm->takes_device_memory;
@@ -131,7 +131,7 @@ struct span bucket_part(const struct bucket_exchange *exchange, uint64_t group, 
     return partition_trained_part(exchange->options.partition, group, rank);
 }
 
-/* Elements of the chunk in the rank's part. */
+/* Number of elements of the chunk in the rank's part. */
 static uint64_t slice_elements(const struct bucket_exchange *exchange, const struct bucket *bucket,
                                uint32_t rank)
 {
@@ -148,7 +148,7 @@ static uint64_t group_offset(const struct bucket_exchange *exchange, const struc
            bucket->first;
 }
 
-/* Elements between slices. Reduce-scatter requires contiguous slices of equal size. */
+/* Distance between slices, in elements. Reduce-scatter requires contiguous slices of equal size. */
 static uint64_t stride_of(const struct bucket_exchange *exchange, const struct bucket *bucket)
 {
     uint64_t max = 0;

@@ -24,7 +24,7 @@ struct bucket {
     bool records_reads;          /* the event records reads */
 };
 
-/* A group with chunks to start. */
+/* A group with chunks that have not started. */
 struct bucket_exchange_waiting {
     uint64_t group;
     uint64_t first; /* offset of the next chunk in a part */
@@ -40,7 +40,7 @@ struct bucket_exchange {
      * differs. */
     void *widened;
     struct bucket buckets[BUCKET_EXCHANGE_BUCKETS];
-    /* Numbers of chunks; chunk n uses bucket n % BUCKET_EXCHANGE_BUCKETS. */
+    /* Counts of chunks; chunk n uses bucket n % BUCKET_EXCHANGE_BUCKETS. */
     uint64_t started, ended;
     struct bucket_exchange_waiting *waiting; /* ring of waiting_max entries */
     uint64_t waiting_max, waiting_first, waiting_count;
@@ -54,15 +54,15 @@ struct bucket_exchange {
 
 size_t bucket_wire_bytes(const struct bucket_exchange_options *options);
 bool bucket_narrows(const struct bucket_exchange_options *options);
-/* Sends are copied if the communicator cannot access the sources, the wire type differs, or the
- * library requires slices of equal size. */
+/* Whether data is copied before it is sent, because the communicator cannot access the sources, the
+ * wire type differs, or the library requires slices of equal size. */
 bool bucket_packs(const struct bucket_exchange_options *options);
 uint64_t bucket_widened_bytes(const struct bucket_exchange_options *options);
 struct span bucket_part(const struct bucket_exchange *exchange, uint64_t group, uint32_t rank);
 
 int bucket_open(struct bucket_exchange *exchange, struct bucket *bucket, struct err *err);
 void bucket_close(struct bucket_exchange *exchange,
-                  struct bucket *bucket); /* safe on a zeroed one */
+                  struct bucket *bucket); /* safe on a zeroed struct */
 int bucket_pack(struct bucket_exchange *exchange, struct bucket *bucket, struct err *err);
 /* Call when the copies are done. */
 int bucket_send(struct bucket_exchange *exchange, struct bucket *bucket, struct err *err);

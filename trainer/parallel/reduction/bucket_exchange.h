@@ -4,7 +4,7 @@
  *
  * Each rank contributes pieces of a group's gradients (leaves, or sums of several) and receives all
  * pieces of the part that it sums. This moves as many bytes as a ring reduce-scatter but lets the
- * receiver choose the order of additions. If the order does not matter, the library's
+ * receiver choose the order of additions. If the order does not matter, the communication library's
  * reduce-scatter replaces the all-to-all.
  *
  *     // the pieces must not change until the exchange is done
@@ -30,7 +30,7 @@
 
 enum { BUCKET_EXCHANGE_BUCKETS = 4, BUCKET_EXCHANGE_PIECES_MAX = TREE_LEVELS_MAX };
 
-/* A received chunk of a part. Sources are not overwritten before queued reads of them finish. */
+/* A received chunk of a part. Sources are not overwritten until queued reads of them finish. */
 struct bucket_exchange_chunk {
     /* `first` is relative to the part. Shorter parts end with empty chunks. */
     uint64_t group, first, elements;
@@ -39,7 +39,7 @@ struct bucket_exchange_chunk {
     uint32_t sources_count;
 };
 
-/* -errno stops the run. */
+/* Returning -errno stops the run. */
 typedef int bucket_exchange_received(void *context, const struct bucket_exchange_chunk *chunk,
                                      struct err *err);
 
@@ -52,13 +52,13 @@ struct bucket_exchange_options {
     uint64_t chunk_elements;
     uint32_t pieces_max;
     uint32_t pieces_total_max; /* over all ranks */
-    /* Each rank contributes one piece, and the order of additions does not matter: the library adds
-     * them, unless the wire type is narrower. */
+    /* Each rank contributes one piece, and the order of additions does not matter. The
+     * communication library then sums the pieces unless the wire type is narrower. */
     bool sums;
     struct bucket_exchange_wire {
-        /* DTYPE_BF16 or DTYPE_F16; otherwise, the master type. */
+        /* DTYPE_BF16 or DTYPE_F16; any other value: the master type. */
         enum dtype type;
-        float scale; /* factor before rounding; a power of two */
+        float scale; /* applied before rounding; a power of two */
     } wire;
     uint64_t timeout_ns; /* per chunk; 0: none */
     bucket_exchange_received *received;
@@ -67,7 +67,7 @@ struct bucket_exchange_options {
 
 /* The pieces of one group. Arrays are borrowed until bucket_exchange_drain. */
 struct bucket_exchange_pieces {
-    /* this rank's pieces, at the start of the group */
+    /* this rank's pieces; each points to the start of the group */
     const void *sources[BUCKET_EXCHANGE_PIECES_MAX];
     const uint32_t *counts; /* [ranks]: pieces per rank */
 };
@@ -81,17 +81,18 @@ int bucket_exchange_open(const struct bucket_exchange_options *options,
 void bucket_exchange_close(struct bucket_exchange *exchange);
 
 /* Call after queueing the writes of the pieces; does not block. A group in progress may be begun
- * again with other pieces. After a failure, these functions return it again and deliver nothing. */
+ * again with different pieces. After a failure, these functions keep returning the same error and
+ * deliver nothing. */
 int bucket_exchange_begin(struct bucket_exchange *exchange, uint64_t group,
                           const struct bucket_exchange_pieces *pieces, struct err *err);
 int bucket_exchange_pump(struct bucket_exchange *exchange, struct err *err);
-/* Blocks until no exchange begun with source as its first piece reads it. */
+/* Blocks until every exchange whose first piece is `source` has finished reading it. */
 int bucket_exchange_wait(struct bucket_exchange *exchange, const void *source, struct err *err);
 int bucket_exchange_drain(struct bucket_exchange *exchange, struct err *err);
 /* Total time blocked in wait and drain, not hidden by the passes. NULL: 0. */
 uint64_t bucket_exchange_waited_ns(const struct bucket_exchange *exchange);
 /* False if operations are in progress; after a failure, they may read the pieces until the process
- * exits (comm.h). NULL is idle. */
+ * exits (comm.h). NULL: true. */
 bool bucket_exchange_is_idle(const struct bucket_exchange *exchange);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * bucket_exchange_pump — see bucket_exchange.h: schedules chunks on buckets.
+ * bucket_exchange_pump — schedules chunks on buckets. See bucket_exchange.h.
  *
  * Chunks start and complete in the order in which their groups were begun, so every run queues
  * additions in the same order.
@@ -14,7 +14,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* One entry per group, or, if micro-batches are exchanged, one per leaf of any group. */
+/* Once per step, every group may wait; after each micro-batch, every gradient leaf. */
 static uint64_t waiting_max(uint64_t groups_count)
 {
     return groups_count > GRADIENT_LEAVES_COUNT ? groups_count : GRADIENT_LEAVES_COUNT;

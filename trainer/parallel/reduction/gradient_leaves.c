@@ -42,7 +42,7 @@ void gradient_leaves_deinit(struct gradient_leaves *leaves, bool is_idle)
     *leaves = (struct gradient_leaves){0};
 }
 
-/* All arenas keep the padding between and after tensors zero. */
+/* The padding between and after tensors is zero in all arenas. */
 static int zero_padding(const struct gradient_leaves *leaves, uint64_t group, char *leaf,
                         struct err *err)
 {
@@ -74,7 +74,7 @@ int gradient_leaves_acquire(struct gradient_leaves *leaves, uint64_t group, void
         if (!other->is_acquired && (!leaf || other->turn < leaf->turn))
             leaf = other;
     }
-    assert(leaf); /* only a tied group and another are written at a time */
+    assert(leaf); /* at most a tied group and one other are written at a time */
     int status = leaf->turn > 0 ? bucket_exchange_wait(leaves->exchange, leaf->memory, err) : 0;
     leaf->is_acquired = true;
     leaf->group = group;

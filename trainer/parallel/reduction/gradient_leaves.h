@@ -1,6 +1,6 @@
 /*
- * gradient_leaves — memory for the gradients of a few groups, when gradients are exchanged after
- * each micro-batch and no rank holds all of them.
+ * gradient_leaves — memory for the gradients of a few groups, used when gradients are exchanged
+ * after each micro-batch and no rank holds all of them.
  *
  *     gradient_leaves_acquire(&leaves, group, &memory, err);  // before the pass writes
  *     memory = gradient_leaves_release(&leaves, group);  // final, ready to send
@@ -18,7 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A tied group and another are written while a third is sent. */
+/* A tied group and one other are written while a third group is sent. */
 enum { GRADIENT_LEAVES_COUNT = 3 };
 
 /* Owner thread. Owns device memory in the master type. */
@@ -27,9 +27,9 @@ struct gradient_leaves {
     const struct partition *partition; /* borrowed, like exchange */
     struct bucket_exchange *exchange;
     struct leaf {
-        void *memory; /* of the largest group */
+        void *memory; /* sized for the largest group */
         uint64_t group;
-        uint64_t turn; /* number of its last acquisition; 0: none */
+        uint64_t turn; /* sequence number of the last acquisition; 0: none */
         bool is_acquired;
     } list[GRADIENT_LEAVES_COUNT];
     uint64_t turns;
@@ -38,7 +38,7 @@ struct gradient_leaves {
 /* The caller sets exchange before the first acquisition. */
 int gradient_leaves_init(struct gradient_leaves *leaves, struct ops *ops,
                          const struct partition *partition, struct err *err);
-/* Safe on zeroed leaves. If !is_idle, operations may read the memory, so it is never freed
+/* Safe on zeroed leaves. If !is_idle, operations may still read the memory, so it is not freed
  * (comm.h). */
 void gradient_leaves_deinit(struct gradient_leaves *leaves, bool is_idle);
 uint64_t gradient_leaves_elements(const struct partition *partition);

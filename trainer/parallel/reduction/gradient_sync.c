@@ -34,7 +34,7 @@ static uint64_t chunk_elements(const struct reduction_options *options)
     return wanted < max || max == 0 ? wanted : max;
 }
 
-/* The caller replaces comm. */
+/* The caller must replace comm. */
 static struct bucket_exchange_options
 exchange_options_of(const struct gradient_sync_options *options)
 {

@@ -1,6 +1,6 @@
 /*
- * gradient_sync — sends parts of gradients to the ranks that sum them, then sums to all ranks that
- * hold the same shard.
+ * gradient_sync — sends parts of the gradients to the ranks that sum them, then sends the sums to
+ * all ranks that hold the same shard.
  *
  *     gradient_sync_open(&sync, &options, err);
  *     gradient_sync_connect(...); gradient_sync_open_exchange(...);
@@ -26,7 +26,7 @@
 
 struct gradient_sync_options {
     struct reduction_options reduction;
-    /* From here on, as in bucket_exchange_options. */
+    /* The remaining fields are as in bucket_exchange_options. */
     uint32_t pieces_max, pieces_total_max;
     bool sums;
     bucket_exchange_received *received;
@@ -59,9 +59,9 @@ int gradient_sync_open(struct gradient_sync *sync, const struct gradient_sync_op
                        struct err *err);
 int gradient_sync_connect(struct gradient_sync *sync, struct err *err); /* collective */
 int gradient_sync_open_exchange(struct gradient_sync *sync, struct err *err);
-/* False if operations are in progress; then the buffers are never freed (comm.h). */
+/* False if operations are in progress; the buffers are then never freed (comm.h). */
 bool gradient_sync_is_idle(const struct gradient_sync *sync);
-void gradient_sync_close(struct gradient_sync *sync); /* safe on a zeroed one */
+void gradient_sync_close(struct gradient_sync *sync); /* safe on a zeroed struct */
 
 /* Returns the memory for the group's gradients. A rank without a micro-batch in this round must
  * call it too, so that it does not run ahead of its receives. */
@@ -69,18 +69,18 @@ int gradient_sync_need(struct gradient_sync *sync, uint64_t group, void **ret_gr
                        struct err *err);
 int gradient_sync_send(struct gradient_sync *sync, uint64_t group,
                        const struct bucket_exchange_pieces *pieces, struct err *err);
-/* Shares the sum of this rank's part. arena: gradients of all trained parameters, already sent for
- * this group; may contain the sum. NULL: gradient_sync has its own memory. */
+/* Shares the sum of this rank's part. arena: the gradients of all trained parameters, of which this
+ * group's have been sent; may contain the sum. NULL: gradient_sync uses its own memory. */
 int gradient_sync_share(struct gradient_sync *sync, uint64_t group, const void *sum, void *arena,
                         struct err *err);
 int gradient_sync_finish(struct gradient_sync *sync, struct err *err);
 
-/* gathers: true if other ranks sum parts of this rank's shard; then shard returns the gathered
- * shard. */
+/* gradient_sync_gathers: whether other ranks sum parts of this rank's shard. If so,
+ * gradient_sync_shard returns the gathered shard. */
 bool gradient_sync_gathers(const struct gradient_sync *sync, uint64_t group);
 void *gradient_sync_shard(const struct gradient_sync *sync, uint64_t group, void *arena);
 int gradient_sync_wait(struct gradient_sync *sync, uint64_t group, struct err *err);
-/* Time blocked in all of these calls. */
+/* Total time blocked in the calls above. */
 uint64_t gradient_sync_waited_ns(const struct gradient_sync *sync);
 
 /* Hooks of reduction_ops, for methods with base.sync. */

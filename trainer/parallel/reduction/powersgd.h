@@ -16,17 +16,18 @@
 
 struct powersgd_options {
     uint64_t rank;
-    uint64_t start_step; /* updates before the first compressed one */
-    double min_rate;     /* minimum compression ratio; other matrices stay uncompressed */
+    uint64_t start_step; /* number of updates before the first compressed one */
+    double min_rate;     /* minimum compression ratio; matrices below it stay uncompressed */
     bool error_feedback, warm_start;
     uint64_t seed;
 };
 
-/* Columns of P and Q. 0 if the tensor is frozen, not a matrix, or not compressed enough: (rows +
- * cols) * rank * min_rate >= rows * cols. */
+/* Returns the number of columns of P and Q; 0 if the tensor is frozen, not a matrix, or not
+ * compressed enough: (rows + cols) * rank * min_rate >= rows * cols. */
 uint64_t powersgd_rank_of(const struct powersgd_options *options, const struct param *param);
 
-/* Fills the initial Q with normal random numbers, derived from the seed, the name and the step. */
+/* Fills the initial Q with normally distributed random numbers, derived from the seed, the name and
+ * the step. */
 void powersgd_init_q(const struct powersgd_options *options, const struct param *param,
                      uint64_t step, uint64_t rank, float *q);
 /* Orthonormalizes the columns by Gram-Schmidt. */

@@ -1,5 +1,5 @@
 /*
- * rank_sum — see rank_sum.h. Each bucket takes a reduce-scatter and an all-gather.
+ * rank_sum — see rank_sum.h. Each bucket needs a reduce-scatter and an all-gather.
  */
 #include "trainer/parallel/reduction/rank_sum.h"
 
@@ -78,7 +78,7 @@ static void divide(void *values, uint64_t count, enum dtype dtype, int divisor)
         ((double *)values)[i] /= divisor;
 }
 
-/* Replaces the bucket by the sum over ranks divided by divisor. slice: elements per rank. */
+/* Replaces the bucket with the sum over ranks divided by divisor. slice: elements per rank. */
 static int add_bucket(struct rank_sum *sum, uint64_t slice, int divisor, struct err *err)
 {
     struct comm *comm = sum->comm;
@@ -118,12 +118,12 @@ static int add(struct rank_sum *sum, void *memory, uint64_t elements, int diviso
             device->ops->copy(device, ops->stream, sum->bucket, place, count * element_bytes, err);
         if (!status)
             status = wait_for_copy(sum, err);
-        if (!status) /* sums of the bytes after count are ignored */
+        if (!status) /* sums of the padding after count are ignored */
             status = add_bucket(sum, (count + ranks - 1) / ranks, divisor, err);
         if (!status)
             status = device->ops->copy(device, ops->stream, place, sum->bucket,
                                        count * element_bytes, err);
-        if (!status) /* before the bucket is overwritten */
+        if (!status) /* the next copy overwrites the bucket */
             status = wait_for_copy(sum, err);
     }
     return status;

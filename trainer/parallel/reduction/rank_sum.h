@@ -19,7 +19,7 @@
 struct rank_sum_options {
     struct comm *comm; /* borrowed; split by rank_sum_connect */
     struct ops *ops;
-    uint64_t bucket_bytes; /* added at a time */
+    uint64_t bucket_bytes; /* summed at a time */
     uint64_t elements_max; /* of the largest array */
     uint64_t timeout_ns;   /* per bucket; 0: none */
     const char *what;      /* for errors: "gradients" */
@@ -30,7 +30,7 @@ struct rank_sum_options {
 struct rank_sum {
     struct rank_sum_options options;
     struct comm *comm; /* owned */
-    /* Elements per rank of a bucket. */
+    /* Each rank's share of a bucket, in elements. */
     uint64_t slice;
     void *bucket, *sum; /* pinned; bucket: all slices; sum: one slice */
     struct device_event *copied;
@@ -39,7 +39,7 @@ struct rank_sum {
 
 int rank_sum_open(struct rank_sum *sum, const struct rank_sum_options *options, struct err *err);
 int rank_sum_connect(struct rank_sum *sum, struct err *err);
-void rank_sum_close(struct rank_sum *sum); /* safe on a zeroed one */
+void rank_sum_close(struct rank_sum *sum); /* safe on a zeroed struct */
 
 /* memory: master type, device or pinned. */
 int rank_sum_add(struct rank_sum *sum, void *memory, uint64_t elements, struct err *err);

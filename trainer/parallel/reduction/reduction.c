@@ -54,7 +54,8 @@ void reduction_rank_dependence(const struct reduction_options *options, char *te
                  reduction_exchanges_each(options) ? ", each micro-batch's gradients in turn" : "");
 }
 
-/* Ranks that used this method before the checkpoint; 0: another method. */
+/* The number of ranks that used this method before the checkpoint; 0: a different method was
+ * used. */
 static unsigned ranks_before(const struct reduction *reduction, const char *numerics_id)
 {
     char prefix[REDUCTION_DEPENDENCE_BYTES];

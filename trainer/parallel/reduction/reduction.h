@@ -5,8 +5,8 @@
  *
  * | method | sum | same bits for any number of ranks |
  * |---|---|---|
- * | canonical | a tree over micro-batches (tree.h), at the rank of each part (partition.h) | yes |
- * | fast | each rank accumulates its micro-batches; the library adds ranks | no |
+ * | canonical | a tree over micro-batches (tree.h), at each part's rank (partition.h) | yes |
+ * | fast | each rank accumulates its micro-batches; the library sums over ranks | no |
  * | powersgd | like fast, with low-rank matrices (powersgd.h) | no |
  *
  * Gradients are exchanged once per step, during a rank's last micro-batch. With interleaved
@@ -69,8 +69,8 @@ struct reduction_options {
 struct gradient_sync;
 struct reduction;
 
-/* A reduction method. Hooks are required unless optional, and called only for groups with trained
- * parameters. */
+/* A reduction method. Hooks are required unless marked optional, and are called only for groups
+ * with trained parameters. */
 struct reduction_ops {
     const char *name;
     /* Passes add to the gradients unless micro-batches are exchanged. */
@@ -79,7 +79,7 @@ struct reduction_ops {
     /* The caller sets the base of *ret_reduction. */
     int (*open)(const struct reduction_options *options, struct reduction **ret_reduction,
                 struct err *err);
-    /* Called with several ranks. connect is collective; open_exchange (optional) allocates
+    /* Called only with several ranks. connect is collective; open_exchange (optional) allocates
      * communication memory. */
     int (*connect)(struct reduction *reduction, struct err *err);
     int (*open_exchange)(struct reduction *reduction, struct err *err);
@@ -87,7 +87,8 @@ struct reduction_ops {
 
     int (*begin)(struct reduction *reduction, uint64_t step, struct err *err);
     /* Optional, like end_leaf. Returns the buffer for this round's gradients of all groups and sets
-     * base.buffer to its index; NULL: base.group_gradients is used. Default: base.arena. */
+     * base.buffer to its index. If it returns NULL, base.group_gradients is used. Default:
+     * base.arena. */
     void *(*leaf)(struct reduction *reduction);
     void (*end_leaf)(struct reduction *reduction); /* after a hookless round */
     /* Called before a pass writes a group's gradients, and when they are final, except in hookless
@@ -101,7 +102,7 @@ struct reduction_ops {
     int (*shard)(struct reduction *reduction, uint64_t group, const void **ret_gradients,
                  struct err *err);
     uint64_t (*waited_ns)(const struct reduction *reduction);
-    /* Optional; called with several ranks. */
+    /* Optional; called only with several ranks. */
     const char *(*resume_warning)(const struct reduction *reduction, uint64_t step);
 };
 
@@ -116,7 +117,7 @@ struct reduction {
     void **group_gradients; /* [groups_count]: for model_memory */
     uint64_t round;
     uint32_t buffer; /* index of the buffer that this round's pass writes */
-    int status;      /* of hooks, which cannot return it */
+    int status;      /* first failure of a hook; hooks cannot return it */
     struct err err;
 };
 
@@ -140,7 +141,8 @@ const char *reduction_resume_warning(const struct reduction *reduction, const ch
 /* True if passes must add to the gradients (model_config). Does not use the partition. */
 bool reduction_adds(const struct reduction_options *options);
 
-/* Rounds per step: this rank's micro-batches; if they are exchanged, the maximum over ranks. */
+/* Rounds per step: the number of this rank's micro-batches, or, if micro-batches are exchanged, the
+ * maximum over ranks. */
 uint64_t reduction_rounds(const struct reduction *reduction);
 bool reduction_computes(const struct reduction *reduction, uint64_t round);
 /* True if the round's pass writes to one arena and calls no hooks, so a graph can record it. */
@@ -165,7 +167,7 @@ int reduction_shard(struct reduction *reduction, uint64_t group, const void **re
 /* Total time blocked on other ranks, not hidden by the passes. */
 uint64_t reduction_waited_ns(const struct reduction *reduction);
 
-/* For the methods. alone: one rank, or is_local. */
+/* For the methods. True with one rank or if is_local. */
 bool reduction_is_alone(const struct reduction_options *options);
 bool reduction_exchanges_each(const struct reduction_options *options);
 uint64_t reduction_micros(const struct reduction_options *options);

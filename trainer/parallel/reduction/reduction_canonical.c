@@ -5,8 +5,9 @@
  * Each rank sums its part of each group (partition.h): it pushes the pieces of all ranks in
  * micro-batch order. The pieces are
  *
- * - if exchanged once per step: the largest subtrees that a rank's micro-batches form;
- * - if exchanged after each micro-batch: leaves, from ranks in turn.
+ * - if gradients are exchanged once per step: the largest subtrees that a rank's micro-batches
+ *   form;
+ * - if they are exchanged after each micro-batch: leaves, taken from the ranks in turn.
  */
 #include "trainer/parallel/reduction/gradient_sync.h"
 #include "trainer/parallel/reduction/tree.h"
@@ -19,11 +20,11 @@
 /* Owner thread. */
 struct canonical {
     struct reduction base;
-    struct gradient_sync sync; /* unused with one rank, like all below except local */
+    struct gradient_sync sync; /* unused with one rank, like all fields below except local */
     struct tree local;         /* this rank's leaves; unused if micro-batches are exchanged */
     struct tree parts;
     struct tree *group_parts; /* [groups_count]: views of parts */
-    uint64_t *sizes;          /* leaves in each piece, over all ranks in order */
+    uint64_t *sizes;          /* number of leaves in each piece, all ranks in order */
     uint32_t *counts;         /* [ranks]: pieces per rank */
     uint32_t *last_counts;    /* [ranks]: pieces per rank in the last round */
 };

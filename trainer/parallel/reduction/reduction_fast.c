@@ -1,10 +1,11 @@
 /*
- * reduction_fast — the fastest and smallest method; its bits depend on the number of ranks.
+ * reduction_fast — the fastest method, with the least memory; its result depends on the number of
+ * ranks.
  *
- * - If exchanged once per step: passes add to one buffer. A reduce-scatter (bucket_exchange.h)
- *   replaces each rank's part by its sum.
- * - If exchanged after each micro-batch: the sums of successive rounds are added to this rank's
- *   parts.
+ * - If gradients are exchanged once per step: passes add to one buffer. A reduce-scatter
+ *   (bucket_exchange.h) replaces each rank's part with its sum.
+ * - If they are exchanged after each micro-batch: the sums of successive rounds are added to this
+ *   rank's parts.
  */
 #include "trainer/parallel/reduction/gradient_sync.h"
 
@@ -16,7 +17,7 @@ struct fast {
     struct reduction base;
     struct gradient_sync sync; /* unused with one rank, like counts */
     uint32_t *counts;          /* [ranks]: 1 piece per rank */
-    uint64_t *rounds;          /* [groups_count]: received in this step */
+    uint64_t *rounds;          /* [groups_count]: rounds received in this step */
     void *parts; /* sums of this rank's parts; NULL unless micro-batches are exchanged */
 };
 

@@ -22,7 +22,7 @@
 struct piece {
     const struct param *param;
     uint64_t rank;
-    /* first: tensor or P in the first sum; share: in shares; second: Q in the second sum. */
+    /* Offsets: of the tensor or P in `first`, of -P / ranks in `shares`, of Q in `second`. */
     struct offsets {
         uint64_t first, share, second;
     } at;
@@ -57,7 +57,7 @@ static uint64_t cols_of(const struct param *param)
     return param->count / param->shape[0];
 }
 
-/* Libraries require aligned matrices. Sums of the gaps are ignored. */
+/* GEMM libraries require aligned matrices. The gaps between them are summed too, but ignored. */
 static uint64_t aligned(uint64_t elements)
 {
     return (elements + PARAMS_ALIGN - 1) / PARAMS_ALIGN * PARAMS_ALIGN;
@@ -123,7 +123,7 @@ static int plan_piece(struct ops *ops, struct piece *piece, struct err *err)
     return status ? status : ops->table->plan_gemm(ops, &decompress_gemm, &piece->subtract, err);
 }
 
-/* One more element, so that the size is never 0. */
+/* Adds one element so that the size is never 0. */
 static size_t pinned_bytes(uint64_t elements)
 {
     return (elements + 1) * sizeof(float);
@@ -235,8 +235,8 @@ static void init_q(struct powersgd *powersgd)
     powersgd->has_q = true;
 }
 
-/* Queues a tensor's contribution to the first sum. A matrix's gradient first gets the residual
- * added; its copy in the residual buffer becomes the next residual when P Q' / ranks is
+/* Queues a tensor's contribution to the first sum. For a matrix, the residual is first added to the
+ * gradient; a copy of the sum in the residual buffer becomes the next residual when P Q' / ranks is
  * subtracted from it. */
 static int compute_p(struct powersgd *powersgd, const struct piece *piece, struct err *err)
 {

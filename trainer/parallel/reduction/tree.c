@@ -22,8 +22,8 @@ static bool is_pair(uint64_t below, uint64_t top, uint64_t next)
     return below == top && (next - 2 * top) % (2 * top) == 0;
 }
 
-/* Computes the stack's sizes after pushing leaves from `first` on, and the maximum depth, including
- * the leaf being filled. */
+/* Computes the sizes on the stack after the leaves from `first` on are pushed, and the maximum
+ * depth, including the leaf being filled. */
 static uint32_t run_stack(uint64_t first, uint64_t leaves, uint64_t sizes[TREE_LEVELS_MAX],
                           uint32_t *ret_depth_max)
 {

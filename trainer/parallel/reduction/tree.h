@@ -2,9 +2,9 @@
  * tree — deterministic sum: adds the gradients of micro-batches in a fixed binary tree, independent
  * of the number of ranks.
  *
- * T(lo, hi) adds both sides of a split at lo + the largest power of two below hi - lo. Leaves are
- * pushed in order onto a stack that works like a binary counter: two sums of equal size merge at
- * once; tree_finish folds the rest from the top. This takes log2(leaves) + 1 buffers.
+ * T(lo, hi) is the sum of both sides of a split at lo + the largest power of two below hi - lo.
+ * Leaves are pushed in order onto a stack that works like a binary counter: two sums of equal size
+ * merge immediately; tree_finish folds the rest from the top. This takes log2(leaves) + 1 buffers.
  *
  *     tree_reset(&tree);
  *     for each micro-batch: fill tree_leaf(&tree), then tree_push(&tree);
@@ -27,10 +27,10 @@ enum { TREE_LEVELS_MAX = 64 };
 struct tree {
     struct ops *ops;
     uint64_t elements; /* of a leaf */
-    uint64_t first;    /* in the larger tree */
+    uint64_t first;    /* position of the first leaf in the larger tree */
     uint32_t buffers_count;
     void *buffers[TREE_LEVELS_MAX];
-    uint64_t sizes[TREE_LEVELS_MAX]; /* leaves summed in buffer i of the stack */
+    uint64_t sizes[TREE_LEVELS_MAX]; /* number of leaves summed in buffer i of the stack */
     uint32_t depth;                  /* of the stack; buffers[depth] is the leaf being filled */
     uint64_t next;                   /* position of the next leaf */
 };
@@ -42,19 +42,21 @@ void tree_deinit(struct tree *tree);
 /* Like tree_deinit, but never frees the buffers, which may still be read (comm.h). */
 void tree_retain(struct tree *tree);
 uint32_t tree_buffers(uint64_t first, uint64_t leaves);
-/* Number of subtrees on the stack after pushing all leaves, and the leaves in each. */
+/* Returns the number of subtrees on the stack after all leaves are pushed. ret_sizes: the number of
+ * leaves in each. */
 uint32_t tree_subtrees(uint64_t first, uint64_t leaves, uint64_t ret_sizes[TREE_LEVELS_MAX]);
 
-/* A view of a range of elements. It owns nothing; its pushes do not change the original's depth. */
+/* Returns a view of a range of elements. It owns nothing; its pushes do not change the original's
+ * depth. */
 struct tree tree_part(const struct tree *tree, uint64_t offset, uint64_t elements);
 
 void tree_reset(struct tree *tree);
-void *tree_leaf(struct tree *tree); /* to be filled before tree_push */
+void *tree_leaf(struct tree *tree); /* fill it before tree_push */
 void tree_push(struct tree *tree);
-/* Pushes the leaf buffer as a subtree summed elsewhere. leaves: a power of two that divides its
- * position. */
+/* Pushes the leaf buffer as a subtree summed elsewhere. leaves: a power of two that divides the
+ * subtree's position. */
 void tree_push_subtree(struct tree *tree, uint64_t leaves);
-/* Likewise, for a subtree at source, which is added directly or copied. */
+/* Pushes a subtree stored at source, which is added directly or copied. */
 int tree_push_from(struct tree *tree, const void *source, uint64_t leaves, struct err *err);
 /* The tree must begin at leaf 0. */
 void *tree_finish(struct tree *tree);

@@ -15,11 +15,11 @@ struct run_compute {
     struct model *model;
     const struct params *params; /* owned by the model */
     struct model_stage stage;
-    uint32_t shards;            /* of the optimizer's state, see strategy.h */
+    uint32_t shards;            /* of the optimizer's state; see strategy.h */
     struct partition partition; /* of the parameters among ranks */
     struct weights weights;
     struct model_activations activations;
-    double *losses; /* device memory, as is correct; one entry per row of a micro-batch */
+    double *losses; /* device memory, like `correct`; one entry per row of a micro-batch */
     uint8_t *correct;
     struct ops_graph passes; /* of a micro-batch; variants by input buffer and gradient leaf */
 };

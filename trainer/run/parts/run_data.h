@@ -23,7 +23,7 @@ struct run_data {
     struct loader_schema reference;
     struct data_schema recorded;
     uint64_t validation_fingerprint; /* 0: unknown */
-    uint64_t delivered_count;        /* samples of all ranks since the data was opened */
+    uint64_t delivered_count;        /* to all ranks, since the data was opened */
     struct batch_upload upload;
 };
 

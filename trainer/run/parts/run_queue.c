@@ -74,7 +74,7 @@ int run_queue_read_sums(struct run_queue *queue, struct step_sums *ret_words, st
 {
     int copied =
         copy(queue, queue->host_sums, &queue->device_record->sums, sizeof *queue->host_sums, err);
-    /* sync reports the original error if that caused the copy to fail */
+    /* if an earlier error made the copy fail, sync reports that error */
     int status = queue->ops->table->sync(queue->ops, err);
     if (status || copied)
         return status ? status : copied;
@@ -84,7 +84,7 @@ int run_queue_read_sums(struct run_queue *queue, struct step_sums *ret_words, st
 
 int run_queue_write_sums(struct run_queue *queue, const struct step_sums *sums, struct err *err)
 {
-    *queue->host_sums = *sums; /* not being copied from: read_sums waited */
+    *queue->host_sums = *sums; /* no copy is reading it: read_sums waited */
     return copy(queue, &queue->device_record->sums, queue->host_sums, sizeof *sums, err);
 }
 

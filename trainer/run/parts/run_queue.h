@@ -2,8 +2,8 @@
  * run_queue — queued steps, whose results the host reads later.
  *
  * Each step's result is copied to its own slot in pinned memory. The host reads it when
- * QUEUED_STEPS_MAX steps are queued, or when a report, evaluation, checkpoint or the end needs
- * it; at once if device memory is host memory.
+ * QUEUED_STEPS_MAX steps are queued, or when a report, an evaluation, a checkpoint or the end of
+ * the run needs it; immediately if device memory is host memory.
  */
 #ifndef MILLRACE_TRAINER_RUN_RUN_QUEUE_H
 #define MILLRACE_TRAINER_RUN_RUN_QUEUE_H
@@ -63,9 +63,9 @@ struct run_queue {
     struct step_record *host_records;           /* pinned, by slot */
     struct step_sums *host_sums;                /* pinned */
     struct queued_step steps[QUEUED_STEPS_MAX]; /* ring buffer: step n is at n % QUEUED_STEPS_MAX */
-    uint64_t count, newest;                     /* number of queued steps; number of the last one */
-    /* Totals of finished steps since the last progress line. Checkpoints store the parts of the
-     * loss. */
+    uint64_t count, newest; /* number of queued steps; the newest step's number */
+    /* Totals of finished steps since the last progress line. Checkpoints store losses and
+     * valid_count. */
     struct step_totals window;
     struct time_spent device_spent; /* device time of all finished steps */
 };

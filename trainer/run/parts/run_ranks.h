@@ -11,7 +11,7 @@
 /* Zero before run_ranks_open. Owner thread. */
 struct run_ranks {
     struct comm *comm; /* between ranks; counts bytes */
-    /* Without counting; own_comm: opened, and later closed, by the run. */
+    /* plain_comm: does not count bytes. own_comm: opened and closed by the run; NULL: none. */
     struct comm *plain_comm, *own_comm;
     struct comm *bulk;   /* for weights and gradients, counted: comm, or NCCL */
     struct comm *nccl;   /* NULL: not used */
@@ -36,7 +36,8 @@ int run_ranks_count_bulk(struct run_ranks *ranks, struct err *err);
  * memory, which would wait for that work. */
 void run_ranks_halt_bulk(struct run_ranks *ranks);
 
-/* Options of a collective that begins now. what: its name in messages; must outlive it. */
+/* Returns options for a collective that begins now. what: its name in messages; must outlive the
+ * collective. */
 struct comm_options run_ranks_options(const struct run_ranks *ranks, const char *what);
 int run_ranks_agree(const struct run_ranks *ranks, int status, const char *what, struct err *err);
 /* In place. Collective. */
