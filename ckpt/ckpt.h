@@ -19,21 +19,21 @@
  *
  * The snapshot is **copy before update**. Arrays change only between before_update and the end of
  * the update. The writer thread reads them in place; before_update copies to staging only what the
- * writer has not reached, and waits while staging is full. Device copies are queued: the update
- * waits for them, the caller does not. The caller itself copies arrays in the device's pinned
- * memory. All queued writes of device arrays must finish before ckpt_saver_save.
+ * writer has not reached, and waits while staging is full. Copies from a device are queued: the
+ * update waits for them, the caller does not. Arrays in the device's pinned memory are copied by
+ * the calling thread itself. All queued writes to device arrays must finish before ckpt_saver_save.
  *
  * Every listed step is complete (docs/reference/checkpoints.md). A failure on any rank fails the
  * save on all ranks and leaves earlier checkpoints unchanged. If only the last fsync of the folder
- * fails, the complete step may exist although the save failed (io.h, commit).
+ * fails, a complete step may exist although the save failed (io.h, commit).
  *
- * An open reader protects its step from retention and ckpt_prune, on some file systems also from
- * other hosts.
+ * An open reader protects its step from retention and ckpt_prune, and, on some file systems, even
+ * from those run on other hosts.
  *
  * Names beginning with "optimizer." belong to the section `optimizer`, all others to `model`.
  *
- * Threads: call a saver from one thread, except for ckpt_saver_stats, which any thread may call. A
- * saver runs one writer thread. A reader belongs to one thread.
+ * Threads: call a saver from one thread only, except for ckpt_saver_stats, which any thread may
+ * call. A saver runs one writer thread. Use a reader from one thread only.
  */
 #ifndef MILLRACE_CKPT_CKPT_H
 #define MILLRACE_CKPT_CKPT_H
@@ -67,11 +67,12 @@ struct ckpt_tensor {
     uint32_t rank;                  /* dimensions; 0 for a scalar */
     uint64_t shape[DTYPE_RANK_MAX]; /* global */
     uint64_t start[DTYPE_RANK_MAX], extent[DTYPE_RANK_MAX];
-    /* All ranks hold the same complete array. It is stored once, its rows spread over ranks. */
+    /* All ranks hold the same complete array. It is stored once, with its rows spread over the
+     * ranks. */
     bool replicated;
-    uint32_t group; /* saving: the update that changes it, 0..groups_count-1 */
-    /* Loading: converts values from another floating-point dtype, rounded once to nearest even
-     * (cast.h). If false, another dtype is an error. */
+    uint32_t group; /* saves: index of the update that changes it, 0..groups_count-1 */
+    /* Loads: convert values from a different floating-point dtype, rounding once, to nearest even
+     * (cast.h). If false, a different dtype is an error. */
     bool cast;
     void *data; /* on the saver's device */
 };
@@ -79,9 +80,9 @@ struct ckpt_tensor {
 enum ckpt_mode { CKPT_MIN, CKPT_MAX };
 /* The files of a step (docs/reference/checkpoints.md). Readers accept both layouts. */
 enum ckpt_layout {
-    CKPT_SHARDED, /* one file per rank with all of its parts */
-    /* The model's tensors are complete in one file, `model.safetensors`, to which all ranks write.
-     * A rank's part of an array must be contiguous there, unless the array is replicated. */
+    CKPT_SHARDED, /* one file per rank, with all of the rank's parts */
+    /* The model's tensors are stored whole in one file, `model.safetensors`, which all ranks write.
+     * A rank's part of an array must be contiguous in it, unless the array is replicated. */
     CKPT_CONSOLIDATED,
 };
 enum { CKPT_METRIC_BYTES_MAX = 64, CKPT_NODE_BYTES_MAX = 256 };
@@ -89,10 +90,10 @@ enum { CKPT_METRIC_BYTES_MAX = 64, CKPT_NODE_BYTES_MAX = 256 };
 /* The newest step, steps with an open reader, and steps that match a rule are kept. */
 struct ckpt_keep {
     uint32_t last;  /* number of newest steps; 0: keep all steps, regardless of other rules */
-    uint64_t every; /* keeps steps whose number is a multiple; 0: no rule */
+    uint64_t every; /* keeps steps whose number is a multiple of it; 0: no rule */
     struct {
-        /* A key of the state's `metrics`, such as "val_loss"; NULL: no rule. Steps without it are
-         * never best. */
+        /* A key of the state's `metrics`, such as "val_loss"; NULL: no rule. Steps without this
+         * metric are never among the best. */
         const char *metric;
         enum ckpt_mode mode;
         uint32_t count;
@@ -103,13 +104,14 @@ struct ckpt_keep {
 struct ckpt_saver_options {
     const char *folder; /* holds step-00001000/, ...; created if absent */
     struct io *io;
-    /* NULL: one rank. The saver splits its own communicator from it, on which calls have no
-     * deadline, since writes may take long. */
+    /* NULL: one rank. The saver splits its own communicator from it; calls on that one have no
+     * deadline, since writes may take a long time. */
     struct comm *comm;
-    /* Each node has its own folder of that name, with its ranks' files and a copy of replicated
-     * arrays. Not with CKPT_CONSOLIDATED. */
+    /* Each node has its own folder of that name, with the files of the node's ranks and a copy of
+     * all replicated arrays. Cannot be combined with CKPT_CONSOLIDATED. */
     bool per_node;
-    /* This rank's node, shorter than CKPT_NODE_BYTES_MAX; NULL: the host's name and boot id. */
+    /* Name of this rank's node, shorter than CKPT_NODE_BYTES_MAX; NULL: the host's name and boot
+     * ID. */
     const char *node;
     struct device *device; /* NULL: host memory */
     /* The stream for the caller's updates; before_update makes it wait for copies in progress.
@@ -119,11 +121,11 @@ struct ckpt_saver_options {
     uint32_t groups_count;
     uint64_t staging_bytes; /* for writes and copies; at least 4 MiB; 0: 64 MiB */
     struct ckpt_keep keep;
-    struct io_lock_options lock; /* of the folder */
-    const char *run_id;          /* identifies the owner of temporaries */
+    struct io_lock_options lock; /* for locking the folder */
+    const char *run_id;          /* identifies the owner of temporary files */
     const char *numerics_id;
     const struct log *log;
-    struct trace *trace; /* receives the writer thread's events; outlives the saver; may be NULL */
+    struct trace *trace; /* for the writer thread's events; must outlive the saver; may be NULL */
 };
 
 struct ckpt_saver;
@@ -135,42 +137,43 @@ struct ckpt_saver;
  * is not contiguous (CKPT_CONSOLIDATED). */
 int ckpt_saver_open(const struct ckpt_saver_options *options, const struct ckpt_tensor *tensors,
                     uint64_t tensors_count, struct ckpt_saver **ret_saver, struct err *err);
-/* Waits for a save in progress and drops its error (call ckpt_saver_wait first). NULL is fine. */
+/* Waits for a save in progress and discards its error (call ckpt_saver_wait first). NULL is
+ * fine. */
 void ckpt_saver_close(struct ckpt_saver *saver);
 
-/* Begins a save of the arrays as they are now. state_json: an object; copied. Blocks only for a
+/* Begins a save of the arrays' present contents. state_json: an object; copied. Blocks only for a
  * previous save; if that failed, returns its error and begins the new save anyway. Rejects a step
- * beyond 2^63 and a state that is not an object or is nested more than 63 levels deep; the save
- * then also fails on the other ranks, whose next call returns the error. */
+ * above 2^63 and a state that is not an object or is nested more than 63 levels deep; the save then
+ * also fails on the other ranks, whose next call returns the error. */
 int ckpt_saver_save(struct ckpt_saver *saver, uint64_t step, const char *state_json,
                     struct err *err);
 /* Call before an update of the group's arrays begins or is queued on the updates stream, but not
- * during a capture of that stream. Cheap when no save is in progress; blocks while staging is
+ * while that stream is being captured. Cheap when no save is in progress; blocks while staging is
  * full. */
 void ckpt_saver_before_update(struct ckpt_saver *saver, uint32_t group);
-/* Blocks until the save in progress is durable or has failed. Returns its status once; 0 without a
- * save. */
+/* Blocks until the save in progress is durable or has failed. Returns the status of each save once,
+ * and 0 if there is none to return. */
 int ckpt_saver_wait(struct ckpt_saver *saver, struct err *err);
 bool ckpt_saver_busy(struct ckpt_saver *saver);
 
 struct ckpt_saver_stats {
     uint64_t saves_count, failures_count;
     uint64_t written_bytes;
-    uint64_t blocked_ns;         /* time that save, before_update and wait blocked the caller */
+    uint64_t blocked_ns; /* total time for which save, before_update and wait blocked the caller */
     uint64_t copied_bytes;       /* staged by the caller before updates */
     uint64_t ahead_bytes;        /* staged by the writer while the disk was busy */
-    uint64_t buffer_waits_count; /* blocks for which before_update waited for staging */
+    uint64_t buffer_waits_count; /* number of blocks for which before_update waited for staging */
     uint64_t last_save_ns;       /* from ckpt_saver_save until durable or failed */
     uint64_t last_step;          /* this saver's newest durable save; UINT64_MAX: none */
 };
 struct ckpt_saver_stats ckpt_saver_stats(struct ckpt_saver *saver);
 
-/* Gets `metrics.NAME` of a step's state. If the metrics also contain that metric's step, as
- * `val_step` for `val_loss` (NAME up to its first `_`, then `_step`), it must equal `step`. False:
- * unknown. */
+/* Gets `metrics.NAME` from a step's state. If the metrics also contain the step at which it was
+ * measured, such as `val_step` for `val_loss` (NAME up to its first `_`, then `_step`), that step
+ * must equal `step`. False: unknown. */
 bool ckpt_metric(const struct json_t *state, const char *name, uint64_t step, double *ret_metric);
-/* Determines by name whether small or large values are better: small ones of `loss` and `..._loss`,
- * large ones of `accuracy` and `..._accuracy`. False: unknown. */
+/* Determines from a metric's name whether smaller or larger values are better: smaller for `loss`
+ * and `..._loss`, larger for `accuracy` and `..._accuracy`. False: unknown. */
 bool ckpt_metric_mode(const char *name, enum ckpt_mode *ret_mode);
 
 /* Why a step is kept. Bits may be combined. */
@@ -179,7 +182,7 @@ enum ckpt_reason {
     CKPT_KEPT_EVERY = 1 << 1,
     CKPT_KEPT_BEST = 1 << 2,
     CKPT_KEPT_SAVED = 1 << 3,
-    CKPT_KEPT_READ = 1 << 4,   /* has a reader; the next prune removes it */
+    CKPT_KEPT_READ = 1 << 4,   /* has an open reader; a later prune can remove it */
     CKPT_KEPT_BROKEN = 1 << 5, /* incomplete: no rule applies */
 };
 
@@ -188,7 +191,7 @@ struct ckpt_verdict {
     const char *path;
     uint64_t size_bytes;
     unsigned reasons; /* bits of enum ckpt_reason; 0: removed */
-    int status;       /* of the removal: 0 or -errno, also logged */
+    int status;       /* result of the removal: 0 or -errno, also logged */
 };
 
 struct ckpt_prune_options {
@@ -202,7 +205,7 @@ struct ckpt_prune_options {
 /* Removes the complete steps that no rule keeps, and their backups. Keeps steps with an open
  * reader. Locks the folder (-EBUSY names the owner) except for a dry run. Logs failed removals,
  * continues, and returns the first failure. -ENOENT: the folder has no step and never had an owner.
- * -EINVAL: it is itself a step. */
+ * -EINVAL: the folder is itself a step. */
 int ckpt_prune(struct io *io, const char *folder, const struct ckpt_prune_options *options,
                struct err *err);
 
@@ -224,7 +227,7 @@ int ckpt_list(struct io *io, const char *folder,
 int ckpt_each_step(struct io *io, const char *folder,
                    int (*each)(void *context, uint64_t step, const char *path), void *context,
                    struct err *err);
-/* Finds a step, or the newest complete step of a folder. path has IO_PATH_BYTES_MAX. Logs
+/* Finds a step, or the newest complete step in a folder. path holds IO_PATH_BYTES_MAX bytes. Logs
  * (LOG_WARN) and skips damaged steps, whose manifest or files are missing, truncated or malformed.
  * -ENOENT: there is no step. -EBADMSG: all are damaged; the detail describes the newest. Returns
  * I/O errors (-EIO, -EACCES, ...) unchanged: a readable older step may not be the newest. */
@@ -240,8 +243,8 @@ int ckpt_find_among(struct io *io, const char *path_or_folder,
                     const struct ckpt_find_options *choice, char *path, uint64_t *ret_step,
                     const struct log *log, struct err *err);
 
-/* Maps a run's folder (run.dir) to its folder of checkpoints; copies other paths unchanged.
- * ret_path has IO_PATH_BYTES_MAX. Fails only if the path is too long. */
+/* Maps a run's folder (run.dir) to its checkpoint folder; copies other paths unchanged. ret_path
+ * holds IO_PATH_BYTES_MAX bytes. Fails only if the path is too long. */
 int ckpt_resolve(struct io *io, const char *path, char *ret_path, struct err *err);
 
 struct ckpt_reader;
@@ -256,33 +259,33 @@ const struct json_t *ckpt_reader_state(const struct ckpt_reader *reader);
 const struct manifest *ckpt_reader_manifest(const struct ckpt_reader *reader);
 /* Fills the wanted boxes. Name, global shape and (without cast) dtype must match the saved ones.
  * Reads only the blocks needed, in ascending order, and verifies each. data is in host memory if
- * device is NULL (blocks are then read in place where possible), else in the device's. On failure
- * the arrays' contents are unspecified.
+ * device is NULL (blocks are then read in place where possible), else in the device's memory. On
+ * failure the arrays' contents are unspecified.
  *   -ENOENT    names a missing tensor, or a file on another node
  *   -EBADMSG   names a block whose CRC differs, with tensor, file and offset
- *   -EINVAL    names a tensor of another dtype or shape, with both
+ *   -EINVAL    names a tensor whose dtype or shape differs, with both values
  *   -ESTALE    the step was replaced or removed since the reader was opened; open it again */
 int ckpt_reader_load(struct ckpt_reader *reader, const struct ckpt_tensor *wanted,
                      uint64_t wanted_count, struct device *device, struct err *err);
 
 /* Collective calls reach the same verdict on all ranks; each rank has its own reader. If a rank
  * finds damage, all return -EBADMSG with the detail of the first such rank ("rank 2: ..."), and can
- * fall back to the same older step. If a rank fails otherwise, it returns its own status and the
- * others -EREMOTEIO with its detail; no rank returns -EBADMSG. */
+ * fall back to the same older step. If a rank fails for another reason, it returns its own status
+ * and the others return -EREMOTEIO with its detail; no rank returns -EBADMSG. */
 
 /* Finds (as ckpt_find_among) and opens the newest step that is complete and from the same save on
- * every rank. If nodes have their own folders (per_node), a crash may leave a step on some of them
- * only. -ENOENT: no rank has a step. -ESTALE: there are steps, but none that all ranks have. Of
- * ranks with identical warnings, only the first logs them. */
+ * every rank. If nodes have their own folders (per_node), a crash may leave a step on only some of
+ * them. -ENOENT: no rank has a step. -ESTALE: there are steps, but none that all ranks have. If
+ * several ranks have identical warnings, only the first of these ranks logs them. */
 int ckpt_reader_open_collective(struct io *io, const char *path_or_folder,
                                 const struct ckpt_find_options *choice, struct comm *comm,
                                 struct ckpt_reader **ret_reader, const struct log *log,
                                 struct err *err);
-/* Like ckpt_reader_open_collective without a reader, so the step is not protected. */
+/* Like ckpt_reader_open_collective, but opens no reader, so the step is not protected. */
 int ckpt_find_collective(struct io *io, const char *path_or_folder,
                          const struct ckpt_find_options *choice, struct comm *comm, char *path,
                          uint64_t *ret_step, const struct log *log, struct err *err);
-/* Like ckpt_reader_load. On failure all ranks' arrays are unspecified. */
+/* Like ckpt_reader_load. On failure the contents of all ranks' arrays are unspecified. */
 int ckpt_reader_load_collective(struct ckpt_reader *reader, struct comm *comm,
                                 const struct ckpt_tensor *wanted, uint64_t wanted_count,
                                 struct device *device, struct err *err);
@@ -297,8 +300,8 @@ struct ckpt_progress {
  * dtype name length u32, dtype name, rank u32, dimensions u64, bytes. Loader: xxh3-128 over the
  * entries of state.loader sorted by key, each as key length u32, key, JSON length u32, compact JSON
  * with keys sorted at every depth. A section without tensors is absent. Step, time, path, files,
- * ranks and layout do not matter. path: a step, a folder of steps, or a safetensors file. log: as
- * in ckpt_find. */
+ * ranks and layout do not affect the hashes. path: a step, a folder of steps, or a safetensors
+ * file. log: as in ckpt_find. */
 enum ckpt_section { CKPT_MODEL, CKPT_OPTIMIZER, CKPT_LOADER, CKPT_SECTION_COUNT };
 const char *ckpt_section_name(enum ckpt_section section);
 struct ckpt_hashes {
@@ -308,17 +311,17 @@ struct ckpt_hashes {
 int ckpt_hash(struct io *io, const char *path, struct ckpt_hashes *ret_hashes,
               const struct log *log, const struct ckpt_progress *watch, struct err *err);
 
-/* Verifies all blocks against the manifest, and the files' headers against its chunks, with several
- * threads. Calls bad from the calling thread for each difference, ordered by file and offset, and
- * watch->progress from one thread at a time. Returns the number of differences, or -errno if the
- * checkpoint cannot be read (-ESTALE as in ckpt_reader_load). */
+/* Verifies all blocks against the manifest, and the files' headers against the manifest's chunks,
+ * using several threads. Calls bad from the calling thread for each difference, ordered by file and
+ * offset, and watch->progress from one thread at a time. Returns the number of differences, or
+ * -errno if the checkpoint cannot be read (-ESTALE as in ckpt_reader_load). */
 int ckpt_verify(struct io *io, const char *step_path,
                 void (*bad)(void *context, const struct err *detail), void *context,
                 const struct ckpt_progress *watch, struct err *err);
 
 struct ckpt_copy_options {
     struct io *from, *to; /* may be the same */
-    const char *source;   /* a step, or a folder: its newest complete step */
+    const char *source;   /* a step, or a folder, whose newest complete step is copied */
     const char *folder;   /* created if absent; receives step-N */
     bool force;           /* replaces an existing step, unless it has a reader */
     const struct log *log;
@@ -335,9 +338,9 @@ struct ckpt_copy_result {
 int ckpt_copy(const struct ckpt_copy_options *options, struct ckpt_copy_result *ret_copied,
               struct err *err);
 
-/* Removes leftovers of dead owners: temporaries of saves, copies and removals, but no other
+/* Removes leftovers of dead owners: temporary files of saves, copies and removals, but no other
  * `.tmp-*`. Calls each (may be NULL) with each name. Returns the number removed. -EBUSY names a
- * living owner; -ENOENT and -EINVAL as ckpt_prune. */
+ * living owner; returns -ENOENT and -EINVAL like ckpt_prune. */
 int ckpt_sweep(struct io *io, const char *folder, void (*each)(void *context, const char *name),
                void *context, struct err *err);
 

@@ -9,10 +9,10 @@
 /* Zero with --jpeg keep or --store raw. */
 struct convert_jpegs {
     uint64_t tiled_count, reencoded_count;
-    /* With tile: stored unchanged (CMYK, already tiled, or misnamed). With reencode: not
-     * reencoded, because that is smaller or the JPEG is misnamed. */
+    /* With tile: stored unchanged (CMYK, already tiled, or misnamed). With reencode: not reencoded,
+     * because the original is smaller or misnamed. */
     uint64_t kept_count;
-    uint64_t source_bytes, written_bytes; /* of all counted JPEGs */
+    uint64_t source_bytes, written_bytes; /* sizes of all counted JPEGs */
 };
 
 static inline void convert_jpegs_add(struct convert_jpegs *to, const struct convert_jpegs *more)

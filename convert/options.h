@@ -27,7 +27,7 @@ enum convert_store {
 };
 
 enum convert_split_folders {
-    /* splits if all are named like train, val and test; else classes */
+    /* all are splits if all have names like train, val and test; else classes */
     CONVERT_SPLIT_FOLDERS_AUTO,
     CONVERT_SPLIT_FOLDERS_YES, /* all are splits */
     CONVERT_SPLIT_FOLDERS_NO,  /* all are classes */
@@ -52,8 +52,8 @@ struct convert_options {
     uint64_t shard_samples; /* 0: no limit */
     enum convert_jpeg jpeg;
     enum convert_store store;
-    uint32_t max_side; /* reencode and raw; 0: unlimited */
-    uint32_t quality;  /* reencode; 0: 90. Smaller images are reencoded too */
+    uint32_t max_side; /* for reencode and raw; 0: unlimited */
+    uint32_t quality;  /* for reencode, even of images not scaled down; 0: 90 */
     uint64_t seed;
     bool keep_order; /* false: shuffle items, keyed by seed */
     /* (seed, key) determines an item's split. */
@@ -66,7 +66,7 @@ struct convert_options {
     const char *tokenizer;      /* text: "bytes" (NULL), "gpt2" */
     const char *vocabulary;     /* "gpt2": folder of encoder.json and vocab.bpe; else NULL */
     bool skip_errors;           /* false: the first bad item ends the conversion */
-    int64_t errors_max;         /* skip_errors: limit of skipped items; -1: none */
+    int64_t errors_max;         /* skip_errors: limit on skipped items; -1: none */
     double errors_max_fraction; /* skip_errors: limit as a fraction of all items; 0: none */
     unsigned workers;           /* 0: one per CPU */
     bool resume, force;

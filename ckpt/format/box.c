@@ -81,13 +81,13 @@ struct box box_make(const uint64_t *start, const uint64_t *extent, uint32_t rank
 struct box box_of_range(const uint64_t *shape, uint32_t rank, uint64_t begin, uint64_t end,
                         uint64_t *ret_elements)
 {
-    /* [d + 1]: elements per step along d; [0]: of the array */
+    /* [d + 1]: elements per step along d; [0]: elements in the array */
     uint64_t stride[DTYPE_RANK_MAX + 1];
     stride[rank] = 1;
     for (uint32_t d = rank; d > 0; d--)
         stride[d - 1] = stride[d] * shape[d - 1];
     /* The outermost dimension along which begin is at a border and one whole step fits. The last
-     * one always qualifies: its steps are elements. */
+     * dimension always qualifies, because its steps are single elements. */
     uint32_t along = 0;
     while (along < rank && (begin % stride[along + 1] != 0 || end - begin < stride[along + 1]))
         along++;

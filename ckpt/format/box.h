@@ -2,8 +2,8 @@
  * box — boxes within n-dimensional arrays, and the contiguous runs that two boxes share.
  *
  * A box start..start+extent is stored row-major and dense. The intersection of two boxes consists
- * of contiguous runs; `runs` walks them in ascending order in both. Trailing dimensions in which
- * the boxes are equal belong to one run.
+ * of contiguous runs; `runs` walks them in the order of their offsets, which ascend in both boxes.
+ * Trailing dimensions in which the boxes are equal belong to one run.
  */
 #ifndef MILLRACE_CKPT_FORMAT_BOX_H
 #define MILLRACE_CKPT_FORMAT_BOX_H

@@ -36,20 +36,20 @@ static uint64_t shift_rounded(uint64_t significand, int shift)
 }
 
 /* Encodes a finite or infinite value >= 0, without the sign. A carry out of the fraction correctly
- * raises the exponent. */
+ * increments the exponent. */
 static uint32_t encode(const struct format *format, uint64_t bits)
 {
     enum { DOUBLE_FRACTION_BITS = 52, DOUBLE_BIAS = 1023 };
     int bias = (1 << (format->exponent_bits - 1)) - 1;
     int exponent = (int)(bits >> DOUBLE_FRACTION_BITS) - DOUBLE_BIAS;
-    int exponent_min = 1 - bias; /* of normal numbers */
+    int exponent_min = 1 - bias; /* smallest exponent of a normal number */
     int shift = DOUBLE_FRACTION_BITS - format->fraction_bits;
     uint64_t significand =
         (bits & (((uint64_t)1 << DOUBLE_FRACTION_BITS) - 1)) | (uint64_t)1 << DOUBLE_FRACTION_BITS;
     uint64_t code;
     if (exponent > bias + 1)
         return format->above;
-    if (exponent < exponent_min) /* zero and subnormal doubles vanish too */
+    if (exponent < exponent_min) /* zero and subnormal doubles also become 0 */
         code = shift_rounded(significand, shift + (exponent_min - exponent));
     else
         code = ((uint64_t)(exponent - exponent_min) << format->fraction_bits) +
@@ -68,7 +68,7 @@ static uint32_t encode_signed(const struct format *format, double value, int wid
 
 static void put(enum dtype dtype, double value, char *at)
 {
-    float narrow = (float)value; /* to nearest even, in C's default environment */
+    float narrow = (float)value; /* rounds to nearest even, C's default rounding mode */
     uint16_t half;
     switch (dtype) {
     case DTYPE_F64:

@@ -2,7 +2,7 @@
  * cast — converts real numbers between dtypes, rounded once, to nearest even.
  *
  * Values too large for the target become infinite, or NaN in F8_E4M3, which has no infinities. NaN
- * stays NaN. Equal dtypes copy the bits.
+ * stays NaN. If the dtypes are equal, bits are copied.
  */
 #ifndef MILLRACE_CKPT_FORMAT_CAST_H
 #define MILLRACE_CKPT_FORMAT_CAST_H

@@ -1,10 +1,10 @@
 /*
- * element — reads one number of any dtype, and computes the distance of two. Header only: a diff
- * calls it for every element, and inlining cuts its time to a third.
+ * element — reads one number of any dtype, and computes the distance between two. Header-only,
+ * because a diff reads every element, and inlining cuts the diff's time to a third.
  *
  * The 8-bit floating-point formats follow OCP's "8-bit Floating Point Specification": E5M2 is the
- * upper half of a binary16; E4M3 has no infinities, and its largest exponent with a fraction of all
- * ones is NaN.
+ * upper half of a binary16; E4M3 has no infinities, and the largest exponent with an all-ones
+ * fraction is NaN.
  */
 #ifndef MILLRACE_CKPT_FORMAT_ELEMENT_H
 #define MILLRACE_CKPT_FORMAT_ELEMENT_H
@@ -100,7 +100,7 @@ static inline struct element element_get(enum dtype dtype, const void *at)
     return element_of_unsigned(0);
 }
 
-/* Computes |a - b| of two elements of one kind. Integers: exact, as ELEMENT_UNSIGNED. Reals:
+/* Computes |a - b| of two elements of the same kind. Integers: exact, as ELEMENT_UNSIGNED. Reals:
  * subtracted as doubles; NaN if either is NaN. */
 static inline struct element element_distance(struct element a, struct element b)
 {

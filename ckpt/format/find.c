@@ -137,7 +137,7 @@ static int no_step_found(struct io *io, const char *folder, struct err *err)
     return -ENOENT;
 }
 
-/* Unlike -ENOENT, means that steps exist but all candidates are damaged. */
+/* Returns -EBADMSG, not -ENOENT, because steps exist, although all candidates are damaged. */
 static int all_damaged(struct io *io, const char *newest_path, const struct err *newest,
                        struct err *err)
 {
@@ -204,7 +204,7 @@ int ckpt_find_among(struct io *io, const char *path_or_folder,
     int status = folder_read_step(io, path_or_folder, &manifest, NULL, err);
     if (status)
         return status;
-    strcpy(path, path_or_folder); /* fits: a longer path was joined from it */
+    strcpy(path, path_or_folder); /* fits, because a longer path made from it did */
     if (ret_step)
         *ret_step = manifest.step;
     manifest_deinit(&manifest);

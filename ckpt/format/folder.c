@@ -104,7 +104,7 @@ static int read_manifest(struct io *io, const char *step_path, struct manifest *
 }
 
 /* A folder with another step's name would pass for that step: a run would resume from it, and
- * retention would count it. Names of another form are not checked. */
+ * retention would count it. Names of a different form are not checked. */
 static int check_name(const char *step_path, uint64_t step, struct err *err)
 {
     char trimmed[IO_PATH_BYTES_MAX], parent[IO_PATH_BYTES_MAX];
@@ -206,7 +206,7 @@ static int read_step_once(struct io *io, const char *step_path, struct manifest 
 int folder_read_step(struct io *io, const char *step_path, struct manifest *ret_manifest,
                      uint64_t *ret_size_bytes, struct err *err)
 {
-    enum { ATTEMPTS_MAX = 8 }; /* each attempt lost to a concurrent save */
+    enum { ATTEMPTS_MAX = 8 }; /* an attempt fails if a concurrent save replaces the step */
     int status = -ESTALE;
     for (int attempt = 0; attempt < ATTEMPTS_MAX && status == -ESTALE; attempt++)
         status = read_step_once(io, step_path, ret_manifest, ret_size_bytes, err);

@@ -2,10 +2,10 @@
  * folder — names and completeness of the steps in a folder.
  *
  * A name is `step-00001000`: at least eight digits, zero-padded only up to eight. A step is
- * complete if its manifest parses and has the step of the folder's name, and every file in it is
- * present with its size; only files written into other nodes' folders may be absent. Only complete
- * steps are listed, found and counted. A step under another step's name is neither counted nor
- * removed.
+ * complete if its manifest parses and has the same step as the folder's name, and every file in it
+ * is present with its size; only files written into other nodes' folders may be absent. Only
+ * complete steps are listed, found and counted. A step under another step's name is neither counted
+ * nor removed.
  */
 #ifndef MILLRACE_CKPT_FORMAT_FOLDER_H
 #define MILLRACE_CKPT_FORMAT_FOLDER_H
@@ -23,31 +23,32 @@ const char *folder_step_name(uint64_t step, char name[FOLDER_STEP_NAME_BYTES]);
 bool folder_parse_step(const char *name, uint64_t *ret_step);
 /* Writes folder/step-N to path (IO_PATH_BYTES_MAX). */
 int folder_step_path(const char *folder, uint64_t step, char *path, struct err *err);
-/* `aside-step-00001000`: a step that another save of the same number replaced. Never listed, found
- * or counted. */
+/* `aside-step-00001000`: a step that another save with the same number replaced. Never listed,
+ * found or counted. */
 int folder_backup_path(const char *folder, uint64_t step, char *path, struct err *err);
 bool folder_parse_backup(const char *name, uint64_t *ret_step);
 
-/* Whether the entry is a temporary of a save, copy or removal, which the next owner removes. */
+/* Whether the entry is a temporary file of a save, copy or removal, which the next owner
+ * removes. */
 bool folder_is_leftover(const char *entry_name);
 
-/* Reads the manifest of a complete step; tries again if the step is replaced meanwhile. -ESTALE
- * after several replacements. ret_size_bytes: of all present files; may be NULL. */
+/* Reads the manifest of a complete step; retries if the step is replaced during the read. -ESTALE
+ * after several replacements. ret_size_bytes: total size of the present files; may be NULL. */
 int folder_read_step(struct io *io, const char *step_path, struct manifest *ret_manifest,
                      uint64_t *ret_size_bytes, struct err *err);
-/* Reads only the manifest; *ret_bytes is its size. -EBADMSG if the folder's name belongs to another
- * step. */
+/* Reads only the manifest; *ret_bytes is its size. -EBADMSG if the folder is named after a
+ * different step. */
 int folder_read_manifest(struct io *io, const char *step_path, struct manifest *ret_manifest,
                          uint64_t *ret_bytes, struct err *err);
-/* -EBADMSG if the manifest belongs to another step than the folder's name. An unreadable manifest
- * passes. */
+/* -EBADMSG if the manifest belongs to a different step than the folder's name. An unreadable
+ * manifest passes. */
 int folder_check_name(struct io *io, const char *step_path, struct err *err);
 /* Classifies a failed read, given its status and its detail in err. Returns -ESTALE with its own
- * detail if the step was saved again or removed meanwhile, since files are opened by name, one
- * after another. Otherwise returns status. */
+ * detail if the step was saved again or removed in the meantime, since files are opened by name,
+ * one after another. Otherwise returns status. */
 int folder_classify_failure(struct io *io, const char *step_path, const struct manifest *manifest,
                             int status, struct err *err);
-/* Whether status means damage, so that an older step may serve. */
+/* Whether status means damage, so that an older step may be used instead. */
 bool folder_is_damage(int status);
 /* False only for an absent file that was written to another node's folder. It may have been copied
  * here later. */

@@ -19,8 +19,8 @@ struct json_t;
 
 enum { HF_NAME_BYTES_MAX = 128, HF_PARTS_MAX = 3 };
 
-/* A tensor. Within a block, `ours` follows "blocks.N." and `theirs` follows block_prefix and
- * "N.". */
+/* The names of a tensor. Within a block, `ours` follows "blocks.N." and `theirs` follows
+ * block_prefix and "N.". */
 struct hf_tensor_map {
     const char *ours, *theirs;
     bool transposed;
@@ -32,10 +32,10 @@ struct hf_config {
     uint64_t layers, heads, kv_heads, head_dim, width, mlp_width, vocabulary;
     uint64_t positions; /* maximum sequence length */
     double norm_epsilon, rope_base;
-    double rope_factor; /* 1: unscaled; else as struct rope_scaling, with the next three */
+    double rope_factor; /* 1: unscaled; else scaled by these four as in struct rope_scaling */
     double rope_low_freq_factor, rope_high_freq_factor;
     uint64_t rope_original_positions;
-    bool tied; /* the head is the embedding's table */
+    bool tied; /* the head shares the embedding's table */
 };
 
 enum hf_entry_kind {
@@ -58,7 +58,7 @@ struct hf_entry {
     enum hf_entry_kind kind;
     const char *text;
     size_t field;
-    bool is_checked;      /* a loaded model must have the same; absent: default_value or flag */
+    bool is_checked;      /* a loaded model must match; absent entries have default_value or flag */
     double default_value; /* 0: the number of heads */
     bool flag;
 };
@@ -69,7 +69,7 @@ struct hf_model {
     const char *block_prefix;                     /* "transformer.h" */
     const struct hf_tensor_map *outside, *inside; /* relative to blocks; the last has no name */
     const struct hf_entry *entries;
-    /* A tensor in block 0 that distinguishes this model from others of its type here; NULL:
+    /* A tensor in block 0 that distinguishes this model from our other models with its type; NULL:
      * none. */
     const char *marker;
 };
@@ -87,7 +87,8 @@ bool hf_locate(const struct hf_model *model, const char *ours, struct hf_locatio
 /* Writes the entries into the current object. */
 void hf_write_entries(const struct hf_model *model, const struct hf_config *config,
                       struct jsonx_writer *w);
-/* -EINVAL names the first entry that describes another model. path: of config.json, for errors. */
+/* -EINVAL names the first entry that describes a different model. path: config.json's path, for
+ * errors. */
 int hf_check_entries(const struct hf_model *model, const struct hf_config *config,
                      const struct json_t *root, const char *path, struct err *err);
 

@@ -1,11 +1,11 @@
 /*
- * manifest — `manifest.json`, the commit record of a checkpoint. docs/reference/checkpoints.md has
- * every key.
+ * manifest — `manifest.json`, the commit record of a checkpoint. docs/reference/checkpoints.md
+ * lists every key.
  *
  * It begins `{"crc32c":"xxxxxxxx",`: the CRC32C of the whole file, computed with eight zeros there.
- * It lists files with size, one CRC32C per 1 MiB block and a hash over those; tensors with global
- * dtype, shape, and chunks as n-d boxes {file, offset, start[], extent[]}; and the state of the
- * run.
+ * It lists each file with its size, one CRC32C per 1 MiB block and a hash of those; each tensor
+ * with its dtype, global shape, and chunks as n-d boxes {file, offset, start[], extent[]}; and the
+ * run's state.
  */
 #ifndef MILLRACE_CKPT_FORMAT_MANIFEST_H
 #define MILLRACE_CKPT_FORMAT_MANIFEST_H
@@ -37,7 +37,8 @@ struct manifest_file {
     uint64_t size_bytes;
     uint64_t blocks_count;
     uint32_t *block_crc32c; /* [blocks_count]; NULL: none */
-    /* Of a plain file, whose blocks have no checksums, when its header was read. */
+    /* Plain files only, since their blocks have no checksums: the identity when the header was
+     * read. */
     struct io_identity identity;
     bool elsewhere; /* written into another node's folder; may be absent here */
 };
@@ -67,7 +68,7 @@ struct manifest_tensor {
 /* Owns all memory once parsed. Immutable. Tensors are sorted by name; their chunks cover the shape
  * without overlap. */
 struct manifest {
-    uint32_t crc32c; /* as parsed; differs between saves of a step */
+    uint32_t crc32c; /* as parsed; differs between saves of the same step */
     uint64_t step;
     uint32_t ranks;
     uint64_t wall_ns;
@@ -80,11 +81,11 @@ struct manifest {
     struct json_t *root;
     struct manifest_chunk *chunks;
     uint32_t *block_crc32c;
-    char *names; /* of tensors; NULL: root has them */
+    char *names; /* tensor names; NULL: root holds them */
 };
 
 /* Appends the file's text with its CRC. state_json: a JSON object. tensors_text: the output of
- * manifest_encode_tensors, which saves of one layout share; NULL: encoded here. */
+ * manifest_encode_tensors, which all saves of a layout share; NULL: encoded here. */
 int manifest_encode(const struct manifest *manifest, const char *state_json,
                     const struct str *tensors_text, struct str *out, struct err *err);
 void manifest_encode_tensors(const struct manifest *manifest, struct str *out);
@@ -99,8 +100,8 @@ uint64_t manifest_tensor_elements(const struct manifest_tensor *tensor);
 struct hash128 manifest_file_hash(const struct manifest_file *file);
 uint64_t manifest_blocks_count(uint64_t size_bytes);
 uint64_t manifest_block_bytes(uint64_t size_bytes, uint64_t block);
-/* -EBADMSG with the offset: CRC, JSON, sizes that overflow, chunks outside their file or shape,
- * gaps or overlaps. */
+/* -EBADMSG with the offset: a wrong CRC, invalid JSON, sizes that overflow, chunks outside their
+ * file or shape, gaps or overlaps. */
 int manifest_parse(const char *text, size_t bytes, const char *path, struct manifest *ret_manifest,
                    struct err *err);
 /* Reads the stated checksum from the first MANIFEST_HEAD_BYTES, without verifying it. False: not

@@ -55,8 +55,8 @@ static int check_chunk(const struct manifest *manifest, const struct manifest_te
     return 0;
 }
 
-/* Sorted by start, a chunk can only overlap later ones that begin before its end in the first
- * dimension. */
+/* Chunks are sorted by start, so a chunk can overlap only those later ones that begin before its
+ * end in the first dimension. */
 static bool chunks_overlap(const struct manifest_tensor *tensor)
 {
     struct box common;
@@ -94,7 +94,7 @@ static int check_tensor(struct manifest *manifest, struct manifest_tensor *tenso
         if (sum > elements)
             return bad(path, err, tensor, "chunks overlap");
     }
-    /* Chunks within the shape, disjoint, and with its total size cover it. */
+    /* Disjoint chunks within the shape cover it if their sizes add up to its size. */
     if (chunks_overlap(tensor))
         return bad(path, err, tensor, "chunks overlap");
     if (sum != elements) {

@@ -115,7 +115,7 @@ int manifest_encode(const struct manifest *manifest, const char *state_json,
         return err_set(err, status, "out of memory for a manifest");
     if (out->bytes - start > MANIFEST_BYTES_MAX ||
         out->bytes - start - tensors_text_bytes >
-            JSON_BYTES_MAX) /* readers parse the tensors separately */
+            JSON_BYTES_MAX) /* excludes tensors, which readers parse separately */
         return err_set(err, -EFBIG, "a manifest of %zu bytes is longer than readers accept",
                        out->bytes - start);
     snprintf(digits, sizeof digits, "%08x",

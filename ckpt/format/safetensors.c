@@ -151,7 +151,7 @@ static int compare_offsets(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-/* In order of offset, tensors must follow each other without hole or overlap up to the file's
+/* In order of offset, tensors must follow one another without holes or overlaps up to the file's
  * end. */
 static int check_tiling(struct parse *parse)
 {
@@ -235,7 +235,7 @@ int safetensors_parse(const char *header, uint64_t header_bytes, uint64_t file_b
     return status;
 }
 
-/* torch.save writes a zip file, or in its old format a pickle of protocol 2. */
+/* torch.save writes a zip file, or in its old format a pickle with protocol 2. */
 static int refuse_pickle(const unsigned char length[LENGTH_BYTES], const char *path,
                          struct err *err)
 {

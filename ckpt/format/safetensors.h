@@ -3,10 +3,10 @@
  * docs/reference/checkpoints.md.
  *
  * Layout (https://huggingface.co/docs/safetensors): u64 little-endian N, N bytes of JSON, then the
- * data. Rejected: a file under 8 bytes; N above 100,000,000 or beyond the file; a first byte other
- * than `{`; invalid UTF-8 or JSON; metadata values that are not strings; unknown dtypes; numbers
- * that are not non-negative integers; products that overflow; inconsistent sizes; tensors that
- * overlap or leave holes; data after the last tensor; duplicate names.
+ * data. Rejected: a file under 8 bytes; N above 100,000,000 or more than the rest of the file; a
+ * first byte other than `{`; invalid UTF-8 or JSON; metadata values that are not strings; unknown
+ * dtypes; numbers that are not non-negative integers; products that overflow; inconsistent sizes;
+ * tensors that overlap or leave holes; data after the last tensor; duplicate names.
  */
 #ifndef MILLRACE_CKPT_FORMAT_SAFETENSORS_H
 #define MILLRACE_CKPT_FORMAT_SAFETENSORS_H

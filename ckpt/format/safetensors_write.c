@@ -14,7 +14,8 @@ int safetensors_compare(const void *a, const void *b)
     const struct safetensors_entry *x = a, *y = b;
     if (dtype_bytes(x->dtype) != dtype_bytes(y->dtype))
         return dtype_bytes(x->dtype) > dtype_bytes(y->dtype) ? -1 : 1;
-    /* Among equally wide dtypes, the reference implementation reverses its list. */
+    /* The reference implementation sorts dtypes of equal width in the reverse of its declaration
+     * order. */
     if (x->dtype != y->dtype)
         return x->dtype > y->dtype ? -1 : 1;
     return strcmp(x->name, y->name);

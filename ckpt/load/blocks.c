@@ -31,7 +31,7 @@ struct blocks {
     unsigned open_count;
     char *memory;
     struct slot slots[BLOCKS_AHEAD];
-    uint64_t submitted, taken; /* over all walks */
+    uint64_t submitted, taken; /* totals over all walks */
     struct slot *last;         /* its buffer holds the last block taken; NULL: none */
 };
 
@@ -85,7 +85,7 @@ static int file_path(const struct blocks *blocks, uint32_t file, char *path, str
     return 0;
 }
 
-/* Closes the files without reads in progress. */
+/* Closes the files that have no reads in progress. */
 static void close_idle_files(struct blocks *blocks)
 {
     for (uint64_t i = 0; i < blocks->options.manifest->files_count; i++) {
@@ -158,7 +158,7 @@ static bool is_last(const struct blocks *blocks, const struct block_request *wan
            blocks->last->want.block == want->block;
 }
 
-/* Whether to read the block straight to its destination. False if its alignment would force the
+/* Whether to read the block straight into its destination. False if its alignment would force the
  * read through the page cache; the slot's own memory avoids that. */
 static bool is_direct_aligned(const struct blocks *blocks, const struct slot *slot)
 {

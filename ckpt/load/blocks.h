@@ -1,11 +1,12 @@
 /*
- * blocks — reads ahead blocks of a checkpoint's files, verified and in the requested order.
+ * blocks — reads blocks of a checkpoint's files ahead of use, in the requested order, and verifies
+ * them.
  *
- * `next` is called up to `ahead` blocks before `take`, which gets each block with its status. A
- * block may be read straight to its destination. Memory: `ahead` blocks. The last block is kept for
- * a walk that begins where the previous one ended.
+ * `next` is called up to `ahead` blocks before `take`, which receives each block with its status. A
+ * block may be read straight into its destination. Memory: `ahead` blocks. The last block is kept
+ * for a walk that begins where the previous one ended.
  *
- * Threads: one at a time.
+ * Threads: at most one at a time.
  */
 #ifndef MILLRACE_CKPT_LOAD_BLOCKS_H
 #define MILLRACE_CKPT_LOAD_BLOCKS_H

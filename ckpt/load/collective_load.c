@@ -50,7 +50,7 @@ static int reports_open(struct comm *comm, const char *what, struct rank_report 
     return status;
 }
 
-/* Received bytes may be anything. */
+/* Received bytes are not trusted. */
 static int check_report(struct rank_report *report, int rank, const char *what, struct err *err)
 {
     struct err *detail = &report->detail;
@@ -80,8 +80,8 @@ static int reports_exchange(struct comm *comm, const char *what, struct rank_rep
     return status;
 }
 
-/* The deciding rank: the first with a failure other than damage, else the first with damage. -1:
- * none. */
+/* Returns the deciding rank: the first with a failure other than damage, else the first with
+ * damage. -1: none. */
 static int first_failure(const struct rank_report *all, int ranks)
 {
     int first = -1;
@@ -121,7 +121,7 @@ struct search {
     struct comm *comm;
     const struct log *log;
     struct rank_report *all;
-    struct str warnings; /* of this rank's search, one per line */
+    struct str warnings; /* warnings from this rank's search, one per line */
     struct ckpt_reader *reader;
     bool has_found;         /* all ranks found a step in an earlier round */
     bool is_chosen;         /* all agreed on a save of the previous round's step */
@@ -129,7 +129,7 @@ struct search {
 };
 
 /* Hashes what identifies a save on any node: the files' names, sizes and hashes, and the state
- * without `config`. Unlike in commit, metrics count: all ranks evaluate together. */
+ * without `config`. Unlike in commit, metrics are included, because all ranks evaluate together. */
 static int describe(const struct manifest *manifest, struct hash128 *ret_content, struct err *err)
 {
     struct jsonx_member *members;
@@ -231,7 +231,7 @@ static void search_folder(struct search *search)
     own->warnings = hash_128(search->warnings.data, search->warnings.bytes);
 }
 
-/* Of ranks with identical warnings, only the first logs them. */
+/* If several ranks have identical warnings, only the first of these ranks logs them. */
 static void log_warnings(const struct search *search)
 {
     const struct rank_report *all = search->all, *own = &all[search->comm->rank];
@@ -265,8 +265,8 @@ static bool all_have(const struct search *search, const struct hash128 *content)
     return rank == search->comm->ranks;
 }
 
-/* Chooses between different saves of one step. After a commit on some nodes only, these have the
- * previous save as a backup, and the others still have it as the step. False: no save is on all
+/* Chooses between different saves of one step. After a commit on only some nodes, those nodes have
+ * the previous save as a backup, and the others still have it as the step. False: no save is on all
  * ranks, or the chosen one could not be opened. */
 static bool choose_save(struct search *search)
 {
@@ -287,7 +287,7 @@ static bool choose_save(struct search *search)
     return true;
 }
 
-/* Returns the same on all ranks. 0: all have the same save. 1: search again. */
+/* Returns the same result on all ranks. 0: all have the same save. 1: search again. */
 static int compare(struct search *search, struct err *err)
 {
     const struct rank_report *all = search->all;

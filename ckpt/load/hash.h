@@ -12,7 +12,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* Progress of several hashes that read `bytes` bytes in all. */
+/* Progress of several hashes that read `bytes` bytes in total. */
 struct hash_progress {
     const struct ckpt_progress *watch;
     uint64_t done_bytes, bytes;

@@ -1,9 +1,9 @@
 /*
  * load — ckpt_reader_load: fills any boxes from any chunks.
  *
- * A wanted box and a chunk that overlaps it make an item. Items are sorted by the first byte that
- * they need of the files. Each block is requested and taken once, in that order. An item walks the
- * runs shared by its box and chunk with two cursors: one plans reads, up to BLOCKS_AHEAD blocks
+ * A wanted box and a chunk that overlaps it form an item. Items are sorted by the first byte that
+ * they need from the files. Each block is requested and taken once, in that order. An item walks
+ * the runs shared by its box and chunk with two cursors: one plans reads, up to BLOCKS_AHEAD blocks
  * ahead of the other, which copies.
  *
  *     file     |   block   |   block   |   block   |
@@ -22,8 +22,8 @@
 
 enum { ELEMENT_BYTES_MAX = 8, CAST_ELEMENTS = 4096 };
 
-/* The part of a wanted box in one chunk. Runs are in bytes of the saved dtype; for a cast, a target
- * counts the same number of elements, but of another size. */
+/* The part of a wanted box in one chunk. Runs are in bytes of the saved dtype; for a cast, a run's
+ * target has the same number of elements, but of a different size. */
 struct item {
     const struct ckpt_tensor *tensor;
     enum dtype saved;
@@ -32,7 +32,8 @@ struct item {
     uint64_t first_offset;
     struct runs runs;
     struct runs_cursor plan, copy;
-    /* The first bytes of an element that spans two blocks, as in files of other programs. */
+    /* The first bytes of an element that spans two blocks, as can occur in other programs'
+     * files. */
     char cut[ELEMENT_BYTES_MAX];
 };
 

@@ -25,12 +25,12 @@ int reader_lock(struct io *io, const char *step_path, struct io_shared_lock **re
 
 /* Finds a step as ckpt_find_among does, and locks it. If the step is removed in between, searches
  * again. -ENOENT only if ckpt_find_among returns it; -EAGAIN if one step after another is removed.
- * choice: NULL for any. log: as in ckpt_find. */
+ * choice: NULL for any step. log: as in ckpt_find. */
 int reader_find(struct io *io, const char *path_or_folder, const struct ckpt_find_options *choice,
                 char step_path[IO_PATH_BYTES_MAX], struct io_shared_lock **ret_lock,
                 const struct log *log, struct err *err);
 
-/* As ckpt_reader_open. Takes ownership of the lock, even on failure. */
+/* Like ckpt_reader_open. Takes ownership of the lock, even on failure. */
 int reader_open_locked(struct io *io, const char *step_path, struct io_shared_lock *lock,
                        struct ckpt_reader **ret_reader, struct err *err);
 

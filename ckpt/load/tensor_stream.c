@@ -38,7 +38,7 @@ void tensor_stream_seek(struct tensor_stream *tensor_stream, uint64_t index, uin
     tensor_stream->done_elements = element;
 }
 
-/* As tensor_stream_read, but loads at most TENSOR_STREAM_BOXES_MAX boxes. */
+/* Like tensor_stream_read, but loads at most TENSOR_STREAM_BOXES_MAX boxes. */
 static int read_boxes(struct tensor_stream *tensor_stream, void *buffer, size_t bytes_max,
                       size_t *ret_bytes, struct err *err)
 {

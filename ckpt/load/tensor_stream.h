@@ -28,7 +28,7 @@ struct tensor_stream {
     struct ckpt_tensor *wanted;    /* [TENSOR_STREAM_BOXES_MAX] */
 };
 
-/* The dtype of a tensor in the stream. cast: may be NULL. */
+/* Returns the dtype that a tensor has in the stream. cast: may be NULL. */
 enum dtype tensor_stream_dtype(const struct tensor_cast *cast, enum dtype saved);
 /* cast: may be NULL. */
 int tensor_stream_init(struct tensor_stream *tensor_stream, struct ckpt_reader *reader,

@@ -8,7 +8,7 @@
  *         weights_read(weights, &tensor, start, extent, values, err);
  *     weights_close(weights);
  *
- * Threads: one. Calls block.
+ * Use from one thread only. Calls block.
  */
 #ifndef MILLRACE_CKPT_LOAD_WEIGHTS_H
 #define MILLRACE_CKPT_LOAD_WEIGHTS_H

@@ -204,7 +204,7 @@ static int prepare(struct commit *commit, const char *state_json, struct err *er
 }
 
 /* Renames the step on a node's first rank, when all ranks' files are durable. Consumes the
- * transaction, except on errors that leave it. */
+ * transaction unless it returns before the commit. */
 static int commit_step(struct commit *commit, struct err *err)
 {
     struct io *io = commit->io;
@@ -278,7 +278,7 @@ int commit_finish(struct commit *commit, int status, const char *state_json, str
         status = global_plan_gather(commit->global, all, err);
     if (!status)
         status = prepare(commit, state_json, err);
-    if (commit->nodes->count > 1) /* no node commits before all can */
+    if (commit->nodes->count > 1) /* no node commits until all nodes can */
         status = collective_agree(all, status, "writing the manifests", err);
     if (!status && is_first)
         status = commit_step(commit, err);

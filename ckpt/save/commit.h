@@ -9,7 +9,7 @@
  * Both are collective: every rank calls both, also after a failure, and passes begin's status to
  * finish.
  *
- * Threads: the writer.
+ * Threads: the writer only.
  */
 #ifndef MILLRACE_CKPT_SAVE_COMMIT_H
 #define MILLRACE_CKPT_SAVE_COMMIT_H
@@ -37,13 +37,13 @@ struct staging_report {
 enum commit_comparison {
     COMMIT_DIFFERENT,   /* also if there is none, or it is damaged */
     COMMIT_SAME_ARRAYS, /* and the same state except for `metrics` and `config` */
-    COMMIT_SAME,        /* byte for byte: it is kept, and nothing is committed */
+    COMMIT_SAME,        /* identical byte for byte: it is kept, and nothing is committed */
 };
 
 struct commit {
     struct io *io; /* this group is set by the owner, borrowed and immutable */
     const struct nodes *nodes;
-    struct io_lock *lock; /* of the folder; on a node's first rank */
+    struct io_lock *lock; /* the folder's; only on a node's first rank */
     struct global_plan *global;
     const char *folder, *run_id, *numerics_id;
     const struct log *log;
@@ -64,22 +64,23 @@ struct commit {
 
 int commit_init(struct commit *commit, struct err *err);
 void commit_deinit(struct commit *commit);
-/* Checks early that all ranks of a node see the same folder. Collective. -ENOENT on a rank that
- * does not; else fails as commit_begin does. */
+/* Checks early that all ranks of a node see the same folder. Collective. Returns -ENOENT on a rank
+ * that sees a different one; else fails like commit_begin. */
 int commit_try_folder(struct commit *commit, struct err *err);
-/* status: this rank's so far, its detail in err. If any rank fails, all do and nothing begins. */
+/* status: this rank's status so far, with its detail in err. If any rank fails, all fail and
+ * nothing begins. */
 int commit_begin(struct commit *commit, uint64_t step, int status, struct err *err);
-/* status: as in commit_begin. The same verdict on all ranks; -EREMOTEIO if only others failed. Also
- * applies retention. */
+/* status: as in commit_begin. Returns the same verdict on all ranks; -EREMOTEIO if only others
+ * failed. Also applies retention. */
 int commit_finish(struct commit *commit, int status, const char *state_json, struct err *err);
 
 /* In existing.c. Sets comparison. A node's first rank compares the manifests; if they match, all
  * ranks of the node compare the bytes. Collective on the node. */
 int commit_compare_existing(struct commit *commit, const char *state_json, struct err *err);
 /* In existing.c. Removes the replaced step if the new one has the same arrays and no reader uses
- * the old one; else logs its path. Call only after all nodes have the new step: until then only the
- * replaced one may be on all nodes. If this node had the new step already, from a save that failed
- * elsewhere, considers what that save replaced. */
+ * the old one; else logs its path. Call only after all nodes have the new step: until then, the
+ * replaced step may be the only one that all nodes have. If this node had the new step already,
+ * from a save that failed elsewhere, considers what that save replaced. */
 void commit_prune_backup(const struct commit *commit, const char *state_json);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * consolidated — gathers which rank holds what, and encodes the header. consolidated_pages.c
- * decides which rank writes what.
+ * consolidated — gathers which parts each rank holds, and encodes the header. consolidated_pages.c
+ * decides which pages each rank writes.
  */
 #include "ckpt/save/consolidated.h"
 
@@ -30,7 +30,7 @@ struct array {
 struct plan {
     struct consolidated *consolidated;
     struct local_plan_part own;
-    struct held *held; /* of all ranks, by name, then by offset */
+    struct held *held; /* parts of all ranks, sorted by name, then by offset */
     uint64_t held_count;
     struct array *arrays; /* in file order */
     uint64_t arrays_count;
@@ -39,7 +39,7 @@ struct plan {
 int consolidated_encode_header(struct safetensors_entry *entries, uint64_t count, struct str *out,
                                uint64_t *ret_file_bytes, struct err *err)
 {
-    /* transformers requires this key; PyTorch's layout is also ours */
+    /* transformers requires this key; our layout is PyTorch's */
     static const char *const metadata[][2] = {{"format", "pt"}};
     return safetensors_encode(entries, count, metadata, 1, SAFETENSORS_ALIGN_BYTES, out,
                               ret_file_bytes, err);
@@ -235,7 +235,7 @@ static struct consolidated_span span_of(const struct plan *plan, const struct he
                                      .size_bytes = held->size_bytes,
                                      .holder = is_replicated ? CONSOLIDATED_ALL : held->rank,
                                      .source = LAYOUT_ARRAY};
-    /* Parts of a replicated array are in order of ranks. */
+    /* Parts of a replicated array are in rank order. */
     const struct held *own = is_replicated ? held + plan->consolidated->rank : held;
     if (own->tensor) {
         span.data = own->tensor->data;

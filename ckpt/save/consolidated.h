@@ -5,19 +5,19 @@
  *     spans   |  header  |     a of rank 0    |  a of rank 1  | b of all |
  *     pages   |  .  |  .  |  0  |  0  |  0  |  0  |  1  |  1  |  1  |  .  |
  *
- * A span is contiguous bytes with one holder; a page is IO_ALIGN_BYTES with one writer.
+ * A span is a contiguous range of bytes with one holder; a page is IO_ALIGN_BYTES with one writer.
  *
  * The holder of a page's first byte writes the page, so that writes bypass the page cache and no
- * page is written from two machines. The other holders' bytes in the page are *boundary bytes*:
- * less than a page at each end of a part. Their holder copies them when the save begins, and sends
- * them to the writer (consolidated_exchange). Pages whose first byte all ranks hold are spread
- * evenly over the ranks.
+ * page is written by two machines. The other holders' bytes in the page are *boundary bytes*: less
+ * than a page at each end of a part. Their holder copies them when the save begins, and sends them
+ * to the writer (consolidated_exchange). Pages whose first byte all ranks hold are spread evenly
+ * over the ranks.
  *
  * A rank's pages are cut into slices at the file's block boundaries. Each slice has a checksum;
  * global_plan combines them into block checksums.
  *
  * Threads: the opener plans; the caller of ckpt_saver_save fills the boundary bytes; the writer
- * does all else.
+ * does everything else.
  */
 #ifndef MILLRACE_CKPT_SAVE_CONSOLIDATED_H
 #define MILLRACE_CKPT_SAVE_CONSOLIDATED_H
@@ -63,10 +63,10 @@ struct consolidated {
     uint64_t entries_count;
     struct str header;
     uint64_t file_bytes;
-    struct consolidated_slice *slices; /* of all ranks, ascending */
+    struct consolidated_slice *slices; /* slices of all ranks, ascending */
     uint64_t slices_count;
     uint64_t *slices_per_rank; /* [ranks] */
-    /* What this rank writes; offsets count its own bytes. */
+    /* What this rank writes; offsets count only those bytes. */
     struct layout_segment *segments;
     uint64_t segments_count;
     bool has_boundaries;
@@ -81,19 +81,19 @@ struct consolidated_holding {
     uint64_t tensors_count;
 };
 
-/* Plans the file for all arrays of the model section. Collective, blocks. Fails on all ranks:
+/* Plans the file for all arrays of the model section. Collective; blocks. Fails on all ranks:
  * -EINVAL if arrays overlap, have gaps or disagree; -ENOTSUP if a rank's part is not contiguous in
  * its array. Borrows the arrays. */
 int consolidated_init(struct consolidated *consolidated, const struct consolidated_holding *own,
                       uint32_t groups_count, struct comm *comm, struct err *err);
-/* Plans from the arrays of all ranks, without communication. Other ranks' data is not read, but
- * must not be NULL. */
+/* Plans from the arrays of all ranks, without communication. Other ranks' data pointers are not
+ * dereferenced, but must not be NULL. */
 int consolidated_simulate(struct consolidated *consolidated, const struct consolidated_holding *all,
                           int rank, int ranks, uint32_t groups_count, struct err *err);
 void consolidated_deinit(struct consolidated *consolidated); /* zeroed is fine */
 
 /* Sends boundary bytes to the ranks that write them, into their LAYOUT_RECEIVED segments.
- * Collective, blocks; only if has_boundaries. */
+ * Collective; blocks. Call only if has_boundaries. */
 int consolidated_exchange(struct consolidated *consolidated, struct comm *comm, struct err *err);
 
 /* Returns NULL if the step is sharded. */

@@ -1,6 +1,6 @@
 /*
- * consolidated_pages — decides which rank writes which pages of the common file, and so which
- * boundary bytes go to which rank. See consolidated.h.
+ * consolidated_pages — decides which pages of the common file each rank writes, and therefore to
+ * which rank boundary bytes are sent. See consolidated.h.
  */
 #include "base/bytes.h"
 #include "ckpt/format/manifest.h"
@@ -25,7 +25,7 @@ static struct pages pages_of(const struct consolidated_span *span)
 
 /* ---- Slices. ---- */
 
-/* Extends the last slice by the pages if writer and block are the same; else adds slices. */
+/* Extends the last slice by the pages if they have the same writer and block; else adds slices. */
 static void add_pages(struct consolidated *consolidated, struct pages pages, int writer)
 {
     uint64_t at = pages.first * IO_ALIGN_BYTES,
@@ -57,7 +57,7 @@ static void make_slices(struct consolidated *consolidated, const struct consolid
                         uint64_t spans_count)
 {
     uint64_t common_count = 0, seen_count = 0;
-    int writer = 0; /* of the next page that all ranks hold */
+    int writer = 0; /* writer of the next page that all ranks hold */
     for (uint64_t s = 0; s < spans_count; s++)
         if (spans[s].holder == CONSOLIDATED_ALL)
             common_count += pages_of(&spans[s]).end - pages_of(&spans[s]).first;
@@ -148,8 +148,8 @@ static int place_traffic(struct consolidated_traffic *traffic, int ranks, struct
                            : err_set(err, -ENOMEM, "not enough memory to exchange %zu bytes", at);
 }
 
-/* Adds a segment, or extends the last one if both lie together in one memory. Arrays whose
- * addresses merely touch stay separate. */
+/* Adds a segment, or extends the last one if they are adjacent in the same array or buffer.
+ * Different arrays stay separate even if their addresses are adjacent. */
 static void add_segment(struct consolidated *consolidated, struct layout_segment segment,
                         bool is_same_memory)
 {
@@ -163,7 +163,7 @@ static void add_segment(struct consolidated *consolidated, struct layout_segment
         consolidated->segments[consolidated->segments_count++] = segment;
 }
 
-/* in_next, out_next: offsets that advance. Both sides see the parts in one order. */
+/* in_next, out_next: offsets that advance. Both sides visit the parts in the same order. */
 static void fill(struct consolidated *consolidated, struct walk walk, size_t *in_next,
                  size_t *out_next)
 {

@@ -42,7 +42,7 @@ static bool is_same_value(struct json_t *a, struct json_t *b)
     return same;
 }
 
-/* Whether the new state repeats or renews everything in the old one. */
+/* Whether the new state has everything in the old one, apart from annotations. */
 static bool is_superseded_by(struct json_t *old, struct json_t *renewed)
 {
     struct jsonx_member *members;

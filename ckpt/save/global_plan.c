@@ -16,7 +16,7 @@ struct listed {
     const char *name;
     const struct local_plan_chunk *chunk;
     uint32_t file;
-    bool is_copy; /* in another node's manifest only */
+    bool is_copy; /* only in another node's manifest */
 };
 
 const char *global_plan_file_name(int rank, char name[GLOBAL_PLAN_NAME_BYTES_MAX])
@@ -186,7 +186,7 @@ int global_plan_init(struct global_plan *global, const struct layout *layout,
     *global = (struct global_plan){.consolidated = layout->consolidated};
     int status = local_plan_exchange(comm, 0, layout->chunks, layout->chunks_count,
                                      layout->file_bytes, &global->received, err);
-    if (!status) /* all ranks compute the same */
+    if (!status) /* all ranks get the same result */
         status = collective_agree(comm, assemble(global, nodes, err), planning, err);
     if (status)
         global_plan_deinit(global);

@@ -1,8 +1,8 @@
 /*
  * global_plan — merges the local plans of all ranks into the plan of the manifest.
  *
- * Layouts do not change during a run, so plans are exchanged once. A save gathers only the
- * checksums of the blocks.
+ * Layouts do not change during a run, so plans are exchanged once. A save gathers only the blocks'
+ * checksums.
  */
 #ifndef MILLRACE_CKPT_SAVE_GLOBAL_PLAN_H
 #define MILLRACE_CKPT_SAVE_GLOBAL_PLAN_H
@@ -17,7 +17,7 @@
 
 enum { GLOBAL_PLAN_NAME_BYTES_MAX = 32 };
 
-/* manifest lacks only what changes per step: step, time, state, checksums. */
+/* manifest lacks only what changes with each step: step, time, state, checksums. */
 struct global_plan {
     struct manifest manifest;
     struct str tensors_text; /* from manifest_encode_tensors */
@@ -26,7 +26,7 @@ struct global_plan {
     const struct consolidated *consolidated; /* borrowed; NULL: no common file */
     struct local_plan_chunk *common;
     uint32_t *common_crc32c;
-    /* The maximum per rank: blocks of its own file and slices of the common one. */
+    /* The maximum over all ranks of own-file blocks plus common-file slices. */
     uint64_t blocks_max;
     uint32_t *gathered; /* [ranks][blocks_max] checksums */
     bool gather_failed; /* the communicator may still use gathered (comm.h) */
@@ -34,14 +34,14 @@ struct global_plan {
 
 /* "rank-00003.safetensors" */
 const char *global_plan_file_name(int rank, char name[GLOBAL_PLAN_NAME_BYTES_MAX]);
-/* Each node lists only its own copy of a replicated array. Collective, blocks. -EINVAL on all ranks
+/* Each node lists only its own copy of a replicated array. Collective; blocks. -EINVAL on all ranks
  * if the parts of an array overlap, have gaps or disagree. */
 int global_plan_init(struct global_plan *global, const struct layout *layout,
                      const struct nodes *nodes, struct err *err);
 void global_plan_deinit(struct global_plan *global);
 /* The checksums of a rank's blocks, in the order of its layout. */
 uint32_t *global_plan_checksums(struct global_plan *global, int rank);
-/* Gathers all ranks' checksums, to which manifest.files[] point. Collective, blocks. */
+/* Gathers all ranks' checksums, to which manifest.files[] point. Collective; blocks. */
 int global_plan_gather(struct global_plan *global, struct comm *comm, struct err *err);
 
 #endif

@@ -39,7 +39,7 @@ static int submit(struct image_writer *image, struct io_file *const files[LAYOUT
     const struct layout_block *block = &image->snapshot->layout->blocks[number];
     const char *data = snapshot_bytes(image->snapshot, buffer);
     struct io_request *request = &image->requests[buffer];
-    /* No reuse: a resume reads the data much later. */
+    /* IO_NOREUSE, because only a later resume reads the data. */
     *request = (struct io_request){.kind = IO_WRITE,
                                    .file = files[block->file],
                                    .offset = block->file_offset_bytes,
@@ -48,12 +48,12 @@ static int submit(struct image_writer *image, struct io_file *const files[LAYOUT
                                    .flags = IO_NOREUSE};
     int taken = image->io->ops->submit(image->queue, &request, 1);
     assert(taken != 0); /* the queue holds all writes in progress */
-    /* Overlaps with the write, which only reads the data. */
+    /* Runs during the write, which only reads the data. */
     image->block_crc32c[number] = crc32c(0, data, block->size_bytes);
     return taken < 0 ? err_errno(err, taken, "could not submit a write") : 0;
 }
 
-/* Closing the queue ends writes that could not be waited for. Their buffers stay allocated until
+/* Closing the queue ends writes that cannot be waited for. Their buffers stay allocated until
  * snapshot_begin frees all. */
 static void drop_queue(struct image_writer *image, unsigned *in_flight)
 {
@@ -108,7 +108,7 @@ static unsigned align_of(const struct image_writer *image,
                          struct io_file *const files[LAYOUT_FILES])
 {
     const struct io_ops *ops = image->io->ops;
-    unsigned align_max = 1; /* writes through the page cache need none */
+    unsigned align_max = 1; /* writes through the page cache need no alignment */
     for (int i = 0; i < LAYOUT_FILES; i++) {
         unsigned align = files[i] && ops->direct_align ? ops->direct_align(image->io, files[i]) : 0;
         align_max = align > align_max ? align : align_max;

@@ -1,8 +1,8 @@
 /*
- * image_writer — computes the checksums of the snapshot's blocks and writes them to their files, in
- * multiples of 4 KiB, with several writes in progress.
+ * image_writer — computes the checksums of the snapshot's blocks and writes the blocks to their
+ * files, in multiples of 4 KiB, with several writes in progress.
  *
- * Threads: the writer.
+ * Threads: the writer only.
  */
 #ifndef MILLRACE_CKPT_SAVE_IMAGE_WRITER_H
 #define MILLRACE_CKPT_SAVE_IMAGE_WRITER_H
@@ -12,14 +12,15 @@
 #include "ckpt/save/snapshot.h"
 #include "io/io.h"
 
-/* Limit of concurrent writes. More gain nothing; meanwhile the next blocks are staged. */
+/* Limit on concurrent writes. More writes gain nothing; at the limit, the next blocks are
+ * staged. */
 enum { IMAGE_WRITES_MAX = 32 };
 
 /* Reused by all saves. */
 struct image_writer {
     struct snapshot *snapshot;
     struct io *io;
-    struct io_queue *queue; /* the running thread's; NULL after a failure, until the next run */
+    struct io_queue *queue; /* used by the running thread; NULL from a failure until the next run */
     struct io_request *requests;          /* [buffers_count] */
     uint32_t *block_crc32c;               /* [blocks_count] borrowed */
     const char *file_names[LAYOUT_FILES]; /* borrowed; set after init, for error messages */
@@ -32,7 +33,7 @@ int image_writer_init(struct image_writer *image, struct snapshot *snapshot, uin
 void image_writer_deinit(struct image_writer *image);
 /* Writes all blocks, each to its file below path (NULL: it has no blocks), and fills block_crc32c.
  * Blocks. On failure all submitted writes have ended, and so have the caller's waits. Closes a
- * queue that can no longer wait; the next run opens another. */
+ * queue on which waiting fails; the next run opens a new one. */
 int image_writer_run(struct image_writer *image, struct io_file *const files[LAYOUT_FILES],
                      const char *path, struct err *err);
 

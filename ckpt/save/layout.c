@@ -94,7 +94,7 @@ static int choose(struct layout *layout, const struct layout_options *options, s
             continue;
         if (tensor->replicated)
             box = share_of(options, tensor, bytes, load, &mine);
-        else if (bytes == 0) /* the first rank stores an empty array, nobody an empty part */
+        else if (bytes == 0) /* the first rank stores empty arrays; no rank stores an empty part */
             mine = box_shape_volume(tensor->shape, tensor->rank, &elements) == 0 && elements == 0 &&
                    options->rank == 0;
         if (mine)

@@ -44,14 +44,14 @@ struct layout_segment {
     uint64_t offset_bytes, size_bytes;
     const char *data;
     enum layout_source source;
-    uint32_t group; /* of LAYOUT_ARRAY */
+    uint32_t group; /* only for LAYOUT_ARRAY */
 };
 
 struct layout_block {
     uint64_t offset_bytes;
     uint64_t file_offset_bytes;
     uint64_t size_bytes; /* at most CKPT_BLOCK_BYTES */
-    uint64_t segment;    /* the first that overlaps it */
+    uint64_t segment;    /* first segment that overlaps the block */
     enum layout_file file;
 };
 
@@ -92,7 +92,7 @@ struct layout_options {
     int rank, ranks;
     /* Identifies this rank among those that share a folder and one copy of replicated arrays. */
     int node_rank, node_ranks;
-    /* Has the arrays of the model section; NULL: each rank's file has its own. */
+    /* The file for the arrays of the model section; NULL: they are in the ranks' own files. */
     struct consolidated *consolidated;
 };
 
@@ -100,15 +100,16 @@ struct layout_options {
 int layout_init(struct layout *layout, const struct layout_options *options, struct err *err);
 void layout_deinit(struct layout *layout);
 
-/* Checks an array as layout_init does. *ret_bytes: of its box. */
+/* Checks an array as layout_init does. *ret_bytes: size of its box. */
 int layout_check_tensor(const struct ckpt_tensor *tensor, uint32_t groups_count,
                         uint64_t *ret_bytes, struct err *err);
-/* Checks that a rank has one part of each array. */
+/* Checks that a rank has at most one part of each array. */
 int layout_check_names(const struct layout_chunk *chunks, uint64_t count, struct err *err);
 /* Checks that a planned header can be read back with the same names, which must be UTF-8. */
 int layout_check_header(const struct str *header, uint64_t file_bytes,
                         const struct safetensors_entry *entries, uint64_t count, struct err *err);
-/* In layout_blocks.c. Builds what follows from the chunks, the header and consolidated. */
+/* In layout_blocks.c. Builds the members that follow from the chunks, the header and
+ * consolidated. */
 int layout_build(struct layout *layout, uint32_t groups_count, struct err *err);
 
 #endif

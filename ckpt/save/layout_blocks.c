@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The first byte of a chunk in memory. A chunk is whole rows or all of what the rank holds. */
+/* The first byte of a chunk in memory. A chunk consists of whole rows, or of everything that the
+ * rank holds. */
 static const char *chunk_data(const struct layout_chunk *chunk)
 {
     const struct ckpt_tensor *tensor = chunk->tensor;
@@ -101,8 +102,8 @@ static int make_blocks(struct layout *layout, struct err *err)
     return 0;
 }
 
-/* Finds the blocks that a segment overlaps. *from: at or before the first of them; advances to
- * it. */
+/* Finds the blocks that a segment overlaps. *from: a block at or before the first of them; advanced
+ * to it. */
 static struct layout_range segment_blocks(const struct layout *layout,
                                           const struct layout_segment *segment, uint64_t *from)
 {

@@ -61,8 +61,8 @@ static int refuse(int rank, const char *what, struct err *err)
     return -EPROTO;
 }
 
-/* Whether the box is within its shape, whose product fits, and zero beyond its rank. Adds its
- * bytes. */
+/* Whether the box lies within its shape, whose volume does not overflow, and is zero beyond its
+ * rank. Adds its size to *sum_bytes. */
 static bool is_box(const struct local_plan_chunk *chunk, uint64_t *sum_bytes)
 {
     uint64_t shape_bytes, bytes;
@@ -106,7 +106,7 @@ int local_plan_check(const char *text, size_t bytes, int rank, struct err *err)
     return at == bytes ? 0 : refuse(rank, "it continues after its arrays", err);
 }
 
-/* status: this rank's so far. */
+/* status: this rank's status so far. */
 static int exchange_sizes(struct comm *comm, int status, size_t own_bytes, uint64_t **ret_sizes,
                           struct err *err)
 {

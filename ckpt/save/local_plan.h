@@ -1,5 +1,5 @@
 /*
- * local_plan — the chunks that a rank stores, as it sends them to the other ranks.
+ * local_plan — the chunks that a rank stores, in the form that it sends to the other ranks.
  *
  * A text is u64 file_bytes, u64 chunks, then for each chunk its record and its name with a NUL,
  * padded to 8 bytes to align the records.
@@ -35,12 +35,12 @@ struct local_plan {
     size_t bytes_max;
 };
 
-/* Checks that a rank's text is well-formed and within bounds. -EPROTO names the rank. text is
+/* Checks that a rank's text is well-formed and within bounds. -EPROTO names the rank. text must be
  * aligned for u64. */
 int local_plan_check(const char *text, size_t bytes, int rank, struct err *err);
 
-/* Sends this rank's plan to all and checks theirs (-EPROTO). Collective, blocks. file_bytes: of the
- * file with the chunks. status: this rank's so far, its detail in err. */
+/* Sends this rank's plan to all ranks and checks theirs (-EPROTO). Collective; blocks. file_bytes:
+ * size of the file with the chunks. status: this rank's status so far, with its detail in err. */
 int local_plan_exchange(struct comm *comm, int status, const struct layout_chunk *chunks,
                         uint64_t chunks_count, uint64_t file_bytes, struct local_plan *ret_plan,
                         struct err *err);
@@ -53,7 +53,7 @@ struct local_plan_part {
 int local_plan_collect(const struct local_plan_part *parts, int ranks, struct local_plan *ret_plan,
                        struct err *err);
 
-/* A rank's text; its chunks follow one another. */
+/* Return a rank's text, and the first of its consecutive chunks. */
 const struct local_plan_head *local_plan_of(const struct local_plan *local, int rank);
 const struct local_plan_chunk *local_plan_first(const struct local_plan_head *head);
 const struct local_plan_chunk *local_plan_next(const struct local_plan_chunk *chunk);

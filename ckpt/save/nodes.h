@@ -4,7 +4,7 @@
  *     all    0 1 2 3 4 5      every rank of the run
  *     node   0 1|0 1|0 1      ranks that share a folder; the first one owns it
  *
- * Threads: as comm.
+ * Threads: same rules as comm.h.
  */
 #ifndef MILLRACE_CKPT_SAVE_NODES_H
 #define MILLRACE_CKPT_SAVE_NODES_H
@@ -23,7 +23,7 @@ struct nodes {
     int count;
 };
 
-/* Uses options' comm, per_node and node. Collective, blocks. */
+/* Uses options->comm, per_node and node. Collective; blocks. */
 int nodes_init(struct nodes *nodes, const struct ckpt_saver_options *options, struct err *err);
 void nodes_deinit(struct nodes *nodes); /* zeroed is fine */
 bool nodes_is_first(const struct nodes *nodes);

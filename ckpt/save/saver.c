@@ -15,7 +15,7 @@
 #include <string.h>
 
 /* Runs even after a local failure, since other ranks wait for the boundary bytes. status: this
- * rank's so far, its detail in err. */
+ * rank's status so far, with its detail in err. */
 static int exchange_boundaries(struct ckpt_saver *saver, int status, struct err *err)
 {
     struct err detail = {0};
@@ -148,8 +148,8 @@ static int check_step(uint64_t step, struct err *err)
     return step > INT64_MAX ? err_set(err, -EINVAL, "the step is too large") : 0;
 }
 
-/* Begins even a refused save, which then fails on all ranks, because the others wait for this one.
- * The mutex is held. */
+/* Begins even a refused save, because the other ranks wait for this one; the save then fails on all
+ * ranks. The mutex is held. */
 static void begin_save(struct ckpt_saver *saver, uint64_t step, const char *state_json,
                        uint64_t begun_ns)
 {

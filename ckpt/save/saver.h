@@ -31,8 +31,8 @@ struct ckpt_saver {
     struct layout layout;
     struct global_plan global;
     struct snapshot snapshot;
-    struct image_writer image; /* the writer's while a save is due */
-    unsigned prefaulted_count; /* the writer's: buffers passed to staging_prefault */
+    struct image_writer image; /* used by the writer while a save is due */
+    unsigned prefaulted_count; /* the writer's; number of buffers passed to staging_prefault */
     struct commit commit;
     struct trace_track *track; /* the writer's; NULL: no trace */
     pthread_t thread;
@@ -44,12 +44,12 @@ struct ckpt_saver {
     pthread_cond_t changed;
     bool due, quit; /* from here on guarded by mutex */
     uint64_t step, begun_ns;
-    struct str state_json; /* the writer's while due */
-    /* Why this rank's part of the save is refused. Its caller gets the error at once, other ranks
-     * when they agree. */
+    struct str state_json; /* used by the writer while due */
+    /* Why this rank's part of the save is refused. Its caller gets the error at once, the other
+     * ranks when the ranks agree on the save. */
     int refused;
     struct err refused_detail;
-    int status; /* of the last save, until it is returned */
+    int status; /* status of the last save, until it is returned */
     struct err detail;
     struct ckpt_saver_stats stats;
 };

@@ -15,7 +15,8 @@ enum { STAGING_DEFAULT_BYTES = 64 << 20 };
 
 static const char opening[] = "opening the checkpoint folder";
 
-/* A node's first rank locks the folder, so that any temporary in it has a dead owner. */
+/* A node's first rank locks the folder, so that any temporary file in it belongs to a dead
+ * owner. */
 static int own_folder(struct ckpt_saver *saver, const struct io_lock_options *lock, struct err *err)
 {
     struct io *io = saver->io;
@@ -144,7 +145,7 @@ int ckpt_saver_open(const struct ckpt_saver_options *options, const struct ckpt_
                     uint64_t tensors_count, struct ckpt_saver **ret_saver, struct err *err)
 {
     struct nodes nodes = {0};
-    /* First, so that later failures here reach the other ranks. */
+    /* Done first, so that later failures here reach the other ranks. */
     int status = nodes_init(&nodes, options, err);
     if (status) {
         nodes_deinit(&nodes);

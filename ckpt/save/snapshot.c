@@ -213,7 +213,7 @@ static const char *place_of(const struct snapshot *snapshot, uint64_t block)
                : NULL;
 }
 
-/* Takes a pending block with a free buffer. Mutex: as stage. */
+/* Takes a pending block with a free buffer. The mutex is held except during the copy. */
 static void take_pending_block(struct snapshot *snapshot, uint64_t block, unsigned *ret_buffer)
 {
     unsigned buffer = snapshot->free_list[--snapshot->free_count];

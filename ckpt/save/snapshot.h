@@ -10,7 +10,7 @@
  *     PENDING --caller or writer--> COPYING --> STAGED           in a buffer that waits for it
  *                                               STAGED --writer--> TAKEN
  *
- * While the disk has enough writes, the writer stages ahead (snapshot_stage_ahead). Caller and
+ * While enough writes are in progress, the writer stages ahead (snapshot_stage_ahead). Caller and
  * writer take pending blocks in the order of updates, except that the block that the caller waits
  * for comes first. A device's copy may still be queued when its block is STAGED or TAKEN; only the
  * writer waits for it (staging.h).
@@ -27,7 +27,7 @@
  *   3. No thread waits forever. The caller leaves the last free buffer to the writer, so when it
  *      waits for a buffer, all others are staged or held by the writer. The writer takes staged
  *      blocks before pending ones and releases each when it is written. When the writer waits, the
- *      caller is copying, which waits for nothing. Device copies wait for nothing that is queued. A
+ *      caller is copying, which waits for nothing. Device copies do not wait for queued work. A
  *      failed save ends all waits.
  *   4. No copy is in progress after snapshot_end, so the next save may use every buffer.
  *
@@ -47,7 +47,7 @@
 
 enum {
     SNAPSHOT_BUFFERS_MIN = 4,
-    SNAPSHOT_RESERVE = 1 /* left to the writer */
+    SNAPSHOT_RESERVE = 1 /* buffers left to the writer */
 };
 
 /* Totals of all saves. */
@@ -84,7 +84,8 @@ struct snapshot {
     struct snapshot_stats stats;
 };
 
-/* Returns the number of buffers in staging_bytes that the image can use. -EINVAL if too few. */
+/* Sets *ret_count to the number of buffers in staging_bytes that the image can use. -EINVAL if
+ * staging_bytes is too small. */
 int snapshot_count_buffers(const struct layout *layout, uint64_t staging_bytes, unsigned *ret_count,
                            struct err *err);
 /* Allocates all memory. -ENOMEM. */
@@ -98,13 +99,13 @@ void snapshot_begin(struct snapshot *snapshot);
 /* Blocks only while staging is full and, without an updates stream, for the copies. A device
  * failure acts like snapshot_fail. */
 void snapshot_before_update(struct snapshot *snapshot, uint32_t group);
-/* Promises, for the caller, that arrays stay unchanged until the save ends. */
+/* The caller promises not to change arrays until the save ends. */
 void snapshot_freeze(struct snapshot *snapshot);
 /* Callable from any thread. */
 struct snapshot_stats snapshot_stats(struct snapshot *snapshot);
 
-/* The writer waits until the boundary bytes can be sent, before it takes blocks. A failed copy acts
- * like snapshot_fail. */
+/* Waits until the boundary bytes can be sent. The writer calls it before taking blocks. A failed
+ * copy acts like snapshot_fail. */
 void snapshot_await_boundary(struct snapshot *snapshot);
 
 enum snapshot_next {
@@ -116,13 +117,13 @@ enum snapshot_next {
  * Blocks only until the block is copied. A failed copy acts like snapshot_fail. */
 enum snapshot_next snapshot_take(struct snapshot *snapshot, unsigned *ret_buffer,
                                  uint64_t *ret_block);
-/* Stages the next pending block for the writer, as the caller would before its update. False: none
- * is left, no buffer is free, or the block will be taken in place. */
+/* Called by the writer. Stages the next pending block, as the caller would before its update.
+ * False: none is left, no buffer is free, or the block will be taken in place. */
 bool snapshot_stage_ahead(struct snapshot *snapshot);
 /* Returns the bytes of the buffer's block, zero-padded beyond the file's end to a multiple of
  * IO_ALIGN_BYTES. */
 const char *snapshot_bytes(const struct snapshot *snapshot, unsigned buffer);
-/* Permits blocks aligned to align_bytes to be taken in place (0: none). Call before taking
+/* Allows blocks aligned to align_bytes to be taken in place (0: none). Call before taking
  * blocks. */
 void snapshot_allow_in_place(struct snapshot *snapshot, unsigned align_bytes);
 void snapshot_release(struct snapshot *snapshot, unsigned buffer);

@@ -39,7 +39,7 @@ static int open_boundary(struct staging *staging, struct err *err)
     return status;
 }
 
-/* For a device that queues: two streams, and an event per buffer. */
+/* Opens two streams, and an event per buffer, for a device that queues copies. */
 static int open_copies(struct staging *staging, struct err *err)
 {
     struct device *device = staging->device;

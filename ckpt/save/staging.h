@@ -6,7 +6,8 @@
  * for it; the caller's updates stream waits for the copies. The caller itself copies from pinned
  * memory, since CUDA copies host to host before the queueing call returns.
  *
- * Threads: two may copy at a time, each with its own `who`; snapshot decides who holds a buffer.
+ * Threads: two threads may copy concurrently, each with its own `who`; snapshot decides which
+ * thread holds a buffer.
  */
 #ifndef MILLRACE_CKPT_SAVE_STAGING_H
 #define MILLRACE_CKPT_SAVE_STAGING_H
@@ -23,28 +24,30 @@ enum staging_thread { STAGING_CALLER, STAGING_WRITER, STAGING_THREADS_COUNT };
 /* One thread's copies from a device that queues. */
 struct staging_copier {
     struct device_stream *stream;
-    struct device_event *copied; /* everything queued on it so far */
+    struct device_event *copied; /* follows everything queued on the stream so far */
 };
 
 /* Immutable after init. */
 struct staging {
     const struct layout *layout; /* borrowed */
     struct device *device, *own; /* own: the CPU, if no device is given */
-    /* Borrowed: where the caller queues updates; NULL: they begin at any time. */
+    /* Borrowed: the stream on which the caller queues updates; NULL: updates may begin at any
+     * time. */
     struct device_stream *updates;
     char *memory; /* buffers_count * CKPT_BLOCK_BYTES */
     unsigned buffers_count;
     bool queues; /* the device's copies complete later */
-    /* [buffers_count] If the device queues: the last copy into the buffer is complete. */
+    /* [buffers_count] If the device queues: signals that the last copy into the buffer is
+     * complete. */
     struct device_event **arrived;
     struct staging_copier copiers[STAGING_THREADS_COUNT];
-    /* If the device queues: the boundary bytes are in boundary_memory. */
+    /* If the device queues: signals that the boundary bytes are in boundary_memory. */
     struct device_event *boundary;
     char *boundary_memory; /* pinned, to keep the caller from waiting; or NULL */
     size_t boundary_bytes;
 };
 
-/* device NULL: host memory. Allocates all memory. -ENOMEM. */
+/* device: NULL for host memory. Allocates all memory. -ENOMEM. */
 int staging_init(struct staging *staging, const struct layout *layout, struct device *device,
                  struct device_stream *updates, unsigned buffers_count, struct err *err);
 void staging_deinit(struct staging *staging);
@@ -54,7 +57,8 @@ static inline char *staging_buffer(const struct staging *staging, unsigned buffe
     return staging->memory + (size_t)buffer * CKPT_BLOCK_BYTES;
 }
 
-/* Makes the kernel allocate the buffer's memory now; keeps its contents. Any thread. */
+/* Makes the kernel allocate the buffer's memory now; keeps its contents. May be called from any
+ * thread. */
 void staging_prefault(const struct staging *staging, unsigned buffer);
 /* Copies the block's bytes to the buffer, except those from other ranks, and zero-pads them to a
  * multiple of IO_ALIGN_BYTES. Complete after staging_await. */

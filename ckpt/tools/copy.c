@@ -1,11 +1,11 @@
 /*
- * copy — copies a step between folders on any backends. Verifies each block between its read and
- * its write, and commits the copy like a save.
+ * copy — copies a step between folders on any two backends. Verifies each block after reading and
+ * before writing it, and commits the copy like a save.
  *
  *     buffers, one per block:   free ── being read (blocks.h) ── verified ── being written ── free
  *
  * Files are copied one after another; each is finalized when its last write is done. The manifest
- * comes last, byte for byte the source's.
+ * is written last, identical byte for byte to the source's.
  */
 #include "base/bytes.h"
 #include "ckpt/ckpt.h"
@@ -45,9 +45,9 @@ struct copy {
     char *memory;
     struct copy_write writes[BUFFERS];
     unsigned writing_count;
-    uint32_t next_file, created_count; /* files to read next, and created so far */
+    uint32_t next_file, created_count; /* file to read next; number of files created */
     uint64_t next_block, done_bytes, bytes;
-    int queue_status; /* of writes that next_block waited for */
+    int queue_status; /* status of the writes that next_block waited for */
     struct err *err;
 };
 
@@ -255,7 +255,7 @@ static int lock_target(struct copy *copy, struct io_shared_lock **ret_lock)
     return status == -ENOENT ? 0 : status; /* without a manifest it has no readers */
 }
 
-/* Checked before the work and enforced at its end. */
+/* Checked before copying, and enforced at the end. */
 static int check_target(struct copy *copy)
 {
     const struct ckpt_copy_options *o = copy->options;
@@ -303,7 +303,7 @@ static int commit(struct copy *copy)
     const struct ckpt_copy_options *o = copy->options;
     struct io_shared_lock *lock = NULL;
     int status = o->force ? lock_target(copy, &lock) : 0;
-    if (!status) /* after a long stop it may no longer own the folder */
+    if (!status) /* after a long pause the process may no longer own the folder */
         status = o->to->locks->check(copy->folder_lock, copy->err);
     if (!status) {
         struct io_transaction *whole = copy->transaction;

@@ -1,9 +1,8 @@
 /*
  * diff — see diff.h.
  *
- * The tensors with one dtype and shape on both sides form two streams of the same elements
- * (tensor_stream.h), split alike, so that both buffers hold the same elements. Other tensors are
- * only reported.
+ * The tensors with the same dtype and shape on both sides form two streams (tensor_stream.h), split
+ * alike, so that both buffers always hold corresponding elements. Other tensors are only reported.
  */
 #include "ckpt/tools/diff.h"
 
@@ -20,13 +19,13 @@
 
 enum {
     DIFF_BUFFER_BYTES = 8 << 20,
-    EQUAL_BYTES = 4096, /* compared at once before single elements */
+    EQUAL_BYTES = 4096, /* compared as a whole before its elements are */
 };
 
 struct job {
     struct diff *diff;
     const struct diff_options *options;
-    struct diff_tensor *common; /* in both, with one dtype and shape, sorted by name */
+    struct diff_tensor *common; /* on both sides with the same dtype and shape, sorted by name */
     const struct manifest_tensor **common_a, **common_b;
     uint64_t common_count;
     uint64_t total_bytes;
@@ -226,7 +225,7 @@ static int compare_loaders(struct diff *diff, struct err *err)
     return status ? err_set(err, status, "not enough memory to compare the loaders' states") : 0;
 }
 
-/* Rejects a pattern that selects nothing, since everything would pass. */
+/* Rejects a pattern that selects nothing, since the comparison would always succeed. */
 static int check_selection(const struct job *job, const struct diff_side *a, struct err *err)
 {
     const struct diff *diff = job->diff;

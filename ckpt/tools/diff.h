@@ -7,9 +7,9 @@
  *     diff_close(diff);
  *
  * Compares bits: -0 and 0 differ (by 0), and NaNs are equal only if their bits are. A diff is empty
- * exactly if ckpt_hash gives both the same hashes.
+ * if and only if ckpt_hash gives both sides the same hashes.
  *
- * Verifies the blocks. Memory: 8 MiB per side, the readers', and the tensors' descriptions.
+ * Verifies the blocks. Memory: 8 MiB per side, plus the readers and the tensors' descriptions.
  */
 #ifndef MILLRACE_CKPT_TOOLS_DIFF_H
 #define MILLRACE_CKPT_TOOLS_DIFF_H
@@ -23,17 +23,17 @@
 enum diff_kind {
     DIFF_NONE,
     DIFF_VALUES, /* same dtype and shape; elements differ */
-    DIFF_TYPE,   /* another dtype or shape; elements are not compared */
+    DIFF_TYPE,   /* different dtype or shape; elements are not compared */
     DIFF_ONLY_A,
     DIFF_ONLY_B,
 };
 
 struct diff_tensor {
     enum diff_kind kind;
-    const struct manifest_tensor *a, *b; /* of the diff's readers; NULL: absent there */
+    const struct manifest_tensor *a, *b; /* owned by the readers; NULL: absent on that side */
     /* DIFF_VALUES: */
     uint64_t different_count; /* elements */
-    uint64_t nan_count;       /* of these, with a NaN on at least one side */
+    uint64_t nan_count;       /* those with a NaN on at least one side */
     struct element largest;   /* distance; NaN exceeds all others */
     uint64_t largest_at;      /* the first element with that distance, in row-major order */
     struct element largest_a, largest_b;
@@ -41,7 +41,7 @@ struct diff_tensor {
 
 /* One of the two sections with tensors. */
 struct diff_section {
-    uint64_t compared_count; /* tensors with one dtype and shape in both */
+    uint64_t compared_count; /* tensors with the same dtype and shape on both sides */
     uint64_t compared_bytes; /* per side */
     uint64_t different_count, type_count, only_a_count, only_b_count;
 };
@@ -53,7 +53,7 @@ struct diff {
     uint64_t tensors_count;
     struct diff_section sections[CKPT_LOADER];
     bool has_loader[2];
-    struct jsonx_diff loader; /* of the loader's state; paths begin with "loader" */
+    struct jsonx_diff loader; /* differences in the loader's state; paths begin with "loader" */
 };
 
 /* A step, a folder of steps (its newest complete one) or a safetensors file. */
@@ -66,7 +66,7 @@ struct diff_side {
 struct diff_options {
     const char *only; /* NULL: all; "model", "optimizer", "loader", or a glob over tensor names */
     const struct log *log;
-    /* Bytes count both sides. May be NULL. */
+    /* bytes_done and bytes include both sides. May be NULL. */
     void (*progress)(void *context, uint64_t bytes_done, uint64_t bytes);
     void *progress_context;
 };

@@ -8,7 +8,7 @@
 
 enum { ENTRIES_MIN = 16 };
 
-/* Returns the node's canonical text, from malloc; NULL stays NULL. */
+/* Sets *ret_text to the node's canonical text, from malloc; NULL for NULL. */
 static int text_of(struct json_t *node, char **ret_text)
 {
     struct str text = {0};
@@ -92,7 +92,7 @@ static int compare_objects(struct jsonx_diff *diff, struct str *path, struct jso
     return status;
 }
 
-/* jsonx_parse bounds the depth. */
+/* jsonx_parse limits the depth of the recursion. */
 static int compare_nodes(struct jsonx_diff *diff, struct str *path, struct json_t *a,
                          struct json_t *b)
 {

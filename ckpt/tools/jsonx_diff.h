@@ -2,7 +2,7 @@
  * jsonx_diff — lists the paths at which two JSON objects differ.
  *
  * Objects are compared by key at every depth, other values by the canonical text of jsonx_format.
- * The list is empty exactly if both objects have the same canonical text.
+ * The list is empty if and only if both objects have the same canonical text.
  */
 #ifndef MILLRACE_CKPT_TOOLS_JSONX_DIFF_H
 #define MILLRACE_CKPT_TOOLS_JSONX_DIFF_H
@@ -14,10 +14,10 @@
 /* Owns its texts. */
 struct jsonx_diff_entry {
     char *path;  /* keys joined by dots */
-    char *a, *b; /* compact JSON; NULL: absent there */
+    char *a, *b; /* compact JSON; NULL: absent on that side */
 };
 
-/* All zero is an empty list. Sorted by key at every depth. */
+/* All zeros: an empty list. Sorted by key at every depth. */
 struct jsonx_diff {
     struct jsonx_diff_entry *entries;
     size_t count, capacity;

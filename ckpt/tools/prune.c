@@ -26,7 +26,7 @@ struct prune {
     struct err *err;
 };
 
-/* Collects a step's input for the rules. */
+/* Collects what the rules need to know about a step. */
 static void collect_facts(struct prune *prune, struct candidate *candidate)
 {
     const struct ckpt_keep *keep = &prune->options->keep;

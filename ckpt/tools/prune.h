@@ -3,8 +3,8 @@
  * those that are not kept.
  *
  * A removal locks the step's manifest exclusively (io.h); readers lock it shared. It renames the
- * step first, so that nobody finds a partial step. If the process dies, the next owner removes the
- * renamed folder.
+ * step first, so that no reader finds a partial step. If the process dies, the next owner removes
+ * the renamed folder.
  */
 #ifndef MILLRACE_CKPT_TOOLS_PRUNE_H
 #define MILLRACE_CKPT_TOOLS_PRUNE_H

@@ -3,8 +3,8 @@
  *
  * A step is kept if it is the newest, is among the newest `last`, has a number that is a multiple
  * of `every`, is among the best `count` by a metric, or was just saved. Applying the rules after
- * each save or once at the end gives the same result: a step that is not among the best now is not
- * among the best of more steps.
+ * each save or once at the end gives the same result: adding steps cannot bring a step into the
+ * best `count`.
  */
 #ifndef MILLRACE_CKPT_TOOLS_RETENTION_H
 #define MILLRACE_CKPT_TOOLS_RETENTION_H

@@ -18,7 +18,7 @@ struct scan {
     struct run_of_blocks next; /* where the next run begins; guarded by mutex, as all below */
     uint64_t done_bytes;
     int64_t bad_count;
-    int status; /* of the first thread that failed */
+    int status; /* status of the first thread that failed */
     struct err detail;
 };
 
@@ -102,8 +102,8 @@ static void scan_some(void *context, size_t tile, unsigned worker)
     pthread_mutex_unlock(&scan->mutex);
 }
 
-/* One per CPU, but at least about two runs per thread. Shares divide the CPUs among them, at least
- * one each. */
+/* One thread per CPU, but few enough for about two runs each. The CPUs are divided among the
+ * shares, each of which gets at least one. */
 static unsigned threads_for(const struct scan_options *options)
 {
     uint64_t useful = options->bytes / (2 * SCAN_RUN_BLOCKS * (uint64_t)CKPT_BLOCK_BYTES) + 1;

@@ -3,7 +3,7 @@
  *
  * Threads take runs of neighboring blocks, each with its own read-ahead (blocks.h): at most
  * SCAN_THREADS_MAX * BLOCKS_AHEAD blocks of memory. Processes can share the work: each takes every
- * count-th run. A caller that needs the error of a block reads the block again.
+ * count-th run. A caller that needs the error for a block reads the block again.
  */
 #ifndef MILLRACE_CKPT_TOOLS_SCAN_H
 #define MILLRACE_CKPT_TOOLS_SCAN_H
@@ -30,11 +30,11 @@ struct scan_options {
     struct scan_share share;
     const bool *skipped;               /* [files] not to be read */
     const uint64_t *first;             /* [files] index of the file's first block in is_bad */
-    uint64_t bytes;                    /* of the share, approximately */
+    uint64_t bytes;                    /* approximate size of the share */
     const struct ckpt_progress *watch; /* called by one thread at a time; may be NULL */
 };
 
-/* Whether a block belongs to a share. All processes agree. */
+/* Whether a block belongs to a share. The answer is the same in all processes. */
 static inline bool scan_is_mine(const struct scan_share *share, uint32_t file, uint64_t block)
 {
     return (file + block / SCAN_RUN_BLOCKS) % share->count == share->number;

@@ -20,16 +20,16 @@ struct check {
     struct io *io;
     const char *path;
     const struct manifest *manifest;
-    bool *skipped;   /* [files] absent, perhaps on another node, or of another size */
+    bool *skipped;   /* [files] absent, perhaps on another node, or of the wrong size */
     uint64_t *first; /* [files] index of the file's first block in is_bad */
     bool *is_bad;    /* blocks to read again and report */
-    uint32_t file;   /* of the next block to request */
+    uint32_t file;   /* file of the next block to request */
     uint64_t block;
     int bad_count;
     struct err *err;
 };
 
-/* -ESTALE if this is not damage, but the step was saved again or removed. */
+/* -ESTALE if the cause is not damage: the step was saved again or removed. */
 static int report_bad(struct check *check, const struct err *detail)
 {
     struct err cause = *detail;

@@ -14,9 +14,9 @@ struct verify_options {
     struct scan_share share;
     void (*bad)(void *context, const struct err *detail); /* as in ckpt_verify */
     void *context;
-    const struct ckpt_progress *watch; /* of the share only */
+    const struct ckpt_progress *watch; /* counts only the share */
 };
-/* As ckpt_verify, for the share. */
+/* Like ckpt_verify, but for the share. */
 int verify_share(const struct verify_options *options, struct err *err);
 
 #endif

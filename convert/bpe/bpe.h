@@ -27,12 +27,12 @@
 
 enum {
     BPE_TOKEN_BYTES = 2,
-    BPE_VOCABULARY_MAX = 65535, /* token ids are uint16; one means "none" */
+    BPE_VOCABULARY_MAX = 65535, /* token ids are uint16; one value means "none" */
     BPE_TEXT_BYTES_MAX = 1 << 24,
     BPE_FILE_BYTES_MAX = 1 << 26, /* per file */
 };
 
-/* Immutable; any thread. */
+/* Immutable; usable from any thread. */
 struct bpe;
 
 /* -EBADMSG with file and offset: encoder.json or vocab.bpe is invalid. */
@@ -43,7 +43,7 @@ uint32_t bpe_vocabulary(const struct bpe *bpe);   /* exclusive upper bound of to
 uint32_t bpe_document_end(const struct bpe *bpe); /* id of "<|endoftext|>" */
 uint64_t bpe_identity(const struct bpe *bpe);     /* hash of both files */
 
-/* Owner thread. Borrows bpe. */
+/* Use from one thread only. Borrows bpe. */
 struct bpe_encoder;
 int bpe_encoder_open(const struct bpe *bpe, struct bpe_encoder **ret_encoder, struct err *err);
 void bpe_encoder_close(struct bpe_encoder *encoder); /* NULL is fine */
@@ -53,8 +53,8 @@ int bpe_encode(struct bpe_encoder *encoder, const void *text, size_t bytes, stru
                struct err *err);
 
 /* Returns the first offset in [least, bytes) where cutting the text changes no tokens: before an
- * ASCII space or line end that follows a character other than white space. bytes: there is none.
- * least must be at least 3, to include the preceding character. */
+ * ASCII space or line end that follows a character other than white space. Returns `bytes` if there
+ * is none. least must be at least 3, so that the text includes the preceding character. */
 size_t bpe_find_cut(const void *text, size_t bytes, size_t least);
 
 #endif

@@ -18,7 +18,7 @@
 
 enum {
     SHORT_BYTES_MAX = 64,
-    CACHE_SLOTS = 1 << 14, /* 48 bytes each: 768 KiB, about a core's L2 cache */
+    CACHE_SLOTS = 1 << 14, /* 48 bytes each: 768 KiB, about the size of a core's L2 cache */
     CACHE_TEXT_BYTES_MAX = 30,
     CACHE_TOKENS_MAX = 8,
 };
@@ -40,7 +40,7 @@ struct node {
 struct bpe_encoder {
     const struct bpe *bpe;
     struct cached_word *cache; /* CACHE_SLOTS, indexed by a word's hash */
-    struct node *nodes;        /* nodes_max; long words need one per byte */
+    struct node *nodes;        /* [nodes_max]; long words need one node per byte */
     /* 3 * nodes_max entries rank << 32 | left node, lowest first; some are stale. */
     uint64_t *heap;
     size_t nodes_max, heap_count;
@@ -71,7 +71,8 @@ void bpe_encoder_close(struct bpe_encoder *encoder)
     free(encoder);
 }
 
-/* Merges in place and returns the number of tokens left. ranks[i]: of tokens i and i + 1. */
+/* Merges in place and returns the number of tokens left. ranks[i]: rank of the pair of tokens i and
+ * i + 1. */
 static size_t merge_short(const struct bpe *bpe, uint16_t *tokens, size_t count)
 {
     uint16_t ranks[SHORT_BYTES_MAX];

@@ -25,7 +25,7 @@ static size_t contraction_bytes(const uint8_t *text, size_t bytes)
     return two ? 3 : 0;
 }
 
-/* Returns the end of the characters of one class at `at`. */
+/* Returns the end of the run of characters of one class that starts at `at`. */
 static size_t run_end(const uint8_t *text, size_t bytes, size_t at, enum unicode_class kind)
 {
     while (at < bytes) {
@@ -38,7 +38,7 @@ static size_t run_end(const uint8_t *text, size_t bytes, size_t at, enum unicode
     return at;
 }
 
-/* The last white space before a word belongs to the word. */
+/* The last white-space character before a word belongs to the word. */
 static size_t space_end(const uint8_t *text, size_t bytes, size_t at)
 {
     size_t last = at, end = at;

@@ -1,5 +1,5 @@
 /*
- * bpe_split — splits text into words by GPT-2's pattern (see bpe.h).
+ * bpe_split — splits text into words using GPT-2's pattern (see bpe.h).
  */
 #ifndef MILLRACE_CONVERT_BPE_BPE_SPLIT_H
 #define MILLRACE_CONVERT_BPE_BPE_SPLIT_H

@@ -21,7 +21,7 @@
 
 enum { TOKEN_TEXT_BYTES_MAX = 1024 };
 
-/* UTF-8 of the character that stands for a byte. */
+/* Writes the UTF-8 form of the character that stands for a byte. */
 static void byte_text(unsigned byte, char text[3])
 {
     unsigned code = byte, others = 0;
@@ -104,7 +104,7 @@ static int load_tokens(struct loading *loading, const char *text, size_t bytes)
     return status;
 }
 
-/* line: without its line end. */
+/* line: excludes its line end. */
 static int add_pair(struct loading *loading, const char *line, size_t bytes, uint32_t rank,
                     int64_t offset)
 {

@@ -12,7 +12,7 @@ enum { BPE_NONE = 0xffff, BPE_PAIRS_BITS = 17 };
 /* A slot of the pair table (linear probing). joined: the merged token; BPE_NONE if empty. */
 struct bpe_pair {
     uint16_t left, right;
-    uint16_t rank; /* lowest merges first */
+    uint16_t rank; /* the pair with the lowest rank merges first */
     uint16_t merged_token;
 };
 

@@ -95,7 +95,7 @@ static int compare(struct checked_folder *folder, const struct checked_file *fil
         size_t part = bytes_min(bytes - at, FOUND_BYTES), same = 0;
         int status = io_read_exact(folder->queue, folder->io, file->file, file->path, offset + at,
                                    folder->found, part, err);
-        folder->has_mismatch |= status == -ENODATA; /* the file is too short */
+        folder->has_mismatch |= status == -ENODATA; /* the file is shorter than expected */
         if (status)
             return status;
         if (memcmp(data + at, folder->found, part) != 0) {

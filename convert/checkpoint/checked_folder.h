@@ -7,7 +7,7 @@
  *     make(&folder);                     // the same calls compare the data
  *     checked_folder_commit(&folder, err);
  *
- * Owner thread.
+ * Use from one thread only.
  */
 #ifndef MILLRACE_CONVERT_CHECKPOINT_CHECKED_FOLDER_H
 #define MILLRACE_CONVERT_CHECKPOINT_CHECKED_FOLDER_H
@@ -30,17 +30,17 @@ struct checked_file {
     struct io_file *file; /* when writing, owned by the transaction */
 };
 
-/* transaction: of a folder. */
+/* transaction: must create a folder. */
 int checked_folder_begin(struct checked_folder *folder, struct io *io,
                          const struct io_transaction_options *transaction, struct err *err);
-/* Makes the following calls compare. All opened files must be closed. */
+/* Makes later calls compare instead of write. All opened files must be closed. */
 void checked_folder_compare(struct checked_folder *folder);
 /* Compares with an existing folder instead of writing one. Nothing can be committed. */
 int checked_folder_open_existing(struct checked_folder *folder, struct io *io, const char *path,
                                  struct err *err);
 /* Publishes the folder atomically and durably. */
 int checked_folder_commit(struct checked_folder *folder, struct err *err);
-/* keep: uncommitted data stays for a later resume. */
+/* keep: leave uncommitted data for a later resume. */
 void checked_folder_deinit(struct checked_folder *folder, bool keep);
 
 int checked_file_open(struct checked_folder *folder, struct checked_file *ret_file,
@@ -48,8 +48,8 @@ int checked_file_open(struct checked_folder *folder, struct checked_file *ret_fi
 /* Blocks. -EBADMSG with file and offset: the existing data differs. */
 int checked_file_put(struct checked_folder *folder, const struct checked_file *file,
                      uint64_t offset, const void *data, size_t bytes, struct err *err);
-/* status: of the preceding puts; an error is returned, and leaves a file being written open
- * until checked_folder_deinit. */
+/* status: result of the preceding puts. If it is an error, returns it, and a file being written
+ * stays open until checked_folder_deinit. */
 int checked_file_close(struct checked_folder *folder, struct checked_file *file, uint64_t bytes,
                        int status, struct err *err);
 

@@ -138,7 +138,7 @@ static int make_piece(void *context, unsigned worker, uint64_t number, void *dat
     return status;
 }
 
-/* Verifying reads source and result again. */
+/* Verification reads the source and the result again. */
 static uint64_t bytes_to_do(const struct job *job)
 {
     return job->file_bytes * (job->options->verify ? 3 : 1);
@@ -209,7 +209,7 @@ static int write_all(struct job *job, const char *owner_id, struct err *err)
     return status;
 }
 
-/* Verifying needs the memory. */
+/* Frees memory before verification, which needs it. */
 static void close_pieces(struct job *job)
 {
     pieces_close(job->pieces);
@@ -247,7 +247,7 @@ static int hash_source(struct job *job, uint64_t done_bytes, uint64_t bytes,
                         &job->verify_progress, &ret_hash->count, &ret_hash->hash, err);
 }
 
-/* Hashes the tensors in the file at path; after hash_source. */
+/* Hashes the tensors in the file at path. Call after hash_source. */
 static int hash_target(struct job *job, const char *path, struct tensors_hash *ret_hash,
                        struct err *err)
 {
@@ -308,7 +308,7 @@ static int find_complete(struct job *job, const char *owner_id, bool *ret_is_don
     if (status)
         return status;
     status = hash_target(job, job->options->target, &found, err);
-    /* These errors mean that the file is of another kind. */
+    /* These errors mean that the file is of a different kind. */
     if (status && status != -EBADMSG && status != -EINVAL)
         return status;
     if (status || !is_same(&expected, &found)) {
@@ -325,8 +325,8 @@ static int find_complete(struct job *job, const char *owner_id, bool *ret_is_don
     return status;
 }
 
-/* Logs if the step already contains this file: it was saved with the layout `full` and has
- * exactly these tensors. */
+/* Logs a message if the step already contains this file, because it was saved with the layout
+ * `full` and has exactly these tensors. */
 static void log_if_present(const struct job *job)
 {
     const struct manifest *manifest = ckpt_reader_manifest(job->reader);
@@ -358,7 +358,7 @@ static int make_file(struct job *job, struct err *err)
     return status ? status : commit(job, err);
 }
 
-/* keep: for a later resume. */
+/* keep: leave written data for a later resume. */
 static void release(struct job *job, bool keep)
 {
     close_pieces(job);
@@ -366,7 +366,7 @@ static void release(struct job *job, bool keep)
         job->io->transactions->leave(job->transaction);
     else
         job->io->transactions->abort(job->transaction);
-    piece_journal_close(job->journal, keep); /* last: its data is committed or removed */
+    piece_journal_close(job->journal, keep); /* last, when its data is committed or removed */
     ckpt_reader_close(job->reader);
     str_deinit(&job->header);
     free(job->entries);

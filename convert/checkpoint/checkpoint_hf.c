@@ -3,7 +3,7 @@
  *
  * An output tensor comes from one checkpoint tensor, or from q, k and v, and may be transposed. A
  * piece (pieces.h) is a few of its rows; rows of a transposed tensor are columns of the source.
- * Verifying makes all data again and compares it with the files.
+ * Verification makes all data again and compares it with the files.
  */
 #include "convert/checkpoint/checkpoint_hf.h"
 
@@ -32,9 +32,9 @@ struct job {
     bool tied; /* the head shares the embedding's table */
     struct hf_plan plan;
     uint64_t kept_bytes;
-    struct safetensors_entry *entries; /* of the current file */
+    struct safetensors_entry *entries; /* entries of the current file */
     struct piece *list;                /* [plan.pieces_count], all files */
-    uint64_t put_count;                /* pieces of earlier files */
+    uint64_t put_count;                /* number of pieces in earlier files */
     struct reader_pool reader_pool;
     char *columns[PIECES_WORKERS_MAX]; /* per worker: columns of one source part */
     struct piece_journal *journal;
@@ -127,8 +127,8 @@ static uint64_t place_pieces(struct job *job, uint64_t piece, const struct hf_te
     return count;
 }
 
-/* Encodes the header. Its metadata has the format "pt", which transformers requires, and the
- * second name of a tied tensor, as safetensors' save_model writes it. */
+/* Encodes the header. Its metadata contains the format "pt", which transformers requires, and the
+ * second name of a tied tensor, as written by safetensors' save_model. */
 static int encode_header(const struct job *job, uint64_t count, struct str *out,
                          uint64_t *ret_file_bytes, struct err *err)
 {
@@ -319,13 +319,13 @@ static int write_or_verify(struct job *job, const struct str *config, struct err
                : make_folder(job, owner_id, config, err);
 }
 
-/* keep: for a later resume. */
+/* keep: leave written data for a later resume. */
 static void release(struct job *job, bool keep)
 {
     pieces_close(job->pieces);
     reader_pool_close(&job->reader_pool);
     checked_folder_deinit(&job->folder, keep);
-    piece_journal_close(job->journal, keep); /* last: its data is committed or removed */
+    piece_journal_close(job->journal, keep); /* last, when its data is committed or removed */
     ckpt_reader_close(job->reader);
     hf_plan_deinit(&job->plan);
     free(job->entries);

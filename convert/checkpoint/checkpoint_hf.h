@@ -1,5 +1,5 @@
 /*
- * checkpoint_hf — the config.json of a model for transformers.
+ * checkpoint_hf — writes a model's config.json for transformers.
  */
 #ifndef MILLRACE_CONVERT_CHECKPOINT_CHECKPOINT_HF_H
 #define MILLRACE_CONVERT_CHECKPOINT_CHECKPOINT_HF_H
@@ -9,8 +9,8 @@
 #include "ckpt/load/reader.h"
 #include "ckpt/load/tensor_stream.h"
 
-/* Finds the model that a checkpoint's state describes. -ENOTSUP: transformers lacks the model,
- * or there is no state. */
+/* Finds the model that a checkpoint's state describes. -ENOTSUP: transformers does not support the
+ * model, or the checkpoint has no state. */
 int checkpoint_hf_find(const struct ckpt_reader *reader, const struct hf_model **ret_model,
                        struct err *err);
 /* Appends config.json: sizes from the tensors, dtype from the embedding after `cast`, the rest

@@ -66,7 +66,7 @@ static int fill_dims(const struct ckpt_reader *reader, struct hf_config *config,
                                   reader->path, err);
 }
 
-/* Keys that are "auto" or missing, as in checkpoints of older versions, keep their value. */
+/* A key that is "auto" or missing, as in checkpoints from older versions, gets its default. */
 static int fill_config(const struct ckpt_reader *reader, struct hf_config *config, struct err *err)
 {
     const struct json_t *saved = config_of(reader);

@@ -47,7 +47,8 @@ struct hf_plan_options {
     const struct log *log;
 };
 
-/* Plans all tensors but the optimizer's. -ENOTSUP names a tensor that the model family lacks. */
+/* Plans all tensors except the optimizer's. -ENOTSUP names a tensor that the model family does not
+ * have. */
 int hf_plan_init(struct hf_plan *plan, const struct hf_plan_options *options, struct err *err);
 void hf_plan_deinit(struct hf_plan *plan); /* may be zeroed */
 

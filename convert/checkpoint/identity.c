@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum {
-    /* Increment if the same options yield other bytes or pieces. */
+    /* Increment if the same options begin to yield different bytes or pieces. */
     IDENTITY_VERSION = 2
 };
 

@@ -63,7 +63,7 @@ static int read_known(struct piece_journal *journal, uint64_t pieces_count, stru
     return 0;
 }
 
-/* Writes the path of a name in the target's folder that is never committed. */
+/* Writes the path of a file in the target's folder that is never committed. */
 static int name_journal(const char *target, char *path, struct err *err)
 {
     size_t bytes = strlen(target), begin;

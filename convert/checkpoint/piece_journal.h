@@ -1,13 +1,13 @@
 /*
- * piece_journal — records written pieces and their CRC32C, so that a killed conversion can resume.
+ * piece_journal — records written pieces and their CRC32Cs, so that a killed conversion can resume.
  *
- * It is a temporary file next to the target, with 8 bytes per piece, little-endian:
+ * The journal is a temporary file next to the target, with 8 little-endian bytes per piece:
  *
  *     0 u32  CRC32C of the piece's bytes
- *     4 u32  CRC32C of {u64 number of the piece, that u32}; other values void the entry
+ *     4 u32  CRC32C of {u64 number of the piece, that u32}; any other value voids the entry
  *
  * The journal is neither synced nor trusted: a resumed conversion compares the CRCs with the
- * target's staging data. Lost or torn entries only cost making their pieces again.
+ * target's staging data. If an entry is lost or torn, its piece is made again.
  *
  * Any thread may call find and record.
  */
@@ -29,7 +29,7 @@ struct piece_journal_options {
 /* Blocks. -EBUSY: the journal's conversion is still running. */
 int piece_journal_open(const struct piece_journal_options *options,
                        struct piece_journal **ret_journal, struct err *err);
-/* keep: the journal stays for a later resume. NULL is fine. */
+/* keep: leave the journal for a later resume. NULL is fine. */
 void piece_journal_close(struct piece_journal *journal, bool keep);
 
 bool piece_journal_find(const struct piece_journal *journal, uint64_t piece, uint32_t *ret_crc32c);

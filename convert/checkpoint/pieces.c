@@ -20,7 +20,7 @@
 enum {
     SLOTS = 2,
     RUN_PIECES_MAX = 16,
-    /* if there are enough pieces */
+    /* minimum, if there are enough pieces */
     RUNS_PER_WORKER = 2
 };
 
@@ -32,7 +32,7 @@ struct slot {
     bool is_in_flight;
 };
 
-/* Owner thread. */
+/* Used by one thread. */
 struct worker {
     struct io_queue *queue;
     struct slot slots[SLOTS];

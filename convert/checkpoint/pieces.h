@@ -33,7 +33,7 @@ struct piece {
 struct pieces_options {
     struct io *io;
     unsigned workers_count;     /* 1..PIECES_WORKERS_MAX */
-    const struct piece *pieces; /* of all files */
+    const struct piece *pieces; /* the pieces of all files */
     size_t buffer_bytes;        /* size of the largest piece */
     /* Writes the bytes of pieces[piece] to data. Workers call it concurrently. */
     int (*make)(void *context, unsigned worker, uint64_t piece, void *data, struct err *err);
@@ -48,13 +48,13 @@ struct pieces_options {
 
 struct pieces;
 
-/* Returns the number of workers that have work: up to wanted; 0: one per CPU, at most
+/* Returns the number of workers that have work, at most `wanted`. wanted 0: one per CPU, at most
  * PIECES_WORKERS_USUAL_MAX. */
 unsigned pieces_workers(unsigned wanted, uint64_t pieces_count);
 int pieces_open(const struct pieces_options *options, struct pieces **ret_pieces, struct err *err);
 /* Waits for work in progress. NULL is fine. */
 void pieces_close(struct pieces *pieces);
-/* Writes pieces[first..first+count). path: for errors. Blocks. */
+/* Writes pieces[first..first+count). path: named in errors. Blocks. */
 int pieces_write(struct pieces *pieces, struct io_file *file, const char *path, uint64_t first,
                  uint64_t count, struct err *err);
 /* Makes the pieces again and compares them. -EBADMSG with file and offset: one differs. */

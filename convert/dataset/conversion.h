@@ -11,28 +11,28 @@ struct conversion {
     const struct convert_options *options;
     const struct source_ops *ops;
     struct source *source;
-    struct io_lock *lock; /* of the target; NULL: not acquired */
+    struct io_lock *lock; /* on the target; NULL: not acquired */
     struct output *outputs;
     uint32_t outputs_count;
     uint64_t identity;
     /* Complete shards of an earlier conversion will be kept. */
     bool will_resume;
-    bool replaces; /* the existing dataset stays until the new one is complete */
+    bool replaces; /* keep the existing dataset until the new one is complete */
     uint64_t next_progress_ns;
     uint64_t bytes_done;
 };
 
-/* Checks the target before the source is read, because counting tokens may take long. Reports
- * another owner of the target before other errors. Creates no folder: inside the source, it
- * would become a class. */
+/* Checks the target before the source is read, because counting tokens may take a long time.
+ * Reports another owner of the target before other errors. Creates no folder, because one inside
+ * the source would become a class. */
 int conversion_check_target(struct conversion *conversion, struct err *err);
 /* Creates an empty target, restores the state of the journal, or creates a staging folder to
  * replace an existing dataset. *ret_complete: nothing is left to do. */
 int conversion_prepare_target(struct conversion *conversion, bool *ret_complete, struct err *err);
 /* Fails if another conversion has taken over the target. Call before committing anything. */
 int conversion_check_owned(const struct conversion *conversion, struct err *err);
-/* Removes the lock's files from the dataset, because users copy and compare it as a folder, and
- * unlocks. Keeps the files if another conversion has taken over the target. */
+/* Removes the lock's files from the dataset, whose folder users copy and compare, then unlocks.
+ * Keeps the files if another conversion has taken over the target. */
 void conversion_release_target(struct conversion *conversion);
 
 #endif

@@ -77,7 +77,8 @@ static int make_folders(struct conversion *conversion, struct err *err)
     return status;
 }
 
-/* --resume accepts a complete conversion of the same files and options, with a sample per item. */
+/* --resume accepts a complete conversion of the same files with the same options and one sample per
+ * item. */
 static int find_complete(struct conversion *conversion, bool *ret_complete, struct err *err)
 {
     uint64_t samples = 0;
@@ -106,7 +107,7 @@ static int choose_action(const struct conversion *conversion, enum action *ret_a
     enum target_state state;
     bool complete = false;
     int status = target_examine(conversion->io, options, &state, err);
-    /* Killed before removing the journal: counts as complete. */
+    /* A conversion that was killed before it removed the journal counts as complete. */
     if (!status && state == TARGET_INTERRUPTED)
         status = target_is_complete(conversion->io, options, &complete, err);
     if (status)
@@ -145,7 +146,7 @@ int conversion_prepare_target(struct conversion *conversion, bool *ret_complete,
     int status = choose_action(conversion, &action, err);
     if (!status && action != ACTION_REUSE)
         status = acquire_target(conversion, err);
-    /* Decide again: another conversion may have owned the target until now. */
+    /* Decide again, because another conversion may have owned the target until now. */
     if (!status && action != ACTION_REUSE)
         status = choose_action(conversion, &action, err);
     if (!status && action == ACTION_REUSE)
@@ -155,7 +156,7 @@ int conversion_prepare_target(struct conversion *conversion, bool *ret_complete,
     if (status || *ret_complete)
         return status;
     if (action == ACTION_RESTART) {
-        /* Whatever remains is not the interrupted conversion's. */
+        /* Files that remain do not belong to the interrupted conversion. */
         status = target_clear(io, target, err);
         if (!status)
             status = acquire_target(conversion, err);

@@ -49,7 +49,7 @@ static uint64_t count_shards(const struct conversion *conversion)
     return count;
 }
 
-/* Not the item's fault. */
+/* Whether the error was not caused by the item. */
 static bool is_fatal(int status)
 {
     return status == -ENOMEM || status == -EINTR || status == -EMFILE || status == -ENFILE;

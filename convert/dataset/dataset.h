@@ -34,9 +34,9 @@ struct convert_result {
 };
 
 /* Blocks. Errors:
- * - -EEXIST: the target exists (and neither force nor resume), or force would remove more than
+ * - -EEXIST: the target exists and neither force nor resume is set, or force would remove more than
  *   the dataset there.
- * - -EBUSY: another process converts into the target; nothing was changed.
+ * - -EBUSY: another process is converting into the target; nothing was changed.
  * - -EBADMSG names the bad item.
  * - -EINVAL: source and target overlap.
  * - -EINTR: stopped; only ret_result->is_resumable is set.

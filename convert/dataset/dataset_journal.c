@@ -125,7 +125,7 @@ static int check_header(const struct loading *loading, const struct json_t *line
     return -ESTALE;
 }
 
-/* A listed shard must exist with its size. */
+/* A listed shard must exist with its listed size. */
 static int check_shard(const struct loading *loading, const struct output *output, uint64_t number,
                        const struct output_shard *shard, uint64_t offset)
 {

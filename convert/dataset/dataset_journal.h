@@ -2,9 +2,9 @@
  * dataset_journal — records complete shards, so that a killed conversion can resume.
  *
  * The first line of TARGET/.millrace-convert.jsonl is {"millrace_convert":3,"identity":"16
- * hex","splits":["train",...]}; each complete shard adds a line (struct output_shard, and the
- * names of its split's fields so far). The file is rewritten durably after each shard, and removed
- * once dataset.json exists. A shard that the journal lacks is made again, with the same bytes.
+ * hex","splits":["train",...]}; each complete shard adds a line (struct output_shard, and the names
+ * of its split's fields so far). The file is rewritten durably after each shard, and removed once
+ * dataset.json exists. A shard that the journal does not list is made again, with the same bytes.
  */
 #ifndef MILLRACE_CONVERT_DATASET_DATASET_JOURNAL_H
 #define MILLRACE_CONVERT_DATASET_DATASET_JOURNAL_H
@@ -17,7 +17,7 @@
 int journal_identity(const struct source *source, uint64_t *ret_identity, struct err *err);
 int journal_write(struct io *io, const char *target, uint64_t identity,
                   const struct output *outputs, uint32_t count, struct err *err);
-/* Restores the outputs. -ESTALE: another input or other options; -EBADMSG: damaged, or a listed
+/* Restores the outputs. -ESTALE: the input or the options differ; -EBADMSG: damaged, or a listed
  * shard is missing. */
 int journal_load(struct io *io, const char *target, uint64_t identity, struct output *outputs,
                  uint32_t count, struct err *err);

@@ -8,7 +8,7 @@
 
 /* -EINVAL naming the option. */
 int options_check(const struct convert_options *options, struct err *err);
-/* Writes the options that affect bytes. split: an index into splits, or -1: the whole
+/* Writes the options that affect bytes. split: an index into splits, or -1 for the whole
  * conversion. identity: from journal_identity, so that --resume recognizes the dataset; may be
  * NULL. */
 void options_write_json(const struct source *source, int split, const uint64_t *identity,

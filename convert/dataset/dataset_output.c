@@ -81,7 +81,7 @@ void output_add_field_name(struct output *output, const char *extension)
     while (at < output->fields_count && strcmp(output->fields[at], extension) < 0)
         at++;
     if ((at < output->fields_count && strcmp(output->fields[at], extension) == 0) ||
-        output->fields_count == SHARD_FIELDS_MAX) /* the source has checked the count */
+        output->fields_count == SHARD_FIELDS_MAX) /* sources never exceed it */
         return;
     memmove(output->fields[at + 1], output->fields[at],
             (output->fields_count - at) * sizeof output->fields[0]);

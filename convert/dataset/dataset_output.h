@@ -19,7 +19,7 @@ struct output_shard {
     struct convert_jpegs jpegs;
 };
 
-/* Owner thread. */
+/* Use from one thread only. */
 struct output {
     struct io *io;
     const struct source *source;
@@ -60,8 +60,8 @@ static inline const struct output_shard *output_shard_at(const struct output *ou
 }
 
 int output_restore(struct output *output, const struct output_shard *shard, struct err *err);
-/* Whether the split exists, complete, from the same files and options. If so, records its
- * shards. */
+/* Whether the split exists, is complete, and was made from the same files and options. If so,
+ * records its shards. */
 int output_find_complete(struct output *output, bool *ret_whole, struct err *err);
 void output_add_field_name(struct output *output, const char *extension);
 

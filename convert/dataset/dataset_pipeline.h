@@ -1,8 +1,8 @@
 /*
  * dataset_pipeline — encodes items in parallel and delivers them in order.
  *
- * A ring of slots holds items that are encoded or being encoded. The slots, and the bytes of their
- * items, bound memory. One thread consumes the items.
+ * A ring of slots holds items that are encoded or being encoded. Memory is bounded by the number of
+ * slots and by a limit on their items' bytes. One thread consumes the items.
  */
 #ifndef MILLRACE_CONVERT_DATASET_DATASET_PIPELINE_H
 #define MILLRACE_CONVERT_DATASET_DATASET_PIPELINE_H

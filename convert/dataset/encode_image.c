@@ -21,7 +21,7 @@ struct image_encoder {
     struct str original; /* tiled original, to compare sizes with the reencoded JPEG */
 };
 
-/* Decodes upright, and scales down to the bounds. */
+/* Decodes the image upright, and scales it down to the bounds. */
 static int decode(struct image_encoder *encoder, const struct image_file *file, bool tiles,
                   const uint8_t **ret_rgb, uint32_t *ret_width, uint32_t *ret_height,
                   struct err *err)
@@ -124,7 +124,7 @@ static int store_raw(struct image_encoder *encoder, const struct image_file *fil
     return 0;
 }
 
-/* For JPEGs with another format's extension. */
+/* Keeps JPEGs that have another format's extension. */
 static int keep_misnamed(struct image_encoder *encoder, const struct image_file *file,
                          struct str *out, struct convert_jpegs *jpegs, struct err *err)
 {

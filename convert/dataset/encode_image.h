@@ -22,7 +22,7 @@ struct image_file {
     const char *path;
 };
 
-struct image_encoder; /* owner thread */
+struct image_encoder; /* use from one thread only */
 /* Borrows options. */
 int image_encoder_open(const struct convert_options *options, struct image_encoder **ret_encoder,
                        struct err *err);

@@ -20,7 +20,7 @@ struct encoded_item {
     struct convert_jpegs jpegs;
 };
 
-struct item_encoder; /* owner thread */
+struct item_encoder; /* use from one thread only */
 /* source must outlive the encoder. */
 int item_encoder_open(struct io *io, const struct source *source, struct item_encoder **ret_encoder,
                       struct err *err);

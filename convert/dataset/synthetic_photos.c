@@ -1,7 +1,7 @@
 /*
  * synthetic_photos — see synthetic_photos.h.
  *
- * Noise whose amplitude grows with its scale has the spectrum of photos: at quality 90, both take
+ * Noise whose amplitude grows with its scale has the spectrum of photos: at quality 90, both need
  * about the same number of bits per pixel.
  */
 #include "convert/dataset/synthetic_photos.h"

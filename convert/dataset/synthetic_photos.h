@@ -15,8 +15,8 @@
 
 enum { SYNTHETIC_WIDTH = 512, SYNTHETIC_HEIGHT = 384 };
 
-/* Commits a shard of count samples, `jpg` and `cls`. stop: nonzero ends with -EINTR; may be
- * NULL. -EEXIST, -ENOMEM, write errors. */
+/* Commits a shard of count samples, `jpg` and `cls`. Stops with -EINTR if *stop is nonzero; stop
+ * may be NULL. -EEXIST, -ENOMEM, write errors. */
 int synthetic_photos_write(struct io *io, const char *path, uint64_t count, const atomic_int *stop,
                            struct err *err);
 

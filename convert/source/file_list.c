@@ -34,7 +34,7 @@ struct folder {
     struct str folders; /* subfolders' names, each with its NUL */
 };
 
-/* UTF-8 without control characters (RFC 3629), which all tar readers read alike. */
+/* UTF-8 without control characters (RFC 3629), which all tar readers interpret the same way. */
 static bool is_plain_text(const char *name)
 {
     const unsigned char *at = (const unsigned char *)name;
@@ -47,7 +47,7 @@ static bool is_plain_text(const char *name)
     return true;
 }
 
-/* Readers of WebDataset shards skip names that match __[^/]*__($|/). name: of a folder or file. */
+/* Readers of WebDataset shards skip names that match __[^/]*__($|/). name: a folder's or file's. */
 static bool readers_skip(const char *name)
 {
     size_t bytes = strlen(name);
@@ -274,7 +274,7 @@ static int merge_classes(struct file_list *list, struct source *source, struct e
 {
     uint64_t count = source->classes_count, merged = 0;
     struct class_name *names = calloc(count + 1, sizeof *names);
-    /* Merged number by listed number. */
+    /* Maps listed numbers to merged numbers. */
     uint32_t *numbers = calloc(count + 1, sizeof *numbers);
     if (!names || !numbers) {
         free(names);

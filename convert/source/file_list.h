@@ -11,7 +11,7 @@
 #include "convert/source/source.h"
 
 enum {
-    FILE_LIST_DEPTH_MAX = 32, /* depth of folders; stops symbolic-link loops */
+    FILE_LIST_DEPTH_MAX = 32, /* limit on nesting; stops symbolic-link loops */
     FILE_LIST_CLASSES_MAX = 1 << 20,
     UNMATCHED_TYPES_MAX = 64,
 };
@@ -29,7 +29,7 @@ struct unmatched_type {
     char example[IO_PATH_BYTES_MAX];
 };
 
-/* Immutable once open; any thread. */
+/* Immutable once open; usable from any thread. */
 struct file_list {
     /* Set by the caller. */
     bool has_classes; /* folders below the root or its splits are classes */
@@ -44,7 +44,7 @@ struct file_list {
     uint64_t unmatched_count; /* includes types beyond the maximum */
 };
 
-/* Lists source->options->source, and sets bytes, classes and counts of source. -ENOTSUP: files
+/* Lists source->options->source, and sets bytes, classes and counts of source. -ENOTSUP: some files
  * belong to no sample. Needs file_list_deinit even after a failure. */
 int file_list_open(struct file_list *list, struct io *io, struct source *source, struct err *err);
 void file_list_deinit(struct file_list *list);

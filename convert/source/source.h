@@ -21,7 +21,7 @@ struct dataset_text;
 struct jsonx_writer;
 
 enum {
-    SOURCE_ITEM_BYTES_MAX = 1 << 30, /* of an item, which is held in memory */
+    SOURCE_ITEM_BYTES_MAX = 1 << 30, /* limit on the size of an item, which is held in memory */
     SOURCE_NO_CLASS = UINT32_MAX,
 };
 
@@ -33,14 +33,14 @@ struct source_layout {
     bool has_tokenizer; /* --tokenizer was given */
 };
 
-/* Immutable once open; any thread. */
+/* Immutable once open; usable from any thread. */
 struct source {
     const struct source_ops *ops;
     const struct convert_options *options; /* borrowed */
     void *state;                           /* private */
     /* Set by ops->open: */
     uint64_t items;
-    uint64_t bytes;    /* of all items when listed */
+    uint64_t bytes;    /* size of all items when listed */
     uint64_t identity; /* hash of the input's names and sizes */
     char **classes;    /* in byte order */
     uint64_t classes_count;
@@ -68,7 +68,7 @@ struct source_sample {
     struct sample_field fields[SHARD_FIELDS_MAX];
 };
 
-/* Owner thread. */
+/* Use from one thread only. */
 struct source_reader {
     const struct source *source; /* borrowed */
     struct io *io;
@@ -82,7 +82,7 @@ struct source_ops {
     /* Items are parts of one stream: never shuffled or skipped. No split folders. */
     bool is_stream;
 
-    /* Whether this source converts the layout. No I/O. The first match in the table wins. */
+    /* Whether this source can convert the layout. No I/O. The first match in the table wins. */
     bool (*probe)(const struct source_layout *layout);
     /* Lists the items of options->source in an order that depends only on the input, and sets
      * the fields of source. Logs skipped files; returns -EINTR soon after *options->stop is set.
@@ -90,12 +90,12 @@ struct source_ops {
     int (*open)(struct io *io, struct source *source, struct err *err);
     /* Frees source->state, which may be NULL or incomplete. */
     void (*close)(struct source *source);
-    /* Sets key, split and bytes, and class_number if known. Keys are relative paths without a
-     * dot in the last part, unique within a split. No I/O; any thread. */
+    /* Sets key, split and bytes, and class_number if known. Keys are relative paths without a dot
+     * in the last part, unique within a split. No I/O; called from any thread. */
     void (*describe)(const struct source *source, uint64_t number, struct source_item *item);
     /* Appends the item's unencoded fields, except the class, to the empty sample
-     * (source_end_field). A source has fewer than SHARD_FIELDS_MAX extensions in total. Any
-     * thread, each with its own reader. Blocks. -ESTALE: the input has changed since it was
+     * (source_end_field). A source has fewer than SHARD_FIELDS_MAX extensions in total. Called from
+     * any thread, each with its own reader. Blocks. -ESTALE: the input has changed since it was
      * listed; -EBADMSG: the item is damaged. */
     int (*read)(struct source_reader *reader, const struct source_item *item,
                 struct source_sample *sample, struct err *err);
@@ -103,16 +103,17 @@ struct source_ops {
     /* Optional: create and free reader->state, which may be NULL in reader_close. */
     int (*reader_open)(struct source_reader *reader, struct err *err);
     void (*reader_close)(struct source_reader *reader);
-    /* Optional, streams: replaces the image options by those that affect a stream's bytes. */
+    /* Optional, streams only: writes, instead of the image options, those that affect a stream's
+     * bytes. */
     void (*write_options)(const struct source *source, struct jsonx_writer *json);
-    /* Optional, streams: describes a split's tokens. */
+    /* Optional, streams only: describes a split's tokens. */
     void (*fill_text)(const struct source *source, uint32_t split, struct dataset_text *text);
 };
 
 extern const struct source_ops source_text_ops, source_classes_ops, source_files_ops;
 
-/* Chooses the source by the first two levels of options->source. Adds split folders to the
- * options, with the fraction 0. -ENOTSUP names an unsupported format. -EINVAL: the folders are
+/* Chooses the source by the names on the first two levels of options->source. Adds split folders to
+ * the options, with the fraction 0. -ENOTSUP names an unsupported format. -EINVAL: the folders are
  * ambiguous, or conflict with the splits in options. */
 int source_probe(struct io *io, struct convert_options *options, const struct source_ops **ret_ops,
                  struct err *err);
@@ -120,12 +121,12 @@ int source_probe(struct io *io, struct convert_options *options, const struct so
 const struct source_ops *source_find(const struct source_layout *layout);
 
 /* Lists options->source; options must outlive the source. -EEXIST names two files with the same
- * key; -ENOTSUP: files belong to no sample, logged by type; -ENODATA: nothing to convert. */
+ * key; -ENOTSUP: some files belong to no sample (logged by type); -ENODATA: nothing to convert. */
 int source_open(struct io *io, const struct convert_options *options, const struct source_ops *ops,
                 struct source **ret_source, struct err *err);
 void source_close(struct source *source); /* NULL is fine */
 
-/* Describes the item at a position of the output order. Items are shuffled by the seed, unless
+/* Describes the item at a position in the output order. Items are shuffled with the seed, unless
  * the source is a stream or options keep the order. */
 void source_describe(const struct source *source, uint64_t position, struct source_item *ret_item);
 /* Depends only on the key's hash and the options. */
@@ -139,7 +140,7 @@ void source_reader_close(struct source_reader *reader); /* may be zeroed */
 void source_end_field(struct source_sample *sample, const char *extension, size_t start,
                       const char *path);
 
-/* Splits of --split have nonzero fractions. */
+/* Splits from --split have nonzero fractions. */
 static inline bool source_has_split_folders(const struct convert_options *options)
 {
     return options->splits_count > 0 && options->splits[0].fraction == 0;

@@ -162,7 +162,7 @@ static int group_files(struct folder_source *folder, uint64_t *ret_items, struct
     return 0;
 }
 
-/* *ret_at: where the name continues below its split folder. */
+/* *ret_at: offset in the name, after the split folder. */
 static uint32_t folder_split(const struct source *source, uint64_t file, size_t *ret_at)
 {
     const struct folder_source *folder = source->state;

@@ -4,8 +4,8 @@
  *     ROOT/a.txt                      text
  *     ROOT/CLASS/photos               class folders
  *     ROOT/photos                     files
- *     ROOT/{train,val,...}/CLASS/...  split folders of class folders: a dataset each
- *     ROOT/{train,val,...}/photos     split folders of files: a dataset each
+ *     ROOT/{train,val,...}/CLASS/...  split folders of class folders: one dataset each
+ *     ROOT/{train,val,...}/photos     split folders of files: one dataset each
  */
 #include "convert/source/file_names.h"
 #include "convert/source/source.h"
@@ -23,7 +23,7 @@ struct summary {
     struct source_layout layout;
     struct str folders; /* names, each with its NUL */
     uint32_t folders_count;
-    const char *format; /* of an unsupported file, or NULL */
+    const char *format; /* format of an unsupported file, or NULL */
     char file[IO_PATH_BYTES_MAX];
 };
 
@@ -85,7 +85,7 @@ static int summarize_entry(void *context, const struct io_entry *entry)
     return 0;
 }
 
-/* Recognizes formats by their folders. */
+/* Recognizes formats by the names of their folders. */
 static const char *known_layout(const struct summary *summary)
 {
     if (has_folder(summary, "Annotations") && has_folder(summary, "JPEGImages"))

@@ -59,14 +59,14 @@ static int open_tokenizer(struct io *io, const struct convert_options *options,
     return -EINVAL;
 }
 
-/* Number of members for count tokens. The last has a token beyond the overlap, unless count is
- * 1. */
+/* Returns the number of members for count tokens. The last one has a token beyond the overlap,
+ * unless count is 1. */
 static uint64_t members_of(uint64_t count)
 {
     return count <= 1 ? count : (count - 2) / MEMBER_TOKENS + 1;
 }
 
-/* First token after a split. */
+/* Returns the first token after a split. */
 static uint64_t split_end(const struct convert_options *options, uint32_t split, uint64_t total)
 {
     double fraction = 0;
@@ -131,7 +131,7 @@ static uint32_t split_of(const struct text_source *text, uint64_t item)
     return split;
 }
 
-/* Includes the overlap. */
+/* The tokens include the overlap. */
 static void find_tokens(const struct text_source *text, uint64_t item, uint64_t *ret_first,
                         uint64_t *ret_count)
 {
@@ -203,8 +203,8 @@ static int add_byte_tokens(const struct text_reader *state, struct str *out, str
     return 0;
 }
 
-/* Encodes state->file, which had `tokens` tokens when counted, and appends count from `first`
- * on. */
+/* Encodes state->file, which had `tokens` tokens when counted, and appends `count` of them,
+ * starting at `first`. */
 static int add_bpe_tokens(struct text_reader *state, uint64_t tokens, uint64_t first,
                           uint64_t count, struct str *out, const char *path, uint64_t offset,
                           struct err *err)

@@ -32,7 +32,8 @@ static int read_window(struct cutter *cutter, uint64_t file, const char *path, u
                           &cutter->text, cutter->err);
 }
 
-/* Last character boundary at or before `limit`. A UTF-8 character has up to 4 bytes. */
+/* Sets *ret_end to the last character boundary at or before `limit`. A UTF-8 character has up to 4
+ * bytes. */
 static int end_at_character(struct cutter *cutter, uint64_t file, const char *path, uint64_t limit,
                             uint64_t *ret_end)
 {

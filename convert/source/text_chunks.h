@@ -3,7 +3,7 @@
  * tokens.
  *
  * Only encoding reveals a text's token count. All text is therefore encoded twice: here, and again
- * when members are written. In between, each 64 KiB need only 32 bytes.
+ * when members are written. In between, each 64 KiB of text needs only 32 bytes of memory.
  */
 #ifndef MILLRACE_CONVERT_SOURCE_TEXT_CHUNKS_H
 #define MILLRACE_CONVERT_SOURCE_TEXT_CHUNKS_H
@@ -30,7 +30,7 @@ struct text_chunks {
     uint64_t count;
 };
 
-/* bpe: NULL counts one token per byte. options: uses workers and stop. */
+/* bpe: NULL counts one token per byte. Of options, uses only workers and stop. */
 int text_chunks_cut(struct io *io, const struct convert_options *options,
                     const struct file_list *files, const struct bpe *bpe,
                     struct text_chunks *ret_chunks, struct err *err);

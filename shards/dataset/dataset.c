@@ -71,7 +71,7 @@ int dataset_drop_cache(struct io *io, const char *path, struct err *err)
         err_advise(err, "read it without dropping the cache, or read a local copy");
         return -EINVAL;
     }
-    /* Damage does not matter here; readers report it. */
+    /* Damage is ignored here; readers report it. */
     int status = dataset_open_salvaging(io, path, NULL, &dataset, err);
     if (status)
         return status;
@@ -126,7 +126,7 @@ static void write_shards(struct jsonx_writer *json, const struct dataset *datase
         const struct dataset_shard *shard = &dataset->shards[i];
         char crc[9];
         snprintf(crc, sizeof crc, "%08" PRIx32, shard->index_crc32c);
-        str_add(json->out, "\n", 1); /* one shard per line, for readers and diff */
+        str_add(json->out, "\n", 1); /* one shard per line, for human readers and diff */
         jsonx_begin_object(json, NULL);
         jsonx_write_string(json, "url", shard->url);
         jsonx_write_u64(json, "nsamples", shard->samples);

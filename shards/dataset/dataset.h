@@ -17,16 +17,16 @@ enum {
     DATASET_VERSION = 1,
     DATASET_SHARDS_MAX = 1 << 20,
     DATASET_CLASSES_MAX = 1 << 20,
-    /* 2^20 shards of about 250 bytes and 2^20 class names of 60 bytes. Shard entries are parsed
-     * one at a time. */
+    /* Enough for 2^20 shards of about 250 bytes and 2^20 class names of 60 bytes. Shard entries are
+     * parsed one at a time. */
     DATASET_JSON_BYTES_MAX = 320 << 20,
-    /* An escaped path of IO_PATH_BYTES_MAX, and another tool's keys. */
+    /* Enough for an escaped path of IO_PATH_BYTES_MAX bytes and another tool's keys. */
     DATASET_SHARD_JSON_BYTES_MAX = 64 << 10,
 };
-/* Of a shard file and of a sample. A field starts below 2 TiB, but the last one may end later.
- * The shards of a dataset stay below 2^63 in total. */
+/* Limit on the size of a shard file and of a sample. A field starts below 2 TiB, but the last one
+ * may end beyond. The total size of a dataset's shards stays below 2^63. */
 #define DATASET_SHARD_BYTES_MAX (UINT64_C(1) << 43)
-/* limit of sampler.h */
+/* limit set by sampler.h */
 #define DATASET_SAMPLES_MAX ((UINT64_C(1) << 48) - 1)
 #define DATASET_TOKENS_MAX  (UINT64_C(1) << 60)
 #define DATASET_FILE_NAME   "dataset.json"
@@ -47,15 +47,15 @@ struct dataset_shard {
 struct dataset_text {
     char element[8];         /* dtype of the .npy members: "uint16" or "uint32" */
     char tokenizer[32];      /* "bytes", "gpt2" */
-    uint64_t tokenizer_xxh3; /* of the tokenizer's files; 0: none, or unknown */
+    uint64_t tokenizer_xxh3; /* hash of the tokenizer's files; 0: none, or unknown */
     uint32_t vocabulary;     /* exclusive upper bound of token ids */
     uint32_t document_end;
     uint64_t tokens;        /* total, without overlaps */
-    uint64_t member_tokens; /* of a full member, including the overlap: 64 Ki + 1 */
-    uint32_t header_bytes;  /* of each .npy member */
+    uint64_t member_tokens; /* tokens in a full member, including the overlap: 64 Ki + 1 */
+    uint32_t header_bytes;  /* header size of each .npy member */
 };
 
-/* Immutable; any thread. */
+/* Immutable; usable from any thread. */
 struct dataset {
     char path[IO_PATH_BYTES_MAX]; /* of dataset.json */
     char folder[IO_PATH_BYTES_MAX];
@@ -66,7 +66,7 @@ struct dataset {
     uint64_t left_out_count;
     char **classes; /* by class number */
     uint64_t classes_count;
-    uint64_t mean_sample_bytes; /* all fields, without headers */
+    uint64_t mean_sample_bytes; /* size of all fields, without headers */
     uint64_t fingerprint;
     char fields[SHARD_FIELDS_MAX][SHARD_EXTENSION_BYTES_MAX];
     uint32_t fields_count;
@@ -83,14 +83,14 @@ int dataset_open_salvaging(struct io *io, const char *path, const struct log *lo
                            struct dataset **ret_dataset, struct err *err);
 void dataset_close(struct dataset *dataset); /* NULL is fine */
 
-/* Returns the shard that holds the sample, which must be below dataset->samples. *ret_in_shard:
- * number of the sample in that shard. */
+/* Returns the shard that holds the sample, which must be below dataset->samples. *ret_in_shard: the
+ * sample's number within that shard. */
 uint64_t dataset_locate(const struct dataset *dataset, uint64_t sample, uint64_t *ret_in_shard);
-/* path: of IO_PATH_BYTES_MAX. */
+/* path: holds IO_PATH_BYTES_MAX bytes. */
 int dataset_shard_path(const struct dataset *dataset, uint64_t shard, char *path, struct err *err);
 
-/* Evicts the dataset's files from the page cache, so that a benchmark reads the disk. Blocks
- * until their written data is on disk. -EINVAL: not local files; errors of dataset_open and
+/* Evicts the dataset's files from the page cache, so that a benchmark reads from disk. Blocks until
+ * their written data is on disk. -EINVAL: not local files; errors of dataset_open and
  * page_cache_drop. */
 int dataset_drop_cache(struct io *io, const char *path, struct err *err);
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* per tar; a last line counts the others */
+/* per tar; one more line counts the rest */
 enum { SKIP_LINES_MAX = 4 };
 
 int dataset_list_one(struct dataset *dataset, const char *url, struct err *err)

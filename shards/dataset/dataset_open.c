@@ -1,5 +1,5 @@
 /*
- * dataset_open — see dataset.h. Everything read is checked before use.
+ * dataset_open — see dataset.h. Checks everything that it reads before use.
  */
 #include "shards/dataset/dataset.h"
 
@@ -335,7 +335,7 @@ static int load_list(struct io *io, struct dataset *dataset,
     return status;
 }
 
-/* Decides by name, else by the first byte. */
+/* Decides by the file's name, or else by its first byte. */
 static int detect_shard(struct io *io, const char *path, bool *ret_is_shard, struct err *err)
 {
     struct io_file *file = NULL;
@@ -357,7 +357,7 @@ static int detect_shard(struct io *io, const char *path, bool *ret_is_shard, str
     return status;
 }
 
-/* Loads one shard, or the expansion of a pattern. Existing names are not patterns. */
+/* Loads one shard, or the expansion of a pattern. The name of an existing file is not a pattern. */
 static int load_unlisted_shards(struct io *io, const char *path, bool is_pattern,
                                 struct dataset *dataset, const struct dataset_scan_options *options,
                                 struct err *err)

@@ -2,7 +2,7 @@
  * url_list — see url_list.h.
  *
  * A group is expanded by substituting each alternative and expanding the result from there on.
- * Results therefore come in the order of a shell.
+ * Results are therefore in the same order as in a shell.
  */
 #include "shards/dataset/url_list.h"
 
@@ -49,7 +49,7 @@ struct group {
     /* for ranges: */
     bool is_range, letters;
     int64_t from, to, step;
-    int width; /* digits with leading zeros; 0: no padding */
+    int width; /* number of digits with leading zeros; 0: no padding */
 };
 
 static const char *parse_integer(const char *text, int64_t *ret_value, int *ret_digits,

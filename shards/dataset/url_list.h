@@ -6,7 +6,7 @@
  *     train-{000000..000999}.tar    numbers, zero-padded if an end is; {9..1}, {0..8..2}
  *     {train,val}/{a..c}.tar        words, letters; groups multiply and may nest
  *
- * "::" is expanded first, then variables, then braces. Braces without a comma or range stay.
+ * "::" is expanded first, then variables, then braces. Braces without a comma or range are kept.
  */
 #ifndef MILLRACE_SHARDS_DATASET_URL_LIST_H
 #define MILLRACE_SHARDS_DATASET_URL_LIST_H
@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Zero-initialize. urls and the strings are malloc'ed. Owner thread. */
+/* Zero-initialize. urls and the strings are malloc'ed. Use from one thread only. */
 struct url_list {
     char **urls;
     size_t count, capacity;

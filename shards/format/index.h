@@ -43,8 +43,8 @@ bool shard_trailer_has_magic(const uint8_t bytes[SHARD_TRAILER_BYTES]);
 int shard_trailer_decode(const uint8_t bytes[SHARD_TRAILER_BYTES], uint64_t file_bytes,
                          const char *path, struct shard_trailer *ret_trailer, struct err *err);
 
-/* Locates the rows of an uncompressed image, so that some rows can be read without the others:
- * each has 3 * width bytes, from pixels_at to the end of the field. Zeros: unknown, or another
+/* Locates the rows of an uncompressed image, so that some rows can be read without the others: each
+ * has 3 * width bytes, from pixels_at to the end of the field. Zeros: unknown, or a different
  * format. */
 struct shard_raw_image {
     uint32_t width, pixels_at;
@@ -56,14 +56,14 @@ struct shard_field {
     uint64_t size_bytes;
     uint32_t crc32c;
     bool present;
-    /* covers the field and its blocks; false for a plain tar indexed without checksums */
+    /* for the field and its blocks; false for a plain tar indexed without checksums */
     bool has_crc;
     /* One little-endian u32 per SHARD_BLOCK_BYTES of the field; NULL for smaller fields. */
     const uint8_t *block_crc32c;
     struct shard_raw_image picture;
 };
 
-struct shard_index; /* immutable; any thread */
+struct shard_index; /* immutable; usable from any thread */
 
 /* Copies bytes and checks that every offset and size lies within the archive. -EBADMSG with the
  * offset. */
@@ -74,7 +74,7 @@ void shard_index_close(struct shard_index *index); /* NULL is fine */
 uint64_t shard_index_samples(const struct shard_index *index);
 uint32_t shard_index_fields(const struct shard_index *index);
 const char *shard_index_extension(const struct shard_index *index, uint32_t field);
-/* Returns the field's number, or -1 if no sample has the field. */
+/* Returns the number of the field, or -1 if no sample has the field. */
 int shard_index_find(const struct shard_index *index, const char *extension);
 /* The key is not NUL-terminated. */
 const char *shard_index_key(const struct shard_index *index, uint64_t sample, uint32_t *ret_bytes);
@@ -92,16 +92,16 @@ int shard_index_builder_begin_sample(struct shard_index_builder *builder, const 
 int shard_index_builder_add_field(struct shard_index_builder *builder, const char *extension,
                                   uint64_t data_offset, const void *data, uint64_t size_bytes,
                                   const struct shard_raw_image *picture, struct err *err);
-/* Takes offset, size and, if has_crc, the checksums from field instead of the data. block_crc32c
- * must have an entry for each block of the field. */
+/* Like shard_index_builder_add_field, but takes offset, size and, if has_crc, the checksums from
+ * `field`, not from the data. block_crc32c must have an entry for each block of the field. */
 int shard_index_builder_add_location(struct shard_index_builder *builder, const char *extension,
                                      const struct shard_field *field, struct err *err);
 /* Drops the last sample with its fields; at most once per sample. */
 void shard_index_builder_drop_sample(struct shard_index_builder *builder);
 uint64_t shard_index_builder_samples(const struct shard_index_builder *builder);
 uint32_t shard_index_builder_flags(const struct shard_index_builder *builder);
-/* Appends the unpadded index to out; *ret_fields is for the trailer. Fields are sorted by the
- * bytes of their extensions. with_crcs: false for a trailer with SHARD_FLAG_NO_CRCS. */
+/* Appends the unpadded index to out; *ret_fields is for the trailer. Fields are sorted in byte
+ * order of their extensions. with_crcs: false for a trailer with SHARD_FLAG_NO_CRCS. */
 int shard_index_builder_encode(const struct shard_index_builder *builder, bool with_crcs,
                                struct str *out, uint32_t *ret_fields, struct err *err);
 

@@ -208,7 +208,7 @@ static void sort_extensions(const struct shard_index_builder *builder,
     }
 }
 
-/* What determines the layout of a field's columns. */
+/* Facts that determine the layout of a field's columns. */
 struct field_facts {
     uint64_t present, size_max;
     bool has_pictures;

@@ -19,10 +19,10 @@
 
 enum { HEADER_BYTES = 256, HEADER_CRC_AT = 252, PATH_AT = 256, ENTRY_VERSION = 2, ALIGN_BYTES = 8 };
 enum { PROBES_AT = 72, IDENTITY_AT = 104 };
-enum { NAME_DIGITS = 16, LEFTOVER_AGE_S = 3600 };         /* storing an entry takes far less */
+enum { NAME_DIGITS = 16, LEFTOVER_AGE_S = 3600 };         /* storing an entry takes far less time */
 enum { ENTRY_PARTIAL = 256 };                             /* in addition to the trailer's flags */
 enum { LOCK_WAIT_NS = 20000000, LOCK_WAITS_MAX = 15000 }; /* 5 minutes */
-/* Header blocks checked before an entry is used: 4 small reads per tar. */
+/* Number of header blocks checked before an entry is used, with one small read each. */
 enum { PROBES = 4 };
 #define NO_PROBE UINT64_MAX
 
@@ -301,7 +301,7 @@ static int encode(const struct index_cache_tar *tar, const char *full,
     return str_status(out) ? err_set(err, -ENOMEM, "out of memory for an index") : 0;
 }
 
-/* Call after the last read of member headers. */
+/* Call it after the last read of member headers. */
 static int check_unchanged(const struct index_cache_tar *tar, const struct io_identity *identity,
                            struct err *err)
 {
@@ -335,8 +335,9 @@ static int remove_leftover(void *context, const struct io_entry *entry)
     return 0;
 }
 
-/* A process that dies while storing an index leaves a temporary file. Finding these lists a
- * folder that may hold very many entries, so only one entry name in 16 triggers a search. */
+/* A process that dies while storing an index leaves a temporary file. Finding these files means
+ * listing a folder that may hold very many entries, so only one entry name in 16 triggers a
+ * search. */
 static void sweep(struct io *io, const char *folder, const char *cache_path)
 {
     struct leftovers leftovers = {.io = io, .folder = folder};

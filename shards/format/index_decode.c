@@ -2,7 +2,8 @@
  * index_decode — see index.h.
  *
  * Decoding checks everything, so lookups need no checks. To find a field's block CRCs, a lookup
- * starts at a count stored for every 64th sample, and adds at most 63 sizes.
+ * starts at a count that is stored for every 64th sample, and adds the block counts of at most 63
+ * samples.
  */
 #include "shards/format/index.h"
 
@@ -23,7 +24,7 @@ struct column {
     uint32_t size_width;
     bool has_pictures;
     const uint8_t *data_block, *size, *crc, *picture_width, *pixels_at;
-    /* block CRCs before every PREFIX_STRIDE-th sample's field */
+    /* number of block CRCs before every PREFIX_STRIDE-th sample's field */
     uint32_t *blocks_before;
 };
 
@@ -237,7 +238,8 @@ static struct shard_raw_image column_picture(const struct column *column, uint64
                                     .pixels_at = bytes_get_u32(column->pixels_at + 4 * sample)};
 }
 
-/* Checks that every field lies within the archive and that the block CRCs match the sizes. */
+/* Checks that every field lies within the archive and that the number of block CRCs matches the
+ * sizes. */
 static int check_columns(struct shard_index *index, const struct decoding *decoding)
 {
     uint64_t blocks = 0, strides = (index->samples + PREFIX_STRIDE - 1) / PREFIX_STRIDE;

@@ -1,12 +1,11 @@
 /*
- * member_name — splits the name of a tar member into key and extension, by WebDataset's
- * convention.
+ * member_name — splits the name of a tar member into key and extension, by WebDataset's convention.
  *
  *     a/22.0/1.seg.PNG  ->  key "a/22.0/1", extension "seg.png"
  *
- * The base name splits at its first dot; folders may contain dots. These names are not fields:
- * without a dot, beginning with a dot, with nothing after the dot, or with `__x__` as the first
- * part.
+ * The base name splits at its first dot; folders may contain dots. A member is not a field if its
+ * base name has no dot, begins with a dot or has nothing after the dot, or if `__x__` is the first
+ * part of its name.
  */
 #ifndef MILLRACE_SHARDS_FORMAT_MEMBER_NAME_H
 #define MILLRACE_SHARDS_FORMAT_MEMBER_NAME_H

@@ -19,7 +19,7 @@
 #include <string.h>
 
 enum {
-    WINDOW_BYTES = SHARD_BLOCK_BYTES, /* the checksums of a block need one window */
+    WINDOW_BYTES = SHARD_BLOCK_BYTES, /* one window holds one checksummed block */
     WINDOW_BYTES_MIN = 4096,
     LOST_INDEX_BYTES = 24,
 };
@@ -34,7 +34,7 @@ struct walk {
     uint8_t *window;
     uint64_t window_offset, window_bytes;
     struct shard_index_builder *builder;
-    struct str crcs; /* of the current member: one u32 per block */
+    struct str crcs; /* CRCs of the current member: one u32 per block */
     char key[SHARD_KEY_BYTES_MAX];
     bool is_partial;
     struct err *err;
@@ -193,8 +193,8 @@ static int too_small(const struct walk *walk)
     return -EBADMSG;
 }
 
-/* Nothing after the damage is readable. If the truncated file belongs to the next sample, the
- * current sample is complete. */
+/* Keeps the samples before the damage; nothing after it is readable. If the truncated file
+ * belongs to the next sample, the current sample is complete. */
 static void salvage_samples(struct walk *walk, const struct tar_scanner *scanner)
 {
     struct member_name name;

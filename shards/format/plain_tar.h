@@ -1,5 +1,5 @@
 /*
- * plain_tar — indexes a tar that another tool wrote, by one walk over its headers.
+ * plain_tar — indexes a tar that another tool wrote, in one walk over its headers.
  *
  * Samples follow WebDataset's convention: adjacent regular files whose names have the same key
  * (member_name.h). Sparse files are skipped, because the archive does not store their data
@@ -31,7 +31,7 @@ struct salvage {
 
 /* Immutable. */
 struct plain_tar_options {
-    bool crcs; /* read all data to compute checksums */
+    bool crcs; /* read all data and compute checksums */
     /* index a millrace shard without its trailer like any tar; false: -EBADMSG */
     bool accept_lost_index;
     void (*progress)(void *context, uint64_t bytes_done, uint64_t bytes); /* may be NULL */

@@ -1,11 +1,11 @@
 /*
- * shard — a shard file, opened by one read of its tail, or written member by member.
+ * shard — a shard file, opened with one read of its tail, or written member by member.
  *
  * A plain tar can be opened too: its index comes from the cache or from a walk over its headers
  * (plain_tar.h).
  *
- * A shard is written in a single-file io transaction, so it appears complete or not at all. A
- * writer belongs to one thread.
+ * A shard is written in a single-file io transaction, so it appears complete or not at all. Use a
+ * writer from one thread only.
  */
 #ifndef MILLRACE_SHARDS_FORMAT_SHARD_H
 #define MILLRACE_SHARDS_FORMAT_SHARD_H
@@ -14,7 +14,7 @@
 #include "shards/format/index.h"
 #include "shards/format/plain_tar.h"
 
-/* An open shard. Immutable; any thread may use file and index. */
+/* An open shard. Immutable; file and index are usable from any thread. */
 struct shard {
     struct io *io;
     struct io_file *file;
@@ -53,10 +53,10 @@ struct shard_summary {
 };
 
 struct shard_writer;
-/* replace: see io_transaction_options. */
+/* replace: as in io_transaction_options. */
 int shard_writer_open(struct io *io, const char *path, bool replace,
                       struct shard_writer **ret_writer, struct err *err);
-/* A sample is a key, then its fields sorted by the bytes of their extensions. Data is copied. */
+/* A sample is a key, then its fields in byte order of their extensions. Data is copied. */
 int shard_writer_begin_sample(struct shard_writer *writer, const char *key, struct err *err);
 int shard_writer_add_field(struct shard_writer *writer, const char *extension, const void *data,
                            uint64_t size_bytes, struct err *err);
@@ -64,8 +64,8 @@ int shard_writer_add_field(struct shard_writer *writer, const char *extension, c
 int shard_writer_add_raw_image(struct shard_writer *writer, const char *extension, const void *data,
                                uint64_t size_bytes, struct shard_raw_image picture,
                                struct err *err);
-/* Size of the shard if committed now, with an estimated index; for deciding when to start
- * another. */
+/* Returns the size that the shard would have if committed now, with an estimated index; for
+ * deciding when to start the next shard. */
 uint64_t shard_writer_bytes(const struct shard_writer *writer);
 uint64_t shard_writer_samples(const struct shard_writer *writer);
 /* Writes the end of the archive, index and trailer, and commits. Frees the writer, even on

@@ -39,7 +39,7 @@ struct shard_writer {
     struct str scratch; /* a header, later the index */
     char path[IO_PATH_BYTES_MAX];
     char key[SHARD_KEY_BYTES_MAX];
-    /* In the current sample; "" if it has none yet. */
+    /* The last field's extension in the current sample; "" if there is none yet. */
     char last_extension[SHARD_EXTENSION_BYTES_MAX];
 };
 
@@ -160,7 +160,7 @@ static int refuse(const struct shard_writer *writer, struct err *err, const char
     return -EINVAL;
 }
 
-/* Accepts only keys that all readers parse alike: no dots in the base name, no parts that
+/* Accepts only keys that all readers parse the same way: no dots in the base name, no parts that
  * readers skip. */
 static bool key_is_valid(const char *key)
 {

@@ -25,18 +25,18 @@ enum tar_kind { TAR_FILE, TAR_SPARSE, TAR_FOLDER, TAR_OTHER, TAR_END };
 struct tar_member {
     enum tar_kind kind;
     const char *name;
-    uint64_t header_offset; /* of the first header, which may be an extended one */
+    uint64_t header_offset; /* offset of the first header, which may be an extended one */
     uint64_t data_offset;
     uint64_t size_bytes;
 };
 
-/* Owner thread. */
+/* Use from one thread only. */
 struct tar_scanner {
     /* Reads exactly `bytes`. Returns 0, -ENODATA at the end of the file, or another -errno. */
     int (*read)(void *context, uint64_t offset, void *data, size_t bytes);
     void *context;
     const char *path;
-    uint64_t offset; /* of the next header */
+    uint64_t offset; /* offset of the next header */
     uint64_t file_bytes;
     struct str name, pending_name, global_name; /* initially zero */
     /* The last call failed because the file was truncated within the data of the regular file

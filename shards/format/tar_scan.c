@@ -1,5 +1,5 @@
 /*
- * tar_scan — see tar.h. If GNU tar, bsdtar and Python's tarfile disagree, this follows the
+ * tar_scan — see tar.h. Where GNU tar, bsdtar and Python's tarfile disagree, it follows the
  * strictest.
  *
  * One call reads a member with the extended headers before it:
@@ -25,7 +25,7 @@ enum {
     MAGIC_AT = 257,
     SPARSE_EXTENDED_AT = 482, /* in the header of an 'S' member */
     SPARSE_MORE_AT = 504,     /* in each further block of the map */
-    /* Per extended header. Names and attributes are far shorter. */
+    /* Limit per extended header. Names and attributes are far shorter. */
     EXTENDED_BYTES_MAX = 1 << 20,
     EXTENDED_COUNT_MAX = 64, /* before one member */
 };

@@ -13,7 +13,7 @@ enum {
     NAME_BYTES = 100,
     PREFIX_AT = 345,
     PREFIX_BYTES = 155,
-    /* A path and a size, each with its length and key. */
+    /* Room for a path and a size, each with its length and key. */
     PAX_RECORDS_BYTES_MAX = TAR_NAME_BYTES_MAX + 96,
 };
 
@@ -33,7 +33,7 @@ static int ustar_cut(const char *name, size_t bytes)
     return -1;
 }
 
-/* Size of "LENGTH KEY=VALUE\n"; LENGTH counts its own digits. */
+/* Returns the size of "LENGTH KEY=VALUE\n"; LENGTH counts its own digits. */
 static size_t pax_record_bytes(const char *key, size_t value_bytes)
 {
     size_t rest = strlen(key) + value_bytes + 3, total = rest + 1;
@@ -67,7 +67,7 @@ static size_t pax_records(const char *name, uint64_t size_bytes,
     return at;
 }
 
-/* Length of the longest prefix of name that fits without splitting a UTF-8 sequence. */
+/* Returns the length of the longest prefix of name that fits without splitting a UTF-8 sequence. */
 static size_t cut_utf8(const char *name, size_t bytes_max)
 {
     size_t bytes = strlen(name);

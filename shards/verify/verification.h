@@ -25,12 +25,12 @@ struct verification {
     struct verify_result *result;
     struct err *err; /* failures of the verification itself */
     const char *path;
-    uint64_t bytes_before, bytes_total; /* progress: bytes of earlier shards, of all shards */
+    uint64_t bytes_before, bytes_total; /* for progress: size of earlier shards, of all shards */
     struct stream stream;
     struct str member;
-    uint64_t sample; /* of the next field in the index */
+    uint64_t sample; /* sample of the next field in the index */
     uint32_t field;
-    uint64_t seen; /* plain tar: one bit per field seen of the current sample */
+    uint64_t seen; /* plain tar: one bit per field seen in the current sample */
 };
 
 /* v->stream.shard must be open. verification_close also closes the shard, and works before
@@ -50,10 +50,10 @@ void verification_key(const struct verification *v, char key[SHARD_KEY_BYTES_MAX
 /* Reports and counts a problem. key: the sample's, or "". */
 void verification_report(struct verification *v, enum verify_kind kind, const char *key,
                          const struct err *err);
-/* Reports two differing sizes, offsets or counts. */
+/* Reports a mismatch between two sizes, offsets or counts. */
 void verification_report_mismatch(struct verification *v, const char *key, uint64_t offset,
                                   const char *what, uint64_t expected, uint64_t found);
-/* Reports two differing checksums of `digits` hexadecimal digits. */
+/* Reports a mismatch between two checksums of `digits` hexadecimal digits. */
 void verification_report_sum_mismatch(struct verification *v, const char *key, uint64_t offset,
                                       const char *what, int digits, uint64_t expected,
                                       uint64_t found);
@@ -61,8 +61,8 @@ void verification_report_sum_mismatch(struct verification *v, const char *key, u
 void verification_note(struct verification *v, const char *key, uint64_t offset, const char *what,
                        const char *advice);
 
-/* Checks each member of the archive: its place in the index, its checksums, and with the
- * caller's `member`. */
+/* Checks each member of the archive: its place in the index, its checksums, and, with the caller's
+ * `member`, its contents. */
 int verify_archive(struct verification *v);
 
 #endif

@@ -35,15 +35,15 @@ const char *verify_kind_name(enum verify_kind kind);
 /* Valid during the call. */
 struct verify_problem {
     enum verify_kind kind;
-    const char *path;      /* of the shard, or of dataset.json */
-    const char *key;       /* of the sample, or "" */
+    const char *path;      /* path of the shard or of dataset.json */
+    const char *key;       /* key of the sample, or "" */
     const struct err *err; /* what, path, offset, expected, found */
 };
 
 /* A member with a correct CRC. Valid during the call. */
 struct verify_member {
     const char *path, *key, *extension;
-    uint64_t offset; /* of its data in the shard */
+    uint64_t offset; /* offset of its data in the shard */
     const void *data;
     uint64_t size_bytes;
     struct shard_raw_image picture;
@@ -60,7 +60,7 @@ struct verify_options {
     int (*member)(void *context, const struct verify_member *member, enum verify_kind *ret_kind,
                   struct err *err);
     /* Require the dataset's fields in each sample, and a label if it names classes. For a single
-     * shard: the fields of any of its samples. */
+     * shard: the fields that any of its samples has. */
     bool same_fields;
     /* Whether field b may replace field a, such as PNG for JPEG. NULL: never. */
     bool (*is_alternative)(const char *a, const char *b);

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Checks the CRC of each block and of the whole. *ret_good: all match. */
+/* Checks the CRCs of each block and of the whole field. *ret_good: all match. */
 static int check_data(struct verification *v, const char *key, const struct shard_field *field,
                       bool *ret_good)
 {

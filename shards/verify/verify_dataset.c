@@ -65,8 +65,8 @@ const char *verify_kind_name(enum verify_kind kind)
     return names[kind];
 }
 
-/* Required of each sample: the dataset's fields, and a label if it names classes; for a single
- * shard, the fields of any sample. Bits are the shard's field numbers. */
+/* Fields required in each sample: the dataset's fields, and a label if the dataset names classes;
+ * for a single shard, the fields that any sample has. Bits are the shard's field numbers. */
 struct required_fields {
     const char *names[SHARD_FIELDS_MAX + 1];
     uint64_t any_of[SHARD_FIELDS_MAX + 1]; /* fields that satisfy the requirement */
@@ -186,7 +186,7 @@ static int check_keys(struct verification *v)
     return 0;
 }
 
-/* Other errors, such as lack of memory, are not the shard's. */
+/* Whether the shard caused the error; lack of memory, for example, has other causes. */
 static bool is_shard_error(int status)
 {
     return status == -EBADMSG || status == -ENOENT || status == -ENODATA || status == -EISDIR;
