@@ -1,12 +1,12 @@
 /*
  * augment — random changes to a target image: torchvision's RandAugment and ColorJitter, on
- * bytes.
+ * 8-bit pixels.
  *
- * The changes to a sample depend only on (seed, dataset, epoch, sample), whose Philox words
- * choose operations and factors (docs/reference/images.md). Results are the same on any CPU:
- * colors use integers, and geometry rounds each sum and product of doubles separately
- * (augment_warp.c). Operations match Pillow's within one level; geometric ones (nearest pixel,
- * black outside the image) match exactly.
+ * The changes to a sample depend only on (seed, dataset, epoch, sample), which key the Philox
+ * words that choose operations and factors (docs/reference/images.md). Results are the same on
+ * any CPU: color operations use integers, and geometric ones round each sum and product of
+ * doubles separately (augment_warp.c). Color operations match Pillow's to within one level;
+ * geometric ones (nearest pixel, black outside the image) match exactly.
  */
 #ifndef MILLRACE_IMAGE_AUGMENT_H
 #define MILLRACE_IMAGE_AUGMENT_H
@@ -45,7 +45,7 @@ enum augment_op {
     AUGMENT_CONTRAST,
     AUGMENT_SHARPNESS,
     AUGMENT_POSTERIZE, /* value: upper bits to keep, 1..8 */
-    AUGMENT_SOLARIZE,  /* value: twice the threshold from which levels are inverted */
+    AUGMENT_SOLARIZE,  /* value: twice the lowest level to invert */
     AUGMENT_AUTO_CONTRAST,
     AUGMENT_EQUALIZE,
     AUGMENT_HUE, /* value: turn in 65536ths of a sixth of the circle */

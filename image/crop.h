@@ -2,9 +2,9 @@
  * crop — chooses the rectangle of an image that becomes a sample.
  *
  * A crop depends only on seed, dataset, epoch and sample, which key the Philox words
- * (base/philox.h). Draw i of PHILOX_CROP is try i: word 0 gives the area, 1 the ratio, 2 the
- * row, 3 the column. The top bit of word 0 of draw 0 of PHILOX_FLIP gives the flip. The
- * arithmetic uses only +, *, / and square roots, which IEEE 754 rounds exactly on any CPU.
+ * (base/philox.h). Draw i of PHILOX_CROP is for attempt i: word 0 gives the area, 1 the ratio, 2
+ * the row, 3 the column. The top bit of word 0 of draw 0 of PHILOX_FLIP gives the flip. The
+ * arithmetic uses only +, *, / and square roots, which IEEE 754 rounds identically on any CPU.
  */
 #ifndef MILLRACE_IMAGE_CROP_H
 #define MILLRACE_IMAGE_CROP_H

@@ -42,8 +42,8 @@ static inline bool mixup_is_on(const struct mixup_options *options)
 /* Immutable, so any thread may use it. */
 struct mixup;
 
-/* Checks the options and computes the tables, in one or two milliseconds. -EINVAL with detail,
- * -ENOMEM. */
+/* Checks the options and computes the tables, which takes one or two milliseconds. -EINVAL with
+ * detail, -ENOMEM. */
 int mixup_open(const struct mixup_options *options, struct mixup **ret_mixup, struct err *err);
 void mixup_close(struct mixup *mixup); /* NULL is fine */
 
@@ -58,7 +58,7 @@ struct mixup_choice {
 /* Chooses for a sample's picture of width x height pixels. */
 struct mixup_choice mixup_choose(const struct mixup *mixup, uint32_t width, uint32_t height,
                                  uint64_t seed, uint32_t dataset, uint32_t epoch, uint64_t sample);
-/* Returns the weight 0..1 of the picture's own label: its blend weight or its part of the area. */
+/* Returns the weight 0..1 of the picture's own label: its blend weight or its share of the area. */
 float mixup_own_part(struct mixup_choice choice, uint32_t width, uint32_t height);
 /* Stores the mixture in own. Both are RGB without gaps between rows, and must not overlap. */
 void mixup_apply(struct mixup_choice choice, uint8_t *own, const uint8_t *other, uint32_t width,

@@ -72,7 +72,7 @@ static uint64_t worker_memory(const struct loader *loader)
     return plus(WORKER_IMAGE_BYTES, loader->pool.mixup ? loader_picture_bytes(loader) : 0);
 }
 
-/* Cannot overflow for LOADER_MICRO_MAX items. */
+/* Cannot overflow with LOADER_MICRO_MAX items or fewer. */
 static uint64_t list_memory(const struct loader *loader)
 {
     bool is_bytes = loader->options.decode == LOADER_BYTES;
@@ -87,7 +87,7 @@ static uint64_t list_memory(const struct loader *loader)
 static struct costs count_costs(const struct loader *loader)
 {
     bool is_bytes = loader->options.decode == LOADER_BYTES;
-    uint64_t read_bytes = 0; /* the largest of all datasets */
+    uint64_t read_bytes = 0; /* maximum over all datasets */
     for (uint32_t i = 0; i < loader->sources_count; i++) {
         uint64_t bytes = plus(view_read_bytes(loader->sources[i].view), 2 * READ_ARENA_PAGE_BYTES);
         read_bytes = bytes > read_bytes ? bytes : read_bytes;
@@ -192,9 +192,9 @@ static uint32_t ahead_inline(uint32_t ahead_max, const struct costs *costs)
     return (uint32_t)bytes_min(slots > 0 ? slots : 1, ahead_max);
 }
 
-/* Bounds merged reads so that the arena can always take the next one. It must hold two reads at
- * any positions, because a sample may be split between two. With LOADER_BYTES, whose batches
- * keep their memory, it must hold two micro-batches with their gaps. */
+/* Limits merged reads so that the arena always has room for the next one. It must hold two reads at
+ * arbitrary addresses, because a sample may be split between them. With LOADER_BYTES, where batches
+ * keep the memory of their reads, it must hold two micro-batches with their gaps. */
 static void bound_chunks(struct loader *loader, const struct costs *costs, uint64_t arena_bytes)
 {
     struct reader *reader = &loader->reader;
@@ -216,7 +216,7 @@ int loader_budget_init(struct loader *loader, struct err *err)
     struct costs costs = count_costs(loader);
     uint64_t slot = plus(costs.slot_memory, costs.slot_lists);
     uint64_t least = plus(plus(costs.fixed, times(LOADER_SLOTS_LEAST, slot)), costs.arena_least);
-    /* beyond this check, only the reads of more than two slots can overflow */
+    /* after this check, only the reads of more than two slots can overflow */
     if (budget < least || least == UINT64_MAX)
         return too_small(loader, least, err);
     uint64_t most = options->batches_ahead ? bytes_min(options->batches_ahead, LOADER_SLOTS_MAX)

@@ -29,10 +29,10 @@ struct consumer {
 
 /* Requires the loader's mutex. True if a micro-batch or the end of the run is ready. */
 bool loader_has_next(struct loader *loader);
-/* Counts a micro-batch once. Raises ahead_max if more read-ahead would have prevented the
- * underrun, which is never so before the first batch. */
+/* Counts at most one underrun per micro-batch. Raises ahead_max if more read-ahead would have
+ * prevented it, which is never the case before the first batch. */
 void loader_note_underrun(struct loader *loader);
-/* -ETIMEDOUT with detail after options.timeout_ns; -EINTR. */
+/* -ETIMEDOUT with detail after options.timeout_ns; -EINTR: stop requested. */
 int loader_wait(struct loader *loader, struct err *err);
 
 #endif

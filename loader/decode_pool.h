@@ -21,7 +21,7 @@
 enum {
     LOADER_WORKERS_MAX = 256,
     LOADER_SUBSTITUTES_MAX = 8, /* candidates per bad sample */
-    LOADER_GROUP_ITEMS = 16,    /* small items per turn of a worker */
+    LOADER_GROUP_ITEMS = 16,    /* small items that a worker takes at once */
 };
 
 struct load_work {
@@ -33,7 +33,8 @@ struct load_work {
 struct load_worker {
     struct loader *loader;
     pthread_t thread;
-    /* One waiter: glibc before 2.41 may lose signals to several (its bug 25847). */
+    /* One waiter per condition, because glibc before 2.41 may lose signals if there are several
+     * (glibc bug 25847). */
     pthread_cond_t wake;
     bool is_asleep;                  /* G */
     struct load_worker *next_idle;   /* G */
@@ -51,7 +52,7 @@ struct decode_pool {
     /* Immutable after open. */
     struct load_worker *workers;
     uint32_t workers_count, workers_started;
-    uint32_t group_items; /* at most this many per turn of a worker */
+    uint32_t group_items; /* the most that a worker takes at once */
     struct mixup *mixup;  /* or NULL */
     uint32_t work_capacity;
 
@@ -83,12 +84,12 @@ void decode_pool_requeue(struct decode_pool *pool, const struct load_work *work)
 int item_decode(struct load_worker *worker, struct load_slot *slot, uint32_t item,
                 const struct shard *shard, struct sample_ref ref, const struct view_piece *pieces,
                 uint32_t count, struct err *err);
-/* Like item_decode, for LOADER_BYTES, on any thread. */
+/* Like item_decode, but for LOADER_BYTES and callable from any thread. */
 int item_decode_bytes(const struct loader *loader, struct load_slot *slot, uint32_t item,
                       const struct shard *shard, const struct view_piece *pieces, uint32_t count,
                       struct err *err);
 /* False if the sample's bytes are bad: -EBADMSG, -ENODATA (truncated file), -ENOTSUP. Other
- * failures end the run, because substitution would make the samples depend on transient errors. */
+ * failures end the run, because substituting after a transient error would make runs differ. */
 bool item_failure_is_fatal(int status);
 /* Decodes another sample in place of a bad one. */
 int item_substitute(struct load_worker *worker, struct load_slot *slot, uint32_t item,

@@ -1,8 +1,8 @@
 /*
- * decode_stage — worker threads, which verify the bytes read and decode them into the batch.
+ * decode_stage — the worker threads, which verify samples and decode them into the batch.
  *
- * Workers take items, not micro-batches, oldest first, so that all work on the batch that the
- * consumer waits for. Each item has its own destination, so the result does not depend on the
+ * Workers take items, not micro-batches, oldest first, so that all of them work on the batch that
+ * the consumer needs next. Each item has its own destination, so the result does not depend on the
  * worker. The worker that finishes a micro-batch mixes its images, if requested.
  */
 #include "loader/state.h"
@@ -151,7 +151,7 @@ void decode_pool_finish(struct loader *loader, const struct load_work *work)
     slot->items_left--;
 }
 
-/* Requires the mutex; unlocks it while mixing, when no other thread uses the slot. */
+/* Requires the mutex. Unlocks it while mixing, because no other thread uses the slot then. */
 static void finish_slot(struct load_worker *worker, struct load_slot *slot)
 {
     struct loader *loader = worker->loader;

@@ -1,15 +1,15 @@
 /*
- * inline_decode — verifies undecoded samples on the reader's thread while reads complete at
- * submission, from the page cache.
+ * inline_decode — verifies samples that need no decoding on the reader's thread, as long as reads
+ * complete at submission (from the page cache).
  *
- * Such a read is a copy by the kernel during submission, and the CRC is most of the remaining
+ * The kernel copies the bytes of such a read during submission, so the CRC is most of the remaining
  * work. The reader computes it in slices of SLICE_BYTES while the copied bytes are in its CPU's
- * cache; waking a worker would cost more than the CRC. It stays within ahead_inline
- * micro-batches, because a copy into cached memory costs half of one into uncached memory, and
- * merges reads only across gaps up to GAP_BYTES.
+ * cache; waking a worker would cost more than the CRC. It stays within ahead_inline micro-batches,
+ * because copying into cached memory costs half as much as into uncached memory. It merges reads
+ * only across gaps of up to GAP_BYTES.
  *
  * This mode starts after STEADY_BYTES have completed at submission and ends with the first read
- * that has not. A worker substitutes samples that fail verification.
+ * that does not. A worker replaces samples that fail verification.
  */
 #include "loader/state.h"
 
@@ -18,7 +18,7 @@
 enum {
     STEADY_BYTES = 8 << 20,
     GAP_BYTES = 8 << 10, /* copying this much costs as much as one request */
-    /* with its source, fits in a core's second-level cache */
+    /* fits in a core's L2 cache together with its source */
     SLICE_BYTES = 256 << 10,
 };
 
@@ -43,7 +43,7 @@ void inline_decode_note(struct reader *reader, uint64_t bytes, bool all_complete
     reader->inline_bytes = all_completed ? reader->inline_bytes + bytes : 0;
 }
 
-/* False if the item is bad, so that a worker must handle it. */
+/* False if the item is bad and a worker must handle it. */
 static bool decode_item(const struct loader *loader, const struct load_work *work)
 {
     struct load_slot *slot = work->slot;
@@ -88,7 +88,7 @@ void inline_decode_run(struct loader *loader)
 {
     struct decode_pool *pool = &loader->pool;
     pthread_mutex_lock(&loader->mutex);
-    uint64_t end = pool->work_next; /* requeued items follow */
+    uint64_t end = pool->work_next; /* excludes items requeued below */
     while (!loader->stop && pool->work_first < end)
         decode_group(loader);
     pthread_mutex_unlock(&loader->mutex);

@@ -59,7 +59,7 @@ static int decode_image(struct load_worker *worker, struct load_slot *slot, uint
                      : image_pipeline_run(worker->pipeline, data, pieces[0].want_bytes, shard->path,
                                           key, rgb, stride_bytes, err);
     if (status) {
-        if (err->offset >= 0) /* from offset in the member to offset in the shard */
+        if (err->offset >= 0) /* converts a member offset to a shard offset */
             err->offset += (int64_t)pieces[0].want_offset;
         else
             err->offset = (int64_t)pieces[0].want_offset;

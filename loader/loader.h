@@ -1,6 +1,5 @@
 /*
- * loader — turns a dataset into micro-batches, in an order that depends only on the
- * configuration.
+ * loader — turns a dataset into micro-batches, in an order that depends only on the configuration.
  *
  *     struct loader_options options = loader_options_default();
  *     options.dataset = "shards/dataset.json";
@@ -12,17 +11,17 @@
  *     }
  *     loader_close(loader);
  *
- * A reader thread plans the coming micro-batches of this rank, merges neighboring ranges and
- * keeps many reads in flight. Workers verify the data and decode it straight into the batch. The
- * consumer takes batches in order. All memory is allocated at open, within memory_bytes, and
- * touched only when needed. The exception is a sample larger than the whole read-ahead; its
- * memory also counts against memory_bytes.
+ * A reader thread plans the coming micro-batches of this rank, merges neighboring ranges and keeps
+ * many reads in flight. Workers verify the data and decode it straight into the batch. The consumer
+ * takes batches in order. All memory is allocated at open, within memory_bytes, and touched only
+ * when needed. The exception is a sample larger than the whole read-ahead arena; its memory also
+ * counts against memory_bytes.
  *
- * A dataset has one of two views: **members** (a sample is the members of one key) or
- * **windows** of text (a sample is block + 1 tokens of a token member, with stride block).
+ * A dataset has one of two views: **members** (a sample is the members of one key) or **windows**
+ * of text (a sample is block + 1 tokens of a token member, with stride block).
  *
- * Threads: one thread, the consumer, makes all calls. The library prints nothing and handles no
- * signals.
+ * Not thread-safe: one thread, the consumer, makes all calls. The library prints nothing and
+ * handles no signals.
  */
 #ifndef MILLRACE_LOADER_LOADER_H
 #define MILLRACE_LOADER_LOADER_H
@@ -51,9 +50,9 @@ struct trace;
 enum loader_decode {
     LOADER_BYTES, /* fields as stored: see batch_item */
     /* "image": U8 [items, height, width, 3]. "label": I32 [items], -1 for a sample without cls.
-     * With mixup or cutmix also "partner_label": I32 [items], the label of the image mixed in,
-     * and "label_weight": F32 [items], the weight in 0..1 of "label"; "partner_label" has the
-     * remainder. An unmixed image has the same label in both and weight 1. */
+     * With mixup or cutmix also "partner_label": I32 [items], the label of the image mixed in, and
+     * "label_weight": F32 [items], the weight in 0..1 of "label"; the rest belongs to
+     * "partner_label". An unmixed image has the same label in both and weight 1. */
     LOADER_IMAGE,
     LOADER_TOKENS, /* "tokens": I32 [items, block + 1] */
 };
@@ -65,8 +64,8 @@ enum loader_bad_policy {
     /* Replaces the sample with another one, chosen deterministically (docs/reference/order.md),
      * with the replacement's own augmentation. The bad sample is logged, counted and listed. */
     LOADER_BAD_SUBSTITUTE,
-    /* Leaves the item empty (batch_item.skipped). The bad sample is logged, counted and listed.
-     * The digests of loader_cursor still include it; to exclude it, sum the terms yourself
+    /* Leaves the item empty (batch_item.skipped). The bad sample is logged, counted and listed. The
+     * digests of loader_cursor still include it; to exclude it, sum the digest terms yourself
      * (sampler.h). */
     LOADER_BAD_SKIP,
 };
@@ -79,7 +78,7 @@ struct loader_source {
 
 /* The meaning of labels and tokens. Borrows its strings. */
 struct loader_schema {
-    const char *path;           /* dataset or checkpoint described, for messages */
+    const char *path;           /* the dataset or checkpoint, for messages */
     const char *const *classes; /* class names by label */
     uint64_t classes_count;     /* 0: unknown names */
     const char *tokenizer;      /* NULL: not text */
@@ -88,7 +87,7 @@ struct loader_schema {
 };
 
 enum {
-    LOADER_PIXELS_DEFAULT = 1 << 27, /* exceeds 100-megapixel cameras */
+    LOADER_PIXELS_DEFAULT = 1 << 27, /* more than a 100-megapixel camera produces */
     LOADER_PIXELS_MAX = 1 << 28,
 };
 
@@ -96,10 +95,10 @@ enum {
 struct loader_options {
     /* Path of dataset.json or its folder, a tar, or a pattern of tars (dataset_open). */
     const char *dataset;
-    /* A weighted mix of mix_count datasets; dataset must be NULL. An epoch has as many positions
-     * as all datasets have samples. Each dataset advances through its own epochs in its own
-     * order (docs/reference/order.md). Their class names (images), tokens (text) or fields
-     * (bytes) must agree. Borrowed during loader_open. */
+    /* A weighted mix of mix_count datasets; dataset must be NULL. An epoch has as many positions as
+     * all datasets together have samples. Each dataset advances through its own epochs in its own
+     * order (docs/reference/order.md). Their class names (images), tokens (text) or fields (bytes)
+     * must agree. Borrowed during loader_open. */
     const struct loader_source *mix;
     uint32_t mix_count;
     struct io *io;         /* NULL: opens the backend of the first path and uses it for all paths */
@@ -118,7 +117,7 @@ struct loader_options {
     uint64_t once, order_digest; /* digests so far, from the cursor */
     uint64_t positions_max; /* global positions, over all ranks, after which to stop; 0: no limit */
     uint64_t epochs_max;    /* epochs after which to stop; 0: no limit */
-    /* Drops an incomplete last step of an epoch, for training. If false, its micro-batches
+    /* Drops an incomplete last step of an epoch, for training. If false, the step's micro-batches
      * contain only items with positions below N. */
     bool drop_tail;
 
@@ -126,8 +125,8 @@ struct loader_options {
 
     enum loader_decode decode;
     struct {
-        /* Extensions separated by `;`, such as "jpg;jpeg;png;webp;ppm". Each sample uses the
-         * first that it has. The content determines the format (JPEG, PNG, WebP, PPM). */
+        /* Extensions separated by `;`, such as "jpg;jpeg;png;webp;ppm". Each sample uses the first
+         * one that it has. The content determines the format (JPEG, PNG, WebP, PPM). */
         const char *field;
         uint32_t width, height;
         struct crop_options crop;
@@ -167,34 +166,35 @@ struct loader_options {
      * -EINVAL. */
     bool memory_only;
     unsigned workers; /* decoding threads; 0: one per CPU */
-    /* Limits batch buffers, read-ahead, lists and scratch together; 0: 1 GiB. Excludes the
-     * indexes of open shards; substitutes' bytes until their batches are released, at most as
-     * much again; and, per worker, a decoded image's bytes beyond 2 MiB (bounded by
-     * image.pixels_max). */
+    /* Limit on the sum of batch buffers, read-ahead, lists and scratch; 0: 1 GiB. Does not include
+     * the indexes of open shards, the bytes of substitutes in unreleased batches (at most
+     * memory_bytes again), or the bytes beyond 2 MiB of the image that each worker decodes (bounded
+     * by image.pixels_max). */
     uint64_t memory_bytes;
     /* Micro-batches in preparation, 2 to 64. 0: starts small and grows on demand, within
      * memory_bytes. */
     unsigned batches_ahead;
-    /* One line per bad sample and per long wait, from the consumer's thread. */
+    /* Gets one line per bad sample and per long wait, on the consumer's thread. */
     const struct log *log;
     uint64_t stall_report_ns; /* log a wait this long with its cause; 0: 30 s; UINT64_MAX: never */
     uint64_t timeout_ns;      /* end the run with -ETIMEDOUT after a wait this long; 0: never */
-    /* Ends a wait soon after it returns true. The consumer's thread polls it about 20 times a
+    /* A wait ends soon after this returns true. The consumer's thread polls it about 20 times a
      * second under a lock, so it must not call the loader. NULL: never stop. */
     bool (*wants_stop)(const void *context);
     const void *stop_context;
     struct trace *trace; /* records the loader's threads; outlives the loader; NULL: no trace */
 };
 
-/* Returns options for LOADER_BYTES, shuffled, in micro-batches of 32 of 256. Bad samples are
- * substituted, up to 1 %; memory is 1 GiB; images are 224 x 224 with a center crop. Setting an
- * alpha for mixup or cutmix mixes all images; with both set, each applies to half of them. */
+/* Returns options for LOADER_BYTES in shuffled order, with a global batch of 256 and micro-batches
+ * of 32. Up to 1 % of samples may be bad and are substituted; memory is 1 GiB; images are 224 x 224
+ * with a center crop. Setting an alpha for mixup or cutmix mixes all images; with both set, each
+ * applies to half of them. */
 struct loader_options loader_options_default(void);
 
-/* Opens a loader. Returns -EINVAL with advice if options contradict each other or the dataset,
- * if the datasets of a mix disagree, or if memory is too small; otherwise the error of opening a
- * dataset. Shards are opened on first use, except text shards whose member lengths dataset.json
- * lacks (windows.h). */
+/* Opens a loader. Returns -EINVAL with advice if options contradict each other or the dataset, if
+ * the datasets of a mix disagree, or if memory is too small; or the error from opening a dataset.
+ * Shards are opened on first use, except text shards whose member lengths dataset.json lacks
+ * (windows.h). */
 int loader_open(const struct loader_options *options, struct loader **ret_loader, struct err *err);
 /* Cancels reads in flight, waits for those that cannot be cancelled, and joins all threads.
  * Invalidates unreleased batches. NULL is fine. */
@@ -242,7 +242,8 @@ struct batch {
     uint64_t step;     /* within the epoch */
     uint64_t micro;    /* micro-batch number j of the step's M */
     bool last_of_step; /* this rank's last micro-batch of the step */
-    /* b, or fewer (even 0) if the start, positions_max or the end of an epoch cuts the step. */
+    /* b; fewer, possibly 0, if the start of the run, positions_max or the end of the epoch cuts the
+     * step short. */
     uint32_t items_count;
     const struct batch_item *items;
     struct batch_field fields[BATCH_FIELDS_MAX];
@@ -262,16 +263,16 @@ const struct batch_field *batch_field_named(const struct batch *batch, const cha
  * Batches before the failing one are delivered first. */
 enum { LOADER_END = 0, LOADER_BATCH = 1 };
 int loader_next(struct loader *loader, const struct batch **ret_batch, struct err *err);
-/* True if loader_next would not block. A false result counts as a wait when the loader sizes its
- * read-ahead. If the caller's batches hold memory or files that the next batch needs, the result
+/* True if loader_next would not block. When sizing its read-ahead, the loader treats a false result
+ * as a wait. If the caller's batches hold memory or files that the next batch needs, the result
  * stays false until one is released; only loader_next reports that error. */
 bool loader_ready(struct loader *loader);
 /* Frees the batch's memory for reuse. Batches must be released in delivery order. */
 void loader_release(struct loader *loader, const struct batch *batch);
 
-/* Returns the cursor to store in a checkpoint: it follows the last *step* whose micro-batches
- * loader_next has all returned. The digests cover this rank's micro-batches; sum them over
- * ranks. */
+/* Returns the cursor to store in a checkpoint: it points just past the last *step* for which
+ * loader_next has returned every micro-batch. The digests cover this rank's micro-batches; sum them
+ * over ranks. */
 struct cursor loader_cursor(const struct loader *loader);
 
 /* The resolved order, and sizes. */
@@ -323,22 +324,21 @@ const char *loader_stage_name(enum loader_stage stage);
 
 struct loader_stats {
     uint64_t samples_count, batches_count; /* micro-batches without items are not counted */
-    uint64_t read_bytes, reads_count; /* by the engine: merged, including bytes for verification */
-    uint64_t wanted_bytes;            /* part of read_bytes that belongs to samples */
+    uint64_t read_bytes, reads_count;      /* after merging; includes bytes read only to verify */
+    uint64_t wanted_bytes;                 /* the part of read_bytes that belongs to samples */
     uint64_t bad_samples_count, jpeg_warnings_count;
-    uint64_t
-        left_out_count; /* from damaged tars: members; the unreadable rest of a tar counts as one */
-    uint64_t ahead_count;                  /* micro-batches in preparation or ready */
-    uint64_t first_batch_ns;               /* from loader_open to the first batch; 0 before */
-    uint64_t wait_ns;                      /* time that loader_next blocked */
-    uint64_t decode_cpu_ns;                /* sum over workers */
-    uint64_t stage_ns[LOADER_STAGE_COUNT]; /* time that the other stages waited for each */
+    uint64_t left_out_count; /* members lost in damaged tars; a tar's unreadable rest is one */
+    uint64_t ahead_count;    /* micro-batches in preparation or ready */
+    uint64_t first_batch_ns; /* from loader_open to the first batch; 0 before */
+    uint64_t wait_ns;        /* time that loader_next blocked */
+    uint64_t decode_cpu_ns;  /* sum over workers */
+    uint64_t stage_ns[LOADER_STAGE_COUNT]; /* time that other stages waited for this one */
     enum loader_stage limit;               /* the stage with the largest stage_ns */
 };
 struct loader_stats loader_stats(const struct loader *loader);
 
-/* Returns the number of listed bad samples: the first LOADER_QUARANTINE_MAX, oldest first. Their
- * texts live as long as the loader. */
+/* Returns the number of listed bad samples. Lists the first LOADER_QUARANTINE_MAX, oldest first.
+ * Their strings live as long as the loader. */
 enum { LOADER_QUARANTINE_MAX = 1024 };
 struct loader_bad_sample {
     struct sample_ref ref;
@@ -348,8 +348,8 @@ struct loader_bad_sample {
 uint64_t loader_quarantine(const struct loader *loader, const struct loader_bad_sample **ret_list);
 
 /* Applies bad_fraction_max to the combined counts of several ranks' loaders, each opened with
- * bad_fraction_max 1 on the same data. Adds what is left out of damaged tars, which is equal on
- * all ranks. -EBADMSG: too many bad samples. */
+ * bad_fraction_max 1 on the same data. Also counts the samples left out of damaged tars, whose
+ * number is the same on all ranks. -EBADMSG: too many bad samples. */
 int loader_judge_bad(const struct loader *loader, double fraction_max, uint64_t bad_count,
                      uint64_t delivered_count, struct err *err);
 

@@ -52,7 +52,7 @@ int loader_judge_bad(const struct loader *loader, double fraction_max, uint64_t 
     return -EBADMSG;
 }
 
-/* Logs key, number and file, because a damaged index hides the key. */
+/* Logs number and file as well as the key, because the key is unknown if the index is damaged. */
 static void log_bad(const struct loader *loader, const struct load_item *load,
                     const struct batch_item *item)
 {

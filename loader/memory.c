@@ -2,8 +2,8 @@
  * memory — see memory_budget.h; budget.c sets the sizes.
  *
  * The arena holds many samples of mean size. A sample larger than the arena gets its own memory
- * from the rest of the budget and frees it after decoding. No other memory of the budget is
- * allocated after loader_open.
+ * from the rest of the budget and frees it after decoding. All other memory of the budget is
+ * allocated in loader_open.
  */
 #include "loader/memory_budget.h"
 
@@ -39,8 +39,8 @@ uint64_t memory_frees_count(struct memory_budget *memory)
     return count;
 }
 
-/* Reserves bytes in the rest of the budget. Sets *ret_spare_bytes to what remains; false: too
- * little. */
+/* Reserves bytes from the rest of the budget. Sets *ret_spare_bytes to what remains. False: too
+ * little is left. */
 static bool take_spare(struct memory_budget *memory, uint64_t bytes, uint64_t *ret_spare_bytes)
 {
     pthread_mutex_lock(&memory->mutex);

@@ -1,10 +1,10 @@
 /*
  * memory_budget — memory for reads, batch arrays and substitutes, within options.memory_bytes.
  *
- * Reads use the arena; a read that exceeds it gets memory from the rest of the budget. Batch
- * arrays come from a stack, most recently freed first, to keep resident memory small.
+ * Reads use the arena; a read that exceeds it gets memory from the rest of the budget. Batch arrays
+ * come from a stack, most recently freed first, to keep resident memory small.
  *
- * Threads: any, with or without the loader's mutex; the budget's mutex is a leaf lock. After
+ * Thread-safe, with or without the loader's mutex held; the budget's mutex is a leaf lock. After
  * freeing a read's memory, wake the reader under the loader's mutex.
  */
 #ifndef MILLRACE_LOADER_MEMORY_BUDGET_H
@@ -39,15 +39,15 @@ void loader_budget_deinit(struct loader *loader);
 /* Sets the chunk's request.data unless already set. False: the arena is full; retry when
  * memory_frees_count differs from *ret_frees. */
 bool chunk_alloc(struct memory_budget *memory, struct load_chunk *chunk, uint64_t *ret_frees);
-/* Returns the number of freed reads. */
+/* Returns how many reads have been freed so far. */
 uint64_t memory_frees_count(struct memory_budget *memory);
-/* Allocates outside the arena. -ENOBUFS: the rest, *ret_spare_bytes, is too small; -ENOMEM with
- * detail. */
+/* Allocates outside the arena. -ENOBUFS: the rest of the budget, *ret_spare_bytes, is too small;
+ * -ENOMEM with detail. */
 int chunk_alloc_own_memory(struct memory_budget *memory, struct load_chunk *chunk,
                            uint64_t *ret_spare_bytes, struct err *err);
 void chunk_free_memory(struct memory_budget *memory, struct load_chunk *chunk);
 
-/* Returns arrays of slot_bytes; there are enough for all slots. */
+/* Returns batch arrays of slot_bytes. Cannot fail: there is one set per slot. */
 uint8_t *memory_acquire_slot(struct memory_budget *memory);
 void memory_release_slot(struct memory_budget *memory, uint8_t *arrays);
 

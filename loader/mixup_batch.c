@@ -2,8 +2,8 @@
  * mixup_batch — mixes each image of a micro-batch with its predecessor (mixup and cutmix).
  *
  * A micro-batch always has the same images, so its pairs do not depend on the worker. Images are
- * mixed in place from last to first, so that each predecessor is still as decoded. The first
- * image is mixed with a copy of the last.
+ * mixed in place from last to first, so that each predecessor is still unmixed. The first image is
+ * mixed with a copy of the last.
  */
 #include "loader/state.h"
 

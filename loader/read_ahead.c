@@ -13,14 +13,14 @@ static bool is_only_progress(const struct loader *loader)
            (loader->consumer.waits || loader->released == loader->planned);
 }
 
-/* Requires the mutex. Returns the share of the process's files: most for the very next
- * micro-batch, otherwise half. */
+/* Requires the mutex. Returns the share of the process's open files that the next micro-batch may
+ * use: most if the consumer is out of micro-batches, otherwise half. */
 static enum open_files_share share_of(const struct loader *loader)
 {
     return loader->taken == loader->planned ? OPEN_FILES_MOST : OPEN_FILES_HALF;
 }
 
-/* Requires the mutex. True if the next micro-batch lacked files and still would. */
+/* Requires the mutex. True if the next micro-batch ran out of files and would do so again. */
 static bool lacks_files(const struct loader *loader)
 {
     const struct reader *reader = &loader->reader;
@@ -77,15 +77,15 @@ static void add_complete_items(struct loader *loader, struct load_slot *slot)
     slot_set_ready(loader, slot);
 }
 
-/* State before a micro-batch, restored if it lacks files. */
+/* State before a micro-batch is begun, restored if it runs out of files. */
 struct attempt {
     struct plan plan;
     uint64_t released;
     enum open_files_share share;
 };
 
-/* Postpones a micro-batch that lacks files until an earlier one is released or its share grows.
- * False: neither can happen. */
+/* Postpones a micro-batch that ran out of files until an earlier one is released or its share
+ * grows. False: neither can happen. */
 static bool defer_slot(struct loader *loader, struct load_slot *slot, const struct attempt *before)
 {
     struct reader *reader = &loader->reader;

@@ -41,8 +41,8 @@ static void sort_order(struct load_order *list, uint32_t count)
     }
 }
 
-/* True if the chunk ending at chunk_end may grow to `end`, the end of the next piece. Limits the
- * chunk's size, except that a sample's small field may join its large one. */
+/* True if the chunk ending at chunk_end may grow to `end`, the end of the next piece. The
+ * chunk's size is limited, except that a small field may join a large one of the same sample. */
 static bool is_room_for(const struct loader *loader, const struct load_slot *slot,
                         const struct load_chunk *chunk, uint64_t chunk_end,
                         const struct load_piece *piece, uint64_t end)
@@ -83,7 +83,7 @@ static void make_chunks(const struct loader *loader, struct load_slot *slot)
 }
 
 /* Looks up the sample's shard, key and pieces. Marks the sample as bad, or returns a failure
- * that the data did not cause, which ends the run. */
+ * that the data did not cause and that ends the run. */
 static int plan_item(struct loader *loader, struct load_slot *slot, uint32_t i,
                      enum open_files_share share, struct err *err)
 {

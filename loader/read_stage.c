@@ -1,10 +1,12 @@
 /*
- * read_stage — the reader thread, which keeps as many reads in flight as arena and queue allow.
+ * read_stage — the reader thread, which keeps as many reads in flight as the arena and the queue
+ * allow.
  *
  * It blocks if no more micro-batches may begin, the arena is full, or everything is planned. It
- * then waits for reads in flight, or else for memory. If the arena can never hold a read (a
- * sample or micro-batch exceeds the arena, or a waiting consumer holds all of it), the read gets
- * its own memory from the rest of the budget. If that is too small, the run ends with an error.
+ * then waits for reads in flight or, if there are none, for memory. If the arena can never hold a
+ * read (a sample or micro-batch exceeds the arena, or a waiting consumer holds all of it), the read
+ * gets its own memory from the rest of the budget. If that is too small, the run ends with an
+ * error.
  */
 #include "loader/state.h"
 
@@ -18,8 +20,8 @@
 #include <string.h>
 
 enum {
-    SUBMIT_MAX = 64, /* reads prepared per lock */
-    /* how often a reader blocked with reads in flight checks for free memory and the end */
+    SUBMIT_MAX = 64, /* reads prepared per critical section */
+    /* how often a reader blocked with reads in flight checks for memory and for the end */
     POLL_MS = 20,
 };
 
@@ -149,7 +151,7 @@ static void submit(struct loader *loader, struct io_request *const *requests, un
     }
 }
 
-/* Reaps completed reads of the last submission, which had `bytes`. */
+/* Reaps completed reads of the last submission, which requested `bytes`. */
 static void reap_inline(struct loader *loader, uint64_t bytes)
 {
     struct reader *reader = &loader->reader;
@@ -161,7 +163,7 @@ static void reap_inline(struct loader *loader, uint64_t bytes)
     pthread_mutex_unlock(&loader->mutex);
 }
 
-/* Issues the slot's chunks as far as arena and queue allow. True if all are issued. */
+/* Issues the slot's chunks as far as the arena and the queue allow. True if all are issued. */
 static bool issue_chunks(struct loader *loader, struct load_slot *slot)
 {
     struct reader *reader = &loader->reader;
@@ -238,8 +240,8 @@ static bool alloc_outside_arena(struct loader *loader, struct load_slot *slot, s
     return false;
 }
 
-/* Called with nothing in flight or to issue. Waits for memory or the end of the run, or ends the
- * run. Returns the slot to continue with. */
+/* Called when nothing is in flight and nothing can be issued. Waits for memory or the end of the
+ * run, or ends the run. Returns the slot to continue with. */
 static struct load_slot *wait_for_room(struct loader *loader, struct load_slot *slot)
 {
     struct reader *reader = &loader->reader;

@@ -3,12 +3,12 @@
  *
  *     plan -> slot: items, pieces, chunks -> io queue -> decode pool
  *
- * Files: read_ahead.c begins micro-batches, read_plan.c plans their reads, read_stage.c issues
- * and completes reads, inline_decode.c decodes cached samples on the reader's thread.
+ * Files: read_ahead.c begins micro-batches, read_plan.c plans their reads, read_stage.c issues and
+ * completes reads, inline_decode.c decodes cached samples on the reader's thread.
  *
- * At most ahead_max micro-batches are begun and not yet taken. The limit starts small and
- * doubles if it made workers idle and the consumer then lacked a batch. During inline decoding
- * the limit is ahead_inline.
+ * At most ahead_max micro-batches are begun and not yet taken. The limit starts small and doubles
+ * when it has left workers idle and the consumer then had to wait. During inline decoding the limit
+ * is ahead_inline.
  *
  * The loader's mutex guards fields marked G (see slots.h); the reader's thread owns all others.
  */
@@ -45,7 +45,7 @@ struct reader {
     struct io_queue *queue;
     struct io_request **reaped; /* [LOADER_QUEUE_DEPTH] */
     uint32_t in_flight;
-    bool has_failed;     /* waiting for reads in flight */
+    bool has_failed;     /* waiting for reads in flight failed */
     uint64_t frees_seen; /* memory_frees_count when the arena was full */
 
     pthread_cond_t wake;   /* one waiter */
@@ -57,8 +57,8 @@ struct reader {
     uint64_t inline_bytes;
     /* G: ahead_max has made a worker idle since the last underrun */
     bool is_starved;
-    /* G: loader.released when the next micro-batch lacked files (or UINT64_MAX), and the
-     * insufficient share */
+    /* G: loader.released when the next micro-batch ran out of files (or UINT64_MAX), and the share
+     * that was too small */
     uint64_t released_short;
     enum open_files_share share_short;
 };
@@ -71,13 +71,13 @@ void reader_close(struct loader *loader);
 /* This and the next five functions require the loader's mutex. Wakes a reader waiting for
  * memory. */
 void reader_wake(struct reader *reader);
-/* Unblocks a reader waiting for a taken or released batch or a larger ahead_max. */
+/* Unblocks a reader waiting for a batch to be taken or released, or for a larger ahead_max. */
 void reader_note_slots(struct loader *loader);
 /* Notes whether the read-ahead limit made a worker idle. */
 void reader_note_idle(struct loader *loader);
 /* Ends the run at this slot. */
 void reader_end_run(struct loader *loader, struct load_slot *slot, const struct err *why);
-/* True if a slot is free, ahead_max is not reached, and files are left. */
+/* True if a slot is free, the read-ahead limit is not reached, and enough files can be opened. */
 bool reader_may_begin(const struct loader *loader);
 
 /* Returns NULL if no slot is free, everything is planned, or an error ended the run. */
@@ -92,12 +92,12 @@ int read_plan_slot(struct loader *loader, struct load_slot *slot, uint64_t first
 /* Inline decoding, for LOADER_BYTES only. All but inline_decode_run require the loader's mutex.
  * Steady: all recent reads completed at submission. */
 bool inline_decode_is_steady(const struct reader *reader);
-/* Limits of bytes per submission, and of the gap between pieces merged into a read. */
+/* Limits on the bytes per submission and on the gap between pieces merged into one read. */
 uint64_t inline_decode_slice_bytes(const struct reader *reader);
 uint64_t inline_decode_gap_bytes(const struct reader *reader);
 /* Records a submission and whether all its reads have completed. */
 void inline_decode_note(struct reader *reader, uint64_t bytes, bool all_completed);
-/* Decodes all waiting items, in the steady state. */
+/* Decodes all queued items; for the steady state. */
 void inline_decode_run(struct loader *loader);
 
 #endif

@@ -1,9 +1,8 @@
 /*
- * schema — the meaning of labels and tokens, and how they match the caller's reference
- * (state.h).
+ * schema — the meaning of labels and tokens, and how they match the caller's reference (state.h).
  *
- * Class numbers of two datasets are unrelated, so the labels of an evaluation are mapped to the
- * training data's numbers by class name.
+ * Datasets number their classes independently, so the labels of evaluation data are mapped by class
+ * name to the numbers of the training data.
  */
 #include "loader/state.h"
 

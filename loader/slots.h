@@ -90,7 +90,7 @@ struct load_slot {
     uint32_t chunks_left;                 /* G: not yet read */
     uint32_t items_left;                  /* G: not yet decoded */
     uint64_t read_done_ns;                /* G: arrival time of the last bytes; 0: not yet */
-    atomic_uint_least32_t shards_awaited; /* opened by workers for substitutes */
+    atomic_uint_least32_t shards_awaited; /* shards that workers are opening for substitutes */
     bool is_ready;                        /* G */
     uint32_t failed_item;                 /* G: first item with a fatal failure, or UINT32_MAX */
     struct err err;                       /* G: for failed_item or the whole slot */

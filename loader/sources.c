@@ -2,7 +2,7 @@
  * sources — opens the datasets of a loader, checks that they agree, and gives each its view and
  * order (state.h).
  *
- * Datasets must agree in what makes up a batch: class names (images), tokens (text) or fields
+ * Datasets must agree on what makes up a batch: class names (images), tokens (text) or fields
  * (bytes).
  */
 #include "loader/state.h"

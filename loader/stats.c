@@ -1,9 +1,9 @@
 /*
- * stats — counts the work done, and the time that stages waited for each other.
+ * stats — counts the work done and the time that stages spend waiting for each other.
  *
  * While loader_next blocks, time until the batch's last bytes arrive counts as reading and the
- * rest as decoding. The loader waits for the consumer while ahead_max micro-batches, or as many
- * as fit in memory, are decoded and none is taken or released.
+ * rest as decoding. The loader counts as waiting for the consumer while ahead_max micro-batches,
+ * or as many as fit in memory, are decoded and none is taken or released.
  */
 #include "loader/state.h"
 

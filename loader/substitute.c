@@ -1,9 +1,9 @@
 /*
- * substitute — replaces a bad sample by another one.
+ * substitute — replaces a bad sample with another one.
  *
- * Philox draws the candidates from (seed, dataset, epoch, sample) alone
- * (docs/reference/order.md), and the first usable one replaces the sample, so the choice is the
- * same in every run and on every rank. The worker reads synchronously.
+ * Philox draws the candidates from (seed, dataset, epoch, sample) only (docs/reference/order.md),
+ * and the first usable one replaces the sample, so the choice is the same in every run and on every
+ * rank. The worker reads synchronously.
  */
 #include "loader/state.h"
 
@@ -27,7 +27,8 @@ static int too_large(const struct loader *loader, const char *path, uint64_t byt
     return -ENOBUFS;
 }
 
-/* Reserves scratch for a candidate. It is outside the budget, and limited to the same size. */
+/* Reserves scratch for a candidate. Substitutes do not count against the budget but have their own
+ * limit of the same size. */
 static int reserve(struct load_worker *worker, const char *path, uint64_t bytes, struct err *err)
 {
     if (bytes <= worker->scratch_bytes)

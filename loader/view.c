@@ -21,7 +21,7 @@ struct view {
     uint64_t first_shard; /* in the cache */
     enum loader_decode decode;
     bool verify, requires_label;
-    /* The requested fields that the dataset has; a sample uses the first that it has. */
+    /* The requested fields that the dataset has; a sample uses the first one that it has. */
     char fields[FIELDS_MAX][SHARD_EXTENSION_BYTES_MAX];
     uint32_t fields_count;
     struct windows *windows;    /* LOADER_TOKENS */

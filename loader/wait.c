@@ -1,8 +1,8 @@
 /*
  * wait — the consumer waits for its next micro-batch and logs the cause of a long wait.
  *
- * The cause is the first of these: a shard's index being read, an incomplete read, or undecoded
- * samples.
+ * The reported cause is the first of these that applies: a shard's index is being read, a read is
+ * incomplete, or samples are not yet decoded.
  */
 #include "loader/state.h"
 
@@ -34,8 +34,8 @@ static void describe_read(const struct load_slot *slot, struct err *err)
     err_at(err, slot->loads[piece->item].shard->path, (int64_t)chunk->request.offset);
 }
 
-/* Requires the mutex. A shard being opened comes first, because it blocks its thread, unless the
- * batch has all its bytes. */
+/* Requires the mutex. Reports a shard being opened first, because that blocks its thread, unless
+ * the batch has all its bytes. */
 static void describe(struct loader *loader, struct err *err)
 {
     const struct load_slot *slot = loader_slot(loader, loader->taken);
@@ -57,7 +57,7 @@ static void describe(struct loader *loader, struct err *err)
     }
 }
 
-/* Requires the mutex and unlocks it, because the log sink may call the loader. */
+/* Requires the mutex. Unlocks it while logging, because the log sink may call the loader. */
 static void report(struct loader *loader, uint64_t waited_ns, const struct err *why)
 {
     pthread_mutex_unlock(&loader->mutex);

@@ -1,6 +1,6 @@
 /*
- * batching — divides positions into steps and micro-batches, and assigns these to ranks
- * (sampler.h).
+ * batching — divides positions into steps and micro-batches, and assigns the micro-batches to
+ * ranks (sampler.h).
  */
 #include "sampler/sampler.h"
 

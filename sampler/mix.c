@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* positions over all epochs: 2^32 epochs of less than 2^48 positions */
+/* positions over all epochs: 2^32 epochs of fewer than 2^48 positions */
 typedef unsigned __int128 wide;
 
 enum { WEIGHT_DIGITS_MAX = 9, FRACTION_DIGITS_MAX = 6 };
@@ -116,7 +116,7 @@ int mix_weights_reduce(uint64_t *weights, uint32_t count, struct err *err)
 
 /* ---- The table. ---- */
 
-/* An event of the period, at (2k + 1) / (2m) periods. */
+/* A draw, at fraction (2k + 1) / (2m) of the period. */
 struct mix_event {
     uint64_t numerator, weight; /* 2k + 1 and m, below 2^17 */
     struct mix_slot slot;

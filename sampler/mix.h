@@ -10,9 +10,9 @@
  *
  * Only the ratios of weights matter: they are divided by their greatest common divisor.
  *
- * An epoch of the mix has as many positions as all datasets have samples. Each dataset continues
- * across these epochs and goes through its own at its own pace. A mix of one dataset equals that
- * dataset.
+ * An epoch of the mix has as many positions as all datasets together have samples. Each dataset
+ * advances through its own epochs at its own pace, independently of the mix's epochs. A mix of
+ * one dataset equals that dataset.
  */
 #ifndef MILLRACE_SAMPLER_MIX_H
 #define MILLRACE_SAMPLER_MIX_H
@@ -40,7 +40,7 @@ struct mix_source {
 struct mix;
 
 /* Borrows nothing. The sources must have fewer than 2^48 samples in total. -ENOMEM, or -EINVAL
- * as from mix_weights_reduce. */
+ * from mix_weights_reduce. */
 int mix_open(const struct mix_source *sources, uint32_t count, struct mix **ret_mix,
              struct err *err);
 void mix_close(struct mix *mix); /* NULL is fine */

@@ -22,7 +22,7 @@ static uint64_t key_word(const struct order *order, uint64_t what)
     return (uint64_t)order->params.dataset << 48 | what << 32 | order->epoch;
 }
 
-enum { CACHE_ENTRIES_MAX = 1 << 16 }; /* of 152 bytes; lanes above this share entries */
+enum { CACHE_ENTRIES_MAX = 1 << 16 }; /* 152 bytes each; more lanes share entries */
 
 struct cache_entry {
     bool used;
@@ -73,7 +73,7 @@ void order_params_resolve(struct order_params *params, uint64_t mean_sample_byte
     if (params->run == 0)
         params->run = bytes_min(ORDER_RUN_BYTES / (mean_sample_bytes ? mean_sample_bytes : 1),
                                 samples / params->lanes);
-    /* Larger values change nothing. */
+    /* A window above N has the same effect as N. */
     params->window = bytes_min(params->window ? params->window : 1, samples);
     params->run = bytes_min(params->run ? params->run : 1, samples);
 }
@@ -93,7 +93,7 @@ void order_init(struct order *order, const struct order_params *params, uint32_t
         is_short ? cipher_decrypt(&order->run_cipher, order->runs - 1) : order->runs;
 }
 
-/* Finds the window with the lane's sample at `offset`. */
+/* Finds the window that holds the lane's sample at `offset`. */
 static struct window find_window(const struct order_params *params, uint64_t lane, uint64_t offset)
 {
     uint64_t q = params->samples / params->lanes, r = params->samples % params->lanes,
@@ -120,7 +120,7 @@ static void key_window(const struct order *order, const struct window *window,
     cipher_init(cipher, window->samples, key);
 }
 
-/* Returns the window's cipher: cached, or in *own without a cache. */
+/* Returns the window's cipher, from the cache or, without one, computed in *own. */
 static const struct cipher *window_cipher(const struct order *order, struct order_cache *cache,
                                           const struct window *window, struct cipher *own)
 {

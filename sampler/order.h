@@ -4,11 +4,11 @@
  *
  * 1. The N samples are cut into K = ceil(N / run) runs of neighbors (the last may be short). The
  *    runs are permuted, keyed by (seed, dataset, epoch).
- * 2. Lane l of L owns q + (l < r) samples of the permuted sequence from l*q + min(l, r), with q
- *    = N / L and r = N % L. It divides them into windows of w; the first window of lane l has w
- *    - l*w/L samples, so that lanes do not change windows together. Each window is permuted,
- *    keyed by (seed, dataset, epoch, lane, window).
- * 3. Position p is offset p div L of lane p mod L. Positions beyond q * L are the last samples
+ * 2. Lane l of L owns q + (l < r) samples of the permuted sequence, starting at l*q + min(l, r),
+ *    with q = N / L and r = N % L. It divides them into windows of w; the first window of lane l
+ *    has w - l*w/L samples, so that lanes do not change windows together. Each window is
+ *    permuted, keyed by (seed, dataset, epoch, lane, window).
+ * 3. Position p is offset p div L of lane p mod L. Positions from q * L on are the last samples
  *    of the r longer lanes.
  *
  * ORDER_FULL is one lane and one window; ORDER_SEQUENTIAL is the identity.
@@ -25,7 +25,7 @@
 extern "C" {
 #endif
 
-/* Part of every saved state. Increment it when any position's sample changes. */
+/* Part of every saved state. Increment it if the sample at any position changes. */
 enum { ORDER_VERSION = 1 };
 
 enum order_kind { ORDER_SHUFFLE, ORDER_FULL, ORDER_SEQUENTIAL };
@@ -60,8 +60,9 @@ struct order {
 
 void order_init(struct order *order, const struct order_params *params, uint32_t epoch);
 
-/* Returns the sample at position < samples. A cache keeps the ciphers of the latest windows,
- * which makes sequential lookups fast; the result does not depend on it. cache may be NULL. */
+/* Returns the sample at position < samples. A cache keeps the ciphers of the most recent
+ * windows, which makes sequential lookups fast; the result does not depend on it. cache may be
+ * NULL. */
 struct order_cache;
 uint64_t order_sample(const struct order *order, struct order_cache *cache, uint64_t position);
 /* The inverse of order_sample. */

@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum { IMPROVE_ROUNDS_MAX = 16, IMPROVE_LANES_MAX = 1024 };
-/* gain of the ratio; smaller gains are measurement noise */
+/* gain in the ratio; smaller gains are measurement noise */
 #define IMPROVE_GAIN_MIN 0.002
 
 /* Returns the probability that a batch drawn without replacement touches a neighborhood of s

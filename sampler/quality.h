@@ -5,8 +5,8 @@
  * shuffled batch touches 63 % of them, because it draws some twice. The quality is the number of
  * touched neighborhoods relative to that: near 0 for a sequential order, 1 for a full shuffle,
  * and above 1 if lanes spread a batch more evenly than chance. If class folders are stored one
- * after another, it reflects how many classes a batch sees. It is computed from the order, over
- * some batches of an epoch.
+ * after another, it reflects how many classes a batch contains. It is computed from the order,
+ * for some of an epoch's batches.
  */
 #ifndef MILLRACE_SAMPLER_QUALITY_H
 #define MILLRACE_SAMPLER_QUALITY_H
@@ -17,7 +17,7 @@
 enum {
     /* approximate lookups per measurement; about 40 ms */
     QUALITY_POSITIONS = 1 << 17,
-    /* for an estimate within 2 % in about 3 ms */
+    /* accurate to within 2 %; about 3 ms */
     QUALITY_POSITIONS_QUICK = 1 << 13,
     QUALITY_BATCHES_MAX = 1024,
     QUALITY_BATCH_MAX = 1 << 20, /* a larger batch is measured as if it had this size */
@@ -46,14 +46,14 @@ static inline void quality_add(struct quality *sum, const struct quality *part)
 int quality_measure(const struct order_params *params, uint64_t batch, uint64_t positions,
                     struct quality *ret_quality, struct err *err);
 
-/* Measures a mix: draws each order's share of a batch by weight and adds up the touched
- * neighborhoods. ret_parts: [count], or NULL. -ENOMEM. */
+/* Measures a mix: takes each order's share of a batch according to its weight and adds up the
+ * touched neighborhoods. ret_parts: [count], or NULL. -ENOMEM. */
 int quality_measure_mix(const struct order_params *const *orders, const uint64_t *weights,
                         uint32_t count, uint64_t batch, uint64_t positions,
                         struct quality *ret_parts, struct quality *ret_sum, struct err *err);
 
 /* Tries shorter runs, more lanes and wider windows, taking the step with the largest gain, until
- * the ratio reaches `enough` or no step gains. -ENOMEM. */
+ * the ratio reaches `enough` or no step improves it. -ENOMEM. */
 int quality_improve(const struct order_params *params, uint64_t batch, double enough,
                     struct order_params *ret_params, struct quality *ret_quality, struct err *err);
 

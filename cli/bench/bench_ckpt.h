@@ -3,12 +3,12 @@
  *
  *     bench_ckpt_open(&options, &state, err);
  *     bench_ckpt_save(&state, step, &speed, err);       // a new step, durable
- *     bench_ckpt_load(&state, step, &speed, err);       // into the same arrays, cache cold
+ *     bench_ckpt_load(&state, step, &speed, err);       // into the same arrays, cold cache
  *     bench_ckpt_close(&state);
  *
  * CPU time is that of the whole process (cli/bench/io_benchmark.h).
  *
- * Threads: one.
+ * Not thread-safe.
  */
 #ifndef MILLRACE_CLI_BENCH_BENCH_CKPT_H
 #define MILLRACE_CLI_BENCH_BENCH_CKPT_H

@@ -1,6 +1,6 @@
 /*
  * bench_file — measures writing a durable temporary file. `bench io` and `bench ckpt` read it back
- * and compare other figures with it.
+ * and use it as the reference for other figures.
  */
 #ifndef MILLRACE_CLI_BENCH_BENCH_FILE_H
 #define MILLRACE_CLI_BENCH_BENCH_FILE_H
@@ -14,7 +14,7 @@ struct bench_file {
     const char *name;       /* for errors; the file never gets this name */
     uint64_t bytes;         /* a multiple of BENCH_FILE_BLOCK_BYTES */
     uint64_t ns_max;        /* no block begins after this time */
-    const atomic_int *stop; /* as io_benchmark_job.stop */
+    const atomic_int *stop; /* like io_benchmark_job.stop */
 };
 
 enum { BENCH_FILE_BLOCK_BYTES = 1 << 20, BENCH_FILE_DEPTH = 32 };

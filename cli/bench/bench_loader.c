@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 enum {
-    FIRSTS = 5,        /* the median counts */
+    FIRSTS = 5,        /* measurements; the result is their median */
     PHOTOS_MOST = 256, /* decoded by one thread, repeatedly */
 };
 
@@ -102,7 +102,7 @@ static int read_plainly(struct bench_loader *bench, bool is_cold, enum io_cache 
     return status;
 }
 
-/* Compares bytes, since plain reads count no samples. */
+/* Compares bytes, because plain reads do not count samples. */
 static void set_plain_limit(struct bench_row *row, enum bench_cost cost,
                             const struct loader_benchmark *plain)
 {
@@ -241,7 +241,8 @@ static int measure_first(struct bench_loader *bench, const char *what, uint64_t 
     return status;
 }
 
-/* From the middle of a step a loader delivers only the rest, so start at a step boundary. */
+/* Starts at step boundaries, because a loader opened within a step delivers only the rest of the
+ * step. */
 static int measure_firsts(struct bench_loader *bench, struct err *err)
 {
     uint64_t middle = bench->positions / 2 / bench->batch * bench->batch;

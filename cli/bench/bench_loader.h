@@ -4,8 +4,8 @@
  *     samples as stored           plain reads of the same files: by the clock if they are cold,
  *                                 by CPU time if they are in the page cache
  *     photos, one worker          the same photos fully decoded by one thread, by CPU time
- *     several workers             the rate of one worker times their number
- *     a first micro-batch         the time of its samples in the middle of an epoch
+ *     several workers             the rate of one worker times the number of workers
+ *     a first micro-batch         the time that its samples take in the middle of an epoch
  *
  *     struct bench_loader bench = {.dataset = path, .each_ns = ..., ...};   // the request
  *     bench_loader_inspect(&bench, io, err);                                // the dataset
@@ -30,7 +30,7 @@ struct bench_row {
     bool is_training;     /* decoded as for training */
     enum bench_cost cost; /* of the limit */
     const char *limit;    /* "" if no limit is known */
-    double limit_rate;    /* samples by that cost */
+    double limit_rate;    /* samples per unit of that cost */
     struct loader_benchmark speed;
 };
 
@@ -47,7 +47,7 @@ struct bench_loader {
     uint64_t batch, micro, memory_bytes, size, block;
     unsigned workers_most;
     const struct log *log;
-    struct console *console; /* shows the number of rows */
+    struct console *console; /* shows progress in rows */
     const atomic_int *stop;  /* nonzero ends the measurement with -EINTR */
 
     /* The dataset. */

@@ -29,7 +29,7 @@ struct bench_model_options {
 /* Returns the checked configuration of the model's run. */
 int bench_model_configure(enum bench_model model, const struct bench_model_options *options,
                           struct train_config *ret_config, struct err *err);
-/* Makes the model's training data in an existing folder. stop: nonzero ends it with -EINTR. */
+/* Generates the model's training data in an existing folder. stop: nonzero ends it with -EINTR. */
 int bench_model_make_data(enum bench_model model, struct io *io, const char *folder,
                           const atomic_int *stop, const struct log *log, struct err *err);
 

@@ -3,7 +3,7 @@
  * large arrays and one of many small ones, and compares them with the disk.
  *
  * The limits are measured in the same folder. For a save it is writing a durable file of the same
- * size around the page cache; for a load, reading that file; for checksums, copying memory,
+ * size, bypassing the page cache; for a load, reading that file; for checksums, copying memory,
  * compared by CPU time.
  */
 #include "base/clock.h"
@@ -64,7 +64,7 @@ struct bench {
     const struct invocation *invocation;
     const struct bench_ckpt_args *args;
     const char *folder;
-    char steps[IO_PATH_BYTES_MAX]; /* our own folder inside it */
+    char steps[IO_PATH_BYTES_MAX]; /* the benchmark's own folder inside it */
     struct io *io;
     atomic_int *stop;
     struct measurement list[MEASUREMENTS_MAX];
@@ -114,7 +114,7 @@ static int read_back(const struct bench *bench, const char *path, struct io_benc
     return status;
 }
 
-/* Writes a durable file, reads it while it has no name yet, and drops it. */
+/* Writes a durable file, optionally reads it back before it has a name, and discards it. */
 static int measure_disk(struct bench *bench, bool reads, struct err *err)
 {
     const struct bench_file wanted = {.io = bench->io,

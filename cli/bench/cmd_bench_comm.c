@@ -2,8 +2,9 @@
  * cmd_bench_comm — `millrace bench comm`: measures how fast ranks exchange data, and compares it
  * with the limits of the machine.
  *
- * The limit of an exchange is the time in which all ranks at once copy the bytes that they receive,
- * plus the time for two threads to wake each other, which an exchange on its own thread needs.
+ * The limit for an exchange is the time that all ranks together need to copy the bytes they
+ * receive, plus the time that two threads need to wake each other, which an exchange on its own
+ * thread also needs.
  */
 #include "base/clock.h"
 #include "base/os/thread.h"
@@ -95,7 +96,7 @@ struct run {
 static void copy(const struct run *run, uint64_t number)
 {
     memcpy(run->receive, run->send, run->received_bytes);
-    /* keeps the compiler from dropping a copy */
+    /* keeps the compiler from removing the copy */
     run->send[number % run->received_bytes] ^= run->receive[run->received_bytes - 1];
 }
 
@@ -149,8 +150,8 @@ static int agree(const struct bench *bench, uint64_t *elapsed_ns, struct err *er
     return !status && words[1] ? err_set(err, -EINTR, "stopped on request") : status;
 }
 
-/* Runs growing rounds of exchanges until one is long enough on the slowest rank. The first rounds
- * also set up what later ones reuse. */
+/* Runs ever larger rounds of exchanges until one takes long enough on the slowest rank. The first
+ * rounds also set up what later ones reuse. */
 static int repeat(const struct run *run, double *ret_seconds, struct err *err)
 {
     uint64_t ns_min = run->bench->args->each_ns;
@@ -214,7 +215,7 @@ static int measure_exchange(const struct bench *bench, struct measurement *m, st
     return status;
 }
 
-/* Two threads that run in turn. */
+/* Two threads that take turns. */
 struct relay {
     pthread_mutex_t mutex;
     pthread_cond_t passed;

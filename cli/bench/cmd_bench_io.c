@@ -241,7 +241,8 @@ static int with_file(struct bench *bench, const enum io_engine *engines, size_t 
     return status;
 }
 
-/* Reads from memory are compared by CPU time, regardless of other load; others by disk time. */
+/* Reads from the page cache are compared by CPU time, so that other load does not matter; all other
+ * measurements by elapsed time. */
 static double fraction_of_limit(const struct bench *bench, const struct measurement *of)
 {
     if (of->medium == MEDIUM_WARM)

@@ -61,7 +61,7 @@ struct bench {
     int local_rank;
     struct io *io;
     atomic_int *stop;
-    char folder[IO_PATH_BYTES_MAX]; /* our own */
+    char folder[IO_PATH_BYTES_MAX]; /* the benchmark's own */
     struct measurement list[BENCH_MODELS];
     size_t count;
 };
@@ -130,8 +130,8 @@ static int measure_config(struct bench *bench, const char *path, struct err *err
     return status ? status : measure(bench, path, &config, err);
 }
 
-/* Prints fractions of the steps' total time, which has its own clock, so that missing parts
- * show. */
+/* Prints fractions of the steps' total time, which is measured separately, so that unaccounted time
+ * is visible. */
 static void print_time(struct jsonx_writer *json, const struct trainer_benchmark *speed)
 {
     static const enum time_part parts[] = {TIME_LOAD,   TIME_FORWARD, TIME_BACKWARD,

@@ -40,7 +40,7 @@ struct run {
     const char *path;
     const struct io_benchmark_job *job;
     struct io_queue *queue;
-    struct io_request *requests; /* depth elements, as idle and done */
+    struct io_request *requests; /* depth elements, like idle and done */
     struct io_request **idle, **done;
     unsigned idle_count;
     uint64_t began_ns, blocks, next; /* next: counts over all passes */
@@ -175,7 +175,7 @@ int io_benchmark_copy(uint64_t ns_max, struct io_benchmark *totals, struct err *
     do {
         memcpy(to, from, COPY_BYTES);
         from[totals->operations_count % COPY_BYTES] ^=
-            to[COPY_BYTES - 1]; /* keeps the compiler from removing copies */
+            to[COPY_BYTES - 1]; /* keeps the compiler from removing the copies */
         totals->bytes += COPY_BYTES;
         totals->operations_count++;
     } while (clock_now_ns() - began_ns < ns_max);

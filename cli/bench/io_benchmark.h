@@ -6,8 +6,8 @@
  *     struct io_benchmark speed = {0};
  *     io_benchmark_run(io, file, path, &job, &speed, err);         // adds to speed
  *
- * CPU time is the process's user and kernel time, so nothing else should run in it during a
- * measurement.
+ * CPU time is the process's user and kernel time, so nothing else should run in the process during
+ * a measurement.
  */
 #ifndef MILLRACE_CLI_BENCH_IO_BENCHMARK_H
 #define MILLRACE_CLI_BENCH_IO_BENCHMARK_H
@@ -47,7 +47,7 @@ double io_benchmark_per_cpu_second(const struct io_benchmark *totals, double cou
 double io_benchmark_bytes_per_second(const struct io_benchmark *totals);
 double io_benchmark_bytes_per_cpu_second(const struct io_benchmark *totals);
 
-/* Measures memory copies of one thread, larger than the caches. -ENOMEM. */
+/* Measures how fast one thread copies buffers larger than the caches. -ENOMEM. */
 int io_benchmark_copy(uint64_t ns_max, struct io_benchmark *totals, struct err *err);
 
 #endif

@@ -31,7 +31,7 @@ static int finish(int status, const struct loader_benchmark_job *job,
     return status;
 }
 
-/* Takes and releases one micro-batch. *ret_continues: there was one. */
+/* Takes and releases one micro-batch. Sets *ret_continues to whether there was one. */
 static int take(struct loader *loader, struct loader_benchmark *speed, bool *ret_continues,
                 struct err *err)
 {
@@ -47,7 +47,7 @@ static int take(struct loader *loader, struct loader_benchmark *speed, bool *ret
     return 0;
 }
 
-/* Takes a fixed number of micro-batches, or for half of the time, without counting samples. Most
+/* Takes micro-batches, up to a fixed number or for half of the time, without counting samples. Most
  * read-ahead growth happens here; later growth is measured. */
 static int warm(struct loader *loader, const struct loader_benchmark_job *job,
                 struct loader_benchmark *speed, struct err *err)
@@ -74,8 +74,8 @@ static enum loader_stage limit_between(const struct loader_stats *before,
     return limit;
 }
 
-/* Runs for ns_max and until something was read, since batches that were ready before do not measure
- * reading. */
+/* Runs for at least ns_max and until something has been read, because batches that were already
+ * complete do not measure reading. */
 static int deliver(struct loader *loader, const struct loader_benchmark_job *job,
                    struct loader_benchmark *speed, struct err *err)
 {

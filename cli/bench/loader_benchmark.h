@@ -2,7 +2,7 @@
  * loader_benchmark — measures a loader's throughput, and its limits: reading the same files and
  * decoding the same photos.
  *
- * CPU time is the process's, including kernel time, so nothing else should run in it.
+ * CPU time is the process's, including kernel time, so nothing else should run in the process.
  */
 #ifndef MILLRACE_CLI_BENCH_LOADER_BENCHMARK_H
 #define MILLRACE_CLI_BENCH_LOADER_BENCHMARK_H

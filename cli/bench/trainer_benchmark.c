@@ -30,12 +30,12 @@ static void multiply(void *context, size_t tile, unsigned worker)
                       a + 2 * (size_t)SIDE * SIDE);
 }
 
-/* Measures CPU time, so other load on the machine does not count. */
+/* Measures CPU time, so other load on the machine does not affect the result. */
 static double repeat_products(struct thread_pool *pool, struct products *products, uint64_t ns)
 {
     unsigned threads = thread_pool_count(pool);
     struct io_benchmark speed = {0};
-    thread_pool_run(pool, threads, multiply, products); /* allocates memory */
+    thread_pool_run(pool, threads, multiply, products); /* warm-up: allocates memory */
     uint64_t until_ns = clock_now_ns() + ns;
     io_benchmark_begin(&speed);
     do {
@@ -102,7 +102,7 @@ static int make_steps(struct run *run, const struct trainer_benchmark_job *job, 
     for (uint64_t i = 0; i < job->warmup_steps && !status; i++)
         status = make_step(run, err);
     run->queue.window = (struct step_totals){0};
-    io_benchmark_begin(&speed->took); /* around the parts, so that they cannot add up to more */
+    io_benchmark_begin(&speed->took); /* encloses the parts, so that their sum cannot exceed it */
     time_parts_take(&run->ranges.parts, clock_now_ns());
     uint64_t began_ns = run->ranges.parts.switched_ns;
     for (uint64_t i = 0; i < job->steps && !status; i++) {

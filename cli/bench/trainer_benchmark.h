@@ -26,17 +26,17 @@ struct trainer_benchmark {
     struct time_spent time;               /* of this rank; adds up to the time of all steps */
     bool queues;                          /* the device is not the host, see time_parts.h */
     unsigned threads;                     /* for compute on this rank; 0: a GPU */
-    double flops;                         /* of this rank's products in all steps, as model_flops */
-    /* This rank's rate for products of one size, on as many threads, all ranks at once, by CPU
-     * time; or the GPU's peak. 0: unknown. */
+    double flops; /* of this rank's matrix products in all steps (model_flops) */
+    /* This rank's rate for matrix products of one size, on the same number of threads, with all
+     * ranks at once, by CPU time; or the GPU's peak rate. 0: unknown. */
     double limit_flops_per_second;
     /* Means per step: a gradient exchange without computation to overlap, and the wait on the rank
-     * that waits least, since the others also wait for computation. 0: one rank. */
+     * that waits least, because the others also wait for computation. 0: one rank. */
     uint64_t exchange_ns, exchange_waited_ns;
     uint64_t peak_process_bytes; /* of host memory */
 };
 
-/* Blocks. -EINTR: stopped on request; other errors as trainer_run. Ignores options.resume and
+/* Blocks. -EINTR: stopped on request; other errors as from trainer_run. Ignores options.resume and
  * profile. Creates the run's folder, without checkpoints. */
 int trainer_benchmark_run(const struct trainer_options *options,
                           const struct trainer_benchmark_job *job,

@@ -28,7 +28,7 @@ static const struct option rows[] = {
      "most lines per list; the rest are only counted; 0: all"},
 };
 
-/* Writes numbers that JSON cannot represent as text: nan, inf, integers above INT64_MAX. */
+/* Writes numbers that JSON cannot represent (nan, inf, integers above INT64_MAX) as text. */
 static void write_element(struct jsonx_writer *json, const char *key, struct element value)
 {
     char digits[24];

@@ -300,7 +300,7 @@ static int read_all(const struct invocation *invocation, struct loader *loader,
     const struct batch *batch;
     int status;
     bool prints_here = args->print != READ_PRINT_NONE && isatty(STDOUT_FILENO);
-    /* Printed lines show progress, and a bar would interfere. */
+    /* Printed lines already show progress, and a bar would interfere with them. */
     if (!prints_here)
         progress_begin(invocation->console, "reading", PROGRESS_SAMPLES);
     do {

@@ -121,7 +121,7 @@ static void print_text_event(struct console *console, const struct trainer_repor
     }
 }
 
-/* An evaluation has its own bar. The bar of the steps then restarts, so that its rate excludes the
+/* An evaluation has its own bar. The step bar restarts afterward, so that its rate excludes the
  * evaluation. */
 static void show_progress(struct reporter *reporter, const struct trainer_report *report)
 {

@@ -1,5 +1,5 @@
 /*
- * cmd_verify — `millrace verify PATH`: checks every checksum and count, and names what is bad.
+ * cmd_verify — `millrace verify PATH`: checks every checksum and count, and reports what is bad.
  */
 #include "base/str.h"
 #include "ckpt/ckpt.h"
@@ -83,7 +83,7 @@ static int check_member(void *context, const struct verify_member *member,
                      : verify_member_image(v->checker, member, false, err);
 }
 
-/* Reports an image that was decoded outside the pass, which does not count it. */
+/* Reports and counts a bad image that was decoded outside the pass. */
 static void note_undecodable(void *context, const struct verify_problem *problem)
 {
     struct checking *v = context;

@@ -21,7 +21,7 @@ struct dry_run_options {
     uint64_t accumulation;
     uint32_t ranks, local_ranks; /* in total, and per machine */
     bool all_strategies;         /* otherwise the configuration's strategy */
-    uint64_t fits_bytes;         /* lists settings that need at most this per rank; 0: does not */
+    uint64_t fits_bytes;         /* lists settings that need at most this per rank; 0: no list */
     bool as_json;
 };
 

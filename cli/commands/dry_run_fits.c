@@ -2,8 +2,9 @@
  * dry_run_fits — see dry_run_fits.h.
  *
  * The search tries every strategy with and without recomputation of all blocks and, on a GPU, with
- * and without offloading of activations, optimizer state and parameters. None of these changes the
- * result's bits. Only while nothing fits does it halve the micro-batch, which changes bits.
+ * and without offloading of activations, optimizer state and parameters. None of these changes a
+ * single bit of the result. It halves the micro-batch, which does change the result, only while
+ * nothing fits.
  */
 #include "cli/commands/dry_run_fits.h"
 
@@ -56,8 +57,8 @@ static void apply(struct train_config *config, const struct setting *setting)
     config->batch.micro = setting->micro;
 }
 
-/* Lists only the first of settings with equal figures. Local SGD and compression distinguish
- * strategies in other ways, but allow only one. */
+/* True if a setting with equal figures is listed already. Under local SGD and compression,
+ * strategies differ in other ways too, but only one is allowed. */
 static bool is_listed(const struct search *search, const struct tried *tried)
 {
     for (size_t i = 0; i < search->count; i++) {
@@ -103,7 +104,7 @@ static int compare_u64(uint64_t a, uint64_t b)
     return (a > b) - (a < b);
 }
 
-/* Orders by bytes between ranks, computation, bytes between host and device, then by trial. */
+/* Orders by bytes between ranks, computation, bytes between host and device, then trial number. */
 static int by_cost(const void *a, const void *b)
 {
     const struct tried *x = a, *y = b;
@@ -115,7 +116,7 @@ static int by_cost(const void *a, const void *b)
     return order ? order : compare_u64(x->place, y->place);
 }
 
-/* Writes the given value and, if tries_other, the other one if it differs. Returns their number. */
+/* Writes the given value and, if tries_other, the other one if it differs. Returns how many. */
 static unsigned choices(uint64_t given, uint64_t other, bool tries_other, uint64_t ret_values[2])
 {
     ret_values[0] = given;

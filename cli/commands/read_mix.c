@@ -93,7 +93,7 @@ void read_mix_write_order(struct jsonx_writer *json, const struct loader *loader
     jsonx_end_array(json);
 }
 
-/* Writes the regions of a dataset that batches touch, now and at best; adds the best to
+/* Writes how well batches mix a dataset, with better parameters, and adds their quality to
  * best_sum. */
 static int write_quality_of(struct jsonx_writer *json, const struct loader_dataset *dataset,
                             const struct quality *now, struct quality *best_sum, struct err *err)

@@ -1,5 +1,5 @@
 /*
- * read_mix — the datasets of `millrace read`, and reports of their order and its quality.
+ * read_mix — the datasets of `millrace read`, and reports on their order and its quality.
  */
 #ifndef MILLRACE_CLI_COMMANDS_READ_MIX_H
 #define MILLRACE_CLI_COMMANDS_READ_MIX_H

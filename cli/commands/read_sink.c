@@ -35,8 +35,8 @@ static int32_t stored_label(const struct batch_item *item)
     return label;
 }
 
-/* Writes the sample's label, if any, and for an image that may be mixed the partner's label and the
- * weight. */
+/* Writes the sample's label, if any, and, for an image that may be mixed, the partner's label and
+ * the weight. */
 static void write_labels(struct jsonx_writer *json, const struct batch *batch, uint32_t n)
 {
     const struct batch_field *labels = batch_field_named(batch, "label"),
@@ -79,7 +79,7 @@ static int print_item(struct read_sink *sink, const struct batch *batch, uint32_
     return 0;
 }
 
-/* Checks that a key from a file does not leave the output folder. */
+/* Checks that a key, used as a path, stays inside the output folder. */
 static bool stays_inside(const char *name, size_t bytes)
 {
     if (bytes == 0 || strlen(name) != bytes || name[0] == '/')

@@ -33,7 +33,7 @@ struct read_sink {
 };
 
 /* Outputs the items in order; skipped items are counted but not in the digests. -EEXIST; -EBADMSG:
- * a key leaves the folder; I/O errors. */
+ * a key would leave the folder; I/O errors. */
 int read_sink_take(struct read_sink *sink, const struct batch *batch, struct err *err);
 void read_sink_deinit(struct read_sink *sink);
 

@@ -2,7 +2,7 @@
  * read_stop — stops `millrace read` on request, with advice on how to read the rest.
  *
  * Only complete steps can be resumed, because the micro-batches of a step interleave its positions.
- * After a request, the current step is therefore read to its end, unless that takes a long wait.
+ * After a request, the current step is therefore read to its end, unless that requires a long wait.
  */
 #ifndef MILLRACE_CLI_COMMANDS_READ_STOP_H
 #define MILLRACE_CLI_COMMANDS_READ_STOP_H

@@ -12,7 +12,7 @@
 #include <string.h>
 
 struct job {
-    struct verify_member member; /* its texts and data point into bytes */
+    struct verify_member member; /* its strings and data point into bytes */
     struct str bytes;
     struct err err;
     int status;

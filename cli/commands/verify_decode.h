@@ -1,5 +1,5 @@
 /*
- * verify_decode — decodes the images of a single-threaded pass over shards on all CPUs.
+ * verify_decode — decodes, on all CPUs, the images that a single-threaded pass over shards finds.
  *
  * Members are copied into a batch. A full batch is decoded in parallel; its bad images are then
  * reported in order.

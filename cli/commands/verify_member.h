@@ -1,6 +1,6 @@
 /*
  * verify_member — checks the content of a member: an image (JPEG, PNG, WebP, PPM) must decode, a
- * class number must exist, and tokens must have the dataset's layout.
+ * class number must be one of the dataset's, and tokens must have the dataset's layout.
  */
 #ifndef MILLRACE_CLI_COMMANDS_VERIFY_MEMBER_H
 #define MILLRACE_CLI_COMMANDS_VERIFY_MEMBER_H

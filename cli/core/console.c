@@ -116,7 +116,7 @@ void console_failure(struct console *console, const char *line)
     pthread_mutex_unlock(&console->lock);
 }
 
-/* As display_add, but keeps line breaks. Changes the text. */
+/* Like display_add, but keeps line breaks. Modifies text. */
 static void add_lines(struct str *out, char *text)
 {
     for (char *line = strsep(&text, "\n"); line; line = strsep(&text, "\n")) {

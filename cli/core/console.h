@@ -5,7 +5,7 @@
  * is printed after ten seconds without output. With --quiet there is no progress. NO_COLOR is
  * honored.
  *
- * All calls may come from any thread.
+ * Thread-safe.
  */
 #ifndef MILLRACE_CLI_CORE_CONSOLE_H
 #define MILLRACE_CLI_CORE_CONSOLE_H
@@ -64,16 +64,16 @@ void console_failure(struct console *console, const char *line);
 void console_line(struct console *console, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Replaces the current bar. label: "converting". The `done` of the first update counts as done
- * before the start. */
+/* Replaces the current bar. label: "converting". Items that the first update reports as done count
+ * as done before the start. */
 void progress_begin(struct console *console, const char *label, enum progress_unit unit);
 void progress_update(struct console *console, uint64_t done, uint64_t total);
 void progress_end(struct console *console);
 /* Erases the bar until the next update. Call before printing on stdout. */
 void progress_hide(struct console *console);
 
-/* The terminal's columns; `otherwise` if the descriptor is not a terminal, or one without a size,
- * as under mpirun. */
+/* Returns the terminal's number of columns, or `otherwise` if the descriptor is not a terminal or
+ * the terminal has no size, as under mpirun. */
 unsigned console_columns_or(int descriptor, unsigned otherwise);
 /* Formats the bar, without a newline, in at most `columns`. Pure. Returns text. */
 const char *progress_format(const struct progress *progress, unsigned columns,

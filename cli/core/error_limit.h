@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The number of skipped items beyond which the work fails. */
+/* The number of skipped items beyond which the command fails. */
 struct error_limit {
     int64_t most;    /* -1: use fraction; no limit if that is 0 */
     double fraction; /* of all items */

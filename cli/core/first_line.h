@@ -7,8 +7,8 @@
 #include <stddef.h>
 
 /* Runs argv[0], found on PATH; argv ends with NULL. Discards stderr, and kills the program if it is
- * silent for 5 s. text has room for bytes. -ENOENT: no such program; -ETIMEDOUT; -ENODATA: no
- * output. Blocks. */
+ * silent for 5 s. text holds up to `bytes` bytes. -ENOENT: no such program; -ETIMEDOUT; -ENODATA:
+ * no output. Blocks. */
 int first_line_of(char *const *argv, char *text, size_t bytes);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * grammar — the values that are valid at a position of the command line, from the option tables.
+ * grammar — the values that are valid at a position of the command line, derived from the option
+ * tables.
  *
  * The value name in help also defines the type. Alternatives are separated by |. Two or more
  * lowercase letters or digits are a literal ("auto|never|PATH" accepts auto, never or a path). VERB
@@ -33,15 +34,15 @@ struct grammar_value {
     struct grammar_words words;
 };
 
-/* The words that may come first (group NULL) or after group, in help order. */
+/* Lists the words that may come first (group NULL) or after group, in help order. */
 void grammar_verbs(const char *group, struct grammar_words *ret_words);
-/* The verb "group word"; NULL if word is only the first word of several verbs. */
+/* Returns the verb "group word"; NULL if word is only the first word of several verbs. */
 const struct verb *grammar_verb_named(const char *group, const char *word);
 /* Appends one line to out: the verb's summary, or the second words of a group. */
 void grammar_describe_verb(const char *group, const char *word, struct str *out);
 
 void grammar_option(const struct option *option, struct grammar_value *ret_value);
-/* The verb's n-th argument, from 0; false beyond the last. */
+/* Gets the verb's n-th argument, from 0. False beyond the last. */
 bool grammar_argument(const struct verb *verb, size_t n, struct grammar_value *ret_value);
 void grammar_setting(const struct config_field *field, struct grammar_value *ret_value);
 

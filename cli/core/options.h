@@ -6,8 +6,8 @@
  *          .help = "decoding threads; 0: one per CPU"},
  *     };
  *
- * Values go to the verb's struct at the row's offset, with the type of the row's kind. default_text
- * is parsed like user input, so help shows the default in effect.
+ * Values are stored in the verb's struct at the row's offset; the row's kind determines their type.
+ * default_text is parsed like user input, so help shows the default in effect.
  *
  * Accepted: --name VALUE, --name=VALUE, -j VALUE, -jVALUE; "--" ends the options. A flag takes no
  * value.
@@ -71,7 +71,8 @@ int options_check_required(const struct option_table *table, int argc, char **ar
 
 void options_deinit(const struct option_table *table, void *args, struct option_list *positional);
 
-/* The value in help: "N", "keys|json|none". Returns text, which has room for bytes. */
+/* Formats the value as help shows it: "N", "keys|json|none". Returns text, which holds up to
+ * `bytes` bytes. */
 const char *option_value_text(const struct option *option, char *text, size_t bytes);
 const char *choices_text(const char *const *choices, char *text, size_t bytes);
 

@@ -26,7 +26,7 @@ void output_abort(struct output *output)
     str_deinit(&output->text);
 }
 
-/* Names for keys that do not explain themselves. */
+/* Names for keys that are not self-explanatory. */
 static const struct {
     const char *key, *label;
 } labels[] = {

@@ -6,10 +6,10 @@
  *     jsonx_write_u64(&output.json, "samples_count", 3068);
  *     return output_end(&output, common->json, err);
  *
- * Text is made from the same document. Units move from keys to values: "mean_sample_bytes": 28774
- * becomes `mean sample 28.1 KiB (28774)`, in a table `28.1 KiB`. A `_share` or `_fraction` becomes
- * a percentage. Nested objects are indented, and an array of objects becomes a table. On a
- * terminal, long texts are wrapped, and a table that is too wide is printed by rows.
+ * Text is generated from the same document. Units move from keys to values: "mean_sample_bytes":
+ * 28774 becomes `mean sample 28.1 KiB (28774)`, in a table `28.1 KiB`. A `_share` or `_fraction`
+ * becomes a percentage. Nested objects are indented, and an array of objects becomes a table. On a
+ * terminal, long texts are wrapped, and a table that is too wide is printed row by row.
  */
 #ifndef MILLRACE_CLI_CORE_OUTPUT_H
 #define MILLRACE_CLI_CORE_OUTPUT_H
@@ -29,7 +29,8 @@ struct output {
 void output_begin(struct output *output);
 /* Prints to stream and releases the output. -ENOMEM, -EIO. */
 int output_end(struct output *output, bool as_json, FILE *stream, struct err *err);
-/* The same on stdout, for verbs whose main result is files: with --quiet, prints only --json. */
+/* Like output_end on stdout, for verbs whose main result is files. With quiet, prints nothing
+ * unless as_json. */
 int output_end_report(struct output *output, bool as_json, bool quiet, struct err *err);
 void output_abort(struct output *output);
 

@@ -9,7 +9,7 @@
 
 enum path_kind {
     PATH_DATASET,     /* dataset.json or its folder, a pattern of shards */
-    PATH_DATASETS,    /* a folder of datasets, as --split makes */
+    PATH_DATASETS,    /* a folder of datasets, as --split creates */
     PATH_SHARD,       /* a file with millrace's trailer, or a plain tar */
     PATH_CHECKPOINT,  /* a step's folder, or its manifest.json */
     PATH_CHECKPOINTS, /* a folder of steps */
@@ -31,8 +31,8 @@ const char *path_kind_name(enum path_kind kind);
 int path_kind_of(struct io *io, const char *path, enum path_kind *ret_kind, char *ret_path,
                  struct err *err);
 
-/* Calls each for every dataset of a PATH_DATASETS folder, in byte order, until it returns nonzero.
- * Returns that value. */
+/* Calls `each` for every dataset of a PATH_DATASETS folder, in byte order, until it returns
+ * nonzero. Returns that value. */
 int path_each_dataset(struct io *io, const char *folder,
                       int (*each)(void *context, const char *path), void *context, struct err *err);
 

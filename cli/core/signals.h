@@ -1,5 +1,5 @@
 /*
- * signals — a stop request, as a flag that long work polls.
+ * signals — a stop request: a flag that long-running work polls.
  *
  * SIGTERM, SIGINT and SIGUSR1 set the flag. A second SIGINT removes half-written files
  * (temporary_files.h) and exits with status 130, unless signals are counted. SIGTERM and SIGUSR1

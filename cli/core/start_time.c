@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SECONDS_DIGITS_MAX = 10 }; /* suffices until 2286; the nanoseconds fit 64 bits */
+enum { SECONDS_DIGITS_MAX = 10 }; /* suffices until 2286; the nanoseconds fit in 64 bits */
 
 int start_time_parse(const char *text, uint64_t wall_ns, uint64_t *ret_ns, struct err *err)
 {

@@ -1,6 +1,6 @@
 /*
- * start_time — the start time of a run's time limit when it is before the program's own start. The
- * first attempt of `launch` passes it to the restarts.
+ * start_time — the time from which a run's time limit counts, if it is before the start of this
+ * process. The first attempt of `launch` passes it to the restarts.
  *
  *     MILLRACE_BEGAN=1732280000    whole seconds since 1970-01-01 UTC
  */

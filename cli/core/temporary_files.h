@@ -2,7 +2,7 @@
  * temporary_files — temporary paths that are removed if the program exits immediately.
  *
  * Backends of storage_open add single-file outputs while they have their temporary name. Paths that
- * do not fit into the table are left behind.
+ * do not fit in the table are left behind.
  */
 #ifndef MILLRACE_CLI_CORE_TEMPORARY_FILES_H
 #define MILLRACE_CLI_CORE_TEMPORARY_FILES_H

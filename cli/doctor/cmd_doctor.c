@@ -1,5 +1,5 @@
 /*
- * cmd_doctor — `millrace doctor [PATH]...`: reports missing features of this machine, with fixes.
+ * cmd_doctor — `millrace doctor [PATH]...`: reports features that this machine lacks, with advice.
  */
 #include "cli/core/output.h"
 #include "cli/core/signals.h"
@@ -22,7 +22,7 @@ struct examination {
     atomic_int *stop;
     struct output output;
     size_t checks_count, notes_count, lacks_count;
-    struct err *err; /* of the first lack */
+    struct err *err; /* of the first missing requirement */
 };
 
 static const char *state_name(enum doctor_state state)

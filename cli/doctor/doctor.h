@@ -1,7 +1,7 @@
 /*
  * doctor — the checks of `millrace doctor`, as tables: one group per file, one function per check.
  *
- * A check fills a finding: a text, facts for --json, and possibly advice. It queries the code that
+ * A check fills in a finding: text, facts for --json, and possibly advice. It queries the code that
  * makes millrace's own choices. It prints nothing and leaves nothing behind.
  */
 #ifndef MILLRACE_CLI_DOCTOR_DOCTOR_H

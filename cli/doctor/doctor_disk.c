@@ -1,5 +1,5 @@
 /*
- * doctor_disk — checks the file system of a folder, by io_probe.h. See doctor.h.
+ * doctor_disk — checks the file system of a folder, using io_probe.h. See doctor.h.
  */
 #include "cli/core/storage.h"
 #include "cli/doctor/doctor.h"

@@ -21,7 +21,7 @@
 
 enum { GPUS_MAX = 64, GPU_NAME_BYTES = 128 };
 
-/* Reads "Model: \t\t NVIDIA H100 80GB HBM3" from the driver's file of a GPU. */
+/* Reads the line "Model: \t\t NVIDIA H100 80GB HBM3" in the driver's file for a GPU. */
 static void read_model(const char *bus, char model[GPU_NAME_BYTES])
 {
     char path[MACHINE_TEXT_BYTES], line[MACHINE_TEXT_BYTES];
@@ -124,7 +124,7 @@ static void write_gpu(struct jsonx_writer *json, const struct device_cuda_info *
     jsonx_end_object(json);
 }
 
-/* Lists the GPUs that CUDA can use, and the CUDA versions of build and driver. */
+/* Lists the GPUs that CUDA can use, and the CUDA versions of the build and the driver. */
 static int list_cuda(struct doctor_finding *finding, struct err *err)
 {
     struct device_cuda_info info = {0};

@@ -24,7 +24,7 @@
 enum {
     SHARDS_OPEN_FEW = 256, /* 64 GiB in shards of the usual 256 MiB */
     CLOCK_LOOKS = 1000,
-    CLOCK_SLOW_NS = 1000, /* a read by a system call; without one it takes about 30 */
+    CLOCK_SLOW_NS = 1000, /* reading through a system call; without one it takes about 30 */
 };
 
 static void check_cpu(const struct doctor_folder *folder, struct doctor_finding *finding)

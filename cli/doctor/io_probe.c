@@ -27,7 +27,7 @@
 
 enum { SYNCS = 8, RESERVE_BYTES = 1 << 20, KIB = 1024, MOUNT_LINE_BYTES = 8192 };
 
-/* From statfs(2) and the file systems' sources; missing in linux/magic.h. */
+/* From statfs(2) and the file systems' sources; missing from linux/magic.h. */
 enum {
     LUSTRE_MAGIC = 0x0bd00bd0,
     GPFS_MAGIC = 0x47504653,
@@ -35,7 +35,7 @@ enum {
     ZFS_MAGIC = 0x2fc12fc1,
 };
 
-/* Names the type by its statfs(2) magic number; for shared numbers, the newest name. */
+/* Names the type by its statfs(2) magic number. Types that share a number get the newest name. */
 static void name_magic(uint32_t magic, char type[IO_PROBE_TYPE_BYTES])
 {
     static const struct {

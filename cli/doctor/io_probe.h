@@ -16,7 +16,7 @@ enum { IO_PROBE_TYPE_BYTES = 64 };
 
 struct io_probe {
     char folder[IO_PATH_BYTES_MAX];
-    bool is_made; /* it is the requested path, or the folder of that file */
+    bool is_made; /* folder is the requested path, or contains the requested file */
     /* as in mount(8): "ext4", "nfs4", "fuse.sshfs"; or from the magic number; or "unknown" */
     char type[IO_PROBE_TYPE_BYTES];
     bool is_network, is_memory; /* is_memory: contents are lost on reboot */

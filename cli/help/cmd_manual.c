@@ -70,7 +70,8 @@ static int check_free(struct io *io, const char *path, struct err *err)
     return -EEXIST;
 }
 
-/* Checks all paths before writing any page, so an existing file leaves no partial set. */
+/* Checks all paths before writing any page, so that an existing file does not cause a partial
+ * set. */
 static int write_all(const struct manual_args *args, struct err *err)
 {
     struct manual_page page;

@@ -44,7 +44,7 @@ static void print_options(const struct verb *verb)
     }
 }
 
-/* The verb's option in the first `bytes` of word if it takes a value; else NULL. */
+/* Returns the option named by the first `bytes` of word if it takes a value, else NULL. */
 static const struct option *valued_option(const struct verb *verb, const char *word, size_t bytes)
 {
     struct option_table options = verb_options(verb);

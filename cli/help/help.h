@@ -1,5 +1,5 @@
 /*
- * help — texts shared by help and manual pages, and help on stdout.
+ * help — text shared by help and manual pages, and help on stdout.
  *
  * A line that begins with a space is printed verbatim; any other is a paragraph, wrapped to the
  * output width.
@@ -26,7 +26,7 @@ void help_print_formats(void);
 
 extern const char help_config_intro[];
 extern const char help_config_example[];
-/* The type of a key: "number", "true|false", "shuffle|full|sequential". Returns text, of
+/* Formats the type of a key: "number", "true|false", "shuffle|full|sequential". Returns text, of
  * HELP_KIND_BYTES. */
 enum { HELP_KIND_BYTES = 96 };
 const char *help_config_kind(const struct config_field *field, char text[HELP_KIND_BYTES]);

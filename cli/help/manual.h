@@ -1,6 +1,6 @@
 /*
  * manual — the manual pages millrace(1), one per verb, millrace-config(5) and millrace-formats(5),
- * from the tables of help.
+ * from the same tables as help.
  */
 #ifndef MILLRACE_CLI_HELP_MANUAL_H
 #define MILLRACE_CLI_HELP_MANUAL_H

@@ -6,7 +6,7 @@
  *     roff_text(&out, "millrace-read");
  *     ...
  *
- * All text is printed literally, without requests or escapes. Errors are kept in out.
+ * All text is printed literally, without requests or escapes. Errors are recorded in out.
  */
 #ifndef MILLRACE_CLI_HELP_ROFF_H
 #define MILLRACE_CLI_HELP_ROFF_H
@@ -29,7 +29,7 @@ void roff_font(struct str *out, enum roff_font font, const char *text);
 /* Adds text in the format of help.h; text between backquotes is bold. */
 void roff_prose(struct str *out, const char *text);
 
-/* Adds lines that are not filled. */
+/* Adds lines verbatim, without filling. */
 void roff_literal(struct str *out, const char *text);
 
 #endif

@@ -12,7 +12,7 @@
 
 #include <stdbool.h>
 
-/* Borrows all. */
+/* Borrows all pointers. */
 struct inspection {
     struct io *io;
     struct jsonx_writer *json; /* inside the result's object */
@@ -24,7 +24,7 @@ struct inspection {
 int inspect_dataset(struct inspection *in, const char *path);
 int inspect_datasets(struct inspection *in, const char *path); /* each dataset in a folder */
 int inspect_shard(struct inspection *in, const char *path);
-/* for a folder, its newest complete one */
+/* for a folder, describes its newest complete checkpoint */
 int inspect_checkpoint(struct inspection *in, const char *path);
 /* Appends the configuration of the run that saved the checkpoint: YAML as `train` takes it, or
  * JSON. */

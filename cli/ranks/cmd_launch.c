@@ -164,7 +164,7 @@ static const char *resume_of_restart(const struct launch *launch)
     return is_path && !has_progressed(launch, given) ? given : "auto";
 }
 
-/* Without -n: one rank per GPU of a node, or per NUMA node without GPUs. */
+/* Without -n: one rank per GPU of a node or, if there are no GPUs, per NUMA node. */
 static int choose_ranks(const struct launch *launch, const struct train_config *config,
                         unsigned *ret_ranks, struct err *err)
 {

@@ -207,7 +207,8 @@ static int start(const struct launch_command *command, pid_t *ret_pid, struct er
     return status;
 }
 
-/* Forwards the new signals. mpirun passes SIGUSR1 on to the ranks, but kills them on SIGTERM. */
+/* Forwards signals not yet sent. mpirun passes SIGUSR1 on to the ranks, but kills them on
+ * SIGTERM. */
 static void forward_signals(pid_t pid, const struct signals_counts *counts,
                             struct signals_sent *sent)
 {

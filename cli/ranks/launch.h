@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The placement of the ranks. Borrows its texts. */
+/* The placement of the ranks. Borrows its strings. */
 struct launch_place {
     unsigned ranks;
     unsigned nodes;           /* ranks are divided evenly among them */
@@ -28,7 +28,8 @@ struct launch_command {
     bool is_short; /* out of memory */
 };
 
-/* Adds mpirun's words before the program. -EINVAL if nodes do not divide the ranks. */
+/* Adds mpirun's words before the program. -EINVAL if the ranks cannot be divided evenly among the
+ * nodes. */
 int launch_begin(struct launch_command *command, const struct launch_place *place, struct err *err);
 /* Adds a copy of the word. */
 void launch_add(struct launch_command *command, const char *word);

@@ -1,7 +1,7 @@
 /*
  * rank_session — runs a verb on several ranks, which report errors and end together.
  *
- *     // as the launcher specifies; a single rank without one
+ *     // as the launcher specifies; without one, a single rank
  *     status = rank_session_open(invocation, &comm, &local_rank, err);
  *     status = ...
  *     // prints errors before any rank ends

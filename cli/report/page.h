@@ -11,9 +11,9 @@
  *     page_end(&out);
  *     status = str_status(&out);
  *
- * Text is escaped, so the page is well-formed HTML and XML for any names in a dataset. A content
- * security policy forbids scripts and network access. The page adapts to light and dark mode and to
- * the window's width.
+ * Text is escaped, so the page is well-formed HTML and XML regardless of the names in a dataset. A
+ * content security policy forbids scripts and network access. The page adapts to light and dark
+ * mode and to the window's width.
  */
 #ifndef MILLRACE_CLI_REPORT_PAGE_H
 #define MILLRACE_CLI_REPORT_PAGE_H

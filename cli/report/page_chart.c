@@ -54,7 +54,7 @@ const char *chart_number_text(double value, char text[CHART_TICK_BYTES])
     return text;
 }
 
-/* Widens the axis to whole ticks; returns their distance. */
+/* Widens the axis to whole ticks; returns their spacing. */
 static double round_axis(struct axis *axis, unsigned ticks)
 {
     if (!(axis->most > axis->least)) {
@@ -120,7 +120,7 @@ static void draw_line(struct str *out, const struct chart_series *series, unsign
     str_add_text(out, "\"/>\n");
 }
 
-/* Dots show their values to the pointer; they are visible if there are few. */
+/* Dots show their values on hover; they are visible only if there are few. */
 static void draw_dots(struct str *out, const struct chart_series *series, unsigned number,
                       const struct axis *x, const struct axis *y)
 {

@@ -55,7 +55,7 @@ void chart_columns(struct str *out, const struct chart_histogram *histogram);
 
 /* Formats a number for an axis: "0.05", "12k", "3M". Returns text. */
 const char *chart_number_text(double value, char text[CHART_TICK_BYTES]);
-/* 1, 2 or 5 times a power of ten; about `ticks` of them make `span`. */
+/* Returns 1, 2 or 5 times a power of ten, such that about `ticks` steps make up `span`. */
 double chart_step(double span, unsigned ticks);
 
 #endif

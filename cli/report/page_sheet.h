@@ -2,7 +2,8 @@
  * page_sheet — samples as figures of a contact sheet: a thumbnail or other content, with class and
  * key.
  *
- * A sheet has at most SHEET_SAMPLES_MAX figures, and no more images once it has SHEET_BYTES_MAX.
+ * A sheet has at most SHEET_SAMPLES_MAX figures, and no more images once it has reached
+ * SHEET_BYTES_MAX.
  */
 #ifndef MILLRACE_CLI_REPORT_PAGE_SHEET_H
 #define MILLRACE_CLI_REPORT_PAGE_SHEET_H
@@ -28,11 +29,12 @@ struct page_sheet {
 /* Borrows dataset. Close even after a failure. */
 int page_sheet_open(const struct dataset *dataset, struct page_sheet *sheet, struct err *err);
 void page_sheet_close(struct page_sheet *sheet);
-/* Adds a figure. An undecodable image is labeled, not an error. */
+/* Adds a figure. An undecodable image is labeled as such and is not an error. */
 int page_sheet_add(struct page_sheet *sheet, struct survey *survey,
                    const struct survey_sample *sample, struct err *err);
 
-/* A class's name, or else its number; "" if negative. Returns name, which has room for bytes. */
+/* Formats the class's name or, without one, its number; "" if negative. Returns name, which holds
+ * up to `bytes` bytes. */
 const char *page_class_name(const struct dataset *dataset, int64_t number, char *name,
                             size_t bytes);
 

@@ -9,7 +9,8 @@
 
 enum { PAGE_TOKENS_MAX = 1200 }; /* shown per member */
 
-/* text: the dataset's; NULL: unknown. Appends to out, nothing if the sample has no npy field. */
+/* text: the dataset's; NULL: unknown. Appends to out; appends nothing if the sample has no npy
+ * field. */
 int page_tokens_add(struct survey *survey, const struct survey_sample *sample,
                     const struct dataset_text *text, struct str *out, struct err *err);
 

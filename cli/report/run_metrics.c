@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum { CHUNK_BYTES = 1 << 20 };
-#define WALL_SECONDS_MAX 1e10 /* the year 2286, whose nanoseconds fit 64 bits */
+#define WALL_SECONDS_MAX 1e10 /* the year 2286, whose nanoseconds fit in 64 bits */
 
 const char *run_series_key(enum run_series_kind kind)
 {
@@ -101,7 +101,7 @@ static int add_line(struct run_metrics *metrics, const char *line, size_t bytes,
     return 0;
 }
 
-/* Parses the complete lines of text, at offset of the file; *ret_used: their length. */
+/* Parses the complete lines of text, which is at `offset` in the file; *ret_used: their length. */
 static int add_lines(struct run_metrics *metrics, const char *text, size_t bytes, const char *path,
                      uint64_t offset, size_t *ret_used, struct err *err)
 {

@@ -59,7 +59,7 @@ struct survey_sample {
 struct survey_options {
     const struct dataset *dataset; /* NULL: path is a shard */
     const char *path;
-    uint64_t wanted; /* number of calls of sample, for evenly spread samples in order */
+    uint64_t wanted; /* number of calls to `sample`, for evenly spread samples in order */
     int (*sample)(void *context, struct survey *survey, const struct survey_sample *sample,
                   struct err *err);
     void *context;

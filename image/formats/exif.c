@@ -1,7 +1,7 @@
 /*
- * exif — see exif.h. The segment is `Exif\0\0` and a TIFF header (byte order, 42, offset of the
- * first directory). The directory is a count and 12-byte entries {tag u16, type u16, count u32,
- * value}.
+ * exif — see exif.h. The segment consists of `Exif\0\0` and a TIFF header (byte order, 42,
+ * offset of the first directory). The directory consists of a count and 12-byte entries {tag
+ * u16, type u16, count u32, value}.
  */
 #include "image/formats/exif.h"
 

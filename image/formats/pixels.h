@@ -57,8 +57,8 @@ void pixels_decoder_close(struct pixels_decoder *decoder); /* NULL is fine */
 int pixels_begin(struct pixels_decoder *decoder, enum image_kind kind, const void *data,
                  size_t bytes, const char *path, struct pixels_info *ret_info, struct err *err);
 /* part: nonempty, inside the image. NULL: the whole image, which also checks the file to its
- * end. ret_pixels borrows from the decoder, or from data, until the next call. A part has the
- * same pixels as the whole. -EBADMSG, -ENOMEM. */
+ * end. ret_pixels borrows from the decoder, or from data, until the next call. Decoding a part
+ * gives the same pixels as decoding the whole. -EBADMSG, -ENOMEM. */
 int pixels_part(struct pixels_decoder *decoder, const struct image_rect *part,
                 struct pixels *ret_pixels, struct err *err);
 

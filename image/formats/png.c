@@ -12,7 +12,7 @@
 
 #include <spng.h>
 
-/* Limit for all chunks except image data; texts and profiles are decompressed. */
+/* Limit on all chunks except image data, because text and profiles are decompressed. */
 enum { CHUNKS_BYTES_MAX = 64 << 20 };
 
 struct png_decoder {
@@ -88,7 +88,7 @@ int png_begin(struct png_decoder *decoder, const void *data, size_t bytes, const
 
 /* ---- Pixels. ---- */
 
-/* Decodes unwanted rows too, into the first wanted row's place. */
+/* Decodes the rows above the part too, into the place of the first wanted row. */
 static int decode_rows(struct png_decoder *decoder, uint32_t first_row, uint32_t end_row,
                        uint8_t *rows, size_t row_bytes)
 {

@@ -2,8 +2,8 @@
  * png — decodes PNG files to pixels, using libspng. See pixels.h for the calling sequence.
  *
  * Gray of up to 8 bits becomes one channel, everything else RGB; 16-bit samples keep the upper 8
- * bits. An eXIf chunk counts only before the image data. Rows are decoded through the part's
- * last one, interlaced images completely.
+ * bits. An eXIf chunk is used only if it precedes the image data. Decoding stops after the
+ * part's last row, except that interlaced images are decoded completely.
  */
 #ifndef MILLRACE_IMAGE_FORMATS_PNG_H
 #define MILLRACE_IMAGE_FORMATS_PNG_H

@@ -15,9 +15,9 @@
 enum {
     RIFF_HEADER_BYTES = 12,
     CHUNK_HEADER_BYTES = 8,
-    /* Upsampling blends a row's chroma with its neighbor's, but at the edge of a crop with its
-     * own. This margin around the part gives all wanted pixels their neighbors. Even, because
-     * libwebp rounds a crop's corner down to even. */
+    /* Upsampling blends a row's chroma with its neighbor's, which is missing at the edge of a
+     * crop. This margin around the part gives all wanted pixels their neighbors. It is even
+     * because libwebp rounds the coordinates of a crop's corner down to even numbers. */
     MARGIN_PIXELS = 2,
 };
 

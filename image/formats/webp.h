@@ -24,15 +24,15 @@ int webp_begin(struct webp *webp, const void *data, size_t bytes, const char *pa
 int webp_part(const struct webp *webp, const struct image_rect *part, struct pixels_memory *memory,
               struct pixels *ret_pixels, struct err *err);
 
-/* libwebp's version in its format: 0x010204 is 1.2.4. Pixels of lossy files may differ between
- * versions. */
+/* libwebp's version in libwebp's encoding: 0x010204 is 1.2.4. Pixels of lossy files may differ
+ * between versions. */
 uint32_t webp_library_version(void);
 
 /* Header contents except the size, for display. */
 struct webp_traits {
     bool lossless, has_alpha, has_animation;
 };
-/* -EBADMSG as webp_begin, but accepts animations. */
+/* -EBADMSG. Like webp_begin, but accepts animations. */
 int webp_probe(const void *data, size_t bytes, const char *path, struct pixels_info *ret_info,
                struct webp_traits *ret_traits, struct err *err);
 

@@ -6,11 +6,11 @@
  * could otherwise use those of the previous one. Planes are returned as stored: the decoder
  * never scales, upsamples or smooths (JDCT_ISLOW, raw data). CMYK and YCCK files are decoded
  * completely and converted to three RGB planes; they are assumed to be inverted, as Adobe writes
- * and browsers and Pillow read them. ICC profiles are ignored.
+ * them and browsers and Pillow read them. ICC profiles are ignored.
  *
- * libjpeg fills lost data with gray. Its warnings of lost or contradictory data (premature end,
- * bad Huffman code, a marker instead of RST, progression) are errors here; others (extraneous
- * bytes) are counted.
+ * libjpeg fills lost data with gray. Its warnings about lost or contradictory data (premature
+ * end, bad Huffman code, a marker instead of RST, progression) are errors here; others
+ * (extraneous bytes) are counted.
  *
  *     jpeg_decoder_open(&decoder, err);
  *     // the whole image; planes borrow from the decoder
@@ -77,17 +77,18 @@ struct jpeg_planes jpeg_planes_of(const struct jpeg_info *info);
 int jpeg_probe(const void *data, size_t bytes, const char *path, struct jpeg_info *ret_info,
                struct err *err);
 
-/* Returns the decoding library with its version, which may affect pixels. Static text. */
+/* Returns the decoding library with its version, which may affect pixels. Static string. */
 const char *jpeg_library(void);
-/* Returns 1 if the library uses SIMD; 0 if built without or disabled by JSIMD_FORCENONE=1; -1:
- * unknown. */
+/* Returns 1 if the library uses SIMD; 0 if it was built without SIMD or JSIMD_FORCENONE=1
+ * disables it; -1: unknown. */
 int jpeg_simd(void);
 
 struct jpeg_decoder; /* one thread at a time */
 int jpeg_decoder_open(struct jpeg_decoder **ret_decoder, struct err *err);
 void jpeg_decoder_close(struct jpeg_decoder *decoder); /* NULL is fine */
-/* Limits libjpeg's memory to the needs of an image of pixels_max pixels, including all
- * coefficients of a progressive one. Images that need more give -EBADMSG. Default: PIXELS_MAX. */
+/* Limits libjpeg's memory to what an image of pixels_max pixels needs, including all
+ * coefficients of a progressive one. Images that need more give -EBADMSG. Default:
+ * PIXELS_MAX. */
 void jpeg_decoder_limit(struct jpeg_decoder *decoder, uint64_t pixels_max);
 
 /* Decodes the whole image and checks it to its end. ret_planes borrows from the decoder until

@@ -120,7 +120,7 @@ static uint8_t *put_header(uint8_t *to, const uint8_t *data, const struct jpeg_h
     return put(to, data + headers->scan_offset, headers->header_bytes - headers->scan_offset);
 }
 
-/* Copies the part's segments, each with the marker after it. */
+/* Copies the part's segments, each with the marker that follows it. */
 static int put_segments(uint8_t *to, const uint8_t *at, const uint8_t *end,
                         const struct jpeg_cut_grid *grid, struct image_rect part, uint8_t **ret_to)
 {

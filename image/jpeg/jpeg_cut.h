@@ -1,9 +1,9 @@
 /*
  * jpeg_cut — cuts a part of a JPEG out of its compressed bytes, without decoding.
  *
- * Restart markers separate segments of the entropy-coded data. A segment is whole bytes and
- * decodes independently of what precedes it. If a segment has k MCUs and k divides the number of
- * MCUs in a row, the image is a grid of segments:
+ * Restart markers separate segments of the entropy-coded data. A segment consists of whole bytes
+ * and decodes independently of what precedes it. If a segment has k MCUs and k divides the
+ * number of MCUs in a row, the image is a grid of segments:
  *
  *     SOI APPn DQT SOF DHT DRI=2 SOS
  *       row 0    segment RST0 segment RST1 segment RST2 segment RST3

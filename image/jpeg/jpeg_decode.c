@@ -213,8 +213,8 @@ static int decode_cut(struct jpeg_decoder *decoder, struct image_rect segments, 
     return status;
 }
 
-/* Uses a cut if possible. If the cut does not decode, decodes the file from its start to find
- * what is wrong and where. */
+/* Uses a cut if possible. If the cut does not decode, decodes the file from its start to locate
+ * the error. */
 static int decode_part(struct jpeg_decoder *decoder, struct image_rect part, struct err *err)
 {
     struct jpeg_reader *reader = &decoder->reader;

@@ -43,7 +43,7 @@ struct walk {
     struct err *err;
 };
 
-/* offset: the marker's, in the file. */
+/* offset: of the marker in the file. */
 struct segment {
     uint8_t marker;
     const uint8_t *data;

@@ -2,8 +2,8 @@
  * jpeg_headers — reads the segments before a JPEG's first scan without decoding (ITU T.81, annex
  * B), for file information and jpeg_cut.h.
  *
- * It also describes kinds that jpeg.h rejects (lossless, 12 bits, two components), and skips
- * tables; jpeg_probe decides whether a file decodes.
+ * It skips tables and also describes kinds of JPEG that jpeg.h rejects (lossless, 12 bits, two
+ * components). Use jpeg_probe to find out whether a file can be decoded.
  */
 #ifndef MILLRACE_IMAGE_JPEG_JPEG_HEADERS_H
 #define MILLRACE_IMAGE_JPEG_JPEG_HEADERS_H

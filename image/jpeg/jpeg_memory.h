@@ -1,7 +1,7 @@
 /*
  * jpeg_memory — memory for libjpeg's small and large objects, kept across images so that
- * decoding stops allocating after the largest image. libjpeg's own manager keeps the arrays of
- * progressive and CMYK images.
+ * decoding stops allocating after the largest image. libjpeg's own manager still allocates the
+ * arrays of progressive and CMYK images.
  *
  * client_data of the codec points to a struct that begins with a struct jpeg_memory.
  */
@@ -26,7 +26,7 @@ struct jpeg_memory {
     void (*free_pool)(j_common_ptr codec, int pool); /* libjpeg's */
 };
 
-/* Call it right after jpeg_create_decompress. Later allocations of the codec use memory. */
+/* Call it right after jpeg_create_decompress. The codec's later allocations use `memory`. */
 void jpeg_memory_install(struct jpeg_memory *memory, j_decompress_ptr codec);
 /* Frees the last image's objects, including its tables, so that the next image cannot use them. */
 void jpeg_memory_reset(struct jpeg_memory *memory, j_decompress_ptr codec);

@@ -13,15 +13,15 @@
 #include <jerror.h>
 
 enum {
-    /* libjpeg-turbo's fast Huffman decoder silently decodes bad codes as zeros. It requires 512
-     * available bytes per block, so the window is smaller. The careful decoder is at most 3 %
-     * slower. */
+    /* libjpeg-turbo's fast Huffman decoder silently decodes bad codes as zeros. It runs only if
+     * 512 bytes per block are available, so this smaller window disables it. The careful decoder
+     * is at most 3 % slower. */
     WINDOW_BYTES = 511,
     APP1 = JPEG_APP0 + 1,
     MARKER_BYTES_MAX = 65535,
-    /* PIXEL_BYTES_MAX: coefficients, 2 bytes in each of up to 4 components. OTHER_BYTES_MAX: the
-     * rest, including the padding blocks of very flat or narrow images: 32 rows of 65500 samples
-     * in 4 components. */
+    /* PIXEL_BYTES_MAX: coefficients, 2 bytes for each of up to 4 components. OTHER_BYTES_MAX:
+     * the rest, including the padding blocks of very flat or narrow images: 32 rows of 65500
+     * samples in 4 components. */
     PIXEL_BYTES_MAX = 8,
     OTHER_BYTES_MAX = 32 << 20,
 };

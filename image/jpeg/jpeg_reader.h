@@ -4,7 +4,8 @@
  *
  * libjpeg reports errors by longjmp. All calls to it are in step functions, which keep their
  * state in their context and run only under jpeg_reader_guard, so no local variable changes
- * between a setjmp and its longjmp. Warnings of lost or contradictory data are errors (jpeg.h).
+ * between a setjmp and its longjmp. Warnings about lost or contradictory data are errors
+ * (jpeg.h).
  *
  *     jpeg_reader_init(&reader, JPEG_MARKERS_SKIP);
  *     jpeg_reader_begin(&reader, data, bytes, path, &info, err);
@@ -44,18 +45,18 @@ struct jpeg_reader {
     uint32_t warnings; /* harmless ones since jpeg_reader_begin */
     uint32_t orientation;
     enum jpeg_markers markers;
-    uint64_t pixels_max; /* limit of libjpeg's memory, in pixels */
+    uint64_t pixels_max; /* limit on libjpeg's memory, in pixels */
 };
 
 void jpeg_reader_init(struct jpeg_reader *reader, enum jpeg_markers markers);
 void jpeg_reader_deinit(struct jpeg_reader *reader); /* may follow jpeg_reader_end */
 
-/* Reads the headers. Borrows data and path until jpeg_reader_end, which an error implies.
- * -EBADMSG, -ENOMEM. */
+/* Reads the headers. Borrows data and path until jpeg_reader_end, which it calls itself on
+ * error. -EBADMSG, -ENOMEM. */
 int jpeg_reader_begin(struct jpeg_reader *reader, const void *data, size_t bytes, const char *path,
                       struct jpeg_info *ret_info, struct err *err);
-/* Discards all state except tables and reads other headers, whose file may lack tables (the
- * abbreviated format for compressed image data: ITU-T T.81, B.4). Borrows data until
+/* Discards all state except tables and reads the headers of another file, which may lack tables
+ * (the abbreviated format for compressed image data: ITU-T T.81, B.4). Borrows data until
  * jpeg_reader_end. */
 int jpeg_reader_begin_abbreviated(struct jpeg_reader *reader, const void *data, size_t bytes,
                                   struct err *err);

@@ -85,7 +85,7 @@ static int transcode(struct transcoding *transcoding, struct str *out, bool *ret
     *ret_tiled = status == 0;
     if (status != -EINVAL)
         return status;
-    err_clear(err); /* a form that one scan cannot hold */
+    err_clear(err); /* an image that one scan cannot represent */
     return 0;
 }
 

@@ -19,8 +19,8 @@
 
 enum { JPEG_TILE_MCU_PIXELS = 16 /* side of an MCU that jpeg_encode writes */ };
 
-/* Returns the number of MCUs per segment: the least divisor of the MCUs in a row that makes
- * segments of at least 32 pixels, or else the whole row. mcu_width in pixels. */
+/* Returns the number of MCUs per segment: the least divisor of the number of MCUs in a row that
+ * gives segments at least 32 pixels wide, or else the whole row. mcu_width in pixels. */
 uint32_t jpeg_tile_interval(uint32_t width, uint32_t mcu_width);
 
 /* Returns the largest width, at most the given one, whose MCUs of JPEG_TILE_MCU_PIXELS form
@@ -29,8 +29,8 @@ uint32_t jpeg_tile_width(uint32_t width);
 
 /* Appends the transcoded file to out. Sets *ret_tiled to false and appends nothing, without
  * checking the data, if the file should stay as it is: already tiled, CMYK or YCCK (whose parts
- * cannot be cut), or of a form that one baseline scan cannot hold. path (may be NULL) is for
- * messages. -EBADMSG as jpeg_decode, -ENOMEM. */
+ * cannot be cut), or not representable in one baseline scan. path (may be NULL) is for messages.
+ * -EBADMSG as from jpeg_decode; -ENOMEM. */
 int jpeg_tile(const void *data, size_t bytes, const char *path, struct str *out, bool *ret_tiled,
               struct err *err);
 

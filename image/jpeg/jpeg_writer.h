@@ -1,6 +1,6 @@
 /*
- * jpeg_writer — libjpeg-turbo's compressor to a byte string, for jpeg_encode.c (pixels) and
- * jpeg_tile.c (coefficients). It handles longjmp as in jpeg_reader.h.
+ * jpeg_writer — libjpeg-turbo's compressor, writing to a byte string, for jpeg_encode.c (pixels)
+ * and jpeg_tile.c (coefficients). It handles longjmp as in jpeg_reader.h.
  */
 #ifndef MILLRACE_IMAGE_JPEG_JPEG_WRITER_H
 #define MILLRACE_IMAGE_JPEG_JPEG_WRITER_H
@@ -30,8 +30,8 @@ struct jpeg_writer {
 
 /* Creates codec, which appends to out. -ENOMEM. Always call jpeg_writer_deinit. */
 int jpeg_writer_init(struct jpeg_writer *writer, struct str *out, struct err *err);
-/* Runs a step. On error, out is as before jpeg_writer_init. -ENOMEM; -EINVAL if libjpeg rejects
- * the request. */
+/* Runs a step. On error, restores out to its state before jpeg_writer_init. -ENOMEM; -EINVAL if
+ * libjpeg rejects the request. */
 int jpeg_writer_guard(struct jpeg_writer *writer, void (*step)(void *context), void *context,
                       struct err *err);
 void jpeg_writer_deinit(struct jpeg_writer *writer);

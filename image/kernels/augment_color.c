@@ -1,9 +1,9 @@
 /*
  * augment_color — operations that change colors without moving pixels (augment_ops.h).
  *
- * Most blend: (other * 2^16 + factor * (value - other)) / 2^16, rounded down and clamped to
- * 0..255. `other` is the result at factor 0: black, the pixel's gray, the mean gray, or the
- * smoothed image (Pillow's ImageEnhance).
+ * Most operations blend: (other * 2^16 + factor * (value - other)) / 2^16, rounded down and
+ * clamped to 0..255. `other` is the result at factor 0: black, the pixel's gray, the mean gray,
+ * or the smoothed image (Pillow's ImageEnhance).
  */
 #include "image/kernels/augment_ops.h"
 
@@ -80,7 +80,7 @@ void augment_saturation(const struct augment_image *image, int32_t factor)
     }
 }
 
-/* Smooths by the rounded mean of the pixel, weighted five times, and its eight neighbors. Edge
+/* Smooths with the rounded mean of the pixel, weighted five times, and its eight neighbors. Edge
  * pixels are unchanged. */
 void augment_sharpness(const struct augment_image *image, int32_t factor)
 {

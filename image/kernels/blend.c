@@ -1,6 +1,6 @@
 /*
- * blend — see blend.h. Compilers vectorize one loop well for all instruction sets, from AVX-512
- * to NEON (in plain C on ARM).
+ * blend — see blend.h. One loop serves all instruction sets, because compilers vectorize it well
+ * from AVX-512 to NEON (as plain C on ARM).
  */
 #include "image/kernels/blend.h"
 

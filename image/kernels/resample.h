@@ -5,7 +5,7 @@
  * BILINEAR resize. Coefficients are nonnegative int16 with 14 fractional bits and sum to exactly
  * 1 << 14. They come from rational numbers, so they are the same on any CPU. Each is the
  * difference of two adjacent rounded running sums, which keeps the sum exact for any number of
- * taps, so that even a reduction by thousands weighs its whole support.
+ * taps, so that even a reduction by a factor of thousands uses its whole support.
  *
  * A pass filters down the columns (adjacent columns form vectors), rounds to uint8 and writes
  * its output transposed; two passes make the image upright again:
@@ -39,8 +39,8 @@ struct resample_span {
     int64_t begin_num, length_num, den;
 };
 
-/* For each output i, taps[i] coefficients for the samples from first[i]. Memory is reused
- * between plans. Zero-initialize it. One thread at a time. */
+/* Output i is the weighted sum of taps[i] samples starting at first[i]. Memory is reused between
+ * plans. Zero-initialize it. One thread at a time. */
 struct resample_plan {
     uint32_t count;        /* outputs */
     uint32_t taps_max;     /* row length of coefficients[]; even, because they are used in pairs */
@@ -50,7 +50,7 @@ struct resample_plan {
     /* Source samples that the outputs need: [source_first, source_end). */
     uint32_t source_first, source_end;
     size_t outputs_capacity, coefficients_capacity;
-    /* The input, with the two fields below; the plan is recomputed only if it changes. */
+    /* The inputs, with the two fields below; the plan is recomputed only if they change. */
     struct resample_span span;
     uint32_t source_count;
     bool flip;

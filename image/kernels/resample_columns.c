@@ -2,9 +2,9 @@
  * resample_columns — the filter's pass over samples (resample.h). resample_plan.c computes the
  * coefficients.
  *
- * A pass proceeds by tiles (resample_tile.h). The last tile of a line overlaps the previous one,
- * with the same result. The plain C tiles here take any number of columns, so they also handle
- * sources narrower than other kernels' tiles.
+ * A pass works tile by tile (resample_tile.h). The last tile of a line overlaps the previous
+ * one, with the same result. The plain C tiles here take any number of columns, so they also
+ * handle sources narrower than other kernels' tiles.
  */
 #include "image/kernels/resample.h"
 
@@ -47,7 +47,7 @@ static void filter_plain(const struct resample_tile *tile, uint32_t i, uint8_t *
         line[c] = (uint8_t)(sums[c] >> RESAMPLE_FRACTION_BITS);
 }
 
-/* Transposes 16 x 16 bytes by four rounds of interleaving the first eight rows with the last
+/* Transposes 16 x 16 bytes in four rounds of interleaving the first eight rows with the last
  * eight. */
 static void transpose_block(const struct lines *lines, size_t column, uint8_t block[16][16])
 {

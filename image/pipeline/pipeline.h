@@ -56,8 +56,8 @@ struct image_rows {
     uint32_t width, height; /* of the whole picture */
     uint32_t first, count;  /* rows in use */
 };
-/* Sets first and count to the rows that the key's crop needs. False: invalid picture size. Any
- * thread. */
+/* Sets first and count to the rows that the key's crop needs. False: invalid picture size.
+ * Thread-safe. */
 bool image_rows_needed(const struct image_options *options, struct image_key key,
                        struct image_rows *rows);
 /* Like image_pipeline_run on the whole picture, but takes only the needed rows, consecutive at
@@ -76,8 +76,8 @@ struct image_bounds {
     bool tiles;
 };
 
-/* Returns the whole image as upright RGB, scaled down to its bounds, for converters. The memory
- * belongs to the pipeline until its next call. */
+/* Returns the whole image as upright RGB, scaled down to its bounds, for converters. The
+ * pipeline owns the pixels, which are valid until its next call. */
 int image_pipeline_whole(struct image_pipeline *pipeline, const void *data, size_t bytes,
                          const char *path, struct image_bounds bounds, const uint8_t **ret_rgb,
                          uint32_t *ret_width, uint32_t *ret_height, struct err *err);

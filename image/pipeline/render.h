@@ -4,9 +4,10 @@
  *
  * A framing maps a rectangle of the stored image to an oriented target. Each plane is resampled
  * in its stored frame, rows first; the plan of a mirrored axis counts its outputs backwards. If
- * the orientation swaps the sides, the second pass does not transpose. The result equals, bit
- * for bit, a reorientation of the upright result. For interleaved colors, the first pass treats
- * each sample of a pixel as a column, and the second pass takes every third line of its result.
+ * the orientation swaps the sides, the second pass does not transpose. The result is
+ * bit-identical to a reorientation of the upright result. For interleaved colors, the first pass
+ * treats each sample of a pixel as a column, and the second pass takes every third line of its
+ * result.
  *
  * Planning comes first and determines which part of the image to decode:
  *

@@ -26,7 +26,7 @@ struct plan_micro {
     uint64_t step, micro; /* t and j */
     uint64_t begin, end;  /* delivered positions of the step */
     bool last_of_step;    /* this rank's last one */
-    uint32_t next_epoch;  /* of the run after this step */
+    uint32_t next_epoch;  /* epoch of the step after this one */
     uint64_t next_position;
 };
 
@@ -35,7 +35,7 @@ struct plan_options {
     uint64_t samples;
     bool drop_tail;
     uint32_t epoch;
-    uint64_t position, positions_max, epochs_max; /* like in loader_options */
+    uint64_t position, positions_max, epochs_max; /* as in loader_options */
 };
 
 /* -EINVAL with detail: inconsistent batching, a position beyond the epoch, or no complete step
@@ -44,7 +44,7 @@ int plan_init(struct plan *plan, const struct plan_options *options, struct err 
 uint64_t plan_steps(const struct plan *plan);                    /* per epoch */
 bool plan_next(struct plan *plan, struct plan_micro *ret_micro); /* false: no more */
 
-/* Returns the number of the micro-batch's items. Their positions are first, first + stride, ...,
+/* Returns the micro-batch's number of items. Their positions are first, first + stride, ...,
  * below its end. */
 uint32_t plan_items(const struct plan *plan, const struct plan_micro *micro, uint64_t *ret_first,
                     uint64_t *ret_stride);

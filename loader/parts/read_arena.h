@@ -23,7 +23,7 @@ struct read_arena {
     uint64_t capacity_bytes;      /* a multiple of READ_ARENA_PAGE_BYTES */
     uint64_t *taken;              /* one bit per page; padding bits are set */
     uint64_t pages_count, lowest; /* all pages below lowest are taken */
-    /* After a change, an allocation may succeed. */
+    /* Once this has changed, a failed allocation may succeed. */
     uint64_t frees_count;
 };
 

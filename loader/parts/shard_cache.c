@@ -14,7 +14,7 @@ struct cache_entry {
     struct shard *shard;
     struct err *damage; /* why it can never be opened; NULL: no known damage */
     uint64_t last_used;
-    /* increases only under mutex, which allows closing an unused shard */
+    /* increases only under mutex, so whoever holds it may close an unused shard */
     atomic_uint_least32_t users;
 };
 
@@ -161,8 +161,8 @@ static int have_file(struct shard_cache *cache, enum open_files_share share, con
     return 0;
 }
 
-/* Remembers damage: rereading the file would not repair it, and without an index would read all
- * of it. */
+/* Remembers damage, because retrying would not help and, without an index, would reread the whole
+ * file. */
 static void note_damage(struct cache_entry *entry, int status, const struct err *why)
 {
     if (status != -EBADMSG || !why)
@@ -189,7 +189,7 @@ static int open_entry(struct shard_cache *cache, uint64_t shard, enum open_files
         status = have_file(cache, share, path, err);
     if (!status) {
         atomic_store(&cache->opening, shard + 1);
-        do /* other parts of the process may have taken the files */
+        do /* other parts of the process may have taken the descriptors */
             status = shard_open_salvaging(cache->io, path, listed->is_partial ? &silently : NULL,
                                           &opened, err);
         while (shard_cache_is_short_of_files(status) && close_oldest(cache));

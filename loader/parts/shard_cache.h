@@ -1,16 +1,15 @@
 /*
- * shard_cache — opens the shards of a loader's datasets on first use and bounds how many are
- * open.
+ * shard_cache — opens the shards of a loader's datasets on first use and bounds how many are open.
  *
  * Shards are numbered across all datasets, in dataset order.
  *
- * At most SHARDS_OPEN_MAX shards are open, and at most a quarter of the process's file limit,
- * because a shard read around the page cache takes two descriptors. A shard in use is never
- * closed; if more are in use, the bound is exceeded up to the caller's share of the process's
- * files. Damage of a shard (-EBADMSG) is remembered; after any other failure the next call
- * retries.
+ * At most SHARDS_OPEN_MAX shards are open, and at most a quarter of the process's limit on open
+ * files, because a shard that bypasses the page cache takes two descriptors. A shard in use is
+ * never closed; if more shards are in use, the bound may be exceeded, up to the caller's share of
+ * the process's limit. Damage to a shard (-EBADMSG) is remembered; after any other failure the next
+ * call retries.
  *
- * Threads: any. Opening a shard blocks other shard_cache_get calls; shard_cache_put never waits.
+ * Thread-safe. Opening a shard blocks other shard_cache_get calls; shard_cache_put never waits.
  */
 #ifndef MILLRACE_LOADER_PARTS_SHARD_CACHE_H
 #define MILLRACE_LOADER_PARTS_SHARD_CACHE_H
@@ -37,8 +36,8 @@ int shard_cache_path(const struct shard_cache *cache, uint64_t shard, char *path
 /* True while a shard is being opened; sets *ret_shard to its number. Does not wait. */
 bool shard_cache_is_opening(const struct shard_cache *cache, uint64_t *ret_shard);
 /* Opens the shard if needed and checks it against its dataset's list. Release it with
- * shard_cache_put. Closes unused shards if files are short. Returns the errors of shard_open, or
- * -EMFILE if the share would be exceeded. */
+ * shard_cache_put. Closes unused shards if descriptors run short. Returns the errors of shard_open,
+ * or -EMFILE if the share would be exceeded. */
 int shard_cache_get(struct shard_cache *cache, uint64_t shard, enum open_files_share share,
                     struct shard **ret_shard, struct err *err);
 void shard_cache_put(struct shard_cache *cache, uint64_t shard);

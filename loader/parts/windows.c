@@ -13,7 +13,7 @@
 struct shard_windows {
     uint64_t first; /* index of its first window in the dataset */
     uint64_t each;
-    /* [members] windows through each member; NULL if `each` applies */
+    /* [members] number of windows up to the end of each member; NULL if `each` applies */
     uint64_t *ends;
 };
 

@@ -1,11 +1,11 @@
 /*
  * windows — text samples: block + 1 tokens of one token member, with stride block.
  *
- * Windows do not cross members, so a member of n tokens has (n - 1) / block windows.
- * dataset.json gives the length of each shard's last member; all others have the full length, so
- * opening reads no shard. If it lacks these lengths, windows are counted from the shard's index.
- * Memory is a few words per shard, plus a running count of its members if their lengths differ.
- * Immutable once open, so any thread may use it.
+ * Windows do not cross members, so a member of n tokens has (n - 1) / block windows. dataset.json
+ * gives the length of each shard's last member; all others have the full length, so opening reads
+ * no shard. If it lacks these lengths, windows are counted from the shard's index. Uses a few words
+ * per shard, plus one word per member if a shard's member lengths differ. Immutable once open, so
+ * any thread may use it.
  */
 #ifndef MILLRACE_LOADER_PARTS_WINDOWS_H
 #define MILLRACE_LOADER_PARTS_WINDOWS_H
@@ -21,7 +21,7 @@ struct view_place {
     int64_t window;  /* index in the member; -1: not a window */
 };
 
-/* first_shard is the cache's number of the dataset's first shard. Opens each shard whose member
+/* first_shard: number of the dataset's first shard in the cache. Opens each shard whose member
  * lengths dataset.json lacks. Borrows dataset. -EINVAL: the dataset is not text, or no member
  * has a full block. */
 int windows_open(const struct dataset *dataset, struct shard_cache *cache, uint64_t first_shard,
