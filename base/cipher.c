@@ -1,8 +1,8 @@
 /*
  * cipher — see cipher.h.
  *
- * A value of left_bits + right_bits is (L, R). Even rounds change L by a function of R, odd rounds
- * R by a function of L.
+ * A value of left_bits + right_bits bits is split into (L, R). Even rounds change L by a function
+ * of R, odd rounds R by a function of L.
  */
 #include "base/cipher.h"
 

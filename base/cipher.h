@@ -18,7 +18,7 @@ extern "C" {
 
 enum { CIPHER_ROUNDS_MAX = 24 };
 
-/* Immutable after init; by value. */
+/* Immutable after init; may be copied. */
 struct cipher {
     uint64_t count;
     uint32_t left_bits, right_bits, rounds;

@@ -1,6 +1,6 @@
 /*
- * crc — see crc.h. The only adapter of ISA-L, which does not invert and is limited to INT_MAX
- * bytes.
+ * crc — see crc.h. The only adapter of ISA-L, which does not invert the CRC and takes at most
+ * INT_MAX bytes per call.
  */
 #include "base/crc.h"
 

@@ -1,5 +1,5 @@
 /*
- * crc — CRC32C (Castagnoli, RFC 3720 appendix B.4), by ISA-L.
+ * crc — CRC32C (Castagnoli, RFC 3720 appendix B.4), computed by ISA-L.
  */
 #ifndef MILLRACE_BASE_CRC_H
 #define MILLRACE_BASE_CRC_H
@@ -7,9 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Extends crc (0: of no bytes) by data. crc32c(0, "123456789", 9) is 0xe3069283. */
+/* Extends crc (0: no bytes yet) by data. crc32c(0, "123456789", 9) is 0xe3069283. */
 uint32_t crc32c(uint32_t crc, const void *data, size_t bytes);
-/* The CRC of the concatenation of two byte strings, from their CRCs. */
+/* Computes the CRC of the concatenation of two byte strings from their CRCs. */
 uint32_t crc32c_join(uint32_t first, uint32_t second, uint64_t second_bytes);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * display — escapes untrusted text (keys, class names, paths) for a terminal and measures its
- * columns.
+ * display — escapes untrusted text (keys, class names, paths) for a terminal and measures its width
+ * in columns.
  *
  * Bytes escaped as \xNN: control characters (C0, DEL, C1), bidirectional controls, which reorder
  * surrounding text, and invalid UTF-8.
@@ -18,7 +18,8 @@ size_t display_sequence(const char *text, size_t bytes, char shown[DISPLAY_SEQUE
 
 void display_add(struct str *out, const char *text);
 
-/* Columns of escaped text: wide characters take two, combining characters none. */
+/* Returns the width of escaped text in columns: wide characters take two, combining characters
+ * none. */
 size_t display_columns(const char *text);
 
 #endif

@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-/* Formats store only the names; the numbers may change. */
+/* File formats store only the names; the numbers may change. */
 enum dtype {
     DTYPE_BOOL,
     DTYPE_U8,

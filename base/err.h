@@ -1,8 +1,8 @@
 /*
  * err — error details that a user can act on.
  *
- * Functions return 0 or a negative errno value. Those with more detail take a `struct err *` as
- * last argument; it may be NULL. Only cli/ prints: main formats the detail as one line:
+ * Functions return 0 or a negative errno value. Those that report more detail take a `struct err *`
+ * as their last argument; it may be NULL. Only cli/ prints: main formats the detail as one line:
  *
  *     WHAT: PATH at OFFSET: expected X, found Y; DO THIS
  *
@@ -48,7 +48,7 @@ struct err {
 int err_set(struct err *err, int code, const char *what_format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* As err_set, with ": strerror(code)" appended to WHAT. For failed system calls. */
+/* Like err_set, with ": strerror(code)" appended to WHAT. For failed system calls. */
 int err_errno(struct err *err, int code, const char *what_format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -58,7 +58,7 @@ void err_expected(struct err *err, const char *format, ...) __attribute__((forma
 void err_found(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void err_advise(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* For a failure that is not an error after all. */
+/* Discards the detail of a failure that is not an error after all. */
 void err_clear(struct err *err);
 
 /* Formats the line described above, truncated to bytes, and returns text. Escapes untrusted texts

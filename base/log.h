@@ -1,6 +1,6 @@
 /*
  * log — passes log lines to the caller's sink, which must be thread-safe. The library never prints.
- * Threads: any.
+ * Thread-safe.
  */
 #ifndef MILLRACE_BASE_LOG_H
 #define MILLRACE_BASE_LOG_H

@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-/* Part of the order's version: never renumber. */
+/* The sample order depends on these numbers: never renumber. */
 enum philox_purpose {
     PHILOX_CROP = 1,
     PHILOX_FLIP = 2,
@@ -58,7 +58,7 @@ static inline struct philox_block philox_sample(uint64_t seed, uint32_t dataset,
     return philox(seed, high, sample | (uint64_t)(draw & 0xffffu) << 48);
 }
 
-/* [0, 1), 24 bits of the word. */
+/* Returns a value in [0, 1) with 24 random bits. */
 static inline double philox_unit(uint32_t word)
 {
     return (double)(word >> 8) * (1.0 / 16777216.0);

@@ -172,7 +172,7 @@ const char *str_format_size(uint64_t bytes, char *text)
     return text;
 }
 
-/* Edit distance with transpositions of neighbors (Damerau), bounded by the words' length. */
+/* Edit distance with transpositions of neighbors (Damerau). SIZE_MAX if a word is too long. */
 static size_t distance(const char *a, const char *b)
 {
     enum { WORD_MAX = 63 };

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Zero is an empty string. data is NULL until the first addition, then NUL-terminated. Owner
+/* All zeros: an empty string. data is NULL until the first addition, then NUL-terminated. Owner
  * thread. */
 struct str {
     char *data;
@@ -24,10 +24,10 @@ void str_add(struct str *str, const void *data, size_t bytes);
 void str_add_text(struct str *str, const char *text);
 void str_add_format(struct str *str, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void str_add_fill(struct str *str, char byte, size_t count);
-int str_reserve(struct str *str, size_t bytes); /* space for bytes more; 0 or -ENOMEM */
-void str_clear(struct str *str);                /* keeps the memory, and a failure */
+int str_reserve(struct str *str, size_t bytes); /* for `bytes` more bytes; 0 or -ENOMEM */
+void str_clear(struct str *str);                /* keeps the memory and any failure */
 void str_merge_status(struct str *str,
-                      const struct str *part); /* copies a failure of part into str */
+                      const struct str *part); /* copies part's failure, if any, to str */
 void str_deinit(struct str *str);
 
 /* "" if nothing was added. */
@@ -47,14 +47,14 @@ bool str_ends_with_nocase(const char *text,
 
 /* Parses "8388608", "8MiB", "1.5GiB", "3GB", "64k" (= KiB). -EINVAL; -ERANGE if too large. */
 int str_parse_size(const char *text, uint64_t *ret_bytes);
-/* Parses "90s", "10min", "23h", "2d", "250ms". Errors as str_parse_size. */
+/* Parses "90s", "10min", "23h", "2d", "250ms". Returns the errors of str_parse_size. */
 int str_parse_duration(const char *text, uint64_t *ret_ns);
-/* A size for people: "28.1 KiB", into text of 16 bytes. Returns text. */
+/* Writes a readable size ("28.1 KiB") into text (STR_SIZE_BYTES). Returns text. */
 enum { STR_SIZE_BYTES = 16 };
 const char *str_format_size(uint64_t bytes, char *text);
 
-/* The candidate nearest to word by edit distance (a transposition is one edit); NULL if none is
- * close. */
+/* Returns the candidate nearest to word by edit distance (a transposition is one edit); NULL if
+ * none is close. */
 const char *str_nearest(const char *word, const char *const *candidates, size_t count);
 
 #endif

@@ -7,7 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The byte length of text's first sequence, and its code point; 0 if malformed. bytes >= 1. */
+/* Returns the byte length of text's first sequence and stores its code point; 0 if malformed. bytes
+ * >= 1. */
 static inline size_t utf8_decode(const unsigned char *text, size_t bytes, uint32_t *ret_code)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};

@@ -1,8 +1,8 @@
 /*
  * versions — names and versions of the libraries that jsonx.c, hash.c, hmac.c and crc.c adapt.
  *
- * Each writes "NAME VERSION" into text of VERSION_TEXT_BYTES and returns text: the version of the
- * running library, or of its headers if it reports none.
+ * Each function writes "NAME VERSION" into text (VERSION_TEXT_BYTES) and returns text: the version
+ * of the running library, or of its headers if it reports none.
  */
 #ifndef MILLRACE_BASE_VERSIONS_H
 #define MILLRACE_BASE_VERSIONS_H

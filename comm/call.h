@@ -9,15 +9,16 @@
 
 enum { COMM_CALL_LINE_BYTES = 160 };
 
-/* Without padding, because it is compared as bytes. Another rank's texts may be unterminated. */
+/* Has no padding, because ranks compare it as bytes. Texts from another rank may be
+ * unterminated. */
 struct comm_call {
-    uint64_t communicator; /* unique, the same on all its ranks */
+    uint64_t communicator; /* unique; the same on all of its ranks */
     uint64_t number;       /* counts calls on a communicator, from 1 */
     uint64_t size;
     char name[24], unit[16], purpose[64];
 };
 
-/* Truncates texts. purpose: NULL is fine. */
+/* Truncates long texts. purpose: may be NULL. */
 void comm_call_init(struct comm_call *call, const char *name, uint64_t size, const char *unit,
                     const char *purpose);
 /* Writes, for example, "all_gather of 8 bytes for the weights". */

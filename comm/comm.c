@@ -68,7 +68,7 @@ static int64_t hash_of(const struct err *err)
 int comm_prepare_fast(struct comm *comm, const struct comm_options *options, struct err *err)
 {
     struct comm_work work;
-    /* a slice per rank, then the sum */
+    /* one slice per rank, then the sum */
     float *values = calloc((size_t)comm->ranks + 1, sizeof *values);
     if (!values)
         return err_set(err, -ENOMEM, "not enough memory to prepare sums of %d ranks", comm->ranks);
@@ -103,7 +103,7 @@ int comm_agree(struct comm *comm, int status, const struct comm_options *options
     if (!status)
         return reduced ? reduced : err_set(err, -EREMOTEIO, "rank %d failed", first);
     if (!reduced && err && comm->rank != first && own == hash)
-        err_set(err, status, "%s", ""); /* the first rank prints it */
+        err_set(err, status, "%s", ""); /* the first failed rank prints it */
     return status;
 }
 
@@ -114,11 +114,11 @@ struct retained {
 
 void comm_retain(void *memory)
 {
-    /* Process-wide: the memory outlives communicators. */
+    /* Process-wide, because the memory outlives communicators. */
     static _Atomic(struct retained *) first;
     struct retained *retained = memory ? malloc(sizeof *retained) : NULL;
     if (!retained)
-        return; /* leaks if out of memory */
+        return; /* out of memory: leak it */
     *retained = (struct retained){atomic_load(&first), memory};
     while (!atomic_compare_exchange_weak(&first, &retained->next, retained))
         ;

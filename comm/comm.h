@@ -16,7 +16,7 @@
  *     comm->ops->all_reduce_i64(comm, words, words_count, COMM_SUM, &options, &work, err);
  *     comm_wait(comm, &work, err);
  *
- * Threads: one at a time per communicator.
+ * Threads: one thread at a time per communicator.
  */
 #ifndef MILLRACE_COMM_COMM_H
 #define MILLRACE_COMM_COMM_H
@@ -44,9 +44,9 @@ enum comm_order {
 enum comm_i64_op { COMM_SUM, COMM_MAX, COMM_OR };
 
 struct comm_options {
-    uint64_t deadline_ns; /* by clock_now_ns; 0: none, see set_timeout */
+    uint64_t deadline_ns; /* compared with clock_now_ns(); 0: none, see set_timeout */
     const char *what;     /* names the work in errors; borrowed until it is done */
-    const char *flight;   /* names the work in a trace; static; NULL: the operation */
+    const char *flight;   /* static name of the work in a trace; NULL: the operation's */
     /* Work on device buffers starts after work queued on this stream. NULL: immediately. */
     struct device_stream *stream;
 };
@@ -54,7 +54,7 @@ struct comm_options {
 /* Owned by the caller; in use until comm_wait returns or test reports completion. */
 struct comm_work {
     struct comm *comm;
-    void *state; /* the backend's */
+    void *state; /* owned by the backend */
     uint64_t deadline_ns;
     const char *what;
     int status; /* 0 or -errno, once done */
@@ -72,23 +72,23 @@ enum {
 struct comm_ops {
     const char *name; /* "self", "mpi", "tcp", "nccl" */
 
-    /* Ranks of the same color (>= 0) form a new communicator, ordered by (key, rank), owned by
-     * the caller. Negative color: *ret_comm is NULL. Blocks. -ENOBUFS on all its ranks: one of
-     * them has 256 open. */
+    /* Ranks of the same color (>= 0) form a new communicator, ordered by (key, rank), owned by the
+     * caller. Negative color: *ret_comm is NULL. Blocks. -ENOBUFS on all ranks of the new one: one
+     * of them has 256 communicators open. */
     int (*split)(struct comm *comm, int color, int key, struct comm **ret_comm, struct err *err);
 
-    /* Stores each rank's data at receive + rank * bytes; send may be there already. */
+    /* Stores each rank's data at receive + rank * bytes; send may already point there. */
     int (*all_gather)(struct comm *comm, const void *send, void *receive, size_t bytes,
                       const struct comm_options *options, struct comm_work *work, struct err *err);
     /* send: a slice of count elements, F32 or F64, per rank. receive: the sum of this rank's
-     * slices. Call comm_prepare_fast before several COMM_FAST in flight. -EBUSY:
+     * slices. Call comm_prepare_fast before several COMM_FAST sums are in flight. -EBUSY:
      * COMM_DETERMINISTIC_MAX deterministic sums (with TCP: all sums) are in flight. -ENOTSUP: a
      * deterministic sum in device memory. */
     int (*reduce_scatter)(struct comm *comm, const void *send, void *receive, size_t count,
                           enum dtype dtype, enum comm_order order,
                           const struct comm_options *options, struct comm_work *work,
                           struct err *err);
-    /* In place and exact. Copies values, so they may be on the stack. */
+    /* Exact. values: input and result; may be on the stack, because the backend copies it. */
     int (*all_reduce_i64)(struct comm *comm, int64_t *values, size_t count, enum comm_i64_op op,
                           const struct comm_options *options, struct comm_work *work,
                           struct err *err);
@@ -105,20 +105,20 @@ struct comm_ops {
 
     /* Does not block. Returns 0 until the work is done, then its status; sets err only once. */
     int (*test)(struct comm_work *work, bool *ret_done, struct err *err);
-    /* Optional if calls complete their work. Blocks until the work is done or late; returns its
-     * status. */
+    /* Optional if calls complete their work immediately. Blocks until the work is done or misses
+     * its deadline; returns its status. */
     int (*wait)(struct comm_work *work, struct err *err);
     /* Optional. Sets the activity that waiting ranks report for this rank. may_be_slow: waiting
-     * ranks extend their deadlines, for example while this rank waits for a disk. Any thread.
-     * what: static. */
+     * ranks extend their deadlines, for example while this rank waits for a disk. May be called
+     * from any thread. what: a static string. */
     void (*set_activity)(struct comm *comm, const char *what, uint64_t step, bool may_be_slow);
     /* Optional. The backend's thread records its work in the trace, which must outlive all
-     * communicators of one open. The last call wins. */
+     * communicators from one open call. The last call wins. */
     void (*add_tracks)(struct comm *comm, struct trace *trace);
-    /* Optional. Limits splits and the silence of ranks; 0 (default): no limit. Work without a
-     * deadline waits as long as the other ranks are alive: after each timeout they are asked,
-     * and a rank that does not answer within another timeout ends the communicator. Applies to
-     * all communicators of one open. */
+    /* Optional. Limits how long a split may take and how long a rank may be silent; 0 (default): no
+     * limit. Work without a deadline waits while the other ranks are alive: after each timeout, the
+     * late ranks are asked, and one that does not answer within another timeout ends the
+     * communicator. Applies to all communicators from one open call. */
     void (*set_timeout)(struct comm *comm, uint64_t timeout_ns);
     /* Optional. Returns -ECONNABORTED, with the rank and its reason, if the communicator has
      * ended. Does not block. */
@@ -134,14 +134,15 @@ struct comm_ops {
 struct comm {
     const struct comm_ops *ops;
     int rank, ranks;
-    /* all_gather, reduce_scatter and all_to_all take device memory; others, host memory. */
+    /* all_gather, reduce_scatter and all_to_all take device memory; all other calls, host
+     * memory. */
     bool takes_device_memory;
 };
 
 /* Blocks until the work is done; returns its status. -ETIMEDOUT names late ranks. */
 int comm_wait(struct comm *comm, struct comm_work *work, struct err *err);
 
-/* Optional hooks. Without one: nothing, 0, or "". */
+/* Call optional hooks. If the hook is missing: do nothing, return 0, or write "". */
 void comm_set_activity(struct comm *comm, const char *what, uint64_t step, bool may_be_slow);
 void comm_add_tracks(struct comm *comm, struct trace *trace);
 int comm_check(struct comm *comm, struct err *err);
@@ -149,21 +150,21 @@ void comm_describe_library(const struct comm *comm, char text[COMM_LIBRARY_BYTES
 
 /* Blocking calls. */
 int comm_barrier(struct comm *comm, const struct comm_options *options, struct err *err);
-/* Call before several fast sums are in flight, once per communicator, with nothing in flight. */
+/* Call once per communicator, with nothing in flight, before several fast sums are in flight. */
 int comm_prepare_fast(struct comm *comm, const struct comm_options *options, struct err *err);
-/* Returns 0 if status is 0 on all ranks. Otherwise, failed ranks return their status, the others
- * -EREMOTEIO naming the first failed rank. Clears a detail equal to that rank's, so that a
- * shared error is printed once. */
+/* Returns 0 if status is 0 on all ranks. Otherwise, failed ranks return their status; the others
+ * return -EREMOTEIO, with a detail that names the first failed rank. Clears this rank's detail if
+ * it equals that rank's, so that a shared error is printed once. */
 int comm_agree(struct comm *comm, int status, const struct comm_options *options, struct err *err);
 
-/* Keeps a buffer of failed work, visible to leak checkers, until the process exits. NULL is
+/* Keeps a buffer of failed work until the process exits, reachable for leak checkers. NULL is
  * fine. */
 void comm_retain(void *memory);
 
 /* A single rank. Other backends: comm_mpi.h, comm_tcp.h, comm_nccl.h. */
 int comm_self_open(struct comm **ret_comm, struct err *err);
 /* Simulates one rank of many for dry runs: calls complete immediately and move no data. A split
- * keeps rank and ranks, because the other colors are unknown. */
+ * keeps rank and ranks, because the colors of the other ranks are unknown. */
 int comm_null_open(int rank, int ranks, bool takes_device_memory, struct comm **ret_comm,
                    struct err *err);
 void comm_close(struct comm *comm); /* NULL is fine */

@@ -9,14 +9,14 @@
  * It is a separate library, libmillrace_mpi, so that other programs do not need MPI.
  *
  * Ranks exchange point-to-point messages, so a missed deadline names the late ranks. It ends the
- * run, like an abort: on all ranks, all communicators of one open end with -ECONNABORTED
+ * run, like an abort: on all ranks, all communicators from one open call end with -ECONNABORTED
  * (-ETIMEDOUT on the rank that missed the deadline), and MPI is not called again. Messages in
- * flight are not canceled; the process can only close and exit. The launcher (mpirun, srun
- * --kill-on-bad-exit) kills the remaining ranks, also when a rank dies.
+ * flight are not canceled; the process can only close its communicators and exit. The launcher
+ * (mpirun, srun --kill-on-bad-exit) then kills the remaining ranks, as it does when a rank dies.
  *
- * Threads: one at a time per communicator; different communicators concurrently. Exception: the
- * first COMM_FAST on a communicator creates an MPI communicator, which is collective. These must
- * not overlap.
+ * Threads: one thread at a time per communicator; different communicators concurrently. Exception:
+ * the first COMM_FAST sum on a communicator creates an MPI communicator, which is collective. Such
+ * first sums must not overlap.
  */
 #ifndef MILLRACE_COMM_COMM_MPI_H
 #define MILLRACE_COMM_COMM_MPI_H
@@ -34,9 +34,10 @@ struct comm_mpi_options {
     size_t message_bytes_max; /* longer messages are split; the same on all ranks; 0: 8 MiB */
 };
 
-/* Collective, blocks. Initializes MPI unless the program has, which then must have requested
- * MPI_THREAD_MULTIPLE (else -EINVAL) and finalizes MPI itself. options: NULL for defaults.
- * -EBUSY: another is open, or its run has ended. -EALREADY: MPI is finalized and cannot restart. */
+/* Collective, blocks. Initializes MPI unless the program already has; the program must then have
+ * requested MPI_THREAD_MULTIPLE (else -EINVAL) and must finalize MPI itself. options: NULL for
+ * defaults. -EBUSY: another communicator is open, or an earlier run was aborted. -EALREADY: MPI is
+ * finalized and cannot restart. */
 int comm_mpi_open(const struct comm_mpi_options *options, struct comm **ret_comm, struct err *err);
 
 /* The millrace version of this library; static. */

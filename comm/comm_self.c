@@ -1,8 +1,8 @@
 /*
- * comm_self — a single rank, or a simulated rank of many (comm_null_open). Calls complete their
- * work.
+ * comm_self — a single rank, or a simulated rank of many (comm_null_open). Each call completes its
+ * work before it returns.
  *
- * A message to self is buffered until its receive, the only allocation after open.
+ * A message to self is buffered until it is received; this is the only allocation after open.
  */
 #include "comm/comm.h"
 
@@ -19,7 +19,7 @@ struct message {
     int tag;
 };
 
-/* Owner thread. */
+/* Owner thread only. */
 struct comm_self {
     struct comm base;
     bool is_null; /* simulated: moves no data */
@@ -33,7 +33,7 @@ static struct comm_self *self_of(struct comm *comm)
     return (struct comm_self *)comm;
 }
 
-/* Fills work. Returns false if the caller must not move data. */
+/* Initializes work. Returns false if the caller must not move data. */
 static bool begin(struct comm *comm, const struct comm_options *options, struct comm_work *work)
 {
     *work = (struct comm_work){

@@ -14,15 +14,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The fields after owns_inner are for checks; calls is NULL without them. */
+/* Only checked communicators use the fields after owns_inner; the others have calls == NULL. */
 struct comm_wrapper {
     struct comm base;
     struct comm *inner;
     struct comm_counts *counts; /* NULL: none */
-    bool owns_inner;            /* split from another wrapper, whose deadlock it shares */
+    bool owns_inner;            /* split from another wrapper, whose deadlock it borrows */
     bool has_failed;
-    uint64_t timeout_ns;       /* of a split */
-    struct deadlock *deadlock; /* NULL: one rank */
+    uint64_t timeout_ns;       /* for a split */
+    struct deadlock *deadlock; /* NULL: a single rank */
     uint64_t communicator;
     uint64_t calls_count;
     struct comm_call *calls; /* [ranks] */
@@ -71,14 +71,14 @@ static int compare(const struct comm_wrapper *comm, struct err *err)
     return 0;
 }
 
-/* Every rank finds the same error; comm_agree clears all but one. */
+/* Every rank finds the same error; comm_agree clears it on all but one. */
 static int agree(const struct comm_wrapper *comm, int status, const struct comm_options *options,
                  struct err *err)
 {
     return status ? comm_agree(comm->inner, status, options, err) : 0;
 }
 
-/* Gathers `bytes` bytes per rank into all, which already contains this rank's. */
+/* Gathers `bytes` bytes per rank into all, which already contains this rank's part. */
 static int gather_from_all(struct comm_wrapper *comm, void *all, size_t bytes,
                            const struct comm_options *options, struct err *err)
 {
@@ -140,8 +140,8 @@ static int compare_slices(const struct comm_wrapper *comm, struct err *err)
     return 0;
 }
 
-/* Fails on all ranks unless each rank sends as many bytes as the receiver expects. Call after
- * check. */
+/* Fails on all ranks unless every rank sends exactly as many bytes as each receiver expects. Call
+ * after check. */
 static int check_slices(struct comm *base, const size_t *send_bytes, const size_t *receive_bytes,
                         const struct comm_options *options, struct err *err)
 {

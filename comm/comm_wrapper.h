@@ -12,7 +12,7 @@
  * rank 0's. The sizes of an all_to_all are compared pairwise. The check costs one blocking exchange
  * per call, two per all_to_all. Main threads that wait for each other on different communicators
  * also fail, after a few seconds (deadlock.h). send, receive and the waits of other threads are not
- * checked. As with comm_agree, only the first rank has the detail of a shared error.
+ * checked. As with comm_agree, only the first failed rank has the detail of a shared error.
  */
 #ifndef MILLRACE_COMM_COMM_WRAPPER_H
 #define MILLRACE_COMM_COMM_WRAPPER_H
@@ -25,7 +25,7 @@ struct comm_traffic {
     uint64_t sent_bytes, received_bytes;
 };
 
-/* Totals of a communicator and all that are split from it; the caller zeroes them. */
+/* Totals over a communicator and all communicators split from it; zeroed by the caller. */
 struct comm_counts {
     _Atomic uint64_t sent_bytes, received_bytes;
 };

@@ -14,10 +14,10 @@
 
 enum {
     PERIOD_NS = 1000000000,
-    ROUNDS = 5, /* without change, longer than any message is in flight */
+    ROUNDS = 5, /* without change; longer than any message can be in flight */
 };
 
-/* The call in which a rank's main thread waits. Without padding. */
+/* The call in which a rank's main thread waits. Has no padding. */
 struct wait {
     uint64_t serial;     /* counts waits on a rank, from 1; 0: not waiting */
     uint64_t ranks;      /* of the communicator */

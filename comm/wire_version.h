@@ -1,5 +1,5 @@
 /*
- * wire_version — version of the messages between ranks.
+ * wire_version — version of the messages exchanged by ranks.
  */
 #ifndef MILLRACE_COMM_WIRE_VERSION_H
 #define MILLRACE_COMM_WIRE_VERSION_H

@@ -13,7 +13,8 @@
 
 enum { VERSION_IN_ARGUMENT, VERSION_RETURNED };
 
-/* All encode the version as 10000 * major + 100 * minor + patch, in the supported versions. */
+/* Supported versions of all libraries encode their version as 10000 * major + 100 * minor +
+ * patch. */
 static const struct {
     const char *name, *use;
     /* newest first, the order in which callers try them */

@@ -14,8 +14,8 @@ struct cuda_library {
 
 enum { CUDA_LIBRARIES_MAX = 3 };
 
-/* Loads each library for good and queries its version: some tenths of a second. Needs no driver.
- * Returns their number. */
+/* Loads each library permanently and queries its version, which takes a few tenths of a second.
+ * Needs no driver. Returns their number. */
 size_t cuda_libraries_find(struct cuda_library libraries[CUDA_LIBRARIES_MAX]);
 
 #endif

@@ -2,10 +2,10 @@
  * device — memory by kind, streams, events and asynchronous copies, behind one table of operations
  * per backend.
  *
- * A `struct device` is one CPU or GPU. `cpu` executes each call at once, so its streams are always
- * idle and its events always done. `null` allocates nothing and counts requests, for estimates.
- * `cuda` queues operations, and callers must expect that: never read the target of a copy before
- * the event recorded after it.
+ * A `struct device` is one CPU or GPU. `cpu` executes each call immediately, so its streams are
+ * always idle and its events always done. `null` allocates nothing and counts requests, for
+ * estimates. `cuda` queues operations, and callers must expect that: never read the target of a
+ * copy before the event recorded after it is done.
  *
  *     device_open("cpu", &device, err);
  *     device->ops->mem_alloc(device, MEM_PINNED, bytes, &memory, err);
@@ -13,7 +13,7 @@
  *     device->ops->event_record(device, event, stream, err);
  *     device->ops->event_wait(device, event, err);
  *
- * Threads: any thread may call operations; one thread at a time uses a stream.
+ * Threads: operations may be called from any thread; a stream is used by one thread at a time.
  */
 #ifndef MILLRACE_DEVICE_DEVICE_H
 #define MILLRACE_DEVICE_DEVICE_H
@@ -36,8 +36,8 @@ enum mem_kind {
     MEM_KIND_COUNT
 };
 
-/* What memory is used for, counted separately. A hook's `kind` argument is an enum mem_kind, which
- * means MEM_FOR_WORK, or mem_for(kind, use). */
+/* What memory is used for; each use is counted separately. A hook's `kind` argument is
+ * mem_for(kind, use), or an enum mem_kind, which implies MEM_FOR_WORK. */
 enum mem_use {
     MEM_FOR_WORK, /* scratch, and all other uses */
     MEM_FOR_PARAMETERS,
@@ -45,8 +45,8 @@ enum mem_use {
     MEM_FOR_OPTIMIZER,
     MEM_FOR_ACTIVATIONS,
     MEM_FOR_COMMUNICATION,
-    MEM_FOR_STAGING, /* of checkpoints */
-    MEM_FOR_LOADER,  /* up to the batches on the device */
+    MEM_FOR_STAGING, /* for checkpoints */
+    MEM_FOR_LOADER,  /* including the batches on the device */
     MEM_USE_COUNT
 };
 
@@ -74,7 +74,7 @@ enum {
 
 struct device_stream; /* copies and kernels, in queueing order */
 struct device_event;  /* a point in a stream */
-struct device_graph;  /* a recording of a stream */
+struct device_graph;  /* recorded operations of a stream */
 struct device;
 
 struct device_mem_info {
@@ -84,15 +84,15 @@ struct device_mem_info {
     uint64_t free_bytes, total_bytes; /* of the device's own memory; 0 if unknown */
 };
 
-/* All hooks are required except those of graphs. Errors: -ENOMEM, -EIO (the device failed), always
+/* All hooks are required except the graph hooks. Errors: -ENOMEM, -EIO (the device failed), always
  * with detail. */
 struct device_ops {
     const char *name; /* "cpu", "null", "cuda" */
-    /* Device memory is host memory, and calls complete before they return: no copies needed. */
+    /* Device memory is host memory, and calls complete before they return: no copies are needed. */
     bool is_host;
 
     /* bytes > 0. Memory is zeroed and aligned as above; free it with the same kind. The host must
-     * not access memory of `null`, nor MEM_DEVICE of `cuda`. */
+     * not access memory from `null`, or MEM_DEVICE memory from `cuda`. */
     int (*mem_alloc)(struct device *device, unsigned kind, size_t bytes, void **ret_memory,
                      struct err *err);
     /* NULL is fine. */
@@ -123,11 +123,12 @@ struct device_ops {
     int (*fill)(struct device *device, struct device_stream *stream, void *target, int byte,
                 size_t bytes, struct err *err);
 
-    /* Optional, all four: record operations, to queue them again with one call. Between begin and
-     * end, which one thread calls, operations queued on the stream do not run but become part of
-     * the graph with their present arguments. Another stream joins by waiting for an event recorded
-     * on this stream since begin; this stream must wait for it before end. Meanwhile the thread
-     * must not allocate memory or query the device; if it does, end returns -EIO. */
+    /* All four are optional. They record operations, so that one call can queue them again. Between
+     * begin and end, which the same thread calls, operations queued on the stream do not run but
+     * become part of the graph with their current arguments. Another stream joins by waiting for an
+     * event recorded on this stream since begin; this stream must wait for it before end. While
+     * recording, the thread must not allocate memory or query the device; if it does, end returns
+     * -EIO. */
     int (*graph_begin)(struct device *device, struct device_stream *stream, struct err *err);
     int (*graph_end)(struct device *device, struct device_stream *stream,
                      struct device_graph **ret_graph, struct err *err);
@@ -149,14 +150,14 @@ int device_open(const char *name, struct device **ret_device, struct err *err);
 void device_close(struct device *device); /* NULL is fine */
 /* Counts the GPUs that "auto" can use: 0 if the process has none (gpu_probe.h) or
  * CUDA_VISIBLE_DEVICES hides them all. -ENODEV: CUDA cannot use its GPU: the driver is absent or
- * too old, the device file may not be opened, or this build has no CUDA. root prefixes all paths.
- */
+ * too old, the device file cannot be opened, or this build has no CUDA. root prefixes all
+ * paths. */
 int device_auto_count(const char *root, int *ret_gpus, struct err *err);
 /* Copies from host memory and waits. Too slow for frequent use. */
 int device_upload(struct device *device, void *target, const void *source, size_t bytes,
                   struct err *err);
 
-/* Backends; device_cuda.h has the GPU's. */
+/* Backends; see device_cuda.h for GPUs. */
 int device_cpu_open(struct device **ret_device, struct err *err);
 int device_null_open(struct device **ret_device, struct err *err);
 

@@ -6,8 +6,8 @@
 
 #include "device/device.h"
 
-/* Streams, events and close (which frees the device) suit every device that completes work at once.
- */
+/* Streams, events and close (which frees the device) suit every device that completes work
+ * immediately. */
 extern const struct device_ops device_cpu_ops;
 
 #endif

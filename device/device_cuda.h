@@ -25,7 +25,7 @@ struct device_cuda_info {
     uint64_t clock_hz; /* highest clock of the multiprocessors */
     int driver_version, runtime_version;
     uint64_t total_bytes;      /* of device memory */
-    uint64_t shared_bytes_max; /* the most a block may request */
+    uint64_t shared_bytes_max; /* maximum that a block may request */
     uint64_t l2_bytes;
 };
 
@@ -47,7 +47,7 @@ const struct device_cuda_info *device_cuda_info(const struct device *device);
 /* Returns a cudaStream_t. */
 struct CUstream_st *device_cuda_stream(struct device_stream *stream);
 
-/* Makes it the calling thread's current device, which kernel launches use. 0 or -EIO. */
+/* Makes device the calling thread's current device, which kernel launches use. 0 or -EIO. */
 int device_cuda_use(struct device *device, struct err *err);
 
 /* Converts a CUDA runtime code (cudaError_t), with detail: 0, -ENOMEM, or -EIO if the device

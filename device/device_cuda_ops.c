@@ -1,9 +1,11 @@
 /*
- * device_cuda — a GPU as a device, over the CUDA runtime. Only this file handles CUDA error codes.
+ * device_cuda — a GPU as a device, through the CUDA runtime. Only this file handles CUDA error
+ * codes.
  *
  * Streams do not synchronize with the default stream. Only the zeroing of new memory uses the
- * latter, and waits. Event waits block instead of spinning, which leaves the core to the loader.
- * Operations first set the calling thread's device, because the runtime keeps it per thread.
+ * default stream, and waits for it. Event waits block instead of spinning, which leaves the core to
+ * the loader. Operations first set the calling thread's device, because the runtime keeps it per
+ * thread.
  */
 #include "device/device_cuda.h"
 
@@ -46,7 +48,7 @@ static int version_minor(int version)
     return version % 1000 / 10;
 }
 
-/* The runtime has one code for an absent and an old driver. */
+/* The runtime has a single code for an absent and an outdated driver. */
 static int no_device(cudaError_t status, struct err *err)
 {
     int driver = 0;

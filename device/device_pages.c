@@ -18,7 +18,7 @@ enum { HUGE_PAGE_BYTES = 2 << 20 };
 /* The sanitizers' allocators end the program if they cannot satisfy a request. */
 #define SANITIZED_BYTES_MAX ((size_t)1 << 36)
 
-/* Uses the heap, where the sanitizers see overruns and leaks. */
+/* Uses the heap, where the sanitizers detect overruns and leaks. */
 void *pages_map(bool huge, size_t bytes)
 {
     (void)huge;

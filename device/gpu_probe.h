@@ -5,7 +5,7 @@
  * accessible. The kernel's files distinguish these cases. The process has a GPU if
  *
  *   - /dev/nvidiaN exists, unless a control group denies it (EPERM), as in a job without GPUs;
- *   - outside a container (where /proc and /sys are the host's), a GPU is in
+ *   - outside a container (where /proc and /sys are the host's), a GPU is listed in
  *     /proc/driver/nvidia/gpus, or an NVIDIA display controller is on the PCI bus and vfio-pci does
  *     not own it.
  */

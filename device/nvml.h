@@ -20,9 +20,9 @@ struct nvmlDevice_st; /* the library's handle of a GPU; valid while the library 
 int nvml_open(struct nvml **ret_nvml, struct err *err);
 void nvml_close(struct nvml *nvml); /* NULL is fine */
 
-/* "580.65.06". -EIO. */
+/* Writes, for example, "580.65.06". -EIO. */
 int nvml_driver_version(struct nvml *nvml, char text[NVML_TEXT_BYTES], struct err *err);
-/* Finds the GPU at a PCI bus address, as in device_cuda_info. -ENODEV: the library sees none. */
+/* Finds the GPU at a PCI bus address, as in device_cuda_info. -ENODEV: the library finds none. */
 int nvml_find(struct nvml *nvml, const char *bus, struct nvmlDevice_st **ret_gpu, struct err *err);
 /* The fraction of time, 0 to 1, in which a kernel ran, over the library's last sample period of 1/6
  * s to 1 s. -ENOTSUP: this GPU does not report it, for example because it is partitioned (MIG). */

@@ -1,5 +1,5 @@
 /*
- * file_util — blocking helpers over the tables of io.h, for small files off the hot path:
+ * file_util — blocking helpers on top of the tables in io.h, for small files off the hot path:
  * dataset.json, a manifest, a shard's tail.
  */
 #ifndef MILLRACE_IO_FILE_UTIL_H
@@ -7,14 +7,14 @@
 
 #include "io/io.h"
 
-/* -ENODATA with detail if the file ends first. Blocks. */
+/* -ENODATA with detail if the file is too short. Blocks. */
 int io_read_exact(struct io_queue *queue, struct io *io, struct io_file *file, const char *path,
                   uint64_t offset, void *data, size_t bytes, struct err *err);
 /* Blocks. */
 int io_write_exact(struct io_queue *queue, struct io *io, struct io_file *file, const char *path,
                    uint64_t offset, const void *data, size_t bytes, struct err *err);
 
-/* The caller frees *ret_data, which ends with an extra NUL. -EFBIG beyond bytes_max. */
+/* The caller frees *ret_data, which ends with an extra NUL. -EFBIG: the file exceeds bytes_max. */
 int io_read_file(struct io *io, const char *path, size_t bytes_max, char **ret_data,
                  size_t *ret_bytes, struct err *err);
 /* The first bytes, at most bytes_max, of a possibly large file. The caller frees data. */
@@ -25,16 +25,16 @@ struct io_head {
 };
 int io_read_head(struct io *io, const char *path, size_t bytes_max, struct io_head *ret_head,
                  struct err *err);
-/* Commits the file with a transaction. replace: an existing file may be replaced. */
+/* Writes the file in a transaction. replace: an existing file may be replaced. */
 int io_write_file(struct io *io, const char *path, const void *data, size_t bytes, bool replace,
                   struct err *err);
 
-/* For a backend that may lack shared locks. *ret_lock is NULL if nothing was locked. */
+/* The backend may lack shared locks. *ret_lock is NULL if nothing was locked. */
 int io_lock_shared(struct io *io, const char *path, bool is_exclusive,
                    struct io_shared_lock **ret_lock, struct err *err);
 void io_unlock_shared(struct io *io, struct io_shared_lock *lock); /* NULL is fine */
 
-/* For a backend that may lack resolve. */
+/* The backend may lack resolve. */
 int io_resolve(struct io *io, const char *path, char *full_path, struct err *err);
 bool io_identity_is_same(const struct io_identity *a, const struct io_identity *b);
 

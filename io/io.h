@@ -19,7 +19,7 @@
  *
  * Durability of a transaction, as numbered invariants that the crash sweep tests:
  *   1. begin creates a private staging folder `.tmp-*` next to the final name and makes it durable.
- *      (A single file is its own staging path, made by create.)
+ *      (A single file is its own staging path, created by create.)
  *   2. create fails if the name exists in the transaction (O_EXCL). finalize returns only when the
  *      bytes are durable and the size is final. A failed fsync is never retried: the transaction
  *      is lost.
@@ -27,11 +27,11 @@
  *      (a rename that replaces only on request) and is durable when commit returns.
  *   4. An output under its final name is complete. The owner of a folder may sweep all temporary
  *      names (io_parse_temporary) in it.
- *   5. A transaction that resumes a dead writer's (IO_RESUME_NOW) keeps these invariants: its own
+ *   5. A transaction that resumes another one (IO_RESUME_NOW) keeps these invariants: its own
  *      finalize makes the inherited files durable.
  *
- * Threads: all threads may share a struct io and its files. A queue belongs to one thread. One
- * thread at a time uses a transaction.
+ * Threads: all threads may share a struct io and its files. A queue belongs to one thread. A
+ * transaction is used by one thread at a time.
  */
 #ifndef MILLRACE_IO_IO_H
 #define MILLRACE_IO_IO_H
@@ -116,23 +116,23 @@ struct io_stat {
 enum io_lock_kind {
     IO_LOCK_AUTO,   /* a kernel lock on this machine's own file systems, else a lease */
     IO_LOCK_KERNEL, /* the kernel releases the lock when the owner dies */
-    /* the owner renews a numbered record: for storage shared by machines */
+    /* the owner renews a numbered record: for storage that machines share */
     IO_LOCK_LEASE,
 };
 
 struct io_lock_options {
     enum io_lock_kind kind;
-    uint64_t period_ns; /* of a lease; 0: 5 s */
+    uint64_t period_ns; /* heartbeat period of a lease; 0: 5 s */
 };
 
 /* Whether a later transaction may continue this one if its writer dies. */
 enum io_resume {
     IO_RESUME_NO,
-    /* A later IO_RESUME_NOW may continue it. The kernel keeps others out of a live writer's staging
-     * path. */
+    /* A later IO_RESUME_NOW may continue it. A kernel lock keeps others out of a live writer's
+     * staging path. */
     IO_RESUME_LATER,
-    /* Also continues a dead writer's transaction of the same path, single_file, owner_id and
-     * attempt, if there is one (-EBUSY: its writer lives). Its files keep their contents, which
+    /* Also continues a dead writer's transaction with the same path, single_file, owner_id and
+     * attempt, if there is one (-EBUSY: its writer is alive). Its files keep their contents, which
      * create does not check. */
     IO_RESUME_NOW,
 };
@@ -143,7 +143,7 @@ struct io_transaction_options {
     /* Replace an existing output; otherwise begin and commit fail with -EEXIST. */
     bool replace;
     /* The replaced folder gets this sibling name, whose former contents are removed. NULL: it is
-     * removed. If it cannot be renamed it stays complete under a temporary name and the commit
+     * removed. If it cannot be renamed, it stays complete under a temporary name and the commit
      * succeeds. */
     const char *backup;
     const char *owner_id; /* part of the temporary name, for sweeps; NULL: "0" */
@@ -155,7 +155,7 @@ struct io_transaction_options {
 
 struct io_ops {
     const char *name;   /* engine name for statistics and doctor: "threads", "io_uring" */
-    const char *scheme; /* of the URLs: "file" */
+    const char *scheme; /* URL scheme: "file" */
 
     int (*file_open)(struct io *io, const char *path, struct io_file **ret_file, struct err *err);
     void (*file_close)(struct io_file *file);
@@ -168,25 +168,26 @@ struct io_ops {
     unsigned (*direct_align)(struct io *io, struct io_file *file);
     int (*queue_open)(struct io *io, unsigned depth, struct io_queue **ret_queue, struct err *err);
     void (*queue_close)(struct io_queue *queue); /* cancels requests in flight and waits for them */
-    /* Optional (NULL: no effect). Registers the memory of this queue's requests, once, before the
-     * first; it must outlive the queue and be aligned to IO_ALIGN_BYTES. If RLIMIT_MEMLOCK allows
-     * it, the engine pins the pages once instead of per request. */
+    /* Optional (NULL: no effect). Registers the memory of this queue's requests. Call it once,
+     * before the first request; the memory must outlive the queue and be aligned to IO_ALIGN_BYTES.
+     * If RLIMIT_MEMLOCK allows it, the engine pins the pages once instead of per request. */
     void (*queue_register)(struct io_queue *queue, void *memory, size_t bytes);
-    /* Returns how many requests it accepts (0: full, reap first), or -errno. */
+    /* Returns the number of accepted requests (0: the queue is full, reap first), or -errno. */
     int (*submit)(struct io_queue *queue, struct io_request *const *requests, unsigned count);
     /* Waits until at least `least` requests are done, timeout_ms has passed (IO_FOREVER) or none is
-     * in flight. Returns how many are done. -errno: the queue has failed and can only be closed; no
-     * request is in flight, the caller owns their memory again, and results are undefined. */
+     * in flight. Returns the number of requests stored in done. -errno: the queue has failed and
+     * can only be closed; no request is in flight, the caller owns their memory again, and results
+     * are undefined. */
     int (*reap)(struct io_queue *queue, struct io_request **done, unsigned count_max,
                 unsigned least, int timeout_ms);
-    /* The request is still reaped, soon; with -ECANCELED if it had not begun. */
+    /* The request is reaped soon, with -ECANCELED if it had not begun. */
     void (*cancel)(struct io_queue *queue, struct io_request *request);
     void (*close)(struct io *io);
 };
 
 struct io_name_ops {
-    /* Optional (NULL: the name itself). Names an existing file independently of the working
-     * directory: a local file by its absolute path without symbolic links. full_path holds
+    /* Optional (NULL: the name itself). Stores a file's name that does not depend on the working
+     * directory: for a local file, its absolute path without symbolic links. full_path holds
      * IO_PATH_BYTES_MAX. */
     int (*resolve)(struct io *io, const char *path, char *full_path, struct err *err);
     int (*stat)(struct io *io, const char *path, struct io_stat *ret_stat, struct err *err);
@@ -221,20 +222,20 @@ struct io_transaction_ops {
      * Each rank finalizes its own writes, all with the same final_bytes. */
     int (*open)(struct io_transaction *transaction, const char *name, struct io_file **ret_file,
                 struct err *err);
-    /* Closes the file, also on failure. */
+    /* Closes the file, even on failure. */
     int (*finalize)(struct io_transaction *transaction, struct io_file *file, uint64_t final_bytes,
                     struct err *err);
-    /* Frees the transaction, also on failure. A failed commit removes the output, unless only the
+    /* Frees the transaction, even on failure. A failed commit removes the output, unless only the
      * fsync after the rename failed: then the output is complete under its name but may not survive
-     * a power loss. -EINVAL if files are not finalized or were lost. */
+     * a power loss. -EINVAL: files are not finalized or were lost. */
     int (*commit)(struct io_transaction *transaction, struct err *err);
     /* Removes the output and frees the transaction; NULL is fine. After join, the same as leave. */
     void (*abort)(struct io_transaction *transaction);
     /* Frees the transaction but commits and removes nothing: for ranks that joined, and for a
      * writer whose transaction others may resume (io_resume). */
     void (*leave)(struct io_transaction *transaction);
-    /* Removes the folder's temporaries of owners other than owner_id (NULL: of any owner) whose
-     * name is_ours accepts (NULL: all with IO_TEMPORARY_PREFIX). Returns how many, or -errno. */
+    /* Removes the folder's temporaries whose owner is not owner_id (NULL: any owner) and whose name
+     * is_ours accepts (NULL: all with IO_TEMPORARY_PREFIX). Returns their number, or -errno. */
     int (*sweep)(struct io *io, const char *folder, const char *owner_id,
                  bool (*is_ours)(const char *entry_name), struct err *err);
 };
@@ -244,22 +245,22 @@ struct io_lock_ops {
      * a dead owner's lease expires. options NULL: all zero. */
     int (*acquire)(struct io *io, const char *folder, const struct io_lock_options *options,
                    struct io_lock **ret_lock, struct err *err);
-    /* Fails unless this owner still has the folder. -EBUSY is permanent and names the new owner;
-     * after other errors the state is unknown. Call it before a commit or any operation that must
-     * precede the next owner's. */
+    /* Fails unless this owner still owns the folder. -EBUSY is permanent and names the new owner;
+     * after other errors the state is unknown. Call it before a commit or any other operation that
+     * must precede the next owner's operations. */
     int (*check)(struct io_lock *lock, struct err *err);
     void (*release)(struct io_lock *lock); /* NULL is fine */
 
     /* Optional (NULL: no locks); call it through io_lock_shared. Readers of a file lock it shared;
-     * a remover locks it exclusively. -EBUSY: the other kind is held. -ENOENT: the path no longer
-     * names the file. *ret_lock is NULL if the file system has no locks. */
+     * a remover locks it exclusively. -EBUSY: a conflicting lock is held. -ENOENT: the path no
+     * longer names the file. *ret_lock is NULL if the file system has no locks. */
     int (*lock_shared)(struct io *io, const char *path, bool is_exclusive,
                        struct io_shared_lock **ret_lock, struct err *err);
     void (*unlock_shared)(struct io_shared_lock *lock); /* NULL is fine */
 };
 
 /* A program's list of temporary files to remove on abrupt exit. Local backends add single-file
- * outputs that nobody may resume. Threads: any. */
+ * outputs that nobody may resume. Thread-safe. */
 struct io_temporaries {
     /* Call before creating path. Returns the argument of remove; -1: not added. */
     int (*add)(const char *path);
@@ -277,7 +278,7 @@ struct io {
 
 enum io_engine {
     IO_ENGINE_AUTO,  /* io_uring if the kernel allows it, chosen per queue; else threads */
-    IO_ENGINE_URING, /* fails if the kernel allows no ring */
+    IO_ENGINE_URING, /* fails if no ring is available */
     IO_ENGINE_THREADS,
 };
 
@@ -308,8 +309,8 @@ int io_open(const char *path_or_url, const struct io_options *options, struct io
 /* NULL is fine. Close all its queues, files and transactions first. */
 void io_close(struct io *io);
 
-/* Whether entry_name is `.tmp-<name>-<owner>-<attempt>-<nonce>`, an output before its commit. Sets
- * name (IO_NAME_BYTES_MAX) to <name>, truncated if it is long; "" for the remains of a removal. */
+/* Whether entry_name is `.tmp-<name>-<owner>-<attempt>-<nonce>`, an uncommitted output. Sets name
+ * (IO_NAME_BYTES_MAX) to <name>, truncated if it is long; "" for the remains of a removal. */
 bool io_parse_temporary(const char *entry_name, char *name);
 
 /* Whether entry_name is a file that a folder lock leaves behind. */

@@ -55,7 +55,7 @@ static int resolve(const char *path, char *resolved, size_t bytes)
     }
 }
 
-/* Compares device and inode, so that a folder mounted at two places is the same. */
+/* Compares device and inode, so that a folder mounted at two places counts as one. */
 static bool is_local_within(const char *path, const char *folder)
 {
     char resolved[2 * IO_PATH_BYTES_MAX];

@@ -1,5 +1,5 @@
 /*
- * path_within — whether a path lies inside a folder, despite links and mounts.
+ * path_within — checks whether a path lies inside a folder, taking links and mounts into account.
  *
  * Commands that read one tree and write another need it: a run would read its predecessor's output
  * if that were inside the input.

@@ -27,8 +27,8 @@ bool jsonx_is_deeper(const struct json_t *node, int levels)
     return false;
 }
 
-/* Counts commas and opening brackets outside strings: with the root, an upper bound of the values.
- */
+/* Counts commas and opening brackets outside strings: with the root, an upper bound on the number
+ * of values. */
 static size_t count_values(const char *text, size_t bytes)
 {
     size_t count = 1;

@@ -1,9 +1,9 @@
 /*
  * jsonx — strict JSON parsing; the only adapter of jansson. jsonx_writer.h writes JSON.
  *
- * Nodes borrow from their document and live until jsonx_free. Rejects, with the byte offset:
- * duplicate keys, invalid UTF-8, lone surrogates, NUL in strings, integers beyond int64, more than
- * 64 levels below the root, and text after the document.
+ * Nodes borrow from their document and live until jsonx_free. The parser rejects the following and
+ * reports the byte offset: duplicate keys, invalid UTF-8, lone surrogates, NUL in strings, integers
+ * beyond int64, more than 64 levels below the root, and text after the document.
  *
  *     jsonx_parse(text, bytes, path, 0, &root, err);
  *     // -EBADMSG and a detail if it is missing or not an unsigned integer
@@ -39,8 +39,8 @@ enum jsonx_kind {
     JSON_KIND_OBJECT
 };
 
-/* For messages, the text starts at base_offset of path. The root is an object or an array; the
- * caller owns it. -EBADMSG if invalid or beyond the limits above, -ENOMEM. */
+/* Error messages assume that the text starts at base_offset in path. The root is an object or an
+ * array; the caller owns it. -EBADMSG if invalid or beyond the limits above, -ENOMEM. */
 int jsonx_parse(const char *text, size_t bytes, const char *path, int64_t base_offset,
                 struct json_t **ret_root, struct err *err);
 void jsonx_free(struct json_t *root); /* NULL is fine */
@@ -52,19 +52,19 @@ struct json_t *jsonx_get(const struct json_t *object, const char *key); /* NULL 
 /* Whether node has descendants more than `levels` levels below it. */
 bool jsonx_is_deeper(const struct json_t *node, int levels);
 
-/* In file order. A nonzero result of the callback ends the walk and is returned. */
+/* Visits the members in file order. A nonzero result of the callback ends the walk and is
+ * returned. */
 int jsonx_each(struct json_t *object,
                int (*entry)(void *context, const char *key, struct json_t *value), void *context);
 
-/* 0, or -EBADMSG if the node is NULL, of another type or out of range. */
+/* Return 0, or -EBADMSG if the node is NULL, has another type or is out of range. */
 int jsonx_u64(const struct json_t *node, uint64_t *ret_value);
 int jsonx_i64(const struct json_t *node, int64_t *ret_value);
 int jsonx_f64(const struct json_t *node, double *ret_value); /* accepts integers */
 int jsonx_bool(const struct json_t *node, bool *ret_value);
-int jsonx_text(const struct json_t *node,
-               const char **ret_text); /* borrows (jansson has the name json_string) */
+int jsonx_text(const struct json_t *node, const char **ret_text); /* borrowed from the document */
 
-/* As above for a required key; on failure the detail names path and key. */
+/* Like the functions above, for a required key; on failure the detail names path and key. */
 int jsonx_get_u64(const struct json_t *object, const char *key, uint64_t *ret_value,
                   const char *path, struct err *err);
 int jsonx_get_string(const struct json_t *object, const char *key, const char **ret_text,

@@ -1,9 +1,9 @@
 /*
  * jsonx_format — formats parsed JSON as compact text. The parser bounds the depth.
  *
- * jsonx_format gives equal bytes for equal values: object keys in byte order at every depth,
- * numbers as the shortest text that reads back the same, no spaces. jsonx_copy keeps the file's key
- * order.
+ * jsonx_format produces equal bytes for equal values: object keys in byte order at every depth,
+ * numbers as the shortest text that parses to the same value, no spaces. jsonx_copy keeps the
+ * file's key order.
  */
 #ifndef MILLRACE_BASE_JSON_JSONX_FORMAT_H
 #define MILLRACE_BASE_JSON_JSONX_FORMAT_H
@@ -14,8 +14,8 @@
 /* Appends to out. 0 or -ENOMEM. */
 int jsonx_format(struct json_t *node, struct str *out);
 
-/* Writes the node (NULL as null) at the writer's position; key as for jsonx_write_string. On
- * failure the writer's str holds -ENOMEM. */
+/* Writes the node (NULL as null) at the writer's position; key: see jsonx_write_string. On failure,
+ * the writer's str holds -ENOMEM. */
 void jsonx_copy(struct jsonx_writer *writer, const char *key, struct json_t *node);
 
 /* Borrows from the document. */

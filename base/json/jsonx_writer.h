@@ -18,7 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Zero except for out. Owner thread. */
+/* Initialize to zero except for out. Owner thread. */
 struct jsonx_writer {
     struct str *out;
     bool needs_comma;

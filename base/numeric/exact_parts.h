@@ -1,6 +1,6 @@
 /*
- * exact_parts — splits a double into the fixed-point digits that exact_sum adds. For host and
- * kernels. Header only.
+ * exact_parts — splits a double into the fixed-point digits that exact_sum adds. For host code and
+ * CUDA kernels. Header only.
  */
 #ifndef MILLRACE_BASE_NUMERIC_EXACT_PARTS_H
 #define MILLRACE_BASE_NUMERIC_EXACT_PARTS_H
@@ -32,7 +32,7 @@ SHARED_INLINE struct exact_parts exact_parts_of(double value)
         mantissa |= UINT64_C(1) << 52;
     else
         exponent = 1; /* subnormal: no hidden bit, and the scale of the smallest normal */
-    /* value = mantissa * 2^(exponent - 1075): its lowest bit is at place exponent - 1 */
+    /* value = mantissa * 2^(exponent - 1075): its lowest bit is at position exponent - 1 */
     uint32_t place = exponent - 1, shift = place % EXACT_DIGIT_BITS;
     int64_t sign = bits >> 63 ? -1 : 1;
     uint64_t low = mantissa << shift;                     /* bits 0..63 */

@@ -3,10 +3,10 @@
  *
  * Each double is split into 32-bit digits of one long fixed-point number that spans the range of
  * double (Kulisch, "Computer arithmetic and validity", 2008). int64 limbs hold the digits, with
- * spare bits for carries. Integer addition is exact and commutative; ranks add partial sums by limb
- * (comm's all_reduce_i64 over .limb).
+ * spare bits for carries. Integer addition is exact and commutative; ranks add partial sums limb by
+ * limb (comm's all_reduce_i64 over .limb).
  *
- * At most 2^30 additions between two reads, counted over all sums whose limbs are added.
+ * Make at most 2^30 additions between two reads, counted over all sums whose limbs are added.
  */
 #ifndef MILLRACE_BASE_NUMERIC_EXACT_SUM_H
 #define MILLRACE_BASE_NUMERIC_EXACT_SUM_H
@@ -21,7 +21,7 @@ enum {
     EXACT_SUM_WORDS = EXACT_SUM_LIMBS + 1
 };
 
-/* Zero is the empty sum. Plain words that can be copied, reduced and stored. */
+/* All zeros: the empty sum. Plain words that can be copied, reduced and stored. */
 struct exact_sum {
     int64_t limb[EXACT_SUM_WORDS];
 };

@@ -1,5 +1,6 @@
 /*
- * exact_value — rounds an exact sum (exact_sum.h) to a double. For host and kernels. Header only.
+ * exact_value — rounds an exact sum (exact_sum.h) to a double. For host code and CUDA kernels.
+ * Header only.
  */
 #ifndef MILLRACE_BASE_NUMERIC_EXACT_VALUE_H
 #define MILLRACE_BASE_NUMERIC_EXACT_VALUE_H
@@ -16,7 +17,7 @@ SHARED_INLINE double exact_value_of(const int64_t *limb)
 {
     if (limb[EXACT_SUM_NONFINITE])
         return (double)NAN;
-    /* Carry into digits of [0, 2^32) below a signed top, then make the top positive. */
+    /* Carry into digits in [0, 2^32) below a signed top digit, then make the top digit positive. */
     int64_t digit[EXACT_SUM_LIMBS + 1], carry = 0;
     for (int i = 0; i < EXACT_SUM_LIMBS; i++) {
         int64_t value = limb[i] + carry;
@@ -34,9 +35,9 @@ SHARED_INLINE double exact_value_of(const int64_t *limb)
             digit[i] = value + borrow * (INT64_C(1) << EXACT_DIGIT_BITS);
         }
     }
-    /* Take the 64 leading bits, with the last one set if any lower bit is: converting them to 53
-     * bits rounds once, like the exact value. The result's exponent is at least that of the lowest
-     * bit, so ldexp does not round. */
+    /* Take the 64 leading bits, with the last one set if any lower bit is set: converting them to
+     * 53 bits then rounds as if the exact value were converted. The result's exponent is at least
+     * that of the lowest bit, so ldexp does not round. */
     int top = EXACT_SUM_LIMBS;
     while (top > 1 && digit[top] == 0)
         top--;

@@ -1,5 +1,5 @@
 /*
- * half — exact widening from, and rounding to, bf16 and f16. Header only.
+ * half — exact conversion from bf16 and f16, and rounding to them. Header only.
  */
 #ifndef MILLRACE_BASE_NUMERIC_HALF_H
 #define MILLRACE_BASE_NUMERIC_HALF_H
@@ -35,7 +35,7 @@ static inline float half_from_f16(uint16_t bits)
     return value;
 }
 
-/* Round to nearest, ties to even; overflow gives infinity, NaN stays NaN. */
+/* Rounds to nearest, ties to even; overflow gives infinity, NaN stays NaN. */
 static inline uint16_t half_to_bf16(float value)
 {
     uint32_t bits;

@@ -22,7 +22,7 @@
 
 enum { LINE_BYTES = PATH_MAX + 512, FOLDER_BYTES = 2 * PATH_MAX };
 
-/* A larger version 1 limit means none: the kernel shows the largest multiple of a page. */
+/* A larger version 1 limit means no limit: the kernel shows the largest multiple of a page. */
 #define V1_MEMORY_NONE_BYTES (UINT64_C(1) << 62)
 
 /* The version 2 hierarchy (controller NULL), or the version 1 hierarchy with the controller. */
@@ -49,7 +49,7 @@ static void cut_line(char *line)
     line[strcspn(line, "\n")] = '\0';
 }
 
-/* Stores the group if this line of /proc/self/cgroup is the hierarchy's; returns whether it is. */
+/* Stores the group and returns true if this line of /proc/self/cgroup describes the hierarchy. */
 static bool take_group(struct hierarchy *hierarchy, char *line)
 {
     char *controllers = strchr(line, ':');
@@ -64,7 +64,7 @@ static bool take_group(struct hierarchy *hierarchy, char *line)
     return is_it;
 }
 
-/* As take_group, for the mount, from a line of /proc/self/mountinfo. */
+/* Likewise, stores the mount from a line of /proc/self/mountinfo. */
 static bool take_mount(struct hierarchy *hierarchy, char *line)
 {
     char *dash = strstr(line, " - "), type[32], options[1024];
@@ -102,7 +102,7 @@ static int read_in(const char *folder, const char *name, char text[MACHINE_TEXT_
     return machine_read_line(path, text, MACHINE_TEXT_BYTES);
 }
 
-/* "150000 100000", "max 100000"; version 1 uses two files, and -1 for no limit. */
+/* Version 2: "150000 100000" or "max 100000". Version 1 uses two files, and -1 for no limit. */
 static double read_cpu_count(const char *folder, bool v1)
 {
     char text[MACHINE_TEXT_BYTES], period_text[MACHINE_TEXT_BYTES];
@@ -129,13 +129,13 @@ static uint64_t read_memory_bytes(const char *folder, bool v1)
     return v1 && bytes >= V1_MEMORY_NONE_BYTES ? 0 : bytes;
 }
 
-/* Includes the mounted ancestors of this process's group. */
+/* Reads the limits of this process's group and its mounted ancestors. */
 static void read_upwards(const char *root, const struct hierarchy *hierarchy,
                          struct cgroup_limits *limits)
 {
     const char *group = hierarchy->group, *controller = hierarchy->controller;
     size_t skip = strcmp(hierarchy->root, "/") == 0 ? 0 : strlen(hierarchy->root);
-    /* A group outside the mount can read at most the mount's root. */
+    /* For a group outside the mount, only the mount's root can be read. */
     bool below =
         strncmp(group, hierarchy->root, skip) == 0 && (group[skip] == '/' || group[skip] == '\0');
     char at[PATH_MAX];

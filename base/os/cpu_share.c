@@ -41,7 +41,7 @@ void cpu_placement_read(struct cpu_placement *ret_placement)
             ret_placement->cpus[cpu / 64] |= UINT64_C(1) << cpu % 64;
 }
 
-/* Whether the kernel's list ("0-3,8") has a CPU of the set. */
+/* Whether the kernel's list ("0-3,8") contains a CPU of the set. */
 static bool list_meets(const char *list, const cpu_set_t *set)
 {
     const char *rest = list;

@@ -20,8 +20,8 @@ enum { CPU_PLACEMENT_CPUS_MAX = 1024, CPU_PLACEMENT_WORDS = CPU_PLACEMENT_CPUS_M
 /* Plain data without padding; exchanged as bytes. */
 struct cpu_placement {
     uint64_t host;      /* hash of the host's identity */
-    uint64_t cpu_count; /* as thread_pool_cpu_count: affinity, limited by control groups */
-    uint64_t cpus[CPU_PLACEMENT_WORDS]; /* affinity; no bits if unknown */
+    uint64_t cpu_count; /* from thread_pool_cpu_count: affinity, limited by control groups */
+    uint64_t cpus[CPU_PLACEMENT_WORDS]; /* affinity; no bits set if unknown */
 };
 
 /* Counts the NUMA nodes whose processors the calling thread may use, at least 1. root is prepended

@@ -2,9 +2,9 @@
  * open_files — the process's limit on open files, and how close the process is to it.
  *
  * A new descriptor gets the lowest free number, which thus shows how many are in use. Modules that
- * open many files leave the last ones to modules that need a few.
+ * open many files leave the last ones for modules that need only a few.
  *
- * Threads: any. Other threads may change the result at any time.
+ * Thread-safe, but other threads may change the result at any time.
  */
 #ifndef MILLRACE_BASE_OS_OPEN_FILES_H
 #define MILLRACE_BASE_OS_OPEN_FILES_H
@@ -26,7 +26,7 @@ uint64_t open_files_max(void); /* UINT64_MAX: unlimited */
  * reports the failure. */
 bool open_files_has_next(enum open_files_share share);
 bool open_files_has(enum open_files_share share, int fd);
-/* Advises how, and by whom, the limit can be raised. Returns the detail's code. */
+/* Adds advice on how the limit can be raised, and by whom. Returns the detail's code. */
 void open_files_advise(struct err *err);
 /* The same advice, as a static string. */
 const char *open_files_advice(void);

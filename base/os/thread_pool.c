@@ -38,7 +38,8 @@ struct thread_pool {
     } workers[];
 };
 
-/* With more threads than the quota allows, the kernel throttles all until the next period. */
+/* If more threads run than the quota allows, the kernel throttles all of them until the next
+ * period. */
 unsigned thread_pool_cpu_count_in(const char *root)
 {
     cpu_set_t set;

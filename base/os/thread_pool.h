@@ -4,8 +4,9 @@
  *     // work(context, task, worker) for each task in 0..tasks-1
  *     thread_pool_run(pool, tasks, work, &context);
  *
- * The caller works too, as worker 0. Any worker may run a task: a task must write only its own
- * output, independent of the worker. The result is then bit-identical for any number of threads.
+ * The caller works too, as worker 0. Any worker may run any task, so a task must write only its own
+ * output, which must not depend on the worker. The result is then bit-identical for any number of
+ * threads.
  */
 #ifndef MILLRACE_BASE_OS_THREAD_POOL_H
 #define MILLRACE_BASE_OS_THREAD_POOL_H
@@ -29,14 +30,15 @@ unsigned thread_pool_count(const struct thread_pool *pool);
  * outlive the pool. trace may be NULL. Do not call during a job. */
 void thread_pool_add_tracks(struct thread_pool *pool, struct trace *trace);
 
-/* Blocks until all tasks are done. One caller at a time, not from a task. Allocates nothing. */
+/* Blocks until all tasks are done. Only one caller at a time; do not call from a task. Allocates
+ * nothing. */
 void thread_pool_run(struct thread_pool *pool, size_t tasks,
                      void (*work)(void *context, size_t task, unsigned worker), void *context);
 
 /* CPUs this process may use, at least 1: its affinity, limited by control group quotas, rounded up.
  */
 unsigned thread_pool_cpu_count(void);
-/* As thread_pool_cpu_count, with root prepended to every path read (cgroup.h). */
+/* Like thread_pool_cpu_count, with root prepended to every path read (cgroup.h). */
 unsigned thread_pool_cpu_count_in(const char *root);
 
 #endif

@@ -13,10 +13,10 @@
  *
  * Only spans that begin between start and stop are kept. Without a track a span costs one branch;
  * while the trace is stopped, also a relaxed load. A track allocates its memory when added and
- * takes no locks later; once full, it only counts spans.
+ * takes no locks later; once full, it only counts lost spans.
  *
- * Threads: each track has one owner, which begins and ends its spans; any thread may call the rest.
- * Formatting sees all spans ended before it.
+ * Threads: each track has one owner, which begins and ends its spans; all other functions may be
+ * called from any thread. Formatting includes all spans that ended before it began.
  */
 #ifndef MILLRACE_BASE_OS_TRACE_H
 #define MILLRACE_BASE_OS_TRACE_H
@@ -42,8 +42,8 @@ enum trace_kind {
 };
 
 struct trace_span {
-    const char *name; /* static, like key; neither needs escapes */
-    const char *key;  /* of value; NULL: none */
+    const char *name; /* static, like key; neither needs escaping */
+    const char *key;  /* names value; NULL: none */
     uint64_t value, began_ns, ended_ns;
     enum trace_kind kind;
 };
@@ -61,14 +61,14 @@ struct trace_track {
 int trace_open(struct trace **ret_trace, struct err *err);
 /* Its tracks must no longer be in use. trace may be NULL. */
 void trace_close(struct trace *trace);
-/* Adds a track for one thread; number distinguishes threads of one name. Copies name, truncated.
- * The trace owns the track. NULL (an untraced thread) if trace is NULL, memory is out or
- * TRACE_TRACKS_MAX is reached. */
+/* Adds a track for one thread; number distinguishes threads with the same name. Copies name,
+ * truncated if too long. The trace owns the track. Returns NULL (an untraced thread) if trace is
+ * NULL, memory runs out or TRACE_TRACKS_MAX is reached. */
 struct trace_track *trace_add_track(struct trace *trace, const char *name, unsigned number);
 void trace_start(struct trace *trace);
 void trace_stop(struct trace *trace);
 
-/* Keeps the span, or counts it if the track is full. */
+/* Keeps the span, or counts it as lost if the track is full. */
 void trace_add(struct trace_track *track, const struct trace_span *span);
 uint64_t trace_now_ns(void);
 
@@ -106,7 +106,7 @@ unsigned trace_tracks_count(const struct trace *trace);
 /*
  * Format the spans since the last start: call trace_format_begin, then add each process's name and
  * tracks, then trace_format_end. Each appends to out. Times are relative to origin_ns (since 1970),
- * which aligns machines as well as their clocks agree.
+ * which aligns machines as closely as their clocks agree.
  */
 void trace_format_begin(struct str *out);
 void trace_format_process(unsigned process, const char *name, struct str *out);

@@ -1,8 +1,9 @@
 /*
  * engine — a thread that moves messages between ranks: the common part of comm_mpi and comm_tcp.
  *
- * A backend's engine and operation structs embed the two below first. An operation moves a round of
- * messages. When they are done, `advance` processes the received data and may plan another round:
+ * Each backend's engine and operation structs embed the two below as their first members. An
+ * operation moves a round of messages. When all of them are done, `advance` processes the received
+ * data and may plan another round:
  *
  *     callers                                                  the thread
  *     engine_op_acquire, plan, engine_start  ── queue ──>      posts and moves the messages,
@@ -10,13 +11,13 @@
  *     engine_wait or engine_is_done          <── is_done ──    finish
  *     engine_op_release
  *
- * End of the run: a missed deadline, a failure, an ended rank, or engine_abort ends all operations
- * with -ECONNABORTED; the detail names the rank and its reason. The failed rank reports its own
- * failure instead and notifies the others. Nothing can be queued afterwards. An operation without a
- * deadline is late after engine->timeout_ns, but fails only if a rank does not answer.
+ * End of the run: a missed deadline, a failure, the end of another rank, or engine_abort ends all
+ * operations with -ECONNABORTED; the detail names the rank and its reason. The failed rank reports
+ * its own failure instead and notifies the others. Nothing can be queued afterwards. An operation
+ * without a deadline is late after engine->timeout_ns, but fails only if a rank does not answer.
  *
- * Threads: any, unless marked thread only. Only an operation's owner calls `plan`: the caller until
- * it starts, then the thread, in advance.
+ * Threads: functions may be called from any thread unless marked thread only. Only an operation's
+ * owner calls `plan`: the caller until it starts, then the thread, in advance.
  */
 #ifndef MILLRACE_COMM_ENGINE_ENGINE_H
 #define MILLRACE_COMM_ENGINE_ENGINE_H
@@ -34,7 +35,7 @@ enum {
     ENGINE_WHY_BYTES = 240,
     ENGINE_WHAT_BYTES = 120,
     ENGINE_ACTIVITY_BYTES = 80,
-    ENGINE_COMMS_MAX = 256, /* open at a time per process */
+    ENGINE_COMMS_MAX = 256, /* open at once per process */
     ENGINE_ASKED_MAX = 3,   /* late ranks to ask */
 };
 
@@ -51,9 +52,9 @@ struct engine_message {
     bool is_send;
 };
 
-/* Owned by the caller, except by the thread from start until done. */
+/* Owned by the thread from start until done, otherwise by the caller. */
 struct engine_op {
-    /* Links of the engine's lists, guarded like these. */
+    /* Links in the engine's lists, guarded like those lists. */
     struct engine_op *next, *next_allocated;
     struct engine *engine;
     size_t planned_count, done_count; /* of this round's messages, counted by the backend */
@@ -68,9 +69,9 @@ struct engine_op {
     uint64_t alive_ns;
     char what[ENGINE_WHAT_BYTES]; /* names the operation in errors */
     const char *flight;           /* names the operation in a trace; static */
-    uint64_t traced_ns;           /* start on the thread; 0: not traced */
-    uint64_t sent_bytes;          /* of all rounds */
-    uint64_t sum;                 /* bit of a deterministic sum in engine_comm */
+    uint64_t traced_ns;           /* when the thread started it; 0: not traced */
+    uint64_t sent_bytes;          /* in all rounds */
+    uint64_t sum;                 /* bit of a deterministic sum in sums_open */
     const int *world_ranks;       /* [rank of the communicator] */
     int ranks;
 
@@ -89,10 +90,10 @@ struct engine_ops {
     void (*wake)(struct engine *engine);
     void (*close)(struct engine *engine);
 
-    /* Thread only, like all below. Starts all messages of the round. */
+    /* Thread only, like all hooks below. Starts all messages of the round. */
     int (*post)(struct engine_op *op, struct err *err);
-    /* Adds newly completed messages to done_count, and returns their number or -errno. Optional:
-     * the thread may count them as it moves them. */
+    /* Adds the number of newly completed messages to done_count and returns it, or -errno.
+     * Optional: the thread may count them as it moves them. */
     int (*poll)(struct engine_op *op, struct err *err);
     /* Asks a rank of the world for its activity, unless it was asked at since_ns or later or has
      * not answered yet. Does not block. Returns its answer (engine_answer), valid until the next
@@ -106,12 +107,12 @@ struct engine_ops {
 };
 
 struct engine {
-    const struct engine_ops *ops; /* immutable after open, like all down to comm_bytes */
+    const struct engine_ops *ops; /* immutable after open, like all members down to comm_bytes */
     pthread_t thread;
     int rank, ranks; /* of the world */
-    /* Each communicator owns tags_count tags from name * tags_count on. */
+    /* Each communicator owns tags_count tags, starting at name * tags_count. */
     uint64_t tags_count;
-    unsigned names_count;            /* possible names, a multiple of ENGINE_COMMS_MAX */
+    unsigned names_count;            /* number of names; a multiple of ENGINE_COMMS_MAX */
     const struct comm_ops *comm_ops; /* see engine_comm.h */
     size_t comm_bytes;
     atomic_int comms_count;
@@ -120,14 +121,14 @@ struct engine {
     struct engine_op *active; /* thread only, like track */
     struct trace_track *track;
 
-    pthread_mutex_t mutex;  /* guards all below */
+    pthread_mutex_t mutex;  /* guards all members below */
     pthread_cond_t changed; /* signals completion to callers */
     bool quit, abort_asked, ended;
     /* Reason for abort_asked and ended; only the thread writes it after abort_asked. */
     char why[ENGINE_WHY_BYTES];
     struct engine_op *queue_first, *queue_last, *unused, *made;
     struct trace_track *next_track;      /* next value of track */
-    bool name_is_used[ENGINE_COMMS_MAX]; /* by name % ENGINE_COMMS_MAX */
+    bool name_is_used[ENGINE_COMMS_MAX]; /* [name % ENGINE_COMMS_MAX] */
     unsigned name_next;                  /* delays reuse of names */
     const char *activity;
     uint64_t activity_step, activity_since_ns;
@@ -152,12 +153,12 @@ bool engine_is_done(struct engine_op *op);
 void engine_wait(struct engine_op *op);
 /* -ECONNABORTED as above. */
 int engine_check(struct engine *engine, struct err *err);
-/* As comm.h. */
+/* See set_activity in comm.h. */
 void engine_set_activity(struct engine *engine, const char *what, uint64_t step, bool may_be_slow);
-/* The thread records its work and operations in a track of that static name. The trace must
+/* The thread records its work and operations in a track with this static name. The trace must
  * outlive the engine. */
 void engine_add_track(struct engine *engine, struct trace *trace, const char *name);
-/* Ends the run. Blocks until the other ranks are notified, or cannot be. */
+/* Ends the run. Blocks until the other ranks are notified or notifying them fails. */
 void engine_abort(struct engine *engine, const char *why);
 /* Waits until nothing is left to do, and joins the thread. */
 void engine_quit(struct engine *engine);

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLOW_NS = 1000000000 }; /* shorter activities make no rank late */
+enum { SLOW_NS = 1000000000 }; /* shorter slow activities are ignored */
 
 void engine_init(struct engine *engine, const struct engine_ops *ops)
 {

@@ -74,7 +74,7 @@ int engine_comm_wait(struct comm_work *work, struct err *err)
     return end_work(work, err);
 }
 
-/* Notes, settings and closing. */
+/* Activity, settings and closing. */
 
 void engine_comm_set_activity(struct comm *comm, const char *what, uint64_t step, bool may_be_slow)
 {
@@ -159,7 +159,7 @@ int engine_comm_open(struct engine *engine, const struct comm_ops *ops, size_t c
     engine->comm_bytes = comm_bytes;
     struct engine_comm *comm;
     unsigned name;
-    int status = engine_alloc_name(engine, &name, err); /* 0, on all ranks */
+    int status = engine_alloc_name(engine, &name, err); /* the name is 0 on all ranks */
     if (!status)
         status = create_comm(engine, name, engine->ranks, &comm, err);
     if (status) {
@@ -174,7 +174,7 @@ int engine_comm_open(struct engine *engine, const struct comm_ops *ops, size_t c
 
 /* Splitting. */
 
-/* rank: in the communicator that is split. */
+/* rank: in the communicator being split. */
 struct split_request {
     int32_t color, key, rank;
     uint32_t name;
@@ -210,7 +210,7 @@ static int gather_requests(struct comm *base, struct split_request *requests, st
     return status ? status : engine_comm_wait(&work, err);
 }
 
-/* Received values are used as an index and in tags. */
+/* Checks received values, which become an index and tags. */
 static int check_requests(struct comm *base, const struct split_request *requests, struct err *err)
 {
     const struct engine_comm *comm = engine_comm_of(base);

@@ -1,8 +1,8 @@
 /*
  * engine_comm — communicators on an engine (comm_mpi, comm_tcp).
  *
- * During a split, each rank picks a name for the communicator and sends it to the others. Messages
- * to that rank contain the name in the tag. Messages with the same tag arrive in order, so
+ * During a split, each rank picks a name for the communicator and sends it to the others. The tag
+ * of each message to that rank contains the name. Messages with the same tag arrive in order, so
  * single-round collectives share a tag. A deterministic sum has several rounds, which may
  * interleave with other messages, and needs its own:
  *
@@ -21,14 +21,14 @@ enum {
     ENGINE_TAG_MESSAGE = ENGINE_TAG_SUM + COMM_DETERMINISTIC_MAX
 };
 
-/* Immutable after open, except sums_open and sums_count. */
+/* Immutable after open, except for sums_open and sums_count. */
 struct engine_comm {
     struct comm base;
     struct engine *engine;
     int *world_ranks;   /* [ranks] */
-    uint64_t *tags;     /* [ranks]: the first tag of each */
+    uint64_t *tags;     /* [ranks]: the first tag of each rank */
     unsigned name;      /* chosen by this rank */
-    uint64_t sums_open; /* one bit per tag */
+    uint64_t sums_open; /* one bit per tag in use */
     unsigned sums_count;
 };
 
@@ -37,9 +37,9 @@ static inline struct engine_comm *engine_comm_of(struct comm *comm)
     return (struct engine_comm *)comm;
 }
 
-/* Opens the communicator of all ranks. Takes ownership of the engine, even on failure. ops:
- * static. comm_bytes: size of the backend's communicator, which embeds engine_comm first and is
- * otherwise zeroed. */
+/* Opens the communicator of all ranks. Takes ownership of the engine, even on failure. ops: a
+ * static table. comm_bytes: size of the backend's communicator, which embeds engine_comm as its
+ * first member; the rest is zeroed. */
 int engine_comm_open(struct engine *engine, const struct comm_ops *ops, size_t comm_bytes,
                      struct comm **ret_comm, struct err *err);
 
@@ -55,11 +55,11 @@ int engine_comm_plan_send(struct comm *comm, struct engine_op *op, int to, uint6
                           const void *data, size_t bytes);
 int engine_comm_plan_receive(struct comm *comm, struct engine_op *op, int from, uint64_t tag,
                              void *data, size_t bytes);
-/* Plans to send bytes (not 0) to every other rank and to receive each rank's at receive + rank *
- * bytes. */
+/* Plans to send `bytes` bytes (not 0) to every other rank and to receive each rank's data at
+ * receive + rank * bytes. */
 int engine_comm_plan_gather(struct comm *comm, struct engine_op *op, const void *send,
                             char *receive, size_t bytes);
-/* The i-th rank after this one, i from 1 to ranks - 1, to distribute the load. */
+/* The i-th rank after this one, i from 1 to ranks - 1; distributes the load. */
 static inline int engine_comm_other(const struct comm *comm, int i)
 {
     return (comm->rank + i) % comm->ranks;
@@ -98,7 +98,7 @@ void engine_comm_abort(struct comm *comm);
 /* Closing the last communicator closes the engine. */
 void engine_comm_close(struct comm *comm);
 
-/* A backend adds name, reduce_scatter, close and optional hooks. */
+/* Each backend adds name, reduce_scatter, close and optional hooks. */
 #define ENGINE_COMM_HOOKS                                                                          \
     .split = engine_comm_split, .all_gather = engine_comm_all_gather,                              \
     .all_reduce_i64 = engine_comm_all_reduce_i64, .all_to_all = engine_comm_all_to_all,            \

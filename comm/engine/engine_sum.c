@@ -16,8 +16,8 @@ struct sum {
     struct comm *comm;
     const char *send;
     char *receive;
-    size_t stride_bytes;                       /* of the leaves: a piece, or a shorter slice */
-    size_t slice_bytes, at_bytes, piece_bytes; /* at_bytes: of the piece in flight */
+    size_t stride_bytes;                       /* between leaves: a piece, or a shorter slice */
+    size_t slice_bytes, at_bytes, piece_bytes; /* at_bytes: offset of the piece in flight */
     uint64_t tag;
     enum dtype dtype;
 };

@@ -13,7 +13,7 @@
 
 enum {
     LATE_NAMED_MAX = 8,
-    ANSWER_NS = 1000000000, /* for a late rank to answer */
+    ANSWER_NS = 1000000000, /* time for a late rank to answer */
 };
 
 /* The end of an operation, and of the run. */
@@ -40,7 +40,7 @@ static void finish(struct engine_op *op, int status, const struct err *detail)
     pthread_mutex_unlock(&engine->mutex);
 }
 
-/* Also finishes queued operations, which the thread no longer takes over. */
+/* Also finishes queued operations, which the thread will not take over. */
 static void end_queue(struct engine *engine, const struct err *own, struct err *ret_detail)
 {
     pthread_mutex_lock(&engine->mutex);
@@ -250,7 +250,8 @@ static void fail_late(struct engine_op *op, const int *late, const char *const *
     fail(op, &detail);
 }
 
-/* A rank must answer within ANSWER_NS or, without a deadline, within the engine's timeout. */
+/* A rank must answer within ANSWER_NS or, if the operation has no deadline, within the engine's
+ * timeout. */
 static void inquire(struct engine_op *op)
 {
     struct engine *engine = op->engine;

@@ -7,10 +7,10 @@
  *     engine_progress               starts rounds, finishes operations
  *     engine_check_deadlines
  *
- * After the end of the run, no operation is active. A finished operation immediately belongs to its
+ * After the end of the run, no operation is active. Once finished, an operation belongs to its
  * caller again.
  *
- * Thread only, unless stated otherwise.
+ * Threads: the backend's thread only, unless stated otherwise.
  */
 #ifndef MILLRACE_COMM_ENGINE_ENGINE_THREAD_H
 #define MILLRACE_COMM_ENGINE_ENGINE_THREAD_H
@@ -19,7 +19,7 @@
 
 /* Activates the queued operations and returns the first. Call with the mutex held. */
 struct engine_op *engine_take_submitted(struct engine *engine);
-/* Posts the operations from `first` on; ends the run if abort_asked. */
+/* Posts the operations, starting with `first`; ends the run if abort_asked. */
 void engine_begin(struct engine *engine, struct engine_op *first, bool abort_asked);
 /* Returns true if a message or an operation completed. A failed operation ends the run. */
 bool engine_progress(struct engine *engine);
@@ -31,12 +31,13 @@ void engine_check_deadlines(struct engine *engine);
 /* The operation's deadline; without one, the engine's timeout after alive_ns. UINT64_MAX: none. */
 uint64_t engine_due_ns(const struct engine_op *op);
 
-/* Ends the run; no effect if it has ended. own: this process's failure that caused it, or NULL. */
+/* Ends the run; has no effect if it has already ended. own: this process's failure that caused it,
+ * or NULL. */
 void engine_end(struct engine *engine, const char *why, const struct err *own, bool others_know);
-/* -ECONNABORTED with the reason. Any thread, with the mutex held. */
+/* -ECONNABORTED with the reason. May be called from any thread, with the mutex held. */
 int engine_ended_error(const struct engine *engine, struct err *err);
-/* Writes the answer to a waiting rank: '+' if it should wait longer, else '-', then the
- * activity: "-at data of step 7 for 61.0 s". '+' during a slow activity and, to let this rank
+/* Writes the answer to a waiting rank: '+' if it should wait longer, else '-', then the activity:
+ * "-at data of step 7 for 61.0 s". The answer is '+' during a slow activity and, to let this rank
  * catch up, for the engine's timeout afterwards. */
 void engine_answer(struct engine *engine, char answer[ENGINE_ACTIVITY_BYTES]);
 /* Returns -EPROTO: a rank sent an unexpected number of bytes. */

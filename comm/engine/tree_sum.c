@@ -2,7 +2,8 @@
  * tree_sum — see tree_sum.h.
  *
  * At each level, leaf i adds leaf i + width if i is a multiple of 2 * width. This computes T: in
- * both, the left operand covers a power of two leaves, and a right leftover moves up unchanged.
+ * both, the number of leaves in the left operand is a power of two, and an unpaired right operand
+ * moves up unchanged.
  */
 #include "comm/engine/tree_sum.h"
 

@@ -1,8 +1,8 @@
 /*
  * tree_sum — the deterministic sum of one slice per rank.
  *
- * T(lo, hi) adds both sides of a split at lo + the largest power of two below hi - lo. The order,
- * and therefore the bits, depends only on the number of leaves.
+ * T(lo, hi) = T(lo, mid) + T(mid, hi), where mid - lo is the largest power of two below hi - lo.
+ * The order, and therefore the bits, depends only on the number of leaves.
  */
 #ifndef MILLRACE_COMM_ENGINE_TREE_SUM_H
 #define MILLRACE_COMM_ENGINE_TREE_SUM_H

@@ -17,9 +17,9 @@
 
 #include <mpi.h>
 
-/* Starts the thread and MPI. Collective. -EBUSY: another is open in this process, or its run has
- * ended. Closing finalizes MPI unless the program initialized it or the run has ended.
- * message_bytes_max: longer messages are split; 0: default. */
+/* Starts the thread and MPI. Collective. -EBUSY: another engine is open in this process, or an
+ * earlier run was aborted. Closing finalizes MPI unless the program initialized it or the run has
+ * ended. message_bytes_max: longer messages are split; 0: default. */
 int mpi_engine_open(size_t message_bytes_max, struct engine **ret_engine, struct err *err);
 MPI_Comm mpi_engine_world(const struct engine *engine); /* a duplicate of MPI_COMM_WORLD */
 

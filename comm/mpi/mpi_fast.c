@@ -23,7 +23,7 @@ static struct comm_mpi *mpi_of(struct comm *comm)
     return (struct comm_mpi *)comm;
 }
 
-/* Creates an MPI communicator of the same ranks. Blocks the engine only briefly: all ranks have
+/* Creates an MPI communicator with the same ranks. Blocks the engine only briefly: all ranks have
  * arrived. */
 static int create_fast(struct comm_mpi *comm, struct err *err)
 {
@@ -45,7 +45,7 @@ static int create_fast(struct comm_mpi *comm, struct err *err)
     return status;
 }
 
-/* Splits slices so that counts fit an int. */
+/* Splits slices so that counts fit in an int. */
 static int start_slices(struct engine_op *op, const struct fast *fast, MPI_Datatype type,
                         struct err *err)
 {
@@ -88,7 +88,7 @@ static int start_fast(struct engine_op *op, struct err *err)
     return status;
 }
 
-/* Begins with an arrival check. */
+/* Plans the arrival check, which comes first. */
 static int plan_fast(struct comm_mpi *comm, struct engine_op *op, const struct fast *request)
 {
     struct comm *base = &comm->base.base;

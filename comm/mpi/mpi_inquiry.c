@@ -27,7 +27,7 @@ struct mpi_inquiry {
     MPI_Comm control;
     MPI_Request listening;
     MPI_Status from;         /* of the last received inquiry */
-    struct message *answers; /* [ranks]: the last one sent */
+    struct message *answers; /* [ranks]: the last answer sent */
     struct check *checks;    /* [ranks] */
 };
 

@@ -13,7 +13,7 @@ enum { MPI_INQUIRY_TAG_QUESTION = 1, MPI_INQUIRY_TAG_ANSWER };
 
 struct mpi_inquiry;
 
-/* Starts listening. control: shared with users of other tags. */
+/* Starts listening for inquiries. control: shared with users of other tags. */
 int mpi_inquiry_open(struct engine *engine, MPI_Comm control, struct mpi_inquiry **ret_inquiry,
                      struct err *err);
 /* is_over: MPI must not be called, and memory is not freed. NULL is fine. */
@@ -22,7 +22,7 @@ void mpi_inquiry_close(struct mpi_inquiry *inquiry, bool is_over);
 /* Answers pending inquiries. Does not block. */
 void mpi_inquiry_serve(struct mpi_inquiry *inquiry);
 
-/* As inquire in engine_ops. */
+/* See inquire in engine_ops. */
 const char *mpi_inquiry_check(struct mpi_inquiry *inquiry, int rank, uint64_t since_ns,
                               uint64_t *ret_asked_ns);
 

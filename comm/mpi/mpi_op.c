@@ -93,7 +93,7 @@ int mpi_op_post(struct engine_op *base, struct err *err)
         const struct engine_message *message = &op->messages[i];
         MPI_Request *request = &op->requests[i];
         int bytes = (int)message->bytes,
-            /* split messages fit an int; tags are below MPI's limit */
+            /* split messages fit in an int; tags are below MPI's limit */
             tag = (int)message->tag;
         if (message->peer == NO_PEER)
             continue;
@@ -109,7 +109,7 @@ int mpi_op_post(struct engine_op *base, struct err *err)
     return status;
 }
 
-/* Checks a completed message. code: from MPI_Testsome. */
+/* Checks a completed message. code: its result from MPI_Testsome. */
 static int check_message(const struct mpi_op *op, int index, int code, struct err *err)
 {
     const struct engine_message *message = &op->messages[op->indices[index]];

@@ -14,11 +14,11 @@
 enum {
     TAG_CONTROL = 0, /* on a communicator shared with mpi_inquiry */
     NO_PAUSE_NS = 30000,
-    PAUSE_SHARE = 16, /* of the time since the last event */
+    PAUSE_SHARE = 16, /* 1/16 of the time since the last event */
     PAUSE_FIRST_NS = 20000,
     PAUSE_LAST_NS = 1000000,
     PAUSE_IDLE_NS = 50000000,
-    POLL_TRACED_NS = 20000, /* traced even without completions */
+    POLL_TRACED_NS = 20000, /* longer polls are traced even without completions */
     NOTIFY_NS = 1000000000, /* to notify the other ranks of the end of the run */
 };
 

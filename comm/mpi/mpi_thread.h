@@ -9,17 +9,17 @@
 
 struct mpi_engine {
     struct engine base;
-    bool owns_mpi; /* immutable after open, like all down to inquiry */
+    bool owns_mpi; /* immutable after open, like all members down to inquiry */
     size_t message_bytes_max;
     MPI_Comm world, control;
     struct mpi_inquiry *inquiry;
 
-    MPI_Request control_request; /* thread only, like all down to last_event_ns */
+    MPI_Request control_request; /* thread only, like all members down to last_event_ns */
     char control_why[ENGINE_WHY_BYTES];
     uint64_t last_event_ns;
 
     pthread_cond_t wake; /* signals requests to the thread */
-    bool is_open;        /* guarded by base.mutex, like the two below */
+    bool is_open;        /* guarded by base.mutex, like the two members below */
     int open_status;
     struct err open_detail;
 };

@@ -14,11 +14,11 @@
 #include <string.h>
 #include <time.h>
 
-/* NCCL is aborted after that. */
+/* After this time, NCCL is aborted. */
 #define CLOSE_TIMEOUT_NS (10 * CLOCK_NS_PER_S)
 
 enum {
-    PAUSE_SHARE = 16, /* of the time waited so far */
+    PAUSE_SHARE = 16, /* 1/16 of the time waited so far */
     PAUSE_FIRST_NS = 5000,
     PAUSE_LAST_NS = 500000,
 };
@@ -42,7 +42,7 @@ struct request {
     void *receive;
     size_t count;
     ncclDataType_t type;
-    const size_t *slices[4]; /* of an all-to-all, in nccl_op's order */
+    const size_t *slices[4]; /* all-to-all only, in nccl_op's order */
 };
 
 static int start(struct comm *base, const struct request *request,

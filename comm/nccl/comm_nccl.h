@@ -16,13 +16,13 @@
  * comm_checked_open it also detects different calls.
  *
  * Only open, split, wait and close wait for other ranks. test and wait make progress on all
- * communicators of one open. Operations of one communicator run in order, those of different ones
- * in parallel, which requires CUDA_DEVICE_MAX_CONNECTIONS > 1 (the default). While operations of
- * two communicators are in flight, do not launch any kernel for the first time: loading it may wait
- * for all work on the device (CUDA_MODULE_LOADING), and ranks that start the operations in
- * different orders would deadlock.
+ * communicators from one open call. Operations on one communicator run in order, those on different
+ * communicators in parallel, which requires CUDA_DEVICE_MAX_CONNECTIONS > 1 (the default). While
+ * operations of two communicators are in flight, do not launch any kernel for the first time:
+ * loading it may wait for all work on the device (CUDA_MODULE_LOADING), and ranks that start the
+ * operations in different orders would deadlock.
  *
- * Threads: one at a time per communicator; different communicators concurrently.
+ * Threads: one thread at a time per communicator; different communicators concurrently.
  */
 #ifndef MILLRACE_COMM_NCCL_COMM_NCCL_H
 #define MILLRACE_COMM_NCCL_COMM_NCCL_H
@@ -36,16 +36,16 @@ int comm_nccl_check(struct err *err);
 enum { COMM_NCCL_TEXT_BYTES = 32 };
 int comm_nccl_library(char text[COMM_NCCL_TEXT_BYTES], struct err *err);
 
-/* Ends all operations on all communicators of one open with -ECONNABORTED, on this rank and in
- * NCCL only. comm: any of them. After a failure that all ranks know, each must call it before
- * closing; otherwise freeing device memory waits for ranks that have left. May block until the
- * other ranks of this machine call it too. If only this rank knows of the failure, call abort,
- * which notifies the others first. */
+/* Ends all operations on all communicators from one open call with -ECONNABORTED, on this rank and
+ * in NCCL only. comm: any of them. After a failure that all ranks know about, each rank must call
+ * this before closing; otherwise freeing device memory waits for ranks that have left. May block
+ * until the other ranks on this machine call it too. If only this rank knows of the failure, call
+ * abort, which notifies the others first. */
 void comm_nccl_abort_local(struct comm *comm);
 
 /* Collective, blocks. Borrows host and device. device: from device_cuda_open, a different one on
- * each rank. timeout_ns: for connecting, here and in split; 0: none. -EIO: NCCL failed.
- * -ETIMEDOUT, or errors of host. */
+ * each rank. timeout_ns: for connecting, here and in split; 0: none. -EIO: NCCL failed. -ETIMEDOUT,
+ * or an error from host. */
 int comm_nccl_open(struct comm *host, struct device *device, uint64_t timeout_ns,
                    struct comm **ret_comm, struct err *err);
 

@@ -30,29 +30,29 @@ struct nccl_op {
     const char *send;
     char *receive;
     size_t count;        /* gather: bytes per rank; sum: elements per slice */
-    ncclDataType_t type; /* of the elements */
-    /* [ranks] each, one allocation; of an all-to-all */
+    ncclDataType_t type; /* element type */
+    /* all-to-all only: [ranks] each, in one allocation */
     size_t *send_offsets, *send_bytes, *receive_offsets, *receive_bytes;
     uint64_t began_ns, deadline_ns; /* deadline_ns 0: none */
     char what[NCCL_WHAT_BYTES];
 
     enum nccl_state state;
     bool waits_for_caller;            /* waits for `ready` */
-    struct device_event *ready;       /* records the caller's queued work */
-    struct device_event *transferred; /* records the transfer */
+    struct device_event *ready;       /* recorded after the caller's queued work */
+    struct device_event *transferred; /* recorded after the transfer */
     int64_t word;                     /* of the arrival check */
     struct comm_work arrivals;
     int status;
     struct err detail;
 };
 
-/* Shared by the communicators of one open. */
+/* Shared by the communicators from one open call. */
 struct nccl_shared {
-    const struct nccl_library *nccl; /* immutable, like those down to timeout_ns */
+    const struct nccl_library *nccl; /* immutable, like all fields down to timeout_ns */
     struct device *device;
     uint64_t timeout_ns; /* for connecting; 0: none */
     pthread_mutex_t mutex;
-    struct comm_nccl *comms; /* guarded by the mutex, like all below */
+    struct comm_nccl *comms; /* guarded by the mutex, like all members below */
     int comms_count;         /* includes communicators being opened or closed */
     bool ended;
     struct err why;
@@ -62,7 +62,7 @@ struct nccl_shared {
 struct comm_nccl {
     struct comm base;
     struct nccl_shared *shared;
-    struct comm *host; /* owned; the same ranks */
+    struct comm *host; /* owned; has the same ranks */
     struct device_stream *stream;
     struct comm_nccl *next;
     ncclComm_t handle;                     /* NULL after the end */
@@ -79,7 +79,7 @@ static inline struct comm_nccl *nccl_of(struct comm *comm)
 int nccl_status(const struct comm_nccl *comm, ncclResult_t result, const char *what,
                 struct err *err);
 
-/* Call all of these with the mutex held. */
+/* Call all functions below with the mutex held. */
 
 /* Returns a blank operation. -ECONNABORTED: the run has ended. */
 int nccl_op_acquire(struct comm_nccl *comm, const struct comm_options *options, const char *name,

@@ -10,8 +10,8 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-/* Process-wide, like the library, which is never unloaded. Guarded by the mutex; immutable if
- * is_loaded. */
+/* Process-wide, like the library, which is never unloaded. Guarded by the mutex; immutable once
+ * is_loaded is set. */
 static struct {
     pthread_mutex_t mutex;
     bool is_loaded;

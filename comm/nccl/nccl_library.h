@@ -1,6 +1,6 @@
 /*
- * nccl_library — NCCL's functions, named without prefix. They come from the library, loaded on
- * first use, or from a test double.
+ * nccl_library — NCCL's functions, named without their prefix. They come from the library, loaded
+ * on first use, or from a test double.
  */
 #ifndef MILLRACE_COMM_NCCL_NCCL_LIBRARY_H
 #define MILLRACE_COMM_NCCL_NCCL_LIBRARY_H
@@ -33,7 +33,7 @@ struct nccl_library {
                                   cudaStream_t stream);
 };
 
-/* The table is static. -ENOTSUP names what is missing. Any thread. */
+/* The table is static. -ENOTSUP names what is missing. Thread-safe. */
 int nccl_library_load(const struct nccl_library **ret_library, struct err *err);
 
 #endif

@@ -343,8 +343,8 @@ int nccl_op_start(struct comm_nccl *comm, struct nccl_op *op, const struct comm_
     return 0;
 }
 
-/* Aborts all communicators in one group: an abort frees memory, which waits for kernels of other
- * communicators, which end only when those are aborted. */
+/* Aborts all communicators in one group: an abort frees memory and thus waits for kernels of the
+ * other communicators, which end only when those are aborted too. */
 static void end_here(struct nccl_shared *shared)
 {
     shared->ended = true;
@@ -372,7 +372,8 @@ void nccl_end(struct comm_nccl *comm, const struct err *why)
     if (why->code != -ECONNABORTED)
         err_set(&shared->why, -ECONNABORTED, "the run was ended: rank %d: %.180s", comm->base.rank,
                 why->what);
-    /* Before NCCL's abort, which does not transfer the reason and may wait for the other ranks. */
+    /* Do this before aborting NCCL, which does not transfer the reason and may wait for the other
+     * ranks. */
     comm->host->ops->abort(comm->host);
     end_here(shared);
 }

@@ -50,7 +50,7 @@ static const struct launcher {
 
 enum { LAUNCHERS = sizeof launchers / sizeof launchers[0] };
 
-/* These variables identify one of several processes, without their number. */
+/* These variables show that the process is one of several, but not how many there are. */
 static const struct partial {
     const char *variable, *launcher, *advice;
 } partials[] = {
@@ -231,8 +231,8 @@ int ranks_detect(const char *(*variable)(const char *name), struct ranks *ret_ra
             return status;
         if (reported.local_rank < 0 && !is_first)
             reported.local_rank = found.local_rank;
-        /* Of two that agree, prefer MPI's launcher, which connects the ranks; but step launchers
-         * set PMI variables too. */
+        /* If two launchers agree, prefer MPI's, which connects the ranks; but step launchers set
+         * PMI variables too. */
         if (is_first || !launchers[i].is_step || found.launcher == RANKS_PMI)
             found = reported;
         else if (found.local_rank < 0)

@@ -2,7 +2,7 @@
  * ranks — reads the rank and the number of ranks from the launcher's environment variables (the
  * tables in ranks.c).
  *
- * A rank without a count is an error: the process would train as rank 0 of 1. RANK=0 and
+ * A rank without a count is an error; otherwise each process would train as rank 0 of 1. RANK=0 and
  * WORLD_SIZE=1 declare a single process.
  *
  * torchrun and MPI launchers must agree. A job step (jsrun, Flux, PALS, Slurm) counts only if no
@@ -24,7 +24,7 @@ enum ranks_launcher {
     RANKS_OPEN_MPI,
     RANKS_MVAPICH,
     RANKS_PMI,
-    RANKS_JSRUN, /* from here on, job steps */
+    RANKS_JSRUN, /* this and all below: job steps */
     RANKS_FLUX,
     RANKS_PALS,
     RANKS_SLURM,
@@ -36,7 +36,7 @@ struct ranks {
     enum ranks_launcher launcher;
     int rank, ranks;
     int local_rank; /* on its machine; -1: unknown */
-    int job_tasks;  /* of the Slurm job around a single process; 0: none */
+    int job_tasks;  /* in the Slurm job around a single process; 0: none */
     struct {
         char address[RANKS_ADDRESS_BYTES]; /* of rank 0; "": unknown */
         int port;
@@ -48,13 +48,13 @@ struct ranks {
  * variables. */
 int ranks_detect(const char *(*variable)(const char *name), struct ranks *ret_ranks,
                  struct err *err);
-/* "mpirun (OMPI_COMM_WORLD_SIZE)"; static. */
+/* Returns a static string: "mpirun (OMPI_COMM_WORLD_SIZE)". */
 const char *ranks_launcher_name(enum ranks_launcher launcher);
 
 /* Opens comm_self for a single rank, comm_tcp for torchrun, otherwise libmillrace_mpi, which is
- * loaded on demand. -ENOTSUP: it is missing. -EINVAL: MPI and the launcher disagree on the
- * ranks, for example without srun's --mpi=pmix. -EINTR: stop became nonzero before torchrun's
- * ranks were connected. stop: NULL is fine. */
+ * loaded on demand. -ENOTSUP: the library is missing. -EINVAL: MPI and the launcher disagree on the
+ * ranks, for example without srun's --mpi=pmix. -EINTR: stop became nonzero before torchrun's ranks
+ * were connected. stop: NULL is fine. */
 int ranks_open(const struct ranks *ranks, const atomic_int *stop, struct comm **ret_comm,
                struct err *err);
 /* Describes libmillrace_mpi's MPI: "Open MPI v4.1.4". -ENOTSUP names the missing part. */

@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* The deterministic sum serves both orders. */
+/* COMM_FAST uses the deterministic sum too. */
 static const struct comm_ops tcp_ops = {
     ENGINE_COMM_HOOKS,
     .name = "tcp",

@@ -8,15 +8,15 @@
  *     ... comm->ops, comm_wait, comm->ops->split ...
  *     comm_close(comm);  // the last close disconnects, together with the other ranks
  *
- * Meant for systems without MPI, with NCCL on top for bulk data: one thread copies all data through
- * the kernel. All sums are deterministic.
+ * Meant for systems without MPI. Use NCCL on top for bulk data, because here one thread copies all
+ * data through the kernel. All sums are deterministic.
  *
  * A missed deadline, a broken connection or an abort ends the run on all ranks, as in comm_mpi.
  * Ranks must synchronize occasionally, because unexpected messages are limited to
  * TCP_UNEXPECTED_BYTES_MAX.
  *
- * Trust: anyone who can reach a run's ports during the rendezvous and knows its token and secret
- * (tcp_secret.h), if any, can join the run. Nothing is encrypted.
+ * Trust: anyone who can reach a run's ports during the rendezvous and knows its token and, if it
+ * has one, its secret (tcp_secret.h) can join the run. Nothing is encrypted.
  *
  * Threads: one thread at a time per communicator; different communicators concurrently.
  */
@@ -26,7 +26,7 @@
 #include "comm/comm.h"
 #include "comm/tcp/tcp_rendezvous.h"
 
-/* Collective, blocks. Errors as tcp_rendezvous, or -ENOMEM. */
+/* Collective, blocks. Returns the errors of tcp_rendezvous, or -ENOMEM. */
 int comm_tcp_open(const struct tcp_rendezvous_options *options, struct comm **ret_comm,
                   struct err *err);
 

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <sys/socket.h>
 
-#define TCP_HELLO_NS (2 * CLOCK_NS_PER_S) /* for a hello */
+#define TCP_HELLO_NS (2 * CLOCK_NS_PER_S) /* to receive a hello */
 /* For each later step; allows for slow machines. */
 #define TCP_PROOF_NS (30 * CLOCK_NS_PER_S)
 enum {
@@ -67,13 +67,13 @@ int tcp_bootstrap_prove(const struct tcp_bootstrap *bootstrap, enum tcp_role rol
 int tcp_bootstrap_check_ranks(const struct tcp_bootstrap *bootstrap, const struct tcp_hello *hello,
                               struct err *err);
 
-/* IPv4 or IPv6: */
+/* address: IPv4 or IPv6. */
 socklen_t tcp_bootstrap_address_bytes(const struct sockaddr_storage *address);
 int tcp_bootstrap_port_of(const struct sockaddr_storage *address);
 void tcp_bootstrap_set_port(struct sockaddr_storage *address, int port);
 bool tcp_bootstrap_is_loopback(const struct sockaddr_storage *address);
 
-/* The i-th port on which rank 0 may listen, i from 1. */
+/* The i-th port on which rank 0 may listen, counting from 1. */
 int tcp_bootstrap_port(const struct tcp_rendezvous_options *options, int i);
 
 #endif

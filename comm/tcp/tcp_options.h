@@ -17,7 +17,7 @@ struct tcp_rendezvous_options {
     int rank, ranks;
     uint64_t token;                  /* identifies the run */
     const struct tcp_secret *secret; /* NULL: none */
-    uint64_t timeout_ns;             /* for all ranks to arrive */
+    uint64_t timeout_ns;             /* limit for all ranks to arrive */
     const atomic_int *stop;          /* nonzero: stop; NULL: none */
 };
 

@@ -67,7 +67,7 @@ static int grow_unexpected(struct tcp_unexpected *unexpected, uint64_t got_bytes
     return 0;
 }
 
-/* Matches the oldest unmatched message of this tag; delivers it if it is complete. */
+/* Matches the oldest unmatched message with this tag; delivers it if it is complete. */
 static int deliver_unexpected(struct tcp_peer *peer, struct tcp_message *message, bool *ret_found,
                               struct err *err)
 {
@@ -124,7 +124,7 @@ static int add_unexpected(struct tcp_peer *peer, const struct tcp_frame *frame,
     return 0;
 }
 
-/* Removes and returns the oldest posted receive of this tag, or NULL. */
+/* Removes and returns the oldest posted receive with this tag, or NULL. */
 static struct tcp_message *pop_posted(struct tcp_peer *peer, uint64_t tag)
 {
     struct tcp_message **link = &peer->posted_first, *before = NULL;
@@ -231,7 +231,7 @@ bool tcp_peer_has_unacked(const struct tcp_peer *peer)
     return ioctl(peer->socket, SIOCOUTQ, &unacked_bytes) == 0 && unacked_bytes > 0;
 }
 
-/* Returns the partly sent control frame, else the first due one, else TCP_CONTROL_COUNT. */
+/* Returns the partly sent control frame, else the first queued one, else TCP_CONTROL_COUNT. */
 static int next_control(const struct tcp_peer *peer)
 {
     int next = TCP_CONTROL_COUNT;
@@ -306,7 +306,7 @@ static int finish_frame(struct tcp_peer *peer, enum tcp_control *ret_control)
         struct tcp_message *message = unexpected->receiver;
         bool found;
         unexpected->receiver = NULL;
-        /* This finds `unexpected`: it is the oldest unmatched message of its tag. */
+        /* This finds `unexpected`: it is the oldest unmatched message with its tag. */
         deliver_unexpected(peer, message, &found, NULL);
     }
     return 0;

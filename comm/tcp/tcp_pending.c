@@ -70,8 +70,8 @@ static bool is_standard_loopback(const struct tcp_bootstrap *bootstrap)
            strcmp(address, "::1") == 0;
 }
 
-/* Listens on those addresses that belong to this machine. -EADDRNOTAVAIL: none does, or other
- * machines use different addresses. */
+/* Listens on the addresses that belong to this machine. -EADDRNOTAVAIL: there are none, or other
+ * machines may resolve the name differently. */
 static int listen_on_own(struct tcp_bootstrap *bootstrap, const struct addrinfo *entries, int port)
 {
     for (const struct addrinfo *entry = entries; entry; entry = entry->ai_next) {
@@ -202,7 +202,7 @@ static bool receive_pending(struct tcp_pending *pending)
     return false;
 }
 
-/* Answers a valid hello of a higher rank of this run; otherwise closes the connection. */
+/* Answers a valid hello from a higher rank of this run; otherwise closes the connection. */
 static void answer_hello(struct tcp_bootstrap *bootstrap, struct tcp_pending *pending)
 {
     const struct tcp_hello *hello = &pending->hello;
@@ -254,7 +254,7 @@ static int verify_proof(struct tcp_bootstrap *bootstrap, struct tcp_pending *pen
     return 1;
 }
 
-/* Returns as verify_proof. */
+/* Returns the same as verify_proof. */
 static int serve_pending(struct tcp_bootstrap *bootstrap, struct tcp_pending *pending,
                          struct err *err)
 {

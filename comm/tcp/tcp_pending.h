@@ -7,9 +7,9 @@
 
 #include "comm/tcp/tcp_bootstrap.h"
 
-/* Rank 0 listens on one of the ports that the other ranks try. */
+/* On rank 0: listens on one of the ports that the other ranks try. */
 int tcp_pending_listen(struct tcp_bootstrap *bootstrap, struct err *err);
-/* Another rank listens on any port of the local address of its connection to rank 0. Keeps an
+/* On other ranks: listens on any port of the local address of the connection to rank 0. Keeps an
  * existing listener on that address. */
 int tcp_pending_listen_local(struct tcp_bootstrap *bootstrap, int connected, struct err *err);
 /* Waits for a rank of this run to connect and prove the secret, and stores its socket in

@@ -123,8 +123,8 @@ static int secret_error(int rank, const struct tcp_hello *own, const struct tcp_
     return -EACCES;
 }
 
-/* Exchanges hellos and proofs (tcp_wire.h). -EAGAIN: no answer, or not a rank of this run.
- * -EACCES: secrets differ. -EINVAL: numbers of ranks differ. */
+/* Exchanges hellos and proofs (tcp_wire.h). -EAGAIN: no answer, or not a rank of this run. -EACCES:
+ * the secrets differ. -EINVAL: the numbers of ranks differ. */
 static int handshake(const struct tcp_bootstrap *bootstrap, int fd, int rank, struct err *err)
 {
     struct tcp_hello own, hello;
@@ -151,7 +151,7 @@ static int handshake(const struct tcp_bootstrap *bootstrap, int fd, int rank, st
     return tcp_bootstrap_check_ranks(bootstrap, &hello, err);
 }
 
-/* -EAGAIN: rank 0 is not at this port, or not yet. */
+/* -EAGAIN: rank 0 does not listen on this port, or not yet. */
 static int connect_rank0(struct tcp_bootstrap *bootstrap, const struct addrinfo *entry, int port,
                          struct err *err)
 {
@@ -171,7 +171,7 @@ static int connect_rank0(struct tcp_bootstrap *bootstrap, const struct addrinfo 
     return status;
 }
 
-/* Blocks until rank 0 has all addresses. -EAGAIN: it left before. */
+/* Blocks until rank 0 has all addresses. -EAGAIN: it left before that. */
 static int receive_addresses(struct tcp_bootstrap *bootstrap, struct err *err)
 {
     struct tcp_hello hello;
@@ -199,7 +199,7 @@ static int receive_addresses(struct tcp_bootstrap *bootstrap, struct err *err)
 /* -EAGAIN: rank 0 was not found. */
 static int find_rank0(struct tcp_bootstrap *bootstrap, const struct addrinfo *all, struct err *err)
 {
-    /* Resolve the name again after that: its address may change. */
+    /* After that, resolve the name again, because its address may change. */
     uint64_t until_ns = clock_now_ns() + RESOLVE_NS;
     while (!tcp_bootstrap_is_over(bootstrap) && clock_now_ns() < until_ns) {
         for (const struct addrinfo *entry = all; entry; entry = entry->ai_next)

@@ -8,7 +8,7 @@
  * Later traffic is neither encrypted nor authenticated. Use a random secret: a received proof
  * allows offline guessing.
  *
- * Threads: any.
+ * Thread-safe.
  */
 #ifndef MILLRACE_COMM_TCP_TCP_SECRET_H
 #define MILLRACE_COMM_TCP_TCP_SECRET_H
@@ -31,13 +31,13 @@ struct tcp_secret {
 
 enum tcp_role { TCP_ROLE_INITIATOR, TCP_ROLE_RESPONDER };
 
-/* Reads MILLRACE_SECRET, or the file MILLRACE_SECRET_FILE without trailing newlines. -EINVAL:
- * both are set, or the length is invalid. -EACCES: other users can read the file. Or a read
- * error. Errors never contain the secret. Clear it after use. */
+/* Reads MILLRACE_SECRET, or the file MILLRACE_SECRET_FILE without trailing newlines. -EINVAL: both
+ * are set, or the length is invalid. -EACCES: other users can read the file. Otherwise, a read
+ * error. Errors never contain the secret. Clear *ret_secret after use. */
 int tcp_secret_read(struct tcp_secret *ret_secret, struct err *err);
 void tcp_secret_clear(struct tcp_secret *secret);
 
-/* Computes the proof that the side with that role sends. Errors as hmac_sha256. */
+/* Computes the proof that the side with this role sends. Returns the errors of hmac_sha256. */
 int tcp_secret_prove(const struct tcp_secret *secret, enum tcp_role role,
                      const struct tcp_hello *caller, const struct tcp_hello *called,
                      struct tcp_proof *ret_proof);

@@ -214,7 +214,7 @@ static void start_ops(struct tcp_engine *engine, struct engine_op *first, bool a
     trace_end(engine->base.track, "progress", began_ns);
 }
 
-/* Returns false if quit is set and nothing is left. */
+/* Returns false if quit is set and nothing is left to do. */
 static bool serve(struct tcp_engine *engine, struct pollfd *fds)
 {
     struct engine *base = &engine->base;

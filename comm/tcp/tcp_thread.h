@@ -7,7 +7,7 @@
 #include "comm/tcp/tcp_engine.h"
 #include "comm/tcp/tcp_wire.h"
 
-/* Owned by the thread while its operation is. */
+/* Owned by the thread while the thread owns its operation. */
 struct tcp_message {
     char *data;
     struct tcp_frame frame;
@@ -40,7 +40,7 @@ struct tcp_peer {
     int socket; /* -1: this rank itself, or closed */
     bool has_left;
     struct tcp_message *sends_first, *sends_last;
-    size_t sent; /* of the first message, including its frame */
+    size_t sent; /* sent bytes of the first message, including its frame */
     struct {
         struct tcp_frame frame;
         char text[TCP_CONTROL_BYTES];

@@ -5,15 +5,16 @@
  * sent as stored in memory: all machines of a run must have the same byte order and layout.
  *
  *     initiator                                 responder
- *     hello, nonce          ── 1 ──>            is it of this run?
- *     is it of this run?    <── 2 ──            hello, nonce
- *     proof                 ── 3 ──>            is it right?
- *     is it right?          <── 4 ──            proof
+ *     hello, nonce          ── 1 ──>            from this run?
+ *     from this run?        <── 2 ──            hello, nonce
+ *     proof                 ── 3 ──>            valid?
+ *     valid?                <── 4 ──            proof
  *
- * The initiator proves the secret first, so connecting reveals no proof. The responder counts it as
- * present after 3; it is connected after 4. Without an answer, it reconnects.
+ * The initiator proves the secret first, so connecting reveals no proof. The responder counts the
+ * initiator as present after 3; the initiator is connected after 4. If it receives no answer, it
+ * reconnects.
  *
- * Threads: any.
+ * Thread-safe.
  */
 #ifndef MILLRACE_COMM_TCP_TCP_WIRE_H
 #define MILLRACE_COMM_TCP_TCP_WIRE_H
@@ -28,7 +29,7 @@
 
 enum { TCP_RANKS_MAX = 512 /* every pair of ranks has a connection */, TCP_NONCE_BYTES = 32 };
 
-/* "milrace3"; change it with any change of this format or of frame tags. */
+/* "milrace3"; change it whenever this format or the frame tags change. */
 #define TCP_HELLO_MAGIC UINT64_C(0x3365636172696c6d)
 
 struct tcp_hello {
@@ -66,7 +67,8 @@ enum { TCP_CONTROL_BYTES = ENGINE_WHY_BYTES };
 /* Names are reused only after a long time. */
 #define TCP_NAMES_COUNT (1u << 30)
 
-/* data: sizeof (struct tcp_hello) bytes. False unless it is a valid hello with that token. */
+/* data: sizeof (struct tcp_hello) bytes. Returns false unless it is a valid hello with that
+ * token. */
 bool tcp_hello_decode(const void *data, uint64_t token, struct tcp_hello *ret_hello);
 
 /* data: ranks * sizeof (struct tcp_address) bytes. -EPROTO names the rank with an invalid entry.
@@ -76,7 +78,7 @@ int tcp_addresses_decode(const void *data, int ranks, struct tcp_address *ret_ad
 
 enum tcp_frame_kind { TCP_FRAME_BAD, TCP_FRAME_DATA, TCP_FRAME_CONTROL };
 
-/* TCP_FRAME_CONTROL: *ret_control is set. */
+/* Sets *ret_control if it returns TCP_FRAME_CONTROL. */
 enum tcp_frame_kind tcp_frame_check(const struct tcp_frame *frame, enum tcp_control *ret_control);
 
 #endif

@@ -5,8 +5,8 @@
  *
  * One mutex guards both lists. Requests carry their list link, so nothing is allocated after open.
  * Submitting wakes at most one thread per new request, most recently idle first. The reaper is
- * woken once, when enough requests are done. Every condition variable has one waiter: signals to
- * several can get lost in glibc before 2.41 (its bug 25847).
+ * woken once, when enough requests are done. Every condition variable has one waiter: with several,
+ * glibc before 2.41 can lose signals (glibc bug 25847).
  */
 #include "io/engines/file_queue.h"
 
@@ -41,7 +41,7 @@ struct io_queue {
     struct request_list pending, done;
     unsigned taken_count; /* submitted and not yet reaped: at most depth */
     unsigned pending_count, done_count;
-    unsigned wanted_count;      /* requests that the waiting reaper needs; 0: none waits */
+    unsigned wanted_count;      /* requests that the waiting reaper needs; 0: no reaper waits */
     struct engine_thread *idle; /* a stack */
     unsigned started_count, idle_count, busy_count; /* threads: all, asleep, transferring */
     bool stop;
@@ -124,7 +124,7 @@ static void sleep_until_woken(struct engine_thread *thread)
         pthread_cond_wait(&thread->wake, &queue->mutex);
 }
 
-/* False if all are busy. The mutex is held. */
+/* Returns false if all threads are busy. Call with the mutex held. */
 static bool wake_one(struct io_queue *queue)
 {
     struct engine_thread *thread = queue->idle;
@@ -160,7 +160,7 @@ static void *thread_main(void *argument)
     return NULL;
 }
 
-/* The mutex is held. */
+/* Call with the mutex held. */
 static int start_thread(struct io_queue *queue)
 {
     struct engine_thread *thread = &queue->threads[queue->started_count];
@@ -238,7 +238,7 @@ void file_queue_close(struct io_queue *queue)
     free(queue);
 }
 
-/* Wakes or starts a thread per pending request, as far as possible. The mutex is held. */
+/* Wakes or starts one thread per pending request, as far as possible. Call with the mutex held. */
 static void provide_threads(struct io_queue *queue)
 {
     while (queue->pending_count > queue->started_count - queue->idle_count - queue->busy_count) {
@@ -271,7 +271,8 @@ static struct timespec deadline_after(int timeout_ms)
                              .tv_nsec = (long)(at_ns % CLOCK_NS_PER_S)};
 }
 
-/* Sleeps until at least `least` are done, all are done, or the time is up. The mutex is held. */
+/* Sleeps until at least `least` requests are done, all are done, or the time is up. Call with the
+ * mutex held. */
 static void wait_for(struct io_queue *queue, unsigned least, int timeout_ms)
 {
     struct timespec deadline = {0};

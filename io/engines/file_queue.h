@@ -9,7 +9,8 @@
 
 enum { FILE_QUEUE_THREADS_MAX = 64, FILE_QUEUE_THREADS_USUAL = 4 };
 
-/* Threads per queue: the default if options is NULL or has 0; at most FILE_QUEUE_THREADS_MAX. */
+/* Threads per queue: the default if options is NULL or its threads is 0; at most
+ * FILE_QUEUE_THREADS_MAX. */
 unsigned file_queue_threads(const struct io_options *options);
 
 /* depth: 1..IO_QUEUE_DEPTH_MAX; threads: 1..FILE_QUEUE_THREADS_MAX, started on demand after the

@@ -48,9 +48,9 @@ static unsigned query_align(int fd)
 #endif
 }
 
-/* Reopens the open file, not its path, which may now name another file. Returns -1 on failure. A
- * file opened for reading also fails near the process's descriptor limit: there may be thousands.
- */
+/* Reopens the open file, not its path, which may now name another file. Returns -1 on failure.
+ * Files opened for reading also fail near the process's descriptor limit, because there may be
+ * thousands of them. */
 static int open_direct(struct io_file *file)
 {
     char self[64];
@@ -160,7 +160,8 @@ struct file_call file_transfer_next(struct file_transfer *transfer)
                               .offset = (off_t)(offset - transfer->head)};
 }
 
-/* Also drops the request's first and last block: other bytes in them are read again when needed. */
+/* Also drops the request's first and last blocks: other bytes in them are read again when
+ * needed. */
 static void drop_behind(const struct file_transfer *transfer)
 {
     const struct io_request *request = transfer->request;

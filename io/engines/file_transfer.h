@@ -1,5 +1,5 @@
 /*
- * file_transfer — splits a request into system calls, through the page cache or bypassing it, and
+ * file_transfer — splits a request into system calls, which use or bypass the page cache, and
  * interprets their results. Internal to io/; shared by all engines.
  *
  *     file_transfer_begin(&transfer, request, cache);
@@ -16,10 +16,10 @@
  *     file       |........xxxx|xxxxxxxxxxxx|xxxxx.......|    x: requested bytes
  *     memory     |--head--xxxx|xxxxxxxxxxxx|xxxxx--tail-|    -: may be overwritten (IO_PADDED)
  *
- * All else goes through the page cache: unaligned memory, mostly cached files, file systems without
- * O_DIRECT, and the rest of a request after a call that moved no whole block (at the file's end, or
- * if O_DIRECT is refused). If a file cannot be opened for O_DIRECT, IO_NOREUSE reads drop their
- * bytes from the page cache, and the kernel's read-ahead is off.
+ * Everything else goes through the page cache: unaligned memory, mostly cached files, file systems
+ * without O_DIRECT, and the rest of a request after a call that moved no whole block (at the file's
+ * end, or if O_DIRECT is refused). If a file cannot be opened for O_DIRECT, IO_NOREUSE reads drop
+ * their bytes from the page cache, and the kernel's read-ahead is off.
  *
  * Threads: a transfer has one owner; any thread may open a file's direct descriptor.
  */
@@ -60,7 +60,7 @@ struct file_call file_transfer_next(struct file_transfer *transfer);
 /* result: bytes moved by the call, or -errno. */
 enum file_progress file_transfer_take(struct file_transfer *transfer, ssize_t result);
 
-/* See direct_align in io.h; cache is the queue's. */
+/* See direct_align in io.h; cache: the queue's setting. */
 unsigned file_direct_align(struct io_file *file, enum io_cache cache);
 void file_direct_close(struct io_file *file);
 

@@ -1,6 +1,6 @@
 /*
- * io_threads — local files by threads with pread and pwrite; works everywhere. Shares everything
- * except the queue with other engines, see file_local.h.
+ * io_threads — reads and writes local files on threads with pread and pwrite; works everywhere.
+ * Shares everything except the queue with other engines; see file_local.h.
  */
 #include "io/engines/file_queue.h"
 #include "io/engines/file_transfer.h"

@@ -1,8 +1,8 @@
 /*
- * io_uring — local files by Linux's io_uring: one ring per queue, no threads. Shares everything
- * except the queue with other engines, see file_local.h.
+ * io_uring — reads and writes local files through Linux's io_uring: one ring per queue, no threads.
+ * Shares everything except the queue with other engines; see file_local.h.
  *
- * Rings can run out: newer kernels charge their memory to the user's RLIMIT_MEMLOCK. A queue
+ * Creating a ring can fail: some kernels charge its memory to the user's RLIMIT_MEMLOCK. A queue
  * without a ring then uses threads, unless this engine was requested by name.
  */
 #include "io/engines/file_queue.h"

@@ -11,8 +11,8 @@
  * Requests that need no call, or that the kernel has returned, wait in the done list. Entries that
  * the kernel had no memory for stay in the submission ring, which every reap flushes first.
  *
- * Registering memory touches every page. To avoid delaying the first batch by a gigabyte of that,
- * each piece of PIECE_BYTES is registered when a request first uses it.
+ * Registering memory touches every page. So that registering a gigabyte does not delay the first
+ * batch, each piece of PIECE_BYTES is registered when a request first uses it.
  */
 #include "io/engines/uring_queue.h"
 
@@ -27,7 +27,7 @@
 
 enum {
     PIECE_BYTES = 16 << 20,
-    PIECES_MAX = 1 << 14, /* the kernel's limit of registered buffers */
+    PIECES_MAX = 1 << 14, /* the kernel's limit on registered buffers */
     PROBE_ENTRIES = 512,  /* the loader's depth: rings may count against RLIMIT_MEMLOCK */
     NO_OPERATION = -1,
 };
@@ -63,8 +63,8 @@ struct io_queue {
 
 /* ---- Life cycle. ---- */
 
-/* ThreadSanitizer does not see the kernel map rings. A ring mapped at the address of another
- * thread's former one is ordered after it. */
+/* ThreadSanitizer does not see the kernel map rings. This orders a ring after another thread's
+ * former ring at the same address. */
 #ifdef __SANITIZE_THREAD__
 #include <sanitizer/tsan_interface.h>
 static const char rings;
@@ -107,7 +107,7 @@ int uring_queue_open(unsigned depth, enum io_cache cache, struct io_queue **ret_
     struct io_queue *queue = calloc(1, sizeof *queue + depth * sizeof queue->operations[0]);
     if (!queue)
         return err_set(err, -ENOMEM, "out of memory for an I/O queue");
-    int status = init_ring(2 * depth, &queue->ring); /* half of them for cancellations */
+    int status = init_ring(2 * depth, &queue->ring); /* half of the entries are for cancellations */
     if (status) {
         free(queue);
         err_errno(err, status, "could not open an io_uring queue");
@@ -256,7 +256,7 @@ static void take_result(struct io_queue *queue, struct operation *operation, int
     enqueue(queue, operation);
 }
 
-/* Processes all completions in the ring; returns how many. */
+/* Processes all completions in the ring; returns their number. */
 static unsigned drain(struct io_queue *queue)
 {
     struct io_uring_cqe *completion;
@@ -271,8 +271,8 @@ static unsigned drain(struct io_queue *queue)
     return count;
 }
 
-/* Submits the ring's entries and waits for least completions or timeout_ns (negative: no limit).
- * False when the time is up or the ring is broken. */
+/* Submits the ring's entries and waits for `least` completions or timeout_ns (negative: no limit).
+ * Returns false if the time is up or the ring is broken. */
 static bool enter(struct io_queue *queue, unsigned least, int64_t timeout_ns)
 {
     struct io_uring_cqe *first;
@@ -292,7 +292,7 @@ static bool enter(struct io_queue *queue, unsigned least, int64_t timeout_ns)
     return false;
 }
 
-/* Waits until at least `least` are done or the time is up. */
+/* Waits until at least `least` requests are done or the time is up. */
 static void wait_for(struct io_queue *queue, unsigned least, int timeout_ms)
 {
     uint64_t deadline_ns = clock_now_ns() + (timeout_ms > 0 ? (uint64_t)timeout_ms * 1000000 : 0);
@@ -319,7 +319,7 @@ static unsigned untaken_count(const struct io_queue *queue)
 }
 
 /* Closing a ring does not wait for requests in flight, which keep writing to memory. A ring that
- * cannot be entered still shows completions. Requests on disk files end without help; the kernel
+ * cannot be entered still shows completions. Requests on disk files finish on their own; the kernel
  * may also cancel them (Linux 6.0). */
 static void await_in_flight(struct io_queue *queue)
 {
@@ -362,7 +362,7 @@ int uring_queue_reap(struct io_queue *queue, struct io_request **done, unsigned 
         drain(queue);
     wait_for(queue, least < queue->taken_count ? least : queue->taken_count, timeout_ms);
     if (!queue->broken && io_uring_sq_ready(&queue->ring) > 0)
-        flush(queue); /* the rest of short transfers */
+        flush(queue); /* submits the rest of short transfers */
     unsigned count = 0;
     while (count < count_max && queue->done_first) {
         struct io_request *request = queue->done_first;

@@ -2,7 +2,7 @@
  * fault_backend — injects faults into all operations except requests. See io_fault.h.
  *
  * Each handle of a file or transaction wraps the inner one and stores the path that rules match.
- * Handles of locks are the inner backend's.
+ * Lock handles belong to the inner backend.
  */
 #include "io/faults/fault_backend.h"
 
@@ -18,7 +18,7 @@ struct io_transaction {
     struct io_fault *fault;
     struct io_transaction *inner;
     struct io_file *files; /* unfinalized */
-    bool is_lost;          /* a rule failed a finalize, unknown to the inner transaction */
+    bool is_lost;          /* a rule made a finalize fail; the inner transaction does not know */
     char path[IO_PATH_BYTES_MAX];
 };
 
@@ -186,7 +186,7 @@ static int fault_shared_lock_acquire(struct io *io, const char *path, bool is_ex
     return status ? status : io_lock_shared(inner, path, is_exclusive, ret_lock, err);
 }
 
-/* Begins (staging NULL) or joins. */
+/* Begins a transaction (staging NULL) or joins one. */
 static int open_transaction(struct io *io, const struct io_transaction_options *options,
                             const char *staging, struct io_transaction **ret_transaction,
                             struct err *err)
@@ -227,7 +227,7 @@ static const char *fault_transaction_staging(const struct io_transaction *transa
     return inner_ops(transaction)->staging(transaction->inner);
 }
 
-/* Creates a file, or opens another rank's if exists. */
+/* Creates a file, or opens another rank's file if `exists`. */
 static int add_file(struct io_transaction *transaction, const char *name, bool exists,
                     uint64_t bytes_expected, struct io_file **ret_file, struct err *err)
 {

@@ -35,7 +35,7 @@ struct entry {
 struct io_queue {
     struct io_fault *fault;
     struct io_queue *inner;
-    int broken; /* what reap returns from now on; 0: working */
+    int broken; /* -errno that reap returns from now on; 0: none */
     unsigned depth, inner_count;
     struct entry entries[];
 };
@@ -124,7 +124,7 @@ static void complete(struct io_queue *queue, struct entry *entry)
     finish(entry, result);
 }
 
-/* Starts all due entries. Returns when to check again; UINT64_MAX: none is waiting. */
+/* Starts all due entries. Returns the time of the next check; UINT64_MAX: none is waiting. */
 static uint64_t forward_due(struct io_queue *queue)
 {
     uint64_t now_ns = clock_now_ns(), next_ns = UINT64_MAX;
@@ -235,7 +235,7 @@ static unsigned take_done(struct io_queue *queue, struct io_request **done, unsi
     return count;
 }
 
-/* Waits for the inner queue, but not past until_ns. */
+/* Waits for the inner queue, but not beyond until_ns. */
 static int wait_until(struct io_queue *queue, uint64_t now_ns, uint64_t until_ns)
 {
     uint64_t wait_ns = until_ns - now_ns;

@@ -32,7 +32,7 @@ static const char *const operation_names[FAULT_OPERATIONS + 1] = {
 
 struct effect {
     const char *word;
-    uint32_t operations; /* that support the effect */
+    uint32_t operations; /* those that support the effect */
     struct fault_verdict verdict;
 };
 

@@ -15,11 +15,12 @@
  *     read:eio@17                                 the 17th read fails
  *     read:delay=20ms%10:shard-000003,seed=7      every tenth read of that shard takes longer
  *
- * A rule counts only the operations and paths that it applies to. A percentage selects by a
- * function of the seed, the rule's number, the file's name and the offset: the selection does not
+ * A rule counts only the operations and paths that it applies to. A percentage selects operations
+ * by a hash of the seed, the rule's number, the file's name and the offset: the selection does not
  * depend on thread order, and a bad location stays bad.
  *
- * Threads: any may call fault_rules_decide; rules in use must not be parsed into.
+ * Threads: fault_rules_decide may be called from any thread, but not while the same rules are
+ * parsed.
  */
 #ifndef MILLRACE_IO_FAULTS_FAULT_RULES_H
 #define MILLRACE_IO_FAULTS_FAULT_RULES_H
@@ -30,7 +31,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Named as in the tables of io.h; comments mark the exceptions. */
+/* Named like the hooks in io.h; comments mark the exceptions. */
 enum fault_operation {
     FAULT_OPEN,
     FAULT_READ,
@@ -57,7 +58,7 @@ enum { FAULT_RULES_MAX = 16, FAULT_PATH_BYTES = 128 };
 /* The effects on one operation. Zero: none. */
 struct fault_verdict {
     int error;         /* -errno; 0: none */
-    uint64_t delay_ns; /* before the operation */
+    uint64_t delay_ns; /* delay before the operation */
     bool is_hit;
     bool holds; /* waits until released before the operation */
     bool cuts, flips, kills;
@@ -69,12 +70,12 @@ struct fault_rule {
     uint32_t operations;         /* bit set */
     struct fault_verdict effect; /* without the random numbers */
     uint64_t first, last, every; /* operation numbers that match, from 1; multiples of every */
-    double fraction;             /* of the matching operations */
+    double fraction;             /* share of the matching operations */
     char path[FAULT_PATH_BYTES];
     atomic_uint_least64_t seen_count;
 };
 
-/* Immutable except the counts. */
+/* Immutable except for the counts. */
 struct fault_rules {
     uint64_t seed;
     unsigned count;

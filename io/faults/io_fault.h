@@ -1,5 +1,5 @@
 /*
- * io_fault — a backend that wraps another one and injects faults by rules, for testing.
+ * io_fault — a backend that wraps another one and injects faults according to rules, for testing.
  *
  *     io_fault_open(path, NULL, "read:eio@17", &io, err);
  *
@@ -17,8 +17,8 @@
  *
  * A delayed request only proceeds while its queue is reaped.
  *
- * Threads: as in io.h. Any thread may call set, release and counts, but set only while no operation
- * is in progress.
+ * Threads: see io.h. set, release and counts may be called from any thread, but set only while no
+ * operation is in progress.
  */
 #ifndef MILLRACE_IO_FAULTS_IO_FAULT_H
 #define MILLRACE_IO_FAULTS_IO_FAULT_H
@@ -26,8 +26,8 @@
 #include "io/faults/fault_rules.h"
 #include "io/io.h"
 
-/* Opens as io_open, then wraps the backend if rules is neither NULL nor "". The wrapper's engine
- * name is "NAME with faults". Also -EINVAL: malformed rules. */
+/* Calls io_open, then wraps the backend if rules is neither NULL nor "". The wrapper's engine name
+ * is "NAME with faults". -EINVAL: malformed rules; or an error from io_open. */
 int io_fault_open(const char *path_or_url, const struct io_options *options, const char *rules,
                   struct io **ret_io, struct err *err);
 
@@ -35,7 +35,7 @@ int io_fault_open(const char *path_or_url, const struct io_options *options, con
 
 /* Replaces the rules and resets all counts. -EINVAL changes nothing. */
 int io_fault_set(struct io *io, const char *rules, struct err *err);
-/* Releases everything held; nothing is held again until rules are set. */
+/* Releases all held operations; none is held again until rules are set. */
 void io_fault_release(struct io *io);
 
 struct io_fault_counts {
@@ -45,8 +45,8 @@ struct io_fault_counts {
     uint64_t hits;                         /* operations that a rule changed */
     uint64_t held;                         /* at present */
     uint64_t in_flight;                    /* requests at present */
-    /* Transactions aborted while requests were in flight: a caller's bug if all requests belong to
-     * the transaction. Any request of this backend counts. */
+    /* Transactions aborted while requests were in flight: a bug in the caller if all requests
+     * belong to the transaction. Any request of this backend counts. */
     uint64_t abandoned;
 };
 struct io_fault_counts io_fault_counts(struct io *io);

@@ -17,7 +17,7 @@ static bool is_unsupported(int code)
 }
 
 /* For file systems without RENAME_NOREPLACE. link never replaces a file. A folder is renamed after
- * a check; if something appears in between, the kernel refuses unless that is an empty folder. */
+ * a check; if another entry appears in between, the kernel refuses unless it is an empty folder. */
 static int rename_without_flag(const struct io_transaction *transaction)
 {
     if (transaction->single_file && link(transaction->staging, transaction->final) == 0)
@@ -59,7 +59,7 @@ static int swap_without_exchange(const struct io_transaction *transaction, char 
     return 0;
 }
 
-/* After an exchange the staging path names the old output: nobody may resume that. */
+/* After an exchange, the staging path names the old output, which nobody may resume. */
 static int hide_staging(struct io_transaction *transaction, struct err *err)
 {
     char hidden[IO_PATH_BYTES_MAX];
@@ -85,7 +85,7 @@ static int swap_folders(struct io_transaction *transaction, char *old, struct er
     return status ? local_fail(err, status, transaction->final, "could not commit the output") : 0;
 }
 
-/* Sets old to the path of a replaced folder, or "". */
+/* Sets old to the path of the replaced folder, or "" if there is none. */
 static int rename_to_final(struct io_transaction *transaction, char *old, struct err *err)
 {
     old[0] = '\0';

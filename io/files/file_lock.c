@@ -2,14 +2,14 @@
  * file_lock — one owner per folder: a kernel lock on FOLDER/.millrace-owner, or a lease. See
  * file_local.h.
  *
- * On local file systems the lock decides. On all others the lease (lease.h) does, because some
- * grant locks without telling other machines. Each kind of owner checks for the other: the lock's
- * owner also takes the lease if one was ever used; the lease's owner, once it has it, yields to a
- * lock. Of two simultaneous owners at least one sees the other.
+ * On local file systems, the lock decides. On all others, the lease (lease.h) decides, because some
+ * of them grant locks without informing other machines. Each kind of owner checks for the other:
+ * the owner of the lock also takes the lease if one was ever used; the owner of a new lease yields
+ * to a lock. If two start simultaneously, at least one sees the other.
  *
  * An open-file-description lock survives another thread's close of the same file. The file holds
- * "host=H pid=P boot=B\n" for people and for the error message. Releasing the lock keeps the file:
- * removing it would let two owners lock two files of the same name.
+ * "host=H pid=P boot=B\n" for users and for the error message. Releasing the lock keeps the file:
+ * removing it would let two owners lock two files with the same name.
  */
 #include "base/clock.h"
 #include "base/os/machine.h"
@@ -80,7 +80,7 @@ static void read_owner(int fd, char text[OWNER_TEXT_BYTES_MAX])
     text[strcspn(text, "\n")] = '\0';
 }
 
-/* -EAGAIN: held (owner names the holder, if known), or removed meanwhile. */
+/* -EAGAIN: held (owner names the holder, if known), or removed in the meantime. */
 static int try_lock(const char *path, int *ret_fd, char owner[OWNER_TEXT_BYTES_MAX])
 {
     int fd = LOCAL_RETRY(open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
@@ -192,7 +192,8 @@ static int local_lock_acquire(struct io *io, const char *folder,
     return status;
 }
 
-/* The lock file was removed. The folder is still ours unless somebody has locked a new file. */
+/* The lock file was removed. The folder is still ours unless another process has locked a new
+ * file. */
 static int lock_again(struct io_lock *lock, struct err *err)
 {
     char folder[IO_PATH_BYTES_MAX];

@@ -1,5 +1,5 @@
 /*
- * file_names — opens, stats, lists, makes and removes local paths. See file_local.h.
+ * file_names — opens, stats, lists, creates and removes local paths. See file_local.h.
  */
 #include "io/engines/file_transfer.h"
 #include "io/file_util.h"
@@ -317,7 +317,7 @@ out:
     return status;
 }
 
-/* Its name is durable on return; the parent must exist. */
+/* The new name is durable on return; the parent must exist. */
 static int make_one(const char *path, struct err *err)
 {
     if (mkdir(path, 0777)) {

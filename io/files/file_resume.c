@@ -3,8 +3,8 @@
  *
  * The writer of a resumable transaction holds a lock (flock) on the open file description of its
  * staging folder or single file. The kernel releases the lock when the process dies. A successor
- * finds the path by its name and takes the lock; it ignores a path that was committed or removed
- * meanwhile.
+ * finds the path by its name and takes the lock; it ignores a path that was committed or removed in
+ * the meantime.
  *
  * If the file system has no such locks (or, like NFS, none on folders), the caller must ensure that
  * the first writer is dead.

@@ -6,7 +6,7 @@
  * the name gone.
  *
  * Network file systems with lock support (NFS with its lock service, Lustre with -o flock) make the
- * lock visible to all hosts. On file systems without locks, every request succeeds without one.
+ * lock visible to all hosts. On file systems without locks, every request succeeds without locking.
  */
 #include "io/local/file_local.h"
 

@@ -45,7 +45,7 @@ static int encode_owner(const char *owner_id, char text[OWNER_ENCODED_BYTES_MAX]
 }
 
 static const char replaced_owner[] = "+replaced";
-#define REMOVED_NAME  "old" /* the entry then has no owner, and no name to restore */
+#define REMOVED_NAME  "old" /* such an entry has no owner and no name to restore */
 #define REMOVED_OWNER "removed"
 
 /* full holds NAME_MAX + 1. */
@@ -150,7 +150,7 @@ bool io_parse_temporary(const char *entry_name, char *name)
 
 static int remove_below(int folder_fd, int depth);
 
-/* Returns 0 or -errno; succeeds if nothing is there. */
+/* Returns 0 or -errno; succeeds if the name does not exist. */
 static int remove_at(int folder_fd, const char *name, int depth)
 {
     if (unlinkat(folder_fd, name, 0) == 0 || errno == ENOENT)
@@ -230,7 +230,7 @@ struct sweep {
     struct err *err; /* of the first failure */
 };
 
-/* Renames an output back if its replacement never appeared. 1: its name is taken. */
+/* Renames an output back if its replacement never appeared. Returns 1 if its name is taken. */
 static int restore(const struct sweep *sweep, const char *path, const char *stem, size_t stem_bytes,
                    struct err *err)
 {
@@ -250,8 +250,8 @@ static int restore(const struct sweep *sweep, const char *path, const char *stem
 }
 
 /* A writer that died between an exchange of names and its fsync left the old output under a
- * temporary name that is not durable. Removed before a sync, its final name could come back without
- * contents after a power loss. */
+ * temporary name that is not durable. If it were removed before a sync, its final name could come
+ * back without contents after a power loss. */
 static int sync_once(struct sweep *sweep, struct err *err)
 {
     int status = sweep->is_synced ? 0 : local_sync_folder(sweep->folder, err);

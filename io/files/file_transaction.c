@@ -7,7 +7,7 @@
  *     commit     fsync staging, rename staging to final, fsync parent (file_commit.c)
  *
  * A single file is its own staging path. A resumed transaction starts from a dead writer's staging
- * path (file_resume.c), whose files create opens.
+ * path (file_resume.c); create then opens the files in it.
  */
 #include "io/files/file_transaction.h"
 
@@ -375,7 +375,7 @@ static void remove_open_file(struct io_transaction *transaction, const struct io
 }
 
 /* A failed fsync is not repeated: it may have dropped the dirty pages, and the next one would
- * falsely succeed. An interrupted one has dropped nothing. */
+ * falsely succeed. An interrupted fsync has dropped nothing. */
 static int truncate_and_sync(int fd, uint64_t final_bytes)
 {
     struct stat info;
@@ -394,7 +394,7 @@ static int local_transaction_finalize(struct io_transaction *transaction, struct
     remove_open_file(transaction, file);
     file_direct_close(file);
     int status = truncate_and_sync(file->fd, final_bytes);
-    /* EINTR closes too, and the file is already durable. */
+    /* close also closes on EINTR, and the file is already durable. */
     if (close(file->fd) && !status && errno != EINTR)
         status = -errno;
     if (status) {

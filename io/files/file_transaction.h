@@ -12,7 +12,7 @@
 struct io_transaction {
     bool single_file, replace, joined;
     bool lost; /* something is not durable: commit must fail */
-    /* resumable: others may resume it if this writer dies; resumed: it was another writer's */
+    /* resumable: others may resume it if this writer dies; resumed: another writer began it */
     bool resumable, resumed;
     bool taken_over; /* another process locked the staging path first and owns it */
     int staging_fd;  /* of a resumable transaction, locked; else -1 */
@@ -23,9 +23,9 @@ struct io_transaction {
     char backup[IO_PATH_BYTES_MAX]; /* "": remove the replaced output */
 };
 
-/* -EEXIST, with advice. */
+/* Returns -EEXIST, with advice. */
 int transaction_exists_error(const char *path, struct err *err);
-/* Checks that the final name is free, or may be replaced by the same kind. */
+/* Checks that the final name is free, or names an output of the same kind that may be replaced. */
 int transaction_check_final(const struct io_transaction *transaction, struct err *err);
 /* Also closes and frees its open files; data on disk stays. */
 void transaction_free(struct io_transaction *transaction);

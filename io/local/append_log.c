@@ -16,7 +16,7 @@
 
 struct append_log {
     int descriptor;
-    uint64_t bytes; /* of complete records */
+    uint64_t bytes; /* size of the complete records */
     char path[IO_PATH_BYTES_MAX];
 };
 

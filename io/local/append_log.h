@@ -1,9 +1,10 @@
 /*
- * append_log — appends whole records to a local file that may be read meanwhile: metrics, events.
+ * append_log — appends whole records to a local file that others may read at the same time:
+ * metrics, events.
  *
  * A killed writer leaves at most one torn record, at the end; the next write overwrites it.
  *
- * Threads: one owner.
+ * Owner thread.
  */
 #ifndef MILLRACE_IO_LOCAL_APPEND_LOG_H
 #define MILLRACE_IO_LOCAL_APPEND_LOG_H

@@ -2,7 +2,7 @@
  * file_local — code that the backends for local files share. Internal to io/.
  *
  * An engine (io_threads.c with file_queue.c, io_uring.c with uring_queue.c) implements queues and
- * close. The rest of a backend is declared here and documented in io.h. Threads: any.
+ * close. The rest of a backend is declared here and documented in io.h. Thread-safe.
  *
  *     file_names.c         open, stat, list, make_folder, remove
  *     file_temporary.c     temporary names, removal of trees, sweep
@@ -21,11 +21,11 @@
 
 enum { FILE_OWNER_BYTES_MAX = 64, FILE_TREE_DEPTH_MAX = 64 };
 
-/* Immutable while requests are in flight, except atomic members. */
+/* Immutable while requests are in flight, except for the atomic members. */
 struct io_file {
     int fd;
     uint64_t size_bytes;                /* when opened */
-    struct io_transaction *transaction; /* that writes it; NULL: opened for reading */
+    struct io_transaction *transaction; /* the one that writes it; NULL: opened for reading */
     struct io_file *next;               /* in the transaction's list of unfinalized files */
     atomic_int direct; /* for file_transfer.c: a descriptor that bypasses the page cache */
     /* Valid once direct is known. */
@@ -68,7 +68,7 @@ int local_remove(struct io *io, const char *path, struct err *err);
  * from path; does not decode percent signs. -EINVAL: empty, or another host; -EPROTONOSUPPORT:
  * another scheme; -ENAMETOOLONG. */
 int local_path(const char *path, const char **ret_path, struct err *err);
-/* Maps kernel codes that have another meaning here to -EIO: -EINVAL is wrong usage; -EBADMSG,
+/* Maps kernel codes that have a different meaning here to -EIO: -EINVAL is wrong usage; -EBADMSG,
  * -ENODATA and -EOPNOTSUPP describe a file's contents. */
 int local_code(int code);
 /* Describes a failed system call on path, with any advice. Returns local_code(code). */
@@ -93,7 +93,7 @@ bool temporary_has_prefix(const char *entry_name, const char *prefix);
 int temporary_remove(const char *path, struct err *err);
 /* Renames path to a temporary sibling, aside (IO_PATH_BYTES_MAX). */
 int temporary_rename_removed(const char *path, char *aside, struct err *err);
-/* As temporary_rename_removed, for an output being replaced: a sweep renames it back if its old
+/* Like temporary_rename_removed, for an output being replaced: a sweep renames it back if its old
  * name is free. -ENAMETOOLONG. */
 int temporary_rename_replaced(const char *path, char *aside, struct err *err);
 
@@ -102,12 +102,13 @@ int local_transaction_commit(struct io_transaction *transaction, struct err *err
 void local_transaction_abort(struct io_transaction *transaction);
 
 /* file_resume.c */
-/* Locks a new staging path while the descriptor or a copy is open. -EBUSY: another process locked
- * it first, as a dead writer's, and owns it. Does nothing if the file system has no locks. */
+/* Locks a new staging path for as long as the descriptor or a duplicate is open. -EBUSY: another
+ * process took it for a dead writer's, locked it first and owns it. Does nothing if the file system
+ * has no locks. */
 int staging_lock(int staging_fd, const char *staging, bool is_file, struct err *err);
-/* Finds and locks the staging path (IO_PATH_BYTES_MAX) in parent that a dead writer of that name,
- * kind, owner and attempt left. -ENOENT, without detail: there is none. -EBUSY: its writer lives.
- */
+/* Finds and locks the staging path (IO_PATH_BYTES_MAX) in parent that a dead writer with that name,
+ * kind, owner and attempt left. -ENOENT, without detail: there is none. -EBUSY: its writer is
+ * alive. */
 int staging_find(const char *parent, const char *name, const struct io_transaction_options *options,
                  char *staging, int *ret_staging_fd, struct err *err);
 

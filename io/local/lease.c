@@ -48,7 +48,7 @@ static int number_path(const char *folder, uint64_t number, char path[IO_PATH_BY
     return io_join_path(folder, name, path, err);
 }
 
-/* 0 if there is no number. */
+/* *ret_number is 0 if there is no number. */
 static int find_highest(const char *folder, uint64_t *ret_number, struct err *err)
 {
     uint64_t number = 0;
@@ -70,7 +70,7 @@ static int find_highest(const char *folder, uint64_t *ret_number, struct err *er
     return status;
 }
 
-/* -EEXIST or another -errno; removes the number again, if possible, when writing it fails. */
+/* If writing the number fails, removes it again, if possible. -EEXIST or another -errno. */
 static int create(const char *folder, uint64_t number, const struct lease_record *record,
                   struct err *err)
 {
@@ -99,8 +99,8 @@ static void remove_number(const char *folder, uint64_t number)
         unlink(path);
 }
 
-/* -ENOENT: the number is gone; -EBADMSG or another -errno: it is unreadable, and the record then
- * has no owner. */
+/* -ENOENT: the number no longer exists; -EBADMSG or another -errno: it is unreadable, and the
+ * record has no owner. */
 static int read_record(const char *folder, uint64_t number, struct lease_record *ret_record)
 {
     char path[IO_PATH_BYTES_MAX], text[LEASE_TEXT_BYTES_MAX];
@@ -117,8 +117,8 @@ static int read_record(const char *folder, uint64_t number, struct lease_record 
     return status ? status : lease_parse(text, (size_t)bytes, ret_record);
 }
 
-/* For an unreadable number, takes the period from a number shortly below: most likely the same
- * holder, which died in a heartbeat. */
+/* For an unreadable number, takes the period from a slightly lower number, most likely from the
+ * same holder, which died during a heartbeat. */
 static int read_watched_record(const char *folder, uint64_t number, struct lease_record *ret_record)
 {
     struct lease_record below;
@@ -144,7 +144,7 @@ static int read_fresh_record(const char *folder, uint64_t number, struct lease_r
     return status;
 }
 
-/* Retries: the owner may remove the number after the listing. */
+/* Retries, because the owner may remove the number after the listing. */
 static int read_highest(const char *folder, struct lease_record *ret_record)
 {
     uint64_t top;
@@ -190,7 +190,7 @@ static int claim(const char *folder, uint64_t number, const struct lease_record 
     return status;
 }
 
-/* Records the new owner. The mutex is held. */
+/* Records the new owner. Call with the mutex held. */
 static int lose(struct lease *lease, struct err *err)
 {
     struct lease_record owner;
@@ -205,7 +205,7 @@ static int lose(struct lease *lease, struct err *err)
 }
 
 /* Whether the next number is ours: it has our token, or is unreadable after our failed heartbeat.
- * The mutex is held. */
+ * Call with the mutex held. */
 static bool is_next_own(const struct lease *lease)
 {
     struct lease_record record;
@@ -216,7 +216,7 @@ static bool is_next_own(const struct lease *lease)
     return is_own && find_highest(lease->folder, &top, NULL) == 0 && top == next;
 }
 
-/* Takes the next number. The mutex is held. */
+/* Takes the next number. Call with the mutex held. */
 static int advance(struct lease *lease, struct err *err)
 {
     int status = claim(lease->folder, lease->number + 1, &lease->record, err);
@@ -232,7 +232,7 @@ static int advance(struct lease *lease, struct err *err)
     return status;
 }
 
-/* The mutex is held. */
+/* Call with the mutex held. */
 static int beat(struct lease *lease, struct err *err)
 {
     if (lease->is_lost) {
@@ -284,7 +284,7 @@ static void describe_self(struct lease_record *record, uint64_t period_ns)
             *at = '_';
 }
 
-/* Whether the owner was a process of this kernel that no longer exists. */
+/* Whether the owner was a process on this kernel that no longer exists. */
 static bool is_dead(const struct lease_record *owner, const struct lease_record *self)
 {
     return *owner->host && owner->pid_space != 0 && owner->pid_space == self->pid_space &&
@@ -292,8 +292,8 @@ static bool is_dead(const struct lease_record *owner, const struct lease_record 
            kill((pid_t)owner->pid, 0) != 0 && errno == ESRCH;
 }
 
-/* 0: the next number may be taken; -EEXIST: there is a higher number, whose owner is gone; -EBUSY:
- * the owner lives. */
+/* Returns 0: the next number may be taken; -EEXIST: there is a higher number, and its owner no
+ * longer exists; -EBUSY: the owner is alive. */
 static int watch(const char *folder, uint64_t number, const struct lease_record *self,
                  struct err *err)
 {

@@ -6,20 +6,20 @@
  *
  * A process takes a number by creating its file exclusively; the storage server arbitrates. The
  * owner takes the next number each period (a heartbeat); if that number is taken, it has lost the
- * lease. A contender may take the next number if the highest one is marked free, names a process of
- * this kernel that is gone, or does not change for LEASE_EXPIRY_PERIODS periods of its owner on the
- * contender's monotonic clock. A number is a fencing token: lease_check takes the next one, and
- * fails for an owner that was suspended while another took over.
+ * lease. A contender may take the next number if the highest one is marked free, names a process on
+ * this kernel that no longer exists, or does not change for LEASE_EXPIRY_PERIODS of its owner's
+ * periods, measured on the contender's monotonic clock. A number is a fencing token: lease_check
+ * takes the next one, and fails for an owner that was suspended while another took over.
  *
  * Invariants
- *   1. Only an exclusive create of highest + 1 moves the lease; the creator of the highest number
- *      owns it.
+ *   1. Only an exclusive create of highest + 1 transfers the lease; the creator of the highest
+ *      number owns it.
  *   2. The LEASE_KEPT highest numbers stay, so that a contender with an old listing does not create
  *      a number that existed before. A creator lists again and yields to a higher number.
  *   3. The numbers never start over: a release leaves one that says "free".
  *   4. A failed heartbeat may have created its number. The owner continues after a number that has
- *      its token or no contents; if another process created the latter, the owner sees the higher
- *      number and yields.
+ *      its token or no contents; if another process created the empty one, the owner sees the
+ *      higher number and yields.
  *
  * Threads: a lease has a heartbeat thread; any thread may call check and release.
  */
@@ -61,12 +61,12 @@ size_t lease_format(const struct lease_record *record, char text[LEASE_TEXT_BYTE
 
 struct lease;
 
-/* period_ns 0: the default. Blocks while it watches the previous owner: for a period if that lives,
- * for LEASE_EXPIRY_PERIODS periods if it may be dead. -EBUSY names the owner. */
+/* period_ns 0: the default. Blocks while it watches the previous owner: for one period if that
+ * owner is alive, for LEASE_EXPIRY_PERIODS periods if it may be dead. -EBUSY names the owner. */
 int lease_acquire(const char *folder, uint64_t period_ns, struct lease **ret_lease,
                   struct err *err);
-/* 0: the lease is held, and stays so for LEASE_EXPIRY_PERIODS periods on any contender's clock.
- * -EBUSY is permanent and names the new owner; after other errors the state is unknown. */
+/* Returns 0 if the lease is held; it stays held for LEASE_EXPIRY_PERIODS periods on any contender's
+ * clock. -EBUSY is permanent and names the new owner; after other errors the state is unknown. */
 int lease_check(struct lease *lease, struct err *err);
 void lease_release(struct lease *lease);
 /* Whether the folder has ever had a lease. */

@@ -18,7 +18,7 @@ size_t lease_format(const struct lease_record *record, char text[LEASE_TEXT_BYTE
     return (size_t)bytes;
 }
 
-/* Advances *at past word; false if it is absent. */
+/* Advances *at past word; returns false if it is absent. */
 static bool take_word(const char **at, const char *word)
 {
     size_t bytes = strlen(word);

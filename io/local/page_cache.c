@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* As in <linux/mman.h> since Linux 6.5; the number is the same on all architectures. */
+/* From <linux/mman.h> of Linux 6.5 and later; the number is the same on all architectures. */
 #ifndef __NR_cachestat
 #define __NR_cachestat 451
 #endif

@@ -15,7 +15,7 @@ struct io_work_lock {
     char path[IO_PATH_BYTES_MAX];
 };
 
-/* -EBUSY also if the holder has just ended: the file is unlinked or soon will be. */
+/* Also returns -EBUSY if the holder has just ended: the file is unlinked or soon will be. */
 static int lock(int fd, const char *path)
 {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -51,7 +51,7 @@ void io_work_lock_release(struct io_work_lock *turn)
 {
     if (!turn)
         return;
-    /* While the lock is held, so that nobody locks an unlinked file unnoticed. */
+    /* Unlink while holding the lock, so that nobody locks an unlinked file unnoticed. */
     unlink(turn->path);
     close(turn->fd);
     free(turn);
