@@ -1,6 +1,6 @@
 /*
- * Tests the writer before an update comes: it takes blocks in the order of the updates, stages
- * ahead while the disk is busy, and gives priority to what the caller waits for.
+ * Tests the writer before an update arrives: it takes blocks in update order, stages ahead while
+ * the disk is busy, and gives priority to what the caller waits for.
  */
 #include "ckpt/save/image_writer.h"
 #include "tests/ckpt/fixture.h"
@@ -12,7 +12,7 @@
 
 enum { GROUPS = 6, WRITES_MAX = 64 };
 
-/* The backend's writes in submission order, and a gate before their completions. */
+/* The backend's writes in submission order, and a gate that delays their completion. */
 static uint64_t written_block[WRITES_MAX];
 static unsigned written_count;
 static struct gate completions = GATE_OPEN;
@@ -28,7 +28,7 @@ static int submit_watched(struct io_queue *queue, struct io_request *const *requ
     return sound->submit(queue, requests, count);
 }
 
-/* While the gate is shut, a non-blocking call finds no completions. */
+/* While the gate is shut, a non-blocking call returns no completions. */
 static int reap_behind_gate(struct io_queue *queue, struct io_request **done, unsigned count_max,
                             unsigned least, int timeout_ms)
 {
@@ -51,7 +51,7 @@ static void watch(void)
     written_count = 0;
 }
 
-/* One array per group, with that shape. The last group's array is first in the file. */
+/* One array of the given shape per group. The last group's array is first in the file. */
 static struct arrays make_arrays(const char *shape)
 {
     struct array_spec specs[GROUPS];
@@ -96,7 +96,7 @@ static void with_room_in_staging_a_busy_disk_does_not_delay_updates(void **state
     struct ckpt_saver *saver = open_saver(&arrays, 64 << 20);
     gate_shut(&completions);
     assert_ok(ckpt_saver_save(saver, 1, FIXTURE_STATE, &err), &err);
-    gate_await(&completions, 1); /* the writer can only wait for the disk */
+    gate_await(&completions, 1); /* now the writer can only wait for the disk */
     for (uint32_t g = 0; g < GROUPS; g++) {
         ckpt_saver_before_update(saver, g);
         arrays_fill_group(&arrays, g, 2);
@@ -106,7 +106,8 @@ static void with_room_in_staging_a_busy_disk_does_not_delay_updates(void **state
     assert_ok(ckpt_saver_wait(saver, &err), &err);
     assert_int_equal(stats.copied_bytes, 0);
     assert_int_equal(stats.buffer_waits_count, 0);
-    /* all that the writer did not take at once, including the short block at the file's end */
+    /* everything that the writer did not take at once, including the short block at the file's
+     * end */
     uint64_t blocks = manifest_blocks_count(ckpt_saver_stats(saver).written_bytes);
     assert_int_equal(stats.ahead_bytes, (blocks - IMAGE_WRITES_MAX) * CKPT_BLOCK_BYTES);
     ckpt_saver_close(saver);
@@ -124,7 +125,7 @@ static void blocks_are_copied_in_the_order_of_the_updates(void **state)
     assert_ok(ckpt_saver_save(saver, 1, FIXTURE_STATE, &err), &err);
     assert_ok(ckpt_saver_wait(saver, &err), &err);
     ckpt_saver_close(saver);
-    /* the header shifts each array by part of a block: the two blocks of group 0, then one more per
+    /* the header shifts each array by part of a block: two blocks for group 0, then one more per
      * group */
     static const uint64_t expected[GROUPS + 1] = {5, 6, 4, 3, 2, 1, 0};
     assert_true(written_count >= GROUPS + 1);
@@ -163,9 +164,9 @@ static void awaited_blocks_are_copied_first(void **state)
     assert_int_equal(pthread_create(&caller, NULL, update_last_group, &snapshot), 0);
     while (snapshot_stats(&snapshot).buffer_waits_count == 0)
         gate_pause();
-    snapshot_release(&snapshot, 0); /* the buffer that the caller leaves to the writer */
+    snapshot_release(&snapshot, 0); /* the caller leaves this buffer to the writer */
     assert_int_equal(snapshot_take(&snapshot, &buffer, &block), SNAPSHOT_TAKEN);
-    assert_int_equal(block, 0); /* contains only the last group */
+    assert_int_equal(block, 0); /* the block contains only the last group */
     for (enum snapshot_next next = SNAPSHOT_TAKEN; next != SNAPSHOT_DONE;) {
         snapshot_release(&snapshot, buffer);
         next = snapshot_take(&snapshot, &buffer, &block);

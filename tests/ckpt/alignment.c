@@ -1,6 +1,6 @@
 /*
- * Tests that arrays at any address are saved and loaded completely: blocks aligned for the disk
- * move without a copy, the others with one.
+ * Tests that arrays at any address are saved and loaded completely: blocks aligned for the disk are
+ * transferred without a copy, others through one.
  */
 #include "ckpt/format/manifest.h"
 #include "io/faults/io_fault.h"
@@ -19,7 +19,7 @@ struct placed {
     char *memory;
 };
 
-/* Arrays adjacent in the file, each at that offset into a page of memory. */
+/* Arrays adjacent in the file, each at offset `shift` into a page of memory. */
 static struct placed place(size_t shift)
 {
     static const char *const names[ARRAYS] = {"a", "b", "c"};
@@ -58,7 +58,7 @@ static void save(const struct placed *arrays, uint64_t step)
     ckpt_saver_before_update(saver, 0);
     memset(arrays->tensors[0].data, 0xEE, ARRAY_BYTES);
     assert_ok(ckpt_saver_wait(saver, &err), &err);
-    /* nothing is read from there any more */
+    /* nothing reads from there any more */
     memset(arrays->memory, 0xEE, (size_t)ARRAYS * ROOM_BYTES);
     ckpt_saver_close(saver);
 }
@@ -75,7 +75,7 @@ static void load_and_compare(const char *path, size_t shift)
         const char *end = (const char *)tensor->data + tensor->shape[0];
         fill(&expected.tensors[i], i);
         assert_memory_equal(tensor->data, expected.tensors[i].data, tensor->shape[0]);
-        for (size_t k = 0; k < shift; k++) /* nothing around it was changed */
+        for (size_t k = 0; k < shift; k++) /* nothing around the array has changed */
             assert_int_equal(((const char *)tensor->data)[-1 - (ptrdiff_t)k], 0);
         for (size_t k = 0; k < 1000; k++)
             assert_int_equal(end[k], 0);
@@ -114,7 +114,7 @@ static void arrays_of_any_alignment_are_saved_and_loaded(void **state)
     io = usual;
 }
 
-/* Holds all writes, and changes the memory that they would be made from directly. */
+/* Holds all writes, then changes the memory that they would read from directly. */
 static void disk_aligned_arrays_may_change_while_they_are_saved(void **state)
 {
     enum { BLOCKS = ((ARRAYS - 1) * ARRAY_BYTES + LAST_BYTES) / CKPT_BLOCK_BYTES };

@@ -1,6 +1,6 @@
 /*
  * Tests copy before update: while arrays keep changing and the disk is stalled, every checkpoint
- * has the contents at its save.
+ * holds the arrays as they were at its save.
  */
 #include "ckpt/format/manifest.h"
 #include "tests/ckpt/fixture.h"
@@ -15,7 +15,7 @@
 
 enum { GROUPS = 7, PARTS = 5, STEPS = 6 };
 
-/* Arrays of all groups, adjacent in the file, with unaligned sizes: 20 MB. */
+/* Arrays in all groups, adjacent in the file, with unaligned sizes: 20 MB. */
 static struct arrays make_arrays(void)
 {
     struct array_spec specs[GROUPS * PARTS];
@@ -29,7 +29,7 @@ static struct arrays make_arrays(void)
     return arrays_make(specs, GROUPS * PARTS);
 }
 
-/* Updates every word of the group to the step's value. */
+/* Sets every word of the group to a value derived from the step. */
 static void update(struct arrays *arrays, uint32_t group, uint64_t step)
 {
     for (uint64_t i = 0; i < arrays->count; i++) {
@@ -42,12 +42,12 @@ static void update(struct arrays *arrays, uint32_t group, uint64_t step)
     }
 }
 
-/* Who releases the disk, which is held at the first write of every save. */
+/* Who releases the disk, which is blocked at the first write of every save. */
 enum release {
-    /* the caller, once all arrays have the next step: what is not written yet must have been
+    /* the caller, once all arrays hold the next step: what is not written yet must have been
      * copied */
     WHEN_UPDATED,
-    WHEN_CALLER_WAITS, /* a helper that sees the caller sleep, since staging is full */
+    WHEN_CALLER_WAITS, /* a helper that sees the caller sleep because staging is full */
 };
 
 struct caller {
@@ -65,7 +65,7 @@ static void *release_when_caller_waits(void *context)
     return NULL;
 }
 
-/* Updates the arrays to that step while a save is in progress. */
+/* Updates the arrays to `step` while a save is in progress. */
 static void update_during_save(struct ckpt_saver *saver, struct arrays *arrays, uint64_t step,
                                bool before_update)
 {
@@ -76,8 +76,8 @@ static void update_during_save(struct ckpt_saver *saver, struct arrays *arrays, 
     }
 }
 
-/* Trains STEPS steps and saves each; returns how many checkpoints match the arrays at their
- * save. */
+/* Trains STEPS steps and saves each; returns how many checkpoints match the arrays at the time of
+ * their save. */
 static int train(struct ckpt_saver *saver, struct arrays *arrays, enum release release,
                  bool before_update)
 {
@@ -134,7 +134,7 @@ static void with_tiny_staging_the_caller_waits_and_saves_hold_their_instant(void
     assert_int_equal(train(saver, &arrays, WHEN_CALLER_WAITS, true), STEPS);
     struct ckpt_saver_stats stats = ckpt_saver_stats(saver);
     assert_int_equal(stats.saves_count, STEPS);
-    /* of the four buffers one is held at the disk and one left to the writer: two were filled
+    /* of the four buffers, one is held at the disk and one is left to the writer: two were filled
      * before the wait */
     assert_true(stats.copied_bytes >= STEPS * 2 * CKPT_BLOCK_BYTES);
     assert_true(stats.buffer_waits_count >= STEPS);
@@ -149,7 +149,7 @@ static void with_ample_staging_each_save_holds_its_instant_while_writes_are_bloc
     struct ckpt_saver *saver = open_held(&arrays, 64 << 20, NULL);
     assert_int_equal(train(saver, &arrays, WHEN_UPDATED, true), STEPS);
     struct ckpt_saver_stats stats = ckpt_saver_stats(saver);
-    /* all but the block held by the writer */
+    /* all but the block that the writer holds */
     assert_int_equal(stats.copied_bytes, stats.written_bytes - STEPS * CKPT_BLOCK_BYTES);
     ckpt_saver_close(saver);
     arrays_free(&arrays);

@@ -1,5 +1,5 @@
 /*
- * Tests boxes and runs against element-by-element loops.
+ * Tests boxes and runs against loops over single elements.
  */
 #include "ckpt/format/box.h"
 #include "base/philox.h"
@@ -27,7 +27,7 @@ static void random_box(uint64_t round, uint32_t purpose, const uint64_t *shape, 
     }
 }
 
-/* The element's index in the box; UINT64_MAX: outside. */
+/* The element's index in the box; UINT64_MAX: outside the box. */
 static uint64_t index_in(const struct box *box, const uint64_t *at)
 {
     uint64_t index = 0;
@@ -85,7 +85,7 @@ static void run_copies_equal_elementwise_copies(void **state)
         assert_int_equal(runs.runs_count * runs.run_bytes, common * sizeof from[0]);
         uint64_t end = 0;
         for (struct runs_cursor run = runs_first(&runs); run.left > 0; runs_next(&runs, &run)) {
-            assert_true(run.source >= end); /* rising */
+            assert_true(run.source >= end); /* offsets rise */
             end = run.source + runs.run_bytes;
             memcpy((char *)to + run.target, (char *)from + run.source, runs.run_bytes);
         }
@@ -129,7 +129,7 @@ static void ranges_are_covered_by_few_boxes_in_order(void **state)
             assert_int_equal(box_check(&box, shape), 0);
             assert_int_equal(volume(&box), taken);
             struct box whole = box_whole(shape, rank);
-            struct runs runs; /* one run of the whole, starting at `at` */
+            struct runs runs; /* one run covers the whole box, starting at `at` */
             assert_true(runs_init(&runs, &whole, &box, DTYPE_U8));
             assert_int_equal(runs.runs_count * runs.run_bytes, taken);
             first = runs.source;
@@ -161,7 +161,7 @@ static void overflowing_products_and_ends_are_detected(void **state)
 static void box_comparison_ignores_unused_dimensions(void **state)
 {
     (void)state;
-    struct box a, b; /* with different bytes in unset fields */
+    struct box a, b; /* the boxes differ only in the bytes of unset fields */
     memset(&a, 0x55, sizeof a);
     memset(&b, 0xaa, sizeof b);
     a.rank = b.rank = 2;

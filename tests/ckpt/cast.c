@@ -1,6 +1,6 @@
 /*
- * Tests tensors loaded with another floating-point dtype than saved: only on request, and rounded
- * once.
+ * Tests loading tensors as a floating-point dtype other than the saved one: only on request, and
+ * rounded once.
  */
 #include "ckpt/format/cast.h"
 #include "base/bytes.h"
@@ -18,8 +18,8 @@ static const enum dtype reals[] = {DTYPE_F8_E5M2, DTYPE_F8_E4M3, DTYPE_F16,
                                    DTYPE_BF16,    DTYPE_F32,     DTYPE_F64};
 enum { REALS = sizeof reals / sizeof reals[0], VALUES = 1 << 17 };
 
-/* All values of up to 16 bits. For wider dtypes random ones: arbitrary bits, usual magnitudes, and
- * at or next to the midpoint of two 16-bit values. */
+/* All values, for dtypes of up to 16 bits. For wider dtypes, random values: arbitrary bits, usual
+ * magnitudes, and values at or next to the midpoint of two 16-bit values. */
 static void make_values(enum dtype dtype, char *values)
 {
     size_t bytes = dtype_bytes(dtype);
@@ -28,7 +28,7 @@ static void make_values(enum dtype dtype, char *values)
         uint64_t bits = (uint64_t)random.word[0] << 32 | random.word[1];
         if (bytes <= 2)
             bits = i;
-        else if (i % 4 == 1) /* at or next to a midpoint of F16, BF16 or an 8-bit type */
+        else if (i % 4 == 1) /* at or next to a midpoint of F16, BF16 or 8-bit values */
             bits = (bits & ~(((uint64_t)1 << (bytes == 4 ? 10 : 39) << random.word[2] % 12) - 1)) +
                    (uint64_t)(random.word[3] % 3) - 1;
         double usual = ((double)random.word[0] - 2147483648.0) / (1 << random.word[2] % 31);
@@ -174,7 +174,7 @@ static void a_different_dtype_is_an_error_unless_requested(void **state)
     arrays_free(&arrays);
 }
 
-/* A plain file whose data begins at an odd byte, so that block boundaries split elements. */
+/* Loads a plain file whose data begins at an odd byte, so that block boundaries split elements. */
 static void elements_split_between_blocks_are_cast_correctly(void **state)
 {
     (void)state;

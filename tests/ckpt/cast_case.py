@@ -6,7 +6,7 @@ way between neighbours, which a double holds; F32 and F16 are numpy's besides, a
 import pathlib, sys
 import numpy as np
 
-np.seterr(over="ignore", invalid="ignore")  # too large, and signalling, on purpose
+np.seterr(over="ignore", invalid="ignore")  # values that overflow and signaling NaNs are intended
 FORMATS = {"F16": (5, 10, True), "BF16": (8, 7, True), "F8_E5M2": (5, 2, True), "F8_E4M3": (4, 3, False)}
 
 
@@ -35,11 +35,11 @@ def nearest(values, dtype):
     """The codes without sign; -1 where it is no number."""
     table = values_of(*FORMATS[dtype])
     finite = table[np.isfinite(table)]
-    above = 2 * finite[-1] - finite[-2]  # what the next code would be, were it a number
+    above = 2 * finite[-1] - finite[-2]  # the value that the next code would have if it were a number
     middles = (np.append(finite[1:], above) + finite) / 2
     magnitude = np.abs(values)
     below, at_most = np.searchsorted(middles, magnitude, "left"), np.searchsorted(middles, magnitude, "right")
-    codes = np.where((below != at_most) & (below % 2 == 1), at_most, below)  # on a middle: the even neighbour
+    codes = np.where((below != at_most) & (below % 2 == 1), at_most, below)  # at a midpoint: the even neighbor
     beyond = len(finite) if FORMATS[dtype][2] else -1
     return np.where(np.isnan(values), -1, np.where(codes >= len(finite), beyond, codes))
 

@@ -1,6 +1,6 @@
 /*
- * collective_load — tests real ranks that find and load a checkpoint: if one finds it damaged, none
- * uses it.
+ * collective_load — tests real ranks that find and load a checkpoint: if one rank finds it damaged,
+ * no rank uses it.
  */
 #include "ckpt/format/manifest.h"
 #include "io/faults/io_fault.h"
@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Split as in layouts.h, all of them, so that each rank reads only its own file. With up to four
- * ranks, each has rows beyond its file's first block. */
+/* Split as in layouts.h, with none replicated, so that each rank reads only its own file. With up
+ * to four ranks, each has rows beyond the first block of its file. */
 static const struct array_spec specs[] = {{"rows", DTYPE_F32, "409x3000", 0},
                                           {"columns", DTYPE_F32, "102x204", 0},
                                           {"blocks", DTYPE_U16, "6x7x66", 0},
@@ -21,14 +21,14 @@ enum { SPECS = sizeof specs / sizeof specs[0], FLIPPED_AT = CKPT_BLOCK_BYTES + 5
 
 static const struct ckpt_find_options any = {.below = UINT64_MAX};
 
-/* Common state of a test. Steps 1 and 2 have the contents that arrays_fill gives for their
+/* State shared by the tests. Steps 1 and 2 have the contents that arrays_fill gives for their
  * numbers. */
 struct stage {
     char root[TEST_PATH_BYTES_MAX], folder[FIXTURE_PATH_BYTES], node[32]; /* folder: this rank's */
     struct io *io;
     struct arrays global;
     int warnings_count;
-    char warning[LOG_LINE_BYTES_MAX]; /* the last */
+    char warning[LOG_LINE_BYTES_MAX]; /* the last warning */
 };
 
 static void note_warning(void *context, enum log_level level, const char *line)
@@ -61,7 +61,7 @@ static void save_step(struct stage *stage, uint64_t step, bool per_node)
     layouts_free(tensors, SPECS);
 }
 
-/* rules: for this rank's disk. */
+/* rules: faults of this rank's disk. */
 static void set_up(struct stage *stage, bool per_node, const char *rules)
 {
     struct err err = {0};
@@ -91,7 +91,7 @@ static int open_step(struct stage *stage, const struct ckpt_find_options *choice
     return ckpt_reader_open_collective(stage->io, stage->folder, choice, world, reader, &log, err);
 }
 
-/* Loads this rank's part of the arrays. is_right: whether it matches the step. */
+/* Loads this rank's part of the arrays. *is_right: whether it matches the step. */
 static int load_step(struct stage *stage, struct ckpt_reader *reader, bool *ret_is_right,
                      struct err *err)
 {
@@ -140,7 +140,7 @@ static void flip(const char *path, long offset)
     ranks_barrier();
 }
 
-/* Checks the message of that rank, which other ranks prefix with its number. */
+/* Checks that rank's error message, which other ranks prefix with its number. */
 static void check_words(const struct err *err, int rank, const char *what, const char *path)
 {
     char expected[ERR_TEXT_BYTES_MAX] = "";
@@ -220,7 +220,7 @@ static void a_failing_disk_is_not_reported_as_damage(void **state)
     char path[2 * FIXTURE_PATH_BYTES];
     set_up(&stage, false, world->rank == last ? "read:eio@1+:rank-0" : "seed=0");
     snprintf(path, sizeof path, "%s/step-00000002/rank-00000.safetensors", stage.folder);
-    if (last > 0) /* the first rank's finding does not take precedence */
+    if (last > 0) /* the first rank's error does not take precedence */
         flip(path, FLIPPED_AT);
     assert_ok(open_step(&stage, &any, &reader, &err), &err);
     assert_int_equal(load_step(&stage, reader, &is_right, &err),

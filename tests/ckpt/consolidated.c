@@ -1,6 +1,6 @@
 /*
- * consolidated — tests real ranks that write `model.safetensors` together: the file equals that of
- * `convert --to full` for the same arrays, and the step is otherwise ordinary.
+ * consolidated — tests real ranks that write `model.safetensors` together: the file equals the
+ * output of `convert --to full` for the same arrays, and the rest of the step is ordinary.
  */
 #include "ckpt/save/consolidated.h"
 #include "convert/checkpoint/checkpoint.h"
@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Parts that end within pages and blocks, arrays smaller than a page, and replicated arrays among
- * sharded ones. */
+/* Has parts that end within pages and blocks, arrays smaller than a page, and replicated arrays
+ * among sharded ones. */
 static const struct array_spec specs[] = {
     {"a.rows", DTYPE_F32, "409x3001", 0},     {"b.whole", DTYPE_F32, "700x1001", 1},
     {"c.bytes", DTYPE_U8, "997x3", 1},        {"d.scalar", DTYPE_F32, "-", 2},
@@ -23,14 +23,14 @@ static const struct array_spec specs[] = {
 };
 enum { SPECS = sizeof specs / sizeof specs[0], GROUPS = 3 };
 
-/* Whether its rows are sharded; else every rank has all of it. */
+/* Whether the tensor's rows are sharded; otherwise every rank holds all of it. */
 static bool is_split(const struct ckpt_tensor *global)
 {
     return strcmp(global->name, "b.whole") != 0 && global->rank > 0 && global->shape[0] > 0 &&
            strcmp(global->name, "h.small") != 0;
 }
 
-/* The part that rank r of n holds. */
+/* The part that rank r of n ranks holds. */
 static void take(struct ckpt_tensor *tensors, const struct arrays *global, int rank, int ranks)
 {
     uint64_t r = (uint64_t)rank, n = (uint64_t)ranks;
@@ -51,7 +51,7 @@ struct stage {
     char root[TEST_PATH_BYTES_MAX];
     struct io *io;
     struct arrays global;
-    struct ckpt_tensor tensors[SPECS]; /* this rank's */
+    struct ckpt_tensor tensors[SPECS]; /* this rank's part */
 };
 
 static struct stage set_up(void)
@@ -102,7 +102,7 @@ static void save(const struct stage *stage, const char *folder, enum ckpt_layout
     ckpt_saver_close(saver);
 }
 
-/* Checks the loads of that many ranks, one after another on this rank. */
+/* Checks loads by that many ranks, simulated one after another on this rank. */
 static void check_loads(const struct stage *stage, const char *step, int ranks)
 {
     struct err err = {0};
@@ -147,7 +147,7 @@ static void the_consolidated_file_equals_the_converted_sharded_step(void **state
         struct convert_checkpoint_result result;
         assert_ok(convert_checkpoint_full(stage.io, &options, &result, &err), &err);
         assert_int_equal(test_run("cmp '%s' '%s/model.safetensors'", file, full), 0);
-        /* and the same from this step */
+        /* and the same when converting from this step */
         options.source = full;
         options.force = true;
         assert_ok(convert_checkpoint_full(stage.io, &options, &result, &err), &err);
@@ -248,7 +248,7 @@ static void a_step_is_replaced_only_if_its_layout_differs(void **state)
     tear_down(&stage);
 }
 
-/* Checks that an error of only this rank is refused on all. */
+/* Checks that an error on only this rank is refused on all ranks. */
 static void check_refused(struct stage *stage, int expected)
 {
     struct ckpt_saver *saver = NULL;
@@ -277,7 +277,7 @@ static void noncontiguous_or_incomplete_parts_are_refused(void **state)
     check_refused(&stage, -EINVAL);
     stage.tensors[1].group = 1;
     const struct ckpt_tensor other = stage.tensors[2];
-    if (is_first) { /* two parts of one array on one rank */
+    if (is_first) { /* one rank has two parts of one array */
         rows->extent[0] = 1;
         stage.tensors[2] = whole;
         stage.tensors[2].start[0]++;
@@ -308,7 +308,8 @@ static void per_node_folders_refuse_the_consolidated_layout(void **state)
 
 enum { SIMULATED_RANKS_MAX = 4 };
 
-/* A rank that knows what the others hold plans alone what all of them plan together. */
+/* A rank that knows what the others hold computes alone the plan that all ranks compute
+ * together. */
 static void a_simulated_plan_equals_the_collective_one(void **state)
 {
     (void)state;
@@ -347,7 +348,7 @@ static void a_simulated_plan_equals_the_collective_one(void **state)
     tear_down(&stage);
 }
 
-/* As with real ranks: parts overlap, or leave a gap. */
+/* Like real ranks whose parts overlap or leave a gap. */
 static void a_simulated_plan_of_incomplete_parts_is_refused(void **state)
 {
     (void)state;

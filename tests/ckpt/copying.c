@@ -1,5 +1,5 @@
 /*
- * copying — tests copying a step while readers and removers interfere.
+ * copying — tests copying a step during concurrent reads and removals of steps.
  */
 #include "io/faults/io_fault.h"
 #include "io/file_util.h"
@@ -24,7 +24,7 @@ static void *copy(void *context)
     return NULL;
 }
 
-/* Saves steps 1 to newest; step n has the contents that arrays_fill gives for n. */
+/* Saves steps 1 to `newest`. Step n has the contents that arrays_fill gives for n. */
 static void make_steps(const char *place, uint64_t newest)
 {
     char path[FIXTURE_PATH_BYTES];
@@ -51,7 +51,7 @@ static void a_step_locked_by_a_reader_during_removal_is_kept(void **state)
     copying.options.source = in_folder("from");
     copying.options.folder = in_folder("to");
     assert_int_equal(pthread_create(&thread, NULL, copy, &copying), 0);
-    while (io_fault_counts(faulty).held == 0) /* it has already checked for readers */
+    while (io_fault_counts(faulty).held == 0) /* the copy has already checked for readers */
         gate_pause();
     assert_ok(ckpt_reader_open(io, path, &reader, &err), &err);
     io_fault_release(faulty);
@@ -78,7 +78,7 @@ static void a_step_removed_before_it_is_locked_is_not_the_newest(void **state)
     copying.options.source = in_folder("from");
     copying.options.folder = in_folder("to");
     assert_int_equal(pthread_create(&thread, NULL, copy, &copying), 0);
-    while (io_fault_counts(faulty).held == 0) /* it has already found step 2 */
+    while (io_fault_counts(faulty).held == 0) /* the copy has already found step 2 */
         gate_pause();
     assert_int_equal(test_run("rm -r '%s/from/step-00000002'", folder), 0);
     io_fault_release(faulty);

@@ -1,5 +1,5 @@
 /*
- * damage — tests damaged, truncated or missing checkpoints: the damage is detected and named, and
+ * damage — tests damaged, truncated or missing checkpoints: errors name the damaged file, and
  * intact parts still load.
  */
 #include "ckpt/format/manifest.h"
@@ -92,7 +92,7 @@ static void damage_is_named_and_other_tensors_load(void **state)
     fixture_save_step(io, folder, &arrays, 1, step);
     snprintf(file, sizeof file, "%s/rank-00000.safetensors", step);
     unsigned char *data = test_read_file(file, &bytes);
-    data[3 << 20] ^= 1; /* the first byte of the fourth block, which only contains b.weight */
+    data[3 << 20] ^= 1; /* the first byte of the fourth block, which contains only b.weight */
     test_write_file(file, data, bytes);
     free(data);
     assert_ok(ckpt_reader_open(io, step, &reader, &err), &err);
@@ -122,7 +122,7 @@ static void missing_and_truncated_files_are_not_listed(void **state)
     assert_int_equal(fixture_list(io, folder, NULL), 1);
     assert_int_equal(ckpt_reader_open(io, step, &reader, &err), -EBADMSG);
     assert_int_equal(ckpt_verify(io, step, take_bad, &named, NULL, &err), 1);
-    /* now one byte too many */
+    /* now the file is one byte too long */
     assert_int_equal(test_run("printf xx >>'%s'/rank-00000.safetensors", step), 0);
     assert_int_equal(fixture_list(io, folder, NULL), 1);
     assert_int_equal(ckpt_reader_open(io, step, &reader, &err), -EBADMSG);
@@ -152,13 +152,13 @@ static void a_file_resized_after_the_manifest_was_read_is_named(void **state)
     }
 }
 
-/* A backend over which a step is read while another run, over the sound backend, saves it again:
- * just before the file of its arrays is opened or stat'ed. */
+/* A backend for reading a step while another run saves it again, through the sound backend, just
+ * before the array file is opened or stat'ed. */
 static struct io_ops overtaken_ops;
 static struct io_name_ops overtaken_names;
 static const struct io_ops *sound_ops;
 static const struct io_name_ops *sound_names;
-static const struct arrays *saved_again; /* NULL: done */
+static const struct arrays *saved_again; /* NULL: already saved */
 
 static void save_again(const char *path)
 {
@@ -205,7 +205,7 @@ static void a_step_replaced_while_read_is_not_reported_as_damaged(void **state)
     (void)state;
     struct arrays fewer = arrays_make(steps_specs, 2), others[] = {arrays_like(&arrays), fewer};
     struct io *overtaken = open_overtaken_io(false);
-    for (size_t i = 0; i < 2; i++) { /* with other bytes; with another size */
+    for (size_t i = 0; i < 2; i++) { /* first with other bytes, then with another size */
         char step[FIXTURE_PATH_BYTES];
         struct arrays loaded = arrays_like(&arrays);
         struct ckpt_reader *reader = NULL;
@@ -303,7 +303,7 @@ static void take_offset(void *context, const struct err *detail)
 static void damage_found_by_several_threads_is_reported_in_order(void **state)
 {
     (void)state;
-    /* 50 blocks: at least two threads */
+    /* 50 blocks, so at least two threads read */
     static const struct array_spec spec = {"large", DTYPE_F32, "13000x1000", 0};
     static const uint64_t blocks[] = {0, 7, 8, 9, 31, 49};
     struct arrays large = arrays_make(&spec, 1);
@@ -390,7 +390,7 @@ static void a_folder_of_only_damaged_steps_is_an_error(void **state)
     assert_int_equal(test_run("rm '%s'/rank-00000.safetensors", step), 0);
     assert_int_equal(ckpt_find(io, folder, found, NULL, NULL, &err), -EBADMSG);
     assert_int_equal(err.code, -EBADMSG);
-    assert_non_null(strstr(err.path, "step-00000002")); /* names the newest */
+    assert_non_null(strstr(err.path, "step-00000002")); /* the error names the newest */
     assert_true(err.advice[0]);
 }
 

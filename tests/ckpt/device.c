@@ -1,7 +1,7 @@
 /*
- * Tests copy before update of arrays on a device that queues: the update waits for the copies, the
- * caller does not, and every checkpoint has the contents at its save, in every order of the
- * streams.
+ * Tests copy before update of arrays on a device that queues work: the update waits for the copies,
+ * the caller does not, and every checkpoint holds the arrays as they were at its save, in every
+ * order of the streams.
  */
 #include "ckpt/format/manifest.h"
 #include "tests/ckpt/fixture.h"
@@ -16,7 +16,7 @@
 
 enum { GROUPS = 5, PARTS = 3, ARRAYS = GROUPS * PARTS, STEPS = 3 };
 
-/* Arrays in device memory, and the expected ones of the same shapes in host memory. */
+/* Arrays in device memory, and the expected contents in host arrays of the same shapes. */
 struct fixture {
     struct device *device;
     struct device_stream *updates;
@@ -37,8 +37,8 @@ static struct arrays make_arrays(void)
     return arrays_make(specs, ARRAYS);
 }
 
-/* The device's table; counts the caller's waits, and holds the writer's waits for a copy at a
- * gate. */
+/* The device's function table, wrapped: counts the caller's waits, and stops the writer's waits for
+ * a copy at a gate. */
 static struct device_ops counting;
 static const struct device_ops *inner;
 static pthread_t caller;
@@ -118,7 +118,7 @@ static struct ckpt_saver *open_saver(const struct fixture *f, uint64_t staging_b
     return saver;
 }
 
-/* Queues the update of all groups: every byte gets the step's value. */
+/* Queues an update of all groups that sets every byte to the step's value. */
 static void update(const struct fixture *f, struct ckpt_saver *saver, uint64_t step)
 {
     struct err err;
@@ -168,7 +168,7 @@ static void updates_wait_for_copies_and_the_caller_for_neither(void **state)
             settle(&f);
             gate_shut(&arrival);
             assert_ok(ckpt_saver_save(saver, step, FIXTURE_STATE, &err), &err);
-            gate_await(&arrival, 1); /* the first block is queued, and not waited for */
+            gate_await(&arrival, 1); /* the first block's copy is queued but not awaited */
             caller_waits_count = 0;
             update(&f, saver, step + 1);
             assert_int_equal(caller_waits_count, 0);
@@ -179,14 +179,14 @@ static void updates_wait_for_copies_and_the_caller_for_neither(void **state)
         assert_int_equal(equal_steps_count(&f), STEPS);
         struct ckpt_saver_stats stats = ckpt_saver_stats(saver);
         assert_int_equal(stats.buffer_waits_count, 0);
-        /* all but the block taken by the writer */
+        /* all but the block that the writer took */
         assert_int_equal(stats.copied_bytes, stats.written_bytes - STEPS * CKPT_BLOCK_BYTES);
         ckpt_saver_close(saver);
         tear_down(&f);
     }
 }
 
-/* Releases the disk once that many blocks have waited for a buffer. */
+/* Releases the disk once this many blocks have waited for a buffer. */
 struct release {
     struct ckpt_saver *saver;
     uint64_t waits_count;

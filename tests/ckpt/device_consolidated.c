@@ -1,6 +1,6 @@
 /*
- * Tests ranks that write a common file from arrays on a device that queues: the bytes exchanged are
- * those at the save, although updates are queued right after it.
+ * Tests ranks that write a shared file from arrays on a device that queues work: the boundary bytes
+ * that ranks exchange are those at the save, although updates are queued right after it.
  */
 #include "tests/ckpt/fixture.h"
 #include "tests/ckpt/steps.h"
@@ -11,7 +11,7 @@
 
 enum { RANKS = 3, ARRAYS = 4, STEPS = 3 };
 
-/* Parts that end within pages. */
+/* The parts end within pages. */
 static const struct array_spec specs[ARRAYS] = {{"a", DTYPE_F32, "301x101", 0},
                                                 {"b", DTYPE_U8, "7x333", 1},
                                                 {"c", DTYPE_BF16, "1000x777", 2},
@@ -22,11 +22,11 @@ struct rank {
     struct device *device;
     struct device_stream *updates;
     struct ckpt_tensor tensors[ARRAYS];
-    /* Contents of this rank's parts after each step, on the device; none for step 0. */
+    /* Device copies of this rank's parts after each step; NULL for step 0. */
     void *contents[STEPS + 2][ARRAYS];
 };
 
-/* Device memory with those bytes; NULL: zeros. */
+/* Device memory holding those bytes; NULL: zeros. */
 static void *make_memory(const struct rank *rank, const void *bytes, uint64_t bytes_count)
 {
     struct err err;
@@ -39,7 +39,7 @@ static void *make_memory(const struct rank *rank, const void *bytes, uint64_t by
     return memory;
 }
 
-/* steps: the whole arrays of each step. */
+/* steps: each step's whole arrays. */
 static void take_part(struct rank *rank, const struct arrays *steps, const struct comm *comm)
 {
     memcpy(rank->tensors, steps[1].tensors, sizeof rank->tensors);
@@ -59,7 +59,7 @@ static void take_part(struct rank *rank, const struct arrays *steps, const struc
     }
 }
 
-/* Queues the update of all groups to the contents that arrays_fill gives for the step. */
+/* Queues an update of all groups to the contents that arrays_fill gives for the step. */
 static void update(const struct rank *rank, struct ckpt_saver *saver, uint64_t step)
 {
     struct err err;

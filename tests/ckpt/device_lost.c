@@ -1,6 +1,6 @@
 /*
  * Tests a device that is lost while a checkpoint is copied from it: the save fails with an error,
- * nothing waits forever, no step is listed.
+ * nothing waits forever, and no step is listed.
  */
 #include "tests/ckpt/fixture.h"
 #include "tests/cuda_on_cpu/control.h"
@@ -24,7 +24,7 @@ static void a_lost_device_fails_the_save_and_blocks_no_thread(void **state)
                                  .shape = {ELEMENTS},
                                  .extent = {ELEMENTS},
                                  .replicated = true};
-    order_set(1); /* work runs, and fails, only when waited for */
+    order_set(1); /* work runs, and fails, only when it is waited for */
     assert_ok(device_open("cuda", &device, &err), &err);
     assert_ok(device->ops->stream_open(device, &updates, &err), &err);
     assert_ok(device->ops->mem_alloc(device, MEM_DEVICE, ELEMENTS, &tensor.data, &err), &err);

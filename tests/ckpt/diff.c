@@ -1,6 +1,6 @@
 /*
- * Tests comparing checkpoints: every dtype against Python, entries on one side only, the loader's
- * state, damaged sides.
+ * Tests comparing checkpoints: every dtype against Python, entries on only one side, loader state,
+ * damaged inputs.
  */
 #include "ckpt/tools/diff.h"
 #include "ckpt/load/tensor_filter.h"
@@ -39,8 +39,7 @@ static int compare(const char *a, const char *b, const char *only, struct diff *
     return diff_open(&side_a, &side_b, &options, ret_diff, err);
 }
 
-/* Asserts the number of differing tensors of each kind, and of differing entries of the loader's
- * state. */
+/* Asserts how many tensors of each kind differ, and how many entries of the loader's state. */
 static void assert_differing(const struct diff *diff, uint64_t values, uint64_t types,
                              uint64_t only_a, uint64_t only_b, uint64_t loader)
 {
@@ -63,12 +62,12 @@ static void add_element(struct str *out, struct element value)
     else if (value.kind == ELEMENT_UNSIGNED)
         str_add_format(out, " %" PRIu64, value.unsigned_value);
     else if (isnan(value.real))
-        str_add_text(out, " nan"); /* of either sign */
+        str_add_text(out, " nan"); /* NaNs of either sign */
     else
         str_add_format(out, " %.17g", value.real);
 }
 
-/* Prints as diff_case.py does. */
+/* Prints in the format of diff_case.py. */
 static void add_line(struct str *out, const struct diff_tensor *tensor)
 {
     uint64_t index[DTYPE_RANK_MAX], rest = tensor->largest_at;
@@ -173,7 +172,8 @@ static void a_consolidated_file_has_no_loader_state(void **state)
     arrays_fill(&arrays, 3);
     fixture_save_step(io, folder, &arrays, 1, step);
     snprintf(file, sizeof file, "%s/rank-00000.safetensors", step);
-    assert_ok(compare(folder, file, NULL, &diff, &err), &err); /* the folder's newest */
+    /* selects the folder's newest step */
+    assert_ok(compare(folder, file, NULL, &diff, &err), &err);
     assert_differing(diff, 0, 0, 0, 0, 2);
     assert_string_equal(diff->loader.entries[0].path, "loader.position");
     assert_string_equal(diff->loader.entries[0].a, "4096");
@@ -214,7 +214,7 @@ static void a_damaged_block_on_either_side_is_named(void **state)
     arrays_free(&arrays);
 }
 
-/* Entries as `path a b`, one per line. */
+/* The expected entries are `path a b`, one per line. */
 static void assert_json_differs(const char *a, const char *b, const char *expected)
 {
     struct json_t *root_a = NULL, *root_b = NULL;
@@ -247,7 +247,7 @@ static void differing_json_entries_are_named_by_path(void **state)
     assert_json_differs("{\"a\":{\"x\":1,\"y\":2},\"k\":true}",
                         "{\"a\":{\"x\":1,\"y\":3},\"l\":\"s\"}",
                         "root.a.y 2 3\nroot.k true -\nroot.l - \"s\"\n");
-    /* the same number has one canonical text */
+    /* both spell the same number */
     assert_json_differs("{\"n\":1}", "{\"n\":1.0}", "");
     assert_json_differs("{\"n\":null}", "{}", "root.n null -\n");
     assert_json_differs("{\"n\":{}}", "{\"n\":{\"m\":[]}}", "root.n.m - []\n");

@@ -105,14 +105,16 @@ for dtype in DTYPES:
                 change(y, dtype, random.integers(0, y.size, min(changes, y.size)))
             a[name], b[name] = (dtype, x), (dtype, y)
             lines[name] = expected(name, dtype, x, y)
-# larger than what is compared at a time, with changes at its ends and wherever one may cut it; few kinds of bits, so that some tie
+# larger than one comparison chunk, with changes at both ends and around each chunk boundary;
+# only a few bit patterns, so that some differences tie
 large = random.integers(0x3F800000, 0x3F800004, (2500, 1201), dtype="<u4")
 changed = large.copy()
 cuts = [k * (1 << 20) + d for k in (1, 2) for d in (-1, 0, 1)]
 changed.reshape(-1)[[0, large.size - 1, *cuts, *random.integers(0, large.size, 100)]] ^= 3
 a["large"], b["large"] = ("F32", large), ("F32", changed)
 lines["large"] = expected("large", "F32", large, changed)
-# what has no place in a random choice: signs of zero, infinities on both sides, NaNs of the same and of other bits
+# cases that random choice would miss: signed zeros, infinities on both sides, NaNs with equal and
+# with different bits
 special = {
     "zeros": ([0x00000000, 0x80000000], [0x80000000, 0x80000000]),
     "infinities": ([0x7F800000, 0x7F800000], [0xFF800000, 0x7F800000]),
@@ -124,7 +126,7 @@ for name, (x, y) in special.items():
     x, y = np.array(x, "<u4"), np.array(y, "<u4")
     a[name], b[name] = ("F32", x), ("F32", y)
     lines[name] = expected(name, "F32", x, y)
-# the other file has them in another order
+# the second file stores the tensors in a different order
 write(sys.argv[2], a)
 write(sys.argv[3], dict(sorted(b.items(), key=lambda item: item[0][::-1])))
 for name in sorted(lines, key=str.encode):

@@ -1,6 +1,6 @@
 /*
- * disks — tests real file systems that become full, read-only, immutable or unavailable during a
- * run of several ranks: the save fails on all of them, the last complete step remains and is found,
+ * disks — tests real file systems that become full, read-only, immutable or unavailable while
+ * several ranks save: the save fails on all ranks, the last complete step remains and is found,
  * nothing is left behind, and once the disk works again the next save succeeds.
  */
 #include "tests/ckpt/steps.h"
@@ -19,7 +19,7 @@
 
 enum { RANKS = 3 };
 
-/* How a disk fails and recovers, and the error of the first rank that sees it; code 0: any
+/* How a disk fails and recovers, and the error on the first rank that sees it; code 0: any
  * error. */
 struct trouble {
     const char *place; /* the checkpoint folder */
@@ -81,7 +81,7 @@ static void check_trouble(struct trouble *trouble, bool first_stays)
     arrays_fill(&arrays, 1);
     thread_comm_run(RANKS, save_in_trouble, trouble);
     for (int r = 0; r < RANKS; r++) {
-        assert_true(trouble->statuses[r] < 0); /* on every rank */
+        assert_true(trouble->statuses[r] < 0); /* the save fails on every rank */
         told += trouble->statuses[r] != -EREMOTEIO &&
                 (trouble->code == 0 || trouble->statuses[r] == trouble->code);
     }
@@ -92,15 +92,13 @@ static void check_trouble(struct trouble *trouble, bool first_stays)
     assert_int_equal(ckpt_verify(io, path, NULL, NULL, NULL, &err), 0);
     assert_true(fixture_step_equals(io, path, &arrays));
     if (!trouble->mend)
-        return; /* a disk that cannot be written keeps its files */
+        return; /* a disk that cannot be written keeps its temporary files */
     assert_int_equal(test_run_output(temporaries, sizeof temporaries,
                                      "ls -A '%s' | grep -c '^.tmp-' 2>/dev/null || true",
                                      trouble->place),
                      0);
     assert_int_equal(atoi(temporaries), 0);
 }
-
-/* ---- File systems private to this process, which end with it. ---- */
 
 static const char *mount_point(void)
 {
@@ -120,7 +118,7 @@ static const char *mount_tmpfs(const char *options)
     return point;
 }
 
-/* Mounts a new ext4 in a file of that many MiB. */
+/* Mounts a new ext4 file system from an image of that many MiB. */
 static const char *mount_ext4(const char *image, int mebibytes, const char *options)
 {
     const char *point = mount_point();
@@ -191,7 +189,7 @@ static void an_immutable_folder_fails_saves_until_it_is_mutable(void **state)
     unmount(place);
 }
 
-/* Triggers what the kernel does when it finds the file system corrupt. */
+/* Triggers the kernel's reaction to a corrupt file system. */
 static void make_kernel_give_up(const char *place)
 {
     assert_int_equal(test_run("dev=$(findmnt -no SOURCE '%s') && echo broken "
@@ -213,8 +211,8 @@ static void a_read_only_remount_fails_the_save_and_keeps_the_last_step(void **st
     unmount(place);
 }
 
-/* The image is sparse, and its underlying file system full: blocks that ext4 considers free cannot
- * be written. */
+/* The image is sparse and its underlying file system is full, so blocks that ext4 considers free
+ * cannot be written. */
 static void fill_below(const char *place)
 {
     assert_int_equal(

@@ -1,6 +1,6 @@
 /*
- * failures — tests disks that fail during a save: the save fails with an error, earlier ones
- * remain, the next one succeeds.
+ * failures — tests disks that fail during a save: the save fails with an error, earlier steps
+ * remain, and the next save succeeds.
  */
 #include "io/faults/io_fault.h"
 #include "tests/ckpt/steps.h"
@@ -30,7 +30,7 @@ static void a_failure_of_any_operation_fails_only_the_save(void **state)
             ckpt_saver_before_update(saver, g); /* never hangs */
         int status = ckpt_saver_wait(saver, &err);
         struct ckpt_saver_stats stats = ckpt_saver_stats(saver);
-        if (status == 0) { /* beyond the last operation */
+        if (status == 0) { /* the fault was beyond the last operation */
             assert_int_equal(stats.saves_count, 1);
             assert_int_equal(stats.last_step, 2);
             ckpt_saver_close(saver);
@@ -40,12 +40,13 @@ static void a_failure_of_any_operation_fails_only_the_save(void **state)
         assert_int_equal(status, errors[operation % 4].code);
         assert_int_equal(stats.failures_count, 1);
         assert_true(stats.last_step == UINT64_MAX);
-        assert_int_equal(ckpt_saver_wait(saver, &err), 0); /* reported once */
+        assert_int_equal(ckpt_saver_wait(saver, &err), 0); /* the error is reported only once */
         assert_int_equal(steps_temporaries_count(), 0);
         assert_int_equal(fixture_list(io, folder, NULL), 1);
         steps_set_faults(faulty, "%s", "");
         arrays_fill(&arrays, 3);
-        assert_ok(ckpt_saver_save(saver, 3, FIXTURE_STATE, &err), &err); /* the next one succeeds */
+        /* the next save succeeds */
+        assert_ok(ckpt_saver_save(saver, 3, FIXTURE_STATE, &err), &err);
         assert_ok(ckpt_saver_wait(saver, &err), &err);
         assert_int_equal(io_fault_counts(faulty).abandoned, 0);
         ckpt_saver_close(saver);
@@ -89,7 +90,7 @@ static void a_queue_that_fails_to_wait_fails_only_its_save(void **state)
     char path[FIXTURE_PATH_BYTES];
     arrays_fill(&arrays, 1);
     fixture_save_step(io, folder, &arrays, 1, path);
-    /* every write of the image is in progress then */
+    /* when the wait fails, all writes of the image are in progress */
     struct io *faulty = steps_open_faulty("wait:eio@1");
     struct ckpt_saver *saver = steps_open(faulty, 0);
     struct err err = {0};
@@ -122,7 +123,7 @@ static void the_next_save_reports_an_earlier_failure(void **state)
     assert_ok(ckpt_saver_save(saver, 1, FIXTURE_STATE, &err), &err);
     assert_int_equal(ckpt_saver_save(saver, 1, FIXTURE_STATE, &err), -EIO);
     assert_non_null(strstr(err.path, "step-00000001"));
-    assert_ok(ckpt_saver_wait(saver, &err), &err); /* the new save began anyway */
+    assert_ok(ckpt_saver_wait(saver, &err), &err); /* the new save began nevertheless */
     ckpt_saver_close(saver);
     io_close(faulty);
     steps_check_listed(1);
@@ -139,7 +140,7 @@ static void a_refused_save_keeps_an_earlier_failure_for_the_next_call(void **sta
     assert_int_equal(ckpt_saver_save(saver, 2, "[]", &err), -EINVAL);
     assert_int_equal(ckpt_saver_wait(saver, &err), -EIO);
     assert_non_null(strstr(err.path, "step-00000001"));
-    assert_ok(ckpt_saver_wait(saver, &err), &err); /* once */
+    assert_ok(ckpt_saver_wait(saver, &err), &err); /* the error is reported only once */
     ckpt_saver_close(saver);
     io_close(faulty);
     steps_check_listed(0);
@@ -148,7 +149,7 @@ static void a_refused_save_keeps_an_earlier_failure_for_the_next_call(void **sta
 static void a_failed_save_removes_no_earlier_step(void **state)
 {
     (void)state;
-    /* the ninth is the last before the step's name appears */
+    /* the ninth operation is the last one before the step's name appears */
     for (int operation = 1; operation <= 9; operation++) {
         struct io *faulty = steps_open_faulty("seed=0");
         struct ckpt_saver *saver = steps_open(faulty, 1);

@@ -1,6 +1,6 @@
 /*
- * fixture — arrays with contents determined by a seed, and savers for them, for the checkpoint
- * tests.
+ * fixture — arrays with contents determined by a seed, and savers for these arrays, for the
+ * checkpoint tests.
  */
 #ifndef MILLRACE_TESTS_CKPT_FIXTURE_H
 #define MILLRACE_TESTS_CKPT_FIXTURE_H
@@ -29,14 +29,15 @@ struct array_spec {
 };
 
 struct arrays arrays_make(const struct array_spec *specs, uint64_t count);
-/* Unusual shapes: scalars, empty ones, odd sizes, all dtypes, one larger than several blocks. */
+/* Unusual shapes: scalars, empty arrays, odd sizes, all dtypes, and one array larger than several
+ * blocks. */
 struct arrays arrays_odd(void);
 /* The same shapes in new, zeroed memory. */
 struct arrays arrays_like(const struct arrays *other);
 void arrays_free(struct arrays *arrays);
 uint64_t array_bytes(const struct ckpt_tensor *tensor);
 void arrays_fill(struct arrays *arrays, uint64_t seed);
-/* Fills only one group as arrays_fill does for that seed. */
+/* Fills one group as arrays_fill would for that seed. */
 void arrays_fill_group(struct arrays *arrays, uint32_t group, uint64_t seed);
 bool arrays_equal(const struct arrays *a, const struct arrays *b);
 
@@ -44,12 +45,13 @@ bool arrays_equal(const struct arrays *a, const struct arrays *b);
 struct ckpt_saver *fixture_open(struct io *io, const char *folder, const struct arrays *arrays);
 /* Saves and waits. */
 void fixture_save(struct ckpt_saver *saver, uint64_t step);
-/* Opens, saves the current arrays, closes. path (FIXTURE_PATH_BYTES): receives the step's. */
+/* Opens a saver, saves the current arrays and closes it. path (FIXTURE_PATH_BYTES): receives the
+ * step's path. */
 void fixture_save_step(struct io *io, const char *folder, const struct arrays *arrays,
                        uint64_t step, char *path);
-/* Loads the step into similar arrays; true if they are equal. */
+/* Loads the step into arrays of the same shapes; true if they equal the given ones. */
 bool fixture_step_equals(struct io *io, const char *step_path, const struct arrays *arrays);
-/* The number of complete steps, and the newest of them. */
+/* Returns the number of complete steps, and the newest of them. */
 int fixture_list(struct io *io, const char *folder, uint64_t *ret_newest);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * hostile — tests that data from another rank in collective saves and loads is validated before
- * use. The test acts as that rank: it sends the same as this one, except in one gather, which it
- * corrupts.
+ * use. The test acts as that rank: it sends the same data as this rank, except in one gather, whose
+ * data it corrupts.
  */
 #include "ckpt/save/local_plan.h"
 #include "tests/ckpt/steps.h"
@@ -13,7 +13,8 @@
 enum { GATHERS_MAX = 64, THIS_RANK = 1, OTHER_RANK = 0, OTHER_BYTE = 0xff };
 
 static struct {
-    int gathers, hostile; /* number of gathers so far; the one in which all bytes are OTHER_BYTE */
+    /* number of gathers so far; the gather in which all bytes are OTHER_BYTE */
+    int gathers, hostile;
     bool was_told;
 } other;
 
@@ -67,7 +68,7 @@ static int split(struct comm *comm, int color, int key, struct comm **ret_comm, 
     return 0;
 }
 
-/* Without arrays, so that both ranks' data fit together. */
+/* Opens a saver without arrays, so that both ranks' data are consistent. */
 static int open_saver(struct err *err)
 {
     struct comm world = {.ops = &ops, .rank = THIS_RANK, .ranks = 2};
@@ -89,7 +90,8 @@ static int find(struct err *err)
     return ckpt_find_collective(io, folder, &any, &world, path, &step, NULL, err);
 }
 
-/* Corrupts each of the gathers once, and asserts that none is accepted; returns their number. */
+/* Corrupts each gather in turn, asserts that no corrupt one is accepted, and returns their
+ * number. */
 static int check_gathers(int (*act)(struct err *err))
 {
     for (int gather = 1; gather <= GATHERS_MAX; gather++) {
@@ -109,7 +111,7 @@ static int check_gathers(int (*act)(struct err *err))
 static void a_malformed_save_plan_is_refused(void **state)
 {
     (void)state;
-    /* the node names, the size and the text of a rank's arrays, and the path to write to */
+    /* the gathers: node names, size and text of a rank's arrays, path to write to */
     assert_int_equal(check_gathers(open_saver), 4);
 }
 
@@ -119,7 +121,7 @@ static void a_malformed_load_plan_is_refused(void **state)
     assert_int_equal(check_gathers(find), 1);
 }
 
-/* A rank's local plan of two arrays; to be freed. */
+/* A rank's local plan for two arrays; free the result. */
 static struct local_plan make_told(void)
 {
     const struct ckpt_tensor tensors[] = {
@@ -158,7 +160,7 @@ static void a_malformed_local_plan_is_rejected(void **state)
     (void)state;
     assert_ok(local_plan_check(told.all, told.bytes_max, 7, &err), &err);
     for (size_t bytes = 0; bytes < told.bytes_max; bytes += 8) {
-        char *cut = malloc(bytes + 1); /* exactly sized, so that a sanitizer detects overruns */
+        char *cut = malloc(bytes + 1); /* exact size, so that a sanitizer detects overruns */
         assert_non_null(cut);
         memcpy(cut, told.all, bytes);
         assert_int_equal(local_plan_check(cut, bytes, 7, &err), -EPROTO);
@@ -176,7 +178,7 @@ static void a_malformed_local_plan_is_rejected(void **state)
         {&first->name_bytes, 0, "a name is not terminated"},
         {&first->dtype, DTYPE_COUNT, "an invalid type, shape or part"},
         {&first->rank, DTYPE_RANK_MAX + 1, "an invalid type, shape or part"},
-        {&first->rank, 1, "an invalid type, shape or part"}, /* the shape has more dimensions */
+        {&first->rank, 1, "an invalid type, shape or part"}, /* but the shape has more dimensions */
         {&first->replicated, 2, "an invalid type, shape or part"},
         {&first->start[0], 4, "an invalid type, shape or part"},
         {&first->start[0], UINT64_MAX, "an invalid type, shape or part"},

@@ -1,5 +1,5 @@
 /*
- * keeping — tests which steps a folder holds: one owner, the last N, and steps that are saved
+ * keeping — tests which steps a folder holds: a single owner, the last N, and steps that are saved
  * again.
  */
 #include "ckpt/format/manifest.h"
@@ -53,7 +53,7 @@ static void retention_never_removes_the_one_just_saved(void **state)
     arrays_fill(&arrays, 9);
     fixture_save(saver, 9);
     arrays_fill(&arrays, 4);
-    fixture_save(saver, 4); /* after returning to an earlier one */
+    fixture_save(saver, 4); /* after training has returned to an earlier step */
     ckpt_saver_close(saver);
     snprintf(path, sizeof path, "%s/step-00000004", folder);
     assert_true(fixture_step_equals(io, path, &arrays));
@@ -86,7 +86,8 @@ static void saving_the_same_step_again_keeps_or_replaces_it(void **state)
     arrays_fill(&arrays, 1);
     fixture_save_step(io, folder, &arrays, 1, path);
     assert_int_equal(test_run_output(before, sizeof before, "stat -c %%i '%s'", path), 0);
-    fixture_save_step(io, folder, &arrays, 1, path); /* the same content: the old step remains */
+    /* with the same content, the old step remains */
+    fixture_save_step(io, folder, &arrays, 1, path);
     assert_int_equal(test_run_output(after, sizeof after, "stat -c %%i '%s'", path), 0);
     assert_string_equal(before, after);
     arrays_fill(&arrays, 2);
@@ -101,7 +102,7 @@ static void saving_the_same_step_again_keeps_or_replaces_it(void **state)
     assert_int_equal(fixture_list(io, folder, NULL), 1);
 }
 
-/* Saves the arrays as step 1; returns the inode of its folder. */
+/* Saves the arrays as step 1; returns the inode of the step's folder. */
 static void save_first_step(const struct arrays *saved, const char *numerics_id,
                             const char *state_json, char inode[64])
 {
@@ -127,7 +128,7 @@ static void equal_bytes_with_a_different_manifest_replace_the_step(void **state)
     char first[64], again[64], other[64];
     save_first_step(&one, "here", "{\"position\":7}", first);
     save_first_step(&one, "here", "{ \"position\": 7 }", again);
-    assert_string_equal(first, again); /* the same content */
+    assert_string_equal(first, again); /* the content is the same */
     save_first_step(&one, "here", "{\"position\":8}", other);
     assert_string_not_equal(again, other);
     save_first_step(&one, "there", "{\"position\":8}", again);
@@ -161,7 +162,7 @@ static void a_damaged_step_is_replaced_by_the_same_save(void **state)
 enum { SHARING_RANKS = 2, LARGE_BLOCKS = 23 };
 
 struct sharing {
-    /* Each rank stores half of it: 12 blocks, two runs of adjacent ones. */
+    /* Each rank stores half of the array: 12 blocks, in two runs of adjacent blocks. */
     struct arrays large;
     uint64_t read_bytes[SHARING_RANKS];
 };
@@ -186,7 +187,7 @@ static void save_by_two(void *context, struct comm *comm)
     io_close(counting);
 }
 
-/* If one rank read all of a large step, the others would time out. */
+/* If a single rank read all of a large step, the others would time out. */
 static void ranks_share_the_verification_of_an_existing_step(void **state)
 {
     (void)state;
@@ -205,7 +206,7 @@ static void ranks_share_the_verification_of_an_existing_step(void **state)
     for (int r = 0; r < SHARING_RANKS; r++)
         assert_in_range(sharing.read_bytes[r], LARGE_BLOCKS * CKPT_BLOCK_BYTES / 4,
                         LARGE_BLOCKS * CKPT_BLOCK_BYTES * 3 / 4);
-    for (int i = 0; i < 8; i++) { /* detected by whichever rank reads it */
+    for (int i = 0; i < 8; i++) { /* whichever rank reads the damaged block detects it */
         snprintf(file, sizeof file, "%s/rank-%05d.safetensors", step, i / 4);
         FILE *out = fopen(file, "r+b");
         fseek(out, (long)(damaged[i % 4] * CKPT_BLOCK_BYTES), SEEK_SET);

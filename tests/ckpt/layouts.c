@@ -41,7 +41,7 @@ void layouts_take(struct ckpt_tensor *tensors, const struct arrays *global, int 
     split(&tensors[0], 0, r, n);
     split(&tensors[1], 1, r, n);
     split(&tensors[2], 2, r % 2, n > 1 ? 2 : 1);
-    if (n > 1) /* halves of the last dimension, each split along the first */
+    if (n > 1) /* each half of the last dimension is split along the first */
         split(&tensors[2], 0, r / 2, r % 2 == 0 ? (n + 1) / 2 : n / 2);
     split(&tensors[3], 0, r, n);
     for (uint64_t i = 0; i < global->count; i++)

@@ -1,15 +1,14 @@
 /*
- * layouts — the parts of the same global arrays that each rank holds.
- *
- * The first array is split by rows, the second along dimension 1, the third along all three
- * dimensions, the fourth by rows again; the others are replicated.
+ * layouts — the parts of global arrays that each rank holds. The first array is split by rows, the
+ * second along dimension 1, the third along all three dimensions, the fourth again by rows; the
+ * others are replicated.
  */
 #ifndef MILLRACE_TESTS_CKPT_LAYOUTS_H
 #define MILLRACE_TESTS_CKPT_LAYOUTS_H
 
 #include "tests/ckpt/fixture.h"
 
-/* tensors: as many as in global, with copies of the boxes' contents; free them with layouts_free.
+/* tensors: one for each in global, holding a copy of the rank's box; free them with layouts_free.
  * Names are borrowed from global. */
 void layouts_take(struct ckpt_tensor *tensors, const struct arrays *global, int rank, int ranks);
 /* Copies the box (start, extent) of the global array into new memory, element by element. */

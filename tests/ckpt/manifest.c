@@ -1,5 +1,5 @@
 /*
- * Tests the manifest: what is written can be read, and invalid text is refused.
+ * Tests the manifest: what is written can be read back, and invalid text is refused.
  */
 #include "ckpt/format/manifest.h"
 #include "base/crc.h"
@@ -22,7 +22,7 @@ static int parse_spaced(char *text, struct manifest *ret_manifest)
     return manifest_parse(text, strlen(text), "test", ret_manifest, NULL);
 }
 
-/* A manifest of one file and one 4x6 tensor with the given chunks, and a correct CRC. */
+/* Parses a manifest with one file and one 4x6 tensor with the given chunks, and a correct CRC. */
 static int parse_chunks(const char *chunks, struct err *err)
 {
     struct manifest_file file = {
@@ -77,8 +77,8 @@ static void chunks_that_do_not_tile_are_refused(void **state)
     static const char *const wrong[] = {
         "",
         CHUNK(4096, 0, 0, 3, 6),                             /* a missing row */
-        CHUNK(4096, 0, 0, 4, 6) "," CHUNK(4096, 0, 0, 4, 6), /* twice */
-        /* the sum is right, but one row is repeated and one is missing */
+        CHUNK(4096, 0, 0, 4, 6) "," CHUNK(4096, 0, 0, 4, 6), /* every row twice */
+        /* the total is right, but one row is repeated and one is missing */
         CHUNK(4096, 0, 0, 2, 6) "," CHUNK(4096, 1, 0, 2, 6),
         CHUNK(4096, 0, 0, 4, 3) "," CHUNK(4096, 0, 2, 4, 3), /* the same for columns */
         CHUNK(4096, 0, 0, 5, 6),                             /* beyond the shape */

@@ -12,7 +12,7 @@
 
 enum { RANKS = 4, NODES = 2, OPERATIONS_MAX = 64 };
 
-/* Split as in tests/ckpt/layouts.h: four split arrays, and two replicated ones. */
+/* As in tests/ckpt/layouts.h: four split arrays and two replicated ones. */
 static const struct array_spec specs[] = {
     {"rows", DTYPE_F32, "409x51", 0},          {"columns", DTYPE_F32, "102x204", 0},
     {"blocks", DTYPE_U16, "6x7x66", 0},        {"few", DTYPE_F64, "7x3", 0},
@@ -23,9 +23,9 @@ enum { SPECS = sizeof specs / sizeof specs[0] };
 struct run {
     struct arrays global;
     uint64_t step;
-    bool one_folder;           /* though the ranks claim to be on two nodes */
-    int failing_rank;          /* -1: none */
-    const char *rules;         /* for its disk */
+    bool one_folder;   /* the nodes share one folder although the ranks claim to be on two nodes */
+    int failing_rank;  /* -1: none */
+    const char *rules; /* faults of that rank's disk */
     const char *states[NODES]; /* NULL: FIXTURE_STATE */
     int statuses[RANKS];
     uint64_t hits, found[RANKS];
@@ -117,8 +117,8 @@ static void find_rank(void *context, struct comm *comm)
                         FIXTURE_PATH_BYTES - 1);
 }
 
-/* Asserts that every rank finds that step, and its own boxes of the current arrays in its node's
- * folder. */
+/* Asserts that every rank finds that step, and finds its own boxes of the current arrays in its
+ * node's folder. */
 static void check_found(struct run *run, uint64_t step)
 {
     struct err err = {0};
@@ -162,7 +162,7 @@ static void each_node_holds_its_ranks_files_and_all_replicated_tensors(void **st
     arrays_free(&run.global);
 }
 
-/* The message names the file, and gathering the files solves it. */
+/* The message names the missing file; gathering the files in one folder solves the problem. */
 static void missing_files_of_other_nodes_are_named_and_gathered_folders_load_anywhere(void **state)
 {
     (void)state;
@@ -185,7 +185,7 @@ static void missing_files_of_other_nodes_are_named_and_gathered_folders_load_any
     snprintf(path, sizeof path, "%s/one", folder);
     fixture_save_step(io, path, &run.global, 1, one);
     assert_ok(ckpt_hash(io, one, &alone, NULL, NULL, &err), &err);
-    for (int node = 0; node < NODES; node++) { /* with either node's manifest */
+    for (int node = 0; node < NODES; node++) { /* works with either node's manifest */
         snprintf(path, sizeof path, "%s/gathered-%d", folder, node);
         assert_int_equal(
             test_run(
@@ -213,7 +213,7 @@ static void a_copy_of_one_nodes_folder_holds_that_nodes_files(void **state)
     snprintf(target, sizeof target, "%s/copy", folder);
     struct ckpt_copy_options options = {.from = io, .source = source, .to = io, .folder = target};
     assert_ok(ckpt_copy(&options, &copied, &err), &err);
-    assert_int_equal(copied.files_count, 3); /* those of two ranks, and the manifest */
+    assert_int_equal(copied.files_count, 3); /* two ranks' files and the manifest */
     assert_int_equal(test_run("diff -r '%s/step-00000001' '%s/step-00000001'", source, target), 0);
     arrays_free(&run.global);
 }
@@ -224,13 +224,13 @@ static void a_step_that_nodes_do_not_share_is_skipped(void **state)
     struct run run = start();
     save(&run, 4, 9);
     assert_int_equal(test_run("mv '%s/node-1' '%s/other'", folder, folder), 0);
-    save(&run, 4, 5); /* moves the previous save to the backup on node 0 */
+    save(&run, 4, 5); /* on node 0, makes the previous save the backup */
     save(&run, 6, 5);
     save(&run, 7, 5);
     check_found(&run, 7);
     run.states[1] = "{\"loader\":{\"seed\":7,\"position\":4096},\"note\":\"test\",\"metrics\":{"
                     "\"val_step\":8}}";
-    save(&run, 8, 5); /* only one node has an evaluation, which the others would have to repeat */
+    save(&run, 8, 5); /* only one node has an evaluation; the others would have to repeat it */
     check_found(&run, 7);
     assert_int_equal(test_run("rm -r '%s'/node-*/step-00000008", folder), 0);
     assert_int_equal(test_run("rm -r '%s/node-1/step-00000007'", folder), 0);
@@ -240,11 +240,11 @@ static void a_step_that_nodes_do_not_share_is_skipped(void **state)
     assert_int_equal(
         test_run("rm -r '%s/node-1' && mv '%s/other' '%s/node-1'", folder, folder, folder), 0);
     arrays_fill(&run.global, 9);
-    check_found(&run, 4); /* the backup on node 0 */
+    check_found(&run, 4); /* on node 0, this is the backup */
     assert_int_equal(test_run("rm -r '%s/node-0/aside-step-00000004'", folder), 0);
     thread_comm_run(RANKS, find_rank, &run);
     for (int r = 0; r < RANKS; r++)
-        assert_int_equal(run.statuses[r], -ESTALE); /* a run must not start anew in these folders */
+        assert_int_equal(run.statuses[r], -ESTALE); /* a run must not start over in these folders */
     assert_int_equal(test_run("rm -r '%s/node-1'/step-*", folder), 0);
     thread_comm_run(RANKS, find_rank, &run);
     for (int r = 0; r < RANKS; r++)
@@ -256,8 +256,8 @@ static void a_step_that_nodes_do_not_share_is_skipped(void **state)
     arrays_free(&run.global);
 }
 
-/* Fails every operation of every rank once, which leaves what a death there would leave on the
- * other node. */
+/* Each operation of each rank fails once. The other node is then left as it would be if the rank
+ * died there. */
 static void an_error_on_one_node_leaves_the_previous_step_on_all(void **state)
 {
     (void)state;
@@ -281,7 +281,7 @@ static void an_error_on_one_node_leaves_the_previous_step_on_all(void **state)
                                                       : r == rank   ? -EIO
                                                                     : -EREMOTEIO);
                 check_found(&run, run.hits == 0 ? 2 : 1);
-                /* none committed before all could */
+                /* no node committed before all could */
                 if (run.hits > 0 && strcmp(operations[o], "commit") != 0)
                     assert_int_equal(
                         test_run("! ls -d '%s'/node-*/step-00000002 2>/dev/null", folder), 0);
@@ -298,7 +298,7 @@ static void an_error_on_one_node_leaves_the_previous_step_on_all(void **state)
     arrays_free(&run.global);
 }
 
-/* The commit on node 1 fails. */
+/* Saves so that the commit on node 1 fails. */
 static void save_on_one_node(struct run *run, uint64_t step, uint64_t seed)
 {
     run->step = step;
@@ -310,7 +310,7 @@ static void save_on_one_node(struct run *run, uint64_t step, uint64_t seed)
         assert_true(run->statuses[r] < 0);
 }
 
-/* No earlier step exists: the first save of the step is what all nodes have. */
+/* There is no earlier step: the step's first save is the one that all nodes have. */
 static void a_step_replaced_on_one_node_only_leaves_the_earlier_save(void **state)
 {
     (void)state;
@@ -323,23 +323,25 @@ static void a_step_replaced_on_one_node_only_leaves_the_earlier_save(void **stat
     check_found(&run, 4);
     assert_non_null(strstr(run.paths[0], "aside-step-00000004"));
     assert_null(strstr(run.paths[RANKS - 1], "aside"));
-    assert_int_equal(run.backups_logged, 0); /* until all have the new save */
-    save(&run, 4, 6);                        /* node 0 has it already */
+    assert_int_equal(run.backups_logged, 0); /* not before all nodes have the new save */
+    save(&run, 4, 6);                        /* node 0 already has this save */
     assert_int_equal(run.backups_logged, NODES);
     check_found(&run, 4);
-    run.states[0] = run.states[1] = evaluated; /* the same arrays: a missed evaluation was made */
+    /* the arrays are the same: only a missed evaluation was added */
+    run.states[0] = run.states[1] = evaluated;
     save_on_one_node(&run, 4, 6);
     check_found(&run, 4);
     assert_non_null(strstr(run.paths[0], "aside-step-00000004"));
     save(&run, 4, 6);
     check_found(&run, 4);
     assert_null(strstr(run.paths[0], "aside"));
-    /* all have the new save */
+    /* all nodes have the new save */
     assert_int_equal(test_run("! ls -d '%s'/node-*/aside-*", folder), 0);
     arrays_free(&run.global);
 }
 
-/* The other ranks are not left waiting: it reports the error when they agree. */
+/* The other ranks are not left waiting: the refusing rank reports its error when the ranks next
+ * agree. */
 static void a_state_refused_on_one_rank_fails_the_save_on_all(void **state)
 {
     (void)state;

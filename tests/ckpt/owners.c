@@ -1,6 +1,6 @@
 /*
  * owners — tests two runs, in real processes, that compete for one folder: with a lease, one takes
- * over from another that slept and whose save can then no longer commit.
+ * over from another that slept, whose save can then no longer commit.
  */
 #include "io/faults/io_fault.h"
 #include "tests/ckpt/steps.h"
@@ -13,8 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Messages of a sleeper: it has reached the held operation; later, the results of its save and of
- * the next one. */
+/* What a sleeper reports: that it has reached the held operation; later, the results of its save
+ * and of the next one. */
 struct told {
     int status, status_of_next;
     struct err detail;
@@ -22,7 +22,7 @@ struct told {
 
 struct sleeper {
     pid_t pid;
-    int wakes, told; /* pipes */
+    int wakes, told; /* file descriptors of pipes */
 };
 
 static struct ckpt_saver *open_by_lease(struct io *with, uint64_t period_ms)
@@ -70,7 +70,7 @@ static void sleep_over(const char *held, int wakes, int tells)
     _exit(0);
 }
 
-/* Starts a sleeper that is stopped at the operation. */
+/* Starts a sleeper and stops it (SIGSTOP) at the operation. */
 static struct sleeper start_sleeper(const char *held)
 {
     int wakes[2], tells[2];
@@ -110,14 +110,14 @@ static struct told wake(const struct sleeper *sleeper)
 static void an_owner_that_lost_its_lease_cannot_commit(void **state)
 {
     (void)state;
-    /* while writing its data; when all is durable; after its last check of the lease, one rename
+    /* while it writes data; when all data is durable; after its last check of the lease, one rename
      * before the end */
     static const char *const places[] = {"write:hold", "finalize:hold:manifest", "commit:hold"};
     char pid[32];
     snprintf(pid, sizeof pid, "pid=%d ", (int)getpid());
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         struct sleeper slow = start_sleeper(places[i]);
-        /* takes over, and sweeps the files of the other's save */
+        /* takes over, and sweeps the files of the sleeper's save */
         struct ckpt_saver *saver = open_by_lease(io, 20);
         assert_int_equal(steps_temporaries_count(), 0);
         assert_int_equal(fixture_list(io, folder, NULL), 1);
@@ -129,7 +129,7 @@ static void an_owner_that_lost_its_lease_cannot_commit(void **state)
         assert_non_null(strstr(told.detail.found, pid));
         assert_int_equal(told.status_of_next, -EBUSY);
         arrays_fill(&arrays, 3);
-        fixture_save(saver, 3); /* saves of the new owner succeed */
+        fixture_save(saver, 3); /* the new owner's saves succeed */
         ckpt_saver_close(saver);
         steps_check_listed(3);
         assert_int_equal(steps_temporaries_count(), 0);
@@ -137,7 +137,8 @@ static void an_owner_that_lost_its_lease_cannot_commit(void **state)
     }
 }
 
-/* It checked its lease just before: its files did not exist yet when the new owner swept. */
+/* The sleeper checked its lease just before. Its files did not exist yet when the new owner
+ * swept. */
 static void an_owner_that_begins_after_losing_its_lease_cannot_commit(void **state)
 {
     (void)state;
@@ -167,7 +168,7 @@ static void a_second_run_is_refused_by_the_heartbeat_of_the_first(void **state)
     snprintf(pid, sizeof pid, "pid=%d ", (int)getpid());
     assert_non_null(strstr(err.found, pid));
     arrays_fill(&arrays, 1);
-    fixture_save(first, 1); /* unaffected by the refused saver */
+    fixture_save(first, 1); /* the refused saver has no effect on the first */
     ckpt_saver_close(first);
     assert_ok(ckpt_saver_open(&options, arrays.tensors, arrays.count, &second, &err), &err);
     ckpt_saver_close(second);

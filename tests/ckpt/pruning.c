@@ -1,6 +1,6 @@
 /*
- * pruning — tests retention in real folders: the rules as applied by a saver, readers in other
- * processes, backups, deaths.
+ * pruning — tests retention in real folders: the rules as a saver applies them, readers in other
+ * processes, backups, and processes that die.
  */
 #include "io/faults/io_fault.h"
 #include "tests/ckpt/steps.h"
@@ -31,7 +31,7 @@ static const char *steps_there(char text[512])
         assert_string_equal(steps_there(there), (expected));                                       \
     } while (0)
 
-/* seed: of the arrays' contents. */
+/* seed: determines the arrays' contents. */
 static void save_arrays(struct ckpt_saver *saver, uint64_t step, uint64_t seed, const char *state)
 {
     struct err err = {0};
@@ -40,7 +40,7 @@ static void save_arrays(struct ckpt_saver *saver, uint64_t step, uint64_t seed, 
     assert_ok(ckpt_saver_wait(saver, &err), &err);
 }
 
-/* Saves a step with an evaluation's result; "": none. */
+/* Saves a step with an evaluation's result; "": no result. */
 static void save_with(struct ckpt_saver *saver, uint64_t step, const char *loss)
 {
     char state[128];
@@ -101,7 +101,7 @@ static void a_folder_in_use_is_not_pruned(void **state)
     snprintf(pid, sizeof pid, "pid=%d ", (int)getpid());
     assert_int_equal(ckpt_prune(io, folder, &options, &err), -EBUSY);
     assert_non_null(strstr(err.found, pid));
-    options.dry_run = true; /* changes nothing, hence needs no lock */
+    options.dry_run = true; /* a dry run changes nothing, hence needs no lock */
     assert_ok(ckpt_prune(io, folder, &options, &err), &err);
     ckpt_saver_close(saver);
     assert_steps("1 2");
@@ -165,7 +165,7 @@ static void a_backup_is_removed_with_its_step(void **state)
     assert_int_equal(
         test_run_output(after, sizeof after, "stat -c %%i '%s/aside-step-00000005'", folder), 0);
     assert_string_equal(before, after);
-    save_arrays(saver, 5, 52, "{}"); /* saving the same again changes nothing */
+    save_arrays(saver, 5, 52, "{}"); /* saving the same content again changes nothing */
     assert_int_equal(
         test_run_output(after, sizeof after, "stat -c %%i '%s/aside-step-00000005'", folder), 0);
     assert_string_equal(before, after);
@@ -201,7 +201,7 @@ static double loss_of_step_5(void)
     return loss;
 }
 
-/* As when a run was stopped before an evaluation and makes it after resuming. */
+/* As if a run was stopped before an evaluation and made it after resuming. */
 static void a_backup_with_the_same_arrays_is_removed(void **state)
 {
     (void)state;
@@ -212,7 +212,7 @@ static void a_backup_with_the_same_arrays_is_removed(void **state)
                 "\"val_loss\":0.5}}");
     assert_false(backup_exists());
     assert_true(loss_of_step_5() == 0.5);
-    pid_t reader = start_reader(5); /* a step being read remains as a backup */
+    pid_t reader = start_reader(5); /* a step that is being read remains as a backup */
     save_arrays(saver, 5, 5,
                 "{\"loader\":{\"position\":7},\"metrics\":{\"val_step\":5,\"val_loss\":0.25}}");
     assert_true(backup_exists());
@@ -220,7 +220,7 @@ static void a_backup_with_the_same_arrays_is_removed(void **state)
     child_kill(reader);
     save_arrays(saver, 5, 5, "{\"loader\":{\"position\":7}}");
     assert_false(backup_exists());
-    /* another position: different content */
+    /* a different loader position is different content */
     save_arrays(saver, 5, 5, "{\"loader\":{\"position\":8}}");
     assert_true(backup_exists());
     ckpt_saver_close(saver);
@@ -228,7 +228,7 @@ static void a_backup_with_the_same_arrays_is_removed(void **state)
     assert_int_equal(steps_temporaries_count(), 0);
 }
 
-/* Dies before each of its removals: the next prune completes it. */
+/* The process dies after some removals; the next prune completes them. */
 static void a_killed_prune_is_finished_by_the_next(void **state)
 {
     (void)state;
@@ -267,7 +267,8 @@ static void a_failed_removal_does_not_prevent_others(void **state)
     io_close(faulty);
 }
 
-/* Step 100 under a higher number: it neither displaces a newer step nor is removed. */
+/* Step 100 is in a folder named with a higher number. It neither displaces a newer step nor is
+ * removed. */
 static void a_misnamed_step_does_not_affect_others(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /*
- * rank_failures — tests that a disk that fails under one rank fails the save on all of them, is
- * reported there, and affects nothing else.
+ * rank_failures — tests that if the disk fails under one rank, the save fails on all ranks, the
+ * error is reported on that rank, and nothing else is affected.
  */
 #include "io/faults/io_fault.h"
 #include "tests/ckpt/steps.h"
@@ -12,7 +12,7 @@
 
 enum { RANKS = 3, OPERATIONS_MAX = 64 };
 
-/* Other ranks write two thirds of the rows of replicated arrays. For split arrays, each rank
+/* The other ranks write two thirds of the rows of replicated arrays. For split arrays, each rank
  * writes its own rows. Rows can end in the middle of a page, so ranks that share a file exchange
  * the boundary bytes. */
 enum { LARGE, SMALL, SPLIT, ARRAYS };
@@ -20,7 +20,7 @@ static const struct array_spec specs[ARRAYS] = {[LARGE] = {"large", DTYPE_F32, "
                                                 [SMALL] = {"small", DTYPE_U8, "99", 0},
                                                 [SPLIT] = {"split", DTYPE_F32, "61x301", 0}};
 
-/* The part of them that a rank holds. */
+/* The part of the arrays that a rank holds. */
 static void take_part(struct ckpt_tensor tensors[ARRAYS], const struct arrays *saved,
                       const struct comm *comm)
 {
@@ -39,7 +39,7 @@ struct failing_save {
     enum ckpt_layout layout;
     char rule[64];
     int failing_rank;
-    /* Of the save, of a second wait, of the next save. */
+    /* The results of the save, of a second wait, and of the next save. */
     int statuses[RANKS], told_again[RANKS], next[RANKS];
     char found[RANKS][ERR_TEXT_BYTES_MAX];
     uint64_t hits;
@@ -52,7 +52,7 @@ static void meet(struct comm *comm)
     assert_ok(comm_barrier(comm, &options, &err), &err);
 }
 
-/* Saves step 1, fails at step 2, saves step 3. */
+/* Saves step 1, fails at step 2 and saves step 3. */
 static void save_and_fail(void *context, struct comm *comm)
 {
     struct failing_save *save = context;
@@ -112,7 +112,7 @@ static void check_folder(const struct arrays *saved, bool has_second)
     assert_int_equal(test_run("rm -r '%s'/step-*", folder), 0);
 }
 
-/* Returns how many saves failed, over all operations. */
+/* Fails each operation in turn; returns how many saves failed. */
 static int fail_everywhere(enum ckpt_layout layout, const char *const *operations,
                            size_t operations_count)
 {
@@ -147,7 +147,7 @@ static int fail_everywhere(enum ckpt_layout layout, const char *const *operation
                 }
                 check_folder(&saved, save.hits == 0);
                 if (save.hits == 0)
-                    break; /* after the last operation */
+                    break; /* the fault was beyond the last operation */
                 failures++;
             }
         }
@@ -170,11 +170,9 @@ static void an_error_of_any_writer_of_a_shared_file_fails_the_save_on_all(void *
 {
     (void)state;
     static const char *const operations[] = {"begin", "join", "create", "write", "finalize"};
-    /* one begin, two joins, for each rank two of each other operation, and those of the manifest */
+    /* one begin, two joins, two of each other operation per rank, and the manifest's operations */
     assert_true(fail_everywhere(CKPT_CONSOLIDATED, operations, 5) >= 3 + 3 * (2 * RANKS + 1));
 }
-
-/* ---- A rank that cannot begin, or is out of memory, notifies the others. ---- */
 
 struct wrong_step {
     const struct arrays *saved;
@@ -218,7 +216,8 @@ static void a_step_refused_on_one_rank_fails_the_save_on_all(void **state)
     arrays_free(&saved);
 }
 
-/* The linker's --wrap: in the thread that sets it, the n-th next calloc fails. 0: none. */
+/* The allocator wrapper (the linker's --wrap): in the thread that sets this, the n-th next calloc
+ * fails. 0: none. */
 static _Thread_local unsigned calloc_fails_in;
 
 void *__real_calloc(size_t count, size_t bytes);
@@ -269,7 +268,8 @@ static void a_rank_without_memory_fails_the_opening_on_all(void **state)
         unsigned refused_count = 0;
         for (poor.nth = 1; poor.was_short; poor.nth++) {
             thread_comm_run(RANKS, open_poor, &poor);
-            bool did_without = poor.statuses[1] == 0; /* such as a queue without a ring */
+            /* the allocation was not essential: a queue works without a ring, for example */
+            bool did_without = poor.statuses[1] == 0;
             assert_true(poor.was_short || did_without);
             for (int r = 0; r < RANKS; r++)
                 assert_int_equal(poor.statuses[r], did_without ? 0 : r == 1 ? -ENOMEM : -EREMOTEIO);

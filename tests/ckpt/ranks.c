@@ -2,7 +2,7 @@
  * One rank of a program that holds parts of arrays; ranks.sh runs it under mpirun.
  *
  *     ckpt_ranks save FOLDER STEP [RANK RULES]
- *         RULES: faults of that rank's disk during and after the save
+ *         RULES: faults of RANK's disk during and after the save
  *     ckpt_ranks load STEP_FOLDER
  *         compares the arrays, and checks the number of bytes read
  *     ckpt_ranks save-nodes FOLDER STEP [RANK RULES]
@@ -76,8 +76,8 @@ static int save(struct comm *world, char **words, int count, bool per_node, stru
     return status;
 }
 
-/* The limit for reading whole rows: their bytes, and for each chunk that they overlap two blocks
- * shared with others. */
+/* The limit on bytes read when whole rows are read: the rows' bytes, plus two shared blocks for
+ * each chunk that they overlap. */
 static uint64_t read_bytes_max(const struct ckpt_reader *reader, const struct ckpt_tensor *tensor)
 {
     const struct manifest_tensor *saved = manifest_find(ckpt_reader_manifest(reader), tensor->name);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checkpoints of real ranks: saved, loaded by other numbers of ranks, and saved by ranks that are
-# killed.
+# Checkpoints of real ranks: saved, loaded by a different number of ranks, and saved by ranks
+# that are killed.
 . "$(dirname "$0")/../cli/lib.sh"
 command -v mpirun >/dev/null && [[ -x ${RANKS:-} ]] || skip "there is no MPI"
 
@@ -13,7 +13,7 @@ four_ranks_write_a_quarter_each() {
   same "$(wc -l <sizes)" 4 files
   awk '{ sum += $1; size[NR] = $1 } END { for (i in size) if (size[i] > sum / NR * 1.01 || size[i] < sum / NR * 0.99) exit 1 }' sizes ||
     fail "$(tr '\n' ' ' <sizes)"
-  # read once: all arrays, and four headers of less than 8 KiB
+  # each byte is read once: all arrays, and four headers of less than 8 KiB
   local bytes=$((4096 * 512 * 4 + 1021 * 2048 * 4 + 64 * 70 * 66 * 2 + 3 * 7 * 8 + 3001 * 512 * 4 + 100 + 8))
   awk -v bytes=$bytes '{ sum += $1 } END { exit !(sum >= bytes && sum < bytes + 4 * 8192) }' sizes || fail "$(tr '\n' ' ' <sizes)"
   [[ -z $(find many -name '.tmp-*') ]] || fail "something is left"
@@ -69,7 +69,7 @@ a_failing_disk_on_one_rank_fails_the_save_on_all() {
 
 a_kill_between_the_commits_of_two_nodes_leaves_a_common_step() {
   local rank operation step found
-  for death in 0:7 2:7 2:8; do # ranks 0 and 2 have the folders
+  for death in 0:7 2:7 2:8; do # ranks 0 and 2 create the folders
     rank=${death%:*} operation=${death#*:}
     rm -rf split-0 split-1
     ranks 4 save-nodes split 1

@@ -31,7 +31,7 @@ assert manifest["format"] == "millrace-checkpoint" and manifest["version"] == 1 
 (file,) = manifest["files"]
 data = open(f"{step}/{file['name']}", "rb").read()
 assert len(data) == file["size_bytes"]
-last = (len(data) - 1) // 1048576  # one block by our slow CRC is enough
+last = (len(data) - 1) // 1048576  # one block is enough for this slow CRC
 assert int(file["block_crc32c"][8 * last :], 16) == crc32c(data[last * 1048576 :]), "last block's CRC"
 
 (length,) = struct.unpack("<Q", data[:8])

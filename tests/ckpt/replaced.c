@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Writes a tensor "m" of two F32 with this value. */
+/* Writes a tensor "m" of two F32 elements with this value. */
 static void write_file(const char *path, float value)
 {
     static const char header[] =

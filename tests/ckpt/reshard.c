@@ -1,5 +1,5 @@
 /*
- * Tests resharding: saved by several ranks in one layout, loaded in any other.
+ * Tests resharding: steps that several ranks save in one layout are loaded in any other.
  */
 #include "base/philox.h"
 #include "ckpt/format/box.h"
@@ -15,13 +15,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The global arrays, of which each rank takes boxes. */
+/* The global arrays; each rank holds boxes of them. */
 static const struct array_spec specs[] = {
     {"rows", DTYPE_F32, "1001x513", 0},         /* split by rows */
     {"columns", DTYPE_F32, "300x1777", 0},      /* split along dimension 1 */
     {"blocks", DTYPE_U16, "64x70x66", 1},       /* split along all three */
-    {"few", DTYPE_F64, "3x7", 1},               /* fewer rows than ranks: some hold nothing */
-    {"shared.large", DTYPE_F32, "1234x333", 0}, /* replicated, its rows distributed */
+    {"few", DTYPE_F64, "3x7", 1},               /* fewer rows than ranks: some ranks hold nothing */
+    {"shared.large", DTYPE_F32, "1234x333", 0}, /* replicated; rows distributed over ranks */
     {"shared.small", DTYPE_U8, "100", 0},       /* replicated, stored by one rank */
     {"shared.empty", DTYPE_U8, "0x5", 0},
     {"optimizer.step", DTYPE_I64, "-", 0},
@@ -32,7 +32,7 @@ enum { SPECS = sizeof specs / sizeof specs[0] };
 struct save {
     const struct arrays *global;
     uint64_t step;
-    int failing_rank; /* its arrays are wrong; -1: none */
+    int failing_rank; /* the rank whose arrays are wrong; -1: none */
     int statuses[THREAD_COMM_RANKS_MAX];
 };
 
@@ -64,7 +64,7 @@ static void save_rank(void *context, struct comm *comm)
     save->statuses[comm->rank] = status;
 }
 
-/* Loads and compares the layout of each of that many ranks. */
+/* Loads and compares each rank's part in a layout for that many ranks. */
 static void check_layout(const char *path, const struct arrays *global, int ranks)
 {
     struct err err = {0};
@@ -123,7 +123,7 @@ static void save_as(int ranks, uint64_t step, const struct arrays *global,
 static void diffs_between_layouts_show_only_real_changes(void **state)
 {
     (void)state;
-    enum { LAYOUTS = 5, CHANGED = 2 }; /* "blocks" */
+    enum { LAYOUTS = 5, CHANGED = 2 }; /* index of "blocks" */
     struct arrays global = arrays_make(specs, SPECS);
     uint64_t elements = array_bytes(&global.tensors[CHANGED]) / 2, place = elements / 3;
     char same[LAYOUTS][FIXTURE_PATH_BYTES], changed[FIXTURE_PATH_BYTES];
@@ -208,7 +208,7 @@ static void random_boxes_load(void **state)
     assert_ok(ckpt_reader_open(io, path, &reader, &err), &err);
     for (uint64_t round = 0; round < 60; round++) {
         struct ckpt_tensor expected[3], loaded[3];
-        /* an array may be requested twice, with overlapping boxes */
+        /* an array may be requested twice, and boxes may overlap */
         for (uint32_t i = 0; i < 3; i++) {
             struct ckpt_tensor *tensor = &expected[i];
             *tensor = global.tensors[draw(round, i, 4)];
@@ -252,7 +252,7 @@ static void only_the_blocks_needed_are_read(void **state)
     arrays.tensors[0].start[0] = 11;
     arrays.tensors[0].extent[0] = 5;
     assert_ok(ckpt_reader_load(reader, arrays.tensors, 1, NULL, &err), &err);
-    /* five rows of 1 MiB that begin within a block */
+    /* five rows of 1 MiB, which begin within a block */
     assert_int_equal(io_fault_counts(counting).read_bytes - before, 6 << 20);
     before = io_fault_counts(counting).read_bytes;
     arrays.tensors[0].start[0] = 0;
@@ -266,7 +266,8 @@ static void only_the_blocks_needed_are_read(void **state)
     arrays_free(&arrays);
 }
 
-/* Records the reads of open files; the table of operations has no context argument. */
+/* Records the reads of open files. Global, because the table of operations has no context
+ * argument. */
 static struct {
     const struct io_ops *usual;
     struct {
@@ -287,7 +288,8 @@ static int noting_submit(struct io_queue *queue, struct io_request *const *reque
     return taken;
 }
 
-/* Whatever the order of the tensors: file by file, with rising offsets, no block twice. */
+/* For any order of the tensors, reads go file by file, at rising offsets, and read no block
+ * twice. */
 static void reads_of_a_load_are_sorted_by_offset(void **state)
 {
     (void)state;
@@ -303,7 +305,7 @@ static void reads_of_a_load_are_sorted_by_offset(void **state)
     reads.usual = io->ops;
     reads.count = 0;
     noting.submit = noting_submit;
-    for (int i = 0; i < SPECS; i++) /* backwards */
+    for (int i = 0; i < SPECS; i++) /* request the tensors in reverse order */
         wanted[i] = global.tensors[SPECS - 1 - i];
     io->ops = &noting;
     assert_ok(ckpt_reader_load(reader, wanted, SPECS, NULL, &err), &err);

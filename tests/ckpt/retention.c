@@ -1,6 +1,6 @@
 /*
- * retention — tests which steps are kept: by tables, and against an independent definition on
- * random folders.
+ * retention — tests which steps are kept, using tables and by comparison with an independent
+ * definition on random folders.
  */
 #include "ckpt/tools/retention.h"
 
@@ -13,7 +13,8 @@
 
 enum { STEPS_MAX = 24 };
 
-/* Lists the steps kept, "500 1000"; text holds 512 bytes. A NaN metric is unknown. */
+/* Lists the steps kept, such as "500 1000"; text has room for 512 bytes. A NaN metric is
+ * unknown. */
 static const char *kept(const struct ckpt_keep *keep, const uint64_t *numbers,
                         const double *metrics, size_t count, uint64_t saved_step, char *text)
 {
@@ -98,8 +99,6 @@ static void an_empty_folder_is_no_error(void **state)
     retention_decide(&(struct ckpt_keep){.last = 1, .every = 3, BEST(1, CKPT_MIN)}, NULL, 0);
 }
 
-/* ---- An independent definition: takes the heads of sorted lists. ---- */
-
 struct scored {
     uint64_t step;
     double score; /* smaller is better */
@@ -179,7 +178,7 @@ static void random_folders_match_a_naive_implementation(void **state)
     }
 }
 
-/* Applied after each save or once at the end, the rules keep the same steps. */
+/* The rules keep the same steps whether they are applied after each save or once at the end. */
 static void pruning_after_each_save_equals_pruning_once_at_the_end(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /*
- * Tests safetensors headers: refused, read and written.
+ * Tests safetensors headers: which are refused, and that what is written can be read.
  */
 #include "ckpt/format/safetensors.h"
 #include "base/bytes.h"
@@ -18,7 +18,7 @@ static struct io *open_io(void)
     return io;
 }
 
-/* Calls check for each file of the folder; returns their number. */
+/* Calls check for each file in the folder; returns the number of files. */
 static int each_file(const char *kind,
                      void (*check)(struct io *io, const char *path, const char *name))
 {

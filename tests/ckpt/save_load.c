@@ -1,5 +1,5 @@
 /*
- * Tests saving and loading without failures: what was saved is loaded, also by Python.
+ * Tests saving and loading without failures: what was saved is loaded, here and in Python.
  */
 #include "base/json/jsonx.h"
 #include "ckpt/format/manifest.h"
@@ -145,7 +145,7 @@ static void many_small_tensors_are_saved_and_loaded_in_few_operations(void **sta
     arrays_fill(&arrays, 3);
     assert_ok(io_fault_open(folder, NULL, "seed=0", &counting, &err), &err);
     fixture_save_step(counting, folder, &arrays, 1, path);
-    uint64_t blocks = count * 1024 / CKPT_BLOCK_BYTES + 2; /* plus the header's */
+    uint64_t blocks = count * 1024 / CKPT_BLOCK_BYTES + 2; /* plus the header's blocks */
     assert_true(io_fault_counts(counting).durable < blocks + 16);
     uint64_t reads_before = io_fault_counts(counting).operations[FAULT_READ];
     assert_true(fixture_step_equals(counting, path, &arrays));
@@ -165,7 +165,7 @@ static void the_hash_covers_names_shapes_and_bytes_only(void **state)
     struct err err = {0};
     arrays_fill(&arrays, 9);
     fixture_save_step(io, folder, &arrays, 1, a);
-    /* another order, other groups and another step */
+    /* different order, groups and step */
     for (uint64_t i = 0; i < arrays.count / 2; i++) {
         struct ckpt_tensor t = arrays.tensors[i];
         arrays.tensors[i] = arrays.tensors[arrays.count - 1 - i];
@@ -180,7 +180,8 @@ static void the_hash_covers_names_shapes_and_bytes_only(void **state)
         if (strcmp(arrays.tensors[i].name, "optimizer.step") == 0)
             ((char *)arrays.tensors[i].data)[0] ^= 1;
     fixture_save_step(io, folder, &arrays, 3, b);
-    assert_ok(ckpt_hash(io, folder, &y, NULL, NULL, &err), &err); /* the newest in the folder */
+    /* takes the folder's newest step */
+    assert_ok(ckpt_hash(io, folder, &y, NULL, NULL, &err), &err);
     assert_memory_equal(&x.hash[CKPT_MODEL], &y.hash[CKPT_MODEL], sizeof x.hash[0]);
     assert_memory_not_equal(&x.hash[CKPT_OPTIMIZER], &y.hash[CKPT_OPTIMIZER], sizeof x.hash[0]);
     arrays_free(&arrays);
@@ -325,7 +326,7 @@ static void incomplete_parts_are_refused_at_open(void **state)
     struct ckpt_saver *saver = NULL;
     struct err err = {0};
     arrays.tensors[0].replicated = false;
-    arrays.tensors[0].extent[0] = 3; /* one rank, but not all rows */
+    arrays.tensors[0].extent[0] = 3; /* a single rank, which does not have all rows */
     assert_int_equal(ckpt_saver_open(&options, arrays.tensors, 1, &saver, &err), -EINVAL);
     assert_non_null(strstr(err.what, "\"a\""));
     arrays_free(&arrays);
@@ -363,7 +364,7 @@ static void a_state_that_is_not_a_json_object_is_refused(void **state)
     arrays_free(&arrays);
 }
 
-/* {"a":{"a": ... {}}}, nested that many levels deep. */
+/* Writes {"a":{"a": ... {}}}, nested that many levels deep. */
 static void nest(char *text, int levels)
 {
     for (int i = 0; i < levels; i++, text += 5)

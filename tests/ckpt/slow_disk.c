@@ -1,7 +1,7 @@
 /*
- * slow_disk — tests arbitrarily slow writes while the arrays keep changing: no buffer is written
- * with updated contents, staging stays within its budget, a save that is due early waits, and
- * memory does not grow.
+ * slow_disk — tests arbitrarily slow writes while the arrays keep changing: no buffer is
+ * overwritten by an update before it is written, staging stays within its budget, a save that comes
+ * too early waits, and memory does not grow.
  */
 #include "base/philox.h"
 #include "ckpt/format/manifest.h"
@@ -17,7 +17,7 @@
 
 enum { GROUPS = 5, STAGING_BYTES = 4 << 20 };
 
-/* 12 MB, groups adjacent in the file. */
+/* 12 MB; groups are adjacent in the file. */
 static struct arrays make_groups(void)
 {
     struct array_spec specs[2 * GROUPS];
@@ -30,7 +30,7 @@ static struct arrays make_groups(void)
     return arrays_make(specs, 2 * GROUPS);
 }
 
-/* Sets every word of the group to the version. */
+/* Sets every word in the group to the version. */
 static void update(struct arrays *changing, uint32_t group, uint32_t version)
 {
     for (uint64_t i = 0; i < changing->count; i++) {
@@ -80,8 +80,7 @@ static void staging_is_never_overwritten_before_it_is_written_to_disk(void **sta
     for (uint32_t step = 1; step <= SAVES; step++) {
         assert_ok(ckpt_saver_save(saver, step, FIXTURE_STATE, &err), &err);
         saved[step] = version;
-        /* some updates, or as many as fit until the save has ended; the next save is due either
-         * way */
+        /* a few updates, or updates until the save has ended; the next save is due either way */
         for (uint32_t more = philox(seed, step, 0).word[0] % 4; more > 0; more--)
             update_all(saver, &changing, ++version);
         while (step % 5 == 0 && ckpt_saver_busy(saver))
@@ -90,7 +89,8 @@ static void staging_is_never_overwritten_before_it_is_written_to_disk(void **sta
     assert_ok(ckpt_saver_wait(saver, &err), &err);
     struct ckpt_saver_stats stats = ckpt_saver_stats(saver);
     assert_int_equal(stats.saves_count, SAVES);
-    assert_true(stats.copied_bytes > 0); /* some updates found unwritten blocks */
+    /* some updates had to copy blocks that were not written yet */
+    assert_true(stats.copied_bytes > 0);
     assert_true(stats.blocked_ns > 0);
     ckpt_saver_close(saver);
     for (uint32_t step = 1; step <= SAVES; step++) {
@@ -102,11 +102,11 @@ static void staging_is_never_overwritten_before_it_is_written_to_disk(void **sta
     arrays_free(&changing);
 }
 
-/* A thread that continues with the arrays, and so waits for the held disk. */
+/* A thread that continues to use the arrays, and so waits for the held disk. */
 struct owner {
     struct ckpt_saver *saver;
     struct arrays *changing;
-    bool saves; /* begins the next save without updates */
+    bool saves; /* begins the next save without an update first */
     _Atomic pid_t thread;
 };
 
@@ -142,7 +142,7 @@ static void staging_stays_within_its_budget_while_writes_are_blocked(void **stat
     assert_ok(ckpt_saver_save(saver, 1, FIXTURE_STATE, &err), &err);
     gate_await(&disk, 1);
     assert_int_equal(pthread_create(&thread, NULL, go_on, &owner), 0);
-    /* it waits for space: more would not fit */
+    /* the owner waits for space: more would not fit */
     while (ckpt_saver_stats(saver).buffer_waits_count == 0)
         gate_pause();
     assert_true(ckpt_saver_stats(saver).copied_bytes <= STAGING_BYTES);

@@ -1,7 +1,7 @@
 /*
  * thread_comm — see thread_comm.h.
  *
- * A split gives the ranks of a color another meeting, created by the first of them.
+ * A split gives the ranks of each color a new rendezvous, created by the first of them.
  */
 #include "tests/ckpt/thread_comm.h"
 
@@ -14,7 +14,7 @@
 struct rendezvous {
     pthread_barrier_t barrier;
     const void *sent[THREAD_COMM_RANKS_MAX];
-    struct rendezvous *next; /* the list of those split from this one */
+    struct rendezvous *next; /* list of the rendezvous split from this one */
 };
 
 struct thread_comm {
@@ -32,7 +32,7 @@ static struct rendezvous *make_rendezvous(int ranks)
 
 static struct comm *make_comm(struct rendezvous *rendezvous, int rank, int ranks);
 
-/* Exchanges pointers: returns what each rank sent, valid until the next `part`. */
+/* Exchanges pointers: returns the pointer that each rank sent. Valid until the next `part`. */
 static const void *const *meet(struct comm *comm, const void *send)
 {
     struct rendezvous *rendezvous = ((struct thread_comm *)comm)->rendezvous;
@@ -90,7 +90,7 @@ static int thread_all_gather(struct comm *comm, const void *send, void *receive,
     const void *const *sent = meet(comm, send);
     for (int r = 0; r < comm->ranks; r++) {
         char *target = (char *)receive + (size_t)r * bytes;
-        if (target != sent[r]) /* a rank's own part may be in place, where others read it */
+        if (target != sent[r]) /* a rank's own part may be in place; other ranks read it there */
             memcpy(target, sent[r], bytes);
     }
     part(comm);
@@ -125,7 +125,7 @@ static int thread_all_reduce_i64(struct comm *comm, int64_t *values, size_t coun
     return finish(comm, work);
 }
 
-/* One rank's slices, for the others to read. */
+/* One rank's slices, which the other ranks read. */
 struct slices {
     const char *send;
     const size_t *offsets, *bytes;

@@ -9,7 +9,7 @@
 
 struct device *buffer_device;
 
-/* Of the calling thread. */
+/* One per thread. */
 static _Thread_local struct device_stream *own_stream;
 static _Thread_local struct buffer_arena *own_arena; /* NULL: none */
 

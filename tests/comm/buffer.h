@@ -1,17 +1,17 @@
 /*
  * buffer — a pair of buffers for operations that take device memory: one on the device and a pinned
- * one on the host. Without a device both are the same.
+ * one on the host. Without a device, both are the same memory.
  *
  *     struct buffer buffer = buffer_open(bytes);
  *     ... buffer.host ...
  *     buffer_upload(&buffer);
- *     ... an operation on buffer.memory, options.stream = buffer.stream, and its wait ...
+ *     ... run an operation on buffer.memory with options.stream = buffer.stream, and wait ...
  *     buffer_download(&buffer);
  *     ... buffer.host ...
  *     buffer_close(&buffer);
  *
- * Threads: each has its own stream. Freeing memory waits for the whole device, and so for data that
- * the ranks of another thread have not sent yet. Concurrent threads therefore take buffers from an
+ * Each thread has its own stream. Freeing memory waits for the whole device, and thus for data that
+ * ranks in other threads have not sent yet. Concurrent threads therefore take buffers from an
  * arena, which is opened before they start and closed after they end.
  */
 #ifndef MILLRACE_TESTS_COMM_BUFFER_H
@@ -21,13 +21,13 @@
 
 #include <stddef.h>
 
-/* NULL if there is no device. */
+/* NULL: no device. */
 extern struct device *buffer_device;
 
 struct buffer {
     unsigned char *host, *memory; /* at least one byte */
     size_t bytes;
-    struct device_stream *stream; /* the calling thread's; NULL without a device */
+    struct device_stream *stream; /* the calling thread's stream; NULL without a device */
 };
 
 struct buffer_arena {
@@ -36,15 +36,15 @@ struct buffer_arena {
 };
 
 struct buffer buffer_open(size_t bytes);
-/* Queues the copy without waiting: the operation after it must wait. */
+/* Queues the copy without waiting for it: the operation that follows must wait. */
 void buffer_upload(const struct buffer *buffer);
 void buffer_download(const struct buffer *buffer);
-/* With an arena: resets it, so the buffers of one operation are closed together. */
+/* If an arena is in use, resets it, so the buffers of one operation are closed together. */
 void buffer_close(const struct buffer *buffer);
 
 void buffer_open_arena(struct buffer_arena *arena);
 void buffer_close_arena(const struct buffer_arena *arena);
-/* Makes the calling thread take its buffers from the arena. */
+/* Makes the calling thread allocate its buffers from the arena. */
 void buffer_use_arena(struct buffer_arena *arena);
 /* Releases the calling thread's device resources. */
 void buffer_end_thread(void);

@@ -18,7 +18,7 @@ static void wait_for(struct comm *comm, struct comm_work *work)
     assert_ok(comm_wait(comm, work, &err), &err);
 }
 
-/* Byte i of what `rank` sends to `to`. */
+/* Byte i of the message from `rank` to `to`. */
 static unsigned char byte_of(int rank, int to, size_t i)
 {
     return (unsigned char)(i * 31 + i / 251 + (size_t)rank * 7 + (size_t)to * 13);
@@ -72,7 +72,7 @@ void all_gather_delivers_every_ranks_data(void **state)
     }
 }
 
-/* Bytes that `from` sends to `to`: none, a few or many. */
+/* The number of bytes that `from` sends to `to`: none, a few or many. */
 static size_t amount(int from, int to, uint32_t round)
 {
     static const size_t amounts[] = {0, 1, 17, 5000, 300001};
@@ -81,7 +81,7 @@ static size_t amount(int from, int to, uint32_t round)
 
 static void exchange(struct comm *comm, uint32_t round)
 {
-    /* bytes sent, their offsets, bytes received, their offsets */
+    /* bytes sent and their offsets, bytes received and their offsets */
     size_t sizes[4][64], at[2] = {0, 0};
     struct comm_work work;
     struct err err = {0};
@@ -127,7 +127,7 @@ static double element_of(int rank, int to, size_t i)
     return word & 1 ? -value : value * (word & 2 ? 1e6 : 1e-3);
 }
 
-/* T(lo, hi) by its definition, in the type's own arithmetic. */
+/* T(lo, hi) by definition, in the type's own arithmetic. */
 static double tree_of(enum dtype dtype, int lo, int hi, int to, size_t i)
 {
     if (hi - lo == 1)
@@ -185,7 +185,7 @@ static void sum_slices(struct comm *comm, size_t count, enum dtype dtype)
 void canonical_sums_follow_the_tree_order(void **state)
 {
     (void)state;
-    /* of doubles: part of a piece, one piece, two pieces */
+    /* counts of doubles: part of a piece, one piece, two pieces */
     static const size_t counts[] = {0, 1, 1000, 131072, 131079};
     size_t taken = test_is_sanitized() && world->ranks > 2 ? 3 : 5;
     for (size_t i = 0; i < taken; i++) {
@@ -196,7 +196,8 @@ void canonical_sums_follow_the_tree_order(void **state)
 
 enum { AT_ONCE_SUMS = 3, AT_ONCE_SUM_ELEMENTS = 300000, AT_ONCE_BYTES = 70000 };
 
-/* Delays each rank differently before the next call, so that some are far ahead of others. */
+/* Delays each rank by a different time before the next call, so some ranks run far ahead of
+ * others. */
 static void call_late(const struct comm *comm, uint32_t call)
 {
     uint32_t word = philox(11, (uint64_t)comm->rank, call).word[0];
@@ -207,7 +208,7 @@ void one_communicator_may_have_several_operations_in_flight(void **state)
 {
     (void)state;
     if (world->takes_device_memory)
-        return; /* no canonical sums */
+        return; /* does not support canonical sums */
     struct comm_work sums[AT_ONCE_SUMS], gathers[AT_ONCE_SUMS];
     struct err err = {0};
     size_t ranks = (size_t)world->ranks, count = AT_ONCE_SUM_ELEMENTS;
@@ -266,7 +267,7 @@ void too_many_concurrent_canonical_sums_are_refused(void **state)
         wait_for(world, &works[n]);
         assert_true(sums[n] == (float)((world->rank + 1) * world->ranks));
     }
-    sum_slices(world, 1000, DTYPE_F32); /* room for another sum */
+    sum_slices(world, 1000, DTYPE_F32); /* a slot is free for another sum */
     free(send), free(sums);
 }
 
@@ -278,7 +279,7 @@ static void fast_sums(struct comm *comm, size_t count, enum dtype dtype)
     struct buffer send = buffer_open((size_t)comm->ranks * count * element),
                   sum = buffer_open(count * element);
     const struct comm_options options = {.stream = send.stream};
-    /* integers: exact in any order */
+    /* sums of integers are exact in any order */
     for (size_t i = 0; i < (size_t)comm->ranks * count; i++)
         put(send.host, dtype, i, (double)(i % 1000 + (size_t)comm->rank));
     buffer_upload(&send);
@@ -338,8 +339,8 @@ void integers_are_reduced_exactly(void **state)
     free(many);
 }
 
-/* Rounds of messages to the next rank, received in a different order than sent; a single rank sends
- * to itself. */
+/* Rounds of messages to the next rank, received in a different order than they were sent. A single
+ * rank sends to itself. */
 void messages_arrive_by_tag_in_order(void **state)
 {
     (void)state;
@@ -415,7 +416,7 @@ void split_sorts_by_key_and_excludes_ranks_without_a_color(void **state)
     if (first)
         gather(first, 10, false);
     comm_close(first);
-    comm_close(backwards); /* communicators split from it remain */
+    comm_close(backwards); /* communicators split from it stay open */
     gather(half, 10, false);
     comm_close(half);
 }
@@ -423,7 +424,7 @@ void split_sorts_by_key_and_excludes_ranks_without_a_color(void **state)
 void closed_communicators_free_their_slots(void **state)
 {
     (void)state;
-    /* Each uses a thread and a socket to each other rank. */
+    /* Each communicator uses a thread and a socket for every other rank. */
     int most = world->takes_device_memory ? 40 : 600;
     for (int i = 0; i < most; i++) {
         struct comm *comm = split(world, i % 3 == 0 ? world->rank % 2 : 0, i);
@@ -433,7 +434,7 @@ void closed_communicators_free_their_slots(void **state)
     }
 }
 
-/* Rank 0 has one communicator more than the others, so that only it runs out of room. */
+/* Rank 0 has one communicator more than the others, so only rank 0 runs out of slots. */
 void a_communicator_that_one_rank_cannot_open_fails_on_all(void **state)
 {
     (void)state;
@@ -454,7 +455,7 @@ void a_communicator_that_one_rank_cannot_open_fails_on_all(void **state)
         comm_close(comms[--count]);
 }
 
-/* A thread of a rank, with a separate communicator. */
+/* A thread of a rank, with its own communicator. */
 struct beside {
     struct comm *comm;
     int number;
@@ -487,9 +488,9 @@ void communicators_can_work_concurrently(void **state)
     for (int i = 0; i < THREADS; i++) {
         besides[i] = (struct beside){split(world, 0, i % 2 ? world->rank : -world->rank), i, {0}};
         buffer_open_arena(&besides[i].arena);
-        fast_sums(besides[i].comm, 1, DTYPE_F64); /* the first ones run in sequence */
+        fast_sums(besides[i].comm, 1, DTYPE_F64); /* run the first ones in sequence */
     }
-    /* in another order on each rank */
+    /* start them in a different order on each rank */
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(
             thread_start(&threads[i], work_beside, &besides[(i + world->rank) % THREADS]), 0);

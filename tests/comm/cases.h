@@ -1,6 +1,6 @@
 /*
- * cases — checks every operation of a communicator of real ranks against plain computation. For
- * each backend with ranks.
+ * cases — checks every communicator operation on real ranks against plain computation, for each
+ * backend that has ranks.
  */
 #ifndef MILLRACE_TESTS_COMM_CASES_H
 #define MILLRACE_TESTS_COMM_CASES_H

@@ -1,5 +1,5 @@
 /*
- * comm — a single rank, and what comm.c adds to any backend, tested with a mock backend.
+ * comm — tests a single rank, and what comm.c adds to every backend, with a mock backend.
  */
 #include "comm/comm.h"
 #include "tests/support/test.h"
@@ -96,7 +96,7 @@ static void messages_to_oneself_arrive_by_tag_in_order(void **state)
     assert_true(comm->ops->receive(comm, text, 4, 0, 1, NULL, &work, &err) < 0);
     assert_ok(comm->ops->send(comm, "x", 2, 0, 9, NULL, &work, &err), &err);
     assert_int_equal(comm->ops->receive(comm, text, 4, 0, 9, NULL, &work, &err), -EPROTO);
-    comm_close(comm); /* an unread message does not leak */
+    comm_close(comm); /* an unread message is not leaked */
 }
 
 static void after_an_abort_all_work_ends_aborted(void **state)
@@ -135,7 +135,7 @@ static void split_gives_a_communicator_or_none(void **state)
     comm_close(comm);
 }
 
-/* A mock backend of two ranks; the test plays the other rank. */
+/* A mock backend with two ranks; the test plays the other rank. */
 struct stage {
     struct comm comm;
     int64_t other_value; /* the other rank's value in a sum */
@@ -164,7 +164,7 @@ static void ranks_agree_only_if_all_succeeded(void **state)
     err_set(&err, -ENOSPC, "my own trouble");
     assert_int_equal(comm_agree(&stage.comm, -ENOSPC, NULL, &err), -ENOSPC);
     assert_string_equal(err.what, "my own trouble");
-    stage.other_value = 2; /* rank 0, the lower of two */
+    stage.other_value = 2; /* rank 0 is the lower of the two */
     assert_int_equal(comm_agree(&stage.comm, 0, NULL, &err), -EREMOTEIO);
     assert_string_equal(err.what, "rank 0 failed");
     assert_int_equal(comm_agree(&stage.comm, -EIO, NULL, NULL), -EIO);

@@ -1,13 +1,13 @@
 /*
- * ends — the report of a rank whose run fails.
+ * ends — reports how a failing run ended on this rank.
  */
 #ifndef MILLRACE_TESTS_COMM_ENDS_H
 #define MILLRACE_TESTS_COMM_ENDS_H
 
 #include "comm/comm.h"
 
-/* Writes the file got.RANK: "ETIMEDOUT the line of err", or "0". Then waits for the files of the
- * other ranks, since mpirun ends all ranks when one exits. */
+/* Writes the error's name and message, such as "ETIMEDOUT ...", or "0" to the file got.RANK. Then
+ * waits for the other ranks' files, because mpirun ends all ranks when one exits. */
 void result_report(const struct comm *world, int status, const struct err *err);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * One rank of a failing run; its argument selects the failure, and mpi_ends.sh and tcp_ends.sh run
- * it. Each rank writes its result to a file and waits for the files of the others before it exits,
- * because mpirun ends all ranks when one exits.
+ * One rank of a failing run, started by mpi_ends.sh and tcp_ends.sh. Its argument selects the
+ * failure. Each rank writes its result to a file and waits for the other ranks' files before it
+ * exits, because mpirun ends all ranks when one exits.
  */
 #include "tests/comm/ends.h"
 
@@ -23,7 +23,7 @@ enum { TAG_NEVER_SENT, TAG_NEVER_TAKEN, TAG_HERE };
 
 static int wait_for_message(int from, int tag, struct err *err)
 {
-    static char message; /* must outlive a failed wait */
+    static char message; /* must remain valid after a failed wait */
     struct comm_work work;
     int status = world->ops->receive(world, &message, 1, from, tag, NULL, &work, err);
     return status ? status : comm_wait(world, &work, err);
@@ -34,8 +34,8 @@ static int wait_for_nothing(struct err *err)
     return wait_for_message(0, TAG_NEVER_SENT, err);
 }
 
-/* Joins the reduction, then sends a message to rank 0, which arrives after this rank's part of the
- * reduction. */
+/* Joins the reduction, then sends a message to rank 0. The message arrives after this rank's part
+ * of the reduction. */
 static int come_and_tell(struct err *err)
 {
     static int64_t value;
@@ -66,7 +66,7 @@ static int be_late(struct err *err)
     return status ? status : comm_barrier(world, &options, err);
 }
 
-/* Messages that no rank receives. They are large, because small ones are sent at once. */
+/* Sends messages that no rank receives. They are large because small ones are sent at once. */
 static int send_in_vain(struct err *err)
 {
     static char data[1 << 22];
@@ -80,7 +80,8 @@ static int send_in_vain(struct err *err)
     return status ? status : comm_wait(world, &work, err);
 }
 
-/* The last rank aborts a communicator of its part alone; all work ends, and so does later work. */
+/* The last rank aborts a communicator of which it is the only member. All operations fail,
+ * including later ones. */
 static int give_up(struct err *err)
 {
     struct comm *part;
@@ -97,8 +98,8 @@ static int give_up(struct err *err)
     return status;
 }
 
-/* As give_up, but the others poll and never wait: the poll that finds the operation ended returns
- * the reason. */
+/* Like give_up, but the others poll and never wait: the poll that finds that the operation has
+ * ended returns the reason. */
 static int give_up_looked_at(struct err *err)
 {
     static int64_t value;
@@ -123,7 +124,7 @@ static int call_otherwise(struct err *err)
     return status ? status : wait_for_nothing(err);
 }
 
-/* Rank 1 reduces while the others gather. */
+/* Rank 1 calls reduce while the others call gather. */
 static int call_otherwise_checked(struct err *err)
 {
     static char own[8], all[64];
@@ -142,8 +143,8 @@ static int call_otherwise_checked(struct err *err)
     return status;
 }
 
-/* The size of each slice depends on the numbers of both ranks, and receivers expect that size,
- * except that rank 2 expects less from rank 1. */
+/* The size of each slice depends on the sender's and the receiver's rank. Receivers expect that
+ * size, except that rank 2 expects less from rank 1. */
 static int slice_otherwise_checked(struct err *err)
 {
     static char sent[64], got[64];
@@ -170,7 +171,7 @@ static int slice_otherwise_checked(struct err *err)
     return status;
 }
 
-/* Rank 1 calls on another communicator than the others. No call has a deadline. */
+/* Rank 1 calls on a different communicator than the others. No call has a deadline. */
 static int call_elsewhere_checked(struct err *err)
 {
     static char own[8], all[64];
@@ -192,7 +193,7 @@ static int call_elsewhere_checked(struct err *err)
     return status;
 }
 
-/* Rank 0 computes for longer than the timeout of waiting ranks. */
+/* Rank 0 computes for longer than the waiting ranks' timeout. */
 static int be_slow_checked(struct err *err)
 {
     struct comm *checked, *part = NULL;
@@ -223,7 +224,7 @@ static int split_late_checked(struct err *err)
     return status;
 }
 
-/* Succeeds. */
+/* Only connects the ranks, and succeeds. */
 static int only_meet(struct err *err)
 {
     return comm_barrier(world, NULL, err);
@@ -256,8 +257,8 @@ static bool is_stopped(pid_t pid)
     return state == 'T';
 }
 
-/* Rank 1 is stopped after it has sent its pid. timeout_ns: the ranks' timeout, for a barrier of
- * rank 0 without a deadline. */
+/* Rank 1 is stopped (SIGSTOP) after it has sent its pid. timeout_ns: the ranks' timeout, for a
+ * barrier of rank 0 without a deadline. */
 static int stop_rank(uint64_t timeout_ns, struct err *err)
 {
     static int64_t pid;
@@ -280,7 +281,7 @@ static int stop_rank(uint64_t timeout_ns, struct err *err)
     if (world->rank == 0)
         world->ops->set_timeout(world, timeout_ns);
     status = comm_barrier(world, &options, err);
-    /* under MPI, mpirun ends the others and kills it with them */
+    /* under MPI, mpirun kills it when it ends the other ranks */
     if (strcmp(world->ops->name, "tcp") == 0)
         kill((pid_t)pid, SIGKILL);
     return status;
@@ -296,7 +297,7 @@ static int be_silent(struct err *err)
     return stop_rank(CLOCK_NS_PER_S / 5, err);
 }
 
-/* Rank 1 arrives after many times the timeout, but is alive: it answers repeated queries. */
+/* Rank 1 arrives after many times the timeout but is alive: it answers repeated queries. */
 static int be_slow(struct err *err)
 {
     const uint64_t timeout_ns = CLOCK_NS_PER_S / 2;
@@ -309,7 +310,7 @@ static int be_slow(struct err *err)
     return status;
 }
 
-/* Rank 1 arrives after many times the deadline of the others, but reports that it waits for a
+/* Rank 1 arrives after many times the others' deadline but reports that it is waiting for a
  * disk. */
 static int be_slow_by_disk(struct err *err)
 {

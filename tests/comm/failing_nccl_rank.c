@@ -1,6 +1,6 @@
 /*
- * One rank of a failing run over comm_nccl; its argument selects the failure, and
- * failing_nccl_rank.sh runs it. Like failing_comm_rank.c.
+ * One rank of a failing run over comm_nccl, started by failing_nccl_rank.sh. Its argument selects
+ * the failure. See also failing_comm_rank.c.
  */
 #include "base/clock.h"
 #include "comm/comm_mpi.h"
@@ -47,7 +47,7 @@ static int wait_for_nothing(struct err *err)
     return status ? status : comm_wait(world, &work, err);
 }
 
-/* Rank 1 does not arrive. Only rank 0 has a deadline. */
+/* Rank 1 never arrives. Only rank 0 has a deadline. */
 static int be_late(struct err *err)
 {
     if (world->rank != 1)
@@ -61,10 +61,10 @@ static void begin_nothing(void *data)
     (void)data;
 }
 
-/* All ranks arrive, but the computation of rank 1 never ends, and so its data is never sent. */
+/* All ranks arrive, but rank 1's computation never ends, so its data is never sent. */
 static int be_stuck(struct err *err)
 {
-    static struct device_stream *stream; /* must outlive a failed wait */
+    static struct device_stream *stream; /* must remain valid after a failed wait */
     static struct mark *never;
     static struct comm_work work;
     int status = device->ops->stream_open(device, &stream, err);
@@ -85,11 +85,11 @@ static int give_up(struct err *err)
     return gather(0, err);
 }
 
-/* As give_up, but the others poll and never wait: the poll that finds the operation ended returns
- * the reason. */
+/* Like give_up, but the others poll and never wait: the poll that finds that the operation has
+ * ended returns the reason. */
 static int give_up_looked_at(struct err *err)
 {
-    static struct comm_work work; /* must outlive a failed poll */
+    static struct comm_work work; /* must remain valid after a failed poll */
     bool done = false;
     if (world->rank == world->ranks - 1)
         bulk->ops->abort(bulk);
@@ -99,7 +99,7 @@ static int give_up_looked_at(struct err *err)
     return status;
 }
 
-/* Rank 1 reduces while the others gather. */
+/* Rank 1 calls reduce while the others call gather. */
 static int call_otherwise(struct err *err)
 {
     static int64_t value;
@@ -111,8 +111,8 @@ static int call_otherwise(struct err *err)
     return status ? status : comm_wait(bulk, &work, err);
 }
 
-/* Rank 1 fails instead of gathering, and reports that through another communicator. The others halt
- * their operations before they free memory, since freeing waits for the whole device. */
+/* Rank 1 fails instead of gathering, and reports this through another communicator. The others halt
+ * their operations before they free memory, because freeing waits for the whole device. */
 static int halt(struct err *err)
 {
     static struct comm_work work;
@@ -130,7 +130,7 @@ static int halt(struct err *err)
     return comm_wait(bulk, &work, err);
 }
 
-/* Rank 0 aborts operations of two communicators that no other rank has joined. */
+/* Rank 0 aborts operations on two communicators that no other rank has joined. */
 static int give_up_two(struct err *err)
 {
     static struct comm_work works[2];
@@ -153,7 +153,7 @@ static int give_up_two(struct err *err)
     return comm_wait(second, &works[1], err);
 }
 
-/* As on close: NCCL's abort waits for those of all ranks. */
+/* As when closing, NCCL's abort on one rank waits for the aborts of all ranks. */
 static void end_nccl(int status)
 {
     if (status == -ECONNABORTED)
@@ -199,7 +199,7 @@ int main(int argc, char **argv)
         status = device->ops->mem_alloc(device, MEM_DEVICE, (size_t)world->ranks * BYTES,
                                         (void **)&memory, &err);
     if (!status)
-        status = gather(0, &err); /* a successful one first */
+        status = gather(0, &err); /* the first gather succeeds */
     if (!status)
         status = ends[i].end(&err);
     if (bulk)

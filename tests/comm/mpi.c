@@ -1,5 +1,5 @@
 /*
- * comm_mpi on 1, 2, 3 and 4 real ranks, and once with messages cut to a few bytes.
+ * comm_mpi on 1, 2, 3 and 4 real ranks, and once with messages split into pieces of a few bytes.
  */
 #include "tests/comm/cases.h"
 
@@ -42,7 +42,7 @@ static unsigned char byte_at(size_t i)
     return (unsigned char)(i * 31 + i / 251);
 }
 
-/* Maps the same pages many times, so that little memory gives many bytes. */
+/* Maps the same pages many times, so a large range takes little memory. */
 static unsigned char *map_often(size_t page_bytes, size_t times)
 {
     int file = memfd_create("often", 0);
@@ -105,6 +105,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(messages_may_exceed_2_gib),
     };
     size_t count = sizeof tests / sizeof tests[0];
-    bool cuts = argc > 1; /* the last case would then take millions of messages */
+    bool cuts = argc > 1; /* the last case would then send millions of messages */
     return ranks_main(tests, cuts ? count - 1 : count, cuts ? strtoul(argv[1], NULL, 10) : 0);
 }

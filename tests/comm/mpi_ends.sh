@@ -3,7 +3,7 @@
 . "$(dirname "$0")/../cli/lib.sh"
 command -v mpirun >/dev/null && [[ ${MPI:-} == TRUE ]] || skip "there is no MPI"
 
-# end HOW: runs it to its end; mpirun's own messages go to `said`, the result of rank R to got.R.
+# end HOW: runs it until it ends. mpirun's messages go to `said`, rank R's result to got.R.
 # A sanitizer checks for leaks.
 end() {
   local status=0

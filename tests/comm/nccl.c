@@ -1,5 +1,5 @@
 /*
- * comm_nccl on real ranks in addition to comm_mpi, with device memory in every order that streams
+ * comm_nccl on real ranks in addition to comm_mpi, with device memory, in every order that streams
  * allow. Uses the NCCL stand-in.
  */
 #include "tests/comm/cases.h"
@@ -15,7 +15,7 @@
 static struct comm *mpi;
 static size_t order;
 
-/* After this, world is NCCL's. */
+/* From here on, world is the NCCL communicator. */
 static void opening_connects_all_ranks(void **state)
 {
     (void)state;
@@ -29,8 +29,8 @@ static void opening_connects_all_ranks(void **state)
     assert_true(world->rank == mpi->rank && world->ranks == mpi->ranks);
 }
 
-/* Many operations in progress at a time: each progresses without being polled itself, and all
- * progress while one is waited for. */
+/* Many operations are in progress at a time. Each progresses without being polled, and all progress
+ * while one is waited for. */
 static void operations_of_several_communicators_complete_in_any_order(void **state)
 {
     (void)state;
@@ -59,7 +59,7 @@ static void operations_of_several_communicators_complete_in_any_order(void **sta
                 comms[c]->ops->all_gather(comms[c], own, at, BYTES, &options, &works[c][w], &err),
                 &err);
         }
-    /* each rank starts with another communicator */
+    /* each rank starts with a different communicator */
     for (int w = 0; w < WORKS; w++)
         for (int i = 0; i < COMMS; i++) {
             int c = (i + world->rank) % COMMS;
@@ -102,7 +102,7 @@ static void closing_keeps_the_host_communicator_open(void **state)
 
 int main(void)
 {
-    enum { ORDERS = 3 }; /* at once, as late as possible, one random */
+    enum { ORDERS = 3 }; /* streams run at once; as late as possible; at random */
     static const struct CMUnitTest once[] = {
         cmocka_unit_test(opening_connects_all_ranks),
         cmocka_unit_test(all_gather_delivers_every_ranks_data),

@@ -3,7 +3,7 @@
 . "$(dirname "$0")/../cli/lib.sh"
 command -v mpirun >/dev/null && [[ -x ${ENDS:-} ]] || skip "this build has no MPI or no NCCL"
 
-# end HOW: as in mpi_ends.sh.
+# end HOW: see mpi_ends.sh.
 end() {
   local status=0
   rm -f got.*
@@ -55,7 +55,7 @@ work_on_two_communicators_ends_together() {
 
 checked_calls_name_the_diverging_rank() {
   ! end checked || fail "mpirun saw nothing wrong"
-  contains "$(cat got.*)" "EPROTO ranks do not make the same calls: call " # the first that finds it ends the others
+  contains "$(cat got.*)" "EPROTO ranks do not make the same calls: call " # the first to detect it ends the others
   contains "$(cat got.*)" "expected all_reduce_i64 of 1 integers (sum) for the weights of step 7, as on rank 0, found all_reduce_i64 of 1 integers (sum) for the norm"
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The communicator that each launcher's variables select.
+# Tests which communicator each launcher's variables select.
 . "$(dirname "$0")/../cli/lib.sh"
 : "${RANK_OF:?}"
 
@@ -15,7 +15,7 @@ mpirun_ranks_are_detected() {
 
 slurm_tasks_without_mpi_support_are_refused() {
   [[ -n ${MPI:-} ]] || skip "there is no MPI"
-  # Leaks of Open MPI itself do not matter here.
+  # Leaks in Open MPI itself do not matter here.
   same "$(ASAN_OPTIONS=detect_leaks=0 SLURM_NTASKS=4 SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0 status_of "$RANK_OF")" 1
   contains "$(cat out)" "expected rank 0 of 4 according to Slurm (SLURM_STEP_NUM_TASKS), found rank 0 of 1 according to MPI; start it with srun --mpi=pmix"
 }

@@ -1,5 +1,5 @@
 /*
- * Detection of ranks from the variables of launchers, in environments made by the test.
+ * Tests the detection of ranks from launchers' variables, in environments made by the test.
  */
 #include "comm/ranks/ranks.h"
 #include "tests/support/test.h"
@@ -57,7 +57,7 @@ static void each_launcher_is_detected_by_its_variables(void **state)
     check(ENVIRONMENT("PMI_RANK=1", "PMI_SIZE=2"), RANKS_PMI, 1, 2, -1);
     check(ENVIRONMENT("SLURM_PROCID=5", "SLURM_STEP_NUM_TASKS=6", "SLURM_LOCALID=2"), RANKS_SLURM,
           5, 6, 2);
-    check(ENVIRONMENT("RANK=7"), RANKS_SINGLE, 0, 1, 0); /* for another program */
+    check(ENVIRONMENT("RANK=7"), RANKS_SINGLE, 0, 1, 0); /* RANK belongs to another program */
     check(ENVIRONMENT("MV2_COMM_WORLD_RANK=3", "MV2_COMM_WORLD_SIZE=4",
                       "MV2_COMM_WORLD_LOCAL_RANK=1"),
           RANKS_MVAPICH, 3, 4, 1);
@@ -93,7 +93,7 @@ static void a_rank_without_a_rank_count_is_refused(void **state)
         check_refused(ENVIRONMENT(partial[i]), partial[i], "expected the number of ranks");
         check_refused(ENVIRONMENT(partial[i]), "started this process as one of several",
                       "set RANK=0 and WORLD_SIZE=1");
-        /* As the advice suggests. */
+        /* as the error message suggests */
         check(ENVIRONMENT(partial[i], "RANK=0", "WORLD_SIZE=1"), RANKS_TORCHRUN, 0, 1, -1);
         check(ENVIRONMENT(partial[i], "RANK=3", "WORLD_SIZE=4", "LOCAL_RANK=0"), RANKS_TORCHRUN, 3,
               4, 0);
@@ -129,12 +129,12 @@ static void torchrun_ranks_have_a_rendezvous(void **state)
     assert_ok(ranks_detect(variable, &found, &err), &err);
     assert_true(found.bootstrap.token != token);
     environment = ENVIRONMENT("RANK=2", "WORLD_SIZE=4", "MASTER_ADDR=node1", "MASTER_PORT=29501",
-                              "TORCHELASTIC_RUN_ID=a"); /* another run on that machine */
+                              "TORCHELASTIC_RUN_ID=a"); /* a different run on the same machine */
     assert_ok(ranks_detect(variable, &found, &err), &err);
     assert_true(found.bootstrap.token != token);
     environment =
         ENVIRONMENT("RANK=0", "WORLD_SIZE=4", "MASTER_ADDR=localhost", "MASTER_PORT=29500",
-                    "TORCHELASTIC_RUN_ID=a"); /* rank 0 of the first run */
+                    "TORCHELASTIC_RUN_ID=a"); /* rank 0 of the first run again */
     assert_ok(ranks_detect(variable, &found, &err), &err);
     assert_true(found.bootstrap.token == token);
     check_refused(ENVIRONMENT("RANK=2", "WORLD_SIZE=4", "MASTER_ADDR=node1", "MASTER_PORT=many"),
@@ -184,7 +184,7 @@ static void within_a_slurm_step_mpirun_takes_precedence(void **state)
           RANKS_OPEN_MPI, 1, 2, -1);
     check(ENVIRONMENT("JSM_NAMESPACE_RANK=1", "JSM_NAMESPACE_SIZE=2", "JSM_NAMESPACE_LOCAL_RANK=1",
                       "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2"),
-          RANKS_OPEN_MPI, 1, 2, 1); /* the same ranks; jsrun provides the local rank */
+          RANKS_OPEN_MPI, 1, 2, 1); /* the ranks are the same; jsrun provides the local rank */
 }
 
 static void agreeing_launchers_are_accepted(void **state)

@@ -1,5 +1,5 @@
 /*
- * comm_tcp on real ranks: 2, 3 and 4 processes that know only torchrun's variables.
+ * comm_tcp on real ranks: 2, 3 and 4 processes that have only torchrun's variables.
  */
 #include "tests/comm/cases.h"
 

@@ -2,7 +2,7 @@
 # Failing runs of three torchrun ranks: nobody hangs, and every rank learns why.
 . "$(dirname "$0")/../cli/lib.sh"
 
-# end HOW [LOST]: runs it to its end; the result of rank R is in got.R, except for the rank LOST.
+# end HOW [LOST]: runs it until it ends; rank R's result is in got.R, except for the rank LOST.
 # A sanitizer checks for leaks.
 end() {
   local status=0
@@ -110,7 +110,7 @@ a_dead_rank_is_named_by_the_others() {
   for r in 0 2; do contains "$(cat got.$r)" "ECONNABORTED the run was ended: rank 1 is gone"; done
 }
 
-# rank R: starts one of three ranks that connect and leave, in the background.
+# rank R: starts rank R of three in the background; it connects and leaves.
 rank() { RANK=$1 LOCAL_RANK=$1 "$ENDS" meet </dev/null >"said.$1" 2>&1 & }
 
 a_rank_killed_during_the_rendezvous_may_restart() {
@@ -120,7 +120,7 @@ a_rank_killed_during_the_rendezvous_may_restart() {
   first=$!
   rank 2
   killed=$!
-  until [[ $(find /proc/$killed/fd -lname 'socket:*' | wc -l) -ge 2 ]]; do kill -0 $killed || fail "$(cat said.2)"; done # it listens, and has called
+  until [[ $(find /proc/$killed/fd -lname 'socket:*' | wc -l) -ge 2 ]]; do kill -0 $killed || fail "$(cat said.2)"; done # it listens and has connected
   kill -9 $killed
   ! wait $killed || fail "it was not killed"
   rank 2

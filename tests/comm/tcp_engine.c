@@ -1,5 +1,5 @@
 /*
- * tcp_engine — tests: what another rank may send, and when. The test plays that rank, at the other
+ * tcp_engine — tests what another rank may send, and when. The test plays that rank at the other
  * end of the connection.
  */
 #include "comm/tcp/tcp_engine.h"
@@ -20,8 +20,8 @@
 enum { TAG = 7 };
 
 struct other {
-    struct engine *engine; /* of rank 0 of 2 */
-    int socket;            /* of rank 1 */
+    struct engine *engine; /* the engine of rank 0 of 2 */
+    int socket;            /* rank 1's */
 };
 
 static void connect_pair(int pair[2])
@@ -79,7 +79,7 @@ static void hear(const struct other *other, enum tcp_control control)
     assert_int_equal(said.frame.tag, TCP_TAG_CONTROL + control);
 }
 
-/* Sends rank 0 a message and an answer after it; rank 0 receives both at once. */
+/* Sends rank 0 a message and then an answer; rank 0 receives both at once. */
 static void send_message(const struct other *other, const char *answer)
 {
     struct {
@@ -95,7 +95,7 @@ static void send_message(const struct other *other, const char *answer)
     assert_int_equal(send(other->socket, &sent, bytes, MSG_NOSIGNAL), bytes);
 }
 
-/* Begins to send or receive one message with rank 1. */
+/* Starts to send or receive one message to or from rank 1. */
 static struct engine_op *begin(const struct other *other, bool is_send, char *data, size_t bytes,
                                uint64_t deadline_ns,
                                int (*advance)(struct engine_op *op, struct err *err))
@@ -167,7 +167,7 @@ static void waiting_for_a_rank_that_left_fails(void **state)
 
 static void sending_to_a_rank_that_left_fails(void **state)
 {
-    static char data[1 << 24]; /* more than the socket buffers hold */
+    static char data[1 << 24]; /* more than fits in the socket buffers */
     const struct other *other = *state;
     struct err err = {0};
     say(other, TCP_CONTROL_GOODBYE, "");
@@ -194,7 +194,7 @@ static void each_request_needs_its_own_answer(void **state)
     struct err err = {0};
     struct engine_op *op = begin(other, false, data, sizeof data, 1, NULL);
     hear(other, TCP_CONTROL_QUESTION);
-    send_message(other, "the first answer"); /* late, but delivered */
+    send_message(other, "the first answer"); /* the message arrives late but is delivered */
     assert_ok(end(other, op, &err), &err);
     op = begin(other, false, data, sizeof data, 1, NULL);
     hear(other, TCP_CONTROL_QUESTION);
@@ -223,7 +223,7 @@ static void the_reason_of_an_abort_arrives_even_if_sending_fails_first(void **st
     send_message(other, NULL);
     while (!atomic_load(&is_held))
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    /* it sends before it checks for input */
+    /* the engine sends before it checks for input */
     struct engine_op *op = begin(other, true, data, sizeof data, 0, NULL);
     say(other, TCP_CONTROL_END, "rank 1 has no data");
     assert_int_equal(close(other->socket), 0);
@@ -234,7 +234,7 @@ static void the_reason_of_an_abort_arrives_even_if_sending_fails_first(void **st
     assert_string_equal(err.what, "the run was ended: rank 1 has no data");
 }
 
-/* As rank 1 of a communicator that is being split. */
+/* The test plays rank 1 while a communicator is split. */
 static void split_requests_are_validated(void **state)
 {
     static const struct comm_ops ops = {ENGINE_COMM_HOOKS, .name = "tcp",
@@ -270,7 +270,7 @@ static void split_requests_are_validated(void **state)
 static void an_unknown_tag_ends_the_run(void **state)
 {
     const struct other *other = *state;
-    /* beyond the tags of control frames */
+    /* beyond the range of control frame tags */
     const struct tcp_frame frame = {UINT64_MAX, TCP_CONTROL_BYTES};
     assert_int_equal(send(other->socket, &frame, sizeof frame, MSG_NOSIGNAL), sizeof frame);
     check_ends(other, "rank 1 sent an invalid frame");

@@ -1,6 +1,6 @@
 /*
- * tcp_rendezvous — tests: ranks find each other despite other connections, and report why they
- * don't. Each rank is a thread.
+ * tcp_rendezvous — tests that ranks find each other despite unrelated connections, and report why
+ * if they don't. Each rank is a thread.
  */
 #include "comm/tcp/tcp_rendezvous.h"
 
@@ -33,7 +33,7 @@ struct rank {
 
 static struct rank ranks[RANKS];
 static atomic_int stop;
-static uint64_t own_run; /* separates concurrent runs of the same test */
+static uint64_t own_run; /* separates concurrent instances of this test */
 
 static void *meet(void *argument)
 {
@@ -42,7 +42,7 @@ static void *meet(void *argument)
     return NULL;
 }
 
-/* Ranks listen on the ports after it; the range avoids ephemeral ports. */
+/* Ranks listen on the ports that follow; the range avoids ephemeral ports. */
 static int some_port(void)
 {
     uint16_t random;
@@ -50,7 +50,7 @@ static int some_port(void)
     return 10000 + random % 20000;
 }
 
-/* Connects to the given port; -1: nothing listens there. */
+/* Connects to the port; -1 if nothing listens there. */
 static int call(int port)
 {
     int made = socket(AF_INET, SOCK_STREAM, 0);
@@ -72,7 +72,7 @@ static int call_first(int port)
     return made;
 }
 
-/* The test plays a rank that connects to another. */
+/* Sends the hello of a rank that connects to another; the test plays that rank. */
 
 static void say_hello(int made, int rank, uint64_t run, struct tcp_hello *ret_hello)
 {
@@ -90,7 +90,7 @@ static void receive(int made, void *data, size_t bytes)
     assert_int_equal(recv(made, data, bytes, MSG_WAITALL), bytes);
 }
 
-/* Returns the hello of the other rank, which must have the same secret. */
+/* Exchanges hellos with the other rank, which must have the same secret; returns its hello. */
 static struct tcp_hello shake_hands(int made, int rank, uint64_t run,
                                     const struct tcp_secret *secret)
 {
@@ -157,7 +157,7 @@ static void end(int rank)
     assert_int_equal(pthread_join(ranks[rank].thread, NULL), 0);
 }
 
-/* All have found each other. None leaves before that. */
+/* Checks that all ranks have found each other, before any of them leaves. */
 static void check_met(int count)
 {
     for (int r = 0; r < count; r++)
@@ -195,7 +195,7 @@ static void missing_ranks_are_named_with_the_address_expected(void **state)
 {
     char line[ERR_LINE_BYTES_MAX];
     (void)state;
-    /* the first waits for the second; the second finds no one */
+    /* the first rank waits for the second; the second finds no one */
     for (int r = 0; r < 2; r++) {
         start(r, 2, own_run, some_port(), CLOCK_NS_PER_S / 5);
         end(r);
@@ -228,7 +228,7 @@ static void connections_do_not_occupy_the_first_ranks_port(void **state)
     struct sockaddr_storage own;
     socklen_t bytes = sizeof own;
     assert_int_equal(getsockname(ranks[0].sockets[1], (struct sockaddr *)&own, &bytes), 0);
-    /* same offset as in sockaddr_in6 */
+    /* sin6_port has the same offset */
     assert_false(is_kept_from_others(ntohs(((struct sockaddr_in *)&own)->sin_port)));
     close_all(2);
 }
@@ -295,7 +295,8 @@ static void ranks_on_rank_0s_host_are_reachable_from_other_hosts(void **state)
     (void)state;
     if (!find_address(elsewhere))
         skip();
-    /* the last one uses the network, the others Debian's address for the own host name */
+    /* the last rank uses the network address; the others use Debian's address for their own host
+     * name */
     for (int r = 0; r < RANKS; r++)
         start_at(r, RANKS, own_run, r == 2 ? elsewhere : "127.0.1.1", port, 60 * CLOCK_NS_PER_S);
     check_met(RANKS);
@@ -312,7 +313,7 @@ static void ranks_on_rank_0s_host_are_reachable_from_other_hosts(void **state)
 static void a_rendezvous_stops_on_request(void **state)
 {
     (void)state;
-    /* the first waits for the second; the second finds no one */
+    /* the first rank waits for the second; the second finds no one */
     for (int r = 0; r < 2; r++) {
         atomic_store(&stop, 0);
         start(r, 2, own_run, some_port(), 3600 * CLOCK_NS_PER_S);
@@ -329,11 +330,11 @@ static void a_rank_that_fails_meanwhile_ends_the_rendezvous(void **state)
     (void)state;
     start(0, RANKS, own_run, port, 60 * CLOCK_NS_PER_S);
     start(1, RANKS, own_run, port, 3600 * CLOCK_NS_PER_S);
-    int last = call_first(port); /* a rank that connects to rank 0, */
+    int last = call_first(port); /* a rank that connects to rank 0 only */
     shake_hands(last, 2, 0, &no_secret);
     end(0);
     assert_ok(ranks[0].status, &ranks[0].err);
-    /* which then has all, and fails; the last rank never connects to the second */
+    /* now rank 0 has all ranks, and fails; the last rank never connects to the second */
     for (int r = 1; r < RANKS; r++)
         close(ranks[0].sockets[r]);
     end(1);
@@ -342,8 +343,8 @@ static void a_rank_that_fails_meanwhile_ends_the_rendezvous(void **state)
     close(last);
 }
 
-/* The second rank has the addresses of all ranks and is busy while the last one connects, gives up
- * and connects again. */
+/* The second rank has all ranks' addresses and is busy while the last one connects, gives up and
+ * connects again. */
 static void a_connection_that_closed_early_may_be_retried(void **state)
 {
     int port = some_port();
@@ -356,7 +357,7 @@ static void a_connection_that_closed_early_may_be_retried(void **state)
     int first = call_first(port);
     shake_hands(first, 2, 0, &no_secret);
     uint64_t run = receive_places(first, places);
-    /* queued, and so handled, before the second connection */
+    /* queued first, so it is handled before the second connection */
     int gave_up = call_place(&places[1]);
     say_hello(gave_up, 2, run, &unanswered);
     close(gave_up);
@@ -378,7 +379,7 @@ static void a_connection_that_closed_early_may_be_retried(void **state)
 
 static void a_rank_that_left_early_is_awaited_again(void **state)
 {
-    const struct linger reset = {.l_onoff = 1}; /* not an end of file */
+    const struct linger reset = {.l_onoff = 1}; /* close sends a reset instead of an end of file */
     int port = some_port(), made[RANKS];
     struct tcp_address places[RANKS];
     (void)state;
@@ -404,7 +405,7 @@ static void a_rank_that_left_early_is_awaited_again(void **state)
     }
 }
 
-/* Returns whether a process is listening on the given local address and port. */
+/* Whether a process is listening on the given local address and port. */
 static bool is_open(uint32_t address, int port)
 {
     int made = socket(AF_INET, SOCK_STREAM, 0);
@@ -466,8 +467,8 @@ static void ranks_with_the_same_secret_connect(void **state)
     close_all(RANKS);
 }
 
-/* A rank with another secret or none gets an error at once. The others keep waiting and report it
- * when they time out. */
+/* A rank with a different secret, or none, gets an error at once. The others keep waiting, and
+ * report that rank when they time out. */
 static void a_rank_without_the_secret_is_refused_and_named(void **state)
 {
     const struct tcp_secret secret = make_secret("correct horse battery staple"),
@@ -497,7 +498,7 @@ static void a_rank_without_the_secret_is_refused_and_named(void **state)
     }
 }
 
-/* Only a peer that has proved the secret receives a proof. */
+/* Only a peer that has proved that it knows the secret receives a proof. */
 static void the_secret_is_not_revealed_to_strangers(void **state)
 {
     static const struct tcp_proof nothing;
@@ -511,14 +512,14 @@ static void the_secret_is_not_revealed_to_strangers(void **state)
     int made = call_first(port);
     say_hello(made, 2, 0, &own);
     receive(made, &hello, sizeof hello);
-    /* for the other role */
+    /* a proof for the other role */
     assert_int_equal(tcp_secret_prove(&secret, TCP_ROLE_RESPONDER, &own, &hello, &proof), 0);
     assert_int_equal(send(made, &proof, sizeof proof, MSG_NOSIGNAL), sizeof proof);
     receive(made, &answer, sizeof answer);
     assert_memory_equal(&answer, &nothing, sizeof answer);
     assert_int_equal(recv(made, &byte, 1, 0), 0); /* connection closed */
     close(made);
-    /* a recorded proof is useless on another connection */
+    /* a recorded proof is useless on a different connection */
     assert_int_equal(tcp_secret_prove(&secret, TCP_ROLE_INITIATOR, &own, &hello, &proof), 0);
     made = call_first(port);
     say_hello(made, 2, 0, &own);

@@ -43,7 +43,7 @@ static int load_step(void *context, uint64_t step, const char *path)
     return 0;
 }
 
-/* Loads the step that was replaced by one of the same number. */
+/* Loads the step that was replaced by one with the same number. */
 static int load_backup(void *context, const struct io_entry *entry)
 {
     struct look *look = context;
@@ -122,7 +122,7 @@ bool check_swept(struct io *io, const char *folder, char why[CHECK_WHY_BYTES])
     return false;
 }
 
-/* Checks 4. */
+/* Checks invariant 4. */
 static bool check_next_owner(const struct expected *expected, struct io *io, const char *folder,
                              char *why)
 {
@@ -134,7 +134,7 @@ static bool check_next_owner(const struct expected *expected, struct io *io, con
            expected_holds(expected, &found, why, CHECK_WHY_BYTES);
 }
 
-/* Checks 5. */
+/* Checks invariant 5. */
 static bool check_further_save(const struct plan *plan, struct io *io, const char *folder,
                                struct step_set *found, char *why)
 {
@@ -158,7 +158,7 @@ bool check_folder(const struct expected *expected, struct io *io, const char *fo
 {
     struct step_set found;
     *why = '\0';
-    /* until the next sweep a step's name may be missing (docs/explanation/io.md) */
+    /* until the next sweep, a step's name may be missing (docs/explanation/io.md) */
     bool has_gap = expected->plan->refuses_rename_flags;
     if (!check_steps(expected->plan, io, folder, &found, why))
         return false;

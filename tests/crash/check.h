@@ -1,14 +1,16 @@
 /*
- * check — the invariants of a folder of steps after any crash.
+ * check — the invariants that a folder of steps satisfies after any crash.
  *
- *   1. Every folder with a step's name is listed, hence complete. Each loads, with the bytes of a
- *      single version. The same holds for the backup of a replaced step of the same number.
- *   2. The steps are possible ones (expected.h): no durable step is lost, and retention removed
+ *   1. Every folder with a step's name is listed, hence complete. Each step loads with the bytes of
+ *      a single version, and so does the backup of a step that was replaced by one with the same
+ *      number.
+ *   2. The set of steps is possible (expected.h): no durable step is lost, and retention removed
  *      nothing before its successor was durable.
  *   3. ckpt_find returns the newest complete step.
- *   4. The next owner acquires the folder, and then no temporary files remain; the steps are
+ *   4. The next owner acquires the folder, after which no temporary files remain and the steps are
  *      unchanged.
- *   5. The next owner saves another step, which is present, and retention keeps the right number.
+ *   5. The next owner saves another step, which is then present, and retention keeps the right
+ *      number of steps.
  */
 #ifndef MILLRACE_TESTS_CRASH_CHECK_H
 #define MILLRACE_TESTS_CRASH_CHECK_H
@@ -17,14 +19,14 @@
 
 enum { CHECK_WHY_BYTES = 1024 };
 
-/* Leaves the folder as after 5. On failure, why says which of 1. to 5. does not hold. */
+/* Leaves the folder as after check 5. On failure, why says which of 1 to 5 does not hold. */
 bool check_folder(const struct expected *expected, struct io *io, const char *folder,
                   char why[CHECK_WHY_BYTES]);
 
-/* Loads the steps: checks only 1. */
+/* Loads the steps, checking only invariant 1. */
 bool check_steps(const struct plan *plan, struct io *io, const char *folder,
                  struct step_set *ret_found, char why[CHECK_WHY_BYTES]);
-/* Checks that nothing temporary is left: part of 4. */
+/* Checks that nothing temporary is left, part of invariant 4. */
 bool check_swept(struct io *io, const char *folder, char why[CHECK_WHY_BYTES]);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * crash_case — common setup of the crash tests: two folders, two backends, one sweep over them.
+ * crash_case — common setup for the crash tests: two folders, two backends, one sweep over them.
  *
  *     cmocka_unit_test_setup_teardown(a_behavior, crash_set_up, crash_tear_down)
  *     struct sweep sweep = crash_prepare(&plans[i]);
@@ -14,10 +14,10 @@
 int crash_set_up(void **state);
 int crash_tear_down(void **state);
 
-/* Prepares a sweep of the plan over the backend of scratch.h, and its folder. End it with
+/* Prepares a sweep of the plan over the backend of scratch.h, and its folder. Release it with
  * sweep_deinit. */
 struct sweep crash_prepare(const struct known_plan *known);
-/* A new seed for each call, printed. */
+/* Returns a new seed on each call, and prints it. */
 uint64_t crash_seed(void);
 void crash_print(const struct sweep_counts *counts);
 

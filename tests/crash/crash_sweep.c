@@ -4,10 +4,10 @@
  *
  *     crash_sweep FOLDER SEED KILLS          ranks are threads; kills and power losses
  *     crash_sweep FOLDER SEED KILLS ranks    three real ranks under mpirun; kills at every call of
- *                                            each, whole plans, and from outside
+ *                                            each, in whole plans, and from outside
  *
  * Works in FOLDER, which must exist. Prints one line: seed, kills, operations, choices, disks. On a
- * finding prints it with the history that led to it, and exits with 1.
+ * violation, prints it with the history that led to it, and exits with status 1.
  */
 #include "base/philox.h"
 #include "base/str.h"
@@ -24,10 +24,10 @@ enum {
     STATES_A_PLAN = 40,
     DEATHS_A_PLAN = 3,
     REAL_RANKS = 3,
-    REAL_KILLS_A_PLAN = 20, /* in addition to those at each call */
+    REAL_KILLS_A_PLAN = 20, /* in addition to the kills at each call */
 };
 
-/* State shared by all plans of a call. */
+/* State shared by all plans of one invocation. */
 struct campaign {
     struct io *engines[2], *look_io;
     unsigned engines_count;
@@ -43,7 +43,7 @@ static bool open_campaign(struct campaign *campaign, const char *folder)
     snprintf(campaign->crash_folder, sizeof campaign->crash_folder, "%s/crashed", folder);
     mkdir(campaign->folder, 0777);
     mkdir(campaign->crash_folder, 0777);
-    for (int i = 0; i < 2; i++) /* without io_uring one remains */
+    for (int i = 0; i < 2; i++) /* without io_uring only one remains */
         campaign->engines_count += io_open("file:", &(struct io_options){.engine = engines[i]},
                                            &campaign->engines[campaign->engines_count], NULL) == 0;
     struct io_options looking = {.engine = IO_ENGINE_THREADS, .cache = IO_CACHE_ALL};

@@ -15,7 +15,7 @@ const struct plan_save *step_set_find(const struct step_set *step_set, uint64_t 
     return NULL;
 }
 
-/* Whether found contains all of world. */
+/* Whether found contains every step of world. */
 static bool is_there(const struct step_set *world, const struct step_set *found)
 {
     for (unsigned i = 0; i < world->count; i++) {
@@ -49,7 +49,7 @@ void step_set_save(struct step_set *step_set, struct plan_save save, uint32_t ke
 {
     unsigned stays = 0;
     put(step_set, save);
-    /* keep the highest numbers, and the one just saved */
+    /* keep the steps with the highest numbers, and the one just saved */
     for (unsigned i = 0; keep > 0 && i < step_set->count; i++)
         if (step_set->count - i <= keep || step_set->steps[i].step == save.step)
             step_set->steps[stays++] = step_set->steps[i];
@@ -104,7 +104,7 @@ static size_t print_step_set(const struct step_set *step_set, char *text, size_t
     return used < bytes ? used : bytes;
 }
 
-/* The world in which exactly the undecided saves with a bit in `came` succeeded. */
+/* The world in which, of the undecided saves, exactly those with a bit set in `came` succeeded. */
 static struct step_set make_world(const struct expected *expected, unsigned came)
 {
     struct step_set world = expected->before;
@@ -121,7 +121,7 @@ bool expected_holds(const struct expected *expected, const struct step_set *foun
     for (unsigned i = 0; i < expected->plan->saves_count; i++)
         undecided |= (unsigned)(expected->has_begun[i] && !expected->is_done[i]) << i;
     bool is_possible = false;
-    for (unsigned came = undecided;; came = (came - 1) & undecided) { /* every subset */
+    for (unsigned came = undecided;; came = (came - 1) & undecided) { /* all subsets */
         struct step_set world = make_world(expected, came);
         is_possible = is_possible || is_there(&world, found);
         if (came == 0)

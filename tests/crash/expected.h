@@ -1,10 +1,11 @@
 /*
- * expected — the steps that may, and those that must, be in a folder after a crash.
+ * expected — which steps may be in a folder after a crash, and which must be.
  *
- * Saves reported durable are present. A save that had begun may or may not be present. Steps that
- * retention may remove after a save that succeeded may be absent. So there is one world for each
- * subset of undecided saves, and the steps found must match one of them: each step of that world is
- * present in its version, and any other step found was saved earlier (its removal was in progress).
+ * A save that was reported durable is present. A save that had only begun may be present or absent.
+ * A step that retention removes after a successful save may be absent. So there is one world for
+ * each subset of undecided saves, and the steps found must match one of them: each step of that
+ * world is present, in that version, and any other step found was saved earlier (its removal was in
+ * progress).
  */
 #ifndef MILLRACE_TESTS_CRASH_EXPECTED_H
 #define MILLRACE_TESTS_CRASH_EXPECTED_H
@@ -14,7 +15,7 @@
 
 enum { STEP_SET_MAX = 32 };
 
-/* Steps with their versions. */
+/* Steps and their versions. */
 struct step_set {
     struct plan_save steps[STEP_SET_MAX];
     unsigned count;
@@ -26,19 +27,19 @@ struct expected {
     bool has_begun[PLAN_SAVES_MAX], is_done[PLAN_SAVES_MAX];
 };
 
-/* A save, followed by the removal of steps beyond the plan's number to keep. */
+/* A save, followed by the removal of steps beyond the number that the plan keeps. */
 void step_set_save(struct step_set *step_set, struct plan_save save, uint32_t keep);
-/* The step's entry; NULL if absent. */
+/* Returns the step's entry; NULL if absent. */
 const struct plan_save *step_set_find(const struct step_set *step_set, uint64_t step);
 bool step_set_equals(const struct step_set *a, const struct step_set *b);
 
-/* Sets which saves have begun and which are done: from a history's notes up to the instant, or from
- * the number of notes. */
+/* Sets which saves have begun and which are done, from the notes in a history up to the instant, or
+ * from the number of notes. */
 void expected_by_history(struct expected *expected, const struct history *history,
                          uint32_t instant);
 void expected_set_acknowledged(struct expected *expected, unsigned said);
 
-/* Whether the steps found are possible; if not, why says why. */
+/* Whether the set of steps found is possible; if not, why gives the reason. */
 bool expected_holds(const struct expected *expected, const struct step_set *found, char *why,
                     size_t why_bytes);
 

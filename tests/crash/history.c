@@ -38,8 +38,8 @@ void history_end(struct history *history, uint32_t op)
     history->ops[op].end = ++history->instants_count;
 }
 
-/* Ranks that write one file may be on several machines, and an fsync on one does not cover what
- * another has in memory. */
+/* Ranks that write to one file may be on different machines, and an fsync on one machine does not
+ * cover what another has in memory. */
 static bool covers(const struct history_op *sync, const struct history_op *op)
 {
     return sync->kind == HISTORY_SYNC && sync->node == op->node && sync->begin > op->end &&

@@ -17,9 +17,9 @@
 #define HISTORY_NEVER UINT32_MAX
 
 enum history_kind {
-    /* child gets name in folder node: a new file or folder, or a second name */
+    /* child gets a name in folder node: a new file or folder, or a second name */
     HISTORY_LINK,
-    HISTORY_UNLINK,   /* name of a file or empty folder is removed from folder node */
+    HISTORY_UNLINK,   /* name, of a file or an empty folder, is removed from folder node */
     HISTORY_RENAME,   /* name becomes other in folder node */
     HISTORY_EXCHANGE, /* name and other are swapped in folder node */
     HISTORY_WRITE,    /* writes data at offset of file node */
@@ -33,37 +33,39 @@ struct history_op {
     enum history_kind kind;
     uint32_t begin, end; /* instants; HISTORY_NEVER: not ended */
     uint32_t node, child;
-    uint32_t opener; /* of a file: which of its open calls */
+    uint32_t opener; /* for a file: the number of the open call used */
     char *name, *other;
     uint64_t offset, bytes;
     unsigned char *data;
-    /* Computed by history_close: the instant from which the operation is durable, by an fsync of
-     * node that began after its end; for a file, through the same open. */
+    /* Computed by history_close: the instant from which the operation is durable. An fsync of
+     * node that began after the operation's end makes it so; for a file, one through the same
+     * open call. */
     uint32_t durable_at;
 };
 
 /* All zeros is an invalid history. */
 struct history {
-    /* the initial contents, all durable; includes the later nodes, empty */
+    /* the initial contents, all durable; also has nodes for files and folders created later,
+     * empty */
     struct tree base;
     struct history_op *ops;
     uint32_t ops_count;
     uint32_t instants_count;
 };
 
-/* Adds the operation, which begins at the next instant; returns its number. Takes ownership of op's
- * strings and data. */
+/* Adds the operation, which begins at the next instant, and returns its number. Takes ownership of
+ * op's strings and data. */
 uint32_t history_add(struct history *history, struct history_op op);
 void history_end(struct history *history, uint32_t op);
-/* Call once, after the last operation was added. */
+/* Call once, after adding the last operation. */
 void history_close(struct history *history);
 void history_deinit(struct history *history);
 
-/* Whether it is an operation on names, which ends when it begins. */
+/* Whether op is an operation on names, which ends when it begins. */
 bool history_is_name_op(const struct history_op *op);
 /* Applies the whole operation to the tree. Notes and fsyncs have no effect. */
 void history_apply(const struct history_op *op, struct tree *tree);
-/* The state that the program sees at that instant: everything begun is done. */
+/* The state that the program sees at that instant: everything that has begun is done. */
 void history_seen(const struct history *history, uint32_t instant, struct tree *ret_tree);
 /* Prints the operations begun by then, one per line. */
 void history_print(const struct history *history, uint32_t instant, FILE *to);

@@ -1,6 +1,6 @@
 /*
- * kills — tests a saving process killed (SIGKILL) at every durable operation, in the middle of
- * every write, and at random instants.
+ * kills — tests SIGKILL of a saving process at every durable operation, in the middle of every
+ * write, and at random instants.
  */
 #include "tests/crash/crash_case.h"
 

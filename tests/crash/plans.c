@@ -61,7 +61,7 @@ struct known_plan plans_make(uint64_t seed)
     }
     for (unsigned i = 0; i < made.plan.saves_count; i++) {
         struct philox_block of = philox(seed, 4, i);
-        /* repeats the previous step with the same content */
+        /* save the same content again under the previous step's number */
         bool is_same = i > 0 && of.word[0] % 6 == 0;
         made.plan.saves[i] =
             is_same ? made.plan.saves[i - 1]

@@ -1,5 +1,6 @@
 /*
- * plans — the plans to crash: sequences of saves that use the folder in different ways.
+ * plans — the plans that the crash tests run: sequences of saves that use the folder in different
+ * ways.
  */
 #ifndef MILLRACE_TESTS_CRASH_PLANS_H
 #define MILLRACE_TESTS_CRASH_PLANS_H
@@ -14,7 +15,7 @@ struct known_plan {
 };
 extern const struct known_plan plans[PLANS_COUNT];
 
-/* A plan for each seed: ranks, numbers to keep, steps forward and back, contents and owners
+/* Derives a plan from the seed: ranks, steps to keep, jumps forward and back, contents and owners
  * vary. */
 struct known_plan plans_make(uint64_t seed);
 

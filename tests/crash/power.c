@@ -1,10 +1,10 @@
 /*
  * power — see power.h.
  *
- * Names: one pass in order. An operation takes effect if it was chosen and all earlier ones on its
- * names took effect. Files: the durable operations are applied, then the open ones in order. Each
- * unit of the file sees the first `cut` of them, a number drawn for the unit, which keeps the order
- * within a unit. The size is drawn likewise.
+ * Names: a single pass in order. An operation takes effect if it is chosen and all earlier
+ * operations on its names took effect. Files: the durable operations are applied first, then the
+ * open ones in order. Each unit of the file sees only the first `cut` open operations, which keeps
+ * the order within a unit; `cut` is drawn per unit. The size has a `cut` of its own.
  */
 #include "tests/crash/power.h"
 
@@ -14,15 +14,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One state under construction. */
+/* A state under construction. */
 struct making {
     const struct history *history;
     uint32_t instant;
     struct power_choice choice;
-    bool *is_there; /* by operation: whether an operation on names takes effect */
-    double share;   /* for POWER_SOME */
+    bool *is_there; /* [operation]: whether it is on names and takes effect */
+    double share;   /* probability, for POWER_SOME */
     uint64_t unit_bytes;
-    bool has_garbage; /* in bytes never written */
+    bool has_garbage; /* bytes that were never written hold garbage */
     struct tree *tree;
 };
 
@@ -58,7 +58,7 @@ static bool needs(const struct making *making, uint32_t later, uint32_t earlier)
     return history_is_name_op(a) && a->node == b->node && share_a_name(a, b);
 }
 
-/* Sets needed[op] for the chosen operation and, recursively, all that it needs. */
+/* Sets needed[op] for the chosen operation and, recursively, for all operations that it needs. */
 static void mark_needed(const struct making *making, bool *needed)
 {
     uint32_t chosen = making->choice.op;
@@ -107,12 +107,12 @@ static void choose_names(struct making *making)
 
 /* ---- Files. ---- */
 
-/* The open operations of one file, in order. */
+/* The open operations on one file, in order. */
 struct open_ops {
     uint32_t file;
     const struct history_op **ops;
     uint32_t count;
-    uint32_t chosen; /* index of the choice among them; count: not one of them */
+    uint32_t chosen; /* index of the choice in ops; count: the choice is not in ops */
 };
 
 static bool touches(const struct history_op *op, uint64_t begin, uint64_t end)
@@ -121,7 +121,7 @@ static bool touches(const struct history_op *op, uint64_t begin, uint64_t end)
 }
 
 /* How many of the open operations a part of the file has seen. is_chosen: whether the choice
- * touches it. what, at: of the draw. */
+ * affects this part. what, at: identify the random draw. */
 static uint32_t cut(const struct making *making, const struct open_ops *open, bool is_chosen,
                     enum draw what, uint64_t at)
 {
@@ -177,7 +177,7 @@ static void fill_with_garbage(const struct making *making, uint32_t file, uint64
                             at % 4 * 8);
 }
 
-/* Writes the parts of open operation `number` in the units that have seen it. */
+/* Writes the data of open operation `number` to the units that have seen it. */
 static void write_units(const struct making *making, const struct open_ops *open, uint32_t number)
 {
     const struct history_op *op = open->ops[number];

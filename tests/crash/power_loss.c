@@ -1,5 +1,5 @@
 /*
- * power_loss — tests power loss at any instant of saves by several ranks: every possible disk is
+ * power_loss — tests power loss at any instant while several ranks save: every possible disk is
  * complete and usable.
  */
 #include "tests/crash/crash_case.h"
@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-/* The number of different disks checked per run. */
+/* The number of distinct disks checked per run. */
 static unsigned states_max(void)
 {
     return test_is_sanitized() ? 8 : 50;
@@ -36,7 +36,8 @@ static void after_power_loss_durable_steps_are_found_and_the_next_owner_continue
         lose_power(&plans[i], (struct sweep_power){.seed = seed}, &counts);
     crash_print(&counts);
     assert_true(counts.operations > 200);
-    assert_true(counts.states >= 3 * states_max()); /* the smallest plans have fewer states */
+    /* the smallest plans have fewer states than the maximum */
+    assert_true(counts.states >= 3 * states_max());
 }
 
 static void power_loss_during_cleanup_after_a_kill_is_survived(void **state)

@@ -1,5 +1,5 @@
 /*
- * crash_rank — one of the ranks described in rank_run.h.
+ * crash_rank — one of the ranks that rank_run.h describes.
  *
  *     crash_rank FILE
  */
@@ -54,7 +54,7 @@ static int run_rank(struct rank_run *run, struct comm *world, struct err *err)
     if (run->loads_newest)
         status = load_newest(run, io, world, err);
     if (!status)
-        status = comm_barrier(world, NULL, err); /* no save before all have loaded */
+        status = comm_barrier(world, NULL, err); /* no rank saves before all have loaded */
     recorder_count_in(&run->calls[world->rank]);
     if (run->dying_rank == world->rank)
         recorder_kill_at(run->dying_call, false);

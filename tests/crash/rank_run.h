@@ -1,6 +1,6 @@
 /*
- * rank_run — one run of a plan by real ranks under mpirun, in memory of a file shared with the
- * process that kills them.
+ * rank_run — one run of a plan by real ranks under mpirun, described in a file that the ranks and
+ * the process that kills them map into memory.
  *
  *     test program or crash_sweep  --mpirun.sh N-->  crash_rank FILE   (rank.c), N times
  *
@@ -17,7 +17,7 @@
 enum { RANK_RUN_RANKS_MAX = 4, RANK_RUN_NOBODY = -1 };
 
 struct rank_run {
-    /* Input, for any number of ranks of mpirun, whatever number the plan has. */
+    /* Input. mpirun may start any number of ranks; plan.ranks is ignored. */
     struct plan plan; /* without its name */
     char folder[IO_PATH_BYTES_MAX];
     enum io_engine engine;
@@ -25,14 +25,15 @@ struct rank_run {
      * none). */
     bool loads_newest;
     struct plan_save newest;
-    /* Kills itself instead of its dying_call-th durable call; RANK_RUN_NOBODY: none does. */
+    /* This rank kills itself instead of making its dying_call-th durable call; RANK_RUN_NOBODY:
+     * none does. */
     int dying_rank;
     unsigned dying_call;
 
     /* Output. */
-    atomic_uint said;                       /* by the first rank, as in subject_run */
+    atomic_uint said;                       /* set by the first rank, as in subject_run */
     atomic_uint calls[RANK_RUN_RANKS_MAX];  /* durable calls so far */
-    _Atomic pid_t pids[RANK_RUN_RANKS_MAX]; /* zero before the rank begins */
+    _Atomic pid_t pids[RANK_RUN_RANKS_MAX]; /* zero until the rank starts */
 };
 
 #endif

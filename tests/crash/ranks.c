@@ -1,7 +1,7 @@
 /*
- * ranks — tests killing (SIGKILL) one of three real ranks that save under mpirun, at one of its
- * durable operations or from outside: a random sample of the cases that scripts/crash-sweep --ranks
- * tests in full.
+ * ranks — tests SIGKILL of one of three real ranks that save under mpirun, at one of its durable
+ * operations or from outside: a random sample of the cases that scripts/crash-sweep --ranks runs in
+ * full.
  */
 #include "tests/crash/crash_case.h"
 #include "tests/crash/sweep_ranks.h"

@@ -1,5 +1,5 @@
 /*
- * recorder — see recorder.h: recording, and the actions at a call.
+ * recorder — see recorder.h: recording, and what happens at each call.
  */
 #include "tests/crash/recorder_inside.h"
 
@@ -19,13 +19,14 @@ struct identity {
 static struct {
     pthread_mutex_t mutex; /* guards the recording */
     struct history *history;
-    struct identity *identities; /* by node; of equal numbers the newest is in use */
+    /* [node]; if several have the same inode number, the newest is in use */
+    struct identity *identities;
 
-    /* Set while no calls are made. */
+    /* Set only while no calls are made. */
     atomic_uint *count;
     unsigned kill_at;
     atomic_uint die_at;
-    bool dies_after; /* at the next operation of dies_after_kind */
+    bool dies_after; /* die at the next operation of kind dies_after_kind */
     enum history_kind dies_after_kind;
     bool kill_in_the_middle, skip_syncs, refuse_rename_flags;
     enum recorder_bug bug;

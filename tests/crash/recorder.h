@@ -1,8 +1,8 @@
 /*
- * recorder — intercepts every call of this process that changes what is on disk.
+ * recorder — intercepts every call by this process that changes what is on disk.
  *
- * Calls from our object files are redirected here by the linker's --wrap (CMakeLists.txt): those of
- * the tree, and those of requests to an engine (file_transfer.h). So the code under test is the
+ * Calls from our object files are redirected here by the linker's --wrap (CMakeLists.txt),
+ * including the transfers that an I/O engine makes (file_transfer.h). So the code under test is the
  * code that is shipped. A **durable call** is one of open (that creates), mkdir, fallocate, pwrite
  * (or a ring's write), ftruncate, fsync, rename, renameat2, link, unlink, unlinkat, rmdir; they are
  * counted.
@@ -11,7 +11,7 @@
  *     ... save ...
  *     recorder_end();  // closes the history; recorder_is_complete checks it
  *
- * May be called from any thread. The functions below must not run concurrently with calls, unless
+ * Calls may come from any thread. The functions below must not run concurrently with calls, unless
  * noted.
  */
 #ifndef MILLRACE_TESTS_CRASH_RECORDER_H
@@ -23,27 +23,28 @@
 
 void recorder_begin(struct history *history, const char *folder);
 void recorder_end(void);
-/* Whether the history ends with the contents of the real folder, so that nothing bypassed the
- * recorder. */
+/* Whether the history ends with the contents of the real folder, which shows that nothing bypassed
+ * the recorder. */
 bool recorder_is_complete(const struct history *history, const char *folder);
-/* Records a note. Any thread. */
+/* Records a note. May be called from any thread. */
 void recorder_note(uint32_t number);
 
-/* Counts durable calls there from now on, from zero; it may be shared memory. NULL: nowhere. */
+/* From now on counts durable calls in *count, starting at zero; it may be in shared memory. NULL:
+ * nowhere. */
 void recorder_count_in(atomic_uint *count);
-/* The process dies by SIGKILL instead of its n-th durable call; in_the_middle: if that is a write,
- * after half of it. 0: never. */
+/* The process dies by SIGKILL instead of making its n-th durable call; if in_the_middle and that
+ * call is a write, after half of the write. 0: never. */
 void recorder_kill_at(unsigned n, bool in_the_middle);
-/* From the n-th durable call on, nothing is done and every call fails with EIO: a simulated death
- * that leaves this process and the recording alive. 0: works again. */
+/* From the n-th durable call on, every call does nothing and fails with EIO: a simulated death that
+ * leaves this process and the recording alive. 0: calls work again. */
 void recorder_die_at(unsigned n);
-/* The same at the call after the next operation of that kind on names: before the fsync that would
- * make it durable. */
+/* Like recorder_die_at, but at the call after the next operation of that kind on names, before the
+ * fsync that would make it durable. */
 void recorder_die_after(enum history_kind kind);
-/* Calls look before each durable call, with its number, in the calling thread; calls by look are
- * not counted. NULL: none. */
+/* Calls look before each durable call, with the call's number, in the calling thread. Calls made by
+ * look are not counted. NULL: none. */
 void recorder_at_each(void (*look)(void *context, unsigned n), void *context);
-/* fsync returns at once, for code that only reads folders. */
+/* fsync returns at once; for code that only reads folders. */
 void recorder_skip_syncs(bool skip);
 
 /* Bugs to simulate in the code under test. */
@@ -54,12 +55,12 @@ enum recorder_bug {
     BUG_STAGING_NOT_SYNCED,  /* no fsync of the temporary folders that contain the files */
     BUG_FOLDER_NOT_SYNCED,   /* no fsync of the folder of steps */
     BUG_RENAME_EARLY,        /* the manifest's fsync follows the rename that commits */
-    BUG_COMMON_NOT_SYNCED,   /* no fsync of the common file by every second rank */
+    BUG_COMMON_NOT_SYNCED,   /* every second rank omits the fsync of the common file */
     BUG_NO_LOCK,             /* every lock is granted */
     BUG_COUNT
 };
 void recorder_seed_bug(enum recorder_bug bug);
-/* renameat2 rejects its flags, as on file systems without them. */
+/* Makes renameat2 reject its flags, as on file systems that do not support them. */
 void recorder_refuse_rename_flags(bool refuse);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * recorder_calls — see recorder.h: the wrappers of the calls (the linker's --wrap).
+ * recorder_calls — see recorder.h: the wrappers that the linker's --wrap substitutes.
  */
 #include "tests/crash/recorder_inside.h"
 
@@ -26,7 +26,7 @@ static int failed(void)
 
 /* ---- Names. ---- */
 
-/* Begins a call on names. Returns false if it must fail; then the lock is not held. */
+/* Begins a call on names. Returns false if the call must fail; the lock is then not held. */
 static bool begin_call(void)
 {
     if (recorder_turn(NULL, NULL) == TURN_FAIL)
@@ -176,8 +176,8 @@ DECLARE(int, renameat2, int from_fd, const char *from, int to_fd, const char *to
 
 /* ---- Bytes and sizes. ---- */
 
-/* Records the start of a call on an open file, or on another descriptor of what opener opened;
- * returns its number. */
+/* Records the start of a call through fd, which may be a duplicate of descriptor opener; returns
+ * the operation's number. */
 static uint32_t start_on(int fd, int opener, struct history_op op)
 {
     struct stat info;
@@ -201,7 +201,7 @@ static void finish(uint32_t number, uint64_t bytes)
     errno = code;
 }
 
-/* A failed call stays open: it may have had any effect. */
+/* A failed call is never ended: it may have had any effect. */
 static void finish_if(int result, uint32_t number)
 {
     if (result == 0)
@@ -311,13 +311,13 @@ static uint32_t start_write(int fd, int opener, const void *data, size_t bytes, 
     return number;
 }
 
-/* A request's writes, for any engine: from the request's submission to its completion. */
+/* The writes of requests to any engine, from the request's submission to its completion. */
 enum { TRANSFERS_MAX = 256 };
 static struct {
     const struct file_transfer *transfer;
     uint32_t number;
 } in_flight[TRANSFERS_MAX];
-/* The write that a request's pwrite in this thread will do, already recorded. */
+/* The write that this thread's pwrite for a request is about to do, already recorded. */
 static _Thread_local const void *announced;
 
 static void keep_number(const struct file_transfer *transfer, uint32_t number)

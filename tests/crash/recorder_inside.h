@@ -10,7 +10,7 @@
  *     recorder_unlock();
  *
  * so that such calls are recorded in the kernel's order. Writes and fsyncs are made without the
- * lock, between recording their begin and their end.
+ * lock, between recording their beginning and their end.
  */
 #ifndef MILLRACE_TESTS_CRASH_RECORDER_INSIDE_H
 #define MILLRACE_TESTS_CRASH_RECORDER_INSIDE_H
@@ -21,8 +21,8 @@
 
 enum recorder_turn { TURN_GO, TURN_FAIL };
 
-/* Before a durable call: counts it, and looks, kills or fails as requested. half does half of a
- * write; NULL: not a write. */
+/* Before a durable call: counts it, then calls look, kills or fails as requested. half does half of
+ * a write; NULL: the call is not a write. */
 enum recorder_turn recorder_turn(void (*half)(void *context), void *context);
 
 void recorder_lock(void);
@@ -30,14 +30,15 @@ void recorder_unlock(void);
 /* Call these with the lock held. */
 bool recorder_is_on(void);
 uint32_t recorder_node_of(const struct stat *info); /* TREE_NONE: not below the folder */
-uint32_t recorder_folder_of(const char *path);      /* the parent folder of path */
+uint32_t recorder_folder_of(const char *path);      /* the node of path's parent folder */
 uint32_t recorder_node_at(const char *path);
-void recorder_new_node(const char *path, bool is_folder); /* just created; records its name */
+/* path was just created; records its name */
+void recorder_new_node(const char *path, bool is_folder);
 void recorder_add_name_op(enum history_kind kind, uint32_t folder, const char *name,
                           const char *other, uint32_t child);
-/* HISTORY_NEVER if not recording. */
+/* HISTORY_NEVER if recording is off. */
 uint32_t recorder_start(struct history_op op);
-void recorder_finish(uint32_t op, uint64_t bytes); /* bytes: for a write, those written */
+void recorder_finish(uint32_t op, uint64_t bytes); /* bytes: for a write, the number written */
 
 /* These need no lock. */
 bool recorder_has_bug(enum recorder_bug bug);

@@ -1,5 +1,6 @@
 /*
- * seeded — tests the sweep itself: it must find each seeded bug, and nothing without one.
+ * seeded — tests the sweep itself: it must report every seeded bug, and nothing if there is
+ * none.
  */
 #include "tests/crash/crash_case.h"
 #include "tests/crash/recorder.h"
@@ -7,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STATES_MAX = 100000 }; /* all: the sweep ends at the first finding */
+enum { STATES_MAX = 100000 }; /* no limit in practice: the sweep ends at the first violation */
 
-/* Whether a power loss at some instant of the plan leads to a finding. */
+/* Whether a power loss at some instant of the plan causes a reported violation. */
 static bool power_finds(const struct known_plan *known, enum recorder_bug bug)
 {
     struct sweep sweep = crash_prepare(known);
@@ -49,9 +50,9 @@ static void a_missing_fsync_of_the_folder_of_steps_is_found(void **state)
     (void)state;
     /* a durable step is lost */
     assert_true(power_finds(&plans[0], BUG_FOLDER_NOT_SYNCED));
-    /* or the last good one is removed too early */
+    /* or the last good step is removed too early */
     assert_true(power_finds(&plans[1], BUG_FOLDER_NOT_SYNCED));
-    /* or the one being replaced is lost */
+    /* or the step that is being replaced is lost */
     assert_true(power_finds(&plans[3], BUG_FOLDER_NOT_SYNCED));
 }
 
@@ -73,7 +74,7 @@ static void the_crash_sweep_finds_a_rename_before_the_manifest_is_durable(void *
 static const struct io_transaction_ops *sound;
 static struct io_transaction_ops hasty;
 
-/* Retention that removes the old step before the new one is committed. */
+/* Simulates retention that removes the old step before the new one is committed. */
 static int remove_and_commit(struct io_transaction *transaction, struct err *err)
 {
     io->names->remove(io, in_folder("step-00000001"), NULL);
@@ -124,7 +125,7 @@ static void a_second_owner_is_refused_by_every_operation_without_effect(void **s
     struct sweep_finding finding = {0};
     for (int i = 1; i <= 3; i++) {
         struct sweep sweep = crash_prepare(&plans[i]);
-        /* plan 2 changes owners itself */
+        /* plan 2 itself changes owners */
         if (i != 2 && !sweep_intrude(&sweep, &counts, &finding))
             fail_msg("%s", finding.why);
         sweep_deinit(&sweep);

@@ -15,13 +15,13 @@
 
 enum { ARRAYS = 3, ROWS_USUAL = 96, COLUMNS = 33 };
 
-/* All whole arrays, and a rank's view of them: the first is split by rows, the others are
+/* All arrays in full, and one rank's view of them: the first is split by rows, the others are
  * replicated. */
 struct arrays {
     struct ckpt_tensor tensors[ARRAYS];
     uint32_t *words[ARRAYS];
     uint64_t words_count[ARRAYS];
-    uint64_t held_first[ARRAYS], held_count[ARRAYS]; /* of the words, held by the rank */
+    uint64_t held_first[ARRAYS], held_count[ARRAYS]; /* which 64-bit words the rank holds */
 };
 
 static struct arrays make_arrays(const struct plan *plan, int rank, int ranks)
@@ -86,14 +86,14 @@ static bool is_filled(const struct arrays *arrays, uint64_t version)
 
 /* ---- Saving. ---- */
 
-/* The lifetime of one saver on all ranks. */
+/* The saves made by one saver on all ranks. */
 struct session {
     const struct plan *plan;
     struct io *io;
     const char *folder;
     atomic_uint *said;
-    unsigned next, end; /* saves; only the first rank advances next */
-    int status;         /* the first rank's */
+    unsigned next, end; /* indices of saves; only the first rank advances next */
+    int status;         /* written by the first rank */
 };
 
 static int open_saver(const struct plan *plan, struct io *io, const char *folder, struct comm *comm,
@@ -127,7 +127,7 @@ static void say(const struct session *session, unsigned number)
         atomic_store(session->said, number + 1);
 }
 
-/* One rank's part; *ret_next is the save after the last one begun. */
+/* Runs one rank's part; *ret_next is the save after the last one begun. */
 static int run_session(const struct session *session, struct comm *comm, unsigned *ret_next,
                        struct err *err)
 {

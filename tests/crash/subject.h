@@ -1,17 +1,18 @@
 /*
- * subject — the code to crash: ranks that save versions of the same arrays as steps of a folder, by
- * a plan.
+ * subject — the code that is crashed: ranks that follow a plan and save versions of the same arrays
+ * as steps in a folder.
  *
  *     struct plan plan = {
  *         .name = "keep one", .ranks = 3, .keep = 1, .saves = {{1, 1}, {2, 2}}, .saves_count = 2};
  *     subject_run(&plan, io, folder, NULL);
  *
- * The ranks are threads of this process (thread_comm.h), or real ones that run one part each
+ * The ranks are threads of this process (thread_comm.h), or real ranks that each run one part
  * (subject_run_rank). The bytes of each array depend only on the version, which is stored in the
  * state, so that a step's version and integrity can be checked.
  *
- * It reports progress as notes to the recorder (recorder_note) and in `said`: SUBJECT_BEGUN(i)
- * before save i begins, SUBJECT_DONE(i) once ckpt_saver_wait has reported it durable.
+ * The subject reports progress as notes to the recorder (recorder_note) and in `said`:
+ * SUBJECT_BEGUN(i) before save i begins, SUBJECT_DONE(i) once ckpt_saver_wait has reported it
+ * durable.
  */
 #ifndef MILLRACE_TESTS_CRASH_SUBJECT_H
 #define MILLRACE_TESTS_CRASH_SUBJECT_H
@@ -28,15 +29,15 @@ enum { PLAN_SAVES_MAX = 12 };
 
 struct plan_save {
     uint64_t step, version;
-    bool reopens; /* first close the saver and let another one own the folder */
+    bool reopens; /* first close the saver and let another owner acquire the folder */
 };
 
 struct plan {
     const char *name;
     int ranks;
-    uint32_t keep; /* the number of last steps; 0: all */
-    uint64_t rows; /* of the largest array, 132 bytes each; 0: 96 */
-    bool is_full;  /* the first array is in the file that all ranks write */
+    uint32_t keep; /* how many of the latest steps to keep; 0: all */
+    uint64_t rows; /* of the largest array, at 132 bytes each; 0: 96 */
+    bool is_full;  /* the first array is stored in the file that all ranks write */
     bool refuses_rename_flags;
     struct plan_save saves[PLAN_SAVES_MAX];
     unsigned saves_count;
@@ -45,27 +46,27 @@ struct plan {
 #define SUBJECT_BEGUN(i) (2 * (i))
 #define SUBJECT_DONE(i)  (2 * (i) + 1)
 
-/* Runs all saves in order. A save that fails ends its saver, and the next begins with a new one
- * after calling (*revive)(); NULL: it ends the run. said, unless NULL, is the newest note plus one.
- * Returns the number of failed saves, including failures to open. */
+/* Runs all saves in order. A failed save ends its saver, and the next save uses a new one after a
+ * call of (*revive)(); NULL: a failed save ends the run. Unless said is NULL, *said is the newest
+ * note plus one. Returns the number of failed saves, including failures to open. */
 unsigned subject_run(const struct plan *plan, struct io *io, const char *folder,
                      void (*revive)(void), atomic_uint *said);
 
-/* Runs all saves in order as one of the communicator's ranks, whatever number the plan has. Ends at
- * the first failure. */
+/* Runs all saves in order as one of the communicator's ranks; plan.ranks is ignored. Stops at the
+ * first failure. */
 int subject_run_rank(const struct plan *plan, struct io *io, const char *folder, struct comm *comm,
                      atomic_uint *said, struct err *err);
 
 /* Saves one version as a single rank, with the plan's retention. */
 int subject_save_once(const struct plan *plan, struct io *io, const char *folder,
                       struct plan_save save, struct err *err);
-/* Acquires and releases the folder, as every start does. */
+/* Acquires and releases the folder, as every run does when it starts. */
 int subject_own_once(const struct plan *plan, struct io *io, const char *folder, struct err *err);
 
 /* Loads the whole step and returns its version. -EBADMSG if the bytes are not that version's. */
 int subject_load(const struct plan *plan, struct io *io, const char *step_path,
                  uint64_t *ret_version, struct err *err);
-/* The same for only the part held by `rank` of `ranks`. */
+/* Like subject_load, but loads only the part held by `rank` of `ranks`. */
 int subject_load_part(const struct plan *plan, struct io *io, const char *step_path, int rank,
                       int ranks, uint64_t *ret_version, struct err *err);
 

@@ -9,7 +9,7 @@
  *
  * Each returns false at the first violation, described in finding.
  *
- * Threads: single; the plans' ranks exist only within a call.
+ * Single-threaded; the plan's ranks exist only during a call.
  */
 #ifndef MILLRACE_TESTS_CRASH_SWEEP_H
 #define MILLRACE_TESTS_CRASH_SWEEP_H
@@ -20,18 +20,18 @@
 /* Borrows plan, backends and folders. */
 struct sweep {
     const struct plan *plan;
-    struct io *io;            /* of the plan; a bug may be seeded into it */
-    struct io *look_io;       /* to check and continue with what is left */
-    const char *folder;       /* of the plan; emptied as needed */
-    const char *crash_folder; /* for the disks after a power loss */
+    struct io *io;            /* for the plan; a bug may be seeded into it */
+    struct io *look_io;       /* for checking and continuing with what is left */
+    const char *folder;       /* for the plan; emptied as needed */
+    const char *crash_folder; /* for the contents of disks after a power loss */
     struct tree base;         /* the folder before the plan */
-    struct step_set step_set; /* the steps in it */
+    struct step_set step_set; /* the steps in base */
 };
 
 struct sweep_counts {
-    uint64_t operations; /* durable calls enumerated */
-    uint64_t choices;    /* combinations of effective operations */
-    uint64_t states;     /* different resulting disks that were checked */
+    uint64_t operations; /* durable calls counted */
+    uint64_t choices;    /* combinations of operations that took effect */
+    uint64_t states;     /* distinct resulting disks that were checked */
     uint64_t kills;      /* by SIGKILL */
 };
 
@@ -39,34 +39,35 @@ struct sweep_finding {
     char why[CHECK_WHY_BYTES + 256];
 };
 
-/* Saves the initial contents: `before` as single-rank steps. */
+/* Prepares the folder by saving `before` as single-rank steps. */
 bool sweep_prepare(struct sweep *sweep, const struct step_set *before,
                    struct sweep_finding *finding);
 void sweep_deinit(struct sweep *sweep);
 
-/* One recorded run, then a power loss at each of its instants. dies_at: the plan's process dies at
- * this durable call, and the next one continues with the same disk (0: it lives). report, unless
- * NULL, receives the history on a finding. */
+/* Records one run, then simulates a power loss at each of its instants. dies_at: the plan's process
+ * dies at this durable call, and the next process continues with the same disk (0: it lives). If a
+ * violation is found, report (unless NULL) receives the history. */
 struct sweep_power {
     uint64_t seed;
     unsigned states_max;
     unsigned dies_at;
-    /* Dies at the call after the first such operation on names; 0: lives. */
+    /* Dies at the call after the first operation of this kind on names; 0: lives. */
     enum history_kind dies_after;
     FILE *report;
 };
 bool sweep_power(struct sweep *sweep, const struct sweep_power *how, struct sweep_counts *counts,
                  struct sweep_finding *finding);
 
-/* Kills a process instead of each of its durable calls, and in the middle of each of its writes. */
+/* Kills a process at each of its durable calls (before the call), and in the middle of each of its
+ * writes. */
 bool sweep_kill_each(struct sweep *sweep, struct sweep_counts *counts,
                      struct sweep_finding *finding);
 /* Kills at instants that depend on the seed and on timing. */
 bool sweep_kill_random(struct sweep *sweep, uint64_t seed, unsigned kills,
                        struct sweep_counts *counts, struct sweep_finding *finding);
 
-/* Another owner tries to acquire the folder at each durable call of the plan: it must be refused,
- * and the plan must succeed. */
+/* At each durable call of the plan, another owner tries to acquire the folder: the attempt must be
+ * refused, and the plan must succeed. */
 bool sweep_intrude(struct sweep *sweep, struct sweep_counts *counts, struct sweep_finding *finding);
 
 #endif

@@ -48,9 +48,9 @@ struct shared {
 
 /* How a child ends. */
 struct kill_point {
-    unsigned at;        /* its n-th call; 0: not by itself */
-    bool in_the_middle; /* of a write */
-    unsigned after;     /* killed from outside, some time after that many calls; 0: no */
+    unsigned at;        /* dies at its n-th call; 0: does not */
+    bool in_the_middle; /* dies in the middle of that call, a write */
+    unsigned after;     /* killed from outside some time after this many calls; 0: not killed */
     uint64_t linger_ns;
 };
 
@@ -171,7 +171,7 @@ bool sweep_kill_random(struct sweep *sweep, uint64_t seed, unsigned kills,
 /* Tries to acquire the folder whenever the plan is known to own it. */
 struct intrusion {
     struct sweep *sweep;
-    atomic_uint said; /* by the plan */
+    atomic_uint said; /* set by the plan */
     atomic_uint tries, admitted;
 };
 

@@ -1,9 +1,10 @@
 /*
- * sweep_power — see sweep.h: records a plan once, then loses the power at each of its instants.
+ * sweep_power — see sweep.h: records a plan once, then simulates a power loss at each of its
+ * instants.
  *
- * First builds all states in memory: at each instant those of every single open operation and some
- * random ones. Equal states (the same disk and expectation) are dropped. Then stores a limited
- * number of the distinct ones, in random order, as files and checks them.
+ * First builds all states in memory: at each instant, those for every single open operation, and
+ * some random ones. Duplicates (the same disk and expectation) are dropped. Then stores a limited
+ * number of the distinct states as files, in random order, and checks them.
  */
 #include "tests/crash/sweep.h"
 
@@ -14,12 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RANDOM_CHOICES = 4 }; /* at each instant */
+enum { RANDOM_CHOICES = 4 }; /* per instant */
 
 struct state {
     uint32_t instant;
     struct power_choice choice;
-    uint64_t key; /* hash of the disk and of the expected steps */
+    uint64_t key; /* hash of the disk and the expected steps */
 };
 
 /* A hash set with open addressing; slots_count is a power of two. */
@@ -181,7 +182,7 @@ static bool record(struct recording *recording, struct sweep_finding *finding)
     return false;
 }
 
-/* If only few disks are checked, some instants can be skipped. */
+/* If only a few disks are checked, some instants can be skipped. */
 static bool is_sampled(const struct recording *recording, uint32_t instant)
 {
     uint64_t wanted = 2 * (uint64_t)recording->how->states_max;

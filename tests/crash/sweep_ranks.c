@@ -30,12 +30,12 @@ extern char **environ;
 /* How a rank ends. */
 struct kill_point {
     int rank;
-    unsigned at;    /* its n-th call; 0: not by itself */
-    unsigned after; /* killed from outside, some time after that many calls; 0: no */
+    unsigned at;    /* dies at its n-th call; 0: does not */
+    unsigned after; /* killed from outside some time after this many calls; 0: not killed */
     uint64_t linger_ns;
 };
 
-/* The file shared by the ranks, and the output of mpirun and the ranks. */
+/* The file that the ranks share, and the output of mpirun and the ranks. */
 struct stage {
     struct rank_run *run;
     int fd;
@@ -108,15 +108,15 @@ static void pause_ns(uint64_t ns)
     nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
 }
 
-/* Leaves the child to be waited for. */
+/* Leaves the child waitable. */
 static bool has_ended(pid_t child)
 {
     siginfo_t info = {0};
     return waitid(P_PID, (id_t)child, &info, WEXITED | WNOHANG | WNOWAIT) || info.si_pid == child;
 }
 
-/* Sends SIGKILL to the rank some time after that many of its calls, through a pidfd, since it may
- * end meanwhile. False if it ended first. */
+/* Sends SIGKILL to the rank some time after this many of its calls, through a pidfd because the
+ * rank may end meanwhile. Returns false if it ended first. */
 static bool kill_from_outside(const struct stage *stage, pid_t mpirun,
                               const struct kill_point *kill_point)
 {
@@ -134,7 +134,7 @@ static bool kill_from_outside(const struct stage *stage, pid_t mpirun,
     return sent;
 }
 
-/* Returns mpirun's status once it and all ranks have ended. */
+/* Returns mpirun's status once mpirun and all ranks have ended. */
 static int run_ranks(const struct stage *stage, int ranks, const struct kill_point *kill_point,
                      bool *ret_died)
 {
@@ -165,7 +165,7 @@ static void explain_status(const struct stage *stage, int status, const char *wh
     snprintf(why, CHECK_WHY_BYTES, "%s ended with %#x, saying %s", who, (unsigned)status, said);
 }
 
-/* Another number of ranks loads what was found, sweeps, and saves another step. */
+/* A different number of ranks loads what was found, sweeps the folder and saves another step. */
 static bool check_next_run(struct sweep *sweep, const struct stage *stage, int ranks,
                            const struct step_set *found, char why[CHECK_WHY_BYTES])
 {
@@ -203,7 +203,7 @@ static bool look(struct sweep *sweep, const struct stage *stage, unsigned said, 
 
 /* ---- Kills. ---- */
 
-/* The number of ranks of the next run: differs from the killed run's. */
+/* The number of ranks for the next run, which differs from the killed run's. */
 static int other_ranks(int ranks, unsigned n)
 {
     return 1 + (int)(((unsigned)ranks + n % (RANK_RUN_RANKS_MAX - 1)) % RANK_RUN_RANKS_MAX);

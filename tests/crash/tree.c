@@ -43,7 +43,7 @@ uint32_t tree_add(struct tree *tree, bool is_folder)
     return tree->count++;
 }
 
-/* The index of the name, or where to insert it. */
+/* The index of the name, or the index at which to insert it. */
 static uint32_t place_of(const struct tree_node *folder, const char *name)
 {
     uint32_t at = 0;

@@ -8,7 +8,7 @@
  * Nodes are numbered, and remain when their last name is removed, as an open file does. Errors (out
  * of memory, an unreadable file) end the program: this is for tests.
  *
- * Threads: owner.
+ * Not thread-safe.
  */
 #ifndef MILLRACE_TESTS_CRASH_TREE_H
 #define MILLRACE_TESTS_CRASH_TREE_H
@@ -28,9 +28,9 @@ struct tree_entry {
 
 struct tree_node {
     bool is_folder;
-    unsigned char *data; /* of a file */
+    unsigned char *data; /* for a file */
     uint64_t bytes;
-    struct tree_entry *entries; /* of a folder, in byte order of their names */
+    struct tree_entry *entries; /* for a folder, sorted by name in byte order */
     uint32_t entries_count;
 };
 
@@ -40,7 +40,7 @@ struct tree {
     uint32_t count;
 };
 
-/* Reads the folder at path and all below it. Calls seen, unless NULL, with each node and its
+/* Reads the folder at path and everything below it. Calls seen (unless NULL) with each node and its
  * path. */
 void tree_scan(struct tree *ret_tree, const char *path,
                void (*seen)(void *context, uint32_t node, const char *path), void *context);
@@ -51,18 +51,18 @@ void tree_deinit(struct tree *tree);
 uint32_t tree_add(struct tree *tree, bool is_folder);
 /* TREE_NONE if the folder has no such name. */
 uint32_t tree_find(const struct tree *tree, uint32_t folder, const char *name);
-/* Gives the node the name, replacing any other. */
+/* Gives the node this name, replacing any node that has it. */
 void tree_link(struct tree *tree, uint32_t folder, const char *name, uint32_t node);
 /* a missing name is ignored */
 void tree_unlink(struct tree *tree, uint32_t folder, const char *name);
 void tree_rename(struct tree *tree, uint32_t folder, const char *from, const char *to);
 void tree_exchange(struct tree *tree, uint32_t folder, const char *a, const char *b);
-/* Added bytes are zeros. */
+/* Bytes added are zero. */
 void tree_set_size(struct tree *tree, uint32_t file, uint64_t bytes);
 void tree_write(struct tree *tree, uint32_t file, uint64_t offset, const void *data,
                 uint64_t bytes);
 
-/* Replaces the contents of the real folder by the tree. */
+/* Replaces the contents of the real folder with the tree. */
 void tree_store(const struct tree *tree, const char *path);
 /* A hash of everything reachable by names. */
 struct hash128 tree_digest(const struct tree *tree);

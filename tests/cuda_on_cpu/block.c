@@ -1,6 +1,6 @@
 /*
- * block — see block.h. Compiled without ThreadSanitizer's instrumentation: its bookkeeping about
- * threads is not memory that they share.
+ * block — see block.h. Compiled without ThreadSanitizer's instrumentation: the bookkeeping about a
+ * block's threads is not memory that these threads share.
  */
 #include "tests/cuda_on_cpu/block.h"
 
@@ -40,7 +40,8 @@ struct copy_in_group {
 
 /* A ring of the thread's unfinished copies, oldest first. */
 struct copies {
-    uint32_t first, count, groups; /* groups: committed so far; later copies belong to the next */
+    /* groups: number committed so far; later copies belong to the next group */
+    uint32_t first, count, groups;
     struct copy_in_group ring[BLOCK_COPIES_MAX];
 };
 
@@ -48,7 +49,7 @@ struct thread {
     struct fiber fiber;
     uint3 index;
     enum state state;
-    struct place place; /* where it waits */
+    struct place place; /* where the thread waits */
     enum collective kind;
     uint32_t mask;
     void *arguments;
@@ -57,7 +58,9 @@ struct thread {
 
 struct warp {
     uint32_t parked, returned; /* one bit per lane */
-    uint32_t syncs; /* completed; the parity selects the address, which keeps early lanes apart */
+    /* number completed; its parity selects the address, which keeps early lanes apart from late
+     * ones */
+    uint32_t syncs;
     char sync_address[2];
 };
 
@@ -69,7 +72,7 @@ static struct {
     struct thread *running;
     struct fiber scheduler;
     struct thread threads[BLOCK_THREADS_MAX];
-    int opened; /* number of fibers */
+    int opened; /* number of fibers opened */
     struct warp warps[WARPS_MAX];
 
     uint16_t ready[BLOCK_THREADS_MAX]; /* a ring of runnable threads */
@@ -77,7 +80,7 @@ static struct {
 
     struct place barrier;
     int arrived, returned, predicates, result;
-    uint32_t barriers; /* completed */
+    uint32_t barriers; /* number completed */
     char barrier_address[2], begin_address, end_address;
 } block;
 
@@ -113,8 +116,8 @@ static void make_ready(int number)
     block.ready[(block.ready_first + block.ready_count++) % BLOCK_THREADS_MAX] = (uint16_t)number;
 }
 
-/* Makes the threads of [first, first + count) with their bit of `lanes` set runnable, in the
- * order's direction. */
+/* Makes the threads in [first, first + count) whose bit in `lanes` is set runnable, in the order's
+ * direction. */
 static void make_ready_all(int first, int count, const uint32_t *lanes)
 {
     bool reverse = order_threads_reversed();
@@ -148,8 +151,8 @@ static void report_deadlock(void)
     shim_violation("its threads wait for each other for ever");
 }
 
-/* Switches from the running thread, or the scheduler (self NULL), to the next runnable thread, else
- * to the scheduler. */
+/* Switches from the running thread, or the scheduler (self NULL), to the next runnable thread, or
+ * to the scheduler if there is none. */
 static void run_next(struct thread *self)
 {
     struct fiber *from = self ? &self->fiber : &block.scheduler, *to = &block.scheduler;
@@ -191,7 +194,7 @@ static void check_return(struct thread *self)
     warp->returned |= UINT32_C(1) << number_of(self) % BLOCK_WARP_THREADS;
 }
 
-/* A fiber runs the same thread of one block after another. */
+/* A fiber runs the same thread index in one block after another. */
 static void thread_main(void *argument)
 {
     struct thread *self = argument;

@@ -3,15 +3,15 @@
  *
  * A thread runs until it waits at a barrier, waits for the other lanes of its warp, or returns.
  * Then another runnable thread continues, chosen by the order (order_choice.h). Between two
- * barriers, any interleaving of these stretches is legal and may be tried. An error ends the
- * program with one line (violation.h): a thread that returned before a barrier that others wait at,
- * one barrier reached from two places, lanes that disagree on a collective, its mask or its place,
- * or threads that deadlock.
+ * barriers, any interleaving of these stretches is legal, and the tests may try it. An error ends
+ * the program with one line (violation.h): a thread that returned before a barrier that others wait
+ * at, one barrier reached from two places, lanes that disagree on a collective operation, its mask
+ * or its place in the code, or threads that deadlock.
  *
  * Under ThreadSanitizer only __syncthreads and __syncwarp order memory; shuffles and tensor-core
  * instructions do not.
  *
- * Threads: one system thread runs blocks (the one of queue.c).
+ * Only one system thread, queue.c's, runs blocks.
  */
 #ifndef MILLRACE_TESTS_CUDA_ON_CPU_BLOCK_H
 #define MILLRACE_TESTS_CUDA_ON_CPU_BLOCK_H
@@ -32,7 +32,7 @@ enum {
     BLOCK_COPIES_MAX = 256, /* asynchronous copies in progress per thread */
 };
 
-/* What kernels read as blockIdx, blockDim, gridDim and threadIdx. */
+/* The values that kernels read as blockIdx, blockDim, gridDim and threadIdx. */
 struct block_index {
     uint3 block;
     dim3 block_dim, grid_dim;
@@ -41,17 +41,17 @@ extern struct block_index shim_index;
 extern const uint3 *shim_thread_index; /* of the running thread */
 
 /* Runs main(argument) in each thread of the block that shim_index describes. The number of threads
- * is a multiple of 32. kernel: its address, for messages. */
+ * must be a multiple of 32. kernel: the kernel's address, for messages. */
 void block_run(const void *kernel, void (*main)(void *argument), void *argument);
 
-/* __syncthreads. Returns the number of threads with a nonzero predicate, from which the three
- * variants with a predicate compute their results. */
+/* Implements __syncthreads. Returns the number of threads with a nonzero predicate, from which the
+ * three variants with a predicate derive their results. */
 int shim_sync_threads(int predicate, const char *file, int line);
 
-/* Warp collectives: each lane deposits its arguments, and the last to arrive computes the results
- * for all (collective.h). */
+/* Warp collectives: each lane passes its arguments, and the last to arrive computes the results for
+ * all lanes (collective.h). */
 enum collective {
-    COLLECTIVE_SYNC,     /* __syncwarp: no arguments */
+    COLLECTIVE_SYNC,     /* __syncwarp, no arguments */
     COLLECTIVE_SHUFFLE,  /* struct collective_shuffle */
     COLLECTIVE_VOTE,     /* struct collective_vote */
     COLLECTIVE_MATRICES, /* struct collective_matrices: ldmatrix */
@@ -61,8 +61,8 @@ enum collective {
 void shim_collective(enum collective kind, uint32_t mask, void *arguments, const char *file,
                      int line);
 
-/* The thread's asynchronous copies, in groups. The caller does the copying, so that the sanitizers
- * attribute it to the right thread. */
+/* The thread's asynchronous copies, in groups. The caller copies the data, so that the sanitizers
+ * attribute the accesses to the right thread. */
 struct block_copy {
     void *target;
     const void *source; /* NULL: zeros */
@@ -70,7 +70,7 @@ struct block_copy {
 void shim_copy_add(void *target, const void *source);
 void shim_copy_commit(void);
 /* Returns the oldest copy that must be complete when at most the `pending` newest groups may be in
- * progress; false: none left. */
+ * progress; false if there is none. */
 bool shim_copy_next(int pending, struct block_copy *ret_copy);
 
 #ifdef __cplusplus

@@ -158,7 +158,7 @@ void capture_release(struct capture *capture)
     free(capture);
 }
 
-/* Chooses among `count` runnable nodes: the first, the last, or any. */
+/* Chooses one of `count` runnable nodes: the first, the last, or any, depending on the order. */
 static int pick(int count)
 {
     switch (order_streams()) {

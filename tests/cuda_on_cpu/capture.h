@@ -4,10 +4,10 @@
  *
  * A capture begins at one stream. Others join it by waiting for its events, and the origin must
  * wait for them before the capture ends. An operation that cannot be recorded invalidates it.
- * Reference-counted: by the streams that record into it, by the events recorded in it, and by
- * whatever runs it.
+ * Reference-counted: references are held by the streams that record into it, the events recorded in
+ * it, and the code that runs it.
  *
- * Threads: guarded by the queue's lock until the capture has ended; then only the reference count
+ * The queue's lock guards a capture until it has ended; after that, only the reference count
  * changes.
  */
 #ifndef MILLRACE_TESTS_CUDA_ON_CPU_CAPTURE_H
@@ -19,7 +19,7 @@
 
 struct capture;
 
-/* Indices of recorded operations; zero-initialized is the empty set. */
+/* A set of indices of recorded operations; zero-initialized, it is empty. */
 struct node_set {
     int *numbers;
     int count;
@@ -28,29 +28,30 @@ struct node_set {
 void node_set_add_all(struct node_set *set, const struct node_set *more);
 void node_set_clear(struct node_set *set);
 
-/* Begins a capture and puts it first in the list. */
+/* Begins a capture and adds it at the front of the list. */
 struct capture *capture_begin(struct capture **captures, cudaStream_t origin,
                               enum cudaStreamCaptureMode mode);
 
-/* Records work that depends on all of *last; *last becomes this work alone. */
+/* Records work that depends on every operation in *last; *last then contains only this work. */
 void capture_add(struct capture *capture, struct node_set *last, struct queue_work work);
 
-/* Whether a capture in progress forbids unsafe calls to the calling thread; that capture is then
- * invalidated. */
+/* Whether a capture in progress forbids the calling thread to make unsafe calls; if so, that
+ * capture is invalidated. */
 bool capture_forbids(struct capture *captures);
 
 void capture_invalidate_all(struct capture *captures);
 
 /* Removes the capture from the list. If the stream is not its origin, returns
- * cudaErrorStreamCaptureUnmatched and the capture continues. Returns Invalidated if it was
- * invalidated, and Unjoined if a stream of the list `streams` that belongs to it was not waited
+ * cudaErrorStreamCaptureUnmatched, and the capture continues. Returns
+ * cudaErrorStreamCaptureInvalidated if the capture was invalidated, and
+ * cudaErrorStreamCaptureUnjoined if a stream in the list `streams` joined it and was not waited
  * for. */
 cudaError_t capture_end(struct capture **captures, struct capture *capture, cudaStream_t origin,
                         cudaStream_t streams);
 bool capture_ended(const struct capture *capture);
 
-struct capture *capture_share(struct capture *capture); /* NULL is fine */
-void capture_release(struct capture *capture);          /* NULL is fine */
+struct capture *capture_share(struct capture *capture); /* may be NULL */
+void capture_release(struct capture *capture);          /* may be NULL */
 
 /* Runs all work of an ended capture, in any order that its dependencies allow. */
 void capture_run(const struct capture *capture);

@@ -7,7 +7,7 @@
 
 #include <stdatomic.h>
 
-static _Atomic uint64_t tick_ns, told_ns; /* of a simulated clock */
+static _Atomic uint64_t tick_ns, told_ns; /* for a simulated clock */
 
 void shim_set_clock(uint64_t new_tick_ns)
 {

@@ -1,6 +1,6 @@
 /*
- * collective — see collective.h. Compiled without ThreadSanitizer's instrumentation, because the
- * computing lane reads and writes for the others. Copies use loops for the same reason: memcpy is
+ * collective — see collective.h. Compiled without ThreadSanitizer's instrumentation, because one
+ * lane reads and writes on behalf of the others. Copies use loops for the same reason: memcpy is
  * always intercepted.
  */
 #include "tests/cuda_on_cpu/collective.h"

@@ -14,10 +14,10 @@ enum { SHUFFLE_BYTES_MAX = 16 };
 
 enum shuffle { SHUFFLE_INDEX, SHUFFLE_UP, SHUFFLE_DOWN, SHUFFLE_XOR };
 
-/* All lanes agree on all fields but value and, for SHUFFLE_INDEX, operand. */
+/* All lanes must agree on all fields except value and, for SHUFFLE_INDEX, operand. */
 struct collective_shuffle {
     enum shuffle kind;
-    int operand, width; /* lane or distance; lanes in a shuffle segment */
+    int operand, width; /* lane or distance; number of lanes in a shuffle segment */
     size_t bytes;
     unsigned char value[SHUFFLE_BYTES_MAX], result[SHUFFLE_BYTES_MAX];
 };
@@ -31,18 +31,18 @@ struct collective_vote {
  * ldmatrix's four registers. */
 struct collective_matrices {
     bool transposed;
-    uint32_t row[4];    /* row lane % 8 of matrix lane / 8 */
-    uint32_t result[4]; /* of each matrix */
+    uint32_t row[4];    /* this lane passes row lane % 8 of matrix lane / 8 */
+    uint32_t result[4]; /* one for each matrix */
 };
 
-/* Fragments of mma.m16n8k16 as drawn in trainer/ops/cuda/tensor_core.h; c += a b. */
+/* The fragments of mma.m16n8k16, laid out as in trainer/ops/cuda/tensor_core.h; c += a b. */
 struct collective_product {
-    bool half; /* elements are half, else bfloat16 */
+    bool half; /* elements are half; otherwise bfloat16 */
     uint32_t a[4], b[2];
     float c[4];
 };
 
-/* arguments: one per lane; those outside the mask are not read. */
+/* arguments: one per lane; arguments of lanes outside the mask are not read. */
 void collective_compute(enum collective kind, uint32_t mask,
                         void *const arguments[BLOCK_WARP_THREADS]);
 

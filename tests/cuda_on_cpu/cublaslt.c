@@ -3,11 +3,11 @@
  * computes the matrix products, which are queued as in cuBLASLt.
  *
  * Matrices are column-major and described as cuBLASLt requires. Calls that cuBLASLt would refuse
- * are refused: an attribute of another size, shapes that do not fit, a matrix, bias or workspace
- * with a weaker alignment than stated when the algorithm was chosen, an algorithm of another
- * product, a choice during a capture. Reading beyond an allocation is a violation, and so is a
- * request for sums that are split over blocks. Elements are converted to float, multiplied in float
- * and rounded once, as tensor cores do; the order of sums is OpenBLAS's.
+ * are refused: an attribute of the wrong size, shapes that do not match, a matrix, bias or
+ * workspace with a weaker alignment than stated when the algorithm was chosen, an algorithm chosen
+ * for a different product, a choice during a capture. Reading beyond an allocation is a violation,
+ * and so is a request for sums split over blocks. Elements are converted to float, multiplied in
+ * float and rounded once, as tensor cores do; the order of sums is OpenBLAS's.
  */
 #include "base/hash.h"
 #include "base/numeric/half.h"
@@ -53,7 +53,7 @@ struct preference {
 
 /* Stored in a cublasLtMatmulAlgo_t. */
 struct choice {
-    uint64_t product; /* the product it was chosen for */
+    uint64_t product; /* hash of the product it was chosen for */
     uint32_t align_bytes[OPERANDS], bias_align_bytes;
     uint16_t cluster_shape;
 };
@@ -102,7 +102,7 @@ size_t cublasLtGetVersion(void)
     return VERSION;
 }
 
-/* The address and size of an attribute. */
+/* Where an attribute is stored: its address and size. */
 struct place {
     void *value;
     size_t bytes;
@@ -118,7 +118,7 @@ static cublasStatus_t put_attribute(struct place place, const void *value, size_
 
 #define PLACE(member) ((struct place){&(member), sizeof(member)})
 
-/* Returns a copy of initial as the opaque type. */
+/* Returns a copy of `initial` as the opaque type. */
 static cublasStatus_t make(void *ret_handle, const void *initial, size_t bytes)
 {
     void *made = malloc(bytes);
@@ -231,7 +231,7 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t h
     }
 }
 
-/* Rows and columns of op(X). */
+/* The numbers of rows and columns of op(X). */
 static uint64_t rows_of(const struct layout *layout, cublasOperation_t trans)
 {
     return trans == CUBLAS_OP_N ? layout->rows : layout->cols;
@@ -356,8 +356,8 @@ static float *floats_of(cudaDataType type, const void *x, uint64_t first, uint64
     return floats;
 }
 
-/* Rounds to nearest, ties to even: adds just under half of the dropped word, plus the lowest kept
- * bit. */
+/* Rounds to nearest, ties to even, by adding just under half of the dropped word plus the lowest
+ * kept bit. */
 static uint16_t bf16_of(float x)
 {
     uint32_t bits;
@@ -367,7 +367,7 @@ static uint16_t bf16_of(float x)
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-/* The same; numbers below 2^-14 have the spacing of that exponent. */
+/* Also rounds to nearest, ties to even; numbers below 2^-14 have the spacing of that exponent. */
 static uint16_t f16_of(float x)
 {
     uint16_t sign = signbit(x) ? 0x8000 : 0;
@@ -394,7 +394,7 @@ static size_t element_bytes(cudaDataType type)
     return type == CUDA_R_32F ? sizeof(float) : sizeof(uint16_t);
 }
 
-/* Of one matrix, including the gaps between its columns. */
+/* The number of elements in one matrix, including the gaps between columns. */
 static uint64_t elements_of(const struct layout *layout)
 {
     return (layout->cols - 1) * (uint64_t)layout->ld + layout->rows;
@@ -406,7 +406,7 @@ static uint64_t bytes_of(const struct layout *layout)
     return (before + elements_of(layout)) * element_bytes(layout->type);
 }
 
-/* A column-major matrix is its transpose in row-major order: D' = op(B)' op(A)'. */
+/* A column-major matrix is its transpose in row-major order, so D' = op(B)' op(A)'. */
 static void run_one(const struct job *job, int32_t part)
 {
     const struct layout *d = &job->d;
@@ -444,7 +444,7 @@ static void run_one(const struct job *job, int32_t part)
 static void run(void *data)
 {
     const struct job *job = data;
-    /* the workspace belongs to the library alone */
+    /* the library may overwrite all of the workspace */
     memset(job->workspace, 0xff, WORKSPACE_USED_BYTES);
     for (int32_t part = 0; part < job->d.batch; part++)
         run_one(job, part);
@@ -455,7 +455,7 @@ static bool is_aligned(const void *data, uint32_t align_bytes)
     return (uintptr_t)data % align_bytes == 0;
 }
 
-/* The whole range must be accessible to a device. */
+/* The whole range must be accessible to the device. */
 static void check_memory(const void *data, uint64_t bytes, const char *what)
 {
     if (memory_kind_of(data, bytes, what) == MEMORY_PAGEABLE)

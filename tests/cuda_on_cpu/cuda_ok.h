@@ -1,5 +1,5 @@
 /*
- * cuda_ok — fails the case with CUDA's error message if a runtime call does not succeed.
+ * cuda_ok — fails the test with CUDA's error message if a runtime call fails.
  */
 #ifndef MILLRACE_TESTS_CUDA_ON_CPU_CUDA_OK_H
 #define MILLRACE_TESTS_CUDA_ON_CPU_CUDA_OK_H

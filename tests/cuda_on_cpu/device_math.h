@@ -1,6 +1,7 @@
 /*
- * device_math — functions that CUDA has only on the device, as exact as the C library. Where a
- * device rounds differently (exp, tanh, the fast variants), comparisons need tolerances. C++ only.
+ * device_math — functions that CUDA provides only on the device, as exact as in the C library.
+ * Where a device rounds differently (exp, tanh, the fast variants), comparisons need tolerances.
+ * C++ only.
  */
 #ifndef MILLRACE_TESTS_CUDA_ON_CPU_DEVICE_MATH_H
 #define MILLRACE_TESTS_CUDA_ON_CPU_DEVICE_MATH_H
@@ -183,7 +184,7 @@ inline void __threadfence_block()
 {
 }
 
-/* Loads and stores with a cache hint. */
+/* Loads and stores that have a cache hint in CUDA. */
 template <typename T> inline T __ldg(const T *x)
 {
     return *x;
@@ -214,7 +215,8 @@ template <typename T> inline void __stcg(T *x, T value)
     *x = value;
 }
 
-/* Integers only: these sums do not depend on the order. Relaxed: they order no other memory. */
+/* Only for integers, whose sums do not depend on the order. Relaxed: these operations order no
+ * other memory accesses. */
 inline int atomicAdd(int *x, int value)
 {
     return __atomic_fetch_add(x, value, __ATOMIC_RELAXED);

@@ -80,9 +80,9 @@ void fiber_open(struct fiber *fiber, void (*main)(void *argument), void *argumen
                             .stack_bytes = FIBER_STACK_BYTES,
                             .main = main,
                             .argument = argument};
-    /* as fiber_swap_stacks leaves a stack: the saved registers, the return address, and above it
-     * the 8 bytes that a call would have pushed, so that the entry has the alignment that functions
-     * expect */
+    /* laid out like a stack that fiber_swap_stacks has left: the saved registers, the return
+     * address, and above it the 8 bytes that a call would have pushed, so that the entry function
+     * finds the alignment that it expects */
     void **top = (void **)(all + GUARD_BYTES + FIBER_STACK_BYTES);
     top[-2] = (void *)(uintptr_t)fiber_begin;
     fiber->stack_pointer = &top[-2 - SAVED_REGISTERS];

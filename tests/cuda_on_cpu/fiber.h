@@ -6,10 +6,11 @@
  *     fiber_open(&fiber, main, argument);
  *     fiber_switch(&caller, &fiber);       runs main(argument) until it switches back
  *
- * The sanitizers are notified of every switch. ThreadSanitizer treats each fiber as a thread and a
- * switch as no synchronization at all: block.c annotates what orders two fibers. x86-64 only.
+ * The sanitizers are notified of every switch. ThreadSanitizer treats each fiber as a thread, and
+ * does not treat a switch as synchronization: block.c annotates what orders two fibers. x86-64
+ * only.
  *
- * Threads: fibers belong to the system thread that adopted their caller.
+ * Fibers belong to the system thread that adopted their caller.
  */
 #ifndef MILLRACE_TESTS_CUDA_ON_CPU_FIBER_H
 #define MILLRACE_TESTS_CUDA_ON_CPU_FIBER_H
@@ -19,13 +20,13 @@
 enum { FIBER_STACK_BYTES = 256 << 10 };
 
 struct fiber {
-    void *stack_pointer; /* where it stopped */
+    void *stack_pointer; /* where the fiber stopped */
     void *stack;         /* lowest address; the page below it faults */
     size_t stack_bytes;
     void (*main)(void *argument);
     void *argument;
-    void *asan_stack; /* AddressSanitizer's, while the fiber is suspended */
-    void *tsan_fiber; /* ThreadSanitizer's */
+    void *asan_stack; /* AddressSanitizer's state while the fiber is suspended */
+    void *tsan_fiber; /* ThreadSanitizer's handle */
 };
 
 /* Makes the running system thread a fiber that others can switch back to. */

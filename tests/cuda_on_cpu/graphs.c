@@ -1,6 +1,6 @@
 /*
- * graphs — a captured graph can be launched many times, across streams, in any order that its
- * events allow. What cannot be captured is refused, as on a GPU.
+ * graphs — tests that a captured graph can be launched many times, across streams, in any order
+ * that its events allow, and that what cannot be captured is refused, as on a GPU.
  */
 #include "tests/cuda_on_cpu/cuda_ok.h"
 #include "tests/cuda_on_cpu/mutants.h"
@@ -45,7 +45,8 @@ static void streams_close(struct streams *s)
     cudaGetLastError();
 }
 
-/* b = a on the side stream, while the main stream uses neither; then a = 2 a + 1, b = 2 b + 3. */
+/* b = a on the side stream, while the main stream uses neither; then a = 2 a + 1 and b = 2 b +
+ * 3. */
 static cudaGraphExec_t capture_step(const struct streams *s)
 {
     cudaGraph_t graph;
@@ -122,14 +123,14 @@ static void uncapturable_calls_are_refused(void **state)
     assert_int_not_equal(cudaStreamSynchronize(s.main), cudaSuccess);
     end_gives(&s, cudaErrorStreamCaptureInvalidated);
 
-    /* a stream that joined and is not waited for */
+    /* a stream that joined the capture is not waited for */
     cuda_ok(cudaStreamBeginCapture(s.main, cudaStreamCaptureModeThreadLocal));
     cuda_ok(cudaEventRecord(s.fork, s.main));
     cuda_ok(cudaStreamWaitEvent(s.side, s.fork, 0));
     cuda_ok(mutants_step(s.b, 3, N, s.side));
     end_gives(&s, cudaErrorStreamCaptureUnjoined);
 
-    /* an event from outside the capture */
+    /* an event recorded outside the capture */
     cuda_ok(cudaEventRecord(s.join, s.side));
     cuda_ok(cudaStreamBeginCapture(s.main, cudaStreamCaptureModeThreadLocal));
     assert_int_equal(cudaStreamWaitEvent(s.main, s.join, 0), cudaErrorStreamCaptureIsolation);

@@ -1,8 +1,9 @@
 /*
  * grid — see grid.h.
  *
- * Static shared memory is thread-local memory (see shim.h) of the thread that runs kernels. That
- * thread has no other thread-local data, so all of it becomes NaN before each block.
+ * Static shared memory is thread-local memory (see shim.h) in the thread that runs kernels. That
+ * thread has no other thread-local data, so all its thread-local memory is filled with NaN before
+ * each block.
  */
 #include "tests/cuda_on_cpu/grid.h"
 
@@ -34,7 +35,7 @@ enum {
     KERNELS_MAX = 1024,
 };
 
-/* From the C++ library: returns a demangled name, which the caller frees. */
+/* Provided by the C++ library: returns a demangled name, which the caller frees. */
 char *__cxa_demangle(const char *mangled, char *buffer, size_t *bytes, int *status);
 
 /* The limits set by LAUNCH_ALLOW_SHARED. Guarded by lock. */
@@ -47,7 +48,7 @@ static struct {
     size_t count;
 } allowed = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Kernels launched so far. Guarded by lock. */
+/* The kernels launched so far. Guarded by lock. */
 static struct {
     pthread_mutex_t lock;
     const void *kernels[KERNELS_MAX];
@@ -55,7 +56,7 @@ static struct {
     int spinning;
 } loaded = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Of the running grid. Owner: the thread that runs kernels. */
+/* The running grid. Used only by the thread that runs kernels. */
 static struct {
     char *bytes;
     size_t count;
@@ -113,7 +114,7 @@ static int find_fixed(struct dl_phdr_info *info, size_t info_bytes, void *unused
             shared.fixed = info->dlpi_tls_data;
             shared.fixed_count = info->dlpi_phdr[i].p_memsz;
         }
-    return 1; /* the program itself comes first */
+    return 1; /* the program itself is the first entry */
 }
 
 static cudaError_t check(const struct shim_launch *launch)

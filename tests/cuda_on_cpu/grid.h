@@ -16,37 +16,37 @@ extern "C" {
 #endif
 
 struct shim_launch {
-    const void *kernel; /* its address; LAUNCH_ALLOW_SHARED limits are stored under it */
+    const void *kernel; /* the kernel's address; LAUNCH_ALLOW_SHARED limits are stored under it */
     dim3 grid, block;
-    size_t shared_bytes;         /* dynamic */
+    size_t shared_bytes;         /* dynamic shared memory */
     void (*main)(void *closure); /* runs one thread */
     void (*destroy)(void *closure);
     void *closure;
 };
 
 /* Queues the launch and takes ownership of the closure. Returns cudaErrorInvalidConfiguration and
- * cudaErrorInvalidValue as a device of compute capability 9.0 does. A block size that is not a
- * multiple of 32 threads is a violation. */
+ * cudaErrorInvalidValue in the same cases as a device of compute capability 9.0. A block size that
+ * is not a multiple of 32 threads is a violation. */
 cudaError_t shim_launch(const struct shim_launch *launch, cudaStream_t stream);
 /* Adds `more` (may be negative) to the number of communicators whose kernels wait for other ranks.
- * The first launch of a kernel loads it, for which the driver may wait until the device is idle.
- * Such a launch while this number is positive is a violation, since ranks could then wait for each
- * other. */
+ * While this number is positive, the first launch of a kernel is a violation: it loads the kernel,
+ * for which the driver may wait until the device is idle, so ranks could wait for each other. */
 void shim_spin(int more);
 
-/* The kernel's name as in the source, with template arguments, looked up among the symbols that the
- * program exports (-rdynamic). Returns text. */
+/* Writes the kernel's name as in the source, with template arguments, to text and returns text. The
+ * name is looked up among the symbols that the program exports (-rdynamic). */
 enum { SHIM_NAME_BYTES_MAX = 512 };
 const char *shim_kernel_name(const void *kernel, char text[SHIM_NAME_BYTES_MAX]);
 
-/* Ends the program unless memory (may be NULL) is readable by a device: its own or pinned. */
+/* Ends the program unless memory (may be NULL) is readable by a device, that is, device memory or
+ * pinned. */
 void shim_check_argument(const void *kernel, int number, const void *memory);
 
 /* The running block's dynamic shared memory: exactly as many bytes as the launch requested,
- * 128-byte aligned, NaN before it is written. */
+ * 128-byte aligned, NaN until written. */
 void *shim_dynamic_shared(void);
 
-/* Whether these bytes are the running block's shared memory, static or dynamic. */
+/* Whether these bytes lie in the running block's shared memory, static or dynamic. */
 bool shim_is_shared(const void *memory, size_t bytes);
 
 #ifdef __cplusplus

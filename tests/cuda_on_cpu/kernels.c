@@ -1,6 +1,6 @@
 /*
- * kernels — the small kernels of mutants.cu, unmutated, match plain C in every order of threads,
- * blocks and streams; the same test runs on a GPU.
+ * kernels — tests that the small kernels of mutants.cu, unmutated, match plain C in every order of
+ * threads, blocks and streams; the same test runs on a GPU.
  */
 #include "tests/cuda_on_cpu/cuda_ok.h"
 #include "tests/cuda_on_cpu/mutants.h"
@@ -65,7 +65,7 @@ static void warp_shuffles_sum_every_block(void **state)
             float sum = 0;
             for (int i = 0; i < REVERSE_THREADS; i++)
                 sum += x[b * REVERSE_THREADS + i];
-            assert_true(out[b] == sum); /* integers: exact in any order */
+            assert_true(out[b] == sum); /* integer sums are exact in any order */
         }
         cuda_ok(cudaFree(d_x));
         cuda_ok(cudaFree(d_out));

@@ -31,7 +31,7 @@ template <typename... P> struct closure {
 };
 
 template <typename T> struct as_is {
-    typedef T type; /* not deduced, so that arguments convert as in a call */
+    typedef T type; /* not deduced, so that arguments are converted as in a call */
 };
 
 template <typename T> void check_argument(const void *kernel, int number, const T &argument)

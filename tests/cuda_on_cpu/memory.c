@@ -26,10 +26,10 @@ enum {
 };
 #define TOTAL_BYTES_DEFAULT ((size_t)4 << 30)
 
-/* The pages of an allocation, then one that faults:  |....... memory | behind | guard | */
+/* The pages of an allocation, followed by one that faults: |....... memory | behind | guard | */
 struct allocation {
     char *pages;
-    size_t pages_bytes; /* without the guard */
+    size_t pages_bytes; /* without the guard page */
     char *memory;
     size_t bytes;
     enum memory_kind kind;
@@ -40,7 +40,7 @@ static struct {
     pthread_mutex_t lock;
     struct allocation allocations[ALLOCATIONS_MAX];
     size_t count, device_bytes, total_bytes;
-    int open; /* nesting of memory_open */
+    int open; /* nesting depth of memory_open */
     bool watched;
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER, .total_bytes = TOTAL_BYTES_DEFAULT, .watched = true};
 
@@ -81,7 +81,7 @@ static void *allocate(enum memory_kind kind, size_t bytes)
         return NULL;
     mprotect(pages, pages_bytes, PROT_READ | PROT_WRITE);
     struct allocation *a = &all.allocations[all.count++];
-    /* pinned memory begins at a page, as CUDA's does; device memory at any multiple of 256 */
+    /* pinned memory begins at a page, as in CUDA; device memory begins at any multiple of 256 */
     char *memory = kind == MEMORY_DEVICE ? pages + pages_bytes - aligned : pages;
     *a = (struct allocation){pages, pages_bytes, memory, bytes, kind};
     memset(pages, BEHIND, (size_t)(memory - pages));
@@ -125,7 +125,7 @@ bool memory_free(enum memory_kind kind, void *memory)
         protect(&a, true);
         check(&a);
         ASAN_UNPOISON_MEMORY_REGION(a.pages, a.pages_bytes);
-        /* releases the pages and keeps the addresses, so that they are not reused */
+        /* releases the pages but keeps the addresses, so that they are not reused */
         if (mmap(a.pages, a.pages_bytes, PROT_NONE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
             shim_violation("mmap failed");

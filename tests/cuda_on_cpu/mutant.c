@@ -2,7 +2,7 @@
  * mutant — runs one GPU operation, correct or with one bug, in every order; mutations.c checks that
  * the bug is caught.
  *
- *     cuda_mutant NAME       0: no error detected; 1: wrong values; else: by whatever caught it
+ *     cuda_mutant NAME       0: no error detected; 1: wrong values; else: set by what caught it
  */
 #include "tests/cuda_on_cpu/mutants.h"
 #include "tests/cuda_on_cpu/order.h"
@@ -100,9 +100,9 @@ static void run_product(int mutation)
 enum stream_mutation {
     STREAMS_RIGHT,
     STREAMS_NO_WAIT,       /* the second stream reads before the first has written */
-    STREAMS_NO_READ_WAIT,  /* the first stream overwrites what the second has not read */
-    STREAMS_EARLY_RECORD,  /* the event is recorded before the work it stands for */
-    STREAMS_REUSED_BUFFER, /* the host writes into the pinned buffer before it is copied */
+    STREAMS_NO_READ_WAIT,  /* the first stream overwrites what the second has not read yet */
+    STREAMS_EARLY_RECORD,  /* the event is recorded before the work that it stands for */
+    STREAMS_REUSED_BUFFER, /* the host overwrites the pinned buffer before it has been copied */
     STREAMS_NO_SYNC,       /* the host reads the pinned result before it is complete */
 };
 
@@ -161,7 +161,7 @@ static void run_streams(int mutation)
 
 enum graph_mutation { GRAPH_RIGHT, GRAPH_NO_WAIT };
 
-/* The graph copies x on a side stream and then changes it on the main one. */
+/* The graph copies x on a side stream, then changes it on the main stream. */
 static void run_graph(int mutation)
 {
     enum { N = 64, LAUNCHES = 3 };

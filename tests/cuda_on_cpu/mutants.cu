@@ -55,8 +55,8 @@ template <enum mutation M> __global__ void sum_kernel(float *out, const float *x
 
 enum { PIECE = 16, STAGES = 2 };
 
-/* One warp. Pieces of A are 16 x 16, of B 16 x 8; a row of A has two chunks of 16 bytes, a row of B
- * one. */
+/* Executed by one warp. Pieces of A are 16 x 16, pieces of B 16 x 8; a row of A has two chunks of
+ * 16 bytes, a row of B has one. */
 __device__ inline void copy_piece(__nv_bfloat16 *a_piece, __nv_bfloat16 *b_piece,
                                   const __nv_bfloat16 *a, const __nv_bfloat16 *b, int first)
 {
@@ -88,8 +88,8 @@ __global__ void product_kernel(float *out, const __nv_bfloat16 *a, const __nv_bf
             copy_async_wait<1>();
         if (M != MUTATION_NO_COPY_BARRIER)
             __syncthreads();
-        /* matrices of A: rows 0-7 and 8-15 of columns 0-7, then of columns 8-15; of B: rows 0-7,
-         * rows 8-15, and these again */
+        /* matrices of A: rows 0-7 and 8-15 of columns 0-7, then of columns 8-15; matrices of B:
+         * rows 0-7, rows 8-15, and the same again */
         uint32_t fragment_a[4], fragment_b[4];
         int row = lane % 16 + (M == MUTATION_WRONG_ROW && lane == 5 ? 1 : 0);
         load_matrices<false>(fragment_a, &a_piece[piece % 2][row * PIECE + lane / 16 * 8]);

@@ -17,19 +17,19 @@ extern "C" {
 
 enum mutation {
     MUTATION_NONE,
-    /* of mutants_reverse */
+    /* in mutants_reverse */
     MUTATION_NO_BARRIER,
-    MUTATION_NO_SECOND_BARRIER, /* the one before the buffer is reused */
+    MUTATION_NO_SECOND_BARRIER, /* the barrier before the buffer is reused is missing */
     MUTATION_EARLY_RETURN,
-    MUTATION_TWO_BARRIERS, /* one in each branch */
+    MUTATION_TWO_BARRIERS, /* each branch has its own barrier */
     MUTATION_SHARED_OVERRUN,
     MUTATION_GLOBAL_OVERRUN,
-    /* of mutants_sum */
+    /* in mutants_sum */
     MUTATION_BAD_MASK,
     MUTATION_HALF_WARP, /* only some lanes of a full mask arrive */
     MUTATION_NO_SYNCWARP,
-    MUTATION_SAME_VALUE, /* a race of writers of the same value, for ThreadSanitizer */
-    /* of mutants_product */
+    MUTATION_SAME_VALUE, /* several threads race to write the same value; for ThreadSanitizer */
+    /* in mutants_product */
     MUTATION_NO_COPY_WAIT,
     MUTATION_NO_COPY_BARRIER,
     MUTATION_UNAWAITED_COPY,
@@ -40,25 +40,25 @@ enum mutation {
 
 enum { REVERSE_THREADS = 128, PRODUCT_ROWS = 16, PRODUCT_COLUMNS = 8, PRODUCT_DEPTH = 64 };
 
-/* out[b][i] = x[b][127 - i] + 1 for `blocks` blocks of 128, reversed in shared memory `rounds`
- * times (odd). */
+/* out[b][i] = x[b][127 - i] + 1 for `blocks` blocks of 128 elements, reversed in shared memory
+ * `rounds` times (odd). */
 cudaError_t mutants_reverse(enum mutation mutation, float *out, const float *x, int blocks,
                             int rounds, cudaStream_t stream);
 
-/* out[b] = the sum of x[b][0..127], by shuffles and shared memory. */
+/* out[b] = the sum of x[b][0..127], computed by shuffles and shared memory. */
 cudaError_t mutants_sum(enum mutation mutation, float *out, const float *x, int blocks,
                         cudaStream_t stream);
 
-/* out[16][8] = A[16][64] B[64][8] of bfloat16, row-major, in prefetched pieces of 16 columns. */
+/* out[16][8] = A[16][64] B[64][8] of bfloat16, row-major, with pieces of 16 columns prefetched. */
 cudaError_t mutants_product(enum mutation mutation, float *out, const uint16_t *a,
                             const uint16_t *b, cudaStream_t stream);
 
-/* out[i] = i, where i is the linear index of the thread in a three-dimensional grid of 4 x 4 x 2
+/* out[i] = i, where i is the thread's linear index in a three-dimensional grid of 4 x 4 x 2
  * blocks. */
 cudaError_t mutants_places(uint32_t *out, uint32_t grid_x, uint32_t grid_y, uint32_t grid_z,
                            cudaStream_t stream);
 
-/* x[i] = x[i] * 2 + add for count numbers; the result depends on the order of such steps. */
+/* x[i] = x[i] * 2 + add for `count` numbers; the result depends on the order of these steps. */
 cudaError_t mutants_step(float *x, float add, int count, cudaStream_t stream);
 
 /* An empty kernel with this many threads and shared bytes per block. allow: calls

@@ -1,12 +1,12 @@
 /*
- * mutations — tests the shim: each bug in a mutant is caught in the expected way, and correct
+ * mutations — tests the shim: each bug in a mutant is caught in the expected way, and the correct
  * versions pass.
  */
 #include "tests/support/test.h"
 
 #include <string.h>
 
-/* How a mutant is caught: the program prints these words. */
+/* How a mutant is caught: its output contains these words. */
 #define BY_VALUES "wrong values"
 #if defined(__SANITIZE_THREAD__)
 #define BY_RACE "ThreadSanitizer: data race"
@@ -82,7 +82,7 @@ CAUGHT(a_freed_pointer_passed_to_a_kernel, "freed-argument",
 CAUGHT(a_fill_past_the_end, "copy-too-long", "129 bytes from byte 0 of an allocation of 128 bytes")
 CAUGHT(a_block_of_33_threads, "odd-block", "is no multiple of 32")
 
-/* These end in a fault or a sanitizer's report; which one depends on the machine. */
+/* These end in a fault or a sanitizer report; the machine determines which. */
 static void overruns_and_touched_device_memory(void **state)
 {
     (void)state;

@@ -1,13 +1,13 @@
 /*
- * nccl — the functions of nccl.h that millrace uses, for tests on the CPU: between processes, on
- * one thread per communicator, in the order of the shim's streams.
+ * nccl — the functions of nccl.h that millrace uses, for tests on the CPU. They communicate between
+ * processes, on one thread per communicator, in the order of the shim's streams.
  *
  * As with a real non-blocking communicator, a group may reach its stream only after several calls
  * of ncclCommGetAsyncError. Using a communicator that is still busy is a violation. If another rank
  * is gone, a running group never ends until it is aborted. An abort waits until the other ranks
- * have ended theirs, too. Aborting while another communicator of the process has work is a
- * violation, unless both are aborted in one group. Supported is only what millrace uses:
- * non-blocking communicators, one per group, and bytes or sums of floats.
+ * have also ended theirs. Aborting while another communicator of the process has work is a
+ * violation, unless both are aborted in one group. Supports only what millrace uses: non-blocking
+ * communicators, one per group, and bytes or sums of floats.
  */
 #include "tests/cuda_on_cpu/control.h"
 #include "tests/cuda_on_cpu/grid.h"
@@ -30,17 +30,17 @@ enum {
     DELAYS_MAX = 4, /* a group returns ncclInProgress fewer times than this */
 };
 
-/* The work of one group when its stream reaches it. */
+/* The work of one group, done when its stream reaches it. */
 struct group {
     struct group *next;
     ncclComm_t comm;
     struct mark *mark;
     struct nccl_move moves[MOVES_MAX];
     size_t count;
-    char *own_target; /* for this rank's own bytes; NULL: none */
+    char *own_target; /* destination of this rank's own bytes; NULL: none */
     const char *own_source;
     size_t own_bytes;
-    char *terms; /* of a sum: [ranks] slices; NULL: none */
+    char *terms; /* for a sum: [ranks] slices; NULL: none */
     void *sum;
     size_t elements;
     ncclDataType_t type;
@@ -53,17 +53,18 @@ struct ncclComm {
     atomic_bool stop;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    ncclResult_t state;         /* guarded, as all below */
-    struct group *first, *last; /* ready to be moved by the thread */
-    struct group *held;         /* ended, but not on its stream yet */
+    ncclResult_t state;         /* guarded by mutex, like all members below */
+    struct group *first, *last; /* ready for the thread to move their data */
+    struct group *held;         /* ended by the caller, but not queued on its stream yet */
     cudaStream_t held_stream;
-    int delays, groups; /* calls until it is queued; groups made and not done */
+    int delays, groups; /* polls until the held group is queued; groups made but not done */
     uint64_t generator;
-    /* leaves: together with the others; ended: only groups whose turn has not come remain */
+    /* leaves: together with the other ranks; ended: only groups remain that their streams have not
+     * reached */
     bool finalized, leaves, quit, ended;
 };
 
-/* The calling thread's. */
+/* Of the calling thread. */
 static _Thread_local struct {
     int depth;
     ncclComm_t comm;
@@ -73,7 +74,7 @@ static _Thread_local struct {
     int aborts_count;
 } open_group;
 
-static atomic_int groups_count; /* of all communicators that have not ended */
+static atomic_int groups_count; /* groups of all communicators that have not ended */
 
 static void *or_abort(void *memory)
 {
@@ -87,7 +88,7 @@ static size_t bytes_of(ncclDataType_t type)
     return type == ncclInt8 ? 1 : type == ncclFloat32 ? 4 : 8;
 }
 
-/* The thread of a communicator. */
+/* Runs on a communicator's thread. */
 
 static void add_terms(const struct group *group)
 {
@@ -122,7 +123,7 @@ static void end_group(struct group *group)
     free(group);
 }
 
-/* The mutex is held. */
+/* The caller holds the mutex. */
 static void add_groups(ncclComm_t comm, int count)
 {
     shim_spin((comm->groups + count > 0) - (comm->groups > 0));
@@ -130,7 +131,8 @@ static void add_groups(ncclComm_t comm, int count)
     atomic_fetch_add(&groups_count, count);
 }
 
-/* Runs all groups whose turn has come, one after another. The mutex is held. */
+/* Runs all groups that their streams have reached, one after another. The caller holds the
+ * mutex. */
 static void serve(ncclComm_t comm, struct nccl_wire *wire)
 {
     while (!comm->quit) {
@@ -145,7 +147,7 @@ static void serve(ncclComm_t comm, struct nccl_wire *wire)
         pthread_mutex_unlock(&comm->mutex);
         int status = run_group(wire, group);
         pthread_mutex_lock(&comm->mutex);
-        if (status) { /* like a kernel that waits forever */
+        if (status) { /* like a kernel, waits forever */
             group->next = comm->first;
             comm->first = group;
             comm->last = comm->last ? comm->last : group;
@@ -182,7 +184,8 @@ static void free_comm(ncclComm_t comm)
     free(comm);
 }
 
-/* For a communicator aborted before the group's turn. The mutex is held. */
+/* For a communicator that was aborted before its stream reached the group. The caller holds the
+ * mutex. */
 static void begin_ended(ncclComm_t comm, struct group *group)
 {
     bool is_last = --comm->groups == 0;
@@ -192,7 +195,7 @@ static void begin_ended(ncclComm_t comm, struct group *group)
         free_comm(comm);
 }
 
-/* The stream has reached the group. On the shim's thread. */
+/* Called on the shim's thread when the stream has reached the group. */
 static void begin(void *data)
 {
     struct group *group = data;
@@ -264,8 +267,8 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id
     return ncclInProgress;
 }
 
-/* Queues a held group on its stream once it was polled often enough. The mutex is held, except
- * while queueing. */
+/* Queues a held group on its stream once it has been polled often enough. The caller holds the
+ * mutex, which is released while queueing. */
 static void release_group(ncclComm_t comm)
 {
     struct group *group = comm->held;
@@ -322,7 +325,7 @@ static void begin_end(ncclComm_t comm, bool leaves)
     pthread_mutex_unlock(&comm->mutex);
 }
 
-/* Drops the groups that have not run, so that waits for their streams return. */
+/* Drops the groups that have not run, so that waits on their streams return. */
 static void end_comm(ncclComm_t comm)
 {
     struct group *next;
@@ -366,7 +369,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
     return ncclGroupEnd();
 }
 
-/* Aborts the communicators of the ending group. */
+/* Aborts the communicators in the group that is ending. */
 static void abort_comms(void)
 {
     int count = open_group.aborts_count, own_groups = 0;
@@ -391,7 +394,7 @@ ncclResult_t ncclGroupStart(void)
     return ncclSuccess;
 }
 
-/* The group that the next operation joins. */
+/* Returns the group that the next operation joins. */
 static struct group *group_of(ncclComm_t comm, cudaStream_t stream)
 {
     if (open_group.group) {

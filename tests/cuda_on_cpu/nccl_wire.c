@@ -120,7 +120,7 @@ int nccl_wire_open(uint64_t name, int rank, int ranks, const atomic_bool *stop,
     return 0;
 }
 
-/* Drops what the other rank still sends. */
+/* Drops what the other rank still sends, until it is gone. */
 static void await_end(int other)
 {
     struct pollfd ready = {.fd = other, .events = POLLIN};
@@ -160,7 +160,7 @@ static bool is_done(const struct nccl_move *move)
     return move->at == sizeof move->header + move->bytes;
 }
 
-/* Whether this is the first unfinished move of its peer and direction. */
+/* Whether move i is the first unfinished one of its peer and direction. */
 static bool is_next(const struct nccl_move *moves, size_t i)
 {
     for (size_t k = 0; k < i; k++)
@@ -170,7 +170,8 @@ static bool is_next(const struct nccl_move *moves, size_t i)
     return !is_done(&moves[i]);
 }
 
-/* Moves as much as possible without blocking: 1 if it made progress, 0, or -1. */
+/* Moves as much as possible without blocking. Returns 1 if it made progress, 0 if not, -1 on
+ * failure. */
 static int push(struct nccl_wire *wire, struct nccl_move *move)
 {
     int other = wire->sockets[move->peer];
@@ -192,7 +193,7 @@ static int push(struct nccl_wire *wire, struct nccl_move *move)
     return 1;
 }
 
-/* Until a socket of the next moves is ready. */
+/* Waits until a socket of the next moves is ready. */
 static void wait_any(const struct nccl_wire *wire, const struct nccl_move *moves, size_t count)
 {
     struct pollfd *ready = calloc(count, sizeof *ready);

@@ -2,7 +2,7 @@
  * nccl_wire — moves bytes between the processes of an NCCL stand-in communicator: one Unix socket
  * per pair of ranks.
  *
- * Threads: one at a time.
+ * Not thread-safe.
  */
 #ifndef MILLRACE_TESTS_CUDA_ON_CPU_NCCL_WIRE_H
 #define MILLRACE_TESTS_CUDA_ON_CPU_NCCL_WIRE_H
@@ -14,26 +14,27 @@
 
 struct nccl_wire;
 
-/* A message to or from another rank. Its length is sent first: ranks that disagree on it are a
+/* A message to or from another rank. Its length is sent first: if ranks disagree on it, that is a
  * violation. */
 struct nccl_move {
     int peer;
     bool is_send;
     char *data;
     size_t bytes;
-    uint64_t header; /* the length, as sent or received */
-    size_t at;       /* progress in the length and data together */
+    uint64_t header; /* the length that is sent or received */
+    size_t at;       /* bytes done, of the length and the data together */
 };
 
-/* Finds the other ranks by the name. Blocks until all are connected or *stop. 0, or -1. */
+/* Finds the other ranks by the name. Blocks until all are connected or *stop is set. Returns 0 or
+ * -1. */
 int nccl_wire_open(uint64_t name, int rank, int ranks, const atomic_bool *stop,
                    struct nccl_wire **ret_wire);
-/* Notifies the other ranks that this one leaves, and blocks until each of them leaves, closes or is
- * gone. NULL is fine. */
+/* Notifies the other ranks that this one is leaving, and blocks until each of them leaves, closes
+ * or is gone. wire may be NULL. */
 void nccl_wire_leave(struct nccl_wire *wire);
-void nccl_wire_close(struct nccl_wire *wire); /* NULL is fine */
-/* Sends and receives all moves, those of one rank and direction in order. 0, or -1 if another rank
- * is gone or *stop. */
+void nccl_wire_close(struct nccl_wire *wire); /* wire may be NULL */
+/* Sends and receives all moves, in order for each rank and direction. Returns 0, or -1 if another
+ * rank is gone or *stop is set. */
 int nccl_wire_move(struct nccl_wire *wire, struct nccl_move *moves, size_t count,
                    const atomic_bool *stop);
 

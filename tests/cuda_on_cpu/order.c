@@ -21,7 +21,7 @@ enum {
 #endif
 };
 
-static size_t current, told; /* the seeds of orders numbered below `told` have been printed */
+static size_t current, told; /* seeds have been printed for the orders below `told` */
 static uint64_t generator;
 
 /* splitmix64 */
@@ -44,7 +44,8 @@ void order_set(size_t order)
     uint64_t seed = (text ? strtoull(text, NULL, 10) : 1) + order;
     current = order;
     generator = seed;
-    /* only where work runs least often: with streams at once it would cost seconds */
+    /* only in the order in which work runs least often: with streams run at once, it would cost
+     * seconds */
     memory_watch(order == ORDER_REVERSE);
     if (order >= ORDERS_FIXED && order >= told) {
         fprintf(stderr, "cuda_on_cpu: order %zu, seed %llu\n", order, (unsigned long long)seed);
@@ -66,7 +67,7 @@ int order_pick_thread(int count)
 {
     if (current < ORDERS_FIXED)
         return 0;
-    /* half of the time the newest, so that some threads run far ahead of others */
+    /* half of the time pick the newest, so that some threads run far ahead of others */
     uint64_t random = next();
     return random & 1 ? count - 1 : (int)(random / 2 % (uint64_t)count);
 }
@@ -94,7 +95,7 @@ uint64_t order_block(uint64_t i, uint64_t count)
             stride = next() % count + 1;
         while (common_divisor(stride, count) != 1);
     }
-    /* does not overflow: grids of tests have far fewer than 2^32 blocks */
+    /* does not overflow: the grids in tests have far fewer than 2^32 blocks */
     return (start + i * stride) % count;
 }
 

@@ -4,13 +4,13 @@
  *
  *     for (size_t order = 0; order < order_count(); order++) {
  *         order_set(order);
- *         // run, compare with the reference, and from the second on with the bits of the first
+ *         // run; compare with the reference and, from order 1 on, with the bits of order 0
  *     }
  *
  * On the CPU, order 0 is forward with streams run at once. Order 1 is reverse with streams run as
  * late as possible; in it, host access to device memory also faults. Further orders are random,
- * each from a seed. On a GPU there is only the device's own order, twice, so that the same test
- * compares two runs. MR_CUDA_SEED is the first seed; each seed is printed.
+ * each from a seed. On a GPU, the device's own order is the only one, tried twice, so that the same
+ * test compares two runs. MR_CUDA_SEED is the first seed; each seed is printed.
  */
 #ifndef MILLRACE_TESTS_CUDA_ON_CPU_ORDER_H
 #define MILLRACE_TESTS_CUDA_ON_CPU_ORDER_H

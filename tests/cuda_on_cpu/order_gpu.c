@@ -1,5 +1,6 @@
 /*
- * order_gpu — order.h on a GPU: the device chooses its own order, and a test runs twice to compare.
+ * order_gpu — order.h on a GPU: the device chooses its own order, and a test runs twice to compare
+ * the results.
  */
 #include "tests/cuda_on_cpu/order.h"
 

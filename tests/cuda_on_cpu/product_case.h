@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* 7-bit numbers, exact in bf16: the same values as float and as bf16 bits. */
+/* 7-bit numbers, which are exact in bf16: the same values as float and as bf16 bits. */
 struct product_case {
     float a[PRODUCT_ROWS * PRODUCT_DEPTH], b[PRODUCT_DEPTH * PRODUCT_COLUMNS];
     uint16_t a16[PRODUCT_ROWS * PRODUCT_DEPTH], b16[PRODUCT_DEPTH * PRODUCT_COLUMNS];

@@ -19,14 +19,14 @@
 /* Guarded by lock. */
 static struct {
     pthread_mutex_t lock;
-    pthread_cond_t changed;   /* something has run */
+    pthread_cond_t changed;   /* some work has run */
     pthread_cond_t requested; /* `work` is ready for the shim's thread */
     struct CUstream_st default_stream, *streams;
-    struct mark *default_mark; /* the end of the default stream's queued work */
+    struct mark *default_mark; /* the end of the work queued on the default stream */
     struct queue_work *work;
     bool busy, started;
     cudaError_t failure, lost;
-    struct capture *captures; /* in progress */
+    struct capture *captures; /* captures in progress */
     struct shim_counts counts;
 } queue = {
     .lock = PTHREAD_MUTEX_INITIALIZER,
@@ -149,8 +149,8 @@ static struct CUstream_st *pick(void)
     return NULL;
 }
 
-/* The stream to run next so that `stream` can make progress; NULL: it waits for something outside
- * the queue. */
+/* The stream that must run next so that `stream` can make progress; NULL: it waits for something
+ * outside the queue. */
 static struct CUstream_st *needed(struct CUstream_st *stream)
 {
     while (stream && !may_run(stream))
@@ -158,7 +158,7 @@ static struct CUstream_st *needed(struct CUstream_st *stream)
     return stream;
 }
 
-/* The stream that runs its first op next, on the way to `stream`; NULL if another thread or an
+/* The stream whose first op runs next so that `stream` makes progress; NULL if another thread or an
  * external operation must make progress first. */
 static struct CUstream_st *next_for(struct CUstream_st *stream)
 {
@@ -167,7 +167,7 @@ static struct CUstream_st *next_for(struct CUstream_st *stream)
     return order_streams() == STREAMS_LATE ? needed(stream) : pick();
 }
 
-/* Takes ownership of the reference. */
+/* Takes over the caller's reference. */
 static void wait_mark(struct mark *mark)
 {
     memory_open();
@@ -196,7 +196,7 @@ static void append(struct CUstream_st *stream, struct op op)
 static struct mark *append_mark(struct CUstream_st *stream)
 {
     struct mark *mark = or_abort(calloc(1, sizeof *mark));
-    mark->references = 2; /* the op's and the caller's */
+    mark->references = 2; /* one for the op and one for the caller */
     mark->stream = stream;
     append(stream, (struct op){.mark = mark});
     return mark;
@@ -208,7 +208,8 @@ static void append_wait(struct CUstream_st *stream, struct mark *mark)
         append(stream, (struct op){.mark = mark_share(mark), .waits = true});
 }
 
-/* Called before and after queueing on the default stream, or on one that synchronizes with it. */
+/* Called before and after queueing on the default stream or on a stream that synchronizes with
+ * it. */
 static void order_before(struct CUstream_st *stream)
 {
     if (stream == &queue.default_stream) {
@@ -285,8 +286,8 @@ cudaError_t queue_add(cudaStream_t handle, struct queue_work work)
     return leave(cudaSuccess);
 }
 
-/* While a stream is captured, waiting for it, querying it, and anything else that its capture
- * forbids to this thread is refused. */
+/* While a stream is captured, refuses waiting for it, querying it, and anything else that its
+ * capture forbids to this thread. */
 static bool refused(const struct capture *capture)
 {
     if (capture)
@@ -328,7 +329,7 @@ cudaError_t queue_wait_all(void)
     while (stream) {
         if (stream->first) {
             wait_stream(stream);
-            stream = queue.streams; /* any stream may have been freed */
+            stream = queue.streams; /* meanwhile any stream may have been freed */
         } else {
             stream = stream->next;
         }
@@ -416,7 +417,7 @@ cudaError_t queue_wait_event(cudaStream_t handle, cudaEvent_t event)
     struct CUstream_st *stream = resolve(handle);
     if (event->capture && capture_ended(event->capture))
         return leave(cudaErrorCapturedEvent);
-    /* from now on it is captured too */
+    /* from now on, this stream is also captured */
     if (event->capture && !stream->capture && stream != &queue.default_stream)
         stream->capture = capture_share(event->capture);
     if (stream->capture != event->capture) {
@@ -444,8 +445,8 @@ cudaError_t queue_event_wait(cudaEvent_t event)
     return leave(cudaSuccess);
 }
 
-/* Polling must make progress: every third query, or the first one after it that can, runs one more
- * op. */
+/* Polling must make progress: every third query runs one more op, or if none can run, the first
+ * later query that finds one does. */
 enum { QUERIES_A_STEP = 3 };
 
 static int queries;
@@ -483,14 +484,15 @@ cudaError_t queue_stream_query(cudaStream_t handle)
 cudaError_t queue_add_external(cudaStream_t handle, struct queue_work begin, struct mark **ret_mark)
 {
     struct mark *mark = or_abort(calloc(1, sizeof *mark));
-    mark->references = 2; /* the stream's and the caller's */
+    mark->references = 2; /* one for the stream and one for the caller */
     if (queue_is_captured(handle))
         shim_violation("work of others can't be part of a graph here");
     *ret_mark = mark;
     cudaError_t status = queue_add(handle, begin);
     pthread_mutex_lock(&queue.lock);
     append_wait(resolve(handle), mark);
-    mark_release(mark); /* append_wait took its own, or none if already reached */
+    /* append_wait took its own reference, or none if the mark was already reached */
+    mark_release(mark);
     return leave(status);
 }
 

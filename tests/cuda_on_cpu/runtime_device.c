@@ -30,7 +30,7 @@ void shim_set_driver(int version, int devices)
     device_count = devices;
 }
 
-static struct shim_architecture is = {9, 0, 227 << 10}; /* set while nothing runs */
+static struct shim_architecture is = {9, 0, 227 << 10}; /* written only while nothing runs */
 
 void shim_set_architecture(struct shim_architecture architecture)
 {
@@ -42,7 +42,7 @@ struct shim_architecture shim_architecture(void)
     return is;
 }
 
-/* An absent driver and one of an older major version give the same code. */
+/* A missing driver and one with an older major version give the same error. */
 static cudaError_t driver_status(void)
 {
     return driver_version / 1000 < VERSION / 1000 ? cudaErrorInsufficientDriver

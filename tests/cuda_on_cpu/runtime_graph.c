@@ -9,7 +9,7 @@
 #include <cuda_runtime_api.h>
 #include <stdlib.h>
 
-/* A graph and its executable form are the same: the capture. */
+/* A graph and its executable form are both the capture. */
 struct CUgraph_st {
     struct capture *capture;
 };
@@ -83,7 +83,7 @@ static void release_graph(void *data)
 
 cudaError_t CUDARTAPI cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream)
 {
-    (void)exec, (void)stream; /* only makes the first launch faster */
+    (void)exec, (void)stream; /* in CUDA, this only makes the first launch faster */
     return cudaSuccess;
 }
 

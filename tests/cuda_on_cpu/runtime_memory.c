@@ -2,10 +2,10 @@
  * runtime_memory — the CUDA runtime's functions that allocate, copy and fill memory, as far as
  * millrace uses them.
  *
- * Asynchronous behavior follows "API synchronization behavior" of the CUDA runtime's reference.
- * Where that leaves a choice, the shim guarantees the least: pinned memory is read and written when
- * the copy runs; pageable memory is read at once and written before the call returns; between two
- * ranges of device memory even cudaMemcpy only queues.
+ * Asynchronous behavior follows "API synchronization behavior" in the CUDA runtime's reference.
+ * Where the reference leaves a choice, the shim guarantees the least: pinned memory is read and
+ * written when the copy runs; pageable memory is read at once and written before the call returns;
+ * between two ranges of device memory, even cudaMemcpy only queues the copy.
  */
 #include "tests/cuda_on_cpu/memory.h"
 #include "tests/cuda_on_cpu/queue.h"
@@ -97,7 +97,7 @@ struct copy {
     char *target;
     const char *source;
     size_t bytes;
-    char staged[]; /* for pageable memory: its content at the call */
+    char staged[]; /* for pageable memory: its contents at the time of the call */
 };
 
 static void run_copy(void *data)

@@ -23,8 +23,8 @@ static const int warpSize = BLOCK_WARP_THREADS;
 
 #define __launch_bounds__(...)
 
-/* Thread-local memory of the one thread that runs kernels. It is the only kind of static memory,
- * also in templates, that grid.c can locate as a whole to fill it with NaN before a block. */
+/* Thread-local memory of the one thread that runs kernels: the only kind of static memory, also in
+ * templates, that grid.c can locate as a whole to fill with NaN before each block. */
 #undef __shared__
 #define __shared__ static thread_local
 

@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-/* Stores a failure (cudaErrorNotReady is none). Returns status. */
+/* Stores status if it is a failure (cudaErrorNotReady is not). Returns status. */
 cudaError_t status_set(cudaError_t status);
 
 #ifdef __cplusplus

@@ -1,8 +1,8 @@
 /*
  * tensor_core — the functions of trainer/ops/cuda/tensor_core.h for the CPU. C++ only.
  *
- * An asynchronous copy takes place when its thread waits for it. Until then its target is NaN, and
- * poisoned for AddressSanitizer.
+ * An asynchronous copy takes place when its thread waits for it. Until then, its target is NaN and
+ * is poisoned for AddressSanitizer.
  */
 #ifndef MILLRACE_TESTS_CUDA_ON_CPU_TENSOR_CORE_H
 #define MILLRACE_TESTS_CUDA_ON_CPU_TENSOR_CORE_H

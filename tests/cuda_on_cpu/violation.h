@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/* Prints "cuda_on_cpu: ..."; within a kernel, also its name, block and thread. */
+/* Prints "cuda_on_cpu: ..."; within a kernel, also the kernel's name, the block and the thread. */
 void shim_violation(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
 #ifdef __cplusplus

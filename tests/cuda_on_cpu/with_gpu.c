@@ -1,5 +1,6 @@
 /*
- * with_gpu — runs a program if there is a GPU; otherwise prints why not and skips (status 77).
+ * with_gpu — runs a program if there is a GPU; otherwise prints the reason and exits with status 77
+ * (skipped).
  */
 #include <cuda_runtime_api.h>
 #include <stdio.h>

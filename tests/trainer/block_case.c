@@ -44,8 +44,8 @@ void block_case_open(struct block_case *c, struct ops *ops, const struct block_c
     struct err err;
     struct block_offsets first, second;
     *c = (struct block_case){.ops = ops, .stream = BLOCK_ITEMS * BLOCK_TOKENS * config->width};
-    /* computes the second of two blocks: its offsets are relative to its group and equal the first
-     * block's */
+    /* this computes the second of two blocks: its offsets are relative to its group and equal the
+     * first block's */
     assert_ok(block_describe(config, &c->params, "blocks.0", &first, &err), &err);
     assert_ok(block_describe(config, &c->params, "blocks.1", &second, &err), &err);
     assert_memory_equal(&first, &second, sizeof first);

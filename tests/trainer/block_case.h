@@ -1,5 +1,6 @@
 /*
- * block_case — one block with random weights, input and output gradient, in any of its 32 variants.
+ * block_case — one transformer block with random weights, input and output gradient, in any of 32
+ * variants.
  */
 #ifndef MILLRACE_TESTS_TRAINER_BLOCK_CASE_H
 #define MILLRACE_TESTS_TRAINER_BLOCK_CASE_H
@@ -12,17 +13,17 @@ struct block_case {
     struct ops *ops; /* borrowed; F64 */
     struct params params;
     struct block block;
-    uint64_t stream;                               /* elements of x, and of out */
+    uint64_t stream;                               /* number of elements in x, and in out */
     double *weights, *gradients, *x, *out, *r, *d; /* loss = sum of out * r */
     void *saved, *scratch;
 };
 
-/* Bits of variant: 0 RMSNorm, 1 RoPE, 2 grouped-query, 3 SwiGLU, 4 causal. */
+/* The bits of variant: 0 RMSNorm, 1 RoPE, 2 grouped-query, 3 SwiGLU, 4 causal. */
 struct block_config block_variant(unsigned variant, bool bias);
 void block_case_open(struct block_case *c, struct ops *ops, const struct block_config *config);
 void block_case_close(struct block_case *c);
 double block_case_loss(struct block_case *c);
-/* After a loss: computes gradients, and d = gradient of x. */
+/* Call after the loss: computes gradients, and d, the gradient of x. */
 void block_case_backward(struct block_case *c);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * bucket_exchange — tests: pieces that were not received are not delivered.
+ * bucket_exchange — tests that pieces that were not received are not delivered.
  */
 #include "trainer/parallel/reduction/bucket_exchange.h"
 
@@ -8,8 +8,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Two ranks, of which the other ends the run while pieces are in progress: the first test of the
- * work finds it pending, the second finds that it failed. */
+/* The other of two ranks ends the run while pieces are in progress: the first test of the work
+ * finds it pending, the second finds that it failed. */
 static struct comm_work *in_flight;
 static int looks_count;
 
@@ -53,7 +53,7 @@ static int refuse_all_to_all(struct comm *comm, const void *send, const size_t *
     return err_set(err, -EIO, "the network is down");
 }
 
-/* An exchange of one matrix between two ranks, over a communicator with these operations. */
+/* An exchange of one matrix between two ranks, over a communicator with the operations above. */
 struct fixture {
     struct comm comm;
     struct device *device;

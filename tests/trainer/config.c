@@ -1,5 +1,5 @@
 /*
- * config (test) — valid configurations, and the messages for invalid ones.
+ * config (test) — valid configurations, and the error messages for invalid ones.
  */
 #include "tests/support/test.h"
 
@@ -269,7 +269,7 @@ static void printed_configuration_reads_back_the_same(void **state)
     str_deinit(&yaml);
 }
 
-/* A corrupt manifest: an invalid weight is printed unchanged. */
+/* The manifest is corrupt: an invalid weight is printed unchanged. */
 static void saved_weights_of_any_size_are_reported(void **state)
 {
     (void)state;
@@ -328,7 +328,7 @@ static void every_field_has_a_default_that_it_accepts_and_a_help_text(void **sta
         snprintf(text, sizeof text, "%s=%s", fields[i].key, fields[i].default_text);
         struct train_config config;
         struct err err = {0};
-        /* contradictions with missing keys are fine here, wrong values are not */
+        /* contradictions with missing keys are acceptable here, wrong values are not */
         int status = parse(NEEDED, text, &config, &err);
         if (status && strstr(err.what, "wrong value"))
             fail_msg("%s", text);

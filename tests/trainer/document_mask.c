@@ -1,6 +1,6 @@
 /*
- * document_mask — tests which tokens attention reaches with data.text.mask: document, from a batch
- * to losses.
+ * document_mask — tests which tokens attention reaches with data.text.mask=document, from the batch
+ * to the losses.
  */
 #include "tests/support/test.h"
 #include "tests/trainer/model_case.h"
@@ -11,7 +11,7 @@
 
 enum { BLOCK = 6, ITEMS = 3, END = 9, VOCABULARY = 10 };
 
-/* A loader's batch, and what converts it to a micro-batch. */
+/* A loader's batch, and the state that converts it to a micro-batch. */
 struct micro_case {
     struct device *device;
     struct ops *ops;
@@ -57,8 +57,8 @@ static void row_starts_follow_the_document_ends(void **state)
 {
     (void)state;
     int32_t source[ITEMS * (BLOCK + 1)] = {
-        1,   2, 3,   4, 5,   6,   7, /* one document */
-        1,   2, END, 3, END, END, 4, /* with an empty one between others */
+        1,   2, 3,   4, 5,   6,   7, /* a single document */
+        1,   2, END, 3, END, END, 4, /* with an empty document between others */
         END, 1, 2,   3, 4,   END, 5};
     const int32_t expected[ITEMS * BLOCK] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 3, 5, 0, 1, 1, 1, 1, 1};
     struct micro_case *c = open_case(true, source, ITEMS);
@@ -93,8 +93,8 @@ static void nothing_is_masked_by_default(void **state)
     close_case(c);
 }
 
-/* Losses of a model whose second document begins at token cut, before and after changing the first
- * document's tokens. */
+/* Losses of a model whose second document begins at token `cut`, before and after the first
+ * document's tokens are changed. */
 static void losses_of_two(bool mask, uint32_t cut, double *before, double *after,
                           uint64_t *ret_rows)
 {

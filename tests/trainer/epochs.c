@@ -1,5 +1,5 @@
 /*
- * epochs (test) — steps and epochs of a growing batch, counted one by one.
+ * epochs (test) — compares steps and epochs of a growing batch with counting one by one.
  */
 #include "trainer/config/epochs.h"
 #include "tests/support/test.h"
@@ -83,7 +83,7 @@ static void a_change_at_epoch_0_is_refused_with_what_to_set(void **state)
     assert_string_equal(err.advice, "");
 }
 
-/* The help text for EPOCH matches the parser. */
+/* The help text for EPOCH describes what the parser accepts. */
 static void batch_schedules_start_at_epoch_0(void **state)
 {
     size_t count;

@@ -25,11 +25,12 @@ enum {
 static const char hurt_name[] = "blocks.0.mlp.fc.weight";
 static char folder[TEST_PATH_BYTES_MAX], shards[2 * TEST_PATH_BYTES_MAX];
 static struct io *io;
-/* The tensor begins with it; stored inverted, so that the search does not find this copy. */
+/* The contents that the tensor begins with, stored inverted so that the search does not find this
+ * copy. */
 static uint32_t pattern[PATTERN_WORDS];
 static unsigned flips_count;
 
-/* With a learning rate of 0, so that the weights do not change. */
+/* Uses a learning rate of 0, so that the weights do not change. */
 static int run(const char *name, const char *steps, const char *check_sync,
                void (*report)(void *, const struct trainer_report *), struct trainer_result *result,
                struct err *err)
@@ -59,7 +60,7 @@ static int run(const char *name, const char *steps, const char *check_sync,
     return trainer_run(&options, result, err);
 }
 
-/* Reads the start of the tensor from the only file of a run's last checkpoint. */
+/* Reads the start of the tensor from the only file in a run's last checkpoint. */
 static void read_hurt(const char *name, unsigned step, uint32_t ret_words[PATTERN_WORDS])
 {
     char path[3 * TEST_PATH_BYTES_MAX];
@@ -93,7 +94,7 @@ static bool is_pattern(const uint32_t *words)
     return same == PATTERN_WORDS;
 }
 
-/* Flips a bit as a cosmic ray does, behind the program's back: in each place that holds the
+/* Flips a bit without the program's knowledge, as a cosmic ray does: in each place that holds the
  * pattern, including this window. */
 static void flip_region(int memory, uint64_t begin, uint64_t end)
 {

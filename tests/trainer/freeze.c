@@ -1,6 +1,6 @@
 /*
- * freeze (test) — which parameters patterns freeze, and that a pass computes only the gradients of
- * the others, with the same bits.
+ * freeze (test) — which parameters a pattern freezes, and that a pass computes only the other
+ * parameters' gradients, with the same bits.
  */
 #include "trainer/models/freeze.h"
 #include "tests/support/test.h"
@@ -18,7 +18,7 @@ static int freeze(const struct model_config *config, const char *patterns, char 
 {
     struct model_case c;
     case_open(&c, config, ITEMS, DTYPE_F32, 1);
-    struct params params = *model_params(c.model); /* tensors still belong to the model */
+    struct params params = *model_params(c.model); /* its tensors still belong to the model */
     int status = freeze_params(&params, patterns, err);
     trained[0] = '\0';
     for (uint64_t i = 0; i < params.count && !status; i++)
@@ -81,8 +81,8 @@ static void run_pass(struct model_case *c, const struct model_config *config)
     case_backward(c, c->gradients);
 }
 
-/* Asserts that the spans of all groups cover what is trained, without gaps in the gradient
- * arena. */
+/* Asserts that the spans of all groups cover what is trained, and that the gradient arena has no
+ * gaps. */
 static void assert_spans_cover(const struct params *params)
 {
     uint64_t end = 0;
@@ -110,7 +110,7 @@ static void assert_spans_cover(const struct params *params)
     assert_int_equal(params->trained_elements, end);
 }
 
-/* With the model's own memory settings: all blocks kept, recomputed, offloaded. */
+/* Uses the model's own memory settings: all blocks kept, recomputed or offloaded. */
 static void assert_trained_gradients_are_the_same(const struct model_config *plain,
                                                   const char *patterns)
 {
@@ -162,7 +162,8 @@ static void freezing_does_not_change_other_gradients(void **state)
                 assert_trained_gradients_are_the_same(&configs[m], common[p]);
 }
 
-/* The first blocks, below everything trained, have no backward pass and keep nothing for one. */
+/* The first blocks, which precede everything trained, have no backward pass and keep nothing for
+ * one. */
 static void frozen_first_blocks_take_less_memory(void **state)
 {
     (void)state;
@@ -186,7 +187,7 @@ static void frozen_first_blocks_take_less_memory(void **state)
     case_close(&plain);
 }
 
-/* The memory that a run requests: no gradients or moments of frozen parameters. */
+/* The memory that a run requests has no gradients or moments for frozen parameters. */
 static void only_trained_parameters_get_gradient_memory(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /*
- * gradient_sync — tests on two real ranks: a rank waits for the other only at points that do not
- * depend on timing.
+ * gradient_sync — tests on two real ranks that a rank waits for the other only at points that do
+ * not depend on timing.
  */
 #include "trainer/parallel/reduction/gradient_sync.h"
 
@@ -12,15 +12,15 @@
 
 enum { GROUPS = PARAM_GATHER_SLOTS + 2, ROWS = 48, COLS = 20, TIMEOUT_S = 60 };
 
-/* The state of one rank. Its device is the host under another name: transfers are staged, and
- * copies of sums can be delayed. */
+/* The state of one rank. Its device is the host under a different name, so transfers are staged,
+ * and copies of sums can be delayed. */
 static struct device *device;
 static struct device_ops device_ops;
 static int (*sound_event_open)(struct device *device, struct device_event **ret_event,
                                struct err *err);
 static int (*sound_event_done)(struct device *device, struct device_event *event, bool *ret_done,
                                struct err *err);
-/* of the exchange, then of the gather */
+/* events of the exchange, then of the gather */
 static struct device_event *events[BUCKET_EXCHANGE_BUCKETS + PARAM_GATHER_SLOTS];
 static size_t events_count;
 static bool sums_are_late;
@@ -122,8 +122,8 @@ static void await_shared(unsigned count)
         assert_ok(bucket_exchange_pump(sync.exchange, &err), &err);
 }
 
-/* The second rank is ahead in the pass and waits for the first, while sums are being copied to
- * staging. The first, which has summed more groups than are gathered at a time, must continue. */
+/* The second rank is ahead in the pass and waits for the first while sums are being copied to
+ * staging. The first rank has summed more groups than are gathered at a time, and must continue. */
 static void buckets_without_a_free_slot_wait_for_the_end_of_the_pass(void **state)
 {
     struct ops *ops;
@@ -156,7 +156,7 @@ static void buckets_without_a_free_slot_wait_for_the_end_of_the_pass(void **stat
         await_shared(PARAM_GATHER_SLOTS);
         send(PARAM_GATHER_SLOTS, PARAM_GATHER_SLOTS + 1);
         ranks_barrier();
-        ranks_barrier(); /* as when waiting for weights of the first rank */
+        ranks_barrier(); /* as if waiting for the first rank's weights */
         sums_are_late = false;
     }
     send(PARAM_GATHER_SLOTS + 1, GROUPS);

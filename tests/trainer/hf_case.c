@@ -104,7 +104,8 @@ void hf_check_logits(const struct model_config *config, struct io *io, const cha
     struct err err;
     case_open(&c, config, HF_ITEMS, DTYPE_F32, 1);
     const struct params *params = model_params(c.model);
-    memset(c.weights, 0xff, params->elements * sizeof(float)); /* each must be loaded */
+    /* every weight must be overwritten */
+    memset(c.weights, 0xff, params->elements * sizeof(float));
     assert_ok(hf_load(config, io, path, params, c.weights, &err), &err);
     int32_t *tokens = read_values(folder, "tokens.i32", HF_ITEMS * HF_BLOCK * sizeof *tokens);
     float *expected = read_values(folder, "logits.f32", LOGITS * sizeof *expected);

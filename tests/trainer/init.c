@@ -1,5 +1,5 @@
 /*
- * init (test) — weights from Hugging Face's transformers give the same results here.
+ * init (test) — weights from Hugging Face's transformers give the same results in millrace.
  */
 #include "trainer/models/init.h"
 
@@ -114,7 +114,7 @@ static void weights_of_another_model_are_refused_naming_the_difference(void **st
     assert_int_equal(load(&config, "llama3", &err), -EINVAL);
     assert_non_null(strstr(err.what, "original_max_position_embeddings"));
     config = hf_llama;
-    config.language.tied = true; /* its head would be lost */
+    config.language.tied = true; /* the file's separate head would be lost */
     assert_int_equal(load(&config, "llama", &err), -EINVAL);
     assert_non_null(strstr(err.what, "tie_word_embeddings"));
     config = hf_qwen2;
@@ -128,7 +128,7 @@ static void weights_of_another_model_are_refused_naming_the_difference(void **st
     assert_string_equal(err.expected, "[40, 32]");
     assert_string_equal(err.found, "[48, 32]");
     config = hf_gpt2;
-    config.language.block = 21; /* it has 20 positions */
+    config.language.block = 21; /* the file has only 20 positions */
     assert_int_equal(load(&config, "gpt2", &err), -EINVAL);
     assert_int_equal(load(&hf_gpt2, "llama", &err), -EINVAL);
     assert_int_equal(load(&hf_gpt2, "absent", &err), -ENOENT);
@@ -158,10 +158,10 @@ static void an_index_pointing_outside_its_folder_is_refused(void **state)
 enum {
     WIDE = 264,
     DEEP = 32,
-    READING_BYTES_MAX = 36 << 20 /* the read-ahead of a load, and some slack */
+    READING_BYTES_MAX = 36 << 20 /* a load's read-ahead, plus some slack */
 };
 
-/* A millrace file with all parameters, which are a hole in it. */
+/* Makes a millrace file with all parameters, which are a hole in it. */
 static void make_zeros(const struct params *params, const char *path)
 {
     struct safetensors_entry *entries = calloc(params->count, sizeof *entries);
@@ -199,7 +199,7 @@ static uint64_t peak_bytes(void)
     return kib << 10;
 }
 
-/* As one of sixteen ranks with sharded weights. */
+/* The test acts as one of sixteen ranks with sharded weights. */
 static void sharded_weights_are_read_group_by_group(void **state)
 {
     char path[TEST_PATH_BYTES_MAX + 64];
@@ -229,7 +229,8 @@ static void sharded_weights_are_read_group_by_group(void **state)
         &err);
     place(path, "zeros.safetensors");
     make_zeros(run.compute.params, path);
-    assert_ok(run_fill_weights(&run, NULL, &err), &err); /* allocates the weights' own memory */
+    /* allocates the memory of the weights themselves */
+    assert_ok(run_fill_weights(&run, NULL, &err), &err);
     uint64_t before = peak_bytes(),
              group_bytes = run.compute.partition.group_elements_max * sizeof(float);
     assert_ok(run_fill_weights(&run, path, &err), &err);

@@ -4,7 +4,7 @@
 #
 #   kill_proof.sh vit|gpt2|llama RENDER_SHAPES [KILLS]
 #
-# It continues until at least KILLS kills have happened, one of them during a save (its temporary
+# It continues until at least KILLS kills have occurred, one of them during a save (its temporary
 # folder existed) and one with samples in flight (read or decoded, not yet delivered), but at most
 # KILLS_MAX. Random instants may all miss the saves of a small model, which take a millisecond:
 # after KILLS misses the next kill is aimed at a save. MILLRACE names the program. The instants
@@ -21,7 +21,7 @@ seed=$((RANDOM))
 RANDOM=$seed
 echo "kill_proof: $kind, seed $seed"
 
-# The instants suit an uninstrumented program; with a sanitizer most kills would hit the start.
+# The instants suit an uninstrumented program; with a sanitizer, most kills would hit the startup.
 if [[ ${SANITIZE:-} == thread ]]; then
   echo "SKIPPED: kills are timed for a program without ThreadSanitizer" >&2
   exit 77
@@ -35,7 +35,7 @@ case $kind in
     "$program" convert dataset "$work/photos" "$work/shards" --quiet
     model=(--set model.type=vit --set data.image.size=32 --set model.patch=8 --set data.image.mixup=0.4 --set data.image.cutmix=1) ;;
   gpt2 | llama)
-    # words of this script serve as text
+    # the words of this script serve as text
     for i in 1 2 3 4; do cat "$0"; done > "$work/text.txt"
     "$program" convert dataset "$work/text.txt" "$work/shards" --tokenizer bytes --quiet
     model=(--set model.type="$kind" --set data.text.block=32)
@@ -66,7 +66,7 @@ began=$(date +%s%N)
 train "$work/timed" --set log.tensorboard="$work/timed/events" > /dev/null 2>&1
 whole_ms=$(( ($(date +%s%N) - began) / 1000000 ))
 
-# A stop on request in between: it saves, exits with 75, and changes no bit either.
+# Stops on request in between: the run saves, exits with 75, and changes no bit either.
 stop_once() {
   "$program" train "$work/train.yaml" "${model[@]}" --set run.dir="$work/killed" > /dev/null 2>&1 &
   local stopped=$! status=0
@@ -80,7 +80,7 @@ stop_once() {
 unfinished() { compgen -G "$work/killed/ckpt/.tmp-step-*" | sort || true; }
 is_in_save() { [[ -n $(comm -13 <(echo "$before") <(unfinished)) ]]; }
 
-# Stops the program at instant after instant; succeeds if one was inside a save before the run
+# Stops the program again and again; succeeds if a stop was inside a save before the run
 # ended.
 hold_inside_save() {
   while kill -STOP "$pid" 2> /dev/null; do
@@ -95,10 +95,10 @@ kills=0 in_save=0 in_flight=0 ended=0
 while (( kills < kills_wanted || in_save == 0 || in_flight == 0 )); do
   (( kills < kills_max )) || fail "after $kills kills: $in_save inside a save, $in_flight with data in flight"
   (( ended < kills_max )) || fail "the run ends before it can be killed"
-  before=$(unfinished) # what an earlier kill left does not count again
+  before=$(unfinished) # what an earlier kill left behind does not count again
   setsid "$program" train "$work/train.yaml" "${model[@]}" --set run.dir="$work/killed" -v > "$work/killed.out" 2> "$work/killed.log" &
   pid=$!
-  kill_ms=$(( 20 + RANDOM % (whole_ms / 2 + 1) )) # of the run's own speed: on a slow machine its start alone takes long
+  kill_ms=$(( 20 + RANDOM % (whole_ms / 2 + 1) )) # relative to the run's duration: on a slow machine, starting alone takes long
   sleep "$(printf '%d.%03d' $((kill_ms / 1000)) $((kill_ms % 1000)))"
   if (( kills >= kills_wanted && in_save == 0 )); then hold_inside_save || true; fi
   if ! kill -KILL "$pid" 2> /dev/null; then
@@ -130,7 +130,7 @@ steps() { grep -o '"step":[0-9]*\|"[a-z_]*loss":[-0-9.e+]*\|"gradient_norm":[-0-
 diff <(steps "$work/alone") <(steps "$work/killed") > /dev/null || fail "metrics.jsonl differs"
 [[ $(grep -c '"loss"' "$work/killed/metrics.jsonl") == 15 ]] || fail "metrics.jsonl has not one line each 4 of 60 steps"
 
-# and so do TensorBoard's own readers, if installed
+# and so do TensorBoard's own readers, if they are installed
 for python in "${MILLRACE_PYTHON:-}" "${TEST_SOURCE_DIR:-.}/build/oracles/bin/python"; do
   [[ -x $python ]] && "$python" -c 'import tensorboard' 2> /dev/null || continue
   "$python" "$TEST_SOURCE_DIR/tests/oracle/events.py" "$work/events" "$work/killed/metrics.jsonl" > /dev/null || fail "TensorBoard shows something else"

@@ -6,7 +6,7 @@
 mpirun_sh=$TEST_SOURCE_DIR/tests/support/mpirun.sh
 oracle=$TEST_SOURCE_DIR/tests/oracle/local_sgd.py
 
-cat "$oracle" >text.txt # words enough
+cat "$oracle" >text.txt # enough words
 millrace convert dataset text.txt tokens --tokenizer bytes --quiet >/dev/null
 cat >train.yaml <<'YAML'
 run:        {dir: first, seed: 5, steps: 1}
@@ -40,5 +40,5 @@ adamw_updates_and_their_means_match_numpy() {
 command -v mpirun >/dev/null && [[ -n ${MPI:-} ]] || skip "there is no MPI"
 need_python
 "$python" -c 'import torch' 2>/dev/null || skip "there is no torch here"
-millrace train train.yaml >/dev/null 2>errors || fail "$(cat errors)" # a rate of 0: the weights that all runs begin with
+millrace train train.yaml >/dev/null 2>errors || fail "$(cat errors)" # learning rate 0: the weights that all runs begin with
 run_cases sgd_updates_and_their_means_match_numpy adamw_updates_and_their_means_match_numpy

@@ -1,5 +1,5 @@
 /*
- * metrics (test) — which earlier lines a resumed run keeps.
+ * metrics (test) — which earlier lines of metrics.jsonl a resumed run keeps.
  */
 #include "trainer/report/metrics.h"
 #include "base/str.h"
@@ -51,7 +51,7 @@ static void later_and_torn_lines_are_removed(void **state)
     assert_kept(text, (struct metrics_resume){0, false}, "");
 }
 
-/* A run was stopped between a step and its evaluation, resumed, evaluated and was killed before its
+/* A run stopped between a step and its evaluation, resumed, evaluated, and was killed before its
  * next checkpoint. */
 static void a_repeated_evaluation_is_written_once(void **state)
 {
@@ -62,8 +62,8 @@ static void a_repeated_evaluation_is_written_once(void **state)
     assert_kept(text, (struct metrics_resume){7, false}, expected);
 }
 
-/* Lines of steps 1 to 20,000, in a file larger than the read window, with one line longer than
- * that. */
+/* Lines for steps 1 to 20,000, in a file larger than the read window; one line is longer than the
+ * window. */
 static void the_last_kept_line_is_found_anywhere_in_the_file(void **state)
 {
     (void)state;

@@ -37,7 +37,7 @@ const struct model_config case_llama = {.type = MODEL_LLAMA,
                                         .language.rope_base = 10000,
                                         .language.norm_epsilon = 1e-5};
 
-/* Wavelengths of its two pairs: one is kept or interpolated, one is stretched. */
+/* The wavelengths of its two pairs: one is kept or interpolated, one is stretched. */
 const struct model_config case_llama3 = {.type = MODEL_LLAMA,
                                          .layers = 2,
                                          .heads = 4,

@@ -12,12 +12,13 @@
 #include <stdlib.h>
 
 static const double STEP = 2e-3, TOLERANCE = 1e-6;
-enum { SAMPLES = 6, ALL_BELOW = 16 }; /* elements tested per tensor; all of a tiny one */
+/* elements tested per tensor; a tensor of at most ALL_BELOW is tested in full */
+enum { SAMPLES = 6, ALL_BELOW = 16 };
 
 struct slope {
     double (*loss)(void *context);
     void *context;
-    /* Scale of smaller slopes, whose differences are mostly rounding. */
+    /* Replaces smaller slopes as the scale, because their differences are mostly rounding. */
     double floor;
 };
 
@@ -38,7 +39,7 @@ static void check_tensor(struct slope *slope, const char *name, double *values,
 {
     uint64_t tried = count < ALL_BELOW ? count : SAMPLES;
     for (uint64_t n = 0; n < tried; n++) {
-        /* including first and last */
+        /* includes the first and the last */
         uint64_t i = count < ALL_BELOW ? n : (n * (count - 1)) / (SAMPLES - 1);
         double expected = slope_by_differences(slope, &values[i]);
         double scale = fmax(fmax(fabs(expected), fabs(gradients[i])), slope->floor);
@@ -148,7 +149,7 @@ static void qwen_gradients_match_central_differences(void **state)
 
 enum { MICROS = 3, ITEMS = 3 };
 
-/* The sums of gradients of several micro-batches, added here or accumulated by the passes.
+/* The summed gradients of several micro-batches, added here or accumulated by the passes;
  * malloc'ed. */
 static double *sum_of_passes(const struct model_config *config)
 {

@@ -1,6 +1,6 @@
 /*
- * model_memory (test) — memory savings: blocks that recompute or offload their activations, logits
- * a few rows at a time.
+ * model_memory (test) — ways to save memory: blocks that recompute or offload their activations,
+ * logits a few rows at a time.
  */
 #include "tests/support/test.h"
 #include "tests/trainer/model_case.h"
@@ -29,7 +29,7 @@ static void assert_recomputing_changes_no_bit(const struct model_config *plain)
         open_passed(&again, &config, DTYPE_F32);
         assert_memory_equal(kept.gradients, again.gradients, bytes);
         assert_memory_equal(kept.losses, again.losses, kept.rows * sizeof *kept.losses);
-        assert_true(again.activation_bytes <= least); /* more blocks, less memory */
+        assert_true(again.activation_bytes <= least); /* more blocks recomputed, less memory */
         least = again.activation_bytes;
         case_close(&again);
     }
@@ -47,8 +47,8 @@ static void recomputed_blocks_give_the_same_bits_in_less_memory(void **state)
     assert_recomputing_changes_no_bit(&llama);
 }
 
-/* For each number of offloaded blocks; they are copied out and in if there are more than the ring
- * holds. */
+/* Tests every number of offloaded blocks; blocks are copied out and in if there are more than the
+ * ring holds. */
 static void assert_offloading_changes_no_bit(const struct model_config *plain, uint32_t recompute)
 {
     struct model_case kept, again;
@@ -72,7 +72,7 @@ static void assert_offloading_changes_no_bit(const struct model_config *plain, u
         least = again.activation_bytes;
         if (moved > 0) {
             assert_int_equal(offload_copied_bytes(again.activations.offload), 2 * pinned);
-            case_loss(&again); /* an evaluation keeps nothing */
+            case_loss(&again); /* an evaluation keeps no activations */
             assert_int_equal(offload_copied_bytes(again.activations.offload), 2 * pinned);
         } else {
             assert_null(again.activations.offload);
@@ -93,7 +93,7 @@ static void offloaded_blocks_give_the_same_bits_in_less_device_memory(void **sta
     assert_offloading_changes_no_bit(&llama, 3);
 }
 
-/* All kinds of pieces: within an item and with a remainder, one item, several with a remainder,
+/* All kinds of pieces: part of an item with a remainder, one item, several with a remainder,
  * all. */
 static void assert_pieces_agree(const struct model_config *plain)
 {

@@ -1,10 +1,8 @@
 /*
  * model_owners — tests that gradients have the same bits whichever owners compute which
- * micro-batches.
- *
- * Owners have separate devices, ops with thread pools of different sizes, models, activations and
- * buffers. Results are merged in micro-batch order: raw leaves, or each owner's aligned subtree. A
- * sum in plain order must differ, else the test would prove nothing.
+ * micro-batches. Owners have separate devices, ops with thread pools of different sizes, models,
+ * activations and buffers. Results are merged in micro-batch order, as raw leaves or as each
+ * owner's aligned subtree. A sum in plain order must differ, or the test would prove nothing.
  */
 #include "tests/support/test.h"
 #include "tests/trainer/model_case.h"
@@ -50,7 +48,7 @@ static void owner_leaf(struct owner *owner, uint64_t micro, void *target)
     case_backward(&owner->c, target);
 }
 
-/* Pushes the results of the owner of [first, end) into `merged`. */
+/* Pushes the results of the owner of micro-batches [first, end) into `merged`. */
 static void owner_give(struct owner *owner, uint64_t first, uint64_t end, enum merge merge,
                        struct tree *merged)
 {
@@ -86,7 +84,7 @@ static void close_owner(struct owner *owner)
     case_close(&owner->c);
 }
 
-/* The gradients of micros micro-batches, computed by that many owners; malloc'ed. */
+/* The gradients of `micros` micro-batches, computed by that many owners; malloc'ed. */
 static void *sum_by_owners(const struct model_config *config, uint64_t micros, uint64_t owners,
                            enum merge merge)
 {

@@ -1,6 +1,6 @@
 /*
- * model_stages — tests: pipeline stages, masked targets, padded items, F32 against F64, and a
- * model's reported numbers.
+ * model_stages — tests pipeline stages, masked targets, padded items, F32 against F64, and the
+ * numbers that a model reports.
  */
 #include "tests/support/test.h"
 #include "tests/trainer/model_case.h"
@@ -18,7 +18,7 @@ enum { ITEMS = 3, CALLS_MAX = 64, GROUPS_MAX = 4 };
 struct call {
     uint64_t group;
     enum model_use use;
-    bool is_done; /* else needed */
+    bool is_done; /* the group is done; else it is needed */
 };
 
 struct calls {
@@ -99,8 +99,8 @@ static void assert_stage_gradients(const struct model_case *c, const struct stag
     }
 }
 
-/* Groups are needed before they are done, gradients are done last group first, and a walk makes the
- * same calls in advance. */
+/* Groups are needed before they are done; gradients are done from the last group to the first; and
+ * model_walk predicts the same calls. */
 static void assert_stage_calls(const struct model_case *c, const struct stage_memory *m)
 {
     struct calls walk = {0};
@@ -154,7 +154,7 @@ static void check_stages(const struct model_config *config, uint32_t cut)
     const struct model_memory first = memory_of(&c, &a), second = memory_of(&c, &b);
     model_forward(c.model, &a.stage, &first, &a.activations, &input, NULL, hidden, NULL);
     model_forward(c.model, &b.stage, &second, &b.activations, &input, hidden, NULL, NULL);
-    memset(hidden, 0xff, hidden_bytes); /* free to reuse once the next stage has run */
+    memset(hidden, 0xff, hidden_bytes); /* may be reused once the next stage has run */
     model_backward(c.model, &b.stage, &second, &b.activations, &input, &result, NULL, d_hidden);
     assert_memory_equal(losses, c.losses, c.rows * sizeof *losses);
     hand_over_tied(&c, &b, &a);
@@ -176,7 +176,7 @@ static void two_stages_give_the_bits_of_one(void **state)
     (void)state;
     check_stages(&case_vit, 1);
     check_stages(&case_gpt2, 1);
-    check_stages(&case_gpt2, 2); /* the second has only the head */
+    check_stages(&case_gpt2, 2); /* the second stage has only the head */
     check_stages(&case_llama, 1);
     check_stages(&case_llama, 2);
     check_stages(&case_llama3, 1);
@@ -185,7 +185,7 @@ static void two_stages_give_the_bits_of_one(void **state)
     offloaded.layers = 9;
     offloaded.recompute_every = 3;
     offloaded.offload_every = 1;
-    check_stages(&offloaded, 4); /* three of the first stage's blocks, three of the second's */
+    check_stages(&offloaded, 4); /* three blocks of the first stage, three of the second */
 }
 
 static void repetition_and_thread_count_change_no_bit(void **state)
@@ -246,7 +246,7 @@ static void joined_units_are_acquired_and_released_together(void **state)
     struct calls calls = {0};
     struct scattered weights = {0}, gradients = {0};
     (void)state;
-    config.group_params_min = 1800; /* the embedding and a block, a block and the head */
+    config.group_params_min = 1800; /* joins the embedding and a block, and a block and the head */
     case_open(&c, &config, ITEMS, DTYPE_F32, 1);
     const struct params *params = model_params(c.model);
     assert_int_equal(params->groups_count, 2);
@@ -329,7 +329,7 @@ static void check_padding(const struct model_config *config)
     struct model_case few, many;
     case_open(&few, config, ITEMS - 1, DTYPE_F64, 1);
     case_open(&many, config, ITEMS, DTYPE_F64, 1);
-    /* the same data for the items that both have, followed by an absent item */
+    /* the same data for the items that both cases have, followed by an absent item */
     many.labels[ITEMS - 1] = -1;
     memset(many.targets + (ITEMS - 1) * config->language.block, 0xff,
            config->language.block * sizeof *many.targets);
@@ -365,7 +365,7 @@ static void masked_targets_do_not_affect_the_others(void **state)
     case_forward(&c, true);
     memcpy(losses, c.losses, c.rows * sizeof *losses);
     int32_t *targets = c.targets;
-    c.targets = NULL; /* the same as those given */
+    c.targets = NULL; /* the default targets equal the given ones */
     case_forward(&c, true);
     assert_memory_equal(losses, c.losses, c.rows * sizeof *losses);
     c.targets = targets;
@@ -443,7 +443,7 @@ static void gpt2_124m_has_the_published_sizes(void **state)
     assert_string_equal(params->groups[0].name, "embed");
     assert_string_equal(params->groups[3].name, "blocks.2");
     assert_string_equal(params->groups[13].name, "head");
-    /* 6 flops per token and parameter of a matrix, and causal attention */
+    /* 6 flops per token and matrix parameter, plus causal attention */
     double matrices = 12.0 * 12 * 768 * 768 + 50257.0 * 768, attention = 12.0 * 12 * 768 * 1025 / 2;
     assert_true(fabs(model_flops(model) / 1024 / (6 * matrices + attention) - 1) < 1e-12);
     assert_int_equal(model_rows(model), 1024);

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const double TOLERANCE = 1e-10; /* relative to the largest element of an array */
+static const double TOLERANCE = 1e-10; /* relative to an array's largest element */
 
 static void write_case_file(const char *folder, const char *name, const void *data, size_t bytes)
 {
@@ -41,7 +41,7 @@ static void describe_block(struct jsonx_writer *w, const struct block_config *co
     jsonx_write_bool(w, "causal", config->causal);
 }
 
-/* Parameters of the groups from first_group on. */
+/* The parameters of all groups from first_group on. */
 static void describe_params(struct jsonx_writer *w, const struct params *params,
                             uint64_t first_group)
 {
@@ -87,7 +87,7 @@ static void compare(const char *folder, const char *name, const double *got, uin
 }
 
 /* Scales by each tensor's own largest element, so that errors in small tensors count; for zero
- * tensors by the largest of all. */
+ * tensors, by the largest element of all. */
 static void compare_gradients(const char *folder, const struct params *params, uint64_t first_group,
                               const double *got)
 {
@@ -140,7 +140,7 @@ static void write_model_case(const struct model_case *c, const struct block_conf
 }
 
 /* torch also computes the token pairs that causal attention skips: scores and weighted values, once
- * forward and twice backward. */
+ * in the forward and twice in the backward pass. */
 static void compare_flops(const char *folder, const struct model_case *c)
 {
     const struct model_config *config = &c->config;

@@ -1,5 +1,5 @@
 /*
- * ops_bits — tests that the bits of the CPU compute ops depend on shapes and values, never on
+ * ops_bits — tests that the result bits of the CPU ops depend on shapes and values, never on
  * threads.
  */
 #include "tests/trainer/ops_case.h"

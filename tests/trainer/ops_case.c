@@ -122,7 +122,7 @@ static void run_gemms(struct ops *ops, struct ops_case_run *run)
     run_gemm(ops, run, "gemm",
              &(struct gemm_shape){.m = 1037, .n = 93, .k = 71, .trans_b = true, .bias = true});
     run_gemm(ops, run, "gemm small", &(struct gemm_shape){.m = 3, .n = 5, .k = 7});
-    run_gemm(ops, run, "gemm split", /* m, n small, k long: parts added */
+    run_gemm(ops, run, "gemm split", /* m and n small, k long: split into parts that are added */
              &(struct gemm_shape){.m = 67, .n = 129, .k = 2063, .trans_a = true});
     run_gemm(
         ops, run, "gemm split, accumulated",

@@ -14,12 +14,12 @@
 
 struct ops *ops_case_open(enum dtype compute, unsigned threads); /* close with ops_close */
 
-/* count float values in [-scale, scale), a function of seed; malloc'ed. */
+/* count float values in [-scale, scale), determined by seed; malloc'ed. */
 double *ops_case_values(uint64_t seed, size_t count, double scale);
-/* The same in the element type of ops; malloc'ed. */
+/* The values in the element type of ops; malloc'ed. */
 void *ops_case_real(const struct ops *ops, const double *values, size_t count);
 void *ops_case_random(const struct ops *ops, uint64_t seed, size_t count, double scale);
-/* All NaN, to detect elements that are not written. */
+/* All NaN, to detect elements that an op does not write. */
 void *ops_case_blank(const struct ops *ops, size_t count);
 double *ops_case_doubles(const struct ops *ops, const void *real, size_t count);
 /* count ids below bound. */
@@ -35,7 +35,7 @@ struct ops_case_output {
     const char *name;
     void *data;
     size_t count, element_bytes;
-    bool is_real; /* in the ops' element type; else integers or double */
+    bool is_real; /* in the ops' element type; otherwise integers or double */
 };
 
 struct ops_case_run {
@@ -43,7 +43,7 @@ struct ops_case_run {
     size_t count;
 };
 
-/* Every op of the table, at sizes with several tiles and odd remainders. */
+/* Runs every op in the table, at sizes with several tiles and odd remainders. */
 void ops_case_run_all(struct ops *ops, struct ops_case_run *run);
 void ops_case_run_deinit(struct ops_case_run *run);
 

@@ -140,13 +140,13 @@ static void non_accumulating_sums_overwrite_their_output(void **state)
     ops->table->bias_bwd(ops, zeros, x, ROWS, COLS, true);
     ops_case_assert_near("bias_bwd", sums, zeros, COLS, 0);
     ops->table->embed_bwd(ops, sums, x, ids, TOKENS, NULL, ITEMS, TOKENS, COLS, 8,
-                          false); /* row 7 has no id: zero */
+                          false); /* row 7 has no id: its output is zero */
     ops->table->embed_bwd(ops, again, x, ids, TOKENS, NULL, ITEMS, TOKENS, COLS, 8, true);
     ops_case_assert_near("embed_bwd", sums, again, 8 * COLS, 0);
     free(x), free(sums), free(zeros), free(again), free(ids);
 }
 
-/* Ids are in rows of TOKENS + 1, as in a language model's inputs. */
+/* Ids are stored in rows of TOKENS + 1, as in a language model's inputs. */
 static void embeddings_gather_rows_and_scatter_gradients(void **state)
 {
     struct ops *ops = *state;
@@ -176,7 +176,7 @@ static void embeddings_gather_rows_and_scatter_gradients(void **state)
     ops->table->embed_bwd(ops, d_table, d_out, ids, STRIDE, NULL, ITEMS, TOKENS, COLS, VOCABULARY,
                           false);
     ops->table->positions_bwd(ops, d_positions, d_out, ITEMS, TOKENS, COLS, false);
-    /* summed in row order: exact */
+    /* exact, because terms are summed in row order */
     ops_case_assert_near("embed_bwd", d_table, expected_table, VOCABULARY * COLS, 0);
     ops_case_assert_near("positions_bwd", d_positions, expected_positions, TOKENS * COLS, 0);
     free(table), free(positions), free(d_out), free(ids);
@@ -221,7 +221,7 @@ static void cross_entropy_matches_its_definition(void **state)
         if (target < 0)
             continue;
         if (r % 3 == 0)
-            x[target] = 25; /* the largest */
+            x[target] = 25; /* the target is the largest */
         for (int j = 0; j < COLS; j++)
             sum += exp(x[j]);
         expected_losses[r] = log(sum) - x[target];
@@ -356,7 +356,7 @@ static void cross_entropy_of_huge_logits_is_finite(void **state)
     ops_close(ops);
 }
 
-static const double LIMIT = 0.6; /* clips some of the values from [-1, 1] */
+static const double LIMIT = 0.6; /* clips some of the values in [-1, 1] */
 
 static void adamw_matches_its_definition_and_can_be_skipped(void **state)
 {
@@ -436,7 +436,7 @@ static void sgd_matches_its_definition_and_can_be_skipped(void **state)
     check_sgd(*state, &(struct update_options){.weight_decay = 0.1});
 }
 
-/* sign(0) is 0: without a gradient and a moment only the decay changes a weight. */
+/* sign(0) is 0, so without a gradient and a moment only weight decay changes a weight. */
 static void lion_matches_its_definition_and_can_be_skipped(void **state)
 {
     struct ops *ops = *state;
@@ -472,7 +472,8 @@ static void lion_matches_its_definition_and_can_be_skipped(void **state)
     free(w);
 }
 
-/* Every half, the floats next to it, and those next to the midpoint to the next half. */
+/* Every half-precision number, its neighboring floats, and the floats next to the midpoint to the
+ * next one. */
 static uint64_t near_halves(enum dtype type, float *floats)
 {
     uint64_t count = 0;

@@ -11,7 +11,7 @@ static const double STEP = 1e-5, TOLERANCE = 2e-9, ONE = 1;
 
 enum { DIRECTIONS = 12 };
 
-/* One op: count inputs x, and out_count outputs. */
+/* One op, with count inputs x and out_count outputs. */
 struct subject {
     struct ops *ops;
     const void *shape;
@@ -128,7 +128,7 @@ static void attention_gradients_match_central_differences(void **state)
 static void document_attention_gradients_match_central_differences(void **state)
 {
     (void)state;
-    const int32_t few[12] = {0, 0, 2, 2, 4, 4, /* the second item */ 0, 1, 1, 1, 1, 5};
+    const int32_t few[12] = {0, 0, 2, 2, 4, 4, /* the second item's ids */ 0, 1, 1, 1, 1, 5};
     check_masked_attention("few", &(struct attn_shape){2, 6, 2, 2, 4, true}, few);
     check_masked_attention("few, full", &(struct attn_shape){2, 6, 4, 2, 4, false}, few);
     int32_t many[2 * 190];
@@ -140,7 +140,7 @@ static void document_attention_gradients_match_central_differences(void **state)
                            many);
 }
 
-/* x holds the norm's input, then weight, then bias. */
+/* x holds the norm's input, then its weight, then its bias. */
 static void norm_forward(const struct subject *s, const double *x, double *out)
 {
     const struct norm_shape *shape = s->shape;
@@ -162,7 +162,7 @@ static void norm_backward(const struct subject *s, const double *x, const double
     bool layer = shape->kind == NORM_LAYER;
     s->ops->table->norm_fwd(s->ops, shape, out, mean, rstd, x, weight,
                             layer ? weight + shape->cols : NULL);
-    memset(d_x, 0, count * sizeof *d_x); /* norm_bwd adds to it */
+    memset(d_x, 0, count * sizeof *d_x); /* norm_bwd adds to its output */
     s->ops->table->norm_bwd(s->ops, shape, d_x, d_x + count,
                             layer ? d_x + count + shape->cols : NULL, d_out, x, mean, rstd, weight,
                             false);
@@ -255,7 +255,7 @@ static const int32_t TARGETS[XENT_ROWS] = {0, 12, -1, 3, 3, 7, -1, 11, 5};
 static const int32_t SECOND_TARGETS[XENT_ROWS] = {3, 1, 4, 3, 12, 0, -1, 10, 6};
 static const float WEIGHTS[XENT_ROWS] = {0.25f, 1, 0.5f, 0.7f, 0.125f, 0, 0.5f, 0.9f, 0.5f};
 
-/* One output: the sum of losses. Of d_out only its single weight is used. */
+/* The only output is the sum of losses, so only its single weight in d_out is used. */
 static void xent_forward_of(const struct subject *s, const struct xent_mix *mix, const double *x,
                             double *out)
 {

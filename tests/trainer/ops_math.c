@@ -6,7 +6,7 @@
 
 #include <float.h>
 
-/* In units in the last place of a float near expected. */
+/* The error in units in the last place of a float near expected. */
 static double error_ulps(float found, double expected)
 {
     int exponent;
@@ -31,7 +31,7 @@ static void exp_is_within_two_units_of_the_last_place(void **state)
     print_message("exp_f32: at most %.3f units in the last place, at %.9g\n", worst,
                   (double)worst_at);
     assert_true(worst <= 2);
-    for (float x = FLT_MIN; x < 1; x *= 1.37f) { /* near zero, both sides */
+    for (float x = FLT_MIN; x < 1; x *= 1.37f) { /* near zero, on both sides */
         assert_true(error_ulps(exp_f32(x), exp((double)x)) <= 2);
         assert_true(error_ulps(exp_f32(-x), exp((double)-x)) <= 2);
     }
@@ -43,7 +43,7 @@ static void exp_is_right_at_its_limits(void **state)
     assert_true(exp_f32(0.0f) == 1.0f);
     assert_true(exp_f32(-0.0f) == 1.0f);
     assert_true(exp_f32(-INFINITY) == 0.0f);
-    assert_true(exp_f32(-88.0f) == 0.0f); /* no subnormal results */
+    assert_true(exp_f32(-88.0f) == 0.0f); /* subnormal results are flushed to zero */
     assert_true(exp_f32(-1e30f) == 0.0f);
     assert_true(exp_f32(88.7f) < INFINITY);
     assert_true(isinf(exp_f32(88.73f)) && isinf(exp_f32(1e30f)) && isinf(exp_f32(INFINITY)));

@@ -20,7 +20,8 @@ static void check_gemm(struct ops *ops, const struct gemm_shape *s)
         }
     }
     if (!s->accumulate)
-        memset(c, 0xff, s->m * s->n * sizeof *c); /* NaN: C's previous values must not matter */
+        /* fill with NaN: C's previous values must not matter */
+        memset(c, 0xff, s->m * s->n * sizeof *c);
     struct gemm_plan plan;
     struct err err;
     assert_ok(ops->table->plan_gemm(ops, s, &plan, &err), &err);
@@ -29,7 +30,7 @@ static void check_gemm(struct ops *ops, const struct gemm_shape *s)
     free(a), free(b), free(bias), free(c), free(expected);
 }
 
-/* Small, one row or column, many row tiles, column tiles, a split inner dimension. */
+/* Small, one row or column, many row tiles, column tiles, and a split inner dimension. */
 static const uint64_t SIZES[][3] = {{1, 1, 1},      {5, 3, 7},       {1, 130, 17},  {130, 1, 33},
                                     {1100, 37, 61}, {77, 1203, 150}, {50, 70, 2300}};
 
@@ -55,7 +56,7 @@ static const struct attn_shape ATTENTIONS[] = {
     {1, 83, 2, 1, 8, false}, {1, 197, 6, 3, 16, false}, {2, 200, 4, 4, 12, true},
 };
 
-/* One query of one head. */
+/* Computes one query of one head. */
 static void attend(const struct attn_shape *s, const double *qkv, uint64_t batch, uint64_t head,
                    uint64_t query, double *out, double *lse)
 {
@@ -128,7 +129,7 @@ static void attention_with_huge_scores_is_finite(void **state)
     ops->table->attn_fwd(ops, &shape, out, lse, qkv, NULL);
     ops->table->attn_bwd(ops, &shape, d_qkv, d_out, qkv, out, lse, NULL, NULL);
     for (int i = 0; i < 20; i++)
-        assert_true(out[i] == 1); /* the mean of ones, whatever the weights */
+        assert_true(out[i] == 1); /* a weighted mean of ones is one */
     for (int i = 0; i < 60; i++)
         assert_true(isfinite(d_qkv[i]));
     ops_close(ops);
@@ -145,7 +146,7 @@ static void rope_rotates_pairs_and_its_gradient_rotates_back(void **state)
     memcpy(expected, qkv, count * sizeof *expected);
     memcpy(original, qkv, count * sizeof *original);
     for (uint64_t row = 0; row < 18; row++) {
-        for (uint64_t head = 0; head < 6; head++) { /* q and k; v is unchanged */
+        for (uint64_t head = 0; head < 6; head++) { /* only q and k are rotated; v is unchanged */
             double *x = expected + row * width + head * 6;
             for (int i = 0; i < 3; i++) {
                 double angle = (double)(row % 9) / pow(500, i / 3.0), low = x[i], high = x[i + 3];

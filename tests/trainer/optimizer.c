@@ -1,5 +1,5 @@
 /*
- * optimizer (test) — AdamW and SGD against torch, the exact norm, clipping.
+ * optimizer (test) — AdamW and SGD against torch, the exact norm, and clipping.
  */
 #include "tests/support/test.h"
 
@@ -70,7 +70,7 @@ static void update(struct fixture *f, double *weights, const double *gradients, 
     optimizer_update_shard(&f->optimizer, 0, weights, NULL, gradients, &scalars);
 }
 
-/* maker: constructs the same optimizer in torch, for the tensor w. */
+/* maker: Python that constructs the same optimizer in torch, for the tensor w. */
 static void check_five_updates(struct fixture *f, const char *maker)
 {
     const char *python = test_need_python("torch");
@@ -164,7 +164,7 @@ static void the_gradient_norm_is_exact_for_any_partition(void **state)
     }
     struct exact_sum whole = {0}, parts = {0};
     optimizer_sum_squares(&f->optimizer, only_group, gradients, whole.limb);
-    /* rows one at a time, last first, as other owners would sum them */
+    /* adds rows one at a time, last first, as other owners would */
     for (int row = ROWS - 1; row >= 0; row--) {
         double sum;
         f->ops->table->row_sumsq(f->ops, &sum, gradients + row * COLS, 1, COLS);

@@ -1,6 +1,6 @@
 /*
  * overlap — tests on real ranks that a group's gradients are sent before the pass has computed
- * those of later groups. Observes the order of calls, not the clock.
+ * those of later groups. Observes the order of calls, not times.
  */
 #include "tests/support/ranks.h"
 #include "tests/trainer/text_case.h"
@@ -12,7 +12,7 @@
 enum {
     SETS_MAX = 32,
     STEPS = 3,
-    /* an embedding, two blocks, the norm before the head */
+    /* an embedding, two blocks, and the norm before the head */
     GROUPS_LEAST = 4
 };
 
@@ -22,9 +22,9 @@ static struct io *io;
 /* The first pass of a step whose gradients are sent. */
 static struct {
     uint64_t first_group, groups_done; /* in the order of the pass */
-    bool is_sent;                      /* part of the first group */
+    bool is_sent;                      /* part of the first group was sent */
 } pass;
-/* Steps whose first group was sent before the last one was done. */
+/* How many steps ran, and in how many the first group was sent before the last one was done. */
 static uint64_t groups_count, overlapped_count;
 
 int __real_reduction_begin(struct reduction *reduction, uint64_t step, struct err *err);
@@ -34,7 +34,7 @@ int __wrap_reduction_begin(struct reduction *reduction, uint64_t step, struct er
 void __wrap_reduction_done(struct reduction *reduction, uint64_t group);
 int __wrap_bucket_send(struct bucket_exchange *exchange, struct bucket *slot, struct err *err);
 
-/* Nothing of an earlier step is in progress: a slot is free for the first group. */
+/* Nothing from an earlier step is in progress, so a slot is free for the first group. */
 int __wrap_reduction_begin(struct reduction *reduction, uint64_t step, struct err *err)
 {
     memset(&pass, 0, sizeof pass);
@@ -119,8 +119,8 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Once a step, in the last micro-batch's pass, or after each one; for every strategy and
- * reduction. */
+/* Gradients are sent once a step, in the last micro-batch's pass, or after each pass; for every
+ * strategy and reduction. */
 static void gradient_sync_overlaps_the_backward_pass(void **state)
 {
     static const char *const strategies[] = {

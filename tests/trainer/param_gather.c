@@ -1,6 +1,6 @@
 /*
- * param_gather — tests on two real ranks of torchrun: a rank that only polls gets the reason why a
- * run ended, as one that waits does.
+ * param_gather — tests on two real torchrun ranks that a rank that only polls learns why a run
+ * ended, like one that waits.
  */
 #include "trainer/parallel/param_gather.h"
 

@@ -1,5 +1,5 @@
 /*
- * params — tests: the layout of tensors in their arena, and their initial values.
+ * params — tests the layout of tensors in their arena, and their initial values.
  */
 #include "trainer/models/params.h"
 
@@ -73,7 +73,8 @@ static void neighboring_units_are_joined_up_to_the_minimum_size(void **state)
     struct params params = some_units();
     params_join_units(&params, 40);
     assert_int_equal(params.units_count, 5);
-    assert_int_equal(params.groups_count, 2); /* the last 5 would be too few for a group */
+    /* the last 5 parameters would be too few for a group */
+    assert_int_equal(params.groups_count, 2);
     assert_string_equal(params.groups[0].name, "a to b");
     assert_string_equal(params.groups[1].name, "c to e");
     assert_int_equal(params.groups[1].first, 2);
@@ -97,7 +98,7 @@ static void units_are_single_or_joined_into_one(void **state)
     params_join_units(&params, 0);
     assert_int_equal(params.groups_count, 5);
     assert_string_equal(params.groups[4].name, "e");
-    params_join_units(&params, 1000); /* more than all together */
+    params_join_units(&params, 1000); /* more than all units together */
     assert_int_equal(params.groups_count, 1);
     assert_int_equal(params.groups[0].elements, params.elements);
     params_deinit(&params);
@@ -168,7 +169,7 @@ static void initial_values_have_the_given_mean_and_deviation(void **state)
     double variance = squares / (double)count;
     assert_true(fabs(sum / (double)count) < 5 * 0.5 / sqrt((double)count));
     assert_true(fabs(variance - 0.25) < 0.005);
-    /* the kurtosis of a normal distribution */
+    /* a normal distribution has kurtosis 3 */
     assert_true(fabs(fourths / (double)count / variance / variance - 3) < 0.1);
     for (uint64_t i = count; i < params.elements; i++) {
         bool one = i >= params.list[1].offset && i < params.list[1].offset + 3;

@@ -1,5 +1,5 @@
 /*
- * partition — tests: parts cover each group once, are cut at rows, are nearly equal, and form
+ * partition — tests that parts cover each group once, are cut at rows, are nearly equal, and form
  * shards.
  */
 #include "trainer/parallel/partition.h"
@@ -21,8 +21,8 @@ static void add(struct params *params, const char *name, uint64_t rows, uint64_t
     assert_ok(params_add(params, &spec, &index, &err), &err);
 }
 
-/* Groups of odd shapes: adjacent tensors that begin within aligned elements, a group smaller than
- * the number of ranks, biases between matrices. */
+/* Groups with odd shapes: adjacent tensors that begin at unaligned elements, a group with fewer
+ * elements than there are ranks, biases between matrices. */
 static struct params some_params(void)
 {
     struct params params = {0};
@@ -51,7 +51,7 @@ static struct partition made(const struct params *params, uint32_t rank, uint32_
     return partition;
 }
 
-/* The number of ranks whose spans contain the group's element. */
+/* The number of ranks whose spans contain this element of the group. */
 static int holders(const struct partition *partition, uint64_t group, uint64_t element, bool parts)
 {
     int count = 0;
@@ -115,7 +115,8 @@ static void parts_of_a_large_group_are_nearly_equal(void **state)
     for (uint32_t ranks = 2; ranks <= RANKS_MAX; ranks++) {
         struct partition partition = made(&params, 0, ranks, ranks, 0);
         double mean = (double)partition_group(&partition, 0).elements / ranks;
-        for (uint32_t rank = 0; rank < ranks; rank++) /* a cut is at most 4 rows of 48 off */
+        /* a cut is off by at most 4 rows of 48 elements */
+        for (uint32_t rank = 0; rank < ranks; rank++)
             assert_true(fabs((double)partition_part(&partition, 0, rank).elements - mean) <=
                         4 * 48);
         partition_deinit(&partition);
@@ -143,7 +144,7 @@ static void the_parts_of_a_shards_holders_cover_it(void **state)
                         part.offset + part.elements <= shard.offset + shard.elements);
         }
         assert_int_equal(sharers, 3);
-        assert_int_equal(together, 4); /* neighbors, as the ranks of a machine are */
+        assert_int_equal(together, 4); /* neighbors, like the ranks on one machine */
         assert_int_equal(elements, shard.elements);
     }
     assert_true(partition_same_copy(&partition, 0, 4, 7));

@@ -1,6 +1,6 @@
 /*
- * powersgd — tests: compressed gradients of real ranks equal those of powersgd.py, a reference in
- * numpy; shapes without a gain are sent uncompressed.
+ * powersgd — tests that compressed gradients of real ranks equal those of powersgd.py, a numpy
+ * reference, and that shapes for which compression gains nothing are sent uncompressed.
  */
 #include "trainer/parallel/reduction/powersgd.h"
 
@@ -13,7 +13,7 @@
 
 enum { STEPS = 7, MICROS = 7 };
 
-/* A low-rank part, plus noise. */
+/* A low-rank part plus noise. */
 static float gradient(uint64_t step, uint64_t micro, uint64_t element)
 {
     uint64_t bits = ((step * 64 + micro) * 1000003 + element) * UINT64_C(0x9E3779B97F4A7C15);
@@ -111,7 +111,8 @@ static void compare(const struct powersgd_options *options)
         char name[48];
         sum_case_step(&sum_case, step);
         write_own_gradients(&sum_case, folder, step);
-        const void *sums; /* of the first group, followed by all others: each rank has all */
+        /* the sums of the first group, followed by those of all others: each rank has all groups */
+        const void *sums;
         struct err err;
         assert_ok(reduction_shard(sum_case.reduction, 0, &sums, &err), &err);
         snprintf(name, sizeof name, "sums-%d-%d", (int)step, world->rank);

@@ -1,5 +1,5 @@
 /*
- * rank_sum — tests on real ranks: sums and means of any length, with any bucket size.
+ * rank_sum — tests sums and means over real ranks, of any length and with any bucket size.
  */
 #include "trainer/parallel/reduction/rank_sum.h"
 

@@ -10,11 +10,11 @@
 # `millrace ckpt diff` must find no differing bit in weights and moments, and the loader's digests
 # and the metrics must be equal. MILLRACE names the program, TEST_SOURCE_DIR the sources.
 #
-# `all` takes hours and continues where it ended: see scripts/ranks-matrix. With MATRIX_LOG=FILE
+# `all` takes hours and resumes where it stopped: see scripts/ranks-matrix. With MATRIX_LOG=FILE
 # each combination appends a line (when, commit, model, seconds, ranks killed or not, the
 # combination), and combinations in the log are skipped. MATRIX_PART=K/N takes every N-th
-# combination from the K-th on; MATRIX_SECONDS=N starts none after that long. The order is a fixed
-# shuffle, so the time of a part extrapolates to all.
+# combination from the K-th on; MATRIX_SECONDS=N starts none after N seconds. The order is a fixed
+# shuffle, so the time that one part takes extrapolates to the whole.
 set -euo pipefail
 model=$1 extent=${2:-sample}
 program=${MILLRACE:?names the millrace program}
@@ -25,7 +25,7 @@ steps=30
 
 # Combinations are lines: ranks, ranks after the kill (0: none), micro-batches, settings.
 
-# These change the bits, even on one rank:
+# These settings change the bits, even on one rank:
 frozen='model.freeze=blocks.0.*,*.bias'
 others='optimizer.type=sgd optimizer.lr=0.1 optimizer.clip_value=0.05 batch.schedule=1:2 optimizer.base_batch=16 early_stop.patience=4'
 whole_file=checkpoint.layout=full
@@ -88,24 +88,24 @@ LIST
 }
 
 # Combinations that are impossible, or run the same code as others (RANKS RESUMED STRATEGY
-# SETTING):
+# SETTING).
 are_like_others() {
   local strategy=$3 setting=$4
   case $strategy:$setting in
     # weights that each rank keeps whole cannot be offloaded
     ddp:*offload.params* | zero[12]:*offload.params*) return 0 ;;
-    # aliases of ddp and zero3, which only the parser knows
+    # aliases of ddp and zero3, which only the parser distinguishes
     no_shard:parallel.bucket=8MiB | full_shard:parallel.bucket=8MiB) ;;
     no_shard:* | full_shard:*) return 0 ;;
     # whole weights are not gathered
     ddp:parallel.prefetch=[0-9] | ddp:parallel.groups_at_once=[0-9]) return 0 ;;
     zero[12]:parallel.prefetch=[0-9] | zero[12]:parallel.groups_at_once=[0-9]) return 0 ;;
-    # all groups are whole already
+    # all groups are already whole
     ddp:parallel.keep_below_params=4000) return 0 ;;
-    # these sum each micro-batch already
+    # these strategies already sum each micro-batch
     zero[23]:batch.sync_each=true | shard_grad_op:batch.sync_each=true | hybrid_shard:batch.sync_each=true) return 0 ;;
   esac
-  # a single rank shards nothing
+  # a single rank has nothing to shard
   [[ $1$2 == 10 && $setting =~ ^parallel\.(bucket=4KiB|prefetch=.|groups_at_once=.|keep_below_params=4000|debug=true)$ ]]
 }
 
@@ -161,21 +161,21 @@ train() {
   local ranks=$1 dir=$2 list=()
   shift 2
   for set in "${sets[@]}" run.dir="$work/$dir" "$@"; do list+=(--set "$set"); done
-  # all ranks run on this machine: pretend that there are machines of two
+  # all ranks run on this machine: pretend that each machine has two ranks
   [[ $* != *hybrid_shard* ]] || list+=(--set parallel.shard=$((ranks % 2 == 0 ? 2 : 1)))
   "$mpirun" "$ranks" "$program" train "$work/train.yaml" --quiet "${list[@]}" > "$work/out" 2> "$work/errors"
 }
 
 losses() { grep -o '"step":[0-9]*\|"[a-z_]*loss":[-0-9.e+]*\|"gradient_norm":[-0-9.e+]*\|"val_accuracy":[0-9.e+-]*' "$work/$1/metrics.jsonl"; }
 
-# same_as DIR EXPECTED WHAT: no differing bits.
+# same_as DIR EXPECTED WHAT: fails if any bits differ.
 same_as() {
   "$program" ckpt diff "$work/$2/ckpt" "$work/$1/ckpt" > "$work/diff" 2>&1 || { cat "$work/diff" >&2; fail "$3: the bits differ"; }
   [[ $("$program" ckpt hash "$work/$1/ckpt") == $("$program" ckpt hash "$work/$2/ckpt") ]] || fail "$3: the hashes differ"
   diff <(losses "$1") <(losses "$2") > "$work/diff" || { cat "$work/diff" >&2; fail "$3: the metrics differ"; }
 }
 
-# reference MICROS SETTING...: sets it to the one-rank run with those of the settings that change
+# reference MICROS SETTING...: sets `reference` to the one-rank run with those settings that change
 # bits; makes the run if missing.
 reference() {
   local own=()
@@ -207,7 +207,7 @@ kill_in_the_middle() {
   cat "$work/errors" >&2
   fail "$model, $ranks ranks, $*: none of 8 runs was killed in the middle"
 }
-# One combination: RANKS, ranks after the kill (0: none), micro-batches, settings.
+# Runs one combination: RANKS, ranks after the kill (0: none), micro-batches, settings.
 combine() {
   local ranks=$1 resumed=$2 micros=$3 what
   shift 3
@@ -224,7 +224,7 @@ combine() {
 }
 
 log=${MATRIX_LOG:-}
-# This part of `all`, without the combinations in the log.
+# Lists this part of `all`, without the combinations in the log.
 left() {
   local done_before=/dev/null
   if [[ -s $log ]]; then
@@ -235,7 +235,7 @@ left() {
     awk -v part="${MATRIX_PART:-1/1}" 'BEGIN { split(part, p, "/") } NR % p[2] == p[1] % p[2]' | { grep -vxFf "$done_before" || true; }
 }
 
-# run_all LINE...: runs and logs each combination, and prints the remaining time now and then.
+# run_all LINE...: runs and logs each combination, and prints the remaining time periodically.
 run_all() {
   local line words began=$SECONDS commit one before taken
   commit=$(git -C "$sources" rev-parse --short HEAD 2> /dev/null || echo -)

@@ -2,8 +2,8 @@
  * reduction — tests on real ranks: every reduction gives the sum over all micro-batches, for any
  * distribution of micro-batches and shards, and uses the memory that it reports.
  *
- * Gradients are small integers, whose sums are exact in any order. So the result is known bit by
- * bit; if they travel in fewer bits, it is the sum of rounded values.
+ * Gradients are small integers, whose sums are exact in any order, so every bit of the result is
+ * known. If they are sent in fewer bits, the result is the sum of rounded values.
  */
 #include "tests/trainer/reduction_case.h"
 
@@ -33,7 +33,7 @@ static double sum_of(uint64_t step, uint64_t first, uint64_t end, uint64_t eleme
     return sum;
 }
 
-/* The end of the piece that begins at micro-batch `first` and travels as one, on a rank that has
+/* The end of the piece that begins at micro-batch `first` and is sent as a unit, on a rank that has
  * the micro-batches before `end`. */
 static uint64_t piece_end(const struct reduction_options *options, uint64_t first, uint64_t end)
 {
@@ -67,7 +67,7 @@ static double expected(const struct sum_case *sum_case, uint64_t step, uint64_t 
     return sum;
 }
 
-/* gradients: those of the span. */
+/* gradients: those of the rank's span. */
 static void check(const struct sum_case *sum_case, uint64_t step, uint64_t group, struct span span,
                   const float *gradients)
 {
@@ -115,7 +115,7 @@ static void try_kind(enum reduction_kind kind, enum dtype wire)
     uint32_t ranks = (uint32_t)world->ranks;
     const uint64_t buckets[] = {1, 4096, 8 << 20}, keeps[] = {0, 3000};
     uint64_t stride = ranks > 1 ? ranks / 2 : 1;
-    if (test_is_sanitized()) /* as many as ranks, and twice that plus one */
+    if (test_is_sanitized()) /* tests only `ranks` and 2 * ranks + 1 micro-batches */
         stride = ranks + 1;
     for (uint64_t micros = ranks; micros <= 2 * ranks + 1; micros += stride)
         for (int each = 0; each < 2; each++)
@@ -152,7 +152,7 @@ static void reduced_precision_messages_are_summed_in_fp32(void **state)
     }
 }
 
-/* Bytes of gradients. */
+/* The number of bytes used for gradients. */
 static uint64_t gradient_bytes(enum reduction_kind kind, bool each, uint32_t *ret_buffers)
 {
     struct sum_case sum_case;

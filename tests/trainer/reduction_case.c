@@ -14,8 +14,8 @@ static void add(struct params *params, const char *name, uint64_t rows, uint64_t
     assert_ok(params_add(params, &spec, &index, &err), &err);
 }
 
-/* Odd shapes, a frozen tensor, a group with nothing to train, and one smaller than the number of
- * ranks. */
+/* Odd shapes, a frozen tensor, a group without trained tensors, and a group smaller than the number
+ * of ranks. */
 static void describe(struct params *params)
 {
     struct err err;
@@ -80,7 +80,7 @@ void sum_case_close(struct sum_case *sum_case)
     device_close(sum_case->device);
 }
 
-/* As a backward pass on a group: writes, or adds to, every trained element. */
+/* Like a group's backward pass: writes, or adds to, every trained element. */
 static void make_gradients(const struct sum_case *sum_case, const struct model_memory *memory,
                            uint64_t group, uint64_t step, uint64_t micro)
 {
@@ -104,7 +104,7 @@ static void make_round(struct sum_case *sum_case, uint64_t step, uint64_t round)
     struct err err;
     bool plain = reduction_is_hookless(r, round), computes = reduction_computes(r, round);
     reduction_set_memory(r, round, &memory);
-    if (!plain) /* as for a head tied to it */
+    if (!plain) /* like a head that is tied to the group */
         reduction_need(r, 0);
     for (uint64_t g = sum_case->params.groups_count; g-- > 0;) {
         if (!plain && g > 0)

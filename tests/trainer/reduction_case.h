@@ -7,7 +7,7 @@
 
 #include "trainer/parallel/reduction/reduction.h"
 
-/* The gradient of an element of the trained parameters, for that step and micro-batch. */
+/* The gradient of one element of the trained parameters, in that step and micro-batch. */
 typedef float sum_case_gradient(uint64_t step, uint64_t micro, uint64_t element);
 
 struct sum_case_plan {
@@ -27,14 +27,14 @@ struct sum_case {
     struct params params;
     struct partition partition;
     struct reduction *reduction;
-    uint64_t used_bytes; /* before the reduction */
+    uint64_t used_bytes; /* bytes in use before the reduction was opened */
 };
 
 /* Collective. */
 void sum_case_open(struct sum_case *sum_case, const struct sum_case_plan *plan);
 void sum_case_close(struct sum_case *sum_case); /* asserts that all memory is freed */
 uint64_t sum_case_used_bytes(const struct sum_case *sum_case);
-/* Runs a step until the parts are summed. */
+/* Runs a step until its parts are summed. */
 void sum_case_step(struct sum_case *sum_case, uint64_t step);
 
 #endif

@@ -31,7 +31,7 @@ train() {
   "$mpirun" "$ranks" "$program" train "$work/train.yaml" "${list[@]}" > "$work/$dir.out" 2> "$work/$dir.errors" || { cat "$work/$dir.errors" >&2; fail "$*: failed"; }
 }
 
-# near DIR EXPECTED WHAT [PART]: the losses of each step differ by at most 0.1 %, or PART.
+# near DIR EXPECTED WHAT [PART]: each step's losses differ by at most the fraction PART (0.1 %).
 near() {
   paste <(grep -o '"loss":[0-9.e+-]*' "$work/$1/metrics.jsonl" | cut -d: -f2) <(grep -o '"loss":[0-9.e+-]*' "$work/$2/metrics.jsonl" | cut -d: -f2) |
     awk -v what="$3" -v part="${4:-0.001}" '{ if ($1 > $2 * (1 + part) || $1 < $2 * (1 - part)) { print what ": step " NR ": " $1 ", expected " $2; bad = 1 } } END { exit bad || NR != 8 }' >&2 || fail "$3"
@@ -52,7 +52,7 @@ fast_is_close_to_canonical_and_warns_about_reproducibility() {
   done
 }
 
-# bf16 keeps 8 bits of a message's values, fp16 11.
+# bf16 keeps 8 significant bits of the values in a message, fp16 11.
 reduced_precision_gradients_are_close_and_warn() {
   local settings type
   for settings in "bf16 canonical ddp 3" "bf16 fast zero2 2" "fp16 canonical zero3 2" "fp16 fast ddp 3"; do
@@ -98,7 +98,7 @@ a_resume_warns_only_of_lost_state() {
   ! grep 'parallel.compression: ' "$work"/started-late.{out,errors} >&2 || fail "a resume before anything was compressed says that it loses something"
 }
 
-# With plain SGD and equally many tokens on each rank, a mean after each step equals summed
+# With plain SGD and the same number of tokens on each rank, a mean after each step equals summed
 # gradients.
 the_mean_of_local_updates_equals_summed_gradients() {
   local plain=(parallel.reduction=fast optimizer.momentum=0 optimizer.clip_norm=0)
@@ -119,7 +119,7 @@ local_updates_are_averaged_periodically_and_for_saves() {
   near local canonical "local updates" 0.05
 }
 
-# Without moments, a save after every third step averages as a mean after every third update does.
+# Without moments, averaging at a save after every third step equals a mean after every third update.
 local_updates_are_averaged_at_the_configured_interval() {
   local plain=(parallel.reduction=fast optimizer.momentum=0)
   train 2 thirds "${plain[@]}" parallel.local_sgd.steps=3 checkpoint.every=100
@@ -130,7 +130,7 @@ local_updates_are_averaged_at_the_configured_interval() {
   grep -q 'weights averaged every 3 updates' "$work"/thirds.{out,errors} || fail "a run of local updates does not say when weights travel"
 }
 
-# A save between two means, and one after a mean: at both, each rank has its own moments.
+# One save between two means, and one after a mean: at both, each rank has its own moments.
 resuming_local_updates_matches_the_uninterrupted_run() {
   local steps keys=(parallel.reduction=fast optimizer.type=adamw optimizer.lr=0.01)
   for steps in 2 3; do
@@ -141,7 +141,7 @@ resuming_local_updates_matches_the_uninterrupted_run() {
   done
 }
 
-# After steps none of which ends with a mean by itself.
+# No step before the evaluation ends with a mean by itself.
 local_updates_are_evaluated_as_the_saved_mean() {
   local keys=(data.val="$work/shards" eval.every=4 parallel.reduction=fast) list=() step found
   train 3 evaluated "${keys[@]}" parallel.local_sgd.steps=3

@@ -25,7 +25,7 @@ static void the_scale_halves_at_an_overflow_and_doubles_after_clean_steps(void *
     assert_true(s.scale == SCALER_FIRST / 2);
     for (int step = 1; step < SCALER_CLEAN_STEPS; step++)
         assert_true(scaler_update(&s, true));
-    assert_true(scaler_update(&s, false)); /* one short of doubling: the count restarts */
+    assert_true(scaler_update(&s, false)); /* one step short of doubling: the count restarts */
     assert_true(s.scale == SCALER_FIRST / 4);
     for (int step = 0; step < SCALER_CLEAN_STEPS; step++)
         assert_true(scaler_update(&s, true));
@@ -52,7 +52,7 @@ with_hysteresis_the_first_overflows_after_a_doubling_cost_their_steps_alone(void
     struct scaler s = scaler_begin_with(&options, 1);
     for (int overflow = 0; overflow < 2; overflow++) {
         assert_true(scaler_update(&s, false));
-        for (int step = 1; step < 5; step++) /* one short of a doubling */
+        for (int step = 1; step < 5; step++) /* one step short of doubling */
             assert_true(scaler_update(&s, true));
         assert_true(s.scale == 64);
     }
@@ -64,7 +64,7 @@ with_hysteresis_the_first_overflows_after_a_doubling_cost_their_steps_alone(void
     for (int overflow = 0; overflow < 4; overflow++)
         assert_true(scaler_update(&s, false));
     assert_true(s.scale == 16);
-    assert_false(scaler_update(&s, false)); /* at its minimum */
+    assert_false(scaler_update(&s, false)); /* the scale is already at its minimum */
 }
 
 static void scales_are_powers_of_two_within_limits(void **state)

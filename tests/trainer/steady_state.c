@@ -1,6 +1,6 @@
 /*
- * steady_state — tests that after its first steps a run allocates nothing, neither in the loader's
- * threads nor in a step.
+ * steady_state — tests that after its first steps, a run allocates no memory, neither in the
+ * loader's threads nor in a step.
  */
 #include "tests/support/allocations.h"
 #include "tests/support/test.h"

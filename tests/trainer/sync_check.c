@@ -1,5 +1,6 @@
 /*
- * Tests the comparison of real ranks: a flipped bit on one of them is named.
+ * Tests the comparison of real ranks: a bit flipped on one of them is reported with its rank, step
+ * and tensor.
  */
 #include "trainer/parallel/sync_check.h"
 
@@ -23,7 +24,8 @@ static int set_up(void **state)
     return sync_check_open(world, NULL, TENSORS, &check, &err);
 }
 
-/* Two tensors that all ranks hold; each pair of ranks holds its own part of the last one. */
+/* Two tensors that all ranks hold, and a last one of which each pair of ranks holds its own
+ * part. */
 static void add_tensors(void)
 {
     static const char *const names[] = {"blocks.0.attn.q.weight", "blocks.1.mlp.up.weight",
@@ -52,7 +54,7 @@ static int look_again(struct err *err)
     sync_check_begin_recheck(check);
     add_tensors();
     int status = sync_check_end_recheck(check, 0, NULL, err);
-    assert_false(sync_check_can_recheck(check)); /* until the next comparison */
+    assert_false(sync_check_can_recheck(check)); /* not before the next comparison */
     return status;
 }
 
@@ -84,7 +86,7 @@ static void assert_has(const char *line, const char *part)
         fail_msg("\"%s\" is not in \"%s\"", part, line);
 }
 
-/* The first rank prints what all ranks find. */
+/* The first rank prints the error that all ranks find. */
 static bool prints(const struct err *err)
 {
     if (world->rank > 0)
@@ -92,7 +94,7 @@ static bool prints(const struct err *err)
     return world->rank == 0;
 }
 
-/* For each rank, including the first; of two ranks, either may be named. */
+/* Tests each rank, including the first. If there are only two ranks, either may be named. */
 static void a_flipped_bit_is_named_by_rank_step_and_tensor(void **state)
 {
     (void)state;
@@ -121,7 +123,7 @@ static void a_flipped_bit_is_named_by_rank_step_and_tensor(void **state)
     }
 }
 
-/* Two against two, and three that all differ. */
+/* Two ranks against two, and three ranks that all differ. */
 static void without_a_majority_all_ranks_are_named(void **state)
 {
     struct err err = {0};
@@ -138,7 +140,7 @@ static void without_a_majority_all_ranks_are_named(void **state)
                        : " on rank 0 but different bits on rank 1, 2: one of them is wrong");
 }
 
-/* Either rank of the last pair; a last rank without a partner is not compared. */
+/* Flips a bit on either rank of the last pair; a last rank without a partner is not compared. */
 static void pieces_are_compared_among_ranks_that_hold_them(void **state)
 {
     int pair = (world->ranks - 1) / 2 * 2;
@@ -162,7 +164,7 @@ static void pieces_are_compared_among_ranks_that_hold_them(void **state)
     }
 }
 
-/* The last of an odd number of ranks; a single rank holds everything alone. */
+/* Tests the last of an odd number of ranks, and a single rank, which alone holds everything. */
 static void unreplicated_weights_are_compared_with_their_earlier_checksum(void **state)
 {
     struct err err = {0};
@@ -184,7 +186,8 @@ static void unreplicated_weights_are_compared_with_their_earlier_checksum(void *
     if (world->ranks == 1)
         return;
     if (is_last)
-        /* 2 is also held by others: compared; a second flip of the same bit repairs it */
+        /* other ranks also hold tensor 2, so it is compared; flipping the same bit again repairs
+         * it */
         flip(is_odd ? 1 : 2);
     assert_int_equal(look(52, &err), is_odd ? -EBADMSG : 0);
     assert_int_equal(sync_check_can_recheck(check), !is_odd);
@@ -208,7 +211,7 @@ static int copy_fails(struct device *device, struct device_stream *stream, void 
     return err_set(err, -EIO, "the link is gone");
 }
 
-/* A device with separate memory, from which copies fail on the last rank. */
+/* A device with separate memory, whose copies fail on the last rank. */
 static void an_unreadable_piece_fails_on_all_ranks(void **state)
 {
     const struct sync_piece piece = {

@@ -1,6 +1,6 @@
 /*
- * Tests real ranks that shard weights as the strategies do: a flipped bit in any state they hold is
- * named.
+ * Tests real ranks that shard weights as each strategy does: a flipped bit in any state they hold
+ * is reported by name.
  */
 #include "trainer/run/run.h"
 
@@ -15,7 +15,7 @@
 
 enum { STEP = 12 };
 
-/* Only what a run has after a step. */
+/* Contains only what a run has after a step. */
 static struct run run;
 static struct train_config config;
 
@@ -30,7 +30,7 @@ static void fill_weights(void)
     free(host);
 }
 
-/* shards: of the moments; shares_weights: also of the weights. */
+/* shards: the number of shards of the moments; shares_weights: also shard the weights. */
 static void open_run(uint32_t shards, bool shares_weights)
 {
     struct err err = {0};
@@ -117,7 +117,7 @@ static void a_bit_flip_in_replicated_weights_is_named(void **state)
     close_run();
 }
 
-/* zero1: weights updated by other ranks. */
+/* zero1: flips a bit in weights that another rank updates. */
 static void a_bit_flip_in_gathered_weights_is_named(void **state)
 {
     (void)state;
@@ -130,14 +130,14 @@ static void a_bit_flip_in_gathered_weights_is_named(void **state)
     close_run();
 }
 
-/* zero3: no weights are whole between passes, and each shard is gathered from the only rank that
+/* zero3: between passes no rank has all weights, and each shard is gathered from the only rank that
  * has it. */
 static void gathered_weights_are_compared(void **state)
 {
     (void)state;
     open_run((uint32_t)world->ranks, true);
     assert_in_step();
-    if (is_last()) /* already gathered, and not again until an update */
+    if (is_last()) /* already gathered, and not gathered again before an update */
         for (uint32_t i = 0; i < run.compute.weights.buffers_count; i++)
             if (run.compute.weights.buffers[i].group == 0)
                 flip(run.compute.weights.buffers[i].memory, 5);
@@ -145,7 +145,7 @@ static void gathered_weights_are_compared(void **state)
     close_run();
 }
 
-/* Asserts that the last rank finds a flip in state that only it holds. */
+/* Asserts that the last rank detects a flipped bit in state that only it holds. */
 static void assert_found_before_the_update(const char *tensor)
 {
     struct err err = {0};
@@ -156,7 +156,7 @@ static void assert_found_before_the_update(const char *tensor)
         fail_msg("\"%s\" is not in \"%s\"", expected, err.what);
 }
 
-/* The first parameter of which this rank keeps a part, and its address. */
+/* The first parameter of which this rank keeps a part, and the address of that part. */
 static const struct param *own_part(unsigned kind, void **ret_memory)
 {
     for (uint64_t i = 0; i < run.compute.params->count; i++) {
@@ -174,7 +174,8 @@ static const struct param *own_part(unsigned kind, void **ret_memory)
     return NULL;
 }
 
-/* zero1 and zero3: a part held by a single rank spreads to all with its next update. */
+/* zero1 and zero3: the next update spreads an error in a part that only one rank holds to all
+ * ranks. */
 static void a_bit_flip_in_unreplicated_weights_is_found_before_the_update(void **state)
 {
     struct err err = {0};
@@ -185,7 +186,7 @@ static void a_bit_flip_in_unreplicated_weights_is_found_before_the_update(void *
             char name[PARAMS_NAME_BYTES_MAX + 16];
             void *memory = NULL;
             open_run((uint32_t)world->ranks, sharded);
-            assert_ok(run_check_kept(&run, &err), &err); /* nothing to compare with yet */
+            assert_ok(run_check_kept(&run, &err), &err); /* there is nothing to compare with yet */
             assert_in_step();
             assert_ok(run_check_kept(&run, &err), &err);
             assert_in_step();
@@ -198,7 +199,7 @@ static void a_bit_flip_in_unreplicated_weights_is_found_before_the_update(void *
         }
 }
 
-/* hybrid_shard: ranks of two machines hold the same shard. */
+/* hybrid_shard: ranks on two machines hold the same shard. */
 static void a_bit_flip_in_one_of_two_replicas_is_named(void **state)
 {
     (void)state;
@@ -206,7 +207,7 @@ static void a_bit_flip_in_one_of_two_replicas_is_named(void **state)
         return;
     open_run(2, true);
     assert_in_step();
-    /* the last rank's shard, which every second rank has */
+    /* the last rank's shard, which every second rank holds */
     struct span shard = partition_shard(&run.compute.partition, 2, (uint32_t)world->ranks - 1);
     const struct param *param = NULL;
     for (uint64_t i = 0; !param && i < run.compute.params->count; i++)

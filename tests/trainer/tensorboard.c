@@ -32,8 +32,8 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* A run that resumes and is killed after its last step; it evaluates after every third step from
- * the resumed one. */
+/* A run that resumes and is killed after its last step; from the step where it resumed, it
+ * evaluates after every third step. */
 static void write_steps(struct metrics_resume resume, uint64_t last)
 {
     struct metrics *metrics;
@@ -78,13 +78,14 @@ static void tensorboard_reads_what_was_written(void **state)
     assert_int_equal(read_back(), 10 * STEP_SCALARS + 3 * EVALUATION_SCALARS);
 }
 
-/* All within a second or two, so that file names cannot be just the clock's seconds. */
+/* All of this takes a second or two, so file names cannot consist of just the clock's seconds. */
 static void repeated_steps_appear_once(void **state)
 {
     (void)state;
     write_steps((struct metrics_resume){0}, 10);
     write_steps((struct metrics_resume){4, false}, 8);
-    write_steps((struct metrics_resume){7, false}, 7); /* killed before it made a step */
+    /* the run is killed before it makes a step */
+    write_steps((struct metrics_resume){7, false}, 7);
     write_steps((struct metrics_resume){7, false}, 12);
     write_steps((struct metrics_resume){2, false}, 5);
     assert_int_equal(read_back(), 5 * STEP_SCALARS + 1 * EVALUATION_SCALARS);
@@ -92,7 +93,7 @@ static void repeated_steps_appear_once(void **state)
     assert_int_equal(read_back(), 2 * STEP_SCALARS);
 }
 
-/* A run was stopped between a step and its evaluation, resumed, evaluated and was killed before its
+/* A run stopped between a step and its evaluation, resumed, evaluated, and was killed before its
  * next checkpoint. */
 static void a_repeated_evaluation_appears_once(void **state)
 {

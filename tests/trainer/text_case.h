@@ -7,7 +7,8 @@
 #include "io/io.h"
 #include "tests/support/test.h"
 
-/* 20,000 bytes, one token per byte, in shards below the folder. shards: receives their path. */
+/* 20,000 bytes, one token per byte, in shards below the folder. shards: receives the shards'
+ * path. */
 void text_case_make(struct io *io, const char *folder, char shards[2 * TEST_PATH_BYTES_MAX]);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * time_parts (test) — the parts add up to the elapsed time, however ranges are nested.
+ * time_parts (test) — the parts add up to the elapsed time, however the ranges are nested.
  */
 #include "trainer/ops/time_parts.h"
 #include "base/clock.h"
@@ -45,7 +45,7 @@ static void wait_a_while(void)
         continue;
 }
 
-/* A range's time counts for its part, except the time of nested ranges. */
+/* A range's time counts for its part, excluding the time of nested ranges. */
 static void time_is_attributed_to_the_innermost_range(void **state)
 {
     (void)state;
@@ -62,7 +62,7 @@ static void time_is_attributed_to_the_innermost_range(void **state)
     wait_a_while();
     range_end(&ranges);
     assert_int_equal(ranges.parts.part, TIME_OTHER);
-    /* not measured, but its time still counts */
+    /* this range is not measured, but its time still counts */
     assert_int_equal(ranges.times[RANGE_STEP].count, 0);
     uint64_t ended_ns = clock_now_ns();
     struct time_spent spent = time_parts_take(&ranges.parts, ended_ns);
@@ -72,8 +72,8 @@ static void time_is_attributed_to_the_innermost_range(void **state)
                      ended_ns - began_ns);
 }
 
-/* If the device queues work, its computation is the time that the host waits, and times of passes
- * are unknown. */
+/* If the device queues work, its computation is the time that the host waits, and the times of
+ * passes are unknown. */
 static void passes_of_a_queueing_device_have_no_host_time(void **state)
 {
     (void)state;

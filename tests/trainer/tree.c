@@ -1,6 +1,6 @@
 /*
- * tree — tests: the stack computes T(lo, hi) in the specified number of buffers, from leaves and
- * from subtrees.
+ * tree — tests that the stack computes T(lo, hi) in the specified number of buffers, from leaves
+ * and from subtrees.
  */
 #include "trainer/parallel/reduction/tree.h"
 
@@ -14,7 +14,7 @@ enum { ELEMENTS = 97, LEAVES_MAX = 33 };
 
 static float leaf_value(uint64_t leaf, uint64_t element)
 {
-    /* different magnitudes, so that the order of additions matters */
+    /* magnitudes differ, so that the order of additions matters */
     return (float)(case_random(leaf, element) * (leaf % 3 ? 1.0 : 1000.0));
 }
 
@@ -118,7 +118,7 @@ static void aligned_subtrees_count_as_their_leaves(void **state)
     tree_deinit(&whole);
 }
 
-/* Ranks with adjacent leaves pass on their stacks; pushing these, in place, gives the tree. */
+/* Ranks with adjacent leaves pass on their stacks; pushing these in place gives the tree. */
 static void subtrees_of_any_neighbors_form_the_tree(void **state)
 {
     struct rig *rig = *state;

@@ -1,5 +1,5 @@
 /*
- * triggers — tests when saves are due and when time is up, by tables.
+ * triggers — tests when saves are due and when time is up, using tables.
  */
 #include "trainer/control/triggers.h"
 
@@ -52,7 +52,7 @@ static void timed_saves_count_from_the_start_of_the_last_one(void **state)
         triggers_of((struct triggers_options){.every.ns = 10 * S, .began_ns = 100 * S});
     assert_false(triggers_save_by_clock(&triggers, 110 * S - 1));
     assert_true(triggers_save_by_clock(&triggers, 110 * S));
-    triggers_note_save_begun(&triggers, 113 * S); /* for any reason */
+    triggers_note_save_begun(&triggers, 113 * S); /* for a save of any kind */
     assert_false(triggers_save_by_clock(&triggers, 122 * S));
     assert_true(triggers_save_by_clock(&triggers, 123 * S));
     assert_false(triggers_save_by_step(&triggers, 10));
@@ -65,7 +65,7 @@ static void a_run_stops_while_a_step_and_two_saves_fit(void **state)
         triggers_of((struct triggers_options){.max_time_ns = 100 * S, .began_ns = 1000 * S});
     make_step(&triggers, 3 * S);
     triggers_note_save(&triggers, 5 * S);
-    triggers_note_save(&triggers, 2 * S); /* the longest counts */
+    triggers_note_save(&triggers, 2 * S); /* the longest save counts */
     uint64_t last_ns = 1100 * S - (3 + 2 * 5 + 1) * S;
     assert_false(triggers_must_stop(&triggers, last_ns - 1));
     assert_true(triggers_must_stop(&triggers, last_ns));
@@ -97,7 +97,8 @@ static void save_time_is_estimated_by_size_until_measured(void **state)
     struct triggers triggers =
         triggers_of((struct triggers_options){.max_time_ns = 60 * S, .state_bytes = 1000000000});
     make_step(&triggers, 0);
-    assert_false(triggers_must_stop(&triggers, 39 * S - 1)); /* two saves of 10 s, and one second */
+    /* leaves time for two saves of 10 s, plus one second */
+    assert_false(triggers_must_stop(&triggers, 39 * S - 1));
     assert_true(triggers_must_stop(&triggers, 39 * S));
     triggers_note_save(&triggers, S);
     assert_false(triggers_must_stop(&triggers, 57 * S - 1));
@@ -110,12 +111,12 @@ static void a_failed_save_only_raises_the_save_time_estimate(void **state)
     struct triggers triggers =
         triggers_of((struct triggers_options){.max_time_ns = 60 * S, .state_bytes = 1000000000});
     make_step(&triggers, 0);
-    triggers_note_failed_save(&triggers, 0); /* at once: the assumed 10 s remain */
+    triggers_note_failed_save(&triggers, 0); /* failed at once: the assumed 10 s remain */
     assert_false(triggers_must_stop(&triggers, 39 * S - 1));
     assert_true(triggers_must_stop(&triggers, 39 * S));
-    triggers_note_failed_save(&triggers, 12 * S); /* the next one takes longer */
+    triggers_note_failed_save(&triggers, 12 * S); /* takes longer than the assumed time */
     assert_true(triggers_must_stop(&triggers, 35 * S));
-    triggers_note_save(&triggers, S); /* now measured */
+    triggers_note_save(&triggers, S); /* now the time is measured */
     assert_false(triggers_must_stop(&triggers, 57 * S - 1));
     triggers_note_failed_save(&triggers, 0);
     assert_true(triggers_must_stop(&triggers, 57 * S));
@@ -150,7 +151,7 @@ static void one_step_is_made_under_any_time_limit(void **state)
     struct triggers triggers = triggers_of((struct triggers_options){.max_time_ns = 1});
     assert_false(triggers_must_stop(&triggers, 100 * S));
     triggers_begin_step(&triggers, 100 * S);
-    assert_true(triggers_must_stop(&triggers, 100 * S)); /* after this one */
+    assert_true(triggers_must_stop(&triggers, 100 * S)); /* after the current step */
 }
 
 static void a_slow_step_is_eventually_forgotten(void **state)

@@ -1,6 +1,6 @@
 /*
  * turns — tests that a run's time measurements survive a change of batch size. The test advances
- * the clock: real time adds only seconds to its minutes.
+ * the clock by minutes, to which real time adds only seconds.
  */
 #include "base/clock.h"
 #include "tests/ckpt/held_disk.h"
@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 
 enum {
-    TURN_STEP = 4, /* 624 windows: four steps of 128, then two of 256 per epoch */
+    TURN_STEP = 4, /* an epoch has 624 windows: four steps of 128 at first, later two of 256 */
     STEPS = 8,
     SAVES_MAX = 2 * STEPS
 };
@@ -30,10 +30,11 @@ uint64_t __wrap_clock_now_ns(void)
     return __real_clock_now_ns() + ahead_ns;
 }
 
-/* Simulated time while the run makes steps: minutes[step] pass after that step. */
+/* Simulated time while the run makes steps: minutes[step] minutes pass after each step. */
 struct passing {
     unsigned minutes[STEPS + 1];
-    uint64_t held_until; /* the first save's writes block until after that step; 0: they do not */
+    /* the first save's writes block until after this step; 0: they do not block */
+    uint64_t held_until;
 };
 
 static void note(void *context, const struct trainer_report *report)
@@ -113,7 +114,7 @@ static void timed_saves_count_across_a_batch_change(void **state)
     assert_memory_equal(saves, expected, sizeof expected);
 }
 
-/* At minute 45 of 60, two saves of ten minutes no longer fit. */
+/* At minute 45 of 60, there is no longer time for two saves of ten minutes. */
 static void save_time_estimates_survive_a_batch_change(void **state)
 {
     struct trainer_result result;

@@ -1,5 +1,5 @@
 /*
- * update_gate (test) — clipping, overflows, and which update is next.
+ * update_gate (test) — clipping, overflows, and which update comes next.
  */
 #include "trainer/ops/update_gate.h"
 #include "tests/support/test.h"
@@ -42,7 +42,7 @@ static void gradients_are_clipped_to_the_norm_and_never_enlarged(void **state)
     assert_true(d.scalars.gradient_scale == 1.0 / 8);
     assert_true(isinf(d.scalars.gradient_limit));
     d = update_gate_begin(&scaler, 0);
-    /* a limit on elements of the mean, so it does not depend on the number of items */
+    /* limits elements of the mean, so it does not depend on the number of items */
     request.clip_value = 0.5;
     gate_update(&d, 1, 64.0 * 100, &request);
     assert_true(d.scalars.gradient_limit == 0.5 && d.scalars.gradient_scale == 1.0 / 8);

@@ -1,5 +1,5 @@
 /*
- * weights — tests weights in host memory: how many groups are on the device at a time, and that
+ * weights — tests weights in host memory: how many groups the device holds at a time, and that
  * passes use the newest values.
  */
 #include "tests/support/test.h"
@@ -21,7 +21,7 @@ struct fixture {
     struct partition partition;
     struct weights weights;
     float *expected;    /* all weights */
-    uint64_t whole_max; /* groups in buffers */
+    uint64_t whole_max; /* largest number of groups in buffers */
 };
 
 static uint64_t device_bytes(const struct fixture *f)
@@ -31,7 +31,7 @@ static uint64_t device_bytes(const struct fixture *f)
     return info.used_bytes[MEM_DEVICE];
 }
 
-/* The tests choose the options; the rest is for a single rank. Returns the status of
+/* The test chooses some options; the rest are those of a single rank. Returns the status of
  * weights_init. */
 static int open_weights(struct fixture *f, struct weights_options options, struct err *err)
 {
@@ -109,7 +109,7 @@ static void walk(struct fixture *f)
     assert_ok(weights_status(&f->weights, &err), &err);
 }
 
-/* Modifies weights in place, as an update does. */
+/* Modifies weights in place, like an update. */
 static void change(struct fixture *f)
 {
     const struct params *params = model_params(f->model);
@@ -122,7 +122,7 @@ static void change(struct fixture *f)
     }
 }
 
-/* Checks that the device holds no more of the weights than that many times the largest group. */
+/* Checks that the device holds no more weights than `groups` times the largest group. */
 static void check(struct weights_options options, uint32_t groups)
 {
     struct fixture f;
@@ -146,7 +146,7 @@ static void check(struct weights_options options, uint32_t groups)
 static void groups_are_gathered_ahead_and_released_after_use(void **state)
 {
     (void)state;
-    /* a pass uses one, plus the embedding next to the head that shares its table */
+    /* a pass uses one group, plus the embedding, whose table the head shares */
     check((struct weights_options){.reshards = true}, 2);
     check((struct weights_options){.reshards = true, .ahead = 1}, 3);
     check((struct weights_options){.reshards = true, .ahead = 3}, 5);

@@ -1,9 +1,8 @@
 /*
  * attention — tests the attention kernels against attention in double: odd sizes, masks and element
- * types, in every order of threads and blocks.
- *
- * Tolerances are FlashAttention's: at most twice (for gradients three times) the largest error of
- * plain attention that rounds its results to the same type.
+ * types, in every order of threads and blocks. The tolerances are FlashAttention's: at most twice
+ * (for gradients, three times) the largest error of plain attention that rounds its results to the
+ * same type.
  */
 #include "trainer/ops/cuda/attention/attention.h"
 #include "tests/cuda_on_cpu/order.h"
@@ -13,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The first key that each row sees. */
+/* The first key that each row attends to. */
 enum starts { STARTS_NONE, STARTS_ZERO, STARTS_DOCUMENTS, STARTS_SELF };
 
 struct subject {
@@ -25,8 +24,8 @@ static const enum dtype DTYPES[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
 
 enum { DTYPES_COUNT = sizeof DTYPES / sizeof DTYPES[0] };
 
-/* The sanitizers make kernels a hundred times slower. They skip F16, which shares BF16's kernels,
- * and the longest rows. */
+/* The sanitizers make kernels a hundred times slower. Under a sanitizer the tests skip F16, which
+ * shares BF16's kernels, and the longest rows. */
 static int dtypes_count(void)
 {
     return test_is_sanitized() ? DTYPES_COUNT - 1 : DTYPES_COUNT;
@@ -39,10 +38,10 @@ static bool is_too_long(const struct subject *subject)
            s->batch * s->heads * s->tokens * s->tokens * s->head_dim > 2200000;
 }
 
-/* Scores spread over a few units: softmax is neither flat nor one-hot. */
+/* Spreads scores over a few units, so that softmax is neither flat nor one-hot. */
 static const double SCALE = 2;
 
-/* The arrays of a subject; starts is NULL if not used. */
+/* A subject's arrays; starts is NULL if unused. */
 struct inputs {
     double *qkv, *d_out;
     int32_t *starts;
@@ -56,7 +55,8 @@ static struct inputs inputs_init(enum dtype dtype, const struct subject *subject
                             cuda_case_values(dtype, 2, sizes.out, 1), NULL};
     if (subject->starts == STARTS_NONE)
         return inputs;
-    static const int32_t ends[] = {13, 70, 71, 128, 150}; /* of documents; shifted for each item */
+    /* the documents' ends; shifted for each item */
+    static const int32_t ends[] = {13, 70, 71, 128, 150};
     int32_t tokens = (int32_t)shape->tokens;
     inputs.starts = calloc(shape->batch * shape->tokens, sizeof *inputs.starts);
     assert_non_null(inputs.starts);
@@ -93,7 +93,7 @@ static double largest_of(const double *x, size_t count)
     return largest;
 }
 
-/* Columns first..first + count - 1 of the rows of a matrix. */
+/* Columns first to first + count - 1 of a matrix's rows. */
 static double *columns_of(const double *matrix, size_t rows, size_t width, size_t first,
                           size_t count)
 {
@@ -104,10 +104,11 @@ static double *columns_of(const double *matrix, size_t rows, size_t width, size_
     return columns;
 }
 
-/* Errors of float sums of some hundred numbers near one, and with scores in the thousands. */
+/* Errors of float sums of a few hundred numbers near one, and of sums with scores in the
+ * thousands. */
 static const double FLOAT_LOSS = 4e-6, FLOAT_LOSS_OF_LARGE = 4e-3;
 
-/* Checks that the error of found is at most `times` that of plain, plus the float error. */
+/* Checks that the error of found is at most `times` the error of plain, plus the float error. */
 static void check_near(const char *subject, const char *what, const double *found,
                        const double *exact, const double *plain, size_t count, double times,
                        double float_loss)
@@ -268,7 +269,7 @@ static void row_starts_of_zero_mask_nothing(void **state)
     }
 }
 
-/* A document that begins at a tile boundary: skipping the documents before it must not affect the
+/* The document begins at a tile boundary; skipping the documents before it must not affect the
  * result. */
 static void a_documents_attention_does_not_depend_on_those_before_it(void **state)
 {
@@ -302,7 +303,7 @@ static void a_documents_attention_does_not_depend_on_those_before_it(void **stat
     }
 }
 
-/* Scores in the thousands: exponentials are taken of differences, so nothing overflows. */
+/* Scores in the thousands: exp is applied only to differences, so nothing overflows. */
 static void large_scores_do_not_overflow(void **state)
 {
     (void)state;
@@ -320,7 +321,7 @@ static void large_scores_do_not_overflow(void **state)
     }
 }
 
-/* A run prepares all attention before any of it runs, in any order. */
+/* A run prepares all its attention operations, in any order, before any of them runs. */
 static void preparing_a_narrower_head_keeps_the_workspace_of_a_wider_one(void **state)
 {
     (void)state;
@@ -336,7 +337,7 @@ static void preparing_a_narrower_head_keeps_the_workspace_of_a_wider_one(void **
     cuda_ok(cuda_attention_prepare(DTYPE_F32, &wide));
     cuda_ok(cuda_attention_prepare(DTYPE_F32, &narrow));
     cuda_ok(cuda_attention_fwd(DTYPE_F32, &wide, &arrays, NULL));
-    free(cuda_case_read(DTYPE_F32, out, sizes.out)); /* waits */
+    free(cuda_case_read(DTYPE_F32, out, sizes.out)); /* waits for the device */
     cuda_case_free((void *)(uintptr_t)arrays.qkv), cuda_case_free(out), cuda_case_free(lse);
     free(qkv);
 }

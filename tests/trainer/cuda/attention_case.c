@@ -52,7 +52,7 @@ static void round_all(enum dtype rounded, double *x, size_t count)
         x[i] = cuda_case_round(rounded, x[i]);
 }
 
-/* One query. p holds the probabilities of the keys first..end. */
+/* Computes one query. p receives the probabilities of keys first to end - 1. */
 static void reference_row(enum dtype rounded, const struct attn_shape *s, size_t head, size_t token,
                           size_t first, const double *qkv, const double *d_out,
                           struct attention_result *result, double *p)
@@ -155,7 +155,7 @@ struct attention_result attention_on_device(enum dtype dtype, const struct attn_
     struct attention_result result = {cuda_case_read(dtype, fwd.out, sizes.out),
                                       cuda_case_read(DTYPE_F32, fwd.lse, sizes.lse),
                                       cuda_case_read(dtype, bwd.d_qkv, sizes.qkv)};
-    /* checks that nothing is written past its end */
+    /* checks that nothing was written past the end */
     free(cuda_case_read_bytes(bwd.workspace, workspace_floats * sizeof(float)));
     cuda_case_free(fwd.out), cuda_case_free(fwd.lse), cuda_case_free((void *)fwd.qkv);
     cuda_case_free(bwd.d_qkv), cuda_case_free((void *)bwd.d_out), cuda_case_free(bwd.workspace);

@@ -1,5 +1,5 @@
 /*
- * attention_case — attention of one shape, on the device and in double.
+ * attention_case — attention for one shape, on the device and in double.
  */
 #ifndef MILLRACE_TESTS_TRAINER_CUDA_ATTENTION_CASE_H
 #define MILLRACE_TESTS_TRAINER_CUDA_ATTENTION_CASE_H
@@ -8,7 +8,7 @@
 #include "trainer/ops/ops.h"
 
 struct attention_sizes {
-    size_t qkv, out, lse; /* elements */
+    size_t qkv, out, lse; /* numbers of elements */
 };
 
 struct attention_sizes attention_sizes_of(const struct attn_shape *shape);
@@ -21,16 +21,16 @@ struct attention_result {
 void attention_result_deinit(struct attention_result *result);
 
 /* Computes row by row. Inputs, scores, probabilities and their gradients are rounded to `rounded`,
- * as by kernels that write each to memory; DTYPE_F64: no rounding. */
+ * as kernels that write each of these to memory do; DTYPE_F64: no rounding. */
 struct attention_result attention_reference(enum dtype rounded, const struct attn_shape *shape,
                                             const double *qkv, const double *d_out,
                                             const int32_t *row_starts);
 
-/* With the CPU ops in double. */
+/* Computed by the CPU ops in double. */
 struct attention_result attention_on_cpu(const struct attn_shape *shape, const double *qkv,
                                          const double *d_out, const int32_t *row_starts);
 
-/* With the kernels, on arrays initialized to NaN. */
+/* Computed by the kernels, on arrays initialized to NaN. */
 struct attention_result attention_on_device(enum dtype dtype, const struct attn_shape *shape,
                                             const double *qkv, const double *d_out,
                                             const int32_t *row_starts);

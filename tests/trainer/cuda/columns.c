@@ -1,5 +1,5 @@
 /*
- * columns — tests sums over columns on the device against sums in double.
+ * columns — tests column sums on the device against sums in double.
  */
 #include "trainer/ops/cuda/columns.h"
 #include "tests/cuda_on_cpu/order.h"
@@ -13,7 +13,7 @@ static const enum dtype DTYPES[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
 
 enum { DTYPES_COUNT = sizeof DTYPES / sizeof DTYPES[0] };
 
-/* n additions in float lose at most n half units of the sum of magnitudes. */
+/* n additions in float lose at most n half units in the last place of the sum of magnitudes. */
 static double loss_of(const double *x, uint64_t rows, uint64_t cols, double before)
 {
     double largest = 0;
@@ -27,7 +27,7 @@ static double loss_of(const double *x, uint64_t rows, uint64_t cols, double befo
     return ldexp((double)(chunks.rows + chunks.count + 8) * largest, -24);
 }
 
-/* before NULL: the sums overwrite the output, which is NaN. */
+/* before NULL: the sums overwrite the output, which is NaN before. */
 static double *on_device(enum dtype dtype, const double *x_values, uint64_t rows, uint64_t cols,
                          const double *before)
 {
@@ -101,7 +101,7 @@ static void few_chunks_cover_every_row(void **state)
     }
 }
 
-/* Sums parts of a product, or rows wider than the summed columns. */
+/* Sums partial products, or rows that are wider than the summed columns. */
 static void check_fold(uint32_t chunks, uint64_t stride, uint64_t cols, bool accumulate)
 {
     double *x = cuda_case_values(DTYPE_F32, 1, chunks * stride, 1);

@@ -1,6 +1,6 @@
 /*
- * cublaslt — tests the calls of the cuBLASLt adapter with a stand-in library: it refuses what the
- * real one does, and its choice of algorithms can be set. gemm.c checks results.
+ * cublaslt — tests the calls that the cuBLASLt adapter makes, with a stand-in library that refuses
+ * what the real one refuses and whose choice of algorithms can be set. gemm.c checks results.
  */
 #include "tests/cuda_on_cpu/control.h"
 #include "tests/cuda_on_cpu/order.h"
@@ -11,14 +11,14 @@
 
 #include <errno.h>
 
-enum { SIDE = 16, BIAS_AT = 8 /* elements: 16 bytes */, WORKSPACE_BYTES = 1 << 20 };
+enum { SIDE = 16, BIAS_AT = 8 /* in elements: 16 bytes */, WORKSPACE_BYTES = 1 << 20 };
 
 static const struct shim_products USUAL = {.has_algorithms = true};
 
 struct products {
     struct device *device;
     struct device_stream *stream;
-    void *workspace, *matrices; /* A, B, C, then the bias */
+    void *workspace, *matrices; /* A, B, C and the bias */
     struct cublaslt *lt;
 };
 

@@ -13,7 +13,8 @@
 
 enum { GUARD_BYTES = 256 };
 
-/* The significand bits of dtype, and the exponent of its smallest normal number as from frexp. */
+/* The number of significand bits of dtype, and the exponent of its smallest normal number as frexp
+ * returns it. */
 struct precision {
     int bits, exponent_min;
 };

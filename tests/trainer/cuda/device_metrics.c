@@ -1,6 +1,6 @@
 /*
  * device_metrics — tests the device metrics of a progress line, with the device of
- * tests/cuda_on_cpu and the simulated management library (tests/device/nvml_fake.c).
+ * tests/cuda_on_cpu and the simulated NVML (tests/device/nvml_fake.c).
  */
 #include "tests/cuda_on_cpu/order.h"
 #include "tests/support/test.h"

@@ -1,6 +1,6 @@
 /*
- * gemm — tests the products of the CUDA ops against doubles: every transpose, split sums, shared
- * plans.
+ * gemm — tests the CUDA ops' products against products in double: every transpose, split sums,
+ * shared plans.
  */
 #include "tests/cuda_on_cpu/order.h"
 #include "tests/trainer/cuda/cuda_case.h"
@@ -15,7 +15,7 @@
 static const enum dtype TYPES[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
 enum { TYPES_COUNT = sizeof TYPES / sizeof TYPES[0] };
 
-/* A device and its products in one type. */
+/* A device and the products of one type on it. */
 struct products {
     struct device *device;
     struct device_stream *stream;
@@ -40,7 +40,7 @@ static void close_products(struct products *p)
     device_close(p->device);
 }
 
-/* Row-major op(A) op(B) (+ bias) (+ C). */
+/* One element of row-major op(A) op(B) (+ bias) (+ C). */
 static double element(const struct gemm_shape *s, const double *a, const double *b,
                       const double *bias, const double *c, uint64_t i, uint64_t j)
 {
@@ -51,8 +51,8 @@ static double element(const struct gemm_shape *s, const double *a, const double 
     return sum;
 }
 
-/* Checks one product in every order of streams against doubles; the bits must be the same each
- * time. */
+/* Checks one product against doubles in every order of streams; the bits must always be the
+ * same. */
 static void check_product(struct products *p, const struct gemm_shape *s)
 {
     struct err err;
@@ -69,7 +69,7 @@ static void check_product(struct products *p, const struct gemm_shape *s)
     assert_ok(cuda_gemm_plan(p->gemm, s, &plan, &err), &err);
     for (int again = 0; again < 2; again++) {
         void *d_c = s->accumulate ? cuda_case_array(out, c, count) : cuda_case_blank(out, count);
-        cuda_ok(cudaDeviceSynchronize()); /* the arrays were filled on another stream */
+        cuda_ok(cudaDeviceSynchronize()); /* the arrays were filled on a different stream */
         assert_ok(cuda_gemm_run(p->gemm, &plan, d_a, d_b, s->bias ? d_bias : NULL, d_c, &err),
                   &err);
         assert_ok(p->device->ops->stream_sync(p->device, p->stream, &err), &err);
@@ -77,7 +77,7 @@ static void check_product(struct products *p, const struct gemm_shape *s)
         cuda_case_free(d_c);
         if (first)
             assert_memory_equal(first, found, count * sizeof *found);
-        /* one rounding to the type, and float sums of k terms below 1 */
+        /* one rounding to the type, plus the error of float sums of k terms below 1 */
         double rounding = out == DTYPE_F32    ? 0
                           : out == DTYPE_BF16 ? 0x1p-8
                                               : 0x1p-11,
@@ -144,17 +144,17 @@ static void split_counts_depend_only_on_the_shape(void **state)
     const struct gemm_shape gradient = {
         .m = 768, .n = 768, .k = 65536, .trans_a = true, .master_output = true};
     struct gemm_shape s = gradient;
-    /* 36 tiles: twice as many fit the device, four times do not */
+    /* 36 tiles: twice as many fit on the device, four times as many do not */
     assert_int_equal(cuda_gemm_parts(&s), 2);
-    s.k = 65537; /* odd */
+    s.k = 65537; /* an odd sum length */
     assert_int_equal(cuda_gemm_parts(&s), 1);
     s = gradient;
-    s.k = 2048; /* short */
+    s.k = 2048; /* a sum too short to split */
     assert_int_equal(cuda_gemm_parts(&s), 1);
     s = gradient;
-    s.m = 50304; /* enough tiles */
+    s.m = 50304; /* enough tiles without splitting */
     assert_int_equal(cuda_gemm_parts(&s), 1);
-    s = (struct gemm_shape){.m = 128, .n = 128, .k = 65536, .trans_b = true}; /* a forward pass */
+    s = (struct gemm_shape){.m = 128, .n = 128, .k = 65536, .trans_b = true}; /* the forward pass */
     assert_int_equal(cuda_gemm_parts(&s), 1);
 }
 

@@ -1,6 +1,6 @@
 /*
- * head — tests that logits computed a few rows at a time, as for large vocabularies, give the same
- * losses and gradients as all at once.
+ * head — tests that computing logits a few rows at a time, as for large vocabularies, gives the
+ * same losses and gradients as computing all at once.
  */
 #include "tests/cuda_on_cpu/order.h"
 #include "tests/trainer/cuda/cuda_case.h"
@@ -30,13 +30,13 @@ static const struct model_config LLAMA = {.type = MODEL_LLAMA,
                                           .language.rope_base = 10000,
                                           .language.norm_epsilon = 1e-5};
 
-/* The results of one forward and backward pass; malloc'ed. */
+/* The results of a forward and a backward pass; malloc'ed. */
 struct outcome {
     size_t elements;
     double *gradients; /* [elements] */
     double *losses;    /* [ROWS] */
     uint8_t *correct;  /* [ROWS] */
-    bool whole;        /* all logits were in memory at once */
+    bool whole;        /* whether all logits were in memory at once */
 };
 
 static void forget(struct outcome *outcome)
@@ -91,7 +91,7 @@ static void pass(struct model *model, struct ops *ops, struct outcome *outcome)
     const struct model_input input = {
         .language.tokens = ids, .language.by_token = rows, .loss_scale = scale};
     const struct model_result result = {losses, correct};
-    /* the ops' stream does not wait for the initialization of the arrays */
+    /* the ops' stream does not wait until the arrays are initialized */
     cuda_ok(cudaDeviceSynchronize());
     model_forward(model, &stage, &memory, &activations, &input, NULL, NULL, NULL);
     model_backward(model, &stage, &memory, &activations, &input, &result, NULL, NULL);
@@ -127,7 +127,8 @@ static void open_and_pass(const struct model_config *plain, uint32_t head_rows, 
     device_close(device);
 }
 
-/* Pieces within an item with a remainder, of an item, and of several items with a remainder. */
+/* Pieces of part of an item, with a remainder; of one item; and of several items, with a
+ * remainder. */
 static void assert_pieces_agree(const struct model_config *config, enum dtype compute,
                                 double tolerance)
 {

@@ -1,5 +1,5 @@
 /*
- * memory_plan — tests that a device that is too small is reported before any allocation, with
+ * memory_plan — tests that a device with too little memory is reported before any allocation, with
  * suggestions.
  */
 #include "tests/cuda_on_cpu/control.h"
@@ -13,14 +13,14 @@
 
 enum { LEAVES = 2 };
 
-/* A run with that many micro-batches per step (0: an evaluation), resumed in that epoch, with one
+/* A run with this many micro-batches per step (0: an evaluation), resumed in this epoch, with one
  * extra setting (NULL: none). */
 struct job {
     uint64_t leaves, epoch;
     const char *extra;
 };
 
-/* Runs the check on a device with that much memory. */
+/* Runs the check on a device with this much memory. */
 static int check(size_t device_bytes, const struct job *job, struct err *err)
 {
     static const struct loader_shape shape = {.samples = 1000, .steps = 10, .vocabulary = 257};
@@ -88,7 +88,7 @@ static void offloaded_state_is_reported_and_not_advised_again(void **state)
     assert_null(strstr(err.advice, "parallel.offload"));
 }
 
-/* The device has just enough memory for the batch before it grows. */
+/* The device has just enough memory for the batch as it is before it grows. */
 static void memory_for_later_larger_batches_is_checked_at_the_start(void **state)
 {
     (void)state;
@@ -103,7 +103,7 @@ static void memory_for_later_larger_batches_is_checked_at_the_start(void **state
     assert_int_equal(check(enough, &grows, &err), -ENOMEM);
     assert_non_null(strstr(err.advice, "no batch.schedule saves"));
     assert_ok(check(enough, &later, &err), &err); /* the run ends before the batch grows */
-    assert_ok(check(enough, &grown, &err), &err); /* it has grown already */
+    assert_ok(check(enough, &grown, &err), &err); /* the batch has already grown */
 }
 
 static void an_evaluation_needs_neither_gradients_nor_moments(void **state)

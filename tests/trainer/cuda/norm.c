@@ -14,15 +14,15 @@ static const enum dtype DTYPES[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
 
 enum { DTYPES_COUNT = sizeof DTYPES / sizeof DTYPES[0] };
 
-/* Error of float sums over a row, for numbers up to 2, relative to the largest rstd. */
+/* The error of float sums over a row of numbers up to 2, relative to the largest rstd. */
 static const double FLOAT_LOSS = 1e-5;
 
-/* The arrays of a result. */
+/* The arrays that make up a result. */
 enum array { OUT, MEAN, RSTD, D_X, D_WEIGHT, D_BIAS, ARRAYS };
 
 static const char *const NAMES[ARRAYS] = {"out", "mean", "rstd", "d_x", "d_weight", "d_bias"};
 
-/* malloc'ed; NULL for arrays that RMSNorm lacks. */
+/* Arrays are malloc'ed; NULL for those that RMSNorm lacks. */
 struct result {
     double *array[ARRAYS];
 };
@@ -153,7 +153,7 @@ static double largest_of(const double *x, size_t count)
     return largest;
 }
 
-/* loss: the error of one element; sums over rows accumulate it. */
+/* loss: the error of one element, which sums over rows accumulate. */
 static void check_near(enum dtype dtype, const struct norm_shape *shape, const struct result *found,
                        const struct result *expected, double loss)
 {
@@ -192,8 +192,8 @@ static void check(enum dtype dtype, const struct norm_shape *shape, bool accumul
     inputs_deinit(&in);
 }
 
-/* Rows held by a lane, a warp, one panel of columns and several, aligned and unaligned; fewer rows
- * than a block has warps, fewer than a chunk, and several chunks. */
+/* Rows that a lane, a warp, one panel of columns or several panels hold, aligned and unaligned;
+ * fewer rows than a block has warps, fewer than a chunk, and several chunks. */
 static void check_sizes(enum norm_kind kind)
 {
     static const uint64_t sizes[][2] = {{1, 1},     {3, 2},    {15, 7},   {17, 63},   {300, 64},
@@ -220,12 +220,12 @@ static void rms_norm_matches_the_cpu(void **state)
     check_sizes(NORM_RMS);
 }
 
-/* The heads of k in rows of q, k and v, as grouped-query attention has them; the gradient replaces
- * d_out. What lies between is left alone. */
+/* Normalizes the k heads in rows of q, k and v, as in grouped-query attention; the gradient
+ * replaces d_out. The rest of each row must not change. */
 enum { QKV_ROWS = 37, Q_HEADS = 4, K_HEADS = 3, QKV_HEADS = Q_HEADS + 2 * K_HEADS };
 
 struct heads {
-    double *x, *weight, *d_out; /* of all heads */
+    double *x, *weight, *d_out; /* for all heads */
     struct norm_shape shape;
 };
 
@@ -277,7 +277,7 @@ static struct result heads_on_device(enum dtype dtype, const struct heads *h, si
     return r;
 }
 
-/* out is compared where the heads of k are: elsewhere it is blank. */
+/* Compares out where the k heads are; elsewhere it is blank. */
 static void check_heads(enum dtype dtype, uint64_t dim)
 {
     size_t count = QKV_ROWS * QKV_HEADS * dim, at = Q_HEADS * dim;
@@ -333,7 +333,7 @@ static void many_rows_are_cut_into_longer_chunks(void **state)
     check(DTYPE_BF16, &(struct norm_shape){NORM_RMS, rows, 8, 1e-5}, false, 2);
 }
 
-/* The variance is the mean of squared differences; the difference of squares would lose it. */
+/* The variance is the mean of squared differences; a difference of mean squares would lose it. */
 static void a_mean_far_from_zero_keeps_the_variance_accurate(void **state)
 {
     (void)state;
@@ -343,8 +343,8 @@ static void a_mean_far_from_zero_keeps_the_variance_accurate(void **state)
         in.x[i] = cuda_case_round(DTYPE_F32, in.x[i] + 3000);
     struct result expected = on_cpu(&shape, &in, false),
                   found = on_device(DTYPE_F32, &shape, &in, false);
-    /* units of the mean near 3000 are 2^-12, and each of its sums loses half a unit of 3000 * 100 /
-     * 32 */
+    /* near 3000, a unit in the last place is 2^-12; each partial sum loses half a unit of 3000 *
+     * 100 / 32 */
     cuda_case_near("mean", DTYPE_F32, found.array[MEAN], expected.array[MEAN], shape.rows, 2e-3);
     cuda_case_near("rstd", DTYPE_F32, found.array[RSTD], expected.array[RSTD], shape.rows, 1e-5);
     cuda_case_near("out", DTYPE_F32, found.array[OUT], expected.array[OUT], shape.rows * shape.cols,

@@ -1,6 +1,6 @@
 /*
- * offload — tests that data in pinned memory is unchanged when it returns, before it is used, in
- * any order of the streams.
+ * offload — tests that data in pinned memory comes back unchanged, before it is used, in every
+ * order of the streams.
  */
 #include "tests/cuda_on_cpu/order.h"
 #include "tests/support/test.h"
@@ -15,7 +15,7 @@ struct rig {
     struct device *device;
     struct ops *ops;
     char *ring;             /* [OFFLOAD_SLOTS] on the device */
-    unsigned char *arrived; /* [PASSES * ITEMS_MAX] pinned: what the backward passes read */
+    unsigned char *arrived; /* [PASSES * ITEMS_MAX] pinned; what the backward passes have read */
 };
 
 static void open_rig(struct rig *rig)
@@ -64,7 +64,8 @@ static void fill(const struct rig *rig, void *target, int value)
         &err);
 }
 
-/* Forward and backward. The backward pass of a block may overwrite what it has read. */
+/* Queues a forward and a backward pass. The backward pass of a block may overwrite what it has
+ * read. */
 static void queue_pass(const struct rig *rig, struct offload *offload, int pass, uint32_t items)
 {
     struct err err;
@@ -110,7 +111,7 @@ static void every_item_is_copied_back_before_its_backward_pass(void **state)
     }
 }
 
-/* A recorded pass leaves no copy in progress, and gives the same results on each launch. */
+/* A captured pass leaves no copy in progress, and gives the same results on every launch. */
 static void a_pass_can_be_captured_in_a_graph(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
 /*
- * ops_cuda — tests what a GPU's ops report: unsupported operations, and what the bits depend on.
+ * ops_cuda — tests what a GPU's ops report: unsupported operations, and what result bits depend
+ * on.
  */
 #include "tests/cuda_on_cpu/control.h"
 #include "tests/cuda_on_cpu/order.h"
@@ -57,8 +58,8 @@ static void a_head_too_wide_for_the_device_is_refused_with_advice(void **state)
     close_ops(ops, device);
 }
 
-/* Bits of kernels in machine code depend on this build; those of other kernels on the driver that
- * compiles them. */
+/* The bits of kernels compiled to machine code depend on this build; the bits of other kernels
+ * depend on the driver, which compiles them. */
 static void numerics_id_names_the_driver_if_it_compiles_the_kernels(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /*
- * patches — tests the conversion of images to rows of patches on the device: for float the bits of
- * the CPU ops, else those rounded.
+ * patches — tests the conversion of images to rows of patches on the device: for float, the bits of
+ * the CPU ops; for other types, these values rounded.
  */
 #include "trainer/ops/cuda/patches.h"
 #include "base/philox.h"
@@ -77,8 +77,8 @@ static void check(const struct cuda_images *s, const uint8_t *images)
     free(expected);
 }
 
-/* Patch lines that are and are not multiples of 16 bytes in the result, patches of which only the
- * whole is one, and more than one block. */
+/* Patch lines that are and are not multiples of 16 bytes in the result, patches that are a multiple
+ * only as a whole, and more than one block. */
 static void patches_match_the_cpu(void **state)
 {
     (void)state;
@@ -92,7 +92,7 @@ static void patches_match_the_cpu(void **state)
     }
 }
 
-/* All 256 values in each color, with various means and deviations. */
+/* All 256 values in each color channel, with various means and deviations. */
 static void every_value_is_normalized_as_on_the_cpu(void **state)
 {
     (void)state;

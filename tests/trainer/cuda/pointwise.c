@@ -13,8 +13,8 @@ static const enum dtype DTYPES[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
 
 enum { DTYPES_COUNT = sizeof DTYPES / sizeof DTYPES[0] };
 
-/* Inputs cover the curved parts of the activations. The error is that of expf and about ten float
- * operations on products of three inputs. */
+/* Inputs cover the curved parts of the activations. FLOAT_LOSS covers the error of expf and of
+ * about ten float operations on products of three inputs. */
 static const double SCALE = 4, FLOAT_LOSS = 4e-5;
 
 enum function { GELU_FWD, GELU_BWD, SUM, SUM_INTO_A, SUM_INTO_B, SWIGLU_FWD, SWIGLU_BWD };
@@ -23,7 +23,7 @@ static const char *const NAMES[] = {"gelu",           "gelu backward", "sum",
                                     "sum into a",     "sum into b",    "swiglu forward",
                                     "swiglu backward"};
 
-/* A function of two arrays; only the swiglus have several rows. */
+/* A function of two arrays; only the SwiGLU functions have several rows. */
 struct subject {
     enum function function;
     uint64_t rows, cols;
@@ -34,7 +34,7 @@ static size_t count_of(const struct subject *s)
     return s->rows * s->cols;
 }
 
-/* a: x (gelu forward) or d_out (backward). b: x or gate_up. */
+/* a is x (GELU forward) or d_out (backward); b is x or gate_up. */
 static size_t count_of_b(const struct subject *s)
 {
     return s->function >= SWIGLU_FWD ? 2 * count_of(s) : count_of(s);
@@ -127,7 +127,7 @@ static void check(const struct subject *s)
     }
 }
 
-/* Below, at and above the elements per thread and per block. */
+/* Below, at and above the numbers of elements per thread and per block. */
 static const uint64_t COUNTS[] = {1, 7, 8, 63, 64, 257, 768, 1000, 2048, 2049, 5003};
 
 enum { COUNTS_COUNT = sizeof COUNTS / sizeof COUNTS[0] };
@@ -164,8 +164,7 @@ static void swiglu_matches_the_cpu_at_any_width(void **state)
     }
 }
 
-/* Far from 0, an activation reduces to the identity or to 0; overflowing exponentials must not
- * change that. */
+/* Far from 0, an activation becomes the identity or 0, even where an exponential overflows. */
 static void extreme_inputs_give_no_nan(void **state)
 {
     (void)state;
@@ -229,8 +228,8 @@ static void floats_are_rounded_to_nearest(void **state)
 static void ties_round_to_even_and_overflow_to_infinity(void **state)
 {
     (void)state;
-    /* half a unit above 1, and above the next number; the smallest subnormal half, and half of it;
-     * infinities */
+    /* half a unit in the last place above 1, and above the next number; the smallest subnormal
+     * half, and half of it; infinities */
     static const double x[] = {
         1 + 0x1p-8, 1 + 0x3p-8, 1 + 0x1p-11, 1 + 0x3p-11,      -1 - 0x1p-8,
         0x1p-24,    0x1p-25,    0x3p-25,     (double)INFINITY, -(double)INFINITY,
@@ -254,7 +253,7 @@ static void ties_round_to_even_and_overflow_to_infinity(void **state)
     }
 }
 
-/* Gradients travel multiplied by a power of two. */
+/* Gradients are sent multiplied by a power of two. */
 static void halves_of_scaled_floats_round_trip(void **state)
 {
     (void)state;

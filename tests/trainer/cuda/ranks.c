@@ -1,7 +1,7 @@
 /*
- * ranks — tests runs of several ranks on GPUs, whose weights and gradients travel between GPUs by
- * NCCL or through the host by MPI: the bits equal those of a single rank. GPUs, streams and NCCL
- * are simulated by the shim.
+ * ranks — tests runs of several ranks on GPUs, which exchange weights and gradients between GPUs by
+ * NCCL or through the host by MPI: the bits equal those of a single rank. The shim simulates GPUs,
+ * streams and NCCL.
  */
 #include "tests/support/ranks.h"
 #include "tests/cuda_on_cpu/control.h"
@@ -22,7 +22,7 @@ enum { SETS_MAX = 48, TEXT_BYTES = 3000, GPUS = 4, ORDER_LATE = 1, ORDER_RANDOM 
 
 static char folder[TEST_PATH_BYTES_MAX];
 static struct io *io;
-static struct ckpt_hashes alone; /* the bits of a single rank */
+static struct ckpt_hashes alone; /* the bits of a run on a single rank */
 static uint64_t runs_count;
 
 static void configure(const char *name, const char *const *extra, struct train_config *ret_config)
@@ -61,10 +61,11 @@ static void configure(const char *name, const char *const *extra, struct train_c
     assert_ok(config_parse("", 0, "none", sets, count, ret_config, &err), &err);
 }
 
-/* of the newest run, with its ranks' memory and traffic, as reported to the first rank */
+/* the latest run's configuration, and its ranks' memory and traffic as reported to the first
+ * rank */
 static struct train_config config;
 static struct usage used[GPUS];
-/* The message about how weights travel; "" if there is none. */
+/* The message about how weights are exchanged; "" if there was none. */
 static char said[256];
 static char warned[1024]; /* the first warning */
 
@@ -134,7 +135,7 @@ static void one_rank_gives_the_reference_bits(void **state)
     hash("alone", &alone);
 }
 
-/* A dry run of the newest run predicts each rank's peak memory and traffic exactly. */
+/* A dry run of the latest run predicts each rank's peak memory and traffic exactly. */
 static void check_dry_run(bool by_nccl)
 {
     struct trainer_dry_run_options options = {.config = &config,
@@ -157,7 +158,8 @@ static void check_dry_run(bool by_nccl)
     }
 }
 
-/* With NCCL each rank has its own GPU, in that order of streams; else through the host. */
+/* With NCCL, each rank has its own GPU, with that order of streams; otherwise data goes through the
+ * host. */
 static void check_bits(bool by_nccl, size_t order, const char *const *extra)
 {
     char name[64];
@@ -213,7 +215,7 @@ static void zero3_through_the_host_has_the_bits_of_one_rank(void **state)
     check_bits(false, ORDER_RANDOM, sets);
 }
 
-/* Gathers from pinned memory of each rank, on a separate stream. */
+/* Weights are gathered from each rank's pinned memory, on a separate stream. */
 static void offloaded_weights_have_the_bits_of_one_rank(void **state)
 {
     (void)state;
@@ -222,7 +224,7 @@ static void offloaded_weights_have_the_bits_of_one_rank(void **state)
         (const char *const[]){"parallel.strategy=zero3", "parallel.offload.params=true", NULL});
 }
 
-/* Non-canonical sums go through the host, weights by NCCL. */
+/* Non-canonical sums go through the host, weights through NCCL. */
 static void fast_sums_can_pass_through_the_host(void **state)
 {
     (void)state;
@@ -241,7 +243,7 @@ static void fast_sums_can_pass_through_the_host(void **state)
     ranks_barrier();
 }
 
-/* Some blocks whole, some sharded, with compared calls. */
+/* Some blocks are whole and some sharded, and ranks compare their calls. */
 static void checked_communicators_have_the_bits_of_one_rank(void **state)
 {
     (void)state;

@@ -1,6 +1,7 @@
 /*
- * One rank of a run on GPUs with NCCL, in which rank 1's disk fails during training; ranks_end.sh
- * runs it. The argument `make` creates the dataset. Like tests/comm/failing_nccl_rank.c.
+ * One rank of a run on GPUs with NCCL, in which rank 1's disk fails during training; started by
+ * ranks_end.sh. With the argument `make`, creates the dataset. See also
+ * tests/comm/failing_nccl_rank.c.
  */
 #include "comm/comm_mpi.h"
 #include "convert/dataset/dataset.h"
@@ -39,7 +40,7 @@ static int train(struct comm *world, struct io *io, struct err *err)
         "batch.micro=1",       "log.every=1000",
         "eval.every=0",        "checkpoint.every=0",
         "parallel.comm=nccl",  "parallel.strategy=zero3",
-        "parallel.prefetch=2", "parallel.timeout=0s"}; /* no rank is ended by a timeout */
+        "parallel.prefetch=2", "parallel.timeout=0s"}; /* no timeout may end a rank */
     struct train_config config;
     struct trainer_result result;
     int status = config_parse("", 0, "none", sets, sizeof sets / sizeof sets[0], &config, err);

@@ -1,5 +1,5 @@
 /*
- * rope — tests rotary positions on the device against the CPU ops in double.
+ * rope — tests rotary position embeddings on the device against the CPU ops in double.
  */
 #include "trainer/ops/cuda/rope.h"
 #include "tests/cuda_on_cpu/order.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 
 static const enum dtype DTYPES[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
-/* Half a unit in the last place of numbers below 4, and the error of angles in float. */
+/* Half a unit in the last place of numbers below 4, plus the error of float angles. */
 static const double TOLERANCES[] = {1e-6, 0x1p-7, 0x1p-10};
 
 enum { DTYPES_COUNT = sizeof DTYPES / sizeof DTYPES[0] };
@@ -44,7 +44,7 @@ static double *on_cpu(const struct attn_shape *shape, const struct rope_spec *sp
     return turned;
 }
 
-/* The table has more tokens than the shape, as if shared with another shape. */
+/* The table has more tokens than the shape, as if it were shared with another shape. */
 static double *on_device(enum dtype dtype, const struct attn_shape *shape,
                          const struct rope_spec *spec, const double *qkv, bool backward)
 {
@@ -93,7 +93,7 @@ static void queries_and_keys_are_rotated_as_on_the_cpu(void **state)
         }
 }
 
-/* Angles of thousands of radians are reduced in double. */
+/* Angles of thousands of radians are reduced in double, so they are equally accurate. */
 static void far_positions_are_rotated_as_exactly(void **state)
 {
     (void)state;

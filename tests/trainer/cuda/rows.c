@@ -2,7 +2,7 @@
  * rows — tests embeddings, positions and pooling on the device against the CPU ops in double, in
  * every order of threads and blocks.
  *
- * Summed numbers are small multiples of 1/64: their float sums are exact in any order, so that any
+ * Summed numbers are small multiples of 1/64: their float sums are exact in any order, so any
  * missing, extra or wrong row is detected.
  */
 #include "trainer/ops/cuda/rows.h"
@@ -14,7 +14,7 @@
 #include <string.h>
 
 static const enum dtype DTYPES[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
-/* A unit in the last place of numbers below 2. */
+/* One unit in the last place of numbers below 2. */
 static const double ULPS[] = {0x1p-23, 0x1p-7, 0x1p-10};
 
 enum { DTYPES_COUNT = sizeof DTYPES / sizeof DTYPES[0] };
@@ -55,7 +55,8 @@ static void check(const char *what, enum dtype dtype, const double *found, const
         fail_msg("%s of %zu numbers, %s: off by %g", what, count, dtype_name(dtype), distance);
 }
 
-/* Checks for the same bits in each order. *first is NULL initially; takes ownership of found. */
+/* Checks that found has the same bits in each order. *first is NULL initially; takes ownership of
+ * found. */
 static void check_same(const char *what, double **first, double *found, size_t count)
 {
     if (*first && memcmp(*first, found, count * sizeof *found) != 0)
@@ -64,7 +65,7 @@ static void check_same(const char *what, double **first, double *found, size_t c
     *first = found;
 }
 
-/* Ids of items * tokens rows, in an array with one more id per item, which must not be read. */
+/* Ids for items * tokens rows, in an array with one extra id per item, which must not be read. */
 struct id_case {
     uint64_t items, tokens, cols, vocabulary;
     int32_t *ids, *by_id;
@@ -192,7 +193,7 @@ static double *embed_bwd_on_device(int dtype, const struct id_case *c, const dou
     };
     cuda_ok(cuda_embed_bwd(DTYPES[dtype], &embed, &arrays, c->vocabulary, accumulate, NULL));
     double *found = cuda_case_read(DTYPE_F32, arrays.d_table, table_count);
-    /* checks that nothing is written past its end */
+    /* checks that nothing was written past the end */
     free(cuda_case_read(DTYPE_F32, arrays.workspace, workspace_count));
     cuda_case_free((void *)embed.ids), cuda_case_free(arrays.d_table),
         cuda_case_free((void *)arrays.d_out);
@@ -236,7 +237,7 @@ static void table_gradients_are_sums_of_rows(void **state)
     }
 }
 
-/* Ids with runs of these lengths, scattered over the rows of one item. */
+/* Ids in runs of these lengths, scattered over the rows of one item. */
 static struct id_case runs_of(const uint64_t *lengths, size_t count, uint64_t cols)
 {
     uint64_t rows = 0;
@@ -255,7 +256,7 @@ static struct id_case runs_of(const uint64_t *lengths, size_t count, uint64_t co
     return c;
 }
 
-/* Runs that begin and end at, just before and just after the boundaries of chunks of work. */
+/* Runs that begin and end at chunk boundaries, just before them and just after them. */
 static void runs_of_equal_ids_may_start_and_end_anywhere(void **state)
 {
     enum { CHUNK = CUDA_EMBED_CHUNK_ROWS };
@@ -272,7 +273,7 @@ static void runs_of_equal_ids_may_start_and_end_anywhere(void **state)
     }
 }
 
-/* More chunks of one run than a block processes in one pass. */
+/* One run has more chunks than a block processes in one pass. */
 static void one_id_may_have_nearly_all_rows(void **state)
 {
     const uint64_t lengths[] = {40, test_is_sanitized() ? 600 : 9000, 3};
@@ -281,7 +282,7 @@ static void one_id_may_have_nearly_all_rows(void **state)
     id_case_deinit(&c);
 }
 
-/* Items of matrices: rows 4 and 8 elements wide, and unaligned; several blocks; more items than
+/* Items of matrices: rows of 4 and 8 elements and unaligned rows; several blocks; more items than
  * loads in flight. */
 static const struct cuda_items SHAPES[] = {{1, 1, 1},   {3, 7, 63},   {2, 63, 257},
                                            {17, 4, 10}, {9, 3, 1000}, {2, 25, 24}};
@@ -323,7 +324,7 @@ static void positions_are_added_to_every_item(void **state)
             check_positions(*state, &SHAPES[i], dtype);
 }
 
-/* A grid is at most 65535 high. */
+/* A grid has at most 65535 blocks along y. */
 static void items_may_exceed_the_grids_y_limit(void **state)
 {
     struct ops *ops = *state;

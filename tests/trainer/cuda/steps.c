@@ -1,7 +1,7 @@
 /*
- * steps — tests the host while a device runs steps: it waits for none, allocates nothing, queues
- * each as a few graphs, and reads the results later. Streams and their orders are simulated by the
- * shim.
+ * steps — tests the host while a device runs steps: it waits for no step, allocates nothing, queues
+ * each step as a few graphs, and reads the results later. The shim simulates streams and their
+ * orders.
  */
 #include "tests/cuda_on_cpu/control.h"
 #include "tests/cuda_on_cpu/order.h"
@@ -53,7 +53,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Configures a run in folder/name that reads no results before its end. extra: NULL-terminated
+/* Configures a run in folder/name that reads no results until its end. extra: NULL-terminated
  * settings. */
 static void configure(const struct fixture *f, const char *name, const char *const *extra,
                       struct train_config *config)
@@ -91,7 +91,7 @@ static void configure(const struct fixture *f, const char *name, const char *con
     assert_ok(config_parse("", 0, "none", sets, count, config, &err), &err);
 }
 
-/* A run stepped by the test, with its configuration and options. */
+/* A run that the test steps, with its configuration and options. */
 struct stepped {
     struct train_config config;
     struct trainer_options options;
@@ -128,14 +128,15 @@ static void steps_neither_block_nor_allocate(void **state)
     for (size_t m = 0; m < sizeof models / sizeof models[0]; m++) {
         char name[32];
         struct err err;
-        order_set(ORDER_LATE); /* work runs only when waited for */
+        order_set(ORDER_LATE); /* work runs only when it is waited for */
         snprintf(name, sizeof name, "waits-%zu", m);
         struct stepped *s = stepped_open(f, name, models[m]);
         struct shim_counts before = {0};
         for (int step = 1; step <= STEPS; step++) {
             assert_ok(run_step(&s->run, &err), &err);
             struct shim_counts counts = shim_counts();
-            if (step > UPDATE_GATE_AHEAD_MAX) /* the newest steps are pending, with their updates */
+            /* the latest steps are pending, and so are their updates */
+            if (step > UPDATE_GATE_AHEAD_MAX)
                 assert_true(counts.waiting >
                             UPDATE_GATE_AHEAD_MAX * s->run.compute.params->groups_count);
             if (step == WARM)
@@ -145,10 +146,11 @@ static void steps_neither_block_nor_allocate(void **state)
         uint64_t steps = STEPS - WARM, groups = s->run.compute.params->groups_count;
         assert_int_equal(after.stream_waits, before.stream_waits);
         assert_int_equal(after.allocations, before.allocations);
-        /* a micro-batch's buffer returns to the loader; the step two before the newest is done */
+        /* waits: for each micro-batch's buffer to return to the loader, and for the step two before
+         * the latest */
         assert_int_equal(after.event_waits - before.event_waits, steps * (MICROS + 1));
-        /* per micro-batch: two copies, a graph and a turn of the device's clock; then two sums of
-         * the tree; words, squares, gate, record, and four more turns */
+        /* per micro-batch: two copies, a graph and a reading of the device's clock; then two sums
+         * of the tree; words, squares, gate, record, and four more clock readings */
         assert_int_equal(after.queued - before.queued, steps * (4 * MICROS + 2 + groups + 4 + 4));
         assert_int_equal(s->run.queue.count, UPDATE_GATE_AHEAD_MAX);
         assert_ok(run_drain(&s->run, 0, &err), &err);
@@ -158,7 +160,7 @@ static void steps_neither_block_nor_allocate(void **state)
     }
 }
 
-/* The clock ticks once per reading: each part's time is its number of turns, in graphs and
+/* The clock ticks once per reading, so each part's time is its number of readings, in graphs and
  * outside. */
 static void device_time_is_reported_by_parts(void **state)
 {
@@ -200,7 +202,7 @@ static void count_skipped(void *context, enum log_level level, const char *line)
     outcome->skipped_count += strstr(line, "was skipped") != NULL;
 }
 
-/* stop_each: requests a stop at once, so that the run makes one step. */
+/* stop_each: requests a stop at once, so that the run makes a single step. */
 static void run(const struct fixture *f, const char *name, const char *const *extra, bool stop_each,
                 struct outcome *outcome)
 {
@@ -223,7 +225,7 @@ static void run(const struct fixture *f, const char *name, const char *const *ex
 static void replayed_graphs_have_the_bits_of_direct_launches(void **state)
 {
     const struct fixture *f = *state;
-    /* the first pass of a run is not a graph: one micro-batch per step, one step per run */
+    /* the first pass of a run is not a graph, so each run makes one step of one micro-batch */
     static const char *const extra[] = {"precision.compute=bf16", "batch.micro=3", NULL};
     enum { STEPS = 7 };
     order_set(0);
@@ -248,7 +250,7 @@ static void replayed_graphs_have_the_bits_of_direct_launches(void **state)
 static void queued_steps_have_the_bits_of_synchronous_ones(void **state)
 {
     const struct fixture *f = *state;
-    /* large updates, so that gradients overflow in half precision */
+    /* updates so large that gradients overflow in half precision */
     static const char *const late[] = {"precision.compute=fp16", "optimizer.lr=1",
                                        "optimizer.clip_norm=0", "run.steps=12", NULL},
                              *const at_once[] = {"precision.compute=fp16",
@@ -306,7 +308,7 @@ static void offloaded_weights_have_the_same_bits_in_any_order(void **state)
     }
 }
 
-/* The weights of a single-rank run, malloc'ed. */
+/* Returns a copy of a single-rank run's weights, malloc'ed. */
 static void *weights_of(struct run *run)
 {
     struct device *device = run->compute.device;
@@ -327,7 +329,7 @@ static void *weights_of(struct run *run)
 static void a_non_finite_step_is_named_late_and_changes_nothing(void **state)
 {
     const struct fixture *f = *state;
-    /* weights that decay beyond zero grow with each step */
+    /* weights that decay past zero grow with each step */
     static const char *const far[] = {"optimizer.lr=1000", "optimizer.weight_decay=1",
                                       "schedule.warmup=200", "run.steps=50", NULL};
     struct err expected_err = {0}, err = {0};
@@ -366,7 +368,7 @@ static void a_non_finite_step_is_named_late_and_changes_nothing(void **state)
     free(expected);
 }
 
-/* The device's table, with copies that fail while a stream is recorded. */
+/* The device's function table, with copies that fail while a stream is captured. */
 static struct device_ops cut;
 static const struct device_ops *whole;
 static bool is_recording;

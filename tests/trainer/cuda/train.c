@@ -1,6 +1,7 @@
 /*
  * train — tests whole runs on a CUDA device: the loader's batches, a model's steps, checkpoints.
- * Always on the CPU, where streams and threads take any legal order; also on a GPU if there is one.
+ * They always run on the CPU, where streams and threads take any legal order; also on a GPU if
+ * there is one.
  */
 #include "tests/cuda_on_cpu/order.h"
 #include "tests/support/test.h"
@@ -21,7 +22,7 @@
 
 enum { STEPS = 4, STOP_STEP = 2, SETS_MAX = 48, TEXT_BYTES = 700, SIDE = 16, PICTURES = 12 };
 
-/* A folder with a text and an image dataset. */
+/* A folder with a text dataset and an image dataset. */
 struct fixture {
     char folder[TEST_PATH_BYTES_MAX];
     struct io *io;
@@ -42,7 +43,7 @@ static void make_text(const struct fixture *f)
     assert_ok(convert_dataset(f->io, &convert, &result, &err), &err);
 }
 
-/* Two classes: red images and blue ones, with some noise. */
+/* Two classes, red images and blue ones, with some noise. */
 static void make_pictures(const struct fixture *f)
 {
     char source[2 * TEST_PATH_BYTES_MAX], target[2 * TEST_PATH_BYTES_MAX],
@@ -92,7 +93,7 @@ static int tear_down(void **state)
 
 /* The results of one run. */
 struct outcome {
-    double losses[STEPS + 1]; /* by step, from 1 */
+    double losses[STEPS + 1]; /* indexed by step, from 1 */
     double val_loss;
     struct ckpt_hashes hashes;
     atomic_int stop;
@@ -183,8 +184,8 @@ static void assert_same_bits(const struct outcome *a, const struct outcome *b)
             fail_msg("loss of step %d: %.17g, not %.17g", step, b->losses[step], a->losses[step]);
 }
 
-/* Every kind of model, and every option that changes what is queued. Images are mixed in training,
- * but not in evaluations. */
+/* Every kind of model, and every option that changes what is queued. Training mixes images;
+ * evaluations do not. */
 static const char *const VIT[] = {"model.type=vit", "data.image.mixup=0.4", "data.image.cutmix=1",
                                   NULL},
                          *const GPT2[] = {"model.type=gpt2", NULL},
@@ -201,7 +202,7 @@ static const char *const VIT[] = {"model.type=vit", "data.image.mixup=0.4", "dat
                                             "model.recompute=2", NULL};
 static const char *const *const MODELS[] = {VIT, MASKED, LLAMA, GPT2, QWEN3};
 
-/* Only the first two under the sanitizers, which are ten times slower. */
+/* Only the first two models under sanitizers, which are ten times slower. */
 static size_t models_count(void)
 {
     return test_is_sanitized() ? 2 : sizeof MODELS / sizeof MODELS[0];
@@ -243,7 +244,9 @@ static void losses_match_the_cpu(void **state)
     const struct fixture *f = *state;
     const struct {
         const char *precision;
-        double tolerance; /* relative: another order of sums; 8 bits per activation */
+        /* relative; allows for a different order of sums and for activations of 8 significant
+         * bits */
+        double tolerance;
     } cases[] = {{"precision.compute=fp32", 2e-5},
                  {"precision.compute=bf16", 3e-2},
                  {"precision.compute=fp16", 6e-3}};
@@ -309,20 +312,21 @@ static void a_stopped_run_resumes_to_the_same_bits(void **state)
     }
 }
 
-/* Memory of a run other than the device's, in bytes. */
+/* A run's memory outside the device, in bytes. */
 struct beside {
     uint64_t told, pinned;           /* offloaded bytes, as predicted; all pinned bytes */
-    uint64_t optimizer, activations; /* the parts of told if both are offloaded */
-    uint64_t copied; /* copied activations, each time a pass was queued or recorded */
+    uint64_t optimizer, activations; /* their shares of `told` if both are offloaded */
+    /* bytes of activations copied, counted each time a pass is queued or captured */
+    uint64_t copied;
 };
 
-/* Pinned bytes of that use. */
+/* Pinned bytes with that use. */
 static uint64_t pinned_of(const struct usage *usage, enum mem_use use)
 {
     return usage->peak_bytes[use][MEM_PINNED];
 }
 
-/* All memory is predicted exactly, for each use, and an open run allocates none. */
+/* All memory is predicted exactly, for each use, and a run allocates nothing once it is open. */
 static struct beside check_memory(const struct fixture *f, const char *name,
                                   const char *const *extra)
 {
@@ -375,8 +379,8 @@ static void a_run_uses_the_predicted_memory(void **state)
     }
 }
 
-/* Enough blocks to reuse the ring's slots: all offloaded, or all but one, which is recomputed.
- * Training only. */
+/* Enough blocks that the ring's slots are reused. Either all are offloaded, or all but one, which
+ * is recomputed. Training only. */
 #define DEEP                                                                                       \
     "model.type=gpt2", "model.layers=5", "model.width=8", "model.heads=1", "data.text.block=8",    \
         "batch.global=4", "precision.compute=bf16", "data.val="
@@ -397,7 +401,7 @@ static void offloaded_state_is_reported_and_copied_once_per_pass(void **state)
     assert_int_equal(moved.told, moved.optimizer + moved.activations);
     assert_int_equal(moved.pinned - plain.pinned, moved.told);
     assert_true(moved.copied > 0);
-    assert_int_equal(moved.copied % (2 * moved.activations), 0); /* out and in */
+    assert_int_equal(moved.copied % (2 * moved.activations), 0); /* each is copied out and in */
 }
 
 static void offloading_changes_no_bit(void **state)

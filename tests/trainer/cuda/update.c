@@ -1,6 +1,6 @@
 /*
- * update — the optimizer's step on the device against the cpu ops in double; exact sums against
- * those of the host, word by word.
+ * update — tests the optimizer's step on the device against the CPU ops in double, and exact sums
+ * against the host's, word by word.
  */
 #include "trainer/ops/cuda/update.h"
 #include "base/numeric/exact_sum.h"
@@ -18,7 +18,7 @@ static const enum dtype DTYPES[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
 
 enum { DTYPES_COUNT = sizeof DTYPES / sizeof DTYPES[0] };
 
-/* Steps of up to 0.1, computed with about ten float operations. */
+/* Rules whose steps are at most 0.1, computed with about ten float operations. */
 static const struct rule {
     enum update_rule rule;
     struct update_options options;
@@ -73,8 +73,8 @@ static void state_deinit(struct state *s)
     free(s->decays);
 }
 
-/* One step; *ret_compute is what compute holds afterwards, of malloc. ret_compute NULL: there is
- * none. */
+/* Makes one step. *ret_compute receives the contents of compute afterwards, malloc'ed. ret_compute
+ * NULL: there is no compute copy. */
 static void step_on_device(struct state *s, const struct update_scalars *scalars, enum dtype type,
                            double **ret_compute)
 {
@@ -223,7 +223,8 @@ static void squares_of_rows_are_summed_in_double(void **state)
                 double sum = 0;
                 for (uint64_t col = 0; col < cols; col++)
                     sum += x[row * cols + col] * x[row * cols + col];
-                /* squares of floats are exact in double; each addition loses half a unit at most */
+                /* squares of floats are exact in double; each addition loses at most half a unit in
+                 * the last place */
                 assert_true(fabs(found[row] - sum) <= ldexp(2 * (double)cols * sum, -53));
             }
             if (first)
@@ -238,8 +239,8 @@ static void squares_of_rows_are_summed_in_double(void **state)
     }
 }
 
-/* Adds on the device to a sum that holds something, and compares all words with the host's sum of
- * the same. */
+/* Adds on the device to a sum that is not zero, and compares all words with the host's sum of the
+ * same terms. */
 static void check_exact(const double *terms, size_t count)
 {
     struct exact_sum before = {{0}}, expected;
@@ -290,13 +291,13 @@ static void doubles_of_any_size_are_added_exactly(void **state)
         double *terms = malloc(count * sizeof *terms);
         assert_non_null(terms);
         for (size_t j = 0; j < count;
-             j++) { /* patterns of bits: all exponents, some without value */
+             j++) { /* random bit patterns: all exponents, some not finite */
             struct philox_block random = philox(9, i, j);
             uint64_t bits = (uint64_t)random.word[0] << 32 | random.word[1];
             memcpy(&terms[j], &bits, sizeof bits);
         }
         check_exact(terms, count);
-        for (size_t j = 0; j < count; j++) /* losses: of like size */
+        for (size_t j = 0; j < count; j++) /* like losses: of similar size */
             terms[j] = 11 - philox_unit(philox(10, i, j).word[0]);
         check_exact(terms, count);
         free(terms);
@@ -330,7 +331,7 @@ static void flags_are_counted(void **state)
     }
 }
 
-/* Word for word: the kernel has the host's arithmetic. */
+/* The kernel does the host's arithmetic, so the words are equal. */
 static void update_gates_match_the_host(void **state)
 {
     (void)state;
@@ -352,7 +353,7 @@ static void update_gates_match_the_host(void **state)
         if (step % 7 == 6)
             exact_sum_add(step % 2 ? &losses : &squares,
                           step == 13 ? (double)NAN : (double)INFINITY);
-        if (step == 29) /* far below the least normal number */
+        if (step == 29) /* far below the smallest normal number */
             squares = (struct exact_sum){{3}};
         order_set(step % order_count());
         int64_t *device_losses = cuda_case_bytes(&losses, sizeof losses);

@@ -14,12 +14,13 @@ static const enum dtype DTYPES[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
 
 enum { DTYPES_COUNT = sizeof DTYPES / sizeof DTYPES[0] };
 
-/* Error of float exponentials and their sums, relative to the loss and to the gradient's scale. */
+/* The error of float exponentials and their sums, relative to the loss and to the gradient's
+ * scale. */
 static const double FLOAT_LOSS = 2e-6;
 
-/* Logits [rows, classes] and a target per row, in an array with one more target per item, which
- * must not be read. Second targets and weights have the same layout; NULL if rows have one
- * target. */
+/* Logits [rows, classes] and one target per row. The array of targets has one extra target per
+ * item, which must not be read. Second targets and weights have the same layout; NULL if rows have
+ * a single target. */
 struct subject {
     struct xent_shape shape;
     double *logits;
@@ -28,7 +29,7 @@ struct subject {
 };
 
 struct result {
-    double *logits; /* or their gradient; with the padding of each row */
+    double *logits; /* or their gradient; includes each row's padding */
     double *losses;
     uint8_t *correct;
 };
@@ -43,8 +44,8 @@ static int32_t *target_of(const struct subject *s, uint64_t row)
     return &s->targets[row / s->shape.tokens * s->shape.target_stride + row % s->shape.tokens];
 }
 
-/* Every fifth row has no target. In every third row the target is among the largest logits, so
- * that some predictions are correct. */
+/* Every fifth row has no target. In every third row, the target is among the largest logits, so
+ * some predictions are correct. */
 static struct subject subject_init(enum dtype dtype, uint64_t items, uint64_t tokens,
                                    uint64_t classes, uint64_t stride)
 {
@@ -67,8 +68,8 @@ static struct subject subject_init(enum dtype dtype, uint64_t items, uint64_t to
     return s;
 }
 
-/* Adds second targets, some equal to the first, and various weights; values that must not be read
- * would change the result. */
+/* Adds second targets, some equal to the first, and various weights. Values that must not be read
+ * are set so that they would change the result. */
 static void subject_mix(struct subject *s)
 {
     static const float weights[] = {1, 0.25f, 0.5f, 0, 0.99609375f, 0.7f};
@@ -101,7 +102,7 @@ static void result_deinit(struct result *r)
     free(r->logits), free(r->losses), free(r->correct);
 }
 
-/* Copies rows of `from` numbers to rows of `to`, malloc'ed; fills the rest with value. */
+/* Copies rows of width `from` to rows of width `to`, malloc'ed; fills the rest with value. */
 static double *restride(const double *x, uint64_t rows, uint64_t from, uint64_t to, double value)
 {
     double *wide = malloc(rows * to * sizeof *wide);
@@ -112,7 +113,7 @@ static double *restride(const double *x, uint64_t rows, uint64_t from, uint64_t 
     return wide;
 }
 
-/* gradient_scale 0: no gradient. The gradient's padding is 0. */
+/* gradient_scale 0: computes no gradient. The gradient's padding is 0. */
 static struct result on_cpu(const struct subject *s, double gradient_scale)
 {
     const struct xent_shape *shape = &s->shape;
@@ -215,7 +216,8 @@ static void check(enum dtype dtype, const struct subject *s, double gradient_sca
     result_deinit(&first), result_deinit(&expected);
 }
 
-/* Rows for a warp, a small and a large block; with and without 16-byte accesses and padding. */
+/* Rows for a warp, a small block and a large block; with and without 16-byte accesses and
+ * padding. */
 static void losses_and_gradients_match_the_cpu(void **state)
 {
     (void)state;
@@ -232,7 +234,7 @@ static void losses_and_gradients_match_the_cpu(void **state)
         }
 }
 
-/* As for mixed images; rows without a first target have no second one. */
+/* As for mixed images; a row without a first target has no second one either. */
 static void a_second_target_has_the_remaining_weight(void **state)
 {
     (void)state;
@@ -277,7 +279,7 @@ static void a_large_vocabulary_uses_one_block_per_row(void **state)
     }
 }
 
-/* A loss in F16 may have a large scale. */
+/* An F16 loss may have a large scale. */
 static void gradients_are_scaled(void **state)
 {
     (void)state;
@@ -303,8 +305,8 @@ static void without_a_loss_scale_logits_are_unchanged(void **state)
     }
 }
 
-/* Of equal largest logits the first counts, even if it is in another pack, another thread's or far
- * away. */
+/* Among equal largest logits, the first counts, even if it is in another pack, with another thread
+ * or far away. */
 static void ties_of_logits_predict_the_first(void **state)
 {
     (void)state;
@@ -328,8 +330,8 @@ static void ties_of_logits_predict_the_first(void **state)
     }
 }
 
-/* One logit is far above all others, whichever thread reads it, and whatever it read before; some
- * are -infinity. */
+/* One logit is far above all others, whichever thread reads it and whatever that thread read
+ * before; some are -infinity. */
 static void logits_may_be_far_apart(void **state)
 {
     (void)state;
@@ -338,7 +340,7 @@ static void logits_may_be_far_apart(void **state)
         struct subject s = subject_init(DTYPE_F32, 1, 6, counts[i], counts[i]);
         for (uint64_t row = 0; row < 6; row++) {
             double *x = s.logits + row * counts[i];
-            /* exact, as are differences */
+            /* both are exact, and so are their differences */
             for (uint64_t col = 0; col < counts[i]; col++)
                 x[col] = col < 8 ? -INFINITY : rint(x[col] * 6000) / 2;
             x[(row * 31 + 5) % counts[i]] = row < 3 ? 20000 : 15008;
@@ -349,7 +351,8 @@ static void logits_may_be_far_apart(void **state)
     }
 }
 
-/* An invalid target that passed the data's checks causes no out-of-bounds read, and is detected. */
+/* If an invalid target has passed the data checks, it causes no out-of-bounds read and is
+ * detected. */
 static void an_invalid_target_has_a_nan_loss(void **state)
 {
     (void)state;
@@ -358,7 +361,7 @@ static void an_invalid_target_has_a_nan_loss(void **state)
         struct subject s = subject_init(DTYPE_BF16, 1, 2, counts[i], counts[i] + 8);
         s.targets[0] = (int32_t)counts[i];
         s.targets[1] = INT32_MAX;
-        if (i % 2) { /* an invalid second target with a valid first one */
+        if (i % 2) { /* an invalid second target, with a valid first one */
             subject_mix(&s);
             s.targets[0] = s.targets[1] = 1;
             s.seconds[0] = (int32_t)counts[i];
