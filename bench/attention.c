@@ -1,12 +1,12 @@
 /*
- * attention — the speed of attention on a device, forward and backward, by sequence length.
+ * attention — measures the forward and backward speed of attention on a device, by sequence length.
  *
  *     bench-attention [DEVICE [TOKENS...]]        device: cuda; tokens: 1024 2048 4096 8192
  *
- * For heads of 64 and of 128 columns, causal and full: 16,384 tokens in all and 2048 columns of
- * heads. Prints one JSON line each: the milliseconds of a pass (median of rounds) and its TFLOP/s.
- * A forward pass counts as 4 tokens^2 x columns operations per sequence, half of that if causal,
- * and a backward pass as two and a half times as many. bench/gpu_speed.py adds cuDNN's results.
+ * For heads of 64 and 128 columns, causal and full: 16,384 tokens and 2048 head columns in total.
+ * Prints one JSON line per case: the milliseconds per pass (median over rounds) and TFLOP/s. A
+ * forward pass counts as 4 tokens^2 x columns operations per sequence, half of that if causal, and
+ * a backward pass counts as 2.5 times as many. bench/gpu_speed.py adds cuDNN's results.
  */
 #include "base/clock.h"
 #include "trainer/ops/ops.h"
@@ -18,10 +18,10 @@
 #include <string.h>
 
 enum {
-    TOKENS_ALL = 16384, /* of all sequences; a longer sequence runs alone */
-    COLUMNS = 2048,     /* of all heads */
+    TOKENS_ALL = 16384, /* total over all sequences; a longer sequence runs alone */
+    COLUMNS = 2048,     /* total over all heads */
     ROUNDS = 7,
-    PASSES = 5, /* per round, between two waits for the device */
+    PASSES = 5, /* per round, without waiting for the device in between */
     TOKENS_MAX = 1 << 20,
 };
 
@@ -51,7 +51,7 @@ static void release(struct bench *bench, size_t elements, size_t element_bytes, 
     bench->device->ops->mem_free(bench->device, MEM_DEVICE, memory, elements * element_bytes);
 }
 
-/* Numbers from -1 to 1. */
+/* Fills with random numbers from -1 to 1. */
 static int fill(struct bench *bench, void *target, size_t elements, struct err *err)
 {
     size_t bytes = ops_compute_bytes(bench->ops);
@@ -82,7 +82,7 @@ static int time_passes(struct bench *bench, bool backward, double *ret_ms, struc
 {
     const struct ops_table *table = bench->ops->table;
     double ms[ROUNDS];
-    /* one to warm up */
+    /* round -1 is a warm-up */
     for (int round = -1; round < ROUNDS; round++) {
         uint64_t began = clock_now_ns();
         for (int i = 0; i < PASSES; i++) {

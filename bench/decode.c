@@ -1,14 +1,14 @@
 /*
- * decode — the cost of a crop of a photo: decoded whole, with libjpeg-turbo's own cropping, or cut
- * out of the compressed bytes.
+ * decode — the cost of cropping a photo: by decoding the whole photo, with libjpeg-turbo's own
+ * cropping, or by cutting the part out of the compressed bytes.
  *
  *     bench-decode [--reencode SIDE] [--rounds N] PHOTO.jpg...
  *
  * Each round runs every method in turn on the same photos and crops (torchvision's random resized
- * crop), on one thread. Prints the medians over the rounds, in images per CPU-second, and ratios to
- * the whole decode. With --reencode the photos are scaled to a longer side of SIDE and encoded at
- * quality 90 with restart intervals of 2 and 4; without it they are used unchanged and after
- * jpeg_tile.
+ * crop), on one thread. Prints the medians over the rounds, in images per CPU-second, and the
+ * speedups over decoding the whole photo. With --reencode the photos are scaled to a longer side of
+ * SIDE and encoded at quality 90 with restart intervals of 2 and 4; without it they are used
+ * unchanged and after jpeg_tile.
  */
 #include "base/clock.h"
 #include "image/crop.h"
@@ -32,7 +32,7 @@ enum {
     ROUNDS_DEFAULT = 5,
     ROUNDS_MAX = 99,
     FILE_BYTES_MAX = 64 << 20,
-    FORMS_MAX = 3, /* of a photo: without restart markers, with them */
+    FORMS_MAX = 3, /* of a photo: without restart markers, and with each restart interval */
 };
 
 struct photo {
@@ -48,7 +48,7 @@ struct bench {
     struct crop_options crop;
     uint64_t round;
     uint8_t rgb[3 * TARGET * TARGET];
-    uint64_t sum; /* of samples, so that the compiler removes no work */
+    uint64_t sum; /* over all samples, so that the compiler removes no work */
 };
 
 static void fail(const char *what, const struct err *err)
@@ -66,7 +66,7 @@ static struct image_rect crop_of(const struct bench *bench, size_t i)
         .rect;
 }
 
-/* ---- The methods. form: which form of the photo. ---- */
+/* ---- Methods. form: index of the photo's form. ---- */
 
 static void decode_whole(struct bench *bench, size_t i, size_t form)
 {
@@ -91,14 +91,14 @@ static void decode_part(struct bench *bench, size_t i, size_t form)
     bench->sum += planes.plane[0].data[0];
 }
 
-/* jpeg_crop_scanline and jpeg_skip_scanlines, to YCbCr with repeated chroma: the minimum work with
- * this interface. */
+/* Uses jpeg_crop_scanline and jpeg_skip_scanlines, and outputs YCbCr with repeated chroma: the
+ * least work that this interface allows. */
 static void decode_turbo_crop(struct bench *bench, size_t i, size_t form)
 {
     static JSAMPLE row[3 * JPEG_MAX_DIMENSION];
     JSAMPROW rows[1] = {row};
     struct jpeg_decompress_struct codec;
-    struct jpeg_error_mgr errors; /* errors end the program; files were checked before */
+    struct jpeg_error_mgr errors; /* errors end the program; the files have been checked */
     const struct str *file = &bench->photos[i].form[form];
     struct image_rect part = crop_of(bench, i);
     codec.err = jpeg_std_error(&errors);

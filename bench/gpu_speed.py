@@ -71,14 +71,15 @@ def torch_rate(m, steps, device, compiled):
 
 
 def ours(options, *arguments, program=None, **how):
-    """A program of ours; it alone finds the libraries that were packed with it."""
+    """Runs one of our programs; only it sees the libraries that were packed with it."""
     paths = [options.libraries, os.environ.get("LD_LIBRARY_PATH")]
     environment = dict(os.environ, LD_LIBRARY_PATH=":".join(path for path in paths if path))
     return subprocess.run([program or options.millrace, *arguments], env=environment if options.libraries else None, text=True, **how)
 
 
 def make_tokens(folder, m, steps, options):
-    """Random letters, a token each: the speed is that of any tokens, but for the embedding's gradient, which has few rows here."""
+    """Random letters, one token each. They train as fast as any other tokens, except that the
+    embedding's gradient has few rows."""
     count = (steps + 1) * m["batch"] * (m["block"] + 1)
     letters = numpy.random.default_rng(1).integers(97, 123, count, dtype=numpy.uint8)
     (folder / "text.txt").write_bytes(letters.tobytes())
@@ -87,7 +88,7 @@ def make_tokens(folder, m, steps, options):
 
 
 def make_pictures(folder, m, steps, options):
-    """Photos of noise in blocks of 8 x 8, some 400 pixels wide, by classes."""
+    """Class folders of photos about 400 pixels wide, of noise in blocks of 8 x 8."""
     from PIL import Image
     random = numpy.random.default_rng(2)
     for i in range(min(steps * m["batch"], 2048)):
@@ -99,7 +100,7 @@ def make_pictures(folder, m, steps, options):
 
 
 def millrace_run(m, steps, device, options, folder, save_every=0):
-    """What the lines of metrics say: medians but for the first, the most memory."""
+    """Summarizes the metrics lines: medians over all but the first, and the peak memory."""
     text = m["type"] == "gpt2"
     data = make_tokens(folder, m, steps, options) if text else make_pictures(folder, m, steps, options)
     config = folder / "train.yaml"
@@ -128,7 +129,7 @@ def millrace_run(m, steps, device, options, folder, save_every=0):
 
 
 def checkpoint_cost(name, device, options):
-    """The share of a run's time that saving every 50 steps takes, of 200 steps."""
+    """The fraction of a run of 200 steps that is spent saving every 50 steps."""
     with tempfile.TemporaryDirectory(prefix="millrace-gpu-") as folder:
         ran = millrace_run(MODELS[name], 200, device, options, pathlib.Path(folder), save_every=50)
     print(f"\nSaving {name} every 50 steps: {100 * ran['checkpoint_wait_share']:.2f} % of the time is spent waiting for checkpoints.", flush=True)
@@ -136,7 +137,8 @@ def checkpoint_cost(name, device, options):
 
 
 def cudnn_attention(line, rounds=7, passes=5):
-    """Milliseconds of torch's forward and backward pass by cuDNN, of the shape of a line of bench-attention."""
+    """Milliseconds of torch's forward and backward passes with cuDNN, for the shape in a line of
+    bench-attention."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
     heads = 2048 // line["head_dim"]
     q, k, v, grad = (torch.randn(line["batch"], heads, line["tokens"], line["head_dim"], device="cuda", dtype=torch.bfloat16) for _ in range(4))

@@ -4,7 +4,7 @@
  *
  *     render-shapes [--count IMAGES_PER_CLASS] [--side PIXELS] [--seed N] OUT
  *
- * It writes OUT/CLASS/0000.jpg and so on.
+ * Writes OUT/CLASS/0000.jpg and so on.
  *
  * For demonstrations and tests without photos. Each picture is a function of (seed, side, class,
  * number).
@@ -31,7 +31,7 @@ struct request {
     uint64_t seed;
 };
 
-/* A shape around the origin, with a radius of about 1. */
+/* A shape centered at the origin, with a radius of about 1. */
 struct shape {
     const char *name;
     bool (*covers)(double u, double v);
@@ -94,7 +94,7 @@ static struct picture choose_picture(const struct request *request, uint64_t cla
         p.paper[i] = (uint8_t)(a.word[1] >> 8 * i);
         p.ink[i] = (uint8_t)(a.word[2] >> 8 * i);
     }
-    /* green dominates brightness: keep the shape visible */
+    /* green dominates brightness, so its contrast keeps the shape visible */
     if (abs(p.paper[1] - p.ink[1]) < 80)
         p.ink[1] = (uint8_t)(p.paper[1] < 128 ? p.paper[1] + 100 : p.paper[1] - 100);
     p.scale = p.side * (0.2 + 0.2 * philox_unit(a.word[3]));

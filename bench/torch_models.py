@@ -1,4 +1,4 @@
-"""torch_models — GPT-2 and ViT in PyTorch, as millrace trains them: what the measurements of training stand beside."""
+"""torch_models — GPT-2 and ViT in PyTorch, equal to millrace's, for comparing training speed."""
 import math
 
 import torch
@@ -35,7 +35,8 @@ class Block(nn.Module):
 
 
 class Model(nn.Module):
-    """m: type (gpt2, vit), layers, heads, width, and block and vocabulary, or side, patch and classes. Gives the mean loss of a batch."""
+    """m: type (gpt2, vit), layers, heads, width, and either block and vocabulary or side, patch and
+    classes. Returns the mean loss of a batch."""
 
     def __init__(self, m):
         super().__init__()

@@ -1,4 +1,5 @@
-"""turns — what the programs in bench/ measure with: peers that wait for their turn, commands, and what came of several rounds."""
+"""turns — shared by the programs in bench/: peers that run in turns, timed commands, and statistics
+over rounds."""
 import atexit
 import json
 import os
@@ -16,7 +17,7 @@ class Failed(Exception):
 
 
 def need(parser, path, how):
-    """Ends the program as wrong usage does where what it is to run, or to read, is not there."""
+    """Exits like a usage error if a program or file is missing."""
     if not shutil.which(str(path)) and not os.path.isdir(path):
         parser.error(f"there is no {path}: {how}")
 
@@ -25,7 +26,8 @@ BUILDING = "cmake --preset release && cmake --build --preset release"
 
 
 class Peer:
-    """A process of a peers.py. Between its turns it stands still, with all that it started, so that nothing of it runs in another's turn."""
+    """A process of a peers.py. Between its turns it is stopped with all its children, so that it
+    never runs during another's turn."""
 
     def __init__(self, name, words):
         self.name, self.errors = name, tempfile.TemporaryFile()
@@ -36,12 +38,12 @@ class Peer:
         atexit.register(self.end)
 
     def begin(self):
-        """Waits until it is ready, and has said so."""
+        """Waits until the peer reports that it is ready."""
         self.told = self.answer()
         return self
 
     def answer(self):
-        """The next line that is JSON; some peers print others."""
+        """Returns the next line of JSON, since some peers also print other lines."""
         for line in self.process.stdout:
             if line.startswith("{"):
                 while pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "TZ":
@@ -56,7 +58,7 @@ class Peer:
             os.killpg(self.process.pid, signal.SIGCONT)
             self.process.stdin.write(f"{warming} {measured}\n")
             self.process.stdin.flush()
-        except OSError as failure:  # it is no more
+        except OSError as failure:  # the process no longer exists
             raise Failed(f"{self.name}: {failure}") from failure
         return self.answer()
 
@@ -67,14 +69,14 @@ class Peer:
 
 
 def resident_bytes(pid):
-    """Now, and at most so far."""
+    """The current and the peak resident memory."""
     lines = dict(line.split(":", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines())
     return tuple(int(lines.get(name, "0 kB").split()[0]) * 1024 for name in ("VmRSS", "VmHWM"))
 
 
 def command(words, resident=None):
-    """What a command printed, its seconds, and its CPU seconds with those of its children. To the list `resident` is added, fifty times a second, what
-    resident_bytes says of it."""
+    """Runs a command. Returns its output, its seconds, and the CPU seconds of it and its children.
+    Appends its resident_bytes to the list `resident` fifty times per second."""
     words = [str(word) for word in words]
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
         began = time.monotonic()
@@ -101,24 +103,24 @@ def make_cold(paths):
 
 
 def file_system(path):
-    """As the kernel mounts it there: "ext4"."""
+    """The type of the file system mounted there, such as "ext4"."""
     best = ("", "?")
     for line in open("/proc/self/mountinfo"):
         before, after = line.split(" - ")
         mount = before.split()[4]
-        if path.resolve().is_relative_to(mount) and len(mount) >= len(best[0]):  # of two at one place the later hides the other
+        if path.resolve().is_relative_to(mount) and len(mount) >= len(best[0]):  # of two mounts at one place, the later one hides the other
             best = (mount, after.split()[0])
     return best[1]
 
 
-# ---- Several rounds. A row is what one turn gave: a dict of figures. ----
+# ---- Several rounds. A row holds the figures of one turn: a dict. ----
 
 def values_of(rows, key):
     return [row[key] for row in rows if row and row.get(key)]
 
 
 def spread(rows, key, form):
-    """The median, and what was least and most."""
+    """The median, minimum and maximum."""
     values = values_of(rows, key)
     if not values:
         return "–"
@@ -127,7 +129,7 @@ def spread(rows, key, form):
 
 
 def ratio(ours, theirs, key):
-    """Of the turns of the same round, so that what slows the whole machine down slows both."""
+    """Ratios of turns in the same round, so that a slowdown of the machine affects both."""
     pairs = [a[key] / b[key] for a, b in zip(ours, theirs) if a and b and a.get(key) and b.get(key)]
     if not pairs:
         return "–"

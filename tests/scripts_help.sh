@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# scripts_help — each script explains itself with --help, from any folder, and does nothing else.
+# scripts_help — with --help, each script prints its description, from any folder, and does nothing
+# else.
 set -euo pipefail
 top=$(cd "$(dirname "$0")/.." && pwd)
 empty=$(mktemp -d "${TMPDIR:-/tmp}/millrace-scripts-XXXXXX")

@@ -1,9 +1,10 @@
-"""One act of another library, for bench/ckpt/run; prints a line of JSON.
+"""Runs one save or load of another library for bench/ckpt/run, and prints a line of JSON.
 
     peers.py safetensors save FOLDER BYTES COUNT      a state of COUNT tensors of F32, BYTES together
 
-Saves end when the bytes are durable. Loads end when the values are in the tensors of a state that exists already, as a resume needs
-them; `cold` drops the files' pages first. CPU seconds are those of the process and what it started, for the act alone.
+A save ends when the bytes are durable. A load ends when the values are in the tensors of an
+existing state, as a resume needs them; `cold` drops the files from the page cache first. CPU
+seconds are those of the process and its children during the save or load.
 """
 import json
 import os
@@ -49,7 +50,7 @@ class Torch:
     path = folder / "torch.pt"
 
     def save(self, state):
-        torch.save(state, self.path)  # views of one memory: written once
+        torch.save(state, self.path)  # views of the same memory, which is written once
         sync(self.path)
 
     def load(self, state):
@@ -84,7 +85,7 @@ class Dcp:
     def block(self, state):
         import torch.distributed.checkpoint as dcp
         blocked = []
-        for number in range(2):  # the first one also starts what the later ones use
+        for number in range(2):  # the first one also starts what later ones use
             began = time.monotonic()
             future = dcp.async_save(state, checkpoint_id=self.path / str(number))
             blocked.append(time.monotonic() - began)
@@ -111,7 +112,7 @@ def main():
         import torch.distributed as dist
         os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0", RANK="0", WORLD_SIZE="1")
         dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-        import torch.distributed.checkpoint  # noqa: F401, what importing costs is no part of the act
+        import torch.distributed.checkpoint  # noqa: F401, the measurement excludes imports
     if library == "safetensors":
         import safetensors.torch  # noqa: F401
     state = {} if act == "full" else make_state()

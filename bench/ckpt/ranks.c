@@ -5,9 +5,9 @@
  *     mpirun -n 4 build/release/bench-ckpt-ranks save FOLDER MIB STEP
  *     mpirun -n 3 build/release/bench-ckpt-ranks load FOLDER MIB STEP      with a cold page cache
  *
- * 16 matrices of F32 with rows of 3 KiB, MIB in total. A rank's memory layout equals that of its
- * file, so that a load by the same number of ranks reads directly to the target. Rank 0 prints a
- * line of JSON: the time from when all ranks begin until all are done.
+ * 16 matrices of F32 with rows of 3 KiB, MIB in total. A rank's memory has the layout of its file,
+ * so a load by the same number of ranks reads directly into the target. Rank 0 prints a line of
+ * JSON: the time from when all ranks have started until all are done.
  */
 #include "base/clock.h"
 #include "ckpt/format/folder.h"
@@ -22,7 +22,7 @@
 
 enum { ARRAYS = 16, COLUMNS = 768 };
 
-/* The part of this rank: rows first..first + count of each matrix. */
+/* This rank's part: rows [first, first + count) of each matrix. */
 struct shard {
     struct ckpt_tensor tensors[ARRAYS];
     char names[ARRAYS][16];
@@ -103,7 +103,7 @@ static int load(struct shard *shard, struct comm *comm, struct io *io, const cha
     struct comm_options options = {.what = "the ranks of the measurement"};
     struct ckpt_reader *reader = NULL;
     char path[IO_PATH_BYTES_MAX];
-    /* faults in the memory before the measurement */
+    /* faults the pages in before the measurement */
     memset(shard->memory, 0xFF, elements(shard) * sizeof(float));
     int status = folder_step_path(folder, step, path, err);
     if (!status && comm->rank == 0)

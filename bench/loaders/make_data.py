@@ -30,12 +30,12 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 import turns
 
 SIDE, RAW_SIDE, QUALITY = 512, 256, 90
-# ImageNet's photos are 500 x 375 on average, of high quality, and mostly without subsampled color.
+# ImageNet's photos are 500 x 375 on average, have high quality, and mostly no subsampled color.
 IMAGENET_SIDES, IMAGENET_QUALITY, IMAGENET_SUBSAMPLED_EVERY = (500, 375), 96, 5
 
 
 def add_copies(target, data, copies):
-    """A file, and links to it; their names are as many as there are to be copies."""
+    """Writes a file once and adds hard links until there is one name per copy."""
     names = [target.with_stem(f"{target.stem}-{copy}") for copy in range(copies)]
     names[0].write_bytes(data)
     for name in names[1:]:
@@ -54,21 +54,22 @@ def convert(millrace, source, out, *options):
 
 
 def members(shards):
-    """The samples of our shards: class, key, the image's bytes."""
+    """Yields the samples of our shards: class, key, image bytes."""
     names = json.loads((shards / "dataset.json").read_text())["millrace"]["classes"]
     for shard in sorted(shards.glob("shard-*.tar")):
         with tarfile.open(shard) as tar:
             for member in tar:
                 data = tar.extractfile(member).read()
                 key, extension = member.name.split(".", 1)
-                if extension == "cls":  # sorted extensions: it comes before its image
+                if extension == "cls":  # extensions are sorted: the label precedes its image
                     label = names[int(data)]
                 else:
                     yield label, pathlib.Path(key).name, data
 
 
 def write_small(millrace, photos, out, copies):
-    """Scaled and encoded as `convert dataset` does it, without the restart markers that it puts in: jpegtran leaves them out, and loses nothing."""
+    """Scales and encodes like `convert dataset`, but without restart markers, which jpegtran
+    removes losslessly."""
     convert(millrace, photos, out / "marked", "--jpeg", "reencode", "--max-side", str(SIDE), "--quality", str(QUALITY))
     for label, key, marked in members(out / "marked"):
         target = out / "photos" / label / f"{key}.jpg"
@@ -90,7 +91,8 @@ def write_raw(photos, out, copies):
 
 
 def write_imagenet_like(photos, out, copies):
-    """Cut to 4:3 around the middle and scaled down. Smaller photos are left out: scaled up they would compress better than any photo."""
+    """Crops the center to 4:3 and scales down. Skips smaller photos, which would compress
+    unrealistically well if scaled up."""
     from PIL import Image, ImageOps
     made, left_out = 0, 0
     for path in sorted(photos.glob("*/*.jpg")):

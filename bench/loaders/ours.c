@@ -1,15 +1,15 @@
 /*
- * ours — serves turns of millrace's loader to bench/loaders/run, by the protocol of peers.py.
+ * ours — runs millrace's loader in turns for bench/loaders/run, with the protocol of peers.py.
  *
  *     bench-loader-turns DATASET WORKERS MEMORY_MIB
  *
  * The task is the same as for the peers: random resized crops to 224 pixels, flips, shuffled
  * batches of 256, one epoch after another. After the first batch it prints a JSON line with its
  * version and the seconds from opening the loader to that batch. Then, for each line `WARMING
- * MEASURED` on stdin, it takes WARMING batches uncounted and MEASURED batches counted, and prints a
- * line with the samples, the seconds and the CPU seconds of the counted ones. Both clocks are read
- * in this process, so the result excludes its start and other processes. It stops itself (SIGSTOP)
- * after each line. It ends with stdin.
+ * MEASURED` on stdin, it takes WARMING uncounted batches, then MEASURED counted ones, and prints a
+ * line with the samples, seconds and CPU seconds of the counted ones. Both clocks are read in this
+ * process, so the result excludes its start and other processes. It stops itself (SIGSTOP) after
+ * each line. It exits at the end of stdin.
  */
 #include "base/clock.h"
 #include "cli/bench/io_benchmark.h"
@@ -39,7 +39,7 @@ static int take(struct loader *loader, uint64_t batches_count, uint64_t *samples
     return 0;
 }
 
-/* Flushes the printed line and stops until the next turn. */
+/* Flushes the output and stops the process until the next turn. */
 static void end_turn(void)
 {
     fflush(stdout);

@@ -25,7 +25,7 @@ SIDE, BATCH, SHUFFLE_BUFFER = 224, 256, 1000
 TICK = os.sysconf("SC_CLK_TCK")
 
 
-# ---- The loaders: each a function that gives batches without end. ----
+# ---- Loaders: each is a function that yields batches endlessly. ----
 
 def pil_transform():
     from torchvision import transforms
@@ -131,7 +131,7 @@ def dali(folder, workers):
 
 
 def dali_state(folder, workers):
-    """Of a pipeline in the middle of its first epoch: made before the clock starts."""
+    """The state of a pipeline in the middle of its first epoch, created before timing starts."""
     pipeline = dali_pipeline(folder, workers, enable_checkpointing=True)
     for _ in range(pipeline.reader_meta("photos")["epoch_size"] // BATCH // 2):
         pipeline.run()
@@ -182,7 +182,7 @@ def spdl(folder, workers):
             yield numpy.asarray(batch),
 
 
-# loader -> its function, the distribution whose version counts, what is made before the clock starts
+# loader -> its function, the distribution whose version is reported, what is prepared before timing
 LOADERS = {
     "torchvision": (torchvision_pil, "torchvision", None),
     "torchvision-decode_jpeg": (torchvision_decode_jpeg, "torchvision", None),
@@ -202,7 +202,7 @@ WORKERS_ARE_PROCESSES = ("torchvision", "webdataset", "streaming")
 # ---- Measuring. ----
 
 def cpu_seconds():
-    """User and system time of this process and all below it."""
+    """The user and system time of this process and all its descendants."""
     parents, ticks = {}, {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
@@ -231,7 +231,8 @@ def samples_and_bytes(name, batch):
 
 
 def workers_had(name):
-    """Where they are processes: others' are threads among many."""
+    """The number of worker processes; workers that are threads cannot be told from other
+    threads."""
     return {"read_workers": len(multiprocessing.active_children())} if name.startswith(WORKERS_ARE_PROCESSES) else {}
 
 
@@ -245,7 +246,8 @@ def measure(name, batches, count):
 
 
 def tell(result):
-    """And stops all its threads and workers at once, so that none reads ahead of its turn."""
+    """Prints a line and stops all threads and workers at once, so that none reads ahead of its
+    turn."""
     print(json.dumps(result), flush=True)
     os.killpg(os.getpgrp(), signal.SIGSTOP)
 
@@ -275,7 +277,7 @@ def main():
                 pass
             result = measure(name, batches, measured)
         tell(result)
-    os._exit(0)  # some loaders' threads outlive them
+    os._exit(0)  # threads of some loaders outlive the loader
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""peers — steps of PyTorch on the CPU, one thread a rank: what bench/train/run stands millrace beside.
+"""peers — training steps of PyTorch on the CPU, one thread per rank, for bench/train/run.
 
     PEERS/bin/python bench/train/peers.py MODEL eager|compiled RANKS BATCH
 
@@ -61,7 +61,7 @@ class Trainer:
             self.optimizer.step()
 
     def told(self, warming, measured):
-        """One turn of all ranks; what the first one says of it."""
+        """Runs one turn on all ranks and returns the first rank's report."""
         self.steps(warming)
         if self.ranks > 1:
             dist.barrier()

@@ -1,6 +1,6 @@
 /*
- * cgroup — limits in trees laid out as by the kernel, of both cgroup versions, in and out of
- * containers.
+ * cgroup — limits read from trees laid out like the kernel's, for both cgroup versions, inside and
+ * outside containers.
  */
 #include "base/os/cgroup.h"
 #include "base/os/thread_pool.h"

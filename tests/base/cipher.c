@@ -1,5 +1,5 @@
 /*
- * cipher — it is a permutation, decrypts correctly, and its output looks random. Keys are
+ * cipher — tests that it is a permutation, decrypts correctly, and looks random. Keys are
  * consecutive numbers, so the test is deterministic.
  */
 #include "base/cipher.h"

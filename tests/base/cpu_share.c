@@ -1,5 +1,5 @@
 /*
- * cpu_share — the share of a host's CPUs that each of several processes gets.
+ * cpu_share — how several processes divide a host's CPUs.
  */
 #include "base/os/cpu_share.h"
 #include "base/os/thread_pool.h"
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* cpus: the affinity, among the first 64 CPUs; cpu_count 0: all of them. */
+/* cpus: the affinity mask of the first 64 CPUs; cpu_count 0: all CPUs in the mask. */
 static struct cpu_placement placement(uint64_t host, uint64_t cpus, uint64_t cpu_count)
 {
     uint64_t all = (uint64_t)__builtin_popcountll(cpus);
@@ -113,7 +113,7 @@ static void a_core_group_is_a_numa_node_that_this_process_may_use(void **state)
     snprintf(own, sizeof own, "900-903,%u\n", cpu);
     write_node(root, 0, own);
     write_node(root, 1, "900-903,910\n");
-    write_node(root, 2, "\n"); /* memory only */
+    write_node(root, 2, "\n"); /* a node with memory only */
     assert_int_equal(numa_nodes_count(root), 1);
     write_node(root, 17, "0-1023\n");
     assert_int_equal(numa_nodes_count(root), 2);

@@ -1,5 +1,5 @@
 /*
- * display — how untrusted text is shown on a terminal, and its width.
+ * display — how untrusted text is displayed on a terminal, and its width.
  */
 #include "base/display.h"
 

@@ -1,5 +1,5 @@
 /*
- * exact_sum — the same bits for any order and grouping, equal to Python's math.fsum.
+ * exact_sum — sums have the same bits in any order and grouping, and equal Python's math.fsum.
  */
 #include "base/numeric/exact_sum.h"
 #include "base/philox.h"
@@ -12,7 +12,7 @@
 
 enum { TERMS = 60, CASES = 3000 };
 
-/* Term i of a case. The kinds of cases: wide ranges, narrow ranges (many ties), cancellation,
+/* Term i of a case. Kinds of cases: wide ranges, narrow ranges (many ties), cancellation,
  * subnormals. */
 static double term_of(uint32_t test_case, uint32_t i)
 {
@@ -140,7 +140,7 @@ static void millions_of_terms_do_not_overflow(void **state)
     enum { COUNT = 1 << 20 };
     for (int i = 0; i < COUNT; i++)
         exact_sum_add(&sum, 0x1.fffffffffffffp+900);
-    /* 2^30 additions: the documented maximum */
+    /* 2^30 additions, the documented maximum */
     for (int doubling = 0; doubling < 10; doubling++) {
         struct exact_sum copy = sum;
         exact_sum_merge(&sum, &copy);

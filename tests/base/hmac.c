@@ -1,5 +1,5 @@
 /*
- * hmac — tests: the vectors of FIPS 180-4 and RFC 4231, and the comparison.
+ * hmac — the test vectors of FIPS 180-4 and RFC 4231, and the comparison of codes.
  */
 #include "base/hmac.h"
 
@@ -33,7 +33,7 @@ static void digests_match_fips_180(void **state)
     }
 }
 
-/* RFC 4231, cases 1 to 4, 6 and 7; case 5 tests truncation. */
+/* RFC 4231, cases 1 to 4, 6 and 7; case 5 is about truncation. */
 static void codes_match_rfc_4231(void **state)
 {
     static const char large_key[] = "Test Using Larger Than Block-Size Key - Hash Key First";

@@ -1,5 +1,6 @@
 /*
- * jsonx — strict parsing that reports the offset of errors; writing, read back by Python.
+ * jsonx — strict parsing that reports the offsets of errors; written documents are read back by
+ * Python.
  */
 #include "base/json/jsonx_format.h"
 #include "base/philox.h"
@@ -25,7 +26,7 @@ static void malformed_documents_are_refused_with_an_offset(void **state)
     static const struct {
         const char *text;
         size_t bytes; /* 0: strlen */
-        /* Range of the reported offset: at the error or just after its token. */
+        /* Range of the reported offset: from the error to just after its token. */
         int64_t least, most;
     } cases[] = {
         {"", 0, 0, 1},

@@ -1,6 +1,6 @@
 /*
- * jsonx_scan — tests: spans match the values found by a parser, and nothing outside the text is
- * read, whatever it contains.
+ * jsonx_scan — tests that spans match the values found by a parser, and that nothing outside the
+ * text is read, regardless of its content.
  */
 #include "base/json/jsonx_scan.h"
 
@@ -15,7 +15,7 @@ static const char document[] =
     "{\"k\":\"]}\\\"\"} ,[1,[2]],\"s\" , -1.5e3,true,{} ],\n"
     "\"empty\":[ ],\"last\":null}";
 
-/* A copy with an exact end, so that overreads are detected. */
+/* A copy of the exact size, so that a sanitizer detects overreads. */
 static char *copy_of(const char *text, size_t bytes)
 {
     char *copy = malloc(bytes ? bytes : 1);

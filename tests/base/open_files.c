@@ -1,5 +1,6 @@
 /*
- * open_files — tests: shares of the process's file limit, and which limit the advice says to raise.
+ * open_files — shares of the process's limit on open files, and which limit the advice says to
+ * raise.
  */
 #include "base/os/open_files.h"
 #include "tests/support/test.h"
@@ -36,7 +37,7 @@ static void shares_are_bounded_by_eighths_of_the_limit(void **state)
         close(fd);
 }
 
-/* Comes last, since only root can raise the hard limit again. */
+/* Must run last, since only root can raise the hard limit again. */
 static void advice_names_the_limit_that_binds(void **state)
 {
     struct err err;

@@ -1,5 +1,5 @@
 /*
- * thread — our threads block signals, which go to the program's threads.
+ * thread — our threads block signals, which are delivered to the program's own threads.
  */
 #include "base/os/thread.h"
 #include "tests/support/test.h"

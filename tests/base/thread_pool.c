@@ -1,5 +1,5 @@
 /*
- * thread_pool — every task runs once, for any number of threads.
+ * thread_pool — every task runs exactly once, on any number of threads.
  */
 #include "base/os/thread_pool.h"
 #include "tests/support/test.h"
@@ -10,7 +10,7 @@
 enum { TILES_MAX = 5000 };
 
 struct job {
-    uint32_t done[TILES_MAX]; /* counts, not atomic: each task runs on one worker */
+    uint32_t done[TILES_MAX]; /* run counts; not atomic, since one worker runs each task */
     unsigned workers_max;
     unsigned char seen[THREAD_POOL_THREADS_MAX];
 };

@@ -1,6 +1,5 @@
 /*
- * trace (test) — events recorded between start and stop, by many threads at once, and the formatted
- * text.
+ * trace (test) — events that many threads record between start and stop, and the formatted text.
  */
 #include "base/os/trace.h"
 #include "base/clock.h"

@@ -171,7 +171,7 @@ existing_files_in_the_folder_are_kept() {
 
 # ---- comm, train ----
 
-# The program sets what mpirun needs here; only sanitizers need more.
+# The program sets what mpirun needs; only sanitizers need more.
 need_ranks() {
   command -v mpirun >/dev/null && [[ -n ${MPI:-} ]] || skip "there is no MPI"
   . "$TEST_SOURCE_DIR/tests/support/mpi_env.sh"
@@ -204,7 +204,7 @@ impossible_collectives_are_wrong_usage() {
   same "$(status_of millrace bench comm --seconds 1us)" 2
 }
 
-# Small models, so that a step takes no time.
+# Small models make steps fast.
 measure_training() { millrace bench train --steps "${steps:-2}" --warm-up 1 --batch 2 --set model.layers=1 --set model.width=48 --set threads=1 --json "$@"; }
 
 a_step_is_compared_with_its_matrix_products_and_its_time_adds_up() {
@@ -215,8 +215,8 @@ a_step_is_compared_with_its_matrix_products_and_its_time_adds_up() {
   same "$(json 'd["steps_count"], d["threads_count"], d["ranks_count"]' ../result)" "(20, 1, 1)"
   same "$(json 'all(m["samples_per_second"] > 0 and m["median_step_seconds"] > 0 and m["limit_gigaflops_per_second"] > 0 for m in d["measurements"])' ../result)" True
   same "$(json '[round(m["tokens_per_second"] / m["samples_per_second"]) for m in d["measurements"][:2]]' ../result)" "[256, 256]"
-  # a share of the time of all steps, by a clock read before and after them; on a busy machine
-  # some time falls between two parts
+  # shares of the total step time, measured by a clock around the steps; on a busy machine some time
+  # falls between two parts
   same "$(json '[sum(m["time"].values()) for m in d["measurements"] if not 0.5 < sum(m["time"].values()) <= 1]' ../result)" "[]"
   same "$(json 'all(m["time"][part + "_share"] > 0 for m in d["measurements"] for part in ("load", "forward", "backward", "reduce", "update"))' ../result)" True
   same "$(ls -A)" ""
@@ -294,8 +294,8 @@ compare_bytes() { # --option value...
   same "$(status_of "$python" "$here"/../../bench/loaders/run peers --jobs warm --rounds 2 --millrace "$MILLRACE" "$@")" 0 "$(cat errors)"
 }
 
-# A Python that lacks one peer; while another peer reaches its first batch, it stops itself, and
-# then dies.
+# A Python that lacks every peer except one, which prints its first line, stops itself, and exits
+# when continued.
 python_of_bad_peers() {
   cat >bad_python <<'END'
 #!/bin/sh
@@ -342,8 +342,8 @@ END
     "ramfs ramfs $("${kinds[@]}" mounts)"
 }
 
-# With 7 shapes each: 74 photos make an epoch of two steps of 256 and 6 more samples, whose middle
-# lies within the second step; 63 photos make less than two steps.
+# With 7 shapes each: 74 photos make an epoch of two steps of 256 and 6 more samples, so the middle
+# of the epoch lies within the second step; 63 photos make less than two steps.
 first_batches() { # PHOTOS-OF-EACH
   rm -rf firsts && mkdir -p firsts/small
   "$RENDER_SHAPES" --count "$1" --side 32 firsts/small/photos >/dev/null

@@ -219,7 +219,7 @@ a_runs_folder_is_accepted_for_its_checkpoints() {
   mkdir ran/ckpt/.tmp-step-00000007-x-1-0123456789abcdef
   millrace ckpt sweep ran >/dev/null
   same "$(ls -A ran/ckpt | grep -c tmp || :)" 0
-  same "$(status_of millrace ckpt list photos)" 1 # of no run
+  same "$(status_of millrace ckpt list photos)" 1 # not the folder of a run
   contains "$(cat errors)" "there is no checkpoint"
 }
 
@@ -234,12 +234,12 @@ a_folder_locked_by_a_run_is_not_modified() {
     done
     mkdir owned/.tmp-step-00000009-x-1-0123456789abcdef
     same "$(status_of millrace ckpt list owned)" 0
-    same "$(status_of millrace ckpt prune owned --keep-last 1 --dry-run)" 1 # there is no step yet, but nobody is in the way
+    same "$(status_of millrace ckpt prune owned --keep-last 1 --dry-run)" 1 # there is no step yet, but no owner blocks the command
     contains "$(cat errors)" "there is no checkpoint"
   }
   mkdir -p owned/.tmp-mine
   own owned refused
-  same "$(status_of millrace ckpt sweep owned)" 0 # its owner is dead
+  same "$(status_of millrace ckpt sweep owned)" 0 # the owner is dead
   grep -q '^removed  *1$' out
   [[ ! -e owned/.tmp-step-00000009-x-1-0123456789abcdef ]]
   [[ -d owned/.tmp-mine ]] || fail "the run removed what is not its own"
@@ -352,7 +352,7 @@ an_existing_output_is_kept_and_the_error_names_force() {
 inspect_reads_only_headers() {
   same "$(MILLRACE_FAULT=read:eio:rank-00000 status_of millrace inspect run/ckpt)" 0
   grep -q '^step  *6$' out
-  # the tensors' bytes do not matter: here a hole
+  # the bytes of the tensors do not matter: here they are a hole
   cp run/ckpt/step-00000006/rank-00000.safetensors lone.safetensors
   local bytes headers
   bytes=$(stat -c %s lone.safetensors)

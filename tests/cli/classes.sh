@@ -33,7 +33,7 @@ validation_classes_are_mapped_by_name() {
   need_python
   folder some moon triangle
   folder same_numbers moon triangle
-  mkdir same_numbers/{circle,cross,ring,square,stripes} # classes without photos
+  mkdir same_numbers/{circle,cross,ring,square,stripes} # empty class folders
   millrace convert dataset some some_shards --quiet >/dev/null
   millrace convert dataset same_numbers same_shards --quiet >/dev/null
   same "$(json 'd["millrace"]["classes"]' <(tr -d '\n' <some_shards/dataset.json))" "['moon', 'triangle']"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Completions in interactive shells on a terminal, where TAB is pressed.
+# Completions in interactive shells on a terminal, tested by pressing TAB.
 . "$(dirname "$0")/lib.sh"
 
 PATH=$(dirname "$MILLRACE"):$PATH # the scripts run the program
@@ -8,7 +8,7 @@ for shell in bash zsh fish; do millrace completion $shell >scripts/$shell || exi
 need() {
   need_python
   command -v "$1" >/dev/null || skip "$1 is not installed"
-  # bash and zsh complete at a terminal alone; fish tells what it would offer
+  # bash and zsh complete only on a terminal; fish can print its completions
   [[ $1 == fish ]] || "$python" -c 'import pty; pty.openpty()' 2>/dev/null || skip "no terminal can be had"
 }
 # tab SHELL LINE: the command line after TAB.
@@ -22,7 +22,7 @@ bash_offers_every_verb_option_choice_and_key() { offers_all bash; }
 zsh_offers_every_verb_option_choice_and_key() { offers_all zsh; }
 fish_offers_every_verb_option_choice_and_key() { offers_all fish; }
 
-# Lines with exactly one continuation.
+# Lines with exactly one completion.
 cat >continuations <<'LINES'
 millrace rea|millrace read 
 millrace convert d|millrace convert dataset 
@@ -69,7 +69,7 @@ options_end_at_two_dashes_and_numbers_are_not_completed_as_files() {
   same "$(tab bash 'millrace nothing tra')" 'millrace nothing tra'
 }
 
-# Of bash: TAB in zsh is made to expand such words, whatever the command is.
+# Only bash: in zsh, TAB expands such words by design, for any command.
 pressing_tab_never_runs_a_hostile_word() {
   need bash
   for line in 'millrace read --order=$(touch pwned)`touch pwned`' 'millrace train --set $(touch pwned)=' 'millrace $(touch pwned)'; do
@@ -83,7 +83,8 @@ zsh_finds_the_installed_completion() {
   mkdir functions && cp scripts/zsh functions/_millrace
   zsh -f -c 'fpath=($PWD/functions $fpath); autoload -U compinit; compinit -u -D; print -r -- $_comps[millrace]' >found
   same "$(cat found)" _millrace
-  # press_tab sources a script once its completion system is up: here that only names the folder, as an installed one is found.
+  # press_tab sources a script when the completion system is ready; this script only adds the folder
+  # to fpath, as for an installed completion.
   printf 'fpath=(%q $fpath); compinit -u -D\n' "$PWD/functions" >scripts/zsh
   same "$(tab zsh 'millrace convert d')" 'millrace convert dataset '
 }

@@ -8,7 +8,8 @@ here = os.path.dirname(os.path.abspath(__file__))
 
 
 def press_tab(lines):
-    """[(what then stands on the line, what was shown)] of each line; fish tells what it would offer instead."""
+    """For each line, [(the command line after TAB, the words shown)]; fish prints its completions
+    instead."""
     if shell == 'fish':
         return [(None, ask_fish(line)) for line in lines]
     told = subprocess.run([sys.executable, f'{here}/press_tab.py', shell, script], input='\n'.join(lines), check=True,
@@ -35,7 +36,7 @@ for group in groups:
 for verb in verbs:
     lines.append(f'millrace {verb} -')
     options = help_text.options(program, verb)
-    # zsh shows a long name beside its short one as one of both
+    # zsh lists a long option and its short form as one entry
     wanted.append([word for option in options for word in (option.words[:1] if shell == 'zsh' else option.words)])
     for option in options:
         if re.fullmatch(r'[a-z0-9]{2,}(\|[a-z0-9]{2,})+', option.value):
@@ -44,7 +45,7 @@ for verb in verbs:
                 wanted.append(option.value.split('|'))
 settings = help_text.settings(program)
 lines.append('millrace train --set ')
-# zsh shows the key and adds the sign when one is chosen
+# zsh lists only the key and appends the = when it is chosen
 wanted.append([key + ('' if shell == 'zsh' else '=') for key in settings])
 for key, takes in settings.items():
     choices = takes.split('|')

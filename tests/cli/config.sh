@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The configuration of `millrace train` as scripts write it: names and forms that must not change.
+# The configuration of `millrace train` as scripts write it: names and syntax that must not change.
 . "$(dirname "$0")/lib.sh"
 
 "$RENDER_SHAPES" --count 8 --side 48 photos >/dev/null

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `millrace convert dataset`: what the user sees if it succeeds, meets a broken photo, or is
+# `millrace convert dataset`: what the user sees if it succeeds, finds a broken photo, or is
 # stopped.
 . "$(dirname "$0")/lib.sh"
 
@@ -53,7 +53,7 @@ stop_after() {
   local sign=$1 wanted=$2 pid status=0
   shift 2
   MILLRACE_FAULT=commit:delay=1s setsid "$MILLRACE" convert dataset "$data/clothing/train" stopped -j 1 --shard-bytes 5MiB --quiet "$@" \
-    >/dev/null 2>errors & # so that it is not done before it is stopped, by far
+    >/dev/null 2>errors & # so that the signal arrives long before the end
   pid=$!
   until [[ -e $sign ]]; do kill -0 $pid; sleep 0.02; done
   kill -TERM $pid
@@ -127,7 +127,7 @@ a_target_inside_the_source_is_refused() {
   same "$(find photos -name '*.tar' -o -name '.*')" ""
 }
 
-# On a file system without room for all photos.
+# On a file system too small for all photos.
 a_full_disk_is_reported_once_with_advice() {
   unshare -m true 2>/dev/null || skip "no mounts may be made here"
   mkdir tiny

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs with damaged checkpoints, a full disk, or a folder locked by another run: their messages,
-# and what they resume from.
+# Runs with damaged checkpoints, a full disk, or a folder locked by another run: their messages, and
+# the step from which they resume.
 . "$(dirname "$0")/lib.sh"
 
 "$RENDER_SHAPES" --count 8 --side 48 photos >/dev/null
@@ -34,7 +34,7 @@ a_flipped_bit_makes_a_resume_fall_back_with_a_warning_to_the_same_weights() {
     { cat errors >&2; fail "no loud word"; }
   grep -q '^resuming at step 8 from runs/flipped/ckpt/step-00000008$' errors || { cat errors >&2; fail "not from step 8"; }
   same "$(millrace ckpt hash runs/flipped/ckpt)" "$(cat whole.hash)"
-  same "$(status_of millrace verify runs/flipped/ckpt)" 0 # the damaged step was made again
+  same "$(status_of millrace verify runs/flipped/ckpt)" 0 # the damaged step was saved again
   same "$(status_of millrace train train.yaml --set run.dir=runs/flipped)" 0
   ! grep -q 'damaged' errors || fail "the damage is still told"
 }

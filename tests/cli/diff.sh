@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `millrace ckpt diff` of steps of runs, consolidated files and files of other tools: output and
+# `millrace ckpt diff` on steps of runs, consolidated files, and files from other tools: output and
 # exit status.
 . "$(dirname "$0")/lib.sh"
 

@@ -1,7 +1,8 @@
-"""docs_check PROGRAM ROOT — what README.md, CONTRIBUTING.md and docs/ name exists: options of the verbs that they type, keys and values of a configuration, headings
-and files of this project.
+"""docs_check PROGRAM ROOT — checks that what README.md, CONTRIBUTING.md and docs/ name exists:
+options of verbs, keys and values of configurations, headings and files of this project.
 
-Prints a line for each that does not; status 1 where there is any, or where next to nothing was found to look at.
+Prints a line for each missing item; exits with 1 if there is any, or if it found almost nothing to
+check.
 """
 import pathlib
 import re
@@ -36,7 +37,7 @@ def check_options(place, line):
                 problems.append(f"{place}: millrace {verb} has no {option}")
 
 
-# Names of tensors and files begin as keys do.
+# Names of tensors and files begin like keys.
 def is_key(name):
     return "." in name and name.split(".")[0] in sections and not re.search(r"\.(weight|bias|safetensors|json|jsonl|self_attn|mlp)\b", name)
 
@@ -49,7 +50,7 @@ def check_keys(place, line):
             problems.append(f"{place}: there is no key {name}")
 
 
-# The program judges them; that they are no whole configuration is no fault of theirs.
+# The program checks each snippet; an incomplete configuration is not an error.
 def check_snippet(place, text):
     checked["snippets"] += 1
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
@@ -60,7 +61,7 @@ def check_snippet(place, text):
         problems.append(f"{place}: {said.strip()}")
 
 
-# As GitHub names them: small letters, no signs, - for spaces.
+# GitHub's anchors: lower case, no punctuation, - for spaces.
 def headings(path):
     text = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.M | re.S)
     return {re.sub(r"[^\w -]", "", words.lower()).replace(" ", "-") for words in re.findall("^#+ (.*)", text, re.M)}
@@ -77,7 +78,7 @@ def check_links(place, path, line):
             problems.append(f"{place}: {link} leads nowhere")
     for name in re.findall(rf"`((?:{'|'.join(folders)})/[\w./-]*\w)(?=[` ])", line):
         checked["files"] += 1
-        if not re.search("[A-Z]{4}", name) and path.name != "peers.md" and not (root / name).exists(): # peers.md has others' files
+        if not re.search("[A-Z]{4}", name) and path.name != "peers.md" and not (root / name).exists(): # peers.md names files of other projects
             problems.append(f"{place}: there is no file {name}")
 
 
@@ -100,7 +101,7 @@ for path in [root / "README.md", root / "CONTRIBUTING.md", *sorted((root / "docs
         place = f"{path.relative_to(root)}:{text.count(chr(10), 0, block.start()) + 1}"
         lines = block.group(1).split("\n")
         tops = [line.split(":")[0] for line in lines if re.match(r"\w", line)]
-        for snippet in [block.group(1)] if len(set(tops)) == len(tops) else lines: # else they are alternatives, a line each
+        for snippet in [block.group(1)] if len(set(tops)) == len(tops) else lines: # otherwise each line is an alternative
             check_snippet(place, snippet)
 
 page = root / "docs/reference/configuration.md"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# The doctor agrees with other tools, and what it reports missing is missing.
+# The doctor agrees with other tools, and what it reports as missing is missing.
 . "$(dirname "$0")/lib.sh"
 need_python
 
 # examine ARGUMENTS...: runs the doctor with --json into `out`; prints the exit status.
 examine() { status_of millrace doctor --json "$@"; }
-# told GROUP NAME KEY: a value of the last check of that name in `out`. KEY: state, found, advice
+# told GROUP NAME KEY: a value of the last check with that name in `out`. KEY: state, found, advice
 # or one of the facts.
 told() {
   json "[c.get('$3', c['facts'].get('$3')) for c in d['checks'] if (c['group'], c['name']) == ('$1', '$2')][-1]" out
@@ -19,7 +19,7 @@ need_nobody() {
   chmod 755 "$scratch"
   as_nobody "$MILLRACE" --version >version 2>&1 || skip "nobody may not run the program: $(cat version)"
 }
-# in_mount OPTIONS COMMAND: runs it with a tmpfs of those options mounted at `mounted`.
+# in_mount OPTIONS COMMAND: runs it with a tmpfs mounted at `mounted` with those options.
 in_mount() {
   mkdir -p mounted
   unshare -m sh -c 'mount -t tmpfs -o size=64k none mounted && umount mounted' 2>/dev/null || skip "no mounts may be made here"
@@ -29,7 +29,7 @@ in_mount() {
 cpus_match_nproc() {
   same "$(examine)" 0
   local quota cpus
-  quota=$(told machine cpu quota_count) # of the machine that this runs on; rounded up where it is less than the CPUs
+  quota=$(told machine cpu quota_count) # the machine's quota; rounded up if below the number of CPUs
   cpus=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)
   same "$(told machine cpu usable_count)" "$(awk -v q="${quota/None/0}" -v n="$cpus" \
     'BEGIN {c = int(q) < q ? int(q) + 1 : q; print (q > 0 && c < n ? c : n)}')"
@@ -66,7 +66,7 @@ limits_match_the_shells() {
   same "$(told machine 'open files' state)" note
   contains "$(told machine 'open files' advice)" "LimitNOFILE="
   same "$(told machine 'locked memory' soft_bytes)" 65536
-  (ulimit -Sn 64; millrace doctor --json >out) # the program asks for more by itself
+  (ulimit -Sn 64; millrace doctor --json >out) # the program raises the soft limit itself
   [[ $(told machine 'open files' soft_count) != 64 ]] || fail "the limit was not raised"
   examine >/dev/null
   same "$(told machine 'open files' hard_count)" "$(ulimit -Hn | sed 's/unlimited/None/')"
@@ -128,7 +128,7 @@ print(fd >= 0)')"
 
 registered_memory_follows_the_locked_memory_limit() {
   need_nobody # root has no such limit
-  local few=1024 enough=262144 # KiB; what is tried is 16 MiB
+  local few=1024 enough=262144 # KiB; the doctor tries 16 MiB
   (ulimit -l $few; as_nobody "$MILLRACE" doctor --json >out) || :
   [[ $(told software io_uring is_permitted) == True ]] || skip "nobody has no io_uring here"
   same "$(told software io_uring has_registering)" False
@@ -137,7 +137,7 @@ registered_memory_follows_the_locked_memory_limit() {
   contains "$(told software io_uring advice)" "ulimit -l unlimited"
   if (ulimit -l $enough) 2>/dev/null; then
     (ulimit -l $enough; as_nobody "$MILLRACE" doctor --json >out) || :
-  else # it can't be raised here, but who may lock memory is free of it
+  else # the limit can't be raised here, but CAP_IPC_LOCK lifts it
     setpriv --inh-caps=-all,+ipc_lock --ambient-caps=-all,+ipc_lock --reuid=65534 --regid=65534 --clear-groups \
       "$MILLRACE" doctor --json >out 2>errors || skip "locked memory is limited to $(ulimit -Hl) KiB here: $(cat errors)"
   fi
@@ -155,7 +155,7 @@ mpiruns_version_is_reported() {
   printf '#!/bin/sh\n' >bin/mpirun
   PATH=$PWD/bin:$PATH millrace doctor --json >out
   same "$(told software mpi version)" None
-  printf '#!/bin/sh\nexec sleep 300\n' >bin/mpirun # one that hangs holds nobody up for ever
+  printf '#!/bin/sh\nexec sleep 300\n' >bin/mpirun # an mpirun that hangs must not block the doctor forever
   PATH=$PWD/bin:$PATH timeout 100 "$MILLRACE" doctor --json >out
   contains "$(told software mpi found)" "cannot get the version of mpirun"
   rm bin/mpirun
@@ -189,12 +189,12 @@ gpus_need_a_device_file() {
   local usable
   usable=$(told gpu cuda is_usable)
   printf 'run: {dir: runs/none, steps: 1}\ndevice: cuda\ndata: {train: absent}\n' >c.yaml
-  [[ $(status_of millrace train c.yaml) != 0 ]] # there is no data; a build without CUDA does not come so far
+  [[ $(status_of millrace train c.yaml) != 0 ]] # there is no data; a build without CUDA fails before that
   if [[ $usable == True ]]; then contains "$(cat errors)" absent; else contains "$(cat errors)" "use device cpu"; fi
   one_line errors
 }
 
-# With the tests' own library (tests/device/nvml_fake.c).
+# Uses the tests' own library (tests/device/nvml_fake.c).
 the_driver_version_comes_from_its_library() {
   local twin
   twin=$(dirname "$MILLRACE")/tests/nvml_fake
@@ -216,8 +216,8 @@ nvidia_library_versions_match_their_headers() {
   same "$(json "[l['version'] for c in d['checks'] if (c['group'], c['name']) == ('gpu', 'libraries') for l in c['facts']['libraries'] if l['name'] == 'NCCL'][0]" out)" "$version"
 }
 
-# A library under the older name, and an unloadable one under the newer name: like a run, the
-# doctor looks up names before the toolkit's folder.
+# A library under the older name, and an unloadable one under the newer name: like a run, the doctor
+# tries names before the toolkit's folder.
 the_reported_library_is_the_one_a_run_loads() {
   [[ -e /usr/local/cuda/lib64/libcublasLt.so.13 ]] || skip "the toolkit's folder has no cuBLASLt 13"
   : >libcublasLt.so.13
@@ -314,7 +314,7 @@ SH
   mkdir outer
   unshare -m sh -c 'mount -t tmpfs none outer && mount --rbind /proc outer && chroot / true' 2>/dev/null ||
     skip "no mounts may be made here"
-  MILLRACE=$MILLRACE unshare -m sh enter.sh >out 2>errors || : # libraries that are opened by name lack there
+  MILLRACE=$MILLRACE unshare -m sh enter.sh >out 2>errors || : # libraries opened by name are missing there
   same "$(told folder 'file system' type)" tmpfs
   same "$(told folder 'file system' is_memory)" True
 }
@@ -335,7 +335,7 @@ the_table_and_the_json_agree() {
   same "$(json "[c['name'] for c in d['checks'] if (c['state'] == 'ok') != (c['advice'] is None)]" out)" "[]" "notes without advice"
 }
 
-# with_gpu_file COMMAND...: runs it with a file /dev/nvidia0 without a driver behind it. Call
+# with_gpu_file COMMAND...: runs it with a file /dev/nvidia0 that no driver backs. Call
 # need_gpu_file first.
 # shellcheck disable=SC2016 # the inner shell reads it
 with_gpu_file() {

@@ -18,7 +18,7 @@ int __real_renameat2(int old_folder, const char *old_name, int new_folder, const
 int __wrap_renameat2(int old_folder, const char *old_name, int new_folder, const char *new_name,
                      unsigned flags);
 
-/* Raised while the probe's temporary folder exists. */
+/* The signal to raise while the probe's temporary folder exists. */
 static int signal_wanted;
 
 int __wrap_renameat2(int old_folder, const char *old_name, int new_folder, const char *new_name,
@@ -62,7 +62,7 @@ static int examine(const char *folder, const char *table, int signal)
     return child_wait(child);
 }
 
-/* The number of headings of that folder in the table. */
+/* The number of times the folder appears as a heading in the table. */
 static int headings(const char *folder, const char *table)
 {
     char count[16];

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `millrace train --dry-run` predicts what a run of the same settings uses, moves and saves, byte
-# for byte and rank for rank.
+# `millrace train --dry-run` predicts what a run with the same settings uses, moves and saves, byte
+# for byte, for each rank.
 . "$(dirname "$0")/lib.sh"
 mpirun_sh=$TEST_SOURCE_DIR/tests/support/mpirun.sh
 has_mpi() { command -v mpirun >/dev/null && [[ -n ${MPI:-} ]]; }
@@ -8,7 +8,7 @@ strategies='ddp zero1 zero2 zero3 shard_grad_op hybrid_shard'
 
 "$RENDER_SHAPES" --count 12 --side 48 photos >/dev/null
 millrace convert dataset photos shards --quiet >/dev/null
-for i in 1 2 3 4; do cat "$0"; done >text.txt # words enough
+for i in 1 2 3 4; do cat "$0"; done >text.txt # enough words
 millrace convert dataset text.txt tokens --tokenizer bytes --quiet >/dev/null
 cat >vit.yaml <<'YAML'
 run:        {dir: runs/vit, seed: 3, steps: 3}
@@ -118,7 +118,7 @@ non_exact_settings_use_the_predicted_memory_and_traffic() {
   dry_run_matches_a_real_run 3 vit.yaml $fast parallel.local_sgd.steps=3
 }
 
-# 84 images: 7 steps in the first epoch, then 1 of 4 times the batch, then 3 of twice the batch.
+# 84 images: 7 steps in the first epoch, then 1 with 4 times the batch, then 3 with twice the batch.
 a_growing_batch_reports_the_maximum_memory() {
   local small=(batch.global=12 run.steps=14) grows='batch.schedule=1:4, 2:2' first n
   millrace train vit.yaml --dry-run --json "${small[@]/#/--set=}" >told
@@ -133,7 +133,7 @@ a_growing_batch_reports_the_maximum_memory() {
   (($(value total_bytes told) > first)) || fail "a batch that grows was told to take $(value total_bytes told) bytes, one that does not $first"
   dry_run_matches_a_real_run 1 vit.yaml "${small[@]}" "$grows" run.steps=7
   same "$(value total_bytes told)" "$first" "where the run ends before the batch grows"
-  # what fits and the table of strategies also cover the whole run
+  # --fits and the table of strategies also cover the whole run
   millrace train vit.yaml --dry-run --json "${small[@]/#/--set=}" --set "$grows" >told
   millrace train vit.yaml --dry-run --json "${small[@]/#/--set=}" --set "$grows" --all-strategies >all
   contains "$(cat all)" "$(grep -o '"memory":{[^}]*},"a_step":{[^}]*}' told | head -n 1)"
@@ -150,9 +150,9 @@ flops_count_the_matrix_products() {
   same "$(printf %.0f "$(grep -o '"flops":[0-9.e+]*' told | cut -d: -f2)")" $((3 * forward * items)) "flops"
 }
 
-# The resident memory of strategies differs by the predicted amounts, for a model whose groups are
-# all as large as a block except the last norm: shard_grad_op keeps a buffer of the largest
-# group's size for each group, and hardly touches that of the norm.
+# The resident memory of strategies differs by the predicted amounts, for a model whose groups all
+# have the size of a block except the last norm: shard_grad_op keeps a buffer of the largest group's
+# size for each group, and barely touches the norm's buffer.
 no_strategy_keeps_an_unreported_copy() {
   has_mpi || skip "there is no MPI"
   [[ -z ${SANITIZE:-} ]] || skip "a sanitizer's own memory hides it"
@@ -171,7 +171,7 @@ no_strategy_keeps_an_unreported_copy() {
   done
 }
 
-# figures FILE: the figures of each setting that --fits lists.
+# figures FILE: the figures for each setting that --fits lists.
 figures() { grep -o '"memory_bytes":[^}]*' "$1"; }
 
 fitting_settings_are_listed_by_cost() {
@@ -184,14 +184,14 @@ fitting_settings_are_listed_by_cost() {
   same "$(figures fits | sort | uniq -d)" "" "settings that differ in nothing"
   grep -o '"sent_bytes":[0-9]*,"flops":[0-9.e+]*' fits | tr ',' ' ' | sed 's/"[a-z_]*"://g' >costs
   sort -s -k1,1n -k2,2g costs | cmp - costs || fail "not by cost: $(cat costs)"
-  # less than the given strategy uses: others fit
+  # less than the given strategy uses: other strategies fit
   millrace train gpt2.yaml --dry-run --ranks 4 --fits $((total - 1)) --json >fits
   while read -r bytes; do
     ((bytes < total)) || fail "$bytes do not fit into $((total - 1))"
     smaller=$((smaller + 1))
   done < <(grep -o '"memory_bytes":[0-9]*' fits | cut -d: -f2)
   ((smaller > 0 && smaller < 10)) || fail "$smaller settings fit into less"
-  # a listed setting is predicted as listed
+  # a dry run of a listed setting gives the listed figures
   local set least list=()
   set=$(grep -o '"set":"[^"]*"' fits | tail -n 1 | cut -d'"' -f4)
   least=$(grep -o '"memory_bytes":[0-9]*' fits | tail -n 1 | cut -d: -f2)
@@ -225,8 +225,7 @@ the_smallest_setting_on_a_gpu_offloads_parameters() {
   done
 }
 
-# However the batch is made: applied to the same configuration, the advice gives the batch that it
-# names.
+# For each way to configure the batch, following the advice gives the batch that it names.
 a_halved_micro_batch_is_listed_as_a_usable_setting() {
   local given least set list one
   grep -v '^batch' gpt2.yaml >free.yaml
@@ -265,7 +264,7 @@ only_valid_settings_are_listed() {
   same "$(grep -o '"strategy":"[a-z0-9_]*' told | cut -d'"' -f4 | xargs)" "zero3 shard_grad_op hybrid_shard" "with parameters in the host's memory"
 }
 
-# Which rank writes what follows from what all hold: their parts of blocks, each of which takes a
+# Which rank writes a part follows from the parts of blocks that all ranks hold; each part takes a
 # whole block of staging.
 each_ranks_part_of_the_consolidated_file_is_reported() {
   has_mpi || skip "there is no MPI"

@@ -29,7 +29,7 @@ examples_of_train_work() { run_examples train; }
 outside_a_launcher() {
   command -v mpirun >/dev/null && [[ -n ${MPI:-} ]] || skip "there is no MPI"
   . "$TEST_SOURCE_DIR/tests/support/mpi_env.sh"
-  unset "${!OMPI_@}" # the program itself knows what mpirun needs here; only sanitizers are told of it
+  unset "${!OMPI_@}" # the program sets what mpirun needs; only sanitizers need more
 }
 examples_of_launch_work() { outside_a_launcher; run_examples launch; }
 examples_of_bench_on_ranks_work() { outside_a_launcher; run_examples bench comm; run_examples bench train; }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Help and suggestions of the program.
+# The program's help and suggestions.
 . "$(dirname "$0")/lib.sh"
 
 verbs=("convert dataset" "convert checkpoint" index inspect verify read train eval launch "ckpt list" "ckpt hash" "ckpt diff" "ckpt prune" "ckpt copy" "ckpt sweep" "bench io" "bench loader" "bench ckpt" "bench comm" "bench train" doctor help manual completion)

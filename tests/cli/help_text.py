@@ -1,4 +1,4 @@
-"""help_text — what `millrace VERB --help` says, as data: the list that manual pages and completions are compared with."""
+"""help_text — parses `millrace VERB --help`, for comparison with manual pages and completions."""
 import re, subprocess
 
 
@@ -7,7 +7,7 @@ def run(program, *words):
 
 
 def verbs(program):
-    """Names of all verbs, "convert dataset"."""
+    """The names of all verbs, such as "convert dataset"."""
     listed = run(program, '--help').split('\nverbs:\n')[1].split('\n\n')[0]
     return re.findall(r'^  (\S+(?: \S+)?)  +\S', listed, re.M)
 
@@ -43,5 +43,5 @@ def examples(program, verb):
 
 
 def settings(program):
-    """Keys of a configuration with what they take."""
+    """The keys of a configuration and the values they take."""
     return dict(re.findall(r'^[* ] ([a-z_.0-9]+) +(\S+|\[real, real\])\s+\(default ', run(program, 'help', 'config'), re.M))

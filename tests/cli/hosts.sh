@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# `millrace train` on ranks of several hosts. Namespaces give each its own host name, boot id and
-# files, as far as one machine's kernel can. Ranks of one host are neighbors.
+# `millrace train` on ranks of several hosts. Namespaces give each host its own name, boot id and
+# files, as far as a single kernel can. Ranks on the same host are consecutive.
 . "$(dirname "$0")/lib.sh"
 mpirun_sh=$TEST_SOURCE_DIR/tests/support/mpirun.sh
 command -v mpirun >/dev/null && [[ -n ${MPI:-} ]] || skip "there is no MPI"
 
 apart=(unshare --uts --mount)
-# An unprivileged user keeps their identity, because mpirun asks for it.
+# An unprivileged user keeps their identity, because mpirun checks it.
 [[ $(id -u) == 0 ]] || apart=(unshare --user --map-current-user --keep-caps --uts --mount)
 echo boot >boot
 "${apart[@]}" sh -c 'hostname another && mount --bind boot /proc/sys/kernel/random/boot_id' 2>/dev/null || skip "this process may make no hosts"
-export OMPI_MCA_btl_vader_single_copy_mechanism=none # ranks of two hosts may not read each other's memory
+export OMPI_MCA_btl_vader_single_copy_mechanism=none # ranks on two hosts may not read each other's memory
 
 "$RENDER_SHAPES" --count 8 --side 48 photos >/dev/null
 millrace convert dataset photos shards --quiet >/dev/null
@@ -62,7 +62,7 @@ each_host_stores_its_ranks_files_and_the_run_resumes_from_them() {
   same "$(millrace ckpt hash own/gathered)" "$(millrace ckpt hash alone/ckpt)"
 }
 
-hosts_with_equal_names_are_distinguished() { # as all may be called localhost: no two have the same boot
+hosts_with_equal_names_are_distinguished() { # all hosts may be called localhost; boot ids differ
   same "$(on_hosts same named run.steps=4)" 0 "$(cat errors)"
   same "$(files_of named/ckpt-0) $(files_of named/ckpt-1)" \
     "step-00000004/rank-00000 step-00000004/rank-00001 step-00000004/rank-00002 step-00000004/rank-00003"

@@ -21,7 +21,7 @@ arrays_are_described_as_numpy_wrote_them() {
   save fortran 'np.asfortranarray(np.zeros((2, 3)))'
   save scalar 'np.int64(5)'
   save fields 'np.zeros(7, [("x", "<f4"), ("y", "<i2", (2,))])'
-  mv scalar.npy scalar.dat # content tells, not the name
+  mv scalar.npy scalar.dat # the content decides, not the name
   millrace inspect c.npy --json >report
   same "$(json 'd["kind"], d["dtype"], d["shape"], d["order"], d["elements_count"], d["data_offset"], d["data_bytes"], d["file_bytes"]' report)" \
     "('npy', '>f4', [3, 4], 'C', 12, 128, 48, 176)"
@@ -178,7 +178,7 @@ names_from_files_are_escaped_and_aligned() {
   local backwards=$'\xe2\x80\xaegpj' header # U+202E
   cp photos/ring/0001.jpg "$backwards.jpg"
   tar cf odd.tar "$backwards.jpg"
-  contains "$(millrace read odd.tar --decode none --print keys 2>errors)" "$backwards" # exact for a program
+  contains "$(millrace read odd.tar --decode none --print keys 2>errors)" "$backwards" # unescaped for other programs
   script -qec "'$MILLRACE' read odd.tar --decode none --print keys" /dev/null </dev/null >seen 2>&1
   contains "$(cat seen)" '\xe2\x80\xaegpj'
   ! grep -q "$backwards" seen || fail "shown as it is: $(cat -v seen)"

@@ -1,5 +1,5 @@
 /*
- * interrupt — a progress bar on a terminal at Ctrl-C: a child draws it on a pseudo-terminal.
+ * interrupt — Ctrl-C while a child process draws a progress bar on a pseudo-terminal.
  */
 #include "cli/core/console.h"
 #include "cli/core/signals.h"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Ctrl-C at any moment: a process interrupted at a random instant ends soon, leaves nothing
-# behind, and the same command then does all the work. The instants come from a seed, which is
-# printed; MILLRACE_SEED repeats them.
+# Ctrl-C at any moment: a process interrupted at a random instant ends soon, leaves nothing behind,
+# and the same command then does all the work. The instants derive from a seed, which is printed;
+# MILLRACE_SEED sets it to repeat them.
 . "$(dirname "$0")/lib.sh"
 
 "$RENDER_SHAPES" --count 12 --side 40 photos >/dev/null
@@ -30,18 +30,17 @@ seed=${MILLRACE_SEED:-$RANDOM}
 echo "seed $seed"
 rounds=8
 [[ ${SANITIZE:-} == *thread* || ${SANITIZE:-} == *address* ]] && rounds=3
-export TMPDIR=$scratch/tmp MILLRACE_FAULT=read:delay=3ms%20,durable:delay=3ms,seed=1 # so that there are more instants
+export TMPDIR=$scratch/tmp MILLRACE_FAULT=read:delay=3ms%20,durable:delay=3ms,seed=1 # slow operations give more instants to interrupt
 mkdir tmp
 
 # begin COMMAND...: starts it in its own process group, which must end before this shell does;
 # sets pid.
 begin() {
-  set -m # in each shell anew; children of one without it are deaf to SIGINT
+  set -m # in each shell: without it, background children ignore SIGINT
   "$@" >out 2>errors &
   pid=$!
 }
-# ended COMMAND...: waits for the started command and sets status; none of its processes may
-# remain.
+# ended COMMAND...: waits for the started command and sets status; no process may remain.
 ended() {
   status=0
   wait "$pid" || status=$?
@@ -50,9 +49,9 @@ ended() {
   same "$(find /dev/shm -maxdepth 1 \( -name "*millrace*" -o -name "*.$pid*" \) 2>/dev/null)" "" "shared memory of $*"
 }
 none_left() { ! kill -0 -- "-$1" 2>/dev/null; }
-# interrupt ROUND SALT SIGN COMMAND...: sends SIGINT; status as above. In round 0 the program is
-# slowed down and the signal comes when the path SIGN exists, so it surely arrives during the
-# work; in other rounds at an instant that depends on the round.
+# interrupt ROUND SALT SIGN COMMAND...: sends SIGINT and sets status as above. In round 0 the
+# program is slowed down and the signal is sent when the path SIGN exists, so it always arrives
+# during the work; in other rounds it is sent at an instant that depends on the round.
 interrupt() {
   local round=$1 salt=$2 sign=$3
   shift 3
@@ -67,7 +66,7 @@ interrupt() {
   ended "$@"
   ((round > 0 || status > 0)) || fail "$* was done before it was interrupted"
 }
-# appears PATTERN: waits for a path while the started command lives.
+# appears PATTERN: waits for a path while the started command runs.
 appears() {
   until compgen -G "$1" >/dev/null; do
     kill -0 "$pid" 2>/dev/null || fail "it ended before $1 was there: $(cat errors)"
@@ -79,7 +78,7 @@ appears() {
 instant() { echo $(((((seed * 1103515245 + $1 * 12345 + $2 * 777767777) * 2654435761 & 0x7fffffff) >> 8) % 300)); }
 # no_temporaries FOLDER...: no temporary files are left.
 no_temporaries() { same "$(find "$@" -name '.tmp-*' 2>/dev/null)" "" "left behind"; }
-# stopped_on_request STATUS: it is 1, and the only reason given is the signal.
+# stopped_on_request STATUS: checks that it is 1 and that the signal is the only reason reported.
 stopped_on_request() { [[ $1 == 1 ]] && grep -q '^millrace: .*stopped' errors || fail "status $1: $(cat errors)"; }
 
 a_process_that_outlives_its_command_is_found() {
@@ -107,9 +106,9 @@ an_interrupted_read_leaves_only_complete_files() {
   diff -r files whole-files
 }
 
-# reads_and_its_rest DELAY FAULT: interrupts a read that starts mid-step, in steps of 12, at the
-# first of its files, which are written with DELAY; then runs the command that it names.
-# Everything is delivered, and as many samples twice as the message says.
+# reads_and_its_rest DELAY FAULT: interrupts a read that starts mid-step, in steps of 12, when its
+# first file appears, with each durable write delayed by DELAY; then runs the command that the
+# message suggests. Everything is delivered, and as many samples are repeated as the message says.
 reads_and_its_rest() {
   local read=("$MILLRACE" read shards --batch 12 --micro 2 --order full --print keys --out files)
   rm -rf files whole
@@ -133,9 +132,9 @@ reads_and_its_rest() {
 an_interrupted_read_names_the_command_for_the_rest() {
   local again
   reads_and_its_rest 1ms read:delay=0ms
-  reads_and_its_rest 100ms read:delay=0ms # each micro-batch takes half a second, and a step is not waited for so long
+  reads_and_its_rest 100ms read:delay=0ms # a micro-batch takes half a second, so the read stops before the step is complete
   ((again > 0)) || fail "nothing comes twice of a step that was cut"
-  reads_and_its_rest 100ms read:hold@8 # the next micro-batch never comes
+  reads_and_its_rest 100ms read:hold@8 # the next micro-batch never arrives
   ((again > 0)) || fail "nothing comes twice of a step that was cut"
 }
 
@@ -144,13 +143,13 @@ one_signal_stops_a_stuck_read() {
   rm -rf files
   MILLRACE_FAULT= begin "${read[@]}" --fault read:hold@8
   appears 'files/*'
-  while kill -TERM "$pid" 2>/dev/null; do sleep 0.05; done # where a step was in the making, it may still have been made
+  while kill -TERM "$pid" 2>/dev/null; do sleep 0.05; done # a step in progress may still be completed
   ended "${read[@]}"
   stopped_on_request $status
 }
 
-# press_twice FAULT SIGN COMMAND...: in an empty folder, slowed by FAULT, when SIGN exists: a
-# first SIGINT does not end it, a second one does.
+# press_twice FAULT SIGN COMMAND...: in an empty folder, slowed by FAULT: once SIGN exists, a first
+# SIGINT does not end it, a second one does.
 press_twice() {
   local fault=$1 sign=$2
   shift 2

@@ -23,7 +23,7 @@ begin() {
   : >errors
   "$MILLRACE" launch -n 3 train.yaml --set run.dir="$run" "$@" >out 2>errors &
   job=$!
-  trap 'kill -KILL $job' EXIT # whatever fails
+  trap 'kill -KILL $job' EXIT # even if the test fails
   steps 3
 }
 # steps N: waits until N step lines exist.
@@ -34,7 +34,7 @@ steps() {
   done
 }
 rank_pids() { pgrep -f -- "^$MILLRACE train train.yaml .*run.dir=$run( |\$)"; }
-end() { # its status is $ended, and none of its ranks is left
+end() { # waits for the job; sets $ended to its status; no rank may remain
   ended=0
   wait $job || ended=$?
   trap - EXIT
@@ -84,7 +84,7 @@ any_number_of_hosts_can_be_given() {
   same "$(grep -o -- '--host [^ ]*' out)" "--host ${names//,/:2,}:2"
 }
 
-# An mpirun that records its arguments and what it would forward.
+# An mpirun that records its arguments and the variables it would forward.
 note_mpirun() {
   mkdir -p noting
   cat >noting/mpirun <<'SH'
@@ -114,10 +114,10 @@ environment_variables_are_forwarded_by_name() {
   last=$(grep -n -x -- -x words | tail -1 | cut -d: -f1)
   program=$(grep -n -x "$MILLRACE" words | cut -d: -f1)
   [[ $last -lt $program ]] || fail "behind the program"
-  # Ranks on this machine inherit them.
+  # Ranks on this machine inherit the variables.
   same "$(NCCL_DEBUG=INFO status_of "$MILLRACE" launch -n 2 train.yaml)" 0 "$(cat errors)"
   ! grep -qx -- -x words || fail "$(cat words)"
-  # The start time of the first attempt is passed once.
+  # The start time of the first attempt is forwarded only once.
   same "$(MILLRACE_BEGAN=1700000000 status_of "$MILLRACE" "${on_two[@]}" --set run.max_time=23h)" 0
   same "$(grep BEGAN words)" MILLRACE_BEGAN=1700000000
 }
@@ -160,7 +160,7 @@ failures_are_noticed_even_if_sigchld_is_ignored() {
 signals_reach_all_ranks() {
   need_mpi
   local signal
-  set -m # the job is not deaf to SIGINT then
+  set -m # otherwise the job would ignore SIGINT
   for signal in TERM USR1 INT; do
     begin signals --set run.steps=1000000
     kill -$signal $job
@@ -217,7 +217,7 @@ SH
 a_failing_run_is_restarted_up_to_the_limit() {
   need_mpi
   begin again --set run.steps=1000000 --restarts 1
-  until compgen -G "$run/ckpt/step-*" >/dev/null; do # which one: retention is fast
+  until compgen -G "$run/ckpt/step-*" >/dev/null; do # any step: retention removes old ones quickly
     kill -0 $job 2>/dev/null || fail "it ended: $(cat errors)"
     sleep 0.05
   done
@@ -258,7 +258,7 @@ SH
   ! millrace launch -n 2 train.yaml --set run.max_time=23h --dry-run | grep -q BEGAN || fail "a command for another day says when it began"
 }
 
-# The ranks of the attempt after a failure start when the time is up.
+# After a failure, the ranks of the next attempt start when the time is already up.
 a_restart_has_the_remaining_time() {
   need_mpi
   same "$(MILLRACE_BEGAN=1 status_of "$MILLRACE" launch -n 3 train.yaml --set run.dir=runs/left --set run.steps=50 --set run.max_time=23h)" 75 "$(cat errors)"

@@ -1,5 +1,5 @@
-# lib — shared by the script tests of the program: cases reported as cmocka reports them, a
-# scratch folder, checks.
+# lib — shared by the script tests of the program: cases reported in cmocka's format, a scratch
+# folder, checks.
 #
 #     . lib.sh; a_behavior() { ...; }; run_cases a_behavior ...
 #
@@ -43,7 +43,7 @@ print(eval(sys.argv[1]))' "$1" "$2"
 }
 
 # in_control_group MEMORY_BYTES COMMAND...: runs it in a control group with that much memory and
-# half a CPU: private mounts hide the kernel's files of both versions.
+# half a CPU: private mounts hide the kernel's cgroup files of both versions.
 in_control_group() {
   grep -q ' - cgroup' /proc/self/mountinfo || skip "no control groups here"
   unshare -m sh -c 'mount -t tmpfs none /mnt' 2>/dev/null || skip "no mounts may be made here"

@@ -1,5 +1,5 @@
 /*
- * page — the content of a page of `millrace inspect --html`, down to characters and numbers.
+ * page — the escaping, numbers and charts of a page of `millrace inspect --html`.
  */
 #include "cli/report/page.h"
 #include "cli/report/page_chart.h"
@@ -30,7 +30,7 @@ static void invalid_utf8_becomes_a_replacement_character(void **state)
 {
     (void)state;
     assert_escaped("a\x01\x1b\x7f\r", "a" LOST LOST LOST LOST);
-    assert_escaped("\xff\xc3", LOST LOST);                   /* invalid start, truncated */
+    assert_escaped("\xff\xc3", LOST LOST);                   /* invalid byte, truncated character */
     assert_escaped("\xc0\xbc", LOST LOST);                   /* "<" in two bytes */
     assert_escaped("\xe0\x80\xbc", LOST LOST LOST);          /* in three bytes */
     assert_escaped("\xed\xa0\x80", LOST LOST LOST);          /* a surrogate */
@@ -75,7 +75,7 @@ static size_t count_of(const char *text, const char *word)
     return count;
 }
 
-/* Values at the limits of a double produce only numbers that are valid in SVG. */
+/* Values at the limits of a double still give numbers that are valid in SVG. */
 static void extreme_values_give_a_valid_chart(void **state)
 {
     (void)state;

@@ -1,7 +1,9 @@
-"""page_check.py PAGE: judges a page of `millrace inspect --html` and tells what it holds as one JSON document.
+"""page_check.py PAGE: checks a page of `millrace inspect --html` and prints its content as one JSON
+document.
 
-Fails where the page is not well-formed (as XML, and as HTML with every element closed), holds a script, an event handler, a
-link or anything fetched from elsewhere, or a picture without a text for those who do not see it.
+Fails if the page is not well-formed (as XML, and as HTML with every element closed), or contains a
+script, an event handler, a link, anything fetched from elsewhere, or a picture without alternative
+text.
 """
 import base64
 import html.parser
@@ -48,7 +50,7 @@ class Page(html.parser.HTMLParser):
             self.open.append(tag)
 
     def check_label(self, words):
-        """It lies within its chart, a letter of 12 pixels being 7 wide."""
+        """Checks that a label lies within its chart, taking 12-pixel letters as 7 wide."""
         x, y, anchor = self.label
         left = x - 7 * len(words) * {"start": 0, "middle": 0.5, "end": 1}[anchor]
         assert 0 <= left and left + 7 * len(words) <= self.box[2] and 12 <= y <= self.box[3], (words, x, y, anchor)

@@ -6,7 +6,7 @@
 "$RENDER_SHAPES" --count 20 --side 40 photos >/dev/null
 millrace convert dataset photos shards --quiet >/dev/null
 
-page() { # PATH OUT: makes the page and judges it into report
+page() { # PATH OUT: makes the page, checks it, and writes what it contains to report
   rm -f "$2"
   same "$(status_of millrace inspect "$1" --html "$2")" 0 "status of the page of $1 ($(cat errors))"
   "$python" "$here/page_check.py" "$2" >report || fail "the page of $1 is not sound"
@@ -80,7 +80,7 @@ an_undecodable_photo_is_marked() {
   need_python
   cp -r shards cut
   chmod -R u+w cut
-  # the first photo's header is overwritten, which the index does not know
+  # overwrites the first photo's header, which the index does not detect
   local block
   block=$(tar tRf cut/shard-000000.tar | sed -n 's/^block \([0-9]*\): .*\.jpg$/\1/p' | head -1)
   dd if=/dev/zero of=cut/shard-000000.tar bs=512 seek=$((block + 1)) count=1 conv=notrunc status=none
@@ -139,7 +139,7 @@ PY
   page long page.html
   same "$(json 'd["size"] < 200000, "mean of 64 reports" in d["text"]' report)" "(True, True)"
   same "$(json 'len(d["charts"])' report)" 3
-  # a line is started twice: before the gap and after it
+  # the line has two parts: before the gap and after it
   same "$(grep -o 'class="line s0" d="[^"]*"' page.html | head -1 | grep -o M | wc -l)" 2
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# PNG and WebP next to JPEG: their datasets are read, verified and inspected.
+# PNG and WebP next to JPEG: such datasets are read, verified and inspected.
 . "$(dirname "$0")/lib.sh"
 
 "$RENDER_SHAPES" --count 4 --side 40 photos >/dev/null
@@ -164,8 +164,7 @@ augmented_pixels_do_not_depend_on_workers_or_ranks() {
   done
 }
 
-# mixed SEED BATCH MICRO MIXUP CUTMIX: counts of the second implementation, which read the same
-# data.
+# mixed SEED BATCH MICRO MIXUP CUTMIX: counts by the second implementation on the same data.
 check_mixed() {
   local options=(--decode image --size 24 --crop random --seed "$1" --epoch 2 --batch "$2" --micro "$3" --quiet)
   rm -rf plain-pictures mixed-pictures

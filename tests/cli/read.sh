@@ -112,7 +112,7 @@ micro_batches_fit_the_batch_and_empty_ones_are_not_counted() {
   # 24 samples: of 64 micro-batches of 4, the first 24 have one sample each
   millrace read shards --count 24 --micro 4 --json >summary
   same "$(json 'd["batches_count"], d["samples_count"]' summary)" "(24, 24)"
-  while read -r options expected; do # one whole step each: as many batches as it has micro-batches
+  while read -r options expected; do # one complete step each: as many batches as the step has micro-batches
     millrace read shards ${options//_/ } --count "${options##*_}" --json >summary
     same "$(json 'd["batches_count"]' summary)" "$expected" "batches of $options"
   done <<'END'
@@ -130,7 +130,7 @@ END
 labels_are_printed() {
   need_python
   local labels
-  labels=$(for shard in shards/*.tar; do tar xOf "$shard" --wildcards '*.cls'; done | tr -d '\n') # of one digit each
+  labels=$(for shard in shards/*.tar; do tar xOf "$shard" --wildcards '*.cls'; done | tr -d '\n') # each label has one digit
   for decode in none image; do
     millrace read shards --order sequential --batch 1 --decode $decode --size 8 --print json --quiet >lines
     same "$(json '"".join(str(x["label"]) for x in d)' lines)" "$labels" "labels with --decode $decode"
@@ -190,7 +190,7 @@ printed_refs() { "$python" -c 'import json, sys
 for line in sys.stdin:
     d = json.loads(line)
     print(d["position"], d["dataset"], d["epoch"], d["sample"])' | sort -n; }
-# The resolved order parameters of each dataset, in the form that the oracle takes.
+# The resolved order parameters of each dataset, in the oracle's format.
 oracle_words() {
   "$python" -c 'import json, sys
 d = json.load(open(sys.argv[1]))
@@ -361,7 +361,7 @@ a_shrinking_file_loses_only_its_samples() {
 a_stuck_read_is_named_and_ends_the_run_in_time() {
   same "$(status_of millrace read shards --order sequential --timeout 200ms --fault read:hold@2+:shard-000000)" 1
   grep -q '^warning: no micro-batch for .*: waiting ' errors
-  grep -q '^millrace: no micro-batch within 0.2 s: waiting ' errors # for the read, unless it was not even begun so soon
+  grep -q '^millrace: no micro-batch within 0.2 s: waiting ' errors # waiting for the read, unless it has not been started yet
 }
 
 keys_with_dots_and_spaces_are_read() {

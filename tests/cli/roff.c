@@ -1,5 +1,5 @@
 /*
- * roff — text in a manual page comes out of groff unchanged.
+ * roff — groff prints the text of a manual page unchanged.
  */
 #include "cli/help/roff.h"
 #include "tests/support/test.h"
@@ -16,7 +16,7 @@ static const char *const nasty[] = {
     "ends with a colon: [and] (all) : that; is & special | < > #",
 };
 
-/* The output of the command with text in the file `text`. */
+/* Stores the output of the command, with the text in the file `text`. */
 static void filter(const char *command, const char *text, char *ret, size_t bytes)
 {
     char folder[TEST_PATH_BYTES_MAX], path[TEST_PATH_BYTES_MAX + 8],

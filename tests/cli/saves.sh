@@ -27,27 +27,27 @@ steps_of() { ls "$1" | sed -n 's/^step-0*//p' | paste -sd ' '; }
 
 saves_happen_at_configured_steps_and_epoch_ends() {
   same "$(steps_of runs/a/ckpt)" "2 4 6 8 10 12"
-  same "$(train epochs checkpoint.every=0 checkpoint.on_epoch_end=true)" 0 # of 3 steps: 56 images in batches of 16
+  same "$(train epochs checkpoint.every=0 checkpoint.on_epoch_end=true)" 0 # epochs of 3 steps: 56 images in batches of 16
   same "$(steps_of runs/epochs/ckpt)" "3 6 9 12"
   same "$(train both checkpoint.every=5 checkpoint.on_epoch_end=true)" 0
   same "$(steps_of runs/both/ckpt)" "3 5 6 9 10 12"
   same "$(millrace ckpt hash runs/both/ckpt)" "$(millrace ckpt hash runs/a/ckpt)"
 }
 
-# epochs_of NAME: the epochs of its progress lines, then of its evaluations.
+# epochs_of NAME: the epochs in its progress lines, then in its evaluations.
 epochs_of() {
   json '" / ".join(" ".join(str(line["epoch"]) for line in d if key in line) for key in ("loss", "val_loss"))' \
     "runs/$1/metrics.jsonl"
 }
 
-progress_lines_name_the_epoch_of_their_samples() { # of 3 steps, then of 1
+progress_lines_name_the_epoch_of_their_samples() { # epochs of 3 steps, then of 1
   need_python
   same "$(train lines log.every=1 eval.every=3)" 0
   same "$(epochs_of lines)" "0 0 0 1 1 1 2 2 2 3 3 3 / 0 1 2 3"
   same "$(train grown log.every=1 eval.every=3 batch.schedule=1:3 run.steps=6)" 0
   same "$(epochs_of grown)" "0 0 0 1 2 3 / 0 3"
   same "$(train halves log.every=1 eval.every=3 run.steps=3)" 0
-  same "$(train halves log.every=1 eval.every=3)" 0 # goes on where an epoch ends
+  same "$(train halves log.every=1 eval.every=3)" 0 # resumes at the end of an epoch
   same "$(epochs_of halves)" "0 0 0 1 1 1 2 2 2 3 3 3 / 0 1 2 3"
 }
 
@@ -91,7 +91,8 @@ keeping_the_best_saves_at_every_evaluation() {
   same "$(steps_of runs/best/ckpt)" "5 10 12"
 }
 
-# Each command makes one step, so each stops where an evaluation is due, which the next one makes.
+# Each command makes one step, so each stops when an evaluation is due, which the next command
+# makes.
 kept_steps_and_their_content_do_not_depend_on_stops() {
   need_python
   local rules=(run.steps=6 eval.every=2 checkpoint.every=0 checkpoint.keep.last=1 checkpoint.keep.best.count=2) status run
@@ -112,12 +113,12 @@ a_run_stops_before_its_time_limit_and_the_same_command_resumes() {
   step=$(sed -n 's/^step  *//p' out)
   contains "$(tail -n 1 errors)" "stopped for run.max_time after step $step;"
   same "$(steps_of runs/limited/ckpt)" "$step"
-  same "$(train limited run.steps=10000000 run.max_time=1ms checkpoint.every=0)" 75 # a step is made, or it would never end
+  same "$(train limited run.steps=10000000 run.max_time=1ms checkpoint.every=0)" 75 # a step is made; otherwise repeated attempts would never finish
   last=$(sed -n 's/^step  *//p' out)
   same "$last" $((step + 1))
   same "$(train unlimited run.steps="$last" checkpoint.every=0)" 0
   same "$(millrace ckpt hash runs/limited/ckpt)" "$(millrace ckpt hash runs/unlimited/ckpt)"
-  same "$(train unlimited run.steps="$last" run.max_time=1ms checkpoint.every=0)" 0 # it is done
+  same "$(train unlimited run.steps="$last" run.max_time=1ms checkpoint.every=0)" 0 # the run is complete
 }
 
 # The start time given by a job script, or by launch, affects only the limit.
@@ -127,7 +128,7 @@ the_time_limit_counts_from_the_given_start() {
   contains "$(cat errors)" "stopped for run.max_time after step 1;"
   same "$(train told run.steps=3 checkpoint.every=1h)" 0
   same "$(steps_of runs/told/ckpt)" "1 3"
-  MILLRACE_BEGAN=$(date -d '+1 hour' +%s) # by a clock that is ahead
+  MILLRACE_BEGAN=$(date -d '+1 hour' +%s) # the start time is in the future
   same "$(train ahead run.steps=2 run.max_time=23h)" 0
   MILLRACE_BEGAN=yesterday
   same "$(train never run.steps=2)" 2
@@ -135,8 +136,8 @@ the_time_limit_counts_from_the_given_start() {
   contains "$(cat errors)" "MILLRACE_BEGAN in the environment is not a time: expected seconds since 1970"
 }
 
-# The estimate of a save is 0.38 s until one is measured; the last save is faster and does not
-# change the reason for the end.
+# The estimated time of a save is 0.38 s until one is measured; the last save is faster, but the
+# reason for the end stays the same.
 a_run_stopped_by_its_time_limit_says_so() {
   same "$(train ended model.layers=4 model.width=256 run.max_time=1700ms checkpoint.every=0)" 75
   contains "$(cat errors)" "stopped for run.max_time after step 1;"
@@ -151,10 +152,10 @@ on_save_error_continues_or_stops_the_run() {
   same "$(MILLRACE_FAULT=finalize:enospc:step-00000008 train stops checkpoint.every=4 checkpoint.on_save_error=stop)" 1
   contains "$(grep '^millrace: ' errors)" "No space left"
   same "$(steps_of runs/stops/ckpt)" 4
-  same "$(train stops checkpoint.every=4 checkpoint.on_save_error=stop)" 0 # from the last whole one
+  same "$(train stops checkpoint.every=4 checkpoint.on_save_error=stop)" 0 # from the last complete checkpoint
   contains "$(cat errors)" "resuming at step 4"
   same "$(millrace ckpt hash runs/stops/ckpt)" "$(millrace ckpt hash runs/a/ckpt)"
-  same "$(MILLRACE_FAULT=finalize:enospc:step-00000012 train last checkpoint.every=4)" 1 # whatever the policy: the end is not saved
+  same "$(MILLRACE_FAULT=finalize:enospc:step-00000012 train last checkpoint.every=4)" 1 # with any policy: the last step is not saved
   same "$(steps_of runs/last/ckpt)" "4 8"
 }
 

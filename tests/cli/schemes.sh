@@ -11,7 +11,7 @@ data:  {train: shards, memory: 32MiB, image: {size: 16}}
 model: {layers: 1, heads: 2, width: 16, patch: 8}
 batch: {global: 8, micro: 8}
 YAML
-: >files # before it is listed
+: >files # created before the files are listed
 find . | sort >files
 
 # refused COMMAND...: status 2 with one line that names the URL; nothing was written.

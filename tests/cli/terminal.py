@@ -1,4 +1,5 @@
-"""terminal PROGRAM CASE: runs `millrace train train.yaml` on a terminal of a given width and looks at what it draws.
+"""terminal PROGRAM CASE: runs `millrace train train.yaml` on a terminal of a given width and checks
+what it draws.
 
 The screen is read as a terminal would: carriage return, line end and "erase to the end of the line" are all that may come besides
 text and colours. Every line that is drawn must fit.
@@ -6,12 +7,12 @@ text and colours. Every line that is drawn must fit.
 import fcntl, os, pty, re, signal, struct, subprocess, sys, termios
 
 program, case = sys.argv[1:3]
-BAR = re.compile(r'((training|evaluating)  )?\d+/\d+( |$)')  # the narrowest go without the label
+BAR = re.compile(r'((training|evaluating)  )?\d+/\d+( |$)')  # the narrowest bars omit the label
 WHOLE_BAR = re.compile(r'/\d+ steps  \d+%  \[=*>? *\]  [\d.]+/s  ')
 
 
 class Run:
-    """The program on a terminal of so many columns, from its first moment on."""
+    """The program on a terminal of that many columns, from its start."""
 
     def __init__(self, columns, *words, **environment):
         self.drawn, self.lines, self.line, self.at, self.raw = [], [], '', 0, ''
@@ -45,7 +46,7 @@ class Run:
                 self.at += 1
 
     def read(self):
-        """False at the end."""
+        """Returns False at the end of the output."""
         try:
             text = os.read(self.fd, 65536).decode()
         except OSError:
@@ -75,7 +76,8 @@ def check_fit(run, lines):
 
 
 def check_end(run):
-    """What stays of it are whole lines, none of them a bar, and the cursor stands at the beginning of a new one."""
+    """Only complete lines remain, none of them a bar, and the cursor is at the start of a new
+    line."""
     assert run.line == '' and run.at == 0, run.line
     assert not any(BAR.match(line) for line in run.lines), run.lines
     assert run.lines[-1].startswith('stopped on request after step'), run.lines[-3:]
@@ -87,7 +89,7 @@ def widths():
         run.draws(4)
         run.until(lambda: any(line.startswith('step ') for line in run.lines))
         run.draws(4)
-        if columns >= 80:  # evaluations draw bars of their own in between
+        if columns >= 80:  # evaluations draw their own bars in between
             run.until(lambda: any(WHOLE_BAR.search(line) for line in run.drawn))
             check_fit(run, [line for line in run.lines if line.startswith('step ')])
         check_fit(run, run.drawn)
@@ -102,7 +104,7 @@ def resized():
     for columns in (30, 60, 100, 40):
         begin = len(run.drawn)
         run.resize(columns)
-        # Bars of the old width may still be in progress: as many as the terminal's buffer holds.
+        # Bars of the old width may still be in progress: as many as fit the terminal's buffer.
         run.until(lambda: len(run.drawn) > begin and (len(run.drawn[-1]) < columns or len(run.drawn) > begin + 100))
         begin = len(run.drawn)
         run.draws(3)
@@ -112,7 +114,7 @@ def resized():
 
 
 def plain():
-    """NO_COLOR: a bar without colours; TERM=dumb, --quiet: no bar and no control character."""
+    """NO_COLOR: a bar without colors; TERM=dumb, --quiet: no bar and no control character."""
     run = Run(80, 'train', 'train.yaml', '--set', 'run.dir=runs/plain', NO_COLOR='1', LC_ALL='C')
     run.draws(3)
     assert run.interrupt() == 75
@@ -127,7 +129,7 @@ def plain():
 
 
 def results():
-    """Long texts are broken and wide tables told row by row; nothing is lost by either."""
+    """Long texts are wrapped and wide tables printed row by row, without losing anything."""
     for words in (['read', 'shards', '--count', '8', '--batch', '8', '--micro', '8'], ['read', 'shards', '--quality'], ['train', '--help']):
         run = Run(60, *words)
         while run.read():
@@ -145,5 +147,5 @@ def give_up(signal_number, frame):
 
 
 signal.signal(signal.SIGALRM, give_up)
-signal.alarm(280)  # a run without end is not to outlive its test
+signal.alarm(280)  # the endless run must not outlive its test
 {'widths': widths, 'resized': resized, 'plain': plain, 'results': results}[case]()

@@ -1,6 +1,6 @@
 /*
- * text — human-readable output: a result formatted from its JSON document, and the progress bar at
- * any width.
+ * text — human-readable output: results formatted from their JSON documents, and the progress bar
+ * at any width.
  */
 #include "base/clock.h"
 #include "cli/core/console.h"

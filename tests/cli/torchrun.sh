@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Ranks with torchrun's variables and without MPI: they give the bits of one rank, and end
+# Ranks with torchrun's variables and without MPI: they give the same bits as one rank, and end
 # together.
 . "$(dirname "$0")/torchrun_lib.sh"
 torchrun_sh=$TEST_SOURCE_DIR/tests/support/torchrun.sh
@@ -51,10 +51,10 @@ a_trace_distinguishes_parameter_all_gathers_from_gradient_sums() {
   ! grep -q '"an all-to-all"' $trace || fail "something has the name of its operation alone"
 }
 
-# tracks FILE: the number of compute threads of rank 0 besides its main thread.
+# tracks FILE: the number of compute threads of rank 0, excluding its main thread.
 tracks() { grep -o '"compute [0-9]*"' "$1" | sort -u | wc -l; }
 
-# A rank with a share of one CPU computes on its main thread only.
+# A rank whose share is one CPU computes on its main thread only.
 ranks_on_a_host_divide_its_cpus() {
   (($(nproc) > 1)) || skip "one processor"
   local all=(--set threads=auto --set data.workers=auto)
@@ -127,7 +127,7 @@ SH
     fail "$(cat out)"
 }
 
-# Its staging is full, so its next update waits for the disk, and the other rank for its
+# Its staging is full, so its next update waits for the disk, and the other rank waits for its
 # gradients.
 a_rank_waiting_for_its_disk_is_not_late() {
   cat >slow <<'SH'

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # `millrace train` on torchrun's ranks on two hosts: each has its own network namespace with an
-# address, a host name and a boot id; a virtual cable connects them.
+# address, a host name and a boot id; a veth pair connects them.
 
-# Runs in a separate network and process namespace, whose processes end with this one. An
-# unprivileged user becomes root in it.
+# Runs in separate network and process namespaces, whose processes end with this one. An
+# unprivileged user becomes root there.
 if [[ -z ${IS_APART:-} ]]; then
   apart=(unshare --net --mount --uts --pid --fork --kill-child)
   [[ $(id -u) == 0 ]] || apart+=(--user --map-root-user)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `millrace train`, `ckpt` and `convert checkpoint`: what the user sees of a run, and exit
+# `millrace train`, `ckpt` and `convert checkpoint`: what the user sees of a run, and the exit
 # statuses.
 . "$(dirname "$0")/lib.sh"
 
@@ -52,7 +52,7 @@ data_larger_than_half_of_memory_bypasses_the_page_cache() {
   bytes=$(stat -c %s large-shards/*.tar)
   all=$((bytes / 4096))
   [[ $all -gt $((2 * index)) ]] || fail "only $all pages"
-  epoch() { # of a run of its own, where there is so much memory
+  epoch() { # a separate run with this much memory
     drop_cached large-shards
     in_control_group "$1" "$MILLRACE" train train.yaml --set run.dir="runs/within-$1" --set data.train=large-shards --set data.val=large-shards \
       --set run.steps=7 --set eval.every=7 --quiet >epoch.out
@@ -76,7 +76,7 @@ repeating_a_finished_run_ends_immediately() {
   contains "$(cat errors)" "this run has completed 12 steps, more than its total of 8: a larger run.steps continues it"
 }
 
-# Ranges lie within a step, steps within the time of all; each occurs as often as steps and
+# Ranges lie within a step and steps within the total time; each occurs as often as steps and
 # micro-batches require.
 a_profile_shows_where_step_time_went() {
   need_python
@@ -99,8 +99,8 @@ print(0 < t["forward"] + t["backward"] <= t["micro-batch"] < t["step"] and parts
   done
 }
 
-# What each thread did in the steps, by name; the spans of the main thread cover them from start
-# to end.
+# The spans are named after what each thread did; those of the main thread cover the steps from
+# start to end.
 a_trace_shows_what_each_thread_did() {
   need_python
   same "$(status_of millrace train train.yaml --set run.dir=runs/trace --set data.workers=2 --set threads=2 --set checkpoint.async=false --profile 1:12 --json --quiet)" 0
@@ -118,8 +118,8 @@ a_trace_shows_what_each_thread_did() {
   contains "$(cat errors)" "could not write the trace of steps 1 to 2"
 }
 
-# As seen by a library that NVTX takes for a profiler (tests/device/nvtx_fake.c); only a build
-# with CUDA loads it.
+# Recorded by a library that NVTX loads as a profiler (tests/device/nvtx_fake.c); only a build with
+# CUDA loads it.
 profiler_ranges_are_nested_and_closed() {
   need_python
   local twin
@@ -143,8 +143,8 @@ PY
     'step/micro-batch/forward 24' 'step/micro-batch/backward 24' 'step/update 12' 'step/wait 12' 'wait 6' 'evaluate 2' 'save 3' | cmp - seen
 }
 
-# The parts of the lines' time add up to the wall-clock time between them. An evaluation, from a
-# step line to its own line, is not included.
+# The parts of the lines' time add up to the wall-clock time between them. The time of an
+# evaluation, from a step line to the evaluation's line, is not included.
 the_parts_of_a_lines_time_add_up() {
   need_python
   millrace train train.yaml --set run.dir=runs/parts --set run.steps=60 --set checkpoint.every=10 --set log.every=5 --set eval.every=20 --quiet >/dev/null
@@ -256,7 +256,7 @@ changed_data_is_refused_on_resume() {
   millrace convert dataset photos changing --quiet >/dev/null
   local command=(millrace train train.yaml --set run.dir=runs/changing --set data.train=changing --set schedule.type=constant)
   same "$(status_of "${command[@]}" --set run.steps=2)" 0
-  millrace convert dataset photos changing --seed 1 --force --quiet >/dev/null # as many samples, in another order
+  millrace convert dataset photos changing --seed 1 --force --quiet >/dev/null # as many samples, in a different order
   same "$(status_of "${command[@]}" --set run.steps=4)" 1
   one_line <(grep '^millrace: ' errors)
   contains "$(cat errors)" "the training data differs from the saved one: runs/changing/ckpt/step-00000002"
@@ -275,8 +275,8 @@ a_mix_resumes_at_its_position_and_names_changes() {
   grep -q '^data: weight 1, drawings, 21 samples (lanes ' errors
   grep -q '^data: batches are mixed [0-9]* % as well as with a full shuffle' errors
   same "$(status_of "${common[@]}" --set run.dir=runs/mixed --set run.steps=5 --set "$mix")" 0
-  # in the second epoch, and in the second of the smaller dataset: only the same datasets with
-  # the same shares resume
+  # in the second epoch of the mix and of its smaller dataset: only the same datasets with the same
+  # shares resume
   millrace convert dataset photos2 redrawn --seed 1 --quiet >/dev/null
   same "$(status_of "${common[@]}" --set run.dir=runs/mixed --set "$mix" --set 'data.train[0].weight=2')" 2
   contains "$(cat errors)" "the weight of data.train[0], shards/dataset.json, cannot change in the middle of a run"
@@ -320,8 +320,8 @@ mixup_and_cutmix_give_the_same_weights_with_any_kernels() {
 
 a_second_interrupt_exits_immediately_with_130() {
   need_python
-  # the sanitizer delivers signals at the next intercepted call, two of a kind as one; a
-  # computing step makes no such call
+  # the sanitizer delivers signals at the next intercepted call, and merges equal ones; a computing
+  # step makes no such call
   [[ ${SANITIZE:-} != thread ]] || skip "ThreadSanitizer delays signals"
   # a step takes seconds and both signals arrive within it: the first while it computes, the
   # second after the first was taken (two pending ones merge)
@@ -376,7 +376,7 @@ damaged_steps_of_a_folder_are_all_named() {
   same "$(status_of millrace verify runs/a/ckpt)" 0
   same "$(status_of millrace ckpt hash damaged)" 0
   contains "$(cat errors)" "step-00000012"
-  # no intact step is left: the run must not start over on top of it
+  # no intact step is left: the run must not start over in this folder
   rm damaged/step-00000008/manifest.json
   mkdir -p runs/damaged
   mv damaged runs/damaged/ckpt

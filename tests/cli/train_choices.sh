@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Further choices of a configuration of `millrace train`: frozen parameters, early stop, rates,
-# batches.
+# More settings of `millrace train`: frozen parameters, early stopping, learning rates, batches.
 . "$(dirname "$0")/lib.sh"
 
 "$RENDER_SHAPES" --count 8 --side 48 photos >/dev/null
@@ -16,7 +15,7 @@ eval:       {every: 6}
 log:        {every: 3}
 YAML
 
-# RUN SETTING...: status 0; messages go to errors
+# RUN SETTING...: expects status 0; messages go to errors
 train() {
   local run=$1
   shift
@@ -45,7 +44,7 @@ print(moments == {n.split("exp_avg_sq.")[1] for n in names if ".exp_avg_sq." in 
 True 39"
 }
 
-# With any kernels, in one attempt or in two.
+# With all kernels, in one attempt or in two.
 a_run_with_frozen_parameters_resumes_to_the_same_weights() {
   local freeze="model.freeze=*, !blocks.1.*, !head.*"
   train whole-frozen "$freeze"
@@ -71,8 +70,8 @@ unfreezable_parameters_are_refused() {
   contains "$(cat errors)" 'model.freeze leaves nothing to train'
 }
 
-# RUN PATIENCE DELTA METRIC: the step after which the evaluations of an uninterrupted run would
-# have ended it, and how many had not improved.
+# RUN PATIENCE DELTA METRIC: the step after which the evaluations of an uninterrupted run would have
+# ended it, and the number of evaluations without improvement.
 expected_end() {
   "$python" - "$@" <<'PY'
 import json, sys
@@ -110,7 +109,7 @@ early_stop_does_not_depend_on_where_a_run_was_stopped() {
     contains "$(cat errors)" "this run ended early, after step $end"
     same "$(sed -n 's/^step  *//p' out)" "$end" "done again"
   done
-  # in attempts that end where evaluations are due: the counter continues
+  # in attempts that end when evaluations are due: the counter continues
   for steps in $((end - 6)) $((end - 4)) $((end - 2)) 60; do
     train pieces "${stop[@]}" run.steps=$steps checkpoint.every=3
   done
@@ -123,9 +122,9 @@ early_stop_does_not_depend_on_where_a_run_was_stopped() {
 }
 
 # Z occurs only in the validation data, so its row of the embedding only decays: here it is
-# multiplied by -10 at each step. From 1e34 on it is infinite after step 5, and so the
+# multiplied by -10 at each step. If it starts at 1e34 or more, it is infinite after step 5, so the
 # evaluation's loss is not finite, while training is unaffected.
-make_odd() { # VALUE: odd.safetensors, of which the row has that value
+make_odd() { # VALUE: makes odd.safetensors, in which the row has that value
   "$python" - "$1" <<'PY'
 import json, struct, sys
 content = bytearray(open("begun.safetensors", "rb").read())
@@ -160,7 +159,7 @@ non_finite_evaluations_count_once_wherever_a_run_was_killed() {
     train "$run" "${stop[@]}"
     same "$(sed -n 's/^step  *//p' out)" "$end" "$run"
     grep -q "^early stop after step $end: $metric was " errors
-    for ((step = 1; step < end; step++)); do # what a kill leaves that comes before the next checkpoint
+    for ((step = 1; step < end; step++)); do # as left by a kill just before the next checkpoint
       rm -rf runs/killed
       mkdir -p runs/killed/ckpt
       cp -r "runs/$run/ckpt/$(printf 'step-%08d' "$step")" runs/killed/ckpt
@@ -174,7 +173,7 @@ inf 3 val_loss 2"
   same "$(sed -n 's/^step  *//p' out)" 6 "where the batch changes"
 }
 
-# Three epochs of a little more than three steps.
+# Three epochs of slightly more than three steps each.
 rates_follow_epochs_and_grow_with_the_batch() {
   need_python
   local -a common=(log.every=1 eval.every=0 run.steps=10 optimizer.lr=1 schedule.min_lr=0.1)
@@ -208,8 +207,8 @@ micro_global_and_accumulation_determine_each_other() {
   contains "$(cat errors)" "batch.global or batch.micro is auto"
 }
 
-# 56 samples: epochs of 3 steps of 16, then of 1 step of 32, then of 3 again; each sample at most
-# once per epoch.
+# 56 samples: an epoch has 3 steps of 16, the next 1 step of 32, the next 3 steps again; each sample
+# occurs at most once per epoch.
 a_batch_that_grows_by_epoch_keeps_the_order_and_survives_stops() {
   need_python
   local -a grows=('batch.schedule=1:2, 3:1' run.steps=0 run.epochs=4 log.every=1 optimizer.base_batch=16)
@@ -218,7 +217,7 @@ a_batch_that_grows_by_epoch_keeps_the_order_and_survives_stops() {
   same "$(grep -c '^model: .* 2 micro-batches of 8 per step$' errors) $(grep -c '^model: .* 4 micro-batches of 8 per step$' errors)" "2 1"
   same "$(json '[(x["step"], x["epoch"], x["lr"] / d[-2]["lr"]) for x in d if "lr" in x]' runs/grows/metrics.jsonl)" \
     "[(1, 0, 0.5), (2, 0, 1.0), (3, 0, 1.0), (4, 1, 2.0), (5, 2, 2.0), (6, 3, 1.0), (7, 3, 1.0), (8, 3, 1.0)]"
-  # what it read, by the digest of the same epochs read alone
+  # compares what it read with the digest of the same epochs read separately
   local -a read=(millrace read shards --print none --json --quiet --seed 3 --micro 8)
   local once=0 part
   for part in "0 16 48" "1 32 32" "2 32 32" "3 16 48"; do
@@ -228,11 +227,11 @@ a_batch_that_grows_by_epoch_keeps_the_order_and_survives_stops() {
     once=$("$python" -c 'import json, sys; print((int(sys.argv[1]) + int(json.load(open("part"))["once"], 16)) % 2**64)' "$once")
   done
   same "$(sed -n 's/^once  *//p' out)" "$(printf %016x "$once")"
-  # reported at the end, over all batches
+  # the digest reported at the end covers all batches
   same "$(status_of millrace train train.yaml --set run.dir=runs/grows-told "${grows[@]/#/--set=}" --profile 2:5 --json --quiet)" 0
   same "$(json '[sum(x.get("event") == "used" for x in d), d[-1]["profile"]["first_step"], d[-1]["profile"]["last_step"]]' out)" "[1, 2, 5]"
   same "$(json '{r["range"]: r["times_count"] for r in d[-1]["profile"]["ranges"]}["step"]' out)" 4
-  # stopped within each batch size, and where it changes
+  # stopped within each batch size, and at each change
   local steps
   for steps in 2 3 4 5 7; do
     train grows-cut "${grows[@]}" run.epochs=0 run.steps=$steps threads=1

@@ -70,8 +70,8 @@ an_undecodable_jpeg_with_valid_checksums_is_named() {
   same "$(millrace read shards --print keys --quiet | wc -l)" 1
 }
 
-# class_shards TEXT...: the dataset `classes` with two class names and one photo per text, which
-# is its cls.
+# class_shards TEXT...: makes the dataset `classes` with two class names and one photo per TEXT,
+# which is the content of its cls.
 class_shards() {
   local n=0 text
   rm -rf numbered classes
@@ -108,7 +108,7 @@ verify_loader_and_inspect_accept_the_same_class_numbers() {
   done
 }
 
-# packed NAME: a tar of the folder NAME, in which some samples are bad.
+# packed NAME: makes a tar of the folder NAME, in which some samples are bad.
 packed() { tar cf "$1.tar" --sort=name -C "$1" .; }
 
 samples_unusable_for_training_are_named_and_counted() {
@@ -183,7 +183,7 @@ truncated_images_are_found_by_decoding() {
   same "$(grep -c '^bad: undecodable JPEG in ./.07.jpg: cuts.tar at ' out)" 3
 }
 
-# Without an option it stops there; the advised option works as described.
+# Without an option it stops at a bad sample; the advised option works as described.
 unreadable_samples_are_skipped_on_request() {
   need_python
   local key position
@@ -205,7 +205,7 @@ unreadable_samples_are_skipped_on_request() {
     sed -n '$p' errors >summary
     same "$(json 'd["samples_count"], d["skipped_count"]' summary)" "(41, 1)"
   done
-  # only its terms are missing from the sums: those of the rest equal two reads around it
+  # only its terms are missing from the sums: the rest equals two reads that exclude it
   millrace read good --batch 1 --micro 1 --json >whole
   millrace read good --batch 1 --micro 1 --start "$position" --count 1 --json >one
   same "$(json '"%016x" % ((int(d[0]["once"], 16) - int(d[1]["once"], 16)) % 2**64)' <(cat whole one))" \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# examples/train.sbatch on a real Slurm: a preempted job saves, is requeued, and ends with the
-# bits of an uninterrupted run. MILLRACE_SLURM names the script that starts the Slurm;
+# examples/train.sbatch on a real Slurm: a preempted job saves, is requeued, and ends with the bits
+# of an uninterrupted run. MILLRACE_SLURM names the script that starts Slurm;
 # MILLRACE_CLUSTER=required makes its absence a failure.
 . "$(dirname "$0")/../cli/lib.sh"
 . "$TEST_SOURCE_DIR/tests/support/mpi_env.sh"
@@ -19,14 +19,14 @@ done
 
 export PATH=$(dirname "$MILLRACE"):$PATH:/usr/sbin
 export SLURM_DIR=$scratch/slurm SLURM_PORT=$((20000 + $$ % 20000)) SLURM_CPUS=2 SLURM_GRACE=60
-chmod 755 "$scratch" # Slurm's daemons look into it
+chmod 755 "$scratch" # Slurm's daemons must be able to enter it
 trap '"$slurm" stop; rm -rf "$scratch"' EXIT
 SLURM_CONF=$("$slurm" start) || exit 1
 export SLURM_CONF
 
 "$RENDER_SHAPES" --count 8 --side 48 photos >/dev/null
 millrace convert dataset photos shards --quiet >/dev/null
-# configuration STEPS: as many as the test needs; the bits of a step do not depend on it.
+# configuration STEPS: as many steps as the test needs; the bits of a step do not depend on STEPS.
 configuration() {
   cat <<YAML
 run:        {dir: runs/a, seed: 3, steps: $1}

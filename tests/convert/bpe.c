@@ -1,5 +1,5 @@
 /*
- * bpe — tests of GPT-2's tokenizer: tokens equal tiktoken's on real and on hostile text; broken
+ * bpe — tests of GPT-2's tokenizer: tokens equal tiktoken's on real and hostile text; broken
  * vocabularies are refused.
  */
 #include "convert/bpe/bpe.h"
@@ -27,7 +27,7 @@ static int setup(void **state)
     assert_non_null(f);
     *state = f;
     if (!test_find_data("bpe", f->vocabulary))
-        return 0; /* the case skips: see need_vocabulary */
+        return 0; /* need_vocabulary skips the case */
     test_make_folder(f->folder);
     assert_ok(io_open(f->folder, NULL, &f->io, &f->err), &f->err);
     assert_ok(bpe_open(f->io, f->vocabulary, &f->bpe, &f->err), &f->err);
@@ -80,8 +80,8 @@ static void known_texts_have_known_tokens(void **state)
     }
 }
 
-/* Encodes each file NAME.txt of the folder to NAME.u16: whole, and again in parts cut where that
- * does not change the tokens. */
+/* Encodes each file NAME.txt of the folder to NAME.u16: whole, and again in parts cut at places
+ * that do not change the tokens. */
 static void encode_files(struct fixture *f)
 {
     DIR *listing = opendir(f->folder);
@@ -216,7 +216,7 @@ static void a_malformed_vocabulary_is_refused_naming_it(void **state)
     check_broken(f, whole, "t \n", "vocab.bpe");
     check_broken(f, whole, "qqqqqq zzzzzz\n", "vocab.bpe");
     assert_int_equal(f->err.offset, 0);
-    char *id = strstr(whole, ": 5,"); /* "\"&\": 5" becomes a second 6 */
+    char *id = strstr(whole, ": 5,"); /* "\"&\": 5" becomes 6, which then occurs twice */
     assert_non_null(id);
     id[2] = '6';
     check_broken(f, whole, "t h\n", "encoder.json");

@@ -188,8 +188,8 @@ static int convert_to(enum dtype dtype, struct convert_checkpoint_result *result
     return convert_checkpoint_full(io, &options, result, err);
 }
 
-/* Integers, bools, scalars and empty tensors are kept unchanged by any cast, and nothing is cast
- * unless requested. */
+/* Casts leave integers, bools, scalars and empty tensors unchanged, and nothing is cast unless
+ * requested. */
 static void only_floating_point_tensors_are_cast(void **state)
 {
     (void)state;
@@ -212,7 +212,7 @@ static void only_floating_point_tensors_are_cast(void **state)
                      bytes = count * dtype_bytes(dtype);
             char *expected = malloc(bytes + 1), *found = malloc(bytes + 1);
             struct ckpt_tensor wanted = *before;
-            wanted.dtype = dtype; /* without cast, it must have that dtype and shape */
+            wanted.dtype = dtype; /* without cast, it has this dtype and shape */
             wanted.data = found;
             assert_ok(ckpt_reader_load(reader, &wanted, 1, NULL, &err), &err);
             cast_elements(before->dtype, before->data, dtype, expected, count);
@@ -257,13 +257,13 @@ static uint64_t status_bytes(const char *key)
     return kib << 10;
 }
 
-/* Returns 0 if the additional memory of the process stayed below the limit. */
+/* Returns 0 if the process's additional memory stayed below the limit. */
 static int convert_in_bounds(const char *source)
 {
     struct convert_checkpoint_result result;
     struct convert_checkpoint_options options = {
         .source = source, .target = target, .verify = true};
-    /* resets the peak */
+    /* resets the peak memory */
     FILE *reset = fopen("/proc/self/clear_refs", "w");
     if (!reset || fputs("5", reset) < 0 || fclose(reset))
         return 2;

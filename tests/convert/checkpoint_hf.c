@@ -31,7 +31,7 @@ static int tear_down(void **state)
     return scratch_tear_down(state);
 }
 
-/* The state of a training run with this model. */
+/* Describes the state of a training run with this model. */
 static void describe(const struct model_config *model, struct str *out)
 {
     struct train_config config;
@@ -136,7 +136,7 @@ static bool exists(const char *name)
     return access(path, F_OK) == 0;
 }
 
-/* As one file, and as several. */
+/* Converts to one file, and to several. */
 static void transformers_computes_what_we_do(const struct model_config *config)
 {
     struct err err;
@@ -157,7 +157,7 @@ static void transformers_computes_what_we_do(const struct model_config *config)
     assert_int_equal(test_run("'%s' %s/tests/oracle/hf.py logits '%s' '%s'", python,
                               TEST_SOURCE_DIR, one, target),
                      0);
-    hf_check_logits(config, io, steps, one); /* the step's own weights */
+    hf_check_logits(config, io, steps, one); /* with the step's weights */
     hf_check_logits(config, io, one, one);   /* and converted back */
     hf_check_logits(config, io, target, target);
 }
@@ -194,7 +194,7 @@ static void a_qwen3_is_loaded_by_transformers_with_our_logits(void **state)
     transformers_computes_what_we_do(&hf_qwen3);
 }
 
-/* folder/NAME-DTYPE beside folder/NAME, which is not cast. */
+/* Writes folder/NAME, without cast, and folder/NAME-DTYPE for each cast. */
 static void convert_casts(const struct model_config *config, const char *name)
 {
     struct err err;
@@ -221,7 +221,7 @@ static void cast_folders_match_torch_and_load_with_tied_heads(void **state)
         0);
 }
 
-/* Flips a bit in each write in turn; an existing folder stays. */
+/* Flips a bit in each write in turn; an existing folder is kept. */
 static void a_wrong_folder_never_gets_the_target_name(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /*
- * Converting datasets: the samples made from files, their names and order; the same bytes for any
- * number of workers; errors name bad items.
+ * Converting datasets: the samples made from files, their names and order; the output is the same
+ * for any number of workers; errors name bad items.
  */
 #include "tests/convert/dataset_case.h"
 
@@ -134,8 +134,8 @@ static void reencoding_bounds_the_longer_side(void **state)
     assert_string_equal(text, "20 100 96\n");
 }
 
-/* Re-encoding at high quality enlarges photos of low quality: those keep their pixels unless they
- * are scaled. */
+/* Re-encoding at high quality enlarges photos of low quality, so those keep their pixels unless
+ * they are scaled. */
 static void reencoding_enlarges_no_photo_of_unchanged_size(void **state)
 {
     struct fixture *fixture = *state;
@@ -219,7 +219,7 @@ static void split_folders_become_datasets_with_common_classes(void **state)
     fixture->options.resume = true;
     assert_converts(fixture);
     assert_non_null(strstr(fixture->log, "already complete"));
-    /* One that can't be used: nothing appears. */
+    /* With an unusable file, nothing appears. */
     write_source(fixture, "val/c/5.jpg", "broken", 6);
     fixture->options.resume = false;
     assert_int_equal(test_run("rm -r '%s'", fixture->target), 0);
@@ -338,7 +338,7 @@ static void unmatched_files_are_listed_by_type(void **state)
     assert_non_null(strstr(fixture->log, "no extension: 1 without a sample; the first: a/noext"));
     assert_non_null(
         strstr(fixture->log, "not a regular file: 1 without a sample; the first: b/broken.jpg"));
-    /* Text, which is asked for. */
+    /* Text needs an option, which the error suggests. */
     fixture->options.fields.count = 0;
     clear_source(fixture);
     write_text(fixture, "a/1.txt");
@@ -410,7 +410,7 @@ static void keys_and_extensions_are_normalized(void **state)
     assert_null(strstr(fixture->log, ".hidden"));
 }
 
-/* The maximum in the index: 47 bytes and the NUL. */
+/* The maximum in the index is 47 bytes and the NUL. */
 static void an_extension_may_have_47_bytes(void **state)
 {
     struct fixture *fixture = *state;
@@ -514,7 +514,7 @@ static void broken_jpegs_are_named_counted_and_skipped(void **state)
     assert_converts(fixture);
     fixture->options.errors_max = 1;
     assert_true(convert(fixture) < 0);
-    /* the dataset to be replaced */
+    /* the dataset that was to be replaced still opens */
     dataset_close(open_dataset(fixture, ""));
     assert_int_equal(test_run("rm -r '%s'", fixture->target), 0);
     assert_true(convert(fixture) < 0);
@@ -546,7 +546,7 @@ static void all_malformed_jpegs_are_skipped_and_all_varieties_kept(void **state)
     assert_int_equal(fixture->result.samples_count, atoi(text));
     assert_int_equal(fixture->result.jpegs.tiled_count + fixture->result.jpegs.kept_count,
                      atoi(text));
-    /* CMYK, and already tiled files */
+    /* CMYK files, and files that are already tiled */
     assert_in_range(fixture->result.jpegs.kept_count, 4, 8);
     assert_null(strstr(list_members(fixture, ""), "bad/"));
 }
@@ -574,7 +574,7 @@ static void splits_are_disjoint_complete_and_stable(void **state)
         sscanf(at, "%127[^\n]", line);
         assert_false(has_line(in_train, line));
     }
-    /* More files in the folder: items in val stay there. */
+    /* With more files in the folder, items in val stay there. */
     write_jpeg(fixture, "zz/new.jpg", 1);
     write_jpeg(fixture, "a/aaa.jpg", 1);
     fixture->options.force = true;

@@ -1,6 +1,6 @@
 /*
  * dataset_bpe — tests of text converted with GPT-2's tokenizer: documents cut into pieces have the
- * same tokens as tiktoken gives for the whole.
+ * tokens that tiktoken gives for the whole.
  */
 #include "convert/source/text_chunks.h"
 #include "tests/convert/dataset_case.h"
@@ -111,7 +111,7 @@ static void an_existing_target_is_refused_before_tokens_are_counted(void **state
     write_source(fixture, "a.txt", "text", 4);
     assert_converts(fixture);
     fixture->options.tokenizer = "gpt2";
-    fixture->options.vocabulary = fixture->folder; /* it has no vocabulary, but is not read */
+    fixture->options.vocabulary = fixture->folder; /* has no vocabulary, but is not read */
     assert_int_equal(convert(fixture), -EEXIST);
 }
 

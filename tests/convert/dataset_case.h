@@ -15,7 +15,7 @@ struct fixture {
     struct io *io;
     char folder[TEST_PATH_BYTES_MAX];
     char source[TEST_PATH_BYTES_MAX + 32], target[TEST_PATH_BYTES_MAX + 32];
-    char log[8192]; /* all lines */
+    char log[8192]; /* all logged lines */
     struct log sink;
     struct convert_options options;
     struct convert_result result;
@@ -26,21 +26,23 @@ int setup(void **state);
 int teardown(void **state);
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-/* Runs the conversion that options describe; stores result and err in the fixture. */
+/* Runs the conversion that the options describe; stores result and err in the fixture. */
 int convert(struct fixture *fixture);
 #define assert_converts(fixture) assert_ok(convert(fixture), &(fixture)->err)
 
 /* Writes a file below the source and creates its folders. */
 void write_source(struct fixture *fixture, const char *relative, const void *data, size_t bytes);
-/* A small picture that depends on number. */
+/* Writes a small picture whose content depends on number. */
 void write_jpeg(struct fixture *fixture, const char *relative, unsigned number);
-/* Classes a, b and "c d" of count pictures each. */
+/* Writes classes a, b and "c d" with count pictures each. */
 void write_classes(struct fixture *fixture, unsigned count);
-void copy_clothing(struct fixture *fixture, unsigned each); /* per class of the real photos */
+/* Copies `each` of the real photos of every class. */
+void copy_clothing(struct fixture *fixture, unsigned each);
 
 /* Opens and verifies the dataset at target + below. */
 struct dataset *open_dataset(struct fixture *fixture, const char *below);
-/* The names of its members as listed by GNU tar, one per line. Valid until the next call. */
+/* The member names of the dataset at target + below as listed by GNU tar, one per line. Valid until
+ * the next call. */
 const char *list_members(struct fixture *fixture, const char *below);
 bool has_line(const char *text, const char *line);
 void assert_nothing_left(struct fixture *fixture);

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The target equals its copy, and there are no temporaries. */
+/* Checks that the target equals its copy and that there are no temporaries. */
 static void assert_same(const struct fixture *fixture, const char *copy)
 {
     assert_int_equal(test_run("diff -r '%s' '%s/%s'", fixture->target, fixture->folder, copy), 0);
@@ -69,13 +69,13 @@ static void force_keeps_unrelated_datasets_and_files(void **state)
     assert_converts(fixture);
     fixture->options.target = target;
     copy_target(fixture, "before");
-    /* The parent of another dataset. */
+    /* The target is the parent of another dataset. */
     assert_int_equal(convert(fixture), -EEXIST);
     assert_null(strstr(fixture->err.advice, "--force"));
     fixture->options.force = true;
     assert_int_equal(convert(fixture), -EEXIST);
     assert_same(fixture, "before");
-    /* Splits next to it: only their folders are replaced. */
+    /* With splits next to it, only the folders of the splits are replaced. */
     split_in_two(fixture);
     assert_int_equal(convert(fixture), -EEXIST);
     assert_int_equal(test_run("mv '%s/other' '%s/aside'", target, fixture->folder), 0);
@@ -91,7 +91,7 @@ static void force_keeps_unrelated_datasets_and_files(void **state)
     fixture->options.shard_samples = 0;
     assert_converts(fixture);
     assert_same(fixture, "split");
-    /* A file, a folder or a lone shard inside what would be replaced. */
+    /* A file, a folder or a single shard inside what would be replaced. */
     static const char *const strangers[] = {"train/notes.md", "val/more/a.txt", "train/more"};
     for (size_t i = 0; i < sizeof strangers / sizeof strangers[0]; i++) {
         assert_int_equal(test_run("mkdir -p $(dirname '%s/%s') && touch '%s/%s'", target,
@@ -143,11 +143,11 @@ static void resuming_a_complete_dataset_requires_unchanged_sources(void **state)
     assert_converts(fixture);
     assert_non_null(strstr(fixture->log, "already complete"));
     assert_int_equal(fixture->result.samples_count, 15);
-    /* Another file with the same name; the same number of items with the same names. */
+    /* A different file with the same name; the number and names of items stay the same. */
     write_jpeg(fixture, "b/0000.jpg", 77);
     assert_int_equal(convert(fixture), -ESTALE);
     assert_non_null(strstr(fixture->err.advice, "--force"));
-    /* One item more, one less, when items may be skipped. */
+    /* One more item, then one less, when items may be skipped. */
     fixture->options.skip_errors = true;
     write_jpeg(fixture, "b/more.jpg", 78);
     assert_int_equal(convert(fixture), -ESTALE);
@@ -173,13 +173,13 @@ static void splits_replace_an_unsplit_dataset(void **state)
     split_in_two(fixture);
     assert_converts(fixture);
     assert_same(fixture, "split");
-    /* back: the folders of the splits do not belong to this conversion */
+    /* the reverse: the folders of the splits do not belong to this conversion */
     fixture->options.splits_count = 0;
     assert_int_equal(convert(fixture), -EEXIST);
     assert_same(fixture, "split");
 }
 
-/* Runs the conversion in a child that is killed once this shard exists. */
+/* Runs the conversion in a child process, which is killed once this shard exists. */
 static void convert_and_kill(struct fixture *fixture, const char *shard)
 {
     char path[2 * TEST_PATH_BYTES_MAX];
@@ -228,7 +228,7 @@ static void a_killed_conversion_resumes_to_the_same_bytes(void **state)
         assert_int_equal(test_run("test -e '%s'", fixture->target), 0);
         fixture->options.resume = true;
         assert_converts(fixture);
-        /* if killed last of all, it may leave the file of a lock that is no longer held */
+        /* if killed at the very end, it may leave the file of a released lock */
         assert_int_equal(test_run("diff -r -x .millrace-owner '%s' '%s/alone'", fixture->target,
                                   fixture->folder),
                          0);
@@ -236,7 +236,7 @@ static void a_killed_conversion_resumes_to_the_same_bytes(void **state)
         /* the counts include the runs it resumes */
         if (strcmp(moments[i], "train/dataset.json") != 0)
             assert_memory_equal(&fixture->result.jpegs, &alone.jpegs, sizeof alone.jpegs);
-        assert_converts(fixture); /* again: already done */
+        assert_converts(fixture); /* now already complete */
         assert_int_equal(fixture->result.samples_count, alone.samples_count);
         assert_int_equal(test_run("rm -r '%s'", fixture->target), 0);
     }
@@ -270,8 +270,8 @@ static void a_killed_forced_conversion_leaves_the_old_dataset_or_the_new(void **
         fixture->options.shard_samples = 5;
         fixture->options.progress = kill_self;
         convert_and_kill(fixture, "never");
-        /* on a fast machine the next progress report comes when all is done, and the new dataset
-         * may have replaced the old one */
+        /* on a fast machine the next progress report comes at the end, and the new dataset may have
+         * replaced the old one */
         if (test_run("diff -r -x '.tmp-*' -x .millrace-owner '%s' '%s/before' >/dev/null",
                      fixture->target, fixture->folder))
             assert_int_equal(test_run("diff -r -x '.tmp-*' -x .millrace-owner '%s' '%s/new'",
@@ -282,7 +282,7 @@ static void a_killed_forced_conversion_leaves_the_old_dataset_or_the_new(void **
                 test_run("test -n \"$(find '%s' -name '.tmp-target-*')\"", fixture->folder), 0);
         fixture->options.progress = NULL;
         fixture->options.shard_samples = 0;
-        assert_converts(fixture); /* leftovers of the killed one are swept */
+        assert_converts(fixture); /* sweeps leftovers of the killed conversion */
         assert_same(fixture, "before");
     }
 }
@@ -301,7 +301,7 @@ static void restarting_an_interrupted_conversion_clears_only_its_splits(void **s
     fixture->options.force = true;
     fixture->options.splits_count = 0;
     fixture->options.shard_samples = 0;
-    /* now it contains something else */
+    /* now the target also contains something else */
     assert_int_equal(convert(fixture), -EEXIST);
     assert_int_equal(test_run("mv '%s' '%s/was' && mv '%s/was/other' '%s' && rmdir '%s/was'",
                               fixture->target, fixture->folder, fixture->folder, fixture->target,
@@ -344,7 +344,7 @@ static void begin_held(const struct fixture *fixture, struct held *held)
         struct convert_options options = fixture->options;
         struct convert_result result;
         struct io *io;
-        close(held->go[1]); /* so that it ends with its owner */
+        close(held->go[1]); /* so that it ends when its parent does */
         options.progress = hold_once;
         options.progress_context = held;
         _exit(io_open("file:", NULL, &io, NULL) || convert_dataset(io, &options, &result, NULL));
@@ -370,8 +370,8 @@ static void end_held(const struct held *held)
     close_pipes(held);
 }
 
-/* With each option, the conversion fails with an error that names the other process, and changes
- * nothing. */
+/* Checks that, with each option, the conversion changes nothing and fails with an error that names
+ * the other process. */
 static void assert_is_busy(struct fixture *fixture, const struct held *held)
 {
     char before[4096], after[4096], pid[32];
@@ -382,7 +382,7 @@ static void assert_is_busy(struct fixture *fixture, const struct held *held)
     for (int way = 0; way < 3; way++) {
         fixture->options.resume = way == 1;
         fixture->options.force = way == 2;
-        /* the dataset that the other will replace is still there */
+        /* the dataset that the other process will replace still exists */
         bool is_whole = options.force && way < 2;
         int status = convert(fixture);
         if (is_whole && way == 0) {
@@ -418,7 +418,7 @@ static void a_target_in_use_by_another_conversion_is_left_alone(void **state)
         assert_int_equal(test_run("rm -r '%s'", fixture->target), 0);
         assert_converts(fixture);
         assert_same(fixture, copy);
-        /* The same while it replaces a dataset. */
+        /* The same while the other process replaces a dataset. */
         fixture->options.force = true;
         fixture->options.shard_samples = 7;
         begin_held(fixture, &held);
@@ -498,7 +498,7 @@ static void a_conversion_whose_target_was_replaced_removes_nothing(void **state)
     assert_int_equal(test_run("test -e '%s/.millrace-convert.jsonl'", fixture->target), 0);
 }
 
-/* Simulates shared storage: where a lease was used, the lock's owner acquires one too. */
+/* Simulates shared storage: if a lease exists, the lock's owner acquires one too. */
 static void a_finished_dataset_contains_no_lease_files(void **state)
 {
     struct fixture *fixture = *state;
@@ -548,7 +548,7 @@ static void source_and_target_must_not_overlap(void **state)
     assert_converts(fixture);
 }
 
-/* Stops once this many items are done. */
+/* Stops the conversion once this many items are done. */
 struct stopper {
     atomic_int stop;
     uint64_t after, calls;
@@ -579,8 +579,8 @@ static void a_stopped_conversion_keeps_complete_shards_and_resumes_only_unchange
     assert_false(fixture->result.is_resumable);
     assert_nothing_left(fixture);
     /* Stopped between shards, and again while files are listed: complete shards stay, and are
-     * counted. Progress, which stops the conversion, is reported every 100 ms; slow writes allow
-     * for that. */
+     * counted. The progress callback, which stops the conversion, runs every 100 ms; slow writes
+     * allow for that. */
     struct io *fast = fixture->io;
     assert_ok(io_fault_open("file:", NULL, "write:delay=120ms", &fixture->io, &fixture->err),
               &fixture->err);

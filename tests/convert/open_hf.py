@@ -1,5 +1,5 @@
-"""(NAME DTYPE)...: the tensors of the folder NAME-DTYPE are torch's cast of those of the folder NAME, and transformers and safetensors load
-it without a complaint."""
+"""(NAME DTYPE)...: the tensors of the folder NAME-DTYPE are torch's cast of those of the folder
+NAME, and transformers and safetensors load it without warnings."""
 import glob, json, sys
 import torch
 from safetensors import safe_open

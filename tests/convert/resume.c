@@ -20,7 +20,7 @@
 enum { DURABLE_MAX = 100, LONG_NAME_BYTES = 240 };
 
 static char steps[FIXTURE_PATH_BYTES], target[FIXTURE_PATH_BYTES], expected[FIXTURE_PATH_BYTES];
-static uint64_t data_bytes; /* of the model, without the header */
+static uint64_t data_bytes; /* the model's data, without the header */
 
 static struct convert_checkpoint_result convert_whole(const char *to, unsigned workers, bool resume)
 {
@@ -48,7 +48,7 @@ static void save_step(uint64_t seed)
     arrays_free(&arrays);
 }
 
-/* Creates a step of five pieces, and the expected file. */
+/* Creates a step of five pieces and the expected file. */
 static int set_up(void **state)
 {
     scratch_set_up(state);
@@ -125,7 +125,7 @@ static void a_killed_file_conversion_resumes_to_the_same_bytes(void **state)
     assert_true(kills > 12 && kept > 3);
 }
 
-/* Each run resumes the previous one and progresses a little: a header, four pieces in progress, and
+/* Each run resumes the previous one and makes some progress: a header, four pieces in progress, and
  * one recorded in the journal. */
 static void a_repeatedly_killed_conversion_finishes(void **state)
 {
@@ -152,12 +152,12 @@ static void a_complete_target_is_not_rewritten(void **state)
     assert_only_expected();
 }
 
-/* Damages a byte of the output, the whole journal, or the end of either. */
+/* Each change damages the output or the journal, or truncates one of them. */
 static void changed_pieces_are_written_again(void **state)
 {
     (void)state;
     static const struct {
-        const char *change; /* uses $f, the file, and $j, the journal */
+        const char *change; /* a shell command; $f is the file, $j the journal */
         uint64_t lost_extents_min;
     } changes[] = {
         {"printf '\\377' | dd of=\"$f\" bs=1 seek=9000000 conv=notrunc", 1},
@@ -191,7 +191,7 @@ static void a_different_checkpoint_starts_over(void **state)
     assert_int_not_equal(test_run("cmp -s '%s' '%s'", target, expected), 0);
 }
 
-/* The conversion is held before the commit, with all its data written. */
+/* The conversion is held just before the commit, when all its data is written. */
 static void a_running_conversion_is_not_resumed(void **state)
 {
     (void)state;
@@ -226,7 +226,7 @@ static void resuming_accepts_a_complete_target_and_keeps_a_different_one(void **
     assert_only_expected();
 }
 
-/* The error does not mean that the target is something else, which would be removed. */
+/* The error must not be taken to mean that the target is stale, which would remove it. */
 static void a_failing_source_does_not_blame_the_target(void **state)
 {
     (void)state;

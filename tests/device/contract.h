@@ -1,5 +1,5 @@
 /*
- * contract — cases that hold for every backend of device.h; each takes the backend's name.
+ * contract — test cases that every backend of device.h must pass; each takes the backend's name.
  */
 #ifndef MILLRACE_TESTS_DEVICE_CONTRACT_H
 #define MILLRACE_TESTS_DEVICE_CONTRACT_H

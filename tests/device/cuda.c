@@ -1,5 +1,5 @@
 /*
- * cuda — the GPU as a device: the contract of all backends, and ordering of several streams by
+ * cuda — the GPU as a device: the contract of all backends, and the ordering of several streams by
  * events.
  */
 #include "device/device_cuda.h"
@@ -11,7 +11,7 @@
 #include <pthread.h>
 #include <string.h>
 
-/* Runs a case of the contract in every order of streams. */
+/* Runs a contract case with every order of streams. */
 #define ON_CUDA(name)                                                                              \
     static void name(void **state)                                                                 \
     {                                                                                              \
@@ -134,7 +134,7 @@ struct worker {
     bool failed;
 };
 
-/* Sends numbers to the device and back, on a separate stream per thread. */
+/* Sends numbers to the device and back; each thread has its own stream. */
 static void *send_and_fetch(void *argument)
 {
     struct worker *worker = argument;

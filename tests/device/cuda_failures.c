@@ -1,6 +1,6 @@
 /*
- * cuda_failures — error messages when driver, device or memory are missing or fail. Only on the
- * CPU, where failures can be simulated.
+ * cuda_failures — error messages when driver, device or memory are missing or fail. Runs only on
+ * the CPU, where failures can be simulated.
  */
 #include "device/device_cuda.h"
 #include "tests/cuda_on_cpu/control.h"
@@ -83,7 +83,7 @@ static void auto_refuses_an_unusable_gpu(void **state)
     int gpus = 77;
     test_make_folder(root);
     shim_set_driver(11080, 1);
-    /* CUDA's library without a GPU */
+    /* CUDA's library is installed, but there is no GPU */
     assert_ok(device_auto_count(root, &gpus, &err), &err);
     assert_int_equal(gpus, 0);
     assert_int_equal(test_run("mkdir '%s/dev'", root), 0);
@@ -103,7 +103,7 @@ static void auto_refuses_an_unusable_gpu(void **state)
     given_gpu_is_refused(
         root, "there is no GPU that CUDA can use: /dev/nvidia0; use device cpu, or check "
               "nvidia-smi and CUDA_VISIBLE_DEVICES");
-    assert_int_equal(setenv("CUDA_VISIBLE_DEVICES", "", 1), 0); /* hidden on purpose */
+    assert_int_equal(setenv("CUDA_VISIBLE_DEVICES", "", 1), 0); /* hidden on purpose, not missing */
     assert_ok(device_auto_count(root, &gpus, &err), &err);
     assert_int_equal(gpus, 0);
     assert_int_equal(unsetenv("CUDA_VISIBLE_DEVICES"), 0);
@@ -181,7 +181,7 @@ static void after_a_device_is_lost_every_call_fails(void **state)
 static void the_host_cannot_touch_device_memory(void **state)
 {
     (void)state;
-    order_set(1); /* the order in which host access faults */
+    order_set(1); /* the stream order in which host access faults */
     struct device *device = contract_open("cuda");
     volatile char *memory = contract_allocate(device, MEM_DEVICE, 100);
     fflush(NULL);

@@ -1,6 +1,6 @@
 /*
- * device — the backends that every build has: the common contract, then what is specific to each.
- * The third backend is tested in cuda.c.
+ * device — the backends that every build has: the common contract, then behavior specific to each.
+ * cuda.c tests the third backend.
  */
 #include "tests/device/contract.h"
 #include "tests/support/test.h"
@@ -44,7 +44,7 @@ static void auto_selects_a_gpu_if_there_is_one(void **state)
     device_close(device);
 }
 
-/* Runs a contract test case on the two backends available on every machine. */
+/* Runs a contract case on the two backends that are available on every machine. */
 #define ON_CPU_AND_NULL(name)                                                                      \
     static void name(void **state)                                                                 \
     {                                                                                              \

@@ -1,5 +1,5 @@
 /*
- * gpu_probe — trees laid out as by the kernel where a GPU is given, withheld, denied or absent.
+ * gpu_probe — trees laid out like the kernel's in which a GPU is present, hidden, denied or absent.
  */
 #include "device/gpu_probe.h"
 #include "device/device.h"
@@ -116,8 +116,8 @@ static void a_gpu_without_a_device_file_is_reported_except_in_a_container(void *
 static void a_gpu_without_a_driver_is_found_on_the_bus(void **state)
 {
     (void)state;
-    write_pci("0000:00:02.0", "0x8086\n", "0x030000\n"); /* another vendor */
-    write_pci("0000:65:00.1", "0x10de\n", "0x040300\n"); /* its audio function */
+    write_pci("0000:00:02.0", "0x8086\n", "0x030000\n"); /* a device of another vendor */
+    write_pci("0000:65:00.1", "0x10de\n", "0x040300\n"); /* the GPU's audio function */
     expect_none();
     write_pci("0000:65:00.0", "0x10de\n", "0x030200\n");
     expect_given("/sys/bus/pci/devices/0000:65:00.0", 0);

@@ -1,6 +1,6 @@
 /*
  * nvml — how the adapter interprets the management library's answers. The library is nvml_fake.c,
- * found by LD_LIBRARY_PATH.
+ * found through LD_LIBRARY_PATH.
  */
 #include "device/nvml.h"
 

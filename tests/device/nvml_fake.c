@@ -1,7 +1,7 @@
 /*
  * nvml_fake — a shared object with the functions of NVIDIA's management library that device/nvml.c
- * uses, simulating a machine with one GPU. For machines without a driver: it does not prove how the
- * real library behaves.
+ * uses, simulating a machine with one GPU. It is for machines without a driver and does not show
+ * how the real library behaves.
  *
  * NVML_TWIN in the environment: "37" is the utilization in percent, "no-driver" makes
  * initialization fail, "silent" makes the GPU report nothing.

@@ -1,6 +1,6 @@
 /*
- * peak — peak rates of devices compared with their data sheets, at the clock rates that those
- * assume.
+ * peak — peak rates of devices compared with their data sheets, at the clock rates that the data
+ * sheets assume.
  */
 #include "device/peak.h"
 

@@ -1,6 +1,6 @@
 /*
  * bpe_split — fuzz target: splitting text into words, and the places where text may be cut
- * (convert/bpe/bpe.h). The words on both sides of a cut are the words of the whole.
+ * (convert/bpe/bpe.h). Cutting does not change the words.
  */
 #include "convert/bpe/bpe_split.h"
 #include "convert/bpe/bpe.h"
@@ -34,7 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     if (cut == bytes)
         return 0;
     expect_end(data, bytes, cut);
-    /* the part before the cut alone has the same words */
+    /* the part before the cut has the same words by itself */
     for (size_t at = 0; at < cut;) {
         size_t end = bpe_word_end(data, cut, at);
         if (end != bpe_word_end(data, bytes, at))

@@ -1,6 +1,6 @@
 /*
  * config — fuzz target: the YAML configuration (trainer/config/yaml.h, trainer/config/config.h). An
- * accepted configuration can be printed; the output is accepted and prints the same.
+ * accepted configuration can be printed; the output is accepted and prints identically.
  */
 #include "trainer/config/config.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,6 +1,6 @@
 /*
- * dataset — fuzz target: dataset.json (shards/dataset/dataset.h). An accepted file can be written,
- * and reads back the same.
+ * dataset — fuzz target: dataset.json (shards/dataset/dataset.h). An accepted file can be written
+ * and reads back unchanged.
  */
 #include "shards/dataset/dataset.h"
 #include "tests/fuzz/fuzz.h"

@@ -2,9 +2,9 @@
  * fuzz — shared by the fuzz targets: libFuzzer's entry point, and an io backend that holds one file
  * in memory.
  *
- * A target is a few lines over a real parser. For any input it returns 0 or an error; crashes,
- * leaks, reads out of bounds, undefined arithmetic and hangs are findings. `scripts/fuzz` creates
- * the initial corpus and runs the targets.
+ * A target wraps a real parser in a few lines. For any input the parser returns 0 or an error;
+ * crashes, leaks, reads out of bounds, undefined arithmetic and hangs are findings. `scripts/fuzz`
+ * creates the initial corpus and runs the targets.
  */
 #ifndef MILLRACE_TESTS_FUZZ_FUZZ_H
 #define MILLRACE_TESTS_FUZZ_FUZZ_H
@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* libFuzzer calls it for every input. Returns 0. */
+/* libFuzzer calls this for every input. Returns 0. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
 /* The input as a string, which the target frees; NULL: out of memory. */
@@ -31,8 +31,8 @@ static inline char *fuzz_text(const uint8_t *data, size_t bytes)
     return text;
 }
 
-/* A read-only backend in which every path is one file with these bytes, which are borrowed.
- * Caller's storage. */
+/* A read-only backend in which every path names one file with these bytes, which are borrowed. The
+ * caller owns the struct. */
 struct memory_io {
     struct io io;
     const uint8_t *data;

@@ -13,7 +13,7 @@ static void check_hello(const uint8_t *data)
     memcpy(&said, data, sizeof said);
     if (!tcp_hello_decode(data, said.token, &hello))
         return;
-    /* of another run */
+    /* a token of another run */
     if (tcp_hello_decode(data, said.token + 1, &hello))
         abort();
     if (hello.rank < 0 || hello.rank >= hello.ranks || hello.ranks > TCP_RANKS_MAX ||

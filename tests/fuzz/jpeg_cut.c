@@ -1,6 +1,6 @@
 /*
- * jpeg_cut — fuzz target: parts cut out of a JPEG (image/jpeg/jpeg_cut.h), and out of its tiled
- * version (jpeg_tile), equal those of the whole if the whole decodes without a warning.
+ * jpeg_cut — fuzz target: parts cut out of a JPEG (image/jpeg/jpeg_cut.h) and out of its tiled
+ * version (jpeg_tile) equal those of the whole image if that decodes without a warning.
  *
  * Skips large images only to save time.
  */

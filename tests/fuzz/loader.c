@@ -1,6 +1,6 @@
 /*
  * loader — fuzz target: a loader of a fuzzed dataset.json and one valid shard (loader/loader.h).
- * The loader is refused, or delivers batches up to the end or an error.
+ * Opening fails, or the loader delivers batches up to the end or an error.
  *
  * The samples of the shard have a picture, a label and tokens; its own dataset.json is the first
  * input. The target corrects the sample count and fingerprint to match the shard list.

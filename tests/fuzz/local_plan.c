@@ -9,7 +9,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     struct err err;
-    char *text = malloc(bytes + 1); /* aligned, and with an exact end for the sanitizer */
+    char *text = malloc(bytes + 1); /* aligned, and of the exact size for the sanitizer */
     if (!text)
         return 0;
     memcpy(text, data, bytes);

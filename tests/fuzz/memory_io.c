@@ -99,7 +99,7 @@ static int file_identity(const struct io_file *file, struct io_identity *ret_ide
     return 0;
 }
 
-/* The operations that parsers need. A target that uses another one crashes, which shows what is
+/* The operations that parsers need. A target that uses any other crashes, which shows what is
  * missing. */
 static const struct io_ops memory_ops = {
     .name = "memory",

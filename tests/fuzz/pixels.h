@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Decodes a file of this kind whole and in part, and through the pixel pipeline as a crop. Aborts
+/* Decodes a file of this kind whole, in part, and as a crop through the pixel pipeline. Aborts
  * unless the part equals the same area of the whole. Skips large images only to save time. */
 static inline void fuzz_pixels(enum image_kind kind, const uint8_t *data, size_t bytes)
 {

@@ -1,6 +1,6 @@
 /*
- * plain_tar — fuzz target: indexing a plain tar (shards/format/plain_tar.h). The index can
- * be read, and salvaging an undamaged tar gives the same index.
+ * plain_tar — fuzz target: indexing a plain tar (shards/format/plain_tar.h). The index can be read,
+ * and salvaging an undamaged tar gives the same index.
  */
 #include "shards/format/plain_tar.h"
 #include "tests/fuzz/fuzz.h"

@@ -45,7 +45,7 @@ static void the_steady_state_allocates_nothing(void **state)
     }
     assert_ok(image_pipeline_open(&options, &pipeline, &err), &err);
     run_all(pipeline, photos, rgb);
-    /* else the count is broken */
+    /* otherwise the count is broken */
     assert_true(allocations_ours() > ours && allocations_others() > others);
     ours = allocations_ours();
     others = allocations_others();

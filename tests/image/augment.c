@@ -1,6 +1,6 @@
 /*
- * augment — operations compared with Pillow, choices compared with their specification, and golden
- * hashes.
+ * augment — tests: operations compared with Pillow, choices compared with their specification, and
+ * golden hashes.
  */
 #include "image/augment.h"
 
@@ -21,7 +21,7 @@ static const char *const op_names[AUGMENT_OPS_COUNT] = {
     "rotate",    "brightness", "color",         "contrast",    "sharpness",
     "posterize", "solarize",   "auto_contrast", "equalize",    "hue"};
 
-/* Dark and bright, gray and colored, with many levels but not all. */
+/* Renders dark, bright, gray and colored areas with many, but not all, levels. */
 static uint8_t *render(void)
 {
     uint8_t *rgb = test_render_rgb(WIDTH, HEIGHT);
@@ -113,7 +113,7 @@ static void check_size(struct augment_step step, uint32_t width, uint32_t height
 {
     enum { PADDING = 7, FILLER = 0x5a };
     size_t row_bytes = 3 * (size_t)width, stride_bytes = row_bytes + PADDING;
-    /* exact sizes, for a sanitizer */
+    /* exact sizes, so that a sanitizer detects overruns */
     uint8_t *rgb = malloc(row_bytes * height), *scratch = malloc(row_bytes * height);
     uint8_t *apart = malloc(stride_bytes * height);
     assert_true(rgb && scratch && apart);
@@ -175,7 +175,7 @@ static void randaugment_draws_operations_and_signs_uniformly(void **state)
         }
     }
     for (int op = 0; op < AUGMENT_HUE; op++)
-        assert_true(counts[op] > 1800 && counts[op] < 2200); /* 2000, and 4.6 standard deviations */
+        assert_true(counts[op] > 1800 && counts[op] < 2200); /* 2000 +- 4.6 sigma */
     assert_int_equal(counts[AUGMENT_HUE], 0);
     assert_true(negative > signed_count * 2 / 5 && negative < signed_count * 3 / 5);
 }
@@ -233,7 +233,7 @@ static void jitter_draws_factors_and_orders_uniformly(void **state)
     for (int a = 0; a < AUGMENT_OPS_COUNT; a++)
         for (int b = 0; b < AUGMENT_OPS_COUNT; b++) {
             kinds += orders[a][b] > 0;
-            /* 2000 of each of 12 pairs */
+            /* 2000 of each of 12 pairs expected */
             assert_true(orders[a][b] == 0 || (orders[a][b] > 1780 && orders[a][b] < 2220));
         }
     assert_int_equal(kinds, 12);

@@ -1,5 +1,6 @@
-"""Pillow's answer to each step of augment.c: FOLDER/source.rgb is WIDTH x HEIGHT; FOLDER/steps has `op value` a line; FOLDER/given.rgb what
-came of each. Status 1 where one is further away than it may be."""
+"""Compares each step of augment.c with Pillow: FOLDER/source.rgb is WIDTH x HEIGHT; FOLDER/steps
+has one `op value` per line; FOLDER/given.rgb has the result of each. Exits with 1 if a result
+differs by more than allowed."""
 import math
 import pathlib
 import sys
@@ -16,7 +17,7 @@ def affine(*matrix):
 
 
 def hue(turn):
-    """On real numbers, by colorsys's definition."""
+    """In real numbers, as colorsys defines it."""
     out = bytearray()
     for pixel in source.getdata():
         most, least = max(pixel), min(pixel)

@@ -1,6 +1,6 @@
 /*
- * color — every triple of bytes compared with T.871's formula, with all kernels that this processor
- * supports, and a golden hash.
+ * color — tests: all kernels that this processor supports compared with T.871's formula on every
+ * triple of bytes, and a golden hash.
  */
 #include "image/kernels/color.h"
 

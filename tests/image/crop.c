@@ -1,6 +1,6 @@
 /*
- * crop — the distribution of RandomResizedCrop: areas, aspect ratios, positions, the fallback; and
- * that choices depend only on their key.
+ * crop — tests the distribution of RandomResizedCrop (areas, aspect ratios, positions, the
+ * fallback), and that choices depend only on their key.
  */
 #include "image/crop.h"
 
@@ -72,7 +72,7 @@ static void extreme_shapes_fall_back_to_the_central_crop_of_the_nearest_ratio(vo
         assert_true(tall.x == 0 && tall.y == 499 && tall.width == 1 && tall.height == 1);
         assert_true(wide.x == 1480 && wide.y == 0 && wide.width == 40 && wide.height == 30);
     }
-    options.scale_min = options.scale_max = 1; /* fits a square only if the ratio is 1 */
+    options.scale_min = options.scale_max = 1; /* fits in a square only if the ratio is 1 */
     struct image_rect whole = crop_choose(&options, 999, 1000, 5, 0, 0, 4).rect;
     assert_true(whole.x == 0 && whole.y == 0 && whole.width == 999 && whole.height == 1000);
 }
@@ -109,7 +109,7 @@ static void crops_depend_on_every_part_of_the_key(void **state)
         assert_int_equal(memcmp(&a.rect, &b[i].rect, sizeof a.rect) == 0, i == 0);
 }
 
-/* Computed by a second implementation, in Python, with its exp and log. */
+/* The golden crops come from a second implementation in Python, with Python's exp and log. */
 static void golden_crops_are_unchanged(void **state)
 {
     (void)state;

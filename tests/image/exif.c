@@ -1,5 +1,5 @@
 /*
- * exif — the orientation in both byte orders, and segments with wrong lengths.
+ * exif — tests the orientation in both byte orders, and segments with wrong lengths.
  */
 #include "image/formats/exif.h"
 
@@ -41,7 +41,7 @@ static void invalid_orientations_are_treated_as_upright(void **state)
     assert_int_equal(changed(big, sizeof big, 37, 3), 3);
     assert_int_equal(changed(big, sizeof big, 31, 4), 1);    /* type LONG */
     assert_int_equal(changed(big, sizeof big, 35, 2), 1);    /* count 2 */
-    assert_int_equal(changed(big, sizeof big, 9, 43), 1);    /* no TIFF */
+    assert_int_equal(changed(big, sizeof big, 9, 43), 1);    /* not TIFF */
     assert_int_equal(changed(big, sizeof big, 6, 'I'), 1);   /* byte order "IM" */
     assert_int_equal(changed(big, sizeof big, 10, 0xff), 1); /* a directory offset out of range */
 }

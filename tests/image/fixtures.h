@@ -1,6 +1,5 @@
 /*
- * fixtures — images for the tests of image/: rendered ones, folders of real ones, and their
- * differences.
+ * fixtures — rendered and real images for the tests of image/, and functions that compare images.
  */
 #ifndef MILLRACE_TESTS_IMAGE_FIXTURES_H
 #define MILLRACE_TESTS_IMAGE_FIXTURES_H
@@ -10,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Real files in a folder or matching a glob below MILLRACE_TEST_DATA, in byte order; skips the test
- * if absent. */
+/* Real files in a folder or matching a glob below MILLRACE_TEST_DATA, sorted by bytes; skips the
+ * test if absent. */
 struct test_files {
     size_t count;
     char **path;
@@ -23,7 +22,7 @@ const char *test_name_of(const char *path); /* the part after the last slash */
 
 struct jpeg_decoder *test_open_decoder(void);
 
-/* Smooth colors, edges and some noise, the same for the same size; malloc'ed, rows of 3 * width
+/* Smooth colors, edges and some noise, determined by the size; malloc'ed, rows of 3 * width
  * bytes. */
 uint8_t *test_render_rgb(uint32_t width, uint32_t height);
 /* That image as a JPEG of the given quality; malloc'ed. */
@@ -32,8 +31,8 @@ unsigned char *test_render_jpeg(uint32_t width, uint32_t height, int quality, si
 unsigned char *test_add_orientation(const unsigned char *jpeg, size_t bytes, unsigned orientation,
                                     size_t *ret_bytes);
 
-/* Fails with a message that names what, unless every sample that contributes to a pixel of the part
- * equals the whole's. */
+/* Fails with a message that names `what` unless every sample that contributes to a pixel of the
+ * part equals the sample of the whole. */
 void test_compare_part(const struct jpeg_planes *whole, const struct jpeg_planes *some,
                        struct image_rect part, const char *what);
 

@@ -1,6 +1,6 @@
 /*
  * jpeg — real JPEGs of all kinds decode to djpeg's luma, broken ones are refused with the offset,
- * partial decodes equal parts of the full one, and files do not influence each other.
+ * partial decodes equal parts of the full decode, and files do not affect each other.
  */
 #include "image/jpeg/jpeg.h"
 
@@ -61,7 +61,7 @@ static void every_valid_file_is_accepted(void **state)
     test_files_free(&files);
 }
 
-/* djpeg smooths over the missing scans of this file; we decode only what is present. */
+/* djpeg smooths over the missing scans of these files; we decode only what is present. */
 static bool is_incomplete_progressive(const char *path)
 {
     return strstr(path, "progressive-missing-ac") != NULL;
@@ -89,7 +89,7 @@ static void luma_matches_djpeg(void **state)
         assert_non_null(pgm);
         int status = test_run_output(pgm, room, "djpeg -dct int -grayscale -pnm '%s' 2>/dev/null",
                                      files.path[i]);
-        assert_true(status == 0 || status == 2); /* 2: with warnings */
+        assert_true(status == 0 || status == 2); /* 2: decoded with warnings */
         int header_bytes =
             snprintf(header, sizeof header, "P5\n%u %u\n255\n", planes.width, planes.height);
         assert_memory_equal(pgm, header, header_bytes);
@@ -146,7 +146,7 @@ static void a_file_without_tables_does_not_use_the_previous_files(void **state)
     assert_non_null(bare);
     size_t at = 2, kept = 2;
     memcpy(bare, data, 2);
-    /* all segments but the quantization tables */
+    /* copies all segments except the quantization tables */
     while (data[at + 1] != 0xda) {
         size_t segment = 2 + ((size_t)data[at + 2] << 8 | data[at + 3]);
         if (data[at + 1] != 0xdb) {
@@ -314,7 +314,7 @@ static void probe_reports_the_headers(void **state)
     }
 }
 
-/* All coefficients of a progressive image are in memory at once. */
+/* Decoding a progressive image needs all its coefficients in memory at once. */
 static void a_progressive_image_takes_no_more_memory_than_the_limit(void **state)
 {
     (void)state;

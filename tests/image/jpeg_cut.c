@@ -1,6 +1,6 @@
 /*
  * jpeg_cut — parts cut out of the compressed bytes equal those of the whole image, for all kinds of
- * images. An image that cannot be cut is decoded from its start. Wrong markers are detected where
+ * images. An image that cannot be cut is decoded from the start. Wrong markers are detected where
  * they matter.
  */
 #include "image/jpeg/jpeg_cut.h"
@@ -25,7 +25,8 @@ static struct image_rect random_part(uint32_t width, uint32_t height, uint64_t n
     return part;
 }
 
-/* The area that is decoded for a part: the segments that can be cut out, else the whole image. */
+/* The area that is decoded for a part: the segments that can be cut out, or else the whole
+ * image. */
 static struct image_rect decoded_for(const void *data, size_t bytes, struct image_rect whole,
                                      struct image_rect part, bool *ret_cut)
 {
@@ -57,8 +58,8 @@ static void check_decoded(const struct jpeg_planes *planes, struct image_rect de
     }
 }
 
-/* Compares count random parts of a file with the whole. Checks that exactly the parts that can be
- * cut are, and returns their number. */
+/* Compares count random parts of a file with the whole. Checks that every part that can be cut is
+ * cut, and returns the number of those. */
 static size_t compare_parts(const void *data, size_t bytes, const void *original,
                             size_t original_bytes, size_t count, const char *name)
 {
@@ -84,7 +85,7 @@ static size_t compare_parts(const void *data, size_t bytes, const void *original
     return cut_count;
 }
 
-/* Tiles every file and cuts it. Returns the number of files that could be cut. */
+/* Tiles every step-th file and cuts it. Returns the number of files that could be cut. */
 static size_t tile_and_cut(const struct test_files *files, size_t step, size_t parts)
 {
     size_t cut_files = 0;
@@ -110,7 +111,7 @@ static void cuts_of_every_kind_of_file_match_the_whole_image(void **state)
 {
     (void)state;
     struct test_files files = test_files_find("jpeg-variety/*");
-    /* not CMYK, nor files where a segment is a row */
+    /* CMYK files, and files with one segment per row, cannot be cut */
     assert_true(tile_and_cut(&files, 1, 30) >= 40);
     test_files_free(&files);
 }
@@ -176,7 +177,7 @@ static void a_part_is_widened_to_whole_segments(void **state)
     }
 }
 
-/* The offset of the data of segment `number`; does not check the types of markers. */
+/* The offset of the data of segment `number`; does not check marker types. */
 static size_t find_segment(const unsigned char *data, size_t bytes, uint32_t number)
 {
     struct jpeg_headers headers;
@@ -270,7 +271,7 @@ static void markers_out_of_order_or_missing_are_refused(void **state)
     data[at - 1] ^= 4; /* RST3 becomes RST7 */
     assert_int_equal(decode_part_of(data, bytes, part, &err), -EBADMSG);
     assert_in_range(err.offset, at - 600, at + 600);
-    assert_ok(decode_part_of(data, bytes, above, &err), &err); /* it is right of the part */
+    assert_ok(decode_part_of(data, bytes, above, &err), &err); /* the marker is outside the part */
     data[at - 1] ^= 4;
     data[at - 1] = 0xd9; /* end of image */
     assert_int_equal(decode_part_of(data, bytes, part, &err), -EBADMSG);

@@ -1,6 +1,6 @@
 /*
- * jpeg_headers — headers of real files compared with djpeg's trace and Pillow; truncated ones, and
- * ones that no decoder accepts.
+ * jpeg_headers — headers of real files compared with djpeg's trace and Pillow; truncated headers,
+ * and headers that no decoder accepts.
  */
 #include "image/jpeg/jpeg_headers.h"
 
@@ -67,8 +67,8 @@ static void headers_match_djpeg_and_pillow(void **state)
     test_files_free(&files);
 }
 
-/* Compares with the decoder's headers of the same files, and checks that nothing after the headers
- * is read. */
+/* Compares with the headers that the decoder reads from the same files, and checks that nothing
+ * after the headers is read. */
 static void headers_are_parsed_without_further_bytes(void **state)
 {
     (void)state;
@@ -126,7 +126,7 @@ static void malformed_files_are_described_or_refused_with_an_offset(void **state
         }
         free(data);
     }
-    assert_int_equal(lossless, 5);   /* djpeg reports "SOF type 0xc3" for as many */
+    assert_int_equal(lossless, 5);   /* djpeg reports "SOF type 0xc3" for the same number */
     assert_in_range(refused, 3, 20); /* most are broken after their headers */
     test_files_free(&files);
 }
@@ -156,7 +156,7 @@ static void malformed_headers_are_refused_with_an_offset(void **state)
         CASE("\xff\xd8\xff\xc0\x00\x0b\x08\x00\x00\x00\x03\x01\x01\x11\x00" SCAN, 2),
         /* horizontal sampling factor 5 */
         CASE("\xff\xd8\xff\xc0\x00\x0b\x08\x00\x02\x00\x03\x01\x01\x51\x00" SCAN, 2),
-        /* two components in space for one */
+        /* two components in a segment with space for one */
         CASE("\xff\xd8\xff\xc0\x00\x0b\x08\x00\x02\x00\x03\x02\x01\x11\x00" SCAN, 2),
         CASE("\xff\xd8\xff\xc0\x00\x08\x08\x00\x02\x00\x03\x00" SCAN, 2),
     };

@@ -5,7 +5,7 @@
 import os, re, subprocess, sys, warnings
 from PIL import Image
 
-warnings.simplefilter("ignore")  # of Pillow, about odd EXIF
+warnings.simplefilter("ignore")  # Pillow warns about odd EXIF
 for name in sorted(os.listdir(sys.argv[1]), key=os.fsencode):
     path = os.path.join(sys.argv[1], name)
     trace = subprocess.run(["djpeg", "-verbose", "-verbose", path], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)

@@ -1,6 +1,6 @@
 /*
- * jpeg_samplings — every sampling and coding that cjpeg can write, and fractional samplings, which
- * it cannot: the decoded image matches, whole and in crops.
+ * jpeg_samplings — images with every sampling and coding that cjpeg can write, and with fractional
+ * samplings, which it cannot write, decode correctly, whole and in crops.
  */
 #include "image/pipeline/pipeline.h"
 
@@ -41,7 +41,7 @@ static const struct {
 } sizes[] = {{1, 1}, {2, 3}, {17, 9}, {49, 33}, {96, 96}};
 enum { SIZES = sizeof sizes / sizeof sizes[0] };
 
-/* A smooth image, which loses little by subsampling. */
+/* A smooth image, which loses little through subsampling. */
 static uint8_t *render_smooth(uint32_t width, uint32_t height, bool gray)
 {
     uint8_t *rgb = malloc(3 * (size_t)width * height);
@@ -88,7 +88,7 @@ static void check_whole(struct image_pipeline *pipeline, const char *coding,
         fail_msg("%s, %u x %u: %.1f dB", coding, width, height, psnr);
 }
 
-/* Crops decode only their rows. Compares them with crops of the same image stored without chroma
+/* Crops decode only their rows. Compares crops with those of the same image stored without chroma
  * subsampling. */
 static void check_crops(struct image_pipeline *pipeline, const char *coding,
                         const unsigned char *jpeg, size_t bytes, const unsigned char *plain,
@@ -136,7 +136,7 @@ static void every_sampling_and_coding_is_decoded(void **state)
     image_pipeline_close(pipeline);
 }
 
-/* Component c at a point of the image, in pixels from its corner: waves, steep enough to show a
+/* Component c at a point of the image, in pixels from its corner: waves steep enough to reveal a
  * shift of half a pixel. */
 static double component_at(int c, double x, double y)
 {
@@ -145,7 +145,7 @@ static double component_at(int c, double x, double y)
                   : 128 + 50 * sin(wave * (c == 1 ? y : x));
 }
 
-/* The component as stored, with h and v samples per h_max, v_max pixels, padded to whole MCUs. */
+/* The component as stored, with h x v samples per h_max x v_max pixels, padded to whole MCUs. */
 static void render_plane(int c, uint8_t *samples, size_t stride, size_t rows, const int *samp,
                          int h_max, int v_max)
 {
@@ -157,7 +157,7 @@ static void render_plane(int c, uint8_t *samples, size_t stride, size_t rows, co
         }
 }
 
-/* samp: h, v of the three components. Returns malloc'ed memory. */
+/* samp: h and v of the three components. Returns malloc'ed memory. */
 static unsigned char *encode_planes(const int samp[3][2], uint32_t width, uint32_t height,
                                     unsigned long *ret_bytes)
 {

@@ -14,7 +14,7 @@
 
 #include <jpeglib.h>
 
-/* All coefficients of a file, those of each component after its quantization table; malloc'ed. */
+/* All coefficients of a file; each component's follow its quantization table; malloc'ed. */
 static void *read_coefficients(const void *data, size_t bytes, size_t *ret_bytes)
 {
     struct jpeg_decompress_struct codec;

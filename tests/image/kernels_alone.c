@@ -1,8 +1,8 @@
 /*
- * kernels_alone — compares the best kernels of a processor with plain C, as a program that needs
- * only image/ and base/. It is compiled for processors that this machine can only emulate
+ * kernels_alone — compares a processor's best kernels with plain C, in a program that needs only
+ * image/ and base/. It is compiled for processors that this machine can only emulate
  * (kernels_arm.sh). Prints what it compared, and hashes of random augmentations, which are the same
- * on all processors; status 1 if bytes differ.
+ * on all processors; exits with 1 if bytes differ.
  */
 #include "image/augment.h"
 #include "image/kernels/blend.h"
@@ -114,7 +114,7 @@ static int count_blends_that_differ(void)
     return differ;
 }
 
-/* Hash of what mixup and cutmix do to 2000 samples; their tables are computed in doubles. */
+/* Hash of the mixup and cutmix choices for 2000 samples; their tables are computed in doubles. */
 static uint64_t hash_mixed(void)
 {
     struct mixup_options options = {0.2, 0.8, 0.9, 0.5};

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# kernels_arm — the kernels for 64-bit ARM give plain C's bytes, and random changes this machine's: cross-compiled, and run by an emulator.
-# Skipped without either.
+# kernels_arm — cross-compiled and emulated, the kernels for 64-bit ARM give the same bytes as plain
+# C, and random augmentations the same as on this machine. Skipped without a cross-compiler or an
+# emulator.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 compiler=aarch64-linux-gnu-gcc

@@ -1,5 +1,5 @@
 /*
- * mixup — draws compared with closed forms and numpy, boxes and blends compared with their
+ * mixup — tests: draws compared with closed forms and numpy, boxes and blends compared with their
  * specification, golden hashes.
  */
 #include "image/mixup.h"
@@ -26,7 +26,7 @@ static struct mixup *open_mixup(struct mixup_options options)
 
 /* ---- Draws. ---- */
 
-/* The distribution function, for parameters with a closed form. */
+/* The distribution function, for parameters where it has a closed form. */
 static double closed_form(double alpha, double x)
 {
     return alpha == 0.5 ? 2 / acos(-1) * asin(sqrt(x))
@@ -100,7 +100,7 @@ static void numpy_draws_the_same_distribution(void **state)
 
 enum { SAMPLES = 20000, WIDTH = 97, HEIGHT = 64 };
 
-/* The number of SAMPLES that are mixed in this way. */
+/* How many of SAMPLES samples are mixed in this way. */
 static unsigned count_kind(struct mixup_options options, enum mixup_kind kind)
 {
     struct mixup *mixup = open_mixup(options);
@@ -161,7 +161,7 @@ static void boxes_match_torchvision(void **state)
         mean_part += own / SAMPLES;
         empty += right == left || bottom == top;
     }
-    /* one half if boxes were not clipped */
+    /* the mean would be one half if boxes were not clipped */
     assert_true(mean_part > 0.6 && mean_part < 0.75);
     assert_true(empty > 0);
     mixup_close(mixup);

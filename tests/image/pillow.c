@@ -1,10 +1,10 @@
 /*
- * pillow — the whole pipeline compared with Pillow's decoder and its antialiased BILINEAR resize of
- * the same box.
+ * pillow — the complete pipeline compared with Pillow's decoder and its antialiased BILINEAR resize
+ * of the same box.
  *
  * The results are not identical: docs/reference/images.md lists the measured PSNR and explains the
  * differences. Each test requires 1 dB less than measured. The pictures, the crops and our output
- * are fixed, so only another version of Pillow can change the result. The goal is 40 dB.
+ * are fixed, so only a different version of Pillow can change the result. The goal is 40 dB.
  */
 #include "image/pipeline/pipeline.h"
 
@@ -49,7 +49,7 @@ static uint8_t *run_ours(const struct request *request, struct image_rect *ret_r
     return rgb;
 }
 
-/* Runs all requests through both and returns the PSNR of each. */
+/* Runs all requests through both and stores the PSNR of each. */
 static void compare(const struct request *requests, size_t count, double *psnr)
 {
     const char *python = test_need_python("PIL");
@@ -122,11 +122,11 @@ static void center_crops_are_close_to_pillow(void **state)
     compare_photos(CROP_CENTER, 224, 50.9, 41.7);
 }
 
-/* Files that Pillow decodes differently for its own reasons. */
+/* Files that Pillow deliberately decodes differently. */
 static bool is_beyond_pillow(const char *path)
 {
-    return strstr(path, "progressive-missing-ac") /* it smooths over the missing scans */
-           /* RGB stored at three resolutions: it upsamples by repeating */
+    return strstr(path, "progressive-missing-ac") /* Pillow smooths over the missing scans */
+           /* RGB components at three resolutions: Pillow upsamples by repetition */
            || strstr(path, "video-001.rgb");
 }
 

@@ -36,8 +36,7 @@ static uint8_t *run_once(uint32_t width, uint32_t height, struct crop_options cr
     return rgb;
 }
 
-/* Index in the stored image of pixel x, y of the displayed width x height image: EXIF's table,
- * written out. */
+/* Index in the stored image of pixel x, y of the displayed width x height image: EXIF's table. */
 static size_t stored_index(unsigned orientation, uint32_t x, uint32_t y, uint32_t width,
                            uint32_t height)
 {
@@ -271,7 +270,7 @@ static void invalid_sizes_are_refused(void **state)
     assert_int_equal(image_pipeline_open(&options, &pipeline, &err), -EINVAL);
 }
 
-/* The limit applies to the stored image, independent of the output size. */
+/* The limit applies to the stored image, regardless of the output size. */
 static void an_image_with_too_many_pixels_is_refused_before_decoding(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /*
- * pixels — PNG and WebP files of all kinds compared with Pillow; PPM; parts compared with the
- * whole; truncated, broken and oversized files are refused.
+ * pixels — PNG and WebP files of all kinds are compared with Pillow, and parts with the whole; PPM;
+ * truncated, broken and oversized files are refused.
  */
 #include "image/formats/pixels.h"
 
@@ -216,7 +216,7 @@ static void non_images_are_reported_as_such(void **state)
 static void truncated_files_are_refused(void **state)
 {
     (void)state;
-    enum { END_BYTES = 12 }; /* of the IEND chunk, which has no data */
+    enum { END_BYTES = 12 }; /* the size of the IEND chunk, which has no data */
     struct cases cases = make_cases();
     struct image_checker *checker;
     struct err err;

@@ -68,7 +68,7 @@ for color, depths in ((0, (1, 2, 4, 8, 16)), (2, (8, 16)), (3, (1, 2, 4, 8)), (4
             trns = {0: b"\0\1", 2: b"\0\1\0\2\0\3", 3: b"\0\x80"}.get(color)
             data, image = png(37, 23, color, depth, interlaced, trns=trns, palette=entries)
             wide = None
-            if depth == 16:  # Pillow clips gray of 16 bits
+            if depth == 16:  # Pillow clips 16-bit gray
                 wide = bytes(pixel[c if color in (2, 6) else 0] >> 8 for row in image for pixel in row for c in range(3))
             put(f"png-{color}-{depth}-{'adam7' if interlaced else 'rows'}.png", data, wide)
 put("png-1x1.png", png(1, 1, 2, 8)[0])

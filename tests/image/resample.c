@@ -1,6 +1,6 @@
 /*
- * resample — coefficients compared with their definition in real numbers, passes with all kernels
- * that this processor supports compared with a plain sum and each other, and golden hashes.
+ * resample — coefficients are compared with their definition in real numbers, and passes of all
+ * kernels that this processor supports with a plain sum and with each other; golden hashes.
  */
 #include "image/kernels/resample.h"
 
@@ -212,8 +212,7 @@ static uint32_t draw(uint64_t seed, uint64_t number, uint32_t below)
     return philox(seed, 0, number).word[0] % below;
 }
 
-/* Draws a span of a source with up to 300 rows and columns, reduced or enlarged, mirrored or
- * not. */
+/* Draws a span of a source of up to 300 rows and columns, reduced or enlarged, mirrored or not. */
 static void draw_pass(struct pass *pass, uint64_t seed, bool transposed)
 {
     struct err err;

@@ -1,6 +1,6 @@
 /*
- * crash — kills a process at each of its durable calls in turn: what has a final name is complete,
- * everything else is a temporary that a sweep removes, and repeating the work succeeds.
+ * crash — kills a process at each of its durable calls in turn: everything under a final name is
+ * complete, everything else is a temporary that a sweep removes, and repeating the work succeeds.
  */
 #include "io/file_util.h"
 #include "tests/io/syscalls.h"
@@ -39,8 +39,8 @@ static int put(struct io *io, struct io_queue *queue, struct io_transaction *tra
     return status ? status : io->transactions->finalize(transaction, file, strlen(text), NULL);
 }
 
-/* The operations under test. Each runs in a child process, which may die at any call, in
- * `folder`. */
+/* The operations under test. Each runs in `folder` in a child process, which may die at any
+ * call. */
 static int write_folder(struct io *io, const char *text, bool replace, enum io_resume resume)
 {
     struct io_queue *queue;
@@ -85,7 +85,7 @@ static int replace_folder_without_rename_flags(struct io *io)
     return write_folder(io, "new", true, IO_RESUME_NO);
 }
 
-/* Continues what a dead writer left. */
+/* Continues the transaction of a dead writer. */
 static int go_on_with_folder(struct io *io)
 {
     return write_folder(io, "new", false, IO_RESUME_NOW);
@@ -266,7 +266,7 @@ static unsigned sweep_scenario(const struct scenario *s)
         io_close(io);
         assert_old_or_new(s, kill_at);
         assert_int_equal(entries_count(), whole_entries_count());
-        /* repeat the work */
+        /* repeats the work */
         if (!done)
             assert_int_equal(in_child(s->work, 0), 0);
         assert_true(s->new_is_there());
@@ -311,7 +311,7 @@ static void a_killed_sweep_is_finished_by_the_next(void **state)
         assert_false(is_absent("keep/h"));
         assert_false(is_absent(".tmp-mine-me-0-3/i"));
         assert_int_equal(in_child(sweep_folder, 0), 0);
-        assert_false(is_absent("b-ack/j")); /* nothing had replaced it */
+        assert_false(is_absent("b-ack/j")); /* no new entry had replaced it */
         assert_true(is_absent("keep/k"));
         assert_int_equal(entries_count(), 3);
         test_remove_folder(folder);

@@ -1,6 +1,6 @@
 /*
- * direct — reads and writes that bypass the page cache: the same bytes for any alignment, and which
- * requests bypass it.
+ * direct — tests which requests bypass the page cache, and that such reads and writes transfer the
+ * same bytes for any alignment.
  */
 #include "cli/doctor/io_probe.h"
 #include "io/file_util.h"
@@ -85,7 +85,7 @@ static void drop_cached(const char *path)
     close(fd);
 }
 
-/* The number of open descriptors of this process with O_DIRECT. */
+/* The number of this process's descriptors opened with O_DIRECT. */
 static unsigned direct_descriptors(void)
 {
     unsigned count = 0;
@@ -132,7 +132,7 @@ static void close_reader(struct reader *reader)
 }
 
 /* Reads into memory + place and checks the result. Nothing else may be written, except the
- * surrounding blocks where the flags permit it. */
+ * surrounding blocks if the flags permit it. */
 static void expect_read(struct reader *reader, uint64_t offset, size_t bytes, size_t place,
                         unsigned flags)
 {
@@ -194,7 +194,7 @@ static void unaligned_direct_reads_are_complete(void **state)
     struct reader reader = open_reader(IO_CACHE_NONE);
     expect_reads(&reader, IO_PADDED, true);
     assert_int_equal(direct_descriptors(), 1);
-    /* except for the read at the file's end, everything bypassed the cache */
+    /* everything except the read at the file's end bypassed the cache */
     assert_in_range(cached_pages(in_folder("data")), 0, 64);
     close_reader(&reader);
     assert_int_equal(direct_descriptors(), 0);

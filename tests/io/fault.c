@@ -1,6 +1,6 @@
 /*
- * fault — a backend with faults injected by rules: requests that fail, wait, end early or flip a
- * bit; failing transactions; kills.
+ * fault — a backend with faults injected by rules: requests that fail, wait, transfer too little or
+ * flip a bit; failing transactions; kills.
  */
 #include "io/faults/io_fault.h"
 #include "io/file_util.h"
@@ -186,7 +186,7 @@ static void a_short_read_returns_the_first_bytes(void **state)
     assert_in_range(cut, 2, 2 * DEPTH - 2);
 }
 
-/* The number of different bits. */
+/* The number of bits that differ. */
 static int bits_apart(const unsigned char *a, const unsigned char *b, size_t bytes)
 {
     int count = 0;
@@ -358,7 +358,7 @@ static void a_transaction_that_lost_a_file_never_commits(void **state)
     }
     assert_int_equal(faulty->transactions->commit(transaction, &err), -EINVAL);
     assert_int_not_equal(access(in_folder("set"), F_OK), 0);
-    /* nothing is left of it */
+    /* no trace of the transaction is left */
     assert_int_equal(io->transactions->sweep(io, folder, NULL, NULL, NULL), 0);
     close_all();
 }

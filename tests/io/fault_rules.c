@@ -87,7 +87,7 @@ static void a_wrong_rule_is_refused_with_its_column_and_the_nearest_word(void **
         {"read:delay=20", 12, "invalid duration", ""},
         {"read:eio@3x", 11, "unexpected text", ""},
         {"read:eio@3:", 12, "invalid part of a path", ""},
-        {"queue:emfile:data", 13, "unexpected text", ""}, /* it has no path */
+        {"queue:emfile:data", 13, "unexpected text", ""}, /* a queue has no path */
         {"wait:eio@3:data", 11, "unexpected text", ""},
         {"read:eio,", 10, "missing rule", ""},
         {"seed=", 6, "invalid number", ""},
@@ -110,7 +110,7 @@ static void a_wrong_rule_is_refused_with_its_column_and_the_nearest_word(void **
     assert_int_equal(fault_rules_parse(text, &(struct fault_rules){0}, NULL), -EINVAL);
 }
 
-/* Which of the first twelve reads are hit, as a string of 0 and 1. */
+/* Which of the first twelve reads are hit, as a string of 0s and 1s. */
 static const char *hits_of(const char *text)
 {
     static char hits[13];
@@ -158,7 +158,7 @@ static void probabilistic_faults_depend_on_seed_name_and_offset(void **state)
         hit += first[i];
     }
     assert_in_range(hit, PLACES / 20 * 9 / 10, PLACES / 20 * 11 / 10);
-    /* backwards, in another folder, again */
+    /* again, backwards and in a different folder */
     for (uint64_t i = PLACES; i-- > 0;) {
         bool again = decide(&rules, FAULT_READ, "an/other/shard.tar", i * 4096).error != 0;
         assert_int_equal(again, first[i]);

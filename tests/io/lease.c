@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 enum {
-    QUICK_MS = 20,  /* for stopped or dead owners: taking over waits a few of these */
-    CALM_MS = 2000, /* for live owners: six of these pass only if the machine stalls */
+    QUICK_MS = 20,  /* for stopped or dead owners: a takeover waits for a few periods */
+    CALM_MS = 2000, /* for live owners: six periods pass only if the machine stalls */
 };
 
 static struct io_lock_options by_lease(uint64_t period_ms)
@@ -118,7 +118,7 @@ static void assert_names(const struct answer *answer, pid_t owner)
     assert_non_null(strstr(answer->found, "host="));
 }
 
-/* ---- The lease files in the folder. ---- */
+/* ---- Lease files in the folder. ---- */
 
 static uint64_t highest_number(void)
 {
@@ -161,7 +161,7 @@ static void a_released_lease_is_available_immediately_and_its_numbers_continue(v
 {
     (void)state;
     uint64_t number = 0;
-    struct io_lock_options options = by_lease(600000); /* no test waits for such a period */
+    struct io_lock_options options = by_lease(600000); /* no test waits for such a long period */
     for (int round = 0; round < 3; round++) {
         struct io_lock *lock = NULL;
         struct err err = {0};
@@ -180,7 +180,7 @@ static void a_killed_owner_of_this_machine_does_not_block(void **state)
     struct actor owner = start(by_lease(600000)), second = start(by_lease(600000));
     assert_int_equal(ask(&owner, 'a').status, 0);
     end(&owner, SIGKILL);
-    assert_int_equal(ask(&second, 'a').status, 0); /* although its period is ten minutes */
+    assert_int_equal(ask(&second, 'a').status, 0); /* although the owner's period is ten minutes */
     end(&second, 0);
 }
 
@@ -202,7 +202,7 @@ static void a_suspended_owner_learns_who_took_its_lease(void **state)
     assert_int_equal(ask(&slow, 'a').status, 0);
     int status;
     assert_int_equal(kill(slow.pid, SIGSTOP), 0);
-    /* its heartbeats stop */
+    /* the owner's heartbeats stop */
     assert_int_equal(waitpid(slow.pid, &status, WUNTRACED), slow.pid);
     assert_int_equal(ask(&next, 'a').status, 0);
     order(&slow, 'c');
@@ -284,7 +284,8 @@ static void a_removed_lock_file_loses_the_lock_to_a_new_locker(void **state)
     struct err err = {0};
     assert_ok(io->locks->acquire(io, folder, NULL, &first, &err), &err);
     assert_int_equal(test_run("rm '%s'", in_folder(".millrace-owner")), 0);
-    assert_ok(io->locks->check(first, &err), &err); /* no other owner: it is taken again */
+    /* no other owner exists: the lease is acquired again */
+    assert_ok(io->locks->check(first, &err), &err);
     assert_int_equal(io->locks->acquire(io, folder, NULL, &second, &err), -EBUSY);
     assert_int_equal(test_run("rm '%s'", in_folder(".millrace-owner")), 0);
     assert_ok(io->locks->acquire(io, folder, NULL, &second, &err), &err);
@@ -294,7 +295,7 @@ static void a_removed_lock_file_loses_the_lock_to_a_new_locker(void **state)
     io->locks->release(second);
 }
 
-/* Writes beyond this file size fail, as on a full disk. */
+/* Makes writes beyond this file size fail, as on a full disk. */
 static void limit_files(rlim_t bytes)
 {
     struct rlimit limit;
@@ -306,7 +307,7 @@ static void limit_files(rlim_t bytes)
 static void an_unwritable_heartbeat_loses_the_lease(void **state)
 {
     (void)state;
-    static const rlim_t limits[] = {0, 10}; /* an error; a partial write */
+    static const rlim_t limits[] = {0, 10}; /* causes an error; causes a partial write */
     struct io_lock_options options = by_lease(600000);
     struct io_lock *lock = NULL;
     struct err err = {0};
@@ -349,7 +350,7 @@ static void an_owner_does_not_lose_its_lease_to_its_own_heartbeat(void **state)
     uint64_t number = highest_number();
     make_next_number(true);
     assert_ok(io->locks->check(lock, &err), &err);
-    assert_int_equal(highest_number(), number + 2); /* continues after it */
+    assert_int_equal(highest_number(), number + 2); /* continues after that number */
     signal(SIGXFSZ, SIG_IGN);
     limit_files(0);
     assert_true(io->locks->check(lock, &err) < 0);
@@ -359,7 +360,8 @@ static void an_owner_does_not_lose_its_lease_to_its_own_heartbeat(void **state)
     assert_ok(io->locks->check(lock, &err), &err);
     assert_int_equal(highest_number(), number + 4);
     make_next_number(true);
-    make_next_number(true); /* a higher number belongs to another owner, whatever its content */
+    /* a higher number belongs to another owner, regardless of its content */
+    make_next_number(true);
     assert_int_equal(io->locks->check(lock, &err), -EBUSY);
     io->locks->release(lock);
 }
@@ -376,7 +378,7 @@ static void an_unreadable_lease_number_belongs_to_another_owner(void **state)
     io->locks->release(lock);
 }
 
-/* Not ten minutes, as if nothing were known about the owner. */
+/* The owner's periods apply, not the ten minutes for an unknown owner. */
 static void an_owner_that_died_in_a_heartbeat_expires_after_its_periods(void **state)
 {
     (void)state;
@@ -406,7 +408,7 @@ static void lease_records_round_trip_and_other_text_is_refused(void **state)
         assert_int_equal(lease_parse(text, bytes, &back), 0);
         assert_int_equal(lease_format(&back, again), bytes);
         assert_memory_equal(text, again, bytes);
-        /* as read while it is being written */
+        /* as if read while being written */
         for (size_t cut = 0; cut < bytes; cut++)
             assert_int_equal(lease_parse(text, cut, &back), -EBADMSG);
     }

@@ -92,7 +92,7 @@ static void a_removed_lock_file_locks_nothing(void **state)
     struct err err = {0};
     struct io_lock *lock = NULL, *second = NULL, *third = NULL;
     assert_ok(io->locks->acquire(io, folder, NULL, &lock, &err), &err);
-    /* by mistake */
+    /* as a user might by mistake */
     assert_int_equal(test_run("rm '%s/.millrace-owner'", folder), 0);
     assert_ok(io->locks->acquire(io, folder, NULL, &second, &err), &err);
     io->locks->release(lock);
@@ -111,7 +111,7 @@ static void a_missing_folder_is_named(void **state)
     assert_non_null(strstr(err.path, "/absent"));
 }
 
-/* One of many competitors: starts when the pipe `go` is closed, reports its status, and keeps its
+/* One of many competitors: starts when the pipe `go` is closed, reports its status, and keeps the
  * lock until `end` is closed. */
 static void compete(int go, int report, int end)
 {

@@ -1,5 +1,5 @@
 /*
- * names — files and folders by name, whole files, paths and URLs.
+ * names — operations on names of files and folders, on whole files, on paths and on URLs.
  */
 #include "io/file_util.h"
 #include "tests/support/engines.h"
@@ -201,7 +201,7 @@ static void entries_are_listed_in_byte_order_with_their_types(void **state)
     assert_int_equal(io->names->list(io, in_folder("a"), note, &none, &err), -ENOTDIR);
 }
 
-/* Advances the text by one line, which must be the entry's name. */
+/* Checks that the text's next line is the entry's name, and advances past it. */
 static int compare(void *context, const struct io_entry *entry)
 {
     const char **at = context;
@@ -243,7 +243,7 @@ static void folders_are_created_with_their_parents(void **state)
     test_write_file(in_folder("file"), "", 0);
     assert_int_equal(io->names->make_folder(io, in_folder("file"), &err), -EEXIST);
     assert_int_equal(io->names->make_folder(io, in_folder("file/x"), &err), -EEXIST);
-    assert_string_equal(err.path, in_folder("file")); /* the entry in the way */
+    assert_string_equal(err.path, in_folder("file")); /* the entry that blocks the operation */
 }
 
 static void trees_are_removed_without_following_links(void **state)
@@ -265,7 +265,7 @@ static void trees_are_removed_without_following_links(void **state)
     assert_int_equal(io->names->remove(io, in_folder("file"), &err), -ENOENT);
     struct seen seen = {.text = ""};
     assert_ok(io->names->list(io, folder, note, &seen, &err), &err);
-    assert_string_equal(seen.text, "d keep\n"); /* and no temporaries */
+    assert_string_equal(seen.text, "d keep\n"); /* no temporaries are left */
 }
 
 static void whole_files_are_written_and_read(void **state)

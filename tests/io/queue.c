@@ -1,5 +1,5 @@
 /*
- * queue — requests: complete despite short calls, cancelled, timed out, many at once.
+ * queue — requests complete despite short calls, can be cancelled, time out, and run many at once.
  */
 #include "io/file_util.h"
 #include "tests/io/syscalls.h"
@@ -77,7 +77,7 @@ static void wait_until_held(unsigned count)
         gate_pause();
 }
 
-/* For cases that make kernel calls fail or fall short. */
+/* For cases that make kernel calls fail or transfer less than requested. */
 static void need_failures(void)
 {
     if (engines_current() == IO_ENGINE_URING && !syscalls_can_fail_rings())
@@ -147,7 +147,7 @@ static void errors_are_returned_as_results(void **state)
     need_failures();
     unsigned char data[16];
     struct err err = {0};
-    /* EINVAL from the kernel does not mean that we misused the API, nor EBADMSG that content is
+    /* the kernel's EINVAL does not mean that our API was misused, nor its EBADMSG that content is
      * bad */
     static const int codes[] = {-EIO, -EINVAL, -EBADMSG, -ENODATA, -EOPNOTSUPP};
     for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
@@ -157,7 +157,7 @@ static void errors_are_returned_as_results(void **state)
         assert_int_equal(err.offset, 77);
     }
     assert_ok(io_read_exact(queue, io, file, "data", 77, data, 16, &err), &err);
-    /* opened for reading */
+    /* the file is open only for reading */
     assert_int_equal(io_write_exact(queue, io, file, "data", 0, data, 16, &err), -EBADF);
     assert_int_equal(io_read_exact(queue, io, file, "data", UINT64_MAX - 3, data, 16, &err),
                      -EINVAL);
@@ -180,7 +180,7 @@ static void a_full_queue_accepts_nothing_until_reaped(void **state)
     assert_int_equal(io->ops->submit(queue, batch + DEPTH, 6), 4);
     assert_int_equal(io->ops->reap(queue, done, DEPTH, DEPTH, IO_FOREVER), DEPTH);
     assert_int_equal(io->ops->submit(queue, batch + DEPTH + 4, 2), 2);
-    /* all there were, fewer than requested */
+    /* all outstanding requests, fewer than asked for */
     assert_int_equal(io->ops->reap(queue, done, DEPTH, DEPTH, IO_FOREVER), 2);
 }
 
@@ -219,7 +219,7 @@ static void only_requests_not_yet_started_are_cancelled(void **state)
         requests[i] =
             (struct io_request){.kind = IO_READ, .file = file, .data = data[i], .bytes = 8};
     syscalls_hold_reads(true);
-    submit_all(requests, 4); /* one thread: the first is held, three wait */
+    submit_all(requests, 4); /* on one thread, the first is held and three wait */
     wait_until_held(1);
     io->ops->cancel(queue, &requests[0]);
     io->ops->cancel(queue, &requests[2]);

@@ -55,7 +55,8 @@ static void assert_text(struct io_file *file, const char *text)
     assert_memory_equal(found, text, strlen(text));
 }
 
-/* Leaves a process that died with one file finalized (of a folder) and one in progress. */
+/* Leaves the state of a process that died with one file in progress and, in a folder, another one
+ * finalized. */
 static void leave_half(bool single_file, enum io_resume resume)
 {
     int status;
@@ -168,7 +169,7 @@ static void a_live_writers_file_is_not_resumed(void **state)
         assert_ok(io->transactions->finalize(first, file, 0, &err), &err);
         assert_int_equal(io->transactions->begin(io, &options, &second, &err), -EBUSY);
         io->transactions->abort(first);
-        second = resume(kind); /* nothing is left to resume: it starts fresh */
+        second = resume(kind); /* nothing is left to resume, so it starts anew */
         io->transactions->abort(second);
         assert_int_equal(count_entries(), 0);
     }
@@ -201,8 +202,8 @@ static void resuming_needs_the_same_name_kind_owner_and_attempt(void **state)
     assert_int_equal(count_entries(), 0);
 }
 
-/* As left by a writer that died between taking the name and removing the replaced entry. That entry
- * stays, because it cannot be moved to its backup path. */
+/* The state left by a writer that died between taking the name and removing the replaced entry.
+ * That entry stays, because it cannot be moved to its backup path. */
 static void a_replaced_file_is_not_resumed(void **state)
 {
     (void)state;

@@ -26,7 +26,7 @@
 enum { DEPTH = 8, MEMORY_BYTES = 36 << 20, FILE_BYTES = 300000 };
 
 static struct io_queue *queue;
-static struct io_file pipe_file; /* the read end; pipe_end: the write end */
+static struct io_file pipe_file; /* the read end; pipe_end is the write end */
 static int pipe_end;
 
 static int set_up(void **state)
@@ -121,7 +121,7 @@ static unsigned char *make_file(const char *name)
     return content;
 }
 
-/* Reads the file to many places in the registered memory, within its buffers and across their
+/* Reads the file into many places of the registered memory, within its buffers and across their
  * boundaries. */
 static bool reads_all_over(struct io *by, struct io_file *file, const unsigned char *content,
                            unsigned char *memory)
@@ -151,7 +151,7 @@ static void registered_buffers_are_used_by_index(void **state)
         test_skip("RLIMIT_MEMLOCK lets no memory be registered here");
     unsigned count = syscalls_fixed_count();
     size_t reads = (MEMORY_BYTES - FILE_BYTES) / 250007 + 1;
-    /* all but those that cross the 16 MiB buffers */
+    /* all except those that cross from one 16 MiB buffer into the next */
     assert_in_range(count, reads - 4, reads - 2);
     struct io_queue *other;
     assert_ok(io->ops->queue_open(io, 1, &other, &err), &err);
@@ -163,16 +163,16 @@ static void registered_buffers_are_used_by_index(void **state)
 
 enum { CHILD_SKIPS = 77 };
 
-/* The kernel counts locked memory per user, over all processes: a child of root becomes a user
- * without other processes. */
+/* The kernel counts locked memory per user, over all processes: as root, a child process becomes a
+ * user without other processes. */
 static bool is_new_user(void)
 {
     uid_t id = (1u << 20) + (uid_t)getpid();
     return setresuid(id, id, id) == 0;
 }
 
-/* Runs the reads in an unprivileged child with this limit of locked memory. Returns 0, or what
- * failed. some: whether any memory is to be registered. */
+/* Runs the reads in an unprivileged child with this limit on locked memory. Returns 0, or which
+ * step failed. some: whether any memory should be registered. */
 static int child_with_limit(rlim_t bytes, bool some, struct io_file *file,
                             const unsigned char *content, unsigned char *memory)
 {
@@ -216,7 +216,7 @@ static void reads_work_beyond_the_locked_memory_limit(void **state)
     assert_int_equal(with_little, 0);
 }
 
-/* Not the buffers of 16 MiB, but the last one. */
+/* The 16 MiB buffers exceed the limit; the last, smaller one does not. */
 static void buffers_within_the_locked_memory_limit_are_registered(void **state)
 {
     (void)state;
@@ -288,7 +288,8 @@ static void forbid_rings(void)
         _exit(CHILD_SKIPS);
 }
 
-/* Runs a child in which rings are forbidden after the backend is opened: 0, or what failed. */
+/* Runs a child in which rings are forbidden after the backend is opened. Returns 0, or which step
+ * failed. */
 static int child_without_rings(enum io_engine engine, int expected, const unsigned char *content)
 {
     fflush(NULL);

@@ -133,8 +133,8 @@ unsigned syscalls_reader_count(void)
     return script.readers_count;
 }
 
-/* Appends path to the text, relative to the folder, with 16 consecutive hexadecimal digits as
- * NONCE. */
+/* Appends the path to the text, relative to the folder, with 16 consecutive hexadecimal digits
+ * replaced by NONCE. */
 static void add_path(const char *path)
 {
     size_t used = strlen(script.text), folder_bytes = strlen(script.folder);
@@ -276,8 +276,8 @@ DECLARE(int, rmdir, const char *path)
     return pass("rmdir", true, path, NULL) ? -1 : REAL(rmdir, path);
 }
 
-/* In rotation: a few bytes, EINTR, all but one, EAGAIN. Returns 0 for a failure, else the bytes to
- * move. */
+/* In rotation: a few bytes, EINTR, all but one, EAGAIN. Returns 0 for a failure, otherwise the
+ * number of bytes to transfer. */
 static size_t shortened(size_t bytes)
 {
     if (!atomic_load(&script.shorten) || bytes == 0)
@@ -327,12 +327,12 @@ DECLARE(ssize_t, pwrite64, int fd, const void *data, size_t bytes, off_t offset)
     return part == 0 && bytes > 0 ? -1 : REAL(pwrite64, fd, data, part, offset);
 }
 
-/* ---- The same for operations submitted to an io_uring ring. ---- */
+/* ---- The same for operations submitted to a ring. ---- */
 
 #ifdef TEST_HAS_URING
 enum { NOP_INJECT_RESULT = 1 }; /* IORING_NOP_INJECT_RESULT, Linux 6.10 */
 
-/* The completion gets this result, and no data is moved. */
+/* The completion gets this result, and no data is transferred. */
 static void make_fail(struct io_uring_sqe *entry, int code)
 {
     uint64_t mark = entry->user_data;

@@ -1,10 +1,10 @@
 /*
- * syscalls — records, fails, shortens or holds the system calls of io/, or kills the process at
+ * syscalls — records, fails, shortens or holds system calls made by io/, or kills the process at
  * one.
  *
- * Uses the linker's --wrap: every call from our object files passes through here. Durable calls are
- * those that change what is on disk: mkdir create fallocate pwrite ftruncate fsync rename renameat2
- * link unlink unlinkat rmdir.
+ * Uses the linker's --wrap: every call from our object files passes through here. Durable calls
+ * change what is on disk: mkdir create fallocate pwrite ftruncate fsync rename renameat2 link
+ * unlink unlinkat rmdir.
  *
  * Reads and writes submitted to an io_uring ring are recorded, failed, shortened and held at
  * submission, under the same names, pread and pwrite.
@@ -25,28 +25,28 @@ const char *syscalls_recorded(void);
 /* Kills the process with SIGKILL in place of its n-th durable call from now on (1 is the next). */
 void syscalls_kill_at(unsigned n);
 
-/* The nth call of that name from now on (0: every call) fails with code (-errno). */
+/* Makes the nth call with that name from now on (0: every call) fail with code (-errno). */
 void syscalls_fail(const char *name, unsigned nth, int code);
 unsigned syscalls_failed_count(void);
 
-/* Renames with flags fail with EINVAL, as on a file system without support for them. Independent of
- * syscalls_fail. */
+/* Makes renames with flags fail with EINVAL, as on a file system without support for them.
+ * Independent of syscalls_fail. */
 void syscalls_refuse_rename_flags(void);
 
-/* pread and pwrite transfer a few bytes at a time, or fail with EINTR and EAGAIN. */
+/* Makes pread and pwrite transfer a few bytes at a time, or fail with EINTR and EAGAIN. */
 void syscalls_shorten(void);
 
 /* Whether ring operations can be failed and shortened, which needs kernel support (Linux 6.10). */
 bool syscalls_can_fail_rings(void);
 
-/* Holds pread until released; how many calls are held now. */
+/* Holds pread calls, or releases them; the second function returns the number held now. */
 void syscalls_hold_reads(bool hold);
 unsigned syscalls_held_count(void);
 
-/* Waiting for rings fails. */
+/* Makes waiting for rings fail. */
 void syscalls_break_rings(void);
 
-/* Whether the kernel cancels operations in progress in such a ring (Linux 6.0). */
+/* Whether the kernel can cancel ring operations in progress (Linux 6.0). */
 bool syscalls_can_cancel_in_rings(void);
 
 /* Sets a function to call whenever a ring is about to be closed. */

@@ -1,5 +1,5 @@
 /*
- * transaction — outputs appear atomically: the order of durable calls, replacing, joining ranks,
+ * transaction — outputs appear atomically: order of durable calls, replacement, joining ranks,
  * sweeps.
  */
 #include "io/file_util.h"
@@ -120,7 +120,7 @@ static void finalize_sets_the_size(void **state)
 static void replacing_leaves_only_the_new_one(void **state)
 {
     (void)state;
-    /* with RENAME_EXCHANGE and without */
+    /* with and without RENAME_EXCHANGE */
     for (int unsupported = 0; unsupported < 2; unsupported++) {
         struct err err = {0};
         if (unsupported)
@@ -130,7 +130,7 @@ static void replacing_leaves_only_the_new_one(void **state)
             struct io_transaction *transaction = transaction_case_begin(
                 &(struct io_transaction_options){.path = in_folder("out/"), .replace = true});
             assert_ok(transaction_case_put(transaction, texts[round], texts[round], &err), &err);
-            /* until the commit */
+            /* the old content stays until the commit */
             if (round > 0)
                 transaction_case_check_content(round == 1 ? "out/one" : "out/two",
                                                texts[round - 1]);
@@ -162,7 +162,7 @@ static void ranks_join_the_first_ranks_staging_path(void **state)
     assert_ok(transaction_case_put(other, "rank-1", "one", &err), &err);
     assert_int_equal(transaction_case_put(other, "rank-0", "again", &err), -EEXIST);
     io->transactions->leave(other);
-    io->transactions->abort(third); /* from a joined rank: removes nothing of others */
+    io->transactions->abort(third); /* an abort by a joined rank removes nothing of other ranks */
     assert_ok(io->transactions->commit(first, &err), &err);
     transaction_case_check_content("out/rank-0", "zero");
     transaction_case_check_content("out/rank-1", "one");
@@ -234,7 +234,7 @@ static void a_sweep_spares_its_owners_files_and_complete_steps(void **state)
             "cd '%s' && mkdir step-00000500 .hidden .tmp-strange && touch .tmp-file .tmp- .tmpx",
             folder),
         0);
-    /* b, c and three without an owner */
+    /* b, c, and three without an owner */
     assert_int_equal(io->transactions->sweep(io, folder, "run", NULL, &err), 5);
     assert_ok(transaction_case_put(a, "file", "x", &err), &err);
     assert_ok(io->transactions->commit(a, &err), &err);

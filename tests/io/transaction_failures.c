@@ -22,7 +22,7 @@ static void abort_removes_everything(void **state)
     io->transactions->abort(transaction);
     transaction = transaction_case_begin(
         &(struct io_transaction_options){.path = in_folder("file"), .single_file = true});
-    io->transactions->abort(transaction); /* before it has a file */
+    io->transactions->abort(transaction); /* aborts before it has a file */
     transaction = transaction_case_begin(
         &(struct io_transaction_options){.path = in_folder("file"), .single_file = true});
     assert_ok(io->transactions->create(transaction, "", 1000, &file, &err), &err);
@@ -89,7 +89,7 @@ static void a_failure_at_any_operation_leaves_no_output(void **state)
             bool committed = false, last = false;
             if (!status) {
                 status = io->transactions->commit(transaction, &err);
-                /* the fsync after the rename failed: complete, but perhaps not durable */
+                /* only the fsync after the rename failed: complete, but perhaps not durable */
                 last = status && transaction_case_exists("out");
                 committed = status == 0;
                 transaction = NULL;
@@ -161,8 +161,8 @@ static void an_einval_of_the_kernel_is_not_wrong_usage(void **state)
     syscalls_reset();
 }
 
-/* The renames, in order: the old entry to its backup, the new one to its name, which fails, and the
- * old one back. */
+/* The renames are, in order: the old entry to its backup; the new entry to its name, which fails;
+ * the old entry back. */
 static void a_failed_replacement_restores_the_old_one(void **state)
 {
     (void)state;

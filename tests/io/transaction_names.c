@@ -1,6 +1,6 @@
 /*
- * transaction_names — names of transactions and of files in them: which are refused, which are not
- * replaced, how temporaries are named.
+ * transaction_names — names of transactions and their files: which are refused, which are not
+ * replaced, and how temporaries are named.
  */
 #include "io/file_util.h"
 #include "tests/io/syscalls.h"

@@ -1,6 +1,6 @@
 /*
- * work_lock — one of many processes does the work: others wait for it, its death is noticed, and a
- * missing lock is not an error.
+ * work_lock — one of many processes does the work: the others wait for it, its death is detected,
+ * and a missing lock is not an error.
  */
 #include "io/local/work_lock.h"
 
@@ -30,7 +30,7 @@ static void the_lock_is_held_until_released(void **state)
     struct io_work_lock *mine, *other;
     assert_int_equal(io_work_lock_acquire(path, false, &mine), 0);
     assert_non_null(mine);
-    /* another thread of this process */
+    /* as another thread of this process would */
     assert_int_equal(io_work_lock_acquire(path, false, &other), -EBUSY);
     assert_int_equal(io_work_lock_acquire(path, true, &other), -EBUSY);
     io_work_lock_release(mine);

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Every header compiles alone. Headers of CUDA kernels with extern "C" compile as C and as C++ if
-# CUDA's headers are installed; headers shared by kernels are compiled with them.
+# Every header compiles by itself. Headers of CUDA kernels with extern "C" compile as C and as C++
+# if CUDA's headers are installed; headers shared by kernels are compiled with them.
 . "$(dirname "$0")/../cli/lib.sh"
 
-# compiles LANGUAGE_OPTIONS COMPILER HEADER...: each header as the only content of a file.
+# compiles LANGUAGE_OPTIONS COMPILER HEADER...: compiles each header as the only content of a file.
 compiles() {
   local options=$1 compiler=$2 header failed=0
   shift 2
@@ -24,7 +24,7 @@ if [[ -n ${MPI_INCLUDE_DIR:-} ]]; then
 else
   mapfile -t all < <(printf '%s\n' "${all[@]}" | grep -v '^comm/mpi/')
 fi
-# REAL_BITS parameterizes a kernel template, see trainer/ops/cpu/real.h.
+# REAL_BITS parameterizes a kernel template; see trainer/ops/cpu/real.h.
 as_ours='-x c -std=gnu11 -D_GNU_SOURCE -DREAL_BITS=32 -Wno-unused-function '$mpi_flags
 every_header_compiles_alone_with_gcc() { compiles "$as_ours" gcc "${all[@]}"; }
 every_header_compiles_alone_with_clang() { compiles "$as_ours" clang "${all[@]}"; }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The installed library: headers, symbols, what it links, and the examples, which use only
+# The installed library: headers, symbols, its dependencies, and the examples, which use only
 # pkg-config.
 . "$(dirname "$0")/../cli/lib.sh"
 : "${BUILD_DIR:?}" "${RENDER_SHAPES:?}"
@@ -121,7 +121,7 @@ save_resumes_and_loads_any_parts() {
   same "$(./save heat 5)" "step 30 loaded in 5 parts: the same bits"
   same "$(./save heat 7)" $'going on at step 30\nstep 60 loaded in 7 parts: the same bits'
   millrace verify heat/step-00000060 >/dev/null
-  # 60 steps in one process and in two give the same state
+  # 60 steps in one process or in two give the same state
   build save
   ./save other >/dev/null
   ./save other 96 >/dev/null
@@ -138,7 +138,7 @@ any_number_of_ranks_resumes_a_collective_save() {
   ranks() { "$TEST_SOURCE_DIR/tests/support/mpirun.sh" "$1" ./save_ranks "$2"; }
   same "$(ranks 4 ring)" $'4 ranks go on from step 0\nstep 10 is saved'
   same "$(ranks 3 ring)" $'3 ranks go on from step 10\nstep 20 is saved'
-  same "$(./save_ranks alone)" $'1 ranks go on from step 0\nstep 10 is saved' # started without mpirun: one rank
+  same "$(./save_ranks alone)" $'1 ranks go on from step 0\nstep 10 is saved' # without mpirun: one rank
   ranks 2 alone >/dev/null
   same "$(millrace ckpt hash ring)" "$(millrace ckpt hash alone)"
 }

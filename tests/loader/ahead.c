@@ -1,5 +1,5 @@
 /*
- * ahead — tests: the read-ahead distance, and that the memory it uses does not grow with the length
+ * ahead — tests the read-ahead distance, and that read-ahead memory does not grow with the length
  * of a run.
  */
 #include "loader/state.h"
@@ -10,7 +10,7 @@
 
 /* ---- Fixtures. ---- */
 
-/* dataset.json claims large samples, so that few of them are read ahead at first. */
+/* dataset.json claims large samples, so few are read ahead at first. */
 static int make_few_ahead(void **state)
 {
     fixture_set_up(state, 100);
@@ -35,7 +35,7 @@ static struct loader *open_few_ahead(const struct fixture *fixture)
     return loader;
 }
 
-/* Does not call the loader, which would count as waiting. */
+/* Does not call loader_next, which would count as waiting. */
 static void wait_for_next(struct loader *loader)
 {
     for (bool has_next = false; !has_next; gate_pause()) {
@@ -45,7 +45,7 @@ static void wait_for_next(struct loader *loader)
     }
 }
 
-/* Until this many are decoded and the workers are idle. */
+/* Waits until this many micro-batches are decoded and the workers are idle. */
 static void wait_until_starved(struct loader *loader, uint32_t ready)
 {
     for (bool stands = false; !stands; gate_pause()) {
@@ -57,8 +57,8 @@ static void wait_until_starved(struct loader *loader, uint32_t ready)
 
 /* ---- Cases. ---- */
 
-/* A consumer that never waits has enough read ahead; the loader reuses the most recently released
- * memory first. */
+/* For a consumer that never waits, the read-ahead suffices; the loader reuses the most recently
+ * released memory first. */
 static void only_batch_memory_within_the_read_ahead_is_touched(void **state)
 {
     enum { SEEN_MAX = 64 };
@@ -76,12 +76,12 @@ static void only_batch_memory_within_the_read_ahead_is_touched(void **state)
             seen[seen_count++] = batch->fields[0].data;
         loader_release(loader, batch);
     }
-    assert_in_range(seen_count, 1, loader->reader.ahead_max + 1); /* plus the held one */
+    assert_in_range(seen_count, 1, loader->reader.ahead_max + 1); /* plus the one that is held */
     loader_close(loader);
 }
 
-/* First the workers ran out of reads, then the consumer had to wait: from then on the loader reads
- * twice as far ahead. */
+/* The workers run out of reads and the consumer has to wait: from then on the loader reads twice as
+ * far ahead. */
 static void read_ahead_grows_after_an_underrun(void **state)
 {
     struct fixture *fixture = *state;
@@ -133,7 +133,7 @@ static void read_ahead_grows_for_a_polling_consumer(void **state)
     held_end(fixture);
 }
 
-/* Until everything that fits the budget is decoded and the consumer holds none of it. */
+/* Waits until everything that fits the budget is decoded and the consumer holds nothing. */
 static void wait_until_full(struct loader *loader)
 {
     for (bool is_full = false; !is_full; gate_pause()) {
@@ -166,7 +166,7 @@ static void ten_epochs_use_no_more_memory_than_two(void **state)
     }
     loader_close(loader);
     assert_true(after[EPOCHS - 1] > 0);
-    /* the memory of the sanitizers grows */
+    /* sanitizers use more and more memory */
     if (test_is_sanitized())
         return;
     assert_true(full > before + BUDGET / 2);

@@ -16,7 +16,7 @@
 enum {
     SAMPLES = 200,
     BAD = 77,
-    BAD_BESIDE = 83 /* same micro-batch in sequential order */
+    BAD_BESIDE = 83 /* in the same micro-batch as BAD in sequential order */
 };
 
 /* Sample BAD has a flipped bit. */
@@ -65,7 +65,8 @@ static void flipped_bit_stops_the_run_and_is_named(void **state)
     }
 }
 
-/* Of two in one micro-batch, whichever worker is faster. */
+/* Of two bad samples in one micro-batch, the first is named, regardless of which worker is
+ * faster. */
 static void the_first_bad_sample_of_a_batch_is_named(void **state)
 {
     struct fixture *fixture = *state;
@@ -92,7 +93,7 @@ static void batches_before_a_bad_one_are_delivered(void **state)
     struct err err;
     uint64_t batches = 0;
     assert_ok(loader_open(&options, &loader, &err), &err);
-    /* it reads ahead into the bad one */
+    /* waits until the read-ahead includes the bad sample */
     while (loader_stats(loader).ahead_count <= 3 * 6 + 5)
         gate_pause();
     while (loader_next(loader, &batch, &err) == LOADER_BATCH) {
@@ -166,7 +167,7 @@ static void bad_sample_is_substituted_the_same_way_every_time(void **state)
     image_pipeline_close(pipeline);
 }
 
-/* Expects that only sample BAD is skipped, for the given reason. */
+/* Checks that only sample BAD is skipped, for the given reason. */
 static void expect_skipped(struct loader_options options, const char *reason)
 {
     struct line_log lines = {0};
@@ -215,7 +216,7 @@ static void a_skipped_sample_with_a_flipped_bit_leaves_its_item_empty(void **sta
         expect_skipped(fixture_loader_options(*state, decode), "CRC32C");
 }
 
-/* Its bytes match their checksum; only the decoder detects that they are not a picture. */
+/* The bytes match their checksum; only the decoder detects that they are not a picture. */
 static void an_undecodable_skipped_image_leaves_its_item_empty(void **state)
 {
     (void)state;
@@ -331,7 +332,7 @@ static void too_many_fields_are_refused(void **state)
     fixture_remove(&fixture);
 }
 
-/* Reads nothing but dataset.json, so it works with all shards missing. */
+/* Only dataset.json is read, so this works even if all shards are missing. */
 static void order_digests_need_no_reading(void **state)
 {
     (void)state;
@@ -382,8 +383,8 @@ static void empty_members_are_delivered_as_bytes(void **state)
     fixture_remove(&fixture);
 }
 
-/* Memory in use according to malloc, in all its arenas. A sanitizer's malloc counts nothing here,
- * and reports leaks itself. */
+/* Memory in use in all of malloc's arenas. A sanitizer's malloc counts nothing here, but reports
+ * leaks itself. */
 static size_t bytes_in_use(void)
 {
     struct mallinfo2 info = mallinfo2();
@@ -406,7 +407,7 @@ static void bad_photos_leak_no_memory(void **state)
     options.epochs_max = 0;
     assert_ok(loader_open(&options, &loader, &err), &err);
     for (uint64_t i = 0; i < (test_is_sanitized() ? 200 : 1500); i++) {
-        if (i == 100) /* every worker has decoded the largest photo */
+        if (i == 100) /* by now every worker has decoded the largest photo */
             before = bytes_in_use();
         assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
         loader_release(loader, batch);
@@ -439,7 +440,8 @@ static void a_flipped_bit_in_text_spoils_the_windows_of_its_block(void **state)
     (void)state;
     struct fixture fixture;
     fixture_make_text(&fixture, 200000, 65537, 2);
-    /* member 1: 128 + 131074 bytes: blocks of 65536, the second holds tokens from 32704 on */
+    /* member 1 has 128 + 131074 bytes in blocks of 65536; the second holds the tokens from 32704
+     * on */
     fixture_flip_in_field(&fixture, 1, "npy", 65536 + 1000);
     struct loader_options options = fixture_loader_options(&fixture, LOADER_TOKENS);
     struct loader *loader;

@@ -1,5 +1,5 @@
 /*
- * bad_limit — tests: the number of bad samples that a run tolerates.
+ * bad_limit — tests the number of bad samples that a run tolerates.
  */
 #include "tests/loader/fixture.h"
 

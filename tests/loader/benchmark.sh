@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The measuring tools of bench/loaders: turns of our loader, and ImageNet-like photos.
+# The tools of bench/loaders: turns of our loader, and ImageNet-like photos.
 . "$(dirname "$0")/../cli/lib.sh"
 
 a_benchmark_turn_measures_a_window_of_one_process() {
@@ -14,7 +14,7 @@ import turns
 peer = turns.Peer("millrace", [os.environ["TURNS"], "shards", 2, 256])
 peer.begin()
 assert peer.told["first_batch_seconds"] > 0 and peer.told["read_workers"] == 2, peer.told
-for measured in (1, 5):  # the second window goes on in a later epoch
+for measured in (1, 5):  # the second window continues into a later epoch
     said = peer.turn(2, measured)
     assert said["samples"] == measured * 256, said
     assert said["seconds"] > 0 and said["cpu_seconds"] > 0, said

@@ -1,5 +1,5 @@
 /*
- * budget — tests: a loader stays within its memory budget.
+ * budget — tests that a loader stays within its memory budget.
  */
 #include "loader/state.h"
 #include "tests/loader/fixture.h"
@@ -19,7 +19,7 @@ static int make_images(void **state)
     return fixture_set_up_as(state, &options);
 }
 
-/* The size after libjpeg decodes it: chroma has half the width and height. */
+/* The size of the decoded picture: chroma has half the width and height. */
 static uint64_t decoded_bytes(const struct fixture_options *picture)
 {
     return (uint64_t)picture->width * picture->height * 3 / 2;
@@ -54,7 +54,7 @@ static uint64_t growth_when_full(const struct loader_options *options)
     struct loader *loader;
     const struct batch *held[LOADER_SLOTS_MAX];
     struct err err;
-    /* otherwise, reuse of memory freed earlier would count as growth */
+    /* otherwise, reusing memory freed earlier would hide growth */
     malloc_trim(0);
     uint64_t before = test_resident_bytes(), most = before;
     assert_ok(loader_open(options, &loader, &err), &err);
@@ -67,7 +67,7 @@ static uint64_t growth_when_full(const struct loader_options *options)
         uint64_t now = test_resident_bytes();
         most = now > most ? now : most;
         if (options->decode == LOADER_BYTES)
-            break; /* when memory runs out, it can only be closed */
+            break; /* after memory runs out, the loader can only be closed */
         for (int i = 0; i < count; i++)
             loader_release(loader, held[i]);
     }
@@ -83,12 +83,12 @@ static void expect_growth(const struct loader_options *options, uint64_t most_by
                   options->decode == LOADER_IMAGE ? "pictures" : "bytes", options->workers,
                   most_bytes >> 10, bytes >> 10);
     if (test_is_sanitized())
-        return; /* they use memory themselves */
+        return; /* sanitizers use memory themselves */
     assert_true(bytes <= most_bytes + most_bytes / 20);
-    assert_true(bytes >= most_bytes / 3); /* else the test proves nothing */
+    assert_true(bytes >= most_bytes / 3); /* otherwise the test proves nothing */
 }
 
-/* With pictures whose decoding uses most of the memory reserved for it. */
+/* Decoding these pictures uses most of the memory reserved for it. */
 static void memory_stays_within_the_budget(void **state)
 {
     (void)state;
@@ -107,7 +107,7 @@ static void memory_stays_within_the_budget(void **state)
     fixture_remove(&fixture);
 }
 
-/* As loader.h documents, each worker may use in addition what decoding takes beyond 2 MiB. */
+/* As loader.h documents, each worker may also use the memory that decoding needs beyond 2 MiB. */
 static void large_images_exceed_the_budget_as_documented(void **state)
 {
     (void)state;
@@ -150,7 +150,8 @@ static void the_minimum_budget_named_by_the_error_suffices(void **state)
     }
 }
 
-/* Any mean sample size in dataset.json is refused, or needs more memory than there is. */
+/* Each of these mean sample sizes in dataset.json is refused, or needs more memory than the machine
+ * has. */
 static void huge_mean_sizes_do_not_overflow(void **state)
 {
     (void)state;
@@ -162,7 +163,7 @@ static void huge_mean_sizes_do_not_overflow(void **state)
             struct loader *loader;
             struct err err;
             options.batching = (struct batching){.global = GLOBAL, .micro = MICRO, .ranks = 1};
-            /* two pages are added to it */
+            /* the loader adds two pages */
             fixture_claim_mean_bytes(&fixture, (UINT64_C(1) << bits) - 8192);
             int status = loader_open(&options, &loader, &err);
             assert_int_equal(status, bits <= 43 ? -EINVAL : -EBADMSG);
@@ -172,7 +173,7 @@ static void huge_mean_sizes_do_not_overflow(void **state)
     fixture_remove(&fixture);
 }
 
-/* The only possible substitute for a bad sample is larger than the budget. */
+/* The only substitute for a bad sample is larger than the budget. */
 static void a_substitute_is_bounded_too(void **state)
 {
     (void)state;
@@ -194,7 +195,7 @@ static void a_substitute_is_bounded_too(void **state)
         struct loader_options options = fixture_loader_options(&fixture, decode);
         options.order = ORDER_SEQUENTIAL;
         options.batching = (struct batching){.global = 1, .micro = 1, .ranks = 1};
-        /* the large one is read only as a substitute */
+        /* the large sample is read only as a substitute */
         options.positions_max = 1;
         options.bad_fraction_max = 1;
         options.memory_bytes = 8 << 20;

@@ -1,6 +1,6 @@
 /*
- * delivery — tests the delivery guarantee on shards, for one dataset and for a mix: for any number
- * of ranks and workers, any batch and any resumes, each epoch is delivered completely, exactly
+ * delivery — tests the delivery guarantee on shards, for one dataset and for a mix: with any number
+ * of ranks and workers, any batch size and any resumes, each epoch is delivered completely, exactly
  * once, and in the same global batches.
  */
 #include "tests/loader/fixture.h"
@@ -86,7 +86,7 @@ static void note_batch(struct record *record, const struct batching *batching,
     }
 }
 
-/* Runs all ranks, one after another; returns the final cursor of all, with the sums of their
+/* Runs all ranks, one after another; returns their common final cursor, with the sums of their
  * digests. */
 static struct cursor run_ranks(struct loader_options options, uint32_t ranks, struct record *record)
 {
@@ -119,7 +119,7 @@ static struct cursor run_ranks(struct loader_options options, uint32_t ranks, st
     return sum;
 }
 
-/* The record that follows from the configuration, without a loader. */
+/* Computes the record from the configuration, without a loader. */
 static uint64_t expect_record(const struct loader_options *options, uint32_t datasets,
                               struct record *record, struct cursor *ret_sums)
 {

@@ -1,5 +1,5 @@
 /*
- * ends — tests: the ends of epochs, resuming there, and epochs with fewer samples than ranks.
+ * ends — tests the ends of epochs, resuming there, and epochs with fewer samples than ranks.
  */
 #include "loader/state.h"
 #include "tests/loader/fixture.h"
@@ -11,7 +11,7 @@
 
 enum { STEP = 24, MICRO = 4 };
 
-/* Until this many micro-batches are read and decoded since the loader was opened. */
+/* Waits until this many micro-batches have been read and decoded since the loader was opened. */
 static void await_ready(struct loader *loader, uint64_t count)
 {
     for (bool is_there = false; !is_there; gate_pause()) {
@@ -50,7 +50,7 @@ static void the_next_epoch_is_read_ahead(void **state)
             batches++;
             items += batch->items_count;
             loader_release(loader, batch);
-            /* the last one, and those of the next epoch */
+            /* the last one of this epoch, and those of the next */
             if (batches % an_epoch == an_epoch - 1 && batches / an_epoch < EPOCHS - 1)
                 await_ready(loader, batches + AHEAD);
         }
@@ -62,7 +62,7 @@ static void the_next_epoch_is_read_ahead(void **state)
     fixture_remove(&fixture);
 }
 
-/* The cursor is at the end of an epoch or at the start of the next; both continue the same. */
+/* The cursor is at the end of an epoch or at the start of the next; both continue identically. */
 static void resuming_at_the_end_of_an_epoch_starts_the_next(void **state)
 {
     (void)state;
@@ -131,7 +131,7 @@ static void fewer_samples_than_ranks_end_the_epoch_on_every_rank(void **state)
             loader_release(loader, batch);
         }
         assert_ok(status, &err);
-        assert_int_equal(batches, 1); /* even if it is empty: ranks stay in step */
+        assert_int_equal(batches, 1); /* even if it is empty, so that ranks stay in step */
         loader_close(loader);
     }
     for (int i = 0; i < SAMPLES; i++)
@@ -139,7 +139,7 @@ static void fewer_samples_than_ranks_end_the_epoch_on_every_rank(void **state)
     fixture_remove(&fixture);
 }
 
-/* With the tail dropped there is no step at all: every rank reports that. */
+/* If the tail is dropped there is no step at all, which every rank reports. */
 static void too_few_samples_for_a_step_do_not_hang(void **state)
 {
     (void)state;

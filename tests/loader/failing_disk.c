@@ -1,5 +1,5 @@
 /*
- * failing_disk — tests: truncated or missing shards, and disks that fail, return wrong data, or are
+ * failing_disk — tests truncated or missing shards, and disks that fail, return wrong data, or are
  * slow.
  */
 #include "io/faults/io_fault.h"
@@ -41,7 +41,7 @@ static void a_truncated_shard_spoils_only_its_samples(void **state)
     deliver_all(&options, &delivered, &stats, NULL);
     assert_int_equal(delivered.items, SAMPLES);
     assert_int_equal(stats.bad_samples_count, 37);
-    assert_int_equal(named.count, 37); /* although their keys are lost with the index */
+    assert_int_equal(named.count, 37); /* although the keys are lost with the index */
     options.log = NULL;
     delivered_free(&delivered);
     struct err err;
@@ -51,7 +51,7 @@ static void a_truncated_shard_spoils_only_its_samples(void **state)
     fixture_remove(&fixture);
 }
 
-/* A loader's options over the fixture's folder, with read faults. */
+/* Loader options for the fixture's folder, with read faults. */
 static struct loader_options options_with(const struct fixture *fixture, enum loader_decode decode,
                                           const char *rules)
 {
@@ -62,7 +62,7 @@ static struct loader_options options_with(const struct fixture *fixture, enum lo
     return options;
 }
 
-/* Scanning it for its samples reads the whole shard, once. */
+/* Finding the samples reads the whole shard, but only once. */
 static void a_damaged_shard_is_read_once(void **state)
 {
     (void)state;
@@ -80,7 +80,7 @@ static void a_damaged_shard_is_read_once(void **state)
     options.epochs_max = 3;
     deliver_all(&options, &delivered, &stats, NULL);
     assert_int_equal(stats.bad_samples_count, 3 * 37);
-    /* of indexes, and of the shard without one */
+    /* bytes of indexes, and of the shard without an index */
     uint64_t others = io_fault_counts(options.io).read_bytes - stats.read_bytes;
     assert_in_range(others, 1, 8 << 20);
     delivered_free(&delivered);
@@ -104,7 +104,7 @@ static void a_missing_shard_ends_the_run_instead_of_substituting(void **state)
     fixture_remove(&fixture);
 }
 
-/* Also if the first read fails, that of a shard's index. */
+/* The same if the first read of a shard, that of its index, fails. */
 static void a_disk_error_ends_the_run_instead_of_substituting(void **state)
 {
     (void)state;
@@ -130,7 +130,7 @@ static void a_failure_to_reap_reads_ends_the_run(void **state)
         struct err err = {0};
         char rules[64];
         fixture_make_plain(&fixture, SAMPLES);
-        snprintf(rules, sizeof rules, "wait:eio@%d", 13 + calls); /* opening needs some */
+        snprintf(rules, sizeof rules, "wait:eio@%d", 13 + calls); /* opening needs some waits */
         struct loader_options options = options_with(&fixture, LOADER_IMAGE, rules);
         assert_int_equal(deliver_to_error(&options, &err), -EIO);
         assert_int_equal(io_fault_counts(options.io).in_flight, 0);
@@ -187,7 +187,7 @@ static void a_slow_disk_changes_neither_order_nor_bytes(void **state)
     fixture_remove(&fixture);
 }
 
-/* Bits flip by seed, so the same samples are bad in every run. */
+/* The seed determines which bits flip, so the same samples are bad in every run. */
 static void samples_with_flipped_bits_get_the_same_substitutes_every_time(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /*
- * files — tests: a process with a low limit of open files still reads datasets of many shards.
+ * files — tests that a process with a low limit on open files can read datasets of many shards.
  */
 #include "tests/loader/fixture.h"
 #include "tests/support/gate.h"
@@ -16,7 +16,7 @@ enum { SAMPLES = 96, MICRO = 4, FILES = 24, MORE_FILES = 64, BAD_STRIDE = 5 };
 
 static struct rlimit before;
 
-/* Allows this many more files than are open. */
+/* Sets the limit to this many more files than are open. */
 static void leave_files(unsigned count)
 {
     struct rlimit limit;
@@ -50,7 +50,7 @@ static int set_up(void **state)
     return fixture_set_up_as(state, &options);
 }
 
-/* The read-ahead alone spans more shards than files may be open. */
+/* The read-ahead spans more shards than the process may have open files. */
 static void a_low_file_limit_changes_neither_order_nor_bytes(void **state)
 {
     const enum loader_decode decodes[] = {LOADER_BYTES, LOADER_IMAGE};
@@ -101,7 +101,7 @@ static void a_consumer_that_holds_all_open_files_is_reported(void **state)
     leave_files_as_before();
 }
 
-/* Until the reader waits and all reads that it began are complete. */
+/* Waits until the reader waits and all reads that it began are complete. */
 static void await_rest(struct loader *loader)
 {
     for (bool rests = false; !rests; gate_pause()) {
@@ -125,8 +125,8 @@ static unsigned count_files_left(void)
     return count;
 }
 
-/* Also if each shard needs a second file to bypass the page cache. A consumer that holds all
- * delivered batches gets more, read with some of the remaining files. */
+/* The same if each shard needs a second file to bypass the page cache. A consumer that holds all
+ * delivered batches gets more of them, for which the loader opens some of the remaining files. */
 static void read_ahead_leaves_open_files_to_others(void **state)
 {
     const enum io_cache caches[] = {IO_CACHE_ALL, IO_CACHE_NONE};
@@ -156,7 +156,7 @@ static void read_ahead_leaves_open_files_to_others(void **state)
     }
 }
 
-/* As an evaluation does. */
+/* Training and an evaluation open one loader each. */
 static void two_loaders_share_the_open_file_limit(void **state)
 {
     struct loader_options options = fixture_loader_options(*state, LOADER_IMAGE);
@@ -205,8 +205,8 @@ static void substitutes_can_open_their_shards_at_the_file_limit(void **state)
     delivered_free(&few);
 }
 
-/* More memory would not help. dataset.json claims large samples, so that few micro-batches are read
- * ahead at first. */
+/* A longer read-ahead would not help. dataset.json claims large samples, so few micro-batches are
+ * read ahead at first. */
 static void waiting_for_open_files_does_not_grow_the_read_ahead(void **state)
 {
     fixture_claim_mean_bytes(*state, 2000000);

@@ -113,7 +113,7 @@ static void name_field(struct making *making, const char *name)
              "%s", name);
 }
 
-/* Noise in squares, with few enough that large pictures are small files. */
+/* Noise in squares, few enough that large pictures make small files. */
 static void encode_noise(uint64_t sample, uint32_t width, uint32_t height, struct str *jpeg)
 {
     uint32_t square = width > 64 ? 64 : 4;
@@ -135,7 +135,7 @@ static void encode_noise(uint64_t sample, uint32_t width, uint32_t height, struc
     free(pixels);
 }
 
-/* Inserts comments of 65533 bytes each after the first marker until they reach this size. */
+/* Inserts comments of 65533 bytes each after the first marker until they add up to this size. */
 static void add_comments(struct str *jpeg, uint64_t bytes)
 {
     struct str with = {0};

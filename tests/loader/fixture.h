@@ -14,14 +14,14 @@ struct fixture {
     char folder[TEST_PATH_BYTES_MAX];
     struct io *io;
     uint64_t samples; /* members */
-    uint64_t tokens;  /* of text; see fixture_token */
+    uint64_t tokens;  /* length of the text; see fixture_token */
     uint64_t member_tokens;
 };
 
 struct fixture_options {
     uint64_t samples, samples_a_shard;
-    uint32_t width, height; /* of each image; 0: small ones of many sizes */
-    uint64_t pad_bytes;     /* of a third field "bin" per sample; 0: none */
+    uint32_t width, height; /* size of each image; 0: many small sizes */
+    uint64_t pad_bytes;     /* size of a third field "bin" per sample; 0: none */
     int64_t large;          /* a sample whose "jpg" has a comment of oversized_bytes; -1: none */
     uint64_t oversized_bytes;
     int64_t without_jpg, without_cls, empty_jpg, cut_jpg,
@@ -31,42 +31,42 @@ struct fixture_options {
 
 struct fixture_options fixture_options_default(uint64_t samples);
 
-/* Small noise JPEGs with fields jpg and cls (sample s has class s mod 7), keys "k%06d". */
+/* Small JPEGs of noise with fields jpg and cls (sample s has class s mod 7) and keys "k%06d". */
 void fixture_make_images(struct fixture *fixture, const struct fixture_options *options);
 /* The same with default options. */
 void fixture_make_plain(struct fixture *fixture, uint64_t samples);
-/* Text of uint16 tokens in members of member_tokens with an overlap of one; the last member is
+/* Text of uint16 tokens in members of member_tokens tokens that overlap by one; the last member is
  * shorter. */
 void fixture_make_text(struct fixture *fixture, uint64_t tokens, uint64_t member_tokens,
                        uint64_t members_a_shard);
 struct fixture_raw_options {
     uint64_t samples;
-    bool with_rows;  /* the index records where their rows are */
+    bool with_rows;  /* the index records where the image rows are */
     bool with_class; /* adds a field cls */
 };
 /* Uncompressed noise images of many sizes; every seventh is small. Some have a comment in their
  * header. */
 void fixture_make_raw(struct fixture *fixture, const struct fixture_raw_options *options);
-/* The size of such an image. Returns the bytes of its header and copies it to header unless
- * NULL. */
+/* Stores the size of such an image. Returns the size of its header, which is copied to `header`
+ * unless NULL. */
 size_t fixture_raw_header(uint64_t sample, uint32_t *ret_width, uint32_t *ret_height, char *header);
 
 /* Makes dataset.json claim this mean sample size. */
 void fixture_claim_mean_bytes(const struct fixture *fixture, uint64_t bytes);
 void fixture_remove(struct fixture *fixture);
 
-/* For cmocka: sets *state to a new fixture, made with the options, or plain. Returns 0. */
+/* For cmocka: sets *state to a new fixture made with the options, or to a plain one. Returns 0. */
 int fixture_set_up_as(void **state, const struct fixture_options *options);
 int fixture_set_up(void **state, uint64_t samples);
 int fixture_tear_down(void **state);
 
 uint32_t fixture_token(uint64_t index); /* below 5000 */
 
-/* Options for the fixture: small batches (global 24, micro 4), two workers, 32 MiB. */
+/* Loader options for the fixture: small batches (global 24, micro 4), two workers, 32 MiB. */
 struct loader_options fixture_loader_options(const struct fixture *fixture,
                                              enum loader_decode decode);
 
-/* The location of a sample's field; stores the shard file in path. */
+/* Finds a sample's field and stores the path of its shard. */
 void fixture_find_field(const struct fixture *fixture, uint64_t sample, const char *extension,
                         char *path, struct shard_field *ret_field);
 /* Inverts a bit of a file. */
@@ -80,7 +80,7 @@ void fixture_flip_in_field(const struct fixture *fixture, uint64_t sample, const
 struct delivered {
     char *text;
     size_t bytes, capacity;
-    uint64_t hash; /* of contents, chained */
+    uint64_t hash; /* of all contents, chained */
     uint64_t items, batches;
 };
 
@@ -88,10 +88,11 @@ void delivered_add(struct delivered *delivered, const struct batch *batch);
 void delivered_free(struct delivered *delivered);
 /* Takes batches until the end, or batches_max of them. */
 void deliver(struct loader *loader, struct delivered *delivered, uint64_t batches_max);
-/* Opens, takes all, closes. */
+/* Opens a loader, takes all batches, and closes it. */
 void deliver_all(const struct loader_options *options, struct delivered *ret_delivered,
                  struct loader_stats *ret_stats, struct cursor *ret_cursor);
-/* Opens, takes batches until an error, which must be persistent, and closes. Returns the error. */
+/* Opens a loader, takes batches until an error, which must be persistent, and closes it. Returns
+ * the error. */
 int deliver_to_error(const struct loader_options *options, struct err *err);
 
 #endif

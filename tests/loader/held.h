@@ -6,8 +6,8 @@
  *     loader_open(...); held_await();      // a read was requested
  *     held_set(false); ... held_end(fixture);
  *
- * One fixture at a time. Reads of indexes complete as usual: only the reader of samples waits with
- * a timeout.
+ * One fixture at a time. Reads of indexes complete as usual, because only the reader of samples
+ * waits with a timeout.
  */
 #ifndef MILLRACE_TESTS_LOADER_HELD_H
 #define MILLRACE_TESTS_LOADER_HELD_H
@@ -20,7 +20,8 @@ void held_end(struct fixture *fixture);
 void held_set(bool is_held);
 /* Waits until a read has been held since held_begin. */
 void held_await(void);
-/* A thread's main: releases reads when the consumer of the loader, its argument, waits for one. */
+/* The main function of a thread that releases the reads when the consumer of the loader, its
+ * argument, waits. */
 void *held_release_when_consumer_waits(void *loader);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * inline_decode — tests: undecoded samples whose reads complete immediately, as from the page
- * cache, compared with the same samples read in other ways.
+ * inline_decode — tests undecoded samples whose reads complete immediately, as from the page cache,
+ * against the same samples read in other ways.
  */
 #include "loader/state.h"
 #include "tests/loader/fixture.h"
@@ -14,13 +14,13 @@
 /* ---- An engine whose reads complete immediately, or never do. ---- */
 
 enum arrival { AT_ONCE, LATE, NOW_AND_THEN_LATE };
-enum { LATE_STRIDE = 40 }; /* one in this many polls finds nothing */
+enum { LATE_STRIDE = 40 }; /* one out of this many polls finds nothing */
 
 static const struct io_ops *real_ops;
 static struct io_ops altered_ops;
 static enum arrival arrival;
 static atomic_int asked_count;
-static atomic_bool refuses; /* fails new reads */
+static atomic_bool refuses; /* makes new reads fail */
 
 /* A poll without a timeout returns all outstanding reads, or nothing. */
 static int altered_reap(struct io_queue *queue, struct io_request **done, unsigned count_max,
@@ -62,7 +62,7 @@ static void restore(struct fixture *fixture)
 enum {
     SAMPLES = 160,
     PAD_BYTES = 100000,
-    BAD = 150 /* in sequential order, late enough to be in the steady state */
+    BAD = 150 /* late enough in sequential order to be in the steady state */
 };
 
 static int allocate_oversized(void **state)
@@ -96,8 +96,8 @@ static bool is_steady(struct loader *loader)
     return is;
 }
 
-/* Delivers two epochs with this arrival of reads; returns whether inline decode was steady at the
- * end. */
+/* Delivers two epochs with reads that arrive this way; returns whether inline decode was steady at
+ * the end. */
 static bool deliver_as(struct fixture *fixture, enum arrival as, enum loader_bad_policy policy,
                        struct delivered *ret_delivered)
 {
@@ -151,7 +151,7 @@ static void a_flipped_bit_stops_the_run_with_inline_decode_too(void **state)
     assert_int_equal(err.offset, field.data_offset);
 }
 
-/* Until the reader is idle; returns the number of micro-batches ahead. */
+/* Waits until the reader is idle; returns the number of micro-batches ahead. */
 static uint64_t wait_until_still(struct loader *loader)
 {
     uint64_t ahead = 0;
@@ -164,7 +164,7 @@ static uint64_t wait_until_still(struct loader *loader)
     return ahead;
 }
 
-/* Takes batches until those ahead were all begun in the steady state, then returns the read-ahead
+/* Takes batches until all batches ahead were begun in the steady state; returns the read-ahead
  * distance. */
 static uint64_t ahead_of(struct fixture *fixture, enum arrival as, struct loader **ret_loader)
 {
@@ -196,7 +196,7 @@ static void cached_reads_use_the_inline_read_ahead(void **state)
     restore(fixture);
 }
 
-/* Samples that wait for refused reads belong to the reader alone. */
+/* Only the reader owns samples that wait for refused reads. */
 static void refused_reads_end_the_run_with_inline_decode(void **state)
 {
     struct fixture *fixture = *state;

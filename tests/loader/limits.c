@@ -1,7 +1,7 @@
 /*
- * limits — tests: the statistics name the stage that limits a loader.
+ * limits — tests that the statistics name the stage that limits a loader.
  *
- * Each stage is slowed down more and more, until the machine's other delays no longer hide it.
+ * Each stage is slowed down more and more until the machine's other delays no longer hide it.
  */
 #include "io/faults/io_fault.h"
 #include "tests/loader/fixture.h"
@@ -16,7 +16,7 @@ struct held_reads {
     int lines_left;
 };
 
-/* Called for each line; one comes per millisecond of waiting. */
+/* Called for each line; a wait logs one line per millisecond. */
 static void release_at_end(void *context, enum log_level level, const char *line)
 {
     struct held_reads *held = context;

@@ -1,5 +1,5 @@
 /*
- * lists — tests: hand-made lists of shards: of several datasets, with empty shards, with repeated
+ * lists — tests hand-made shard lists: from several datasets, with empty shards, with repeated
  * keys.
  */
 #include "tests/loader/fixture.h"
@@ -12,10 +12,10 @@
 
 enum { SHARDS_MAX = 16, SAMPLES_MAX = 256, RANKS_MAX = 3 };
 
-/* A list in the folder of a fixture. */
+/* A shard list in a fixture's folder. */
 struct list {
     const struct fixture *home;
-    struct dataset merged; /* with the home's fields, classes and text */
+    struct dataset merged; /* fields, classes and text are those of `home` */
     struct dataset *opened[2];
     uint32_t opened_count;
     struct dataset_shard shards[SHARDS_MAX];
@@ -49,7 +49,7 @@ static void list_begin(struct list *list, const struct fixture *home)
     snprintf(list->path, sizeof list->path, "%s/merged.json", home->folder);
 }
 
-/* Adds shards first to end - 1 of the dataset. */
+/* Adds shards [first, end) of the dataset. */
 static void list_add(struct list *list, const struct dataset *dataset, uint64_t first, uint64_t end)
 {
     struct err err;
@@ -101,8 +101,8 @@ static void list_end(struct list *list)
         dataset_close(list->opened[--list->opened_count]);
 }
 
-/* The last members of both texts are short, and together long enough for one more full member.
- * Totals alone cannot distinguish that from one text. */
+/* The last members of both texts are short, and together long enough for one more full member, so
+ * totals alone cannot distinguish them from one text. */
 static void two_texts_in_one_list_deliver_the_windows_of_both(void **state)
 {
     (void)state;
@@ -139,7 +139,7 @@ static void look_at_item(const struct batch *batch, const struct batch_item *ite
 {
     char key[32];
     uint64_t sample = item->ref.sample;
-    /* text: its content identifies the member */
+    /* for text, the content identifies the member */
     if (batch->fields_count == 1) {
         const int32_t *window =
             (const int32_t *)batch->fields[0].data +
@@ -157,7 +157,7 @@ static void look_at_item(const struct batch *batch, const struct batch_item *ite
                          '0' + (int)(sample % FIXTURE_CLASSES));
 }
 
-/* Runs all ranks, each to its end. */
+/* Runs each rank to its end and checks that every sample is delivered once. */
 static void expect_each_once(struct loader_options options, uint32_t ranks, uint64_t samples)
 {
     uint8_t seen[SAMPLES_MAX] = {0};
@@ -185,7 +185,8 @@ static void expect_each_once(struct loader_options options, uint32_t ranks, uint
         assert_int_equal(seen[i], 1);
 }
 
-/* Before the first, two in the middle, after the last. */
+/* Adds the fixture's shards, and empty ones: before the first, two in the middle, after the
+ * last. */
 static void add_empty_ones(struct list *list, const struct fixture *fixture)
 {
     list_begin(list, fixture);
@@ -225,8 +226,8 @@ static void empty_shards_change_nothing(void **state)
     fixture_remove(&text);
 }
 
-/* In the same shard, adjacent and apart, and in another one: each is a separate sample, identified
- * by its number. */
+/* Samples with equal keys, adjacent, in the same shard, or in different shards, are separate
+ * samples, identified by number. */
 static void samples_with_equal_keys_are_delivered_with_their_own_bytes(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /*
- * memory — tests: the steady state allocates nothing, nothing hangs, and the limiting stage is
- * reported.
+ * memory — tests that the steady state allocates nothing, that nothing hangs, and that the limiting
+ * stage is reported.
  */
 #include "loader/state.h"
 #include "tests/loader/held.h"
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- An engine that counts, over one that holds reads. ---- */
+/* ---- A counting engine on top of one that holds reads. ---- */
 
 static const struct io_ops *below_ops;
 static struct io_ops counting_ops;
@@ -45,7 +45,7 @@ static int hold_back_first(struct io_request **done, int reaped, unsigned count_
 static int counting_reap(struct io_queue *queue, struct io_request **done, unsigned count_max,
                          unsigned least, int timeout_ms)
 {
-    /* nothing else may be in flight */
+    /* while reads are held back, nothing else may be in flight */
     bool waits_for_held = held_back_count > 0 && timeout_ms != IO_FOREVER;
     int reaped = waits_for_held ? below_ops->reap(queue, done, count_max, 0, 0)
                                 : below_ops->reap(queue, done, count_max, least, timeout_ms);
@@ -92,7 +92,7 @@ static int make_images(void **state)
 static void steady_state_allocates_nothing(void **state)
 {
     const struct fixture *fixture = *state;
-    assert_true(allocations_ours() > 0); /* made by the fixture; else the count is broken */
+    assert_true(allocations_ours() > 0); /* the fixture allocates; otherwise the count is broken */
     for (enum loader_decode decode = LOADER_BYTES; decode <= LOADER_IMAGE; decode++) {
         struct loader_options options = fixture_loader_options(fixture, decode);
         struct loader *loader;
@@ -103,8 +103,8 @@ static void steady_state_allocates_nothing(void **state)
         options.image.crop = crop_options_default(CROP_CENTER);
         assert_ok(loader_open(&options, &loader, &err), &err);
         for (int i = 0; i < 2200; i++) {
-            /* scratch grows until every worker has decoded the largest picture; after twenty epochs
-             * they all have */
+            /* scratch memory grows until every worker has decoded the largest picture, which takes
+             * at most twenty epochs */
             if (i == 2000)
                 before = allocations_ours();
             assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
@@ -115,7 +115,7 @@ static void steady_state_allocates_nothing(void **state)
     }
 }
 
-/* Much more data than the arena holds passes through it, even if one micro-batch is larger than the
+/* Far more data than the arena holds passes through it, even if a micro-batch is larger than the
  * arena. */
 static void micro_batches_larger_than_the_read_ahead_are_decoded_in_parts(void **state)
 {
@@ -163,7 +163,7 @@ static void a_consumer_that_holds_the_read_ahead_is_reported(void **state)
     struct fixture_options fixture_options = fixture_options_default(64);
     fixture_options.pad_bytes = 100000;
     fixture_make_images(&fixture, &fixture_options);
-    fixture_claim_mean_bytes(&fixture, 1000); /* so that the loader plans for many */
+    fixture_claim_mean_bytes(&fixture, 1000); /* so that the loader plans for many samples */
     struct loader_options options = fixture_loader_options(&fixture, LOADER_BYTES);
     struct loader *loader;
     const struct batch *batch = NULL;
@@ -193,7 +193,7 @@ static void stats_name_a_stalled_consumer(void **state)
     while (loader_stats(loader).limit != LOADER_STAGE_CONSUMER ||
            loader_stats(loader).stage_ns[LOADER_STAGE_CONSUMER] == 0)
         gate_pause();
-    assert_int_equal(loader_stats(loader).ahead_count, 2); /* and one is held */
+    assert_int_equal(loader_stats(loader).ahead_count, 2); /* the consumer holds one more */
     loader_close(loader);
 }
 
@@ -256,7 +256,7 @@ static void waiting_for_reads_is_reported(void **state)
     held_end(fixture);
 }
 
-/* Before the first batch, and after several. */
+/* Closes before the first batch, and after several. */
 static void closing_does_not_wait_for_stuck_reads(void **state)
 {
     struct fixture *fixture = *state;
@@ -285,7 +285,7 @@ static void closing_does_not_wait_for_stuck_reads(void **state)
     }
 }
 
-/* The bytes of the fields that delivered pictures are decoded from. */
+/* The total size of the fields from which the delivered pictures were decoded. */
 static uint64_t sum_field_bytes(const struct fixture *fixture, const char *delivered)
 {
     uint64_t sum = 0;
@@ -339,7 +339,7 @@ static void starting_mid_epoch_reads_only_what_is_delivered(void **state)
 static int read_text_from_middle(struct fixture *fixture, struct delivered *delivered, bool is_told)
 {
     struct loader_options options = fixture_loader_options(fixture, LOADER_TOKENS);
-    /* as in lists of older versions, which lack it */
+    /* lists of older versions lack last_tokens */
     if (!is_told)
         assert_int_equal(
             test_run("chmod u+w '%s/dataset.json' && sed -i 's/,\"last_tokens\":[0-9]*//' "

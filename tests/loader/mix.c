@@ -1,6 +1,6 @@
 /*
- * mix — tests: several datasets behind one loader, distinct in everything that is keyed; datasets
- * that do not match are refused.
+ * mix — tests several datasets behind one loader, which differ in everything that depends on the
+ * key; datasets that do not match are refused.
  */
 #include "tests/loader/fixture.h"
 
@@ -56,8 +56,8 @@ static void a_mix_of_one_dataset_is_that_dataset(void **state)
     fixture_remove(&fixture);
 }
 
-/* Dataset 0 has the same order and crops as alone; dataset 1, with the same shards, has another
- * order and other crops. */
+/* Dataset 0 has the same order and crops as on its own; dataset 1, with the same shards, has a
+ * different order and different crops. */
 static void each_dataset_has_its_own_order_and_crops(void **state)
 {
     (void)state;
@@ -171,7 +171,7 @@ static void expect_path(void *context, enum log_level level, const char *line)
     assert_non_null(strstr(line, fixture->folder));
 }
 
-/* The substitute for a bad sample comes from the same dataset, which the warning names. */
+/* The substitute for a bad sample comes from the same dataset, and the warning names it. */
 static void substitutes_come_from_the_bad_samples_dataset(void **state)
 {
     (void)state;

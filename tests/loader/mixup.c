@@ -1,6 +1,6 @@
 /*
- * mixup — tests: a micro-batch alone determines which pictures are mixed and how, whichever worker
- * decodes it and whatever came before.
+ * mixup — tests that only the micro-batch determines which pictures are mixed and how, not the
+ * worker that decodes it or earlier micro-batches.
  */
 #include "tests/loader/fixture.h"
 
@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* 200 in steps of 24: in the last step, two micro-batches have two items and four have one. */
+/* 200 samples in steps of 24: in the last step, two micro-batches have two items and four have
+ * one. */
 enum { SAMPLES = 200, BAD = 77, WIDTH = 20, HEIGHT = 16, PICTURE_BYTES = WIDTH * HEIGHT * 3 };
 
 static int make_data(void **state)
@@ -103,7 +104,7 @@ static void check_batch(const struct mixup *mixup, uint64_t seed, const struct b
     }
 }
 
-/* Runs a loader with mixup and one without in parallel. */
+/* Runs a loader with mixup and one without it side by side. */
 static struct counts check_all(struct loader_options options)
 {
     struct counts counts = {0};
@@ -138,7 +139,7 @@ static void each_image_is_mixed_with_the_previous_one(void **state)
     assert_int_equal(counts.alone, 4); /* micro-batches of one item have no partner */
     assert_int_equal(counts.blended + counts.pasted + counts.left, SAMPLES - 4);
     assert_true(counts.blended > 60 && counts.pasted > 60 && counts.left > 5);
-    options.batching.micro = 1; /* each picture is alone */
+    options.batching.micro = 1; /* each micro-batch has one picture */
     counts = check_all(options);
     assert_int_equal(counts.alone, SAMPLES);
     options.batching.micro = 24;

@@ -1,5 +1,5 @@
 /*
- * oversized_read — tests: samples, and merged reads, that are large compared to the arena for them.
+ * oversized_read — tests samples and merged reads that are large compared with their arena.
  */
 #include "tests/loader/fixture.h"
 
@@ -14,7 +14,7 @@ static void a_sample_larger_than_the_budget_is_an_error_not_a_hang(void **state)
     struct fixture_options fixture_options = fixture_options_default(8);
     fixture_options.pad_bytes = 3 << 20;
     fixture_make_images(&fixture, &fixture_options);
-    fixture_claim_mean_bytes(&fixture, 1000); /* so that the loader plans for many */
+    fixture_claim_mean_bytes(&fixture, 1000); /* so that the loader plans for many samples */
     struct loader_options options = fixture_loader_options(&fixture, LOADER_BYTES);
     struct loader *loader;
     const struct batch *batch;
@@ -25,7 +25,7 @@ static void a_sample_larger_than_the_budget_is_an_error_not_a_hang(void **state)
     assert_int_equal(loader_next(loader, &batch, &err), -ENOBUFS);
     assert_non_null(strstr(err.advice, "more memory"));
     loader_close(loader);
-    options.decode = LOADER_IMAGE; /* the picture alone fits */
+    options.decode = LOADER_IMAGE; /* the picture by itself fits */
     struct delivered delivered;
     options.memory_bytes = 8 << 20;
     deliver_all(&options, &delivered, NULL, NULL);
@@ -34,7 +34,8 @@ static void a_sample_larger_than_the_budget_is_an_error_not_a_hang(void **state)
     fixture_remove(&fixture);
 }
 
-/* One sample is larger than the memory reserved for a mean one: it uses the rest of the budget. */
+/* One sample is larger than the memory reserved for an average one and uses the rest of the
+ * budget. */
 static void a_sample_much_larger_than_the_others_is_read_within_the_budget(void **state)
 {
     (void)state;
@@ -65,7 +66,7 @@ static void a_sample_much_larger_than_the_others_is_read_within_the_budget(void 
     fixture_remove(&fixture);
 }
 
-/* Closes while the large sample's memory is in use, or shortly before. */
+/* Closes the loader while the large sample's memory is in use, or shortly before. */
 static void an_oversized_sample_frees_its_memory(void **state)
 {
     (void)state;
@@ -117,8 +118,8 @@ static void expect_the_least_is_enough(struct loader_options options)
     delivered_free(&wide);
 }
 
-/* Samples are close enough to be read together: some end in the next read, and unwanted ones lie
- * between others. */
+/* Samples are close enough to be read together: some continue into the next read, and unwanted ones
+ * lie between others. */
 static void the_minimum_budget_suffices_for_merged_reads(void **state)
 {
     (void)state;
@@ -131,7 +132,7 @@ static void the_minimum_budget_suffices_for_merged_reads(void **state)
         struct loader_options options = fixture_loader_options(&fixture, LOADER_BYTES);
         options.batching = (struct batching){.global = 32, .micro = 32, .ranks = 1};
         expect_the_least_is_enough(options);
-        fixture_claim_mean_bytes(&fixture, 1500); /* of the fields that are read */
+        fixture_claim_mean_bytes(&fixture, 1500); /* the size of the fields that are read */
         options = fixture_loader_options(&fixture, LOADER_IMAGE);
         options.order = ORDER_SEQUENTIAL;
         options.batching = (struct batching){.global = 600, .micro = 600, .ranks = 1};

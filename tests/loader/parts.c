@@ -1,6 +1,6 @@
 /*
- * parts — tests of the loader's pure parts: the plan of micro-batches, the arena, and the
- * accounting of waits.
+ * parts — tests the loader's pure parts: the plan of micro-batches, the arena, and the accounting
+ * of waits.
  */
 #include "loader/parts/plan.h"
 #include "loader/parts/read_arena.h"
@@ -170,7 +170,7 @@ static void arena_ranges_never_overlap(void **state)
     free(memory);
 }
 
-/* Compares with a page-by-page search, over runs of every length. */
+/* Compares with a page-by-page search, for runs of every length. */
 static void arena_allocates_the_lowest_free_range(void **state)
 {
     (void)state;
@@ -223,7 +223,7 @@ static void arena_allocates_exactly_its_capacity(void **state)
     assert_ptr_equal(read_arena_alloc(&arena, 8192, 4096), memory);
     assert_null(read_arena_alloc(&arena, 1, 0));
     read_arena_free(&arena, memory, 8192);
-    assert_null(read_arena_alloc(&arena, 8192, 1)); /* it would begin at 1 */
+    assert_null(read_arena_alloc(&arena, 8192, 1)); /* the range would begin at 1 */
     assert_ptr_equal(read_arena_alloc(&arena, 8191, 1), memory + 1);
     read_arena_deinit(&arena);
     free(memory);

@@ -1,6 +1,6 @@
 /*
- * photos — tests on real files, converted by our converter: the loader delivers the content of the
- * folders.
+ * photos — tests with real files, converted by our converter: the loader delivers the content of
+ * the folders.
  */
 #include "convert/dataset/dataset.h"
 #include "tests/loader/fixture.h"
@@ -81,8 +81,8 @@ static void photos_are_delivered_with_the_class_of_their_folder(void **state)
     fixture_remove(&fixture);
 }
 
-/* In sequential order, without the windows' overlap, the text equals the file (before the document
- * end). */
+/* In sequential order and without the overlap of windows, the text equals the file (up to the
+ * end-of-document token). */
 static void text_is_delivered_unchanged(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /*
- * rows — tests: of an uncompressed picture only the rows of its crop are read, and the pixels equal
- * those of the whole picture.
+ * rows — tests that only the rows of a crop are read from an uncompressed picture, and that the
+ * pixels equal those of the whole picture.
  */
 #include "base/bytes.h"
 #include "tests/loader/fixture.h"
@@ -17,7 +17,7 @@ static void make(struct fixture *fixture, bool with_rows, bool with_class)
     fixture_make_raw(fixture, &options);
 }
 
-/* Both datasets deliver the same; returns the bytes read from each. */
+/* Checks that both datasets deliver the same; stores the bytes read from each. */
 static void compare(const struct fixture *parts, const struct fixture *wholes,
                     struct loader_options options, uint64_t *ret_part_bytes,
                     uint64_t *ret_whole_bytes)
@@ -61,7 +61,7 @@ static void partial_reads_give_the_pixels_of_whole_images(void **state)
         options.verify = i / 18 == 0;
         options.bad_policy = LOADER_BAD_STOP;
         compare(&parts, &wholes, options, &part_bytes, &whole_bytes);
-        /* a target may skip rows */
+        /* the filter may skip rows */
         if (crops[i % 3] == CROP_NONE)
             assert_in_range(part_bytes, whole_bytes * 9 / 10, whole_bytes);
         /* merged reads include what lies between the samples */
@@ -72,8 +72,8 @@ static void partial_reads_give_the_pixels_of_whole_images(void **state)
     fixture_remove(&wholes);
 }
 
-/* Size of a field's blocks that contain the rows from first up to end; of the rows alone if nothing
- * is verified. */
+/* The size of the blocks of a field that contain rows [first, end); if nothing is verified, the
+ * size of only the rows. */
 static uint64_t bytes_of_rows(uint64_t sample, int64_t first, int64_t end, bool verify)
 {
     uint32_t width, height;
@@ -89,8 +89,8 @@ static uint64_t bytes_of_rows(uint64_t sample, int64_t first, int64_t end, bool 
     return bytes_min(bytes_round_up(end_at, SHARD_BLOCK_BYTES), file_bytes) - begin_at;
 }
 
-/* One read per sample, so that nothing between samples is read. The filter uses rows around the
- * crop: as many as contribute to one output row, and one. */
+/* One read per sample, so that nothing between samples is read. The filter also uses rows around
+ * the crop: the number that contribute to one output row, plus one. */
 static void only_the_checksum_blocks_of_a_crops_rows_are_read(void **state)
 {
     (void)state;
@@ -139,7 +139,7 @@ static void exactly_the_bytes_used_are_verified(void **state)
     make(&fixture, true, true);
     struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
     options.image.crop = crop_options_default(CROP_CENTER);
-    /* its rows are in the middle: neither in the first nor in the last block */
+    /* the crop's rows are in the middle, neither in the first nor in the last block */
     options.image.crop.center_fraction = 0.1;
     options.bad_policy = LOADER_BAD_STOP;
     assert_true(header + height / 2 * row > SHARD_BLOCK_BYTES + 16 * row);

@@ -1,6 +1,6 @@
 /*
- * schema — tests: labels and tokens of a dataset compared with those of a reference, and labels
- * that training cannot use.
+ * schema — tests a dataset's labels and tokens against those of a reference, and labels that
+ * training cannot use.
  */
 #include "tests/loader/fixture.h"
 
@@ -145,7 +145,7 @@ static void another_tokenizer_is_refused(void **state)
     fixture_remove(&fixture);
 }
 
-/* Expects that count samples, starting at `first`, are replaced for that reason. */
+/* Checks that `count` samples, starting at `first`, are replaced for that reason. */
 static void expect_substituted(const struct loader_options *options, uint64_t first, uint64_t count,
                                const char *reason)
 {

@@ -1,6 +1,6 @@
 /*
- * stalled — tests: a log line names a stalled read during the wait, and the run ends if a timeout
- * is set.
+ * stalled — tests that a log line names a stalled read during the wait, and that the run ends if a
+ * timeout is set.
  *
  * The fault-injecting backend holds reads, and releases them when the loader has logged what it
  * waits for.
@@ -20,7 +20,7 @@ struct watch {
     struct io *io;
     const char *expected, *path; /* content of the line that releases the reads */
     char line[LOG_LINE_BYTES_MAX];
-    int others; /* other lines about waiting, which may come first */
+    int others; /* number of other lines about waiting, which may come first */
 };
 
 static void release_when_named(void *context, enum log_level level, const char *line)
@@ -82,7 +82,7 @@ static void a_stuck_index_is_named(void **state)
     fixture_remove(&fixture);
 }
 
-/* The substitute of a bad sample in the first shard is in another shard, whose reads stall after
+/* The substitute for a bad sample in the first shard is in another shard, whose reads stall after
  * its index. */
 static void a_stuck_worker_is_distinguished_from_a_stuck_read(void **state)
 {
@@ -99,7 +99,7 @@ static void a_stuck_worker_is_distinguished_from_a_stuck_read(void **state)
         other = ((uint64_t)block.word[0] << 32 | block.word[1]) % SAMPLES;
     }
     bad--;
-    assert_true(bad < 24); /* in the first step, before the other shard is read */
+    assert_true(bad < 24); /* the sample is in the first step, before the other shard is read */
     fixture_find_field(&fixture, bad, "jpg", path, &field);
     fixture_flip_bit(path, field.data_offset + 100);
     snprintf(rules, sizeof rules, "read:hold@2+:shard-%06d", (int)(other / A_SHARD));
@@ -123,7 +123,7 @@ static void a_read_that_never_completes_ends_the_run_in_time(void **state)
     options.order = ORDER_SEQUENTIAL;
     options.log = &log;
     options.timeout_ns = 1000000;
-    /* both of that shard, so no index is being read while a read is held */
+    /* both batches are in that shard, so no index is being read while a read is held */
     options.batches_ahead = 2;
     assert_ok(loader_open(&options, &loader, &err), &err);
     while (io_fault_counts(options.io).held == 0)
@@ -133,7 +133,7 @@ static void a_read_that_never_completes_ends_the_run_in_time(void **state)
     assert_non_null(strstr(err.path, "shard-000000.tar"));
     assert_true(err.offset >= 0);
     assert_true(err.advice[0]);
-    assert_true(watch.others >= 1); /* logged as well, since closing may take as long */
+    assert_true(watch.others >= 1); /* the wait is also logged, since closing may take as long */
     assert_int_equal(loader_next(loader, &batch, &again), -ETIMEDOUT);
     loader_close(loader);
     assert_int_equal(io_fault_counts(options.io).in_flight, 0);
@@ -178,7 +178,7 @@ static void a_wait_ends_only_on_a_stop_request(void **state)
     fixture_remove(&fixture);
 }
 
-/* Deadlines that overflow would be in the past, and so log a line or end the run at once. */
+/* An overflowing deadline would be in the past, and so log a line or end the run at once. */
 static void a_timeout_can_be_disabled(void **state)
 {
     (void)state;
@@ -203,7 +203,7 @@ static void a_timeout_can_be_disabled(void **state)
         options.timeout_ns = is_timeout ? UINT64_MAX : 20000000;
         assert_ok(loader_open(&options, &loader, &err), &err);
         assert_int_equal(loader_next(loader, &batch, &err), is_timeout ? LOADER_BATCH : -ETIMEDOUT);
-        assert_int_equal(watch.others, is_timeout ? 0 : 1); /* the line about the end */
+        assert_int_equal(watch.others, is_timeout ? 0 : 1); /* the line about the timeout */
         loader_close(loader);
         io_close(watch.io);
     }

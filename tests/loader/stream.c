@@ -1,5 +1,5 @@
 /*
- * stream — tests: the output of a loader is a pure function of its configuration.
+ * stream — tests that the output of a loader is a pure function of its configuration.
  */
 #include "tests/loader/fixture.h"
 #include "tests/support/engines.h"
@@ -189,7 +189,7 @@ static void every_engine_and_cache_mode_gives_the_same_bytes(void **state)
     delivered_free(&reference);
 }
 
-/* Stops after several steps, opens another loader at the cursor with one worker, and takes the
+/* Stops after several steps, opens a new loader at the cursor with one worker, and takes the
  * rest. */
 static void resuming_at_any_cursor_delivers_the_rest(void **state)
 {
@@ -372,15 +372,15 @@ static void closing_early_leaks_nothing(void **state)
         options.epochs_max = 0;
         options.workers = 1 + (unsigned)i % 3;
         if (i % 4 == 0)
-            options.io = NULL; /* the loader opens one */
+            options.io = NULL; /* the loader opens its own */
         assert_ok(loader_open(&options, &loader, &err), &err);
-        /* else it is closed while the first are being made */
+        /* otherwise it is closed while the first batches are being prepared */
         while (i % 5 == 1 && !loader_ready(loader))
             gate_pause();
         for (int k = 0; k < i % 7; k++) {
             assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
             if (i % 3 == 0 && k < 4)
-                loader_release(loader, batch); /* else they are held until the end */
+                loader_release(loader, batch); /* the others are held until the end */
             else if (i % 3 == 0)
                 break;
         }

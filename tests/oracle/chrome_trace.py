@@ -1,4 +1,5 @@
-"""chrome_trace — judges a trace of `millrace train --profile` as a viewer would need it, and tells what it holds.
+"""chrome_trace — checks that a viewer can show a trace of `millrace train --profile`, and prints
+its content.
 
     chrome_trace.py TRACE.json     a line a process: its number, its threads, its steps, what the trainer does within each
 

@@ -1,4 +1,4 @@
-"""events — what TensorBoard's own readers make of a run's event files, compared with its metrics.jsonl.
+"""events — compares what TensorBoard reads from a run's event files with its metrics.jsonl.
 
     events.py FOLDER METRICS.jsonl     each scalar at each step once, with the same value (as float32) and time; prints how many
 """
@@ -10,7 +10,7 @@ import sys
 from tensorboard.backend.event_processing import event_accumulator, plugin_event_accumulator
 from tensorboard.util import tensor_util
 
-logging.disable(logging.CRITICAL)  # it tells of what it forgets
+logging.disable(logging.CRITICAL)  # it logs the events that it drops
 
 
 def float32(value):
@@ -38,7 +38,7 @@ def by_accumulator(folder):
 
 
 def by_plugins(folder):
-    """The reader that serves the browser."""
+    """Uses the reader that serves the browser."""
     reader = plugin_event_accumulator.EventAccumulator(folder, tensor_size_guidance={"scalars": 0})
     reader.Reload()
     return {tag: [(e.step, e.wall_time, float(tensor_util.make_ndarray(e.tensor_proto))) for e in reader.Tensors(tag)]

@@ -28,14 +28,14 @@ def leave_logits(model, folder):
 
 
 def save(model, folder, dtype=torch.float32, **how):
-    # noise, so that no bias is 0 and no norm 1
+    # noise, so that no bias is 0 and no norm weight is 1
     with torch.no_grad():
         for p in model.parameters():
             p.add_(torch.randn(p.shape) * 0.1)
     model.to(dtype).save_pretrained(folder, safe_serialization=True, **how)
     np.random.default_rng(5).integers(0, VOCABULARY, (ITEMS, BLOCK)).astype(np.int32).tofile(
         os.path.join(folder, "tokens.i32"))
-    # loaded anew: halving a model halves its rotary tables, too
+    # reloaded, since halving a model also halves its rotary tables
     leave_logits(type(model).from_pretrained(folder, torch_dtype=torch.float32), folder)
 
 
@@ -43,7 +43,7 @@ def save_as_safetensors_does(model, folder):
     save(model, folder)
     file = os.path.join(folder, "model.safetensors")
     save_model(model, file, metadata={"format": "pt"})
-    # of the two names of one tensor it keeps the other one
+    # of a tensor's two names, it keeps the other
     with safe_open(file, framework="pt") as f:
         assert "lm_head.weight" in f.keys() and not any("wte" in k or "embed_tokens" in k for k in f.keys())
 
@@ -74,7 +74,7 @@ def qwen2():
 
 
 def qwen3():
-    from transformers import Qwen3Config, Qwen3ForCausalLM  # from 4.51 on, which needs torch 2.1
+    from transformers import Qwen3Config, Qwen3ForCausalLM  # since 4.51, which needs torch 2.1
     return Qwen3ForCausalLM(Qwen3Config(**SIZES, rms_norm_eps=1e-6, rope_theta=5000.0, head_dim=12,
                                         tie_word_embeddings=False))
 

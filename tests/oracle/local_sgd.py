@@ -23,11 +23,11 @@ import torch.nn.functional as F
 
 import model
 
-TOLERANCE = 1e-4  # of what weights have moved, and of moments: root mean squares. float32 is off by 4e-6
+TOLERANCE = 1e-4  # relative to the root mean square of the weights' change and of the moments; float32 deviates by 4e-6
 
 
 def read_step(folder):
-    """Tensors of a step by name, and its manifest."""
+    """The tensors of a step by name, and the step's manifest."""
     with open(os.path.join(folder, "manifest.json")) as file:
         manifest = json.load(file)
     tensors = {}
@@ -44,7 +44,7 @@ def read_step(folder):
 
 
 def read_windows(shard, block):
-    """Windows of block + 1 tokens, stride block, member after member."""
+    """Windows of block + 1 tokens with stride block, one member after another."""
     windows = []
     with tarfile.open(shard) as tar:
         for member in tar:
@@ -132,7 +132,7 @@ def apart(found, expected):
 
 
 def compare(found, first, rank):
-    """Of what weights have moved, and of each moment: the part in which the two differ."""
+    """The relative difference of the two, for the change of the weights and for each moment."""
     moved = {name: rank.weights[name] - first[name] for name in first}
     off = {"weights": apart({name: found[name] - first[name] for name in first}, moved)}
     for kind, moments in rank.moments.items():

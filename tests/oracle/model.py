@@ -21,7 +21,7 @@ MEAN, DEVIATION = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 
 
 class Products(TorchDispatchMode):
-    """Counts what torch's own FlopCounterMode counts, which older versions of torch lack."""
+    """Counts the same operations as torch's FlopCounterMode, which older versions lack."""
     flops = 0
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
@@ -74,7 +74,7 @@ def frequencies(c, dim):
     frequency = c["rope_base"] ** (-torch.arange(0, dim, 2) / dim)
     if c["rope_factor"] in (0, 1):
         return frequency
-    # as transformers' _compute_llama3_parameters
+    # like transformers' _compute_llama3_parameters
     original, low, high = (c["rope_" + n] for n in ("original_positions", "low_freq_factor", "high_freq_factor"))
     wavelength = 2 * math.pi / frequency
     scaled = torch.where(wavelength > original / low, frequency / c["rope_factor"], frequency)
@@ -133,7 +133,7 @@ def vit(folder, w, c):
     labels = torch.from_numpy(np.fromfile(os.path.join(folder, "labels.i32"), np.int32)).long()
     mean, deviation = (np.array(a, np.float32).astype(np.float64) for a in (MEAN, DEVIATION))
     x = torch.from_numpy((images / 255.0 - mean) / deviation).permute(0, 3, 1, 2)
-    # torch's own convolution instead of cutting patches
+    # uses torch's convolution instead of cutting patches
     kernel = w("embed.patch.weight").view(-1, patch, patch, 3).permute(0, 3, 1, 2)
     x = F.conv2d(x, kernel, w("embed.patch.bias"), stride=patch).flatten(2).transpose(1, 2)
     assert x.shape[1] == edge * edge

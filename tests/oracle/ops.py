@@ -1,5 +1,5 @@
-"""The oracle of ops_torch.c: reads a folder of float64 arrays NAME.f64 that the ops have read and written, computes the outputs
-again with torch, and names each that differs."""
+"""The oracle of ops_torch.c: reads a folder of float64 arrays NAME.f64 that the ops have read and
+written, computes the outputs again with torch, and lists those that differ."""
 import sys
 
 import numpy
@@ -25,7 +25,7 @@ def compare(name, expected, tolerance=1e-11):
 
 
 def document_numbers(item, tokens):
-    """Documents of 17, 18, ... tokens: which one each token belongs to."""
+    """The document of each token, for documents of 17, 18, ... tokens."""
     lengths = range(17 + item, 17 + item + tokens)
     return torch.cat([torch.full((length,), number) for number, length in enumerate(lengths)])[:tokens]
 
@@ -78,7 +78,7 @@ compare("xent.d_logits", x.grad)
 predicted = (x.argmax(-1) == targets).double()
 compare("xent.correct", predicted)
 
-# Two targets a row, as probabilities of classes.
+# Two targets per row, as class probabilities.
 x = load("mixed.logits", rows, cols).requires_grad_()
 parts = load("mixed.parts", rows)[:, None]
 firsts, seconds = (F.one_hot(load("mixed." + name, rows).long(), cols) for name in ("targets", "seconds"))

@@ -35,7 +35,7 @@ def scramble(x, k):
 
 
 def cipher(n, key):
-    """The permutation as a list: the oracle can afford a table."""
+    """The permutation as a list, since the oracle can afford a table."""
     bits = max(2, (n - 1).bit_length())
     left = bits // 2
     right = bits - left

@@ -1,4 +1,5 @@
-"""perfetto_opens — opens a trace of `millrace train --profile` with Perfetto itself, and tells what it sees.
+"""perfetto_opens — opens a trace of `millrace train --profile` in Perfetto and prints what it
+finds.
 
     perfetto_opens.py TRACE.json     a line a thread: its process, its name, how many spans it has, how many of these are steps
 

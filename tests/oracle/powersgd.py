@@ -1,4 +1,4 @@
-"""powersgd — what compressed gradients of several ranks and steps must come out as.
+"""powersgd — computes the expected results of compressed gradients over several ranks and steps.
 
     powersgd.py FOLDER RANKS STEPS START FEEDBACK WARM
 

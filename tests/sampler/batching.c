@@ -24,8 +24,8 @@ static struct sampler *open_sampler(void)
     return sampler;
 }
 
-/* The samples of step t, by micro-batch, as delivered by all ranks together. Returns their number;
- * checks that no micro-batch has two owners. */
+/* Collects the samples of step t from all ranks, by micro-batch, and returns their number. Checks
+ * that no micro-batch has two owners. */
 static size_t collect_step(struct sampler *sampler, struct batching batching, uint64_t step,
                            uint64_t *ret_samples)
 {
@@ -99,7 +99,7 @@ static void uneven_ranks_own_counts_that_differ_by_at_most_one(void **state)
     assert_int_equal(batching_owned_count(&batching), 2);
 }
 
-/* A newly opened sampler gives the same result as one that was advanced, across epochs and back. */
+/* A newly opened sampler gives the same results as one that was moved across epochs and back. */
 static void resuming_anywhere_needs_only_the_position(void **state)
 {
     (void)state;

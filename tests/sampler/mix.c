@@ -1,6 +1,6 @@
 /*
- * mix — tests: each dataset gets its share and runs through its epochs, equal to the Python oracle,
- * from any position directly.
+ * mix — tests that each dataset gets its share and passes through its epochs, that positions equal
+ * those of the Python oracle, and that any position can be looked up directly.
  */
 #include "sampler/mix.h"
 
@@ -40,7 +40,7 @@ static struct mix *open_mix(const struct mix_source *sources, uint32_t count)
     return mix;
 }
 
-/* Draws of a dataset come in order and without gaps, across the mix's epochs; the position of each
+/* Draws from a dataset are in order and without gaps, across the mix's epochs; the position of each
  * can be recovered. */
 static void each_dataset_is_drawn_in_order_without_gaps(void **state)
 {
@@ -63,7 +63,8 @@ static void each_dataset_is_drawn_in_order_without_gaps(void **state)
     }
 }
 
-/* In any range, a dataset has its share, within the number of datasets. */
+/* In every prefix, each dataset's count deviates from its share by less than the number of
+ * datasets. */
 static void every_stretch_of_a_mix_has_the_weights_shares(void **state)
 {
     (void)state;
@@ -239,7 +240,8 @@ static void oracle_written_from_the_docs_gives_the_same_mix(void **state)
     test_remove_folder(folder);
 }
 
-/* Datasets of equal size have different orders; the first has the order of a single dataset. */
+/* Datasets of equal size have different orders; the first has the order that it would have on its
+ * own. */
 static void datasets_of_a_mix_are_shuffled_independently(void **state)
 {
     (void)state;
@@ -282,14 +284,15 @@ static void resuming_a_mix_anywhere_needs_only_the_position(void **state)
     sampler_close(walker);
 }
 
-/* With more than 10^10 samples: opening allocates some memory, looking up positions none. */
+/* With more than 10^10 samples, opening allocates some memory and looking up positions allocates
+ * none. */
 static void positions_of_a_huge_mix_need_no_memory(void **state)
 {
     (void)state;
     static const struct mix_source enormous[] = {
         {UINT64_C(10000000000), 60000}, {UINT64_C(1) << 46, 5535}, {1000, 1}};
     struct sampler_source sources[5];
-    /* skips before anything is open */
+    /* skips the test before anything is open */
     (void)allocations_ours();
     struct sampler *sampler = open_sampler(enormous, 3, sources);
     size_t before = allocations_ours() + allocations_others();

@@ -1,6 +1,6 @@
 /*
- * order — tests: a permutation for any parameters, equal to the Python oracle's, cheap, and well
- * mixed.
+ * order — tests that the order is a permutation for any parameters, equals the Python oracle's, and
+ * is cheap and well mixed.
  */
 #include "sampler/order.h"
 
@@ -21,8 +21,8 @@ static struct order_params make_params(uint64_t samples, uint64_t lanes, uint64_
     return params;
 }
 
-/* Calls check for a grid of parameters with all corner cases: one lane, one lane per sample, runs
- * that do not divide. */
+/* Calls `check` for a grid of parameters with all corner cases: one lane, one lane per sample, runs
+ * that do not divide evenly. */
 static void for_many_params(void (*check)(void *context, const struct order_params *params,
                                           uint32_t epoch),
                             void *context)
@@ -170,7 +170,7 @@ static void epochs_seeds_and_lanes_change_the_order(void **state)
     assert_true(same_seed < 20);
 }
 
-/* A sampler caches windows; earlier queries do not change a result. */
+/* A sampler caches windows; earlier queries must not change results. */
 static void results_do_not_depend_on_earlier_calls(void **state)
 {
     (void)state;
@@ -269,7 +269,7 @@ uint64_t __wrap_cipher_decrypt(const struct cipher *cipher, uint64_t image)
     return __real_cipher_decrypt(cipher, image);
 }
 
-/* Beginning an epoch, looking up a position, or the inverse each take at most three calls: for a
+/* Beginning an epoch, looking up a position, and the inverse each take at most three calls: for a
  * key, a window and a run. */
 static void a_position_costs_the_same_in_a_huge_epoch(void **state)
 {

@@ -1,6 +1,6 @@
 /*
- * quality — tests: a full shuffle has quality 1, a sequential order near 0, and the advised
- * parameters reach the stated quality.
+ * quality — tests that a full shuffle has quality 1, a sequential order nearly 0, and that the
+ * advised parameters reach the stated quality.
  */
 #include "sampler/quality.h"
 
@@ -42,7 +42,7 @@ static void full_shuffles_have_a_quality_of_one(void **state)
     }
 }
 
-/* The measured case of docs/reference/order.md: 601 of 642 classes. */
+/* The case measured in docs/reference/order.md: 601 of 642 classes. */
 static void class_folders_in_the_default_order_are_nearly_a_full_shuffle(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /*
- * dataset.json: it is read back as written, and all of its content is validated.
+ * dataset.json reads back as written, and all its content is validated.
  */
 #include "shards/dataset/dataset.h"
 
@@ -122,7 +122,7 @@ static void the_fingerprint_is_the_documented_hash(void **state)
     assert_true(fingerprint == hash_64(bytes, sizeof bytes));
 }
 
-/* Each replacement makes the file invalid. */
+/* Each of these replacements makes the file invalid. */
 static void contradictions_and_missing_keys_are_refused(void **state)
 {
     struct fixture *fixture = *state;

@@ -1,5 +1,5 @@
 /*
- * fixture — a fresh folder per case, and the path of the one output that the case tests.
+ * fixture — a fresh folder per case, and the path of the output under test.
  *
  *     static int set_up(void **state)
  *     {
@@ -18,9 +18,9 @@ struct fixture {
     char path[TEST_PATH_BYTES_MAX]; /* in the folder; initially absent */
 };
 
-/* Sets *state to a malloc'ed fixture. name: of path. */
+/* Sets *state to a malloc'ed fixture. name: the file name in path. */
 int fixture_set_up(void **state, const char *name);
-/* Closes, removes and frees it. */
+/* Closes the backend, removes the folder and frees the fixture. */
 int fixture_tear_down(void **state);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * index_lock — when several processes open one tar without an index at once, one walks it and the
- * others wait for its cache entry.
+ * index_lock — when several processes open a tar without an index at the same time, one walks it
+ * and the others wait for the cache entry.
  *
  * The processes are real. Each runs on a backend that detects its walk (reads of the tar beyond its
  * tail and beyond single header blocks) and its lookups of the entry, and reports them to the test
@@ -38,7 +38,7 @@ static void notify(char what)
     has_notified = true;
 }
 
-/* A waiter looks repeatedly; a process that walks looks at most twice. */
+/* A waiting process looks up the entry repeatedly; a walking process looks it up at most twice. */
 static int recording_open(struct io *io, const char *path, struct io_file **ret_file,
                           struct err *err)
 {
@@ -47,7 +47,7 @@ static int recording_open(struct io *io, const char *path, struct io_file **ret_
     return sound_ops->file_open(io, path, ret_file, err);
 }
 
-/* The first read is of the tail; reads of a walk are longer than a block. */
+/* The first read gets the tail; reads of a walk are longer than a block. */
 static int recording_submit(struct io_queue *queue, struct io_request *const *requests,
                             unsigned count)
 {
@@ -81,11 +81,11 @@ static pid_t start(const struct fixture *fixture, int tells, int holds)
     io->ops = &recording_ops;
     if (shard_open(io, fixture->path, &shard, NULL) || shard->trailer.samples != SAMPLES)
         _exit(BAD);
-    /* the second may be of the entry */
+    /* the second read may be that of the entry */
     _exit(reads_count > 2 ? WALKED : 0);
 }
 
-/* ---- The case. ---- */
+/* ---- Cases. ---- */
 
 static void write_tar(const struct fixture *fixture)
 {

@@ -1,6 +1,6 @@
 /*
- * large — a dataset of a million shards and 10^10 samples: the cost of opening its list, and lookup
- * of samples.
+ * large — a dataset of a million shards and 10^10 samples: the cost of opening its list and of
+ * looking up samples.
  */
 #include "base/bytes.h"
 #include "base/hash.h"

@@ -1,5 +1,5 @@
 /*
- * .npy headers: numpy reads ours, we read numpy's.
+ * .npy headers: numpy reads ours, and we read numpy's.
  */
 #include "shards/format/npy.h"
 
@@ -93,7 +93,7 @@ static void a_damaged_header_is_refused(void **state)
         memcpy(bad, good, sizeof bad);
         bad[at] ^= 0x55;
         int status = npy_decode_header(bad, sizeof bad, sizeof bad, "x", &npy, &err);
-        /* the minor version */
+        /* byte 7, the minor version, is not checked */
         assert_true(at == 7 ? status == 0 : status == -EBADMSG || status == -ENOTSUP);
     }
     static const char *const dicts[] = {
@@ -168,7 +168,7 @@ static void malformed_headers_are_refused_with_an_offset(void **state)
         const char *dict;
         int status, place; /* offset in the dict */
     } cases[] = {
-        /* any order of keys, no trailing comma */
+        /* keys in any order, no trailing comma */
         {"{'shape': (2,), 'fortran_order': True, 'descr': '<f4'}", 0, 0},
         {"{\"descr\":\"<f4\",\"fortran_order\":False,\"shape\":(10L,3L)}\n", 0, 0},
         {"{'descr': '|O', 'fortran_order': False, 'shape': (2,), }", -ENOTSUP, 11},

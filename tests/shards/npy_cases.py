@@ -6,7 +6,7 @@ import os, sys, warnings
 import numpy as np
 from numpy.lib import format
 
-warnings.simplefilter("ignore")  # versions 2.0 and 3.0 are announced
+warnings.simplefilter("ignore")  # NumPy warns when it writes versions 2.0 and 3.0
 dtypes = ["?", "i1", "<u2", ">u2", "<i4", ">i8", "<f2", "<f4", ">f8", "<f16", "<c8", "<c16", "S7", "U5", "V3", "<M8[ns]", "<m8[25s]",
           [("x", "<f4"), ("y", "<i2", (3, 2)), ("in", [("a", "u1"), ("b", ">f8")])],
           [(("a title", "name"), "<i4")], [("it's", "<i4"), ('q"', "u1"), ("back\\slash", "S3")], [("größe", "<f4")],
@@ -20,6 +20,6 @@ for number, array in enumerate(cases):
         version = format.read_magic(file)
         shape, fortran, dtype = format._read_array_header(file, version, max_header_size=1 << 20)
         head = file.tell()
-    # a header above 65,535 bytes is beyond what is read
+    # our reader refuses headers above 65,535 bytes
     print("too long" if head > 65547 else "%d.%d %d %d %d (%s) %d %d" % (*version, dtype.itemsize, dtype.names is not None, fortran,
           ",".join(map(str, shape)), head, os.path.getsize(path) - head))

@@ -1,6 +1,6 @@
 /*
- * Tars of other tools: samples are grouped as by WebDataset, the index is cached and rebuilt,
- * checksums are made on request, damage is reported with its offset.
+ * Tars from other tools: samples are grouped as in WebDataset, the index is cached and rebuilt,
+ * checksums are computed on request, and damage is reported with its offset.
  */
 #include "shards/format/plain_tar.h"
 
@@ -55,7 +55,7 @@ static void write_tar(const struct fixture *fixture, const char *const *members)
     str_deinit(&text);
 }
 
-/* "key:ext,ext key:ext" of an open shard. */
+/* Lists the samples of an open shard as "key:ext,ext key:ext". */
 static void describe(const struct shard *shard, char *text, size_t bytes)
 {
     size_t used = 0;
@@ -201,7 +201,7 @@ static bool entry_is_there(const struct fixture *fixture, struct plain_tar_index
     return load_entry(fixture, false, ret_index) == 0;
 }
 
-/* Sets the tar's time, so that tests need not wait for the clock. */
+/* Sets the tar's modification time, so that tests need not wait for the clock. */
 static void touch(const struct fixture *fixture, time_t when)
 {
     struct timespec times[2] = {{.tv_sec = when}, {.tv_sec = when}};
@@ -224,7 +224,7 @@ static void the_index_is_kept_until_the_tar_changes(void **state)
     assert_int_equal(found.trailer.flags, SHARD_FLAG_NO_CRCS);
     plain_tar_index_deinit(&found);
     assert_groups(fixture, (const char *[]){"a.x", "b.x", NULL}, "a:x b:x");
-    touch(fixture, 1000); /* the same time, another size */
+    touch(fixture, 1000); /* the same time, a different size */
     assert_false(entry_is_there(fixture, &found));
 }
 
@@ -276,13 +276,13 @@ static void a_cache_entry_that_does_not_match_the_tar_is_ignored(void **state)
         forge_identity(fixture);
         assert_false(entry_is_there(fixture, &found));
     }
-    /* no samples, and no members to compare */
+    /* no samples and no members to compare */
     assert_groups(fixture, (const char *[]){"nothing", NULL}, "");
     assert_true(entry_is_there(fixture, &found));
     plain_tar_index_deinit(&found);
 }
 
-/* The path of an open tar may meanwhile name another one. */
+/* The path of an open tar may meanwhile name a different tar. */
 static void a_cache_entry_belongs_to_the_open_tar_not_its_name(void **state)
 {
     const struct fixture *fixture = *state;
@@ -337,7 +337,8 @@ static void a_damaged_or_mismatched_cache_entry_is_ignored(void **state)
         entry[at] ^= (uint8_t)(1u << at % 8);
         test_write_file(path, entry, bytes);
         if (entry_is_there(fixture, &found)) {
-            assert_true(at >= 256 && bytes > 256); /* unused zeros after the path */
+            /* only the unused zeros after the path may change */
+            assert_true(at >= 256 && bytes > 256);
             plain_tar_index_deinit(&found);
         }
         entry[at] ^= (uint8_t)(1u << at % 8);
@@ -379,7 +380,7 @@ static void only_dead_writers_temporaries_are_removed(void **state)
     static const char old[] = ".tmp-0123456789abcdef-0-0-0123456789abcdef",
                       young[] = ".tmp-0123456789abcdef-0-0-fedcba9876543210",
                       other[] = ".tmp-of-another-program-0-0-0123456789abcdef";
-    enum { HOUR_S = 3600, TARS = 1024 }; /* one in 16 of them sweeps */
+    enum { HOUR_S = 3600, TARS = 1024 }; /* one open in 16 sweeps */
     struct fixture fixture = *(const struct fixture *)*state;
     char folder[IO_PATH_BYTES_MAX];
     struct plain_tar_index found = {0};
@@ -469,8 +470,8 @@ static void verify_checks_optional_checksums(void **state)
     data[2 * 512 + 512 + 70000] ^= 1; /* within b.x */
     test_write_file(fixture->path, data, bytes);
     free(data);
-    forge_identity(fixture);                      /* a disk error does not change the identity */
-    assert_int_equal(count_problems(fixture), 2); /* a block's, and the member's */
+    forge_identity(fixture);                      /* a disk error leaves the identity unchanged */
+    assert_int_equal(count_problems(fixture), 2); /* one for the block, one for the member */
 }
 
 static void a_repeated_key_is_a_problem(void **state)
@@ -513,7 +514,7 @@ static void record(void *context, const struct err *what)
     reported->last = *what;
 }
 
-/* Lists the complete samples of the tar, and collects what was left out. */
+/* Lists the complete samples of the tar and collects reports of what was left out. */
 static void salvage(const struct fixture *fixture, struct reported *reported, bool *ret_partial,
                     char *text, size_t bytes)
 {
@@ -550,8 +551,8 @@ static void a_truncated_tars_samples_before_the_truncation_are_complete(void **s
     } cases[] = {
         {3000, 2560, "a:x,y"}, /* in the data of b.x: a is complete */
         {5000, 4608, "a:x,y"}, /* in the data of b.y */
-        {4608, 4608, "a:x,y"}, /* after its header */
-        {4200, 4096, "a:x,y"}, /* in its header: b might have had more members */
+        {4608, 4608, "a:x,y"}, /* just after the header of b.y */
+        {4200, 4096, "a:x,y"}, /* in the header of b.y: b might have had more members */
         {2100, 2048, ""},      /* in the header of b.x, which might have been another member of a */
         {514, 512, ""},        {100, 0, ""}, {0, 0, ""},
     };
@@ -574,8 +575,7 @@ static void a_truncated_tars_samples_before_the_truncation_are_complete(void **s
     }
 }
 
-/* For any truncation point. Each sample is one member, so that a clean end is never inside a
- * sample. */
+/* Each sample is one member, so a clean end is never inside a sample. */
 static void every_truncation_keeps_the_samples_before_it(void **state)
 {
     const struct fixture *fixture = *state;
@@ -616,7 +616,7 @@ static void the_first_of_duplicate_members_is_used(void **state)
     salvage(fixture, &reported, &is_partial, text, sizeof text);
     assert_string_equal(text, "a:x,y b:x c:x");
     assert_true(is_partial);
-    assert_int_equal(reported.count, 3); /* two of a.x, and an invalid name */
+    assert_int_equal(reported.count, 3); /* two duplicates of a.x, and an invalid name */
     const struct salvage silently = {0};
     assert_ok(shard_open_salvaging(fixture->io, fixture->path, &silently, &shard, &err), &err);
     shard_index_field(shard->index, 0, 0, &field);
@@ -634,7 +634,7 @@ static void salvaging_an_intact_tar_changes_nothing(void **state)
     struct plain_tar_index kept = {0};
     write_tar(fixture, (const char *[]){"a.x", "a.y", "b.x=70000", "a.x", NULL});
     assert_ok(shard_open_salvaging(fixture->io, fixture->path, &silently, &salvaged, &err), &err);
-    assert_true(entry_is_there(fixture, &kept)); /* for later callers */
+    assert_true(entry_is_there(fixture, &kept)); /* cached for later callers */
     plain_tar_index_deinit(&kept);
     assert_ok(shard_open(fixture->io, fixture->path, &strict, &err), &err);
     assert_false(salvaged->is_partial);

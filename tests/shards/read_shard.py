@@ -1,4 +1,5 @@
-"""A reader of shards written from docs/reference/shards.md alone: checks everything, prints `key.extension<TAB>size` a member."""
+"""A reader of shards written from docs/reference/shards.md alone: checks everything and prints
+`key.extension<TAB>size` for each member."""
 import re
 import struct
 import sys

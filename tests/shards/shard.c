@@ -105,7 +105,7 @@ static void block_crcs_are_found_among_many_samples(void **state)
     free(samples);
 }
 
-/* Checks that a reader printed the names of the variety, one per line. */
+/* Checks that a reader printed the names in make_shard_variety, one per line. */
 static void check_listing(const char *listing)
 {
     const char *at = listing;
@@ -227,7 +227,7 @@ static void a_python_reader_written_from_the_docs_reads_shards(void **state)
     assert_string_equal(text, wanted);
 }
 
-/* Pictures with rows in the index, a small one, and a sample without a picture. */
+/* Makes pictures with rows in the index, a small one, and a sample without a picture. */
 static void make_pictures(const struct fixture *fixture)
 {
     static const struct {
@@ -335,7 +335,7 @@ static void every_truncation_is_detected(void **state)
         }
         opened++;
         assert_true(shard->is_plain_tar);
-        /* else it was cut exactly between two members, which verify detects */
+        /* otherwise it was cut exactly between two members, which verify detects */
         if (shard->trailer.archive_end < kept)
             assert_int_equal(shard->trailer.samples, 2);
         shard_close(shard);
@@ -345,7 +345,7 @@ static void every_truncation_is_detected(void **state)
     free(file);
 }
 
-/* Any byte of the index, the padding of the trailer, or the trailer itself; other padding is not
+/* Covers the index, the padding of the trailer, and the trailer itself; other padding is not
  * checked. */
 static void every_flipped_byte_of_index_and_trailer_is_detected(void **state)
 {
@@ -409,7 +409,7 @@ static void forge_index(const struct fixture *fixture)
             shard_index_close(index);
         }
     }
-    assert_true(refused > 0 && accepted > 0); /* changed CRCs are accepted */
+    assert_true(refused > 0 && accepted > 0); /* flips in stored CRCs are accepted */
     free(index_bytes);
     free(file);
 }
@@ -496,7 +496,7 @@ static void an_index_of_many_samples_stays_small(void **state)
         .version = SHARD_VERSION, .samples = samples, .archive_end = samples * 2048};
     assert_ok(shard_index_builder_encode(builder, true, &bytes, &trailer.fields, &err), &err);
     shard_index_builder_close(builder);
-    assert_true(bytes.bytes < samples * 48); /* 14 of the key, 4, 2 x 12 */
+    assert_true(bytes.bytes < samples * 48); /* 14 for the key, 4, 2 x 12 for the fields */
     trailer.index_offset = trailer.archive_end + 1024;
     trailer.index_bytes = bytes.bytes;
     trailer.index_crc32c = crc32c(0, bytes.data, bytes.bytes);
@@ -509,8 +509,7 @@ static void an_index_of_many_samples_stays_small(void **state)
     str_deinit(&bytes);
 }
 
-/* The format is fixed: today's output equals, byte for byte, the output when version 1 was
- * defined. */
+/* The format is fixed: the output equals, byte for byte, the output when version 1 was defined. */
 static void the_golden_shard_is_reproduced(void **state)
 {
     struct fixture *fixture = *state;

@@ -26,7 +26,7 @@ static int memory_read(void *context, uint64_t offset, void *data, size_t bytes)
     return 0;
 }
 
-/* Scans to the end. Stores the names in names, one per line (NULL: not wanted), and their number in
+/* Scans to the end. Stores the names, one per line, in `names` (may be NULL) and their number in
  * *ret_count. */
 static int scan_all(const struct memory *memory, char *names, size_t names_bytes, size_t *ret_count,
                     struct err *err)
@@ -106,7 +106,7 @@ static void sizes_beyond_octal_round_trip(void **state)
     }
 }
 
-/* Archives that GNU tar, bsdtar and Python's tarfile list alike: we list the same names. */
+/* If GNU tar, bsdtar and Python's tarfile list the same names for an archive, so do we. */
 static void archives_are_listed_as_by_other_readers(void **state)
 {
     (void)state;
@@ -145,7 +145,7 @@ static void archives_are_listed_as_by_other_readers(void **state)
             continue;
         }
         if (strcmp(file, "go/pax-global-records.tar") == 0)
-            /* they agree only on the count: each handles an empty path in a global header
+            /* the tools agree only on the count: each handles an empty path in a global header
              * differently */
             continue;
         test_run_output(theirs, sizeof theirs,

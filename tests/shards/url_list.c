@@ -1,5 +1,5 @@
 /*
- * Patterns of shard names: their expansion, compared with the package that webdataset uses.
+ * The expansion of shard name patterns, compared with the package that webdataset uses.
  */
 #include "shards/dataset/url_list.h"
 
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The expansion, one URL per line. */
+/* Stores the expansion in text, one URL per line. */
 static void expand(const char *pattern, char *text, size_t bytes)
 {
     struct url_list list = {0};

@@ -1,5 +1,5 @@
 /*
- * Verification: an intact shard has no problem, and any changed byte is one.
+ * Verification: an intact shard has no problems, and any changed byte is reported as one.
  */
 #include "shards/verify/verify.h"
 
@@ -133,10 +133,10 @@ static void a_flipped_bit_is_named_by_sample_and_block(void **state)
     test_write_file(fixture->path, file, bytes);
     struct seen seen = {0};
     verify(fixture, NULL, &seen);
-    assert_int_equal(seen.problems, 2); /* the block and the whole */
+    assert_int_equal(seen.problems, 2); /* the block and the whole member */
     assert_string_equal(seen.key, "big");
     assert_int_equal(seen.offset, field.data_offset + 2 * SHARD_BLOCK_BYTES);
-    assert_int_equal(seen.members, 13); /* not the bad one */
+    assert_int_equal(seen.members, 13); /* all members except the bad one */
     free(file);
 }
 

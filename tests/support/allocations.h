@@ -1,9 +1,9 @@
 /*
  * allocations — counts how often the program's own code calls malloc and related functions.
  *
- * A test program that lists support/allocations.c among its sources has the calls of all threads
- * counted. A call is ours if it returns into the program's own text, which contains all of millrace
- * and the test. Calls by shared libraries (libjpeg's pools) are others.
+ * In a test program that lists support/allocations.c among its sources, the calls of all threads
+ * are counted. A call is ours if it returns into the program's own text, which contains all of
+ * millrace and the test. Calls from shared libraries (libjpeg's pools) count as others.
  */
 #ifndef MILLRACE_TESTS_SUPPORT_ALLOCATIONS_H
 #define MILLRACE_TESTS_SUPPORT_ALLOCATIONS_H

@@ -1,5 +1,5 @@
 /*
- * engines — runs the cases of a program once for each engine for local files.
+ * engines — runs a program's cases once with each engine for local files.
  *
  *     int main(void)
  *     {
@@ -18,10 +18,10 @@
 
 /* The engine of the running case; IO_ENGINE_AUTO outside of engines_run. */
 enum io_engine engines_current(void);
-/* Options with that engine; the rest is zero. */
+/* Options with that engine; all other members are zero. */
 struct io_options engines_options(void);
 
-/* NULL, or why the engine is unavailable here. */
+/* NULL if the engine is available here, otherwise why not. */
 const char *engines_lack(enum io_engine engine);
 
 int engines_run_all(const struct CMUnitTest *tests, size_t count);

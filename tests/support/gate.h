@@ -1,6 +1,6 @@
 /*
- * gate — holds threads at a chosen place, so that a test controls what happens meanwhile, whatever
- * the speed of the machine.
+ * gate — holds threads at a chosen place, so that a test controls what happens meanwhile,
+ * regardless of the machine's speed.
  *
  *     gate_shut(&gate);
  *     ... start work that makes another thread call gate_pass(&gate) ...
@@ -8,9 +8,9 @@
  *     ... what must be possible meanwhile ...
  *     gate_open(&gate);
  *
- * There is no timeout here; the program's own time limit applies (TIMEOUT of mr_test).
+ * There is no timeout; the test program's time limit applies (TIMEOUT of mr_test).
  *
- * Threads: any.
+ * May be called from any thread.
  */
 #ifndef MILLRACE_TESTS_SUPPORT_GATE_H
 #define MILLRACE_TESTS_SUPPORT_GATE_H
@@ -34,7 +34,7 @@ struct gate {
 
 void gate_shut(struct gate *gate);
 void gate_open(struct gate *gate);
-/* Returns at once if the gate is open, else when it is opened. */
+/* Returns at once if the gate is open, otherwise when it is opened. */
 void gate_pass(struct gate *gate);
 /* Waits until this many threads are held. */
 void gate_await(struct gate *gate, unsigned count);
@@ -43,7 +43,7 @@ void gate_await(struct gate *gate, unsigned count);
 void gate_pause(void);
 
 /* True while a thread of this process (an id as from gettid) sleeps in the kernel, waiting for a
- * lock, a condition or another thread. Shows from outside that a call blocks. */
+ * lock, a condition or another thread. Lets a test see from outside that a call blocks. */
 bool gate_is_asleep(pid_t thread);
 
 #endif

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# mpirun RANKS COMMAND...: real ranks for a test, any number on any number of cores, also as root.
-# 77 without mpirun.
-# --absent: the skip message of a test whose program was not built.
+# mpirun RANKS COMMAND...: runs a test on real ranks, any number on any number of cores, also as
+# root. Exits with 77 without mpirun. --absent: prints the skip message of a test whose program was
+# not built.
 [[ $1 != --absent ]] || { echo "SKIPPED: this build found no MPI" >&2; exit 77; }
 ranks=$1
 shift

@@ -4,8 +4,8 @@
  *     cmocka_unit_test_setup_teardown(a_behavior, scratch_set_up, scratch_tear_down)
  *
  * Under engines_run (engines.h) the backend uses the current engine. The names are short because
- * cases use them often. A program that needs more calls these two functions from its own set-up and
- * tear-down. Forked processes may use both the folder and the backend.
+ * cases use them often. A program that needs more set-up calls these two functions from its own.
+ * Forked processes may use both the folder and the backend.
  */
 #ifndef MILLRACE_TESTS_SUPPORT_SCRATCH_H
 #define MILLRACE_TESTS_SUPPORT_SCRATCH_H

@@ -18,7 +18,7 @@
 
 enum { TEST_PATH_BYTES_MAX = 1024 };
 
-/* Stores the path of the real file or folder `relative` of MILLRACE_TEST_DATA. If it is absent,
+/* Stores the path of the real file or folder `relative` below MILLRACE_TEST_DATA. If it is absent,
  * skips the running test and prints why on stderr as "SKIPPED: ...", which scripts/test counts. */
 void test_need_data(const char *relative, char path[TEST_PATH_BYTES_MAX]);
 
@@ -35,18 +35,18 @@ void test_remove_folder(const char *path);
 
 /* Runs a shell command with our stdout and stderr. Returns its exit status, or 128 + signal. */
 int test_run(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The same, with its stdout stored in text (NUL-terminated, truncated to bytes). */
+/* The same, but stores the command's stdout in text (NUL-terminated, truncated to bytes). */
 int test_run_output(char *text, size_t bytes, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* A Python that has the module (of MILLRACE_PYTHON, build/oracles/bin/python, /usr/bin/python3,
- * python3); skips the test if none has it. Valid forever. */
+/* The first Python that has the module (of MILLRACE_PYTHON, build/oracles/bin/python,
+ * /usr/bin/python3, python3); skips the test if none has it. The string stays valid. */
 const char *test_need_python(const char *module);
 
-/* Whether a sanitizer slows everything down, so that tests should use smaller sizes. */
+/* Whether a sanitizer is active, which slows everything down, so tests should use smaller sizes. */
 bool test_is_sanitized(void);
 
-/* The resident memory of this process. */
+/* The resident memory of this process in bytes. */
 uint64_t test_resident_bytes(void);
 
 /* Fails the running test with the error's message unless status is 0. */

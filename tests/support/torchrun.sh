@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# torchrun.sh RANKS COMMAND...: that many processes with the variables that torchrun sets, and
-# nothing else. Returns the largest status.
-# Runs of others on this machine are refused, whatever their ports.
+# torchrun.sh RANKS COMMAND...: starts that many processes with the variables that torchrun sets,
+# and nothing else. Returns the largest status. Ranks of other runs on this machine are refused,
+# regardless of their ports.
 ranks=$1
 shift
 export WORLD_SIZE=${WORLD_SIZE:-$ranks} MASTER_ADDR=127.0.0.1 MASTER_PORT=$((20000 + RANDOM % 10000)) TORCHELASTIC_RUN_ID=test-$$-$RANDOM
