@@ -4,9 +4,9 @@
  *     cc load.c $(pkg-config --cflags --libs millrace) -o load
  *     ./load DATASET [SIDE]
  *
- * Prints a line per step: the number of samples, their classes, the mean of the pixels; at the end,
- * the loader's statistics. The order, the crops and therefore every number except times are the
- * same on each run, on any machine.
+ * Prints a line for each micro-batch with the number of samples, their classes and the mean of
+ * their pixels, and at the end the loader's statistics. The order and the crops, and therefore
+ * every number, are the same on each run, on any machine.
  */
 #include <millrace/loader.h>
 
@@ -22,8 +22,8 @@ static void print_line(void *context, enum log_level level, const char *line)
     fprintf(stderr, "load: %s\n", line);
 }
 
-/* A field has dtype, shape, strides and data: here "image", U8 [items, height, width, 3], and
- * "label", I32 [items]. */
+/* A field has a dtype, a shape, strides and data. Here the fields are "image", U8 [items, height,
+ * width, 3], and "label", I32 [items]. */
 static void print_batch(const struct batch *batch)
 {
     const struct batch_field *image = batch_field_named(batch, "image");

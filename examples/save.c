@@ -1,12 +1,12 @@
 /*
- * save — a program other than a trainer saves its arrays while it keeps computing, and loads them
- * again divided differently.
+ * save — a program that is not a trainer saves its arrays while it keeps computing, and loads them
+ * in a different layout.
  *
  *     cc save.c $(pkg-config --cflags --libs millrace) -o save
  *     ./save FOLDER [PARTS]
  *
  * It simulates heat flow in a plate, saves every tenth step to FOLDER, and then loads the newest
- * checkpoint in PARTS bands of rows, each separately, as that many ranks would. Run again, it
+ * checkpoint as PARTS bands of rows, each separately, as that many ranks would. When run again, it
  * continues where the last run stopped.
  */
 #include <millrace/ckpt.h>
@@ -32,7 +32,7 @@ static void spread_heat(float plate[ROWS][COLUMNS])
     memcpy(plate, next, sizeof next);
 }
 
-/* Rows first..first+count of the plate, whose full shape is ROWS x COLUMNS. */
+/* Rows first..first+count-1 of the plate, whose full shape is ROWS x COLUMNS. */
 static struct ckpt_tensor band(float *data, uint64_t first, uint64_t count)
 {
     return (struct ckpt_tensor){.name = "plate",
@@ -45,7 +45,7 @@ static struct ckpt_tensor band(float *data, uint64_t first, uint64_t count)
                                 .data = data};
 }
 
-/* Computes steps first+1..last and saves every tenth. */
+/* Computes steps first+1..last, and saves after every tenth step. */
 static int compute(struct io *io, const char *folder, float plate[ROWS][COLUMNS], uint64_t first,
                    uint64_t last, struct err *err)
 {
@@ -60,7 +60,7 @@ static int compute(struct io *io, const char *folder, float plate[ROWS][COLUMNS]
     if (status)
         return status;
     for (uint64_t step = first + 1; !status && step <= last; step++) {
-        /* copies what is not yet written */
+        /* copies the data that is not yet written */
         ckpt_saver_before_update(saver, GROUP_PLATE);
         spread_heat(plate);
         if (step % SAVE_EVERY == 0)
@@ -72,8 +72,8 @@ static int compute(struct io *io, const char *folder, float plate[ROWS][COLUMNS]
     return status;
 }
 
-/* Loads the newest checkpoint in `parts` bands, each separately, into plate. -ENOENT if there is
- * none. */
+/* Loads the newest checkpoint into plate as `parts` bands, each separately. -ENOENT: there is no
+ * checkpoint. */
 static int load(struct io *io, const char *folder, uint64_t parts, float plate[ROWS][COLUMNS],
                 uint64_t *ret_step, struct err *err)
 {
@@ -126,7 +126,7 @@ int main(int argc, char **argv)
     }
 out:
     io_close(io);
-    /* the error in one line, as millrace prints it */
+    /* print the error in one line, as millrace does */
     if (status && err.code) {
         char line[ERR_LINE_BYTES_MAX];
         fprintf(stderr, "save: %s\n", err_format(&err, line, sizeof line));

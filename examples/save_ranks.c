@@ -1,13 +1,13 @@
 /*
- * save_ranks — ranks under mpirun, each with some rows of an array, save it together and continue
- * from it with any other number of ranks.
+ * save_ranks — ranks under mpirun, each of which holds some rows of an array, save the array
+ * collectively, and a later run with any number of ranks continues from it.
  *
  *     cc save_ranks.c $(pkg-config --cflags --libs millrace_mpi) -o save_ranks
  *     mpirun -n 4 ./save_ranks FOLDER
  *
- * A ring rotates: each step moves every row to the position of the next. Each rank has a band of
- * the rows; the last row of a band is sent to the next rank. Every fifth step is saved to FOLDER.
- * Run again with any number of ranks (up to one per row), it continues where the last run stopped.
+ * A ring of rows rotates: each step moves every row to the position of the next one. Each rank holds
+ * a band of rows and sends its last row to the next rank. Every fifth step is saved to FOLDER. When
+ * run again, with any number of ranks (up to one per row), it continues where the last run stopped.
  */
 #include <millrace/ckpt.h>
 #include <millrace/comm_mpi.h>
@@ -26,11 +26,11 @@ enum {
     ROW_BYTES = COLUMNS * (int)sizeof(float)
 };
 
-/* This rank's part of the ring: rows first..first + count. */
+/* This rank's part of the ring: rows first..first + count - 1. */
 struct band {
     uint64_t first, count;
     float rows[ROWS][COLUMNS];
-    /* Buffers of messages are here because they may have to outlive a failure. */
+    /* Message buffers; in the struct because they may be accessed even after a failure. */
     float leaving[COLUMNS], coming[COLUMNS];
 };
 
@@ -45,7 +45,7 @@ static struct ckpt_tensor tensor_of(struct band *band)
                                 .data = band->rows};
 }
 
-/* Sends the last row to the next rank, and puts the row from the previous rank in front. */
+/* Sends the last row to the next rank, and inserts the row from the previous rank in front. */
 static int turn(struct comm *comm, struct band *band, struct err *err)
 {
     int next = (comm->rank + 1) % comm->ranks,
@@ -119,7 +119,7 @@ static int compute(struct comm *comm, struct io *io, const char *folder, struct 
     return status;
 }
 
-/* After `step` steps, row i has the initial content of row i - step. */
+/* After `step` steps, row i has the initial content of row i - step (modulo ROWS). */
 static int check(const struct band *band, uint64_t step, struct err *err)
 {
     for (uint64_t i = 0; i < band->count; i++)
