@@ -5,9 +5,10 @@
  *     cc save_ranks.c $(pkg-config --cflags --libs millrace_mpi) -o save_ranks
  *     mpirun -n 4 ./save_ranks FOLDER
  *
- * A ring of rows rotates: each step moves every row to the position of the next one. Each rank holds
- * a band of rows and sends its last row to the next rank. Every fifth step is saved to FOLDER. When
- * run again, with any number of ranks (up to one per row), it continues where the last run stopped.
+ * A ring of rows rotates: each step moves every row to the position of the next one. Each rank
+ * holds a band of rows and sends its last row to the next rank. Every fifth step is saved to
+ * FOLDER. When run again, with any number of ranks (up to one per row), it continues where the
+ * last run stopped.
  */
 #include <millrace/ckpt.h>
 #include <millrace/comm_mpi.h>
