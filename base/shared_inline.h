@@ -1,5 +1,6 @@
 /*
- * shared_inline — declares a header function for both C and CUDA kernels. Header only.
+ * shared_inline — declares an inline function usable from both C code and CUDA kernels. Header
+ * only.
  */
 #ifndef MILLRACE_BASE_SHARED_INLINE_H
 #define MILLRACE_BASE_SHARED_INLINE_H

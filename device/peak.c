@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-/* Operations per cycle and multiprocessor, counting a multiply-add as two: on the fp32 units, and
- * on the tensor cores with 16-bit numbers. From NVIDIA's architecture white papers: A100, GA102,
+/* Operations per cycle per multiprocessor, counting a multiply-add as two: on the fp32 units, and
+ * on the tensor cores with 16-bit operands. From NVIDIA's architecture white papers: A100, GA102,
  * Ada, H100, Blackwell. With float accumulation, GeForce cards (8.6, 8.9, 12.0) reach half the
  * tensor rate. */
 static const struct {

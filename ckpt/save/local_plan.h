@@ -1,8 +1,8 @@
 /*
  * local_plan — the chunks that a rank stores, in the form that it sends to the other ranks.
  *
- * A text is u64 file_bytes, u64 chunks, then for each chunk its record and its name with a NUL,
- * padded to 8 bytes to align the records.
+ * Serialized form: u64 file_bytes, u64 chunks, then each chunk's record and NUL-terminated name,
+ * padded to a multiple of 8 bytes to align the next record.
  */
 #ifndef MILLRACE_CKPT_SAVE_LOCAL_PLAN_H
 #define MILLRACE_CKPT_SAVE_LOCAL_PLAN_H

@@ -16,7 +16,7 @@
 struct trainer_benchmark_job {
     uint64_t warmup_steps; /* not measured */
     uint64_t steps;        /* measured; at least 1 */
-    uint64_t products_ns;  /* time for measuring products, before the run */
+    uint64_t products_ns;  /* time to spend measuring matrix products before the run */
 };
 
 struct trainer_benchmark {

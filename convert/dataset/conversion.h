@@ -23,8 +23,8 @@ struct conversion {
 };
 
 /* Checks the target before the source is read, because counting tokens may take a long time.
- * Reports another owner of the target before other errors. Creates no folder, because one inside
- * the source would become a class. */
+ * If another process owns the target, reports that in preference to any other error. Creates no
+ * folder, because one inside the source would become a class. */
 int conversion_check_target(struct conversion *conversion, struct err *err);
 /* Creates an empty target, restores the state of the journal, or creates a staging folder to
  * replace an existing dataset. *ret_complete: nothing is left to do. */

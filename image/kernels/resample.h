@@ -66,7 +66,8 @@ void resample_plan_deinit(struct resample_plan *plan);
 void resample_find_source(struct resample_span span, uint32_t source_count, uint32_t count,
                           uint32_t *ret_source_first, uint32_t *ret_source_end);
 
-/* Rows first..end-1 of a source with columns samples each; data points at row `first`. */
+/* Rows `first` to `end` - 1 of a source with `columns` samples per row; `data` points to row
+ * `first`. */
 struct resample_rows {
     const uint8_t *data;
     size_t stride_bytes;

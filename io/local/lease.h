@@ -6,10 +6,11 @@
  *
  * A process takes a number by creating its file exclusively; the storage server arbitrates. The
  * owner takes the next number each period (a heartbeat); if that number is taken, it has lost the
- * lease. A contender may take the next number if the highest one is marked free, names a process on
- * this kernel that no longer exists, or does not change for LEASE_EXPIRY_PERIODS of its owner's
- * periods, measured on the contender's monotonic clock. A number is a fencing token: lease_check
- * takes the next one, and fails for an owner that was suspended while another took over.
+ * lease. A contender may take the next number if the highest one is marked free, names a process
+ * of the running kernel and that process no longer exists, or has not changed for
+ * LEASE_EXPIRY_PERIODS times its owner's period, measured on the contender's monotonic clock. A
+ * number is a fencing token: lease_check takes the next one, and fails for an owner that was
+ * suspended while another took over.
  *
  * Invariants
  *   1. Only an exclusive create of highest + 1 transfers the lease; the creator of the highest

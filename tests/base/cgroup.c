@@ -108,8 +108,8 @@ static void a_cgroup_outside_the_mount_has_the_mounts_limit(void **state)
     expect(0, 1073741824);
 }
 
-/* Affinity allows at least one CPU, so a quota of half a CPU always limits; a large one never
- * does. */
+/* Affinity allows at least one CPU, so a quota of half a CPU is always the tighter limit, and a
+ * large quota never is. */
 static void thread_count_is_bounded_by_the_cpu_quota(void **state)
 {
     (void)state;

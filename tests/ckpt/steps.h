@@ -4,7 +4,7 @@
  *
  *     cmocka_unit_test_setup_teardown(a_behavior, steps_set_up, steps_tear_down)
  *
- * Uses the folder and the sound backend of scratch.h.
+ * Uses the folder and the fault-free backend from scratch.h.
  */
 #ifndef MILLRACE_TESTS_CKPT_STEPS_H
 #define MILLRACE_TESTS_CKPT_STEPS_H

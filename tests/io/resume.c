@@ -55,8 +55,8 @@ static void assert_text(struct io_file *file, const char *text)
     assert_memory_equal(found, text, strlen(text));
 }
 
-/* Leaves the state of a process that died with one file in progress and, in a folder, another one
- * finalized. */
+/* Leaves behind what a process leaves if it dies while writing one file, after finalizing another
+ * in a folder. */
 static void leave_half(bool single_file, enum io_resume resume)
 {
     int status;

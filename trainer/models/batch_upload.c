@@ -62,8 +62,8 @@ static bool is_host(const struct batch_upload *upload)
     return upload->ops->device->ops->is_host;
 }
 
-/* Full batches of images are copied directly from the loader's buffer. Staging memory holds images
- * only if device memory is host memory, to pad incomplete batches. */
+/* Full batches of images are copied directly from the loader's buffer. Images are staged only if
+ * device memory is host memory, where incomplete batches must be padded. */
 static uint64_t staging_bytes(const struct batch_upload *upload)
 {
     const struct slot_layout s = slot_layout(upload);

@@ -173,10 +173,10 @@ void model_forward(struct model *model, const struct model_stage *stage,
  * of ops.h], compute type, in the activations. NULL if not all rows fit in memory. */
 const void *model_logits(const struct model *model, const struct model_stage *stage,
                          const struct model_activations *activations);
-/* Call after model_forward on the same input with a NULL result. Writes or adds (adds_gradients)
- * the gradients of the stage's trained parameters, except for padding. result: NULL without the
- * head. d_hidden_out: NULL with the head. d_hidden_in: NULL with the embedding; undefined if
- * nothing before the stage is trained. Completes groups from last to first. */
+/* Call after model_forward, which must have had the same input and a NULL result. Writes or adds
+ * (adds_gradients) the gradients of the stage's trained parameters, except for padding. result:
+ * NULL without the head. d_hidden_out: NULL with the head. d_hidden_in: NULL with the embedding;
+ * undefined if nothing before the stage is trained. Completes groups from last to first. */
 void model_backward(struct model *model, const struct model_stage *stage,
                     const struct model_memory *memory, const struct model_activations *activations,
                     const struct model_input *input, const struct model_result *result,

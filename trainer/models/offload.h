@@ -18,7 +18,7 @@
  * a graph can capture a pass. A backward pass ends with all copies complete. If device memory is
  * host memory, the same copies run but save no memory.
  *
- * Threads: only the owner of the ops. Allocates nothing after open.
+ * Call only from the thread that owns the ops. Allocates nothing after open.
  */
 #ifndef MILLRACE_TRAINER_MODELS_OFFLOAD_H
 #define MILLRACE_TRAINER_MODELS_OFFLOAD_H

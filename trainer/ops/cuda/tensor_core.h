@@ -45,8 +45,8 @@ __device__ inline void copy_async_commit()
     asm volatile("cp.async.commit_group;\n" ::: "memory");
 }
 
-/* Waits until at most `pending` of this thread's newest groups are in progress. The copies of other
- * threads also need a barrier. */
+/* Waits until at most `pending` of this thread's newest groups are in progress. To see copies
+ * issued by other threads, a barrier is needed as well. */
 template <int pending> __device__ inline void copy_async_wait()
 {
     asm volatile("cp.async.wait_group %0;\n" ::"n"(pending) : "memory");

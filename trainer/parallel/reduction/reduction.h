@@ -92,7 +92,7 @@ struct reduction_ops {
     void *(*leaf)(struct reduction *reduction);
     void (*end_leaf)(struct reduction *reduction); /* after a hookless round */
     /* Called before a pass writes a group's gradients, and when they are final, except in hookless
-     * rounds. Both NULL: all rounds are hookless. */
+     * rounds. Both NULL: no round has hooks. */
     int (*need_group)(struct reduction *reduction, uint64_t group, struct err *err);
     int (*done_group)(struct reduction *reduction, uint64_t group, struct err *err);
     int (*finish)(struct reduction *reduction, struct err *err);
