@@ -21,7 +21,7 @@ static void receive_all(struct tcp_peer *peer)
     while (more && status >= 0) {
         status = tcp_peer_receive(peer, &control, &more, &err);
         if (status > 0 && ((unsigned)control >= TCP_CONTROL_COUNT ||
-                           !memchr(peer->heard, '\0', TCP_CONTROL_BYTES)))
+                           !memchr(peer->control_text, '\0', TCP_CONTROL_BYTES)))
             abort();
         if (status < 0 && status != -EPIPE && err.code != status)
             abort();
