@@ -24,8 +24,7 @@ enum {
     JSON_DEPTH_MAX = 64,
     /* A parsed document takes its text's bytes and about 100 bytes per value: at most about 1 GiB.
      * The safetensors format allows headers of up to 100 MB, typically with 8 JSON values per 100
-     * bytes; a checkpoint's
-     * manifest has one value per file. */
+     * bytes; a checkpoint's manifest has one value per file. */
     JSON_BYTES_MAX = 256 << 20,
     JSON_VALUES_MAX = 8 << 20,
 };

@@ -72,11 +72,6 @@ static const struct partial {
      "to the main node's address, and MASTER_PORT"},
 };
 
-const char *ranks_launcher_name(enum ranks_launcher launcher)
-{
-    return launchers[launcher].name;
-}
-
 /* *ret_number is -1 if the variable is unset or empty. */
 static int read_number(const char *(*variable)(const char *name), const char *name, int *ret_number,
                        struct err *err)

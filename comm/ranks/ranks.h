@@ -48,8 +48,6 @@ struct ranks {
  * variables. */
 int ranks_detect(const char *(*variable)(const char *name), struct ranks *ret_ranks,
                  struct err *err);
-/* Returns a static string: "mpirun (OMPI_COMM_WORLD_SIZE)". */
-const char *ranks_launcher_name(enum ranks_launcher launcher);
 
 /* Opens comm_self for a single rank, comm_tcp for torchrun, otherwise libmillrace_mpi, which is
  * loaded on demand. -ENOTSUP: the library is missing. -EINVAL: MPI and the launcher disagree on the

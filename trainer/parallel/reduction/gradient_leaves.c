@@ -5,11 +5,6 @@
 
 #include <assert.h>
 
-uint64_t gradient_leaves_elements(const struct partition *partition)
-{
-    return GRADIENT_LEAVES_COUNT * partition->trained_group_elements_max;
-}
-
 static size_t leaf_bytes(const struct gradient_leaves *leaves)
 {
     return leaves->partition->trained_group_elements_max * ops_master_bytes(leaves->ops);

@@ -41,7 +41,6 @@ int gradient_leaves_init(struct gradient_leaves *leaves, struct ops *ops,
 /* Safe on zeroed leaves. If !is_idle, operations may still read the memory, so it is not freed
  * (comm.h). */
 void gradient_leaves_deinit(struct gradient_leaves *leaves, bool is_idle);
-uint64_t gradient_leaves_elements(const struct partition *partition);
 
 /* The padding is zero; the rest is undefined. */
 int gradient_leaves_acquire(struct gradient_leaves *leaves, uint64_t group, void **ret_memory,
