@@ -4,9 +4,9 @@
  */
 #include "base/str.h"
 #include "cli/core/output.h"
-#include "cli/core/path_args.h"
-#include "cli/core/verb.h"
 #include "cli/help/completion.h"
+#include "cli/help/help.h"
+#include "cli/verbs/path_args.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -102,7 +102,7 @@ static int parse_and_run(const struct verb *verb, int verb_words, int argc, char
     int status = options_parse(&options, argc, argv, args, &positional, &err);
     const struct common_args *common = args;
     if (!status && common->help) {
-        verb_print_help(verb);
+        help_print_verb(verb);
         goto out;
     }
     if (!status)
@@ -131,13 +131,13 @@ int main(int argc, char **argv)
         err_advise(&err, "`millrace help` lists them");
         status = usage(&console, &err);
     } else if (is_one_of(argv[1], "--help", "-h")) {
-        verb_print_overview(NULL);
+        help_print_overview(NULL);
     } else if (is_one_of(argv[1], "--version", "-V")) {
         printf("millrace %s\n", MILLRACE_VERSION);
     } else if (argc > 2 && strcmp(argv[1], "__complete") == 0) {
         completion_print(argc - 2, argv + 2);
     } else if (argc == 3 && verb_is_group(argv[1]) && is_one_of(argv[2], "--help", "-h")) {
-        verb_print_overview(argv[1]);
+        help_print_overview(argv[1]);
     } else if (verb_find(argc - 1, argv + 1, &verb, &words, &err)) {
         status = usage(&console, &err);
     } else {

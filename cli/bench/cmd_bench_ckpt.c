@@ -12,7 +12,7 @@
 #include "cli/core/output.h"
 #include "cli/core/signals.h"
 #include "cli/core/storage.h"
-#include "cli/core/verbs.h"
+#include "cli/verbs/verbs.h"
 #include "io/file_util.h"
 #include "io/local/page_cache.h"
 

@@ -11,9 +11,9 @@
 #include "base/os/thread_pool.h"
 #include "cli/core/output.h"
 #include "cli/core/signals.h"
-#include "cli/core/verbs.h"
 #include "cli/ranks/local_ranks.h"
 #include "cli/ranks/rank_session.h"
+#include "cli/verbs/verbs.h"
 #include "comm/ranks/ranks.h"
 
 #include <assert.h>

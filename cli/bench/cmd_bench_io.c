@@ -11,8 +11,8 @@
 #include "cli/core/output.h"
 #include "cli/core/signals.h"
 #include "cli/core/storage.h"
-#include "cli/core/verbs.h"
 #include "cli/doctor/io_probe.h"
+#include "cli/verbs/verbs.h"
 #include "io/file_util.h"
 #include "io/local/page_cache.h"
 

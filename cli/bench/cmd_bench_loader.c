@@ -9,7 +9,7 @@
 #include "cli/core/signals.h"
 #include "cli/core/storage.h"
 #include "cli/core/temporary_files.h"
-#include "cli/core/verbs.h"
+#include "cli/verbs/verbs.h"
 #include "convert/dataset/synthetic_photos.h"
 #include "io/file_util.h"
 

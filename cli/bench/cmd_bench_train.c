@@ -9,9 +9,9 @@
 #include "cli/core/output.h"
 #include "cli/core/signals.h"
 #include "cli/core/storage.h"
-#include "cli/core/verbs.h"
 #include "cli/ranks/local_ranks.h"
 #include "cli/ranks/rank_session.h"
+#include "cli/verbs/verbs.h"
 #include "io/file_util.h"
 
 #include <errno.h>

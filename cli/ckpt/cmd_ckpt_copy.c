@@ -5,7 +5,7 @@
 #include "ckpt/ckpt.h"
 #include "cli/core/output.h"
 #include "cli/core/storage.h"
-#include "cli/core/verbs.h"
+#include "cli/verbs/verbs.h"
 
 #include <stddef.h>
 

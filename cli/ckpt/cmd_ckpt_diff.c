@@ -7,7 +7,7 @@
 #include "base/dtype.h"
 #include "cli/core/output.h"
 #include "cli/core/storage.h"
-#include "cli/core/verbs.h"
+#include "cli/verbs/verbs.h"
 
 #include <inttypes.h>
 #include <math.h>

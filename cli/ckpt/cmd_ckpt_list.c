@@ -8,7 +8,7 @@
 #include "ckpt/format/folder.h"
 #include "cli/core/output.h"
 #include "cli/core/storage.h"
-#include "cli/core/verbs.h"
+#include "cli/verbs/verbs.h"
 #include "io/file_util.h"
 
 #include <errno.h>

@@ -4,7 +4,7 @@
 #include "ckpt/ckpt.h"
 #include "cli/core/output.h"
 #include "cli/core/storage.h"
-#include "cli/core/verbs.h"
+#include "cli/verbs/verbs.h"
 
 struct sweep_args {
     struct common_args common;

@@ -4,7 +4,7 @@
 #include "cli/core/output.h"
 #include "cli/core/signals.h"
 #include "cli/core/storage.h"
-#include "cli/core/verbs.h"
+#include "cli/verbs/verbs.h"
 #include "convert/checkpoint/checkpoint.h"
 #include "convert/checkpoint/pieces.h"
 

@@ -5,7 +5,7 @@
 #include "cli/core/output.h"
 #include "cli/core/signals.h"
 #include "cli/core/storage.h"
-#include "cli/core/verbs.h"
+#include "cli/verbs/verbs.h"
 #include "convert/dataset/dataset.h"
 #include "io/file_util.h"
 

@@ -4,8 +4,8 @@
 #include "cli/core/output.h"
 #include "cli/core/signals.h"
 #include "cli/core/storage.h"
-#include "cli/core/verbs.h"
 #include "cli/ranks/rank_session.h"
+#include "cli/verbs/verbs.h"
 #include "trainer/trainer.h"
 
 #include <errno.h>

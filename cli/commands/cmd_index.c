@@ -3,7 +3,7 @@
  */
 #include "cli/core/output.h"
 #include "cli/core/storage.h"
-#include "cli/core/verbs.h"
+#include "cli/verbs/verbs.h"
 #include "io/file_util.h"
 #include "shards/dataset/dali.h"
 #include "shards/dataset/url_list.h"

@@ -12,7 +12,7 @@
 #include "cli/core/output.h"
 #include "cli/core/signals.h"
 #include "cli/core/storage.h"
-#include "cli/core/verbs.h"
+#include "cli/verbs/verbs.h"
 #include "io/faults/io_fault.h"
 #include "io/path_within.h"
 #include "shards/dataset/dataset.h"

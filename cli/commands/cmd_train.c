@@ -11,10 +11,10 @@
 #include "cli/core/start_time.h"
 #include "cli/core/storage.h"
 #include "cli/core/temporary_files.h"
-#include "cli/core/verbs.h"
 #include "cli/ranks/rank_session.h"
 #include "cli/report/step_line.h"
 #include "cli/report/usage_json.h"
+#include "cli/verbs/verbs.h"
 #include "trainer/report/scalars.h"
 #include "trainer/trainer.h"
 

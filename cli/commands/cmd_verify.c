@@ -10,7 +10,7 @@
 #include "cli/core/path_kind.h"
 #include "cli/core/signals.h"
 #include "cli/core/storage.h"
-#include "cli/core/verbs.h"
+#include "cli/verbs/verbs.h"
 
 #include <errno.h>
 #include <inttypes.h>

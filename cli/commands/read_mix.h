@@ -5,7 +5,7 @@
 #define MILLRACE_CLI_COMMANDS_READ_MIX_H
 
 #include "base/json/jsonx_writer.h"
-#include "cli/core/options.h"
+#include "cli/verbs/options.h"
 #include "loader/loader.h"
 
 /* Zero before read_mix_init. */

@@ -3,7 +3,7 @@
  */
 #include "cli/core/error_limit.h"
 
-#include "cli/core/verb.h"
+#include "cli/core/exit_status.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -3,9 +3,9 @@
  */
 #include "cli/core/output.h"
 #include "cli/core/signals.h"
-#include "cli/core/verbs.h"
 #include "cli/doctor/doctor.h"
 #include "cli/help/help.h"
+#include "cli/verbs/verbs.h"
 
 #include <errno.h>
 #include <stdio.h>

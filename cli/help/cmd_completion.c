@@ -1,7 +1,7 @@
 /*
  * cmd_completion — `millrace completion bash|zsh|fish`.
  */
-#include "cli/core/verbs.h"
+#include "cli/verbs/verbs.h"
 #include "embedded.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /*
  * cmd_help — `millrace help [VERB | formats | config]`.
  */
-#include "cli/core/verbs.h"
 #include "cli/help/help.h"
+#include "cli/verbs/verbs.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -15,12 +15,12 @@ static int print_verb_help(const struct invocation *invocation, struct err *err)
     int used;
     size_t count = invocation->positional_count;
     if (count == 1 && verb_is_group(words[0])) {
-        verb_print_overview(words[0]);
+        help_print_overview(words[0]);
         return 0;
     }
     if (verb_find((int)count, words, &verb, &used, err) == 0) {
         if ((size_t)used == count) {
-            verb_print_help(verb);
+            help_print_verb(verb);
             return 0;
         }
         err_set(err, -EINVAL, "there is no help for `%s %s`", words[0], words[1]);
@@ -32,7 +32,7 @@ static int print_verb_help(const struct invocation *invocation, struct err *err)
 static int run(const struct invocation *invocation, struct err *err)
 {
     if (invocation->positional_count == 0)
-        verb_print_overview(NULL);
+        help_print_overview(NULL);
     else if (strcmp(invocation->positional[0], "formats") == 0)
         help_print_formats();
     else if (strcmp(invocation->positional[0], "config") == 0)

@@ -3,8 +3,8 @@
  * them to a folder.
  */
 #include "cli/core/storage.h"
-#include "cli/core/verbs.h"
 #include "cli/help/manual.h"
+#include "cli/verbs/verbs.h"
 #include "io/file_util.h"
 
 #include <errno.h>

@@ -4,8 +4,8 @@
 #include "cli/help/completion.h"
 
 #include "base/str.h"
-#include "cli/core/grammar.h"
 #include "cli/help/help.h"
+#include "cli/verbs/grammar.h"
 
 #include <stdio.h>
 #include <string.h>

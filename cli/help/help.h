@@ -1,5 +1,5 @@
 /*
- * help — text shared by help and manual pages, and help on stdout.
+ * help — help on stdout, and its text, which manual pages share.
  *
  * A line that begins with a space is printed verbatim; any other is a paragraph, wrapped to the
  * output width.
@@ -8,7 +8,7 @@
 #define MILLRACE_CLI_HELP_HELP_H
 
 #include "base/str.h"
-#include "cli/core/options.h"
+#include "cli/verbs/verb.h"
 #include "trainer/config/config.h"
 
 extern const char help_intro[];
@@ -31,6 +31,10 @@ extern const char help_config_example[];
 enum { HELP_KIND_BYTES = 96 };
 const char *help_config_kind(const struct config_field *field, char text[HELP_KIND_BYTES]);
 void help_print_config(void);
+
+/* Prints the overview of all verbs, or of those in group (NULL: all). */
+void help_print_overview(const char *group);
+void help_print_verb(const struct verb *verb);
 
 /* Adds the option's description and default, and whether it is required or repeatable. */
 void help_option_phrase(const struct option *option, struct str *out);

@@ -3,9 +3,9 @@
  */
 #include "cli/help/manual.h"
 
-#include "cli/core/verb.h"
 #include "cli/help/help.h"
 #include "cli/help/roff.h"
+#include "cli/verbs/verb.h"
 
 #include <ctype.h>
 #include <stdio.h>

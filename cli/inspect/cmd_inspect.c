@@ -5,11 +5,11 @@
 #include "cli/core/output.h"
 #include "cli/core/path_kind.h"
 #include "cli/core/storage.h"
-#include "cli/core/verbs.h"
 #include "cli/inspect/inspect.h"
 #include "cli/report/page_dataset.h"
 #include "cli/report/page_run.h"
 #include "cli/report/run_metrics.h"
+#include "cli/verbs/verbs.h"
 #include "io/file_util.h"
 
 #include <errno.h>

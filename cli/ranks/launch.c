@@ -4,7 +4,7 @@
 #include "cli/ranks/launch.h"
 
 #include "base/str.h"
-#include "cli/core/verb.h"
+#include "cli/verbs/verb.h"
 
 #include <errno.h>
 #include <fcntl.h>

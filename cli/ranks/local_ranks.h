@@ -9,7 +9,7 @@
 #ifndef MILLRACE_CLI_RANKS_LOCAL_RANKS_H
 #define MILLRACE_CLI_RANKS_LOCAL_RANKS_H
 
-#include "cli/core/verb.h"
+#include "cli/verbs/verb.h"
 
 /* If this process is not a rank and ranks > 1, runs the same command line on that many ranks with
  * mpirun, forwards signals, blocks until they end and sets *ret_done. Returns the ranks' exit

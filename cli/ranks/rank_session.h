@@ -13,7 +13,7 @@
 #ifndef MILLRACE_CLI_RANKS_RANK_SESSION_H
 #define MILLRACE_CLI_RANKS_RANK_SESSION_H
 
-#include "cli/core/verb.h"
+#include "cli/verbs/verb.h"
 #include "comm/comm.h"
 #include "trainer/control/rank_agreement.h"
 

@@ -2,7 +2,7 @@
  * doctor_interrupted — Ctrl-C during a probe: the program ends early, like other verbs, and leaves
  * nothing in the folder.
  */
-#include "cli/core/verbs.h"
+#include "cli/verbs/verbs.h"
 #include "tests/support/child.h"
 #include "tests/support/test.h"
 

@@ -3,7 +3,7 @@
  */
 #include "cli/core/console.h"
 #include "cli/core/signals.h"
-#include "cli/core/verb.h"
+#include "cli/verbs/verb.h"
 #include "tests/support/child.h"
 #include "tests/support/test.h"
 

@@ -1,7 +1,7 @@
 /*
  * options — tests parsing of a subcommand's options from its option table.
  */
-#include "cli/core/options.h"
+#include "cli/verbs/options.h"
 #include "tests/support/test.h"
 
 #include <errno.h>

@@ -4,14 +4,14 @@
  * Each cmd_*.c defines a `const struct verb`, which verbs.c lists. Help, suggestions, manual pages
  * and completions use these tables.
  */
-#ifndef MILLRACE_CLI_CORE_VERB_H
-#define MILLRACE_CLI_CORE_VERB_H
+#ifndef MILLRACE_CLI_VERBS_VERB_H
+#define MILLRACE_CLI_VERBS_VERB_H
 
 #include "base/err.h"
 #include "base/log.h"
 #include "cli/core/console.h"
 #include "cli/core/exit_status.h"
-#include "cli/core/options.h"
+#include "cli/verbs/options.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -58,9 +58,5 @@ bool verb_is_group(const char *word);
 
 /* The verb's own options, then the common ones. */
 struct option_table verb_options(const struct verb *verb);
-
-/* Prints the overview of all verbs, or of those in group, or one verb's help on stdout. */
-void verb_print_overview(const char *group);
-void verb_print_help(const struct verb *verb);
 
 #endif

@@ -12,8 +12,8 @@
  * Accepted: --name VALUE, --name=VALUE, -j VALUE, -jVALUE; "--" ends the options. A flag takes no
  * value.
  */
-#ifndef MILLRACE_CLI_CORE_OPTIONS_H
-#define MILLRACE_CLI_CORE_OPTIONS_H
+#ifndef MILLRACE_CLI_VERBS_OPTIONS_H
+#define MILLRACE_CLI_VERBS_OPTIONS_H
 
 #include "base/err.h"
 

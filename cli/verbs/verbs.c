@@ -1,10 +1,10 @@
 /*
  * verbs — lists all verbs and finds one by name.
  */
-#include "cli/core/verbs.h"
+#include "cli/verbs/verbs.h"
 
 #include "base/str.h"
-#include "cli/core/grammar.h"
+#include "cli/verbs/grammar.h"
 
 #include <assert.h>
 #include <errno.h>

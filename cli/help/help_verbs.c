@@ -1,7 +1,6 @@
 /*
- * verb_help — prints the help of verbs. See verb.h.
+ * help_verbs — prints the help of verbs.
  */
-#include "cli/core/verb.h"
 #include "cli/help/help.h"
 
 #include <inttypes.h>
@@ -128,7 +127,7 @@ static void print_option(const struct option *option)
     str_deinit(&help);
 }
 
-void verb_print_help(const struct verb *verb)
+void help_print_verb(const struct verb *verb)
 {
     printf("usage: millrace %s%s%s [options]\n\n", verb->name, *verb->arguments ? " " : "",
            verb->arguments);
@@ -147,7 +146,7 @@ void verb_print_help(const struct verb *verb)
         print_example(*example);
 }
 
-void verb_print_overview(const char *group)
+void help_print_overview(const char *group)
 {
     size_t group_bytes = group ? strlen(group) : 0;
     printf("usage: millrace %s%sVERB ... [options]\n\n", group ? group : "", group ? " " : "");

@@ -1,10 +1,10 @@
 /*
  * verbs — the tables that cmd_*.c define, in the order help shows them.
  */
-#ifndef MILLRACE_CLI_CORE_VERBS_H
-#define MILLRACE_CLI_CORE_VERBS_H
+#ifndef MILLRACE_CLI_VERBS_VERBS_H
+#define MILLRACE_CLI_VERBS_VERBS_H
 
-#include "cli/core/verb.h"
+#include "cli/verbs/verb.h"
 
 extern const struct verb verb_convert_dataset, verb_convert_checkpoint, verb_index, verb_inspect,
     verb_verify, verb_read, verb_train, verb_eval, verb_launch, verb_ckpt_list, verb_ckpt_hash,

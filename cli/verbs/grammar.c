@@ -1,7 +1,7 @@
 /*
  * grammar — see grammar.h.
  */
-#include "cli/core/grammar.h"
+#include "cli/verbs/grammar.h"
 
 #include "base/str.h"
 

@@ -1,10 +1,10 @@
 /*
  * path_args — checks the paths among arguments and option values (grammar.h) before a verb runs.
  */
-#ifndef MILLRACE_CLI_CORE_PATH_ARGS_H
-#define MILLRACE_CLI_CORE_PATH_ARGS_H
+#ifndef MILLRACE_CLI_VERBS_PATH_ARGS_H
+#define MILLRACE_CLI_VERBS_PATH_ARGS_H
 
-#include "cli/core/verb.h"
+#include "cli/verbs/verb.h"
 
 /* args and positional: from options_parse. -EPROTONOSUPPORT names an argument whose scheme this
  * build does not support. */

@@ -1,9 +1,9 @@
 /*
  * path_args — see path_args.h.
  */
-#include "cli/core/path_args.h"
+#include "cli/verbs/path_args.h"
 
-#include "cli/core/grammar.h"
+#include "cli/verbs/grammar.h"
 #include "io/io.h"
 
 #include <string.h>

@@ -8,10 +8,10 @@
  * FILE, CHECKPOINT and DATASET=WEIGHT a file or folder. Any other name is a file or folder for an
  * argument, and any text for an option.
  */
-#ifndef MILLRACE_CLI_CORE_GRAMMAR_H
-#define MILLRACE_CLI_CORE_GRAMMAR_H
+#ifndef MILLRACE_CLI_VERBS_GRAMMAR_H
+#define MILLRACE_CLI_VERBS_GRAMMAR_H
 
-#include "cli/core/verb.h"
+#include "cli/verbs/verb.h"
 #include "trainer/config/config.h"
 
 enum grammar_kind {

@@ -1,7 +1,7 @@
 /*
  * options — see options.h.
  */
-#include "cli/core/options.h"
+#include "cli/verbs/options.h"
 
 #include "base/str.h"
 
