@@ -92,7 +92,8 @@ static void begin_triggers(struct run *run, const struct phases *phases)
         .every = config->checkpoint.every,
         .on_epoch_end = config->checkpoint.on_epoch_end,
         .epoch_steps = run->data.shape.steps,
-        .first_step = epochs_first_step(&run->data.epochs, epochs_at(&run->data.epochs, run->step)),
+        .first_step =
+            epochs_first_step(&run->data.epochs, epochs_at_step(&run->data.epochs, run->step)),
         .max_time_ns = config->run.max_time_ns,
         .began_ns = phases->began_ns,
         .before_ns = run->options->before_ns,

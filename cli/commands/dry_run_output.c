@@ -106,7 +106,7 @@ static int print_one(const struct dry_run_options *options, struct err *err)
         struct output output;
         output_begin(&output);
         jsonx_write_string(&output.json, "strategy",
-                           strategy_of(options->config->parallel.strategy)->name);
+                           strategy_at(options->config->parallel.strategy)->name);
         write_run(&output.json, options, planned);
         write_planned(&output.json, options, planned);
         status = output_end(&output, options->as_json, stdout, err);
@@ -204,8 +204,8 @@ static void log_assumptions(const struct dry_run_options *options)
         log_line(options->log, LOG_INFO,
                  "traffic of %s assumes transfers between GPUs, one rank per GPU; the memory of "
                  "NCCL itself is not included",
-                 config_moves_gradients(options->config) ? "weights and gradients"
-                                                         : "gathered weights");
+                 config_gradients_bypass_host(options->config) ? "weights and gradients"
+                                                               : "gathered weights");
     if (options->config->batch.schedule[0])
         log_line(options->log, LOG_INFO,
                  "batch.schedule: memory is the largest of all its batches; the figures per step "

@@ -47,7 +47,7 @@ void help_print_config(void)
         const struct config_field *field = &fields[i];
         const char *def = field->default_text && *field->default_text ? field->default_text : "-";
         char takes[HELP_KIND_BYTES + 96];
-        int used = printf("%c %-*s ", field->orders ? '*' : ' ', KEY_COLUMNS, field->key);
+        int used = printf("%c %-*s ", field->fixed_on_resume ? '*' : ' ', KEY_COLUMNS, field->key);
         snprintf(takes, sizeof takes, "%s (default %s)", help_config_kind(field, text), def);
         help_print_wrapped(takes, (unsigned)used, KEY_COLUMNS + 3);
         printf("      ");

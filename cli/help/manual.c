@@ -190,7 +190,7 @@ static void add_config_page(struct str *out, const struct manual_page *page)
         const struct config_field *field = &fields[i];
         roff_item(out);
         roff_font(out, ROFF_BOLD, field->key);
-        str_add_text(out, field->orders ? " * " : " ");
+        str_add_text(out, field->fixed_on_resume ? " * " : " ");
         roff_font(out, ROFF_ITALIC, help_config_kind(field, kind));
         roff_end_line(out);
         struct str phrase = {0};

@@ -251,7 +251,7 @@ static void aliases_of_a_strategy_are_accepted(void **state)
         struct err err;
         snprintf(set, sizeof set, "parallel.strategy=%s", names[i][0]);
         assert_ok(parse(NEEDED, set, &config, &err), &err);
-        assert_string_equal(strategy_of(config.parallel.strategy)->name, names[i][1]);
+        assert_string_equal(strategy_at(config.parallel.strategy)->name, names[i][1]);
     }
     expect_refusal(NEEDED, "parallel.strategy=deepspeed_stage_4", "parallel.strategy", NULL);
 }

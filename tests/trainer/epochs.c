@@ -10,7 +10,7 @@
 
 static struct epochs parsed(const char *text, uint64_t samples, uint64_t global)
 {
-    struct epochs epochs = {.samples = samples, .global = global};
+    struct epochs epochs = {.samples = samples, .initial_batch = global};
     struct err err;
     assert_ok(epochs_parse(text, &epochs, &err), &err);
     return epochs;
@@ -28,10 +28,10 @@ static void steps_count_whole_batches_of_each_epoch(void **state)
         const struct epochs epochs = parsed(schedules[i], 103, 10);
         uint64_t step = 0;
         for (uint64_t epoch = 0; epoch < 9; epoch++) {
-            assert_int_equal(epochs_times(&epochs, epoch), times[i][epoch]);
+            assert_int_equal(epochs_multiplier(&epochs, epoch), times[i][epoch]);
             assert_int_equal(epochs_first_step(&epochs, epoch), step);
             for (uint64_t left = 103; left >= 10 * times[i][epoch]; left -= 10 * times[i][epoch])
-                assert_int_equal(epochs_at(&epochs, step++), epoch);
+                assert_int_equal(epochs_at_step(&epochs, step++), epoch);
             assert_int_equal(epochs_first_step(&epochs, epoch) + epochs_steps(&epochs, epoch),
                              step);
             uint64_t next = epoch + 1;
@@ -47,7 +47,7 @@ static void far_epochs_cost_nothing(void **state)
     (void)state;
     const struct epochs epochs = parsed("3:2", 1000, 10);
     assert_int_equal(epochs_first_step(&epochs, 1000000003), 300 + UINT64_C(50000000000));
-    assert_int_equal(epochs_at(&epochs, 300 + UINT64_C(50000000000)), 1000000003);
+    assert_int_equal(epochs_at_step(&epochs, 300 + UINT64_C(50000000000)), 1000000003);
     const struct epochs many = parsed("", UINT64_C(1) << 47, 1);
     assert_int_equal(epochs_first_step(&many, UINT64_C(1) << 30), UINT64_MAX);
 }
@@ -65,7 +65,7 @@ static void an_invalid_batch_schedule_is_refused(void **state)
         "1:9999999", "9999999999:1",
         "x",         "1:1,2:1,3:1,4:1,5:1,6:1,7:1,8:1,9:1,10:1,11:1,12:1,13:1,14:1,15:1,16:1,17:1"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        struct epochs epochs = {.samples = 10, .global = 1};
+        struct epochs epochs = {.samples = 10, .initial_batch = 1};
         struct err err;
         if (epochs_parse(wrong[i], &epochs, &err) != -EINVAL)
             fail_msg("\"%s\" was taken", wrong[i]);
@@ -74,7 +74,7 @@ static void an_invalid_batch_schedule_is_refused(void **state)
 
 static void a_change_at_epoch_0_is_refused_with_what_to_set(void **state)
 {
-    struct epochs epochs = {.samples = 10, .global = 1};
+    struct epochs epochs = {.samples = 10, .initial_batch = 1};
     struct err err = {0};
     (void)state;
     assert_int_equal(epochs_parse("0:2, 4:4", &epochs, &err), -EINVAL);

@@ -14,24 +14,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct reading {
+struct config_reader {
     struct train_config *config;
     int *lines; /* by field, for config_check; NULL: not needed */
-    bool by_set;
+    bool from_set;
     const char *name;
     struct err *err;
 };
 
-static void complain(const struct reading *reading, const struct yaml_leaf *leaf, const char *what)
+static void set_leaf_error(const struct config_reader *reader, const struct yaml_leaf *leaf,
+                           const char *what)
 {
-    if (reading->by_set)
-        err_set(reading->err, -EINVAL, "%s %s", what, leaf->path);
+    if (reader->from_set)
+        err_set(reader->err, -EINVAL, "%s %s", what, leaf->path);
     else
-        err_set(reading->err, -EINVAL, "%s %s at line %d", what, leaf->path, leaf->line);
-    err_at(reading->err, reading->name, ERR_NO_OFFSET);
+        err_set(reader->err, -EINVAL, "%s %s at line %d", what, leaf->path, leaf->line);
+    err_at(reader->err, reader->name, ERR_NO_OFFSET);
 }
 
-static int unknown_key(const struct reading *reading, const struct yaml_leaf *leaf)
+static int unknown_key(const struct config_reader *reader, const struct yaml_leaf *leaf)
 {
     static const char *const entry_keys[] = {"path", "weight"};
     size_t count;
@@ -42,19 +43,24 @@ static int unknown_key(const struct reading *reading, const struct yaml_leaf *le
     const char *nearest =
         entry ? str_nearest(entry + 2, entry_keys, 2) : str_nearest(leaf->path, keys, count);
     char foreign[ERR_TEXT_BYTES_MAX];
-    complain(reading, leaf, "unknown key");
+    set_leaf_error(reader, leaf, "unknown key");
     if (config_foreign_advice(leaf->path, foreign, sizeof foreign))
-        err_advise(reading->err, "%s", foreign);
+        err_advise(reader->err, "%s", foreign);
     else if (nearest)
-        err_advise(reading->err, "did you mean %s?", nearest);
+        err_advise(reader->err, "did you mean %s?", nearest);
     else
-        err_advise(reading->err, "`millrace help config` lists all keys");
+        err_advise(reader->err, "`millrace help config` lists all keys");
     return -EINVAL;
+}
+
+static const void *field_value(const struct train_config *config, const struct config_field *field)
+{
+    return (const char *)config + field->offset;
 }
 
 /* Returns the rest of the leaf's path after the field's key: "", "[0].path"; NULL if the path does
  * not match. */
-static const char *rest_of_path(const struct config_field *field, const char *path)
+static const char *path_after_key(const struct config_field *field, const char *path)
 {
     size_t bytes = strlen(field->key);
     bool belongs = strncmp(path, field->key, bytes) == 0 &&
@@ -64,15 +70,15 @@ static const char *rest_of_path(const struct config_field *field, const char *pa
 
 static int read_leaf(void *context, const struct yaml_leaf *leaf)
 {
-    struct reading *reading = context;
+    struct config_reader *reader = context;
     size_t count;
     const struct config_field *fields = config_fields(&count);
     for (size_t i = 0; i < count; i++) {
         const struct config_field *field = &fields[i];
-        const char *rest = rest_of_path(field, leaf->path);
+        const char *rest = path_after_key(field, leaf->path);
         if (!rest)
             continue;
-        void *target = (char *)reading->config + field->offset;
+        void *target = (char *)reader->config + field->offset;
         int status = -EINVAL;
         if (field->kind == CONFIG_MIX)
             status = config_mix_read(target, rest, leaf);
@@ -82,8 +88,8 @@ static int read_leaf(void *context, const struct yaml_leaf *leaf)
             break;
         if (!status) {
             /* an entry of a list keeps the list's line */
-            if (reading->lines && (!rest[0] || reading->by_set))
-                reading->lines[i] = reading->by_set ? CONFIG_BY_SET : leaf->line;
+            if (reader->lines && (!rest[0] || reader->from_set))
+                reader->lines[i] = reader->from_set ? CONFIG_LINE_SET : leaf->line;
             return 0;
         }
         char wanted[ERR_TEXT_BYTES_MAX];
@@ -92,25 +98,25 @@ static int read_leaf(void *context, const struct yaml_leaf *leaf)
                      strstr(rest, "].weight") ? "a number above 0, such as 3 or 0.25" : "a path");
         else
             config_value_describe(field, wanted, sizeof wanted);
-        complain(reading, leaf, "wrong value of");
-        err_expected(reading->err, "%s", wanted);
-        err_found(reading->err, "%.200s%s", leaf->values_count ? leaf->values[0] : "nothing",
+        set_leaf_error(reader, leaf, "wrong value of");
+        err_expected(reader->err, "%s", wanted);
+        err_found(reader->err, "%.200s%s", leaf->values_count ? leaf->values[0] : "nothing",
                   leaf->values_count > 1 ? ", ..." : "");
         return -EINVAL;
     }
-    return unknown_key(reading, leaf);
+    return unknown_key(reader, leaf);
 }
 
 void config_set_defaults(struct train_config *config)
 {
     memset(config, 0, sizeof *config);
-    struct reading reading = {.config = config, .name = "defaults"};
+    struct config_reader reader = {.config = config, .name = "defaults"};
     size_t count;
     const struct config_field *fields = config_fields(&count);
     for (size_t i = 0; i < count; i++) {
         char text[2 * YAML_VALUE_BYTES_MAX];
         int length = snprintf(text, sizeof text, "%s: %s", fields[i].key, fields[i].default_text);
-        yaml_walk(text, (size_t)length, reading.name, read_leaf, &reading, NULL);
+        yaml_walk(text, (size_t)length, reader.name, read_leaf, &reader, NULL);
     }
 }
 
@@ -122,20 +128,20 @@ static int apply_set(struct train_config *config, int *lines, const char *set, s
         err_found(err, "%.200s", set);
         return -EINVAL;
     }
-    struct reading reading = {
-        .config = config, .lines = lines, .by_set = true, .name = "--set", .err = err};
+    struct config_reader reader = {
+        .config = config, .lines = lines, .from_set = true, .name = "--set", .err = err};
     char key[YAML_PATH_BYTES_MAX];
     const char *value = equals + 1;
     snprintf(key, sizeof key, "%.*s", (int)(equals - set), set);
     if (value[0] != '[') { /* a path may contain YAML syntax */
         struct yaml_leaf leaf = {.path = key, .line = 1, .values = &value, .values_count = 1};
-        return read_leaf(&reading, &leaf);
+        return read_leaf(&reader, &leaf);
     }
     struct str text = {0};
     str_add_format(&text, "%s: %s", key, value);
     int status = str_status(&text);
     if (!status)
-        status = yaml_walk(text.data, text.bytes, reading.name, read_leaf, &reading, err);
+        status = yaml_walk(text.data, text.bytes, reader.name, read_leaf, &reader, err);
     str_deinit(&text);
     return status;
 }
@@ -151,12 +157,12 @@ int config_parse(const char *text, size_t bytes, const char *name, const char *c
     if (status)
         goto out;
     config_set_defaults(config);
-    struct reading reading = {.config = config, .lines = lines, .name = name, .err = err};
-    status = yaml_walk(text, bytes, name, read_leaf, &reading, err);
+    struct config_reader reader = {.config = config, .lines = lines, .name = name, .err = err};
+    status = yaml_walk(text, bytes, name, read_leaf, &reader, err);
     for (size_t i = 0; i < sets_count && !status; i++)
         status = apply_set(config, lines, sets[i], err);
     if (!status)
-        config_mark_batch(config, lines);
+        config_clear_derived_batch(config, lines);
     if (!status)
         status = config_check(config, lines, name, err);
     if (!status)
@@ -187,32 +193,9 @@ void config_print(const struct train_config *config, struct str *out)
         open = key;
         open_bytes = folder_bytes;
         str_add_format(out, "%*s%s: ", 2 * depth, "", key + folder_bytes);
-        config_value_print(&fields[i], (const char *)config + fields[i].offset, out);
+        config_value_print(&fields[i], field_value(config, &fields[i]), out);
         str_add_text(out, "\n");
     }
-}
-
-void config_print_json(const struct train_config *config, struct str *out)
-{
-    size_t count;
-    const struct config_field *fields = config_fields(&count);
-    struct jsonx_writer writer = {.out = out};
-    struct str value = {0};
-    jsonx_begin_object(&writer, NULL);
-    for (size_t i = 0; i < count; i++) {
-        str_clear(&value);
-        config_value_print(&fields[i], (const char *)config + fields[i].offset, &value);
-        bool is_word = fields[i].kind == CONFIG_CHOICE || fields[i].kind == CONFIG_DURATION ||
-                       strcmp(str_text(&value), "auto") == 0 ||
-                       (fields[i].kind == CONFIG_PERIOD && strchr(str_text(&value), 'm'));
-        if (is_word)
-            jsonx_write_string(&writer, fields[i].key, str_text(&value));
-        else
-            jsonx_write_raw(&writer, fields[i].key, str_text(&value), value.bytes);
-    }
-    jsonx_end_object(&writer);
-    str_merge_status(out, &value);
-    str_deinit(&value);
 }
 
 int config_each(const struct train_config *config,
@@ -224,13 +207,33 @@ int config_each(const struct train_config *config,
     struct str value = {0};
     for (size_t i = 0; i < count && !str_status(&value); i++) {
         str_clear(&value);
-        config_value_print(&fields[i], (const char *)config + fields[i].offset, &value);
+        config_value_print(&fields[i], field_value(config, &fields[i]), &value);
         if (!str_status(&value))
             visit(context, &fields[i], str_text(&value));
     }
     int status = str_status(&value);
     str_deinit(&value);
     return status;
+}
+
+static void write_field(void *context, const struct config_field *field, const char *value)
+{
+    bool is_word = field->kind == CONFIG_CHOICE || field->kind == CONFIG_DURATION ||
+                   strcmp(value, "auto") == 0 ||
+                   (field->kind == CONFIG_PERIOD && strchr(value, 'm'));
+    if (is_word)
+        jsonx_write_string(context, field->key, value);
+    else
+        jsonx_write_raw(context, field->key, value, strlen(value));
+}
+
+void config_print_json(const struct train_config *config, struct str *out)
+{
+    struct jsonx_writer writer = {.out = out};
+    jsonx_begin_object(&writer, NULL);
+    if (config_each(config, write_field, &writer))
+        out->status = -ENOMEM;
+    jsonx_end_object(&writer);
 }
 
 static void saved_text(const struct json_t *node, struct str *out)
@@ -260,36 +263,31 @@ static void saved_text(const struct json_t *node, struct str *out)
 
 static int restore_value(void *context, const char *key, struct json_t *node)
 {
-    struct reading *reading = context;
+    struct config_reader *reader = context;
     struct str text = {0}, line = {0};
     saved_text(node, &text);
     const char *value = str_text(&text);
     const struct yaml_leaf leaf = {.path = key, .values = &value, .values_count = 1};
-    int status = 0;
-    if (jsonx_kind(node) == JSON_KIND_ARRAY) {
-        str_add_format(&line, "%s: %s", key, value);
-        str_merge_status(&line, &text);
-        status = str_status(&line);
-        if (!status)
-            status =
-                yaml_walk(line.data, line.bytes, reading->name, read_leaf, reading, reading->err);
-    } else {
-        status = str_status(&text);
-        if (!status)
-            status = read_leaf(reading, &leaf);
-    }
+    str_add_format(&line, "%s: %s", key, value);
+    str_merge_status(&line, &text);
+    int status = str_status(&line);
+    if (!status && jsonx_kind(node) == JSON_KIND_ARRAY)
+        status = yaml_walk(line.data, line.bytes, reader->name, read_leaf, reader, reader->err);
+    else if (!status)
+        status = read_leaf(reader, &leaf);
     str_deinit(&line);
     str_deinit(&text);
-    return status == -ENOMEM ? err_set(reading->err, -ENOMEM, "out of memory for a configuration")
+    return status == -ENOMEM ? err_set(reader->err, -ENOMEM, "out of memory for a configuration")
                              : status;
 }
 
 int config_restore(const struct json_t *saved, const char *name, struct train_config *ret_config,
                    struct err *err)
 {
-    struct reading reading = {.config = ret_config, .by_set = true, .name = name, .err = err};
+    struct config_reader reader = {
+        .config = ret_config, .from_set = true, .name = name, .err = err};
     config_set_defaults(ret_config);
-    return jsonx_each((struct json_t *)saved, restore_value, &reading);
+    return jsonx_each((struct json_t *)saved, restore_value, &reader);
 }
 
 /* Like config_value_print, but with unquoted strings, as in saved_text. */
@@ -305,8 +303,8 @@ static void add_plain_value(struct str *out, const struct config_field *field, c
 }
 
 int config_compare(const struct train_config *config, const struct json_t *saved,
-                   void (*differs)(void *context, const struct config_field *field,
-                                   const char *saved_text, const char *now_text),
+                   void (*report)(void *context, const struct config_field *field,
+                                  const char *saved_text, const char *current_text),
                    void *context, struct err *err)
 {
     size_t count;
@@ -323,10 +321,10 @@ int config_compare(const struct train_config *config, const struct json_t *saved
         if (node)
             saved_text(node, &before);
         else /* saved before the key existed: the default applied */
-            add_plain_value(&before, &fields[i], (const char *)defaults + fields[i].offset);
-        add_plain_value(&now, &fields[i], (const char *)config + fields[i].offset);
+            add_plain_value(&before, &fields[i], field_value(defaults, &fields[i]));
+        add_plain_value(&now, &fields[i], field_value(config, &fields[i]));
         if (strcmp(str_text(&before), str_text(&now)) != 0)
-            differs(context, &fields[i], str_text(&before), str_text(&now));
+            report(context, &fields[i], str_text(&before), str_text(&now));
     }
     int status = str_status(&before) || str_status(&now) ? -ENOMEM : 0;
     str_deinit(&now);

@@ -96,9 +96,8 @@ struct train_config {
     } model;
     struct {
         uint64_t global, micro; /* 0: auto, before config_resolve_batch */
-        /* Micro-batches per rank; 0: auto, or resolved by config_resolve_batch. */
-        uint64_t accumulation;
-        char schedule[256]; /* see epochs.h */
+        uint64_t accumulation;  /* micro-batches per rank; 0: auto, or resolved */
+        char schedule[256];     /* see epochs.h */
         bool sync_each;
     } batch;
     struct {
@@ -124,14 +123,12 @@ struct train_config {
         uint32_t strategy, reduction; /* index in strategy_names; enum reduction_kind */
         uint32_t comm;                /* enum config_comm */
         uint32_t mixed;               /* enum config_mixed */
-        /* Number of ranks that together hold one copy; 0: derived from replicate or the
-         * strategy. */
-        uint64_t shard;
-        uint64_t replicate;         /* copies; 0: derived from shard */
-        uint64_t wrap_min_params;   /* minimum size of a group of units; 0: one unit per group */
-        uint64_t keep_below_params; /* smaller groups are not sharded */
-        uint64_t prefetch;          /* number of groups */
-        uint64_t groups_at_once;    /* maximum number gathered at once; 0: derived from prefetch */
+        uint64_t shard;               /* ranks per copy; 0: from replicate or the strategy */
+        uint64_t replicate;           /* copies; 0: from shard */
+        uint64_t wrap_min_params;     /* minimum size of a group; 0: one block per group */
+        uint64_t keep_below_params;   /* smaller groups are not sharded */
+        uint64_t prefetch;            /* number of groups */
+        uint64_t groups_at_once;      /* maximum number gathered; 0: from prefetch */
         uint64_t bucket_bytes;
         struct {
             uint32_t type; /* enum config_compression */
@@ -204,21 +201,22 @@ enum { CONFIG_MICRO_MAX = 65536 };
 /* Computes batch.global or batch.micro from batch.accumulation and the number of ranks. -EINVAL
  * on contradictions. */
 int config_resolve_batch(struct train_config *config, uint32_t ranks, struct err *err);
-/* Restores a run's original batch on any number of ranks. saved: its configuration, from
- * config_print_json. */
-void config_keep_batch(struct train_config *config, const struct json_t *saved);
+/* Restores the batch of a saved config_print_json object, on any number of ranks. */
+void config_restore_batch(struct train_config *config, const struct json_t *saved);
 
-enum { CONFIG_BY_DEFAULT = 0, CONFIG_BY_SET = -1 };
-/* With batch.accumulation, sets the batch field that it determines to auto. lines: as for
- * config_check. */
-void config_mark_batch(struct train_config *config, const int *lines);
-/* If batch.micro is 1, returns the key that enables mixing within a micro-batch; NULL: none. */
-const char *config_lone_mix(const struct train_config *config);
-/* Whether ranks send gradients without sums or conversions on the host, so that they may travel
- * from GPU to GPU. */
-bool config_moves_gradients(const struct train_config *config);
-/* Finds contradictions between fields. lines: by field, in config_fields' order; NULL: unknown.
- * -EINVAL with name and lines. */
+/* A field that was set to its default, or by --set; otherwise its line in the file. */
+enum { CONFIG_LINE_DEFAULT = 0, CONFIG_LINE_SET = -1 };
+/* Returns the key's line. lines: by field, in config_fields' order; NULL: unknown. */
+int config_line(const int *lines, const char *key);
+/* Sets the batch field that batch.accumulation determines to auto. lines: as for config_line. */
+void config_clear_derived_batch(struct train_config *config, const int *lines);
+/* Returns the key that enables mixing of images if a micro-batch is too small for it; otherwise
+ * NULL. */
+const char *config_impossible_mixing(const struct train_config *config);
+/* Whether gradients are neither summed nor converted on the host, so that they may travel from GPU
+ * to GPU. */
+bool config_gradients_bypass_host(const struct train_config *config);
+/* Finds contradictions between fields. lines: as for config_line. -EINVAL with name and lines. */
 int config_check(const struct train_config *config, const int *lines, const char *name,
                  struct err *err);
 
@@ -226,19 +224,19 @@ int config_check(const struct train_config *config, const int *lines, const char
 void config_print(const struct train_config *config, struct str *out);
 /* Prints all fields as one JSON object of "a.b": value. */
 void config_print_json(const struct train_config *config, struct str *out);
-/* Parses a config_print_json object; name is used in messages. Missing keys get their defaults.
- * -EINVAL names an unknown key or wrong value. */
+/* Parses a config_print_json object. Missing keys get their defaults. -EINVAL names an unknown key
+ * or wrong value. */
 int config_restore(const struct json_t *saved, const char *name, struct train_config *ret_config,
                    struct err *err);
-/* Calls visit for each field, with the value in YAML syntax. -ENOMEM. */
+/* value: in YAML syntax. -ENOMEM. */
 int config_each(const struct train_config *config,
                 void (*visit)(void *context, const struct config_field *field, const char *value),
                 void *context);
-/* Calls differs, with both values as text, for each field whose value differs from that in a
+/* Calls report, with both values as text, for each field whose value report from that in a
  * config_print_json object. A missing key counts as its default. -ENOMEM. */
 int config_compare(const struct train_config *config, const struct json_t *saved,
-                   void (*differs)(void *context, const struct config_field *field,
-                                   const char *saved_text, const char *now_text),
+                   void (*report)(void *context, const struct config_field *field,
+                                  const char *saved_text, const char *current_text),
                    void *context, struct err *err);
 
 #endif

@@ -9,28 +9,28 @@
 #include <inttypes.h>
 #include <string.h>
 
-static bool is_given(const int *lines, const char *key)
+int config_line(const int *lines, const char *key)
 {
     size_t count;
     const struct config_field *fields = config_fields(&count);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count && lines; i++)
         if (strcmp(fields[i].key, key) == 0)
-            return lines[i] != CONFIG_BY_DEFAULT;
-    return false;
+            return lines[i];
+    return CONFIG_LINE_DEFAULT;
 }
 
-void config_mark_batch(struct train_config *config, const int *lines)
+void config_clear_derived_batch(struct train_config *config, const int *lines)
 {
     if (config->batch.accumulation == 0)
         return;
-    if (!is_given(lines, "batch.global"))
+    if (config_line(lines, "batch.global") == CONFIG_LINE_DEFAULT)
         config->batch.global = 0;
-    else if (!is_given(lines, "batch.micro"))
+    else if (config_line(lines, "batch.micro") == CONFIG_LINE_DEFAULT)
         config->batch.micro = 0;
 }
 
-static int refuse(const struct train_config *config, uint32_t ranks, const char *what,
-                  struct err *err)
+static int batch_error(const struct train_config *config, uint32_t ranks, const char *what,
+                       struct err *err)
 {
     err_set(err, -EINVAL, "%s", what);
     err_expected(err, "batch.global = batch.micro * batch.accumulation * ranks");
@@ -43,14 +43,14 @@ static int refuse(const struct train_config *config, uint32_t ranks, const char 
 
 static int check_micro(const struct train_config *config, uint32_t ranks, struct err *err)
 {
-    const char *mixes = config_lone_mix(config);
+    const char *mixes = config_impossible_mixing(config);
     if (config->batch.micro > CONFIG_MICRO_MAX)
-        return refuse(config, ranks,
-                      "batch.accumulation results in micro-batches of more than 65536 samples",
-                      err);
+        return batch_error(config, ranks,
+                           "batch.accumulation results in micro-batches of more than 65536 samples",
+                           err);
     if (!mixes)
         return 0;
-    refuse(config, ranks, "mixing needs at least two images per micro-batch", err);
+    batch_error(config, ranks, "mixing needs at least two images per micro-batch", err);
     err_advise(err, "lower batch.accumulation or remove %s", mixes);
     return -EINVAL;
 }
@@ -58,29 +58,29 @@ static int check_micro(const struct train_config *config, uint32_t ranks, struct
 int config_resolve_batch(struct train_config *config, uint32_t ranks, struct err *err)
 {
     /* each factor is below 2^32, but a product of three may overflow */
-    uint64_t of_ranks = config->batch.accumulation * ranks, global = config->batch.global,
+    uint64_t all_ranks = config->batch.accumulation * ranks, global = config->batch.global,
              micro = config->batch.micro;
     if (config->batch.accumulation == 0)
         return 0;
     if (micro == 0 && global == 0)
-        return refuse(config, ranks,
-                      "batch.accumulation is set without batch.global or batch.micro", err);
-    if (micro == 0 && global % of_ranks != 0)
-        return refuse(config, ranks,
-                      "batch.accumulation times the number of ranks does not divide batch.global",
-                      err);
+        return batch_error(config, ranks,
+                           "batch.accumulation is set without batch.global or batch.micro", err);
+    if (micro == 0 && global % all_ranks != 0)
+        return batch_error(
+            config, ranks,
+            "batch.accumulation times the number of ranks does not divide batch.global", err);
     if (micro == 0)
-        micro = global / of_ranks;
-    if (__builtin_mul_overflow(micro, of_ranks, &of_ranks) || (global > 0 && of_ranks != global))
-        return refuse(config, ranks, "the batch sizes do not match", err);
-    config->batch.global = of_ranks;
+        micro = global / all_ranks;
+    if (__builtin_mul_overflow(micro, all_ranks, &all_ranks) || (global > 0 && all_ranks != global))
+        return batch_error(config, ranks, "the batch sizes do not match", err);
+    config->batch.global = all_ranks;
     config->batch.micro = micro;
     config->batch.accumulation = 0; /* would differ on a different number of ranks */
     return check_micro(config, ranks, err);
 }
 
 /* Leaves configured values unchecked: config_compare checks them. */
-void config_keep_batch(struct train_config *config, const struct json_t *saved)
+void config_restore_batch(struct train_config *config, const struct json_t *saved)
 {
     uint64_t global = 0, micro = 0;
     if (config->batch.accumulation == 0 || jsonx_u64(jsonx_get(saved, "batch.global"), &global) ||

@@ -12,64 +12,61 @@
 #include "trainer/optim/schedule.h"
 #include "trainer/parallel/reduction/reduction.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const char *const device_names[] = {"auto", "cpu", "cuda", "null", NULL};
-static const char *const order_names[] = {"shuffle", "full", "sequential", NULL};
-static const char *const policy_names[] = {"stop", "substitute", NULL};
-static const char *const crop_names[] = {"none", "center", "random", NULL};
+static const char *const order_names[] = {
+    [ORDER_SHUFFLE] = "shuffle", [ORDER_FULL] = "full", [ORDER_SEQUENTIAL] = "sequential", NULL};
+static const char *const policy_names[] = {
+    [LOADER_BAD_STOP] = "stop", [LOADER_BAD_SUBSTITUTE] = "substitute", NULL};
+static const char *const crop_names[] = {
+    [CROP_NONE] = "none", [CROP_CENTER] = "center", [CROP_RANDOM] = "random", NULL};
 #define MODEL(name, NAME) #name,
 static const char *const model_names[] = {MODELS(MODEL) NULL};
 #undef MODEL
-static const char *const schedule_names[] = {"constant", "linear", "cosine", "warmup_linear", NULL};
-static const char *const schedule_by_names[] = {"step", "epoch", NULL};
+static const char *const schedule_names[] = {[SCHEDULE_CONSTANT] = "constant",
+                                             [SCHEDULE_LINEAR] = "linear",
+                                             [SCHEDULE_COSINE] = "cosine",
+                                             [SCHEDULE_WARMUP_LINEAR] = "warmup_linear",
+                                             NULL};
+static const char *const schedule_by_names[] = {
+    [CONFIG_BY_STEP] = "step", [CONFIG_BY_EPOCH] = "epoch", NULL};
 #define ROW(name, ...) #name,
 static const char *const optimizer_names[] = {UPDATE_RULES(ROW) NULL};
 #undef ROW
-static const char *const compute_names[] = {"fp32", "bf16", "fp16", NULL};
-static const char *const reduction_names[] = {"canonical", "fast", NULL};
-static const char *const compression_names[] = {"none", "powersgd", NULL};
-static const char *const comm_names[] = {"auto", "host", "nccl", NULL};
-static const char *const mixed_names[] = {"refuse", "allow", NULL};
-static const char *const mask_names[] = {"none", "document", NULL};
-static const char *const layout_names[] = {"sharded", "full", NULL};
-static const char *const owner_names[] = {"auto", "lock", "lease", NULL};
-static const char *const damage_names[] = {"fallback", "stop", NULL};
-static const char *const metric_names[] = {"val_loss", "val_accuracy", NULL};
-static const char *const mode_names[] = {"min", "max", NULL};
-static const char *const resume_names[] = {"auto", "never", NULL};
-static const char *const save_error_names[] = {"continue", "stop", NULL};
-
-static_assert(ORDER_SHUFFLE == 0 && ORDER_FULL == 1 && ORDER_SEQUENTIAL == 2,
-              "order_names is in step");
-static_assert(LOADER_BAD_STOP == 0 && LOADER_BAD_SUBSTITUTE == 1, "policy_names is in step");
-static_assert(CROP_NONE == 0 && CROP_CENTER == 1 && CROP_RANDOM == 2, "crop_names is in step");
-static_assert(CONFIG_MASK_NONE == 0 && CONFIG_MASK_DOCUMENT == 1, "mask_names is in step");
-static_assert(CONFIG_MIXED_REFUSE == 0 && CONFIG_MIXED_ALLOW == 1, "mixed_names is in step");
-static_assert(CKPT_SHARDED == 0 && CKPT_CONSOLIDATED == 1, "layout_names is in step");
-static_assert(IO_LOCK_AUTO == 0 && IO_LOCK_KERNEL == 1 && IO_LOCK_LEASE == 2,
-              "owner_names is in step");
-static_assert(CONFIG_FP32 == 0 && CONFIG_BF16 == 1 && CONFIG_FP16 == 2, "compute_names is in step");
-static_assert(SCHEDULE_CONSTANT == 0 && SCHEDULE_LINEAR == 1 && SCHEDULE_COSINE == 2 &&
-                  SCHEDULE_WARMUP_LINEAR == 3,
-              "schedule_names is in step");
-static_assert(REDUCTION_CANONICAL == 0 && REDUCTION_FAST == 1, "reduction_names is in step");
-static_assert(CONFIG_COMPRESSION_POWERSGD == 1, "compression_names is in step");
-static_assert(CONFIG_BY_STEP == 0 && CONFIG_BY_EPOCH == 1, "schedule_by_names is in step");
-
-static_assert(CONFIG_RESUME_AUTO == 0 && CONFIG_RESUME_NEVER == 1, "resume_names is in step");
-static_assert(CKPT_MIN == 0 && CKPT_MAX == 1, "mode_names is in step");
-static_assert(CONFIG_METRIC_VAL_LOSS == 0 && CONFIG_METRIC_VAL_ACCURACY == 1,
-              "metric_names is in step");
+static const char *const precision_names[] = {
+    [CONFIG_FP32] = "fp32", [CONFIG_BF16] = "bf16", [CONFIG_FP16] = "fp16", NULL};
+static const char *const reduction_names[] = {
+    [REDUCTION_CANONICAL] = "canonical", [REDUCTION_FAST] = "fast", NULL};
+static const char *const compression_names[] = {
+    [CONFIG_COMPRESSION_NONE] = "none", [CONFIG_COMPRESSION_POWERSGD] = "powersgd", NULL};
+static const char *const comm_names[] = {
+    [CONFIG_COMM_AUTO] = "auto", [CONFIG_COMM_HOST] = "host", [CONFIG_COMM_NCCL] = "nccl", NULL};
+static const char *const mixed_names[] = {
+    [CONFIG_MIXED_REFUSE] = "refuse", [CONFIG_MIXED_ALLOW] = "allow", NULL};
+static const char *const mask_names[] = {
+    [CONFIG_MASK_NONE] = "none", [CONFIG_MASK_DOCUMENT] = "document", NULL};
+static const char *const layout_names[] = {
+    [CKPT_SHARDED] = "sharded", [CKPT_CONSOLIDATED] = "full", NULL};
+static const char *const owner_names[] = {
+    [IO_LOCK_AUTO] = "auto", [IO_LOCK_KERNEL] = "lock", [IO_LOCK_LEASE] = "lease", NULL};
+static const char *const damage_names[] = {
+    [CONFIG_DAMAGE_FALLBACK] = "fallback", [CONFIG_DAMAGE_STOP] = "stop", NULL};
+static const char *const metric_names[] = {
+    [CONFIG_METRIC_VAL_LOSS] = "val_loss", [CONFIG_METRIC_VAL_ACCURACY] = "val_accuracy", NULL};
+static const char *const mode_names[] = {[CKPT_MIN] = "min", [CKPT_MAX] = "max", NULL};
+static const char *const resume_names[] = {
+    [CONFIG_RESUME_AUTO] = "auto", [CONFIG_RESUME_NEVER] = "never", NULL};
+static const char *const save_error_names[] = {
+    [CONFIG_SAVE_ERROR_CONTINUE] = "continue", [CONFIG_SAVE_ERROR_STOP] = "stop", NULL};
 
 #define AT(field)                                                                                  \
     .offset = offsetof(struct train_config, field),                                                \
     .bytes = sizeof(((struct train_config *)0)->field)
-#define ORDERS     .orders = true
-#define MAY_DIFFER .may_differ = true
+#define FIXED      .fixed_on_resume = true
+#define MAY_DIFFER .may_differ_by_rank = true
 
 enum { COUNT_MAX = 1 << 30 };
 #define SAMPLES_MAX 281474976710656.0 /* 2^48 */
@@ -77,7 +74,7 @@ enum { COUNT_MAX = 1 << 30 };
 static const struct config_field fields[] = {
     {"run.dir", CONFIG_PATH, AT(run.dir), "runs/a", MAY_DIFFER,
      .help = "run folder: checkpoints and metrics are written below it"},
-    {"run.seed", CONFIG_COUNT, AT(run.seed), "0", 0, 9e15, ORDERS,
+    {"run.seed", CONFIG_COUNT, AT(run.seed), "0", 0, 9e15, FIXED,
      .help = "seed of every random choice"},
     {"run.steps", CONFIG_COUNT, AT(run.steps), "0", 0, COUNT_MAX,
      .help = "number of updates; 0: run.epochs sets the length"},
@@ -100,13 +97,13 @@ static const struct config_field fields[] = {
              "{path, weight} to sample from several datasets by weight"},
     {"data.val", CONFIG_PATH, AT(data.val), "\"\"", MAY_DIFFER,
      .help = "validation data, given in the same way as data.train; empty: no evaluation"},
-    {"data.order", CONFIG_CHOICE, AT(data.order), "shuffle", .choices = order_names, ORDERS,
+    {"data.order", CONFIG_CHOICE, AT(data.order), "shuffle", .choices = order_names, FIXED,
      .help = "order of the training samples"},
-    {"data.lanes", CONFIG_COUNT, AT(data.lanes), "64", 1, COUNT_MAX, ORDERS,
+    {"data.lanes", CONFIG_COUNT, AT(data.lanes), "64", 1, COUNT_MAX, FIXED,
      .help = "number of shuffle lanes"},
-    {"data.window", CONFIG_COUNT_AUTO, AT(data.window), "auto", 0, SAMPLES_MAX, ORDERS,
+    {"data.window", CONFIG_COUNT_AUTO, AT(data.window), "auto", 0, SAMPLES_MAX, FIXED,
      .help = "samples per lane that are shuffled together"},
-    {"data.run", CONFIG_COUNT_AUTO, AT(data.run), "auto", 0, SAMPLES_MAX, ORDERS,
+    {"data.run", CONFIG_COUNT_AUTO, AT(data.run), "auto", 0, SAMPLES_MAX, FIXED,
      .help = "length in samples of a run of adjacent samples of a shard, which stay adjacent until "
              "the windows shuffle them"},
     {"data.workers", CONFIG_COUNT_AUTO, AT(data.workers), "auto", 0, 256, MAY_DIFFER,
@@ -117,98 +114,98 @@ static const struct config_field fields[] = {
     {"data.timeout", CONFIG_DURATION, AT(data.timeout_ns), "0s", 0, 1e18, MAY_DIFFER,
      .help = "longest wait for data before the run ends with an error; 0s: no limit"},
     {"data.bad_samples.policy", CONFIG_CHOICE, AT(data.bad_samples.policy), "substitute",
-     .choices = policy_names, ORDERS, .help = "how to handle a sample that cannot be used"},
+     .choices = policy_names, FIXED, .help = "how to handle a sample that cannot be used"},
     {"data.bad_samples.limit", CONFIG_FRACTION, AT(data.bad_samples.limit), "1%", 0, 1,
      .help = "largest fraction of bad samples over all ranks, relative to the epoch's samples or "
              "to those delivered, whichever is more; exceeding it ends the run"},
-    {"data.image.field", CONFIG_TEXT, AT(data.image.field), "jpg;jpeg;png;webp;ppm", ORDERS,
+    {"data.image.field", CONFIG_TEXT, AT(data.image.field), "jpg;jpeg;png;webp;ppm", FIXED,
      .help = "extension of the image member, or several separated by ; of which a sample's first "
              "match is used"},
-    {"data.image.size", CONFIG_COUNT, AT(data.image.size), "224", 1, 4096, ORDERS,
+    {"data.image.size", CONFIG_COUNT, AT(data.image.size), "224", 1, 4096, FIXED,
      .help = "side of the square model input, in pixels"},
     {"data.image.max_pixels", CONFIG_COUNT, AT(data.image.max_pixels), "134217728", 1,
      LOADER_PIXELS_MAX,
      .help = "most pixels of a stored image; a larger one is a bad sample; bounds the memory for "
              "decoding"},
-    {"data.image.crop", CONFIG_CHOICE, AT(data.image.crop), "random", .choices = crop_names, ORDERS,
+    {"data.image.crop", CONFIG_CHOICE, AT(data.image.crop), "random", .choices = crop_names, FIXED,
      .help = "how to crop training images; evaluation uses the center"},
-    {"data.image.scale", CONFIG_PAIR, AT(data.image.scale_min), "[0.08, 1]", 0.001, 1, ORDERS,
+    {"data.image.scale", CONFIG_PAIR, AT(data.image.scale_min), "[0.08, 1]", 0.001, 1, FIXED,
      .help = "smallest and largest fraction of the image's area that a random crop covers"},
-    {"data.image.flip", CONFIG_BOOL, AT(data.image.flip), "true", ORDERS,
+    {"data.image.flip", CONFIG_BOOL, AT(data.image.flip), "true", FIXED,
      .help = "mirror training images left to right with probability 1/2"},
-    {"data.image.randaugment.ops", CONFIG_COUNT, AT(data.image.randaugment.ops), "0", 0, 16, ORDERS,
+    {"data.image.randaugment.ops", CONFIG_COUNT, AT(data.image.randaugment.ops), "0", 0, 16, FIXED,
      .help = "RandAugment: number of random operations per training image; 0: none"},
     {"data.image.randaugment.magnitude", CONFIG_COUNT, AT(data.image.randaugment.magnitude), "9", 0,
-     30, ORDERS, .help = "RandAugment: strength of the operations, up to 30"},
+     30, FIXED, .help = "RandAugment: strength of the operations, up to 30"},
     {"data.image.jitter.brightness", CONFIG_FRACTION, AT(data.image.jitter.brightness), "0", 0, 1,
-     ORDERS,
+     FIXED,
      .help = "x: scale the brightness of a training image by a random factor from [1 - x, 1 + x]"},
     {"data.image.jitter.contrast", CONFIG_FRACTION, AT(data.image.jitter.contrast), "0", 0, 1,
-     ORDERS, .help = "x: scale the contrast by a random factor from [1 - x, 1 + x]"},
+     FIXED, .help = "x: scale the contrast by a random factor from [1 - x, 1 + x]"},
     {"data.image.jitter.saturation", CONFIG_FRACTION, AT(data.image.jitter.saturation), "0", 0, 1,
-     ORDERS, .help = "x: scale the saturation by a random factor from [1 - x, 1 + x]"},
-    {"data.image.jitter.hue", CONFIG_FRACTION, AT(data.image.jitter.hue), "0", 0, 0.5, ORDERS,
+     FIXED, .help = "x: scale the saturation by a random factor from [1 - x, 1 + x]"},
+    {"data.image.jitter.hue", CONFIG_FRACTION, AT(data.image.jitter.hue), "0", 0, 0.5, FIXED,
      .help = "x: rotate the hue by a random fraction of the color circle from [-x, x]"},
-    {"data.image.mixup", CONFIG_REAL, AT(data.image.mixup), "0", 0, 100, ORDERS,
+    {"data.image.mixup", CONFIG_REAL, AT(data.image.mixup), "0", 0, 100, FIXED,
      .help = "alpha of mixup: blend each training image and its label with the previous one of the "
              "micro-batch, in a proportion drawn from Beta(alpha, alpha); 0: none"},
-    {"data.image.cutmix", CONFIG_REAL, AT(data.image.cutmix), "0", 0, 100, ORDERS,
+    {"data.image.cutmix", CONFIG_REAL, AT(data.image.cutmix), "0", 0, 100, FIXED,
      .help = "alpha of CutMix: paste a box of the previous image instead, its share of the area "
              "drawn from Beta(alpha, alpha); 0: none"},
-    {"data.image.mix_prob", CONFIG_FRACTION, AT(data.image.mix_prob), "1", 0, 1, ORDERS,
+    {"data.image.mix_prob", CONFIG_FRACTION, AT(data.image.mix_prob), "1", 0, 1, FIXED,
      .help = "probability of mixing an image, if mixup or cutmix is on"},
     {"data.image.mix_switch_prob", CONFIG_FRACTION, AT(data.image.mix_switch_prob), "0.5", 0, 1,
-     ORDERS, .help = "probability of using cutmix rather than mixup, if both are on"},
-    {"data.text.field", CONFIG_TEXT, AT(data.text.field), "npy", ORDERS,
+     FIXED, .help = "probability of using cutmix rather than mixup, if both are on"},
+    {"data.text.field", CONFIG_TEXT, AT(data.text.field), "npy", FIXED,
      .help = "extension of the token member"},
-    {"data.text.block", CONFIG_COUNT, AT(data.text.block), "256", 1, 65536, ORDERS,
+    {"data.text.block", CONFIG_COUNT, AT(data.text.block), "256", 1, 65536, FIXED,
      .help = "tokens per sequence of a language model"},
-    {"data.text.mask", CONFIG_CHOICE, AT(data.text.mask), "none", .choices = mask_names, ORDERS,
+    {"data.text.mask", CONFIG_CHOICE, AT(data.text.mask), "none", .choices = mask_names, FIXED,
      .help = "document: a token attends only to its own document; none: to all earlier tokens of "
              "the window"},
 
-    {"model.type", CONFIG_CHOICE, AT(model.type), "vit", .choices = model_names, ORDERS,
+    {"model.type", CONFIG_CHOICE, AT(model.type), "vit", .choices = model_names, FIXED,
      .help = "model architecture"},
-    {"model.layers", CONFIG_COUNT, AT(model.layers), "6", 1, 1024, ORDERS,
+    {"model.layers", CONFIG_COUNT, AT(model.layers), "6", 1, 1024, FIXED,
      .help = "transformer blocks"},
-    {"model.heads", CONFIG_COUNT, AT(model.heads), "6", 1, 1024, ORDERS,
+    {"model.heads", CONFIG_COUNT, AT(model.heads), "6", 1, 1024, FIXED,
      .help = "attention heads; divides width"},
-    {"model.width", CONFIG_COUNT, AT(model.width), "384", 1, 65536, ORDERS,
+    {"model.width", CONFIG_COUNT, AT(model.width), "384", 1, 65536, FIXED,
      .help = "features per token"},
-    {"model.mlp_ratio", CONFIG_COUNT, AT(model.mlp_ratio), "4", 1, 64, ORDERS,
+    {"model.mlp_ratio", CONFIG_COUNT, AT(model.mlp_ratio), "4", 1, 64, FIXED,
      .help = "hidden features of the MLP, as a multiple of model.width"},
-    {"model.mlp_width", CONFIG_COUNT_AUTO, AT(model.mlp_width), "auto", 0, 1 << 22, ORDERS,
+    {"model.mlp_width", CONFIG_COUNT_AUTO, AT(model.mlp_width), "auto", 0, 1 << 22, FIXED,
      .help = "hidden features of the MLP; auto: mlp_ratio times width"},
-    {"model.kv_heads", CONFIG_COUNT_AUTO, AT(model.kv_heads), "auto", 0, 1024, ORDERS,
+    {"model.kv_heads", CONFIG_COUNT_AUTO, AT(model.kv_heads), "auto", 0, 1024, FIXED,
      .help = "llama, qwen: key and value heads; divides heads; auto: same as heads"},
-    {"model.head_dim", CONFIG_COUNT_AUTO, AT(model.head_dim), "auto", 0, 4096, ORDERS,
+    {"model.head_dim", CONFIG_COUNT_AUTO, AT(model.head_dim), "auto", 0, 4096, FIXED,
      .help = "llama, qwen: features of a head; auto: width / heads"},
-    {"model.rope_base", CONFIG_REAL, AT(model.rope_base), "10000", 1, 1e12, ORDERS,
+    {"model.rope_base", CONFIG_REAL, AT(model.rope_base), "10000", 1, 1e12, FIXED,
      .help = "llama, qwen: base of the rotary positions (rope_theta)"},
-    {"model.rope_scaling.factor", CONFIG_REAL, AT(model.rope_scaling.factor), "1", 1, 1e6, ORDERS,
+    {"model.rope_scaling.factor", CONFIG_REAL, AT(model.rope_scaling.factor), "1", 1, 1e6, FIXED,
      .help =
          "llama, qwen: scaling of rotary positions as in Llama 3.1 (rope_type llama3); 1: none"},
     {"model.rope_scaling.low_freq_factor", CONFIG_REAL, AT(model.rope_scaling.low_freq_factor), "1",
-     1e-3, 1e6, ORDERS,
+     1e-3, 1e6, FIXED,
      .help = "scaled wavelengths begin at original_max_position_embeddings over this"},
     {"model.rope_scaling.high_freq_factor", CONFIG_REAL, AT(model.rope_scaling.high_freq_factor),
-     "4", 1e-3, 1e6, ORDERS,
+     "4", 1e-3, 1e6, FIXED,
      .help = "unscaled wavelengths end at original_max_position_embeddings over this"},
     {"model.rope_scaling.original_max_position_embeddings", CONFIG_COUNT,
-     AT(model.rope_scaling.original_max_position_embeddings), "8192", 1, 1 << 24, ORDERS,
+     AT(model.rope_scaling.original_max_position_embeddings), "8192", 1, 1 << 24, FIXED,
      .help = "context length before scaling, in tokens"},
-    {"model.norm_epsilon", CONFIG_REAL, AT(model.norm_epsilon), "1e-5", 1e-12, 1, ORDERS,
+    {"model.norm_epsilon", CONFIG_REAL, AT(model.norm_epsilon), "1e-5", 1e-12, 1, FIXED,
      .help = "llama, qwen: added to the mean square in norms"},
-    {"model.qk_norm", CONFIG_BOOL, AT(model.qk_norm), "false", ORDERS,
+    {"model.qk_norm", CONFIG_BOOL, AT(model.qk_norm), "false", FIXED,
      .help = "qwen: true: norms of q and k, as in Qwen3; false: biases of q, k and v, as in Qwen2"},
-    {"model.tied", CONFIG_BOOL, AT(model.tied), "false", ORDERS,
+    {"model.tied", CONFIG_BOOL, AT(model.tied), "false", FIXED,
      .help = "llama, qwen: the head is the embedding's table (tie_word_embeddings); always so in "
              "gpt2"},
-    {"model.patch", CONFIG_COUNT, AT(model.patch), "16", 1, 4096, ORDERS,
+    {"model.patch", CONFIG_COUNT, AT(model.patch), "16", 1, 4096, FIXED,
      .help = "ViT: side of a patch in pixels; divides data.image.size"},
-    {"model.classes", CONFIG_COUNT_AUTO, AT(model.classes), "auto", 0, 1 << 20, ORDERS,
+    {"model.classes", CONFIG_COUNT_AUTO, AT(model.classes), "auto", 0, 1 << 20, FIXED,
      .help = "ViT: number of classes; auto: the dataset's"},
-    {"model.vocabulary", CONFIG_COUNT_AUTO, AT(model.vocabulary), "auto", 0, 1 << 24, ORDERS,
+    {"model.vocabulary", CONFIG_COUNT_AUTO, AT(model.vocabulary), "auto", 0, 1 << 24, FIXED,
      .help = "language models: vocabulary size in tokens; auto: the dataset's"},
 
     {"model.init", CONFIG_PATH, AT(model.init), "\"\"", MAY_DIFFER,
@@ -225,15 +222,15 @@ static const struct config_field fields[] = {
      .help = "keep the activations of every Nth block that is not recomputed in pinned host "
              "memory, to save device memory; 0: none; does not change results"},
 
-    {"batch.global", CONFIG_COUNT_AUTO, AT(batch.global), "256", 1, COUNT_MAX, ORDERS,
+    {"batch.global", CONFIG_COUNT_AUTO, AT(batch.global), "256", 1, COUNT_MAX, FIXED,
      .help = "samples per update, over all ranks; auto: follows from batch.accumulation"},
-    {"batch.micro", CONFIG_COUNT_AUTO, AT(batch.micro), "32", 1, CONFIG_MICRO_MAX, ORDERS,
+    {"batch.micro", CONFIG_COUNT_AUTO, AT(batch.micro), "32", 1, CONFIG_MICRO_MAX, FIXED,
      .help = "samples per forward and backward pass; divides batch.global; auto: follows from "
              "batch.accumulation"},
     {"batch.accumulation", CONFIG_COUNT_AUTO, AT(batch.accumulation), "auto", 1, COUNT_MAX,
      .help = "micro-batches per rank and update, in place of one of the two keys above; auto: "
              "follows from them and the number of ranks; a resumed run keeps its original batch"},
-    {"batch.schedule", CONFIG_TEXT, AT(batch.schedule), "\"\"", ORDERS,
+    {"batch.schedule", CONFIG_TEXT, AT(batch.schedule), "\"\"", FIXED,
      .help = "comma-separated EPOCH:TIMES, for example \"4:2, 8:4\": from EPOCH on, an update has "
              "TIMES times batch.global samples; EPOCH is at least 1, as epoch 0 always uses "
              "batch.global"},
@@ -276,10 +273,10 @@ static const struct config_field fields[] = {
     {"schedule.min_lr", CONFIG_REAL, AT(schedule.min_lr), "3e-5", 0, 1e3,
      .help = "final learning rate"},
 
-    {"precision.compute", CONFIG_CHOICE, AT(precision.compute), "fp32", .choices = compute_names,
+    {"precision.compute", CONFIG_CHOICE, AT(precision.compute), "fp32", .choices = precision_names,
      .help = "element type of activations and matrix products; bf16 and fp16 (with loss scaling) "
              "need a GPU"},
-    {"precision.reduce", CONFIG_CHOICE, AT(precision.reduce), "fp32", .choices = compute_names,
+    {"precision.reduce", CONFIG_CHOICE, AT(precision.reduce), "fp32", .choices = precision_names,
      .help = "element type in which gradients are sent to the rank that adds them in fp32; bf16 "
              "and fp16 halve the traffic, but results then depend on the number of ranks"},
     {"precision.loss_scale.first", CONFIG_COUNT, AT(precision.loss_scale.first), "65536", 1,

@@ -7,13 +7,13 @@
 #include <string.h>
 
 /* A key, including all keys below it. The first matching row applies. */
-struct row {
+struct foreign_key {
     const char *key;
     const char *name;   /* of the concept, or of the trainer that has the key */
     const char *answer; /* millrace's key or option; NULL: unsupported */
 };
 
-static const struct row rows[] = {
+static const struct foreign_key rows[] = {
     {"parallel.tp", "tensor parallelism", NULL},
     {"parallel.tensor_parallel", "tensor parallelism", NULL},
     {"parallel.pp", "pipeline parallelism", NULL},

@@ -12,9 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WEIGHT_END = 1000000000 /* nine digits before the point */ };
-
-/* ---- Reading. ---- */
+enum { WEIGHT_LIMIT = 1000000000 /* nine digits */ };
 
 static int set_path(struct config_source *source, const struct yaml_leaf *leaf)
 {
@@ -24,7 +22,7 @@ static int set_path(struct config_source *source, const struct yaml_leaf *leaf)
     return 0;
 }
 
-static void begin(struct config_mix *mix, uint64_t count)
+static void init_entries(struct config_mix *mix, uint64_t count)
 {
     memset(mix, 0, sizeof *mix);
     mix->count = count;
@@ -32,25 +30,25 @@ static void begin(struct config_mix *mix, uint64_t count)
         mix->sources[i].weight = MIX_WEIGHT_UNIT;
 }
 
-static int read_whole(struct config_mix *mix, const struct yaml_leaf *leaf)
+static int read_value(struct config_mix *mix, const struct yaml_leaf *leaf)
 {
     if (leaf->is_sequence) {
         if (leaf->mappings_count < 1 || leaf->mappings_count > MIX_DATASETS_MAX)
             return -EINVAL;
-        begin(mix, leaf->mappings_count); /* the leaves of the entries follow */
+        init_entries(mix, leaf->mappings_count); /* the leaves of the entries follow */
         return 0;
     }
-    begin(mix, 1);
+    init_entries(mix, 1);
     return set_path(&mix->sources[0], leaf);
 }
 
-int config_mix_read(struct config_mix *mix, const char *rest, const struct yaml_leaf *leaf)
+int config_mix_read(struct config_mix *mix, const char *subpath, const struct yaml_leaf *leaf)
 {
-    if (!rest[0])
-        return read_whole(mix, leaf);
+    if (!subpath[0])
+        return read_value(mix, leaf);
     char *end;
-    unsigned long number = strtoul(rest + 1, &end, 10);
-    if (rest[1] < '0' || rest[1] > '9' || strncmp(end, "].", 2) != 0 || number > mix->count ||
+    unsigned long number = strtoul(subpath + 1, &end, 10);
+    if (subpath[1] < '0' || subpath[1] > '9' || strncmp(end, "].", 2) != 0 || number > mix->count ||
         number >= MIX_DATASETS_MAX)
         return -ENOENT;
     struct config_source entry = {.weight = MIX_WEIGHT_UNIT};
@@ -84,8 +82,6 @@ int config_mix_check(const struct config_mix *mix, struct err *err)
     }
     return mix_weights_reduce(weights, (uint32_t)mix->count, err);
 }
-
-/* ---- Printing. ---- */
 
 static void print_weight(struct jsonx_writer *json, uint64_t weight)
 {
@@ -134,7 +130,7 @@ void config_mix_print_saved(const struct json_t *list, struct str *out)
         jsonx_f64(jsonx_get(entry, "weight"), &weight);
         jsonx_begin_object(&json, NULL);
         jsonx_write_string(&json, "path", path);
-        if (weight >= 0 && weight < WEIGHT_END)
+        if (weight >= 0 && weight < WEIGHT_LIMIT)
             print_weight(&json, (uint64_t)(weight * MIX_WEIGHT_UNIT + 0.5));
         else /* not from a valid configuration: print it unchanged */
             jsonx_write_f64(&json, "weight", weight);

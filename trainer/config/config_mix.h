@@ -30,12 +30,11 @@ struct config_mix {
     struct config_source sources[MIX_DATASETS_MAX];
 };
 
-/* Reads a leaf at the key's own path (rest "") or in an entry (rest "[0].weight"). -EINVAL:
- * wrong value; -ENOENT: unknown key. */
-int config_mix_read(struct config_mix *mix, const char *rest, const struct yaml_leaf *leaf);
-/* Checks that every entry has a path and that the weights can be mixed. -EINVAL with detail. */
+/* subpath: below data.train: "" or "[0].weight". -EINVAL: wrong value; -ENOENT: unknown key. */
+int config_mix_read(struct config_mix *mix, const char *subpath, const struct yaml_leaf *leaf);
+/* -EINVAL if an entry has no path, or the weights cannot be mixed. */
 int config_mix_check(const struct config_mix *mix, struct err *err);
-/* Prints JSON, which is also YAML: a string, or a list of objects. */
+/* Prints JSON: a string, or a list of objects. */
 void config_mix_print(const struct config_mix *mix, struct str *out);
 /* Prints a parsed list as config_mix_print does. */
 void config_mix_print_saved(const struct json_t *list, struct str *out);

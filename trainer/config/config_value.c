@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool takes_auto(const struct config_field *field)
+static bool accepts_auto(const struct config_field *field)
 {
     return field->kind == CONFIG_COUNT_AUTO || field->kind == CONFIG_SIZE_AUTO;
 }
@@ -27,7 +27,7 @@ static int read_period(const struct config_field *field, const char *text,
         period.steps = strtoull(text, NULL, 10);
     else if (str_parse_duration(text, &period.ns))
         return -EINVAL;
-    if (errno || (double)period.steps < field->least || (double)period.steps > field->most)
+    if (errno || (double)period.steps < field->min || (double)period.steps > field->max)
         return -ERANGE;
     *target = period;
     return 0;
@@ -53,7 +53,7 @@ int config_value_read(const struct config_field *field, const char *const *value
             }
             if (*end || !isfinite(reals[i]))
                 return -EINVAL;
-            if (reals[i] < field->least || reals[i] > field->most)
+            if (reals[i] < field->min || reals[i] > field->max)
                 return -ERANGE;
         }
         memcpy(target, reals, count * sizeof reals[0]);
@@ -63,7 +63,7 @@ int config_value_read(const struct config_field *field, const char *const *value
         return read_period(field, text, target);
     uint64_t number;
     char *end;
-    if (takes_auto(field) && strcmp(text, "auto") == 0) {
+    if (accepts_auto(field) && strcmp(text, "auto") == 0) {
         *(uint64_t *)target = 0;
         return 0;
     }
@@ -113,7 +113,7 @@ int config_value_read(const struct config_field *field, const char *const *value
     default:
         return -EINVAL;
     }
-    if ((double)number < field->least || (double)number > field->most)
+    if ((double)number < field->min || (double)number > field->max)
         return -ERANGE;
     *(uint64_t *)target = number;
     return 0;
@@ -145,8 +145,7 @@ void config_value_describe(const struct config_field *field, char *text, size_t 
     } else if (field->kind == CONFIG_BOOL || field->kind == CONFIG_MIX) {
         snprintf(text, bytes, "%s", names[field->kind]);
     } else {
-        snprintf(text, bytes, "%s from %.15g to %.15g", names[field->kind], field->least,
-                 field->most);
+        snprintf(text, bytes, "%s from %.15g to %.15g", names[field->kind], field->min, field->max);
     }
 }
 
@@ -154,7 +153,7 @@ void config_value_print(const struct config_field *field, const void *source, st
 {
     const double *reals = source;
     struct jsonx_writer writer = {.out = out};
-    if (takes_auto(field) && *(const uint64_t *)source == 0) {
+    if (accepts_auto(field) && *(const uint64_t *)source == 0) {
         str_add_text(out, "auto");
         return;
     }

@@ -18,15 +18,14 @@ struct config_period {
 
 enum config_kind {
     CONFIG_TEXT, /* char[bytes] */
-    /* char[bytes]: a path or URL; this build must support its scheme. */
-    CONFIG_PATH,
+    CONFIG_PATH, /* char[bytes]; a URL needs a scheme that this build supports */
     CONFIG_BOOL,
     CONFIG_COUNT,      /* uint64_t */
     CONFIG_COUNT_AUTO, /* uint64_t; auto: 0 */
     CONFIG_SIZE,       /* uint64_t, bytes: 64MiB */
     CONFIG_SIZE_AUTO,  /* uint64_t, bytes; auto: 0 */
     CONFIG_DURATION,   /* uint64_t, nanoseconds: 90s, 10min */
-    CONFIG_PERIOD,     /* struct config_period: 500, 15min; least and most apply to steps */
+    CONFIG_PERIOD,     /* struct config_period: 500, 15min; min and max: steps */
     CONFIG_REAL,       /* double */
     CONFIG_FRACTION,   /* double: 0.01 or 1% */
     CONFIG_CHOICE,     /* uint32_t: index in choices */
@@ -45,15 +44,14 @@ struct config_field {
     size_t offset;
     size_t bytes;               /* of CONFIG_TEXT and CONFIG_PATH */
     const char *default_text;   /* in YAML syntax */
-    double least, most;         /* for numbers */
+    double min, max;            /* for numbers */
     const char *const *choices; /* NULL-terminated, for CONFIG_CHOICE */
     /* Other accepted names of choices, not listed in help; NULL-terminated. */
     const struct config_alias *aliases;
-    /* Affects the sample order or the model, so a resumed run must keep the value. */
-    bool orders;
-    /* Ranks may have different values: paths, and fields that affect neither the result nor the
-     * collectives. */
-    bool may_differ;
+    /* affects the sample order or the model */
+    bool fixed_on_resume;
+    /* affects neither results nor collectives */
+    bool may_differ_by_rank;
     const char *help; /* including the unit */
 };
 

@@ -8,15 +8,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static int refuse(const char *text, bool is_of_first, struct err *err)
+static int reject(const char *text, bool is_epoch_zero, struct err *err)
 {
     err_set(err, -EINVAL, "batch.schedule is not a list of EPOCH:TIMES");
     err_expected(err,
                  "comma-separated EPOCH:TIMES such as \"4:2, 8:4\": at most %d ascending epochs "
                  "from 1 on, times from 1 to %d",
-                 EPOCHS_CHANGES_MAX, EPOCHS_TIMES_MAX);
+                 EPOCHS_CHANGES_MAX, EPOCHS_MULTIPLIER_MAX);
     err_found(err, "%.200s", text);
-    if (is_of_first)
+    if (is_epoch_zero)
         err_advise(err, "set the batch of epoch 0 with batch.global");
     return -EINVAL;
 }
@@ -30,38 +30,40 @@ int epochs_parse(const char *text, struct epochs *epochs, struct err *err)
         char epoch_text[10], times_text[8];
         int length = 0;
         if (sscanf(rest, " %9[0-9]:%7[0-9] %n", epoch_text, times_text, &length) != 2)
-            return refuse(text, false, err);
+            return reject(text, false, err);
         uint64_t epoch = strtoull(epoch_text, NULL, 10), times = strtoull(times_text, NULL, 10);
-        if (epoch <= last || times < 1 || times > EPOCHS_TIMES_MAX || count == EPOCHS_CHANGES_MAX)
-            return refuse(text, epoch == 0, err);
+        if (epoch <= last || times < 1 || times > EPOCHS_MULTIPLIER_MAX ||
+            count == EPOCHS_CHANGES_MAX)
+            return reject(text, epoch == 0, err);
         epochs->changes[count++] = (struct epochs_change){epoch, times};
         last = epoch;
         rest += length;
         if (*rest && (*rest++ != ',' || !*rest))
-            return refuse(text, false, err);
+            return reject(text, false, err);
     }
     epochs->changes_count = count;
     return 0;
 }
 
-uint64_t epochs_times(const struct epochs *epochs, uint64_t epoch)
+uint64_t epochs_multiplier(const struct epochs *epochs, uint64_t epoch)
 {
-    uint64_t times = 1;
+    uint64_t multiplier = 1;
     for (uint32_t i = 0; i < epochs->changes_count && epochs->changes[i].epoch <= epoch; i++)
-        times = epochs->changes[i].times;
-    return times;
+        multiplier = epochs->changes[i].multiplier;
+    return multiplier;
 }
 
 uint64_t epochs_steps(const struct epochs *epochs, uint64_t epoch)
 {
-    return epochs->samples / (epochs->global * epochs_times(epochs, epoch));
+    return epochs->samples / (epochs->initial_batch * epochs_multiplier(epochs, epoch));
 }
 
 uint64_t epochs_next_change(const struct epochs *epochs, uint64_t epoch)
 {
     for (uint32_t i = 0; i < epochs->changes_count; i++)
         if (epochs->changes[i].epoch > epoch &&
-            epochs->changes[i].times != epochs_times(epochs, epochs->changes[i].epoch - 1))
+            epochs->changes[i].multiplier !=
+                epochs_multiplier(epochs, epochs->changes[i].epoch - 1))
             return epochs->changes[i].epoch;
     return UINT64_MAX;
 }
@@ -79,7 +81,7 @@ uint64_t epochs_first_step(const struct epochs *epochs, uint64_t epoch)
     return steps;
 }
 
-uint64_t epochs_at(const struct epochs *epochs, uint64_t step)
+uint64_t epochs_at_step(const struct epochs *epochs, uint64_t step)
 {
     uint64_t at = 0, first = 0;
     for (;;) {

@@ -13,30 +13,29 @@
 
 #include <stdint.h>
 
-enum { EPOCHS_CHANGES_MAX = 16, EPOCHS_TIMES_MAX = 1 << 20 };
+enum { EPOCHS_CHANGES_MAX = 16, EPOCHS_MULTIPLIER_MAX = 1 << 20 };
 
 struct epochs_change {
-    uint64_t epoch, times; /* from this epoch on, multiply the batch by times */
+    uint64_t epoch, multiplier; /* of the initial batch, from this epoch on */
 };
 
 /* Zeroed changes: the batch never grows. */
 struct epochs {
     uint64_t samples; /* per epoch */
-    uint64_t global;  /* initial batch */
+    uint64_t initial_batch;
     struct epochs_change changes[EPOCHS_CHANGES_MAX];
     uint32_t changes_count;
 };
 
-/* Parses the changes of a schedule; "": none. -EINVAL if the format is wrong or the epochs are not
- * positive and ascending. */
+/* Parses a schedule into changes. -EINVAL unless the epochs are positive and ascending. */
 int epochs_parse(const char *text, struct epochs *epochs, struct err *err);
 
-uint64_t epochs_times(const struct epochs *epochs, uint64_t epoch);
-uint64_t epochs_steps(const struct epochs *epochs, uint64_t epoch);
+uint64_t epochs_multiplier(const struct epochs *epochs, uint64_t epoch);
+uint64_t epochs_steps(const struct epochs *epochs, uint64_t epoch); /* in this epoch */
 /* The number of steps before the epoch; UINT64_MAX on overflow. */
 uint64_t epochs_first_step(const struct epochs *epochs, uint64_t epoch);
 /* Returns the epoch of a step; both count from 0. Every epoch must have at least one step. */
-uint64_t epochs_at(const struct epochs *epochs, uint64_t step);
+uint64_t epochs_at_step(const struct epochs *epochs, uint64_t step);
 /* The first later epoch with a different batch size; UINT64_MAX: none. */
 uint64_t epochs_next_change(const struct epochs *epochs, uint64_t epoch);
 

@@ -9,12 +9,12 @@
 
 /* name, shards, shards_weights, reshards, reduces_each_micro */
 #define STRATEGIES(ROW)                                                                            \
-    ROW("ddp", STRATEGY_ONE, false, false, false)                                                  \
-    ROW("zero1", STRATEGY_RANKS, false, false, false)                                              \
-    ROW("zero2", STRATEGY_RANKS, false, false, true)                                               \
-    ROW("zero3", STRATEGY_RANKS, true, true, true)                                                 \
-    ROW("shard_grad_op", STRATEGY_RANKS, true, false, true)                                        \
-    ROW("hybrid_shard", STRATEGY_LOCAL, true, true, true)
+    ROW("ddp", STRATEGY_SHARDS_ONE, false, false, false)                                           \
+    ROW("zero1", STRATEGY_SHARDS_RANKS, false, false, false)                                       \
+    ROW("zero2", STRATEGY_SHARDS_RANKS, false, false, true)                                        \
+    ROW("zero3", STRATEGY_SHARDS_RANKS, true, true, true)                                          \
+    ROW("shard_grad_op", STRATEGY_SHARDS_RANKS, true, false, true)                                 \
+    ROW("hybrid_shard", STRATEGY_SHARDS_LOCAL, true, true, true)
 
 #define STRATEGY(...)   {__VA_ARGS__},
 #define NAME(name, ...) name,
@@ -29,13 +29,13 @@ const struct config_alias strategy_aliases[] = {{"no_shard", "ddp"},
                                                 {"deepspeed_stage_3", "zero3"},
                                                 {NULL, NULL}};
 
-const struct strategy *strategy_of(uint64_t index)
+const struct strategy *strategy_at(uint64_t index)
 {
     assert(index < sizeof strategies / sizeof strategies[0]);
     return &strategies[index];
 }
 
-struct strategy_mesh strategy_mesh_of(const struct train_config *config)
+struct strategy_mesh strategy_mesh_from_config(const struct train_config *config)
 {
     return (struct strategy_mesh){.shard = (uint32_t)config->parallel.shard,
                                   .replicate = (uint32_t)config->parallel.replicate};
@@ -66,13 +66,15 @@ int strategy_shards_count(const struct strategy *strategy, struct strategy_mesh 
                           struct err *err)
 {
     uint32_t shards = 1;
-    if (strategy->shards != STRATEGY_ONE && mesh.replicate) {
+    if (strategy->shards != STRATEGY_SHARDS_ONE && mesh.replicate) {
         int status = check_copies(strategy, mesh, ranks, err);
         if (status)
             return status;
         shards = ranks / mesh.replicate;
-    } else if (strategy->shards != STRATEGY_ONE) {
-        shards = mesh.shard ? mesh.shard : strategy->shards == STRATEGY_LOCAL ? local_ranks : ranks;
+    } else if (strategy->shards != STRATEGY_SHARDS_ONE) {
+        shards = mesh.shard                                  ? mesh.shard
+                 : strategy->shards == STRATEGY_SHARDS_LOCAL ? local_ranks
+                                                             : ranks;
     }
     if (shards == 0 || ranks % shards != 0) {
         err_set(err, -EINVAL, "parallel.strategy %s: cannot divide the ranks into shard groups",

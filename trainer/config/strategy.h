@@ -23,34 +23,31 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum strategy_shards { STRATEGY_ONE, STRATEGY_RANKS, STRATEGY_LOCAL };
+enum strategy_shards { STRATEGY_SHARDS_ONE, STRATEGY_SHARDS_RANKS, STRATEGY_SHARDS_LOCAL };
 
 struct strategy {
     const char *name;
     enum strategy_shards shards; /* of the moments, and of the state selected below */
-    bool shards_weights;         /* if false, each rank holds all weights between steps */
-    bool reshards; /* weights are also freed between the forward and the backward pass */
-    /* Gradients are reduced after each micro-batch; each rank keeps only its own part. */
-    bool reduces_each_micro;
+    bool shards_weights;         /* false: each rank holds all weights between steps */
+    bool reshards;               /* frees weights between the forward and the backward pass */
+    bool reduces_each_micro;     /* each rank keeps only its own part of the gradients */
 };
 
 /* NULL-terminated, for the configuration parser. */
 extern const char *const strategy_names[];
 extern const struct config_alias strategy_aliases[];
 /* index: in strategy_names. */
-const struct strategy *strategy_of(uint64_t index);
+const struct strategy *strategy_at(uint64_t index);
 
-/* As configured; 0: not given. shard: number of ranks that together hold one copy; replicate:
- * number of copies. */
 struct strategy_mesh {
-    uint32_t shard, replicate;
+    uint32_t shard, replicate; /* ranks per copy, copies; 0: not configured */
 };
 
-struct strategy_mesh strategy_mesh_of(const struct train_config *config);
+struct strategy_mesh strategy_mesh_from_config(const struct train_config *config);
 
-/* The number of shards: 1 for STRATEGY_ONE, else from the mesh, or, without a mesh, from the
- * strategy. Only STRATEGY_LOCAL without a mesh uses local_ranks. -EINVAL if the ranks cannot be
- * divided that way. */
+/* Gets the number of shards from the mesh, or, without a mesh, from the strategy. Only
+ * STRATEGY_SHARDS_LOCAL without a mesh uses local_ranks. -EINVAL if the ranks cannot be divided
+ * that way. */
 int strategy_shards_count(const struct strategy *strategy, struct strategy_mesh mesh,
                           uint32_t ranks, uint32_t local_ranks, uint32_t *ret_shards,
                           struct err *err);

@@ -12,19 +12,19 @@
 
 struct walk {
     const char *name;
-    int (*leaf)(void *context, const struct yaml_leaf *leaf);
+    int (*visit)(void *context, const struct yaml_leaf *leaf);
     void *context;
     struct err *err;
 };
 
-static int line_of(struct fy_node *node)
+static int node_line(struct fy_node *node)
 {
     struct fy_token *token = node ? fy_node_get_scalar_token(node) : NULL;
     const struct fy_mark *mark = token ? fy_token_start_mark(token) : NULL;
     return mark ? mark->line + 1 : 0;
 }
 
-static int refuse(const struct walk *walk, int line, const char *what)
+static int reject(const struct walk *walk, int line, const char *what)
 {
     err_set(walk->err, -EINVAL, "%s", what);
     err_at(walk->err, walk->name, ERR_NO_OFFSET);
@@ -32,22 +32,23 @@ static int refuse(const struct walk *walk, int line, const char *what)
     return -EINVAL;
 }
 
-static int scalar_text(const struct walk *walk, struct fy_node *node,
+static int copy_scalar(const struct walk *walk, struct fy_node *node,
                        char text[YAML_VALUE_BYTES_MAX])
 {
     if (!fy_node_is_scalar(node) || fy_node_is_alias(node))
-        return refuse(walk, line_of(node), "aliases and nested values are not supported here");
+        return reject(walk, node_line(node), "aliases and nested values are not supported here");
     size_t bytes = 0;
     const char *scalar = fy_node_get_scalar(node, &bytes);
     if (bytes >= YAML_VALUE_BYTES_MAX || (bytes > 0 && memchr(scalar, '\0', bytes)))
-        return refuse(walk, line_of(node), "a value is too long");
+        return reject(walk, node_line(node), "a value is too long");
     if (bytes > 0)
         memcpy(text, scalar, bytes);
     text[bytes] = '\0';
     return 0;
 }
 
-static int visit(const struct walk *walk, struct fy_node *mapping, const char *prefix, int depth);
+static int visit_mapping(const struct walk *walk, struct fy_node *mapping, const char *prefix,
+                         int depth);
 
 static bool is_list_of_mappings(struct fy_node *value)
 {
@@ -55,24 +56,24 @@ static bool is_list_of_mappings(struct fy_node *value)
            fy_node_is_mapping(fy_node_sequence_get_by_index(value, 0));
 }
 
-static int visit_mappings(const struct walk *walk, struct fy_node *list, const char *path, int line,
-                          int depth)
+static int visit_entries(const struct walk *walk, struct fy_node *list, const char *path, int line,
+                         int depth)
 {
     int count = fy_node_sequence_item_count(list);
     if (count < 0 || count > YAML_MAPPINGS_MAX)
-        return refuse(walk, line, "a list has too many entries");
+        return reject(walk, line, "a list has too many entries");
     struct yaml_leaf leaf = {
         .path = path, .line = line, .is_sequence = true, .mappings_count = (size_t)count};
-    int status = walk->leaf(walk->context, &leaf);
+    int status = walk->visit(walk->context, &leaf);
     for (int i = 0; i < count && !status; i++) {
         struct fy_node *item = fy_node_sequence_get_by_index(list, i);
         char entry[YAML_PATH_BYTES_MAX];
         if (!fy_node_is_mapping(item))
-            return refuse(walk, line, "a list mixes mappings and other values");
+            return reject(walk, line, "a list mixes mappings and other values");
         int length = snprintf(entry, sizeof entry, "%s[%d]", path, i);
         if (length < 0 || (size_t)length >= sizeof entry)
-            return refuse(walk, line, "keys are nested too deeply");
-        status = visit(walk, item, entry, depth + 1);
+            return reject(walk, line, "keys are nested too deeply");
+        status = visit_mapping(walk, item, entry, depth + 1);
     }
     return status;
 }
@@ -88,8 +89,8 @@ static int visit_leaf(const struct walk *walk, struct fy_node *value, const char
         struct fy_node *item;
         while ((item = fy_node_sequence_iterate(value, &iterator))) {
             if (leaf.values_count == YAML_VALUES_MAX)
-                return refuse(walk, line, "a list has too many entries");
-            int status = scalar_text(walk, item, texts[leaf.values_count]);
+                return reject(walk, line, "a list has too many entries");
+            int status = copy_scalar(walk, item, texts[leaf.values_count]);
             if (status)
                 return status;
             values[leaf.values_count] = texts[leaf.values_count];
@@ -97,33 +98,34 @@ static int visit_leaf(const struct walk *walk, struct fy_node *value, const char
         }
     } else {
         texts[0][0] = '\0';
-        int status = value ? scalar_text(walk, value, texts[0]) : 0;
+        int status = value ? copy_scalar(walk, value, texts[0]) : 0;
         if (status)
             return status;
         values[0] = texts[0];
         leaf.values_count = 1;
     }
-    return walk->leaf(walk->context, &leaf);
+    return walk->visit(walk->context, &leaf);
 }
 
-static int visit(const struct walk *walk, struct fy_node *mapping, const char *prefix, int depth)
+static int visit_mapping(const struct walk *walk, struct fy_node *mapping, const char *prefix,
+                         int depth)
 {
     void *iterator = NULL;
     struct fy_node_pair *pair;
     while ((pair = fy_node_mapping_iterate(mapping, &iterator))) {
         struct fy_node *key = fy_node_pair_key(pair), *value = fy_node_pair_value(pair);
-        int line = line_of(key);
+        int line = node_line(key);
         char name[YAML_VALUE_BYTES_MAX], path[YAML_PATH_BYTES_MAX];
-        int status = scalar_text(walk, key, name);
+        int status = copy_scalar(walk, key, name);
         if (status)
             return status;
         int length = snprintf(path, sizeof path, "%s%s%s", prefix, prefix[0] ? "." : "", name);
         if (length < 0 || (size_t)length >= sizeof path || depth == YAML_DEPTH_MAX)
-            return refuse(walk, line, "keys are nested too deeply");
+            return reject(walk, line, "keys are nested too deeply");
         if (value && fy_node_is_mapping(value))
-            status = visit(walk, value, path, depth + 1);
+            status = visit_mapping(walk, value, path, depth + 1);
         else if (is_list_of_mappings(value))
-            status = visit_mappings(walk, value, path, line, depth);
+            status = visit_entries(walk, value, path, line, depth);
         else
             status = visit_leaf(walk, value, path, line);
         if (status)
@@ -134,7 +136,7 @@ static int visit(const struct walk *walk, struct fy_node *mapping, const char *p
 
 /* Whether text contains only whitespace and comments; libfyaml then returns neither a document nor
  * an error. */
-static bool says_nothing(const char *text, size_t bytes)
+static bool is_blank(const char *text, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++) {
         if (text[i] == '#')
@@ -171,12 +173,12 @@ static int check_one_document(const struct walk *walk, const char *text, size_t 
         size_t length = newline ? (size_t)(newline - line) : bytes - at;
         at += length + 1;
         if (length > 0 && line[0] == '%')
-            return refuse(walk, number, "YAML directives are not supported");
+            return reject(walk, number, "YAML directives are not supported");
         bool begins = length >= 3 && memcmp(line, "---", 3) == 0;
-        if (says_nothing(line, length))
+        if (is_blank(line, length))
             continue;
         if (ended || (begins && begun))
-            return refuse(walk, number, "the configuration has more than one YAML document");
+            return reject(walk, number, "the configuration has more than one YAML document");
         begun = true;
         ended = length >= 3 && memcmp(line, "...", 3) == 0;
     }
@@ -184,10 +186,10 @@ static int check_one_document(const struct walk *walk, const char *text, size_t 
 }
 
 int yaml_walk(const char *text, size_t bytes, const char *name,
-              int (*leaf)(void *context, const struct yaml_leaf *leaf), void *context,
+              int (*visit)(void *context, const struct yaml_leaf *leaf), void *context,
               struct err *err)
 {
-    struct walk walk = {.name = name, .leaf = leaf, .context = context, .err = err};
+    struct walk walk = {.name = name, .visit = visit, .context = context, .err = err};
     int status = check_encoding(&walk, text, bytes);
     if (!status)
         status = check_one_document(&walk, text, bytes);
@@ -200,7 +202,7 @@ int yaml_walk(const char *text, size_t bytes, const char *name,
     fy_diag_set_collect_errors(diag, true);
     struct fy_parse_cfg parse = {.flags = FYPCF_QUIET, .diag = diag};
     struct fy_document *document = fy_document_build_from_string(&parse, text, bytes);
-    if (!document && !says_nothing(text, bytes)) {
+    if (!document && !is_blank(text, bytes)) {
         void *iterator = NULL;
         struct fy_diag_error *error = fy_diag_errors_iterate(diag, &iterator);
         err_set(err, -EINVAL, "the configuration is not valid YAML");
@@ -213,9 +215,9 @@ int yaml_walk(const char *text, size_t bytes, const char *name,
         if (!root)
             status = 0;
         else if (fy_node_is_mapping(root))
-            status = visit(&walk, root, "", 0);
+            status = visit_mapping(&walk, root, "", 0);
         else
-            status = refuse(&walk, 1, "the configuration is not a mapping of keys");
+            status = reject(&walk, 1, "the configuration is not a mapping of keys");
         fy_document_destroy(document);
     }
     fy_diag_destroy(diag);

@@ -34,10 +34,10 @@ struct yaml_leaf {
     const char *const *values; /* as text; "" for an empty scalar */
 };
 
-/* Calls leaf for each leaf in file order. Its first non-zero result ends the walk and is
- * returned. name is used in messages. -EINVAL with name and line if the text is not YAML. */
+/* Visits leaves in file order; returns the first non-zero result of visit. name: for messages.
+ * -EINVAL with name and line if the text is not YAML. */
 int yaml_walk(const char *text, size_t bytes, const char *name,
-              int (*leaf)(void *context, const struct yaml_leaf *leaf), void *context,
+              int (*visit)(void *context, const struct yaml_leaf *leaf), void *context,
               struct err *err);
 
 /* See base/versions.h. */

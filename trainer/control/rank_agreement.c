@@ -37,7 +37,7 @@ void rank_record_deinit(struct rank_record *record)
 
 static void add_field(void *context, const struct config_field *field, const char *value)
 {
-    if (!field->may_differ)
+    if (!field->may_differ_by_rank)
         rank_record_add(context, field->key, value);
 }
 

@@ -88,13 +88,13 @@ static int open_batch(struct run *run, const struct trainer_dry_run_options *opt
         .ranks = options->ranks,
         .interleaved =
             !options->is_evaluation &&
-            (c->batch.sync_each || strategy_of(c->parallel.strategy)->reduces_each_micro)};
+            (c->batch.sync_each || strategy_at(c->parallel.strategy)->reduces_each_micro)};
     int status = batching_check(&run->data.batching, err);
     return status || options->is_evaluation
                ? status
-               : strategy_shards_count(strategy_of(c->parallel.strategy), strategy_mesh_of(c),
-                                       options->ranks, options->local_ranks, &run->compute.shards,
-                                       err);
+               : strategy_shards_count(strategy_at(c->parallel.strategy),
+                                       strategy_mesh_from_config(c), options->ranks,
+                                       options->local_ranks, &run->compute.shards, err);
 }
 
 static int use_shape(struct run *run, const struct trainer_dry_run_options *options,

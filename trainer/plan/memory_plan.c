@@ -131,7 +131,7 @@ int memory_plan_check_run(const struct run *run, bool trains, struct err *err)
         .local_ranks = trains ? run->compute.shards : 1,
         .by_nccl = run->ranks.bulk->takes_device_memory,
         .shape = &run->data.shape,
-        .epoch = trains ? epochs_at(&run->data.epochs, run->step) : 0,
+        .epoch = trains ? epochs_at_step(&run->data.epochs, run->step) : 0,
         .is_evaluation = !trains,
         .memory_only = true};
     return memory_plan_check(&itself, run->compute.device, err);

@@ -22,7 +22,7 @@ static void start_clock(struct loop *loop)
 /* step counts from 1. All samples of a batch belong to one epoch. */
 static uint32_t epoch_of_step(const struct run *run, uint64_t step)
 {
-    return (uint32_t)epochs_at(&run->data.epochs, step > 0 ? step - 1 : 0);
+    return (uint32_t)epochs_at_step(&run->data.epochs, step > 0 ? step - 1 : 0);
 }
 
 /* A failure is only logged: it must not end the run. */

@@ -25,7 +25,7 @@ static void report_difference(void *context, const struct config_field *field, c
 {
     struct comparison *comparison = context;
     bool is_path = strcmp(field->key, "run.dir") == 0 || strcmp(field->key, "checkpoint.dir") == 0;
-    if (!field->orders) {
+    if (!field->fixed_on_resume) {
         if (!is_path)
             run_log(comparison->run, "%s was %s, is now %s", field->key, saved, now);
         return;
@@ -44,7 +44,7 @@ static void report_difference(void *context, const struct config_field *field, c
 static void keep_batch(struct run *run, const struct json_t *saved)
 {
     uint64_t micros_per_step = run->given->batch.accumulation * (uint64_t)run->ranks.comm->ranks;
-    config_keep_batch(run->given, saved);
+    config_restore_batch(run->given, saved);
     uint64_t global = run->given->batch.global, micro = run->given->batch.micro;
     bool is_kept = micros_per_step > 0 && run->given->batch.accumulation == 0;
     if (is_kept && global / micro != micros_per_step)

@@ -117,7 +117,7 @@ static int open_nccl(struct run *run, struct err *err)
         return status;
     run->ranks.serialized = true;
     char library[COMM_NCCL_TEXT_BYTES];
-    bool moves = config_moves_gradients(run->config);
+    bool moves = config_gradients_bypass_host(run->config);
     comm_nccl_library(library, NULL);
     run_log(run, "ranks: %s are sent from GPU to GPU with %s%s",
             moves ? "weights and gradients" : "weights", library,

@@ -172,7 +172,7 @@ static int open_compute(struct run *run, struct err *err)
         .micro = c->batch.micro,
         .rank = (uint32_t)run->ranks.comm->rank,
         .ranks = (uint32_t)run->ranks.comm->ranks,
-        .interleaved = c->batch.sync_each || strategy_of(c->parallel.strategy)->reduces_each_micro};
+        .interleaved = c->batch.sync_each || strategy_at(c->parallel.strategy)->reduces_each_micro};
     status = batching_check(&run->data.batching, err);
     /* opens the device before the loader's threads start: see trainer/ops/cpu/blas.h */
     return status ? status : open_ops(run, err);
@@ -294,7 +294,7 @@ static int inherit_from_checkpoint(struct run *run, const char *from, struct err
     if (ckpt_reader_open_collective(run->io, from, &any, run->ranks.comm, &reader, NULL, NULL))
         return 0;
     const struct json_t *state = ckpt_reader_state(reader);
-    config_keep_batch(run->given, jsonx_get(state, "config"));
+    config_restore_batch(run->given, jsonx_get(state, "config"));
     int status = data_schema_decode(state, from, &run->data.recorded, err);
     ckpt_reader_close(reader);
     run->data.reference = run->data.recorded.schema;

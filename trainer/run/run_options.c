@@ -210,7 +210,7 @@ struct reduction_options run_reduction_options(const struct run *run)
                      .error_feedback = config->parallel.compression.error_feedback,
                      .warm_start = config->parallel.compression.warm_start,
                      .seed = config->run.seed},
-        .comm = config_moves_gradients(run->config) ? run->ranks.bulk : run->ranks.comm,
+        .comm = config_gradients_bypass_host(run->config) ? run->ranks.bulk : run->ranks.comm,
         .ops = run->compute.ops,
         .partition = &run->compute.partition,
         .batching = run->data.batching,

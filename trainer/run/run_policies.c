@@ -13,8 +13,8 @@ int run_count_steps(struct run *run, uint64_t epoch, struct err *err)
     uint64_t batch_max = config->batch.global;
     epochs->samples = run->data.shape.samples;
     for (uint32_t i = 0; i < epochs->changes_count; i++)
-        if (epochs->changes[i].times * epochs->global > batch_max)
-            batch_max = epochs->changes[i].times * epochs->global;
+        if (epochs->changes[i].multiplier * epochs->initial_batch > batch_max)
+            batch_max = epochs->changes[i].multiplier * epochs->initial_batch;
     if (run->data.shape.samples < batch_max) {
         err_set(err, -EINVAL, "the training data is smaller than one batch");
         err_at(err, config->data.train.sources[0].path, ERR_NO_OFFSET);

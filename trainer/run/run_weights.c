@@ -16,7 +16,7 @@
 
 static const struct strategy *strategy_of_run(const struct run *run)
 {
-    return strategy_of(run->config->parallel.strategy);
+    return strategy_at(run->config->parallel.strategy);
 }
 
 /* Gets the number of ranks per machine, which must be the same on all machines. */
@@ -51,8 +51,9 @@ static int count_local_ranks(const struct run *run, uint32_t *ret_count, struct 
 int run_count_shards(struct run *run, struct err *err)
 {
     const struct strategy *strategy = strategy_of_run(run);
-    struct strategy_mesh mesh = strategy_mesh_of(run->config);
-    bool is_by_machine = strategy->shards == STRATEGY_LOCAL && !mesh.shard && !mesh.replicate;
+    struct strategy_mesh mesh = strategy_mesh_from_config(run->config);
+    bool is_by_machine =
+        strategy->shards == STRATEGY_SHARDS_LOCAL && !mesh.shard && !mesh.replicate;
     uint32_t local_ranks = 0;
     int status = is_by_machine ? count_local_ranks(run, &local_ranks, err) : 0;
     return status ? status

@@ -14,11 +14,11 @@ void run_data_close(struct run_data *data)
 
 void run_data_set_batch(struct run_data *data, const struct train_config *given, uint64_t epoch)
 {
-    data->epochs = (struct epochs){.global = given->batch.global};
+    data->epochs = (struct epochs){.initial_batch = given->batch.global};
     int status = epochs_parse(given->batch.schedule, &data->epochs, NULL);
     assert(status == 0); /* config_check has accepted it */
     (void)status;
-    data->batching.global = given->batch.global * epochs_times(&data->epochs, epoch);
+    data->batching.global = given->batch.global * epochs_multiplier(&data->epochs, epoch);
 }
 
 void run_data_set_shape(struct run_data *data, const struct loader_shape *shape,
