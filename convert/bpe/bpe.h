@@ -39,9 +39,9 @@ struct bpe;
 int bpe_open(struct io *io, const char *folder, struct bpe **ret_bpe, struct err *err);
 void bpe_close(struct bpe *bpe); /* NULL is fine */
 
-uint32_t bpe_vocabulary(const struct bpe *bpe);   /* exclusive upper bound of token ids */
-uint32_t bpe_document_end(const struct bpe *bpe); /* id of "<|endoftext|>" */
-uint64_t bpe_identity(const struct bpe *bpe);     /* hash of both files */
+uint32_t bpe_vocabulary_size(const struct bpe *bpe);    /* exclusive upper bound of token ids */
+uint32_t bpe_document_end_token(const struct bpe *bpe); /* id of "<|endoftext|>" */
+uint64_t bpe_identity(const struct bpe *bpe);           /* hash of both files */
 
 /* Use from one thread only. Borrows bpe. */
 struct bpe_encoder;
@@ -52,9 +52,9 @@ void bpe_encoder_close(struct bpe_encoder *encoder); /* NULL is fine */
 int bpe_encode(struct bpe_encoder *encoder, const void *text, size_t bytes, struct str *tokens,
                struct err *err);
 
-/* Returns the first offset in [least, bytes) where cutting the text changes no tokens: before an
- * ASCII space or line end that follows a character other than white space. Returns `bytes` if there
- * is none. least must be at least 3, so that the text includes the preceding character. */
-size_t bpe_find_cut(const void *text, size_t bytes, size_t least);
+/* Returns the first offset in [min_offset, bytes) where cutting the text changes no tokens: before
+ * an ASCII space or line end that follows a character other than white space. Returns `bytes` if
+ * there is none. min_offset is at least 3, so that the text includes the preceding character. */
+size_t bpe_find_cut(const void *text, size_t bytes, size_t min_offset);
 
 #endif

@@ -108,7 +108,7 @@ static void heap_push(struct bpe_encoder *encoder, uint64_t candidate)
 
 static uint64_t heap_pop(struct bpe_encoder *encoder)
 {
-    uint64_t least = encoder->heap[0], last = encoder->heap[--encoder->heap_count];
+    uint64_t lowest = encoder->heap[0], last = encoder->heap[--encoder->heap_count];
     size_t at = 0, child;
     while ((child = 2 * at + 1) < encoder->heap_count) {
         if (child + 1 < encoder->heap_count && encoder->heap[child + 1] < encoder->heap[child])
@@ -119,11 +119,11 @@ static uint64_t heap_pop(struct bpe_encoder *encoder)
         at = child;
     }
     encoder->heap[at] = last;
-    return least;
+    return lowest;
 }
 
 /* Returns an empty slot if the node and the next one do not merge. */
-static const struct bpe_pair *pair_at(const struct bpe_encoder *encoder, uint32_t left)
+static const struct bpe_pair *find_pair_at(const struct bpe_encoder *encoder, uint32_t left)
 {
     static const struct bpe_pair none = {BPE_NONE, BPE_NONE, BPE_NONE, BPE_NONE};
     const struct node *node = &encoder->nodes[left];
@@ -132,9 +132,9 @@ static const struct bpe_pair *pair_at(const struct bpe_encoder *encoder, uint32_
                : bpe_find_pair(encoder->bpe, node->token, encoder->nodes[node->next].token);
 }
 
-static void consider(struct bpe_encoder *encoder, uint32_t left)
+static void push_candidate(struct bpe_encoder *encoder, uint32_t left)
 {
-    const struct bpe_pair *pair = pair_at(encoder, left);
+    const struct bpe_pair *pair = find_pair_at(encoder, left);
     if (pair->merged_token != BPE_NONE)
         heap_push(encoder, (uint64_t)pair->rank << 32 | left);
 }
@@ -160,7 +160,7 @@ static void merge_long(struct bpe_encoder *encoder)
     while (encoder->heap_count > 0) {
         uint64_t candidate = heap_pop(encoder);
         uint32_t left = (uint32_t)candidate;
-        const struct bpe_pair *pair = pair_at(encoder, left);
+        const struct bpe_pair *pair = find_pair_at(encoder, left);
         if (pair->merged_token == BPE_NONE || pair->rank != candidate >> 32)
             continue; /* stale: one node has been merged */
         uint32_t right = nodes[left].next;
@@ -169,9 +169,9 @@ static void merge_long(struct bpe_encoder *encoder)
         nodes[right].token = BPE_NONE;
         if (nodes[left].next != NODE_NONE)
             nodes[nodes[left].next].previous = left;
-        consider(encoder, left);
+        push_candidate(encoder, left);
         if (nodes[left].previous != NODE_NONE)
-            consider(encoder, nodes[left].previous);
+            push_candidate(encoder, nodes[left].previous);
     }
 }
 
@@ -187,7 +187,7 @@ static int encode_long(struct bpe_encoder *encoder, const uint8_t *word, size_t 
                                           .token = encoder->bpe->bytes[word[i]]};
     encoder->heap_count = 0;
     for (size_t i = 0; i + 1 < bytes; i++)
-        consider(encoder, (uint32_t)i);
+        push_candidate(encoder, (uint32_t)i);
     merge_long(encoder);
     for (uint32_t i = 0; i != NODE_NONE; i = encoder->nodes[i].next) {
         bytes_put_u16(tokens->data + tokens->bytes, encoder->nodes[i].token);
@@ -209,17 +209,17 @@ static void encode_short(struct bpe_encoder *encoder, const uint8_t *word, size_
             return;
         }
     }
-    uint16_t merged_token[SHORT_BYTES_MAX];
+    uint16_t merged[SHORT_BYTES_MAX];
     for (size_t i = 0; i < bytes; i++)
-        merged_token[i] = encoder->bpe->bytes[word[i]];
-    size_t count = merge_short(encoder->bpe, merged_token, bytes);
-    memcpy(tokens->data + tokens->bytes, merged_token, count * BPE_TOKEN_BYTES);
+        merged[i] = encoder->bpe->bytes[word[i]];
+    size_t count = merge_short(encoder->bpe, merged, bytes);
+    memcpy(tokens->data + tokens->bytes, merged, count * BPE_TOKEN_BYTES);
     tokens->bytes += count * BPE_TOKEN_BYTES;
     if (slot && count <= CACHE_TOKENS_MAX) {
         slot->bytes = (uint8_t)bytes;
         slot->tokens_count = (uint8_t)count;
         memcpy(slot->text, word, bytes);
-        memcpy(slot->tokens, merged_token, count * BPE_TOKEN_BYTES);
+        memcpy(slot->tokens, merged, count * BPE_TOKEN_BYTES);
     }
 }
 

@@ -20,13 +20,13 @@ static size_t contraction_bytes(const uint8_t *text, size_t bytes)
         return 2;
     if (bytes < 3)
         return 0;
-    bool two = (text[1] == 'l' && text[2] == 'l') ||
-               ((text[1] == 'r' || text[1] == 'v') && text[2] == 'e');
-    return two ? 3 : 0;
+    bool has_two_letters = (text[1] == 'l' && text[2] == 'l') ||
+                           ((text[1] == 'r' || text[1] == 'v') && text[2] == 'e');
+    return has_two_letters ? 3 : 0;
 }
 
 /* Returns the end of the run of characters of one class that starts at `at`. */
-static size_t run_end(const uint8_t *text, size_t bytes, size_t at, enum unicode_class kind)
+static size_t find_run_end(const uint8_t *text, size_t bytes, size_t at, enum unicode_class kind)
 {
     while (at < bytes) {
         enum unicode_class next;
@@ -39,7 +39,7 @@ static size_t run_end(const uint8_t *text, size_t bytes, size_t at, enum unicode
 }
 
 /* The last white-space character before a word belongs to the word. */
-static size_t space_end(const uint8_t *text, size_t bytes, size_t at)
+static size_t find_space_end(const uint8_t *text, size_t bytes, size_t at)
 {
     size_t last = at, end = at;
     while (end < bytes) {
@@ -61,8 +61,8 @@ size_t bpe_word_end(const uint8_t *text, size_t bytes, size_t at)
     size_t first = text[at] == ' ' && at + 1 < bytes ? at + 1 : at;
     enum unicode_class kind;
     size_t length = unicode_next(text + first, bytes - first, &kind);
-    return kind == UNICODE_SPACE ? space_end(text, bytes, at)
-                                 : run_end(text, bytes, first + length, kind);
+    return kind == UNICODE_SPACE ? find_space_end(text, bytes, at)
+                                 : find_run_end(text, bytes, first + length, kind);
 }
 
 static bool is_ascii_space(uint8_t byte)
@@ -83,11 +83,11 @@ static bool ends_in_space(const uint8_t *text, size_t at)
     return unicode_next(end - 3, 3, &kind) == 3 && kind == UNICODE_SPACE;
 }
 
-size_t bpe_find_cut(const void *text, size_t bytes, size_t least)
+size_t bpe_find_cut(const void *text, size_t bytes, size_t min_offset)
 {
     const uint8_t *at = text;
-    assert(least >= 3);
-    for (size_t cut = least; cut < bytes; cut++)
+    assert(min_offset >= 3);
+    for (size_t cut = min_offset; cut < bytes; cut++)
         if (is_ascii_space(at[cut]) && !ends_in_space(at, cut))
             return cut;
     return bytes;

@@ -22,7 +22,7 @@
 enum { TOKEN_TEXT_BYTES_MAX = 1024 };
 
 /* Writes the UTF-8 form of the character that stands for a byte. */
-static void byte_text(unsigned byte, char text[3])
+static void write_byte_character(unsigned byte, char text[3])
 {
     unsigned code = byte, others = 0;
     for (unsigned b = 0; b <= byte; b++) {
@@ -36,7 +36,7 @@ static void byte_text(unsigned byte, char text[3])
     text[at + 1] = '\0';
 }
 
-struct loading {
+struct vocabulary_reader {
     struct bpe *bpe;
     struct json_t *tokens;
     uint8_t *seen; /* indexed by id */
@@ -44,60 +44,59 @@ struct loading {
     struct err *err;
 };
 
-static int refuse(const struct loading *loading, int64_t offset, const char *expected,
+static int reject(const struct vocabulary_reader *reader, int64_t offset, const char *expected,
                   const char *found)
 {
-    err_set(loading->err, -EBADMSG, "the byte-pair encoding vocabulary is invalid");
-    err_at(loading->err, loading->path, offset);
-    err_expected(loading->err, "%s", expected);
-    err_found(loading->err, "%.100s", found);
+    err_set(reader->err, -EBADMSG, "the byte-pair encoding vocabulary is invalid");
+    err_at(reader->err, reader->path, offset);
+    err_expected(reader->err, "%s", expected);
+    err_found(reader->err, "%.100s", found);
     return -EBADMSG;
 }
 
 static int check_token(void *context, const char *key, struct json_t *value)
 {
-    struct loading *loading = context;
+    struct vocabulary_reader *reader = context;
     uint64_t id;
-    if (jsonx_u64(value, &id) || id >= loading->bpe->vocabulary || loading->seen[id])
-        return refuse(loading, ERR_NO_OFFSET, "each id once, below the number of tokens", key);
-    loading->seen[id] = 1;
+    if (jsonx_u64(value, &id) || id >= reader->bpe->vocabulary || reader->seen[id])
+        return reject(reader, ERR_NO_OFFSET, "each id once, below the number of tokens", key);
+    reader->seen[id] = 1;
     return 0;
 }
 
-static int find_token(const struct loading *loading, const char *text, int64_t offset,
+static int find_token(const struct vocabulary_reader *reader, const char *text, int64_t offset,
                       uint16_t *ret_token)
 {
     uint64_t id;
-    if (jsonx_u64(jsonx_get(loading->tokens, text), &id))
-        return refuse(loading, offset, "tokens of encoder.json", text);
+    if (jsonx_u64(jsonx_get(reader->tokens, text), &id))
+        return reject(reader, offset, "tokens of encoder.json", text);
     *ret_token = (uint16_t)id;
     return 0;
 }
 
-static int load_tokens(struct loading *loading, const char *text, size_t bytes)
+static int load_tokens(struct vocabulary_reader *reader, const char *text, size_t bytes)
 {
-    struct bpe *bpe = loading->bpe;
-    int status = jsonx_parse(text, bytes, loading->path, 0, &loading->tokens, loading->err);
+    struct bpe *bpe = reader->bpe;
+    int status = jsonx_parse(text, bytes, reader->path, 0, &reader->tokens, reader->err);
     if (status)
         return status;
-    size_t count =
-        jsonx_kind(loading->tokens) == JSON_KIND_OBJECT ? jsonx_count(loading->tokens) : 0;
+    size_t count = jsonx_kind(reader->tokens) == JSON_KIND_OBJECT ? jsonx_count(reader->tokens) : 0;
     if (count <= 256 || count > BPE_VOCABULARY_MAX)
-        return refuse(loading, ERR_NO_OFFSET, "an object of 257 to 65535 tokens",
+        return reject(reader, ERR_NO_OFFSET, "an object of 257 to 65535 tokens",
                       "a different number");
     bpe->vocabulary = (uint32_t)count;
     bpe->identity = hash_64(text, bytes);
-    loading->seen = calloc(count, 1);
-    if (!loading->seen)
-        return err_set(loading->err, -ENOMEM, "out of memory for a vocabulary");
-    status = jsonx_each(loading->tokens, check_token, loading);
+    reader->seen = calloc(count, 1);
+    if (!reader->seen)
+        return err_set(reader->err, -ENOMEM, "out of memory for a vocabulary");
+    status = jsonx_each(reader->tokens, check_token, reader);
     uint16_t end;
     if (!status)
-        status = find_token(loading, "<|endoftext|>", ERR_NO_OFFSET, &end);
+        status = find_token(reader, "<|endoftext|>", ERR_NO_OFFSET, &end);
     for (unsigned byte = 0; byte < 256 && !status; byte++) {
         char name[3];
-        byte_text(byte, name);
-        status = find_token(loading, name, ERR_NO_OFFSET, &bpe->bytes[byte]);
+        write_byte_character(byte, name);
+        status = find_token(reader, name, ERR_NO_OFFSET, &bpe->bytes[byte]);
     }
     if (!status)
         bpe->document_end = end;
@@ -105,48 +104,47 @@ static int load_tokens(struct loading *loading, const char *text, size_t bytes)
 }
 
 /* line: excludes its line end. */
-static int add_pair(struct loading *loading, const char *line, size_t bytes, uint32_t rank,
+static int add_pair(struct vocabulary_reader *reader, const char *line, size_t bytes, uint32_t rank,
                     int64_t offset)
 {
-    char left[TOKEN_TEXT_BYTES_MAX], merged_token[TOKEN_TEXT_BYTES_MAX];
+    char left[TOKEN_TEXT_BYTES_MAX], merged[TOKEN_TEXT_BYTES_MAX];
     const char *space = memchr(line, ' ', bytes);
     size_t left_bytes = space ? (size_t)(space - line) : 0;
-    if (left_bytes == 0 || left_bytes + 1 >= bytes || bytes >= sizeof merged_token ||
-        rank >= BPE_NONE)
-        return refuse(loading, offset, "two tokens separated by a space, at most 65535 lines",
+    if (left_bytes == 0 || left_bytes + 1 >= bytes || bytes >= sizeof merged || rank >= BPE_NONE)
+        return reject(reader, offset, "two tokens separated by a space, at most 65535 lines",
                       "a different line");
     memcpy(left, line, left_bytes);
     left[left_bytes] = '\0';
-    memcpy(merged_token, line, left_bytes);
-    memcpy(merged_token + left_bytes, space + 1, bytes - left_bytes - 1);
-    merged_token[bytes - 1] = '\0';
+    memcpy(merged, line, left_bytes);
+    memcpy(merged + left_bytes, space + 1, bytes - left_bytes - 1);
+    merged[bytes - 1] = '\0';
     struct bpe_pair pair = {.rank = (uint16_t)rank};
-    int status = find_token(loading, left, offset, &pair.left);
+    int status = find_token(reader, left, offset, &pair.left);
     if (!status)
-        status = find_token(loading, merged_token + left_bytes, offset, &pair.right);
+        status = find_token(reader, merged + left_bytes, offset, &pair.right);
     if (!status)
-        status = find_token(loading, merged_token, offset, &pair.merged_token);
+        status = find_token(reader, merged, offset, &pair.merged_token);
     if (status)
         return status;
-    struct bpe_pair *slot = (struct bpe_pair *)bpe_find_pair(loading->bpe, pair.left, pair.right);
+    struct bpe_pair *slot = (struct bpe_pair *)bpe_find_pair(reader->bpe, pair.left, pair.right);
     if (slot->merged_token != BPE_NONE)
-        return refuse(loading, offset, "each pair once", merged_token);
+        return reject(reader, offset, "each pair once", merged);
     *slot = pair;
     return 0;
 }
 
-static int load_pairs(struct loading *loading, const char *text, size_t bytes)
+static int load_pairs(struct vocabulary_reader *reader, const char *text, size_t bytes)
 {
-    memset(loading->bpe->pairs, 0xff, sizeof loading->bpe->pairs);
-    uint64_t both[2] = {loading->bpe->identity, hash_64(text, bytes)};
-    loading->bpe->identity = hash_64(both, sizeof both);
+    memset(reader->bpe->pairs, 0xff, sizeof reader->bpe->pairs);
+    uint64_t hashes[2] = {reader->bpe->identity, hash_64(text, bytes)};
+    reader->bpe->identity = hash_64(hashes, sizeof hashes);
     uint32_t rank = 0;
     for (size_t at = 0; at < bytes;) {
         const char *line = text + at, *newline = memchr(line, '\n', bytes - at);
         size_t line_bytes = newline ? (size_t)(newline - line) : bytes - at;
         bool is_version = at == 0 && line_bytes >= 8 && memcmp(line, "#version", 8) == 0;
         if (line_bytes > 0 && !is_version) {
-            int status = add_pair(loading, line, line_bytes, rank++, (int64_t)at);
+            int status = add_pair(reader, line, line_bytes, rank++, (int64_t)at);
             if (status)
                 return status;
         }
@@ -155,36 +153,37 @@ static int load_pairs(struct loading *loading, const char *text, size_t bytes)
     return 0;
 }
 
-static int load_file(struct io *io, const char *folder, const char *name, struct loading *loading,
-                     int (*load)(struct loading *loading, const char *text, size_t bytes))
+static int load_file(struct io *io, const char *folder, const char *name,
+                     struct vocabulary_reader *reader,
+                     int (*load)(struct vocabulary_reader *reader, const char *text, size_t bytes))
 {
     char path[IO_PATH_BYTES_MAX];
     char *text = NULL;
     size_t bytes;
-    int status = io_join_path(folder, name, path, loading->err);
+    int status = io_join_path(folder, name, path, reader->err);
     if (!status)
-        status = io_read_file(io, path, BPE_FILE_BYTES_MAX, &text, &bytes, loading->err);
-    loading->path = path;
+        status = io_read_file(io, path, BPE_FILE_BYTES_MAX, &text, &bytes, reader->err);
+    reader->path = path;
     if (!status)
-        status = load(loading, text, bytes);
+        status = load(reader, text, bytes);
     free(text);
     return status;
 }
 
 int bpe_open(struct io *io, const char *folder, struct bpe **ret_bpe, struct err *err)
 {
-    struct loading loading = {.bpe = malloc(sizeof *loading.bpe), .err = err};
-    if (!loading.bpe)
+    struct vocabulary_reader reader = {.bpe = malloc(sizeof *reader.bpe), .err = err};
+    if (!reader.bpe)
         return err_set(err, -ENOMEM, "out of memory for a vocabulary");
-    int status = load_file(io, folder, "encoder.json", &loading, load_tokens);
+    int status = load_file(io, folder, "encoder.json", &reader, load_tokens);
     if (!status)
-        status = load_file(io, folder, "vocab.bpe", &loading, load_pairs);
-    jsonx_free(loading.tokens);
-    free(loading.seen);
+        status = load_file(io, folder, "vocab.bpe", &reader, load_pairs);
+    jsonx_free(reader.tokens);
+    free(reader.seen);
     if (status)
-        bpe_close(loading.bpe);
+        bpe_close(reader.bpe);
     else
-        *ret_bpe = loading.bpe;
+        *ret_bpe = reader.bpe;
     return status;
 }
 
@@ -193,12 +192,12 @@ void bpe_close(struct bpe *bpe)
     free(bpe);
 }
 
-uint32_t bpe_vocabulary(const struct bpe *bpe)
+uint32_t bpe_vocabulary_size(const struct bpe *bpe)
 {
     return bpe->vocabulary;
 }
 
-uint32_t bpe_document_end(const struct bpe *bpe)
+uint32_t bpe_document_end_token(const struct bpe *bpe)
 {
     return bpe->document_end;
 }

@@ -9,7 +9,7 @@
 /* Ranks are below BPE_NONE, so at most half of the slots are used. */
 enum { BPE_NONE = 0xffff, BPE_PAIRS_BITS = 17 };
 
-/* A slot of the pair table (linear probing). joined: the merged token; BPE_NONE if empty. */
+/* A slot of the pair table (linear probing). merged_token: BPE_NONE if empty. */
 struct bpe_pair {
     uint16_t left, right;
     uint16_t rank; /* the pair with the lowest rank merges first */

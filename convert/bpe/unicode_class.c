@@ -30,7 +30,7 @@ static enum unicode_class ascii_class(uint8_t byte)
     return byte == ' ' || (byte >= '\t' && byte <= '\r') ? UNICODE_SPACE : UNICODE_OTHER;
 }
 
-enum unicode_class unicode_class_of(uint32_t code)
+enum unicode_class unicode_find_class(uint32_t code)
 {
     /* [low, high] contains the first range that ends at or after code. */
     size_t low = 0, high = RANGES_COUNT;
@@ -52,6 +52,6 @@ size_t unicode_next(const uint8_t *text, size_t bytes, enum unicode_class *ret_c
         return 1;
     }
     size_t count = utf8_decode(text, bytes, &code);
-    *ret_class = count > 0 ? unicode_class_of(code) : UNICODE_OTHER;
+    *ret_class = count > 0 ? unicode_find_class(code) : UNICODE_OTHER;
     return count > 0 ? count : 1;
 }

@@ -10,9 +10,7 @@
 
 enum unicode_class { UNICODE_OTHER, UNICODE_LETTER, UNICODE_NUMBER, UNICODE_SPACE };
 
-#define UNICODE_CLASS_VERSION "16.0.0"
-
-enum unicode_class unicode_class_of(uint32_t code);
+enum unicode_class unicode_find_class(uint32_t code);
 
 /* Returns the length of the character at text, which has at least one byte, and its class. A
  * byte that starts no well-formed UTF-8 (RFC 3629 excludes overlong, surrogate and truncated

@@ -15,8 +15,8 @@ enum { FOUND_BYTES = 1 << 20 };
 static int open_folder(struct checked_folder *folder, struct io *io, const char *target,
                        struct err *err)
 {
-    *folder = (struct checked_folder){.io = io, .target = target, .found = malloc(FOUND_BYTES)};
-    if (!folder->found)
+    *folder = (struct checked_folder){.io = io, .target = target, .readback = malloc(FOUND_BYTES)};
+    if (!folder->readback)
         return err_set(err, -ENOMEM, "not enough memory to write a folder");
     return io->ops->queue_open(io, 1, &folder->queue, err);
 }
@@ -56,17 +56,17 @@ void checked_folder_deinit(struct checked_folder *folder, bool keep)
         folder->io->transactions->leave(folder->transaction);
     else if (folder->transaction)
         folder->io->transactions->abort(folder->transaction);
-    free(folder->found);
+    free(folder->readback);
 }
 
 int checked_file_open(struct checked_folder *folder, struct checked_file *ret_file,
                       const char *name, uint64_t bytes, struct err *err)
 {
     const struct io_ops *ops = folder->io->ops;
-    const char *place = folder->is_comparing && folder->transaction
-                            ? folder->io->transactions->staging(folder->transaction)
-                            : folder->target;
-    int status = io_join_path(place, name, ret_file->path, err);
+    const char *folder_path = folder->is_comparing && folder->transaction
+                                  ? folder->io->transactions->staging(folder->transaction)
+                                  : folder->target;
+    int status = io_join_path(folder_path, name, ret_file->path, err);
     if (status)
         return status;
     if (folder->is_comparing) {
@@ -77,8 +77,8 @@ int checked_file_open(struct checked_folder *folder, struct checked_file *ret_fi
     return folder->io->transactions->create(folder->transaction, name, bytes, &ret_file->file, err);
 }
 
-static int differ(struct checked_folder *folder, const struct checked_file *file, uint64_t offset,
-                  struct err *err)
+static int report_mismatch(struct checked_folder *folder, const struct checked_file *file,
+                           uint64_t offset, struct err *err)
 {
     folder->has_mismatch = true;
     err_set(err, -EBADMSG, "a written file differs from its contents in memory");
@@ -92,18 +92,18 @@ static int compare(struct checked_folder *folder, const struct checked_file *fil
                    const char *data, size_t bytes, struct err *err)
 {
     for (size_t at = 0; at < bytes;) {
-        size_t part = bytes_min(bytes - at, FOUND_BYTES), same = 0;
+        size_t step = bytes_min(bytes - at, FOUND_BYTES), same = 0;
         int status = io_read_exact(folder->queue, folder->io, file->file, file->path, offset + at,
-                                   folder->found, part, err);
+                                   folder->readback, step, err);
         folder->has_mismatch |= status == -ENODATA; /* the file is shorter than expected */
         if (status)
             return status;
-        if (memcmp(data + at, folder->found, part) != 0) {
-            while (data[at + same] == folder->found[same])
+        if (memcmp(data + at, folder->readback, step) != 0) {
+            while (data[at + same] == folder->readback[same])
                 same++;
-            return differ(folder, file, offset + at + same, err);
+            return report_mismatch(folder, file, offset + at + same, err);
         }
-        at += part;
+        at += step;
     }
     return 0;
 }
@@ -128,6 +128,6 @@ int checked_file_close(struct checked_folder *folder, struct checked_file *file,
     uint64_t found_bytes = ops->file_size(file->file);
     ops->file_close(file->file);
     if (!status && found_bytes != bytes)
-        status = differ(folder, file, bytes_min(found_bytes, bytes), err);
+        status = report_mismatch(folder, file, bytes_min(found_bytes, bytes), err);
     return status;
 }

@@ -20,7 +20,7 @@ struct checked_folder {
     const char *target;
     struct io_transaction *transaction;
     struct io_queue *queue;
-    char *found; /* buffer for reading back */
+    char *readback; /* buffer for reading back */
     bool is_comparing;
     bool has_mismatch; /* different or missing data */
 };

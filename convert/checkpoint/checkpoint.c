@@ -36,10 +36,10 @@ struct job {
     uint64_t count, cast_count, kept_bytes;
     struct str header;
     uint64_t file_bytes;
-    struct piece *list; /* covers the file after the header */
+    struct piece *piece_list; /* covers the file after the header */
     uint64_t pieces_count;
     struct reader_pool reader_pool;
-    struct tensor_stream flats[PIECES_WORKERS_MAX];
+    struct tensor_stream streams[PIECES_WORKERS_MAX];
     struct piece_journal *journal;
     struct pieces *pieces;
     struct io_transaction *transaction;
@@ -58,7 +58,7 @@ static int compare_entries(const void *a, const void *b)
     return safetensors_compare(a, b);
 }
 
-static int plan(struct job *job, struct err *err)
+static int plan_tensors(struct job *job, struct err *err)
 {
     const struct manifest *manifest = ckpt_reader_manifest(job->reader);
     job->entries = calloc(manifest->tensors_count + 1, sizeof *job->entries);
@@ -96,21 +96,21 @@ static int plan(struct job *job, struct err *err)
                                       err);
 }
 
-static int cut(struct job *job, struct err *err)
+static int cut_pieces(struct job *job, struct err *err)
 {
     uint64_t at = job->header.bytes;
     job->pieces_count = (job->file_bytes - at + PIECE_BYTES - 1) / PIECE_BYTES;
-    job->list = calloc(job->pieces_count + 1, sizeof *job->list);
-    if (!job->list)
+    job->piece_list = calloc(job->pieces_count + 1, sizeof *job->piece_list);
+    if (!job->piece_list)
         return err_set(err, -ENOMEM, "out of memory for %llu pieces",
                        (unsigned long long)job->pieces_count);
     for (uint64_t i = 0; i < job->pieces_count; i++, at += PIECE_BYTES)
-        job->list[i] = (struct piece){at, bytes_min(PIECE_BYTES, job->file_bytes - at)};
+        job->piece_list[i] = (struct piece){at, bytes_min(PIECE_BYTES, job->file_bytes - at)};
     return 0;
 }
 
 /* Returns the first tensor that ends after an offset of the file. */
-static uint64_t entry_at(const struct job *job, uint64_t offset)
+static uint64_t find_entry(const struct job *job, uint64_t offset)
 {
     uint64_t low = 0, high = job->count;
     while (low < high) {
@@ -127,19 +127,19 @@ static uint64_t entry_at(const struct job *job, uint64_t offset)
 static int make_piece(void *context, unsigned worker, uint64_t number, void *data, struct err *err)
 {
     struct job *job = context;
-    const struct piece *piece = &job->list[number];
-    uint64_t index = entry_at(job, piece->offset_bytes);
+    const struct piece *piece = &job->piece_list[number];
+    uint64_t index = find_entry(job, piece->offset_bytes);
     const struct safetensors_entry *entry = &job->entries[index];
     size_t bytes = 0;
-    tensor_stream_seek(&job->flats[worker], index,
+    tensor_stream_seek(&job->streams[worker], index,
                        (piece->offset_bytes - entry->offset_bytes) / dtype_bytes(entry->dtype));
-    int status = tensor_stream_read(&job->flats[worker], data, piece->bytes, &bytes, err);
+    int status = tensor_stream_read(&job->streams[worker], data, piece->bytes, &bytes, err);
     assert(status || bytes == piece->bytes);
     return status;
 }
 
 /* Verification reads the source and the result again. */
-static uint64_t bytes_to_do(const struct job *job)
+static uint64_t progress_bytes_total(const struct job *job)
 {
     return job->file_bytes * (job->options->verify ? 3 : 1);
 }
@@ -147,7 +147,7 @@ static uint64_t bytes_to_do(const struct job *job)
 static int open_pieces(struct job *job, const char *owner_id, struct err *err)
 {
     const struct convert_checkpoint_options *o = job->options;
-    unsigned workers = pieces_workers(o->workers_count, job->pieces_count);
+    unsigned workers = pieces_choose_workers(o->workers_count, job->pieces_count);
     struct piece_journal_options noted = {.io = job->io,
                                           .target = o->target,
                                           .owner_id = owner_id,
@@ -157,18 +157,18 @@ static int open_pieces(struct job *job, const char *owner_id, struct err *err)
     if (!status)
         status = reader_pool_open(&job->reader_pool, job->reader, workers, err);
     for (unsigned w = 0; w < workers && !status; w++)
-        status = tensor_stream_init(&job->flats[w], job->reader_pool.readers[w], job->tensors,
+        status = tensor_stream_init(&job->streams[w], job->reader_pool.readers[w], job->tensors,
                                     job->count, &o->cast, err);
     struct pieces_options options = {.io = job->io,
                                      .workers_count = workers,
-                                     .pieces = job->list,
+                                     .pieces = job->piece_list,
                                      .buffer_bytes = PIECE_BYTES,
                                      .make = make_piece,
                                      .context = job,
                                      .journal = job->journal,
                                      .progress = o->progress,
                                      .progress_context = o->progress_context,
-                                     .progress_bytes = bytes_to_do(job),
+                                     .progress_bytes = progress_bytes_total(job),
                                      .stop = o->stop};
     return status ? status : pieces_open(&options, &job->pieces, err);
 }
@@ -215,11 +215,11 @@ static void close_pieces(struct job *job)
     pieces_close(job->pieces);
     job->pieces = NULL;
     for (unsigned w = 0; w < PIECES_WORKERS_MAX; w++)
-        tensor_stream_deinit(&job->flats[w]);
+        tensor_stream_deinit(&job->streams[w]);
     reader_pool_close(&job->reader_pool);
 }
 
-static bool is_any(const void *context, const char *name)
+static bool match_all(const void *context, const char *name)
 {
     (void)context;
     (void)name;
@@ -231,7 +231,7 @@ struct tensors_hash {
     struct hash128 hash;
 };
 
-static bool is_same(const struct tensors_hash *a, const struct tensors_hash *b)
+static bool hashes_equal(const struct tensors_hash *a, const struct tensors_hash *b)
 {
     return a->count == b->count && a->hash.high == b->hash.high && a->hash.low == b->hash.low;
 }
@@ -255,20 +255,20 @@ static int hash_target(struct job *job, const char *path, struct tensors_hash *r
     int status = reader_open_any(job->io, path, &target, job->options->log, err);
     if (status)
         return status;
-    status = hash_tensors(target, is_any, NULL, NULL, &job->verify_progress, &ret_hash->count,
+    status = hash_tensors(target, match_all, NULL, NULL, &job->verify_progress, &ret_hash->count,
                           &ret_hash->hash, err);
     ckpt_reader_close(target);
     return status;
 }
 
-static int compare(struct job *job, const char *path, struct err *err)
+static int verify_target(struct job *job, const char *path, struct err *err)
 {
     struct tensors_hash expected = {0}, found = {0};
     char text[HASH128_HEX_BYTES];
-    int status = hash_source(job, job->file_bytes, bytes_to_do(job), &expected, err);
+    int status = hash_source(job, job->file_bytes, progress_bytes_total(job), &expected, err);
     if (!status)
         status = hash_target(job, path, &found, err);
-    if (status || is_same(&expected, &found))
+    if (status || hashes_equal(&expected, &found))
         return status;
     err_set(err, -EBADMSG, "the written file differs from the checkpoint");
     err_at(err, job->options->target, ERR_NO_OFFSET);
@@ -284,7 +284,7 @@ static int commit(struct job *job, struct err *err)
 {
     int status = job->io->transactions->finalize(job->transaction, job->file, job->file_bytes, err);
     if (!status && job->options->verify) /* verify before the file gets its final name */
-        status = compare(job, job->io->transactions->staging(job->transaction), err);
+        status = verify_target(job, job->io->transactions->staging(job->transaction), err);
     if (status)
         return status;
     status = job->io->transactions->commit(job->transaction, err);
@@ -296,7 +296,7 @@ static int find_complete(struct job *job, const char *owner_id, bool *ret_is_don
 {
     struct io_stat info;
     struct piece_journal *journal;
-    struct piece_journal_options left = {
+    struct piece_journal_options journal_options = {
         .io = job->io, .target = job->options->target, .owner_id = owner_id, .resume = true};
     *ret_is_done = false;
     if (!job->options->resume || job->options->force ||
@@ -311,7 +311,7 @@ static int find_complete(struct job *job, const char *owner_id, bool *ret_is_don
     /* These errors mean that the file is of a different kind. */
     if (status && status != -EBADMSG && status != -EINVAL)
         return status;
-    if (status || !is_same(&expected, &found)) {
+    if (status || !hashes_equal(&expected, &found)) {
         err_set(err, -EEXIST, "the name is already in use");
         err_at(err, job->options->target, ERR_NO_OFFSET);
         err_advise(err, "remove it, choose another name, or ask for it to be replaced");
@@ -319,7 +319,7 @@ static int find_complete(struct job *job, const char *owner_id, bool *ret_is_don
     }
     *ret_is_done = true;
     job->kept_bytes = job->file_bytes;
-    status = piece_journal_open(&left, &journal, err);
+    status = piece_journal_open(&journal_options, &journal, err);
     if (!status)
         piece_journal_close(journal, false);
     return status;
@@ -348,7 +348,7 @@ static int make_file(struct job *job, struct err *err)
     /* covers name, dtype, shape and offset of every tensor */
     snprintf(options_text, sizeof options_text, "full %s",
              hash128_format(hash_128(job->header.data, job->header.bytes), text));
-    int status = identity_of(job->reader, options_text, owner_id, err);
+    int status = identity_compute(job->reader, options_text, owner_id, err);
     if (!status)
         status = find_complete(job, owner_id, &is_done, err);
     if (status || is_done)
@@ -359,7 +359,7 @@ static int make_file(struct job *job, struct err *err)
 }
 
 /* keep: leave written data for a later resume. */
-static void release(struct job *job, bool keep)
+static void deinit_job(struct job *job, bool keep)
 {
     close_pieces(job);
     if (keep)
@@ -371,7 +371,7 @@ static void release(struct job *job, bool keep)
     str_deinit(&job->header);
     free(job->entries);
     free(job->tensors);
-    free(job->list);
+    free(job->piece_list);
 }
 
 int convert_checkpoint_full(struct io *io, const struct convert_checkpoint_options *options,
@@ -384,9 +384,9 @@ int convert_checkpoint_full(struct io *io, const struct convert_checkpoint_optio
         status =
             checkpoint_target_check_file(io, ckpt_reader_path(job.reader), options->target, err);
     if (!status)
-        status = plan(&job, err);
+        status = plan_tensors(&job, err);
     if (!status)
-        status = cut(&job, err);
+        status = cut_pieces(&job, err);
     if (!status)
         status = make_file(&job, err);
     if (!status) {
@@ -402,6 +402,6 @@ int convert_checkpoint_full(struct io *io, const struct convert_checkpoint_optio
     bool keep = status == -EINTR && job.transaction && job.journal;
     if (status == -EINTR)
         *ret_result = (struct convert_checkpoint_result){.is_resumable = keep};
-    release(&job, keep);
+    deinit_job(&job, keep);
     return status;
 }

@@ -33,8 +33,8 @@ struct job {
     struct hf_plan plan;
     uint64_t kept_bytes;
     struct safetensors_entry *entries; /* entries of the current file */
-    struct piece *list;                /* [plan.pieces_count], all files */
-    uint64_t put_count;                /* number of pieces in earlier files */
+    struct piece *piece_list;          /* [plan.pieces_count], all files */
+    uint64_t placed_count;             /* number of pieces in earlier files */
     struct reader_pool reader_pool;
     char *columns[PIECES_WORKERS_MAX]; /* per worker: columns of one source part */
     struct piece_journal *journal;
@@ -42,7 +42,7 @@ struct job {
     struct checked_folder folder;
 };
 
-static int plan(struct job *job, struct err *err)
+static int make_plan(struct job *job, struct err *err)
 {
     const struct hf_plan_options options = {.reader = job->reader,
                                             .model = job->model,
@@ -53,8 +53,8 @@ static int plan(struct job *job, struct err *err)
     if (status)
         return status;
     job->entries = calloc(job->plan.tensors_count + 1, sizeof *job->entries);
-    job->list = calloc(job->plan.pieces_count + 1, sizeof *job->list);
-    return job->entries && job->list
+    job->piece_list = calloc(job->plan.pieces_count + 1, sizeof *job->piece_list);
+    return job->entries && job->piece_list
                ? 0
                : err_set(err, -ENOMEM, "not enough memory to convert a checkpoint");
 }
@@ -81,7 +81,7 @@ static int load_transposed(struct job *job, unsigned worker, const struct hf_row
     uint64_t out = tensor->source[0]->shape[0], bytes = dtype_bytes(tensor->entry.dtype);
     const uint64_t start[2] = {0, rows->first}, extent[2] = {out, rows->count};
     char *columns = job->columns[worker];
-    for (uint32_t p = 0; p < tensor->place.parts; p++) {
+    for (uint32_t p = 0; p < tensor->location.parts; p++) {
         int status = load_box(job, worker, tensor->source[p], start, extent, columns, err);
         if (status)
             return status;
@@ -98,14 +98,14 @@ static int make_piece(void *context, unsigned worker, uint64_t number, void *dat
     struct job *job = context;
     const struct hf_rows *rows = &job->plan.rows[number];
     const struct hf_tensor *tensor = rows->tensor;
-    if (tensor->place.transposed)
+    if (tensor->location.transposed)
         return load_transposed(job, worker, rows, data, err);
     if (tensor->entry.rank == 2) /* rank-2 tensors have one part */
         return load_box(job, worker, tensor->source[0], (const uint64_t[2]){rows->first, 0},
                         (const uint64_t[2]){rows->count, tensor->entry.shape[1]}, data, err);
     uint64_t part = tensor->source[0]->shape[0];
     int status = 0;
-    for (uint32_t p = 0; p < tensor->place.parts && !status; p++)
+    for (uint32_t p = 0; p < tensor->location.parts && !status; p++)
         status = load_box(job, worker, tensor->source[p], (const uint64_t[2]){0, 0},
                           (const uint64_t[2]){part, 0},
                           (char *)data + p * part * dtype_bytes(tensor->entry.dtype), err);
@@ -120,7 +120,7 @@ static uint64_t place_pieces(struct job *job, uint64_t piece, const struct hf_te
     for (; piece + count < job->plan.pieces_count && job->plan.rows[piece + count].tensor == tensor;
          count++) {
         const struct hf_rows *rows = &job->plan.rows[piece + count];
-        job->list[piece + count] =
+        job->piece_list[piece + count] =
             (struct piece){at + rows->first * hf_tensor_row_bytes(tensor),
                            (size_t)(rows->count * hf_tensor_row_bytes(tensor))};
     }
@@ -146,12 +146,12 @@ static int encode_header(const struct job *job, uint64_t count, struct str *out,
 static int put_tensors(struct job *job, const struct checked_file *file, uint64_t first,
                        uint64_t count, struct err *err)
 {
-    uint64_t begin = job->put_count;
+    uint64_t begin = job->placed_count;
     for (uint64_t i = 0; i < count; i++)
-        job->put_count += place_pieces(job, job->put_count, &job->plan.tensors[first + i],
-                                       job->entries[i].offset_bytes);
+        job->placed_count += place_pieces(job, job->placed_count, &job->plan.tensors[first + i],
+                                          job->entries[i].offset_bytes);
     return (job->folder.is_comparing ? pieces_compare : pieces_write)(
-        job->pieces, file->file, file->path, begin, job->put_count - begin, err);
+        job->pieces, file->file, file->path, begin, job->placed_count - begin, err);
 }
 
 /* Writes or compares a file whose tensors start at first; *ret_end: end of the range. */
@@ -218,7 +218,7 @@ static int put_all(struct job *job, const struct str *config, struct err *err)
 {
     uint64_t next = 0;
     int status = 0;
-    job->put_count = 0;
+    job->placed_count = 0;
     while (!status && next < job->plan.tensors_count)
         status = put_file(job, next, &next, err);
     if (!status && job->plan.files_count > 1)
@@ -229,7 +229,7 @@ static int put_all(struct job *job, const struct str *config, struct err *err)
 static int open_pieces(struct job *job, const char *owner_id, struct err *err)
 {
     const struct convert_checkpoint_options *o = job->options;
-    unsigned workers = pieces_workers(o->workers_count, job->plan.pieces_count);
+    unsigned workers = pieces_choose_workers(o->workers_count, job->plan.pieces_count);
     struct piece_journal_options noted = {.io = job->io,
                                           .target = o->target,
                                           .owner_id = owner_id,
@@ -245,7 +245,7 @@ static int open_pieces(struct job *job, const char *owner_id, struct err *err)
     }
     struct pieces_options options = {.io = job->io,
                                      .workers_count = workers,
-                                     .pieces = job->list,
+                                     .pieces = job->piece_list,
                                      .buffer_bytes = job->plan.buffer_bytes,
                                      .make = make_piece,
                                      .context = job,
@@ -261,11 +261,12 @@ static int make_folder(struct job *job, const char *owner_id, const struct str *
                        struct err *err)
 {
     const struct convert_checkpoint_options *o = job->options;
-    struct io_transaction_options set = {.path = o->target,
-                                         .replace = o->force,
-                                         .owner_id = owner_id,
-                                         .resume = o->resume ? IO_RESUME_NOW : IO_RESUME_LATER};
-    int status = checked_folder_begin(&job->folder, job->io, &set, err);
+    struct io_transaction_options transaction = {.path = o->target,
+                                                 .replace = o->force,
+                                                 .owner_id = owner_id,
+                                                 .resume =
+                                                     o->resume ? IO_RESUME_NOW : IO_RESUME_LATER};
+    int status = checked_folder_begin(&job->folder, job->io, &transaction, err);
     if (!status)
         status = open_pieces(job, owner_id, err);
     if (!status)
@@ -290,7 +291,7 @@ static int verify_complete(struct job *job, const char *owner_id, const struct s
         return status;
     job->kept_bytes = job->plan.bytes;
     status = put_all(job, config, err);
-    if (!status || !(job->folder.has_mismatch || pieces_differ(job->pieces)))
+    if (!status || !(job->folder.has_mismatch || pieces_has_mismatch(job->pieces)))
         return status;
     err_set(err, -EEXIST, "the name is already in use");
     err_at(err, job->options->target, ERR_NO_OFFSET);
@@ -311,7 +312,7 @@ static int write_or_verify(struct job *job, const struct str *config, struct err
     char owner_id[IDENTITY_BYTES], options_text[64];
     snprintf(options_text, sizeof options_text, "hf %d %d %" PRIu64, o->cast.is_wanted,
              o->cast.is_wanted ? (int)o->cast.dtype : 0, o->max_file_bytes);
-    int status = identity_of(job->reader, options_text, owner_id, err);
+    int status = identity_compute(job->reader, options_text, owner_id, err);
     if (status)
         return status;
     return o->resume && !o->force && target_exists(job)
@@ -320,7 +321,7 @@ static int write_or_verify(struct job *job, const struct str *config, struct err
 }
 
 /* keep: leave written data for a later resume. */
-static void release(struct job *job, bool keep)
+static void deinit_job(struct job *job, bool keep)
 {
     pieces_close(job->pieces);
     reader_pool_close(&job->reader_pool);
@@ -329,7 +330,7 @@ static void release(struct job *job, bool keep)
     ckpt_reader_close(job->reader);
     hf_plan_deinit(&job->plan);
     free(job->entries);
-    free(job->list);
+    free(job->piece_list);
     for (unsigned w = 0; w < PIECES_WORKERS_MAX; w++)
         free(job->columns[w]);
 }
@@ -347,7 +348,7 @@ int convert_checkpoint_hf(struct io *io, const struct convert_checkpoint_options
     if (!status)
         status = checkpoint_hf_find(job.reader, &job.model, err);
     if (!status)
-        status = plan(&job, err);
+        status = make_plan(&job, err);
     if (!status)
         status =
             checkpoint_hf_config(job.reader, job.model, &options->cast, &config, &job.tied, err);
@@ -364,6 +365,6 @@ int convert_checkpoint_hf(struct io *io, const struct convert_checkpoint_options
     bool keep = status == -EINTR && job.folder.transaction && job.journal;
     if (status == -EINTR)
         *ret_result = (struct convert_checkpoint_result){.is_resumable = keep};
-    release(&job, keep);
+    deinit_job(&job, keep);
     return status;
 }

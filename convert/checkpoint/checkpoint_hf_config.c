@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-static const struct json_t *config_of(const struct ckpt_reader *reader)
+static const struct json_t *saved_config(const struct ckpt_reader *reader)
 {
     return jsonx_get(ckpt_reader_state(reader), "config");
 }
@@ -20,7 +20,7 @@ int checkpoint_hf_find(const struct ckpt_reader *reader, const struct hf_model *
     const char *name = "";
     enum model_type type;
     const struct hf_model *const *models = NULL;
-    if (jsonx_text(jsonx_get(config_of(reader), "model.type"), &name) == 0 &&
+    if (jsonx_text(jsonx_get(saved_config(reader), "model.type"), &name) == 0 &&
         model_type_of(name, &type))
         models = model_hf_models(type);
     for (; models && *models; models++)
@@ -62,14 +62,14 @@ static int fill_dims(const struct ckpt_reader *reader, struct hf_config *config,
     if (!status && manifest_find(&reader->manifest, "embed.positions.weight"))
         return find_dim(reader, "embed.positions.weight", 0, &config->positions, err);
     return status ? status
-                  : jsonx_get_u64(config_of(reader), "data.text.block", &config->positions,
+                  : jsonx_get_u64(saved_config(reader), "data.text.block", &config->positions,
                                   reader->path, err);
 }
 
 /* A key that is "auto" or missing, as in checkpoints from older versions, gets its default. */
 static int fill_config(const struct ckpt_reader *reader, struct hf_config *config, struct err *err)
 {
-    const struct json_t *saved = config_of(reader);
+    const struct json_t *saved = saved_config(reader);
     int status = fill_dims(reader, config, err);
     if (!status)
         status = jsonx_get_u64(saved, "model.layers", &config->layers, reader->path, err);

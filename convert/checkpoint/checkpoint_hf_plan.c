@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int refuse(const struct hf_plan_options *options, const char *name, const char *what,
-                  struct err *err)
+static int reject_tensor(const struct hf_plan_options *options, const char *name, const char *what,
+                         struct err *err)
 {
     err_set(err, -ENOTSUP, "tensor \"%.100s\" %s", name, what);
     err_at(err, options->reader->path, ERR_NO_OFFSET);
@@ -21,43 +21,45 @@ static int refuse(const struct hf_plan_options *options, const char *name, const
     return -ENOTSUP;
 }
 
-static struct hf_tensor *find_or_add(struct hf_plan *plan, const struct hf_location *place)
+static struct hf_tensor *find_or_add(struct hf_plan *plan, const struct hf_location *location)
 {
     for (uint64_t i = plan->tensors_count; i-- > 0;)
-        if (strcmp(plan->names[i], place->name) == 0)
+        if (strcmp(plan->names[i], location->name) == 0)
             return &plan->tensors[i];
     struct hf_tensor *tensor = &plan->tensors[plan->tensors_count];
-    memcpy(plan->names[plan->tensors_count], place->name, sizeof place->name);
+    memcpy(plan->names[plan->tensors_count], location->name, sizeof location->name);
     tensor->entry.name = plan->names[plan->tensors_count++];
-    tensor->place = *place;
+    tensor->location = *location;
     return tensor;
 }
 
-static int add(struct hf_plan *plan, const struct hf_plan_options *options,
-               const struct manifest_tensor *source, struct err *err)
+static int add_tensor(struct hf_plan *plan, const struct hf_plan_options *options,
+                      const struct manifest_tensor *source, struct err *err)
 {
-    struct hf_location place;
-    if (!hf_locate(options->model, source->name, &place))
-        return refuse(options, source->name, "does not exist in the transformers model", err);
+    struct hf_location location;
+    if (!hf_locate(options->model, source->name, &location))
+        return reject_tensor(options, source->name, "does not exist in the transformers model",
+                             err);
     if (source->rank != 1 && source->rank != 2)
-        return refuse(options, source->name, "is neither a vector nor a matrix", err);
-    struct hf_tensor *tensor = find_or_add(plan, &place);
+        return reject_tensor(options, source->name, "is neither a vector nor a matrix", err);
+    struct hf_tensor *tensor = find_or_add(plan, &location);
     const struct manifest_tensor *other = tensor->source[0] ? tensor->source[0] : source;
     if (other->rank != source->rank || other->dtype != source->dtype ||
         memcmp(other->shape, source->shape, source->rank * sizeof source->shape[0]) != 0)
-        return refuse(options, source->name, "does not have the shape of its neighbors", err);
-    tensor->source[place.part] = source;
+        return reject_tensor(options, source->name, "does not have the shape of its neighbors",
+                             err);
+    tensor->source[location.part] = source;
     tensor->entry.dtype = tensor_stream_dtype(options->cast, source->dtype);
     tensor->entry.rank = source->rank;
-    uint64_t out = source->shape[0] * place.parts; /* no overflow: the parts fit in a file */
-    tensor->entry.shape[0] = place.transposed ? source->shape[1] : out;
-    tensor->entry.shape[1] = place.transposed ? out : source->shape[1];
+    uint64_t out = source->shape[0] * location.parts; /* no overflow: the parts fit in a file */
+    tensor->entry.shape[0] = location.transposed ? source->shape[1] : out;
+    tensor->entry.shape[1] = location.transposed ? out : source->shape[1];
     tensor->bytes =
         out * (source->rank == 2 ? source->shape[1] : 1) * dtype_bytes(tensor->entry.dtype);
     return 0;
 }
 
-static int add_all(struct hf_plan *plan, const struct hf_plan_options *options, struct err *err)
+static int add_tensors(struct hf_plan *plan, const struct hf_plan_options *options, struct err *err)
 {
     const struct manifest *manifest = &options->reader->manifest;
     int status = 0;
@@ -68,11 +70,11 @@ static int add_all(struct hf_plan *plan, const struct hf_plan_options *options, 
                        manifest->tensors_count);
     for (uint64_t i = 0; i < manifest->tensors_count && !status; i++)
         if (!hash_is_optimizer(manifest->tensors[i].name))
-            status = add(plan, options, &manifest->tensors[i], err);
+            status = add_tensor(plan, options, &manifest->tensors[i], err);
     for (uint64_t i = 0; i < plan->tensors_count && !status; i++)
-        for (uint32_t p = 0; p < plan->tensors[i].place.parts && !status; p++)
+        for (uint32_t p = 0; p < plan->tensors[i].location.parts && !status; p++)
             if (!plan->tensors[i].source[p])
-                status = refuse(options, plan->tensors[i].entry.name, "is incomplete", err);
+                status = reject_tensor(options, plan->tensors[i].entry.name, "is incomplete", err);
     return status;
 }
 
@@ -118,12 +120,12 @@ uint64_t hf_tensor_row_bytes(const struct hf_tensor *tensor)
     return entry->shape[entry->rank - 1] * dtype_bytes(entry->dtype);
 }
 
-static uint64_t rows_count(const struct hf_tensor *tensor)
+static uint64_t count_rows(const struct hf_tensor *tensor)
 {
     return tensor->entry.rank == 2 ? tensor->entry.shape[0] : 1;
 }
 
-static uint64_t rows_at_a_time(const struct hf_plan *plan, const struct hf_tensor *tensor)
+static uint64_t rows_per_piece(const struct hf_plan *plan, const struct hf_tensor *tensor)
 {
     uint64_t row_bytes = hf_tensor_row_bytes(tensor);
     return row_bytes > 0 ? plan->buffer_bytes / row_bytes : 1;
@@ -136,8 +138,8 @@ static int cut_into_pieces(struct hf_plan *plan, struct err *err)
         if (hf_tensor_row_bytes(&plan->tensors[i]) > plan->buffer_bytes)
             plan->buffer_bytes = hf_tensor_row_bytes(&plan->tensors[i]);
     for (uint64_t i = 0; i < plan->tensors_count; i++) {
-        uint64_t step = rows_at_a_time(plan, &plan->tensors[i]);
-        plan->pieces_count += (rows_count(&plan->tensors[i]) + step - 1) / step;
+        uint64_t step = rows_per_piece(plan, &plan->tensors[i]);
+        plan->pieces_count += (count_rows(&plan->tensors[i]) + step - 1) / step;
     }
     plan->rows = calloc(plan->pieces_count + 1, sizeof *plan->rows);
     if (!plan->rows)
@@ -145,7 +147,7 @@ static int cut_into_pieces(struct hf_plan *plan, struct err *err)
     uint64_t piece = 0;
     for (uint64_t i = 0; i < plan->tensors_count; i++) {
         const struct hf_tensor *tensor = &plan->tensors[i];
-        uint64_t rows = rows_count(tensor), step = rows_at_a_time(plan, tensor);
+        uint64_t rows = count_rows(tensor), step = rows_per_piece(plan, tensor);
         for (uint64_t first = 0; first < rows; first += step, piece++)
             plan->rows[piece] =
                 (struct hf_rows){tensor, first, rows - first < step ? rows - first : step};
@@ -156,7 +158,7 @@ static int cut_into_pieces(struct hf_plan *plan, struct err *err)
 int hf_plan_init(struct hf_plan *plan, const struct hf_plan_options *options, struct err *err)
 {
     *plan = (struct hf_plan){0};
-    int status = add_all(plan, options, err);
+    int status = add_tensors(plan, options, err);
     if (!status) {
         divide_into_files(plan, options);
         count_casts(plan, options);

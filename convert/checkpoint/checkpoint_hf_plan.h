@@ -17,8 +17,9 @@ enum { HF_FILE_NAME_BYTES = 64 };
 struct hf_tensor {
     /* The offset is set with the file's header. */
     struct safetensors_entry entry;
-    struct hf_location place;
-    const struct manifest_tensor *source[HF_PARTS_MAX]; /* [place.parts], owned by the manifest */
+    struct hf_location location;
+    const struct manifest_tensor
+        *source[HF_PARTS_MAX]; /* [location.parts], owned by the manifest */
     uint64_t bytes, file;
 };
 

@@ -36,41 +36,41 @@ int checkpoint_target_check_file(struct io *io, const char *source, const char *
     return -EISDIR;
 }
 
-static bool is_written(const char *name)
+static bool is_output_name(const char *name)
 {
     return strcmp(name, "config.json") == 0 || strcmp(name, "model.safetensors.index.json") == 0 ||
            (strncmp(name, "model", strlen("model")) == 0 && str_ends_with(name, ".safetensors"));
 }
 
-struct search {
+struct foreign_entry {
     char name[256]; /* first entry that conversions do not write, or "" */
 };
 
-static int note_other(void *context, const struct io_entry *entry)
+static int find_foreign(void *context, const struct io_entry *entry)
 {
-    struct search *search = context;
-    if (entry->kind == IO_ENTRY_FILE && is_written(entry->name))
+    struct foreign_entry *foreign = context;
+    if (entry->kind == IO_ENTRY_FILE && is_output_name(entry->name))
         return 0;
-    snprintf(search->name, sizeof search->name, "%s", entry->name);
+    snprintf(foreign->name, sizeof foreign->name, "%s", entry->name);
     return 1;
 }
 
 int checkpoint_target_check_folder(struct io *io, const char *source, const char *target,
                                    bool replace, struct err *err)
 {
-    struct search search = {0};
+    struct foreign_entry foreign = {0};
     struct io_stat info;
     int status = check_outside(io, source, target, err);
     if (status || !replace || io->names->stat(io, target, &info, NULL) ||
         info.kind != IO_ENTRY_FOLDER)
         return status;
-    status = io->names->list(io, target, note_other, &search, err);
-    if (!search.name[0])
+    status = io->names->list(io, target, find_foreign, &foreign, err);
+    if (!foreign.name[0])
         return status;
     err_set(err, -EEXIST, "DST has files that a conversion to hf does not write");
     err_at(err, target, ERR_NO_OFFSET);
     err_expected(err, "only config.json and model*.safetensors");
-    err_found(err, "%s", search.name);
+    err_found(err, "%s", foreign.name);
     err_advise(err, "give another DST: replacing this one would delete these files");
     return -EEXIST;
 }

@@ -49,7 +49,8 @@ static void add_file(struct hash_stream *stream, const struct manifest_file *fil
     hash_stream_update(stream, file->identity.bytes, file->identity.bytes_count);
 }
 
-int identity_of(const struct ckpt_reader *reader, const char *options, char *text, struct err *err)
+int identity_compute(const struct ckpt_reader *reader, const char *options, char *text,
+                     struct err *err)
 {
     const struct manifest *manifest = &reader->manifest;
     struct hash_stream *stream = hash_stream_open();

@@ -27,8 +27,8 @@ struct piece_journal {
     struct io_file *file; /* owned by the transaction */
     struct io_queue *queue;
     pthread_mutex_t mutex; /* guards queue */
-    uint64_t known_count;
-    char *known; /* [known_count] entries; immutable */
+    uint64_t entries_count;
+    char *entries; /* [known_count] entries; immutable */
 };
 
 static uint32_t entry_crc(uint64_t piece, uint32_t crc)
@@ -39,7 +39,7 @@ static uint32_t entry_crc(uint64_t piece, uint32_t crc)
     return crc32c(0, written, sizeof written);
 }
 
-static int read_known(struct piece_journal *journal, uint64_t pieces_count, struct err *err)
+static int read_entries(struct piece_journal *journal, uint64_t pieces_count, struct err *err)
 {
     const struct io_ops *ops = journal->io->ops;
     struct io_request request = {
@@ -47,8 +47,8 @@ static int read_known(struct piece_journal *journal, uint64_t pieces_count, stru
     struct io_request *one = &request;
     if (pieces_count == 0)
         return 0;
-    journal->known = request.data = malloc(request.bytes + 1);
-    if (!journal->known)
+    journal->entries = request.data = malloc(request.bytes + 1);
+    if (!journal->entries)
         return err_set(err, -ENOMEM, "not enough memory to resume a conversion of %llu pieces",
                        (unsigned long long)pieces_count);
     int count = ops->submit(journal->queue, &one, 1);
@@ -59,12 +59,12 @@ static int read_known(struct piece_journal *journal, uint64_t pieces_count, stru
     if (count < 0)
         return err_errno(err, count, "could not read the journal of the conversion");
     if (request.result > 0) /* after an error, no entries are known */
-        journal->known_count = (uint64_t)request.result / ENTRY_BYTES;
+        journal->entries_count = (uint64_t)request.result / ENTRY_BYTES;
     return 0;
 }
 
 /* Writes the path of a file in the target's folder that is never committed. */
-static int name_journal(const char *target, char *path, struct err *err)
+static int write_journal_path(const char *target, char *path, struct err *err)
 {
     size_t bytes = strlen(target), begin;
     while (bytes > 1 && target[bytes - 1] == '/')
@@ -81,11 +81,11 @@ static int name_journal(const char *target, char *path, struct err *err)
     return 0;
 }
 
-static int begin(struct piece_journal *journal, const struct piece_journal_options *options,
-                 struct err *err)
+static int begin_file(struct piece_journal *journal, const struct piece_journal_options *options,
+                      struct err *err)
 {
     char path[IO_PATH_BYTES_MAX];
-    int status = name_journal(options->target, path, err);
+    int status = write_journal_path(options->target, path, err);
     if (status)
         return status;
     struct io_transaction_options transaction = {.path = path,
@@ -111,9 +111,9 @@ int piece_journal_open(const struct piece_journal_options *options,
     pthread_mutex_init(&journal->mutex, NULL);
     int status = options->io->ops->queue_open(options->io, 1, &journal->queue, err);
     if (!status)
-        status = begin(journal, options, err);
+        status = begin_file(journal, options, err);
     if (!status && options->resume)
-        status = read_known(journal, options->pieces_count, err);
+        status = read_entries(journal, options->pieces_count, err);
     if (status)
         piece_journal_close(journal, false);
     else
@@ -132,15 +132,15 @@ void piece_journal_close(struct piece_journal *journal, bool keep)
     else
         journal->io->transactions->abort(journal->transaction);
     pthread_mutex_destroy(&journal->mutex);
-    free(journal->known);
+    free(journal->entries);
     free(journal);
 }
 
 bool piece_journal_find(const struct piece_journal *journal, uint64_t piece, uint32_t *ret_crc32c)
 {
-    if (piece >= journal->known_count)
+    if (piece >= journal->entries_count)
         return false;
-    const char *entry = journal->known + piece * ENTRY_BYTES;
+    const char *entry = journal->entries + piece * ENTRY_BYTES;
     uint32_t crc = bytes_get_u32(entry);
     if (bytes_get_u32(entry + 4) != entry_crc(piece, crc))
         return false;

@@ -36,7 +36,7 @@ struct slot {
 struct worker {
     struct io_queue *queue;
     struct slot slots[SLOTS];
-    unsigned turn;
+    unsigned next_slot;
 };
 
 struct pieces {
@@ -54,16 +54,16 @@ struct pieces {
     int status; /* first failure */
     struct err detail;
     atomic_bool has_failed;
-    atomic_bool has_differed;
+    atomic_bool has_mismatch;
 };
 
-unsigned pieces_workers(unsigned wanted, uint64_t pieces_count)
+unsigned pieces_choose_workers(unsigned requested, uint64_t pieces_count)
 {
     unsigned cpus = thread_pool_cpu_count();
-    if (wanted == 0)
-        wanted = cpus < PIECES_WORKERS_USUAL_MAX ? cpus : PIECES_WORKERS_USUAL_MAX;
-    uint64_t most = bytes_min(wanted, bytes_min(pieces_count, PIECES_WORKERS_MAX));
-    return most > 0 ? (unsigned)most : 1;
+    if (requested == 0)
+        requested = cpus < PIECES_WORKERS_AUTO_MAX ? cpus : PIECES_WORKERS_AUTO_MAX;
+    uint64_t count = bytes_min(requested, bytes_min(pieces_count, PIECES_WORKERS_MAX));
+    return count > 0 ? (unsigned)count : 1;
 }
 
 int pieces_open(const struct pieces_options *options, struct pieces **ret_pieces, struct err *err)
@@ -113,9 +113,9 @@ uint64_t pieces_kept_bytes(const struct pieces *pieces)
     return pieces->kept_bytes;
 }
 
-bool pieces_differ(const struct pieces *pieces)
+bool pieces_has_mismatch(const struct pieces *pieces)
 {
-    return atomic_load(&pieces->has_differed);
+    return atomic_load(&pieces->has_mismatch);
 }
 
 /* Waits until the slot is free. Also completes writes of the worker's other slots. */
@@ -159,8 +159,8 @@ static bool is_writing(const struct slot *slot)
 }
 
 /* Waits for the slot's write, if any, and records its piece. */
-static int finish(const struct pieces *pieces, struct worker *worker, struct slot *slot,
-                  struct err *err)
+static int finish_write(const struct pieces *pieces, struct worker *worker, struct slot *slot,
+                        struct err *err)
 {
     int status = wait_for_slot(pieces, worker, slot, err);
     if (status || !is_writing(slot))
@@ -192,13 +192,13 @@ static int find_existing(const struct pieces *pieces, struct worker *worker, str
                          bool *ret_kept, struct err *err)
 {
     const struct piece_journal *journal = pieces->options.journal;
-    uint32_t noted;
+    uint32_t recorded_crc;
     *ret_kept = false;
-    if (!journal || !piece_journal_find(journal, slot->piece, &noted))
+    if (!journal || !piece_journal_find(journal, slot->piece, &recorded_crc))
         return 0;
     int status = read_back(pieces, worker, slot, ret_kept, err);
     if (!status && *ret_kept)
-        *ret_kept = crc32c(0, slot->data, slot->request.bytes) == noted;
+        *ret_kept = crc32c(0, slot->data, slot->request.bytes) == recorded_crc;
     return status;
 }
 
@@ -216,10 +216,10 @@ static void count_done(struct pieces *pieces, uint64_t bytes, bool is_kept)
 static int write_piece(struct pieces *pieces, unsigned w, uint64_t piece, struct err *err)
 {
     struct worker *worker = &pieces->workers[w];
-    struct slot *slot = &worker->slots[worker->turn++ % SLOTS];
+    struct slot *slot = &worker->slots[worker->next_slot++ % SLOTS];
     const struct pieces_options *options = &pieces->options;
     bool is_kept = false;
-    int status = finish(pieces, worker, slot, err);
+    int status = finish_write(pieces, worker, slot, err);
     slot->piece = piece;
     if (!status)
         status = find_existing(pieces, worker, slot, &is_kept, err);
@@ -235,9 +235,9 @@ static int write_piece(struct pieces *pieces, unsigned w, uint64_t piece, struct
     return status;
 }
 
-static int differ(struct pieces *pieces, uint64_t offset, struct err *err)
+static int report_mismatch(struct pieces *pieces, uint64_t offset, struct err *err)
 {
-    atomic_store(&pieces->has_differed, true);
+    atomic_store(&pieces->has_mismatch, true);
     err_set(err, -EBADMSG, "a written file differs from its contents in memory");
     err_at(err, pieces->path, (int64_t)offset);
     err_advise(err, "convert again: the disk or the memory may be failing");
@@ -264,15 +264,15 @@ static int compare_piece(struct pieces *pieces, unsigned w, uint64_t piece, stru
         return (int)found->request.result;
     }
     if (!is_whole)
-        return differ(pieces, offset, err);
+        return report_mismatch(pieces, offset, err);
     if (memcmp(made->data, found->data, bytes) == 0)
         return count_done(pieces, bytes, false), 0;
     while (made->data[same] == found->data[same])
         same++;
-    return differ(pieces, offset + same, err);
+    return report_mismatch(pieces, offset + same, err);
 }
 
-static void fail(struct pieces *pieces, int status, const struct err *detail)
+static void record_failure(struct pieces *pieces, int status, const struct err *detail)
 {
     pthread_mutex_lock(&pieces->mutex);
     if (!pieces->status) {
@@ -283,7 +283,7 @@ static void fail(struct pieces *pieces, int status, const struct err *detail)
     atomic_store(&pieces->has_failed, true);
 }
 
-static void do_run(void *context, size_t run, unsigned worker)
+static void process_run(void *context, size_t run, unsigned worker)
 {
     struct pieces *pieces = context;
     struct err detail = {0};
@@ -299,12 +299,12 @@ static void do_run(void *context, size_t run, unsigned worker)
         else
             status = write_piece(pieces, worker, piece, &detail);
         if (status)
-            fail(pieces, status, &detail);
+            record_failure(pieces, status, &detail);
     }
 }
 
-static int do_all(struct pieces *pieces, struct io_file *file, const char *path, uint64_t first,
-                  uint64_t count, bool is_comparing, struct err *err)
+static int process_all(struct pieces *pieces, struct io_file *file, const char *path,
+                       uint64_t first, uint64_t count, bool is_comparing, struct err *err)
 {
     pieces->file = file;
     pieces->path = path;
@@ -315,13 +315,14 @@ static int do_all(struct pieces *pieces, struct io_file *file, const char *path,
         bytes_min(count / (RUNS_PER_WORKER * pieces->options.workers_count), RUN_PIECES_MAX);
     pieces->run_pieces = run > 0 ? run : 1;
     thread_pool_run(pieces->pool, (size_t)((count + pieces->run_pieces - 1) / pieces->run_pieces),
-                    do_run, pieces);
+                    process_run, pieces);
     for (unsigned w = 0; w < pieces->options.workers_count; w++)
         for (unsigned s = 0; s < SLOTS; s++) {
             struct err detail = {0};
-            int status = finish(pieces, &pieces->workers[w], &pieces->workers[w].slots[s], &detail);
+            int status =
+                finish_write(pieces, &pieces->workers[w], &pieces->workers[w].slots[s], &detail);
             if (status)
-                fail(pieces, status, &detail);
+                record_failure(pieces, status, &detail);
         }
     if (pieces->status && err)
         *err = pieces->detail;
@@ -331,11 +332,11 @@ static int do_all(struct pieces *pieces, struct io_file *file, const char *path,
 int pieces_write(struct pieces *pieces, struct io_file *file, const char *path, uint64_t first,
                  uint64_t count, struct err *err)
 {
-    return do_all(pieces, file, path, first, count, false, err);
+    return process_all(pieces, file, path, first, count, false, err);
 }
 
 int pieces_compare(struct pieces *pieces, struct io_file *file, const char *path, uint64_t first,
                    uint64_t count, struct err *err)
 {
-    return do_all(pieces, file, path, first, count, true, err);
+    return process_all(pieces, file, path, first, count, true, err);
 }

@@ -21,7 +21,7 @@
 enum {
     PIECE_BYTES = 4 << 20, /* usual size */
     PIECES_WORKERS_MAX = 8,
-    PIECES_WORKERS_USUAL_MAX = 4,
+    PIECES_WORKERS_AUTO_MAX = 4,
 };
 
 struct piece {
@@ -49,8 +49,8 @@ struct pieces_options {
 struct pieces;
 
 /* Returns the number of workers that have work, at most `wanted`. wanted 0: one per CPU, at most
- * PIECES_WORKERS_USUAL_MAX. */
-unsigned pieces_workers(unsigned wanted, uint64_t pieces_count);
+ * PIECES_WORKERS_AUTO_MAX. */
+unsigned pieces_choose_workers(unsigned requested, uint64_t pieces_count);
 int pieces_open(const struct pieces_options *options, struct pieces **ret_pieces, struct err *err);
 /* Waits for work in progress. NULL is fine. */
 void pieces_close(struct pieces *pieces);
@@ -61,7 +61,7 @@ int pieces_write(struct pieces *pieces, struct io_file *file, const char *path, 
 int pieces_compare(struct pieces *pieces, struct io_file *file, const char *path, uint64_t first,
                    uint64_t count, struct err *err);
 /* Whether a comparison failed because data differs. */
-bool pieces_differ(const struct pieces *pieces);
+bool pieces_has_mismatch(const struct pieces *pieces);
 /* Bytes reused from an interrupted conversion. */
 uint64_t pieces_kept_bytes(const struct pieces *pieces);
 

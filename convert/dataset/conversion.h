@@ -30,7 +30,7 @@ int conversion_check_target(struct conversion *conversion, struct err *err);
  * replace an existing dataset. *ret_complete: nothing is left to do. */
 int conversion_prepare_target(struct conversion *conversion, bool *ret_complete, struct err *err);
 /* Fails if another conversion has taken over the target. Call before committing anything. */
-int conversion_check_owned(const struct conversion *conversion, struct err *err);
+int conversion_check_ownership(const struct conversion *conversion, struct err *err);
 /* Removes the lock's files from the dataset, whose folder users copy and compare, then unlocks.
  * Keeps the files if another conversion has taken over the target. */
 void conversion_release_target(struct conversion *conversion);

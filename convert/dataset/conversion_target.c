@@ -15,12 +15,12 @@ enum action {
     ACTION_REPLACE, /* replace the dataset when the new one is complete */
 };
 
-int conversion_check_owned(const struct conversion *conversion, struct err *err)
+int conversion_check_ownership(const struct conversion *conversion, struct err *err)
 {
     return conversion->io->locks->check(conversion->lock, err);
 }
 
-static int refuse_target(const char *target, enum target_state state, struct err *err)
+static int reject_target(const char *target, enum target_state state, struct err *err)
 {
     err_set(err, -EEXIST, "%s",
             state == TARGET_COMPLETE      ? "the target already has a dataset"
@@ -50,7 +50,7 @@ void conversion_release_target(struct conversion *conversion)
 {
     if (!conversion->lock)
         return;
-    if (!conversion_check_owned(conversion, NULL))
+    if (!conversion_check_ownership(conversion, NULL))
         target_remove_owner_records(conversion->io, conversion->options->target);
     conversion->io->locks->release(conversion->lock);
 }
@@ -124,11 +124,11 @@ static int choose_action(const struct conversion *conversion, enum action *ret_a
         *ret_action = ACTION_REPLACE;
         return target_check_replaceable(conversion->io, options, err);
     } else
-        return refuse_target(options->target, state, err);
+        return reject_target(options->target, state, err);
     return 0;
 }
 
-static int refuse_other(const char *target, struct err *err)
+static int reject_other_conversion(const char *target, struct err *err)
 {
     err_set(
         err, -ESTALE,
@@ -152,7 +152,7 @@ int conversion_prepare_target(struct conversion *conversion, bool *ret_complete,
     if (!status && action == ACTION_REUSE)
         status = find_complete(conversion, ret_complete, err);
     if (!status && action == ACTION_REUSE && !*ret_complete)
-        status = refuse_other(target, err);
+        status = reject_other_conversion(target, err);
     if (status || *ret_complete)
         return status;
     if (action == ACTION_RESTART) {
@@ -172,10 +172,10 @@ int conversion_prepare_target(struct conversion *conversion, bool *ret_complete,
     if (!status && action == ACTION_CREATE)
         status = journal_write(io, target, conversion->identity, conversion->outputs,
                                conversion->outputs_count, err);
-    if (status && action == ACTION_CREATE && !conversion_check_owned(conversion, NULL)) {
+    if (status && action == ACTION_CREATE && !conversion_check_ownership(conversion, NULL)) {
         for (uint32_t i = 0; i < conversion->outputs_count; i++)
-            target_clear_itself(io, conversion->outputs[i].folder, NULL);
-        target_clear_itself(io, target, NULL);
+            target_clear_folder(io, conversion->outputs[i].folder, NULL);
+        target_clear_folder(io, target, NULL);
     }
     return status;
 }

@@ -83,7 +83,7 @@ static int end_shard(struct conversion *conversion, struct output *output, uint6
                      struct err *err)
 {
     bool ended = false;
-    int status = conversion_check_owned(conversion, err);
+    int status = conversion_check_ownership(conversion, err);
     if (!status)
         status = output_end_shard(output, next_item, &ended, err);
     if (!status && ended && !conversion->replaces)
@@ -92,8 +92,8 @@ static int end_shard(struct conversion *conversion, struct output *output, uint6
     return status;
 }
 
-static int take_item(struct conversion *conversion, struct pipeline_item *item, uint64_t position,
-                     struct err *err)
+static int store_item(struct conversion *conversion, struct pipeline_item *item, uint64_t position,
+                      struct err *err)
 {
     struct output *output = &conversion->outputs[item->item.split];
     conversion->bytes_done += item->item.bytes;
@@ -105,7 +105,7 @@ static int take_item(struct conversion *conversion, struct pipeline_item *item, 
     return status ? status : output_add(output, item, err);
 }
 
-static int stopped(const struct conversion *conversion, struct err *err)
+static int check_stop(const struct conversion *conversion, struct err *err)
 {
     if (!conversion->options->stop || !atomic_load(conversion->options->stop))
         return 0;
@@ -114,7 +114,7 @@ static int stopped(const struct conversion *conversion, struct err *err)
     return -EINTR;
 }
 
-static int run(struct conversion *conversion, struct err *err)
+static int convert_items(struct conversion *conversion, struct err *err)
 {
     uint64_t next_items[CONVERT_SPLITS_MAX] = {0}, first = conversion->source->items;
     struct pipeline *pipeline = NULL;
@@ -126,12 +126,12 @@ static int run(struct conversion *conversion, struct err *err)
         pipeline_open(conversion->io, conversion->source, first, next_items, &pipeline, err);
     for (uint64_t position = first; position < conversion->source->items && !status;) {
         struct pipeline_item *item;
-        status = stopped(conversion, err);
+        status = check_stop(conversion, err);
         if (status || !pipeline_next(pipeline, PROGRESS_INTERVAL_MS, &item)) {
             report_progress(conversion, position, false);
             continue;
         }
-        status = take_item(conversion, item, position, err);
+        status = store_item(conversion, item, position, err);
         if (!status) {
             pipeline_release(pipeline);
             report_progress(conversion, ++position, false);
@@ -151,25 +151,25 @@ static int remove_journal(const struct conversion *conversion, struct err *err)
 }
 
 /* With splits, also removes a dataset at the target itself. */
-static int replace_old(struct conversion *conversion, struct err *err)
+static int commit_replacements(struct conversion *conversion, struct err *err)
 {
     int status = 0;
     for (uint32_t i = 0; i < conversion->outputs_count && !status; i++)
-        status = output_replace_old(&conversion->outputs[i], err);
+        status = output_commit_replacement(&conversion->outputs[i], err);
     if (!status && conversion->options->splits_count)
-        status = target_clear_itself(conversion->io, conversion->options->target, err);
+        status = target_clear_folder(conversion->io, conversion->options->target, err);
     return status;
 }
 
 /* Commits the dataset by writing dataset.json of every split, then removes the journal. */
 static int commit(struct conversion *conversion, struct err *err)
 {
-    int status = conversion_check_owned(conversion, err);
+    int status = conversion_check_ownership(conversion, err);
     for (uint32_t i = 0; i < conversion->outputs_count && !status; i++)
         status = output_commit(&conversion->outputs[i], err);
     if (!status)
-        status =
-            conversion->replaces ? replace_old(conversion, err) : remove_journal(conversion, err);
+        status = conversion->replaces ? commit_replacements(conversion, err)
+                                      : remove_journal(conversion, err);
     if (!status)
         report_progress(conversion, conversion->source->items, true);
     return status;
@@ -184,7 +184,7 @@ static void clean_up(struct conversion *conversion)
         shard_writer_abort(conversion->outputs[i].writer);
         conversion->outputs[i].writer = NULL;
     }
-    if (conversion_check_owned(conversion, NULL))
+    if (conversion_check_ownership(conversion, NULL))
         return;
     if (!conversion->replaces && shards == 0)
         target_clear(conversion->io, conversion->options->target, NULL);
@@ -206,7 +206,7 @@ static uint64_t count_missing_bytes(const struct conversion *conversion)
 }
 
 /* Adds advice to an error that has none. */
-static void advise(const struct conversion *conversion, int status, struct err *err)
+static void add_advice(const struct conversion *conversion, int status, struct err *err)
 {
     enum { MIB_BYTES = 1 << 20 };
     const char *resume = conversion->options->resume ? "" : " with --resume";
@@ -299,7 +299,7 @@ int convert_dataset(struct io *io, const struct convert_options *options,
     uint64_t start_ns = clock_now_ns();
     struct convert_options probed = *options;
     struct conversion conversion = {.io = io, .options = &probed};
-    bool prepared = false, whole = false;
+    bool is_prepared = false, is_complete = false;
     int status = options_check(options, err);
     if (!status)
         status = io_check_apart(io, options->source, "SRC", options->target, "DST", err);
@@ -308,19 +308,19 @@ int convert_dataset(struct io *io, const struct convert_options *options,
     if (!status)
         status = open_conversion(&conversion, err);
     if (!status)
-        status = conversion_prepare_target(&conversion, &whole, err);
-    if (!status && !whole) {
-        prepared = true;
-        status = run(&conversion, err);
+        status = conversion_prepare_target(&conversion, &is_complete, err);
+    if (!status && !is_complete) {
+        is_prepared = true;
+        status = convert_items(&conversion, err);
     }
-    if (!status && !whole)
+    if (!status && !is_complete)
         status = commit(&conversion, err);
     if (!status)
         fill_result(&conversion, start_ns, ret_result);
-    else if (prepared)
+    else if (is_prepared)
         clean_up(&conversion);
     if (status)
-        advise(&conversion, status, err);
+        add_advice(&conversion, status, err);
     if (status == -EINTR)
         *ret_result = (struct convert_result){.is_resumable = conversion.will_resume};
     for (uint32_t i = 0; conversion.outputs && i < conversion.outputs_count; i++)

@@ -90,7 +90,7 @@ int journal_write(struct io *io, const char *target, uint64_t identity,
     return status;
 }
 
-struct loading {
+struct journal_reader {
     struct io *io;
     const char *path;
     uint64_t identity;
@@ -99,46 +99,46 @@ struct loading {
     struct err *err;
 };
 
-static int bad(const struct loading *loading, int code, uint64_t offset, const char *what)
+static int reject(const struct journal_reader *reader, int code, uint64_t offset, const char *what)
 {
-    err_set(loading->err, code, "%s", what);
-    err_at(loading->err, loading->path, (int64_t)offset);
-    err_advise(loading->err, "start over with --force");
+    err_set(reader->err, code, "%s", what);
+    err_at(reader->err, reader->path, (int64_t)offset);
+    err_advise(reader->err, "start over with --force");
     return code;
 }
 
-static int check_header(const struct loading *loading, const struct json_t *line)
+static int check_header(const struct journal_reader *reader, const struct json_t *line)
 {
     uint64_t version;
     const char *identity;
     char expected[17];
-    snprintf(expected, sizeof expected, "%016" PRIx64, loading->identity);
+    snprintf(expected, sizeof expected, "%016" PRIx64, reader->identity);
     if (jsonx_u64(jsonx_get(line, "millrace_convert"), &version) || version != JOURNAL_VERSION ||
         jsonx_text(jsonx_get(line, "identity"), &identity))
-        return bad(loading, -EBADMSG, 0, "the journal is from another version");
+        return reject(reader, -EBADMSG, 0, "the journal is from another version");
     if (strcmp(identity, expected) == 0)
         return 0;
-    bad(loading, -ESTALE, 0, "the conversion to resume has different files or options");
-    err_expected(loading->err, "identity %s", expected);
-    err_found(loading->err, "%s", identity);
-    err_advise(loading->err, "use the same options, or start over with --force");
+    reject(reader, -ESTALE, 0, "the conversion to resume has different files or options");
+    err_expected(reader->err, "identity %s", expected);
+    err_found(reader->err, "%s", identity);
+    err_advise(reader->err, "use the same options, or start over with --force");
     return -ESTALE;
 }
 
 /* A listed shard must exist with its listed size. */
-static int check_shard(const struct loading *loading, const struct output *output, uint64_t number,
-                       const struct output_shard *shard, uint64_t offset)
+static int check_shard(const struct journal_reader *reader, const struct output *output,
+                       uint64_t number, const struct output_shard *shard, uint64_t offset)
 {
     char name[32], path[IO_PATH_BYTES_MAX];
     struct io_stat info;
     snprintf(name, sizeof name, "shard-%06" PRIu64 ".tar", number);
-    int status = io_join_path(output->folder, name, path, loading->err);
+    int status = io_join_path(output->folder, name, path, reader->err);
     if (status)
         return status;
-    if (loading->io->names->stat(loading->io, path, &info, NULL) ||
+    if (reader->io->names->stat(reader->io, path, &info, NULL) ||
         info.size_bytes != shard->summary.file_bytes)
-        return bad(loading, -EBADMSG, offset,
-                   "a shard in the journal is missing or has a different size");
+        return reject(reader, -EBADMSG, offset,
+                      "a shard in the journal is missing or has a different size");
     return 0;
 }
 
@@ -153,13 +153,14 @@ static int load_jpegs(const struct json_t *line, struct convert_jpegs *jpegs)
     return 0;
 }
 
-static int load_shard(const struct loading *loading, const struct json_t *line, uint64_t offset)
+static int load_shard(const struct journal_reader *reader, const struct json_t *line,
+                      uint64_t offset)
 {
     struct output_shard shard = {0};
     uint64_t split, number, crc;
     const char *hex;
     const struct json_t *fields = jsonx_get(line, "fields");
-    if (jsonx_u64(jsonx_get(line, "split"), &split) || split >= loading->outputs_count ||
+    if (jsonx_u64(jsonx_get(line, "split"), &split) || split >= reader->outputs_count ||
         jsonx_u64(jsonx_get(line, "shard"), &number) ||
         jsonx_u64(jsonx_get(line, "samples_count"), &shard.summary.samples) ||
         jsonx_u64(jsonx_get(line, "file_bytes"), &shard.summary.file_bytes) ||
@@ -170,22 +171,22 @@ static int load_shard(const struct loading *loading, const struct json_t *line, 
         jsonx_u64(jsonx_get(line, "skipped_count"), &shard.skipped_count) ||
         jsonx_u64(jsonx_get(line, "source_bytes"), &shard.source_bytes) ||
         load_jpegs(line, &shard.jpegs) || !fields)
-        return bad(loading, -EBADMSG, offset, "a line in the journal is invalid");
-    struct output *output = &loading->outputs[split];
+        return reject(reader, -EBADMSG, offset, "a line in the journal is invalid");
+    struct output *output = &reader->outputs[split];
     shard.split = (uint32_t)split;
     shard.summary.xxh3 = strtoull(hex, NULL, 16);
     shard.summary.index_crc32c = (uint32_t)crc;
     if (number != output_shards_count(output) || shard.next_item > output->source->items ||
         shard.next_item < output->next_item)
-        return bad(loading, -EBADMSG, offset, "the shards in the journal are out of order");
+        return reject(reader, -EBADMSG, offset, "the shards in the journal are out of order");
     for (size_t i = 0; i < jsonx_count(fields); i++) {
         const char *text;
         if (jsonx_text(jsonx_at(fields, i), &text) || strlen(text) >= SHARD_EXTENSION_BYTES_MAX)
-            return bad(loading, -EBADMSG, offset, "a field name in the journal is invalid");
+            return reject(reader, -EBADMSG, offset, "a field name in the journal is invalid");
         output_add_field_name(output, text);
     }
-    int status = check_shard(loading, output, number, &shard, offset);
-    return status ? status : output_restore(output, &shard, loading->err);
+    int status = check_shard(reader, output, number, &shard, offset);
+    return status ? status : output_restore(output, &shard, reader->err);
 }
 
 int journal_load(struct io *io, const char *target, uint64_t identity, struct output *outputs,
@@ -193,7 +194,7 @@ int journal_load(struct io *io, const char *target, uint64_t identity, struct ou
 {
     char path[IO_PATH_BYTES_MAX], *text = NULL;
     size_t bytes = 0;
-    struct loading loading = {io, path, identity, outputs, count, err};
+    struct journal_reader reader = {io, path, identity, outputs, count, err};
     int status = io_join_path(target, JOURNAL_FILE_NAME, path, err);
     if (!status)
         status = io_read_file(io, path, JOURNAL_BYTES_MAX, &text, &bytes, err);
@@ -205,7 +206,7 @@ int journal_load(struct io *io, const char *target, uint64_t identity, struct ou
         struct json_t *line = NULL;
         status = jsonx_parse(text + at, line_bytes, path, (int64_t)at, &line, err);
         if (!status)
-            status = at == 0 ? check_header(&loading, line) : load_shard(&loading, line, at);
+            status = at == 0 ? check_header(&reader, line) : load_shard(&reader, line, at);
         jsonx_free(line);
         at += line_bytes + 1;
     }

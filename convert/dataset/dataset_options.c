@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-static int refuse(struct err *err, const char *what, const char *expected)
+static int reject(struct err *err, const char *what, const char *expected)
 {
     err_set(err, -EINVAL, "%s", what);
     err_expected(err, "%s", expected);
@@ -23,33 +23,33 @@ static int check_splits(const struct convert_options *options, struct err *err)
     if (options->splits_count == 0)
         return 0;
     if (options->splits_count > CONVERT_SPLITS_MAX)
-        return refuse(err, "too many splits", "at most 16");
+        return reject(err, "too many splits", "at most 16");
     for (uint32_t i = 0; i < options->splits_count; i++) {
         const struct convert_split *split = &options->splits[i];
         if (!split->name[0] || split->name[0] == '.' || strchr(split->name, '/'))
-            return refuse(err, "the name of a split is invalid", "a folder name");
+            return reject(err, "the name of a split is invalid", "a folder name");
         if (!(split->fraction > 0 && split->fraction <= 1))
-            return refuse(err, "the fraction of a split is invalid", "more than 0, at most 1");
+            return reject(err, "the fraction of a split is invalid", "more than 0, at most 1");
         for (uint32_t j = 0; j < i; j++)
             if (strcmp(options->splits[j].name, split->name) == 0)
-                return refuse(err, "two splits have the same name", "different names");
+                return reject(err, "two splits have the same name", "different names");
         sum += split->fraction;
     }
     return fabs(sum - 1) < 1e-6
                ? 0
-               : refuse(err, "the fractions of the splits do not add up to 1", "a sum of 1");
+               : reject(err, "the fractions of the splits do not add up to 1", "a sum of 1");
 }
 
 int options_check(const struct convert_options *options, struct err *err)
 {
     if (!options->source || !options->source[0] || !options->target || !options->target[0])
-        return refuse(err, "the source or target is missing", "two paths");
+        return reject(err, "the source or target is missing", "two paths");
     if (options->resume && options->force)
-        return refuse(err, "--resume cannot be combined with --force", "one of them");
+        return reject(err, "--resume cannot be combined with --force", "one of them");
     if (options->jpeg == CONVERT_JPEG_REENCODE && options->quality > 100)
-        return refuse(err, "the quality is invalid", "1 to 100");
+        return reject(err, "the quality is invalid", "1 to 100");
     if (options->store == CONVERT_STORE_RAW && options->jpeg != CONVERT_JPEG_TILE)
-        return refuse(err, "--store raw cannot be combined with --jpeg keep or reencode",
+        return reject(err, "--store raw cannot be combined with --jpeg keep or reencode",
                       "one of --store raw and --jpeg");
     return check_splits(options, err);
 }

@@ -46,14 +46,14 @@ int output_begin_replacement(struct output *output, struct err *err)
     return status;
 }
 
-int output_replace_old(struct output *output, struct err *err)
+int output_commit_replacement(struct output *output, struct err *err)
 {
     struct io_transaction *transaction = output->transaction;
     output->transaction = NULL;
     return output->io->transactions->commit(transaction, err);
 }
 
-static int remember(struct output *output, const struct output_shard *shard, struct err *err)
+static int append_shard(struct output *output, const struct output_shard *shard, struct err *err)
 {
     str_add(&output->shards, shard, sizeof *shard);
     if (str_status(&output->shards))
@@ -72,7 +72,7 @@ int output_restore(struct output *output, const struct output_shard *shard, stru
     output->skipped_count = shard->skipped_count;
     output->source_bytes = shard->source_bytes;
     output->jpegs = shard->jpegs;
-    return remember(output, shard, err);
+    return append_shard(output, shard, err);
 }
 
 void output_add_field_name(struct output *output, const char *extension)
@@ -89,7 +89,7 @@ void output_add_field_name(struct output *output, const char *extension)
     output->fields_count++;
 }
 
-static int restore_all(struct output *output, const struct dataset *dataset, struct err *err)
+static int restore_shards(struct output *output, const struct dataset *dataset, struct err *err)
 {
     int status = 0;
     for (uint64_t i = 0; i < dataset->shards_count && !status; i++) {
@@ -107,13 +107,13 @@ static void write_options(const struct output *output, struct str *out)
     options_write_json(output->source, split, &output->identity, out);
 }
 
-int output_find_complete(struct output *output, bool *ret_whole, struct err *err)
+int output_find_complete(struct output *output, bool *ret_complete, struct err *err)
 {
     char path[IO_PATH_BYTES_MAX];
     struct io_stat info;
     struct dataset *dataset = NULL;
     struct str options = {0};
-    *ret_whole = false;
+    *ret_complete = false;
     int status = io_join_path(output->folder, DATASET_FILE_NAME, path, err);
     if (status || output->io->names->stat(output->io, path, &info, NULL))
         return status;
@@ -122,8 +122,8 @@ int output_find_complete(struct output *output, bool *ret_whole, struct err *err
     if (!status && str_status(&options))
         status = err_set(err, -ENOMEM, "out of memory for options");
     if (!status && strcmp(str_text(&options), str_text(&dataset->options_json)) == 0) {
-        *ret_whole = true;
-        status = restore_all(output, dataset, err);
+        *ret_complete = true;
+        status = restore_shards(output, dataset, err);
     }
     dataset_close(dataset);
     str_deinit(&options);
@@ -158,7 +158,7 @@ static int begin_shard(struct output *output, struct err *err)
 }
 
 /* Detects a PPM whose rows can be read separately. Small files are always read whole. */
-static bool find_rows(const void *data, size_t bytes, struct shard_raw_image *ret_picture)
+static bool find_raw_image(const void *data, size_t bytes, struct shard_raw_image *ret_image)
 {
     struct ppm ppm;
     struct pixels_info info;
@@ -167,17 +167,17 @@ static bool find_rows(const void *data, size_t bytes, struct shard_raw_image *re
         ppm_begin(&ppm, data, bytes, NULL, &info, &ignored) ||
         bytes - ppm.header_bytes != 3 * (uint64_t)ppm.width * ppm.height)
         return false;
-    *ret_picture = (struct shard_raw_image){.width = ppm.width, .pixels_at = ppm.header_bytes};
+    *ret_image = (struct shard_raw_image){.width = ppm.width, .pixels_at = ppm.header_bytes};
     return true;
 }
 
 static int add_field(struct output *output, const struct encoded_field *field, const char *data,
                      struct err *err)
 {
-    struct shard_raw_image picture;
-    if (find_rows(data, field->bytes, &picture))
+    struct shard_raw_image image;
+    if (find_raw_image(data, field->bytes, &image))
         return shard_writer_add_raw_image(output->writer, field->extension, data, field->bytes,
-                                          picture, err);
+                                          image, err);
     return shard_writer_add_field(output->writer, field->extension, data, field->bytes, err);
 }
 
@@ -212,7 +212,7 @@ int output_end_shard(struct output *output, uint64_t next_item, bool *ret_ended,
     shard.jpegs = output->jpegs;
     output->next_item = next_item;
     *ret_ended = true;
-    return remember(output, &shard, err);
+    return append_shard(output, &shard, err);
 }
 
 static int fill_shards(const struct output *output, struct dataset *dataset, struct err *err)

@@ -46,7 +46,7 @@ void output_deinit(struct output *output);
 /* Changes folder to the staging path of a replacement. */
 int output_begin_replacement(struct output *output, struct err *err);
 /* Call after output_commit. */
-int output_replace_old(struct output *output, struct err *err);
+int output_commit_replacement(struct output *output, struct err *err);
 
 static inline uint64_t output_shards_count(const struct output *output)
 {
@@ -62,7 +62,7 @@ static inline const struct output_shard *output_shard_at(const struct output *ou
 int output_restore(struct output *output, const struct output_shard *shard, struct err *err);
 /* Whether the split exists, is complete, and was made from the same files and options. If so,
  * records its shards. */
-int output_find_complete(struct output *output, bool *ret_whole, struct err *err);
+int output_find_complete(struct output *output, bool *ret_complete, struct err *err);
 void output_add_field_name(struct output *output, const char *extension);
 
 bool output_is_full(const struct output *output, const struct pipeline_item *item);

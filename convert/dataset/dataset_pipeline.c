@@ -30,31 +30,32 @@ struct pipeline {
     uint64_t next_items[CONVERT_SPLITS_MAX];
     /* Guards the positions, bytes_in_flight, stop, and the slots' done. */
     pthread_mutex_t mutex;
-    pthread_cond_t room, ready;
-    uint64_t next_taken, next_delivered, bytes_in_flight;
+    pthread_cond_t slot_freed, item_done;
+    uint64_t next_claimed, next_delivered, bytes_in_flight;
     bool stop;
     uint64_t slots_count;
     struct slot *slots;
-    unsigned workers_count, started;
+    unsigned workers_count, threads_count;
     struct worker *workers;
 };
 
-static bool has_room(const struct pipeline *pipeline)
+static bool can_claim(const struct pipeline *pipeline)
 {
-    return pipeline->next_taken < pipeline->next_delivered + pipeline->slots_count &&
+    return pipeline->next_claimed < pipeline->next_delivered + pipeline->slots_count &&
            (pipeline->bytes_in_flight < PIPELINE_BYTES_MAX ||
-            pipeline->next_taken == pipeline->next_delivered);
+            pipeline->next_claimed == pipeline->next_delivered);
 }
 
 /* Waits for a slot and takes the next position; false at the end or after stop. */
-static bool take(struct pipeline *pipeline, struct slot **ret_slot)
+static bool claim_slot(struct pipeline *pipeline, struct slot **ret_slot)
 {
     pthread_mutex_lock(&pipeline->mutex);
-    while (!pipeline->stop && pipeline->next_taken < pipeline->source->items && !has_room(pipeline))
-        pthread_cond_wait(&pipeline->room, &pipeline->mutex);
-    bool taken = !pipeline->stop && pipeline->next_taken < pipeline->source->items;
+    while (!pipeline->stop && pipeline->next_claimed < pipeline->source->items &&
+           !can_claim(pipeline))
+        pthread_cond_wait(&pipeline->slot_freed, &pipeline->mutex);
+    bool taken = !pipeline->stop && pipeline->next_claimed < pipeline->source->items;
     if (taken) {
-        uint64_t position = pipeline->next_taken++;
+        uint64_t position = pipeline->next_claimed++;
         struct slot *slot = &pipeline->slots[position % pipeline->slots_count];
         source_describe(pipeline->source, position, &slot->item.item);
         slot->item.is_stored = position < pipeline->next_items[slot->item.item.split];
@@ -66,31 +67,31 @@ static bool take(struct pipeline *pipeline, struct slot **ret_slot)
     return taken;
 }
 
-static void *work(void *context)
+static void *run_worker(void *context)
 {
     struct worker *worker = context;
     struct pipeline *pipeline = worker->pipeline;
     struct slot *slot;
-    while (take(pipeline, &slot)) {
+    while (claim_slot(pipeline, &slot)) {
         struct pipeline_item *item = &slot->item;
         if (!item->is_stored)
             item->status = item_encode(worker->encoder, &item->item, &item->encoded, &item->err);
         pthread_mutex_lock(&pipeline->mutex);
         slot->done = true;
-        pthread_cond_signal(&pipeline->ready);
+        pthread_cond_signal(&pipeline->item_done);
         pthread_mutex_unlock(&pipeline->mutex);
     }
     return NULL;
 }
 
-static void init_waiting(struct pipeline *pipeline)
+static void init_synchronization(struct pipeline *pipeline)
 {
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_mutex_init(&pipeline->mutex, NULL);
-    pthread_cond_init(&pipeline->room, NULL);
-    pthread_cond_init(&pipeline->ready, &attributes);
+    pthread_cond_init(&pipeline->slot_freed, NULL);
+    pthread_cond_init(&pipeline->item_done, &attributes);
     pthread_condattr_destroy(&attributes);
 }
 
@@ -104,10 +105,10 @@ static int start_workers(struct pipeline *pipeline, struct io *io, struct err *e
             return status;
     }
     for (unsigned i = 0; i < pipeline->workers_count; i++) {
-        int status = thread_start(&pipeline->workers[i].thread, work, &pipeline->workers[i]);
+        int status = thread_start(&pipeline->workers[i].thread, run_worker, &pipeline->workers[i]);
         if (status)
             return err_errno(err, status, "could not start a thread");
-        pipeline->started = i + 1;
+        pipeline->threads_count = i + 1;
     }
     return 0;
 }
@@ -118,9 +119,9 @@ int pipeline_open(struct io *io, const struct source *source, uint64_t first,
     struct pipeline *pipeline = calloc(1, sizeof *pipeline);
     if (!pipeline)
         return err_set(err, -ENOMEM, "out of memory for a pipeline");
-    init_waiting(pipeline);
+    init_synchronization(pipeline);
     pipeline->source = source;
-    pipeline->next_taken = pipeline->next_delivered = first;
+    pipeline->next_claimed = pipeline->next_delivered = first;
     for (int split = 0; split < CONVERT_SPLITS_MAX; split++)
         pipeline->next_items[split] = next_items[split];
     unsigned workers =
@@ -151,7 +152,7 @@ bool pipeline_next(struct pipeline *pipeline, int timeout_ms, struct pipeline_it
     int waited = 0;
     pthread_mutex_lock(&pipeline->mutex);
     while (!slot->done && !waited)
-        waited = pthread_cond_timedwait(&pipeline->ready, &pipeline->mutex, &until);
+        waited = pthread_cond_timedwait(&pipeline->item_done, &pipeline->mutex, &until);
     bool done = slot->done;
     pthread_mutex_unlock(&pipeline->mutex);
     if (done)
@@ -168,7 +169,7 @@ void pipeline_release(struct pipeline *pipeline)
     slot->done = false;
     pipeline->bytes_in_flight -= slot->item.item.bytes;
     pipeline->next_delivered++;
-    pthread_cond_broadcast(&pipeline->room);
+    pthread_cond_broadcast(&pipeline->slot_freed);
     pthread_mutex_unlock(&pipeline->mutex);
 }
 
@@ -178,16 +179,16 @@ void pipeline_close(struct pipeline *pipeline)
         return;
     pthread_mutex_lock(&pipeline->mutex);
     pipeline->stop = true;
-    pthread_cond_broadcast(&pipeline->room);
+    pthread_cond_broadcast(&pipeline->slot_freed);
     pthread_mutex_unlock(&pipeline->mutex);
-    for (unsigned i = 0; i < pipeline->started; i++)
+    for (unsigned i = 0; i < pipeline->threads_count; i++)
         pthread_join(pipeline->workers[i].thread, NULL);
     for (unsigned i = 0; pipeline->workers && i < pipeline->workers_count; i++)
         item_encoder_close(pipeline->workers[i].encoder);
     for (uint64_t i = 0; pipeline->slots && i < pipeline->slots_count; i++)
         encoded_item_deinit(&pipeline->slots[i].item.encoded);
-    pthread_cond_destroy(&pipeline->ready);
-    pthread_cond_destroy(&pipeline->room);
+    pthread_cond_destroy(&pipeline->item_done);
+    pthread_cond_destroy(&pipeline->slot_freed);
     pthread_mutex_destroy(&pipeline->mutex);
     free(pipeline->workers);
     free(pipeline->slots);

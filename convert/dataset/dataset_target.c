@@ -14,7 +14,7 @@
 
 struct contents {
     bool has_dataset, has_journal;
-    struct str ours, folders, others; /* names, each with its NUL */
+    struct str shards, folders, others; /* names, each with its NUL */
 };
 
 static bool is_shard_name(const char *name)
@@ -23,7 +23,7 @@ static bool is_shard_name(const char *name)
     return digits >= 6 && strcmp(name + 6 + digits, ".tar") == 0;
 }
 
-static int note(void *context, const struct io_entry *entry)
+static int classify_entry(void *context, const struct io_entry *entry)
 {
     struct contents *contents = context;
     const char *name = entry->name;
@@ -38,7 +38,7 @@ static int note(void *context, const struct io_entry *entry)
     else if (file && strcmp(name, JOURNAL_FILE_NAME) == 0)
         contents->has_journal = true;
     else if (file && is_shard_name(name))
-        str_add(&contents->ours, name, strlen(name) + 1);
+        str_add(&contents->shards, name, strlen(name) + 1);
     else
         str_add(&contents->others, name, strlen(name) + 1);
     return 0;
@@ -46,7 +46,7 @@ static int note(void *context, const struct io_entry *entry)
 
 static void contents_deinit(struct contents *contents)
 {
-    str_deinit(&contents->ours);
+    str_deinit(&contents->shards);
     str_deinit(&contents->folders);
     str_deinit(&contents->others);
 }
@@ -55,8 +55,8 @@ static int list_contents(struct io *io, const char *folder, struct contents *con
                          struct err *err)
 {
     *contents = (struct contents){0};
-    int status = io->names->list(io, folder, note, contents, err);
-    if (!status && (str_status(&contents->ours) || str_status(&contents->folders) ||
+    int status = io->names->list(io, folder, classify_entry, contents, err);
+    if (!status && (str_status(&contents->shards) || str_status(&contents->folders) ||
                     str_status(&contents->others)))
         status = err_set(err, -ENOMEM, "out of memory for a folder's names");
     return status;
@@ -64,13 +64,13 @@ static int list_contents(struct io *io, const char *folder, struct contents *con
 
 static bool is_empty(const struct contents *contents)
 {
-    return !contents->has_dataset && !contents->has_journal && contents->ours.bytes == 0 &&
+    return !contents->has_dataset && !contents->has_journal && contents->shards.bytes == 0 &&
            contents->folders.bytes == 0 && contents->others.bytes == 0;
 }
 
 /* The folder of a split's dataset; without splits, the target. */
-static int name_folder(const struct convert_options *options, uint32_t split, char *path,
-                       struct err *err)
+static int write_folder_path(const struct convert_options *options, uint32_t split, char *path,
+                             struct err *err)
 {
     return options->splits_count
                ? io_join_path(options->target, options->splits[split].name, path, err)
@@ -82,14 +82,14 @@ static uint32_t count_folders(const struct convert_options *options)
     return options->splits_count ? options->splits_count : 1;
 }
 
-static int count_complete_shards(struct io *io, const struct convert_options *options,
-                                 uint32_t *ret_count, struct err *err)
+static int count_complete_folders(struct io *io, const struct convert_options *options,
+                                  uint32_t *ret_count, struct err *err)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < count_folders(options); i++) {
         char folder[IO_PATH_BYTES_MAX], path[IO_PATH_BYTES_MAX];
         struct io_stat info;
-        int status = name_folder(options, i, folder, err);
+        int status = write_folder_path(options, i, folder, err);
         if (!status)
             status = io_join_path(folder, DATASET_FILE_NAME, path, err);
         if (status)
@@ -104,7 +104,7 @@ int target_is_complete(struct io *io, const struct convert_options *options, boo
                        struct err *err)
 {
     uint32_t count;
-    int status = count_complete_shards(io, options, &count, err);
+    int status = count_complete_folders(io, options, &count, err);
     if (!status)
         *ret_complete = count == count_folders(options);
     return status;
@@ -115,7 +115,7 @@ int target_examine(struct io *io, const struct convert_options *options,
 {
     struct io_stat info;
     struct contents contents = {0};
-    uint32_t whole = 0;
+    uint32_t complete_count = 0;
     int status = io->names->stat(io, options->target, &info, err);
     if (status == -ENOENT) {
         *ret_state = TARGET_EMPTY;
@@ -129,12 +129,12 @@ int target_examine(struct io *io, const struct convert_options *options,
     if (!status)
         status = list_contents(io, options->target, &contents, err);
     if (!status)
-        status = count_complete_shards(io, options, &whole, err);
+        status = count_complete_folders(io, options, &complete_count, err);
     if (!status)
-        *ret_state = contents.has_journal                ? TARGET_INTERRUPTED
-                     : contents.has_dataset || whole > 0 ? TARGET_COMPLETE
-                     : is_empty(&contents)               ? TARGET_EMPTY
-                                                         : TARGET_UNRELATED;
+        *ret_state = contents.has_journal                         ? TARGET_INTERRUPTED
+                     : contents.has_dataset || complete_count > 0 ? TARGET_COMPLETE
+                     : is_empty(&contents)                        ? TARGET_EMPTY
+                                                                  : TARGET_UNRELATED;
     contents_deinit(&contents);
     return status;
 }
@@ -151,8 +151,8 @@ static int check_folder(struct io *io, const char *folder, struct err *err)
     const char *other =
         contents.others.bytes > 0    ? contents.others.data
         : contents.folders.bytes > 0 ? contents.folders.data
-        : !contents.has_dataset && contents.ours.bytes > 0
-            ? contents.ours.data /* without a dataset.json, shards may be another tool's */
+        : !contents.has_dataset && contents.shards.bytes > 0
+            ? contents.shards.data /* without a dataset.json, shards may be another tool's */
             : NULL;
     if (!status && other) {
         err_set(err, -EEXIST, "the folder to replace has more than its dataset: %.200s", other);
@@ -169,21 +169,21 @@ int target_check_replaceable(struct io *io, const struct convert_options *option
     int status = 0;
     for (uint32_t i = 0; i < count_folders(options) && !status; i++) {
         char folder[IO_PATH_BYTES_MAX];
-        status = name_folder(options, i, folder, err);
+        status = write_folder_path(options, i, folder, err);
         if (!status)
             status = check_folder(io, folder, err);
     }
     return status;
 }
 
-static int remove_in(struct io *io, const char *folder, const char *name, struct err *err)
+static int remove_entry(struct io *io, const char *folder, const char *name, struct err *err)
 {
     char path[IO_PATH_BYTES_MAX];
     int status = io_join_path(folder, name, path, err);
     return status ? status : io->names->remove(io, path, err);
 }
 
-int target_clear_itself(struct io *io, const char *target, struct err *err)
+int target_clear_folder(struct io *io, const char *target, struct err *err)
 {
     struct io_stat info;
     struct contents contents = {0}, after = {0};
@@ -192,12 +192,12 @@ int target_clear_itself(struct io *io, const char *target, struct err *err)
         return status == -ENOENT ? 0 : status;
     status = list_contents(io, target, &contents, err);
     if (!status && contents.has_dataset)
-        status = remove_in(io, target, DATASET_FILE_NAME, err);
-    for (size_t at = 0; at < contents.ours.bytes && !status;
-         at += strlen(contents.ours.data + at) + 1)
-        status = remove_in(io, target, contents.ours.data + at, err);
+        status = remove_entry(io, target, DATASET_FILE_NAME, err);
+    for (size_t at = 0; at < contents.shards.bytes && !status;
+         at += strlen(contents.shards.data + at) + 1)
+        status = remove_entry(io, target, contents.shards.data + at, err);
     if (!status && contents.has_journal)
-        status = remove_in(io, target, JOURNAL_FILE_NAME, err);
+        status = remove_entry(io, target, JOURNAL_FILE_NAME, err);
     if (!status) {
         int swept = io->transactions->sweep(io, target, NULL, NULL, err);
         status = swept < 0 ? swept : list_contents(io, target, &after, err);
@@ -218,12 +218,12 @@ int target_clear(struct io *io, const char *target, struct err *err)
         char folder[IO_PATH_BYTES_MAX];
         status = io_join_path(target, splits[i].name, folder, err);
         if (!status)
-            status = target_clear_itself(io, folder, err);
+            status = target_clear_folder(io, folder, err);
     }
-    return status ? status : target_clear_itself(io, target, err);
+    return status ? status : target_clear_folder(io, target, err);
 }
 
-static int note_record(void *context, const struct io_entry *entry)
+static int collect_owner_record(void *context, const struct io_entry *entry)
 {
     if (io_is_owner_record(entry->name))
         str_add(context, entry->name, strlen(entry->name) + 1);
@@ -233,9 +233,9 @@ static int note_record(void *context, const struct io_entry *entry)
 void target_remove_owner_records(struct io *io, const char *target)
 {
     struct str names = {0};
-    if (io->names->list(io, target, note_record, &names, NULL) == 0 && !str_status(&names))
+    if (io->names->list(io, target, collect_owner_record, &names, NULL) == 0 && !str_status(&names))
         for (size_t at = 0; at < names.bytes; at += strlen(names.data + at) + 1)
-            remove_in(io, target, names.data + at, NULL);
+            remove_entry(io, target, names.data + at, NULL);
     str_deinit(&names);
 }
 
@@ -245,7 +245,7 @@ struct leftovers {
     struct str names;
 };
 
-static int note_leftover(void *context, const struct io_entry *entry)
+static int collect_leftover(void *context, const struct io_entry *entry)
 {
     enum { NONCE_DIGITS = 16 };
     struct leftovers *leftovers = context;
@@ -269,12 +269,12 @@ int target_sweep_siblings(struct io *io, const char *target, struct err *err)
     snprintf(leftovers.prefix, sizeof leftovers.prefix,
              IO_TEMPORARY_PREFIX "%s-" OUTPUT_OWNER "-0-", slash ? slash + 1 : path);
     io_parent_path(path, parent);
-    status = io->names->list(io, parent, note_leftover, &leftovers, err);
+    status = io->names->list(io, parent, collect_leftover, &leftovers, err);
     if (!status && str_status(&leftovers.names))
         status = err_set(err, -ENOMEM, "out of memory for a folder's names");
     for (size_t at = 0; at < leftovers.names.bytes && !status;
          at += strlen(leftovers.names.data + at) + 1)
-        status = remove_in(io, parent, leftovers.names.data + at, err);
+        status = remove_entry(io, parent, leftovers.names.data + at, err);
     str_deinit(&leftovers.names);
     return status;
 }

@@ -30,7 +30,7 @@ int target_check_replaceable(struct io *io, const struct convert_options *option
  * journal last; then removes these folders if empty. The target may be missing. */
 int target_clear(struct io *io, const char *target, struct err *err);
 /* Like target_clear, but leaves split folders alone. */
-int target_clear_itself(struct io *io, const char *target, struct err *err);
+int target_clear_folder(struct io *io, const char *target, struct err *err);
 /* The owner's last step before unlocking. Ignores failures, because the files are harmless. */
 void target_remove_owner_records(struct io *io, const char *target);
 /* Removes temporary files that killed conversions left next to a target. */

@@ -31,8 +31,8 @@ static int decode(struct image_encoder *encoder, const struct image_file *file, 
                                 ret_rgb, ret_width, ret_height, err);
 }
 
-static int keep(struct image_encoder *encoder, const struct image_file *file, struct str *out,
-                struct err *err)
+static int keep_image(struct image_encoder *encoder, const struct image_file *file, struct str *out,
+                      struct err *err)
 {
     int status = image_check(encoder->checker, file->data, file->bytes, file->path, err);
     if (!status)
@@ -48,22 +48,22 @@ static void count_jpeg(struct convert_jpegs *jpegs, uint64_t *count, size_t sour
     jpegs->written_bytes += written_bytes;
 }
 
-static int tile(struct image_encoder *encoder, const struct image_file *file, struct str *out,
-                struct convert_jpegs *jpegs, struct err *err)
+static int tile_jpeg(struct image_encoder *encoder, const struct image_file *file, struct str *out,
+                     struct convert_jpegs *jpegs, struct err *err)
 {
     size_t start = out->bytes;
     bool tiled;
     int status = jpeg_tile(file->data, file->bytes, file->path, out, &tiled, err);
     if (!status && !tiled)
-        status = keep(encoder, file, out, err);
+        status = keep_image(encoder, file, out, err);
     if (!status)
         count_jpeg(jpegs, tiled ? &jpegs->tiled_count : &jpegs->kept_count, file->bytes,
                    out->bytes - start);
     return status;
 }
 
-static int encode_again(struct image_encoder *encoder, const struct image_file *file,
-                        struct str *out, struct err *err)
+static int encode_scaled(struct image_encoder *encoder, const struct image_file *file,
+                         struct str *out, struct err *err)
 {
     uint32_t quality =
         encoder->options->quality ? encoder->options->quality : ENCODE_QUALITY_DEFAULT;
@@ -85,12 +85,12 @@ static bool is_scaled(const struct image_encoder *encoder, const struct image_fi
 
 /* Also reencodes small images, so that all have the same quality. If the result is larger than
  * the original, tiles the original instead. */
-static int reencode(struct image_encoder *encoder, const struct image_file *file, struct str *out,
-                    struct convert_jpegs *jpegs, struct err *err)
+static int reencode_jpeg(struct image_encoder *encoder, const struct image_file *file,
+                         struct str *out, struct convert_jpegs *jpegs, struct err *err)
 {
     size_t start = out->bytes;
     bool kept = false, tiled;
-    int status = encode_again(encoder, file, out, err);
+    int status = encode_scaled(encoder, file, out, err);
     size_t bytes = out->bytes - start;
     if (!status && bytes > file->bytes && !is_scaled(encoder, file)) {
         str_clear(&encoder->original);
@@ -128,7 +128,7 @@ static int store_raw(struct image_encoder *encoder, const struct image_file *fil
 static int keep_misnamed(struct image_encoder *encoder, const struct image_file *file,
                          struct str *out, struct convert_jpegs *jpegs, struct err *err)
 {
-    int status = keep(encoder, file, out, err);
+    int status = keep_image(encoder, file, out, err);
     if (!status)
         count_jpeg(jpegs, &jpegs->kept_count, file->bytes, file->bytes);
     return status;
@@ -145,11 +145,11 @@ int image_encode(struct image_encoder *encoder, const struct image_file *file,
     }
     bool is_jpeg = image_kind_of(file->data, file->bytes) == IMAGE_JPEG;
     if (!is_jpeg || options->jpeg == CONVERT_JPEG_KEEP)
-        return keep(encoder, file, out, err);
+        return keep_image(encoder, file, out, err);
     if (strcmp(extension, "jpg") != 0)
         return keep_misnamed(encoder, file, out, jpegs, err);
-    return options->jpeg == CONVERT_JPEG_TILE ? tile(encoder, file, out, jpegs, err)
-                                              : reencode(encoder, file, out, jpegs, err);
+    return options->jpeg == CONVERT_JPEG_TILE ? tile_jpeg(encoder, file, out, jpegs, err)
+                                              : reencode_jpeg(encoder, file, out, jpegs, err);
 }
 
 int image_encoder_open(const struct convert_options *options, struct image_encoder **ret_encoder,

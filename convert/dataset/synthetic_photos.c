@@ -19,10 +19,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { QUALITY = 90, CLASSES = 10, CELL_LARGEST = 128, CELL_RATIO = 4 };
+enum { QUALITY = 90, CLASSES = 10, CELL_MAX = 128, CELL_RATIO = 4 };
 
 /* value: -1 to 1 per color; colors vary less than brightness. */
-static void corner(uint64_t number, uint32_t cell, uint32_t x, uint32_t y, float value[3])
+static void choose_corner(uint64_t number, uint32_t cell, uint32_t x, uint32_t y, float value[3])
 {
     struct philox_block random = philox(number, cell, (uint64_t)y << 32 | x);
     float brightness = 2 * (float)philox_unit(random.word[0]) - 1;
@@ -37,7 +37,7 @@ static void add_noise(float *rgb, uint64_t number, uint32_t cell, float strength
         for (uint32_t left = 0; left < SYNTHETIC_WIDTH; left += cell) {
             float at[4][3];
             for (uint32_t i = 0; i < 4; i++)
-                corner(number, cell, left / cell + i % 2, top / cell + i / 2, at[i]);
+                choose_corner(number, cell, left / cell + i % 2, top / cell + i / 2, at[i]);
             for (uint32_t y = 0; y < cell; y++) {
                 float v = (float)y / (float)cell;
                 float *pixel = rgb + 3 * ((size_t)(top + y) * SYNTHETIC_WIDTH + left);
@@ -51,32 +51,31 @@ static void add_noise(float *rgb, uint64_t number, uint32_t cell, float strength
         }
     }
 }
-static_assert(SYNTHETIC_WIDTH % CELL_LARGEST == 0 && SYNTHETIC_HEIGHT % CELL_LARGEST == 0,
-              "whole cells");
+static_assert(SYNTHETIC_WIDTH % CELL_MAX == 0 && SYNTHETIC_HEIGHT % CELL_MAX == 0, "whole cells");
 
-struct maker {
+struct photo_buffers {
     float *noise;
     uint8_t *rgb;
     struct str jpeg;
 };
 
-static int make(struct maker *maker, uint64_t number, struct err *err)
+static int render_photo(struct photo_buffers *buffers, uint64_t number, struct err *err)
 {
     size_t values = (size_t)3 * SYNTHETIC_WIDTH * SYNTHETIC_HEIGHT;
     for (size_t i = 0; i < values; i++)
-        maker->noise[i] = 128;
-    for (uint32_t cell = CELL_LARGEST; cell > 0; cell /= CELL_RATIO)
-        add_noise(maker->noise, number, cell, 6 * sqrtf((float)cell));
+        buffers->noise[i] = 128;
+    for (uint32_t cell = CELL_MAX; cell > 0; cell /= CELL_RATIO)
+        add_noise(buffers->noise, number, cell, 6 * sqrtf((float)cell));
     for (size_t i = 0; i < values; i++)
-        maker->rgb[i] = (uint8_t)fminf(fmaxf(maker->noise[i], 0), 255);
-    str_clear(&maker->jpeg);
-    return jpeg_encode(maker->rgb, SYNTHETIC_WIDTH, SYNTHETIC_HEIGHT, (size_t)3 * SYNTHETIC_WIDTH,
+        buffers->rgb[i] = (uint8_t)fminf(fmaxf(buffers->noise[i], 0), 255);
+    str_clear(&buffers->jpeg);
+    return jpeg_encode(buffers->rgb, SYNTHETIC_WIDTH, SYNTHETIC_HEIGHT, (size_t)3 * SYNTHETIC_WIDTH,
                        QUALITY, jpeg_tile_interval(SYNTHETIC_WIDTH, JPEG_TILE_MCU_PIXELS),
-                       &maker->jpeg, err);
+                       &buffers->jpeg, err);
 }
 
-static int add(struct shard_writer *writer, const struct maker *maker, uint64_t number,
-               struct err *err)
+static int add_photo(struct shard_writer *writer, const struct photo_buffers *buffers,
+                     uint64_t number, struct err *err)
 {
     char key[32], class[2] = {(char)('0' + number % CLASSES)};
     snprintf(key, sizeof key, "%08" PRIu64, number);
@@ -84,7 +83,8 @@ static int add(struct shard_writer *writer, const struct maker *maker, uint64_t 
     if (!status)
         status = shard_writer_add_field(writer, "cls", class, 1, err);
     if (!status)
-        status = shard_writer_add_field(writer, "jpg", maker->jpeg.data, maker->jpeg.bytes, err);
+        status =
+            shard_writer_add_field(writer, "jpg", buffers->jpeg.data, buffers->jpeg.bytes, err);
     return status;
 }
 
@@ -92,26 +92,26 @@ int synthetic_photos_write(struct io *io, const char *path, uint64_t count, cons
                            struct err *err)
 {
     size_t values = (size_t)3 * SYNTHETIC_WIDTH * SYNTHETIC_HEIGHT;
-    struct maker maker = {.noise = malloc(values * sizeof(float)), .rgb = malloc(values)};
+    struct photo_buffers buffers = {.noise = malloc(values * sizeof(float)), .rgb = malloc(values)};
     struct shard_writer *writer = NULL;
     struct shard_summary summary;
     int status =
-        maker.noise && maker.rgb ? 0 : err_set(err, -ENOMEM, "out of memory for a picture");
+        buffers.noise && buffers.rgb ? 0 : err_set(err, -ENOMEM, "out of memory for a picture");
     if (!status)
         status = shard_writer_open(io, path, false, &writer, err);
     for (uint64_t i = 0; !status && i < count; i++) {
         status = stop && atomic_load(stop) ? err_set(err, -EINTR, "stopped on request") : 0;
         if (!status)
-            status = make(&maker, i, err);
+            status = render_photo(&buffers, i, err);
         if (!status)
-            status = add(writer, &maker, i, err);
+            status = add_photo(writer, &buffers, i, err);
     }
     if (status)
         shard_writer_abort(writer);
     else
         status = shard_writer_commit(writer, &summary, err);
-    free(maker.noise);
-    free(maker.rgb);
-    str_deinit(&maker.jpeg);
+    free(buffers.noise);
+    free(buffers.rgb);
+    str_deinit(&buffers.jpeg);
     return status;
 }

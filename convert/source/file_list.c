@@ -35,7 +35,7 @@ struct folder {
 };
 
 /* UTF-8 without control characters (RFC 3629), which all tar readers interpret the same way. */
-static bool is_plain_text(const char *name)
+static bool is_plain_name(const char *name)
 {
     const unsigned char *at = (const unsigned char *)name;
     while (*at) {
@@ -48,7 +48,7 @@ static bool is_plain_text(const char *name)
 }
 
 /* Readers of WebDataset shards skip names that match __[^/]*__($|/). name: a folder's or file's. */
-static bool readers_skip(const char *name)
+static bool is_reserved_name(const char *name)
 {
     size_t bytes = strlen(name);
     return bytes >= 4 && strcmp(name + bytes - 2, "__") == 0 &&
@@ -63,7 +63,7 @@ static void skip(struct listing *listing, enum skip_reason reason, const char *r
 }
 
 /* Number of folder levels above a sample's files: split and class. */
-static unsigned levels_of(const struct listing *listing)
+static unsigned sample_depth(const struct listing *listing)
 {
     return (unsigned)source_has_split_folders(listing->source->options) +
            (unsigned)listing->list->has_classes;
@@ -78,7 +78,7 @@ static void find_unmatched_type(const struct listing *listing, unsigned depth,
     const char *name = entry->name, *dot = strrchr(name, '.');
     name_write_extension(name, extension);
     bool is_field = listing->list->is_text ? str_ends_with_nocase(name, ".txt")
-                                           : name_is_field(options, extension);
+                                           : extension_is_field(options, extension);
     *type = '\0';
     if (entry->kind != IO_ENTRY_FILE)
         snprintf(type, bytes, "not a regular file");
@@ -86,7 +86,7 @@ static void find_unmatched_type(const struct listing *listing, unsigned depth,
         snprintf(type, bytes, "no extension");
     else if (!is_field)
         snprintf(type, bytes, "%.60s", dot);
-    else if (!listing->list->is_text && depth < levels_of(listing))
+    else if (!listing->list->is_text && depth < sample_depth(listing))
         snprintf(type, bytes, "next to the %s folders",
                  depth == 0 && source_has_split_folders(options) ? "split" : "class");
 }
@@ -117,7 +117,7 @@ static int add_file(struct listing *listing, const char *relative)
     return 0;
 }
 
-static int refuse_name(struct listing *listing, const char *relative)
+static int reject_name(struct listing *listing, const char *relative)
 {
     err_set(listing->err, -EILSEQ, "a file name is not plain UTF-8");
     err_at(listing->err, relative, ERR_NO_OFFSET);
@@ -129,7 +129,7 @@ static int refuse_name(struct listing *listing, const char *relative)
 static int visit_folder(struct folder *folder, const char *name, const char *relative)
 {
     struct listing *listing = folder->listing;
-    if (readers_skip(name))
+    if (is_reserved_name(name))
         skip(listing, SKIP_RESERVED_NAME, relative);
     else
         str_add(&folder->folders, name, strlen(name) + 1);
@@ -147,8 +147,8 @@ static int visit_file(struct folder *folder, const struct io_entry *entry, const
         is_text ? NULL : name_unsupported_format(listing->source->options, entry->name);
     bool is_readme = name_is_readme(entry->name, is_text);
     if (format && !is_readme)
-        return name_refuse_format(relative, format, listing->err);
-    if (is_readme || (!is_text && readers_skip(entry->name))) {
+        return reject_unsupported_format(relative, format, listing->err);
+    if (is_readme || (!is_text && is_reserved_name(entry->name))) {
         skip(listing, is_readme ? SKIP_DOCUMENT : SKIP_RESERVED_NAME, relative);
         return 0;
     }
@@ -157,7 +157,7 @@ static int visit_file(struct folder *folder, const struct io_entry *entry, const
                  : add_file(listing, relative);
 }
 
-static int visit(void *context, const struct io_entry *entry)
+static int visit_entry(void *context, const struct io_entry *entry)
 {
     struct folder *folder = context;
     struct listing *listing = folder->listing;
@@ -173,8 +173,8 @@ static int visit(void *context, const struct io_entry *entry)
         listing->source->ignored_count++;
         return 0;
     }
-    if (!is_plain_text(entry->name))
-        return refuse_name(listing, relative);
+    if (!is_plain_name(entry->name))
+        return reject_name(listing, relative);
     return entry->kind == IO_ENTRY_FOLDER ? visit_folder(folder, entry->name, relative)
                                           : visit_file(folder, entry, relative);
 }
@@ -194,8 +194,8 @@ static int add_class(struct listing *listing, const char *name)
         return err_set(listing->err, -E2BIG, "there are more than %d class folders",
                        FILE_LIST_CLASSES_MAX);
     if ((source->classes_count & (source->classes_count - 1)) == 0) { /* grow at powers of two */
-        size_t room = source->classes_count ? 2 * source->classes_count : 1;
-        char **grown = realloc(source->classes, room * sizeof *grown);
+        size_t capacity = source->classes_count ? 2 * source->classes_count : 1;
+        char **grown = realloc(source->classes, capacity * sizeof *grown);
         if (!grown)
             return err_set(listing->err, -ENOMEM, "out of memory for class names");
         source->classes = grown;
@@ -210,7 +210,7 @@ static int add_class(struct listing *listing, const char *name)
 
 static int list_folder(struct listing *listing, const char *relative, unsigned depth)
 {
-    char path[IO_PATH_BYTES_MAX], below[IO_PATH_BYTES_MAX];
+    char path[IO_PATH_BYTES_MAX], child[IO_PATH_BYTES_MAX];
     struct folder folder = {.listing = listing, .relative = relative, .depth = depth};
     if (depth > FILE_LIST_DEPTH_MAX) {
         err_set(listing->err, -ELOOP, "folders are nested too deeply");
@@ -218,21 +218,21 @@ static int list_folder(struct listing *listing, const char *relative, unsigned d
         err_expected(listing->err, "at most %d levels", FILE_LIST_DEPTH_MAX);
         return -ELOOP;
     }
-    bool is_class = listing->list->has_classes && depth + 1 == levels_of(listing);
+    bool is_class = listing->list->has_classes && depth + 1 == sample_depth(listing);
     int status = check_stop(listing);
     if (!status)
         status = *relative ? io_join_path(listing->list->root, relative, path, listing->err)
                            : io_join_path("", listing->list->root, path, listing->err);
     if (!status)
-        status = listing->io->names->list(listing->io, path, visit, &folder, listing->err);
+        status = listing->io->names->list(listing->io, path, visit_entry, &folder, listing->err);
     for (size_t at = 0; at < folder.folders.bytes && !status;
          at += strlen(folder.folders.data + at) + 1) {
         const char *name = folder.folders.data + at;
-        status = io_join_path(relative, name, below, listing->err);
+        status = io_join_path(relative, name, child, listing->err);
         if (!status && is_class)
             status = add_class(listing, name);
         if (!status)
-            status = list_folder(listing, below, depth + 1);
+            status = list_folder(listing, child, depth + 1);
     }
     str_deinit(&folder.folders);
     return status;

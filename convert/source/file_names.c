@@ -88,7 +88,7 @@ static bool is_listed_field(const struct convert_options *options, const char *e
     return false;
 }
 
-bool name_is_field(const struct convert_options *options, const char *extension)
+bool extension_is_field(const struct convert_options *options, const char *extension)
 {
     static const char *const companions[] = {"json", "txt", "npy", "cls"};
     if (options->fields.count > 0)
@@ -157,7 +157,7 @@ const char *name_unsupported_format(const struct convert_options *options, const
     return NULL;
 }
 
-int name_refuse_format(const char *path, const char *format, struct err *err)
+int reject_unsupported_format(const char *path, const char *format, struct err *err)
 {
     const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
     err_set(err, -ENOTSUP, "the source format is not supported");

@@ -15,11 +15,11 @@ bool name_is_readme(const char *name, bool txt_is_data);
 bool name_is_ignored(const struct convert_options *options, const char *relative);
 /* The stored form of a name's extension: lowercase, "jpeg" as "jpg", truncated if too long. */
 void name_write_extension(const char *name, char extension[SHARD_EXTENSION_BYTES_MAX]);
-bool name_is_field(const struct convert_options *options, const char *extension);
+bool extension_is_field(const struct convert_options *options, const char *extension);
 /* Returns the unsupported format that a name indicates, such as "Parquet", or NULL. Extensions
  * of options->fields are supported. */
 const char *name_unsupported_format(const struct convert_options *options, const char *name);
 /* -ENOTSUP with the supported alternatives. format: from name_unsupported_format; NULL: unknown. */
-int name_refuse_format(const char *path, const char *format, struct err *err);
+int reject_unsupported_format(const char *path, const char *format, struct err *err);
 
 #endif

@@ -73,14 +73,14 @@ static bool is_image(const char *extension)
 
 /* Rejects files with the same key that cannot be fields of one sample: they have the same
  * extension, or are two images in a class folder, where each image is a sample. */
-static int check_pair(const struct file_list *list, uint64_t earlier, uint64_t file,
-                      struct err *err)
+static int check_duplicate_key(const struct file_list *list, uint64_t earlier, uint64_t file,
+                               struct err *err)
 {
     char before[SHARD_EXTENSION_BYTES_MAX], extension[SHARD_EXTENSION_BYTES_MAX];
     write_extension(list, earlier, before);
     write_extension(list, file, extension);
-    bool pictures = list->has_classes && is_image(before) && is_image(extension);
-    if (strcmp(before, extension) != 0 && !pictures)
+    bool are_images = list->has_classes && is_image(before) && is_image(extension);
+    if (strcmp(before, extension) != 0 && !are_images)
         return 0;
     err_set(err, -EEXIST, "two files have the same key: %s", file_list_name(list, earlier));
     err_at(err, file_list_name(list, file), ERR_NO_OFFSET);
@@ -119,7 +119,7 @@ static int check_extension(const struct file_list *list, uint64_t file,
 }
 
 /* A sample is a photo and its companion files, unless the user listed the fields. */
-static int check_photo(struct folder_source *folder, uint64_t item, struct err *err)
+static int check_has_photo(struct folder_source *folder, uint64_t item, struct err *err)
 {
     struct file_list *list = &folder->list;
     uint64_t first = folder->first_files[item], end = folder->first_files[item + 1];
@@ -153,7 +153,7 @@ static int group_files(struct folder_source *folder, uint64_t *ret_items, struct
             folder->first_files[items++] = file;
         for (uint64_t earlier = folder->first_files[items - 1]; earlier < file && !status;
              earlier++)
-            status = check_pair(list, earlier, file, err);
+            status = check_duplicate_key(list, earlier, file, err);
         if (status)
             return status;
     }
@@ -163,7 +163,7 @@ static int group_files(struct folder_source *folder, uint64_t *ret_items, struct
 }
 
 /* *ret_at: offset in the name, after the split folder. */
-static uint32_t folder_split(const struct source *source, uint64_t file, size_t *ret_at)
+static uint32_t find_split(const struct source *source, uint64_t file, size_t *ret_at)
 {
     const struct folder_source *folder = source->state;
     const struct convert_options *options = source->options;
@@ -186,7 +186,7 @@ static int check_splits(const struct source *source, struct err *err)
     bool has_files[CONVERT_SPLITS_MAX] = {false};
     size_t at;
     for (uint64_t file = 0; file < folder->list.count; file++)
-        has_files[folder_split(source, file, &at)] = true;
+        has_files[find_split(source, file, &at)] = true;
     for (uint32_t split = 0; split < options->splits_count; split++)
         if (!has_files[split]) {
             err_set(err, -ENODATA, "a split folder has no samples");
@@ -209,7 +209,7 @@ static int folder_open(struct io *io, struct source *source, struct err *err)
     status = group_files(folder, &source->items, err);
     for (uint64_t item = 0; item < source->items && !status && source->options->fields.count == 0;
          item++)
-        status = check_photo(folder, item, err);
+        status = check_has_photo(folder, item, err);
     if (!status)
         status = unmatched_reject(&folder->list, source->options, err);
     if (!status && source_has_split_folders(source->options))
@@ -231,11 +231,11 @@ static void folder_close(struct source *source)
 static void write_key(const struct file_list *list, uint64_t file, size_t at,
                       char key[SHARD_KEY_BYTES_MAX])
 {
-    const struct listed_file *facts = &list->files[file];
-    size_t bytes = facts->dot_at - at;
+    const struct listed_file *listed = &list->files[file];
+    size_t bytes = listed->dot_at - at;
     memcpy(key, file_list_name(list, file) + at, bytes);
     key[bytes] = '\0';
-    for (size_t i = facts->base_at - at; i < bytes; i++)
+    for (size_t i = listed->base_at - at; i < bytes; i++)
         if (key[i] == '.' || key[i] == ' ')
             key[i] = '_';
 }
@@ -247,7 +247,7 @@ static void folder_describe(const struct source *source, uint64_t number, struct
     uint64_t first = folder->first_files[number];
     size_t at = 0;
     if (is_split)
-        item->split = folder_split(source, first, &at);
+        item->split = find_split(source, first, &at);
     write_key(&folder->list, first, at, item->key);
     if (!is_split)
         item->split = source_choose_split(source->options, item->key);

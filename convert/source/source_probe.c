@@ -17,7 +17,7 @@
 #include <strings.h>
 
 /* What a folder contains, except hidden and ignored names. */
-struct summary {
+struct folder_summary {
     const struct convert_options *options;
     const char *relative;
     struct source_layout layout;
@@ -48,7 +48,7 @@ static const char *next_name(const char *name)
     return name + strlen(name) + 1;
 }
 
-static bool has_folder(const struct summary *summary, const char *wanted)
+static bool has_folder(const struct folder_summary *summary, const char *wanted)
 {
     const char *name = summary->folders.data;
     for (uint32_t i = 0; i < summary->folders_count; i++, name = next_name(name))
@@ -59,7 +59,7 @@ static bool has_folder(const struct summary *summary, const char *wanted)
 
 static int summarize_entry(void *context, const struct io_entry *entry)
 {
-    struct summary *summary = context;
+    struct folder_summary *summary = context;
     const char *name = entry->name;
     char relative[IO_PATH_BYTES_MAX];
     if (io_join_path(summary->relative, name, relative, NULL) || name_is_hidden(name) ||
@@ -86,7 +86,7 @@ static int summarize_entry(void *context, const struct io_entry *entry)
 }
 
 /* Recognizes formats by the names of their folders. */
-static const char *known_layout(const struct summary *summary)
+static const char *recognize_dataset(const struct folder_summary *summary)
 {
     if (has_folder(summary, "Annotations") && has_folder(summary, "JPEGImages"))
         return "a Pascal VOC dataset";
@@ -97,23 +97,24 @@ static const char *known_layout(const struct summary *summary)
     return NULL;
 }
 
-static int refuse_layout(const struct probe *probe, const char *relative, const char *layout)
+static int reject_layout(const struct probe *probe, const char *relative, const char *layout)
 {
     char path[IO_PATH_BYTES_MAX];
     if (io_join_path(*relative ? probe->options->source : "",
                      *relative ? relative : probe->options->source, path, NULL))
         snprintf(path, sizeof path, "%s", relative);
-    name_refuse_format(path, layout, probe->err);
+    reject_unsupported_format(path, layout, probe->err);
     err_advise(probe->err, "sort its photos into class folders first, or add --split-folders no if "
                            "these folders are classes");
     return -ENOTSUP;
 }
 
 /* The caller deinits summary->folders. */
-static int summarize(const struct probe *probe, const char *relative, struct summary *summary)
+static int summarize(const struct probe *probe, const char *relative,
+                     struct folder_summary *summary)
 {
     char path[IO_PATH_BYTES_MAX];
-    *summary = (struct summary){.options = probe->options, .relative = relative};
+    *summary = (struct folder_summary){.options = probe->options, .relative = relative};
     int status = *relative ? io_join_path(probe->options->source, relative, path, probe->err)
                            : io_join_path("", probe->options->source, path, probe->err);
     if (!status)
@@ -121,14 +122,14 @@ static int summarize(const struct probe *probe, const char *relative, struct sum
     if (!status && str_status(&summary->folders))
         status = err_set(probe->err, -ENOMEM, "out of memory for a folder's names");
     if (!status && summary->format && !probe->options->tokenizer)
-        status = name_refuse_format(summary->file, summary->format, probe->err);
-    const char *layout = known_layout(summary);
+        status = reject_unsupported_format(summary->file, summary->format, probe->err);
+    const char *layout = recognize_dataset(summary);
     if (!status && layout && probe->options->split_folders == CONVERT_SPLIT_FOLDERS_AUTO)
-        status = refuse_layout(probe, relative, layout);
+        status = reject_layout(probe, relative, layout);
     return status;
 }
 
-static int refuse_folders(const struct probe *probe, const char *what, const char *found,
+static int reject_folders(const struct probe *probe, const char *what, const char *found,
                           const char *advice)
 {
     err_set(probe->err, -EINVAL, "%s", what);
@@ -140,20 +141,20 @@ static int refuse_folders(const struct probe *probe, const char *what, const cha
 
 /* A class may be named train if it contains photos, like the other classes. If it contains
  * folders, it is a split among classes: an error. */
-static int check_mixture(const struct probe *probe, const struct summary *root)
+static int reject_mixed_folders(const struct probe *probe, const struct folder_summary *root)
 {
     const char *name = root->folders.data, *other = NULL, *split = NULL;
     int status = 0;
     for (uint32_t i = 0; i < root->folders_count && !status; i++, name = next_name(name)) {
-        struct summary below;
+        struct folder_summary child;
         if (!is_split_name(name)) {
             other = name;
             continue;
         }
-        status = summarize(probe, name, &below);
-        if (below.folders_count > 0)
+        status = summarize(probe, name, &child);
+        if (child.folders_count > 0)
             split = name;
-        str_deinit(&below.folders);
+        str_deinit(&child.folders);
     }
     if (status || !split || !other)
         return status;
@@ -163,7 +164,7 @@ static int check_mixture(const struct probe *probe, const struct summary *root)
              "add --ignore '%.100s' if it is not a split, --split-folders yes if all folders are "
              "splits, or --split-folders no if all are classes",
              other);
-    return refuse_folders(probe, "some folders look like splits, others like classes", found,
+    return reject_folders(probe, "some folders look like splits, others like classes", found,
                           advice);
 }
 
@@ -171,7 +172,7 @@ static int add_split(const struct probe *probe, const char *name)
 {
     struct convert_options *options = probe->options;
     if (options->splits_count == CONVERT_SPLITS_MAX || strlen(name) >= CONVERT_SPLIT_NAME_BYTES_MAX)
-        return refuse_folders(probe, "the split folders cannot be used", name,
+        return reject_folders(probe, "the split folders cannot be used", name,
                               "use at most 16 splits, with names of at most 63 bytes");
     struct convert_split *split = &options->splits[options->splits_count++];
     *split = (struct convert_split){.fraction = 0};
@@ -180,23 +181,23 @@ static int add_split(const struct probe *probe, const char *name)
 }
 
 /* Adds all folders of the root as splits, which must be of the same kind. */
-static int enter_splits(const struct probe *probe, const struct summary *root,
-                        const struct source_ops **ret_ops)
+static int add_splits(const struct probe *probe, const struct folder_summary *root,
+                      const struct source_ops **ret_ops)
 {
     const char *name = root->folders.data, *flat = NULL, *deep = NULL, *stream = NULL;
     const struct source_ops *ops = NULL;
     int status = 0;
     for (uint32_t i = 0; i < root->folders_count && !status; i++, name = next_name(name)) {
-        struct summary below;
-        status = summarize(probe, name, &below);
-        if (below.folders_count > 0)
+        struct folder_summary child;
+        status = summarize(probe, name, &child);
+        if (child.folders_count > 0)
             deep = name;
         else
             flat = name;
-        ops = source_find(&below.layout);
+        ops = source_find(&child.layout);
         if (ops->is_stream)
             stream = name;
-        str_deinit(&below.folders);
+        str_deinit(&child.folders);
         if (!status)
             status = add_split(probe, name);
     }
@@ -208,18 +209,18 @@ static int enter_splits(const struct probe *probe, const struct summary *root,
         "convert each one separately, for example `millrace convert dataset %.80s/%.50s DST/%.50s`",
         probe->options->source, root->folders.data, root->folders.data);
     if (stream || probe->options->tokenizer)
-        return refuse_folders(probe, "split folders of text are not supported",
+        return reject_folders(probe, "split folders of text are not supported",
                               stream ? stream : root->folders.data, advice);
     if (flat && deep) {
         snprintf(found, sizeof found, "none in %s, some in %s", flat, deep);
-        return refuse_folders(probe, "only some of the split folders have class folders", found,
+        return reject_folders(probe, "only some of the split folders have class folders", found,
                               advice);
     }
     *ret_ops = ops;
     return 0;
 }
 
-static bool all_are_splits(const struct summary *root)
+static bool all_are_splits(const struct folder_summary *root)
 {
     const char *name = root->folders.data;
     for (uint32_t i = 0; i < root->folders_count; i++, name = next_name(name))
@@ -228,31 +229,31 @@ static bool all_are_splits(const struct summary *root)
     return root->folders_count > 0;
 }
 
-static int refuse_two_splits(const struct probe *probe, const struct summary *root)
+static int reject_both_splits(const struct probe *probe, const struct folder_summary *root)
 {
-    return refuse_folders(probe,
+    return reject_folders(probe,
                           "--split cannot be used with a source that already has split folders",
                           root->folders.data,
                           "remove --split, or add --split-folders no if these folders are classes");
 }
 
-static int choose(const struct probe *probe, const struct summary *root,
-                  const struct source_ops **ret_ops)
+static int choose_source(const struct probe *probe, const struct folder_summary *root,
+                         const struct source_ops **ret_ops)
 {
     struct convert_options *options = probe->options;
     enum convert_split_folders wanted = options->split_folders;
     bool splits = wanted == CONVERT_SPLIT_FOLDERS_YES ||
                   (wanted == CONVERT_SPLIT_FOLDERS_AUTO && all_are_splits(root));
     if (splits && root->folders_count == 0)
-        return refuse_folders(probe, "--split-folders yes needs folders", "none",
+        return reject_folders(probe, "--split-folders yes needs folders", "none",
                               "remove --split-folders");
     if (splits && options->splits_count > 0)
-        return refuse_two_splits(probe, root);
+        return reject_both_splits(probe, root);
     if (splits)
-        return enter_splits(probe, root, ret_ops);
+        return add_splits(probe, root, ret_ops);
     *ret_ops = source_find(&root->layout);
     return *ret_ops == &source_classes_ops && wanted == CONVERT_SPLIT_FOLDERS_AUTO
-               ? check_mixture(probe, root)
+               ? reject_mixed_folders(probe, root)
                : 0;
 }
 
@@ -260,7 +261,7 @@ int source_probe(struct io *io, struct convert_options *options, const struct so
                  struct err *err)
 {
     const struct probe probe = {io, options, err};
-    struct summary root = {0};
+    struct folder_summary root = {0};
     struct io_stat info;
     int status = io->names->stat(io, options->source, &info, err);
     if (status)
@@ -270,13 +271,13 @@ int source_probe(struct io *io, struct convert_options *options, const struct so
         *ret_ops = source_find(&root.layout);
         if (*ret_ops)
             return 0;
-        return name_refuse_format(options->source,
-                                  name_unsupported_format(options, options->source), err);
+        return reject_unsupported_format(options->source,
+                                         name_unsupported_format(options, options->source), err);
     }
     status = summarize(&probe, "", &root);
     root.layout.has_tokenizer = options->tokenizer;
     if (!status)
-        status = choose(&probe, &root, ret_ops);
+        status = choose_source(&probe, &root, ret_ops);
     str_deinit(&root.folders);
     return status;
 }

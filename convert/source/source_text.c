@@ -61,13 +61,14 @@ static int open_tokenizer(struct io *io, const struct convert_options *options,
 
 /* Returns the number of members for count tokens. The last one has a token beyond the overlap,
  * unless count is 1. */
-static uint64_t members_of(uint64_t count)
+static uint64_t count_members(uint64_t count)
 {
     return count <= 1 ? count : (count - 2) / MEMBER_TOKENS + 1;
 }
 
 /* Returns the first token after a split. */
-static uint64_t split_end(const struct convert_options *options, uint32_t split, uint64_t total)
+static uint64_t compute_split_end(const struct convert_options *options, uint32_t split,
+                                  uint64_t total)
 {
     double fraction = 0;
     if (split + 1 >= options->splits_count)
@@ -78,7 +79,7 @@ static uint64_t split_end(const struct convert_options *options, uint32_t split,
     return end < total ? end : total;
 }
 
-static void lay_out_tokens(struct source *source)
+static void divide_tokens(struct source *source)
 {
     struct text_source *text = source->state;
     uint64_t first = 0;
@@ -87,8 +88,8 @@ static void lay_out_tokens(struct source *source)
     uint64_t total = text->chunks.chunks[text->chunks.count - 1].tokens_end;
     uint32_t splits = source->options->splits_count ? source->options->splits_count : 1;
     for (uint32_t split = 0; split < splits; split++) {
-        uint64_t end = split_end(source->options, split, total);
-        uint64_t items = members_of(end - first);
+        uint64_t end = compute_split_end(source->options, split, total);
+        uint64_t items = count_members(end - first);
         text->splits[split] = (struct split_tokens){first, end - first, source->items, items};
         source->items += items;
         first = end;
@@ -108,7 +109,7 @@ static int text_open(struct io *io, struct source *source, struct err *err)
         status = text_chunks_cut(io, source->options, &text->files, text->bpe, &text->chunks, err);
     if (status)
         return status;
-    lay_out_tokens(source);
+    divide_tokens(source);
     return file_list_identify(&text->files, &source->identity, err);
 }
 
@@ -123,7 +124,7 @@ static void text_close(struct source *source)
     free(text);
 }
 
-static uint32_t split_of(const struct text_source *text, uint64_t item)
+static uint32_t find_split(const struct text_source *text, uint64_t item)
 {
     uint32_t split = 0;
     while (item >= text->splits[split].first_item + text->splits[split].items)
@@ -135,7 +136,7 @@ static uint32_t split_of(const struct text_source *text, uint64_t item)
 static void find_tokens(const struct text_source *text, uint64_t item, uint64_t *ret_first,
                         uint64_t *ret_count)
 {
-    const struct split_tokens *tokens = &text->splits[split_of(text, item)];
+    const struct split_tokens *tokens = &text->splits[find_split(text, item)];
     uint64_t within = (item - tokens->first_item) * MEMBER_TOKENS;
     *ret_first = tokens->first + within;
     *ret_count = bytes_min(tokens->count - within, MEMBER_TOKENS + 1);
@@ -146,7 +147,7 @@ static void text_describe(const struct source *source, uint64_t number, struct s
     const struct text_source *text = source->state;
     uint64_t first, count;
     find_tokens(text, number, &first, &count);
-    item->split = split_of(text, number);
+    item->split = find_split(text, number);
     item->bytes = bytes_min(count, MEMBER_TOKENS);
     snprintf(item->key, sizeof item->key, "tokens-%08" PRIu64,
              number - text->splits[item->split].first_item);
@@ -174,7 +175,7 @@ static void text_reader_close(struct source_reader *reader)
 
 static uint32_t document_end(const struct text_source *text)
 {
-    return text->bpe ? bpe_document_end(text->bpe) : BYTE_DOCUMENT_END;
+    return text->bpe ? bpe_document_end_token(text->bpe) : BYTE_DOCUMENT_END;
 }
 
 /* Returns the first chunk that ends after a token. */
@@ -282,7 +283,7 @@ static int text_read(struct source_reader *reader, const struct source_item *ite
     return 0;
 }
 
-static const char *tokenizer(const struct text_source *text)
+static const char *tokenizer_name(const struct text_source *text)
 {
     return text->bpe ? "gpt2" : "bytes";
 }
@@ -290,7 +291,7 @@ static const char *tokenizer(const struct text_source *text)
 static void text_write_options(const struct source *source, struct jsonx_writer *json)
 {
     const struct text_source *text = source->state;
-    jsonx_write_string(json, "tokenizer", tokenizer(text));
+    jsonx_write_string(json, "tokenizer", tokenizer_name(text));
     if (text->bpe)
         jsonx_write_hex64(json, "vocabulary_xxh3", bpe_identity(text->bpe));
 }
@@ -300,13 +301,13 @@ static void text_fill(const struct source *source, uint32_t split, struct datase
     const struct text_source *text = source->state;
     *ret_text = (struct dataset_text){
         .element = "uint16",
-        .vocabulary = text->bpe ? bpe_vocabulary(text->bpe) : BYTE_VOCABULARY,
+        .vocabulary = text->bpe ? bpe_vocabulary_size(text->bpe) : BYTE_VOCABULARY,
         .document_end = document_end(text),
         .tokens = text->splits[split].count,
         .member_tokens = MEMBER_TOKENS + 1,
         .header_bytes = NPY_HEADER_BYTES,
     };
-    strcpy(ret_text->tokenizer, tokenizer(text));
+    strcpy(ret_text->tokenizer, tokenizer_name(text));
 }
 
 static bool is_text(const struct source_layout *layout)

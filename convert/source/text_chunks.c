@@ -34,8 +34,8 @@ static int read_window(struct cutter *cutter, uint64_t file, const char *path, u
 
 /* Sets *ret_end to the last character boundary at or before `limit`. A UTF-8 character has up to 4
  * bytes. */
-static int end_at_character(struct cutter *cutter, uint64_t file, const char *path, uint64_t limit,
-                            uint64_t *ret_end)
+static int find_character_boundary(struct cutter *cutter, uint64_t file, const char *path,
+                                   uint64_t limit, uint64_t *ret_end)
 {
     int status = read_window(cutter, file, path, limit - BEFORE_BYTES, limit + 1);
     if (status)
@@ -64,7 +64,7 @@ static int find_end(struct cutter *cutter, uint64_t file, const char *path, uint
         }
     }
     if (limit < size)
-        return end_at_character(cutter, file, path, limit, ret_end);
+        return find_character_boundary(cutter, file, path, limit, ret_end);
     *ret_end = size;
     return 0;
 }
@@ -113,7 +113,7 @@ struct counter {
     struct err err;
 };
 
-struct counting {
+struct count_job {
     struct io *io;
     const struct convert_options *options;
     const struct file_list *files;
@@ -123,19 +123,19 @@ struct counting {
     uint64_t first;           /* chunk of task 0 */
 };
 
-static void count_chunk(void *context, size_t tile, unsigned worker)
+static void count_chunk(void *context, size_t task, unsigned worker)
 {
-    struct counting *counting = context;
-    struct counter *counter = &counting->counters[worker];
-    struct text_chunk *chunk = &counting->chunks->chunks[counting->first + tile];
+    struct count_job *job = context;
+    struct counter *counter = &job->counters[worker];
+    struct text_chunk *chunk = &job->chunks->chunks[job->first + task];
     char path[IO_PATH_BYTES_MAX];
     if (counter->status)
         return;
     str_clear(&counter->text);
     str_clear(&counter->tokens);
-    int status = file_list_path(counting->files, chunk->file, path, &counter->err);
+    int status = file_list_path(job->files, chunk->file, path, &counter->err);
     if (!status)
-        status = file_list_read(counting->files, counting->io, counter->queue, chunk->file, path,
+        status = file_list_read(job->files, job->io, counter->queue, chunk->file, path,
                                 chunk->offset, chunk->bytes, &counter->text, &counter->err);
     if (!status)
         status = bpe_encode(counter->encoder, counter->text.data, counter->text.bytes,
@@ -144,65 +144,65 @@ static void count_chunk(void *context, size_t tile, unsigned worker)
     chunk->tokens_end = counter->tokens.bytes / BPE_TOKEN_BYTES;
 }
 
-static int open_counters(struct counting *counting, unsigned count, struct err *err)
+static int open_counters(struct count_job *job, unsigned count, struct err *err)
 {
     for (unsigned i = 0; i < count; i++) {
-        struct counter *counter = &counting->counters[i];
-        int status = counting->io->ops->queue_open(counting->io, 1, &counter->queue, err);
+        struct counter *counter = &job->counters[i];
+        int status = job->io->ops->queue_open(job->io, 1, &counter->queue, err);
         if (!status)
-            status = bpe_encoder_open(counting->bpe, &counter->encoder, err);
+            status = bpe_encoder_open(job->bpe, &counter->encoder, err);
         if (status)
             return status;
     }
     return 0;
 }
 
-static void close_counters(struct counting *counting, unsigned count)
+static void close_counters(struct count_job *job, unsigned count)
 {
-    for (unsigned i = 0; counting->counters && i < count; i++) {
-        struct counter *counter = &counting->counters[i];
+    for (unsigned i = 0; job->counters && i < count; i++) {
+        struct counter *counter = &job->counters[i];
         if (counter->queue)
-            counting->io->ops->queue_close(counter->queue);
+            job->io->ops->queue_close(counter->queue);
         bpe_encoder_close(counter->encoder);
         str_deinit(&counter->text);
         str_deinit(&counter->tokens);
     }
-    free(counting->counters);
+    free(job->counters);
 }
 
-static int run_counters(struct counting *counting, struct thread_pool *pool, struct err *err)
+static int run_counters(struct count_job *job, struct thread_pool *pool, struct err *err)
 {
-    const atomic_int *stop = counting->options->stop;
-    while (counting->first < counting->chunks->count) {
-        uint64_t rest = counting->chunks->count - counting->first;
-        size_t tiles = rest < BATCH_CHUNKS ? (size_t)rest : BATCH_CHUNKS;
-        thread_pool_run(pool, tiles, count_chunk, counting);
+    const atomic_int *stop = job->options->stop;
+    while (job->first < job->chunks->count) {
+        uint64_t rest = job->chunks->count - job->first;
+        size_t tasks = rest < BATCH_CHUNKS ? (size_t)rest : BATCH_CHUNKS;
+        thread_pool_run(pool, tasks, count_chunk, job);
         for (unsigned i = 0; i < thread_pool_count(pool); i++) {
-            const struct counter *counter = &counting->counters[i];
+            const struct counter *counter = &job->counters[i];
             if (counter->status && err)
                 *err = counter->err;
             if (counter->status)
                 return counter->status;
         }
-        counting->first += tiles;
+        job->first += tasks;
         if (stop && atomic_load(stop))
             return err_set(err, -EINTR, "stopped while tokens were counted");
     }
     return 0;
 }
 
-static int count_tokens(struct counting *counting, struct err *err)
+static int count_tokens(struct count_job *job, struct err *err)
 {
     struct thread_pool *pool;
-    int status = thread_pool_open(counting->options->workers, &pool, err);
+    int status = thread_pool_open(job->options->workers, &pool, err);
     if (status)
         return status;
-    counting->counters = calloc(thread_pool_count(pool), sizeof *counting->counters);
-    status = counting->counters ? open_counters(counting, thread_pool_count(pool), err)
-                                : err_set(err, -ENOMEM, "out of memory for tokenizers");
+    job->counters = calloc(thread_pool_count(pool), sizeof *job->counters);
+    status = job->counters ? open_counters(job, thread_pool_count(pool), err)
+                           : err_set(err, -ENOMEM, "out of memory for tokenizers");
     if (!status)
-        status = run_counters(counting, pool, err);
-    close_counters(counting, thread_pool_count(pool));
+        status = run_counters(job, pool, err);
+    close_counters(job, thread_pool_count(pool));
     thread_pool_close(pool);
     return status;
 }
@@ -213,10 +213,10 @@ int text_chunks_cut(struct io *io, const struct convert_options *options,
 {
     struct cutter cutter = {.io = io, .files = files, .bpe = bpe, .err = err};
     struct text_chunks chunks;
-    struct counting counting = {io, options, files, bpe, &chunks, NULL, 0};
+    struct count_job job = {io, options, files, bpe, &chunks, NULL, 0};
     int status = cut_files(&cutter, &chunks);
     if (!status && bpe)
-        status = count_tokens(&counting, err);
+        status = count_tokens(&job, err);
     if (status) {
         free(chunks.chunks);
         return status;

@@ -31,7 +31,7 @@ int unmatched_add(struct file_list *list, const char *type, const char *relative
     return 0;
 }
 
-static void advise(const struct file_list *list, struct err *err)
+static void add_advice(const struct file_list *list, struct err *err)
 {
     struct str text = {0};
     bool has_text = false;
@@ -69,6 +69,6 @@ int unmatched_reject(const struct file_list *list, const struct convert_options 
     err_found(err, "%" PRIu64 " in total, %s: %" PRIu64 "; the first: %.120s",
               list->unmatched_count, list->unmatched[0].type, list->unmatched[0].count,
               list->unmatched[0].example);
-    advise(list, err);
+    add_advice(list, err);
     return -ENOTSUP;
 }

@@ -70,8 +70,8 @@ static void assert_tokens(struct fixture *f, const char *text, const uint16_t *e
 static void known_texts_have_known_tokens(void **state)
 {
     struct fixture *f = need_vocabulary(state);
-    assert_int_equal(bpe_vocabulary(f->bpe), 50257);
-    assert_int_equal(bpe_document_end(f->bpe), 50256);
+    assert_int_equal(bpe_vocabulary_size(f->bpe), 50257);
+    assert_int_equal(bpe_document_end_token(f->bpe), 50256);
     /* the second time from the cache */
     for (int again = 0; again < 2; again++) {
         assert_tokens(f, "Hello world", (const uint16_t[]){15496, 995}, 2);
