@@ -19,7 +19,7 @@ struct index_args {
     bool check, force;
 };
 
-struct indexing {
+struct index_job {
     const struct invocation *invocation;
     const struct index_args *args;
     struct jsonx_writer *json;
@@ -29,8 +29,8 @@ struct indexing {
 
 static void show_progress(void *context, uint64_t bytes_done, uint64_t bytes)
 {
-    struct indexing *in = context;
-    progress_update(in->invocation->console, bytes_done, bytes);
+    struct index_job *job = context;
+    progress_update(job->invocation->console, bytes_done, bytes);
 }
 
 static uint64_t count_members(const struct shard_index *index)
@@ -46,67 +46,68 @@ static uint64_t count_members(const struct shard_index *index)
     return count;
 }
 
-static int write_shard(struct indexing *in, struct io *io, const struct shard *shard)
+static int write_shard(struct index_job *job, struct io *io, const struct shard *shard)
 {
     char kept[IO_PATH_BYTES_MAX];
     uint64_t members = count_members(shard->index);
-    int status = shard->is_plain_tar ? index_cache_path(io, shard->path, kept, in->err) : 0;
+    int status = shard->is_plain_tar ? index_cache_path(io, shard->path, kept, job->err) : 0;
     if (status)
         return status;
-    jsonx_begin_object(in->json, NULL);
-    jsonx_write_string(in->json, "path", shard->path);
-    jsonx_write_u64(in->json, "samples_count", shard->trailer.samples);
-    jsonx_write_u64(in->json, "members_count", members);
-    jsonx_write_bool(in->json, "has_checksums", !(shard->trailer.flags & SHARD_FLAG_NO_CRCS));
-    jsonx_write_u64(in->json, "index_bytes", shard->trailer.index_bytes);
-    jsonx_write_string(in->json, "kept_in", shard->is_plain_tar ? kept : shard->path);
-    jsonx_end_object(in->json);
-    in->samples_count += shard->trailer.samples;
-    in->members_count += members;
+    jsonx_begin_object(job->json, NULL);
+    jsonx_write_string(job->json, "path", shard->path);
+    jsonx_write_u64(job->json, "samples_count", shard->trailer.samples);
+    jsonx_write_u64(job->json, "members_count", members);
+    jsonx_write_bool(job->json, "has_checksums", !(shard->trailer.flags & SHARD_FLAG_NO_CRCS));
+    jsonx_write_u64(job->json, "index_bytes", shard->trailer.index_bytes);
+    jsonx_write_string(job->json, "kept_in", shard->is_plain_tar ? kept : shard->path);
+    jsonx_end_object(job->json);
+    job->samples_count += shard->trailer.samples;
+    job->members_count += members;
     return 0;
 }
 
-static int write_dali(struct indexing *in, const struct shard *shard)
+static int write_dali(struct index_job *job, const struct shard *shard)
 {
     struct str text = {0};
     struct io *io = NULL;
-    int status = dali_index_encode(shard, &text, in->err);
+    int status = dali_index_encode(shard, &text, job->err);
     if (!status)
-        status = storage_open(in->args->dali, NULL, &io, in->err);
+        status = storage_open(job->args->dali, NULL, &io, job->err);
     if (!status)
-        status = io_write_file(io, in->args->dali, text.data, text.bytes, in->args->force, in->err);
+        status =
+            io_write_file(io, job->args->dali, text.data, text.bytes, job->args->force, job->err);
     io_close(io);
     str_deinit(&text);
     return status;
 }
 
 /* A shard with its own index keeps it; any other tar is scanned, even if its index is cached. */
-static int index_shard(struct indexing *in, const char *path)
+static int index_shard(struct index_job *job, const char *path)
 {
     struct io *io = NULL;
     struct shard *shard = NULL;
-    struct plain_tar_options options = {.crcs = in->args->check,
+    struct plain_tar_options options = {.crcs = job->args->check,
                                         .accept_lost_index = true,
                                         .progress = show_progress,
-                                        .context = in};
+                                        .context = job};
     bool has_trailer = false;
-    int status = storage_open(path, NULL, &io, in->err);
+    int status = storage_open(path, NULL, &io, job->err);
     if (!status)
-        status = shard_has_trailer(io, path, &has_trailer, in->err);
+        status = shard_has_trailer(io, path, &has_trailer, job->err);
     if (!status && has_trailer)
-        status = shard_open(io, path, &shard, in->err);
+        status = shard_open(io, path, &shard, job->err);
     bool walks = status ? status == -EBADMSG && has_trailer : !shard || shard->is_plain_tar;
     if (walks) {
         shard_close(shard);
         shard = NULL;
-        status = shard_reindex(io, path, &options, in->err);
+        status = shard_reindex(io, path, &options, job->err);
         if (!status)
-            status = shard_open(io, path, &shard, in->err);
+            status = shard_open(io, path, &shard, job->err);
     }
     if (!status)
-        status = write_shard(in, io, shard);
-    if (!status && in->args->dali)
-        status = write_dali(in, shard);
+        status = write_shard(job, io, shard);
+    if (!status && job->args->dali)
+        status = write_dali(job, shard);
     shard_close(shard);
     io_close(io);
     return status;
@@ -141,14 +142,14 @@ static int run(const struct invocation *invocation, struct err *err)
 {
     struct output output;
     struct url_list list = {0};
-    struct indexing in = {
+    struct index_job job = {
         .invocation = invocation, .args = invocation->args, .json = &output.json, .err = err};
     int status = expand(invocation, &list, err);
     if (status) {
         url_list_deinit(&list);
         return status;
     }
-    if (in.args->dali && list.count > 1) {
+    if (job.args->dali && list.count > 1) {
         err_set(err, -EINVAL, "--dali takes one shard only");
         err_found(err, "%zu shards", list.count);
         err_advise(err, "run millrace once per shard");
@@ -161,13 +162,13 @@ static int run(const struct invocation *invocation, struct err *err)
         char label[CONSOLE_LABEL_BYTES_MAX];
         snprintf(label, sizeof label, "indexing shard %zu of %zu", i + 1, list.count);
         progress_begin(invocation->console, label, PROGRESS_BYTES);
-        status = index_shard(&in, list.urls[i]);
+        status = index_shard(&job, list.urls[i]);
     }
     progress_end(invocation->console);
     jsonx_end_array(&output.json);
     jsonx_write_u64(&output.json, "shards_count", list.count);
-    jsonx_write_u64(&output.json, "samples_count", in.samples_count);
-    jsonx_write_u64(&output.json, "members_count", in.members_count);
+    jsonx_write_u64(&output.json, "samples_count", job.samples_count);
+    jsonx_write_u64(&output.json, "members_count", job.members_count);
     if (status)
         output_abort(&output);
     else

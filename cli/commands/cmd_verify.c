@@ -26,7 +26,7 @@ static const struct option rows[] = {
      .help = "decode each image completely, on all CPUs; default: read only the headers of images"},
 };
 
-struct checking {
+struct verify_job {
     struct io *io;
     const struct invocation *invocation;
     struct output *output; /* with --json: inside the array "bad" */
@@ -41,13 +41,13 @@ struct checking {
 
 static void show_bad(void *context, const struct err *detail)
 {
-    struct checking *v = context;
+    struct verify_job *job = context;
     char line[ERR_LINE_BYTES_MAX];
     err_format(detail, line, sizeof line);
-    if (v->invocation->common->json) {
-        jsonx_write_string(&v->output->json, NULL, line);
+    if (job->invocation->common->json) {
+        jsonx_write_string(&job->output->json, NULL, line);
     } else {
-        progress_hide(v->invocation->console);
+        progress_hide(job->invocation->console);
         printf("bad: %s\n", line);
     }
 }
@@ -67,44 +67,44 @@ static void show_problem(void *context, const struct verify_problem *problem)
 
 static void show_note(void *context, const struct verify_problem *note)
 {
-    struct checking *v = context;
+    struct verify_job *job = context;
     char line[ERR_LINE_BYTES_MAX];
-    console_line(v->invocation->console, "note: %s", err_format(note->err, line, sizeof line));
+    console_line(job->invocation->console, "note: %s", err_format(note->err, line, sizeof line));
 }
 
 static int check_member(void *context, const struct verify_member *member,
                         enum verify_kind *ret_kind, struct err *err)
 {
-    struct checking *v = context;
+    struct verify_job *job = context;
     if (!image_is_expected(member->extension))
-        return verify_member_content(v->dataset, member, ret_kind, err);
+        return verify_member_content(job->dataset, member, ret_kind, err);
     *ret_kind = VERIFY_IMAGE;
-    return v->decode ? verify_decode_add(v->decode, member, err)
-                     : verify_member_image(v->checker, member, false, err);
+    return job->decode ? verify_decode_add(job->decode, member, err)
+                       : verify_member_image(job->checker, member, false, err);
 }
 
 /* Reports and counts a bad image that was decoded outside the pass. */
 static void note_undecodable(void *context, const struct verify_problem *problem)
 {
-    struct checking *v = context;
-    v->totals.problems_count++;
-    v->totals.kinds_count[problem->kind]++;
-    show_problem(v, problem);
+    struct verify_job *job = context;
+    job->totals.problems_count++;
+    job->totals.kinds_count[problem->kind]++;
+    show_problem(job, problem);
 }
 
 static void show_progress(void *context, uint64_t bytes_done, uint64_t bytes)
 {
-    struct checking *v = context;
-    progress_update(v->invocation->console, bytes_done, bytes);
+    struct verify_job *job = context;
+    progress_update(job->invocation->console, bytes_done, bytes);
 }
 
 /* Each dataset, shard or checkpoint has its own bar. */
-static void begin_progress(struct checking *v)
+static void begin_progress(struct verify_job *job)
 {
-    progress_begin(v->invocation->console, "verifying", PROGRESS_BYTES);
+    progress_begin(job->invocation->console, "verifying", PROGRESS_BYTES);
 }
 
-static struct verify_options options_of(struct checking *v)
+static struct verify_options make_options(struct verify_job *job)
 {
     return (struct verify_options){.problem = show_problem,
                                    .note = show_note,
@@ -112,101 +112,102 @@ static struct verify_options options_of(struct checking *v)
                                    .same_fields = true,
                                    .is_alternative = verify_member_is_alternative,
                                    .progress = show_progress,
-                                   .context = v,
+                                   .context = job,
                                    .stop = signals_install()};
 }
 
 static int check_dataset(void *context, const char *path)
 {
-    struct checking *v = context;
-    struct verify_options options = options_of(v);
+    struct verify_job *job = context;
+    struct verify_options options = make_options(job);
     struct dataset *dataset;
     /* salvaging: one damaged tar must not hide the next */
-    int status = dataset_open_salvaging(v->io, path, NULL, &dataset, v->err);
+    int status = dataset_open_salvaging(job->io, path, NULL, &dataset, job->err);
     if (status)
         return status;
-    v->dataset = dataset;
-    begin_progress(v);
-    status = verify_dataset(v->io, dataset, &options, &v->totals, v->err);
-    if (v->decode)
-        verify_decode_flush(v->decode);
-    v->dataset = NULL;
+    job->dataset = dataset;
+    begin_progress(job);
+    status = verify_dataset(job->io, dataset, &options, &job->totals, job->err);
+    if (job->decode)
+        verify_decode_flush(job->decode);
+    job->dataset = NULL;
     dataset_close(dataset);
     return status;
 }
 
-static int check_shard(struct checking *v, const char *path)
+static int check_shard(struct verify_job *job, const char *path)
 {
-    struct verify_options options = options_of(v);
-    begin_progress(v);
-    int status = verify_shard(v->io, path, NULL, &options, &v->totals, v->err);
-    if (v->decode)
-        verify_decode_flush(v->decode);
+    struct verify_options options = make_options(job);
+    begin_progress(job);
+    int status = verify_shard(job->io, path, NULL, &options, &job->totals, job->err);
+    if (job->decode)
+        verify_decode_flush(job->decode);
     return status;
 }
 
-static int check_checkpoint(struct checking *v, const char *path)
+static int check_checkpoint(struct verify_job *job, const char *path)
 {
-    struct ckpt_progress watch = {show_progress, v};
-    begin_progress(v);
-    int bad = ckpt_verify(v->io, path, show_bad, v, &watch, v->err);
-    v->checkpoints_count++;
+    struct ckpt_progress watch = {show_progress, job};
+    begin_progress(job);
+    int bad = ckpt_verify(job->io, path, show_bad, job, &watch, job->err);
+    job->checkpoints_count++;
     if (bad < 0)
         return bad;
-    v->bad_count += (uint64_t)bad;
+    job->bad_count += (uint64_t)bad;
     return 0;
 }
 
 /* An unreadable manifest does not end the check of the other steps. */
 static int check_step(void *context, uint64_t step, const char *path)
 {
-    struct checking *v = context;
+    struct verify_job *job = context;
     (void)step;
-    int status = check_checkpoint(v, path);
+    int status = check_checkpoint(job, path);
     if (status == 0 || status == -ENOMEM)
         return status;
-    show_bad(v, v->err);
-    err_clear(v->err);
-    v->bad_count++;
+    show_bad(job, job->err);
+    err_clear(job->err);
+    job->bad_count++;
     return 0;
 }
 
-static int check_safetensors(struct checking *v, const char *path)
+static int check_safetensors(struct verify_job *job, const char *path)
 {
     struct safetensors file;
-    int status = safetensors_read(v->io, path, &file, v->err);
+    int status = safetensors_read(job->io, path, &file, job->err);
     if (status)
         return status;
-    v->tensors_count = file.count;
+    job->tensors_count = file.count;
     safetensors_deinit(&file);
     return 0;
 }
 
-static int check_kind(struct checking *v, enum path_kind kind, const char *path)
+static int check_kind(struct verify_job *job, enum path_kind kind, const char *path)
 {
     switch (kind) {
     case PATH_DATASET:
-        return check_dataset(v, path);
+        return check_dataset(job, path);
     case PATH_DATASETS:
-        return path_each_dataset(v->io, path, check_dataset, v, v->err);
+        return path_each_dataset(job->io, path, check_dataset, job, job->err);
     case PATH_SHARD:
-        return check_shard(v, path);
+        return check_shard(job, path);
     case PATH_CHECKPOINT:
-        return check_checkpoint(v, path);
+        return check_checkpoint(job, path);
     case PATH_CHECKPOINTS:
-        return ckpt_each_step(v->io, path, check_step, v, v->err);
+        return ckpt_each_step(job->io, path, check_step, job, job->err);
     case PATH_SAFETENSORS:
-        return check_safetensors(v, path);
+        return check_safetensors(job, path);
     case PATH_RUN:
-        err_set(v->err, -ENOTSUP, "a metrics file has no checksums");
-        err_at(v->err, path, ERR_NO_OFFSET);
-        err_advise(v->err, "verify the checkpoint folder of the run");
+        err_set(job->err, -ENOTSUP, "a metrics file has no checksums");
+        err_at(job->err, path, ERR_NO_OFFSET);
+        err_advise(job->err, "verify the checkpoint folder of the run");
         return -ENOTSUP;
     default:
-        err_set(v->err, -ENOTSUP, "a single file has no checksums");
-        err_at(v->err, path, ERR_NO_OFFSET);
-        err_advise(v->err, "use `millrace inspect` to read its headers, or convert it to a dataset "
-                           "to get checksums");
+        err_set(job->err, -ENOTSUP, "a single file has no checksums");
+        err_at(job->err, path, ERR_NO_OFFSET);
+        err_advise(job->err,
+                   "use `millrace inspect` to read its headers, or convert it to a dataset "
+                   "to get checksums");
         return -ENOTSUP;
     }
 }
@@ -220,51 +221,51 @@ static void write_kinds(struct jsonx_writer *json, const struct verify_result *t
     jsonx_end_object(json);
 }
 
-static void write_totals(const struct checking *v, enum path_kind kind)
+static void write_totals(const struct verify_job *job, enum path_kind kind)
 {
-    struct jsonx_writer *json = &v->output->json;
+    struct jsonx_writer *json = &job->output->json;
     if (kind == PATH_DATASET || kind == PATH_DATASETS || kind == PATH_SHARD) {
-        jsonx_write_u64(json, "shards_count", v->totals.shards_count);
-        jsonx_write_u64(json, "samples_count", v->totals.samples_count);
-        jsonx_write_u64(json, "members_count", v->totals.members_count);
-        jsonx_write_u64(json, "checked_bytes", v->totals.bytes);
-        if (v->totals.notes_count)
-            jsonx_write_u64(json, "notes_count", v->totals.notes_count);
-        if (v->totals.problems_count)
-            write_kinds(json, &v->totals);
+        jsonx_write_u64(json, "shards_count", job->totals.shards_count);
+        jsonx_write_u64(json, "samples_count", job->totals.samples_count);
+        jsonx_write_u64(json, "members_count", job->totals.members_count);
+        jsonx_write_u64(json, "checked_bytes", job->totals.bytes);
+        if (job->totals.notes_count)
+            jsonx_write_u64(json, "notes_count", job->totals.notes_count);
+        if (job->totals.problems_count)
+            write_kinds(json, &job->totals);
     } else if (kind == PATH_SAFETENSORS) {
-        jsonx_write_u64(json, "tensors_count", v->tensors_count);
+        jsonx_write_u64(json, "tensors_count", job->tensors_count);
         jsonx_write_string(json, "checked", "header and sizes: the format holds no checksums");
     } else {
-        jsonx_write_u64(json, "checkpoints_count", v->checkpoints_count);
+        jsonx_write_u64(json, "checkpoints_count", job->checkpoints_count);
     }
-    jsonx_write_u64(json, "bad_count", v->bad_count + v->totals.problems_count);
+    jsonx_write_u64(json, "bad_count", job->bad_count + job->totals.problems_count);
 }
 
-static int verdict(const struct checking *v, const char *path)
+static int fail_if_bad(const struct verify_job *job, const char *path)
 {
-    uint64_t bad = v->bad_count + v->totals.problems_count;
+    uint64_t bad = job->bad_count + job->totals.problems_count;
     if (bad == 0)
         return 0;
-    err_set(v->err, -EBADMSG, "%" PRIu64 " %s bad", bad, bad == 1 ? "item is" : "items are");
-    err_at(v->err, path, ERR_NO_OFFSET);
-    err_advise(v->err, "restore the files from a copy, or create them again");
+    err_set(job->err, -EBADMSG, "%" PRIu64 " %s bad", bad, bad == 1 ? "item is" : "items are");
+    err_at(job->err, path, ERR_NO_OFFSET);
+    err_advise(job->err, "restore the files from a copy, or create them again");
     return -EBADMSG;
 }
 
-static int check(struct checking *v, enum path_kind kind, const char *path)
+static int verify_path(struct verify_job *job, enum path_kind kind, const char *path)
 {
-    bool as_json = v->invocation->common->json;
-    jsonx_write_string(&v->output->json, "kind", path_kind_name(kind));
-    jsonx_write_string(&v->output->json, "path", path);
+    bool as_json = job->invocation->common->json;
+    jsonx_write_string(&job->output->json, "kind", path_kind_name(kind));
+    jsonx_write_string(&job->output->json, "path", path);
     if (as_json)
-        jsonx_begin_array(&v->output->json, "bad");
-    int status = check_kind(v, kind, path);
-    progress_end(v->invocation->console);
+        jsonx_begin_array(&job->output->json, "bad");
+    int status = check_kind(job, kind, path);
+    progress_end(job->invocation->console);
     if (as_json)
-        jsonx_end_array(&v->output->json);
+        jsonx_end_array(&job->output->json);
     if (!status)
-        write_totals(v, kind);
+        write_totals(job, kind);
     return status;
 }
 
@@ -274,25 +275,25 @@ static int run(const struct invocation *invocation, struct err *err)
     enum path_kind kind;
     struct output output;
     const struct verify_args *args = invocation->args;
-    struct checking v = {.invocation = invocation, .output = &output, .err = err};
+    struct verify_job job = {.invocation = invocation, .output = &output, .err = err};
     output_begin(&output);
-    int status = storage_open(invocation->positional[0], NULL, &v.io, err);
+    int status = storage_open(invocation->positional[0], NULL, &job.io, err);
     if (!status)
-        status = path_kind_of(v.io, invocation->positional[0], &kind, path, err);
+        status = path_kind_of(job.io, invocation->positional[0], &kind, path, err);
     if (!status)
-        status = image_checker_open(&v.checker, err);
+        status = image_checker_open(&job.checker, err);
     if (!status && args->decode)
-        status = verify_decode_open(note_undecodable, &v, &v.decode, err);
+        status = verify_decode_open(note_undecodable, &job, &job.decode, err);
     if (!status)
-        status = check(&v, kind, path);
+        status = verify_path(&job, kind, path);
     if (!status)
         status = output_end(&output, invocation->common->json, stdout, err);
     if (!status)
-        status = verdict(&v, path);
+        status = fail_if_bad(&job, path);
     output_abort(&output);
-    verify_decode_close(v.decode);
-    image_checker_close(v.checker);
-    io_close(v.io);
+    verify_decode_close(job.decode);
+    image_checker_close(job.checker);
+    io_close(job.io);
     return status;
 }
 

@@ -15,11 +15,10 @@ enum {
     VERIFY_DECODE_BYTES_MAX = 64 << 20, /* per batch, plus one member beyond it */
 };
 
-/* Owner thread. */
-struct verify_decode;
+struct verify_decode; /* use from one thread only */
 
-/* bad is called for each problem, on the owner's thread, during add and flush. -ENOMEM, -EAGAIN. */
-int verify_decode_open(void (*bad)(void *context, const struct verify_problem *problem),
+/* Add and flush call report for each problem, on the owner's thread. -ENOMEM, -EAGAIN. */
+int verify_decode_open(void (*report)(void *context, const struct verify_problem *problem),
                        void *context, struct verify_decode **ret_decode, struct err *err);
 void verify_decode_close(struct verify_decode *decode); /* NULL is fine */
 /* Copies the member. Blocks while a full batch is decoded. -ENOMEM. */
