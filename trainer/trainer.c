@@ -98,7 +98,7 @@ static void begin_triggers(struct run *run, const struct phases *phases)
         .began_ns = phases->began_ns,
         .before_ns = run->options->before_ns,
         .state_bytes = elements * ops_master_bytes(run->compute.ops),
-        .steps_ahead = run->compute.device->ops->is_host ? 0 : UPDATE_GATE_AHEAD_MAX,
+        .steps_ahead = run->compute.device->ops->is_host ? 0 : UNREAD_STEPS_MAX,
     };
     run->control.triggers = phases->triggers;
     if (phases->continues)

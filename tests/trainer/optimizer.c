@@ -64,9 +64,11 @@ static double value(int update, int element)
 static void update(struct fixture *f, double *weights, const double *gradients, uint64_t updates,
                    double lr, double gradient_scale)
 {
-    const struct update_gate_factors factors = optimizer_factors(&f->optimizer, updates, lr);
+    const struct scheduled_scalars scheduled =
+        optimizer_scheduled_scalars(&f->optimizer, updates, lr);
     const struct update_scalars scalars = {
-        factors.lr, factors.correction1, factors.correction2, gradient_scale, INFINITY, false};
+        scheduled.lr, scheduled.correction1, scheduled.correction2, gradient_scale, INFINITY,
+        false};
     optimizer_update_shard(&f->optimizer, 0, weights, NULL, gradients, &scalars);
 }
 

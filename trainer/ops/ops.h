@@ -101,8 +101,8 @@ struct update_arrays {
     uint64_t count;
 };
 
-struct update_gate;
-struct update_gate_request;
+struct gradient_clip;
+struct gradient_clip_input;
 
 /* Hooks are required unless marked optional. Sizes are in elements. Outputs and inputs do not
  * overlap unless stated. */
@@ -227,10 +227,9 @@ struct ops_table {
     /* *word += number of flags that are 1; the others must be 0. */
     void (*count_add)(struct ops *ops, int64_t *word, const uint8_t *flags, uint64_t count);
 
-    /* update_gate_apply (trainer/ops/update_gate.h). All arguments except the request are in device
-     * memory. */
-    void (*gate_update)(struct ops *ops, struct update_gate *gate, const int64_t *losses,
-                        const int64_t *squares, const struct update_gate_request *request);
+    /* gradient_clip_compute (trainer/ops/gradient_clip.h). All arguments except input are in device memory. */
+    void (*clip_gradients)(struct ops *ops, struct gradient_clip *clip, const int64_t *losses,
+                           const int64_t *squares, const struct gradient_clip_input *input);
 
     /* Optional: queues time_parts_switch with the device's clock. parts: device memory, initially
      * zero. */
@@ -260,7 +259,7 @@ struct ops_table {
     HOOK(widen) HOOK(update) HOOK(row_sumsq)
 #define OPS_UNTYPED_HOOKS(HOOK)                                                                    \
     HOOK(plan_rows) HOOK(plan_attn) HOOK(attn_bwd_scratch) HOOK(plan_rope) HOOK(to_compute)        \
-    HOOK(exact_add) HOOK(count_add) HOOK(gate_update) HOOK(numerics_id) HOOK(sync) HOOK(status)    \
+    HOOK(exact_add) HOOK(count_add) HOOK(clip_gradients) HOOK(numerics_id) HOOK(sync) HOOK(status)    \
     HOOK(close)
 /* clang-format on */
 

@@ -170,14 +170,14 @@ void optimizer_sum_squares(struct optimizer *optimizer,
         ops->table->exact_add(ops, words, optimizer->row_sums, optimizer->row_sums_count);
 }
 
-struct update_gate_factors optimizer_factors(const struct optimizer *optimizer, uint64_t updates,
-                                             double lr)
+struct scheduled_scalars optimizer_scheduled_scalars(const struct optimizer *optimizer,
+                                                     uint64_t updates, double lr)
 {
     const struct update_options *o = &optimizer->options.update;
     double t = (double)(updates + 1);
-    return (struct update_gate_factors){.lr = lr,
-                                        .correction1 = 1 / (1 - pow(o->beta1, t)),
-                                        .correction2 = 1 / (1 - pow(o->beta2, t))};
+    return (struct scheduled_scalars){.lr = lr,
+                                      .correction1 = 1 / (1 - pow(o->beta1, t)),
+                                      .correction2 = 1 / (1 - pow(o->beta2, t))};
 }
 
 struct update_range {

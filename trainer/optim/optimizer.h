@@ -5,8 +5,8 @@
 #ifndef MILLRACE_TRAINER_OPTIM_OPTIMIZER_H
 #define MILLRACE_TRAINER_OPTIM_OPTIMIZER_H
 
+#include "trainer/ops/gradient_clip.h"
 #include "trainer/ops/ops.h"
-#include "trainer/ops/update_gate.h"
 #include "trainer/parallel/partition.h"
 
 #include <stdbool.h>
@@ -51,9 +51,9 @@ void optimizer_sum_squares(struct optimizer *optimizer,
                            const void *(*part)(void *context, uint64_t group), void *context,
                            int64_t *words);
 
-/* The factors of the update that follows `updates` completed ones. */
-struct update_gate_factors optimizer_factors(const struct optimizer *optimizer, uint64_t updates,
-                                             double lr);
+/* For the update that follows `updates` completed ones. */
+struct scheduled_scalars optimizer_scheduled_scalars(const struct optimizer *optimizer,
+                                                     uint64_t updates, double lr);
 
 /* Queues the in-place update of this rank's shard of a group. weights and gradients point to the
  * start of the shard (master type); compute points to its copy in the compute type (NULL: none).

@@ -55,7 +55,7 @@ int run_open_for_evaluation(struct run *run, const struct trainer_options *optio
                             run_memory_check *check_memory, const char *from, struct err *err);
 void run_close(struct run *run); /* safe on a zeroed run */
 
-/* Queues one update, then drains all but the newest UPDATE_GATE_AHEAD_MAX steps, or all if
+/* Queues one update, then drains all but the newest UNREAD_STEPS_MAX steps, or all if
  * device memory is host memory. */
 int run_step(struct run *run, struct err *err);
 /* Blocks until all but the newest `left` steps are done, and records their results. -EDOM if the

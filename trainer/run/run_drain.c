@@ -17,11 +17,11 @@ static int fail(const struct queued_step *queued, struct err *err)
 static void add_to_window(struct step_totals *totals, const struct queued_step *queued)
 {
     const struct step_sums *sums = &queued->record->sums;
-    const struct update_gate *gate = &queued->record->gate;
+    const struct gradient_clip *clip = &queued->record->clip;
     totals->samples_count += (uint64_t)queued->samples_count;
-    totals->gradient_norm = gate->norm;
-    totals->lr = gate->scalars.lr;
-    if (!gate->is_finite) /* the mean covers only steps with an update */
+    totals->gradient_norm = clip->norm;
+    totals->lr = clip->scalars.lr;
+    if (!clip->is_finite) /* the mean covers only steps with an update */
         return;
     exact_sum_merge(&totals->losses, &sums->losses);
     totals->valid_count += (uint64_t)queued->valid_count;
@@ -34,16 +34,16 @@ static int retire_oldest(struct run *run, struct err *err)
     int status = run_queue_pop(&run->queue, &oldest, err);
     if (status)
         return status;
-    const struct update_gate *gate = &oldest->record->gate;
-    if (gate->has_failed) /* on all ranks, since their sums are equal */
+    const struct gradient_clip *clip = &oldest->record->clip;
+    if (clip->has_failed) /* on all ranks, since their sums are equal */
         return run_ranks_agree(&run->ranks, fail(oldest, err), "the end", err);
-    if (!gate->is_finite)
+    if (!clip->is_finite)
         log_line(
             run->options->log, LOG_INFO,
             "step %llu was skipped because a gradient overflowed; the loss scale is now %g, was %g",
-            (unsigned long long)oldest->step, gate->scaler.scale, run->update.scaler.scale);
-    run->update.scaler = gate->scaler;
-    run->update.optimizer.updates = gate->updates_count;
+            (unsigned long long)oldest->step, clip->scaler.scale, run->update.scaler.scale);
+    run->update.scaler = clip->scaler;
+    run->update.optimizer.updates = clip->updates_count;
     run->queue.device_spent = oldest->record->times.spent;
     add_to_window(&run->queue.window, oldest);
     return 0;

@@ -1,6 +1,6 @@
 /*
  * step — one update of a run: passes over one micro-batch at a time, the sum of their gradients,
- * the exact norm, the update gate, and the optimizer group by group. See run.h.
+ * the exact norm, gradient clipping, and the optimizer group by group. See run.h.
  *
  * One exact integer reduction carries counts, the sums of losses and squares, and stop requests.
  * With several ranks, the host waits for the device once per step, before this reduction.
@@ -129,7 +129,7 @@ static int micro_gradients(struct run *run, uint64_t round, const struct model_m
     range_end(&run->ranges);
     if (status)
         return status;
-    input.loss_scale = &run->queue.device_record->gate.loss_factor;
+    input.loss_scale = &run->queue.device_record->clip.loss_factor;
     const struct pass pass = {run, &input, memory};
     range_begin(&run->ranges, RANGE_MICRO);
     status = run_pass(run, &pass, err);
@@ -184,7 +184,7 @@ static int sum_gradients(struct run *run, struct step_sums *counts, struct err *
 
 static int update(struct run *run, struct err *err)
 {
-    const struct update_scalars *scalars = &run->queue.device_record->gate.scalars;
+    const struct update_scalars *scalars = &run->queue.device_record->clip.scalars;
     int status = 0;
     for (uint64_t group = 0; group < run->compute.params->groups_count && !status; group++) {
         const void *gradients;
@@ -226,22 +226,23 @@ static int agree_on_step(struct run *run, struct step_sums *counts, struct err *
                          run->data.delivered_count, err);
 }
 
-/* A skipped update does not advance the update count, so the request covers every possible number
+/* A skipped update does not advance the update count, so the input covers every possible number
  * of the next update. */
-static void gate_update(struct run *run, int64_t valid_count)
+static void clip_gradients(struct run *run, int64_t valid_count)
 {
-    struct update_gate_request request = {.valid_count = valid_count,
-                                          .clip_norm = run->update.optimizer.options.clip_norm,
-                                          .clip_value = run->update.optimizer.options.clip_value,
-                                          .first_update = run->update.optimizer.updates};
+    struct gradient_clip_input input = {.valid_count = valid_count,
+                                        .clip_norm = run->update.optimizer.options.clip_norm,
+                                        .clip_value = run->update.optimizer.options.clip_value,
+                                        .first_update = run->update.optimizer.updates};
     for (uint64_t i = 0; i <= run->queue.count; i++) {
-        uint64_t updates = request.first_update + i;
-        request.factors[i] = optimizer_factors(&run->update.optimizer, updates,
-                                               schedule_lr(&run->update.schedule, updates));
+        uint64_t updates = input.first_update + i;
+        input.scheduled[i] = optimizer_scheduled_scalars(
+            &run->update.optimizer, updates, schedule_lr(&run->update.schedule, updates));
     }
     struct step_record *record = run->queue.device_record;
-    run->compute.ops->table->gate_update(run->compute.ops, &record->gate, record->sums.losses.limb,
-                                         record->sums.squares.limb, &request);
+    run->compute.ops->table->clip_gradients(run->compute.ops, &record->clip,
+                                            record->sums.losses.limb, record->sums.squares.limb,
+                                            &input);
 }
 
 /* With local updates, a rank decides based on its own sums, then gets those of all ranks.
@@ -253,7 +254,7 @@ static int decide_and_update(struct run *run, int64_t valid_count, const struct 
     range_begin(&run->ranges, RANGE_UPDATE);
     switch_device_time(run, TIME_UPDATE);
     run->update.weights_differ = run->update.moments_differ = is_local;
-    gate_update(run, valid_count);
+    clip_gradients(run, valid_count);
     int status = is_local ? run_queue_write_sums(&run->queue, counts, err) : 0;
     if (!status)
         status = update(run, err);
@@ -288,7 +289,7 @@ int run_step(struct run *run, struct err *err)
     status = run_queue_push(&run->queue, ++run->step, &counts, err);
     range_begin(&run->ranges, RANGE_WAIT);
     if (!status)
-        status = run_drain(run, run->compute.device->ops->is_host ? 0 : UPDATE_GATE_AHEAD_MAX, err);
+        status = run_drain(run, run->compute.device->ops->is_host ? 0 : UNREAD_STEPS_MAX, err);
     range_end(&run->ranges);
     return status;
 }

@@ -136,9 +136,9 @@ static void steps_neither_block_nor_allocate(void **state)
             assert_ok(run_step(&s->run, &err), &err);
             struct shim_counts counts = shim_counts();
             /* the latest steps are pending, and so are their updates */
-            if (step > UPDATE_GATE_AHEAD_MAX)
+            if (step > UNREAD_STEPS_MAX)
                 assert_true(counts.waiting >
-                            UPDATE_GATE_AHEAD_MAX * s->run.compute.params->groups_count);
+                            UNREAD_STEPS_MAX * s->run.compute.params->groups_count);
             if (step == WARM)
                 before = counts;
         }
@@ -150,9 +150,9 @@ static void steps_neither_block_nor_allocate(void **state)
          * the latest */
         assert_int_equal(after.event_waits - before.event_waits, steps * (MICROS + 1));
         /* per micro-batch: two copies, a graph and a reading of the device's clock; then two sums
-         * of the tree; words, squares, gate, record, and four more clock readings */
+         * of the tree; words, squares, clipping, record, and four more clock readings */
         assert_int_equal(after.queued - before.queued, steps * (4 * MICROS + 2 + groups + 4 + 4));
-        assert_int_equal(s->run.queue.count, UPDATE_GATE_AHEAD_MAX);
+        assert_int_equal(s->run.queue.count, UNREAD_STEPS_MAX);
         assert_ok(run_drain(&s->run, 0, &err), &err);
         assert_int_equal(s->run.update.optimizer.updates, STEPS);
         assert_int_equal(s->run.queue.window.samples_count, STEPS * MICROS);
@@ -356,7 +356,7 @@ static void a_non_finite_step_is_named_late_and_changes_nothing(void **state)
         order_set(order);
         snprintf(name, sizeof name, "far-%zu", order);
         struct stepped *s = stepped_open(f, name, far);
-        for (uint64_t step = 1; step < last + UPDATE_GATE_AHEAD_MAX; step++)
+        for (uint64_t step = 1; step < last + UNREAD_STEPS_MAX; step++)
             assert_ok(run_step(&s->run, &err), &err);
         assert_int_equal(run_step(&s->run, &err), -EDOM);
         assert_string_equal(err.what, expected_err.what);

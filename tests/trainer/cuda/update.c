@@ -7,7 +7,7 @@
 #include "base/philox.h"
 #include "tests/cuda_on_cpu/order.h"
 #include "tests/trainer/cuda/cuda_case.h"
-#include "trainer/ops/update_gate.h"
+#include "trainer/ops/gradient_clip.h"
 
 #include <float.h>
 #include <math.h>
@@ -332,19 +332,19 @@ static void flags_are_counted(void **state)
 }
 
 /* The kernel does the host's arithmetic, so the words are equal. */
-static void update_gates_match_the_host(void **state)
+static void gradient_clipping_matches_the_host(void **state)
 {
     (void)state;
     const struct scaler scaler = scaler_begin(true, 48);
-    struct update_gate expected = update_gate_begin(&scaler, 11);
-    struct update_gate *on_device = cuda_case_bytes(&expected, sizeof expected);
+    struct gradient_clip expected = gradient_clip_begin(&scaler, 11);
+    struct gradient_clip *on_device = cuda_case_bytes(&expected, sizeof expected);
     for (uint64_t step = 0; step < 40; step++) {
         struct exact_sum losses = {{0}}, squares = {{0}};
-        struct update_gate_request request = {.valid_count = 37 + (int64_t)step,
-                                              .clip_norm = step % 3 ? 1e3 : 0,
-                                              .first_update = expected.updates_count};
-        for (int i = 0; i <= UPDATE_GATE_AHEAD_MAX; i++)
-            request.factors[i] = (struct update_gate_factors){0.1 + i, 0.2 + i, 0.3 + i};
+        struct gradient_clip_input input = {.valid_count = 37 + (int64_t)step,
+                                            .clip_norm = step % 3 ? 1e3 : 0,
+                                            .first_update = expected.updates_count};
+        for (int i = 0; i <= UNREAD_STEPS_MAX; i++)
+            input.scheduled[i] = (struct scheduled_scalars){0.1 + i, 0.2 + i, 0.3 + i};
         for (uint64_t i = 0; i < 50; i++) {
             double unit = philox_unit(philox(5, step, i).word[0]);
             exact_sum_add(&losses, 11 - unit);
@@ -358,9 +358,9 @@ static void update_gates_match_the_host(void **state)
         order_set(step % order_count());
         int64_t *device_losses = cuda_case_bytes(&losses, sizeof losses);
         int64_t *device_squares = cuda_case_bytes(&squares, sizeof squares);
-        cuda_ok(cuda_gate_update(on_device, device_losses, device_squares, &request, NULL));
-        struct update_gate *found = cuda_case_read_bytes(on_device, sizeof *found);
-        update_gate_apply(&expected, losses.limb, squares.limb, &request);
+        cuda_ok(cuda_clip_gradients(on_device, device_losses, device_squares, &input, NULL));
+        struct gradient_clip *found = cuda_case_read_bytes(on_device, sizeof *found);
+        gradient_clip_compute(&expected, losses.limb, squares.limb, &input);
         assert_memory_equal(found, &expected, sizeof expected);
         free(found);
         cuda_case_free(device_losses);
@@ -382,7 +382,7 @@ int main(void)
         cmocka_unit_test(squares_of_rows_are_summed_in_double),
         cmocka_unit_test(doubles_of_any_size_are_added_exactly),
         cmocka_unit_test(flags_are_counted),
-        cmocka_unit_test(update_gates_match_the_host),
+        cmocka_unit_test(gradient_clipping_matches_the_host),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

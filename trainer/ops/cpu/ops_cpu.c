@@ -7,7 +7,7 @@
 #include "base/os/dynlib.h"
 #include "base/os/machine.h"
 #include "trainer/ops/cpu/math.h"
-#include "trainer/ops/update_gate.h"
+#include "trainer/ops/gradient_clip.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -195,11 +195,11 @@ void ops_cpu_count_add(struct ops *ops, int64_t *word, const uint8_t *flags, uin
         *word += flags[i];
 }
 
-void ops_cpu_gate_update(struct ops *ops, struct update_gate *gate, const int64_t *losses,
-                         const int64_t *squares, const struct update_gate_request *request)
+void ops_cpu_clip_gradients(struct ops *ops, struct gradient_clip *clip, const int64_t *losses,
+                            const int64_t *squares, const struct gradient_clip_input *input)
 {
     (void)ops;
-    update_gate_apply(gate, losses, squares, request);
+    gradient_clip_compute(clip, losses, squares, input);
 }
 
 void ops_cpu_add_tracks(struct ops *ops, struct trace *trace)

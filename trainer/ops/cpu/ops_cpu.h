@@ -64,8 +64,8 @@ uint64_t ops_cpu_attn_bwd_scratch(struct ops *ops, const struct attn_shape *shap
 void ops_cpu_to_compute(struct ops *ops, void *compute, const void *master, uint64_t count);
 void ops_cpu_exact_add(struct ops *ops, int64_t *words, const double *terms, uint64_t count);
 void ops_cpu_count_add(struct ops *ops, int64_t *word, const uint8_t *flags, uint64_t count);
-void ops_cpu_gate_update(struct ops *ops, struct update_gate *gate, const int64_t *losses,
-                         const int64_t *squares, const struct update_gate_request *request);
+void ops_cpu_clip_gradients(struct ops *ops, struct gradient_clip *clip, const int64_t *losses,
+                            const int64_t *squares, const struct gradient_clip_input *input);
 void ops_cpu_numerics_id(struct ops *ops, struct str *out);
 void ops_cpu_add_tracks(struct ops *ops, struct trace *trace);
 int ops_cpu_sync(struct ops *ops, struct err *err);

@@ -359,10 +359,11 @@ static void update(struct ops *ops, enum update_rule rule, const struct update_o
           "an update");
 }
 
-static void gate_update(struct ops *ops, struct update_gate *gate, const int64_t *losses,
-                        const int64_t *squares, const struct update_gate_request *request)
+static void clip_gradients(struct ops *ops, struct gradient_clip *clip, const int64_t *losses,
+                           const int64_t *squares, const struct gradient_clip_input *input)
 {
-    check(ops, cuda_gate_update(gate, losses, squares, request, stream_of(ops)), "the update gate");
+    check(ops, cuda_clip_gradients(clip, losses, squares, input, stream_of(ops)),
+          "gradient clipping");
 }
 
 static void to_compute(struct ops *ops, void *compute, const void *master, uint64_t count)

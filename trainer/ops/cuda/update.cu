@@ -9,8 +9,8 @@
 #include "trainer/ops/cuda/element.h"
 #include "trainer/ops/cuda/launch.h"
 #include "trainer/ops/cuda/reduce.h"
+#include "trainer/ops/gradient_clip.h"
 #include "trainer/ops/ops.h"
-#include "trainer/ops/update_gate.h"
 
 #include <float.h>
 
@@ -103,18 +103,18 @@ cudaError_t cuda_update(enum update_rule rule, const struct update_options *opti
 }
 
 __global__ void __launch_bounds__(WARP_THREADS)
-    gate_update(struct update_gate *gate, const int64_t *losses, const int64_t *squares,
-                struct update_gate_request request)
+    clip_gradients(struct gradient_clip *clip, const int64_t *losses, const int64_t *squares,
+                   struct gradient_clip_input input)
 {
     if (threadIdx.x == 0)
-        update_gate_apply(gate, losses, squares, &request);
+        gradient_clip_compute(clip, losses, squares, &input);
 }
 
-cudaError_t cuda_gate_update(struct update_gate *gate, const int64_t *losses,
-                             const int64_t *squares, const struct update_gate_request *request,
-                             cudaStream_t stream)
+cudaError_t cuda_clip_gradients(struct gradient_clip *clip, const int64_t *losses,
+                                const int64_t *squares, const struct gradient_clip_input *input,
+                                cudaStream_t stream)
 {
-    return LAUNCH(gate_update, 1, WARP_THREADS, 0, stream, gate, losses, squares, *request);
+    return LAUNCH(clip_gradients, 1, WARP_THREADS, 0, stream, clip, losses, squares, *input);
 }
 
 /* One warp per row; a lane moves N elements at a time. */

@@ -16,8 +16,8 @@ extern "C" {
 #endif
 
 struct update_arrays;
-struct update_gate;
-struct update_gate_request;
+struct gradient_clip;
+struct gradient_clip_input;
 
 /* Arrays and scalars are in device memory; arrays are 16-byte aligned; compute has compute_type.
  * cudaErrorInvalidValue if no kernels support that type. */
@@ -25,10 +25,10 @@ cudaError_t cuda_update(enum update_rule rule, const struct update_options *opti
                         const struct update_arrays *arrays, enum dtype compute_type,
                         const struct update_scalars *scalars, cudaStream_t stream);
 
-/* gate, losses, squares: device memory. */
-cudaError_t cuda_gate_update(struct update_gate *gate, const int64_t *losses,
-                             const int64_t *squares, const struct update_gate_request *request,
-                             cudaStream_t stream);
+/* clip, losses, squares: device memory. */
+cudaError_t cuda_clip_gradients(struct gradient_clip *clip, const int64_t *losses,
+                                const int64_t *squares, const struct gradient_clip_input *input,
+                                cudaStream_t stream);
 
 /* x is 16-byte aligned if cols is a multiple of 4. */
 cudaError_t cuda_row_sumsq(double *sums, const float *x, uint64_t rows, uint64_t cols,

@@ -166,8 +166,8 @@ NO_OP_HOOK(to_compute, void *compute, const void *master, uint64_t count)
 NO_OP_HOOK(row_sumsq, double *sums, const void *x, uint64_t rows, uint64_t cols)
 NO_OP_HOOK(exact_add, int64_t *words, const double *terms, uint64_t count)
 NO_OP_HOOK(count_add, int64_t *word, const uint8_t *flags, uint64_t count)
-NO_OP_HOOK(gate_update, struct update_gate *gate, const int64_t *losses, const int64_t *squares,
-           const struct update_gate_request *request)
+NO_OP_HOOK(clip_gradients, struct gradient_clip *clip, const int64_t *losses,
+           const int64_t *squares, const struct gradient_clip_input *input)
 #pragma GCC diagnostic pop
 
 /* Arrays in host memory are read and written over the link. */

@@ -44,8 +44,8 @@ void run_queue_close(struct run_queue *queue)
 int run_queue_begin(struct run_queue *queue, const struct scaler *scaler, uint64_t updates_count,
                     struct err *err)
 {
-    const struct update_gate gate = update_gate_begin(scaler, updates_count);
-    return device_upload(queue->ops->device, &queue->device_record->gate, &gate, sizeof gate, err);
+    const struct gradient_clip clip = gradient_clip_begin(scaler, updates_count);
+    return device_upload(queue->ops->device, &queue->device_record->clip, &clip, sizeof clip, err);
 }
 
 static int copy(struct run_queue *queue, void *target, const void *source, uint64_t bytes,

@@ -10,8 +10,8 @@
 
 #include "base/numeric/exact_sum.h"
 #include "trainer/models/model.h"
+#include "trainer/ops/gradient_clip.h"
 #include "trainer/ops/time_parts.h"
-#include "trainer/ops/update_gate.h"
 
 #include <assert.h>
 
@@ -39,10 +39,10 @@ enum { STEP_SUMS_WORDS = 7 + 2 * EXACT_SUM_WORDS };
 static_assert(sizeof(struct step_sums) == STEP_SUMS_WORDS * sizeof(int64_t),
               "words without padding");
 
-/* A step's sums and the update gate derived from them. In device memory during the step. */
+/* A step's sums and the clipping derived from them. In device memory during the step. */
 struct step_record {
     struct step_sums sums;
-    struct update_gate gate;
+    struct gradient_clip clip;
     /* Device time since the run began, if the ops measure it. */
     struct time_parts times;
 };
@@ -54,7 +54,7 @@ struct queued_step {
     struct device_event *ended;
 };
 
-enum { QUEUED_STEPS_MAX = UPDATE_GATE_AHEAD_MAX + 1 };
+enum { QUEUED_STEPS_MAX = UNREAD_STEPS_MAX + 1 };
 
 /* Zero before run_queue_open. Owner thread. */
 struct run_queue {
