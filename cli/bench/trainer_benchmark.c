@@ -124,25 +124,26 @@ static int make_steps(struct run *run, const struct trainer_benchmark_job *job, 
 
 enum { EXCHANGES = 5 };
 
-static void need_gradients(void *context, uint64_t group, enum model_use use)
+static void acquire_gradients(void *context, uint64_t group, enum model_use use)
 {
     struct run *run = context;
     (void)use;
-    reduction_need(run->update.reduction, group);
+    reduction_acquire(run->update.reduction, group);
 }
 
-static void give_gradients(void *context, uint64_t group, enum model_use use)
+static void release_gradients(void *context, uint64_t group, enum model_use use)
 {
     struct run *run = context;
     (void)use;
-    reduction_done(run->update.reduction, group);
+    reduction_release(run->update.reduction, group);
 }
 
 /* Exchanges gradients as a step does, with arbitrary values. */
 static int exchange(struct run *run, struct err *err)
 {
     struct reduction *reduction = run->update.reduction;
-    struct model_memory memory = {.need = need_gradients, .done = give_gradients, .context = run};
+    struct model_memory memory = {
+        .acquire = acquire_gradients, .release = release_gradients, .context = run};
     int status = reduction_begin(reduction, run->step, err);
     for (uint64_t round = 0; round < reduction_rounds(reduction) && !status; round++) {
         reduction_set_memory(reduction, round, &memory);

@@ -18,7 +18,7 @@ enum { ITEMS = 3, CALLS_MAX = 64, GROUPS_MAX = 4 };
 struct call {
     uint64_t group;
     enum model_use use;
-    bool is_done; /* the group is done; else it is needed */
+    bool is_release; /* else acquire */
 };
 
 struct calls {
@@ -32,12 +32,12 @@ static void note(struct calls *calls, struct call call)
     calls->list[calls->count++] = call;
 }
 
-static void note_need(void *context, uint64_t group, enum model_use use)
+static void note_acquire(void *context, uint64_t group, enum model_use use)
 {
     note(context, (struct call){group, use, false});
 }
 
-static void note_done(void *context, uint64_t group, enum model_use use)
+static void note_release(void *context, uint64_t group, enum model_use use)
 {
     note(context, (struct call){group, use, true});
 }
@@ -69,8 +69,8 @@ static struct model_memory memory_of(const struct model_case *c, struct stage_me
 {
     return (struct model_memory){.weights = c->weights,
                                  .gradients = m->gradients,
-                                 .need = note_need,
-                                 .done = note_done,
+                                 .acquire = note_acquire,
+                                 .release = note_release,
                                  .context = &m->calls};
 }
 
@@ -99,13 +99,14 @@ static void assert_stage_gradients(const struct model_case *c, const struct stag
     }
 }
 
-/* Groups are needed before they are done; gradients are done from the last group to the first; and
- * model_walk predicts the same calls. */
+/* Groups are acquired before they are released; the backward pass releases them from last to first;
+ * model_walk makes the same calls. */
 static void assert_stage_calls(const struct model_case *c, const struct stage_memory *m)
 {
     struct calls walk = {0};
-    const struct model_memory memory = {.need = note_need, .done = note_done, .context = &walk};
-    uint64_t first, count, done_count = 0, needed = 0;
+    const struct model_memory memory = {
+        .acquire = note_acquire, .release = note_release, .context = &walk};
+    uint64_t first, count, released_count = 0, acquired = 0;
     model_walk(c->model, &m->stage, &memory, MODEL_FORWARD);
     model_walk(c->model, &m->stage, &memory, MODEL_BACKWARD);
     assert_int_equal(walk.count, m->calls.count);
@@ -114,13 +115,13 @@ static void assert_stage_calls(const struct model_case *c, const struct stage_me
         const struct call *call = &m->calls.list[i];
         assert_int_equal(walk.list[i].group, call->group);
         assert_int_equal(walk.list[i].use, call->use);
-        assert_int_equal(walk.list[i].is_done, call->is_done);
-        assert_int_equal(needed >> call->group & 1, call->is_done);
-        needed ^= UINT64_C(1) << call->group;
-        if (call->use == MODEL_BACKWARD && call->is_done)
-            assert_int_equal(call->group, first + count - 1 - done_count++);
+        assert_int_equal(walk.list[i].is_release, call->is_release);
+        assert_int_equal(acquired >> call->group & 1, call->is_release);
+        acquired ^= UINT64_C(1) << call->group;
+        if (call->use == MODEL_BACKWARD && call->is_release)
+            assert_int_equal(call->group, first + count - 1 - released_count++);
     }
-    assert_int_equal(done_count, count);
+    assert_int_equal(released_count, count);
 }
 
 static void hand_over_tied(const struct model_case *c, const struct stage_memory *head,
@@ -258,8 +259,8 @@ static void joined_units_are_acquired_and_released_together(void **state)
         memset(gradients.memory[g], 0xff, params->groups[g].elements * sizeof(float));
     const struct model_memory memory = {.group_weights = (const void *const *)weights.memory,
                                         .group_gradients = gradients.memory,
-                                        .need = note_need,
-                                        .done = note_done,
+                                        .acquire = note_acquire,
+                                        .release = note_release,
                                         .context = &calls};
     const struct model_input input = case_input(&c);
     const struct model_result result = {c.losses, c.correct};
@@ -275,7 +276,7 @@ static void joined_units_are_acquired_and_released_together(void **state)
     for (uint64_t i = 0; i < calls.count; i++) {
         assert_int_equal(calls.list[i].group, expected[i].group);
         assert_int_equal(calls.list[i].use, expected[i].use);
-        assert_int_equal(calls.list[i].is_done, expected[i].is_done);
+        assert_int_equal(calls.list[i].is_release, expected[i].is_release);
     }
     free_scattered(&weights);
     free_scattered(&gradients);

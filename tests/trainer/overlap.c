@@ -28,10 +28,10 @@ static struct {
 static uint64_t groups_count, overlapped_count;
 
 int __real_reduction_begin(struct reduction *reduction, uint64_t step, struct err *err);
-void __real_reduction_done(struct reduction *reduction, uint64_t group);
+void __real_reduction_release(struct reduction *reduction, uint64_t group);
 int __real_bucket_send(struct bucket_exchange *exchange, struct bucket *slot, struct err *err);
 int __wrap_reduction_begin(struct reduction *reduction, uint64_t step, struct err *err);
-void __wrap_reduction_done(struct reduction *reduction, uint64_t group);
+void __wrap_reduction_release(struct reduction *reduction, uint64_t group);
 int __wrap_bucket_send(struct bucket_exchange *exchange, struct bucket *slot, struct err *err);
 
 /* Nothing from an earlier step is in progress, so a slot is free for the first group. */
@@ -41,7 +41,7 @@ int __wrap_reduction_begin(struct reduction *reduction, uint64_t step, struct er
     return __real_reduction_begin(reduction, step, err);
 }
 
-void __wrap_reduction_done(struct reduction *reduction, uint64_t group)
+void __wrap_reduction_release(struct reduction *reduction, uint64_t group)
 {
     groups_count = reduction->options.partition->params->groups_count;
     bool travels = !reduction_is_hookless(reduction, reduction->round);
@@ -49,7 +49,7 @@ void __wrap_reduction_done(struct reduction *reduction, uint64_t group)
         pass.first_group = group;
     if (travels && ++pass.groups_done == groups_count)
         overlapped_count += pass.is_sent;
-    __real_reduction_done(reduction, group);
+    __real_reduction_release(reduction, group);
 }
 
 int __wrap_bucket_send(struct bucket_exchange *exchange, struct bucket *slot, struct err *err)

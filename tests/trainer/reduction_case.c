@@ -105,14 +105,14 @@ static void make_round(struct sum_case *sum_case, uint64_t step, uint64_t round)
     bool plain = reduction_is_hookless(r, round), computes = reduction_computes(r, round);
     reduction_set_memory(r, round, &memory);
     if (!plain) /* like a head that is tied to the group */
-        reduction_need(r, 0);
+        reduction_acquire(r, 0);
     for (uint64_t g = sum_case->params.groups_count; g-- > 0;) {
         if (!plain && g > 0)
-            reduction_need(r, g);
+            reduction_acquire(r, g);
         if (computes)
             make_gradients(sum_case, &memory, g, step, batching_owned(&r->options.batching, round));
         if (!plain)
-            reduction_done(r, g);
+            reduction_release(r, g);
     }
     assert_ok(reduction_end_round(r, round, &err), &err);
 }

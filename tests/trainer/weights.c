@@ -78,12 +78,12 @@ static uint64_t count_whole(const struct weights *weights)
     return count;
 }
 
-static void need(void *context, uint64_t group, enum model_use use)
+static void acquire_group(void *context, uint64_t group, enum model_use use)
 {
     struct fixture *f = context;
     const struct param_group *g = &model_params(f->model)->groups[group];
     (void)use;
-    weights_need(&f->weights, group);
+    weights_acquire(&f->weights, group);
     uint64_t whole = count_whole(&f->weights);
     if (whole > f->whole_max)
         f->whole_max = whole;
@@ -91,17 +91,18 @@ static void need(void *context, uint64_t group, enum model_use use)
                         g->elements * sizeof *f->expected);
 }
 
-static void done(void *context, uint64_t group, enum model_use use)
+static void release_group(void *context, uint64_t group, enum model_use use)
 {
     struct fixture *f = context;
     (void)use;
-    weights_done(&f->weights, group);
+    weights_release(&f->weights, group);
 }
 
 /* A forward and a backward pass that only call the hooks. */
 static void walk(struct fixture *f)
 {
-    const struct model_memory memory = {.need = need, .done = done, .context = f};
+    const struct model_memory memory = {
+        .acquire = acquire_group, .release = release_group, .context = f};
     struct err err;
     assert_ok(weights_begin_pass(&f->weights, &err), &err);
     model_walk(f->model, &f->stage, &memory, MODEL_FORWARD);

@@ -82,18 +82,19 @@ struct model_activations {
 
 enum model_use { MODEL_FORWARD, MODEL_BACKWARD };
 
-/* Parameters: arenas laid out like model_params, or one array per group. The optional hook `need`
- * is called before a pass first uses a group and may set its array. The optional hook `done` is
- * called after the last use, when a backward pass has completed the group's gradients. The order of
- * calls depends only on the model and the stage (model_walk). The head also needs the group of a
- * tied table (model_tied_param), which a backward pass keeps until that group's own `done`. */
+/* Parameters: arenas laid out like model_params, or one array per group. The optional hook
+ * `acquire` is called before a pass first uses a group and may set its array. The optional hook
+ * `release` is called after the last use, when a backward pass has completed the group's gradients.
+ * The order of calls depends only on the model and the stage (model_walk). The head also acquires
+ * the group of a tied table (model_tied_param), which a backward pass releases after the embedding.
+ */
 struct model_memory {
     const void *weights; /* compute type; NULL: group_weights */
     void *gradients;     /* master type; NULL: group_gradients. Unused in forward passes. */
     const void *const *group_weights; /* [groups_count] */
     void *const *group_gradients;
-    void (*need)(void *context, uint64_t group, enum model_use use);
-    void (*done)(void *context, uint64_t group, enum model_use use);
+    void (*acquire)(void *context, uint64_t group, enum model_use use);
+    void (*release)(void *context, uint64_t group, enum model_use use);
     void *context;
 };
 

@@ -228,33 +228,33 @@ static int64_t tied_group(const struct model *model, const struct model_stage *s
     return model->tied >= 0 && stage->has_head && is_other ? (int64_t)embed : -1;
 }
 
-static void call(void (*hook)(void *context, uint64_t group, enum model_use use),
-                 const struct model_memory *memory, uint64_t group, enum model_use use)
+static void call_hook(void (*hook)(void *context, uint64_t group, enum model_use use),
+                      const struct model_memory *memory, uint64_t group, enum model_use use)
 {
     if (hook)
         hook(memory->context, group, use);
 }
 
-static void need(const struct model *model, const struct model_stage *stage,
-                 const struct model_memory *memory, uint64_t unit, enum model_use use)
+static void acquire_unit(const struct model *model, const struct model_stage *stage,
+                         const struct model_memory *memory, uint64_t unit, enum model_use use)
 {
     uint64_t group = params_group_of(&model->params, unit);
     int64_t tied = tied_group(model, stage);
     bool is_held = use == MODEL_BACKWARD && tied == (int64_t)group;
     if (!is_held && !continues_group(model, stage, unit, use))
-        call(memory->need, memory, group, use);
+        call_hook(memory->acquire, memory, group, use);
     if (unit == model_unit_head(model) && tied >= 0)
-        call(memory->need, memory, (uint64_t)tied, use);
+        call_hook(memory->acquire, memory, (uint64_t)tied, use);
 }
 
-static void done(const struct model *model, const struct model_stage *stage,
-                 const struct model_memory *memory, uint64_t unit, enum model_use use)
+static void release_unit(const struct model *model, const struct model_stage *stage,
+                         const struct model_memory *memory, uint64_t unit, enum model_use use)
 {
     int64_t tied = tied_group(model, stage);
     if (unit == model_unit_head(model) && tied >= 0 && use == MODEL_FORWARD)
-        call(memory->done, memory, (uint64_t)tied, use);
+        call_hook(memory->release, memory, (uint64_t)tied, use);
     if (!continues_group(model, stage, unit, use == MODEL_FORWARD ? MODEL_BACKWARD : MODEL_FORWARD))
-        call(memory->done, memory, params_group_of(&model->params, unit), use);
+        call_hook(memory->release, memory, params_group_of(&model->params, unit), use);
 }
 
 void model_walk(const struct model *model, const struct model_stage *stage,
@@ -264,8 +264,8 @@ void model_walk(const struct model *model, const struct model_stage *stage,
     model_stage_units(model, stage, &first, &count);
     for (uint64_t i = 0; i < count; i++) {
         uint64_t unit = use == MODEL_FORWARD ? first + i : first + count - 1 - i;
-        need(model, stage, memory, unit, use);
-        done(model, stage, memory, unit, use);
+        acquire_unit(model, stage, memory, unit, use);
+        release_unit(model, stage, memory, unit, use);
     }
 }
 
@@ -284,26 +284,26 @@ void model_forward(struct model *model, const struct model_stage *stage,
                                     .saved = activation_plan_of(model, stage)};
     void *x = hidden_at(&pass, 0);
     if (stage->has_embedding) {
-        need(model, stage, memory, MODEL_UNIT_EMBED, MODEL_FORWARD);
+        acquire_unit(model, stage, memory, MODEL_UNIT_EMBED, MODEL_FORWARD);
         model->task->embed_forward(model, &pass, x);
-        done(model, stage, memory, MODEL_UNIT_EMBED, MODEL_FORWARD);
+        release_unit(model, stage, memory, MODEL_UNIT_EMBED, MODEL_FORWARD);
     } else {
         copy_hidden(model, x, hidden_in);
     }
     for (uint32_t i = 0; i < stage->blocks_count; i++) {
         bool leaves = i + 1 == stage->blocks_count && !stage->has_head;
-        need(model, stage, memory, block_unit(&pass, i), MODEL_FORWARD);
+        acquire_unit(model, stage, memory, block_unit(&pass, i), MODEL_FORWARD);
         forward_block(model, &pass, i, leaves ? hidden_out : hidden_at(&pass, i + 1));
-        done(model, stage, memory, block_unit(&pass, i), MODEL_FORWARD);
+        release_unit(model, stage, memory, block_unit(&pass, i), MODEL_FORWARD);
     }
     assert(!result || stage->has_head);
     if (!stage->has_head)
         return;
-    need(model, stage, memory, model_unit_head(model), MODEL_FORWARD);
+    acquire_unit(model, stage, memory, model_unit_head(model), MODEL_FORWARD);
     head_norm(model, &pass, hidden_at(&pass, stage->blocks_count));
     if (result)
         model->task->head(model, &pass, result, NULL);
-    done(model, stage, memory, model_unit_head(model), MODEL_FORWARD);
+    release_unit(model, stage, memory, model_unit_head(model), MODEL_FORWARD);
 }
 
 void model_backward(struct model *model, const struct model_stage *stage,
@@ -323,22 +323,22 @@ void model_backward(struct model *model, const struct model_stage *stage,
                                     .saved = activation_plan_of(model, stage)};
     void *d = stage->has_embedding ? arena_at(pass.activations, pass.layout.d) : d_hidden_in;
     if (stage->has_head) {
-        need(model, stage, memory, model_unit_head(model), MODEL_BACKWARD);
+        acquire_unit(model, stage, memory, model_unit_head(model), MODEL_BACKWARD);
         head_backward(model, &pass, result, hidden_at(&pass, stage->blocks_count), d);
-        done(model, stage, memory, model_unit_head(model), MODEL_BACKWARD);
+        release_unit(model, stage, memory, model_unit_head(model), MODEL_BACKWARD);
     } else {
         copy_hidden(model, d, d_hidden_out);
     }
     for (uint32_t i = stage->blocks_count; i-- > 0;) {
-        need(model, stage, memory, block_unit(&pass, i), MODEL_BACKWARD);
+        acquire_unit(model, stage, memory, block_unit(&pass, i), MODEL_BACKWARD);
         if (block_unit(&pass, i) >= model->first_trained)
             backward_block(model, &pass, i, d);
-        done(model, stage, memory, block_unit(&pass, i), MODEL_BACKWARD);
+        release_unit(model, stage, memory, block_unit(&pass, i), MODEL_BACKWARD);
     }
     if (stage->has_embedding) {
-        need(model, stage, memory, MODEL_UNIT_EMBED, MODEL_BACKWARD);
+        acquire_unit(model, stage, memory, MODEL_UNIT_EMBED, MODEL_BACKWARD);
         if (model->first_trained == MODEL_UNIT_EMBED)
             model->task->embed_backward(model, &pass, d);
-        done(model, stage, memory, MODEL_UNIT_EMBED, MODEL_BACKWARD);
+        release_unit(model, stage, memory, MODEL_UNIT_EMBED, MODEL_BACKWARD);
     }
 }

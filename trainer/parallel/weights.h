@@ -16,7 +16,8 @@
  *     for each group: weights_fill_group(&weights, group, host_group, err);
  *         or load a checkpoint into weights_shard; weights_refresh(&weights, err);
  *     for each step:
- *         for each pass: weights_begin_pass(&weights); its hooks call weights_need and weights_done
+ *         for each pass: weights_begin_pass(&weights);
+ *             its hooks call weights_acquire and weights_release
  *         for each group: update weights_shard and weights_compute_shard;
  *             weights_updated(&weights, group, err);
  *
@@ -104,8 +105,8 @@ bool weights_want_hooks(const struct weights *weights);
 /* With whole weights, blocks until all updated shards are gathered. */
 int weights_begin_pass(struct weights *weights, struct err *err);
 /* weights_status returns failures. */
-void weights_need(struct weights *weights, uint64_t group);
-void weights_done(struct weights *weights, uint64_t group);
+void weights_acquire(struct weights *weights, uint64_t group);
+void weights_release(struct weights *weights, uint64_t group);
 int weights_status(const struct weights *weights, struct err *err);
 /* Blocks until nothing is in progress. Call before waiting for another collective operation. */
 int weights_drain(struct weights *weights, struct err *err);

@@ -103,7 +103,7 @@ static void note_order(void *context, uint64_t group, enum model_use use)
 static int list_order(struct weights *weights, const struct model *model,
                       const struct model_stage *stage, struct err *err)
 {
-    const struct model_memory memory = {.need = note_order, .context = weights};
+    const struct model_memory memory = {.acquire = note_order, .context = weights};
     model_walk(model, stage, &memory, MODEL_FORWARD);
     model_walk(model, stage, &memory, MODEL_BACKWARD);
     weights->order = calloc(weights->order_count, sizeof *weights->order);
@@ -278,7 +278,7 @@ static int prefetch(struct weights *weights, struct err *err)
     return status;
 }
 
-static int need(struct weights *weights, uint64_t group, struct err *err)
+static int acquire_buffer(struct weights *weights, uint64_t group, struct err *err)
 {
     struct ops *ops = weights->options.ops;
     struct weights_buffer *buffer = buffer_with(weights, group);
@@ -302,7 +302,7 @@ static int need(struct weights *weights, uint64_t group, struct err *err)
     return status;
 }
 
-void weights_need(struct weights *weights, uint64_t group)
+void weights_acquire(struct weights *weights, uint64_t group)
 {
     struct err err = {0};
     if (!weights->options.shards)
@@ -312,10 +312,10 @@ void weights_need(struct weights *weights, uint64_t group)
         weights->group_weights[group] = compute_type_shard(weights, group);
         return;
     }
-    note_failure(weights, need(weights, group, &err), &err);
+    note_failure(weights, acquire_buffer(weights, group, &err), &err);
 }
 
-void weights_done(struct weights *weights, uint64_t group)
+void weights_release(struct weights *weights, uint64_t group)
 {
     struct ops *ops = weights->options.ops;
     struct weights_buffer *buffer = buffer_with(weights, group);

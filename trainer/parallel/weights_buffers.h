@@ -1,6 +1,6 @@
 /*
  * weights_buffers — internal to weights: device buffers that hold sharded weights during passes;
- * weights_begin_pass, weights_need and weights_done fill them.
+ * weights_begin_pass, weights_acquire and weights_release fill them.
  *
  * A buffer is filled up to `ahead` groups before a pass needs it: this rank's shard is copied, the
  * others are gathered. Offloaded shards are copied on a separate stream; events order the copies

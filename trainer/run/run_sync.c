@@ -61,12 +61,12 @@ struct walk {
     struct err *err;
 };
 
-static void need(void *context, uint64_t group, enum model_use use)
+static void acquire_group(void *context, uint64_t group, enum model_use use)
 {
     struct walk *walk = context;
     struct run *run = walk->run;
     (void)use;
-    weights_need(&run->compute.weights, group);
+    weights_acquire(&run->compute.weights, group);
     if (walk->status || weights_status(&run->compute.weights, NULL))
         return;
     walk->status = run->compute.ops->table->sync(run->compute.ops, walk->err);
@@ -74,17 +74,18 @@ static void need(void *context, uint64_t group, enum model_use use)
         add_group(run, group, run->compute.weights.group_weights[group]);
 }
 
-static void done(void *context, uint64_t group, enum model_use use)
+static void release_group(void *context, uint64_t group, enum model_use use)
 {
     struct walk *walk = context;
     (void)use;
-    weights_done(&walk->run->compute.weights, group);
+    weights_release(&walk->run->compute.weights, group);
 }
 
 static int add_gathered(struct run *run, struct err *err)
 {
     struct walk walk = {.run = run, .err = err};
-    const struct model_memory memory = {.need = need, .done = done, .context = &walk};
+    const struct model_memory memory = {
+        .acquire = acquire_group, .release = release_group, .context = &walk};
     int status = weights_begin_pass(&run->compute.weights, err);
     if (status)
         return status;

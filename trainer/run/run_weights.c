@@ -134,20 +134,20 @@ int run_fill_weights(struct run *run, const char *init, struct err *err)
     return init ? fill_from(run, init, err) : fill_groups(run, NULL, err);
 }
 
-static void need(void *context, uint64_t group, enum model_use use)
+static void acquire_group(void *context, uint64_t group, enum model_use use)
 {
     struct run *run = context;
-    weights_need(&run->compute.weights, group);
+    weights_acquire(&run->compute.weights, group);
     if (use == MODEL_BACKWARD)
-        reduction_need(run->update.reduction, group);
+        reduction_acquire(run->update.reduction, group);
 }
 
-static void done(void *context, uint64_t group, enum model_use use)
+static void release_group(void *context, uint64_t group, enum model_use use)
 {
     struct run *run = context;
-    weights_done(&run->compute.weights, group);
+    weights_release(&run->compute.weights, group);
     if (use == MODEL_BACKWARD)
-        reduction_done(run->update.reduction, group);
+        reduction_release(run->update.reduction, group);
 }
 
 int run_begin_pass(struct run *run, uint64_t round, struct model_memory *ret_memory,
@@ -160,8 +160,8 @@ int run_begin_pass(struct run *run, uint64_t round, struct model_memory *ret_mem
     if (trains)
         reduction_set_memory(run->update.reduction, round, ret_memory);
     if (sums || weights_want_hooks(&run->compute.weights)) {
-        ret_memory->need = need;
-        ret_memory->done = done;
+        ret_memory->acquire = acquire_group;
+        ret_memory->release = release_group;
     }
     return weights_begin_pass(&run->compute.weights, err);
 }

@@ -90,7 +90,7 @@ static int run_pass(struct run *run, const struct pass *pass, struct err *err)
 {
     uint32_t variant = run->update.reduction->buffer * BATCH_UPLOAD_VARIANTS +
                        batch_upload_variant(&run->data.upload);
-    if (!pass->memory->need)
+    if (!pass->memory->acquire)
         return ops_graph_run(&run->compute.passes, variant, queue_pass, (void *)(uintptr_t)pass,
                              err);
     queue_pass((void *)(uintptr_t)pass);

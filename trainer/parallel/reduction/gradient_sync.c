@@ -150,8 +150,8 @@ void gradient_sync_close(struct gradient_sync *sync)
     *sync = (struct gradient_sync){0};
 }
 
-int gradient_sync_need(struct gradient_sync *sync, uint64_t group, void **ret_gradients,
-                       struct err *err)
+int gradient_sync_acquire(struct gradient_sync *sync, uint64_t group, void **ret_gradients,
+                          struct err *err)
 {
     return gradient_leaves_acquire(&sync->leaves, group, ret_gradients, err);
 }

@@ -4,7 +4,7 @@
  *
  *     gradient_sync_open(&sync, &options, err);
  *     gradient_sync_connect(...); gradient_sync_open_exchange(...);
- *     if micro-batches are exchanged: gradient_sync_need before a pass writes a group
+ *     if micro-batches are exchanged: gradient_sync_acquire before a pass writes a group
  *     // all ranks pass received chunks to options.received
  *     gradient_sync_send(&sync, group, &pieces, err);
  *     // once options.received has summed this rank's part
@@ -65,8 +65,8 @@ void gradient_sync_close(struct gradient_sync *sync); /* safe on a zeroed struct
 
 /* Returns the memory for the group's gradients. A rank without a micro-batch in this round must
  * call it too, so that it does not run ahead of its receives. */
-int gradient_sync_need(struct gradient_sync *sync, uint64_t group, void **ret_gradients,
-                       struct err *err);
+int gradient_sync_acquire(struct gradient_sync *sync, uint64_t group, void **ret_gradients,
+                          struct err *err);
 int gradient_sync_send(struct gradient_sync *sync, uint64_t group,
                        const struct bucket_exchange_pieces *pieces, struct err *err);
 /* Shares the sum of this rank's part. arena: the gradients of all trained parameters, of which this

@@ -134,7 +134,7 @@ bool reduction_computes(const struct reduction *reduction, uint64_t round)
 bool reduction_is_hookless(const struct reduction *reduction, uint64_t round)
 {
     const struct reduction_options *options = &reduction->options;
-    return reduction_is_alone(options) || !reduction->ops->done_group ||
+    return reduction_is_alone(options) || !reduction->ops->release_group ||
            (!reduction_exchanges_each(options) && round + 1 < reduction_rounds(reduction));
 }
 
@@ -165,18 +165,18 @@ static bool is_exchanged(const struct reduction *reduction, uint64_t group)
            !reduction_is_hookless(reduction, reduction->round);
 }
 
-void reduction_need(struct reduction *reduction, uint64_t group)
+void reduction_acquire(struct reduction *reduction, uint64_t group)
 {
     struct err err = {0};
     if (is_exchanged(reduction, group))
-        note_failure(reduction, reduction->ops->need_group(reduction, group, &err), &err);
+        note_failure(reduction, reduction->ops->acquire_group(reduction, group, &err), &err);
 }
 
-void reduction_done(struct reduction *reduction, uint64_t group)
+void reduction_release(struct reduction *reduction, uint64_t group)
 {
     struct err err = {0};
     if (is_exchanged(reduction, group))
-        note_failure(reduction, reduction->ops->done_group(reduction, group, &err), &err);
+        note_failure(reduction, reduction->ops->release_group(reduction, group, &err), &err);
 }
 
 int reduction_end_round(struct reduction *reduction, uint64_t round, struct err *err)

@@ -21,7 +21,7 @@
  *         for each round < reduction_rounds(r):
  *             reduction_set_memory(r, round, &memory);
  *             a backward pass, or if !reduction_computes(r, round) a model_walk of one,
- *                 whose hooks call reduction_need and reduction_done;
+ *                 whose hooks call reduction_acquire and reduction_release;
  *                 reduction_is_hookless(r, round) needs no hooks
  *             reduction_end_round(r, round, err);
  *         reduction_finish(r, err);                      // this rank's parts are summed
@@ -93,8 +93,8 @@ struct reduction_ops {
     void (*end_leaf)(struct reduction *reduction); /* after a hookless round */
     /* Called before a pass writes a group's gradients, and when they are final, except in hookless
      * rounds. Both NULL: no round has hooks. */
-    int (*need_group)(struct reduction *reduction, uint64_t group, struct err *err);
-    int (*done_group)(struct reduction *reduction, uint64_t group, struct err *err);
+    int (*acquire_group)(struct reduction *reduction, uint64_t group, struct err *err);
+    int (*release_group)(struct reduction *reduction, uint64_t group, struct err *err);
     int (*finish)(struct reduction *reduction, struct err *err);
 
     const void *(*part)(const struct reduction *reduction, uint64_t group);
@@ -153,8 +153,8 @@ int reduction_begin(struct reduction *reduction, uint64_t step, struct err *err)
 /* Sets the gradients; the caller sets hooks and weights. */
 void reduction_set_memory(struct reduction *reduction, uint64_t round, struct model_memory *memory);
 /* Hooks of the backward pass. reduction_end_round returns failures. */
-void reduction_need(struct reduction *reduction, uint64_t group);
-void reduction_done(struct reduction *reduction, uint64_t group);
+void reduction_acquire(struct reduction *reduction, uint64_t group);
+void reduction_release(struct reduction *reduction, uint64_t group);
 int reduction_end_round(struct reduction *reduction, uint64_t round, struct err *err);
 int reduction_finish(struct reduction *reduction, struct err *err);
 

@@ -208,12 +208,12 @@ static void end_leaf(struct reduction *reduction)
     tree_push(&canonical_of(reduction)->local);
 }
 
-static int need_group(struct reduction *reduction, uint64_t group, struct err *err)
+static int acquire_group(struct reduction *reduction, uint64_t group, struct err *err)
 {
     if (!reduction_exchanges_each(&reduction->options))
         return 0;
-    return gradient_sync_need(&canonical_of(reduction)->sync, group,
-                              &reduction->group_gradients[group], err);
+    return gradient_sync_acquire(&canonical_of(reduction)->sync, group,
+                                 &reduction->group_gradients[group], err);
 }
 
 /* Sets pieces to a group's subtrees, including the last leaf. */
@@ -227,7 +227,7 @@ static void push_last_leaf(struct canonical *canonical, uint64_t group,
         pieces->sources[i] = part.buffers[i];
 }
 
-static int done_group(struct reduction *reduction, uint64_t group, struct err *err)
+static int release_group(struct reduction *reduction, uint64_t group, struct err *err)
 {
     struct canonical *canonical = canonical_of(reduction);
     bool is_last = reduction->round + 1 == reduction_rounds(reduction);
@@ -269,8 +269,8 @@ const struct reduction_ops reduction_canonical_ops = {
     .begin = begin,
     .leaf = leaf,
     .end_leaf = end_leaf,
-    .need_group = need_group,
-    .done_group = done_group,
+    .acquire_group = acquire_group,
+    .release_group = release_group,
     .finish = finish,
     .part = part,
     .shard = reduction_sync_shard,

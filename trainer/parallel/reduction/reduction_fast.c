@@ -153,13 +153,13 @@ static int begin(struct reduction *reduction, uint64_t step, struct err *err)
 }
 
 /* A rank without a micro-batch in this round contributes zeros. */
-static int need_group(struct reduction *reduction, uint64_t group, struct err *err)
+static int acquire_group(struct reduction *reduction, uint64_t group, struct err *err)
 {
     struct ops *ops = reduction->options.ops;
     void **gradients = &reduction->group_gradients[group];
     if (!reduction_exchanges_each(&reduction->options))
         return 0;
-    int status = gradient_sync_need(&fast_of(reduction)->sync, group, gradients, err);
+    int status = gradient_sync_acquire(&fast_of(reduction)->sync, group, gradients, err);
     if (status || reduction_computes(reduction, reduction->round))
         return status;
     uint64_t elements = partition_trained_group(reduction->options.partition, group).elements;
@@ -167,7 +167,7 @@ static int need_group(struct reduction *reduction, uint64_t group, struct err *e
                                   elements * ops_master_bytes(ops), err);
 }
 
-static int done_group(struct reduction *reduction, uint64_t group, struct err *err)
+static int release_group(struct reduction *reduction, uint64_t group, struct err *err)
 {
     struct fast *fast = fast_of(reduction);
     uint64_t first = partition_trained_group(reduction->options.partition, group).offset;
@@ -199,8 +199,8 @@ const struct reduction_ops reduction_fast_ops = {
     .open_exchange = reduction_sync_open_exchange,
     .close = fast_close,
     .begin = begin,
-    .need_group = need_group,
-    .done_group = done_group,
+    .acquire_group = acquire_group,
+    .release_group = release_group,
     .finish = finish,
     .part = part,
     .shard = reduction_sync_shard,
