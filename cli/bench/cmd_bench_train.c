@@ -134,20 +134,20 @@ static int measure_config(struct bench *bench, const char *path, struct err *err
  * is visible. */
 static void print_time(struct jsonx_writer *json, const struct trainer_benchmark *speed)
 {
-    static const enum time_part parts[] = {TIME_LOAD,   TIME_FORWARD, TIME_BACKWARD,
-                                           TIME_REDUCE, TIME_UPDATE,  TIME_QUEUE,
-                                           TIME_DEVICE, TIME_SAVE,    TIME_OTHER};
+    static const enum time_category categories[] = {TIME_LOAD,   TIME_FORWARD, TIME_BACKWARD,
+                                                    TIME_REDUCE, TIME_UPDATE,  TIME_QUEUE,
+                                                    TIME_DEVICE, TIME_SAVE,    TIME_OTHER};
     double all_ns = (double)speed->took.elapsed_ns;
     jsonx_begin_object(json, "time");
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+    for (size_t i = 0; i < sizeof categories / sizeof categories[0]; i++) {
         char key[32];
-        bool of_devices = parts[i] == TIME_QUEUE || parts[i] == TIME_DEVICE;
-        bool of_hosts =
-            parts[i] == TIME_FORWARD || parts[i] == TIME_BACKWARD || parts[i] == TIME_UPDATE;
+        bool of_devices = categories[i] == TIME_QUEUE || categories[i] == TIME_DEVICE;
+        bool of_hosts = categories[i] == TIME_FORWARD || categories[i] == TIME_BACKWARD ||
+                        categories[i] == TIME_UPDATE;
         if (speed->queues ? of_hosts : of_devices)
             continue;
-        snprintf(key, sizeof key, "%s_share", time_part_name(parts[i]));
-        jsonx_write_f64(json, key, (double)speed->time.ns[parts[i]] / all_ns);
+        snprintf(key, sizeof key, "%s_share", time_category_name(categories[i]));
+        jsonx_write_f64(json, key, (double)speed->time.ns[categories[i]] / all_ns);
     }
     jsonx_end_object(json);
 }

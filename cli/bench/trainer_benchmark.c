@@ -98,13 +98,13 @@ static int make_steps(struct run *run, const struct trainer_benchmark_job *job, 
                       int64_t *waits, struct trainer_benchmark *speed, struct err *err)
 {
     int status = 0;
-    time_parts_start(&run->ranges.parts, clock_now_ns());
+    category_timer_start(&run->ranges.timer, clock_now_ns());
     for (uint64_t i = 0; i < job->warmup_steps && !status; i++)
         status = make_step(run, err);
     run->queue.window = (struct step_totals){0};
     io_benchmark_begin(&speed->took); /* encloses the parts, so that their sum cannot exceed it */
-    time_parts_take(&run->ranges.parts, clock_now_ns());
-    uint64_t began_ns = run->ranges.parts.switched_ns;
+    category_timer_take(&run->ranges.timer, clock_now_ns());
+    uint64_t began_ns = run->ranges.timer.switched_ns;
     for (uint64_t i = 0; i < job->steps && !status; i++) {
         uint64_t waited_ns = reduction_waited_ns(run->update.reduction);
         status = make_step(run, err);
@@ -116,7 +116,7 @@ static int make_steps(struct run *run, const struct trainer_benchmark_job *job, 
     if (status)
         return status;
     io_benchmark_end(&speed->took);
-    speed->time = time_parts_take(&run->ranges.parts, began_ns);
+    speed->time = category_timer_take(&run->ranges.timer, began_ns);
     qsort(step_ns, job->steps, sizeof *step_ns, compare);
     speed->median_ns = step_ns[job->steps / 2];
     return 0;

@@ -10,7 +10,7 @@
 #define MILLRACE_CLI_BENCH_TRAINER_BENCHMARK_H
 
 #include "cli/bench/io_benchmark.h"
-#include "trainer/ops/time_parts.h"
+#include "trainer/ops/category_timer.h"
 #include "trainer/trainer.h"
 
 struct trainer_benchmark_job {
@@ -23,8 +23,8 @@ struct trainer_benchmark {
     struct io_benchmark took;             /* all steps: time, and CPU time of the process */
     uint64_t median_ns;                   /* of one step */
     uint64_t samples_count, tokens_count; /* of all ranks; tokens: 0 for images */
-    struct time_spent time;               /* of this rank; adds up to the time of all steps */
-    bool queues;                          /* the device is not the host, see time_parts.h */
+    struct category_times time;           /* of this rank; adds up to the time of all steps */
+    bool queues;                          /* the device is not the host, see category_timer.h */
     unsigned threads;                     /* for compute on this rank; 0: a GPU */
     double flops; /* of this rank's matrix products in all steps (model_flops) */
     /* This rank's rate for matrix products of one size, on the same number of threads, with all

@@ -32,24 +32,24 @@ static void add_device_metrics(struct str *out, const struct trainer_device_metr
     str_add_format(out, "  memory %s", str_format_size(metrics->device_used_bytes, size));
 }
 
-/* Appends each part that is at least 1 % of the step's time, or only the largest part. */
+/* Appends each category of at least 1 % of the step's time, or only the largest category. */
 static void add_time(struct str *out, const struct trainer_report *report, bool only_largest)
 {
-    static const enum time_part order[] = {TIME_LOAD,   TIME_FORWARD, TIME_BACKWARD,
-                                           TIME_REDUCE, TIME_UPDATE,  TIME_QUEUE,
-                                           TIME_DEVICE, TIME_SAVE,    TIME_OTHER};
-    double all_ns = (double)time_spent_in_training(&report->time), largest = 0;
-    enum time_part largest_part = TIME_OTHER;
+    static const enum time_category order[] = {TIME_LOAD,   TIME_FORWARD, TIME_BACKWARD,
+                                               TIME_REDUCE, TIME_UPDATE,  TIME_QUEUE,
+                                               TIME_DEVICE, TIME_SAVE,    TIME_OTHER};
+    double all_ns = (double)category_times_training_ns(&report->time), largest = 0;
+    enum time_category largest_category = TIME_OTHER;
     str_add_text(out, only_largest ? "" : "  time:");
     for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
         double percent = (double)report->time.ns[order[i]] / all_ns * 100;
         if (percent >= 1 && !only_largest)
-            str_add_format(out, " %s %.0f%%", time_part_name(order[i]), percent);
-        largest_part = percent > largest ? order[i] : largest_part;
+            str_add_format(out, " %s %.0f%%", time_category_name(order[i]), percent);
+        largest_category = percent > largest ? order[i] : largest_category;
         largest = percent > largest ? percent : largest;
     }
     if (only_largest)
-        str_add_format(out, "  %s %.0f%%", time_part_name(largest_part), largest);
+        str_add_format(out, "  %s %.0f%%", time_category_name(largest_category), largest);
 }
 
 static void format(const struct trainer_report *report, enum detail detail, struct str *out)

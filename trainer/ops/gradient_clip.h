@@ -1,6 +1,6 @@
 /*
  * gradient_clip — computes the factor that averages and clips a step's gradients, and skips the
- * update if they overflowed. Header only: the CPU and a CUDA kernel run the same code where the sums
+ * update if they overflow. Header only: the CPU and a CUDA kernel run the same code where the sums
  * reside, so the host does not wait.
  *
  * A step with a non-finite loss or gradient changes neither weights nor moments. If the scaler does

@@ -20,9 +20,9 @@
 #include "base/shared_inline.h"
 #include "base/str.h"
 #include "device/device.h"
+#include "trainer/ops/category_timer.h"
 #include "trainer/ops/rope_spec.h"
 #include "trainer/ops/rules/rules.h"
-#include "trainer/ops/time_parts.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -227,13 +227,14 @@ struct ops_table {
     /* *word += number of flags that are 1; the others must be 0. */
     void (*count_add)(struct ops *ops, int64_t *word, const uint8_t *flags, uint64_t count);
 
-    /* gradient_clip_compute (trainer/ops/gradient_clip.h). All arguments except input are in device memory. */
+    /* gradient_clip_compute (trainer/ops/gradient_clip.h). All but `input` is in device memory. */
     void (*clip_gradients)(struct ops *ops, struct gradient_clip *clip, const int64_t *losses,
                            const int64_t *squares, const struct gradient_clip_input *input);
 
-    /* Optional: queues time_parts_switch with the device's clock. parts: device memory, initially
-     * zero. */
-    void (*time_switch)(struct ops *ops, struct time_parts *parts, enum time_part part);
+    /* Optional: queues category_timer_switch with the device's clock. timer: device memory,
+     * initially zero. */
+    void (*switch_category)(struct ops *ops, struct category_timer *timer,
+                            enum time_category category);
 
     /* Appends everything that determines the bits: device, library versions, algorithms. */
     void (*numerics_id)(struct ops *ops, struct str *out);
@@ -259,8 +260,8 @@ struct ops_table {
     HOOK(widen) HOOK(update) HOOK(row_sumsq)
 #define OPS_UNTYPED_HOOKS(HOOK)                                                                    \
     HOOK(plan_rows) HOOK(plan_attn) HOOK(attn_bwd_scratch) HOOK(plan_rope) HOOK(to_compute)        \
-    HOOK(exact_add) HOOK(count_add) HOOK(clip_gradients) HOOK(numerics_id) HOOK(sync) HOOK(status)    \
-    HOOK(close)
+    HOOK(exact_add) HOOK(count_add) HOOK(clip_gradients) HOOK(numerics_id) HOOK(sync)              \
+    HOOK(status) HOOK(close)
 /* clang-format on */
 
 /* The first member of every backend's struct. Immutable. */

@@ -20,11 +20,11 @@ const char *range_name(enum range range)
     return names[range];
 }
 
-static enum time_part part_of(enum range range, bool queues)
+static enum time_category category_of(enum range range, bool queues)
 {
     static const struct {
-        enum time_part computes, queues;
-    } parts[RANGE_COUNT] = {
+        enum time_category computes, queues;
+    } categories[RANGE_COUNT] = {
         [RANGE_STEP] = {TIME_OTHER, TIME_OTHER},
         [RANGE_DATA] = {TIME_LOAD, TIME_LOAD},
         [RANGE_UPLOAD] = {TIME_LOAD, TIME_LOAD},
@@ -39,7 +39,7 @@ static enum time_part part_of(enum range range, bool queues)
         [RANGE_EVALUATE] = {TIME_EVALUATE, TIME_EVALUATE},
         [RANGE_SAVE] = {TIME_SAVE, TIME_SAVE},
     };
-    return queues ? parts[range].queues : parts[range].computes;
+    return queues ? categories[range].queues : categories[range].computes;
 }
 
 /* may_be_slow: a save may wait for the disk longer than the limit for late ranks. */
@@ -61,9 +61,9 @@ void range_begin(struct ranges *ranges, enum range range)
     profiler_push(range_name(range));
     uint64_t now_ns = clock_now_ns();
     ranges->open[ranges->depth].range = range;
-    ranges->open[ranges->depth].part = ranges->parts.part;
+    ranges->open[ranges->depth].category = ranges->timer.category;
     ranges->open[ranges->depth++].began_ns = ranges->measures ? now_ns : 0;
-    time_parts_switch(&ranges->parts, part_of(range, ranges->queues), now_ns);
+    category_timer_switch(&ranges->timer, category_of(range, ranges->queues), now_ns);
 }
 
 void range_end(struct ranges *ranges)
@@ -73,7 +73,7 @@ void range_end(struct ranges *ranges)
     enum range range = ranges->open[ranges->depth].range;
     struct range_time *time = &ranges->times[range];
     uint64_t began_ns = ranges->open[ranges->depth].began_ns, now_ns = clock_now_ns();
-    time_parts_switch(&ranges->parts, ranges->open[ranges->depth].part, now_ns);
+    category_timer_switch(&ranges->timer, ranges->open[ranges->depth].category, now_ns);
     if (began_ns > 0) {
         time->count++;
         time->ns += now_ns - began_ns;

@@ -3,14 +3,14 @@
  * measuring is on.
  *
  * Times are host times. If the device queues work, only RANGE_WAIT includes its computation. Ranges
- * also drive time_parts, which excludes nested ranges from the time of the outer range.
+ * also drive category_timer, which excludes nested ranges from the time of the outer range.
  */
 #ifndef MILLRACE_TRAINER_REPORT_RANGE_H
 #define MILLRACE_TRAINER_REPORT_RANGE_H
 
 #include "base/os/trace.h"
 #include "comm/comm.h"
-#include "trainer/ops/time_parts.h"
+#include "trainer/ops/category_timer.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -46,7 +46,7 @@ struct ranges {
     bool measures;
     bool queues;               /* the device is not the host */
     struct trace_track *track; /* borrowed; NULL: no trace */
-    struct time_parts parts;
+    struct category_timer timer;
     /* Announces this rank's activity to other ranks, which report it if this rank is late.
      * Borrowed, like step, the last queued step. NULL: none. */
     struct comm *comm;
@@ -54,8 +54,8 @@ struct ranges {
     struct range_time times[RANGE_COUNT];
     struct {
         enum range range;
-        enum time_part part; /* the enclosing range's */
-        uint64_t began_ns;   /* 0: not measured */
+        enum time_category category; /* the enclosing range's */
+        uint64_t began_ns;           /* 0: not measured */
     } open[RANGE_DEPTH_MAX];
     unsigned depth;
 };

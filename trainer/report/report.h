@@ -4,7 +4,7 @@
 #ifndef MILLRACE_TRAINER_REPORT_REPORT_H
 #define MILLRACE_TRAINER_REPORT_REPORT_H
 
-#include "trainer/ops/time_parts.h"
+#include "trainer/ops/category_timer.h"
 #include "trainer/report/usage.h"
 
 #include <stdbool.h>
@@ -55,12 +55,12 @@ struct trainer_report {
     /* fractions of the time since the last report, 0..1 */
     double data_wait_share, checkpoint_wait_share;
     double remaining_seconds;
-    /* Of this rank since the last report; its training parts add up to elapsed_seconds. */
-    struct time_spent time;
+    /* Of this rank since the last report; its training categories add up to elapsed_seconds. */
+    struct category_times time;
     double elapsed_seconds;
     /* If the device queues work: its time in forward, backward, reduce and update since the last
      * report, including waits for other ranks. */
-    struct time_spent device_time;
+    struct category_times device_time;
     /* The device is not the host; `time` then reports computation as TIME_QUEUE and TIME_DEVICE. */
     bool queues;
     struct trainer_device_metrics metrics;

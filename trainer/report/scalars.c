@@ -40,10 +40,10 @@ static void add_device_metrics(struct list *list, const struct trainer_device_me
 static void add_time(struct list *list, const struct trainer_report *report)
 {
     static const struct {
-        enum time_part part;
+        enum time_category category;
         const char *name;
         bool computes, queues; /* known if the device computes in place; if it queues work */
-    } parts[] = {
+    } fields[] = {
         {TIME_LOAD, "load_seconds", true, true},
         {TIME_FORWARD, "forward_seconds", true, false},
         {TIME_BACKWARD, "backward_seconds", true, false},
@@ -55,12 +55,12 @@ static void add_time(struct list *list, const struct trainer_report *report)
         {TIME_OTHER, "other_seconds", true, true},
     };
     add(list, "elapsed_seconds", report->elapsed_seconds);
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
-        if (report->queues ? parts[i].queues : parts[i].computes)
-            add(list, parts[i].name, (double)report->time.ns[parts[i].part] / 1e9);
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
+        if (report->queues ? fields[i].queues : fields[i].computes)
+            add(list, fields[i].name, (double)report->time.ns[fields[i].category] / 1e9);
 }
 
-static void add_device_time(struct list *list, const struct time_spent *time)
+static void add_device_time(struct list *list, const struct category_times *time)
 {
     add(list, "device_forward_seconds", (double)time->ns[TIME_FORWARD] / 1e9);
     add(list, "device_backward_seconds", (double)time->ns[TIME_BACKWARD] / 1e9);

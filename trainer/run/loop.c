@@ -16,7 +16,7 @@ static void start_clock(struct loop *loop)
                         .valid_count = run->queue.window.valid_count,
                         .data_wait_ns = loader_stats(run->data.loader).wait_ns,
                         .checkpoint_wait_ns = ckpt_saver_stats(run->saving.saver).blocked_ns,
-                        .device_spent = run->queue.device_spent};
+                        .device_times = run->queue.device_times};
 }
 
 /* step counts from 1. All samples of a batch belong to one epoch. */
@@ -40,8 +40,8 @@ static void report_steps(struct loop *loop)
     const struct window *clock = &loop->window;
     const struct step_totals *totals = &run->queue.window;
     uint64_t now_ns = clock_now_ns();
-    struct time_spent time = time_parts_take(&run->ranges.parts, now_ns);
-    double seconds = clock_seconds(time_spent_in_training(&time));
+    struct category_times time = category_timer_take(&run->ranges.timer, now_ns);
+    double seconds = clock_seconds(category_times_training_ns(&time));
     double wait_ns = (double)(loader_stats(run->data.loader).wait_ns - clock->data_wait_ns);
     double save_ns =
         (double)(ckpt_saver_stats(run->saving.saver).blocked_ns - clock->checkpoint_wait_ns);
@@ -64,7 +64,7 @@ static void report_steps(struct loop *loop)
         .checkpoint_wait_share = save_ns / 1e9 / seconds,
         .time = time,
         .elapsed_seconds = seconds,
-        .device_time = time_spent_since(&run->queue.device_spent, &clock->device_spent),
+        .device_time = category_times_since(&run->queue.device_times, &clock->device_times),
         .queues = run->ranges.queues,
         .remaining_seconds = pace * (double)(run->steps - run->step),
         .metrics = device_metrics_read(&loop->metrics,
@@ -293,7 +293,7 @@ int loop_open(struct loop *loop, struct run *run, struct err *err)
     device_metrics_open(&loop->metrics, run->compute.ops);
     profile_open(&loop->profile);
     run->ranges.queues = !run->compute.device->ops->is_host;
-    time_parts_start(&run->ranges.parts, loop->began_ns);
+    category_timer_start(&run->ranges.timer, loop->began_ns);
     start_clock(loop);
     const struct triggers *triggers = &run->control.triggers;
     return stop_monitor_open(&loop->stop_monitor, run, triggers->has_saved ? triggers->save_ns : 0,

@@ -17,7 +17,7 @@
 struct window {
     uint64_t samples_count, valid_count; /* of run->queue.window */
     uint64_t data_wait_ns, checkpoint_wait_ns;
-    struct time_spent device_spent;
+    struct category_times device_times;
 };
 
 struct saving {

@@ -44,7 +44,7 @@ static int retire_oldest(struct run *run, struct err *err)
             (unsigned long long)oldest->step, clip->scaler.scale, run->update.scaler.scale);
     run->update.scaler = clip->scaler;
     run->update.optimizer.updates = clip->updates_count;
-    run->queue.device_spent = oldest->record->times.spent;
+    run->queue.device_times = oldest->record->timer.times;
     add_to_window(&run->queue.window, oldest);
     return 0;
 }

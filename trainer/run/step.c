@@ -52,12 +52,13 @@ bool run_wants_stop(struct run *run)
     return is_up;
 }
 
-/* Attributes the device time of work queued from now on to `part`. TIME_OTHER: no work follows. */
-static void switch_device_time(struct run *run, enum time_part part)
+/* Charges the device time of work queued from now on to the category. TIME_OTHER: no work
+ * follows. */
+static void switch_device_time(struct run *run, enum time_category category)
 {
-    if (run->compute.ops->table->time_switch)
-        run->compute.ops->table->time_switch(run->compute.ops, &run->queue.device_record->times,
-                                             part);
+    if (run->compute.ops->table->switch_category)
+        run->compute.ops->table->switch_category(run->compute.ops, &run->queue.device_record->timer,
+                                                 category);
 }
 
 struct pass {

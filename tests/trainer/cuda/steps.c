@@ -176,7 +176,7 @@ static void device_time_is_reported_by_parts(void **state)
         for (int step = 1; step <= STEPS; step++)
             assert_ok(run_step(&s->run, &err), &err);
         assert_ok(run_drain(&s->run, 0, &err), &err);
-        const uint64_t *ns = s->run.queue.device_spent.ns;
+        const uint64_t *ns = s->run.queue.device_times.ns;
         assert_int_equal(ns[TIME_FORWARD], STEPS * MICROS * TICK_NS);
         assert_int_equal(ns[TIME_BACKWARD], STEPS * MICROS * TICK_NS);
         assert_int_equal(ns[TIME_REDUCE], STEPS * (MICROS + 1) * TICK_NS);

@@ -11,6 +11,7 @@
 #include "base/bytes.h"
 #include "device/device_cuda.h"
 #include "trainer/ops/cuda/attention/attention.h"
+#include "trainer/ops/cuda/category_timer.h"
 #include "trainer/ops/cuda/columns.h"
 #include "trainer/ops/cuda/gemm/gemm.h"
 #include "trainer/ops/cuda/norm.h"
@@ -18,7 +19,6 @@
 #include "trainer/ops/cuda/pointwise.h"
 #include "trainer/ops/cuda/rope.h"
 #include "trainer/ops/cuda/rows.h"
-#include "trainer/ops/cuda/time_parts.h"
 #include "trainer/ops/cuda/update.h"
 #include "trainer/ops/cuda/xent.h"
 #include "trainer/ops/null/ops_null.h"
@@ -387,9 +387,10 @@ static void count_add(struct ops *ops, int64_t *word, const uint8_t *flags, uint
     check(ops, cuda_count_add(word, flags, count, stream_of(ops)), "a count");
 }
 
-static void time_switch(struct ops *ops, struct time_parts *parts, enum time_part part)
+static void switch_category(struct ops *ops, struct category_timer *timer,
+                            enum time_category category)
 {
-    check(ops, cuda_time_switch(parts, part, stream_of(ops)), "a clock reading");
+    check(ops, cuda_switch_category(timer, category, stream_of(ops)), "a clock reading");
 }
 
 static void numerics_id(struct ops *ops, struct str *out)
@@ -442,7 +443,7 @@ static void close(struct ops *ops)
 static const struct ops_table table = {.name = "cuda",
                                        .embed_bwd_wants_order = true,
                                        .logits_align = LOGITS_ALIGN,
-                                       .time_switch = time_switch,
+                                       .switch_category = switch_category,
                                        OPS_TYPED_HOOKS(HOOK) OPS_UNTYPED_HOOKS(HOOK)};
 
 int ops_cuda_open(struct device *device, enum dtype compute, struct ops **ret_ops, struct err *err)

@@ -10,8 +10,8 @@
 
 #include "base/numeric/exact_sum.h"
 #include "trainer/models/model.h"
+#include "trainer/ops/category_timer.h"
 #include "trainer/ops/gradient_clip.h"
-#include "trainer/ops/time_parts.h"
 
 #include <assert.h>
 
@@ -44,7 +44,7 @@ struct step_record {
     struct step_sums sums;
     struct gradient_clip clip;
     /* Device time since the run began, if the ops measure it. */
-    struct time_parts times;
+    struct category_timer timer;
 };
 
 struct queued_step {
@@ -67,7 +67,7 @@ struct run_queue {
     /* Totals of finished steps since the last progress line. Checkpoints store losses and
      * valid_count. */
     struct step_totals window;
-    struct time_spent device_spent; /* device time of all finished steps */
+    struct category_times device_times; /* device time of all finished steps */
 };
 
 /* run_queue_close is safe on a zeroed queue. */
