@@ -197,7 +197,7 @@ static void make_pass(struct run *run, uint64_t round, const struct model_memory
                                       .language.tokens = any,
                                       .language.targets = any,
                                       .language.by_token = any,
-                                      .loss_scale = &run->queue.device_record->gate.loss_factor};
+                                      .loss_scale = &run->queue.device_record->clip.loss_factor};
     if (!reduction_computes(run->update.reduction, round)) {
         model_walk(run->compute.model, &run->compute.stage, memory, MODEL_FORWARD);
         model_walk(run->compute.model, &run->compute.stage, memory, MODEL_BACKWARD);
@@ -227,7 +227,7 @@ static int sum_gradients(struct run *run, struct err *err)
 
 static int update(struct run *run, struct err *err)
 {
-    const struct update_scalars *scalars = &run->queue.device_record->gate.scalars;
+    const struct update_scalars *scalars = &run->queue.device_record->clip.scalars;
     int status = 0;
     for (uint64_t group = 0; group < run->compute.params->groups_count && !status; group++) {
         const void *gradients;
