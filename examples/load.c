@@ -47,7 +47,8 @@ static void print_end(struct loader *loader, uint64_t samples)
     struct cursor cursor = loader_cursor(loader);
     printf("%" PRIu64 " samples of %" PRIu64 " by %s, %" PRIu64 " bad ones replaced\n", samples,
            shape.samples, shape.engine, loader_stats(loader).bad_samples_count);
-    printf("once %016" PRIx64 "  order %016" PRIx64 "\n", cursor.once, cursor.order);
+    printf("once %016" PRIx64 "  order %016" PRIx64 "\n", cursor.set_digest,
+           cursor.sequence_digest);
 }
 
 int main(int argc, char **argv)

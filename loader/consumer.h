@@ -16,7 +16,7 @@ struct consumer {
     int failure; /* returned by all later loader_next calls */
     struct err failure_err;
     struct cursor cursor;
-    uint64_t once, order_digest;          /* through the last batch taken */
+    uint64_t set_digest, sequence_digest; /* through the last batch taken */
     struct loader_bad_sample *quarantine; /* [LOADER_QUARANTINE_MAX] */
     char (*reasons)[LOADER_REASON_BYTES];
     uint64_t quarantine_count;

@@ -114,7 +114,7 @@ struct loader_options {
     uint64_t seed, lanes, window, run;
     uint32_t epoch;    /* first epoch */
     uint64_t position; /* within the epoch, from the cursor; a partial step is completed first */
-    uint64_t once, order_digest; /* digests so far, from the cursor */
+    uint64_t set_digest, sequence_digest; /* digests so far, from the cursor */
     uint64_t positions_max; /* global positions, over all ranks, after which to stop; 0: no limit */
     uint64_t epochs_max;    /* epochs after which to stop; 0: no limit */
     /* Drops an incomplete last step of an epoch, for training. If false, the step's micro-batches

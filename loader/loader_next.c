@@ -112,14 +112,14 @@ static void advance_cursor(struct loader *loader, const struct load_slot *slot)
     struct consumer *consumer = &loader->consumer;
     for (uint32_t i = 0; i < slot->batch.items_count; i++)
         loader->datasets[slot->items[i].ref.dataset].delivered_count++;
-    consumer->once += slot->once;
-    consumer->order_digest += slot->order;
+    consumer->set_digest += slot->set_digest;
+    consumer->sequence_digest += slot->sequence_digest;
     if (!slot->batch.last_of_step)
         return;
     consumer->cursor.epoch = slot->micro.next_epoch;
     consumer->cursor.position = slot->micro.next_position;
-    consumer->cursor.once = consumer->once;
-    consumer->cursor.order = consumer->order_digest;
+    consumer->cursor.set_digest = consumer->set_digest;
+    consumer->cursor.sequence_digest = consumer->sequence_digest;
 }
 
 static int all_held(const struct loader *loader, struct err *err)

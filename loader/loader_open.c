@@ -144,14 +144,14 @@ static int open_order(struct loader *loader, struct err *err)
                                 .epochs_max = options->epochs_max};
     status = plan_init(&loader->reader.plan, &plan, err);
     loader->steps = status ? 0 : plan_steps(&loader->reader.plan);
-    consumer->once = options->once;
-    consumer->order_digest = options->order_digest;
+    consumer->set_digest = options->set_digest;
+    consumer->sequence_digest = options->sequence_digest;
     consumer->cursor = (struct cursor){.fingerprint = loader_sources_fingerprint(loader),
                                        .seed = options->seed,
                                        .epoch = options->epoch,
                                        .position = options->position,
-                                       .once = options->once,
-                                       .order = options->order_digest,
+                                       .set_digest = options->set_digest,
+                                       .sequence_digest = options->sequence_digest,
                                        .params = loader->order,
                                        .order_version = ORDER_VERSION};
     return status;

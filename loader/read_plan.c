@@ -126,8 +126,8 @@ static int plan_items_of(struct loader *loader, struct load_slot *slot, uint64_t
         struct batch_item *item = &slot->items[i];
         item->position = first + i * stride;
         item->ref = sampler_at(loader->reader.sampler, slot->micro.epoch, item->position);
-        slot->once += digest_once_term(item->ref);
-        slot->order += digest_order_term(slot->micro.epoch, item->position, item->ref);
+        slot->set_digest += digest_set_term(item->ref);
+        slot->sequence_digest += digest_sequence_term(slot->micro.epoch, item->position, item->ref);
         struct err why = {0};
         int status = plan_item(loader, slot, i, share, &why);
         if (status && item_failure_is_fatal(status)) {

@@ -61,7 +61,7 @@ static void add_fields(const struct loader *loader, struct load_slot *slot)
 void slot_begin(struct load_slot *slot, const struct plan_micro *micro, uint32_t items_count)
 {
     slot->micro = *micro;
-    slot->once = slot->order = 0;
+    slot->set_digest = slot->sequence_digest = 0;
     slot->sorted_count = slot->chunks_count = slot->chunks_issued = slot->chunks_left = 0;
     slot->items_left = items_count;
     slot->read_done_ns = 0;

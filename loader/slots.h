@@ -75,7 +75,7 @@ struct load_item {
 struct load_slot {
     struct batch batch;
     struct plan_micro micro;
-    uint64_t once, order; /* digests over the items */
+    uint64_t set_digest, sequence_digest; /* digests over the items */
     /* G: pinned arrays; NULL before the first item is decoded and after release */
     uint8_t *memory;
     struct batch_item *items;

@@ -6,7 +6,7 @@
 #include "base/hash.h"
 #include "sampler/sampler.h"
 
-uint64_t digest_once_term(struct sample_ref ref)
+uint64_t digest_set_term(struct sample_ref ref)
 {
     uint8_t bytes[16];
     bytes_put_u32(bytes, ref.dataset);
@@ -15,7 +15,7 @@ uint64_t digest_once_term(struct sample_ref ref)
     return hash_64(bytes, sizeof bytes);
 }
 
-uint64_t digest_order_term(uint32_t epoch, uint64_t position, struct sample_ref ref)
+uint64_t digest_sequence_term(uint32_t epoch, uint64_t position, struct sample_ref ref)
 {
     uint8_t bytes[24];
     bytes_put_u32(bytes, epoch);

@@ -69,17 +69,17 @@ struct cursor {
     uint64_t fingerprint; /* of the dataset or the mix (sampler_mix_fingerprint) */
     uint64_t seed;
     uint32_t epoch;
-    uint64_t position; /* of the next sample to deliver, within the epoch */
-    uint64_t once;     /* sum of xxh3(dataset, epoch, sample): equal sums mean equal sets */
-    uint64_t order; /* sum of xxh3(epoch, position, dataset, sample): equal sums mean equal order */
+    uint64_t position;        /* of the next sample to deliver, within the epoch */
+    uint64_t set_digest;      /* sum of xxh3(dataset, epoch, sample): equal for equal sets */
+    uint64_t sequence_digest; /* sum of xxh3(epoch, position, dataset, sample): also equal order */
     struct order_params params; /* for a mix: samples per epoch, the rest as requested */
     uint32_t order_version;
 };
 
-/* The terms of the two sums, hashed over little-endian bytes: {dataset u32, epoch u32, sample
+/* One sample's terms of the two digests, hashed over little-endian bytes: {dataset u32, epoch u32, sample
  * u64} and {epoch u32, dataset u32, position u64, sample u64}. */
-uint64_t digest_once_term(struct sample_ref ref);
-uint64_t digest_order_term(uint32_t epoch, uint64_t position, struct sample_ref ref);
+uint64_t digest_set_term(struct sample_ref ref);
+uint64_t digest_sequence_term(uint32_t epoch, uint64_t position, struct sample_ref ref);
 
 /* Maps the positions of one dataset. One thread at a time; no allocation after open. params must
  * be resolved (order_params_resolve). -EINVAL if out of range; -ENOMEM. */

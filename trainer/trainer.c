@@ -34,8 +34,8 @@ static int fill_result(const struct loop *loop, enum trainer_end end, struct tra
                                       .evaluated = run->control.evaluation.present,
                                       .val_loss = run->control.evaluation.loss,
                                       .val_accuracy = run->control.evaluation.accuracy,
-                                      .once = cursor.once,
-                                      .order = cursor.order,
+                                      .set_digest = cursor.set_digest,
+                                      .sequence_digest = cursor.sequence_digest,
                                       .data_limit = loader_stats(run->data.loader).limit,
                                       .profiled = loop->profile.made,
                                       .profiled_ns = loop->profile.ns};

@@ -35,7 +35,7 @@ struct trainer_result {
     uint64_t profiled_ns;          /* including evaluations and checkpoints after those steps */
     char trace[IO_PATH_BYTES_MAX]; /* trace file; "": none */
     struct range_time ranges[RANGE_COUNT]; /* of the profiled steps */
-    uint64_t once, order;                  /* set and sequence digests of all ranks' data */
+    uint64_t set_digest, sequence_digest;  /* over the data of all ranks */
     enum loader_stage data_limit;          /* the data's slowest stage; the consumer is training */
     char checkpoint[IO_PATH_BYTES_MAX + 32];
 };

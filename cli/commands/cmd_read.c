@@ -218,8 +218,8 @@ static int print_summary(const struct read_args *args, const struct reading *rea
     if (stats.left_out_count)
         jsonx_write_u64(json, "left_out_count", stats.left_out_count);
     jsonx_write_u64(json, "batches_count", stats.batches_count);
-    jsonx_write_hex64(json, "once", sink->once);
-    jsonx_write_hex64(json, "order", sink->order);
+    jsonx_write_hex64(json, "once", sink->set_digest);
+    jsonx_write_hex64(json, "order", sink->sequence_digest);
     jsonx_write_u64(json, "epoch", args->epoch);
     jsonx_write_u64(json, "epoch_samples_count", shape.samples);
     jsonx_write_hex64(json, "dataset_fingerprint", shape.fingerprint);

@@ -249,8 +249,8 @@ static int print_result(const struct trainer_result *result, const struct common
     if (result->data_limit != LOADER_STAGE_CONSUMER)
         jsonx_write_string(json, "data_advice", stage_advice(result->data_limit));
     jsonx_write_string(json, "checkpoint", result->checkpoint);
-    jsonx_write_hex64(json, "once", result->once);
-    jsonx_write_hex64(json, "order", result->order);
+    jsonx_write_hex64(json, "once", result->set_digest);
+    jsonx_write_hex64(json, "order", result->sequence_digest);
     if (has_profile)
         write_profile(json, result);
     return output_end_report(&output, common->json, common->quiet && !has_profile, err);

@@ -189,8 +189,8 @@ int read_sink_take(struct read_sink *sink, const struct batch *batch, struct err
             sink->skipped_count++;
             continue;
         }
-        sink->once += digest_once_term(item->ref);
-        sink->order += digest_order_term(batch->epoch, item->position, item->ref);
+        sink->set_digest += digest_set_term(item->ref);
+        sink->sequence_digest += digest_sequence_term(batch->epoch, item->position, item->ref);
         sink->samples_count++;
         if (names)
             status = set_name(sink, item, err);

@@ -27,7 +27,7 @@ struct read_sink {
     bool is_terminal; /* prints keys to a terminal, formatted by display.h */
 
     uint64_t samples_count, skipped_count, files_count;
-    uint64_t once, order; /* digests, as in sampler/sampler.h */
+    uint64_t set_digest, sequence_digest; /* digests, as in sampler/sampler.h */
     struct str name, line, file;
     char last_folder[IO_PATH_BYTES_MAX]; /* the last one created */
 };

@@ -100,8 +100,8 @@ static struct cursor run_ranks(struct loader_options options, uint32_t ranks, st
         options.batching.ranks = ranks;
         options.batching.interleaved = ranks % 2 == 0;
         options.workers = 1 + (rank + ranks) % 4;
-        options.once = rank == 0 ? options.once : 0;
-        options.order_digest = rank == 0 ? options.order_digest : 0;
+        options.set_digest = rank == 0 ? options.set_digest : 0;
+        options.sequence_digest = rank == 0 ? options.sequence_digest : 0;
         assert_ok(loader_open(&options, &loader, &err), &err);
         while ((status = loader_next(loader, &batch, &err)) == LOADER_BATCH) {
             note_batch(record, &options.batching, batch);
@@ -111,8 +111,8 @@ static struct cursor run_ranks(struct loader_options options, uint32_t ranks, st
         struct cursor cursor = loader_cursor(loader);
         assert_true(rank == 0 || (cursor.epoch == sum.epoch && cursor.position == sum.position &&
                                   cursor.fingerprint == sum.fingerprint));
-        cursor.once += sum.once;
-        cursor.order += sum.order;
+        cursor.set_digest += sum.set_digest;
+        cursor.sequence_digest += sum.sequence_digest;
         sum = cursor;
         loader_close(loader);
     }
@@ -144,8 +144,8 @@ static uint64_t expect_record(const struct loader_options *options, uint32_t dat
             struct sample_ref ref = sampler_at(sampler, FIRST_EPOCH + e, p);
             record->count[e][p] = 1;
             record->refs[e][p] = ref;
-            ret_sums->once += digest_once_term(ref);
-            ret_sums->order += digest_order_term(FIRST_EPOCH + e, p, ref);
+            ret_sums->set_digest += digest_set_term(ref);
+            ret_sums->sequence_digest += digest_sequence_term(FIRST_EPOCH + e, p, ref);
         }
     }
     sampler_close(sampler);
@@ -217,13 +217,14 @@ static void every_epoch_is_delivered_once_for_any_ranks_workers_and_resumes(void
             }
             rest.epoch = at.epoch;
             rest.position = at.position;
-            rest.once = at.once;
-            rest.order_digest = at.order;
+            rest.set_digest = at.set_digest;
+            rest.sequence_digest = at.sequence_digest;
             rest.epochs_max = FIRST_EPOCH + EPOCHS - at.epoch;
             at = run_ranks(rest, ranks[(w + 2) % 5], &found);
             assert_memory_equal(found.count, expected.count, sizeof expected.count);
             assert_memory_equal(found.refs, expected.refs, sizeof expected.refs);
-            assert_true(at.once == sums.once && at.order == sums.order);
+            assert_true(at.set_digest == sums.set_digest &&
+                        at.sequence_digest == sums.sequence_digest);
             assert_int_equal(at.epoch, FIRST_EPOCH + EPOCHS);
             assert_int_equal(at.position, 0);
         }

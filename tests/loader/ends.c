@@ -89,13 +89,13 @@ static void resuming_at_the_end_of_an_epoch_starts_the_next(void **state)
             struct loader_options rest = options;
             rest.epoch = cursor.epoch;
             rest.position = cursor.position;
-            rest.once = cursor.once;
-            rest.order_digest = cursor.order;
+            rest.set_digest = cursor.set_digest;
+            rest.sequence_digest = cursor.sequence_digest;
             rest.epochs_max = 3 - cursor.epoch;
             assert_ok(loader_open(&rest, &loader, &err), &err);
             deliver(loader, &parts, UINT64_MAX);
-            assert_true(loader_cursor(loader).once == end.once &&
-                        loader_cursor(loader).order == end.order);
+            assert_true(loader_cursor(loader).set_digest == end.set_digest &&
+                        loader_cursor(loader).sequence_digest == end.sequence_digest);
             loader_close(loader);
             assert_string_equal(parts.text, whole.text);
             assert_true(parts.hash == whole.hash);

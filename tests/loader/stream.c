@@ -74,8 +74,8 @@ static void keys_follow_the_sampler_for_any_number_of_ranks(void **state)
             assert_int_equal(loader_next(loader, &batch, &err), LOADER_END);
             assert_int_equal(loader_next(loader, &batch, &err), LOADER_END);
             cursor = loader_cursor(loader);
-            once += cursor.once;
-            order += cursor.order;
+            once += cursor.set_digest;
+            order += cursor.sequence_digest;
             sampler_close(sampler);
             loader_close(loader);
         }
@@ -84,8 +84,8 @@ static void keys_follow_the_sampler_for_any_number_of_ranks(void **state)
         struct err err;
         assert_ok(sampler_open(&cursor.params, &sampler, &err), &err);
         for (uint64_t p = 0; p < SAMPLES; p++) {
-            once_expected += digest_once_term(sampler_at(sampler, 3, p));
-            order_expected += digest_order_term(3, p, sampler_at(sampler, 3, p));
+            once_expected += digest_set_term(sampler_at(sampler, 3, p));
+            order_expected += digest_sequence_term(3, p, sampler_at(sampler, 3, p));
         }
         sampler_close(sampler);
         assert_int_equal(seen, SAMPLES);
@@ -215,8 +215,8 @@ static void resuming_at_any_cursor_delivers_the_rest(void **state)
         struct loader_options again = options;
         again.epoch = cursor.epoch;
         again.position = cursor.position;
-        again.once = cursor.once;
-        again.order_digest = cursor.order;
+        again.set_digest = cursor.set_digest;
+        again.sequence_digest = cursor.sequence_digest;
         again.epochs_max = 2 - cursor.epoch;
         again.workers = 1;
         struct cursor end;
@@ -224,7 +224,8 @@ static void resuming_at_any_cursor_delivers_the_rest(void **state)
         assert_int_equal(start.bytes + rest.bytes, whole.bytes);
         assert_memory_equal(whole.text, start.text, start.bytes);
         assert_memory_equal(whole.text + start.bytes, rest.text, rest.bytes);
-        assert_true(end.once == whole_cursor.once && end.order == whole_cursor.order);
+        assert_true(end.set_digest == whole_cursor.set_digest &&
+                    end.sequence_digest == whole_cursor.sequence_digest);
         delivered_free(&start);
         delivered_free(&rest);
     }
@@ -242,10 +243,10 @@ static void cursor_counts_whole_steps_only(void **state)
     assert_int_equal(loader_cursor(loader).position, 0);
     deliver(loader, &delivered, 5);
     assert_int_equal(loader_cursor(loader).position, 0);
-    assert_true(loader_cursor(loader).once == 0);
+    assert_true(loader_cursor(loader).set_digest == 0);
     deliver(loader, &delivered, 1);
     assert_int_equal(loader_cursor(loader).position, 24);
-    assert_true(loader_cursor(loader).once != 0);
+    assert_true(loader_cursor(loader).set_digest != 0);
     deliver(loader, &delivered, 7);
     assert_int_equal(loader_cursor(loader).position, 48);
     loader_close(loader);

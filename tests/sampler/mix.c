@@ -222,8 +222,8 @@ static void oracle_written_from_the_docs_gives_the_same_mix(void **state)
         uint64_t once = 0, placed = 0, plain = 0;
         for (uint64_t p = first; p < first + samples; p++) {
             struct sample_ref ref = sampler_at(sampler, epoch, p);
-            once += digest_once_term(ref);
-            placed += digest_order_term(epoch, p, ref);
+            once += digest_set_term(ref);
+            placed += digest_sequence_term(epoch, p, ref);
             plain += p * (ref.sample + 1);
         }
         used +=

@@ -86,8 +86,8 @@ static void ask_oracle(void *context, const struct order_params *params, uint32_
     assert_ok(sampler_open(params, &sampler, &err), &err);
     for (uint64_t p = 0; p < params->samples; p++) {
         struct sample_ref ref = sampler_at(sampler, epoch, p);
-        once += digest_once_term(ref);
-        placed += digest_order_term(epoch, p, ref);
+        once += digest_set_term(ref);
+        placed += digest_sequence_term(epoch, p, ref);
         plain += p * (ref.sample + 1);
     }
     sampler_close(sampler);

@@ -40,8 +40,8 @@ int run_open_data(struct run *run, struct ckpt_reader *reader, const char *path,
         options.epoch = cursor.epoch;
         options.position = cursor.position;
         /* each digest is a sum over ranks */
-        options.once = run->ranks.comm->rank == 0 ? cursor.once : 0;
-        options.order_digest = run->ranks.comm->rank == 0 ? cursor.order : 0;
+        options.set_digest = run->ranks.comm->rank == 0 ? cursor.set_digest : 0;
+        options.sequence_digest = run->ranks.comm->rank == 0 ? cursor.sequence_digest : 0;
     }
     status = loader_open(&options, &run->data.loader, err);
     if (status)

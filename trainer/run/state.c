@@ -36,8 +36,8 @@ static void encode_cursor(struct jsonx_writer *w, const struct cursor *cursor,
     jsonx_write_u64(w, "seed", cursor->seed);
     jsonx_write_u64(w, "epoch", cursor->epoch);
     jsonx_write_u64(w, "position", cursor->position);
-    jsonx_write_hex64(w, "once", cursor->once);
-    jsonx_write_hex64(w, "order", cursor->order);
+    jsonx_write_hex64(w, "once", cursor->set_digest);
+    jsonx_write_hex64(w, "order", cursor->sequence_digest);
     jsonx_write_string(w, "kind", order_kind_name(cursor->params.kind));
     jsonx_write_u64(w, "samples", cursor->params.samples);
     jsonx_write_u64(w, "lanes", cursor->params.lanes);
@@ -151,9 +151,9 @@ int run_decode_cursor(const struct json_t *state, const char *path, struct curso
     if (!status)
         status = get_hex64(object, "fingerprint", &c.fingerprint, path, err);
     if (!status)
-        status = get_hex64(object, "once", &c.once, path, err);
+        status = get_hex64(object, "once", &c.set_digest, path, err);
     if (!status)
-        status = get_hex64(object, "order", &c.order, path, err);
+        status = get_hex64(object, "order", &c.sequence_digest, path, err);
     struct {
         const char *key;
         uint64_t *value;

@@ -35,9 +35,9 @@ int run_data_cursor(const struct run_data *data, const struct run_ranks *ranks,
                     struct cursor *ret_cursor, struct err *err)
 {
     *ret_cursor = loader_cursor(data->loader);
-    int64_t digests[] = {(int64_t)ret_cursor->once, (int64_t)ret_cursor->order};
+    int64_t digests[] = {(int64_t)ret_cursor->set_digest, (int64_t)ret_cursor->sequence_digest};
     int status = run_ranks_reduce(ranks, digests, 2, COMM_SUM, "the digests of the data", err);
-    ret_cursor->once = (uint64_t)digests[0];
-    ret_cursor->order = (uint64_t)digests[1];
+    ret_cursor->set_digest = (uint64_t)digests[0];
+    ret_cursor->sequence_digest = (uint64_t)digests[1];
     return status;
 }
