@@ -171,9 +171,9 @@ static void load_encoded_again(struct bench *bench, struct photo *photo, struct 
     static const uint32_t intervals[FORMS_MAX] = {0, 2, 4};
     struct err err;
     const uint8_t *rgb;
-    struct image_bounds bounds = {.side_max = side_max, .tiles = true};
-    if (image_pipeline_whole(bench->pipeline, file.data, file.bytes, path, bounds, &rgb,
-                             &photo->width, &photo->height, &err))
+    struct image_bounds bounds = {.side_max = side_max, .tile_aligned = true};
+    if (image_pipeline_decode_whole(bench->pipeline, file.data, file.bytes, path, bounds, &rgb,
+                                    &photo->width, &photo->height, &err))
         fail(path, &err);
     for (size_t form = 0; form < FORMS_MAX; form++)
         if (jpeg_encode(rgb, photo->width, photo->height, 3 * (size_t)photo->width, QUALITY,

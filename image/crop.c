@@ -54,36 +54,36 @@ int crop_options_check(const struct crop_options *options, struct err *err)
     return 0;
 }
 
-static uint32_t clamp_side(double side, uint32_t most)
+static uint32_t clamp_side(double side, uint32_t max)
 {
-    return side < 1 ? 1 : side > most ? most : (uint32_t)side;
+    return side < 1 ? 1 : side > max ? max : (uint32_t)side;
 }
 
-static struct image_rect central(uint32_t width, uint32_t height, uint32_t crop_width,
-                                 uint32_t crop_height)
+static struct image_rect center_rect(uint32_t width, uint32_t height, uint32_t crop_width,
+                                     uint32_t crop_height)
 {
     return (struct image_rect){(width - crop_width) / 2, (height - crop_height) / 2, crop_width,
                                crop_height};
 }
 
-static struct image_rect choose_center(const struct crop_options *options, uint32_t width,
-                                       uint32_t height)
+static struct image_rect crop_center(const struct crop_options *options, uint32_t width,
+                                     uint32_t height)
 {
     uint32_t shorter = width < height ? width : height;
     uint32_t side = clamp_side(floor(shorter * options->center_fraction), shorter);
-    return central(width, height, side, side);
+    return center_rect(width, height, side, side);
 }
 
-static uint32_t below(uint32_t word, uint32_t count)
+static uint32_t draw_below(uint32_t word, uint32_t count)
 {
     return (uint32_t)((uint64_t)word * count >> 32);
 }
 
-/* Returns least * (most / least)^u for the 24-bit u of philox_unit(word). Repeated square roots
- * give the powers 1/2, 1/4, ... */
-static double ratio_between(double least, double most, uint32_t word)
+/* Returns min * (max / min)^u for the 24-bit u of philox_unit(word). Repeated square roots give
+ * the powers 1/2, 1/4, ... */
+static double draw_ratio(double min, double max, uint32_t word)
 {
-    double ratio = least, power = most / least;
+    double ratio = min, power = max / min;
     for (uint32_t bit = 1u << 31; bit >= 1u << (32 - UNIT_BITS); bit >>= 1) {
         power = sqrt(power);
         if (word & bit)
@@ -92,37 +92,39 @@ static double ratio_between(double least, double most, uint32_t word)
     return ratio;
 }
 
-static struct image_rect choose_fallback(const struct crop_options *options, uint32_t width,
-                                         uint32_t height)
+static struct image_rect crop_fallback(const struct crop_options *options, uint32_t width,
+                                       uint32_t height)
 {
     double ratio = (double)width / height;
     if (ratio < options->ratio_min)
-        return central(width, height, width, clamp_side(rint(width / options->ratio_min), height));
+        return center_rect(width, height, width,
+                           clamp_side(rint(width / options->ratio_min), height));
     if (ratio > options->ratio_max)
-        return central(width, height, clamp_side(rint(height * options->ratio_max), width), height);
-    return central(width, height, width, height);
+        return center_rect(width, height, clamp_side(rint(height * options->ratio_max), width),
+                           height);
+    return center_rect(width, height, width, height);
 }
 
-static struct image_rect choose_random(const struct crop_options *options, uint32_t width,
-                                       uint32_t height, uint64_t seed, uint32_t dataset,
-                                       uint32_t epoch, uint64_t sample)
+static struct image_rect crop_random(const struct crop_options *options, uint32_t width,
+                                     uint32_t height, uint64_t seed, uint32_t dataset,
+                                     uint32_t epoch, uint64_t sample)
 {
     double area = (double)width * height;
     for (uint32_t draw = 0; draw < TRIES; draw++) {
         struct philox_block random = philox_sample(seed, dataset, epoch, sample, PHILOX_CROP, draw);
         double scale = options->scale_min +
                        (options->scale_max - options->scale_min) * philox_unit(random.word[0]);
-        double ratio = ratio_between(options->ratio_min, options->ratio_max, random.word[1]);
+        double ratio = draw_ratio(options->ratio_min, options->ratio_max, random.word[1]);
         double crop_width = rint(sqrt(area * scale * ratio)),
                crop_height = rint(sqrt(area * scale / ratio));
         if (crop_width < 1 || crop_width > width || crop_height < 1 || crop_height > height)
             continue;
         struct image_rect rect = {.width = (uint32_t)crop_width, .height = (uint32_t)crop_height};
-        rect.y = below(random.word[2], height - rect.height + 1);
-        rect.x = below(random.word[3], width - rect.width + 1);
+        rect.y = draw_below(random.word[2], height - rect.height + 1);
+        rect.x = draw_below(random.word[3], width - rect.width + 1);
         return rect;
     }
-    return choose_fallback(options, width, height);
+    return crop_fallback(options, width, height);
 }
 
 struct crop crop_choose(const struct crop_options *options, uint32_t width, uint32_t height,
@@ -130,9 +132,9 @@ struct crop crop_choose(const struct crop_options *options, uint32_t width, uint
 {
     struct crop crop = {.rect = {0, 0, width, height}};
     if (options->kind == CROP_CENTER)
-        crop.rect = choose_center(options, width, height);
+        crop.rect = crop_center(options, width, height);
     if (options->kind == CROP_RANDOM)
-        crop.rect = choose_random(options, width, height, seed, dataset, epoch, sample);
+        crop.rect = crop_random(options, width, height, seed, dataset, epoch, sample);
     if (options->flip)
         crop.flip = philox_sample(seed, dataset, epoch, sample, PHILOX_FLIP, 0).word[0] >> 31;
     return crop;

@@ -6,7 +6,7 @@
  *     mixup_open(&options, &mixup, err);
  *     choice = mixup_choose(mixup, width, height, seed, dataset, epoch, sample);
  *     mixup_apply(choice, own, other, width, height);
- *     // weight of the picture's own label: mixup_own_part(choice, width, height)
+ *     // weight of the picture's own label: mixup_label_weight(choice, width, height)
  *
  * The choice for a sample depends only on (seed, dataset, epoch, sample)
  * (docs/reference/images.md); the caller chooses the other picture. Integer arithmetic gives the
@@ -59,7 +59,7 @@ struct mixup_choice {
 struct mixup_choice mixup_choose(const struct mixup *mixup, uint32_t width, uint32_t height,
                                  uint64_t seed, uint32_t dataset, uint32_t epoch, uint64_t sample);
 /* Returns the weight 0..1 of the picture's own label: its blend weight or its share of the area. */
-float mixup_own_part(struct mixup_choice choice, uint32_t width, uint32_t height);
+float mixup_label_weight(struct mixup_choice choice, uint32_t width, uint32_t height);
 /* Stores the mixture in own. Both are RGB without gaps between rows, and must not overlap. */
 void mixup_apply(struct mixup_choice choice, uint8_t *own, const uint8_t *other, uint32_t width,
                  uint32_t height);

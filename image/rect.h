@@ -26,29 +26,30 @@ static inline bool orientation_swaps_sides(uint32_t orientation)
 }
 
 /* True if the upright image starts at the stored image's right (or bottom) edge. */
-static inline bool orientation_from_right(uint32_t orientation)
+static inline bool orientation_flips_x(uint32_t orientation)
 {
     return orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
 }
 
-static inline bool orientation_from_bottom(uint32_t orientation)
+static inline bool orientation_flips_y(uint32_t orientation)
 {
     return orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
 }
 
 /* Returns the rectangle of the stored image (width x height) that the orientation maps to
- * `seen`. */
-static inline struct image_rect orientation_to_stored(uint32_t orientation, struct image_rect seen,
-                                                      uint32_t width, uint32_t height)
+ * `upright`. */
+static inline struct image_rect orientation_to_stored(uint32_t orientation,
+                                                      struct image_rect upright, uint32_t width,
+                                                      uint32_t height)
 {
-    struct image_rect r = seen;
+    struct image_rect r = upright;
     if (orientation_swaps_sides(orientation)) {
-        r.x = seen.y, r.y = seen.x;
-        r.width = seen.height, r.height = seen.width;
+        r.x = upright.y, r.y = upright.x;
+        r.width = upright.height, r.height = upright.width;
     }
-    if (orientation_from_right(orientation))
+    if (orientation_flips_x(orientation))
         r.x = width - r.x - r.width;
-    if (orientation_from_bottom(orientation))
+    if (orientation_flips_y(orientation))
         r.y = height - r.y - r.height;
     return r;
 }

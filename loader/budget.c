@@ -5,7 +5,7 @@
  *
  * The loader gets at least two slots, and as many as the budget allows with read-ahead for each.
  * The arena is no larger than the slots can use. Estimates assume samples of mean size; the rest
- * of the budget serves larger ones (memory.c).
+ * of the budget serves larger ones (memory_budget.c).
  */
 #include "loader/state.h"
 
@@ -22,29 +22,29 @@ enum {
     ARENA_MIN_BYTES = 1 << 20,
     ARRAY_ALIGN_BYTES = 64,
     /* initial read-ahead; more micro-batches if their reads are smaller than AHEAD_BYTES */
-    AHEAD_LEAST = 4,
+    AHEAD_MIN = 4,
     AHEAD_BYTES = 8 << 20,
     AHEAD_INLINE_BYTES = 4 << 20, /* fits in the last-level cache */
 };
 
 struct costs {
-    uint64_t fixed, slot_memory, slot_lists, slot_reads, arena_least;
+    uint64_t fixed, slot_memory, slot_lists, slot_reads, arena_min;
 };
 
 /* Saturating arithmetic: UINT64_MAX exceeds every budget. */
-static uint64_t plus(uint64_t a, uint64_t b)
+static uint64_t sat_add(uint64_t a, uint64_t b)
 {
     uint64_t sum;
     return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
 }
 
-static uint64_t times(uint64_t a, uint64_t b)
+static uint64_t sat_mul(uint64_t a, uint64_t b)
 {
     uint64_t product;
     return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
-static uint64_t round_up(uint64_t bytes, uint64_t unit)
+static uint64_t sat_round_up(uint64_t bytes, uint64_t unit)
 {
     return bytes > UINT64_MAX - unit ? UINT64_MAX : bytes_round_up(bytes, unit);
 }
@@ -55,10 +55,11 @@ static uint64_t batch_memory(const struct loader *loader)
     uint64_t items = options->batching.micro;
     switch (options->decode) {
     case LOADER_IMAGE:
-        return plus(round_up(times(items, loader_picture_bytes(loader)), ARRAY_ALIGN_BYTES),
-                    items * 4 * loader_image_words(loader));
+        return sat_add(
+            sat_round_up(sat_mul(items, loader_picture_bytes(loader)), ARRAY_ALIGN_BYTES),
+            items * 4 * loader_image_words(loader));
     case LOADER_TOKENS:
-        return times(items, ((uint64_t)options->text.block + 1) * 4);
+        return sat_mul(items, ((uint64_t)options->text.block + 1) * 4);
     case LOADER_BYTES:
         break;
     }
@@ -69,7 +70,7 @@ static uint64_t worker_memory(const struct loader *loader)
 {
     if (loader->options.decode != LOADER_IMAGE)
         return WORKER_OTHER_BYTES;
-    return plus(WORKER_IMAGE_BYTES, loader->pool.mixup ? loader_picture_bytes(loader) : 0);
+    return sat_add(WORKER_IMAGE_BYTES, loader->pool.mixup ? loader_picture_bytes(loader) : 0);
 }
 
 /* Cannot overflow with LOADER_MICRO_MAX items or fewer. */
@@ -80,41 +81,42 @@ static uint64_t list_memory(const struct loader *loader)
     return sizeof(struct load_slot) +
            items *
                (sizeof(struct batch_item) + sizeof(struct load_item) + sizeof(struct load_work)) +
-           pieces * (sizeof(struct load_piece) + sizeof(struct load_order) +
+           pieces * (sizeof(struct load_piece) + sizeof(struct sorted_piece) +
                      sizeof(struct load_chunk) + (is_bytes ? sizeof(struct batch_bytes) : 0));
 }
 
-static struct costs count_costs(const struct loader *loader)
+static struct costs estimate_costs(const struct loader *loader)
 {
     bool is_bytes = loader->options.decode == LOADER_BYTES;
     uint64_t read_bytes = 0; /* maximum over all datasets */
     for (uint32_t i = 0; i < loader->sources_count; i++) {
-        uint64_t bytes = plus(view_read_bytes(loader->sources[i].view), 2 * READ_ARENA_PAGE_BYTES);
+        uint64_t bytes =
+            sat_add(view_read_bytes(loader->sources[i].view), 2 * READ_ARENA_PAGE_BYTES);
         read_bytes = bytes > read_bytes ? bytes : read_bytes;
     }
     struct costs costs = {
-        .fixed =
-            plus(times(loader->pool.workers_count, worker_memory(loader)),
-                 LOADER_QUARANTINE_MAX * (sizeof(struct loader_bad_sample) + LOADER_REASON_BYTES) +
-                     sizeof *loader),
+        .fixed = sat_add(sat_mul(loader->pool.workers_count, worker_memory(loader)),
+                         LOADER_QUARANTINE_MAX *
+                                 (sizeof(struct loader_bad_sample) + LOADER_REASON_BYTES) +
+                             sizeof *loader),
         .slot_memory = batch_memory(loader),
         .slot_lists = list_memory(loader),
-        .slot_reads = times(loader->options.batching.micro, read_bytes),
+        .slot_reads = sat_mul(loader->options.batching.micro, read_bytes),
     };
     /* with LOADER_BYTES, whole batches stay in the arena */
-    uint64_t least = is_bytes ? times(2, costs.slot_reads) : times(4, read_bytes);
-    costs.arena_least =
-        round_up(least > ARENA_MIN_BYTES ? least : ARENA_MIN_BYTES, READ_ARENA_PAGE_BYTES);
+    uint64_t min_bytes = is_bytes ? sat_mul(2, costs.slot_reads) : sat_mul(4, read_bytes);
+    costs.arena_min = sat_round_up(min_bytes > ARENA_MIN_BYTES ? min_bytes : ARENA_MIN_BYTES,
+                                   READ_ARENA_PAGE_BYTES);
     return costs;
 }
 
-static int too_small(const struct loader *loader, uint64_t least, struct err *err)
+static int budget_too_small(const struct loader *loader, uint64_t min_bytes, struct err *err)
 {
     char wanted[STR_SIZE_BYTES], given[STR_SIZE_BYTES];
     err_set(err, -EINVAL, "the loader's memory budget is too small");
     err_at(err, loader->sources[0].dataset->path, ERR_NO_OFFSET);
     err_expected(err, "at least %s (%" PRIu64 " bytes) for two micro-batches of %" PRIu64,
-                 str_format_size(least, wanted), least, loader->options.batching.micro);
+                 str_format_size(min_bytes, wanted), min_bytes, loader->options.batching.micro);
     err_found(err, "%s", str_format_size(loader->options.memory_bytes, given));
     err_advise(err, "use more memory, fewer workers or a smaller micro-batch");
     return -EINVAL;
@@ -179,11 +181,11 @@ static int allocate_all(struct loader *loader, uint64_t arena_bytes, struct err 
 }
 
 /* Enough to keep the disk busy while the first micro-batches are decoded. */
-static uint32_t ahead_at_first(uint64_t slots, const struct costs *costs)
+static uint32_t initial_ahead_max(uint64_t slots, const struct costs *costs)
 {
     uint64_t reads =
-        costs->slot_reads ? plus(AHEAD_BYTES, costs->slot_reads - 1) / costs->slot_reads : 0;
-    return (uint32_t)bytes_min(slots, reads > AHEAD_LEAST ? reads : AHEAD_LEAST);
+        costs->slot_reads ? sat_add(AHEAD_BYTES, costs->slot_reads - 1) / costs->slot_reads : 0;
+    return (uint32_t)bytes_min(slots, reads > AHEAD_MIN ? reads : AHEAD_MIN);
 }
 
 static uint32_t ahead_inline(uint32_t ahead_max, const struct costs *costs)
@@ -195,7 +197,7 @@ static uint32_t ahead_inline(uint32_t ahead_max, const struct costs *costs)
 /* Limits merged reads so that the arena always has room for the next one. It must hold two reads at
  * arbitrary addresses, because a sample may be split between them. With LOADER_BYTES, where batches
  * keep the memory of their reads, it must hold two micro-batches with their gaps. */
-static void bound_chunks(struct loader *loader, const struct costs *costs, uint64_t arena_bytes)
+static void limit_chunks(struct loader *loader, const struct costs *costs, uint64_t arena_bytes)
 {
     struct reader *reader = &loader->reader;
     reader->chunk_bytes_max = bytes_min(LOADER_CHUNK_BYTES_MAX, arena_bytes / 4);
@@ -213,25 +215,27 @@ int loader_budget_init(struct loader *loader, struct err *err)
     struct reader *reader = &loader->reader;
     const struct loader_options *options = &loader->options;
     uint64_t budget = options->memory_bytes;
-    struct costs costs = count_costs(loader);
-    uint64_t slot = plus(costs.slot_memory, costs.slot_lists);
-    uint64_t least = plus(plus(costs.fixed, times(LOADER_SLOTS_LEAST, slot)), costs.arena_least);
+    struct costs costs = estimate_costs(loader);
+    uint64_t slot = sat_add(costs.slot_memory, costs.slot_lists);
+    uint64_t min_bytes =
+        sat_add(sat_add(costs.fixed, sat_mul(LOADER_SLOTS_MIN, slot)), costs.arena_min);
     /* after this check, only the reads of more than two slots can overflow */
-    if (budget < least || least == UINT64_MAX)
-        return too_small(loader, least, err);
-    uint64_t most = options->batches_ahead ? bytes_min(options->batches_ahead, LOADER_SLOTS_MAX)
-                                           : LOADER_SLOTS_MAX;
+    if (budget < min_bytes || min_bytes == UINT64_MAX)
+        return budget_too_small(loader, min_bytes, err);
+    uint64_t slots_max = options->batches_ahead
+                             ? bytes_min(options->batches_ahead, LOADER_SLOTS_MAX)
+                             : LOADER_SLOTS_MAX;
     uint64_t rest = budget - costs.fixed;
-    uint64_t slots = bytes_min(rest / plus(slot, costs.slot_reads), most);
-    if (slots > LOADER_SLOTS_LEAST && rest - slots * slot < costs.arena_least)
-        slots = (rest - costs.arena_least) / slot;
-    slots = slots < LOADER_SLOTS_LEAST ? LOADER_SLOTS_LEAST : slots;
-    uint64_t useful = times(2 * slots, costs.slot_reads);
+    uint64_t slots = bytes_min(rest / sat_add(slot, costs.slot_reads), slots_max);
+    if (slots > LOADER_SLOTS_MIN && rest - slots * slot < costs.arena_min)
+        slots = (rest - costs.arena_min) / slot;
+    slots = slots < LOADER_SLOTS_MIN ? LOADER_SLOTS_MIN : slots;
+    uint64_t useful = sat_mul(2 * slots, costs.slot_reads);
     uint64_t arena_bytes =
-        bytes_min(rest - slots * slot, useful > costs.arena_least ? useful : costs.arena_least);
+        bytes_min(rest - slots * slot, useful > costs.arena_min ? useful : costs.arena_min);
     arena_bytes = arena_bytes / READ_ARENA_PAGE_BYTES * READ_ARENA_PAGE_BYTES;
     loader->slots_count = (uint32_t)slots;
-    reader->ahead_max = options->batches_ahead ? (uint32_t)slots : ahead_at_first(slots, &costs);
+    reader->ahead_max = options->batches_ahead ? (uint32_t)slots : initial_ahead_max(slots, &costs);
     reader->ahead_inline =
         options->batches_ahead ? (uint32_t)slots : ahead_inline(reader->ahead_max, &costs);
     memory->device = loader->device;
@@ -239,7 +243,7 @@ int loader_budget_init(struct loader *loader, struct err *err)
     memory->slot_bytes = costs.slot_memory;
     memory->allocated_bytes = costs.fixed + slots * slot + arena_bytes;
     memory->spare_bytes = budget - memory->allocated_bytes;
-    bound_chunks(loader, &costs, arena_bytes);
+    limit_chunks(loader, &costs, arena_bytes);
     return allocate_all(loader, arena_bytes, err);
 }
 

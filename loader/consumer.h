@@ -22,7 +22,7 @@ struct consumer {
     uint64_t quarantine_count;
 
     pthread_cond_t wake; /* one waiter */
-    bool waits;
+    bool is_waiting;
     /* G: loader.taken + 1 at the last underrun; 0: none yet */
     uint64_t underrun_noted;
 };

@@ -20,8 +20,8 @@
 
 enum {
     LOADER_WORKERS_MAX = 256,
-    LOADER_SUBSTITUTES_MAX = 8, /* candidates per bad sample */
-    LOADER_GROUP_ITEMS = 16,    /* small items that a worker takes at once */
+    LOADER_SUBSTITUTES_MAX = 8,  /* candidates per bad sample */
+    LOADER_GROUP_ITEMS_MAX = 16, /* small items that a worker takes at once */
 };
 
 struct load_work {
@@ -58,7 +58,7 @@ struct decode_pool {
 
     struct load_work *work;         /* G: ring */
     uint64_t work_first, work_next; /* G */
-    uint32_t decoding;              /* G: items that workers hold */
+    uint32_t decoding_count;        /* G: items that workers hold */
     struct load_worker *idle;       /* G: stack */
 };
 
@@ -72,9 +72,9 @@ void decode_pool_close(struct loader *loader); /* safe after a failed open */
 /* Both require the loader's mutex and queue an item that is fully read or bad. Only
  * decode_pool_add wakes a worker. */
 void decode_pool_add(struct decode_pool *pool, struct load_slot *slot, uint32_t item);
-void decode_pool_put(struct decode_pool *pool, struct load_slot *slot, uint32_t item);
-/* Takes up to LOADER_GROUP_ITEMS items of one slot from a nonempty queue. The caller finishes or
- * requeues each. */
+void decode_pool_add_without_wake(struct decode_pool *pool, struct load_slot *slot, uint32_t item);
+/* Takes up to LOADER_GROUP_ITEMS_MAX items of one slot from a nonempty queue. The caller finishes
+ * or requeues each. */
 uint32_t decode_pool_take(struct loader *loader, struct load_work *group);
 /* Frees the item's bytes unless the batch points to them. */
 void decode_pool_finish(struct loader *loader, const struct load_work *work);
@@ -95,6 +95,6 @@ bool item_failure_is_fatal(int status);
 int item_substitute(struct load_worker *worker, struct load_slot *slot, uint32_t item,
                     struct err *err);
 /* Mixes the images of a decoded slot and fills in their partner labels. */
-void mixup_batch_slot(struct load_worker *worker, struct load_slot *slot);
+void mix_slot_images(struct load_worker *worker, struct load_slot *slot);
 
 #endif

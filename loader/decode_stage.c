@@ -23,7 +23,7 @@ static void wake_worker(struct decode_pool *pool)
     pthread_cond_signal(&worker->wake);
 }
 
-void decode_pool_put(struct decode_pool *pool, struct load_slot *slot, uint32_t item)
+void decode_pool_add_without_wake(struct decode_pool *pool, struct load_slot *slot, uint32_t item)
 {
     pool->work[pool->work_next++ % pool->work_capacity] =
         (struct load_work){.slot = slot, .item = item};
@@ -31,7 +31,7 @@ void decode_pool_put(struct decode_pool *pool, struct load_slot *slot, uint32_t 
 
 void decode_pool_add(struct decode_pool *pool, struct load_slot *slot, uint32_t item)
 {
-    decode_pool_put(pool, slot, item);
+    decode_pool_add_without_wake(pool, slot, item);
     if (pool->idle)
         wake_worker(pool);
 }
@@ -40,7 +40,7 @@ static void sleep_until_woken(struct load_worker *worker)
 {
     struct loader *loader = worker->loader;
     struct decode_pool *pool = &loader->pool;
-    reader_note_idle(loader);
+    reader_note_idle_worker(loader);
     worker->is_asleep = true;
     worker->next_idle = pool->idle;
     pool->idle = worker;
@@ -64,13 +64,13 @@ uint32_t decode_pool_take(struct loader *loader, struct load_work *group)
         pool->work_first++;
     }
     slot_acquire_memory(loader, group[0].slot);
-    pool->decoding += count;
+    pool->decoding_count += count;
     return count;
 }
 
 void decode_pool_requeue(struct decode_pool *pool, const struct load_work *work)
 {
-    pool->decoding--;
+    pool->decoding_count--;
     decode_pool_add(pool, work->slot, work->item);
 }
 
@@ -88,7 +88,7 @@ static void describe_bad(const struct loader *loader, const struct load_slot *sl
     const struct load_item *load = &slot->loads[i];
     const struct batch_item *item = &slot->items[i];
     char path[IO_PATH_BYTES_MAX] = "";
-    shard_cache_path(loader->cache, load->place.shard, path, NULL);
+    shard_cache_path(loader->cache, load->location.shard, path, NULL);
     err_set(err, -EBADMSG, "sample \"%.*s\" cannot be used: %s",
             (int)bytes_min(item->key_bytes, 80), item->key ? item->key : "", load->reason);
     err_at(err, path, load->bad_offset);
@@ -147,7 +147,7 @@ void decode_pool_finish(struct loader *loader, const struct load_work *work)
                 chunk_free_memory(&loader->memory, chunk);
         }
     }
-    loader->pool.decoding--;
+    loader->pool.decoding_count--;
     slot->items_left--;
 }
 
@@ -158,7 +158,7 @@ static void finish_slot(struct load_worker *worker, struct load_slot *slot)
     if (loader->pool.mixup && slot->failed_item == UINT32_MAX) {
         pthread_mutex_unlock(&loader->mutex);
         uint64_t began_ns = trace_begin(worker->track);
-        mixup_batch_slot(worker, slot);
+        mix_slot_images(worker, slot);
         trace_end(worker->track, "mix", began_ns);
         pthread_mutex_lock(&loader->mutex);
     }
@@ -170,7 +170,7 @@ static void *worker_main(void *argument)
     struct load_worker *worker = argument;
     struct loader *loader = worker->loader;
     struct decode_pool *pool = &loader->pool;
-    struct load_work group[LOADER_GROUP_ITEMS];
+    struct load_work group[LOADER_GROUP_ITEMS_MAX];
     pthread_mutex_lock(&loader->mutex);
     while (!loader->stop) {
         if (pool->work_first == pool->work_next) {
@@ -187,7 +187,7 @@ static void *worker_main(void *argument)
         for (uint32_t i = 0; i < count; i++)
             decode_pool_finish(loader, &group[i]);
         /* decoding frees memory but no slots */
-        if (loader->reader.block != LOAD_NO_SLOT)
+        if (loader->reader.state != READER_NO_SLOT)
             reader_wake(&loader->reader);
         if (group[0].slot->items_left == 0)
             finish_slot(worker, group[0].slot);
@@ -207,7 +207,7 @@ static int init_worker(struct loader *loader, struct load_worker *worker, struct
         return err_set(err, -ENOMEM, "out of memory for a worker");
     if (options->decode != LOADER_IMAGE)
         return 0;
-    struct image_options image = view_image_options(options);
+    struct image_options image = image_options_from_loader(options);
     if (loader->pool.mixup && !(worker->picture = malloc(loader_picture_bytes(loader))))
         return err_set(err, -ENOMEM, "out of memory for a worker");
     return image_pipeline_open(&image, &worker->pipeline, err);
@@ -226,7 +226,7 @@ int decode_pool_open(struct loader *loader, struct err *err)
     bool is_image = loader->options.decode == LOADER_IMAGE;
     unsigned workers = loader->options.workers ? loader->options.workers : thread_pool_cpu_count();
     pool->workers_count = (uint32_t)bytes_min(workers, LOADER_WORKERS_MAX);
-    pool->group_items = is_image ? 1 : LOADER_GROUP_ITEMS;
+    pool->group_items = is_image ? 1 : LOADER_GROUP_ITEMS_MAX;
     pool->workers = calloc(pool->workers_count, sizeof pool->workers[0]);
     if (!pool->workers)
         return err_set(err, -ENOMEM, "out of memory for %" PRIu32 " workers", pool->workers_count);

@@ -64,8 +64,8 @@ static bool decode_item(const struct loader *loader, const struct load_work *wor
 /* Requires the mutex; unlocks it while decoding and before waking the consumer. */
 static void decode_group(struct loader *loader)
 {
-    struct load_work group[LOADER_GROUP_ITEMS];
-    bool is_done[LOADER_GROUP_ITEMS];
+    struct load_work group[LOADER_GROUP_ITEMS_MAX];
+    bool is_done[LOADER_GROUP_ITEMS_MAX];
     uint32_t count = decode_pool_take(loader, group);
     pthread_mutex_unlock(&loader->mutex);
     for (uint32_t i = 0; i < count; i++)

@@ -107,8 +107,8 @@ static int decode_tokens(struct load_worker *worker, struct load_slot *slot, uin
     return bad_token(shard, piece->want_offset + i * width, (uint32_t)tokens[i], limit, err);
 }
 
-static void deliver_bytes(const struct loader *loader, struct load_slot *slot, uint32_t item,
-                          const struct view_piece *pieces, uint32_t count)
+static void set_byte_fields(const struct loader *loader, struct load_slot *slot, uint32_t item,
+                            const struct view_piece *pieces, uint32_t count)
 {
     struct batch_bytes *bytes = &slot->bytes[(size_t)item * loader->pieces_max];
     for (uint32_t i = 0; i < count; i++)
@@ -134,7 +134,7 @@ int item_decode_bytes(const struct loader *loader, struct load_slot *slot, uint3
 {
     int status = verify(loader, shard, pieces, count, err);
     if (!status)
-        deliver_bytes(loader, slot, item, pieces, count);
+        set_byte_fields(loader, slot, item, pieces, count);
     return status;
 }
 

@@ -350,8 +350,8 @@ uint64_t loader_quarantine(const struct loader *loader, const struct loader_bad_
 /* Applies bad_fraction_max to the combined counts of several ranks' loaders, each opened with
  * bad_fraction_max 1 on the same data. Also counts the samples left out of damaged tars, whose
  * number is the same on all ranks. -EBADMSG: too many bad samples. */
-int loader_judge_bad(const struct loader *loader, double fraction_max, uint64_t bad_count,
-                     uint64_t delivered_count, struct err *err);
+int loader_check_bad_fraction(const struct loader *loader, double fraction_max, uint64_t bad_count,
+                              uint64_t delivered_count, struct err *err);
 
 #ifdef __cplusplus
 }

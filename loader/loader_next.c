@@ -31,8 +31,8 @@ static void advise_repair(struct err *err, const char *dataset)
                dataset);
 }
 
-int loader_judge_bad(const struct loader *loader, double fraction_max, uint64_t bad_count,
-                     uint64_t delivered_count, struct err *err)
+int loader_check_bad_fraction(const struct loader *loader, double fraction_max, uint64_t bad_count,
+                              uint64_t delivered_count, struct err *err)
 {
     uint64_t epoch = loader->order.samples, of = delivered_count > epoch ? delivered_count : epoch;
     uint64_t left_out = loader->stats.left_out_count; /* constant once open */
@@ -57,7 +57,7 @@ static void log_bad(const struct loader *loader, const struct load_item *load,
                     const struct batch_item *item)
 {
     char path[IO_PATH_BYTES_MAX] = "", instead[64] = "left out";
-    shard_cache_path(loader->cache, load->place.shard, path, NULL);
+    shard_cache_path(loader->cache, load->location.shard, path, NULL);
     if (!item->skipped)
         snprintf(instead, sizeof instead, "sample %" PRIu64 " is used instead", load->substitute);
     log_line(loader->options.log, LOG_WARN, "bad sample \"%.*s\" (%" PRIu64 ") in %s: %s; %s",
@@ -94,11 +94,11 @@ static int note_bad_samples(struct loader *loader, const struct load_slot *slot,
              delivered = loader->stats.samples_count;
     pthread_mutex_unlock(&loader->mutex);
     struct err *own = &consumer->failure_err;
-    if (!loader_judge_bad(loader, loader->options.bad_fraction_max, total, delivered, own))
+    if (!loader_check_bad_fraction(loader, loader->options.bad_fraction_max, total, delivered, own))
         return 0;
     char path[IO_PATH_BYTES_MAX] = "";
     const struct batch_item *item = &slot->items[last_item];
-    shard_cache_path(loader->cache, last->place.shard, path, NULL);
+    shard_cache_path(loader->cache, last->location.shard, path, NULL);
     snprintf(own->what, sizeof own->what, "too many bad samples; the last is \"%.*s\": %.120s",
              (int)bytes_min(item->key_bytes, 80), item->key ? item->key : "", last->reason);
     err_at(own, path, last->bad_offset);
@@ -122,7 +122,7 @@ static void advance_cursor(struct loader *loader, const struct load_slot *slot)
     consumer->cursor.sequence_digest = consumer->sequence_digest;
 }
 
-static int all_held(const struct loader *loader, struct err *err)
+static int all_batches_held(const struct loader *loader, struct err *err)
 {
     err_set(err, -ENOBUFS, "the consumer holds all batches of the loader");
     err_expected(err, "at most %" PRIu32 " at a time", loader->slots_count - 1);
@@ -136,7 +136,7 @@ int loader_next(struct loader *loader, const struct batch **ret_batch, struct er
     if (consumer->failure)
         return fail(loader, err);
     if (loader->taken - loader->released == loader->slots_count)
-        return all_held(loader, err);
+        return all_batches_held(loader, err);
     pthread_mutex_lock(&loader->mutex);
     struct err why = {0};
     int waited = loader_has_next(loader) ? 0 : loader_wait(loader, &why);
@@ -159,7 +159,7 @@ int loader_next(struct loader *loader, const struct batch **ret_batch, struct er
         if (loader->stats.first_batch_ns == 0)
             loader->stats.first_batch_ns = clock_now_ns() - loader->opened_ns;
         loader->stats.samples_count += slot->batch.items_count;
-        reader_note_slots(loader);
+        reader_unblock(loader);
     }
     pthread_mutex_unlock(&loader->mutex);
     if (has_failed) {
@@ -196,10 +196,10 @@ void loader_release(struct loader *loader, const struct batch *batch)
     pthread_mutex_lock(&loader->mutex);
     slot_release_memory(loader, slot);
     loader->released++;
-    if (loader->reader.block == LOAD_NO_SPACE)
-        loader->reader.block = LOAD_RUNNING;
-    reader_note_slots(loader);
-    stats_update_full(loader);
+    if (loader->reader.state == READER_NO_SPACE)
+        loader->reader.state = READER_RUNNING;
+    reader_unblock(loader);
+    stats_update_consumer_stall(loader);
     reader_wake(&loader->reader);
     pthread_mutex_unlock(&loader->mutex);
 }

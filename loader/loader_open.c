@@ -41,7 +41,7 @@ struct loader_options loader_options_default(void)
 
 /* ---- Opening. ---- */
 
-static int open_base(struct loader *loader, struct err *err)
+static int open_inputs(struct loader *loader, struct err *err)
 {
     struct loader_options *options = &loader->options;
     const struct loader_source alone = {.path = options->dataset, .weight = 1};
@@ -76,7 +76,7 @@ static int check_paths(const struct loader_options *options, struct err *err)
 }
 
 /* Returns the requested field names, or "". */
-static const char *field_of(const struct loader_options *options)
+static const char *requested_fields(const struct loader_options *options)
 {
     const char *field = options->decode == LOADER_TOKENS  ? options->text.field
                         : options->decode == LOADER_IMAGE ? options->image.field
@@ -96,7 +96,7 @@ static int check_options(const struct loader_options *options, struct err *err)
         err_advise(err, "use a smaller micro-batch");
         return -EINVAL;
     }
-    const char *field = field_of(options);
+    const char *field = requested_fields(options);
     if (strlen(field) >= LOADER_FIELD_BYTES) {
         err_set(err, -EINVAL, "the list of fields is too long");
         err_expected(err, "at most %d bytes", LOADER_FIELD_BYTES - 1);
@@ -157,7 +157,7 @@ static int open_order(struct loader *loader, struct err *err)
     return status;
 }
 
-static bool options_want_no_reads(const struct loader_options *options)
+static bool is_reading_disabled(const struct loader_options *options)
 {
     return options->order_only || options->memory_only;
 }
@@ -171,7 +171,7 @@ static int open_stages(struct loader *loader, struct err *err)
     int status = decode_pool_open(loader, err);
     if (!status)
         status = loader_budget_init(loader, err);
-    if (status || options_want_no_reads(&loader->options))
+    if (status || is_reading_disabled(&loader->options))
         return status;
     status = decode_pool_start(loader, err);
     return status ? status : reader_open(loader, err);
@@ -184,7 +184,7 @@ static void copy_options(struct loader *loader, const struct loader_options *opt
         loader->options.memory_bytes = MEMORY_DEFAULT_BYTES;
     if (options->image.pixels_max == 0)
         loader->options.image.pixels_max = LOADER_PIXELS_DEFAULT;
-    strcpy(loader->field, field_of(options)); /* length checked by check_options */
+    strcpy(loader->field, requested_fields(options)); /* length checked by check_options */
     loader->options.image.field = loader->options.text.field = loader->field;
 }
 
@@ -198,10 +198,10 @@ int loader_open(const struct loader_options *options, struct loader **ret_loader
     if (!loader)
         return err_set(err, -ENOMEM, "out of memory for a loader");
     loader->opened_ns = clock_now_ns();
-    loader->reader.released_short = UINT64_MAX;
+    loader->reader.emfile_released = UINT64_MAX;
     copy_options(loader, options);
     if (options->decode == LOADER_IMAGE)
-        image_libraries(loader->pixels_libraries);
+        image_library_versions(loader->pixels_libraries);
     pthread_mutex_init(&loader->mutex, NULL);
     pthread_mutex_init(&loader->memory.mutex, NULL);
     pthread_cond_init(&loader->reader.wake, NULL);
@@ -210,14 +210,14 @@ int loader_open(const struct loader_options *options, struct loader **ret_loader
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&consumer->wake, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    status = open_base(loader, err);
+    status = open_inputs(loader, err);
     if (!status)
         status = open_order(loader, err);
     if (!status && loader->stats.left_out_count > 0)
-        status = loader_judge_bad(loader, options->bad_fraction_max, 0, 0, err);
+        status = loader_check_bad_fraction(loader, options->bad_fraction_max, 0, 0, err);
     if (!status && !options->order_only)
         status = open_stages(loader, err);
-    if (options_want_no_reads(options))
+    if (is_reading_disabled(options))
         consumer->failure = err_set(&consumer->failure_err, -EINVAL,
                                     "the loader was opened only for its order or memory plan");
     /* borrowed from the caller */

@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* Returns the last item before `end` that is not skipped, or -1. */
-static int64_t whole_before(const struct load_slot *slot, int64_t end)
+static int64_t previous_unskipped(const struct load_slot *slot, int64_t end)
 {
     do
         end--;
@@ -18,7 +18,7 @@ static int64_t whole_before(const struct load_slot *slot, int64_t end)
     return end;
 }
 
-static uint8_t *picture_of(const struct load_slot *slot, int64_t item)
+static uint8_t *item_picture(const struct load_slot *slot, int64_t item)
 {
     const struct batch_field *images = &slot->batch.fields[0];
     return (uint8_t *)images->data + item * images->stride_bytes[0];
@@ -32,25 +32,25 @@ static struct mixup_choice choose(const struct loader *loader, struct sample_ref
                         ref.sample);
 }
 
-void mixup_batch_slot(struct load_worker *worker, struct load_slot *slot)
+void mix_slot_images(struct load_worker *worker, struct load_slot *slot)
 {
     const struct loader *loader = worker->loader;
     const uint32_t width = loader->options.image.width, height = loader->options.image.height;
     const int32_t *labels = slot->batch.fields[1].data;
     int32_t *partner_labels = slot->batch.fields[2].data;
     float *weights = slot->batch.fields[3].data;
-    const int64_t last = whole_before(slot, slot->batch.items_count);
+    const int64_t last = previous_unskipped(slot, slot->batch.items_count);
     if (last >= 0)
-        memcpy(worker->picture, picture_of(slot, last), loader_picture_bytes(loader));
+        memcpy(worker->picture, item_picture(slot, last), loader_picture_bytes(loader));
     for (int64_t item = last, before; item >= 0; item = before) {
-        before = whole_before(slot, item);
+        before = previous_unskipped(slot, item);
         const int64_t partner = before >= 0 ? before : last;
         struct mixup_choice choice = {.kind = MIXUP_NONE};
         if (partner != item)
             choice = choose(loader, slot->items[item].ref);
-        mixup_apply(choice, picture_of(slot, item),
-                    before >= 0 ? picture_of(slot, before) : worker->picture, width, height);
+        mixup_apply(choice, item_picture(slot, item),
+                    before >= 0 ? item_picture(slot, before) : worker->picture, width, height);
         partner_labels[item] = labels[choice.kind == MIXUP_NONE ? item : partner];
-        weights[item] = mixup_own_part(choice, width, height);
+        weights[item] = mixup_label_weight(choice, width, height);
     }
 }

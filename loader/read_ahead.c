@@ -7,15 +7,15 @@
 
 /* Requires the mutex. True if nothing is read ahead and the consumer will release nothing while
  * it waits. */
-static bool is_only_progress(const struct loader *loader)
+static bool has_nothing_to_release(const struct loader *loader)
 {
     return loader->taken == loader->planned &&
-           (loader->consumer.waits || loader->released == loader->planned);
+           (loader->consumer.is_waiting || loader->released == loader->planned);
 }
 
 /* Requires the mutex. Returns the share of the process's open files that the next micro-batch may
  * use: most if the consumer is out of micro-batches, otherwise half. */
-static enum open_files_share share_of(const struct loader *loader)
+static enum open_files_share next_files_share(const struct loader *loader)
 {
     return loader->taken == loader->planned ? OPEN_FILES_MOST : OPEN_FILES_HALF;
 }
@@ -24,11 +24,11 @@ static enum open_files_share share_of(const struct loader *loader)
 static bool lacks_files(const struct loader *loader)
 {
     const struct reader *reader = &loader->reader;
-    return reader->released_short == loader->released && share_of(loader) <= reader->share_short &&
-           !is_only_progress(loader);
+    return reader->emfile_released == loader->released &&
+           next_files_share(loader) <= reader->emfile_share && !has_nothing_to_release(loader);
 }
 
-bool reader_may_begin(const struct loader *loader)
+bool reader_can_begin_slot(const struct loader *loader)
 {
     const struct reader *reader = &loader->reader;
     return loader->planned - loader->released < loader->slots_count && !lacks_files(loader) &&
@@ -36,22 +36,22 @@ bool reader_may_begin(const struct loader *loader)
                (inline_decode_is_steady(reader) ? reader->ahead_inline : reader->ahead_max);
 }
 
-void reader_note_slots(struct loader *loader)
+void reader_unblock(struct loader *loader)
 {
     struct reader *reader = &loader->reader;
-    if (reader->block != LOAD_NO_SLOT || !reader_may_begin(loader))
+    if (reader->state != READER_NO_SLOT || !reader_can_begin_slot(loader))
         return;
-    reader->block = LOAD_RUNNING;
-    stats_update_full(loader);
+    reader->state = READER_RUNNING;
+    stats_update_consumer_stall(loader);
     reader_wake(reader);
 }
 
-void reader_note_idle(struct loader *loader)
+void reader_note_idle_worker(struct loader *loader)
 {
     struct reader *reader = &loader->reader;
-    if (reader->block == LOAD_NO_SLOT && !inline_decode_is_steady(reader) && !lacks_files(loader) &&
-        loader->planned - loader->released < loader->slots_count)
-        reader->is_starved = true;
+    if (reader->state == READER_NO_SLOT && !inline_decode_is_steady(reader) &&
+        !lacks_files(loader) && loader->planned - loader->released < loader->slots_count)
+        reader->has_idled_worker = true;
 }
 
 void reader_end_run(struct loader *loader, struct load_slot *slot, const struct err *why)
@@ -78,7 +78,7 @@ static void add_complete_items(struct loader *loader, struct load_slot *slot)
 }
 
 /* State before a micro-batch is begun, restored if it runs out of files. */
-struct attempt {
+struct plan_snapshot {
     struct plan plan;
     uint64_t released;
     enum open_files_share share;
@@ -86,17 +86,19 @@ struct attempt {
 
 /* Postpones a micro-batch that ran out of files until an earlier one is released or its share
  * grows. False: neither can happen. */
-static bool defer_slot(struct loader *loader, struct load_slot *slot, const struct attempt *before)
+static bool defer_slot(struct loader *loader, struct load_slot *slot,
+                       const struct plan_snapshot *before)
 {
     struct reader *reader = &loader->reader;
     pthread_mutex_lock(&loader->mutex);
-    bool can_have_more = loader->released != before->released || share_of(loader) > before->share;
-    bool waits = can_have_more || !is_only_progress(loader);
+    bool may_succeed_now =
+        loader->released != before->released || next_files_share(loader) > before->share;
+    bool waits = may_succeed_now || !has_nothing_to_release(loader);
     if (waits) {
-        reader->released_short = before->released;
-        reader->share_short = before->share;
-        reader->block = reader_may_begin(loader) ? LOAD_RUNNING : LOAD_NO_SLOT;
-        stats_update_full(loader);
+        reader->emfile_released = before->released;
+        reader->emfile_share = before->share;
+        reader->state = reader_can_begin_slot(loader) ? READER_RUNNING : READER_NO_SLOT;
+        stats_update_consumer_stall(loader);
     }
     pthread_mutex_unlock(&loader->mutex);
     if (!waits)
@@ -110,32 +112,32 @@ struct load_slot *reader_begin_slot(struct loader *loader)
 {
     struct reader *reader = &loader->reader;
     pthread_mutex_lock(&loader->mutex);
-    reader->block = reader->plan_ended         ? LOAD_DONE
-                    : reader_may_begin(loader) ? LOAD_RUNNING
-                                               : LOAD_NO_SLOT;
-    enum load_block block = reader->block;
+    reader->state = reader->plan_ended              ? READER_DONE
+                    : reader_can_begin_slot(loader) ? READER_RUNNING
+                                                    : READER_NO_SLOT;
+    enum reader_state state = reader->state;
     if (loader->pool.idle)
-        reader_note_idle(loader);
-    stats_update_full(loader);
-    const struct attempt before = {
-        .plan = reader->plan, .released = loader->released, .share = share_of(loader)};
+        reader_note_idle_worker(loader);
+    stats_update_consumer_stall(loader);
+    const struct plan_snapshot before = {
+        .plan = reader->plan, .released = loader->released, .share = next_files_share(loader)};
     uint64_t merge_gap_bytes = inline_decode_gap_bytes(reader);
     pthread_mutex_unlock(&loader->mutex);
-    if (block != LOAD_RUNNING)
+    if (state != READER_RUNNING)
         return NULL;
     struct plan_micro micro;
     if (!plan_next(&reader->plan, &micro)) {
         pthread_mutex_lock(&loader->mutex);
         reader->plan_ended = true;
-        reader->block = LOAD_DONE;
-        if (loader->consumer.waits)
+        reader->state = READER_DONE;
+        if (loader->consumer.is_waiting)
             pthread_cond_signal(&loader->consumer.wake);
         pthread_mutex_unlock(&loader->mutex);
         return NULL;
     }
     struct load_slot *slot = loader_slot(loader, loader->planned);
     uint64_t first, stride;
-    uint32_t items = plan_items(&reader->plan, &micro, &first, &stride);
+    uint32_t items = plan_item_positions(&reader->plan, &micro, &first, &stride);
     slot_begin(slot, &micro, items);
     slot->merge_gap_bytes = merge_gap_bytes;
     struct err err;

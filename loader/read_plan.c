@@ -8,33 +8,33 @@
 
 static const uint8_t no_bytes[1]; /* data of empty fields */
 
-static bool order_is_less(const struct load_order *a, const struct load_order *b)
+static bool is_read_before(const struct sorted_piece *a, const struct sorted_piece *b)
 {
     if (a->shard != b->shard)
         return a->shard < b->shard;
     return a->offset != b->offset ? a->offset < b->offset : a->piece < b->piece;
 }
 
-static void sift_down(struct load_order *list, uint32_t root, uint32_t count)
+static void sift_down(struct sorted_piece *list, uint32_t root, uint32_t count)
 {
     for (uint64_t child; (child = 2 * (uint64_t)root + 1) < count; root = (uint32_t)child) {
-        if (child + 1 < count && order_is_less(&list[child], &list[child + 1]))
+        if (child + 1 < count && is_read_before(&list[child], &list[child + 1]))
             child++;
-        if (!order_is_less(&list[root], &list[child]))
+        if (!is_read_before(&list[root], &list[child]))
             return;
-        struct load_order swapped = list[root];
+        struct sorted_piece swapped = list[root];
         list[root] = list[child];
         list[child] = swapped;
     }
 }
 
 /* Heapsort, because qsort may allocate. */
-static void sort_order(struct load_order *list, uint32_t count)
+static void sort_pieces(struct sorted_piece *list, uint32_t count)
 {
     for (uint32_t root = count / 2; root-- > 0;)
         sift_down(list, root, count);
     for (uint32_t last = count; last-- > 1;) {
-        struct load_order swapped = list[0];
+        struct sorted_piece swapped = list[0];
         list[0] = list[last];
         list[last] = swapped;
         sift_down(list, 0, last);
@@ -43,9 +43,9 @@ static void sort_order(struct load_order *list, uint32_t count)
 
 /* True if the chunk ending at chunk_end may grow to `end`, the end of the next piece. The
  * chunk's size is limited, except that a small field may join a large one of the same sample. */
-static bool is_room_for(const struct loader *loader, const struct load_slot *slot,
-                        const struct load_chunk *chunk, uint64_t chunk_end,
-                        const struct load_piece *piece, uint64_t end)
+static bool fits_chunk(const struct loader *loader, const struct load_slot *slot,
+                       const struct load_chunk *chunk, uint64_t chunk_end,
+                       const struct load_piece *piece, uint64_t end)
 {
     if (end <= chunk_end || end - chunk->request.offset <= loader->reader.chunk_bytes_max)
         return true;
@@ -53,17 +53,17 @@ static bool is_room_for(const struct loader *loader, const struct load_slot *slo
     return first->item == piece->item && end <= chunk_end + LOADER_MERGE_GAP_BYTES;
 }
 
-static void make_chunks(const struct loader *loader, struct load_slot *slot)
+static void merge_into_chunks(const struct loader *loader, struct load_slot *slot)
 {
     struct load_chunk *chunk = NULL;
     uint64_t chunk_shard = 0, chunk_end = 0;
     for (uint32_t i = 0; i < slot->sorted_count; i++) {
-        const struct load_order *order = &slot->sorted[i];
+        const struct sorted_piece *order = &slot->sorted[i];
         struct load_piece *piece = &slot->pieces[order->piece];
         uint64_t begin = order->offset, end = begin + piece->view.read_bytes;
         bool joins = chunk && chunk_shard == order->shard &&
                      begin <= chunk_end + slot->merge_gap_bytes &&
-                     is_room_for(loader, slot, chunk, chunk_end, piece, end);
+                     fits_chunk(loader, slot, chunk, chunk_end, piece, end);
         if (!joins) {
             chunk = &slot->chunks[slot->chunks_count++];
             *chunk = (struct load_chunk){.slot = slot, .first_piece = i};
@@ -90,18 +90,18 @@ static int plan_item(struct loader *loader, struct load_slot *slot, uint32_t i,
     struct load_item *load = &slot->loads[i];
     struct batch_item *item = &slot->items[i];
     const struct view *view = loader_source_of(loader, item->ref)->view;
-    load->place = view_locate(view, item->ref.sample);
-    item->window = load->place.window;
-    int status = shard_cache_get(loader->cache, load->place.shard, share, &load->shard, err);
+    load->location = view_locate(view, item->ref.sample);
+    item->window = load->location.window;
+    int status = shard_cache_get(loader->cache, load->location.shard, share, &load->shard, err);
     if (status) {
         load->shard = NULL;
         return status;
     }
-    item->key = shard_index_key(load->shard->index, load->place.member, &item->key_bytes);
+    item->key = shard_index_key(load->shard->index, load->location.member, &item->key_bytes);
     struct load_piece *pieces = &slot->pieces[(size_t)i * loader->pieces_max];
     struct view_piece views[SHARD_FIELDS_MAX];
     uint32_t count;
-    status = view_pieces(view, load->shard, load->place, item->ref, views, &count, err);
+    status = view_pieces(view, load->shard, load->location, item->ref, views, &count, err);
     if (status)
         return status;
     load->pieces_count = count;
@@ -112,15 +112,15 @@ static int plan_item(struct loader *loader, struct load_slot *slot, uint32_t i,
             continue;
         load->pending++;
         slot->sorted[slot->sorted_count++] =
-            (struct load_order){.shard = load->place.shard,
-                                .offset = views[k].read_offset,
-                                .piece = (uint32_t)(i * loader->pieces_max + k)};
+            (struct sorted_piece){.shard = load->location.shard,
+                                  .offset = views[k].read_offset,
+                                  .piece = (uint32_t)(i * loader->pieces_max + k)};
     }
     return 0;
 }
 
-static int plan_items_of(struct loader *loader, struct load_slot *slot, uint64_t first,
-                         uint64_t stride, enum open_files_share share, struct err *err)
+static int plan_slot_items(struct loader *loader, struct load_slot *slot, uint64_t first,
+                           uint64_t stride, enum open_files_share share, struct err *err)
 {
     for (uint32_t i = 0; i < slot->batch.items_count; i++) {
         struct batch_item *item = &slot->items[i];
@@ -143,10 +143,10 @@ static int plan_items_of(struct loader *loader, struct load_slot *slot, uint64_t
 int read_plan_slot(struct loader *loader, struct load_slot *slot, uint64_t first, uint64_t stride,
                    enum open_files_share share, struct err *err)
 {
-    int status = plan_items_of(loader, slot, first, stride, share, err);
+    int status = plan_slot_items(loader, slot, first, stride, share, err);
     if (status)
         return status;
-    sort_order(slot->sorted, slot->sorted_count);
-    make_chunks(loader, slot);
+    sort_pieces(slot->sorted, slot->sorted_count);
+    merge_into_chunks(loader, slot);
     return 0;
 }

@@ -28,7 +28,7 @@ enum {
 /* ---- Reading. ---- */
 
 /* Requires the mutex. A truncated file makes the sample bad; a read error ends the run. */
-static void note_short_read(struct load_slot *slot, const struct load_piece *piece, ssize_t result)
+static void note_failed_read(struct load_slot *slot, const struct load_piece *piece, ssize_t result)
 {
     struct load_item *load = &slot->loads[piece->item];
     struct err why = {0};
@@ -56,7 +56,7 @@ static void complete_chunk(struct loader *loader, struct load_chunk *chunk, uint
     struct reader *reader = &loader->reader;
     struct load_slot *slot = chunk->slot;
     uint64_t got = chunk->request.result > 0 ? (uint64_t)chunk->request.result : 0;
-    trace_end_async(reader->track, "read", chunk->traced_ns, "bytes", got);
+    trace_end_async(reader->track, "read", chunk->trace_begin_ns, "bytes", got);
     loader->stats.read_bytes += got;
     loader->stats.reads_count++;
     for (uint32_t i = chunk->first_piece; i < chunk->first_piece + chunk->pieces_count; i++) {
@@ -65,11 +65,11 @@ static void complete_chunk(struct loader *loader, struct load_chunk *chunk, uint
         piece->view.data = (const uint8_t *)chunk->request.data + begin;
         loader->stats.wanted_bytes += piece->view.want_bytes;
         if (begin + piece->view.read_bytes > got)
-            note_short_read(slot, piece, chunk->request.result);
+            note_failed_read(slot, piece, chunk->request.result);
         if (--slot->loads[piece->item].pending > 0)
             continue;
         if (inline_decode_is_steady(reader))
-            decode_pool_put(&loader->pool, slot, piece->item);
+            decode_pool_add_without_wake(&loader->pool, slot, piece->item);
         else
             decode_pool_add(&loader->pool, slot, piece->item);
     }
@@ -80,7 +80,7 @@ static void complete_chunk(struct loader *loader, struct load_chunk *chunk, uint
 
 /* Ends the run at every slot that needs reads, because waiting for reads failed. Closing the
  * queue reclaims reads in flight. */
-static void end_reading(struct loader *loader, int status)
+static void fail_pending_slots(struct loader *loader, int status)
 {
     struct reader *reader = &loader->reader;
     struct err why = {0};
@@ -111,15 +111,15 @@ static void complete_chunks(struct loader *loader, struct io_request *const *req
         inline_decode_run(loader);
 }
 
-static void reap(struct loader *loader, unsigned least, int timeout_ms)
+static void reap(struct loader *loader, unsigned count_min, int timeout_ms)
 {
     struct reader *reader = &loader->reader;
     uint64_t began_ns = trace_begin(reader->track);
-    int count =
-        loader->io->ops->reap(reader->queue, reader->reaped, LOADER_QUEUE_DEPTH, least, timeout_ms);
+    int count = loader->io->ops->reap(reader->queue, reader->reaped, LOADER_QUEUE_DEPTH, count_min,
+                                      timeout_ms);
     trace_end(reader->track, "reap", began_ns);
     if (count < 0)
-        end_reading(loader, count);
+        fail_pending_slots(loader, count);
     if (count <= 0)
         return;
     reader->in_flight -= (uint32_t)count;
@@ -173,20 +173,20 @@ static bool issue_chunks(struct loader *loader, struct load_slot *slot)
         unsigned count = 0,
                  most = (unsigned)bytes_min(SUBMIT_MAX, LOADER_QUEUE_DEPTH - reader->in_flight);
         pthread_mutex_lock(&loader->mutex);
-        reader->block = LOAD_RUNNING;
+        reader->state = READER_RUNNING;
         bytes_max = inline_decode_slice_bytes(reader);
         while (count < most && bytes < bytes_max && slot->chunks_issued < slot->chunks_count) {
             struct load_chunk *chunk = &slot->chunks[slot->chunks_issued];
             if (!chunk_alloc(&loader->memory, chunk, &reader->frees_seen)) {
-                reader->block = LOAD_NO_SPACE;
+                reader->state = READER_NO_SPACE;
                 break;
             }
-            chunk->traced_ns = trace_begin(reader->track);
+            chunk->trace_begin_ns = trace_begin(reader->track);
             requests[count++] = &chunk->request;
             bytes += chunk->request.bytes;
             slot->chunks_issued++;
         }
-        stats_update_full(loader);
+        stats_update_consumer_stall(loader);
         pthread_mutex_unlock(&loader->mutex);
         if (count == 0)
             return false;
@@ -202,7 +202,7 @@ static bool issue_chunks(struct loader *loader, struct load_slot *slot)
 
 void reader_wake(struct reader *reader)
 {
-    if (reader->waits)
+    if (reader->is_waiting)
         pthread_cond_signal(&reader->wake);
 }
 
@@ -210,12 +210,12 @@ void reader_wake(struct reader *reader)
  * chunk. */
 static bool is_stuck(const struct loader *loader)
 {
-    if (loader->pool.work_first != loader->pool.work_next || loader->pool.decoding > 0)
+    if (loader->pool.work_first != loader->pool.work_next || loader->pool.decoding_count > 0)
         return false; /* workers will free memory */
     if (loader->options.decode != LOADER_BYTES)
         return true;
     uint64_t current = loader->planned - 1;
-    return loader->released == current || (loader->consumer.waits && loader->taken == current);
+    return loader->released == current || (loader->consumer.is_waiting && loader->taken == current);
 }
 
 /* Requires the mutex and a stuck slot. False: the run ends here. */
@@ -242,12 +242,12 @@ static bool alloc_outside_arena(struct loader *loader, struct load_slot *slot, s
 
 /* Called when nothing is in flight and nothing can be issued. Waits for memory or the end of the
  * run, or ends the run. Returns the slot to continue with. */
-static struct load_slot *wait_for_room(struct loader *loader, struct load_slot *slot)
+static struct load_slot *wait_until_unblocked(struct loader *loader, struct load_slot *slot)
 {
     struct reader *reader = &loader->reader;
     pthread_mutex_lock(&loader->mutex);
     while (!loader->stop) {
-        if (!slot && !reader->plan_ended && reader_may_begin(loader))
+        if (!slot && !reader->plan_ended && reader_can_begin_slot(loader))
             break;
         if (slot && memory_frees_count(&loader->memory) != reader->frees_seen)
             break;
@@ -260,16 +260,16 @@ static struct load_slot *wait_for_room(struct loader *loader, struct load_slot *
             continue;
         }
         uint64_t began_ns = trace_begin(reader->track);
-        reader->waits = true;
+        reader->is_waiting = true;
         pthread_cond_wait(&reader->wake, &loader->mutex);
-        reader->waits = false;
+        reader->is_waiting = false;
         trace_end(reader->track, "wait for room", began_ns);
     }
     pthread_mutex_unlock(&loader->mutex);
     return slot;
 }
 
-static bool must_stop(struct loader *loader)
+static bool is_stopping(struct loader *loader)
 {
     pthread_mutex_lock(&loader->mutex);
     bool stop = loader->stop;
@@ -282,7 +282,7 @@ static void *reader_main(void *argument)
     struct loader *loader = argument;
     struct reader *reader = &loader->reader;
     struct load_slot *slot = NULL;
-    while (!must_stop(loader) && !reader->has_failed) {
+    while (!is_stopping(loader) && !reader->has_failed) {
         if (!slot)
             slot = reader_begin_slot(loader);
         bool issued = slot && issue_chunks(loader, slot);
@@ -293,7 +293,7 @@ static void *reader_main(void *argument)
         if (reader->in_flight > 0)
             reap(loader, issued ? 0 : 1, issued ? 0 : POLL_MS);
         else if (!issued)
-            slot = wait_for_room(loader, slot);
+            slot = wait_until_unblocked(loader, slot);
     }
     return NULL;
 }

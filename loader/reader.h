@@ -29,7 +29,7 @@ enum {
     LOADER_CHUNK_BYTES_MAX = 1 << 20,
 };
 
-enum load_block { LOAD_RUNNING, LOAD_NO_SLOT, LOAD_NO_SPACE, LOAD_DONE };
+enum reader_state { READER_RUNNING, READER_NO_SLOT, READER_NO_SPACE, READER_DONE };
 
 struct reader {
     /* Immutable after open. */
@@ -48,19 +48,19 @@ struct reader {
     bool has_failed;     /* waiting for reads in flight failed */
     uint64_t frees_seen; /* memory_frees_count when the arena was full */
 
-    pthread_cond_t wake;   /* one waiter */
-    bool waits;            /* G */
-    enum load_block block; /* G */
-    bool plan_ended;       /* G: nothing left to plan */
-    uint32_t ahead_max;    /* G: at most slots_count */
+    pthread_cond_t wake;     /* one waiter */
+    bool is_waiting;         /* G */
+    enum reader_state state; /* G */
+    bool plan_ended;         /* G: nothing left to plan */
+    uint32_t ahead_max;      /* G: at most slots_count */
     /* G: bytes of consecutive reads that completed at submission */
     uint64_t inline_bytes;
     /* G: ahead_max has made a worker idle since the last underrun */
-    bool is_starved;
+    bool has_idled_worker;
     /* G: loader.released when the next micro-batch ran out of files (or UINT64_MAX), and the share
      * that was too small */
-    uint64_t released_short;
-    enum open_files_share share_short;
+    uint64_t emfile_released;
+    enum open_files_share emfile_share;
 };
 
 /* Requires the decode pool and the memory budget. */
@@ -72,13 +72,13 @@ void reader_close(struct loader *loader);
  * memory. */
 void reader_wake(struct reader *reader);
 /* Unblocks a reader waiting for a batch to be taken or released, or for a larger ahead_max. */
-void reader_note_slots(struct loader *loader);
+void reader_unblock(struct loader *loader);
 /* Notes whether the read-ahead limit made a worker idle. */
-void reader_note_idle(struct loader *loader);
+void reader_note_idle_worker(struct loader *loader);
 /* Ends the run at this slot. */
 void reader_end_run(struct loader *loader, struct load_slot *slot, const struct err *why);
 /* True if a slot is free, the read-ahead limit is not reached, and enough files can be opened. */
-bool reader_may_begin(const struct loader *loader);
+bool reader_can_begin_slot(const struct loader *loader);
 
 /* Returns NULL if no slot is free, everything is planned, or an error ended the run. */
 struct load_slot *reader_begin_slot(struct loader *loader);

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct loader_schema schema_of(const struct dataset *dataset)
+struct loader_schema dataset_schema(const struct dataset *dataset)
 {
     bool is_text = dataset->text.element[0] != '\0';
     return (struct loader_schema){.path = dataset->path,
@@ -177,7 +177,7 @@ static int check_labels(struct loader *loader, struct err *err)
 
 int loader_check_schema(struct loader *loader, struct err *err)
 {
-    loader->schema = schema_of(loader->sources[0].dataset);
+    loader->schema = dataset_schema(loader->sources[0].dataset);
     loader->classes_count = loader->schema.classes_count;
     switch (loader->options.decode) {
     case LOADER_IMAGE:

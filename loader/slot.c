@@ -11,19 +11,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct dtype_of_field {
+static const struct field_type {
     const char *name;
     enum dtype dtype;
 } images_field = {"image", DTYPE_U8}, labels_field = {"label", DTYPE_I32},
   partners_field = {"partner_label", DTYPE_I32}, weights_field = {"label_weight", DTYPE_F32},
   tokens_field = {"tokens", DTYPE_I32};
 
-static void add_field(struct batch *batch, struct dtype_of_field of, void *data, uint32_t rank,
+static void add_field(struct batch *batch, struct field_type type, void *data, uint32_t rank,
                       const uint64_t shape[4])
 {
     struct batch_field *field = &batch->fields[batch->fields_count++];
-    *field = (struct batch_field){.name = of.name, .dtype = of.dtype, .rank = rank, .data = data};
-    int64_t stride = (int64_t)dtype_bytes(of.dtype);
+    *field =
+        (struct batch_field){.name = type.name, .dtype = type.dtype, .rank = rank, .data = data};
+    int64_t stride = (int64_t)dtype_bytes(type.dtype);
     for (uint32_t i = rank; i-- > 0;) {
         field->shape[i] = shape[i];
         field->stride_bytes[i] = stride;
@@ -96,13 +97,13 @@ void slot_clear(struct loader *loader, struct load_slot *slot)
     for (uint32_t i = 0; i < slot->batch.items_count; i++) {
         struct load_item *load = &slot->loads[i];
         if (load->shard)
-            shard_cache_put(loader->cache, load->place.shard);
-        if (load->other)
-            shard_cache_put(loader->cache, load->other_number);
-        substitute_free(&loader->memory, load->owned, load->owned_bytes);
-        load->shard = load->other = NULL;
-        load->owned = NULL;
-        load->owned_bytes = 0;
+            shard_cache_put(loader->cache, load->location.shard);
+        if (load->substitute_shard)
+            shard_cache_put(loader->cache, load->substitute_shard_number);
+        substitute_free(&loader->memory, load->substitute_data, load->substitute_bytes);
+        load->shard = load->substitute_shard = NULL;
+        load->substitute_data = NULL;
+        load->substitute_bytes = 0;
     }
     slot->batch.items_count = 0;
 }
@@ -133,8 +134,8 @@ bool slot_note_ready(struct loader *loader, struct load_slot *slot)
 {
     slot->is_ready = true;
     loader->ready++;
-    stats_update_full(loader);
-    return loader->consumer.waits && slot == loader_slot(loader, loader->taken);
+    stats_update_consumer_stall(loader);
+    return loader->consumer.is_waiting && slot == loader_slot(loader, loader->taken);
 }
 
 void slot_set_ready(struct loader *loader, struct load_slot *slot)

@@ -25,7 +25,7 @@
 
 enum {
     LOADER_SLOTS_MAX = 64,
-    LOADER_SLOTS_LEAST = 2,
+    LOADER_SLOTS_MIN = 2,
     LOADER_MICRO_MAX = 1 << 19, /* counts of pieces and slots must fit in 32 bits */
     LOADER_REASON_BYTES = 192,
 };
@@ -39,7 +39,7 @@ struct load_chunk {
     uint32_t first_piece, pieces_count; /* range in slot.sorted */
     uint32_t users;                     /* G: pieces of unfinished items */
     bool is_read;                       /* G */
-    uint64_t traced_ns;                 /* issue time; 0: not traced */
+    uint64_t trace_begin_ns;            /* issue time; 0: not traced */
 };
 
 struct load_piece {
@@ -48,21 +48,21 @@ struct load_piece {
 };
 
 /* A piece, sorted in read order. */
-struct load_order {
+struct sorted_piece {
     uint64_t shard, offset;
     uint32_t piece;
 };
 
 /* The loader's part of a batch_item. */
 struct load_item {
-    struct view_place place;
+    struct sample_location location;
     struct shard *shard; /* in use until release; NULL: cannot be opened */
     /* LOADER_BYTES: shard of the substitute, in use until release, and data to which the batch
      * points */
-    struct shard *other;
-    uint64_t other_number;
-    uint8_t *owned;
-    uint64_t owned_bytes;
+    struct shard *substitute_shard;
+    uint64_t substitute_shard_number;
+    uint8_t *substitute_data;
+    uint64_t substitute_bytes;
     uint32_t pieces_count;
     uint32_t pending; /* G: pieces not yet read */
     bool is_bad;
@@ -82,7 +82,7 @@ struct load_slot {
     struct batch_bytes *bytes; /* LOADER_BYTES: pieces_max per item */
     struct load_item *loads;
     struct load_piece *pieces; /* pieces_max per item */
-    struct load_order *sorted;
+    struct sorted_piece *sorted;
     uint32_t sorted_count;
     struct load_chunk *chunks;
     uint64_t merge_gap_bytes; /* largest gap within a read */

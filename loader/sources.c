@@ -19,11 +19,10 @@
 
 /* ---- Agreement. ---- */
 
-static int differ(const struct dataset *first, const struct dataset *other, const char *in_what,
-                  struct err *err)
+static int mix_mismatch(const struct dataset *first, const struct dataset *other, const char *what,
+                        struct err *err)
 {
-    err_set(err, -EINVAL, "a dataset of the mix differs from %.200s in its %s", first->path,
-            in_what);
+    err_set(err, -EINVAL, "a dataset of the mix differs from %.200s in its %s", first->path, what);
     err_at(err, other->path, ERR_NO_OFFSET);
     err_advise(err, "mix datasets converted with the same options, or train on one of them");
     return -EINVAL;
@@ -32,7 +31,7 @@ static int differ(const struct dataset *first, const struct dataset *other, cons
 static int check_classes(const struct dataset *first, const struct dataset *other, struct err *err)
 {
     if (first->classes_count != other->classes_count) {
-        int status = differ(first, other, "classes", err);
+        int status = mix_mismatch(first, other, "classes", err);
         err_expected(err, "%" PRIu64 " class names", first->classes_count);
         err_found(err, "%" PRIu64, other->classes_count);
         return status;
@@ -40,7 +39,7 @@ static int check_classes(const struct dataset *first, const struct dataset *othe
     for (uint64_t i = 0; i < first->classes_count; i++) {
         if (strcmp(first->classes[i], other->classes[i]) == 0)
             continue;
-        int status = differ(first, other, "classes", err);
+        int status = mix_mismatch(first, other, "classes", err);
         err_expected(err, "class %" PRIu64 " \"%.80s\"", i, first->classes[i]);
         err_found(err, "\"%.80s\"", other->classes[i]);
         return status;
@@ -50,11 +49,11 @@ static int check_classes(const struct dataset *first, const struct dataset *othe
 
 static int check_text(const struct dataset *first, const struct dataset *other, struct err *err)
 {
-    const struct loader_schema a = schema_of(first), b = schema_of(other);
+    const struct loader_schema a = dataset_schema(first), b = dataset_schema(other);
     char text[SCHEMA_TEXT_BYTES];
     if (schema_has_same_tokens(&a, &b))
         return 0;
-    int status = differ(first, other, "tokens", err);
+    int status = mix_mismatch(first, other, "tokens", err);
     err_expected(err, "%s", schema_describe_tokens(&a, text));
     err_found(err, "%s", schema_describe_tokens(&b, text));
     return status;
@@ -74,7 +73,7 @@ static int check_fields(const struct dataset *first, const struct dataset *other
     const char *missing = missing_field(first, other), *added = missing_field(other, first);
     if (!missing && !added)
         return 0;
-    int status = differ(first, other, "fields", err);
+    int status = mix_mismatch(first, other, "fields", err);
     err_expected(err, missing ? "a field \"%s\"" : "no field \"%s\"", missing ? missing : added);
     err_found(err, missing ? "none" : "one");
     return status;
@@ -117,21 +116,21 @@ static int open_view(struct loader *loader, uint32_t number, struct err *err)
         err_advise(err, "name the members of a tar KEY.EXTENSION, for example `0001.jpg`");
         return -EBADMSG;
     }
-    struct loader_dataset *told = &loader->datasets[number];
-    told->path = dataset->path;
-    told->fingerprint = dataset->fingerprint;
-    told->order = (struct order_params){.kind = options->order,
+    struct loader_dataset *info = &loader->datasets[number];
+    info->path = dataset->path;
+    info->fingerprint = dataset->fingerprint;
+    info->order = (struct order_params){.kind = options->order,
                                         .dataset = number,
                                         .samples = view_samples(source->view),
                                         .seed = options->seed,
                                         .lanes = options->lanes,
                                         .window = options->window,
                                         .run = options->run};
-    order_params_resolve(&told->order, view_mean_bytes(source->view));
+    order_params_resolve(&info->order, view_mean_bytes(source->view));
     return 0;
 }
 
-static int read_weights(struct loader *loader, const struct loader_source *list, uint32_t count,
+static int init_weights(struct loader *loader, const struct loader_source *list, uint32_t count,
                         struct err *err)
 {
     uint64_t weights[MIX_DATASETS_MAX] = {0};
@@ -173,7 +172,7 @@ static int open_dataset(struct loader *loader, const char *path, struct dataset 
 int loader_sources_open(struct loader *loader, const struct loader_source *list, uint32_t count,
                         struct err *err)
 {
-    int status = read_weights(loader, list, count, err);
+    int status = init_weights(loader, list, count, err);
     for (uint32_t i = 0; !status && i < count; i++)
         status = open_dataset(loader, list[i].path, &loader->sources[i].dataset, err);
     if (!status)

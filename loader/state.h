@@ -56,9 +56,9 @@ struct loader {
     struct load_slot *slots;
     /* G: counts of micro-batches: released <= taken <= ready (decoded) <= planned (begun) */
     uint64_t planned, ready, taken, released;
-    bool stop;                 /* G */
-    struct loader_stats stats; /* G */
-    uint64_t full_since_ns;    /* G: when all stages began to wait for the consumer, or 0 */
+    bool stop;                        /* G */
+    struct loader_stats stats;        /* G */
+    uint64_t consumer_stall_since_ns; /* G: when all stages began to wait for the consumer, or 0 */
 };
 
 static inline struct load_slot *loader_slot(struct loader *loader, uint64_t number)
@@ -93,7 +93,7 @@ uint64_t loader_sources_fingerprint(const struct loader *loader);
 bool loader_sources_outgrow_memory(const struct loader *loader);
 
 /* schema.c: the meaning of labels and tokens; borrows from dataset. */
-struct loader_schema schema_of(const struct dataset *dataset);
+struct loader_schema dataset_schema(const struct dataset *dataset);
 /* Properties unknown on either side are not compared. */
 bool schema_has_same_tokens(const struct loader_schema *a, const struct loader_schema *b);
 /* Formats "tokenizer "gpt2", ..." for err_expected and err_found. */
@@ -104,9 +104,9 @@ const char *schema_describe_tokens(const struct loader_schema *schema,
  * label_map (freed by loader_sources_close), labels_count and classes_count. */
 int loader_check_schema(struct loader *loader, struct err *err);
 
-/* stats.c; both require the mutex. stats_update_full checks whether all stages wait for the
+/* stats.c; both require the mutex. Starts or ends a stall in which all stages wait for the
  * consumer. */
-void stats_update_full(struct loader *loader);
+void stats_update_consumer_stall(struct loader *loader);
 /* Adds the consumer's wait for the slot. */
 void stats_add_wait(struct loader *loader, const struct load_slot *slot, uint64_t begin_ns,
                     uint64_t end_ns);

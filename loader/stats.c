@@ -18,16 +18,17 @@ const char *loader_stage_name(enum loader_stage stage)
     return names[stage];
 }
 
-void stats_update_full(struct loader *loader)
+void stats_update_consumer_stall(struct loader *loader)
 {
-    bool is_blocked = loader->reader.block == LOAD_NO_SLOT || loader->reader.block == LOAD_NO_SPACE;
-    bool is_full = is_blocked && loader->ready == loader->planned && !loader->consumer.waits;
-    if (is_full == (loader->full_since_ns != 0))
+    bool is_blocked =
+        loader->reader.state == READER_NO_SLOT || loader->reader.state == READER_NO_SPACE;
+    bool is_full = is_blocked && loader->ready == loader->planned && !loader->consumer.is_waiting;
+    if (is_full == (loader->consumer_stall_since_ns != 0))
         return;
     uint64_t now = clock_now_ns();
     if (!is_full)
-        loader->stats.stage_ns[LOADER_STAGE_CONSUMER] += now - loader->full_since_ns;
-    loader->full_since_ns = is_full ? now : 0;
+        loader->stats.stage_ns[LOADER_STAGE_CONSUMER] += now - loader->consumer_stall_since_ns;
+    loader->consumer_stall_since_ns = is_full ? now : 0;
 }
 
 void stats_add_wait(struct loader *loader, const struct load_slot *slot, uint64_t begin_ns,
@@ -58,8 +59,8 @@ struct loader_stats loader_stats(const struct loader *loader)
     pthread_mutex_lock(&shared->mutex);
     struct loader_stats stats = shared->stats;
     stats.ahead_count = shared->planned - shared->taken;
-    if (shared->full_since_ns)
-        stats.stage_ns[LOADER_STAGE_CONSUMER] += clock_now_ns() - shared->full_since_ns;
+    if (shared->consumer_stall_since_ns)
+        stats.stage_ns[LOADER_STAGE_CONSUMER] += clock_now_ns() - shared->consumer_stall_since_ns;
     pthread_mutex_unlock(&shared->mutex);
     for (uint32_t i = 0; i < shared->pool.workers_started; i++) {
         stats.jpeg_warnings_count +=

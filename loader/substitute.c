@@ -81,28 +81,28 @@ static int try_candidate(struct load_worker *worker, struct load_slot *slot, uin
     struct loader *loader = worker->loader;
     struct load_item *load = &slot->loads[item];
     const struct view *view = loader_source_of(loader, candidate)->view;
-    struct view_place place = view_locate(view, candidate.sample);
+    struct sample_location location = view_locate(view, candidate.sample);
     struct shard *shard;
     uint32_t count = 0;
     atomic_fetch_add(&slot->shards_awaited, 1);
-    int status = shard_cache_get(loader->cache, place.shard, OPEN_FILES_ALL, &shard, err);
+    int status = shard_cache_get(loader->cache, location.shard, OPEN_FILES_ALL, &shard, err);
     atomic_fetch_sub(&slot->shards_awaited, 1);
     if (status)
         return status;
-    status = view_pieces(view, shard, place, candidate, worker->pieces, &count, err);
+    status = view_pieces(view, shard, location, candidate, worker->pieces, &count, err);
     if (!status)
         status = read_pieces(worker, shard, count, err);
     if (!status)
         status = item_decode(worker, slot, item, shard, candidate, worker->pieces, count, err);
     if (status || loader->options.decode != LOADER_BYTES) {
-        shard_cache_put(loader->cache, place.shard);
+        shard_cache_put(loader->cache, location.shard);
         return status;
     }
-    load->other = shard;
-    load->other_number = place.shard;
-    load->owned_bytes = worker->scratch_bytes;
+    load->substitute_shard = shard;
+    load->substitute_shard_number = location.shard;
+    load->substitute_bytes = worker->scratch_bytes;
     /* the batch points to it; the worker allocates another one next time */
-    load->owned = worker->scratch;
+    load->substitute_data = worker->scratch;
     worker->scratch = NULL;
     worker->scratch_bytes = 0;
     return 0;
@@ -131,7 +131,7 @@ int item_substitute(struct load_worker *worker, struct load_slot *slot, uint32_t
     }
     const struct load_item *load = &slot->loads[item];
     char path[IO_PATH_BYTES_MAX] = "";
-    shard_cache_path(loader->cache, load->place.shard, path, NULL);
+    shard_cache_path(loader->cache, load->location.shard, path, NULL);
     err_set(err, -EBADMSG, "neither sample \"%.*s\" nor its %d substitutes can be used: %s",
             (int)bytes_min(slot->items[item].key_bytes, 80),
             slot->items[item].key ? slot->items[item].key : "", LOADER_SUBSTITUTES_MAX,

@@ -74,7 +74,7 @@ static int choose_fields(struct view *view, const char *names, struct err *err)
     return view->fields_count ? 0 : wrong_field(view->dataset, names, err);
 }
 
-struct image_options view_image_options(const struct loader_options *options)
+struct image_options image_options_from_loader(const struct loader_options *options)
 {
     return (struct image_options){.width = options->image.width,
                                   .height = options->image.height,
@@ -94,7 +94,7 @@ int view_open(const struct loader_options *options, const struct dataset *datase
                           .decode = options->decode,
                           .verify = options->verify,
                           .requires_label = options->image.requires_label,
-                          .image = view_image_options(options),
+                          .image = image_options_from_loader(options),
                           .seed = options->seed};
     int status = 0;
     if (view->decode == LOADER_IMAGE)
@@ -128,7 +128,7 @@ uint64_t view_samples(const struct view *view)
 
 uint64_t view_mean_bytes(const struct view *view)
 {
-    return view->windows ? windows_bytes(view->windows) : view->dataset->mean_sample_bytes;
+    return view->windows ? windows_sample_bytes(view->windows) : view->dataset->mean_sample_bytes;
 }
 
 uint64_t view_read_bytes(const struct view *view)
@@ -150,15 +150,15 @@ uint32_t view_pieces_max(const struct view *view)
     return view->dataset->fields_count ? view->dataset->fields_count : 1;
 }
 
-struct view_place view_locate(const struct view *view, uint64_t sample)
+struct sample_location view_locate(const struct view *view, uint64_t sample)
 {
-    struct view_place place = {.window = -1};
+    struct sample_location location = {.window = -1};
     if (view->windows)
-        place = windows_locate(view->windows, sample);
+        location = windows_locate(view->windows, sample);
     else
-        place.shard = dataset_locate(view->dataset, sample, &place.member);
-    place.shard += view->first_shard;
-    return place;
+        location.shard = dataset_locate(view->dataset, sample, &location.member);
+    location.shard += view->first_shard;
+    return location;
 }
 
 /* ---- Pieces. ---- */
@@ -233,7 +233,7 @@ static void narrow_to_rows(const struct view *view, struct sample_ref ref, struc
                               .height = (uint32_t)bytes_min(height, UINT32_MAX)};
     struct image_key key = {
         .seed = view->seed, .dataset = ref.dataset, .epoch = ref.epoch, .sample = ref.sample};
-    if (!image_rows_needed(&view->image, key, &rows))
+    if (!image_find_rows(&view->image, key, &rows))
         return;
     piece->rows = rows;
     piece->want_offset = field->data_offset + field->picture.pixels_at + rows.first * row_bytes;
@@ -244,17 +244,17 @@ static void narrow_to_rows(const struct view *view, struct sample_ref ref, struc
         widen(piece);
 }
 
-static int window_piece(const struct view *view, const struct shard *shard, struct view_place place,
-                        struct view_piece *piece, struct err *err)
+static int window_piece(const struct view *view, const struct shard *shard,
+                        struct sample_location location, struct view_piece *piece, struct err *err)
 {
-    if (!find_field(shard, place.member, view->fields[0], piece))
+    if (!find_field(shard, location.member, view->fields[0], piece))
         return missing_error(view, shard, err);
     uint64_t begin;
-    int status = windows_offset(view->windows, shard, &piece->field, place.window, &begin, err);
+    int status = windows_offset(view->windows, shard, &piece->field, location.window, &begin, err);
     if (status)
         return status;
     piece->want_offset = piece->read_offset = piece->field.data_offset + begin;
-    piece->want_bytes = piece->read_bytes = windows_bytes(view->windows);
+    piece->want_bytes = piece->read_bytes = windows_sample_bytes(view->windows);
     if (view->verify && piece->field.has_crc)
         widen(piece);
     return 0;
@@ -280,23 +280,24 @@ static int all_fields(const struct view *view, const struct shard *shard, uint64
     return 0;
 }
 
-int view_pieces(const struct view *view, const struct shard *shard, struct view_place place,
+int view_pieces(const struct view *view, const struct shard *shard, struct sample_location location,
                 struct sample_ref ref, struct view_piece *pieces, uint32_t *ret_count,
                 struct err *err)
 {
     if (view->decode == LOADER_BYTES)
-        return all_fields(view, shard, place.member, pieces, ret_count, err);
+        return all_fields(view, shard, location.member, pieces, ret_count, err);
     if (view->decode == LOADER_TOKENS) {
         *ret_count = 1;
-        return window_piece(view, shard, place, &pieces[0], err);
+        return window_piece(view, shard, location, &pieces[0], err);
     }
     uint32_t i = 0;
-    while (i < view->fields_count && !find_field(shard, place.member, view->fields[i], &pieces[0]))
+    while (i < view->fields_count &&
+           !find_field(shard, location.member, view->fields[i], &pieces[0]))
         i++;
     if (i == view->fields_count)
         return missing_error(view, shard, err);
     narrow_to_rows(view, ref, &pieces[0]);
-    bool has_label = find_field(shard, place.member, label_extension, &pieces[1]);
+    bool has_label = find_field(shard, location.member, label_extension, &pieces[1]);
     *ret_count = has_label ? 2 : 1;
     return has_label || !view->requires_label ? 0 : no_label(shard, &pieces[0], err);
 }

@@ -20,7 +20,7 @@ int view_open(const struct loader_options *options, const struct dataset *datase
               struct shard_cache *cache, uint32_t number, struct view **ret_view, struct err *err);
 void view_close(struct view *view); /* NULL is fine */
 
-struct image_options view_image_options(const struct loader_options *options);
+struct image_options image_options_from_loader(const struct loader_options *options);
 
 uint64_t view_samples(const struct view *view);
 uint64_t view_mean_bytes(const struct view *view); /* per sample, for the order's defaults */
@@ -29,7 +29,7 @@ uint64_t view_read_bytes(const struct view *view);
 uint32_t view_pieces_max(const struct view *view); /* per sample */
 
 /* Returns cache shard numbers. */
-struct view_place view_locate(const struct view *view, uint64_t sample);
+struct sample_location view_locate(const struct view *view, uint64_t sample);
 
 /* A field of a sample, or a window's part of it. */
 struct view_piece {
@@ -45,7 +45,7 @@ struct view_piece {
 /* Returns the pieces of a sample. An image is the first piece, followed by its label if any. For
  * an uncompressed image with indexed rows, only the rows of the crop are wanted. -EBADMSG: a
  * required field is missing. */
-int view_pieces(const struct view *view, const struct shard *shard, struct view_place place,
+int view_pieces(const struct view *view, const struct shard *shard, struct sample_location location,
                 struct sample_ref ref, struct view_piece *pieces, uint32_t *ret_count,
                 struct err *err);
 

@@ -36,7 +36,7 @@ static void describe_read(const struct load_slot *slot, struct err *err)
 
 /* Requires the mutex. Reports a shard being opened first, because that blocks its thread, unless
  * the batch has all its bytes. */
-static void describe(struct loader *loader, struct err *err)
+static void describe_wait(struct loader *loader, struct err *err)
 {
     const struct load_slot *slot = loader_slot(loader, loader->taken);
     char path[IO_PATH_BYTES_MAX];
@@ -58,7 +58,7 @@ static void describe(struct loader *loader, struct err *err)
 }
 
 /* Requires the mutex. Unlocks it while logging, because the log sink may call the loader. */
-static void report(struct loader *loader, uint64_t waited_ns, const struct err *why)
+static void report_wait(struct loader *loader, uint64_t waited_ns, const struct err *why)
 {
     pthread_mutex_unlock(&loader->mutex);
     log_err(loader->options.log, LOG_WARN, why, "no micro-batch for %.3g s",
@@ -67,7 +67,7 @@ static void report(struct loader *loader, uint64_t waited_ns, const struct err *
 }
 
 /* Saturates at UINT64_MAX. */
-static uint64_t time_after(uint64_t begin_ns, uint64_t ns)
+static uint64_t add_ns(uint64_t begin_ns, uint64_t ns)
 {
     return ns < UINT64_MAX - begin_ns ? begin_ns + ns : UINT64_MAX;
 }
@@ -79,7 +79,7 @@ static void sleep_until(struct loader *loader, uint64_t at_ns)
     pthread_cond_timedwait(&loader->consumer.wake, &loader->mutex, &at);
 }
 
-static bool is_stopped(const struct loader_options *options)
+static bool stop_requested(const struct loader_options *options)
 {
     return options->wants_stop && options->wants_stop(options->stop_context);
 }
@@ -90,24 +90,24 @@ static int wait_with_reports(struct loader *loader, uint64_t begin_ns, struct er
     const struct loader_options *options = &loader->options;
     uint64_t every_ns =
         options->stall_report_ns ? options->stall_report_ns : REPORT_DEFAULT_S * CLOCK_NS_PER_S;
-    uint64_t report_ns = time_after(begin_ns, every_ns);
-    uint64_t end_ns = options->timeout_ns ? time_after(begin_ns, options->timeout_ns) : UINT64_MAX;
+    uint64_t report_ns = add_ns(begin_ns, every_ns);
+    uint64_t end_ns = options->timeout_ns ? add_ns(begin_ns, options->timeout_ns) : UINT64_MAX;
     while (!loader_has_next(loader)) {
         uint64_t now_ns = clock_now_ns();
-        if (is_stopped(options))
+        if (stop_requested(options))
             return err_set(err, -EINTR, "stopped on request");
         if (now_ns < report_ns && now_ns < end_ns) {
             uint64_t poll_ns = options->wants_stop
-                                   ? time_after(now_ns, STOP_POLL_MS * (CLOCK_NS_PER_S / 1000))
+                                   ? add_ns(now_ns, STOP_POLL_MS * (CLOCK_NS_PER_S / 1000))
                                    : UINT64_MAX;
             sleep_until(loader, bytes_min(poll_ns, bytes_min(report_ns, end_ns)));
             continue;
         }
         struct err why = {0};
-        describe(loader, &why);
+        describe_wait(loader, &why);
         /* also on timeout: closing may have to wait for the same read */
-        report(loader, now_ns - begin_ns, &why);
-        report_ns = time_after(now_ns, every_ns);
+        report_wait(loader, now_ns - begin_ns, &why);
+        report_ns = add_ns(now_ns, every_ns);
         if (now_ns < end_ns || loader_has_next(loader))
             continue;
         *err = why;
@@ -127,12 +127,12 @@ void loader_note_underrun(struct loader *loader)
     if (consumer->underrun_noted == loader->taken + 1)
         return;
     consumer->underrun_noted = loader->taken + 1;
-    if (loader->taken > 0 && reader->is_starved && reader->ahead_max < loader->slots_count) {
+    if (loader->taken > 0 && reader->has_idled_worker && reader->ahead_max < loader->slots_count) {
         reader->ahead_max =
             (uint32_t)bytes_min(2 * (uint64_t)reader->ahead_max, loader->slots_count);
-        reader_note_slots(loader);
+        reader_unblock(loader);
     }
-    reader->is_starved = false;
+    reader->has_idled_worker = false;
 }
 
 int loader_wait(struct loader *loader, struct err *err)
@@ -140,13 +140,14 @@ int loader_wait(struct loader *loader, struct err *err)
     struct consumer *consumer = &loader->consumer;
     uint64_t begin_ns = clock_now_ns();
     loader_note_underrun(loader);
-    consumer->waits = true;
-    stats_update_full(loader);
-    reader_note_slots(loader);    /* a lack of files no longer blocks the reader */
+    consumer->is_waiting = true;
+    stats_update_consumer_stall(loader);
+    reader_unblock(loader);       /* a lack of files no longer blocks the reader */
     reader_wake(&loader->reader); /* the reader may only now detect that it is stuck */
     int status = wait_with_reports(loader, begin_ns, err);
-    consumer->waits = false;
-    stats_update_full(loader); /* the loader may have been full before this batch was ready */
+    consumer->is_waiting = false;
+    stats_update_consumer_stall(
+        loader); /* the loader may have been full before this batch was ready */
     bool is_planned = loader->taken < loader->planned;
     stats_add_wait(loader, is_planned ? loader_slot(loader, loader->taken) : NULL, begin_ns,
                    clock_now_ns());

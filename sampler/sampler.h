@@ -76,8 +76,8 @@ struct cursor {
     uint32_t order_version;
 };
 
-/* One sample's terms of the two digests, hashed over little-endian bytes: {dataset u32, epoch u32, sample
- * u64} and {epoch u32, dataset u32, position u64, sample u64}. */
+/* One sample's terms of the two digests: hashes of {dataset u32, epoch u32, sample u64} and {epoch
+ * u32, dataset u32, position u64, sample u64}, little-endian. */
 uint64_t digest_set_term(struct sample_ref ref);
 uint64_t digest_sequence_term(uint32_t epoch, uint64_t position, struct sample_ref ref);
 

@@ -277,7 +277,7 @@ double bench_loader_best_rate(const struct bench_loader *bench)
 static bool has_photos(const struct dataset *dataset)
 {
     for (uint32_t i = 0; i < dataset->fields_count; i++)
-        if (image_is_expected(dataset->fields[i]))
+        if (is_image_extension(dataset->fields[i]))
             return true;
     return false;
 }

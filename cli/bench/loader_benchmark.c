@@ -126,7 +126,7 @@ int loader_benchmark_run(const struct loader_benchmark_job *job, struct loader_b
 static const struct batch_bytes *photo_of(const struct batch_item *item)
 {
     for (uint32_t i = 0; i < item->fields_count; i++)
-        if (image_is_expected(item->fields[i].extension))
+        if (is_image_extension(item->fields[i].extension))
             return &item->fields[i];
     return NULL;
 }

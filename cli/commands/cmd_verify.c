@@ -76,7 +76,7 @@ static int check_member(void *context, const struct verify_member *member,
                         enum verify_kind *ret_kind, struct err *err)
 {
     struct verify_job *job = context;
-    if (!image_is_expected(member->extension))
+    if (!is_image_extension(member->extension))
         return verify_member_content(job->dataset, member, ret_kind, err);
     *ret_kind = VERIFY_IMAGE;
     return job->decode ? verify_decode_add(job->decode, member, err)

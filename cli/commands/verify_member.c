@@ -102,7 +102,7 @@ bool verify_member_is_alternative(const char *a, const char *b)
 {
     const char *end_a = strrchr(a, '.'), *end_b = strrchr(b, '.');
     size_t bytes_a = end_a ? (size_t)(end_a - a) : 0, bytes_b = end_b ? (size_t)(end_b - b) : 0;
-    return image_is_expected(a) && image_is_expected(b) && bytes_a == bytes_b &&
+    return is_image_extension(a) && is_image_extension(b) && bytes_a == bytes_b &&
            memcmp(a, b, bytes_a) == 0;
 }
 

@@ -18,7 +18,7 @@ enum {
 
 int page_sheet_open(const struct dataset *dataset, struct page_sheet *sheet, struct err *err)
 {
-    /* image_pipeline_whole ignores the target size */
+    /* image_pipeline_decode_whole ignores the target size */
     struct image_options options = {.width = SHEET_SIDE_PIXELS,
                                     .height = SHEET_SIDE_PIXELS,
                                     .crop = crop_options_default(CROP_NONE)};
@@ -72,9 +72,9 @@ static int show_thumbnail(struct page_sheet *sheet, const struct survey_sample *
     const uint8_t *rgb;
     uint32_t width, height;
     struct err detail = {0};
-    int status = image_pipeline_whole(sheet->pipeline, data, bytes, NULL,
-                                      (struct image_bounds){SHEET_SIDE_PIXELS}, &rgb, &width,
-                                      &height, &detail);
+    int status = image_pipeline_decode_whole(sheet->pipeline, data, bytes, NULL,
+                                             (struct image_bounds){SHEET_SIDE_PIXELS}, &rgb, &width,
+                                             &height, &detail);
     if (status == -EBADMSG) {
         show_words(&sheet->figures, detail.what, strlen(detail.what));
         return 0;

@@ -27,8 +27,8 @@ static int decode(struct image_encoder *encoder, const struct image_file *file, 
                   struct err *err)
 {
     struct image_bounds bounds = {encoder->options->max_side, tiles};
-    return image_pipeline_whole(encoder->pipeline, file->data, file->bytes, file->path, bounds,
-                                ret_rgb, ret_width, ret_height, err);
+    return image_pipeline_decode_whole(encoder->pipeline, file->data, file->bytes, file->path,
+                                       bounds, ret_rgb, ret_width, ret_height, err);
 }
 
 static int keep_image(struct image_encoder *encoder, const struct image_file *file, struct str *out,
@@ -155,7 +155,8 @@ int image_encode(struct image_encoder *encoder, const struct image_file *file,
 int image_encoder_open(const struct convert_options *options, struct image_encoder **ret_encoder,
                        struct err *err)
 {
-    struct image_options whole = {.width = 1, .height = 1}; /* only image_pipeline_whole is used */
+    struct image_options whole = {.width = 1,
+                                  .height = 1}; /* only image_pipeline_decode_whole is used */
     struct image_encoder *encoder = calloc(1, sizeof *encoder);
     if (!encoder)
         return err_set(err, -ENOMEM, "out of memory for an encoder of images");

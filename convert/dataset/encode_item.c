@@ -80,7 +80,7 @@ static int encode_field(struct item_encoder *encoder, const struct sample_field 
     size_t start = out->data.bytes;
     int status = 0;
     strcpy(extension, field->extension);
-    if (image_is_expected(extension))
+    if (is_image_extension(extension))
         status = image_encode(encoder->images, &file, extension, &out->data, &out->jpegs, err);
     else
         str_add(&out->data, file.data, file.bytes);

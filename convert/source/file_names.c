@@ -96,7 +96,7 @@ bool extension_is_field(const struct convert_options *options, const char *exten
     for (size_t i = 0; i < sizeof companions / sizeof companions[0]; i++)
         if (strcmp(extension, companions[i]) == 0)
             return true;
-    return image_is_expected(extension);
+    return is_image_extension(extension);
 }
 
 const char *name_unsupported_format(const struct convert_options *options, const char *name)

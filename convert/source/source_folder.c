@@ -127,7 +127,7 @@ static int check_has_photo(struct folder_source *folder, uint64_t item, struct e
     int status = 0;
     for (uint64_t file = first; file < end; file++) {
         write_extension(list, file, extension);
-        if (image_is_expected(extension))
+        if (is_image_extension(extension))
             return 0;
     }
     for (uint64_t file = first; file < end && !status; file++) {

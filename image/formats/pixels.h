@@ -4,7 +4,7 @@
  *
  *     pixels_decoder_open(&decoder, err);
  *     pixels_begin(decoder, kind, data, bytes, path, &info, err);     // headers only
- *     pixels_part(decoder, &rect, &pixels, err);  // a part of the image, or NULL: the whole
+ *     pixels_decode_region(decoder, &rect, &pixels, err);  // NULL: the whole image
  *
  * Open one decoder per thread; its pixel memory grows to the largest image. The libraries create
  * their own objects for each image. Transparency is dropped, as by Pillow's convert("RGB").
@@ -39,11 +39,11 @@ struct pixels_info {
     uint32_t orientation; /* EXIF, 1..8; 1 if absent or invalid */
 };
 
-/* At least the requested part of an image, in rows of part.width * channels bytes. */
+/* At least the requested region of an image, in rows of region.width * channels bytes. */
 struct pixels {
     const uint8_t *data;
     size_t stride_bytes;
-    struct image_rect part;
+    struct image_rect region;
     uint32_t channels;
 };
 
@@ -52,15 +52,15 @@ int pixels_decoder_open(struct pixels_decoder **ret_decoder, struct err *err);
 void pixels_decoder_close(struct pixels_decoder *decoder); /* NULL is fine */
 
 /* kind: PNG, WebP or PPM; the error for any other kind lists the supported formats. Borrows data
- * and path until pixels_part returns, or until the next pixels_begin. path (may be NULL) is for
- * messages. -EBADMSG: invalid headers. */
+ * and path until pixels_decode_region returns, or until the next pixels_begin. path (may be NULL)
+ * is for messages. -EBADMSG: invalid headers. */
 int pixels_begin(struct pixels_decoder *decoder, enum image_kind kind, const void *data,
                  size_t bytes, const char *path, struct pixels_info *ret_info, struct err *err);
 /* part: nonempty, inside the image. NULL: the whole image, which also checks the file to its
- * end. ret_pixels borrows from the decoder, or from data, until the next call. Decoding a part
+ * end. ret_pixels borrows from the decoder, or from data, until the next call. Decoding a region
  * gives the same pixels as decoding the whole. -EBADMSG, -ENOMEM. */
-int pixels_part(struct pixels_decoder *decoder, const struct image_rect *part,
-                struct pixels *ret_pixels, struct err *err);
+int pixels_decode_region(struct pixels_decoder *decoder, const struct image_rect *region,
+                         struct pixels *ret_pixels, struct err *err);
 
 /* Memory and checks shared by all decoders, including JPEG. */
 struct pixels_memory {
@@ -71,7 +71,7 @@ struct pixels_memory {
 int pixels_reserve(struct pixels_memory *memory, size_t bytes, struct err *err);
 int pixels_check_size(const char *kind, const char *path, uint64_t width, uint64_t height,
                       struct err *err);
-int pixels_refuse(const char *kind, const char *path, int64_t offset, const char *why,
-                  struct err *err);
+int pixels_error(const char *kind, const char *path, int64_t offset, const char *why,
+                 struct err *err);
 
 #endif

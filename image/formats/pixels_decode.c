@@ -63,8 +63,8 @@ int pixels_reserve(struct pixels_memory *memory, size_t bytes, struct err *err)
                : err_set(err, -ENOMEM, "out of memory for %zu bytes of decoded pixels", bytes);
 }
 
-int pixels_refuse(const char *kind, const char *path, int64_t offset, const char *why,
-                  struct err *err)
+int pixels_error(const char *kind, const char *path, int64_t offset, const char *why,
+                 struct err *err)
 {
     err_set(err, -EBADMSG, "%s cannot be decoded", kind);
     err_at(err, path, offset);
@@ -101,18 +101,18 @@ int pixels_begin(struct pixels_decoder *decoder, enum image_kind kind, const voi
     case IMAGE_PPM:
         return ppm_begin(&decoder->ppm, data, bytes, path, ret_info, err);
     default:
-        return pixels_refuse("image", path, 0, "it is not a JPEG, PNG, WebP or PPM", err);
+        return pixels_error("image", path, 0, "it is not a JPEG, PNG, WebP or PPM", err);
     }
 }
 
-int pixels_part(struct pixels_decoder *decoder, const struct image_rect *part,
-                struct pixels *ret_pixels, struct err *err)
+int pixels_decode_region(struct pixels_decoder *decoder, const struct image_rect *region,
+                         struct pixels *ret_pixels, struct err *err)
 {
     switch (decoder->kind) {
     case IMAGE_PNG:
-        return png_part(decoder->png, part, &decoder->memory, ret_pixels, err);
+        return png_decode_region(decoder->png, region, &decoder->memory, ret_pixels, err);
     case IMAGE_WEBP:
-        return webp_part(&decoder->webp, part, &decoder->memory, ret_pixels, err);
+        return webp_decode_region(&decoder->webp, region, &decoder->memory, ret_pixels, err);
     default:
         *ret_pixels = ppm_pixels(&decoder->ppm);
         return 0;

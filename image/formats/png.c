@@ -16,7 +16,7 @@
 enum { CHUNKS_BYTES_MAX = 64 << 20 };
 
 struct png_decoder {
-    spng_ctx *codec; /* from png_begin to the end of png_part */
+    spng_ctx *codec; /* from png_begin to the end of png_decode_region */
     const char *path;
     struct spng_ihdr header;
     uint32_t channels;
@@ -26,7 +26,7 @@ static int refuse(const struct png_decoder *decoder, int code, struct err *err)
 {
     if (code == SPNG_EMEM)
         return err_set(err, -ENOMEM, "not enough memory to decode a PNG");
-    return pixels_refuse("PNG", decoder->path, ERR_NO_OFFSET, spng_strerror(code), err);
+    return pixels_error("PNG", decoder->path, ERR_NO_OFFSET, spng_strerror(code), err);
 }
 
 static void end_codec(struct png_decoder *decoder)
@@ -88,7 +88,7 @@ int png_begin(struct png_decoder *decoder, const void *data, size_t bytes, const
 
 /* ---- Pixels. ---- */
 
-/* Decodes the rows above the part too, into the place of the first wanted row. */
+/* Decodes the rows above the region too, into the place of the first wanted row. */
 static int decode_rows(struct png_decoder *decoder, uint32_t first_row, uint32_t end_row,
                        uint8_t *rows, size_t row_bytes)
 {
@@ -106,16 +106,16 @@ static int decode_interlaced(struct png_decoder *decoder, uint8_t *rows, size_t 
     return spng_decode_image(decoder->codec, rows, row_bytes * decoder->header.height, format, 0);
 }
 
-int png_part(struct png_decoder *decoder, const struct image_rect *part,
-             struct pixels_memory *memory, struct pixels *ret_pixels, struct err *err)
+int png_decode_region(struct png_decoder *decoder, const struct image_rect *region,
+                      struct pixels_memory *memory, struct pixels *ret_pixels, struct err *err)
 {
     assert(decoder->codec); /* png_begin has succeeded */
     const struct spng_ihdr *header = &decoder->header;
     bool interlaced = header->interlace_method != SPNG_INTERLACE_NONE;
     size_t row_bytes = (size_t)header->width * decoder->channels;
     struct image_rect rows = {0, 0, header->width, header->height};
-    if (part && !interlaced)
-        rows = (struct image_rect){0, part->y, header->width, part->height};
+    if (region && !interlaced)
+        rows = (struct image_rect){0, region->y, header->width, region->height};
     int status = pixels_reserve(memory, row_bytes * rows.height, err);
     int code = 0;
     if (!status)
@@ -124,7 +124,7 @@ int png_part(struct png_decoder *decoder, const struct image_rect *part,
                    : decode_rows(decoder, rows.y, rows.y + rows.height, memory->data, row_bytes);
     if (code == SPNG_EOI) /* after the last row */
         code = 0;
-    if (!status && !code && !part)
+    if (!status && !code && !region)
         code = spng_decode_chunks(decoder->codec);
     if (!status && code)
         status = refuse(decoder, code, err);
@@ -133,7 +133,7 @@ int png_part(struct png_decoder *decoder, const struct image_rect *part,
         return status;
     *ret_pixels = (struct pixels){.data = memory->data,
                                   .stride_bytes = row_bytes,
-                                  .part = rows,
+                                  .region = rows,
                                   .channels = decoder->channels};
     return 0;
 }

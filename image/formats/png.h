@@ -3,7 +3,7 @@
  *
  * Gray of up to 8 bits becomes one channel, everything else RGB; 16-bit samples keep the upper 8
  * bits. An eXIf chunk is used only if it precedes the image data. Decoding stops after the
- * part's last row, except that interlaced images are decoded completely.
+ * region's last row, except that interlaced images are decoded completely.
  */
 #ifndef MILLRACE_IMAGE_FORMATS_PNG_H
 #define MILLRACE_IMAGE_FORMATS_PNG_H
@@ -18,8 +18,8 @@ void png_decoder_close(struct png_decoder *decoder); /* NULL is fine */
 
 int png_begin(struct png_decoder *decoder, const void *data, size_t bytes, const char *path,
               struct pixels_info *ret_info, struct err *err);
-int png_part(struct png_decoder *decoder, const struct image_rect *part,
-             struct pixels_memory *memory, struct pixels *ret_pixels, struct err *err);
+int png_decode_region(struct png_decoder *decoder, const struct image_rect *region,
+                      struct pixels_memory *memory, struct pixels *ret_pixels, struct err *err);
 
 /* Header contents except the size, for display. */
 struct png_traits {

@@ -36,8 +36,8 @@ static bool read_number(const uint8_t *data, size_t bytes, size_t *at, uint32_t 
 
 static int refuse_header(const char *path, size_t at, bool is_long, struct err *err)
 {
-    pixels_refuse("PPM", path, (int64_t)at,
-                  is_long ? "its header is too long" : "its header is invalid", err);
+    pixels_error("PPM", path, (int64_t)at,
+                 is_long ? "its header is too long" : "its header is invalid", err);
     if (is_long)
         err_expected(err, "at most %d bytes, comments included", PPM_HEADER_READ_BYTES_MAX);
     return -EBADMSG;
@@ -49,19 +49,19 @@ int ppm_begin(struct ppm *ppm, const void *data, size_t bytes, const char *path,
     const uint8_t *text = data;
     size_t at = MAGIC_BYTES;
     size_t head = bytes_min(bytes, PPM_HEADER_READ_BYTES_MAX);
-    uint32_t width, height, most;
+    uint32_t width, height, value_max;
     if (head < MAGIC_BYTES || text[0] != 'P' || text[1] != '6' ||
         !read_number(text, head, &at, &width) || !read_number(text, head, &at, &height) ||
-        !read_number(text, head, &at, &most) || at == head || !is_space(text[at]))
+        !read_number(text, head, &at, &value_max) || at == head || !is_space(text[at]))
         return refuse_header(path, bytes_min(at, bytes), at == head && head < bytes, err);
-    if (most != VALUE_MAX)
-        return pixels_refuse("PPM", path, (int64_t)at, "its samples do not have 8 bits", err);
+    if (value_max != VALUE_MAX)
+        return pixels_error("PPM", path, (int64_t)at, "its samples do not have 8 bits", err);
     int status = pixels_check_size("PPM", path, width, height, err);
     if (status)
         return status;
     at++; /* one white-space character */
     if (bytes - at < 3 * (uint64_t)width * height)
-        return pixels_refuse("PPM", path, (int64_t)bytes, "the file ends too early", err);
+        return pixels_error("PPM", path, (int64_t)bytes, "the file ends too early", err);
     *ppm =
         (struct ppm){.data = data, .header_bytes = (uint32_t)at, .width = width, .height = height};
     *ret_info =
@@ -73,7 +73,7 @@ struct pixels ppm_pixels(const struct ppm *ppm)
 {
     return (struct pixels){.data = ppm->data + ppm->header_bytes,
                            .stride_bytes = 3 * (size_t)ppm->width,
-                           .part = {0, 0, ppm->width, ppm->height},
+                           .region = {0, 0, ppm->width, ppm->height},
                            .channels = 3};
 }
 

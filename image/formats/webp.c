@@ -16,12 +16,12 @@ enum {
     RIFF_HEADER_BYTES = 12,
     CHUNK_HEADER_BYTES = 8,
     /* Upsampling blends a row's chroma with its neighbor's, which is missing at the edge of a
-     * crop. This margin around the part gives all wanted pixels their neighbors. It is even
+     * crop. This margin around the region gives all wanted pixels their neighbors. It is even
      * because libwebp rounds the coordinates of a crop's corner down to even numbers. */
     MARGIN_PIXELS = 2,
 };
 
-static const char *describe(VP8StatusCode code)
+static const char *error_text(VP8StatusCode code)
 {
     switch (code) {
     case VP8_STATUS_NOT_ENOUGH_DATA:
@@ -38,7 +38,7 @@ static int refuse(const char *path, VP8StatusCode code, struct err *err)
 {
     if (code == VP8_STATUS_OUT_OF_MEMORY)
         return err_set(err, -ENOMEM, "not enough memory to decode a WebP");
-    return pixels_refuse("WebP", path, ERR_NO_OFFSET, describe(code), err);
+    return pixels_error("WebP", path, ERR_NO_OFFSET, error_text(code), err);
 }
 
 static uint32_t find_orientation(const uint8_t *data, size_t bytes)
@@ -47,12 +47,12 @@ static uint32_t find_orientation(const uint8_t *data, size_t bytes)
         uint64_t chunk_bytes = bytes_get_u32(data + at + 4);
         size_t begin = at + CHUNK_HEADER_BYTES;
         if (memcmp(data + at, "EXIF", 4) == 0) {
-            size_t there = bytes_min(chunk_bytes, bytes - begin);
+            size_t available = bytes_min(chunk_bytes, bytes - begin);
             /* some writers prepend the JPEG prefix */
-            bool prefixed = there >= EXIF_PREFIX_BYTES &&
+            bool prefixed = available >= EXIF_PREFIX_BYTES &&
                             memcmp(data + begin, EXIF_PREFIX, EXIF_PREFIX_BYTES) == 0;
-            return prefixed ? exif_orientation(data + begin, there)
-                            : exif_orientation_of_tiff(data + begin, there);
+            return prefixed ? exif_orientation(data + begin, available)
+                            : exif_orientation_of_tiff(data + begin, available);
         }
         at = begin + bytes_min(bytes_round_up(chunk_bytes, 2), bytes - begin);
     }
@@ -89,7 +89,7 @@ int webp_begin(struct webp *webp, const void *data, size_t bytes, const char *pa
     if (status)
         return status;
     if (traits.has_animation)
-        return pixels_refuse("WebP", path, ERR_NO_OFFSET, "it is an animation", err);
+        return pixels_error("WebP", path, ERR_NO_OFFSET, "it is an animation", err);
     *webp = (struct webp){
         .data = data, .bytes = bytes, .path = path, .width = info.width, .height = info.height};
     *ret_info = info;
@@ -105,15 +105,15 @@ static void widen(uint32_t *begin, uint32_t *length, uint32_t side)
     *length = end - from;
 }
 
-int webp_part(const struct webp *webp, const struct image_rect *part, struct pixels_memory *memory,
-              struct pixels *ret_pixels, struct err *err)
+int webp_decode_region(const struct webp *webp, const struct image_rect *region,
+                       struct pixels_memory *memory, struct pixels *ret_pixels, struct err *err)
 {
     struct image_rect cut = {0, 0, webp->width, webp->height};
     WebPDecoderConfig config;
     if (!WebPInitDecoderConfig(&config))
         return err_set(err, -ENOTSUP, "libwebp has a different version than its headers");
-    if (part) {
-        cut = *part;
+    if (region) {
+        cut = *region;
         widen(&cut.x, &cut.width, webp->width);
         widen(&cut.y, &cut.height, webp->height);
         config.options.use_cropping = 1;
@@ -136,11 +136,11 @@ int webp_part(const struct webp *webp, const struct image_rect *part, struct pix
     if (code != VP8_STATUS_OK)
         return refuse(webp->path, code, err);
     *ret_pixels = (struct pixels){
-        .data = memory->data, .stride_bytes = row_bytes, .part = cut, .channels = 3};
+        .data = memory->data, .stride_bytes = row_bytes, .region = cut, .channels = 3};
     return 0;
 }
 
-uint32_t webp_library_version(void)
+uint32_t webp_version(void)
 {
     return (uint32_t)WebPGetDecoderVersion();
 }

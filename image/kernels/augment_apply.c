@@ -12,12 +12,12 @@
 
 enum { FRACTION_BITS = 16, ONE = 1 << FRACTION_BITS, RANDAUGMENT_KINDS = AUGMENT_HUE };
 
-static int check_range(const char *what, double value, double most, struct err *err)
+static int check_range(const char *what, double value, double max, struct err *err)
 {
-    if (value >= 0 && value <= most)
+    if (value >= 0 && value <= max)
         return 0;
     err_set(err, -EINVAL, "%s is out of range", what);
-    err_expected(err, "0 to %g", most);
+    err_expected(err, "0 to %g", max);
     err_found(err, "%g", value);
     return -EINVAL;
 }
@@ -40,14 +40,14 @@ int augment_options_check(const struct augment_options *options, struct err *err
 
 /* ---- RandAugment. ---- */
 
-/* Returns 150/331 of the side at the largest magnitude. */
-static int32_t pixels_of(uint32_t side, int32_t magnitude)
+/* 150/331 of the side at the largest magnitude. */
+static int32_t translation_pixels(uint32_t side, int32_t magnitude)
 {
     return (int32_t)((int64_t)side * 150 * magnitude / (331 * RANDAUGMENT_MAGNITUDE_MAX));
 }
 
-static struct augment_step step_of(enum augment_op op, int32_t magnitude, bool negative,
-                                   uint32_t width, uint32_t height)
+static struct augment_step make_step(enum augment_op op, int32_t magnitude, bool negative,
+                                     uint32_t width, uint32_t height)
 {
     int32_t sign = negative ? -1 : 1, value = 0;
     switch (op) {
@@ -57,10 +57,10 @@ static struct augment_step step_of(enum augment_op op, int32_t magnitude, bool n
         value = sign * magnitude;
         break;
     case AUGMENT_TRANSLATE_X:
-        value = sign * pixels_of(width, magnitude);
+        value = sign * translation_pixels(width, magnitude);
         break;
     case AUGMENT_TRANSLATE_Y:
-        value = sign * pixels_of(height, magnitude);
+        value = sign * translation_pixels(height, magnitude);
         break;
     case AUGMENT_BRIGHTNESS:
     case AUGMENT_COLOR:
@@ -82,11 +82,11 @@ static struct augment_step step_of(enum augment_op op, int32_t magnitude, bool n
 
 /* ---- Jitter. ---- */
 
-/* Draws uniformly from [middle - reach, middle + reach] x 65536. */
-static int32_t draw_around(int32_t middle, double reach, uint32_t word)
+/* Maps a random word to a uniform draw from center +- range * ONE. */
+static int32_t draw_value(int32_t center, double range, uint32_t word)
 {
-    int32_t most = (int32_t)(reach * ONE + 0.5);
-    return middle - most + (int32_t)(((uint64_t)word * (2 * (uint64_t)most + 1)) >> 32);
+    int32_t max = (int32_t)(range * ONE + 0.5);
+    return center - max + (int32_t)(((uint64_t)word * (2 * (uint64_t)max + 1)) >> 32);
 }
 
 static uint32_t add_jitter(const struct augment_options *options, struct philox_block factors,
@@ -94,8 +94,8 @@ static uint32_t add_jitter(const struct augment_options *options, struct philox_
 {
     const struct {
         enum augment_op op;
-        int32_t middle;
-        double reach;
+        int32_t center;
+        double range;
     } kinds[4] = {
         {AUGMENT_BRIGHTNESS, ONE, options->brightness},
         {AUGMENT_CONTRAST, ONE, options->contrast},
@@ -108,10 +108,10 @@ static uint32_t add_jitter(const struct augment_options *options, struct philox_
         uint32_t at = order % choices, kind = left[at];
         order /= choices;
         left[at] = left[choices - 1];
-        if (kinds[kind].reach > 0)
+        if (kinds[kind].range > 0)
             steps[count++] = (struct augment_step){
                 kinds[kind].op,
-                draw_around(kinds[kind].middle, kinds[kind].reach, factors.word[kind])};
+                draw_value(kinds[kind].center, kinds[kind].range, factors.word[kind])};
     }
     return count;
 }
@@ -125,8 +125,8 @@ uint32_t augment_choose(const struct augment_options *options, uint32_t width, u
         struct philox_block block =
             philox_sample(seed, dataset, epoch, sample, PHILOX_RANDAUGMENT, i);
         enum augment_op op = (enum augment_op)((uint64_t)block.word[0] * RANDAUGMENT_KINDS >> 32);
-        steps[count++] = step_of(op, (int32_t)options->randaugment_magnitude, block.word[1] >> 31,
-                                 width, height);
+        steps[count++] = make_step(op, (int32_t)options->randaugment_magnitude, block.word[1] >> 31,
+                                   width, height);
     }
     if (options->brightness > 0 || options->contrast > 0 || options->saturation > 0 ||
         options->hue > 0) {

@@ -23,27 +23,27 @@ static inline uint8_t blend(int32_t other, int32_t value, int32_t factor)
 }
 
 /* ITU-R 601-2 luma, as in Pillow's convert("L"). */
-static uint8_t gray_of(const uint8_t *pixel)
+static uint8_t gray_level(const uint8_t *pixel)
 {
     return (uint8_t)((pixel[0] * 19595 + pixel[1] * 38470 + pixel[2] * 7471 + 0x8000) >> 16);
 }
 
-static void map_levels(const struct augment_image *image, uint8_t table[3][LEVELS])
+static void map_channels(const struct augment_image *image, uint8_t tables[3][LEVELS])
 {
     for (uint32_t y = 0; y < image->height; y++) {
         uint8_t *pixel = image->rgb + y * image->stride_bytes;
         for (uint32_t x = 0; x < image->width; x++, pixel += 3)
             for (int c = 0; c < 3; c++)
-                pixel[c] = table[c][pixel[c]];
+                pixel[c] = tables[c][pixel[c]];
     }
 }
 
-static void map_all(const struct augment_image *image, const uint8_t one[LEVELS])
+static void map_levels(const struct augment_image *image, const uint8_t table[LEVELS])
 {
-    uint8_t table[3][LEVELS];
+    uint8_t tables[3][LEVELS];
     for (int c = 0; c < 3; c++)
-        memcpy(table[c], one, LEVELS);
-    map_levels(image, table);
+        memcpy(tables[c], table, LEVELS);
+    map_channels(image, tables);
 }
 
 static void blend_levels(const struct augment_image *image, int32_t other, int32_t factor)
@@ -51,7 +51,7 @@ static void blend_levels(const struct augment_image *image, int32_t other, int32
     uint8_t table[LEVELS];
     for (int32_t level = 0; level < LEVELS; level++)
         table[level] = blend(other, level, factor);
-    map_all(image, table);
+    map_levels(image, table);
 }
 
 void augment_brightness(const struct augment_image *image, int32_t factor)
@@ -64,7 +64,7 @@ void augment_contrast(const struct augment_image *image, int32_t factor)
     uint64_t sum = 0, count = (uint64_t)image->width * image->height;
     for (uint32_t y = 0; y < image->height; y++)
         for (uint32_t x = 0; x < image->width; x++)
-            sum += gray_of(image->rgb + y * image->stride_bytes + 3 * (size_t)x);
+            sum += gray_level(image->rgb + y * image->stride_bytes + 3 * (size_t)x);
     blend_levels(image, (int32_t)((2 * sum + count) / (2 * count)), factor);
 }
 
@@ -73,7 +73,7 @@ void augment_saturation(const struct augment_image *image, int32_t factor)
     for (uint32_t y = 0; y < image->height; y++) {
         uint8_t *pixel = image->rgb + y * image->stride_bytes;
         for (uint32_t x = 0; x < image->width; x++, pixel += 3) {
-            uint8_t gray = gray_of(pixel);
+            uint8_t gray = gray_level(pixel);
             for (int c = 0; c < 3; c++)
                 pixel[c] = blend(gray, pixel[c], factor);
         }
@@ -85,7 +85,7 @@ void augment_saturation(const struct augment_image *image, int32_t factor)
 void augment_sharpness(const struct augment_image *image, int32_t factor)
 {
     size_t row_bytes = 3 * (size_t)image->width;
-    augment_copy(image);
+    augment_copy_to_scratch(image);
     for (uint32_t y = 1; y + 1 < image->height; y++) {
         const uint8_t *above = image->scratch + (y - 1) * row_bytes, *row = above + row_bytes,
                       *below = row + row_bytes;
@@ -103,7 +103,7 @@ void augment_posterize(const struct augment_image *image, int32_t bits)
     uint8_t table[LEVELS];
     for (int32_t level = 0; level < LEVELS; level++)
         table[level] = (uint8_t)(level & ~((1 << (8 - bits)) - 1));
-    map_all(image, table);
+    map_levels(image, table);
 }
 
 void augment_solarize(const struct augment_image *image, int32_t threshold)
@@ -111,7 +111,7 @@ void augment_solarize(const struct augment_image *image, int32_t threshold)
     uint8_t table[LEVELS];
     for (int32_t level = 0; level < LEVELS; level++)
         table[level] = (uint8_t)(2 * level < threshold ? level : 255 - level);
-    map_all(image, table);
+    map_levels(image, table);
 }
 
 static void count_levels(const struct augment_image *image, uint32_t counts[3][LEVELS])
@@ -141,7 +141,7 @@ void augment_auto_contrast(const struct augment_image *image)
             table[c][level] =
                 low == high ? (uint8_t)level : clamp((level - low) * 255 / (high - low));
     }
-    map_levels(image, table);
+    map_channels(image, table);
 }
 
 /* Like Pillow's ImageOps.equalize. */
@@ -160,38 +160,38 @@ void augment_equalize(const struct augment_image *image)
             sum += counts[c][level];
         }
     }
-    map_levels(image, table);
+    map_channels(image, table);
 }
 
 /* ---- Hue. ---- */
 
 /* Position on the color circle: 0 red, 1 yellow, ... 5 magenta, in 65536ths, rounded down. */
-static int32_t hue_of(const uint8_t *pixel, int32_t most, int32_t spread)
+static int32_t pixel_hue(const uint8_t *pixel, int32_t max, int32_t chroma)
 {
     int32_t sector, rest;
-    if (pixel[0] == most)
+    if (pixel[0] == max)
         sector = 0, rest = pixel[1] - pixel[2];
-    else if (pixel[1] == most)
+    else if (pixel[1] == max)
         sector = 2, rest = pixel[2] - pixel[0];
     else
         sector = 4, rest = pixel[0] - pixel[1];
-    return (6 + sector) * ONE + (rest * ONE - (rest < 0 ? spread - 1 : 0)) / spread;
+    return (6 + sector) * ONE + (rest * ONE - (rest < 0 ? chroma - 1 : 0)) / chroma;
 }
 
 static void rotate_hue(uint8_t *pixel, int32_t turn)
 {
-    int32_t most = pixel[0], least = pixel[0];
+    int32_t max = pixel[0], min = pixel[0];
     for (int c = 1; c < 3; c++) {
-        most = pixel[c] > most ? pixel[c] : most;
-        least = pixel[c] < least ? pixel[c] : least;
+        max = pixel[c] > max ? pixel[c] : max;
+        min = pixel[c] < min ? pixel[c] : min;
     }
-    int32_t spread = most - least;
-    if (spread == 0)
+    int32_t chroma = max - min;
+    if (chroma == 0)
         return;
-    int32_t hue = (hue_of(pixel, most, spread) + turn) % (6 * ONE), part = hue & (ONE - 1);
-    int32_t moved = (spread * part + ONE / 2) >> FRACTION_BITS;
-    const uint8_t levels[] = {(uint8_t)most, (uint8_t)least, (uint8_t)(least + moved),
-                              (uint8_t)(most - moved)};
+    int32_t hue = (pixel_hue(pixel, max, chroma) + turn) % (6 * ONE);
+    int32_t step = (chroma * (hue & (ONE - 1)) + ONE / 2) >> FRACTION_BITS;
+    const uint8_t levels[] = {(uint8_t)max, (uint8_t)min, (uint8_t)(min + step),
+                              (uint8_t)(max - step)};
     enum { HIGH, LOW, UP, DOWN };
     static const uint8_t sectors[6][3] = {{HIGH, UP, LOW},   {DOWN, HIGH, LOW}, {LOW, HIGH, UP},
                                           {LOW, DOWN, HIGH}, {UP, LOW, HIGH},   {HIGH, LOW, DOWN}};

@@ -15,7 +15,7 @@ struct augment_image {
 };
 
 /* Copies the rows, without gaps, to scratch. */
-void augment_copy(const struct augment_image *image);
+void augment_copy_to_scratch(const struct augment_image *image);
 
 /* augment_color.c */
 void augment_brightness(const struct augment_image *image, int32_t factor);

@@ -20,7 +20,7 @@ struct affine {
     double a, b, c, d, e, f;
 };
 
-void augment_copy(const struct augment_image *image)
+void augment_copy_to_scratch(const struct augment_image *image)
 {
     size_t row_bytes = 3 * (size_t)image->width;
     for (uint32_t y = 0; y < image->height; y++)
@@ -38,7 +38,7 @@ static void warp(const struct augment_image *image, const struct affine *affine)
             e = to_fixed(affine->e);
     int64_t row_x = to_fixed(affine->c + affine->a * 0.5 + affine->b * 0.5);
     int64_t row_y = to_fixed(affine->f + affine->d * 0.5 + affine->e * 0.5);
-    augment_copy(image);
+    augment_copy_to_scratch(image);
     for (uint32_t y = 0; y < image->height; y++, row_x += b, row_y += e) {
         uint8_t *target = image->rgb + y * image->stride_bytes;
         int64_t at_x = row_x, at_y = row_y;
@@ -70,7 +70,7 @@ void augment_translate(const struct augment_image *image, int32_t right, int32_t
 }
 
 /* Cosine and sine of whole degrees. */
-static const double turns[RANDAUGMENT_MAGNITUDE_MAX + 1][2] = {
+static const double cosine_sine[RANDAUGMENT_MAGNITUDE_MAX + 1][2] = {
     {1.000000000000000, 0.000000000000000}, {0.999847695156391, 0.017452406437284},
     {0.999390827019096, 0.034899496702501}, {0.998629534754574, 0.052335956242944},
     {0.997564050259824, 0.069756473744125}, {0.996194698091746, 0.087155742747658},
@@ -91,12 +91,13 @@ static const double turns[RANDAUGMENT_MAGNITUDE_MAX + 1][2] = {
 
 void augment_rotate(const struct augment_image *image, int32_t degrees)
 {
-    int32_t size = degrees < 0 ? -degrees : degrees;
-    assert(size <= RANDAUGMENT_MAGNITUDE_MAX);
-    double cosine = turns[size][0], sine = degrees < 0 ? turns[size][1] : -turns[size][1];
-    double middle_x = image->width / 2.0, middle_y = image->height / 2.0;
+    int32_t angle = degrees < 0 ? -degrees : degrees;
+    assert(angle <= RANDAUGMENT_MAGNITUDE_MAX);
+    double cosine = cosine_sine[angle][0],
+           sine = degrees < 0 ? cosine_sine[angle][1] : -cosine_sine[angle][1];
+    double center_x = image->width / 2.0, center_y = image->height / 2.0;
     struct affine affine = {.a = cosine, .b = sine, .d = -sine, .e = cosine};
-    affine.c = affine.a * -middle_x + affine.b * -middle_y + middle_x;
-    affine.f = affine.d * -middle_x + affine.e * -middle_y + middle_y;
+    affine.c = affine.a * -center_x + affine.b * -center_y + center_x;
+    affine.f = affine.d * -center_x + affine.e * -center_y + center_y;
     warp(image, &affine);
 }

@@ -2,8 +2,8 @@
  * color_x86 — AVX2 and AVX-512 blocks (color_block.h).
  *
  * Bytes are widened within 16-byte lanes, and packing undoes that. Interleaving also works
- * within lanes: a lane's 16 pixels become three pieces of 16 bytes, and each shuffle picks a
- * byte or leaves zero. color_x86.inc holds the code for both vector lengths.
+ * within lanes: a lane's 16 pixels become three pieces of 16 bytes, and each shuffle picks a byte
+ * or leaves zero. color_x86.inc holds the code for both vector lengths.
  */
 #ifdef __x86_64__
 
@@ -15,7 +15,7 @@ enum { LANE_BYTES = 16, PIECES = 3, NO = 0x80 };
 
 /* [color][piece][byte]: the pixel's index in the lane, or NO if the byte belongs to another
  * color. */
-static const uint8_t picks[3][PIECES][LANE_BYTES] = {
+static const uint8_t shuffle_masks[3][PIECES][LANE_BYTES] = {
     {{0, NO, NO, 1, NO, NO, 2, NO, NO, 3, NO, NO, 4, NO, NO, 5},
      {NO, NO, 6, NO, NO, 7, NO, NO, 8, NO, NO, 9, NO, NO, 10, NO},
      {NO, 11, NO, NO, 12, NO, NO, 13, NO, NO, 14, NO, NO, 15, NO, NO}},
@@ -27,9 +27,9 @@ static const uint8_t picks[3][PIECES][LANE_BYTES] = {
      {10, NO, NO, 11, NO, NO, 12, NO, NO, 13, NO, NO, 14, NO, NO, 15}},
 };
 
-static inline __m128i pick_of(int color, int piece)
+static inline __m128i shuffle_mask(int color, int piece)
 {
-    return _mm_loadu_si128((const __m128i *)picks[color][piece]);
+    return _mm_loadu_si128((const __m128i *)shuffle_masks[color][piece]);
 }
 
 static inline void store_lane(uint8_t *target, int lane, __m128i out)

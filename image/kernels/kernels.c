@@ -9,7 +9,7 @@ const char *image_kernels_name(enum image_kernels kernels)
     return names[kernels];
 }
 
-bool image_kernels_has(enum image_kernels kernels)
+bool image_kernels_supported(enum image_kernels kernels)
 {
     switch (kernels) {
     case IMAGE_KERNELS_PLAIN:
@@ -33,7 +33,7 @@ bool image_kernels_has(enum image_kernels kernels)
 enum image_kernels image_kernels_best(void)
 {
     enum image_kernels best = IMAGE_KERNELS_COUNT - 1;
-    while (!image_kernels_has(best))
+    while (!image_kernels_supported(best))
         best--;
     return best;
 }

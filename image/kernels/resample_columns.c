@@ -66,7 +66,7 @@ static void transpose_block(const struct lines *lines, size_t column, uint8_t bl
     memcpy(block, rows, sizeof rows);
 }
 
-static void put_transposed(const struct resample_tile *tile, const struct lines *lines)
+static void store_transposed(const struct resample_tile *tile, const struct lines *lines)
 {
     uint8_t block[16][16];
     for (size_t column = 0; column < tile->columns; column += 16) {
@@ -88,7 +88,7 @@ static void run_plain(const struct resample_tile *tile)
     for (uint32_t i = 0; i < tile->outputs; i++)
         filter_plain(tile, i, lines.sample[i]);
     if (tile->transposed) {
-        put_transposed(tile, &lines);
+        store_transposed(tile, &lines);
         return;
     }
     for (uint32_t i = 0; i < tile->outputs; i++)
@@ -100,7 +100,7 @@ static const struct resample_tiler tiler_plain = {
 
 /* ---- The pass. ---- */
 
-/* Returns the best of these kernels for that many columns. */
+/* Returns the fastest tiler up to `kernels` that accepts the columns. */
 static const struct resample_tiler *choose_tiler(enum image_kernels kernels, uint32_t columns)
 {
     static const struct resample_tiler *const tilers[IMAGE_KERNELS_COUNT] = {

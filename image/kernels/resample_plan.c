@@ -27,7 +27,7 @@ static int64_t weight(const struct triangle *triangle, int64_t center, int64_t s
     return triangle->half_width - llabs((2 * sample + 1) * triangle->h - center);
 }
 
-static struct triangle triangle_of(struct resample_span span, uint32_t count)
+static struct triangle make_triangle(struct resample_span span, uint32_t count)
 {
     struct triangle triangle = {
         .h = count * span.den, .begin = 2 * count * span.begin_num, .step = span.length_num};
@@ -36,7 +36,7 @@ static struct triangle triangle_of(struct resample_span span, uint32_t count)
     return triangle;
 }
 
-static int64_t center_of(const struct triangle *triangle, uint32_t output)
+static int64_t output_center(const struct triangle *triangle, uint32_t output)
 {
     return triangle->begin + (2 * (int64_t)output + 1) * triangle->step;
 }
@@ -103,8 +103,8 @@ static int plan_reserve(struct resample_plan *plan, size_t count, size_t taps_ma
     return 0;
 }
 
-static bool is_made_for(const struct resample_plan *plan, struct resample_span span,
-                        uint32_t source_count, uint32_t count, bool flip)
+static bool matches_inputs(const struct resample_plan *plan, struct resample_span span,
+                           uint32_t source_count, uint32_t count, bool flip)
 {
     return plan->count == count && plan->source_count == source_count && plan->flip == flip &&
            plan->span.begin_num == span.begin_num && plan->span.length_num == span.length_num &&
@@ -119,9 +119,9 @@ int resample_plan_init(struct resample_plan *plan, struct resample_span span, ui
     assert(span.den >= 1 && span.den <= RESAMPLE_DEN_MAX && span.begin_num >= 0 &&
            span.length_num >= 1);
     assert(span.begin_num + span.length_num <= source_count * span.den);
-    if (is_made_for(plan, span, source_count, count, flip))
+    if (matches_inputs(plan, span, source_count, count, flip))
         return 0;
-    struct triangle triangle = triangle_of(span, count);
+    struct triangle triangle = make_triangle(span, count);
     int64_t sample = 2 * triangle.h;
     int64_t taps_max = (2 * triangle.half_width + sample - 1) / sample;
     taps_max = taps_max < source_count ? taps_max : source_count;
@@ -135,7 +135,7 @@ int resample_plan_init(struct resample_plan *plan, struct resample_span span, ui
     plan->source_end = 0;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t seen = flip ? count - 1 - i : i;
-        int64_t center = center_of(&triangle, seen);
+        int64_t center = output_center(&triangle, seen);
         plan_support(plan, &triangle, i, center);
         plan_coefficients(plan, &triangle, i, center);
     }
@@ -148,10 +148,10 @@ int resample_plan_init(struct resample_plan *plan, struct resample_span span, ui
 void resample_find_source(struct resample_span span, uint32_t source_count, uint32_t count,
                           uint32_t *ret_source_first, uint32_t *ret_source_end)
 {
-    struct triangle triangle = triangle_of(span, count);
+    struct triangle triangle = make_triangle(span, count);
     int64_t first, end, unused;
-    find_support(&triangle, source_count, center_of(&triangle, 0), &first, &unused);
-    find_support(&triangle, source_count, center_of(&triangle, count - 1), &unused, &end);
+    find_support(&triangle, source_count, output_center(&triangle, 0), &first, &unused);
+    find_support(&triangle, source_count, output_center(&triangle, count - 1), &unused, &end);
     *ret_source_first = (uint32_t)first;
     *ret_source_end = (uint32_t)end;
 }

@@ -25,7 +25,7 @@ int image_check(struct image_checker *checker, const void *data, size_t bytes, c
     struct pixels_info info;
     struct pixels pixels;
     int status = pixels_begin(checker->pixels, kind, data, bytes, path, &info, err);
-    return status ? status : pixels_part(checker->pixels, NULL, &pixels, err);
+    return status ? status : pixels_decode_region(checker->pixels, NULL, &pixels, err);
 }
 
 int image_check_headers(struct image_checker *checker, const void *data, size_t bytes,
@@ -46,7 +46,7 @@ int image_check_headers(struct image_checker *checker, const void *data, size_t 
 
 const char *const image_extensions[] = {"jpg", "jpeg", "png", "webp", "ppm", NULL};
 
-bool image_is_expected(const char *extension)
+bool is_image_extension(const char *extension)
 {
     const char *dot = strrchr(extension, '.');
     const char *last = dot ? dot + 1 : extension;

@@ -26,6 +26,6 @@ int image_check_headers(struct image_checker *checker, const void *data, size_t 
 extern const char *const image_extensions[];
 /* True if a member with this extension should be an image: "jpg", "jpeg", "png", "webp", "ppm",
  * also after a dot ("left.png"). */
-bool image_is_expected(const char *extension);
+bool is_image_extension(const char *extension);
 
 #endif

@@ -13,8 +13,8 @@
 #include <string.h>
 
 struct mixup {
-    uint64_t mixed_below, pasted_below; /* words below mix or paste; 2^32: all words */
-    struct beta blends, pastes;         /* initialized only for kinds that are on */
+    uint64_t mix_threshold, paste_threshold; /* smaller words mix or paste; 2^32: all words */
+    struct beta blend_beta, paste_beta;      /* initialized only for kinds that are on */
 };
 
 /* ---- Options. ---- */
@@ -51,7 +51,7 @@ int mixup_options_check(const struct mixup_options *options, struct err *err)
 
 /* ---- Life cycle. ---- */
 
-static uint64_t words_of(double probability)
+static uint64_t word_threshold(double probability)
 {
     return (uint64_t)(probability * 4294967296.0 + 0.5);
 }
@@ -65,12 +65,14 @@ int mixup_open(const struct mixup_options *options, struct mixup **ret_mixup, st
     if (!mixup)
         return err_set(err, -ENOMEM, "out of memory for the tables of mixup and cutmix");
     bool blends = options->mixup_alpha > 0, pastes = options->cutmix_alpha > 0;
-    mixup->mixed_below = blends || pastes ? words_of(options->probability) : 0;
-    mixup->pasted_below = words_of(!pastes ? 0 : !blends ? 1 : options->switch_probability);
+    mixup->mix_threshold = blends || pastes ? word_threshold(options->probability) : 0;
+    mixup->paste_threshold = word_threshold(!pastes   ? 0
+                                            : !blends ? 1
+                                                      : options->switch_probability);
     if (blends)
-        beta_init(&mixup->blends, options->mixup_alpha);
+        beta_init(&mixup->blend_beta, options->mixup_alpha);
     if (pastes)
-        beta_init(&mixup->pastes, options->cutmix_alpha);
+        beta_init(&mixup->paste_beta, options->cutmix_alpha);
     *ret_mixup = mixup;
     return 0;
 }
@@ -82,39 +84,39 @@ void mixup_close(struct mixup *mixup)
 
 /* ---- Choosing. ---- */
 
-/* Chooses one side of a box with `part` (of BETA_ONE) of the area around a uniformly chosen
- * middle, clipped to the picture. Returns its length in pixels. */
-static uint32_t choose_side(uint32_t side, uint32_t part, uint32_t word, uint32_t *ret_begin)
+/* Chooses one side of a box that covers area / BETA_ONE of the picture around a uniform center,
+ * clipped to the picture. Returns its length in pixels. */
+static uint32_t choose_side(uint32_t side, uint32_t area, uint32_t word, uint32_t *ret_begin)
 {
-    uint32_t half = (uint32_t)sqrt((double)((uint64_t)side * side * part / (4 * BETA_ONE)));
-    uint32_t middle = (uint32_t)((uint64_t)word * side >> 32);
-    uint32_t end = side - middle < half ? side : middle + half;
-    *ret_begin = middle < half ? 0 : middle - half;
+    uint32_t half = (uint32_t)sqrt((double)((uint64_t)side * side * area / (4 * BETA_ONE)));
+    uint32_t center = (uint32_t)((uint64_t)word * side >> 32);
+    uint32_t end = side - center < half ? side : center + half;
+    *ret_begin = center < half ? 0 : center - half;
     return end - *ret_begin;
 }
 
 struct mixup_choice mixup_choose(const struct mixup *mixup, uint32_t width, uint32_t height,
                                  uint64_t seed, uint32_t dataset, uint32_t epoch, uint64_t sample)
 {
-    struct philox_block way = philox_sample(seed, dataset, epoch, sample, PHILOX_MIXUP, 0);
+    struct philox_block random = philox_sample(seed, dataset, epoch, sample, PHILOX_MIXUP, 0);
     struct mixup_choice choice = {.kind = MIXUP_NONE};
-    if (way.word[0] >= mixup->mixed_below)
+    if (random.word[0] >= mixup->mix_threshold)
         return choice;
-    if (way.word[1] >= mixup->pasted_below) {
+    if (random.word[1] >= mixup->paste_threshold) {
         enum { STEP = BETA_ONE / BLEND_ONE };
         choice.kind = MIXUP_BLEND;
-        choice.own_weight = (beta_draw(&mixup->blends, way.word[2]) + STEP / 2) / STEP;
+        choice.own_weight = (beta_draw(&mixup->blend_beta, random.word[2]) + STEP / 2) / STEP;
         return choice;
     }
-    struct philox_block middle = philox_sample(seed, dataset, epoch, sample, PHILOX_MIXUP, 1);
-    uint32_t part = BETA_ONE - beta_draw(&mixup->pastes, way.word[2]);
+    struct philox_block center = philox_sample(seed, dataset, epoch, sample, PHILOX_MIXUP, 1);
+    uint32_t area = BETA_ONE - beta_draw(&mixup->paste_beta, random.word[2]);
     choice.kind = MIXUP_PASTE;
-    choice.box.width = choose_side(width, part, middle.word[0], &choice.box.x);
-    choice.box.height = choose_side(height, part, middle.word[1], &choice.box.y);
+    choice.box.width = choose_side(width, area, center.word[0], &choice.box.x);
+    choice.box.height = choose_side(height, area, center.word[1], &choice.box.y);
     return choice;
 }
 
-float mixup_own_part(struct mixup_choice choice, uint32_t width, uint32_t height)
+float mixup_label_weight(struct mixup_choice choice, uint32_t width, uint32_t height)
 {
     uint64_t area = (uint64_t)width * height;
     switch (choice.kind) {

@@ -21,7 +21,7 @@ struct image_pipeline {
     struct pixels_decoder *pixels; /* for other kinds */
     struct renderer renderer;
     enum image_kind kind;       /* of the last image */
-    struct pixels_memory whole; /* result of image_pipeline_whole */
+    struct pixels_memory whole; /* result of image_pipeline_decode_whole */
     uint8_t *augment_scratch;   /* as large as the target */
 };
 
@@ -54,8 +54,8 @@ static int check_pixels(const struct image_options *options, const struct image 
     return -EBADMSG;
 }
 
-static int begin(struct image_pipeline *pipeline, const void *data, size_t bytes, const char *path,
-                 struct image *image, struct err *err)
+static int read_headers(struct image_pipeline *pipeline, const void *data, size_t bytes,
+                        const char *path, struct image *image, struct err *err)
 {
     image->kind = image_kind_of(data, bytes);
     pipeline->kind = image->kind;
@@ -84,22 +84,22 @@ static int render(struct image_pipeline *pipeline, const struct image *image,
                   struct err *err)
 {
     struct renderer *renderer = &pipeline->renderer;
-    struct image_rect part;
+    struct image_rect region;
     if (image->kind == IMAGE_JPEG) {
         struct jpeg_planes planes = jpeg_planes_of(&image->jpeg);
-        int status = render_plan_planes(renderer, framing, &planes, &part, err);
+        int status = render_plan_planes(renderer, framing, &planes, &region, err);
         if (!status)
-            status = jpeg_decode_part(pipeline->jpeg, to_end ? NULL : &part, &planes, err);
+            status = jpeg_decode_part(pipeline->jpeg, to_end ? NULL : &region, &planes, err);
         return status ? status : render_planes(renderer, framing, &planes, rgb, stride_bytes, err);
     }
     struct pixels pixels;
-    int status = render_plan_pixels(renderer, framing, &image->pixels, &part, err);
+    int status = render_plan_pixels(renderer, framing, &image->pixels, &region, err);
     if (!status)
-        status = pixels_part(pipeline->pixels, to_end ? NULL : &part, &pixels, err);
+        status = pixels_decode_region(pipeline->pixels, to_end ? NULL : &region, &pixels, err);
     return status ? status : render_pixels(renderer, framing, &pixels, rgb, stride_bytes, err);
 }
 
-static void upright_size(const struct image *image, uint32_t *width, uint32_t *height)
+static void get_upright_size(const struct image *image, uint32_t *width, uint32_t *height)
 {
     bool swap = orientation_swaps_sides(image->orientation);
     *width = swap ? image->height : image->width;
@@ -122,11 +122,11 @@ static struct framing choose_framing(const struct image_options *options, const 
                                      struct image_key key)
 {
     uint32_t width, height;
-    upright_size(image, &width, &height);
+    get_upright_size(image, &width, &height);
     struct crop crop =
         crop_choose(&options->crop, width, height, key.seed, key.dataset, key.epoch, key.sample);
-    return framing_of(image->orientation, image->width, image->height, crop, options->width,
-                      options->height);
+    return framing_for_crop(image->orientation, image->width, image->height, crop, options->width,
+                            options->height);
 }
 
 int image_pipeline_run(struct image_pipeline *pipeline, const void *data, size_t bytes,
@@ -136,7 +136,7 @@ int image_pipeline_run(struct image_pipeline *pipeline, const void *data, size_t
     const struct image_options *options = &pipeline->options;
     struct image image;
     assert(stride_bytes >= 3 * (size_t)options->width);
-    int status = begin(pipeline, data, bytes, path, &image, err);
+    int status = read_headers(pipeline, data, bytes, path, &image, err);
     if (status)
         return status;
     struct framing framing = choose_framing(options, &image, key);
@@ -156,8 +156,8 @@ static struct framing choose_rows_framing(const struct image_options *options,
     return choose_framing(options, &image, key);
 }
 
-bool image_rows_needed(const struct image_options *options, struct image_key key,
-                       struct image_rows *rows)
+bool image_find_rows(const struct image_options *options, struct image_key key,
+                     struct image_rows *rows)
 {
     uint32_t end;
     if (pixels_check_size("PPM", NULL, rows->width, rows->height, NULL) ||
@@ -179,14 +179,14 @@ int image_pipeline_run_rows(struct image_pipeline *pipeline, const struct image_
         .width = rows->width, .height = rows->height, .channels = 3, .orientation = 1};
     struct pixels pixels = {.data = data,
                             .stride_bytes = 3 * (size_t)rows->width,
-                            .part = {0, rows->first, rows->width, rows->count},
+                            .region = {0, rows->first, rows->width, rows->count},
                             .channels = 3};
-    struct image_rect part;
+    struct image_rect region;
     pipeline->kind = IMAGE_PPM;
-    int status = render_plan_pixels(&pipeline->renderer, &framing, &info, &part, err);
+    int status = render_plan_pixels(&pipeline->renderer, &framing, &info, &region, err);
     if (status)
         return status;
-    assert(part.y == rows->first && part.height == rows->count);
+    assert(region.y == rows->first && region.height == rows->count);
     status = render_pixels(&pipeline->renderer, &framing, &pixels, rgb, stride_bytes, err);
     if (!status)
         augment(pipeline, key, rgb, stride_bytes);
@@ -210,26 +210,27 @@ static void limit_size(struct image_bounds bounds, uint32_t *width, uint32_t *he
     *width = scale_side(from_width, longer, bounds.side_max);
     *height = scale_side(from_height, longer, bounds.side_max);
     uint32_t tiled = jpeg_tile_width(*width);
-    if (bounds.tiles && tiled < *width) {
+    if (bounds.tile_aligned && tiled < *width) {
         *width = tiled;
         *height = scale_side(from_height, from_width, tiled);
     }
 }
 
-int image_pipeline_whole(struct image_pipeline *pipeline, const void *data, size_t bytes,
-                         const char *path, struct image_bounds bounds, const uint8_t **ret_rgb,
-                         uint32_t *ret_width, uint32_t *ret_height, struct err *err)
+int image_pipeline_decode_whole(struct image_pipeline *pipeline, const void *data, size_t bytes,
+                                const char *path, struct image_bounds bounds,
+                                const uint8_t **ret_rgb, uint32_t *ret_width, uint32_t *ret_height,
+                                struct err *err)
 {
     struct image image;
     uint32_t width, height;
-    int status = begin(pipeline, data, bytes, path, &image, err);
+    int status = read_headers(pipeline, data, bytes, path, &image, err);
     if (status)
         return status;
-    upright_size(&image, &width, &height);
+    get_upright_size(&image, &width, &height);
     struct crop crop = {.rect = {0, 0, width, height}};
     limit_size(bounds, &width, &height);
     struct framing framing =
-        framing_of(image.orientation, image.width, image.height, crop, width, height);
+        framing_for_crop(image.orientation, image.width, image.height, crop, width, height);
     status = pixels_reserve(&pipeline->whole, 3 * (size_t)width * height, err);
     if (!status)
         status =
@@ -300,9 +301,9 @@ void image_pipeline_close(struct image_pipeline *pipeline)
     free(pipeline);
 }
 
-void image_libraries(char text[IMAGE_LIBRARIES_BYTES])
+void image_library_versions(char text[IMAGE_LIBRARIES_BYTES])
 {
-    uint32_t webp = webp_library_version();
+    uint32_t webp = webp_version();
     snprintf(text, IMAGE_LIBRARIES_BYTES, "%s, libwebp %u.%u.%u", jpeg_library(), webp >> 16,
              webp >> 8 & 0xff, webp & 0xff);
 }

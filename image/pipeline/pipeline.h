@@ -38,7 +38,7 @@ struct image_key {
 /* Libraries whose version affects pixels: "libjpeg-turbo 2.1.5, libwebp 1.2.4". Part of
  * numerics_id. */
 enum { IMAGE_LIBRARIES_BYTES = 64 };
-void image_libraries(char text[IMAGE_LIBRARIES_BYTES]);
+void image_library_versions(char text[IMAGE_LIBRARIES_BYTES]);
 
 struct image_pipeline; /* one thread at a time; reuses memory */
 int image_pipeline_open(const struct image_options *options, struct image_pipeline **ret_pipeline,
@@ -58,8 +58,8 @@ struct image_rows {
 };
 /* Sets first and count to the rows that the key's crop needs. False: invalid picture size.
  * Thread-safe. */
-bool image_rows_needed(const struct image_options *options, struct image_key key,
-                       struct image_rows *rows);
+bool image_find_rows(const struct image_options *options, struct image_key key,
+                     struct image_rows *rows);
 /* Like image_pipeline_run on the whole picture, but takes only the needed rows, consecutive at
  * data. -ENOMEM. */
 int image_pipeline_run_rows(struct image_pipeline *pipeline, const struct image_rows *rows,
@@ -73,13 +73,14 @@ uint32_t image_pipeline_warnings(const struct image_pipeline *pipeline);
 struct image_bounds {
     uint32_t side_max; /* longer side in pixels; 0: no limit */
     /* Rounds the width of a scaled image with jpeg_tile_width; the height follows. */
-    bool tiles;
+    bool tile_aligned;
 };
 
 /* Returns the whole image as upright RGB, scaled down to its bounds, for converters. The
  * pipeline owns the pixels, which are valid until its next call. */
-int image_pipeline_whole(struct image_pipeline *pipeline, const void *data, size_t bytes,
-                         const char *path, struct image_bounds bounds, const uint8_t **ret_rgb,
-                         uint32_t *ret_width, uint32_t *ret_height, struct err *err);
+int image_pipeline_decode_whole(struct image_pipeline *pipeline, const void *data, size_t bytes,
+                                const char *path, struct image_bounds bounds,
+                                const uint8_t **ret_rgb, uint32_t *ret_width, uint32_t *ret_height,
+                                struct err *err);
 
 #endif

@@ -16,14 +16,14 @@ static_assert((int)PIXELS_SIDE_MAX <= (int)RESAMPLE_LINE_MAX,
 
 /* ---- Which pixels are needed. ---- */
 
-struct framing framing_of(uint32_t orientation, uint32_t stored_width, uint32_t stored_height,
-                          struct crop crop, uint32_t width, uint32_t height)
+struct framing framing_for_crop(uint32_t orientation, uint32_t stored_width, uint32_t stored_height,
+                                struct crop crop, uint32_t width, uint32_t height)
 {
     struct framing framing = {
         .stored = orientation_to_stored(orientation, crop.rect, stored_width, stored_height),
         .swap_sides = orientation_swaps_sides(orientation),
-        .flip_x = orientation_from_right(orientation),
-        .flip_y = orientation_from_bottom(orientation),
+        .flip_x = orientation_flips_x(orientation),
+        .flip_y = orientation_flips_y(orientation),
         .width = width,
         .height = height,
     };
@@ -51,25 +51,25 @@ static int plan_plane(struct renderer *renderer, uint32_t index, const struct fr
                               framing->flip_y, err);
 }
 
-static bool same_shape(const struct jpeg_plane *a, const struct jpeg_plane *b)
+static bool has_same_shape(const struct jpeg_plane *a, const struct jpeg_plane *b)
 {
     return a->width == b->width && a->height == b->height && a->x_num == b->x_num &&
            a->x_den == b->x_den && a->y_num == b->y_num && a->y_den == b->y_den;
 }
 
 /* Returns the first plane of the same shape, whose plans the plane shares. */
-static uint32_t plans_of(const struct jpeg_planes *planes, uint32_t index)
+static uint32_t plans_index(const struct jpeg_planes *planes, uint32_t index)
 {
     uint32_t first = 0;
-    while (!same_shape(&planes->plane[first], &planes->plane[index]))
+    while (!has_same_shape(&planes->plane[first], &planes->plane[index]))
         first++;
     return first;
 }
 
 /* Extends begin..end, in pixels, to all pixels whose samples a plan needs; den pixels have num
  * samples. */
-static void add_pixels(uint64_t *begin, uint64_t *end, const struct resample_plan *plan,
-                       uint32_t num, uint32_t den)
+static void extend_range(uint64_t *begin, uint64_t *end, const struct resample_plan *plan,
+                         uint32_t num, uint32_t den)
 {
     uint64_t first = (uint64_t)plan->source_first * den / num;
     uint64_t last = ((uint64_t)plan->source_end * den + num - 1) / num;
@@ -78,21 +78,21 @@ static void add_pixels(uint64_t *begin, uint64_t *end, const struct resample_pla
 }
 
 int render_plan_planes(struct renderer *renderer, const struct framing *framing,
-                       const struct jpeg_planes *planes, struct image_rect *ret_part,
+                       const struct jpeg_planes *planes, struct image_rect *ret_region,
                        struct err *err)
 {
     uint64_t left = planes->width, right = 0, top = planes->height, bottom = 0;
     for (uint32_t i = 0; i < planes->count; i++) {
         const struct jpeg_plane *plane = &planes->plane[i];
-        if (plans_of(planes, i) != i)
+        if (plans_index(planes, i) != i)
             continue;
         int status = plan_plane(renderer, i, framing, plane, err);
         if (status)
             return status;
-        add_pixels(&left, &right, &renderer->across[i], plane->x_num, plane->x_den);
-        add_pixels(&top, &bottom, &renderer->down[i], plane->y_num, plane->y_den);
+        extend_range(&left, &right, &renderer->across[i], plane->x_num, plane->x_den);
+        extend_range(&top, &bottom, &renderer->down[i], plane->y_num, plane->y_den);
     }
-    *ret_part = (struct image_rect){
+    *ret_region = (struct image_rect){
         .x = (uint32_t)left,
         .y = (uint32_t)top,
         .width = (uint32_t)(bytes_min(right, planes->width) - left),
@@ -102,7 +102,8 @@ int render_plan_planes(struct renderer *renderer, const struct framing *framing,
 }
 
 int render_plan_pixels(struct renderer *renderer, const struct framing *framing,
-                       const struct pixels_info *info, struct image_rect *ret_part, struct err *err)
+                       const struct pixels_info *info, struct image_rect *ret_region,
+                       struct err *err)
 {
     struct jpeg_planes whole = {.width = info->width, .height = info->height, .count = 1};
     whole.plane[0] = (struct jpeg_plane){.width = info->width,
@@ -111,7 +112,7 @@ int render_plan_pixels(struct renderer *renderer, const struct framing *framing,
                                          .x_den = 1,
                                          .y_num = 1,
                                          .y_den = 1};
-    return render_plan_planes(renderer, framing, &whole, ret_part, err);
+    return render_plan_planes(renderer, framing, &whole, ret_region, err);
 }
 
 /* ---- From samples to the target. ---- */
@@ -135,7 +136,7 @@ static int resample_samples(struct renderer *renderer, uint32_t plans,
                             uint8_t *target, struct err *err)
 {
     const struct resample_plan *down = &renderer->down[plans], *across = &renderer->across[plans];
-    size_t turned_stride = bytes_round_up(down->count, STRIDE_ALIGNMENT_BYTES),
+    size_t transposed_stride = bytes_round_up(down->count, STRIDE_ALIGNMENT_BYTES),
            channels = samples->channels;
     size_t plane_bytes = target_stride(framing) * framing->height;
     struct resample_rows stored = {
@@ -145,15 +146,16 @@ static int resample_samples(struct renderer *renderer, uint32_t plans,
         .first = down->source_first,
         .columns = samples->channels * (across->source_end - across->source_first),
     };
-    int status = pixels_reserve(&renderer->transposed_plane, turned_stride * stored.columns, err);
+    int status =
+        pixels_reserve(&renderer->transposed_plane, transposed_stride * stored.columns, err);
     if (status)
         return status;
     resample_columns(renderer->kernels, down, &stored, true, renderer->transposed_plane.data,
-                     turned_stride);
+                     transposed_stride);
     for (size_t channel = 0; channel < channels; channel++) {
         struct resample_rows transposed_plane = {
-            .data = renderer->transposed_plane.data + channel * turned_stride,
-            .stride_bytes = channels * turned_stride,
+            .data = renderer->transposed_plane.data + channel * transposed_stride,
+            .stride_bytes = channels * transposed_stride,
             .first = across->source_first,
             .columns = down->count,
         };
@@ -188,7 +190,7 @@ int render_planes(struct renderer *renderer, const struct framing *framing,
     for (uint32_t i = 0; !status && i < planes->count; i++) {
         const struct jpeg_plane *plane = &planes->plane[i];
         struct samples samples = {plane->data, plane->stride_bytes, plane->left, plane->top, 1};
-        status = resample_samples(renderer, plans_of(planes, i), framing, &samples,
+        status = resample_samples(renderer, plans_index(planes, i), framing, &samples,
                                   renderer->target.data + i * plane_bytes, err);
     }
     if (!status)
@@ -200,8 +202,8 @@ int render_planes(struct renderer *renderer, const struct framing *framing,
 int render_pixels(struct renderer *renderer, const struct framing *framing,
                   const struct pixels *pixels, uint8_t *rgb, size_t stride_bytes, struct err *err)
 {
-    struct samples samples = {pixels->data, pixels->stride_bytes, pixels->part.x, pixels->part.y,
-                              pixels->channels};
+    struct samples samples = {pixels->data, pixels->stride_bytes, pixels->region.x,
+                              pixels->region.y, pixels->channels};
     size_t plane_bytes = target_stride(framing) * framing->height;
     int status = pixels_reserve(&renderer->target, plane_bytes * pixels->channels, err);
     if (!status)

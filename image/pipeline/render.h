@@ -9,11 +9,11 @@
  * treats each sample of a pixel as a column, and the second pass takes every third line of its
  * result.
  *
- * Planning comes first and determines which part of the image to decode:
+ * Planning comes first and determines which region of the image to decode:
  *
- *     framing_of(...);
- *     render_plan_planes(renderer, &framing, &planes, &part, err);
- *     ... decode at least that part ...
+ *     framing_for_crop(...);
+ *     render_plan_planes(renderer, &framing, &planes, &region, err);
+ *     ... decode at least that region ...
  *     render_planes(renderer, &framing, &planes, rgb, stride_bytes, err);
  */
 #ifndef MILLRACE_IMAGE_PIPELINE_RENDER_H
@@ -33,8 +33,8 @@ struct framing {
 };
 
 /* crop is in the upright image; stored_width and stored_height are before orientation. */
-struct framing framing_of(uint32_t orientation, uint32_t stored_width, uint32_t stored_height,
-                          struct crop crop, uint32_t width, uint32_t height);
+struct framing framing_for_crop(uint32_t orientation, uint32_t stored_width, uint32_t stored_height,
+                                struct crop crop, uint32_t width, uint32_t height);
 
 /* Plans and reusable scratch memory. Zero-initialize all but kernels. One thread at a time. */
 struct renderer {
@@ -48,7 +48,7 @@ void renderer_deinit(struct renderer *renderer);
 
 /* Uses only the planes' shapes. -ENOMEM. */
 int render_plan_planes(struct renderer *renderer, const struct framing *framing,
-                       const struct jpeg_planes *planes, struct image_rect *ret_part,
+                       const struct jpeg_planes *planes, struct image_rect *ret_region,
                        struct err *err);
 /* rgb: framing->height rows of framing->width pixels. */
 int render_planes(struct renderer *renderer, const struct framing *framing,
@@ -56,7 +56,7 @@ int render_planes(struct renderer *renderer, const struct framing *framing,
                   struct err *err);
 
 int render_plan_pixels(struct renderer *renderer, const struct framing *framing,
-                       const struct pixels_info *info, struct image_rect *ret_part,
+                       const struct pixels_info *info, struct image_rect *ret_region,
                        struct err *err);
 int render_pixels(struct renderer *renderer, const struct framing *framing,
                   const struct pixels *pixels, uint8_t *rgb, size_t stride_bytes, struct err *err);

@@ -73,15 +73,15 @@ bool plan_next(struct plan *plan, struct plan_micro *ret_micro)
     bool rolls = end == plan->epoch_end && plan->epoch != UINT32_MAX;
     *ret_micro = (struct plan_micro){.epoch = plan->epoch,
                                      .step = plan->position / plan->batching.global,
-                                     .micro = batching_owned(&plan->batching, plan->owned),
+                                     .micro = batching_owned(&plan->batching, plan->next_owned),
                                      .begin = plan->position,
                                      .end = end,
-                                     .last_of_step = plan->owned + 1 == owned_count,
+                                     .last_of_step = plan->next_owned + 1 == owned_count,
                                      .next_epoch = rolls ? plan->epoch + 1 : plan->epoch,
                                      .next_position = rolls ? 0 : end};
-    plan->owned++;
+    plan->next_owned++;
     if (ret_micro->last_of_step) {
-        plan->owned = 0;
+        plan->next_owned = 0;
         if (plan->positions_left != UINT64_MAX)
             plan->positions_left -= end - plan->position;
         plan->position = end;
@@ -89,8 +89,8 @@ bool plan_next(struct plan *plan, struct plan_micro *ret_micro)
     return true;
 }
 
-uint32_t plan_items(const struct plan *plan, const struct plan_micro *micro, uint64_t *ret_first,
-                    uint64_t *ret_stride)
+uint32_t plan_item_positions(const struct plan *plan, const struct plan_micro *micro,
+                             uint64_t *ret_first, uint64_t *ret_stride)
 {
     uint64_t micros = batching_micros(&plan->batching);
     uint64_t first = batching_position(&plan->batching, micro->step, micro->micro, 0);

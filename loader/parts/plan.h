@@ -17,8 +17,8 @@ struct plan {
     uint64_t epoch_end;
     uint64_t positions_left, epochs_left; /* UINT64_MAX: no limit */
     uint32_t epoch;
-    uint64_t position; /* start of the current step */
-    uint64_t owned;    /* index of this rank's next micro-batch */
+    uint64_t position;   /* start of the current step */
+    uint64_t next_owned; /* index of this rank's next micro-batch */
 };
 
 struct plan_micro {
@@ -46,7 +46,7 @@ bool plan_next(struct plan *plan, struct plan_micro *ret_micro); /* false: no mo
 
 /* Returns the micro-batch's number of items. Their positions are first, first + stride, ...,
  * below its end. */
-uint32_t plan_items(const struct plan *plan, const struct plan_micro *micro, uint64_t *ret_first,
-                    uint64_t *ret_stride);
+uint32_t plan_item_positions(const struct plan *plan, const struct plan_micro *micro,
+                             uint64_t *ret_first, uint64_t *ret_stride);
 
 #endif

@@ -19,10 +19,10 @@
 enum { READ_ARENA_PAGE_BYTES = IO_ALIGN_BYTES };
 
 struct read_arena {
-    uint8_t *memory;              /* borrowed, aligned to READ_ARENA_PAGE_BYTES */
-    uint64_t capacity_bytes;      /* a multiple of READ_ARENA_PAGE_BYTES */
-    uint64_t *taken;              /* one bit per page; padding bits are set */
-    uint64_t pages_count, lowest; /* all pages below lowest are taken */
+    uint8_t *memory;                        /* borrowed, aligned to READ_ARENA_PAGE_BYTES */
+    uint64_t capacity_bytes;                /* a multiple of READ_ARENA_PAGE_BYTES */
+    uint64_t *used;                         /* one bit per page; padding bits are set */
+    uint64_t pages_count, lowest_candidate; /* all pages below lowest_candidate are used */
     /* Once this has changed, a failed allocation may succeed. */
     uint64_t frees_count;
 };

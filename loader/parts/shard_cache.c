@@ -21,14 +21,14 @@ struct cache_entry {
 struct shard_cache {
     struct io *io;
     const struct dataset *datasets[MIX_DATASETS_MAX];
-    uint64_t first[MIX_DATASETS_MAX + 1]; /* each dataset's first shard, and the total */
+    uint64_t first_shards[MIX_DATASETS_MAX + 1]; /* each dataset's first shard, and the total */
     uint32_t datasets_count;
     atomic_uint_least64_t opening; /* 1 + the shard being opened; 0: none */
     /* guards the fields below; never taken while holding another mutex */
     pthread_mutex_t mutex;
     uint64_t clock;
     uint32_t open_count, open_max;
-    uint32_t *list;               /* open shards, unordered */
+    uint32_t *open_shards;        /* unordered */
     struct cache_entry entries[]; /* one per shard */
 };
 
@@ -37,7 +37,7 @@ uint32_t shard_cache_open_max(void)
     uint64_t quarter = open_files_max() / 4;
     if (quarter > SHARDS_OPEN_MAX)
         return SHARDS_OPEN_MAX;
-    return quarter < SHARDS_OPEN_LEAST ? SHARDS_OPEN_LEAST : (uint32_t)quarter;
+    return quarter < SHARDS_OPEN_MIN ? SHARDS_OPEN_MIN : (uint32_t)quarter;
 }
 
 int shard_cache_open(struct io *io, const struct dataset *const *datasets, uint32_t count,
@@ -58,9 +58,9 @@ int shard_cache_open(struct io *io, const struct dataset *const *datasets, uint3
     cache->datasets_count = count;
     for (uint32_t i = 0; i < count; i++) {
         cache->datasets[i] = datasets[i];
-        cache->first[i + 1] = cache->first[i] + datasets[i]->shards_count;
+        cache->first_shards[i + 1] = cache->first_shards[i] + datasets[i]->shards_count;
     }
-    cache->list = list;
+    cache->open_shards = list;
     cache->open_max = shard_cache_open_max();
     pthread_mutex_init(&cache->mutex, NULL);
     *ret_cache = cache;
@@ -71,13 +71,13 @@ void shard_cache_close(struct shard_cache *cache)
 {
     if (!cache)
         return;
-    for (uint64_t i = 0; i < cache->first[cache->datasets_count]; i++) {
+    for (uint64_t i = 0; i < cache->first_shards[cache->datasets_count]; i++) {
         assert(cache->entries[i].users == 0);
         shard_close(cache->entries[i].shard);
         free(cache->entries[i].damage);
     }
     pthread_mutex_destroy(&cache->mutex);
-    free(cache->list);
+    free(cache->open_shards);
     free(cache);
 }
 
@@ -86,18 +86,18 @@ static bool close_oldest(struct shard_cache *cache)
 {
     uint32_t oldest = cache->open_count;
     for (uint32_t i = 0; i < cache->open_count; i++) {
-        const struct cache_entry *entry = &cache->entries[cache->list[i]];
+        const struct cache_entry *entry = &cache->entries[cache->open_shards[i]];
         bool is_older = oldest == cache->open_count ||
-                        entry->last_used < cache->entries[cache->list[oldest]].last_used;
+                        entry->last_used < cache->entries[cache->open_shards[oldest]].last_used;
         if (entry->users == 0 && is_older)
             oldest = i;
     }
     if (oldest == cache->open_count)
         return false;
-    struct cache_entry *entry = &cache->entries[cache->list[oldest]];
+    struct cache_entry *entry = &cache->entries[cache->open_shards[oldest]];
     shard_close(entry->shard);
     entry->shard = NULL;
-    cache->list[oldest] = cache->list[--cache->open_count];
+    cache->open_shards[oldest] = cache->open_shards[--cache->open_count];
     return true;
 }
 
@@ -123,20 +123,21 @@ static int check_against_list(const struct shard *shard, const struct dataset_sh
 static uint32_t find_dataset(const struct shard_cache *cache, uint64_t shard)
 {
     uint32_t dataset = 0;
-    while (shard >= cache->first[dataset + 1])
+    while (shard >= cache->first_shards[dataset + 1])
         dataset++;
     return dataset;
 }
 
 uint64_t shard_cache_first(const struct shard_cache *cache, uint32_t dataset)
 {
-    return cache->first[dataset];
+    return cache->first_shards[dataset];
 }
 
 int shard_cache_path(const struct shard_cache *cache, uint64_t shard, char *path, struct err *err)
 {
     uint32_t dataset = find_dataset(cache, shard);
-    return dataset_shard_path(cache->datasets[dataset], shard - cache->first[dataset], path, err);
+    return dataset_shard_path(cache->datasets[dataset], shard - cache->first_shards[dataset], path,
+                              err);
 }
 
 bool shard_cache_is_short_of_files(int status)
@@ -145,8 +146,8 @@ bool shard_cache_is_short_of_files(int status)
 }
 
 /* Closes unused shards until the share allows one more file. */
-static int have_file(struct shard_cache *cache, enum open_files_share share, const char *path,
-                     struct err *err)
+static int make_room_for_file(struct shard_cache *cache, enum open_files_share share,
+                              const char *path, struct err *err)
 {
     while (!open_files_has_next(share)) {
         if (close_oldest(cache))
@@ -182,11 +183,11 @@ static int open_entry(struct shard_cache *cache, uint64_t shard, enum open_files
         ;
     uint32_t dataset = find_dataset(cache, shard);
     const struct dataset_shard *listed =
-        &cache->datasets[dataset]->shards[shard - cache->first[dataset]];
+        &cache->datasets[dataset]->shards[shard - cache->first_shards[dataset]];
     static const struct salvage silently = {0}; /* reported when the dataset was opened */
     int status = shard_cache_path(cache, shard, path, err);
     if (!status)
-        status = have_file(cache, share, path, err);
+        status = make_room_for_file(cache, share, path, err);
     if (!status) {
         atomic_store(&cache->opening, shard + 1);
         do /* other parts of the process may have taken the descriptors */
@@ -203,7 +204,7 @@ static int open_entry(struct shard_cache *cache, uint64_t shard, enum open_files
         return status;
     }
     entry->shard = opened;
-    cache->list[cache->open_count++] = (uint32_t)shard;
+    cache->open_shards[cache->open_count++] = (uint32_t)shard;
     return 0;
 }
 

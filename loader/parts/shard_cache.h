@@ -18,7 +18,7 @@
 #include "sampler/mix.h"
 #include "shards/dataset/dataset.h"
 
-enum { SHARDS_OPEN_MAX = 1024, SHARDS_OPEN_LEAST = 16 };
+enum { SHARDS_OPEN_MAX = 1024, SHARDS_OPEN_MIN = 16 };
 
 struct shard_cache;
 

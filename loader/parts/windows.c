@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The windows of one shard. Either all members but the last have `each` windows, or `ends` has a
- * running count. */
+/* The windows of one shard. All members but the last have `per_member` windows, unless
+ * `member_ends` is set. */
 struct shard_windows {
     uint64_t first; /* index of its first window in the dataset */
-    uint64_t each;
-    /* [members] number of windows up to the end of each member; NULL if `each` applies */
-    uint64_t *ends;
+    uint64_t per_member;
+    /* [members] number of windows up to the end of each member; or NULL */
+    uint64_t *member_ends;
 };
 
 struct windows {
@@ -58,8 +58,8 @@ static int count_shard(struct windows *windows, const struct shard *shard, const
     int field_number = shard_index_find(shard->index, field);
     bool is_regular = true;
     own->first = windows->count;
-    own->ends = calloc(members ? members : 1, sizeof *own->ends);
-    if (!own->ends)
+    own->member_ends = calloc(members ? members : 1, sizeof *own->member_ends);
+    if (!own->member_ends)
         return err_set(err, -ENOMEM, "out of memory for a table of %" PRIu64 " members", members);
     for (uint64_t m = 0; m < members; m++) {
         uint64_t count = 0;
@@ -67,14 +67,15 @@ static int count_shard(struct windows *windows, const struct shard *shard, const
         if (status)
             return status;
         if (m == 0)
-            own->each = count;
-        is_regular = is_regular && (count == own->each || (m == members - 1 && count < own->each));
+            own->per_member = count;
+        is_regular = is_regular &&
+                     (count == own->per_member || (m == members - 1 && count < own->per_member));
         sum += count;
-        own->ends[m] = sum;
+        own->member_ends[m] = sum;
     }
     if (is_regular) {
-        free(own->ends);
-        own->ends = NULL;
+        free(own->member_ends);
+        own->member_ends = NULL;
     }
     windows->count += sum;
     return 0;
@@ -98,7 +99,7 @@ static bool count_from_list(struct windows *windows, uint64_t number)
         __builtin_add_overflow(count, last, &count) ||
         __builtin_add_overflow(count, windows->count, &count) || count > INT64_MAX)
         return false;
-    own->each = others > 0 ? each : last;
+    own->per_member = others > 0 ? each : last;
     windows->count = count;
     return true;
 }
@@ -180,7 +181,7 @@ void windows_close(struct windows *windows)
     if (!windows)
         return;
     for (uint64_t i = 0; i < windows->dataset->shards_count; i++)
-        free(windows->shards[i].ends);
+        free(windows->shards[i].member_ends);
     free(windows);
 }
 
@@ -189,7 +190,7 @@ uint64_t windows_count(const struct windows *windows)
     return windows->count;
 }
 
-uint64_t windows_bytes(const struct windows *windows)
+uint64_t windows_sample_bytes(const struct windows *windows)
 {
     return (windows->block + 1) * windows->token_bytes;
 }
@@ -209,12 +210,12 @@ static uint64_t find_shard(const struct windows *windows, uint64_t sample)
 }
 
 /* Returns the first member that ends after the shard's window. */
-static uint64_t find_member(const uint64_t *ends, uint64_t members, uint64_t window)
+static uint64_t find_member(const uint64_t *member_ends, uint64_t members, uint64_t window)
 {
     uint64_t below = 0, above = members;
     while (below < above) {
         uint64_t middle = below + (above - below) / 2;
-        if (ends[middle] <= window)
+        if (member_ends[middle] <= window)
             below = middle + 1;
         else
             above = middle;
@@ -222,20 +223,21 @@ static uint64_t find_member(const uint64_t *ends, uint64_t members, uint64_t win
     return below;
 }
 
-struct view_place windows_locate(const struct windows *windows, uint64_t sample)
+struct sample_location windows_locate(const struct windows *windows, uint64_t sample)
 {
-    struct view_place place = {.shard = find_shard(windows, sample)};
-    const struct shard_windows *own = &windows->shards[place.shard];
+    struct sample_location location = {.shard = find_shard(windows, sample)};
+    const struct shard_windows *own = &windows->shards[location.shard];
     uint64_t window = sample - own->first;
-    if (own->ends) {
-        place.member =
-            find_member(own->ends, windows->dataset->shards[place.shard].samples, window);
-        place.window = (int64_t)(window - (place.member ? own->ends[place.member - 1] : 0));
+    if (own->member_ends) {
+        location.member =
+            find_member(own->member_ends, windows->dataset->shards[location.shard].samples, window);
+        location.window =
+            (int64_t)(window - (location.member ? own->member_ends[location.member - 1] : 0));
     } else {
-        place.member = window / own->each;
-        place.window = (int64_t)(window % own->each);
+        location.member = window / own->per_member;
+        location.window = (int64_t)(window % own->per_member);
     }
-    return place;
+    return location;
 }
 
 int windows_offset(const struct windows *windows, const struct shard *shard,
@@ -244,7 +246,7 @@ int windows_offset(const struct windows *windows, const struct shard *shard,
 {
     uint64_t begin = windows->dataset->text.header_bytes +
                      (uint64_t)window * windows->block * windows->token_bytes;
-    if (begin > field->size_bytes || windows_bytes(windows) > field->size_bytes - begin)
+    if (begin > field->size_bytes || windows_sample_bytes(windows) > field->size_bytes - begin)
         return bad_member(windows, shard, field, err);
     *ret_offset = begin;
     return 0;

@@ -15,7 +15,7 @@
 struct windows;
 
 /* Location of a sample. */
-struct view_place {
+struct sample_location {
     uint64_t shard;  /* number in the dataset (windows_locate) or in the cache (view_locate) */
     uint64_t member; /* number of the member (key) in its shard */
     int64_t window;  /* index in the member; -1: not a window */
@@ -29,9 +29,9 @@ int windows_open(const struct dataset *dataset, struct shard_cache *cache, uint6
 void windows_close(struct windows *windows); /* NULL is fine */
 
 uint64_t windows_count(const struct windows *windows); /* in the dataset */
-struct view_place windows_locate(const struct windows *windows, uint64_t sample);
+struct sample_location windows_locate(const struct windows *windows, uint64_t sample);
 
-uint64_t windows_bytes(const struct windows *windows); /* per window: (block + 1) tokens */
+uint64_t windows_sample_bytes(const struct windows *windows); /* per window: (block + 1) tokens */
 /* Returns the window's offset in its member; -EBADMSG if the member is too short. */
 int windows_offset(const struct windows *windows, const struct shard *shard,
                    const struct shard_field *field, int64_t window, uint64_t *ret_offset,

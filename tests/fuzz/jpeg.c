@@ -31,8 +31,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         return 0;
     struct image_key key = {.seed = bytes, .sample = bytes > 0 ? data[bytes / 2] : 0};
     image_pipeline_run(pipeline, data, bytes, "input", key, rgb, (size_t)SIDE * 3, &err);
-    if (image_pipeline_whole(pipeline, data, bytes, "input", (struct image_bounds){64}, &whole,
-                             &width, &height, &err) == 0) {
+    if (image_pipeline_decode_whole(pipeline, data, bytes, "input", (struct image_bounds){64},
+                                    &whole, &width, &height, &err) == 0) {
         if (width == 0 || height == 0 || width > 64 || height > 64)
             abort();
     }

@@ -33,15 +33,15 @@ static inline void fuzz_pixels(enum image_kind kind, const uint8_t *data, size_t
                        (size_t)SIDE * 3, &err);
     struct image_rect want = {info.width / 3, info.height / 4, (info.width + 2) / 3,
                               (info.height + 3) / 4};
-    if (pixels_part(first, NULL, &whole, &err))
+    if (pixels_decode_region(first, NULL, &whole, &err))
         return;
     if (pixels_begin(second, kind, data, bytes, "input", &info, &err) ||
-        pixels_part(second, &want, &part, &err))
+        pixels_decode_region(second, &want, &part, &err))
         abort();
     for (uint32_t y = want.y; y < want.y + want.height; y++)
         if (memcmp(whole.data + y * whole.stride_bytes + want.x * info.channels,
-                   part.data + (y - part.part.y) * part.stride_bytes +
-                       (want.x - part.part.x) * info.channels,
+                   part.data + (y - part.region.y) * part.stride_bytes +
+                       (want.x - part.region.x) * info.channels,
                    want.width * info.channels))
             abort();
 }

@@ -27,8 +27,8 @@ static void decoding_is_close_to_the_encoded_image(void **state)
         const uint8_t *decoded;
         uint8_t *rgb = test_render_rgb(sizes[i].width, sizes[i].height);
         unsigned char *jpeg = test_render_jpeg(sizes[i].width, sizes[i].height, 95, &bytes);
-        assert_ok(image_pipeline_whole(pipeline, jpeg, bytes, NULL, (struct image_bounds){0},
-                                       &decoded, &width, &height, &err),
+        assert_ok(image_pipeline_decode_whole(pipeline, jpeg, bytes, NULL, (struct image_bounds){0},
+                                              &decoded, &width, &height, &err),
                   &err);
         assert_true(width == sizes[i].width && height == sizes[i].height);
         double psnr = test_psnr(rgb, decoded, 3 * (size_t)width * height);

@@ -79,8 +79,8 @@ static void check_whole(struct image_pipeline *pipeline, const char *coding,
     struct err err;
     const uint8_t *rgb;
     uint32_t width, height;
-    assert_ok(image_pipeline_whole(pipeline, jpeg, bytes, coding, (struct image_bounds){0}, &rgb,
-                                   &width, &height, &err),
+    assert_ok(image_pipeline_decode_whole(pipeline, jpeg, bytes, coding, (struct image_bounds){0},
+                                          &rgb, &width, &height, &err),
               &err);
     assert_true(width == wanted_width && height == wanted_height);
     double psnr = test_psnr(rgb, wanted, 3 * (size_t)width * height);

@@ -156,7 +156,7 @@ static void boxes_match_torchvision(void **state)
         assert_int_equal(choice.box.y, top);
         assert_int_equal(choice.box.width, right - left);
         assert_int_equal(choice.box.height, bottom - top);
-        float own = mixup_own_part(choice, WIDTH, HEIGHT);
+        float own = mixup_label_weight(choice, WIDTH, HEIGHT);
         assert_true(own == (float)(1 - (right - left) * (bottom - top) / (double)(WIDTH * HEIGHT)));
         mean_part += own / SAMPLES;
         empty += right == left || bottom == top;
@@ -178,8 +178,8 @@ static void weights_are_draws_in_units_of_1_256(void **state)
         struct mixup_choice choice = mixup_choose(mixup, WIDTH, HEIGHT, 9, 0, 0, sample);
         uint32_t draw = beta_draw(&beta, philox_sample(9, 0, 0, sample, PHILOX_MIXUP, 0).word[2]);
         assert_int_equal(choice.own_weight, floor(draw / 16.0 + 0.5));
-        assert_true(mixup_own_part(choice, WIDTH, HEIGHT) == choice.own_weight / 256.0f);
-        mean += mixup_own_part(choice, WIDTH, HEIGHT) / SAMPLES;
+        assert_true(mixup_label_weight(choice, WIDTH, HEIGHT) == choice.own_weight / 256.0f);
+        mean += mixup_label_weight(choice, WIDTH, HEIGHT) / SAMPLES;
     }
     /* the variance is 1 / (4 (2 alpha + 1)) */
     assert_true(fabs(mean - 0.5) < 4.5 * sqrt(0.25 / 1.4 / SAMPLES));
@@ -194,7 +194,7 @@ static void all_kernels_blend_to_the_same_bytes(void **state)
     enum { COUNT = 259, GUARD = 0x5a };
     uint8_t own[COUNT + 1], other[COUNT], given[COUNT + 1];
     for (int kernels = 0; kernels < IMAGE_KERNELS_COUNT; kernels++) {
-        if (!image_kernels_has((enum image_kernels)kernels))
+        if (!image_kernels_supported((enum image_kernels)kernels))
             continue;
         for (uint32_t weight = 0; weight <= BLEND_ONE; weight++)
             for (size_t count = COUNT - weight % 67; count <= COUNT; count += 67) {
@@ -247,7 +247,7 @@ static void choices_are_the_same_on_any_machine(void **state)
     uint64_t hash = 0;
     for (uint64_t sample = 0; sample < 5000; sample++) {
         struct mixup_choice choice = mixup_choose(mixup, 224, 160, 5, 0, 1, sample);
-        float part = mixup_own_part(choice, 224, 160);
+        float part = mixup_label_weight(choice, 224, 160);
         hash = hash * 31 + hash_64(&choice, sizeof choice);
         hash = hash * 31 + hash_64(&part, sizeof part);
     }

@@ -100,8 +100,9 @@ static void crops_of_rotated_images_match_crops_of_upright_copies(void **state)
         uint32_t width, height;
         struct str copy = {0};
         unsigned char *turned = test_add_orientation(jpeg, bytes, orientation, &turned_bytes);
-        assert_ok(image_pipeline_whole(whole, turned, turned_bytes, NULL, (struct image_bounds){0},
-                                       &pixels, &width, &height, &err),
+        assert_ok(image_pipeline_decode_whole(whole, turned, turned_bytes, NULL,
+                                              (struct image_bounds){0}, &pixels, &width, &height,
+                                              &err),
                   &err);
         assert_true(width == (orientation >= 5 ? 203 : 331) &&
                     height == (orientation >= 5 ? 331 : 203));
@@ -218,16 +219,16 @@ static void whole_images_keep_their_shape(void **state)
         uint32_t width, height;
         size_t bytes;
         unsigned char *jpeg = test_render_jpeg(cases[i].width, cases[i].height, 90, &bytes);
-        assert_ok(image_pipeline_whole(pipeline, jpeg, bytes, NULL,
-                                       (struct image_bounds){cases[i].side_max}, &rgb, &width,
-                                       &height, &err),
+        assert_ok(image_pipeline_decode_whole(pipeline, jpeg, bytes, NULL,
+                                              (struct image_bounds){cases[i].side_max}, &rgb,
+                                              &width, &height, &err),
                   &err);
         assert_int_equal(width, cases[i].wanted_width);
         assert_int_equal(height, cases[i].wanted_height);
-        /* image_pipeline_whole checks the file to its end; a crop of the upper rows does not */
-        assert_int_equal(image_pipeline_whole(pipeline, jpeg, bytes - 2, NULL,
-                                              (struct image_bounds){0}, &rgb, &width, &height,
-                                              &err),
+        /* decode_whole checks the file to its end; a crop of the upper rows does not */
+        assert_int_equal(image_pipeline_decode_whole(pipeline, jpeg, bytes - 2, NULL,
+                                                     (struct image_bounds){0}, &rgb, &width,
+                                                     &height, &err),
                          -EBADMSG);
         free(jpeg);
     }
@@ -248,10 +249,10 @@ static void tile_widths_are_whole_segments(void **state)
         uint32_t width, height;
         size_t bytes;
         unsigned char *jpeg = test_render_jpeg(cases[i][0], cases[i][1], 90, &bytes);
-        struct image_bounds bounds = {.side_max = cases[i][2], .tiles = true};
-        assert_ok(
-            image_pipeline_whole(pipeline, jpeg, bytes, NULL, bounds, &rgb, &width, &height, &err),
-            &err);
+        struct image_bounds bounds = {.side_max = cases[i][2], .tile_aligned = true};
+        assert_ok(image_pipeline_decode_whole(pipeline, jpeg, bytes, NULL, bounds, &rgb, &width,
+                                              &height, &err),
+                  &err);
         assert_int_equal(width, cases[i][3]);
         assert_int_equal(height, cases[i][4]);
         free(jpeg);
@@ -295,9 +296,9 @@ static void an_image_with_too_many_pixels_is_refused_before_decoding(void **stat
     }
     struct image_rows rows = {.width = 120, .height = 100};
     options.pixels_max = 120 * 100 - 1;
-    assert_false(image_rows_needed(&options, (struct image_key){0}, &rows));
+    assert_false(image_find_rows(&options, (struct image_key){0}, &rows));
     options.pixels_max++;
-    assert_true(image_rows_needed(&options, (struct image_key){0}, &rows));
+    assert_true(image_find_rows(&options, (struct image_key){0}, &rows));
     free(photo);
 }
 

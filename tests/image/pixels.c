@@ -77,8 +77,8 @@ static void files_of_all_kinds_match_pillow(void **state)
         uint32_t our_width, our_height;
         unsigned char *data = read_case(&cases, name, "", &bytes);
         unsigned char *wanted = read_case(&cases, name, ".rgb", &wanted_bytes);
-        assert_ok(image_pipeline_whole(pipeline, data, bytes, name, (struct image_bounds){0}, &rgb,
-                                       &our_width, &our_height, &err),
+        assert_ok(image_pipeline_decode_whole(pipeline, data, bytes, name, (struct image_bounds){0},
+                                              &rgb, &our_width, &our_height, &err),
                   &err);
         if (our_width != width || our_height != height ||
             wanted_bytes != (size_t)3 * width * height)
@@ -102,7 +102,7 @@ static void check_parts(struct pixels_decoder *decoder, const char *name, const 
     struct pixels pixels;
     enum image_kind kind = image_kind_of(data, bytes);
     assert_ok(pixels_begin(decoder, kind, data, bytes, name, &info, &err), &err);
-    assert_ok(pixels_part(decoder, NULL, &pixels, &err), &err);
+    assert_ok(pixels_decode_region(decoder, NULL, &pixels, &err), &err);
     size_t row_bytes = (size_t)info.width * info.channels;
     uint8_t *whole = malloc(row_bytes * info.height);
     assert_non_null(whole);
@@ -114,8 +114,8 @@ static void check_parts(struct pixels_decoder *decoder, const char *name, const 
         want.width = 1 + draw.word[2] % (info.width - want.x);
         want.height = 1 + draw.word[3] % (info.height - want.y);
         assert_ok(pixels_begin(decoder, kind, data, bytes, name, &info, &err), &err);
-        assert_ok(pixels_part(decoder, &want, &pixels, &err), &err);
-        const struct image_rect *got = &pixels.part;
+        assert_ok(pixels_decode_region(decoder, &want, &pixels, &err), &err);
+        const struct image_rect *got = &pixels.region;
         assert_true(got->x <= want.x && got->y <= want.y &&
                     got->x + got->width >= want.x + want.width &&
                     got->y + got->height >= want.y + want.height);
@@ -286,7 +286,7 @@ static void ppm_is_read_in_place(void **state)
         if (!status) {
             assert_true(info.width == cases[i].width && info.height == cases[i].height &&
                         info.channels == 3);
-            assert_ok(pixels_part(decoder, NULL, &pixels, &err), &err);
+            assert_ok(pixels_decode_region(decoder, NULL, &pixels, &err), &err);
             assert_ptr_equal(pixels.data, data + header_bytes);
         }
         free(data);

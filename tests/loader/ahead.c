@@ -50,7 +50,7 @@ static void wait_until_starved(struct loader *loader, uint32_t ready)
 {
     for (bool stands = false; !stands; gate_pause()) {
         pthread_mutex_lock(&loader->mutex);
-        stands = loader->ready == ready && loader->reader.is_starved;
+        stands = loader->ready == ready && loader->reader.has_idled_worker;
         pthread_mutex_unlock(&loader->mutex);
     }
 }
@@ -138,7 +138,7 @@ static void wait_until_full(struct loader *loader)
 {
     for (bool is_full = false; !is_full; gate_pause()) {
         pthread_mutex_lock(&loader->mutex);
-        is_full = loader->reader.block == LOAD_NO_SLOT && loader->ready == loader->slots_count;
+        is_full = loader->reader.state == READER_NO_SLOT && loader->ready == loader->slots_count;
         pthread_mutex_unlock(&loader->mutex);
     }
 }

@@ -63,7 +63,7 @@ static uint64_t growth_when_full(const struct loader_options *options)
         while ((status = loader_next(loader, &held[count], &err)) == LOADER_BATCH)
             count++;
         assert_int_equal(status, -ENOBUFS);
-        assert_true(count >= LOADER_SLOTS_LEAST);
+        assert_true(count >= LOADER_SLOTS_MIN);
         uint64_t now = test_resident_bytes();
         most = now > most ? now : most;
         if (options->decode == LOADER_BYTES)

@@ -107,7 +107,7 @@ static void await_rest(struct loader *loader)
     for (bool rests = false; !rests; gate_pause()) {
         pthread_mutex_lock(&loader->mutex);
         /* the reader has not been woken */
-        rests = loader->reader.waits && loader->reader.block == LOAD_NO_SLOT &&
+        rests = loader->reader.is_waiting && loader->reader.state == READER_NO_SLOT &&
                 loader->ready == loader->planned;
         pthread_mutex_unlock(&loader->mutex);
     }

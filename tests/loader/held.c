@@ -54,7 +54,7 @@ void *held_release_when_consumer_waits(void *argument)
     struct loader *loader = argument;
     for (bool waits = false; !waits; gate_pause()) {
         pthread_mutex_lock(&loader->mutex);
-        waits = loader->consumer.waits;
+        waits = loader->consumer.is_waiting;
         pthread_mutex_unlock(&loader->mutex);
     }
     held_set(false);

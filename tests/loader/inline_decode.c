@@ -157,7 +157,7 @@ static uint64_t wait_until_still(struct loader *loader)
     uint64_t ahead = 0;
     for (bool is_still = false; !is_still; gate_pause()) {
         pthread_mutex_lock(&loader->mutex);
-        is_still = loader->reader.block == LOAD_NO_SLOT && loader->ready == loader->planned;
+        is_still = loader->reader.state == READER_NO_SLOT && loader->ready == loader->planned;
         ahead = loader->planned - loader->taken;
         pthread_mutex_unlock(&loader->mutex);
     }

@@ -203,7 +203,7 @@ static void *release_first_when_others_are_ready(void *argument)
     struct loader *loader = argument;
     for (bool others_are = false; !others_are; gate_pause()) {
         pthread_mutex_lock(&loader->mutex);
-        others_are = loader->consumer.waits && loader->reader.block == LOAD_NO_SLOT &&
+        others_are = loader->consumer.is_waiting && loader->reader.state == READER_NO_SLOT &&
                      loader->ready + 1 == loader->planned;
         pthread_mutex_unlock(&loader->mutex);
     }

@@ -96,7 +96,7 @@ static void check_batch(const struct mixup *mixup, uint64_t seed, const struct b
                      pictures + partner * PICTURE_BYTES, choice);
         assert_int_equal(labels[i], ((const int32_t *)field_of(plain, "label"))[i]);
         assert_int_equal(partner_labels[i], labels[choice.kind == MIXUP_NONE ? i : partner]);
-        assert_true(weights[i] == mixup_own_part(choice, WIDTH, HEIGHT));
+        assert_true(weights[i] == mixup_label_weight(choice, WIDTH, HEIGHT));
         counts->alone += partner == i;
         counts->blended += choice.kind == MIXUP_BLEND;
         counts->pasted += choice.kind == MIXUP_PASTE;

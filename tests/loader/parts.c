@@ -35,7 +35,7 @@ static size_t count_positions(struct plan_options options, uint32_t ranks,
         assert_ok(plan_init(&plan, &options, &err), &err);
         while (plan_next(&plan, &micro)) {
             uint64_t first, stride;
-            uint32_t items = plan_items(&plan, &micro, &first, &stride);
+            uint32_t items = plan_item_positions(&plan, &micro, &first, &stride);
             assert_true(items <= MICRO);
             for (uint32_t i = 0; i < items; i++)
                 counts[micro.epoch][first + i * stride]++;

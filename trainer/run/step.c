@@ -37,8 +37,8 @@ static int reduce_sums(struct run *run, struct step_sums *counts, struct err *er
 int run_limit_bad(const struct run *run, const struct loader *loader, uint64_t bad_count,
                   uint64_t delivered_count, struct err *err)
 {
-    int status = loader_judge_bad(loader, run->config->data.bad_samples.limit, bad_count,
-                                  delivered_count, err);
+    int status = loader_check_bad_fraction(loader, run->config->data.bad_samples.limit, bad_count,
+                                           delivered_count, err);
     return status ? run_ranks_agree(&run->ranks, status, "ending for bad samples", err) : 0;
 }
 

@@ -1,5 +1,5 @@
 /*
- * memory — see memory_budget.h; budget.c sets the sizes.
+ * memory_budget — see memory_budget.h; budget.c sets the sizes.
  *
  * The arena holds many samples of mean size. A sample larger than the arena gets its own memory
  * from the rest of the budget and frees it after decoding. All other memory of the budget is
@@ -13,7 +13,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static unsigned own_kind(void)
+static unsigned own_memory_kind(void)
 {
     return mem_for(MEM_HUGE, MEM_FOR_LOADER);
 }
@@ -41,7 +41,7 @@ uint64_t memory_frees_count(struct memory_budget *memory)
 
 /* Reserves bytes from the rest of the budget. Sets *ret_spare_bytes to what remains. False: too
  * little is left. */
-static bool take_spare(struct memory_budget *memory, uint64_t bytes, uint64_t *ret_spare_bytes)
+static bool reserve_spare(struct memory_budget *memory, uint64_t bytes, uint64_t *ret_spare_bytes)
 {
     pthread_mutex_lock(&memory->mutex);
     bool fits = bytes <= memory->spare_bytes;
@@ -55,10 +55,11 @@ int chunk_alloc_own_memory(struct memory_budget *memory, struct load_chunk *chun
 {
     uint64_t residue = chunk->request.offset % READ_ARENA_PAGE_BYTES;
     uint64_t bytes = bytes_round_up(residue + chunk->request.bytes, READ_ARENA_PAGE_BYTES);
-    if (!take_spare(memory, bytes, ret_spare_bytes))
+    if (!reserve_spare(memory, bytes, ret_spare_bytes))
         return -ENOBUFS;
     void *own;
-    int status = memory->device->ops->mem_alloc(memory->device, own_kind(), bytes, &own, err);
+    int status =
+        memory->device->ops->mem_alloc(memory->device, own_memory_kind(), bytes, &own, err);
     if (status)
         return status; /* ends the run */
     chunk->own_memory = own;
@@ -70,7 +71,7 @@ int chunk_alloc_own_memory(struct memory_budget *memory, struct load_chunk *chun
 void chunk_free_memory(struct memory_budget *memory, struct load_chunk *chunk)
 {
     if (chunk->own_memory)
-        memory->device->ops->mem_free(memory->device, own_kind(), chunk->own_memory,
+        memory->device->ops->mem_free(memory->device, own_memory_kind(), chunk->own_memory,
                                       chunk->own_bytes);
     pthread_mutex_lock(&memory->mutex);
     if (chunk->own_memory) {
