@@ -31,7 +31,7 @@ static bool is_one_of(const char *word, const char *a, const char *b)
     return strcmp(word, a) == 0 || strcmp(word, b) == 0;
 }
 
-static int usage(struct console *console, const struct err *err)
+static int fail_usage(struct console *console, const struct err *err)
 {
     console_error(console, err);
     return EXIT_USAGE;
@@ -40,10 +40,11 @@ static int usage(struct console *console, const struct err *err)
 static int check_positional(const struct verb *verb, const struct option_list *positional,
                             struct err *err)
 {
-    if (positional->count >= verb->arguments_least && positional->count <= verb->arguments_most)
+    if (positional->count >= verb->arguments_min && positional->count <= verb->arguments_max)
         return 0;
-    bool few = positional->count < verb->arguments_least;
-    err_set(err, -EINVAL, "`millrace %s` got too %s arguments", verb->name, few ? "few" : "many");
+    bool too_few = positional->count < verb->arguments_min;
+    err_set(err, -EINVAL, "`millrace %s` got too %s arguments", verb->name,
+            too_few ? "few" : "many");
     err_expected(err, "%s", *verb->arguments ? verb->arguments : "none");
     err_found(err, "%zu", positional->count);
     err_advise(err, "see the examples in `millrace %s --help`", verb->name);
@@ -64,7 +65,7 @@ static int run_verb(const struct verb *verb, void *args, const struct option_lis
 {
     const struct common_args *common = args;
     struct err err = {0};
-    console_set_quiet(console, common->quiet, common->verbose);
+    console_set_verbosity(console, common->quiet, common->verbose);
     struct invocation invocation = {
         .args = args,
         .common = common,
@@ -111,7 +112,7 @@ static int parse_and_run(const struct verb *verb, int verb_words, int argc, char
         status = options_check_required(&options, argc, argv, &err);
     if (!status)
         status = path_args_check(verb, args, &positional, &err);
-    status = status ? usage(console, &err) : run_verb(verb, args, &positional, words, console);
+    status = status ? fail_usage(console, &err) : run_verb(verb, args, &positional, words, console);
 out:
     options_deinit(&options, args, &positional);
     free(args);
@@ -129,7 +130,7 @@ int main(int argc, char **argv)
     if (argc < 2) {
         err_set(&err, -EINVAL, "the verb is missing");
         err_advise(&err, "`millrace help` lists them");
-        status = usage(&console, &err);
+        status = fail_usage(&console, &err);
     } else if (is_one_of(argv[1], "--help", "-h")) {
         help_print_overview(NULL);
     } else if (is_one_of(argv[1], "--version", "-V")) {
@@ -139,7 +140,7 @@ int main(int argc, char **argv)
     } else if (argc == 3 && verb_is_group(argv[1]) && is_one_of(argv[2], "--help", "-h")) {
         help_print_overview(argv[1]);
     } else if (verb_find(argc - 1, argv + 1, &verb, &words, &err)) {
-        status = usage(&console, &err);
+        status = fail_usage(&console, &err);
     } else {
         status = parse_and_run(verb, words, argc, argv, &console);
     }

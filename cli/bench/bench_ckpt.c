@@ -16,12 +16,12 @@
 #include <string.h>
 #include <time.h>
 
-static uint64_t bytes_of(const struct bench_ckpt_state *state)
+static uint64_t state_bytes(const struct bench_ckpt_state *state)
 {
     return state->options.arrays_count * state->options.array_bytes;
 }
 
-static void fill(void *memory, uint64_t bytes)
+static void fill_pseudorandom(void *memory, uint64_t bytes)
 {
     uint64_t value = 1;
     for (uint64_t i = 0; i + sizeof value <= bytes; i += sizeof value) {
@@ -47,7 +47,7 @@ int bench_ckpt_open(const struct bench_ckpt_options *options, struct bench_ckpt_
         bench_ckpt_close(&state);
         return status;
     }
-    fill(state.memory, count * bytes);
+    fill_pseudorandom(state.memory, count * bytes);
     for (uint64_t i = 0; i < count; i++) {
         snprintf(state.names[i], sizeof state.names[i], "array.%06u", (unsigned)(i % 1000000));
         uint64_t elements = bytes / dtype_bytes(DTYPE_F32);
@@ -68,7 +68,7 @@ void bench_ckpt_close(struct bench_ckpt_state *state)
     free(state->tensors);
     free(state->names);
     if (state->memory)
-        state->device->ops->mem_free(state->device, MEM_HUGE, state->memory, bytes_of(state));
+        state->device->ops->mem_free(state->device, MEM_HUGE, state->memory, state_bytes(state));
     device_close(state->device);
     *state = (struct bench_ckpt_state){0};
 }
@@ -84,20 +84,20 @@ static int open_saver(const struct bench_ckpt_state *state, struct ckpt_saver **
     return ckpt_saver_open(&options, state->tensors, state->options.arrays_count, ret_saver, err);
 }
 
-int bench_ckpt_save(const struct bench_ckpt_state *state, uint64_t step, struct io_benchmark *speed,
-                    struct err *err)
+int bench_ckpt_save(const struct bench_ckpt_state *state, uint64_t step,
+                    struct io_benchmark *totals, struct err *err)
 {
     struct ckpt_saver *saver = NULL;
     int status = open_saver(state, &saver, err);
     if (status)
         return status;
-    io_benchmark_begin(speed);
+    io_benchmark_begin(totals);
     status = ckpt_saver_save(saver, step, "{}", err);
     if (!status)
         status = ckpt_saver_wait(saver, err);
-    io_benchmark_end(speed);
-    speed->bytes += bytes_of(state);
-    speed->operations_count += state->options.arrays_count;
+    io_benchmark_end(totals);
+    totals->bytes += state_bytes(state);
+    totals->operations_count += state->options.arrays_count;
     ckpt_saver_close(saver);
     return status;
 }
@@ -112,38 +112,38 @@ static void sleep_ns(uint64_t ns)
 
 static int save_and_update(const struct bench_ckpt_state *state, struct ckpt_saver *saver,
                            uint64_t step, uint64_t update_delay_ns,
-                           struct bench_ckpt_blocked *ret_blocked, struct err *err)
+                           struct bench_ckpt_async_cost *ret_cost, struct err *err)
 {
-    struct bench_ckpt_blocked blocked = {0};
+    struct bench_ckpt_async_cost cost = {0};
     uint64_t copied_before = ckpt_saver_stats(saver).copied_bytes;
     sleep_ns(update_delay_ns); /* simulates the previous training step */
     uint64_t begun_ns = clock_now_ns();
     int status = ckpt_saver_save(saver, step, "{}", err);
-    blocked.call_ns = clock_now_ns() - begun_ns;
+    cost.call_ns = clock_now_ns() - begun_ns;
     sleep_ns(update_delay_ns);
     begun_ns = clock_now_ns();
     for (uint64_t i = 0; i < state->options.arrays_count && !status; i++)
         ckpt_saver_before_update(saver, (uint32_t)i);
-    blocked.updates_ns = clock_now_ns() - begun_ns;
+    cost.updates_ns = clock_now_ns() - begun_ns;
     if (!status)
         status = ckpt_saver_wait(saver, err);
     struct ckpt_saver_stats stats = ckpt_saver_stats(saver);
-    blocked.copied_bytes = stats.copied_bytes - copied_before;
-    blocked.save_ns = stats.last_save_ns;
+    cost.copied_bytes = stats.copied_bytes - copied_before;
+    cost.save_ns = stats.last_save_ns;
     if (!status)
-        *ret_blocked = blocked;
+        *ret_cost = cost;
     return status;
 }
 
 int bench_ckpt_save_async(const struct bench_ckpt_state *state, uint64_t step,
                           uint64_t update_delay_ns,
-                          struct bench_ckpt_blocked ret_blocked[BENCH_CKPT_SAVES_COUNT],
+                          struct bench_ckpt_async_cost ret_costs[BENCH_CKPT_SAVES_COUNT],
                           struct err *err)
 {
     struct ckpt_saver *saver = NULL;
     int status = open_saver(state, &saver, err);
     for (unsigned i = 0; i < BENCH_CKPT_SAVES_COUNT && !status; i++)
-        status = save_and_update(state, saver, step + i, update_delay_ns, &ret_blocked[i], err);
+        status = save_and_update(state, saver, step + i, update_delay_ns, &ret_costs[i], err);
     ckpt_saver_close(saver);
     return status;
 }
@@ -167,8 +167,8 @@ int bench_ckpt_drop_cache(struct io *io, const char *path, struct err *err)
     return status ? status : page_cache_drop(file, err);
 }
 
-int bench_ckpt_load(const struct bench_ckpt_state *state, uint64_t step, struct io_benchmark *speed,
-                    struct err *err)
+int bench_ckpt_load(const struct bench_ckpt_state *state, uint64_t step,
+                    struct io_benchmark *totals, struct err *err)
 {
     struct io *io = state->options.io;
     struct ckpt_reader *reader = NULL;
@@ -178,26 +178,27 @@ int bench_ckpt_load(const struct bench_ckpt_state *state, uint64_t step, struct 
         status = bench_ckpt_drop_cache(io, path, err);
     if (status)
         return status;
-    io_benchmark_begin(speed);
+    io_benchmark_begin(totals);
     status = ckpt_reader_open(io, path, &reader, err);
     if (!status)
         status = ckpt_reader_load(reader, state->tensors, state->options.arrays_count, NULL, err);
     ckpt_reader_close(reader);
-    io_benchmark_end(speed);
-    speed->bytes += bytes_of(state);
-    speed->operations_count += state->options.arrays_count;
+    io_benchmark_end(totals);
+    totals->bytes += state_bytes(state);
+    totals->operations_count += state->options.arrays_count;
     return status;
 }
 
-uint32_t bench_ckpt_checksum(const struct bench_ckpt_state *state, struct io_benchmark *speed)
+uint32_t bench_ckpt_checksum(const struct bench_ckpt_state *state, struct io_benchmark *totals)
 {
-    uint64_t bytes = bytes_of(state);
-    uint32_t all = 0;
-    io_benchmark_begin(speed);
+    uint64_t bytes = state_bytes(state);
+    uint32_t combined = 0;
+    io_benchmark_begin(totals);
     for (uint64_t at = 0; at < bytes; at += CKPT_BLOCK_BYTES)
-        all ^= crc32c(0, (const char *)state->memory + at, bytes_min(CKPT_BLOCK_BYTES, bytes - at));
-    io_benchmark_end(speed);
-    speed->bytes += bytes;
-    speed->operations_count++;
-    return all;
+        combined ^=
+            crc32c(0, (const char *)state->memory + at, bytes_min(CKPT_BLOCK_BYTES, bytes - at));
+    io_benchmark_end(totals);
+    totals->bytes += bytes;
+    totals->operations_count++;
+    return combined;
 }

@@ -2,8 +2,8 @@
  * bench_ckpt — measures how fast a state of equal arrays is saved and loaded.
  *
  *     bench_ckpt_open(&options, &state, err);
- *     bench_ckpt_save(&state, step, &speed, err);       // a new step, durable
- *     bench_ckpt_load(&state, step, &speed, err);       // into the same arrays, cold cache
+ *     bench_ckpt_save(&state, step, &totals, err);       // a new step, durable
+ *     bench_ckpt_load(&state, step, &totals, err);       // into the same arrays, cold cache
  *     bench_ckpt_close(&state);
  *
  * CPU time is that of the whole process (cli/bench/io_benchmark.h).
@@ -18,7 +18,7 @@
 
 struct bench_ckpt_options {
     struct io *io;
-    const char *folder; /* of the steps */
+    const char *folder; /* for checkpoints */
     uint64_t arrays_count;
     uint64_t array_bytes; /* a multiple of 4: each array is an F32 vector */
     uint64_t staging_bytes;
@@ -33,15 +33,15 @@ struct bench_ckpt_state {
     void *memory; /* of the arrays, in huge pages if the kernel offers them */
 };
 
-/* A saver's later saves find the staging memory already allocated. */
-enum { BENCH_CKPT_FIRST, BENCH_CKPT_LATER, BENCH_CKPT_SAVES_COUNT };
+/* Later saves of a saver reuse its staging memory. */
+enum { BENCH_CKPT_FIRST_SAVE, BENCH_CKPT_LATER_SAVE, BENCH_CKPT_SAVES_COUNT };
 
-/* What an asynchronous save costs its caller. */
-struct bench_ckpt_blocked {
+/* The time for which an asynchronous save blocks its caller. */
+struct bench_ckpt_async_cost {
     uint64_t call_ns;    /* ckpt_saver_save */
     uint64_t updates_ns; /* ckpt_saver_before_update of all groups */
     uint64_t copied_bytes;
-    uint64_t save_ns; /* from the call to durable */
+    uint64_t save_ns; /* from the call until the save is durable */
 };
 
 /* -ENOMEM. */
@@ -49,20 +49,20 @@ int bench_ckpt_open(const struct bench_ckpt_options *options, struct bench_ckpt_
                     struct err *err);
 void bench_ckpt_close(struct bench_ckpt_state *state);
 /* Excludes opening the saver, which a run does once. */
-int bench_ckpt_save(const struct bench_ckpt_state *state, uint64_t step, struct io_benchmark *speed,
-                    struct err *err);
-/* Saves `step` and the next one with one saver. Sleeps update_delay_ns before each save and again
- * after it, then calls before_update for every array. */
+int bench_ckpt_save(const struct bench_ckpt_state *state, uint64_t step,
+                    struct io_benchmark *totals, struct err *err);
+/* Saves `step` and the next one with one saver. Sleeps update_delay_ns before and after each save,
+ * then calls before_update for every array. */
 int bench_ckpt_save_async(const struct bench_ckpt_state *state, uint64_t step,
                           uint64_t update_delay_ns,
-                          struct bench_ckpt_blocked ret_blocked[BENCH_CKPT_SAVES_COUNT],
+                          struct bench_ckpt_async_cost ret_costs[BENCH_CKPT_SAVES_COUNT],
                           struct err *err);
 /* Drops the step from the page cache, then measures opening and loading it. */
-int bench_ckpt_load(const struct bench_ckpt_state *state, uint64_t step, struct io_benchmark *speed,
-                    struct err *err);
+int bench_ckpt_load(const struct bench_ckpt_state *state, uint64_t step,
+                    struct io_benchmark *totals, struct err *err);
 int bench_ckpt_drop_cache(struct io *io, const char *step_path, struct err *err);
 /* Measures the checksums of the arrays' blocks. Returns their exclusive or, so that the compiler
  * keeps the loop. */
-uint32_t bench_ckpt_checksum(const struct bench_ckpt_state *state, struct io_benchmark *speed);
+uint32_t bench_ckpt_checksum(const struct bench_ckpt_state *state, struct io_benchmark *totals);
 
 #endif

@@ -8,7 +8,7 @@
 #include "cli/bench/io_benchmark.h"
 #include "io/io.h"
 
-struct bench_file {
+struct bench_file_options {
     struct io *io;
     const char *folder;
     const char *name;       /* for errors; the file never gets this name */
@@ -19,10 +19,10 @@ struct bench_file {
 
 enum { BENCH_FILE_BLOCK_BYTES = 1 << 20, BENCH_FILE_DEPTH = 32 };
 
-/* Blocks. Adds the file's bytes and the time, including fsync, to speed. The file is at the
+/* Blocks. Adds the file's bytes and the time, including fsync, to totals. The file is at the
  * transaction's staging path until the caller aborts the transaction. -EINTR: stopped; otherwise
  * the engine's error. */
-int bench_file_write(const struct bench_file *wanted, struct io_benchmark *speed,
+int bench_file_write(const struct bench_file_options *options, struct io_benchmark *totals,
                      struct io_transaction **ret_transaction, struct err *err);
 
 #endif

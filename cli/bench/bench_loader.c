@@ -11,23 +11,23 @@
 #include <stdlib.h>
 
 enum {
-    FIRSTS = 5,        /* measurements; the result is their median */
-    PHOTOS_MOST = 256, /* decoded by one thread, repeatedly */
+    FIRST_BATCH_RUNS = 5, /* measurements; the result is their median */
+    PHOTOS_MAX = 256,     /* decoded by one thread, repeatedly */
 };
 
-static double rate_by(const struct loader_benchmark *speed, double count, enum bench_cost cost)
+static double rate(const struct loader_benchmark *result, double count, enum bench_time time)
 {
-    return cost == BENCH_CPU ? io_benchmark_per_cpu_second(&speed->took, count)
-                             : io_benchmark_per_second(&speed->took, count);
+    return time == BENCH_CPU_TIME ? io_benchmark_per_cpu_second(&result->totals, count)
+                                  : io_benchmark_per_second(&result->totals, count);
 }
 
-double bench_row_rate(const struct bench_row *row, enum bench_cost cost)
+double bench_row_rate(const struct bench_row *row, enum bench_time time)
 {
-    return rate_by(&row->speed, (double)row->speed.samples_count, cost);
+    return rate(&row->result, (double)row->result.samples_count, time);
 }
 
-static struct loader_benchmark_job job_of(const struct bench_loader *bench,
-                                          enum loader_decode decode, unsigned workers)
+static struct loader_benchmark_job make_job(const struct bench_loader *bench,
+                                            enum loader_decode decode, unsigned workers)
 {
     struct loader_options options = loader_options_default();
     options.dataset = bench->dataset;
@@ -42,35 +42,35 @@ static struct loader_benchmark_job job_of(const struct bench_loader *bench,
     options.memory_bytes = bench->memory_bytes;
     options.log = bench->log;
     return (struct loader_benchmark_job){
-        .options = options, .ns_max = bench->each_ns, .stop = bench->stop};
+        .options = options, .ns_max = bench->measurement_ns, .stop = bench->stop};
 }
 
-static struct bench_row *add(struct bench_loader *bench, unsigned workers,
-                             const struct loader_benchmark *speed, const char *format, ...)
+static struct bench_row *add_row(struct bench_loader *bench, unsigned workers,
+                                 const struct loader_benchmark *result, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-static struct bench_row *add(struct bench_loader *bench, unsigned workers,
-                             const struct loader_benchmark *speed, const char *format, ...)
+static struct bench_row *add_row(struct bench_loader *bench, unsigned workers,
+                                 const struct loader_benchmark *result, const char *format, ...)
 {
-    assert(bench->count < BENCH_ROWS_MAX);
-    struct bench_row *row = &bench->list[bench->count++];
+    assert(bench->rows_count < BENCH_ROWS_MAX);
+    struct bench_row *row = &bench->rows[bench->rows_count++];
     va_list arguments;
-    *row = (struct bench_row){.workers = workers, .limit = "", .speed = *speed};
+    *row = (struct bench_row){.workers = workers, .limit = "", .result = *result};
     va_start(arguments, format);
-    vsnprintf(row->what, sizeof row->what, format, arguments);
+    vsnprintf(row->label, sizeof row->label, format, arguments);
     va_end(arguments);
-    progress_update(bench->console, bench->count, 0);
+    progress_update(bench->console, bench->rows_count, 0);
     return row;
 }
 
-static void set_limit(struct bench_row *row, const char *limit, enum bench_cost cost,
+static void set_limit(struct bench_row *row, const char *limit, enum bench_time time,
                       double limit_rate)
 {
     row->limit = limit;
-    row->cost = cost;
+    row->limit_time = time;
     row->limit_rate = limit_rate;
 }
 
-static int make_cold(const struct bench_loader *bench, struct err *err)
+static int drop_cache(const struct bench_loader *bench, struct err *err)
 {
     struct io *io;
     int status = storage_open(bench->dataset, NULL, &io, err);
@@ -83,115 +83,117 @@ static int make_cold(const struct bench_loader *bench, struct err *err)
 
 /* Reads the files through or around the page cache. Converts the bytes read to a number of
  * samples. */
-static int read_plainly(struct bench_loader *bench, bool is_cold, enum io_cache cache,
-                        struct loader_benchmark *ret_speed, struct err *err)
+static int measure_plain_reads(struct bench_loader *bench, bool is_cold, enum io_cache cache,
+                               struct loader_benchmark *ret_result, struct err *err)
 {
-    struct loader_benchmark_job job = job_of(bench, LOADER_BYTES, 1);
+    struct loader_benchmark_job job = make_job(bench, LOADER_BYTES, 1);
     job.is_one_epoch = is_cold;
     struct io *io;
-    int status = is_cold ? make_cold(bench, err) : 0;
+    int status = is_cold ? drop_cache(bench, err) : 0;
     if (!status)
         status = storage_open(bench->dataset, &(struct io_options){.cache = cache}, &io, err);
     if (status)
         return status;
     bench->engine = io->ops->name;
-    status = loader_benchmark_plain(io, &job, ret_speed, err);
+    status = loader_benchmark_read_files(io, &job, ret_result, err);
     io_close(io);
     if (!status)
-        ret_speed->samples_count = (uint64_t)((double)ret_speed->took.bytes / bench->sample_bytes);
+        ret_result->samples_count =
+            (uint64_t)((double)ret_result->totals.bytes / bench->sample_bytes);
     return status;
 }
 
 /* Compares bytes, because plain reads do not count samples. */
-static void set_plain_limit(struct bench_row *row, enum bench_cost cost,
+static void set_plain_limit(struct bench_row *row, enum bench_time time,
                             const struct loader_benchmark *plain)
 {
-    double bytes_rate = rate_by(plain, (double)plain->took.bytes, cost);
-    double sample_bytes = (double)row->speed.took.bytes / (double)row->speed.samples_count;
-    bool is_read = row->speed.took.bytes > 0;
+    double bytes_rate = rate(plain, (double)plain->totals.bytes, time);
+    double sample_bytes = (double)row->result.totals.bytes / (double)row->result.samples_count;
+    bool is_read = row->result.totals.bytes > 0;
     set_limit(row,
-              !is_read            ? ""
-              : cost == BENCH_CPU ? "plain reads, CPU time"
-                                  : "plain reads, clock",
-              cost, is_read ? bytes_rate / sample_bytes : 0);
+              !is_read                 ? ""
+              : time == BENCH_CPU_TIME ? "plain reads, CPU time"
+                                       : "plain reads, clock",
+              time, is_read ? bytes_rate / sample_bytes : 0);
 }
 
 static int measure_cold(struct bench_loader *bench, struct err *err)
 {
-    struct loader_benchmark through, around, speed;
-    int status = read_plainly(bench, true, IO_CACHE_ALL, &through, err);
+    struct loader_benchmark cached, direct, result;
+    int status = measure_plain_reads(bench, true, IO_CACHE_ALL, &cached, err);
     if (!status)
-        status = read_plainly(bench, true, IO_CACHE_NONE, &around, err);
+        status = measure_plain_reads(bench, true, IO_CACHE_NONE, &direct, err);
     if (status)
         return status;
-    bool is_around = rate_by(&around, (double)around.took.bytes, BENCH_CLOCK) >
-                     rate_by(&through, (double)through.took.bytes, BENCH_CLOCK);
-    const struct loader_benchmark *plain = is_around ? &around : &through;
-    add(bench, 0, plain, "cold: plain reads %s",
-        is_around ? "around the page cache" : "of the files");
-    status = make_cold(bench, err);
+    bool bypasses_cache = rate(&direct, (double)direct.totals.bytes, BENCH_WALL_TIME) >
+                          rate(&cached, (double)cached.totals.bytes, BENCH_WALL_TIME);
+    const struct loader_benchmark *plain = bypasses_cache ? &direct : &cached;
+    add_row(bench, 0, plain, "cold: plain reads %s",
+            bypasses_cache ? "around the page cache" : "of the files");
+    status = drop_cache(bench, err);
     if (status)
         return status;
-    struct loader_benchmark_job job = job_of(bench, LOADER_BYTES, bench->workers_most);
+    struct loader_benchmark_job job = make_job(bench, LOADER_BYTES, bench->workers_max);
     job.options.single_pass = job.is_one_epoch = true;
-    status = loader_benchmark_run(&job, &speed, err);
+    status = loader_benchmark_run(&job, &result, err);
     if (!status)
-        set_plain_limit(add(bench, bench->workers_most, &speed, "cold: samples as stored"),
-                        BENCH_CLOCK, plain);
+        set_plain_limit(add_row(bench, bench->workers_max, &result, "cold: samples as stored"),
+                        BENCH_WALL_TIME, plain);
     return status;
 }
 
 static int measure_warm(struct bench_loader *bench, struct err *err)
 {
-    struct loader_benchmark_job job = job_of(bench, LOADER_BYTES, 1);
-    struct loader_benchmark plain, speed;
-    int status = read_plainly(bench, false, IO_CACHE_ALL, &plain, err); /* fills the page cache */
+    struct loader_benchmark_job job = make_job(bench, LOADER_BYTES, 1);
+    struct loader_benchmark plain, result;
+    int status =
+        measure_plain_reads(bench, false, IO_CACHE_ALL, &plain, err); /* fills the page cache */
     if (!status)
-        status = read_plainly(bench, false, IO_CACHE_ALL, &plain, err);
+        status = measure_plain_reads(bench, false, IO_CACHE_ALL, &plain, err);
     if (status)
         return status;
-    add(bench, 0, &plain, "warm: plain reads of the files");
-    status = loader_benchmark_run(&job, &speed, err);
+    add_row(bench, 0, &plain, "warm: plain reads of the files");
+    status = loader_benchmark_run(&job, &result, err);
     if (status)
         return status;
-    struct bench_row *row = add(bench, 1, &speed, "warm: samples as stored");
+    struct bench_row *row = add_row(bench, 1, &result, "warm: samples as stored");
     row->is_training = bench->decode == LOADER_BYTES;
-    set_plain_limit(row, BENCH_CPU, &plain);
+    set_plain_limit(row, BENCH_CPU_TIME, &plain);
     return 0;
 }
 
 static unsigned next_workers(const struct bench_loader *bench, unsigned workers)
 {
-    unsigned twice = 2 * workers;
-    return workers < bench->workers_most && twice > bench->workers_most ? bench->workers_most
-                                                                        : twice;
+    unsigned doubled = 2 * workers;
+    return workers < bench->workers_max && doubled > bench->workers_max ? bench->workers_max
+                                                                        : doubled;
 }
 
-static int measure_workers(struct bench_loader *bench, const struct loader_benchmark *whole,
+static int measure_workers(struct bench_loader *bench, const struct loader_benchmark *full_decode,
                            struct err *err)
 {
-    bool are_photos = bench->decode == LOADER_IMAGE;
-    double one = 0;
+    bool is_photos = bench->decode == LOADER_IMAGE;
+    double one_rate = 0;
     int status = 0;
-    for (unsigned workers = 1; !status && workers <= bench->workers_most;
+    for (unsigned workers = 1; !status && workers <= bench->workers_max;
          workers = next_workers(bench, workers)) {
-        struct loader_benchmark_job job = job_of(bench, bench->decode, workers);
-        struct loader_benchmark speed;
-        status = loader_benchmark_run(&job, &speed, err);
+        struct loader_benchmark_job job = make_job(bench, bench->decode, workers);
+        struct loader_benchmark result;
+        status = loader_benchmark_run(&job, &result, err);
         if (status)
             break;
         struct bench_row *row =
-            are_photos
-                ? add(bench, workers, &speed, "photos, cropped to %" PRIu64, bench->size)
-                : add(bench, workers, &speed, "windows of %" PRIu64 " tokens", bench->block + 1);
+            is_photos ? add_row(bench, workers, &result, "photos, cropped to %" PRIu64, bench->size)
+                      : add_row(bench, workers, &result, "windows of %" PRIu64 " tokens",
+                                bench->block + 1);
         row->is_training = true;
         if (workers == 1)
-            one = bench_row_rate(row, BENCH_CLOCK);
+            one_rate = bench_row_rate(row, BENCH_WALL_TIME);
         if (workers > 1)
-            set_limit(row, "one worker x workers, clock", BENCH_CLOCK, workers * one);
-        else if (whole)
-            set_limit(row, "fully decoded, CPU time", BENCH_CPU,
-                      rate_by(whole, (double)whole->samples_count, BENCH_CPU));
+            set_limit(row, "one worker x workers, clock", BENCH_WALL_TIME, workers * one_rate);
+        else if (full_decode)
+            set_limit(row, "fully decoded, CPU time", BENCH_CPU_TIME,
+                      rate(full_decode, (double)full_decode->samples_count, BENCH_CPU_TIME));
     }
     return status;
 }
@@ -199,19 +201,19 @@ static int measure_workers(struct bench_loader *bench, const struct loader_bench
 /* The number of mean-size photos that fit twice in half of the memory budget. */
 static uint32_t photos_in_memory(const struct bench_loader *bench)
 {
-    double most = (double)bench->memory_bytes / 4 / bench->sample_bytes;
-    return most < 1 ? 1 : most > PHOTOS_MOST ? PHOTOS_MOST : (uint32_t)most;
+    double count = (double)bench->memory_bytes / 4 / bench->sample_bytes;
+    return count < 1 ? 1 : count > PHOTOS_MAX ? PHOTOS_MAX : (uint32_t)count;
 }
 
 static int measure_photos(struct bench_loader *bench, struct err *err)
 {
-    struct loader_benchmark_job job = job_of(bench, LOADER_BYTES, 1);
-    struct loader_benchmark whole;
-    int status = loader_benchmark_decode(&job, photos_in_memory(bench), &whole, err);
+    struct loader_benchmark_job job = make_job(bench, LOADER_BYTES, 1);
+    struct loader_benchmark full_decode;
+    int status = loader_benchmark_decode(&job, photos_in_memory(bench), &full_decode, err);
     if (status)
         return status;
-    add(bench, 0, &whole, "photos decoded whole, one thread");
-    return measure_workers(bench, &whole, err);
+    add_row(bench, 0, &full_decode, "photos decoded whole, one thread");
+    return measure_workers(bench, &full_decode, err);
 }
 
 static int compare(const void *a, const void *b)
@@ -220,35 +222,35 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static int measure_first(struct bench_loader *bench, const char *what, uint64_t position,
-                         struct err *err)
+static int measure_first_batch(struct bench_loader *bench, const char *label, uint64_t position,
+                               struct err *err)
 {
-    struct loader_benchmark_job job = job_of(bench, bench->decode, bench->workers_most);
-    struct loader_benchmark speed = {0};
-    uint64_t ns[FIRSTS];
+    struct loader_benchmark_job job = make_job(bench, bench->decode, bench->workers_max);
+    struct loader_benchmark result = {0};
+    uint64_t ns[FIRST_BATCH_RUNS];
     int status = 0;
     job.ns_max = 0;
     job.is_one_epoch = true;
     job.options.position = position;
-    for (int i = 0; !status && i < FIRSTS; i++) {
-        status = loader_benchmark_run(&job, &speed, err);
-        ns[i] = status ? 0 : speed.first_batch_ns;
+    for (int i = 0; !status && i < FIRST_BATCH_RUNS; i++) {
+        status = loader_benchmark_run(&job, &result, err);
+        ns[i] = status ? 0 : result.first_batch_ns;
     }
-    qsort(ns, FIRSTS, sizeof ns[0], compare);
-    assert(bench->firsts_count < BENCH_FIRSTS);
-    bench->firsts[bench->firsts_count++] =
-        (struct bench_first){what, position, speed.first_batch_samples_count, ns[FIRSTS / 2]};
+    qsort(ns, FIRST_BATCH_RUNS, sizeof ns[0], compare);
+    assert(bench->first_batches_count < BENCH_FIRST_BATCHES_MAX);
+    bench->first_batches[bench->first_batches_count++] = (struct bench_first_batch){
+        label, position, result.first_batch_samples_count, ns[FIRST_BATCH_RUNS / 2]};
     return status;
 }
 
 /* Starts at step boundaries, because a loader opened within a step delivers only the rest of the
  * step. */
-static int measure_firsts(struct bench_loader *bench, struct err *err)
+static int measure_first_batches(struct bench_loader *bench, struct err *err)
 {
     uint64_t middle = bench->positions / 2 / bench->batch * bench->batch;
-    int status = measure_first(bench, "at the start", 0, err);
+    int status = measure_first_batch(bench, "at the start", 0, err);
     if (!status && middle > 0)
-        status = measure_first(bench, "in the middle of an epoch", middle, err);
+        status = measure_first_batch(bench, "in the middle of an epoch", middle, err);
     return status;
 }
 
@@ -261,15 +263,15 @@ int bench_loader_measure(struct bench_loader *bench, struct err *err)
         status = measure_photos(bench, err);
     else if (!status && bench->decode == LOADER_TOKENS)
         status = measure_workers(bench, NULL, err);
-    return status ? status : measure_firsts(bench, err);
+    return status ? status : measure_first_batches(bench, err);
 }
 
 double bench_loader_best_rate(const struct bench_loader *bench)
 {
     double best = 0;
-    for (size_t i = 0; i < bench->count; i++) {
-        double of_this = bench_row_rate(&bench->list[i], BENCH_CLOCK);
-        best = bench->list[i].is_training && of_this > best ? of_this : best;
+    for (size_t i = 0; i < bench->rows_count; i++) {
+        double rate_of_row = bench_row_rate(&bench->rows[i], BENCH_WALL_TIME);
+        best = bench->rows[i].is_training && rate_of_row > best ? rate_of_row : best;
     }
     return best;
 }
@@ -282,7 +284,7 @@ static bool has_photos(const struct dataset *dataset)
     return false;
 }
 
-static int look_at_list(struct bench_loader *bench, struct io *io, struct err *err)
+static int read_description(struct bench_loader *bench, struct io *io, struct err *err)
 {
     struct dataset *dataset;
     uint64_t bytes = 0;
@@ -302,7 +304,7 @@ static int look_at_list(struct bench_loader *bench, struct io *io, struct err *e
 
 static int count_positions(struct bench_loader *bench, struct err *err)
 {
-    struct loader_options options = job_of(bench, bench->decode, 1).options;
+    struct loader_options options = make_job(bench, bench->decode, 1).options;
     struct loader *loader;
     options.order_only = true;
     int status = loader_open(&options, &loader, err);
@@ -315,6 +317,6 @@ static int count_positions(struct bench_loader *bench, struct err *err)
 
 int bench_loader_inspect(struct bench_loader *bench, struct io *io, struct err *err)
 {
-    int status = look_at_list(bench, io, err);
+    int status = read_description(bench, io, err);
     return status ? status : count_positions(bench, err);
 }

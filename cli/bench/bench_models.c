@@ -17,7 +17,7 @@ static const char TEXT_NAME[] = "text.txt", TOKENS_NAME[] = "tokens", PHOTOS_NAM
 
 static const struct {
     const char *name, *data, *config;
-} models[BENCH_MODELS] = {
+} models[BENCH_MODEL_COUNT] = {
     [BENCH_GPT2] = {"gpt2", TOKENS_NAME,
                     "  text: {block: 256}\n"
                     "model: {type: gpt2, layers: 6, heads: 6, width: 384}\n"},
@@ -87,9 +87,9 @@ int bench_model_make_data(enum bench_model model, struct io *io, const char *fol
                           const atomic_int *stop, const struct log *log, struct err *err)
 {
     char path[IO_PATH_BYTES_MAX];
-    struct io_stat there;
+    struct io_stat existing;
     int status = io_join_path(folder, models[model].data, path, err);
-    if (status || io->names->stat(io, path, &there, NULL) == 0) /* may be another model's data */
+    if (status || io->names->stat(io, path, &existing, NULL) == 0) /* may be another model's data */
         return status;
     return model == BENCH_VIT ? synthetic_photos_write(io, path, PHOTOS_COUNT, stop, err)
                               : make_tokens(io, folder, path, stop, log, err);

@@ -13,7 +13,7 @@
 
 #include <stdatomic.h>
 
-enum bench_model { BENCH_GPT2, BENCH_LLAMA, BENCH_VIT, BENCH_MODELS };
+enum bench_model { BENCH_GPT2, BENCH_LLAMA, BENCH_VIT, BENCH_MODEL_COUNT };
 
 /* "gpt2" */
 const char *bench_model_name(enum bench_model model);

@@ -57,35 +57,35 @@ enum limit { LIMIT_NONE, LIMIT_WRITTEN, LIMIT_READ, LIMIT_COPIED };
 struct measurement {
     const char *what;
     enum limit limit;
-    struct io_benchmark speed;
+    struct io_benchmark totals;
 };
 
 struct bench {
     const struct invocation *invocation;
     const struct bench_ckpt_args *args;
     const char *folder;
-    char steps[IO_PATH_BYTES_MAX]; /* the benchmark's own folder inside it */
+    char checkpoints[IO_PATH_BYTES_MAX]; /* the benchmark's own folder inside it */
     struct io *io;
     atomic_int *stop;
-    struct measurement list[MEASUREMENTS_MAX];
-    size_t count;
-    bool has_blocked;
-    struct bench_ckpt_blocked blocked[BENCH_CKPT_SAVES_COUNT];
+    struct measurement measurements[MEASUREMENTS_MAX];
+    size_t measurements_count;
+    bool has_costs;
+    struct bench_ckpt_async_cost costs[BENCH_CKPT_SAVES_COUNT];
     struct io_benchmark copying;
 };
 
-static bool wants(const struct bench *bench, uint32_t part)
+static bool is_selected(const struct bench *bench, uint32_t subset)
 {
-    return bench->args->only == ONLY_ALL || bench->args->only == part;
+    return bench->args->only == ONLY_ALL || bench->args->only == subset;
 }
 
-static struct io_benchmark *add(struct bench *bench, const char *what, enum limit limit)
+static struct io_benchmark *add_measurement(struct bench *bench, const char *what, enum limit limit)
 {
-    assert(bench->count < MEASUREMENTS_MAX);
-    struct measurement *m = &bench->list[bench->count++];
+    assert(bench->measurements_count < MEASUREMENTS_MAX);
+    struct measurement *m = &bench->measurements[bench->measurements_count++];
     *m = (struct measurement){.what = what, .limit = limit};
-    progress_update(bench->invocation->console, bench->count, 0);
-    return &m->speed;
+    progress_update(bench->invocation->console, bench->measurements_count, 0);
+    return &m->totals;
 }
 
 static int check_stop(const struct bench *bench, struct err *err)
@@ -93,7 +93,7 @@ static int check_stop(const struct bench *bench, struct err *err)
     return *bench->stop ? err_set(err, -EINTR, "stopped on request") : 0;
 }
 
-static int read_back(const struct bench *bench, const char *path, struct io_benchmark *speed,
+static int read_back(const struct bench *bench, const char *path, struct io_benchmark *totals,
                      struct err *err)
 {
     struct io_file *file;
@@ -109,26 +109,27 @@ static int read_back(const struct bench *bench, const char *path, struct io_benc
         status = bench->io->ops->file_open(bench->io, path, &file, err);
     if (status)
         return status;
-    status = io_benchmark_run(bench->io, file, path, &job, speed, err);
+    status = io_benchmark_run(bench->io, file, path, &job, totals, err);
     bench->io->ops->file_close(file);
     return status;
 }
 
 /* Writes a durable file, optionally reads it back before it has a name, and discards it. */
-static int measure_disk(struct bench *bench, bool reads, struct err *err)
+static int measure_file(struct bench *bench, bool reads_back, struct err *err)
 {
-    const struct bench_file wanted = {.io = bench->io,
-                                      .folder = bench->steps,
-                                      .name = "alone",
-                                      .bytes = bench->args->size_bytes,
-                                      .ns_max = FILL_NS_MAX,
-                                      .stop = bench->stop};
+    const struct bench_file_options options = {.io = bench->io,
+                                               .folder = bench->checkpoints,
+                                               .name = "alone",
+                                               .bytes = bench->args->size_bytes,
+                                               .ns_max = FILL_NS_MAX,
+                                               .stop = bench->stop};
     struct io_transaction *transaction = NULL;
-    int status = bench_file_write(&wanted, add(bench, "a file, written and fsynced", LIMIT_WRITTEN),
-                                  &transaction, err);
-    if (!status && reads)
+    int status = bench_file_write(
+        &options, add_measurement(bench, "a file, written and fsynced", LIMIT_WRITTEN),
+        &transaction, err);
+    if (!status && reads_back)
         status = read_back(bench, bench->io->transactions->staging(transaction),
-                           add(bench, "a file, read cold", LIMIT_READ), err);
+                           add_measurement(bench, "a file, read cold", LIMIT_READ), err);
     bench->io->transactions->abort(transaction);
     return status;
 }
@@ -137,53 +138,53 @@ static int remove_step(struct bench *bench, uint64_t step, struct err *err)
 {
     char name[32], path[IO_PATH_BYTES_MAX];
     snprintf(name, sizeof name, "step-%08llu", (unsigned long long)step);
-    int status = io_join_path(bench->steps, name, path, err);
+    int status = io_join_path(bench->checkpoints, name, path, err);
     return status ? status : bench->io->names->remove(bench->io, path, err);
 }
 
 static int measure_large(struct bench *bench, const struct bench_ckpt_state *state, struct err *err)
 {
     int status = 0;
-    bool loads = wants(bench, ONLY_LOAD);
-    if (wants(bench, ONLY_SAVE) || loads) {
-        status = measure_disk(bench, loads, err);
+    bool loads = is_selected(bench, ONLY_LOAD);
+    if (is_selected(bench, ONLY_SAVE) || loads) {
+        status = measure_file(bench, loads, err);
         if (!status)
-            status = bench_ckpt_save(state, STEP_LARGE, add(bench, "a state, saved", LIMIT_WRITTEN),
-                                     err);
+            status = bench_ckpt_save(state, STEP_LARGE,
+                                     add_measurement(bench, "a state, saved", LIMIT_WRITTEN), err);
     }
     if (!status && loads)
-        status =
-            bench_ckpt_load(state, STEP_LARGE, add(bench, "a state, loaded cold", LIMIT_READ), err);
-    if (!status && (wants(bench, ONLY_SAVE) || loads)) {
-        bench_ckpt_checksum(state, add(bench, "its checksums alone", LIMIT_COPIED));
+        status = bench_ckpt_load(state, STEP_LARGE,
+                                 add_measurement(bench, "a state, loaded cold", LIMIT_READ), err);
+    if (!status && (is_selected(bench, ONLY_SAVE) || loads)) {
+        bench_ckpt_checksum(state, add_measurement(bench, "its checksums alone", LIMIT_COPIED));
         status = remove_step(bench, STEP_LARGE, err);
     }
     if (!status)
         status = check_stop(bench, err);
-    if (!status && wants(bench, ONLY_ASYNC)) {
-        status =
-            bench_ckpt_save_async(state, STEP_ASYNC, bench->args->step_ns, bench->blocked, err);
-        bench->has_blocked = status == 0;
+    if (!status && is_selected(bench, ONLY_ASYNC)) {
+        status = bench_ckpt_save_async(state, STEP_ASYNC, bench->args->step_ns, bench->costs, err);
+        bench->has_costs = status == 0;
     }
     return status ? status : check_stop(bench, err);
 }
 
 static int measure_small(struct bench *bench, const struct bench_ckpt_state *state, struct err *err)
 {
-    int status =
-        bench_ckpt_save(state, STEP_SMALL, add(bench, "many small arrays, saved", LIMIT_NONE), err);
+    int status = bench_ckpt_save(
+        state, STEP_SMALL, add_measurement(bench, "many small arrays, saved", LIMIT_NONE), err);
     return status ? status
-                  : bench_ckpt_load(state, STEP_SMALL,
-                                    add(bench, "many small arrays, loaded cold", LIMIT_NONE), err);
+                  : bench_ckpt_load(
+                        state, STEP_SMALL,
+                        add_measurement(bench, "many small arrays, loaded cold", LIMIT_NONE), err);
 }
 
 static int measure_state(struct bench *bench, uint64_t arrays_count, uint64_t array_bytes,
-                         int (*run_parts)(struct bench *, const struct bench_ckpt_state *,
-                                          struct err *),
+                         int (*run_measurements)(struct bench *, const struct bench_ckpt_state *,
+                                                 struct err *),
                          struct err *err)
 {
     struct bench_ckpt_options options = {.io = bench->io,
-                                         .folder = bench->steps,
+                                         .folder = bench->checkpoints,
                                          .arrays_count = arrays_count,
                                          .array_bytes = array_bytes,
                                          .staging_bytes = bench->args->staging_bytes};
@@ -191,7 +192,7 @@ static int measure_state(struct bench *bench, uint64_t arrays_count, uint64_t ar
     int status = bench_ckpt_open(&options, &state, err);
     if (status)
         return status;
-    status = run_parts(bench, &state, err);
+    status = run_measurements(bench, &state, err);
     bench_ckpt_close(&state);
     return status;
 }
@@ -202,21 +203,22 @@ static int measure(struct bench *bench, struct err *err)
     if (!status && bench->args->only != ONLY_SMALL)
         status = measure_state(bench, LARGE_COUNT, bench->args->size_bytes / LARGE_COUNT,
                                measure_large, err);
-    if (!status && wants(bench, ONLY_SMALL))
+    if (!status && is_selected(bench, ONLY_SMALL))
         status = measure_state(bench, bench->args->small_count, SMALL_BYTES, measure_small, err);
     return status;
 }
 
 /* The first measurement of each kind is the plain file. */
-static double fraction_of_limit(const struct bench *bench, const struct measurement *of)
+static double fraction_of_limit(const struct bench *bench, const struct measurement *m)
 {
-    if (of->limit == LIMIT_COPIED)
-        return io_benchmark_bytes_per_cpu_second(&of->speed) /
+    if (m->limit == LIMIT_COPIED)
+        return io_benchmark_bytes_per_cpu_second(&m->totals) /
                io_benchmark_bytes_per_cpu_second(&bench->copying);
-    const struct measurement *first = bench->list;
-    while (first->limit != of->limit)
+    const struct measurement *first = bench->measurements;
+    while (first->limit != m->limit)
         first++;
-    return io_benchmark_bytes_per_second(&of->speed) / io_benchmark_bytes_per_second(&first->speed);
+    return io_benchmark_bytes_per_second(&m->totals) /
+           io_benchmark_bytes_per_second(&first->totals);
 }
 
 static void print_measurement(struct jsonx_writer *json, const struct bench *bench,
@@ -224,10 +226,10 @@ static void print_measurement(struct jsonx_writer *json, const struct bench *ben
 {
     jsonx_begin_object(json, NULL);
     jsonx_write_string(json, "what", m->what);
-    jsonx_write_u64(json, "bytes", m->speed.bytes);
-    jsonx_write_f64(json, "elapsed_seconds", clock_seconds(m->speed.elapsed_ns));
-    jsonx_write_f64(json, "cpu_seconds", clock_seconds(m->speed.cpu_ns));
-    jsonx_write_f64(json, "bytes_per_second", io_benchmark_bytes_per_second(&m->speed));
+    jsonx_write_u64(json, "bytes", m->totals.bytes);
+    jsonx_write_f64(json, "elapsed_seconds", clock_seconds(m->totals.elapsed_ns));
+    jsonx_write_f64(json, "cpu_seconds", clock_seconds(m->totals.cpu_ns));
+    jsonx_write_f64(json, "bytes_per_second", io_benchmark_bytes_per_second(&m->totals));
     if (m->limit == LIMIT_NONE)
         jsonx_write_null(json, "of_limit_fraction");
     else
@@ -244,19 +246,19 @@ static int print(const struct bench *bench, struct err *err)
     jsonx_write_f64(json, "copying_memory_bytes_per_cpu_second",
                     io_benchmark_bytes_per_cpu_second(&bench->copying));
     jsonx_begin_array(json, "measurements");
-    for (size_t i = 0; i < bench->count; i++)
-        print_measurement(json, bench, &bench->list[i]);
+    for (size_t i = 0; i < bench->measurements_count; i++)
+        print_measurement(json, bench, &bench->measurements[i]);
     jsonx_end_array(json);
-    if (bench->has_blocked) {
-        const struct bench_ckpt_blocked *blocked = &bench->blocked[BENCH_CKPT_LATER];
+    if (bench->has_costs) {
+        const struct bench_ckpt_async_cost *cost = &bench->costs[BENCH_CKPT_LATER_SAVE];
         jsonx_begin_object(json, "asynchronous");
         jsonx_write_f64(json, "step_seconds", clock_seconds(bench->args->step_ns));
-        jsonx_write_f64(json, "save_call_seconds", clock_seconds(blocked->call_ns));
-        jsonx_write_f64(json, "updates_wait_seconds", clock_seconds(blocked->updates_ns));
+        jsonx_write_f64(json, "save_call_seconds", clock_seconds(cost->call_ns));
+        jsonx_write_f64(json, "updates_wait_seconds", clock_seconds(cost->updates_ns));
         jsonx_write_f64(json, "first_updates_wait_seconds",
-                        clock_seconds(bench->blocked[BENCH_CKPT_FIRST].updates_ns));
-        jsonx_write_f64(json, "save_seconds", clock_seconds(blocked->save_ns));
-        jsonx_write_u64(json, "copied_bytes", blocked->copied_bytes);
+                        clock_seconds(bench->costs[BENCH_CKPT_FIRST_SAVE].updates_ns));
+        jsonx_write_f64(json, "save_seconds", clock_seconds(cost->save_ns));
+        jsonx_write_u64(json, "copied_bytes", cost->copied_bytes);
         jsonx_write_u64(json, "staging_bytes", bench->args->staging_bytes);
         jsonx_end_object(json);
     }
@@ -282,23 +284,23 @@ static int run(const struct invocation *invocation, struct err *err)
     bench.stop = signals_install();
     int status = check_usage(bench.args, err);
     if (!status)
-        status = io_join_path(bench.folder, "millrace-bench-ckpt", bench.steps, err);
+        status = io_join_path(bench.folder, "millrace-bench-ckpt", bench.checkpoints, err);
     if (!status)
         status = storage_open(bench.folder, NULL, &bench.io, err);
     if (status)
         return status;
     status = bench.io->names->stat(bench.io, bench.folder, &info, err);
-    if (!status && bench.io->names->stat(bench.io, bench.steps, &info, NULL) == 0) {
+    if (!status && bench.io->names->stat(bench.io, bench.checkpoints, &info, NULL) == 0) {
         status = err_set(err, -EEXIST, "the temporary folder already exists");
-        err_at(err, bench.steps, ERR_NO_OFFSET);
+        err_at(err, bench.checkpoints, ERR_NO_OFFSET);
         err_advise(err, "remove it if it was left by an interrupted measurement");
     } else if (!status) {
-        status = bench.io->names->make_folder(bench.io, bench.steps, err);
+        status = bench.io->names->make_folder(bench.io, bench.checkpoints, err);
         progress_begin(invocation->console, "measuring", PROGRESS_ITEMS);
         if (!status)
             status = measure(&bench, err);
         progress_end(invocation->console);
-        bench.io->names->remove(bench.io, bench.steps, NULL);
+        bench.io->names->remove(bench.io, bench.checkpoints, NULL);
     }
     io_close(bench.io);
     return status ? status : print(&bench, err);
@@ -313,8 +315,8 @@ static const char *const examples[] = {
 const struct verb verb_bench_ckpt = {
     .name = "bench ckpt",
     .arguments = "[FOLDER]",
-    .arguments_least = 0,
-    .arguments_most = 1,
+    .arguments_min = 0,
+    .arguments_max = 1,
     .summary = "Measure the speed of saving and loading checkpoints in a folder.",
     .details =
         "FOLDER is the folder for checkpoints (default `.`); a folder millrace-bench-ckpt is "

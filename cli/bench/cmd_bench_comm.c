@@ -23,34 +23,34 @@
 #include <string.h>
 
 enum {
-    EACH_LEAST_NS = 1000000,
+    MEASUREMENT_NS_MIN = 1000000,
     SMALLEST_BYTES = 4 << 10,
     LARGEST_BYTES = 1 << 30,
     RATIO = 16,      /* between successive sizes */
     RANKS_MAX = 512, /* each has 8 bytes of the smallest size */
     MEASUREMENTS_MAX = 64,
-    WAKES = 2,        /* per exchange: MPI's thread, and the waiting thread */
-    GROWTH_MOST = 16, /* between rounds of exchanges */
+    WAKES = 2,       /* per exchange: MPI's thread, and the waiting thread */
+    GROWTH_MAX = 16, /* between rounds of exchanges */
 };
 #define TIMEOUT_NS (60 * CLOCK_NS_PER_S)
 
 struct bench_comm_args {
     struct common_args common;
-    uint64_t ranks, size_bytes, each_ns;
+    uint64_t ranks, size_bytes, measurement_ns;
 };
 
 #define AT(member) offsetof(struct bench_comm_args, member)
 static const struct option rows[] = {
     {"ranks", 'n', OPTION_COUNT, AT(ranks), "N", "2",
      "processes on this machine, started with mpirun; ignored if a launcher has started the ranks",
-     .least = 2, .most = RANKS_MAX},
+     .min = 2, .max = RANKS_MAX},
     {"size", 0, OPTION_SIZE, AT(size_bytes), "SIZE", "16MiB",
      "size of the largest exchange, over all ranks; each next one is a sixteenth, down to 4KiB"},
-    {"seconds", 0, OPTION_DURATION, AT(each_ns), "DURATION", "200ms",
+    {"seconds", 0, OPTION_DURATION, AT(measurement_ns), "DURATION", "200ms",
      "minimum time per measurement"},
 };
 
-enum what {
+enum operation {
     ALL_GATHER,
     DETERMINISTIC, /* reduce_scatter of F32, like FAST */
     FAST,
@@ -59,7 +59,7 @@ enum what {
     COPY,       /* the limit: all ranks at once copy the bytes they would receive */
 };
 
-static const char *const names[] = {
+static const char *const operation_names[] = {
     [ALL_GATHER] = "all-gather",        [DETERMINISTIC] = "reduce-scatter, canonical",
     [FAST] = "reduce-scatter, fast",    [ALL_TO_ALL] = "all-to-all",
     [ALL_REDUCE] = "all-reduce, int64", [COPY] = "copying memory",
@@ -67,7 +67,7 @@ static const char *const names[] = {
 
 struct measurement {
     uint64_t size_bytes;
-    enum what what;
+    enum operation operation;
     uint64_t received_bytes; /* by each rank from others, per exchange */
     double seconds;          /* per exchange */
     double limit_seconds;
@@ -79,13 +79,13 @@ struct bench {
     struct comm *comm;
     const atomic_int *stop;
     uint64_t wake_ns;
-    struct measurement list[MEASUREMENTS_MAX];
-    size_t count;
+    struct measurement measurements[MEASUREMENTS_MAX];
+    size_t measurements_count;
 };
 
-struct run {
+struct exchange {
     const struct bench *bench;
-    enum what what;
+    enum operation operation;
     size_t size_bytes;  /* all slices together; for an all-reduce, one rank's values */
     size_t slice_bytes; /* per rank */
     size_t received_bytes;
@@ -93,77 +93,81 @@ struct run {
     size_t *offsets, *bytes; /* [ranks] */
 };
 
-static void copy(const struct run *run, uint64_t number)
+static void copy(const struct exchange *exchange, uint64_t number)
 {
-    memcpy(run->receive, run->send, run->received_bytes);
+    memcpy(exchange->receive, exchange->send, exchange->received_bytes);
     /* keeps the compiler from removing the copy */
-    run->send[number % run->received_bytes] ^= run->receive[run->received_bytes - 1];
+    exchange->send[number % exchange->received_bytes] ^=
+        exchange->receive[exchange->received_bytes - 1];
 }
 
-static int exchange(const struct run *run, uint64_t number, struct err *err)
+static int run_exchange(const struct exchange *exchange, uint64_t number, struct err *err)
 {
-    struct comm *comm = run->bench->comm;
+    struct comm *comm = exchange->bench->comm;
     const struct comm_ops *ops = comm->ops;
     const struct comm_options options = {.deadline_ns = clock_now_ns() + TIMEOUT_NS,
-                                         .what = names[run->what]};
+                                         .what = operation_names[exchange->operation]};
     struct comm_work work;
     int status = 0;
-    switch (run->what) {
+    switch (exchange->operation) {
     case ALL_GATHER:
-        status =
-            ops->all_gather(comm, run->send, run->receive, run->slice_bytes, &options, &work, err);
+        status = ops->all_gather(comm, exchange->send, exchange->receive, exchange->slice_bytes,
+                                 &options, &work, err);
         break;
     case DETERMINISTIC:
     case FAST:
-        status = ops->reduce_scatter(
-            comm, run->send, run->receive, run->slice_bytes / sizeof(float), DTYPE_F32,
-            run->what == FAST ? COMM_FAST : COMM_DETERMINISTIC, &options, &work, err);
+        status = ops->reduce_scatter(comm, exchange->send, exchange->receive,
+                                     exchange->slice_bytes / sizeof(float), DTYPE_F32,
+                                     exchange->operation == FAST ? COMM_FAST : COMM_DETERMINISTIC,
+                                     &options, &work, err);
         break;
     case ALL_TO_ALL:
-        status = ops->all_to_all(comm, run->send, run->offsets, run->bytes, run->receive,
-                                 run->offsets, run->bytes, &options, &work, err);
+        status = ops->all_to_all(comm, exchange->send, exchange->offsets, exchange->bytes,
+                                 exchange->receive, exchange->offsets, exchange->bytes, &options,
+                                 &work, err);
         break;
     case ALL_REDUCE:
-        status =
-            ops->all_reduce_i64(comm, (int64_t *)(void *)run->send,
-                                run->size_bytes / sizeof(int64_t), COMM_MAX, &options, &work, err);
+        status = ops->all_reduce_i64(comm, (int64_t *)(void *)exchange->send,
+                                     exchange->size_bytes / sizeof(int64_t), COMM_MAX, &options,
+                                     &work, err);
         break;
     case COPY:
-        copy(run, number);
+        copy(exchange, number);
         return 0;
     }
     return status ? status : comm_wait(comm, &work, err);
 }
 
 /* Finds the longest time of all ranks, and whether any of them was asked to stop. */
-static int agree(const struct bench *bench, uint64_t *elapsed_ns, struct err *err)
+static int find_longest_time(const struct bench *bench, uint64_t *elapsed_ns, struct err *err)
 {
-    int64_t words[2] = {(int64_t)*elapsed_ns, atomic_load(bench->stop) != 0};
+    int64_t values[2] = {(int64_t)*elapsed_ns, atomic_load(bench->stop) != 0};
     const struct comm_options options = {.deadline_ns = clock_now_ns() + TIMEOUT_NS + *elapsed_ns,
                                          .what = "comparing times"};
     struct comm *comm = bench->comm;
     struct comm_work work;
-    int status = comm->ops->all_reduce_i64(comm, words, 2, COMM_MAX, &options, &work, err);
+    int status = comm->ops->all_reduce_i64(comm, values, 2, COMM_MAX, &options, &work, err);
     if (!status)
         status = comm_wait(comm, &work, err);
-    *elapsed_ns = (uint64_t)words[0];
-    return !status && words[1] ? err_set(err, -EINTR, "stopped on request") : status;
+    *elapsed_ns = (uint64_t)values[0];
+    return !status && values[1] ? err_set(err, -EINTR, "stopped on request") : status;
 }
 
 /* Runs ever larger rounds of exchanges until one takes long enough on the slowest rank. The first
  * rounds also set up what later ones reuse. */
-static int repeat(const struct run *run, double *ret_seconds, struct err *err)
+static int time_exchanges(const struct exchange *exchange, double *ret_seconds, struct err *err)
 {
-    uint64_t ns_min = run->bench->args->each_ns;
+    uint64_t ns_min = exchange->bench->args->measurement_ns;
     for (uint64_t count = 1;;) {
         uint64_t elapsed_ns = 0;
-        int status = agree(run->bench, &elapsed_ns, err); /* all ranks begin together */
+        int status =
+            find_longest_time(exchange->bench, &elapsed_ns, err); /* all ranks begin together */
         uint64_t began_ns = clock_now_ns();
         for (uint64_t i = 0; i < count && !status; i++)
-            status = exchange(run, i, err);
+            status = run_exchange(exchange, i, err);
         elapsed_ns = clock_now_ns() - began_ns;
         if (!status)
-            status = agree(run->bench, &elapsed_ns, err);
+            status = find_longest_time(exchange->bench, &elapsed_ns, err);
         if (status)
             return status;
         if (count > 1 && elapsed_ns >= ns_min) {
@@ -171,7 +175,7 @@ static int repeat(const struct run *run, double *ret_seconds, struct err *err)
             return 0;
         }
         uint64_t growth = 1 + ns_min / (elapsed_ns + 1);
-        count *= growth < 2 ? 2 : growth < GROWTH_MOST ? growth : GROWTH_MOST;
+        count *= growth < 2 ? 2 : growth < GROWTH_MAX ? growth : GROWTH_MAX;
     }
 }
 
@@ -179,33 +183,33 @@ static int measure_exchange(const struct bench *bench, struct measurement *m, st
 {
     size_t ranks = (size_t)bench->comm->ranks, bytes = (size_t)m->size_bytes;
     size_t slice_bytes = bytes / ranks / sizeof(int64_t) * sizeof(int64_t);
-    assert(slice_bytes > 0 || m->what == ALL_REDUCE);
-    m->received_bytes = (ranks - 1) * (m->what == ALL_REDUCE ? bytes : slice_bytes);
-    struct run run = {.bench = bench,
-                      .what = m->what,
-                      .size_bytes = bytes,
-                      .slice_bytes = slice_bytes,
-                      .received_bytes = (size_t)m->received_bytes,
-                      .send = calloc(1, bytes),
-                      .receive = malloc(bytes),
-                      .offsets = calloc(ranks, sizeof *run.offsets),
-                      .bytes = calloc(ranks, sizeof *run.bytes)};
-    bool has_all = run.send && run.receive && run.offsets && run.bytes;
+    assert(slice_bytes > 0 || m->operation == ALL_REDUCE);
+    m->received_bytes = (ranks - 1) * (m->operation == ALL_REDUCE ? bytes : slice_bytes);
+    struct exchange exchange = {.bench = bench,
+                                .operation = m->operation,
+                                .size_bytes = bytes,
+                                .slice_bytes = slice_bytes,
+                                .received_bytes = (size_t)m->received_bytes,
+                                .send = calloc(1, bytes),
+                                .receive = malloc(bytes),
+                                .offsets = calloc(ranks, sizeof *exchange.offsets),
+                                .bytes = calloc(ranks, sizeof *exchange.bytes)};
+    bool has_memory = exchange.send && exchange.receive && exchange.offsets && exchange.bytes;
     int status =
-        has_all ? 0 : err_set(err, -ENOMEM, "out of memory for an exchange of %zu bytes", bytes);
+        has_memory ? 0 : err_set(err, -ENOMEM, "out of memory for an exchange of %zu bytes", bytes);
     status = comm_agree(bench->comm, status, NULL, err);
     bool is_idle = status != 0; /* nothing is in flight */
     if (!status) {
-        memset(run.receive, 0, bytes);
+        memset(exchange.receive, 0, bytes);
         for (size_t rank = 0; rank < ranks; rank++) {
-            run.offsets[rank] = rank * slice_bytes;
-            run.bytes[rank] = slice_bytes;
+            exchange.offsets[rank] = rank * slice_bytes;
+            exchange.bytes[rank] = slice_bytes;
         }
-        status = repeat(&run, &m->seconds, err);
+        status = time_exchanges(&exchange, &m->seconds, err);
         is_idle =
             !status || status == -EINTR; /* otherwise work in flight may use the buffers (comm.h) */
     }
-    void *const memory[] = {run.send, run.receive, run.offsets, run.bytes};
+    void *const memory[] = {exchange.send, exchange.receive, exchange.offsets, exchange.bytes};
     for (size_t i = 0; i < sizeof memory / sizeof memory[0]; i++) {
         if (is_idle)
             free(memory[i]);
@@ -219,16 +223,16 @@ static int measure_exchange(const struct bench *bench, struct measurement *m, st
 struct relay {
     pthread_mutex_t mutex;
     pthread_cond_t passed;
-    bool is_theirs, is_over; /* guarded by mutex */
+    bool is_passed, is_over; /* guarded by mutex */
 };
 
-static void *catch_and_return(void *argument)
+static void *return_passes(void *argument)
 {
     struct relay *relay = argument;
     pthread_mutex_lock(&relay->mutex);
     while (!relay->is_over) {
-        if (relay->is_theirs) {
-            relay->is_theirs = false;
+        if (relay->is_passed) {
+            relay->is_passed = false;
             pthread_cond_signal(&relay->passed);
         } else {
             pthread_cond_wait(&relay->passed, &relay->mutex);
@@ -238,12 +242,12 @@ static void *catch_and_return(void *argument)
     return NULL;
 }
 
-static void pass(struct relay *relay)
+static void pass_and_wait(struct relay *relay)
 {
     pthread_mutex_lock(&relay->mutex);
-    relay->is_theirs = true;
+    relay->is_passed = true;
     pthread_cond_signal(&relay->passed);
-    while (relay->is_theirs)
+    while (relay->is_passed)
         pthread_cond_wait(&relay->passed, &relay->mutex);
     pthread_mutex_unlock(&relay->mutex);
 }
@@ -253,12 +257,12 @@ static int measure_wake(uint64_t ns_min, uint64_t *ret_ns, struct err *err)
     struct relay relay = {.mutex = PTHREAD_MUTEX_INITIALIZER, .passed = PTHREAD_COND_INITIALIZER};
     pthread_t thread;
     uint64_t wakes = 0, elapsed_ns, began_ns;
-    int status = thread_start(&thread, catch_and_return, &relay);
+    int status = thread_start(&thread, return_passes, &relay);
     if (status)
         return err_errno(err, status, "no thread to measure with");
     began_ns = clock_now_ns();
     do {
-        pass(&relay);
+        pass_and_wait(&relay);
         wakes += 2;
         elapsed_ns = clock_now_ns() - began_ns;
     } while (elapsed_ns < ns_min);
@@ -271,36 +275,37 @@ static int measure_wake(uint64_t ns_min, uint64_t *ret_ns, struct err *err)
     return 0;
 }
 
-static int measure_one(struct bench *bench, enum what what, uint64_t bytes, double limit_seconds,
-                       struct err *err)
+static int add_measurement(struct bench *bench, enum operation operation, uint64_t bytes,
+                           double limit_seconds, struct err *err)
 {
-    assert(bench->count < MEASUREMENTS_MAX);
-    struct measurement *m = &bench->list[bench->count];
-    *m = (struct measurement){.size_bytes = bytes, .what = what, .limit_seconds = limit_seconds};
+    assert(bench->measurements_count < MEASUREMENTS_MAX);
+    struct measurement *m = &bench->measurements[bench->measurements_count];
+    *m = (struct measurement){
+        .size_bytes = bytes, .operation = operation, .limit_seconds = limit_seconds};
     int status = measure_exchange(bench, m, err);
-    bench->count += !status;
-    progress_update(bench->invocation->console, bench->count, 0);
+    bench->measurements_count += !status;
+    progress_update(bench->invocation->console, bench->measurements_count, 0);
     return status;
 }
 
 static int measure_size(struct bench *bench, uint64_t bytes, struct err *err)
 {
-    struct measurement copying = {.size_bytes = bytes, .what = COPY};
+    struct measurement copying = {.size_bytes = bytes, .operation = COPY};
     int status = measure_exchange(bench, &copying, err);
     double limit_seconds = WAKES * clock_seconds(bench->wake_ns) + copying.seconds;
-    for (enum what what = ALL_GATHER; what <= ALL_TO_ALL && !status; what++)
-        status = measure_one(bench, what, bytes, limit_seconds, err);
+    for (enum operation operation = ALL_GATHER; operation <= ALL_TO_ALL && !status; operation++)
+        status = add_measurement(bench, operation, bytes, limit_seconds, err);
     return status;
 }
 
 static int measure(struct bench *bench, struct err *err)
 {
-    int status = measure_wake(bench->args->each_ns, &bench->wake_ns, err);
+    int status = measure_wake(bench->args->measurement_ns, &bench->wake_ns, err);
     double wakes_seconds = WAKES * clock_seconds(bench->wake_ns);
     if (!status)
-        status = measure_one(bench, ALL_REDUCE, sizeof(int64_t), wakes_seconds, err);
+        status = add_measurement(bench, ALL_REDUCE, sizeof(int64_t), wakes_seconds, err);
     if (!status)
-        status = measure_one(bench, ALL_REDUCE, 64 * sizeof(int64_t), wakes_seconds, err);
+        status = add_measurement(bench, ALL_REDUCE, 64 * sizeof(int64_t), wakes_seconds, err);
     for (uint64_t bytes = bench->args->size_bytes; bytes >= SMALLEST_BYTES && !status;
          bytes /= RATIO)
         status = measure_size(bench, bytes, err);
@@ -310,7 +315,7 @@ static int measure(struct bench *bench, struct err *err)
 static void print_measurement(struct jsonx_writer *json, const struct measurement *m)
 {
     jsonx_begin_object(json, NULL);
-    jsonx_write_string(json, "what", names[m->what]);
+    jsonx_write_string(json, "what", operation_names[m->operation]);
     jsonx_write_u64(json, "exchange_bytes", m->size_bytes);
     jsonx_write_f64(json, "mean_seconds", m->seconds);
     jsonx_write_f64(json, "received_bytes_per_second", (double)m->received_bytes / m->seconds);
@@ -333,8 +338,8 @@ static int print(const struct bench *bench, struct err *err)
     jsonx_write_u64(json, "cpus_count", thread_pool_cpu_count());
     jsonx_write_f64(json, "wake_a_thread_seconds", clock_seconds(bench->wake_ns));
     jsonx_begin_array(json, "measurements");
-    for (size_t i = 0; i < bench->count; i++)
-        print_measurement(json, &bench->list[i]);
+    for (size_t i = 0; i < bench->measurements_count; i++)
+        print_measurement(json, &bench->measurements[i]);
     jsonx_end_array(json);
     return output_end(&output, bench->args->common.json, stdout, err);
 }
@@ -342,7 +347,7 @@ static int print(const struct bench *bench, struct err *err)
 static int check_usage(const struct bench_comm_args *args, struct err *err)
 {
     if (args->size_bytes >= SMALLEST_BYTES && args->size_bytes <= LARGEST_BYTES &&
-        args->size_bytes % sizeof(int64_t) == 0 && args->each_ns >= EACH_LEAST_NS)
+        args->size_bytes % sizeof(int64_t) == 0 && args->measurement_ns >= MEASUREMENT_NS_MIN)
         return 0;
     err_set(err, -EINVAL, "cannot measure with these options");
     err_expected(err, "--size a multiple of 8 from 4KiB to 1GiB, --seconds at least 1ms");

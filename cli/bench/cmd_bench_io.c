@@ -26,20 +26,21 @@ enum {
     BLOCK_SMALL_BYTES = 4 << 10,
     DEPTH_USUAL = 32,
     FILL_RATIO = 4, /* writing may take this multiple of a measurement's time */
-    EACH_LEAST_NS = 1000000,
+    MEASUREMENT_NS_MIN = 1000000,
     MEASUREMENTS_MAX = 48,
 };
 
 struct bench_io_args {
     struct common_args common;
-    uint64_t size_bytes, each_ns;
+    uint64_t size_bytes, measurement_ns;
 };
 
 #define AT(member) offsetof(struct bench_io_args, member)
 static const struct option rows[] = {
     {"size", 0, OPTION_SIZE, AT(size_bytes), "SIZE", "1GiB",
      "size of the temporary file; use a larger one for a disk with a cache"},
-    {"seconds", 0, OPTION_DURATION, AT(each_ns), "DURATION", "1s", "maximum time per measurement"},
+    {"seconds", 0, OPTION_DURATION, AT(measurement_ns), "DURATION", "1s",
+     "maximum time per measurement"},
 };
 
 enum medium { MEDIUM_COLD, MEDIUM_WARM, MEDIUM_WRITTEN };
@@ -50,7 +51,7 @@ struct measurement {
     const char *page_cache; /* "through" or "around" */
     unsigned depth;
     enum medium medium;
-    struct io_benchmark speed;
+    struct io_benchmark totals;
 };
 
 struct pattern {
@@ -82,41 +83,42 @@ struct bench {
     atomic_int *stop;
     bool has_direct;
     uint64_t file_bytes; /* actually written */
-    struct measurement list[MEASUREMENTS_MAX];
-    size_t count;
+    struct measurement measurements[MEASUREMENTS_MAX];
+    size_t measurements_count;
     struct io_benchmark copying;
 };
 
-static struct measurement *add(struct bench *bench, const char *what, const struct io *io,
-                               enum io_cache cache, unsigned depth, enum medium medium)
+static struct measurement *add_measurement(struct bench *bench, const char *what,
+                                           const struct io *io, enum io_cache cache, unsigned depth,
+                                           enum medium medium)
 {
-    assert(bench->count < MEASUREMENTS_MAX);
-    struct measurement *m = &bench->list[bench->count++];
+    assert(bench->measurements_count < MEASUREMENTS_MAX);
+    struct measurement *m = &bench->measurements[bench->measurements_count++];
     *m = (struct measurement){.engine = io->ops->name,
                               .page_cache = cache == IO_CACHE_NONE ? "around" : "through",
                               .depth = depth,
                               .medium = medium};
     snprintf(m->what, sizeof m->what, "%s", what);
-    progress_update(bench->invocation->console, bench->count, 0);
+    progress_update(bench->invocation->console, bench->measurements_count, 0);
     return m;
 }
 
 /* Adds to speed. The file exists until the caller aborts the transaction. */
 static int write_file(const struct bench *bench, struct io *io, uint64_t ns_max,
-                      struct io_benchmark *speed, struct io_transaction **ret_transaction,
+                      struct io_benchmark *totals, struct io_transaction **ret_transaction,
                       struct err *err)
 {
-    const struct bench_file wanted = {.io = io,
-                                      .folder = bench->folder,
-                                      .name = "millrace-bench",
-                                      .bytes = bench->args->size_bytes,
-                                      .ns_max = ns_max,
-                                      .stop = bench->stop};
-    return bench_file_write(&wanted, speed, ret_transaction, err);
+    const struct bench_file_options options = {.io = io,
+                                               .folder = bench->folder,
+                                               .name = "millrace-bench",
+                                               .bytes = bench->args->size_bytes,
+                                               .ns_max = ns_max,
+                                               .stop = bench->stop};
+    return bench_file_write(&options, totals, ret_transaction, err);
 }
 
-static int read_by(struct bench *bench, enum io_engine engine, const struct pattern *pattern,
-                   const char *path, struct err *err)
+static int measure_read(struct bench *bench, enum io_engine engine, const struct pattern *pattern,
+                        const char *path, struct err *err)
 {
     struct io *io;
     struct io_file *file = NULL;
@@ -128,8 +130,9 @@ static int read_by(struct bench *bench, enum io_engine engine, const struct patt
     if (!status)
         status = io->ops->file_open(io, path, &file, err);
     if (!status) {
-        struct measurement *m = add(bench, pattern->what, io, pattern->cache, pattern->depth,
-                                    pattern->is_warm ? MEDIUM_WARM : MEDIUM_COLD);
+        struct measurement *m =
+            add_measurement(bench, pattern->what, io, pattern->cache, pattern->depth,
+                            pattern->is_warm ? MEDIUM_WARM : MEDIUM_COLD);
         struct io_benchmark_job job = {.kind = IO_READ,
                                        .file_bytes = bench->file_bytes / pattern->block_bytes *
                                                      pattern->block_bytes,
@@ -137,9 +140,9 @@ static int read_by(struct bench *bench, enum io_engine engine, const struct patt
                                        .depth = pattern->depth,
                                        .is_random = pattern->is_random,
                                        .is_one_pass = !pattern->is_warm,
-                                       .ns_max = bench->args->each_ns,
+                                       .ns_max = bench->args->measurement_ns,
                                        .stop = bench->stop};
-        status = io_benchmark_run(io, file, path, &job, &m->speed, err);
+        status = io_benchmark_run(io, file, path, &job, &m->totals, err);
     }
     if (file)
         io->ops->file_close(file);
@@ -147,7 +150,7 @@ static int read_by(struct bench *bench, enum io_engine engine, const struct patt
     return status;
 }
 
-static int warm(const struct bench *bench, const char *path, struct err *err)
+static int fill_page_cache(const struct bench *bench, const char *path, struct err *err)
 {
     struct io *io;
     struct io_file *file;
@@ -171,8 +174,8 @@ static int warm(const struct bench *bench, const char *path, struct err *err)
     return status;
 }
 
-static int read_all_patterns(struct bench *bench, const enum io_engine *engines,
-                             size_t engines_count, const char *path, struct err *err)
+static int measure_reads(struct bench *bench, const enum io_engine *engines, size_t engines_count,
+                         const char *path, struct err *err)
 {
     int status = 0;
     bool is_warm = false;
@@ -180,17 +183,17 @@ static int read_all_patterns(struct bench *bench, const enum io_engine *engines,
         if (patterns[i].cache == IO_CACHE_NONE && !bench->has_direct)
             continue;
         if (patterns[i].is_warm && !is_warm) {
-            status = warm(bench, path, err);
+            status = fill_page_cache(bench, path, err);
             is_warm = true;
         }
         for (size_t k = 0; !status && k < engines_count; k++)
-            status = read_by(bench, engines[k], &patterns[i], path, err);
+            status = measure_read(bench, engines[k], &patterns[i], path, err);
     }
     return status;
 }
 
-static int write_all_patterns(struct bench *bench, const enum io_engine *engines,
-                              size_t engines_count, struct err *err)
+static int measure_writes(struct bench *bench, const enum io_engine *engines, size_t engines_count,
+                          struct err *err)
 {
     static const enum io_cache caches[] = {IO_CACHE_NONE, IO_CACHE_ALL};
     int status = 0;
@@ -202,9 +205,10 @@ static int write_all_patterns(struct bench *bench, const enum io_engine *engines
             status = storage_open(bench->folder, &options, &io, err);
             if (status)
                 return status;
-            struct measurement *m = add(bench, "written, sequential 1 MiB, fsync", io, caches[i],
-                                        BENCH_FILE_DEPTH, MEDIUM_WRITTEN);
-            status = write_file(bench, io, bench->args->each_ns, &m->speed, &transaction, err);
+            struct measurement *m = add_measurement(bench, "written, sequential 1 MiB, fsync", io,
+                                                    caches[i], BENCH_FILE_DEPTH, MEDIUM_WRITTEN);
+            status =
+                write_file(bench, io, bench->args->measurement_ns, &m->totals, &transaction, err);
             io->transactions->abort(transaction);
             io_close(io);
         }
@@ -212,7 +216,7 @@ static int write_all_patterns(struct bench *bench, const enum io_engine *engines
     return status;
 }
 
-static int nothing_filled(const struct bench *bench, struct err *err)
+static int fill_was_too_slow(const struct bench *bench, struct err *err)
 {
     err_set(err, -ETIMEDOUT, "writing 1 MiB of the temporary file took too long");
     err_at(err, bench->folder, ERR_NO_OFFSET);
@@ -220,22 +224,23 @@ static int nothing_filled(const struct bench *bench, struct err *err)
     return -ETIMEDOUT;
 }
 
-static int with_file(struct bench *bench, const enum io_engine *engines, size_t engines_count,
-                     struct err *err)
+static int measure_reads_of_new_file(struct bench *bench, const enum io_engine *engines,
+                                     size_t engines_count, struct err *err)
 {
     struct io *io;
     struct io_transaction *transaction = NULL;
-    struct io_benchmark filling = {0};
+    struct io_benchmark fill = {0};
     int status = storage_open(bench->folder, NULL, &io, err);
     if (status)
         return status;
-    status = write_file(bench, io, FILL_RATIO * bench->args->each_ns, &filling, &transaction, err);
-    bench->file_bytes = filling.bytes;
-    if (!status && filling.bytes == 0)
-        status = nothing_filled(bench, err);
+    status =
+        write_file(bench, io, FILL_RATIO * bench->args->measurement_ns, &fill, &transaction, err);
+    bench->file_bytes = fill.bytes;
+    if (!status && fill.bytes == 0)
+        status = fill_was_too_slow(bench, err);
     if (!status)
-        status = read_all_patterns(bench, engines, engines_count,
-                                   io->transactions->staging(transaction), err);
+        status = measure_reads(bench, engines, engines_count,
+                               io->transactions->staging(transaction), err);
     io->transactions->abort(transaction);
     io_close(io);
     return status;
@@ -243,18 +248,18 @@ static int with_file(struct bench *bench, const enum io_engine *engines, size_t 
 
 /* Reads from the page cache are compared by CPU time, so that other load does not matter; all other
  * measurements by elapsed time. */
-static double fraction_of_limit(const struct bench *bench, const struct measurement *of)
+static double fraction_of_limit(const struct bench *bench, const struct measurement *m)
 {
-    if (of->medium == MEDIUM_WARM)
-        return io_benchmark_bytes_per_cpu_second(&of->speed) /
+    if (m->medium == MEDIUM_WARM)
+        return io_benchmark_bytes_per_cpu_second(&m->totals) /
                io_benchmark_bytes_per_cpu_second(&bench->copying);
-    double most = 0;
-    for (size_t i = 0; i < bench->count; i++) {
-        const struct measurement *m = &bench->list[i];
-        double rate = io_benchmark_bytes_per_second(&m->speed);
-        most = m->medium == of->medium && rate > most ? rate : most;
+    double highest = 0;
+    for (size_t i = 0; i < bench->measurements_count; i++) {
+        const struct measurement *other = &bench->measurements[i];
+        double rate = io_benchmark_bytes_per_second(&other->totals);
+        highest = other->medium == m->medium && rate > highest ? rate : highest;
     }
-    return most > 0 ? io_benchmark_bytes_per_second(&of->speed) / most : 0;
+    return highest > 0 ? io_benchmark_bytes_per_second(&m->totals) / highest : 0;
 }
 
 static int print(const struct bench *bench, struct err *err)
@@ -268,10 +273,10 @@ static int print(const struct bench *bench, struct err *err)
     jsonx_write_f64(json, "copying_memory_bytes_per_cpu_second",
                     io_benchmark_bytes_per_cpu_second(&bench->copying));
     jsonx_begin_array(json, "measurements");
-    for (size_t i = 0; i < bench->count; i++) {
-        const struct measurement *m = &bench->list[i];
-        double gigabytes = (double)m->speed.bytes / 1e9,
-               rate = io_benchmark_bytes_per_second(&m->speed);
+    for (size_t i = 0; i < bench->measurements_count; i++) {
+        const struct measurement *m = &bench->measurements[i];
+        double gigabytes = (double)m->totals.bytes / 1e9,
+               rate = io_benchmark_bytes_per_second(&m->totals);
         jsonx_begin_object(json, NULL);
         jsonx_write_string(json, "what", m->what);
         jsonx_write_string(json, "engine", m->engine);
@@ -279,9 +284,9 @@ static int print(const struct bench *bench, struct err *err)
         jsonx_write_u64(json, "depth", m->depth);
         jsonx_write_f64(json, "bytes_per_second", rate);
         jsonx_write_f64(json, "operations_per_second",
-                        io_benchmark_per_second(&m->speed, (double)m->speed.operations_count));
+                        io_benchmark_per_second(&m->totals, (double)m->totals.operations_count));
         jsonx_write_f64(json, "cpu_seconds_per_gigabyte",
-                        gigabytes > 0 ? clock_seconds(m->speed.cpu_ns) / gigabytes : 0);
+                        gigabytes > 0 ? clock_seconds(m->totals.cpu_ns) / gigabytes : 0);
         jsonx_write_f64(json, "of_limit_fraction", fraction_of_limit(bench, m));
         jsonx_end_object(json);
     }
@@ -292,7 +297,7 @@ static int print(const struct bench *bench, struct err *err)
 static int check_usage(const struct bench_io_args *args, struct err *err)
 {
     if (args->size_bytes >= BLOCK_LARGE_BYTES && args->size_bytes % BLOCK_LARGE_BYTES == 0 &&
-        args->each_ns >= EACH_LEAST_NS)
+        args->measurement_ns >= MEASUREMENT_NS_MIN)
         return 0;
     err_set(err, -EINVAL, "cannot measure with these options");
     err_expected(err, "--size a multiple of 1MiB, --seconds at least 1ms");
@@ -323,11 +328,11 @@ static int run(const struct invocation *invocation, struct err *err)
     }
     engines[engines_count++] = IO_ENGINE_THREADS;
     progress_begin(invocation->console, "measuring", PROGRESS_ITEMS);
-    status = io_benchmark_copy(bench.args->each_ns / 4, &bench.copying, err);
+    status = io_benchmark_copy(bench.args->measurement_ns / 4, &bench.copying, err);
     if (!status)
-        status = with_file(&bench, engines, engines_count, err);
+        status = measure_reads_of_new_file(&bench, engines, engines_count, err);
     if (!status)
-        status = write_all_patterns(&bench, engines, engines_count, err);
+        status = measure_writes(&bench, engines, engines_count, err);
     progress_end(invocation->console);
     return status ? status : print(&bench, err);
 }
@@ -341,8 +346,8 @@ static const char *const examples[] = {
 const struct verb verb_bench_io = {
     .name = "bench io",
     .arguments = "[FOLDER]",
-    .arguments_least = 0,
-    .arguments_most = 1,
+    .arguments_min = 0,
+    .arguments_max = 1,
     .summary = "Measure the speed of reading and writing files in a folder, for each engine.",
     .details = "FOLDER is the folder of the data (default `.`); a temporary file is created there "
                "and removed. Each access pattern is measured with a cold page cache (the pages of "

@@ -16,47 +16,49 @@
 #include <errno.h>
 #include <stdio.h>
 
-enum { EACH_LEAST_NS = 1000000 };
+enum { MEASUREMENT_NS_MIN = 1000000 };
 
 struct bench_loader_args {
     struct common_args common;
-    uint64_t each_ns, photos, batch, micro, workers, memory_bytes, size, block;
+    uint64_t measurement_ns, photos, batch, micro, workers, memory_bytes, size, block;
 };
 
 #define AT(member) offsetof(struct bench_loader_args, member)
 static const struct option rows[] = {
-    {"seconds", 0, OPTION_DURATION, AT(each_ns), "DURATION", "1s", "maximum time per measurement"},
+    {"seconds", 0, OPTION_DURATION, AT(measurement_ns), "DURATION", "1s",
+     "maximum time per measurement"},
     {"workers", 'j', OPTION_COUNT, AT(workers), "N", NULL, "most decoding threads; 0: one per CPU",
-     .most = 256},
-    {"batch", 0, OPTION_COUNT, AT(batch), "B", "256", "samples per global batch", .least = 1,
-     .most = BATCHING_SAMPLES_MAX},
-    {"micro", 0, OPTION_COUNT, AT(micro), "b", "32", "samples per micro-batch; divides B",
-     .least = 1, .most = BATCHING_SAMPLES_MAX},
+     .max = 256},
+    {"batch", 0, OPTION_COUNT, AT(batch), "B", "256", "samples per global batch", .min = 1,
+     .max = BATCHING_SAMPLES_MAX},
+    {"micro", 0, OPTION_COUNT, AT(micro), "b", "32", "samples per micro-batch; divides B", .min = 1,
+     .max = BATCHING_SAMPLES_MAX},
     {"memory", 0, OPTION_SIZE, AT(memory_bytes), "SIZE", "256MiB",
      "memory budget for batches and read-ahead"},
     {"size", 0, OPTION_COUNT, AT(size), "PIXELS", "224", "photos: width and height of the crops",
-     .least = 1, .most = 4096},
+     .min = 1, .max = 4096},
     {"block", 0, OPTION_COUNT, AT(block), "TOKENS", "1024", "text: read windows of TOKENS + 1",
-     .least = 1, .most = 1 << 24},
+     .min = 1, .max = 1 << 24},
     {"photos", 0, OPTION_COUNT, AT(photos), "N", "256",
-     "without DATASET: number of photos to generate", .least = 1, .most = 1 << 20},
+     "without DATASET: number of photos to generate", .min = 1, .max = 1 << 20},
 };
 
 static void write_row(struct jsonx_writer *json, const struct bench_row *row)
 {
     jsonx_begin_object(json, NULL);
-    jsonx_write_string(json, "what", row->what);
+    jsonx_write_string(json, "what", row->label);
     jsonx_write_u64(json, "workers", row->workers);
-    jsonx_write_f64(json, "samples_per_second", bench_row_rate(row, BENCH_CLOCK));
-    jsonx_write_f64(json, "samples_per_cpu_second", bench_row_rate(row, BENCH_CPU));
+    jsonx_write_f64(json, "samples_per_second", bench_row_rate(row, BENCH_WALL_TIME));
+    jsonx_write_f64(json, "samples_per_cpu_second", bench_row_rate(row, BENCH_CPU_TIME));
     jsonx_write_f64(json, "bytes_per_second",
-                    io_benchmark_per_second(&row->speed.took, (double)row->speed.took.bytes));
-    jsonx_write_string(json, "limited_by", row->workers ? loader_stage_name(row->speed.limit) : "");
+                    io_benchmark_per_second(&row->result.totals, (double)row->result.totals.bytes));
+    jsonx_write_string(json, "limited_by",
+                       row->workers ? loader_stage_name(row->result.limit) : "");
     jsonx_write_string(json, "limit", row->limit);
     if (*row->limit) {
         jsonx_write_f64(json, "limit_per_second", row->limit_rate);
         jsonx_write_f64(json, "of_limit_fraction",
-                        bench_row_rate(row, row->cost) / row->limit_rate);
+                        bench_row_rate(row, row->limit_time) / row->limit_rate);
     } else {
         jsonx_write_null(json, "limit_per_second");
         jsonx_write_null(json, "of_limit_fraction");
@@ -79,16 +81,16 @@ static int print(const struct invocation *invocation, const struct bench_loader 
     jsonx_write_u64(json, "batch_samples_count", bench->batch);
     jsonx_write_u64(json, "micro_batch_samples_count", bench->micro);
     jsonx_begin_array(json, "measurements");
-    for (size_t i = 0; i < bench->count; i++)
-        write_row(json, &bench->list[i]);
+    for (size_t i = 0; i < bench->rows_count; i++)
+        write_row(json, &bench->rows[i]);
     jsonx_end_array(json);
     jsonx_begin_array(json, "first_micro_batch");
-    for (size_t i = 0; i < bench->firsts_count; i++) {
-        const struct bench_first *first = &bench->firsts[i];
+    for (size_t i = 0; i < bench->first_batches_count; i++) {
+        const struct bench_first_batch *first = &bench->first_batches[i];
         double seconds = clock_seconds(first->ns);
         double limit_seconds = (double)first->samples_count / bench_loader_best_rate(bench);
         jsonx_begin_object(json, NULL);
-        jsonx_write_string(json, "what", first->what);
+        jsonx_write_string(json, "what", first->label);
         jsonx_write_u64(json, "position", first->position);
         jsonx_write_u64(json, "samples_count", first->samples_count);
         jsonx_write_f64(json, "elapsed_seconds", seconds);
@@ -134,8 +136,8 @@ static int measure_photos_in(const struct invocation *invocation, struct bench_l
 }
 
 /* Works in the staging folder of an output that is never committed. */
-static int measure_made_photos(const struct invocation *invocation, struct bench_loader *bench,
-                               struct io *io, struct err *err)
+static int measure_generated_photos(const struct invocation *invocation, struct bench_loader *bench,
+                                    struct io *io, struct err *err)
 {
     struct io_transaction_options options = {.path = "millrace-bench-photos", .replace = true};
     struct io_transaction *transaction;
@@ -150,7 +152,7 @@ static int measure_made_photos(const struct invocation *invocation, struct bench
 static int check_usage(const struct bench_loader_args *args, struct err *err)
 {
     struct batching batching = {.global = args->batch, .micro = args->micro, .ranks = 1};
-    if (args->each_ns < EACH_LEAST_NS) {
+    if (args->measurement_ns < MEASUREMENT_NS_MIN) {
         err_set(err, -EINVAL, "cannot measure with these options");
         err_expected(err, "--seconds at least 1ms");
         return EXIT_USAGE;
@@ -163,13 +165,13 @@ static int run(const struct invocation *invocation, struct err *err)
     const struct bench_loader_args *args = invocation->args;
     struct bench_loader bench = {
         .dataset = invocation->positional_count > 0 ? invocation->positional[0] : NULL,
-        .each_ns = args->each_ns,
+        .measurement_ns = args->measurement_ns,
         .batch = args->batch,
         .micro = args->micro,
         .memory_bytes = args->memory_bytes,
         .size = args->size,
         .block = args->block,
-        .workers_most = args->workers ? (unsigned)args->workers : thread_pool_cpu_count(),
+        .workers_max = args->workers ? (unsigned)args->workers : thread_pool_cpu_count(),
         .log = invocation->log,
         .console = invocation->console,
     };
@@ -181,7 +183,7 @@ static int run(const struct invocation *invocation, struct err *err)
     if (status)
         return status;
     status = bench.dataset ? measure(invocation, &bench, io, err)
-                           : measure_made_photos(invocation, &bench, io, err);
+                           : measure_generated_photos(invocation, &bench, io, err);
     io_close(io);
     return status;
 }
@@ -196,8 +198,8 @@ static const char *const examples[] = {
 const struct verb verb_bench_loader = {
     .name = "bench loader",
     .arguments = "[DATASET]",
-    .arguments_least = 0,
-    .arguments_most = 1,
+    .arguments_min = 0,
+    .arguments_max = 1,
     .summary = "Measure the speed of reading and decoding a dataset, compared with its limits.",
     .details =
         "Without DATASET, photos are generated in the current folder and removed. Stored samples "

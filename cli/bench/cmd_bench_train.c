@@ -27,23 +27,23 @@ struct bench_train_args {
     struct option_list set;
 };
 
-enum { MODEL_ALL = BENCH_MODELS };
+enum { MODEL_ALL = BENCH_MODEL_COUNT };
 static const char *const model_choices[] = {"gpt2", "llama", "vit", "all", NULL};
 
 #define AT(member) offsetof(struct bench_train_args, member)
 static const struct option rows[] = {
     {"model", 0, OPTION_CHOICE, AT(model), NULL, "all", "built-in model to train", model_choices},
-    {"steps", 0, OPTION_COUNT, AT(steps), "N", "10", "steps to measure", .least = 1,
-     .most = STEPS_MAX},
+    {"steps", 0, OPTION_COUNT, AT(steps), "N", "10", "steps to measure", .min = 1,
+     .max = STEPS_MAX},
     {"warm-up", 0, OPTION_COUNT, AT(warming), "N", "2", "steps before the measurement",
-     .most = STEPS_MAX},
+     .max = STEPS_MAX},
     {"batch", 0, OPTION_COUNT, AT(batch), "N", "8", "built-in models: samples per micro-batch",
-     .least = 1, .most = BATCH_MAX},
+     .min = 1, .max = BATCH_MAX},
     {"accumulation", 0, OPTION_COUNT, AT(accumulation), "N", "1",
-     "built-in models: micro-batches per rank and step", .least = 1, .most = BATCH_MAX},
+     "built-in models: micro-batches per rank and step", .min = 1, .max = BATCH_MAX},
     {"ranks", 'n', OPTION_COUNT, AT(ranks), "N", "1",
      "processes on this machine, started with mpirun; ignored if a launcher has started the ranks",
-     .least = 1, .most = RANKS_MAX},
+     .min = 1, .max = RANKS_MAX},
     {"set", 0, OPTION_REPEAT, AT(set), "KEY=VALUE", NULL,
      "set a key of the configuration, for example threads=1"},
 };
@@ -51,7 +51,7 @@ static const struct option rows[] = {
 struct measurement {
     const char *what;
     uint64_t global;
-    struct trainer_benchmark speed;
+    struct trainer_benchmark result;
 };
 
 struct bench {
@@ -62,7 +62,7 @@ struct bench {
     struct io *io;
     atomic_int *stop;
     char folder[IO_PATH_BYTES_MAX]; /* the benchmark's own */
-    struct measurement list[BENCH_MODELS];
+    struct measurement list[BENCH_MODEL_COUNT];
     size_t count;
 };
 
@@ -81,7 +81,7 @@ static int measure(struct bench *bench, const char *what, const struct train_con
                                               .products_ns = PRODUCTS_NS};
     struct measurement *m = &bench->list[bench->count];
     *m = (struct measurement){.what = what, .global = config->batch.global};
-    int status = trainer_benchmark_run(&options, &job, &m->speed, err);
+    int status = trainer_benchmark_run(&options, &job, &m->result, err);
     bench->count += !status;
     progress_update(bench->invocation->console, bench->count, 0);
     return status;
@@ -109,7 +109,7 @@ static int measure_model(struct bench *bench, enum bench_model model, struct err
 static int measure_models(struct bench *bench, struct err *err)
 {
     int status = 0;
-    for (int model = 0; model < BENCH_MODELS && !status; model++)
+    for (int model = 0; model < BENCH_MODEL_COUNT && !status; model++)
         if (bench->args->model == MODEL_ALL || bench->args->model == (uint32_t)model)
             status = measure_model(bench, (enum bench_model)model, err);
     return status;
@@ -132,30 +132,30 @@ static int measure_config(struct bench *bench, const char *path, struct err *err
 
 /* Prints fractions of the steps' total time, which is measured separately, so that unaccounted time
  * is visible. */
-static void print_time(struct jsonx_writer *json, const struct trainer_benchmark *speed)
+static void print_time(struct jsonx_writer *json, const struct trainer_benchmark *result)
 {
     static const enum time_category categories[] = {TIME_LOAD,   TIME_FORWARD, TIME_BACKWARD,
                                                     TIME_REDUCE, TIME_UPDATE,  TIME_QUEUE,
                                                     TIME_DEVICE, TIME_SAVE,    TIME_OTHER};
-    double all_ns = (double)speed->took.elapsed_ns;
+    double all_ns = (double)result->totals.elapsed_ns;
     jsonx_begin_object(json, "time");
     for (size_t i = 0; i < sizeof categories / sizeof categories[0]; i++) {
         char key[32];
         bool of_devices = categories[i] == TIME_QUEUE || categories[i] == TIME_DEVICE;
         bool of_hosts = categories[i] == TIME_FORWARD || categories[i] == TIME_BACKWARD ||
                         categories[i] == TIME_UPDATE;
-        if (speed->queues ? of_hosts : of_devices)
+        if (result->queues ? of_hosts : of_devices)
             continue;
         snprintf(key, sizeof key, "%s_share", time_category_name(categories[i]));
-        jsonx_write_f64(json, key, (double)speed->time.ns[categories[i]] / all_ns);
+        jsonx_write_f64(json, key, (double)result->time.ns[categories[i]] / all_ns);
     }
     jsonx_end_object(json);
 }
 
-static void print_exchange(struct jsonx_writer *json, const struct trainer_benchmark *speed)
+static void print_exchange(struct jsonx_writer *json, const struct trainer_benchmark *result)
 {
-    double alone = clock_seconds(speed->exchange_ns),
-           waited = clock_seconds(speed->exchange_waited_ns);
+    double alone = clock_seconds(result->exchange_ns),
+           waited = clock_seconds(result->exchange_waited_ns);
     jsonx_begin_object(json, "exchange");
     jsonx_write_f64(json, "alone_seconds", alone);
     jsonx_write_f64(json, "waited_seconds", waited);
@@ -165,30 +165,30 @@ static void print_exchange(struct jsonx_writer *json, const struct trainer_bench
 
 static void print_measurement(struct jsonx_writer *json, const struct measurement *m, int ranks)
 {
-    const struct trainer_benchmark *speed = &m->speed;
-    double seconds = clock_seconds(speed->took.elapsed_ns), rate = speed->flops / seconds;
+    const struct trainer_benchmark *result = &m->result;
+    double seconds = clock_seconds(result->totals.elapsed_ns), rate = result->flops / seconds;
     jsonx_begin_object(json, NULL);
     jsonx_write_string(json, "what", m->what);
     jsonx_write_u64(json, "batch_samples_count", m->global);
-    jsonx_write_f64(json, "samples_per_second", (double)speed->samples_count / seconds);
-    if (speed->tokens_count > 0)
-        jsonx_write_f64(json, "tokens_per_second", (double)speed->tokens_count / seconds);
+    jsonx_write_f64(json, "samples_per_second", (double)result->samples_count / seconds);
+    if (result->tokens_count > 0)
+        jsonx_write_f64(json, "tokens_per_second", (double)result->tokens_count / seconds);
     else
         jsonx_write_null(json, "tokens_per_second");
     jsonx_write_f64(
         json, "samples_per_cpu_second",
-        io_benchmark_per_cpu_second(&speed->took, (double)speed->samples_count / ranks));
-    jsonx_write_f64(json, "median_step_seconds", clock_seconds(speed->median_ns));
+        io_benchmark_per_cpu_second(&result->totals, (double)result->samples_count / ranks));
+    jsonx_write_f64(json, "median_step_seconds", clock_seconds(result->median_ns));
     jsonx_write_f64(json, "gigaflops_per_second", rate / 1e9);
-    jsonx_write_f64(json, "limit_gigaflops_per_second", speed->limit_flops_per_second / 1e9);
-    if (speed->limit_flops_per_second > 0)
-        jsonx_write_f64(json, "of_limit_fraction", rate / speed->limit_flops_per_second);
+    jsonx_write_f64(json, "limit_gigaflops_per_second", result->limit_flops_per_second / 1e9);
+    if (result->limit_flops_per_second > 0)
+        jsonx_write_f64(json, "of_limit_fraction", rate / result->limit_flops_per_second);
     else
         jsonx_write_null(json, "of_limit_fraction");
-    print_time(json, speed);
-    if (speed->exchange_ns > 0)
-        print_exchange(json, speed);
-    jsonx_write_u64(json, "peak_process_bytes", speed->peak_process_bytes);
+    print_time(json, result);
+    if (result->exchange_ns > 0)
+        print_exchange(json, result);
+    jsonx_write_u64(json, "peak_process_bytes", result->peak_process_bytes);
     jsonx_end_object(json);
 }
 
@@ -199,7 +199,7 @@ static int print(const struct bench *bench, struct err *err)
     output_begin(&output);
     jsonx_write_u64(json, "ranks_count", (uint64_t)bench->comm->ranks);
     jsonx_write_u64(json, "cpus_count", thread_pool_cpu_count());
-    jsonx_write_u64(json, "threads_count", bench->list[0].speed.threads);
+    jsonx_write_u64(json, "threads_count", bench->list[0].result.threads);
     jsonx_write_u64(json, "steps_count", bench->args->steps);
     jsonx_begin_array(json, "measurements");
     for (size_t i = 0; i < bench->count; i++)
@@ -269,8 +269,8 @@ static const char *const examples[] = {
 const struct verb verb_bench_train = {
     .name = "bench train",
     .arguments = "[CONFIG.yaml]",
-    .arguments_least = 0,
-    .arguments_most = 1,
+    .arguments_min = 0,
+    .arguments_max = 1,
     .summary = "Measure the speed of training steps and where the time goes, compared with matrix "
                "products alone.",
     .details =

@@ -34,7 +34,7 @@ void io_benchmark_end(struct io_benchmark *totals)
     totals->cpu_ns += cpu_now_ns();
 }
 
-struct run {
+struct block_run {
     struct io *io;
     struct io_file *file;
     const char *path;
@@ -47,14 +47,14 @@ struct run {
     struct cipher order;
 };
 
-static bool is_over(const struct run *run)
+static bool is_over(const struct block_run *run)
 {
     return (run->job->is_one_pass && run->next >= run->blocks) ||
            clock_now_ns() - run->began_ns >= run->job->ns_max ||
            (run->job->stop && *run->job->stop);
 }
 
-static int send(struct run *run, struct err *err)
+static int submit_blocks(struct block_run *run, struct err *err)
 {
     const struct io_benchmark_job *job = run->job;
     unsigned count = 0;
@@ -67,12 +67,13 @@ static int send(struct run *run, struct err *err)
     if (count == 0)
         return 0;
     run->idle_count -= count;
-    int taken = run->io->ops->submit(run->queue, run->idle + run->idle_count, count);
-    assert(taken < 0 || (unsigned)taken == count); /* the queue is as deep as there are requests */
-    return taken < 0 ? err_errno(err, taken, "could not submit to an I/O queue") : 0;
+    int submitted = run->io->ops->submit(run->queue, run->idle + run->idle_count, count);
+    assert(submitted < 0 ||
+           (unsigned)submitted == count); /* the queue is as deep as there are requests */
+    return submitted < 0 ? err_errno(err, submitted, "could not submit to an I/O queue") : 0;
 }
 
-static int take(struct run *run, struct io_benchmark *totals, struct err *err)
+static int reap_blocks(struct block_run *run, struct io_benchmark *totals, struct err *err)
 {
     int count = run->io->ops->reap(run->queue, run->done, run->job->depth, 1, IO_FOREVER);
     if (count < 0)
@@ -92,18 +93,18 @@ static int take(struct run *run, struct io_benchmark *totals, struct err *err)
     return 0;
 }
 
-static int go(struct run *run, struct io_benchmark *totals, struct err *err)
+static int run_blocks(struct block_run *run, struct io_benchmark *totals, struct err *err)
 {
     int status = 0;
     io_benchmark_begin(totals);
     run->began_ns = clock_now_ns();
     while (!status && !is_over(run)) {
-        status = send(run, err);
+        status = submit_blocks(run, err);
         if (!status && run->idle_count < run->job->depth)
-            status = take(run, totals, err);
+            status = reap_blocks(run, totals, err);
     }
     while (!status && run->idle_count < run->job->depth)
-        status = take(run, totals, err);
+        status = reap_blocks(run, totals, err);
     io_benchmark_end(totals);
     return status;
 }
@@ -114,7 +115,7 @@ int io_benchmark_run(struct io *io, struct io_file *file, const char *path,
 {
     assert(job->depth > 0 && job->block_bytes % IO_ALIGN_BYTES == 0 &&
            job->file_bytes >= job->block_bytes);
-    struct run run = {.io = io, .file = file, .path = path, .job = job};
+    struct block_run run = {.io = io, .file = file, .path = path, .job = job};
     struct device *device = NULL;
     void *memory = NULL;
     uint64_t memory_bytes = job->depth * job->block_bytes;
@@ -145,7 +146,7 @@ int io_benchmark_run(struct io *io, struct io_file *file, const char *path,
                                               .flags = IO_NOREUSE};
         run.idle[run.idle_count++] = &run.requests[i];
     }
-    status = go(&run, totals, err);
+    status = run_blocks(&run, totals, err);
     if (!status && job->stop && *job->stop)
         status = err_set(err, -EINTR, "stopped on request");
 out:

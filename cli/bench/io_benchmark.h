@@ -3,8 +3,8 @@
  *
  *     struct io_benchmark_job job = {.kind = IO_READ, .block_bytes = 128 << 10, .depth = 32,
  *                                .file_bytes = size, .ns_max = 1000000000};
- *     struct io_benchmark speed = {0};
- *     io_benchmark_run(io, file, path, &job, &speed, err);         // adds to speed
+ *     struct io_benchmark totals = {0};
+ *     io_benchmark_run(io, file, path, &job, &totals, err);         // adds to totals
  *
  * CPU time is the process's user and kernel time, so nothing else should run in the process during
  * a measurement.

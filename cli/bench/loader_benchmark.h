@@ -23,7 +23,7 @@ struct loader_benchmark_job {
 };
 
 struct loader_benchmark {
-    struct io_benchmark took; /* bytes and operations of reading */
+    struct io_benchmark totals; /* bytes and operations of reading */
     uint64_t samples_count;
     uint64_t first_batch_ns; /* since opening */
     uint64_t first_batch_samples_count;
@@ -32,17 +32,17 @@ struct loader_benchmark {
 
 /* Takes micro-batches from a new loader as fast as they come. -EINTR: stopped; otherwise the
  * loader's error. */
-int loader_benchmark_run(const struct loader_benchmark_job *job, struct loader_benchmark *ret_speed,
-                         struct err *err);
+int loader_benchmark_run(const struct loader_benchmark_job *job,
+                         struct loader_benchmark *ret_result, struct err *err);
 
 /* Repeatedly decodes in full the first photos of the dataset, at most photos_count, on one thread
  * and from memory. Counts no bytes. -ENODATA: these samples have no photos. */
 int loader_benchmark_decode(const struct loader_benchmark_job *job, uint32_t photos_count,
-                            struct loader_benchmark *ret_speed, struct err *err);
+                            struct loader_benchmark *ret_result, struct err *err);
 
 /* Reads the dataset's files sequentially through io in large blocks: once if is_one_epoch,
  * otherwise repeatedly. Leaves the page cache as it is. Counts no samples. */
-int loader_benchmark_plain(struct io *io, const struct loader_benchmark_job *job,
-                           struct loader_benchmark *ret_speed, struct err *err);
+int loader_benchmark_read_files(struct io *io, const struct loader_benchmark_job *job,
+                                struct loader_benchmark *ret_result, struct err *err);
 
 #endif

@@ -34,17 +34,17 @@ static void multiply(void *context, size_t tile, unsigned worker)
 static double repeat_products(struct thread_pool *pool, struct products *products, uint64_t ns)
 {
     unsigned threads = thread_pool_count(pool);
-    struct io_benchmark speed = {0};
+    struct io_benchmark result = {0};
     thread_pool_run(pool, threads, multiply, products); /* warm-up: allocates memory */
     uint64_t until_ns = clock_now_ns() + ns;
-    io_benchmark_begin(&speed);
+    io_benchmark_begin(&result);
     do {
         thread_pool_run(pool, threads, multiply, products);
-        speed.operations_count += threads;
+        result.operations_count += threads;
     } while (clock_now_ns() < until_ns);
-    io_benchmark_end(&speed);
-    double flops = 2.0 * SIDE * SIDE * SIDE * (double)speed.operations_count;
-    return io_benchmark_per_cpu_second(&speed, flops) * threads;
+    io_benchmark_end(&result);
+    double flops = 2.0 * SIDE * SIDE * SIDE * (double)result.operations_count;
+    return io_benchmark_per_cpu_second(&result, flops) * threads;
 }
 
 static int measure_products(unsigned threads, uint64_t ns, double *ret_flops_per_second,
@@ -59,7 +59,7 @@ static int measure_products(unsigned threads, uint64_t ns, double *ret_flops_per
     products.matrices = malloc(elements * sizeof *products.matrices);
     status = products.matrices
                  ? blas_open(&products.blas, err)
-                 : err_set(err, -ENOMEM, "out of memory for products of %d x %d", SIDE, SIDE);
+                 : err_set(err, -ENOMEM, "out of memory for matrices of %d x %d", SIDE, SIDE);
     for (size_t i = 0; i < elements && !status; i++)
         products.matrices[i] = 1.0f / SIDE;
     if (!status)
@@ -74,7 +74,7 @@ static int check_stop(const struct run *run, struct err *err)
     return run->control.stop_requested ? err_set(err, -EINTR, "stopped on request") : 0;
 }
 
-static int make_step(struct run *run, struct err *err)
+static int run_one_step(struct run *run, struct err *err)
 {
     range_begin(&run->ranges, RANGE_STEP);
     int status = run_step(run, err);
@@ -94,20 +94,21 @@ static int compare(const void *a, const void *b)
 
 /* waits: each step's wait for others' gradients, negated, so that the maximum over ranks is the
  * shortest wait. */
-static int make_steps(struct run *run, const struct trainer_benchmark_job *job, uint64_t *step_ns,
-                      int64_t *waits, struct trainer_benchmark *speed, struct err *err)
+static int run_steps(struct run *run, const struct trainer_benchmark_job *job, uint64_t *step_ns,
+                     int64_t *waits, struct trainer_benchmark *result, struct err *err)
 {
     int status = 0;
     category_timer_start(&run->ranges.timer, clock_now_ns());
     for (uint64_t i = 0; i < job->warmup_steps && !status; i++)
-        status = make_step(run, err);
+        status = run_one_step(run, err);
     run->queue.window = (struct step_totals){0};
-    io_benchmark_begin(&speed->took); /* encloses the parts, so that their sum cannot exceed it */
+    io_benchmark_begin(
+        &result->totals); /* encloses the parts, so that their sum cannot exceed it */
     category_timer_take(&run->ranges.timer, clock_now_ns());
     uint64_t began_ns = run->ranges.timer.switched_ns;
     for (uint64_t i = 0; i < job->steps && !status; i++) {
         uint64_t waited_ns = reduction_waited_ns(run->update.reduction);
-        status = make_step(run, err);
+        status = run_one_step(run, err);
         uint64_t now_ns = clock_now_ns();
         step_ns[i] = now_ns - began_ns;
         waits[i] = (int64_t)(waited_ns - reduction_waited_ns(run->update.reduction));
@@ -115,14 +116,14 @@ static int make_steps(struct run *run, const struct trainer_benchmark_job *job, 
     }
     if (status)
         return status;
-    io_benchmark_end(&speed->took);
-    speed->time = category_timer_take(&run->ranges.timer, began_ns);
+    io_benchmark_end(&result->totals);
+    result->time = category_timer_take(&run->ranges.timer, began_ns);
     qsort(step_ns, job->steps, sizeof *step_ns, compare);
-    speed->median_ns = step_ns[job->steps / 2];
+    result->median_ns = step_ns[job->steps / 2];
     return 0;
 }
 
-enum { EXCHANGES = 5 };
+enum { EXCHANGE_RUNS = 5 };
 
 static void acquire_gradients(void *context, uint64_t group, enum model_use use)
 {
@@ -139,7 +140,7 @@ static void release_gradients(void *context, uint64_t group, enum model_use use)
 }
 
 /* Exchanges gradients as a step does, with arbitrary values. */
-static int exchange(struct run *run, struct err *err)
+static int exchange_gradients(struct run *run, struct err *err)
 {
     struct reduction *reduction = run->update.reduction;
     struct model_memory memory = {
@@ -163,58 +164,57 @@ static int exchange(struct run *run, struct err *err)
 
 /* waits: from make_steps. */
 static int measure_exchanges(struct run *run, const struct trainer_benchmark_job *job,
-                             int64_t *waits, struct trainer_benchmark *speed, struct err *err)
+                             int64_t *waits, struct trainer_benchmark *result, struct err *err)
 {
     int status = run_ranks_reduce(&run->ranks, waits, job->steps, COMM_MAX, "comparing waits", err);
     for (uint64_t i = 0; i < job->steps && !status; i++)
-        speed->exchange_waited_ns += (uint64_t)-waits[i] / job->steps;
-    for (int i = 0; i < EXCHANGES && !status; i++) {
+        result->exchange_waited_ns += (uint64_t)-waits[i] / job->steps;
+    for (int i = 0; i < EXCHANGE_RUNS && !status; i++) {
         status = run_ranks_agree(&run->ranks, 0, "beginning together", err);
         uint64_t began_ns = clock_now_ns();
         if (!status)
-            status = exchange(run, err);
-        speed->exchange_ns += (clock_now_ns() - began_ns) / EXCHANGES;
+            status = exchange_gradients(run, err);
+        result->exchange_ns += (clock_now_ns() - began_ns) / EXCHANGE_RUNS;
     }
     return status;
 }
 
-static void describe(const struct run *run, const struct trainer_benchmark_job *job,
-                     struct trainer_benchmark *speed)
+static void describe_run(const struct run *run, const struct trainer_benchmark_job *job,
+                         struct trainer_benchmark *result)
 {
     bool is_text = run->config->model.type != MODEL_VIT,
          is_host = run->compute.device->ops->is_host;
     struct device_metrics metrics;
     struct rusage used;
-    speed->samples_count = run->queue.window.samples_count;
-    speed->tokens_count = is_text ? run->queue.window.valid_count : 0;
-    speed->queues = !is_host;
-    speed->flops = model_flops(run->compute.model) *
-                   (double)batching_owned_count(&run->data.batching) * (double)job->steps;
+    result->samples_count = run->queue.window.samples_count;
+    result->tokens_count = is_text ? run->queue.window.valid_count : 0;
+    result->queues = !is_host;
+    result->flops = model_flops(run->compute.model) *
+                    (double)batching_owned_count(&run->data.batching) * (double)job->steps;
     getrusage(RUSAGE_SELF, &used);
-    speed->peak_process_bytes = (uint64_t)used.ru_maxrss * 1024;
+    result->peak_process_bytes = (uint64_t)used.ru_maxrss * 1024;
     device_metrics_open(&metrics, run->compute.ops);
     if (!is_host)
-        speed->limit_flops_per_second = metrics.peak_flops;
+        result->limit_flops_per_second = metrics.peak_flops;
     device_metrics_close(&metrics);
 }
 
 static int measure_steps(struct run *run, const struct trainer_benchmark_job *job,
-                         struct trainer_benchmark *speed, struct err *err)
+                         struct trainer_benchmark *result, struct err *err)
 {
     uint64_t *step_ns = malloc(job->steps * sizeof *step_ns);
     int64_t *waits = malloc(job->steps * sizeof *waits);
-    int status =
-        step_ns && waits ? 0 : err_set(err, -ENOMEM, "out of memory for the times of steps");
+    int status = step_ns && waits ? 0 : err_set(err, -ENOMEM, "out of memory for the step times");
     run->ranges.queues = !run->compute.device->ops->is_host;
     status = run_ranks_agree(&run->ranks, status, "beginning together", err);
     if (!status)
-        status = make_steps(run, job, step_ns, waits, speed, err);
+        status = run_steps(run, job, step_ns, waits, result, err);
     if (!status)
         status = weights_drain(&run->compute.weights, err);
     if (!status)
-        describe(run, job, speed);
+        describe_run(run, job, result);
     if (!status && run->ranks.comm->ranks > 1)
-        status = measure_exchanges(run, job, waits, speed, err);
+        status = measure_exchanges(run, job, waits, result, err);
     free(step_ns);
     free(waits);
     return status;
@@ -222,32 +222,32 @@ static int measure_steps(struct run *run, const struct trainer_benchmark_job *jo
 
 int trainer_benchmark_run(const struct trainer_options *options,
                           const struct trainer_benchmark_job *job,
-                          struct trainer_benchmark *ret_speed, struct err *err)
+                          struct trainer_benchmark *ret_result, struct err *err)
 {
-    struct trainer_benchmark speed = {0};
+    struct trainer_benchmark result = {0};
     struct run run;
     struct err detail = {0};
     int status = run_open(&run, options, memory_plan_check_run, err);
     if (status)
         return status;
     bool is_host = run.compute.device->ops->is_host;
-    speed.threads = run_threads(&run);
-    if (speed.threads == 0)
-        speed.threads = thread_pool_cpu_count();
+    result.threads = run_threads(&run);
+    if (result.threads == 0)
+        result.threads = thread_pool_cpu_count();
     if (is_host)
-        status = measure_products(speed.threads, job->products_ns, &speed.limit_flops_per_second,
+        status = measure_products(result.threads, job->products_ns, &result.limit_flops_per_second,
                                   &detail);
     else
-        speed.threads = 0;
+        result.threads = 0;
     status = run_ranks_agree(&run.ranks, status, "measuring products", &detail);
     if (!status)
-        status = measure_steps(&run, job, &speed, &detail);
+        status = measure_steps(&run, job, &result, &detail);
     if (status && status != -EINTR)
         run_abort(&run, status, &detail);
     if (status && err)
         *err = detail;
     run_close(&run);
     if (!status)
-        *ret_speed = speed;
+        *ret_result = result;
     return status;
 }

@@ -2,7 +2,7 @@
  * trainer_benchmark — measures a run's steps, and matrix products separately, for `millrace bench
  * train`.
  *
- *     trainer_benchmark_run(&options, &job, &speed, err);      // all ranks, with the same job
+ *     trainer_benchmark_run(&options, &job, &result, err);      // all ranks, with the same job
  *
  * Steps include data and updates, but no progress lines, evaluations or checkpoints.
  */
@@ -20,7 +20,7 @@ struct trainer_benchmark_job {
 };
 
 struct trainer_benchmark {
-    struct io_benchmark took;             /* all steps: time, and CPU time of the process */
+    struct io_benchmark totals;           /* all steps: time, and CPU time of the process */
     uint64_t median_ns;                   /* of one step */
     uint64_t samples_count, tokens_count; /* of all ranks; tokens: 0 for images */
     struct category_times time;           /* of this rank; adds up to the time of all steps */
@@ -40,6 +40,6 @@ struct trainer_benchmark {
  * profile. Creates the run's folder, without checkpoints. */
 int trainer_benchmark_run(const struct trainer_options *options,
                           const struct trainer_benchmark_job *job,
-                          struct trainer_benchmark *ret_speed, struct err *err);
+                          struct trainer_benchmark *ret_result, struct err *err);
 
 #endif

@@ -77,8 +77,8 @@ static const char *const examples[] = {"millrace ckpt copy runs/a/ckpt backup",
 const struct verb verb_ckpt_copy = {
     .name = "ckpt copy",
     .arguments = "SRC DST",
-    .arguments_least = 2,
-    .arguments_most = 2,
+    .arguments_min = 2,
+    .arguments_max = 2,
     .summary = "Copy and verify a checkpoint into another checkpoint folder, atomically.",
     .details =
         "SRC is a checkpoint (step-00001000), or a checkpoint or run folder, of which the newest "

@@ -1,6 +1,6 @@
 /*
- * cmd_ckpt_diff — `millrace ckpt diff A B`: shows the differences of two checkpoints; exit status 1
- * if there are any.
+ * cmd_ckpt_diff — `millrace ckpt diff A B`: shows how two checkpoints differ; exit status 1 if they
+ * do.
  */
 #include "ckpt/tools/diff.h"
 
@@ -28,7 +28,7 @@ static const struct option rows[] = {
      "most lines per list; the rest are only counted; 0: all"},
 };
 
-/* Writes numbers that JSON cannot represent (nan, inf, integers above INT64_MAX) as text. */
+/* Writes nan, inf and integers above INT64_MAX as text, because JSON has no numbers for them. */
 static void write_element(struct jsonx_writer *json, const char *key, struct element value)
 {
     char digits[24];
@@ -87,22 +87,22 @@ static void write_types(struct jsonx_writer *json, const struct diff_tensor *ten
     jsonx_write_u64_array(json, "shape_b", tensor->b->shape, tensor->b->rank);
 }
 
-static void write_lone(struct jsonx_writer *json, const struct diff_tensor *tensor)
+static void write_unpaired(struct jsonx_writer *json, const struct diff_tensor *tensor)
 {
-    const struct manifest_tensor *there = tensor->a ? tensor->a : tensor->b;
-    jsonx_write_string(json, "name", there->name);
-    jsonx_write_string(json, "dtype", dtype_name(there->dtype));
-    jsonx_write_u64_array(json, "shape", there->shape, there->rank);
+    const struct manifest_tensor *present = tensor->a ? tensor->a : tensor->b;
+    jsonx_write_string(json, "name", present->name);
+    jsonx_write_string(json, "dtype", dtype_name(present->dtype));
+    jsonx_write_u64_array(json, "shape", present->shape, present->rank);
 }
 
-struct report {
+struct diff_report {
     const struct diff *diff;
     struct jsonx_writer *json;
-    uint64_t limit;     /* UINT64_MAX: none */
-    bool lists_nothing; /* also writes empty lists */
+    uint64_t limit; /* UINT64_MAX: none */
+    bool writes_empty_lists;
 };
 
-static void write_rest(const struct report *report, const char *key, uint64_t count)
+static void write_unlisted_count(const struct diff_report *report, const char *key, uint64_t count)
 {
     char name[64];
     if (count <= report->limit)
@@ -111,14 +111,14 @@ static void write_rest(const struct report *report, const char *key, uint64_t co
     jsonx_write_u64(report->json, name, count - report->limit);
 }
 
-static void write_list(const struct report *report, const char *key, enum diff_kind kind,
+static void write_list(const struct diff_report *report, const char *key, enum diff_kind kind,
                        void (*write)(struct jsonx_writer *json, const struct diff_tensor *tensor))
 {
     const struct diff *diff = report->diff;
     uint64_t count = 0;
     for (uint64_t i = 0; i < diff->tensors_count; i++)
         count += diff->tensors[i].kind == kind;
-    if (count == 0 && !report->lists_nothing)
+    if (count == 0 && !report->writes_empty_lists)
         return;
     jsonx_begin_array(report->json, key);
     for (uint64_t i = 0, listed = 0; i < diff->tensors_count && listed < report->limit; i++) {
@@ -130,7 +130,7 @@ static void write_list(const struct report *report, const char *key, enum diff_k
         listed++;
     }
     jsonx_end_array(report->json);
-    write_rest(report, key, count);
+    write_unlisted_count(report, key, count);
 }
 
 static void write_text_or_null(struct jsonx_writer *json, const char *key, const char *text)
@@ -141,10 +141,10 @@ static void write_text_or_null(struct jsonx_writer *json, const char *key, const
         jsonx_write_null(json, key);
 }
 
-static void write_loader(const struct report *report)
+static void write_loader(const struct diff_report *report)
 {
     const struct jsonx_diff *loader = &report->diff->loader;
-    if (loader->count == 0 && !report->lists_nothing)
+    if (loader->count == 0 && !report->writes_empty_lists)
         return;
     jsonx_begin_array(report->json, "loader");
     for (uint64_t i = 0; i < loader->count && i < report->limit; i++) {
@@ -155,7 +155,7 @@ static void write_loader(const struct report *report)
         jsonx_end_object(report->json);
     }
     jsonx_end_array(report->json);
-    write_rest(report, "loader", loader->count);
+    write_unlisted_count(report, "loader", loader->count);
 }
 
 static void write_side(struct jsonx_writer *json, const char *key, const struct ckpt_reader *reader)
@@ -187,7 +187,7 @@ static void write_sections(struct jsonx_writer *json, const struct diff *diff)
     jsonx_end_array(json);
 }
 
-static void write_diff(const struct report *report)
+static void write_diff(const struct diff_report *report)
 {
     const struct diff *diff = report->diff;
     struct jsonx_writer *json = report->json;
@@ -205,8 +205,8 @@ static void write_diff(const struct report *report)
     write_sections(json, diff);
     write_list(report, "different", DIFF_VALUES, write_values);
     write_list(report, "other_type", DIFF_TYPE, write_types);
-    write_list(report, "only_in_a", DIFF_ONLY_A, write_lone);
-    write_list(report, "only_in_b", DIFF_ONLY_B, write_lone);
+    write_list(report, "only_in_a", DIFF_ONLY_A, write_unpaired);
+    write_list(report, "only_in_b", DIFF_ONLY_B, write_unpaired);
     write_loader(report);
 }
 
@@ -244,10 +244,10 @@ static int run(const struct invocation *invocation, struct err *err)
     int status = compare(invocation, &diff, ios, err);
     if (!status) {
         struct output output;
-        struct report report = {.diff = diff,
-                                .json = &output.json,
-                                .limit = args->limit ? args->limit : UINT64_MAX,
-                                .lists_nothing = args->common.json};
+        struct diff_report report = {.diff = diff,
+                                     .json = &output.json,
+                                     .limit = args->limit ? args->limit : UINT64_MAX,
+                                     .writes_empty_lists = args->common.json};
         output_begin(&output);
         write_diff(&report);
         status = output_end(&output, args->common.json, stdout, err);
@@ -267,8 +267,8 @@ static const char *const examples[] = {
 const struct verb verb_ckpt_diff = {
     .name = "ckpt diff",
     .arguments = "A B",
-    .arguments_least = 2,
-    .arguments_most = 2,
+    .arguments_min = 2,
+    .arguments_max = 2,
     .summary =
         "Show which tensors differ between two checkpoints, in how many elements and by how much.",
     .details =

@@ -59,8 +59,8 @@ static const char *const examples[] = {"millrace ckpt hash runs/a/ckpt",
 const struct verb verb_ckpt_hash = {
     .name = "ckpt hash",
     .arguments = "PATH",
-    .arguments_least = 1,
-    .arguments_most = 1,
+    .arguments_min = 1,
+    .arguments_max = 1,
     .summary = "Print hashes of the model, the optimizer and the state of the loader.",
     .details = "PATH is a checkpoint, a checkpoint or run folder (of which the newest complete "
                "checkpoint is used) or a safetensors file. The hashes depend only on names, types, "

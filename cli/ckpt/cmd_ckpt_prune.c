@@ -26,10 +26,10 @@ static const char *const mode_choices[] = {"auto", "min", "max", NULL};
 enum { COUNT_MAX = 1 << 30 };
 #define AT(member) offsetof(struct prune_args, member)
 static const struct option rows[] = {
-    {"keep-last", 0, OPTION_COUNT, AT(last), "N", NULL, "keep the newest N", .least = 1,
-     .most = COUNT_MAX, .required = true},
+    {"keep-last", 0, OPTION_COUNT, AT(last), "N", NULL, "keep the newest N", .min = 1,
+     .max = COUNT_MAX, .required = true},
     {"keep-every", 0, OPTION_COUNT, AT(every), "M", NULL,
-     "also keep those whose step is a multiple of M", .least = 1, .most = COUNT_MAX},
+     "also keep those whose step is a multiple of M", .min = 1, .max = COUNT_MAX},
     {"keep-best", 0, OPTION_TEXT, AT(best_metric), "METRIC", NULL,
      "also keep the best by a metric, for example val_loss (ckpt list shows the metrics)"},
     {"best-mode", 0, OPTION_CHOICE, AT(best_mode), NULL, "auto",
@@ -37,18 +37,18 @@ static const struct option rows[] = {
      "an accuracy, by the name of METRIC",
      mode_choices},
     {"best-count", 0, OPTION_COUNT, AT(best_count), "K", NULL,
-     "number of best checkpoints to keep (default 1)", .least = 1, .most = COUNT_MAX},
+     "number of best checkpoints to keep (default 1)", .min = 1, .max = COUNT_MAX},
     {"dry-run", 0, OPTION_FLAG, AT(dry_run), .help = "only print what would be kept and removed"},
 };
 
-struct pruning {
+struct prune_job {
     struct jsonx_writer *json;
     bool dry_run;
     uint64_t kept_count, removed_count, removed_bytes;
 };
 
 /* Formats reasons, as in "last, best", or the removal's outcome. */
-static const char *describe(const struct pruning *pruning, const struct ckpt_verdict *verdict,
+static const char *describe(const struct prune_job *job, const struct ckpt_verdict *verdict,
                             char text[96])
 {
     static const char *const reasons[] = {"last",  "every",   "best",
@@ -56,7 +56,7 @@ static const char *describe(const struct pruning *pruning, const struct ckpt_ver
     if (verdict->status)
         return "could not be removed";
     if (verdict->reasons == 0)
-        return pruning->dry_run ? "would be removed" : "removed";
+        return job->dry_run ? "would be removed" : "removed";
     size_t used = (size_t)snprintf(text, 96, "kept:");
     for (unsigned i = 0; i < sizeof reasons / sizeof reasons[0]; i++)
         if (verdict->reasons >> i & 1)
@@ -67,18 +67,18 @@ static const char *describe(const struct pruning *pruning, const struct ckpt_ver
 
 static void write_verdict(void *context, const struct ckpt_verdict *verdict)
 {
-    struct pruning *pruning = context;
+    struct prune_job *job = context;
     char text[96];
-    bool goes = verdict->reasons == 0 && verdict->status == 0;
-    jsonx_begin_object(pruning->json, NULL);
-    jsonx_write_u64(pruning->json, "step", verdict->step);
-    jsonx_write_string(pruning->json, "verdict", describe(pruning, verdict, text));
-    jsonx_write_u64(pruning->json, "size_bytes", verdict->size_bytes);
-    jsonx_write_string(pruning->json, "path", verdict->path);
-    jsonx_end_object(pruning->json);
-    pruning->kept_count += !goes;
-    pruning->removed_count += goes;
-    pruning->removed_bytes += goes ? verdict->size_bytes : 0;
+    bool is_removed = verdict->reasons == 0 && verdict->status == 0;
+    jsonx_begin_object(job->json, NULL);
+    jsonx_write_u64(job->json, "step", verdict->step);
+    jsonx_write_string(job->json, "verdict", describe(job, verdict, text));
+    jsonx_write_u64(job->json, "size_bytes", verdict->size_bytes);
+    jsonx_write_string(job->json, "path", verdict->path);
+    jsonx_end_object(job->json);
+    job->kept_count += !is_removed;
+    job->removed_count += is_removed;
+    job->removed_bytes += is_removed ? verdict->size_bytes : 0;
 }
 
 /* A metric that no checkpoint has is probably a typo, which must not delete the best
@@ -88,7 +88,7 @@ struct metric_search {
     bool has_steps, found;
 };
 
-static int look_for_metric(void *context, const struct ckpt_entry *entry)
+static int match_metric(void *context, const struct ckpt_entry *entry)
 {
     struct metric_search *search = context;
     double metric;
@@ -103,7 +103,7 @@ static int check_metric(const struct prune_args *args, const char *folder, struc
     struct metric_search search = {.name = args->best_metric};
     if (!args->best_metric)
         return 0;
-    int status = ckpt_list(io, folder, look_for_metric, &search, NULL, err);
+    int status = ckpt_list(io, folder, match_metric, &search, NULL, err);
     /* the caller reports a folder without steps */
     if (status < 0 || search.found || !search.has_steps)
         return status < 0 ? status : 0;
@@ -115,17 +115,17 @@ static int check_metric(const struct prune_args *args, const char *folder, struc
 
 static int choose_mode(const struct prune_args *args, enum ckpt_mode *ret_mode, struct err *err)
 {
-    enum ckpt_mode known, asked = args->best_mode == MODE_MAX ? CKPT_MAX : CKPT_MIN;
-    bool is_known = ckpt_metric_mode(args->best_metric, &known),
-         is_asked = args->best_mode != MODE_AUTO;
-    *ret_mode = is_asked ? asked : known;
-    if (is_asked ? !is_known || asked == known : is_known)
+    enum ckpt_mode natural, requested = args->best_mode == MODE_MAX ? CKPT_MAX : CKPT_MIN;
+    bool has_natural = ckpt_metric_mode(args->best_metric, &natural),
+         is_requested = args->best_mode != MODE_AUTO;
+    *ret_mode = is_requested ? requested : natural;
+    if (is_requested ? !has_natural || requested == natural : has_natural)
         return 0;
-    if (is_asked) {
+    if (is_requested) {
         err_set(err, -EINVAL, "the best %s is the %s one", args->best_metric,
-                known == CKPT_MAX ? "largest" : "smallest");
+                natural == CKPT_MAX ? "largest" : "smallest");
         err_advise(err, "remove --best-mode or set it to %s",
-                   mode_choices[known == CKPT_MAX ? MODE_MAX : MODE_MIN]);
+                   mode_choices[natural == CKPT_MAX ? MODE_MAX : MODE_MIN]);
     } else {
         err_set(err, -EINVAL, "the best mode of %s is unknown", args->best_metric);
         err_advise(err, "add --best-mode min or --best-mode max");
@@ -148,7 +148,7 @@ static int choose_best(const struct prune_args *args, struct ckpt_keep *keep, st
     return -EINVAL;
 }
 
-static int prune(const struct invocation *invocation, struct io *io, struct pruning *pruning,
+static int prune(const struct invocation *invocation, struct io *io, struct prune_job *job,
                  struct err *err)
 {
     const struct prune_args *args = invocation->args;
@@ -157,7 +157,7 @@ static int prune(const struct invocation *invocation, struct io *io, struct prun
         .keep = {.last = (uint32_t)args->last, .every = args->every},
         .dry_run = args->dry_run,
         .verdict = write_verdict,
-        .context = pruning,
+        .context = job,
         .log = invocation->log};
     int status = ckpt_resolve(io, invocation->positional[0], folder, err);
     if (!status)
@@ -166,7 +166,7 @@ static int prune(const struct invocation *invocation, struct io *io, struct prun
         status = choose_best(args, &options.keep, err);
     if (!status)
         status = ckpt_prune(io, folder, &options, err);
-    if (status || pruning->kept_count + pruning->removed_count > 0)
+    if (status || job->kept_count + job->removed_count > 0)
         return status;
     err_set(err, -ENOENT, "there is no checkpoint");
     err_at(err, folder, ERR_NO_OFFSET);
@@ -178,23 +178,24 @@ static int run(const struct invocation *invocation, struct err *err)
 {
     const struct prune_args *args = invocation->args;
     struct output output;
-    struct pruning pruning = {.json = &output.json, .dry_run = args->dry_run};
+    struct prune_job job = {.json = &output.json, .dry_run = args->dry_run};
     struct io *io = NULL;
     int status = storage_open(invocation->positional[0], NULL, &io, err);
     if (status)
         return status;
     output_begin(&output);
     jsonx_begin_array(&output.json, "checkpoints");
-    status = prune(invocation, io, &pruning, err);
+    status = prune(invocation, io, &job, err);
     jsonx_end_array(&output.json);
-    jsonx_write_u64(&output.json, "kept_count", pruning.kept_count);
-    jsonx_write_u64(&output.json, "removed_count", pruning.removed_count);
-    jsonx_write_u64(&output.json, "freed_bytes", pruning.removed_bytes);
+    jsonx_write_u64(&output.json, "kept_count", job.kept_count);
+    jsonx_write_u64(&output.json, "removed_count", job.removed_count);
+    jsonx_write_u64(&output.json, "freed_bytes", job.removed_bytes);
     /* also if a removal failed */
-    if (pruning.kept_count + pruning.removed_count > 0) {
+    if (job.kept_count + job.removed_count > 0) {
         /* a dry run exists to list what would be removed */
-        bool is_asked = args->dry_run || !args->common.quiet;
-        int printed = output_end_report(&output, args->common.json, !is_asked, status ? NULL : err);
+        bool is_requested = args->dry_run || !args->common.quiet;
+        int printed =
+            output_end_report(&output, args->common.json, !is_requested, status ? NULL : err);
         status = status ? status : printed;
     } else {
         output_abort(&output);
@@ -212,8 +213,8 @@ static const char *const examples[] = {
 const struct verb verb_ckpt_prune = {
     .name = "ckpt prune",
     .arguments = "DIR",
-    .arguments_least = 1,
-    .arguments_most = 1,
+    .arguments_min = 1,
+    .arguments_max = 1,
     .summary = "Remove the checkpoints of a folder except the newest and those that a rule keeps.",
     .details =
         "A checkpoint is kept if any rule selects it, if it is the newest complete one, if it is "

@@ -49,8 +49,8 @@ static const char *const examples[] = {"millrace ckpt sweep runs/a/ckpt", NULL};
 const struct verb verb_ckpt_sweep = {
     .name = "ckpt sweep",
     .arguments = "DIR",
-    .arguments_least = 1,
-    .arguments_most = 1,
+    .arguments_min = 1,
+    .arguments_max = 1,
     .summary =
         "Remove leftovers of interrupted saves, copies and removals from a checkpoint folder.",
     .details =

@@ -1,6 +1,3 @@
-/*
- * augment_args — see augment_args.h.
- */
 #include "cli/commands/augment_args.h"
 
 #include <errno.h>
@@ -8,28 +5,28 @@
 
 enum { NUMBERS_MAX = 4 };
 
-/* Parses `least` to `most` comma-separated numbers; omitted ones are 0. */
-static int parse_numbers(const char *text, const char *option, unsigned least, unsigned most,
-                         double *numbers, struct err *err)
+/* Parses count_min to count_max comma-separated numbers. Leaves omitted ones unchanged. */
+static int parse_numbers(const char *text, const char *option, unsigned count_min,
+                         unsigned count_max, double *numbers, struct err *err)
 {
     unsigned count = 0;
     const char *at = text;
-    for (char *end; count < most; at = end + 1) {
+    for (char *end; count < count_max; at = end + 1) {
         numbers[count] = strtod(at, &end);
         if (end == at || (*end && *end != ','))
             break;
         count++;
-        if (!*end && count >= least)
+        if (!*end && count >= count_min)
             return 0;
         if (!*end)
             break;
     }
     err_set(err, -EINVAL, "--%s has an invalid value", option);
     err_expected(err,
-                 most == 1       ? "%u number"
-                 : least == most ? "%u comma-separated numbers"
-                                 : "up to %u comma-separated numbers",
-                 most);
+                 count_max == 1           ? "%u number"
+                 : count_min == count_max ? "%u comma-separated numbers"
+                                          : "up to %u comma-separated numbers",
+                 count_max);
     err_found(err, "\"%.100s\"", text);
     return -EINVAL;
 }
@@ -37,17 +34,20 @@ static int parse_numbers(const char *text, const char *option, unsigned least, u
 int augment_args_parse(const char *randaugment, const char *jitter,
                        struct augment_options *ret_options, struct err *err)
 {
-    double drawn[NUMBERS_MAX] = {0}, around[NUMBERS_MAX] = {0};
-    int status = randaugment ? parse_numbers(randaugment, "randaugment", 2, 2, drawn, err) : 0;
+    double randaugment_values[NUMBERS_MAX] = {0}, jitter_values[NUMBERS_MAX] = {0};
+    int status =
+        randaugment ? parse_numbers(randaugment, "randaugment", 2, 2, randaugment_values, err) : 0;
     if (!status && jitter)
-        status = parse_numbers(jitter, "jitter", 1, 4, around, err);
+        status = parse_numbers(jitter, "jitter", 1, 4, jitter_values, err);
     if (status)
         return status;
-    struct augment_options options = {
-        .brightness = around[0], .contrast = around[1], .saturation = around[2], .hue = around[3]};
+    struct augment_options options = {.brightness = jitter_values[0],
+                                      .contrast = jitter_values[1],
+                                      .saturation = jitter_values[2],
+                                      .hue = jitter_values[3]};
     for (int i = 0; i < 2; i++) {
-        if (drawn[i] >= 0 && drawn[i] <= RANDAUGMENT_MAGNITUDE_MAX &&
-            drawn[i] == (uint32_t)drawn[i])
+        if (randaugment_values[i] >= 0 && randaugment_values[i] <= RANDAUGMENT_MAGNITUDE_MAX &&
+            randaugment_values[i] == (uint32_t)randaugment_values[i])
             continue;
         err_set(err, -EINVAL, "--randaugment has an invalid value");
         err_expected(err, "OPS,MAGNITUDE as whole numbers, at most %d,%d", RANDAUGMENT_OPS_MAX,
@@ -55,8 +55,8 @@ int augment_args_parse(const char *randaugment, const char *jitter,
         err_found(err, "\"%.100s\"", randaugment);
         return -EINVAL;
     }
-    options.randaugment_ops = (uint32_t)drawn[0];
-    options.randaugment_magnitude = (uint32_t)drawn[1];
+    options.randaugment_ops = (uint32_t)randaugment_values[0];
+    options.randaugment_magnitude = (uint32_t)randaugment_values[1];
     status = augment_options_check(&options, err);
     if (!status)
         *ret_options = options;

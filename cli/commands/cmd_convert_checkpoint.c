@@ -45,7 +45,7 @@ static const struct option rows[] = {
     {"verify", 0, OPTION_FLAG, AT(verify),
      .help = "read the output back and compare it with the checkpoint before it becomes DST"},
     {"workers", 'j', OPTION_COUNT, AT(workers), "N", NULL,
-     "threads that read, cast and write; 0: one per CPU, at most 4", .most = PIECES_WORKERS_MAX},
+     "threads that read, cast and write; 0: one per CPU, at most 4", .max = PIECES_WORKERS_MAX},
     {"resume", 0, OPTION_FLAG, AT(resume),
      .help = "resume an interrupted conversion, keeping what it wrote if the checksums match"},
     {"force", 0, OPTION_FLAG, AT(force), .help = "replace an existing DST"},
@@ -56,7 +56,7 @@ static void show_progress(void *context, uint64_t bytes_done, uint64_t bytes)
     progress_update(context, bytes_done, bytes);
 }
 
-static struct tensor_cast wanted_cast(const struct convert_checkpoint_args *args)
+static struct tensor_cast make_cast(const struct convert_checkpoint_args *args)
 {
     return (struct tensor_cast){.is_wanted = args->dtype != 0, .dtype = dtypes[args->dtype]};
 }
@@ -73,7 +73,7 @@ static int run(const struct invocation *invocation, struct err *err)
         .target = invocation->positional[1],
         .only = args->only,
         .max_file_bytes = args->max_file_bytes,
-        .cast = wanted_cast(args),
+        .cast = make_cast(args),
         .workers_count = (unsigned)args->workers,
         .resume = args->resume,
         .force = args->force,
@@ -88,7 +88,7 @@ static int run(const struct invocation *invocation, struct err *err)
     if (status)
         return status;
     options.stop = signals_install();
-    signals_outlive_pipes();
+    signals_ignore_sigpipe();
     progress_begin(invocation->console, "converting", PROGRESS_BYTES);
     status = args->to == TO_HF ? convert_checkpoint_hf(io, &options, &result, err)
                                : convert_checkpoint_full(io, &options, &result, err);
@@ -129,8 +129,8 @@ static const char *const examples[] = {
 const struct verb verb_convert_checkpoint = {
     .name = "convert checkpoint",
     .arguments = "SRC DST",
-    .arguments_least = 2,
-    .arguments_most = 2,
+    .arguments_min = 2,
+    .arguments_max = 2,
     .summary = "Convert a checkpoint into a file or folder for other programs.",
     .details = "SRC is a checkpoint (step-00001000), or a checkpoint or run folder, of which the "
                "newest complete checkpoint is used. Every block is verified as it is read, and "

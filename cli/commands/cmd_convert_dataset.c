@@ -51,9 +51,9 @@ static const struct option rows[] = {
      "encoded: image files; raw: images decoded to PPM, which need less CPU and more disk to read",
      store_choices},
     {"max-side", 0, OPTION_COUNT, AT(max_side), "PIXELS", "512",
-     "with reencode or raw: longest side of an image", .least = 1, .most = 65500},
-    {"quality", 0, OPTION_COUNT, AT(quality), "Q", "90", "with reencode: JPEG quality", .least = 1,
-     .most = 100},
+     "with reencode or raw: longest side of an image", .min = 1, .max = 65500},
+    {"quality", 0, OPTION_COUNT, AT(quality), "Q", "90", "with reencode: JPEG quality", .min = 1,
+     .max = 100},
     {"seed", 0, OPTION_COUNT, AT(seed), "N", "0", "seed of the shuffle and of the split"},
     {"keep-order", 0, OPTION_FLAG, AT(keep_order), .help = "do not shuffle"},
     {"split", 0, OPTION_LIST, AT(split), "NAME=PART,...",
@@ -79,7 +79,7 @@ static const struct option rows[] = {
     {"max-errors", 0, OPTION_TEXT, AT(max_errors), "N|P%", NULL,
      "with --on-error skip: stop after more than N items, or P percent of all items; default: no "
      "limit"},
-    {"workers", 'j', OPTION_COUNT, AT(workers), "N", NULL, "threads; 0: one per CPU", .most = 256},
+    {"workers", 'j', OPTION_COUNT, AT(workers), "N", NULL, "threads; 0: one per CPU", .max = 256},
     {"resume", 0, OPTION_FLAG, AT(resume),
      .help = "resume an interrupted conversion after its last complete shard"},
     {"force", 0, OPTION_FLAG, AT(force),
@@ -228,11 +228,11 @@ static int run(const struct invocation *invocation, struct err *err)
     int status = parse_splits(&args->split, &options, err);
     if (!status)
         status = check_tokenizer(args, err);
-    struct error_limit limit = {.most = -1};
+    struct error_limit limit = {.count_max = -1};
     if (!status)
         status = error_limit_parse(args->max_errors, options.skip_errors, &limit, err);
-    options.errors_max = limit.most;
-    options.errors_max_fraction = limit.fraction;
+    options.errors_max = limit.count_max;
+    options.errors_max_fraction = limit.fraction_max;
     if (!status && args->resume && args->force) {
         err_set(err, -EINVAL, "--resume cannot be combined with --force");
         err_advise(err, "use --resume to continue, or --force to start over");
@@ -243,7 +243,7 @@ static int run(const struct invocation *invocation, struct err *err)
     if (status)
         goto out;
     options.stop = signals_install();
-    signals_outlive_pipes();
+    signals_ignore_sigpipe();
     progress_begin(invocation->console, "converting", PROGRESS_ITEMS);
     status = convert_dataset(io, &options, &result, err);
     progress_end(invocation->console);
@@ -273,8 +273,8 @@ static const char *const examples[] = {
 const struct verb verb_convert_dataset = {
     .name = "convert dataset",
     .arguments = "SRC DST",
-    .arguments_least = 2,
-    .arguments_most = 2,
+    .arguments_min = 2,
+    .arguments_max = 2,
     .summary =
         "Convert photos or text into shards: plain tar files with an index, and a dataset.json.",
     .details =

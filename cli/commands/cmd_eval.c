@@ -31,12 +31,12 @@ struct reporter {
     bool has_reported;
 };
 
-static void show(void *context, const struct trainer_report *report)
+static void handle_report(void *context, const struct trainer_report *report)
 {
     struct reporter *reporter = context;
     struct console *console = reporter->console;
     if (report->event == TRAINER_FAILED) {
-        console_failure(console, report->text);
+        console_error_line(console, report->text);
         reporter->has_reported = true;
     }
     if (report->event == TRAINER_STARTED)
@@ -91,7 +91,7 @@ static int run(const struct invocation *invocation, struct err *err)
     struct trainer_options options = {
         .config = &config,
         .log = invocation->log,
-        .report = show,
+        .report = handle_report,
         .report_context = &reporter,
     };
     int status = rank_session_open(invocation, &options.comm, &options.local_rank, err);
@@ -125,8 +125,8 @@ static const char *const examples[] = {
 const struct verb verb_eval = {
     .name = "eval",
     .arguments = "CONFIG.yaml",
-    .arguments_least = 1,
-    .arguments_most = 1,
+    .arguments_min = 1,
+    .arguments_max = 1,
     .summary = "Evaluate a model on the validation data of a configuration.",
     .details =
         "The configuration describes the model and sets `data.val`, of which each sample is used "

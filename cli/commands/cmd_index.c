@@ -48,9 +48,9 @@ static uint64_t count_members(const struct shard_index *index)
 
 static int write_shard(struct index_job *job, struct io *io, const struct shard *shard)
 {
-    char kept[IO_PATH_BYTES_MAX];
+    char index_path[IO_PATH_BYTES_MAX];
     uint64_t members = count_members(shard->index);
-    int status = shard->is_plain_tar ? index_cache_path(io, shard->path, kept, job->err) : 0;
+    int status = shard->is_plain_tar ? index_cache_path(io, shard->path, index_path, job->err) : 0;
     if (status)
         return status;
     jsonx_begin_object(job->json, NULL);
@@ -59,7 +59,7 @@ static int write_shard(struct index_job *job, struct io *io, const struct shard 
     jsonx_write_u64(job->json, "members_count", members);
     jsonx_write_bool(job->json, "has_checksums", !(shard->trailer.flags & SHARD_FLAG_NO_CRCS));
     jsonx_write_u64(job->json, "index_bytes", shard->trailer.index_bytes);
-    jsonx_write_string(job->json, "kept_in", shard->is_plain_tar ? kept : shard->path);
+    jsonx_write_string(job->json, "kept_in", shard->is_plain_tar ? index_path : shard->path);
     jsonx_end_object(job->json);
     job->samples_count += shard->trailer.samples;
     job->members_count += members;
@@ -96,8 +96,8 @@ static int index_shard(struct index_job *job, const char *path)
         status = shard_has_trailer(io, path, &has_trailer, job->err);
     if (!status && has_trailer)
         status = shard_open(io, path, &shard, job->err);
-    bool walks = status ? status == -EBADMSG && has_trailer : !shard || shard->is_plain_tar;
-    if (walks) {
+    bool must_scan = status ? status == -EBADMSG && has_trailer : !shard || shard->is_plain_tar;
+    if (must_scan) {
         shard_close(shard);
         shard = NULL;
         status = shard_reindex(io, path, &options, job->err);
@@ -114,7 +114,7 @@ static int index_shard(struct index_job *job, const char *path)
 }
 
 /* The name of an existing file is not a pattern. */
-static int expand(const struct invocation *invocation, struct url_list *list, struct err *err)
+static int expand_paths(const struct invocation *invocation, struct url_list *list, struct err *err)
 {
     for (size_t i = 0; i < invocation->positional_count; i++) {
         const char *path = invocation->positional[i];
@@ -123,15 +123,15 @@ static int expand(const struct invocation *invocation, struct url_list *list, st
         int status = storage_open(path, NULL, &io, err);
         if (status)
             return status;
-        bool is_there = io->names->stat(io, path, &stat, NULL) == 0;
+        bool exists = io->names->stat(io, path, &stat, NULL) == 0;
         io_close(io);
-        if (is_there && stat.kind == IO_ENTRY_FOLDER) {
+        if (exists && stat.kind == IO_ENTRY_FOLDER) {
             err_set(err, -EISDIR, "the path is a folder, not a shard");
             err_at(err, path, ERR_NO_OFFSET);
             err_advise(err, "give the tars in it, for example %.100s/*.tar", path);
             return -EISDIR;
         }
-        status = is_there ? url_list_add(list, path, err) : url_list_expand(list, path, err);
+        status = exists ? url_list_add(list, path, err) : url_list_expand(list, path, err);
         if (status)
             return status;
     }
@@ -144,7 +144,7 @@ static int run(const struct invocation *invocation, struct err *err)
     struct url_list list = {0};
     struct index_job job = {
         .invocation = invocation, .args = invocation->args, .json = &output.json, .err = err};
-    int status = expand(invocation, &list, err);
+    int status = expand_paths(invocation, &list, err);
     if (status) {
         url_list_deinit(&list);
         return status;
@@ -197,8 +197,8 @@ static const char *const examples[] = {
 const struct verb verb_index = {
     .name = "index",
     .arguments = "SHARD...",
-    .arguments_least = 1,
-    .arguments_most = SIZE_MAX,
+    .arguments_min = 1,
+    .arguments_max = SIZE_MAX,
     .summary = "Build the index of shards from other tools.",
     .details =
         "Tars from GNU tar, bsdtar, Python and WebDataset are read like millrace shards. Their "

@@ -59,36 +59,36 @@ static const struct option rows[] = {
      "add a dataset to sample from with this weight; the argument DATASET has weight 1"},
     {"order", 0, OPTION_CHOICE, AT(order), NULL, "shuffle", "order of the samples", order_choices},
     {"seed", 0, OPTION_COUNT, AT(seed), "N", "0", "seed of the order and of every random crop"},
-    {"epoch", 0, OPTION_COUNT, AT(epoch), "N", "0", "epoch to read", .most = UINT32_MAX},
+    {"epoch", 0, OPTION_COUNT, AT(epoch), "N", "0", "epoch to read", .max = UINT32_MAX},
     {"lanes", 0, OPTION_COUNT, AT(lanes), "L", NULL, "shuffle lanes; 0: 64"},
     {"window", 0, OPTION_COUNT, AT(window), "W", NULL,
      "samples per lane that are shuffled together; 0: depends on their size"},
     {"run", 0, OPTION_COUNT, AT(run), "C", NULL,
      "adjacent samples on disk that stay together; 0: as many as fit in 1 MiB"},
-    {"batch", 0, OPTION_COUNT, AT(batch), "B", "256", "samples per global batch", .least = 1,
-     .most = BATCHING_SAMPLES_MAX},
+    {"batch", 0, OPTION_COUNT, AT(batch), "B", "256", "samples per global batch", .min = 1,
+     .max = BATCHING_SAMPLES_MAX},
     {"micro", 0, OPTION_COUNT, AT(micro), "b", NULL,
      "samples per micro-batch; divides B; 0: the largest divisor up to 32 that gives each rank at "
      "least one micro-batch",
-     .most = BATCHING_SAMPLES_MAX},
+     .max = BATCHING_SAMPLES_MAX},
     {"rank", 0, OPTION_COUNT, AT(rank), "R", "0", "read the samples of rank R of --ranks",
-     .most = UINT32_MAX},
+     .max = UINT32_MAX},
     {"ranks", 0, OPTION_COUNT, AT(ranks), "W", "1", "number of ranks that share the micro-batches",
-     .least = 1, .most = UINT32_MAX},
+     .min = 1, .max = UINT32_MAX},
     {"start", 0, OPTION_COUNT, AT(start), "POSITION", "0", "start at this position of the epoch"},
     {"count", 0, OPTION_COUNT, AT(count), "N", NULL,
      "stop after this many global positions; 0: at the end of the epoch"},
     {"workers", 'j', OPTION_COUNT, AT(workers), "N", NULL, "decoding threads; 0: one per CPU",
-     .most = 256},
+     .max = 256},
     {"memory", 0, OPTION_SIZE, AT(memory_bytes), "SIZE", "1GiB",
      "memory budget for batches and read-ahead"},
     {"decode", 0, OPTION_CHOICE, AT(decode), NULL, "none",
      "none: fields as stored; image: decode photos to pixels", decode_choices},
     {"size", 0, OPTION_COUNT, AT(size), "PIXELS", "224",
-     "with --decode image: width and height of the output", .least = 1, .most = 4096},
+     "with --decode image: width and height of the output", .min = 1, .max = 4096},
     {"max-pixels", 0, OPTION_COUNT, AT(max_pixels), "PIXELS", NULL,
      "with --decode image: a photo with more pixels is a bad sample; 0: 134217728",
-     .most = LOADER_PIXELS_MAX},
+     .max = LOADER_PIXELS_MAX},
     {"crop", 0, OPTION_CHOICE, AT(crop), NULL, "random",
      "with --decode image: how to crop the photo", crop_choices},
     {"flip", 0, OPTION_FLAG, AT(flip),
@@ -106,7 +106,7 @@ static const struct option rows[] = {
      "with --decode image: paste a box of the previous image instead; with --mixup as well, for "
      "half of the images"},
     {"block", 0, OPTION_COUNT, AT(block), "TOKENS", NULL,
-     "text: read windows of TOKENS + 1 as a training run does; 0: whole members", .most = 1 << 24},
+     "text: read windows of TOKENS + 1 as a training run does; 0: whole members", .max = 1 << 24},
     {"print", 0, OPTION_CHOICE, AT(print), NULL, "none",
      "print one line per sample on stdout: position<TAB>key, or JSON", print_choices},
     {"on-error", 0, OPTION_CHOICE, AT(on_error), NULL, "stop",
@@ -135,7 +135,7 @@ static const struct option rows[] = {
     {"fault", 0, OPTION_TEXT, AT(fault), "RULES", NULL, "inject read faults for testing"},
 };
 
-static enum loader_decode decode_of(const struct read_args *args)
+static enum loader_decode choose_decode(const struct read_args *args)
 {
     return args->block ? LOADER_TOKENS : args->decode == DECODE_IMAGE ? LOADER_IMAGE : LOADER_BYTES;
 }
@@ -155,7 +155,7 @@ static bool wants_stop(const void *flag)
     return atomic_load((const atomic_int *)flag);
 }
 
-static struct loader_options options_of(const struct invocation *invocation)
+static struct loader_options make_options(const struct invocation *invocation)
 {
     const struct read_args *args = invocation->args;
     struct loader_options options = loader_options_default();
@@ -174,7 +174,7 @@ static struct loader_options options_of(const struct invocation *invocation)
         .micro = args->micro ? args->micro : choose_micro(args->batch, args->ranks),
         .rank = (uint32_t)args->rank,
         .ranks = (uint32_t)args->ranks};
-    options.decode = decode_of(args);
+    options.decode = choose_decode(args);
     options.image.width = options.image.height = (uint32_t)args->size;
     options.image.pixels_max = args->max_pixels;
     options.image.crop = crop_options_default(crop_kinds[args->crop]);
@@ -189,23 +189,23 @@ static struct loader_options options_of(const struct invocation *invocation)
     options.single_pass = true;
     options.timeout_ns = args->timeout_ns;
     options.wants_stop = wants_stop;
-    options.stop_context = signals_flag();
+    options.stop_context = signals_stop_flag();
     options.order_only = args->quality;
     return options;
 }
 
-struct reading {
+struct read_job {
     struct read_mix mix;
     struct loader *loader;
     struct io *io;
     struct read_sink sink;
 };
 
-static int print_summary(const struct read_args *args, const struct reading *reading,
+static int print_summary(const struct read_args *args, const struct read_job *job,
                          uint64_t elapsed_ns, struct err *err)
 {
-    struct loader *loader = reading->loader;
-    const struct read_sink *sink = &reading->sink;
+    struct loader *loader = job->loader;
+    const struct read_sink *sink = &job->sink;
     struct loader_shape shape = loader_shape(loader);
     struct loader_stats stats = loader_stats(loader);
     double seconds = clock_seconds(elapsed_ns ? elapsed_ns : 1);
@@ -241,7 +241,7 @@ static int print_summary(const struct read_args *args, const struct reading *rea
     if (stats.jpeg_warnings_count)
         jsonx_write_u64(json, "jpeg_warnings_count", stats.jpeg_warnings_count);
     if (args->fault && *args->fault)
-        jsonx_write_u64(json, "faults_count", io_fault_counts(reading->io).hits);
+        jsonx_write_u64(json, "faults_count", io_fault_counts(job->io).hits);
     if (args->out)
         jsonx_write_u64(json, "files_count", sink->files_count);
     bool to_stdout = args->print == READ_PRINT_NONE;
@@ -268,16 +268,17 @@ static int check_skipped(const struct loader *loader, const struct error_limit *
 {
     const struct loader_dataset *list;
     uint32_t datasets_count = loader_datasets(loader, &list);
-    bool too_many = limit->most >= 0 && skipped > (uint64_t)limit->most;
-    if (!too_many && !(limit->fraction > 0 && (double)skipped > limit->fraction * (double)samples))
+    bool too_many = limit->count_max >= 0 && skipped > (uint64_t)limit->count_max;
+    if (!too_many &&
+        !(limit->fraction_max > 0 && (double)skipped > limit->fraction_max * (double)samples))
         return 0;
     err_set(err, -EBADMSG, "too many samples cannot be used");
     if (datasets_count == 1)
         err_at(err, list[0].path, ERR_NO_OFFSET);
     if (too_many)
-        err_expected(err, "at most %" PRId64, limit->most);
+        err_expected(err, "at most %" PRId64, limit->count_max);
     else
-        err_expected(err, "at most %g %% of %" PRIu64, limit->fraction * 100, samples);
+        err_expected(err, "at most %g %% of %" PRIu64, limit->fraction_max * 100, samples);
     err_found(err, "%" PRIu64, skipped);
     err_advise(err, "run `millrace verify --decode` to list all bad samples");
     return -EBADMSG;
@@ -299,15 +300,15 @@ static int read_all(const struct invocation *invocation, struct loader *loader,
     uint64_t left_out = loader_stats(loader).left_out_count;
     const struct batch *batch;
     int status;
-    bool prints_here = args->print != READ_PRINT_NONE && isatty(STDOUT_FILENO);
+    bool prints_to_terminal = args->print != READ_PRINT_NONE && isatty(STDOUT_FILENO);
     /* Printed lines already show progress, and a bar would interfere with them. */
-    if (!prints_here)
+    if (!prints_to_terminal)
         progress_begin(invocation->console, "reading", PROGRESS_SAMPLES);
     do {
         status = loader_next(loader, &batch, err);
         if (status == LOADER_BATCH) {
             stop.is_step_complete = batch->last_of_step;
-            status = read_sink_take(sink, batch, err);
+            status = read_sink_write(sink, batch, err);
             loader_release(loader, batch);
             progress_update(invocation->console, sink->samples_count + sink->skipped_count, total);
             if (!status)
@@ -350,7 +351,7 @@ static int check_usage(const struct read_args *args, const struct batching *batc
 }
 
 /* Drops the datasets' files from the page cache, without injected faults. */
-static int make_cold(const struct read_mix *mix, struct err *err)
+static int drop_caches(const struct read_mix *mix, struct err *err)
 {
     struct io *io;
     int status = io_open(mix->sources[0].path, NULL, &io, err);
@@ -362,26 +363,26 @@ static int make_cold(const struct read_mix *mix, struct err *err)
     return status;
 }
 
-static int open_io(const struct read_args *args, struct reading *reading, struct err *err)
+static int open_io(const struct read_args *args, struct read_job *job, struct err *err)
 {
-    const char *path = reading->mix.sources[0].path;
+    const char *path = job->mix.sources[0].path;
     struct io_options options = {.engine = (enum io_engine)args->engine,
                                  .cache = (enum io_cache)args->page_cache};
-    int status = args->cold ? make_cold(&reading->mix, err) : 0;
-    return status ? status : storage_open_with(path, &options, args->fault, &reading->io, err);
+    int status = args->cold ? drop_caches(&job->mix, err) : 0;
+    return status ? status : storage_open_with_faults(path, &options, args->fault, &job->io, err);
 }
 
 /* Rejects a folder inside a dataset, where the next read would include the files. */
-static int open_out(const struct read_args *args, struct reading *reading, struct err *err)
+static int open_out(const struct read_args *args, struct read_job *job, struct err *err)
 {
-    struct io **io = &reading->sink.io;
+    struct io **io = &job->sink.io;
     int status = storage_open(args->out, NULL, io, err);
-    for (uint32_t i = 0; i < reading->mix.count && !status; i++) {
-        if (!io_is_within(*io, args->out, reading->mix.sources[i].path))
+    for (uint32_t i = 0; i < job->mix.count && !status; i++) {
+        if (!io_is_within(*io, args->out, job->mix.sources[i].path))
             continue;
         err_set(err, -EINVAL, "--out is inside the dataset being read");
         err_at(err, args->out, ERR_NO_OFFSET);
-        err_advise(err, "give a folder outside %.120s", reading->mix.sources[i].path);
+        err_advise(err, "give a folder outside %.120s", job->mix.sources[i].path);
         status = -EINVAL;
     }
     return status;
@@ -390,12 +391,12 @@ static int open_out(const struct read_args *args, struct reading *reading, struc
 static int run(const struct invocation *invocation, struct err *err)
 {
     const struct read_args *args = invocation->args;
-    struct loader_options options = options_of(invocation);
-    struct reading reading = {.sink = {.print = (enum read_print)args->print,
-                                       .is_terminal = isatty(STDOUT_FILENO),
-                                       .decode = options.decode,
-                                       .folder = args->out,
-                                       .force = args->force}};
+    struct loader_options options = make_options(invocation);
+    struct read_job job = {.sink = {.print = (enum read_print)args->print,
+                                    .is_terminal = isatty(STDOUT_FILENO),
+                                    .decode = options.decode,
+                                    .folder = args->out,
+                                    .force = args->force}};
     struct error_limit limit;
     int status = check_usage(args, &options.batching, err);
     if (!status && augment_args_parse(args->randaugment, args->jitter, &options.image.augment, err))
@@ -403,39 +404,38 @@ static int run(const struct invocation *invocation, struct err *err)
     if (!status && mixup_args_parse(args->mixup, args->cutmix, &options.image.mixup, err))
         status = EXIT_USAGE;
     const char *dataset = invocation->positional_count ? invocation->positional[0] : NULL;
-    if (!status && read_mix_init(&reading.mix, dataset, &args->mix, err))
+    if (!status && read_mix_init(&job.mix, dataset, &args->mix, err))
         status = EXIT_USAGE;
     if (!status)
         status =
             error_limit_parse(args->max_errors, options.bad_policy == LOADER_BAD_SKIP, &limit, err);
     if (status) {
-        read_mix_deinit(&reading.mix);
+        read_mix_deinit(&job.mix);
         return status;
     }
-    read_mix_apply(&reading.mix, &options);
-    reading.sink.is_mix = reading.mix.count > 1;
+    read_mix_apply(&job.mix, &options);
+    job.sink.is_mix = job.mix.count > 1;
     if (args->out)
-        status = open_out(args, &reading, err);
+        status = open_out(args, &job, err);
     if (!status)
-        status = open_io(args, &reading, err);
-    options.io = reading.io;
+        status = open_io(args, &job, err);
+    options.io = job.io;
     uint64_t began_ns = clock_now_ns();
     if (!status)
-        status = loader_open(&options, &reading.loader, err);
+        status = loader_open(&options, &job.loader, err);
     if (!status && args->quality) {
-        status = print_quality(args, reading.loader, err);
+        status = print_quality(args, job.loader, err);
     } else if (!status) {
-        status =
-            read_all(invocation, reading.loader, &options.batching, &limit, &reading.sink, err);
+        status = read_all(invocation, job.loader, &options.batching, &limit, &job.sink, err);
         uint64_t elapsed_ns = clock_now_ns() - began_ns;
         if (!status)
-            status = print_summary(args, &reading, elapsed_ns, err);
+            status = print_summary(args, &job, elapsed_ns, err);
     }
-    loader_close(reading.loader);
-    io_close(reading.io);
-    io_close(reading.sink.io);
-    read_sink_deinit(&reading.sink);
-    read_mix_deinit(&reading.mix);
+    loader_close(job.loader);
+    io_close(job.io);
+    io_close(job.sink.io);
+    read_sink_deinit(&job.sink);
+    read_mix_deinit(&job.mix);
     return status;
 }
 
@@ -457,7 +457,7 @@ static const char *const examples[] = {
 const struct verb verb_read = {
     .name = "read",
     .arguments = "[DATASET]",
-    .arguments_most = 1,
+    .arguments_max = 1,
     .summary = "Stream one epoch of samples in the order that a training run would see them.",
     .details =
         "DATASET is a dataset.json or its folder, one tar, or a pattern of tars such as "

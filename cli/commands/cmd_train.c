@@ -56,9 +56,9 @@ static const struct option rows[] = {
      "with --dry-run: list the strategies, recomputation and offloading that fit into this much "
      "memory per rank, cheapest first"},
     {"ranks", 0, OPTION_COUNT, AT(ranks), "N", NULL,
-     "with --dry-run: number of ranks (default: the ranks that were started)", .most = 65536},
+     "with --dry-run: number of ranks (default: the ranks that were started)", .max = 65536},
     {"local-ranks", 0, OPTION_COUNT, AT(local_ranks), "N", NULL,
-     "with --dry-run: number of ranks per machine (default: all)", .most = 65536},
+     "with --dry-run: number of ranks per machine (default: all)", .max = 65536},
 };
 
 struct reporter {
@@ -77,7 +77,7 @@ static void print_step(struct console *console, const struct trainer_report *rep
     str_deinit(&line);
 }
 
-static void log_used(const struct log *log, const struct trainer_report *report)
+static void log_usage(const struct log *log, const struct trainer_report *report)
 {
     struct str text = {0};
     char size[STR_SIZE_BYTES];
@@ -114,7 +114,7 @@ static void print_text_event(struct console *console, const struct trainer_repor
         log_line(&console->log, LOG_ERROR, "%s", report->text);
         break;
     case TRAINER_USAGE:
-        log_used(&console->log, report);
+        log_usage(&console->log, report);
         break;
     default:
         break;
@@ -176,14 +176,14 @@ static void print_json_event(const struct trainer_report *report)
 }
 
 /* Called from another thread, because the run's thread may hang in a write. */
-static void end_at_once(struct console *console, const char *text)
+static void exit_immediately(struct console *console, const char *text)
 {
-    console_failure(console, text);
+    console_error_line(console, text);
     temporary_files_remove_all();
     _exit(EXIT_FAILED);
 }
 
-static void show(void *context, const struct trainer_report *report)
+static void handle_report(void *context, const struct trainer_report *report)
 {
     struct reporter *reporter = context;
     if (report->event == TRAINER_STEPPED || report->event == TRAINER_EVALUATING) {
@@ -191,12 +191,12 @@ static void show(void *context, const struct trainer_report *report)
         return;
     }
     if (report->event == TRAINER_FAILED) {
-        console_failure(reporter->console, report->text);
+        console_error_line(reporter->console, report->text);
         reporter->has_reported = true;
         return;
     }
     if (report->event == TRAINER_STOP_LATE)
-        end_at_once(reporter->console, report->text);
+        exit_immediately(reporter->console, report->text);
     print_text_event(reporter->console, report);
     if (reporter->as_json && report->event != TRAINER_STOPPING) {
         progress_hide(reporter->console);
@@ -296,15 +296,16 @@ static int parse_profile(const char *text, struct trainer_steps *ret_steps, stru
     return -EINVAL;
 }
 
-static bool is_dry(const struct train_args *args, const struct train_config *config)
+static bool is_dry_run(const struct train_args *args, const struct train_config *config)
 {
     return args->dry_run || config_is_null_device(config);
 }
 
-static uint32_t ranks_of(const struct train_args *args, const struct train_config *config,
-                         const struct comm *comm)
+static uint32_t effective_ranks(const struct train_args *args, const struct train_config *config,
+                                const struct comm *comm)
 {
-    return is_dry(args, config) && args->ranks > 0 ? (uint32_t)args->ranks : (uint32_t)comm->ranks;
+    return is_dry_run(args, config) && args->ranks > 0 ? (uint32_t)args->ranks
+                                                       : (uint32_t)comm->ranks;
 }
 
 static int check_dry_run(const struct train_args *args, const struct train_config *config,
@@ -315,7 +316,7 @@ static int check_dry_run(const struct train_args *args, const struct train_confi
                          : args->ranks > 0       ? "--ranks"
                          : args->local_ranks > 0 ? "--local-ranks"
                                                  : NULL;
-    if (is_dry(args, config) || !option)
+    if (is_dry_run(args, config) || !option)
         return 0;
     err_set(err, -EINVAL, "%s needs --dry-run", option);
     err_advise(err, "add --dry-run");
@@ -376,7 +377,7 @@ static int run_training(const struct invocation *invocation, struct trainer_opti
     struct reporter reporter = {.console = invocation->console, .as_json = args->common.json};
     struct trainer_result result;
     options->log = invocation->log;
-    options->report = show;
+    options->report = handle_report;
     options->report_context = &reporter;
     int status = trainer_run(options, &result, err);
     progress_end(invocation->console);
@@ -393,7 +394,7 @@ static int run_dry(const struct invocation *invocation, const struct trainer_opt
                    struct err *err)
 {
     const struct train_args *args = invocation->args;
-    uint32_t ranks = ranks_of(args, trainer->config, trainer->comm);
+    uint32_t ranks = effective_ranks(args, trainer->config, trainer->comm);
     uint32_t local_ranks = args->local_ranks > 0 ? (uint32_t)args->local_ranks : ranks;
     struct train_config config = *trainer->config;
     int status = config_resolve_batch(&config, ranks, err);
@@ -438,8 +439,8 @@ static int run(const struct invocation *invocation, struct err *err)
     struct trainer_options options = {.began_ns = clock_now_ns()};
     options.stop =
         signals_install(); /* installed early, because a signal to one rank stops all ranks */
-    options.stop_requests = &signals_counts()->stops;
-    signals_outlive_pipes();
+    options.stop_requests = &signals_get_counts()->stops;
+    signals_ignore_sigpipe();
     int status = rank_session_open(invocation, &options.comm, &options.local_rank, err);
     if (status)
         return status;
@@ -447,13 +448,13 @@ static int run(const struct invocation *invocation, struct err *err)
         rank_session_agree(options.comm, read_options(invocation, &config, &options, err), err);
     if (!status)
         status = compare_ranks(args, &options, err);
-    if (!status && is_dry(args, &config) && !args->print_config)
+    if (!status && is_dry_run(args, &config) && !args->print_config)
         status = comm_agree(options.comm, run_dry(invocation, &options, err), NULL, err);
     else if (!status && !args->print_config)
         status = run_training(invocation, &options, err);
     else if (!status && options.comm->rank == 0)
-        status =
-            print_config(&config, ranks_of(args, &config, options.comm), args->common.json, err);
+        status = print_config(&config, effective_ranks(args, &config, options.comm),
+                              args->common.json, err);
     io_close(options.io);
     status = rank_session_close(invocation, options.comm, status, err);
     trace_close(options.trace); /* the traced threads have ended */
@@ -475,8 +476,8 @@ static const char *const examples[] = {
 const struct verb verb_train = {
     .name = "train",
     .arguments = "CONFIG.yaml",
-    .arguments_least = 1,
-    .arguments_most = 1,
+    .arguments_min = 1,
+    .arguments_max = 1,
     .summary = "Train a model from a configuration, resuming where the last run stopped.",
     .details =
         "On SIGTERM, SIGUSR1 or Ctrl-C, the run saves a checkpoint after the current step and "

@@ -39,7 +39,7 @@ struct verify_job {
     struct err *err;
 };
 
-static void show_bad(void *context, const struct err *detail)
+static void print_bad(void *context, const struct err *detail)
 {
     struct verify_job *job = context;
     char line[ERR_LINE_BYTES_MAX];
@@ -52,7 +52,7 @@ static void show_bad(void *context, const struct err *detail)
     }
 }
 
-static void show_problem(void *context, const struct verify_problem *problem)
+static void print_problem(void *context, const struct verify_problem *problem)
 {
     struct err detail = *problem->err;
     if (problem->key[0] && !strstr(detail.what, problem->key)) {
@@ -62,10 +62,10 @@ static void show_problem(void *context, const struct verify_problem *problem)
     }
     if (!detail.path[0])
         err_at(&detail, problem->path, detail.offset);
-    show_bad(context, &detail);
+    print_bad(context, &detail);
 }
 
-static void show_note(void *context, const struct verify_problem *note)
+static void print_note(void *context, const struct verify_problem *note)
 {
     struct verify_job *job = context;
     char line[ERR_LINE_BYTES_MAX];
@@ -84,12 +84,12 @@ static int check_member(void *context, const struct verify_member *member,
 }
 
 /* Reports and counts a bad image that was decoded outside the pass. */
-static void note_undecodable(void *context, const struct verify_problem *problem)
+static void count_undecodable(void *context, const struct verify_problem *problem)
 {
     struct verify_job *job = context;
     job->totals.problems_count++;
     job->totals.kinds_count[problem->kind]++;
-    show_problem(job, problem);
+    print_problem(job, problem);
 }
 
 static void show_progress(void *context, uint64_t bytes_done, uint64_t bytes)
@@ -106,8 +106,8 @@ static void begin_progress(struct verify_job *job)
 
 static struct verify_options make_options(struct verify_job *job)
 {
-    return (struct verify_options){.problem = show_problem,
-                                   .note = show_note,
+    return (struct verify_options){.problem = print_problem,
+                                   .note = print_note,
                                    .member = check_member,
                                    .same_fields = true,
                                    .is_alternative = verify_member_is_alternative,
@@ -149,7 +149,7 @@ static int check_checkpoint(struct verify_job *job, const char *path)
 {
     struct ckpt_progress watch = {show_progress, job};
     begin_progress(job);
-    int bad = ckpt_verify(job->io, path, show_bad, job, &watch, job->err);
+    int bad = ckpt_verify(job->io, path, print_bad, job, &watch, job->err);
     job->checkpoints_count++;
     if (bad < 0)
         return bad;
@@ -165,7 +165,7 @@ static int check_step(void *context, uint64_t step, const char *path)
     int status = check_checkpoint(job, path);
     if (status == 0 || status == -ENOMEM)
         return status;
-    show_bad(job, job->err);
+    print_bad(job, job->err);
     err_clear(job->err);
     job->bad_count++;
     return 0;
@@ -279,11 +279,11 @@ static int run(const struct invocation *invocation, struct err *err)
     output_begin(&output);
     int status = storage_open(invocation->positional[0], NULL, &job.io, err);
     if (!status)
-        status = path_kind_of(job.io, invocation->positional[0], &kind, path, err);
+        status = path_kind_detect(job.io, invocation->positional[0], &kind, path, err);
     if (!status)
         status = image_checker_open(&job.checker, err);
     if (!status && args->decode)
-        status = verify_decode_open(note_undecodable, &job, &job.decode, err);
+        status = verify_decode_open(count_undecodable, &job, &job.decode, err);
     if (!status)
         status = verify_path(&job, kind, path);
     if (!status)
@@ -308,8 +308,8 @@ static const char *const examples[] = {
 const struct verb verb_verify = {
     .name = "verify",
     .arguments = "PATH",
-    .arguments_least = 1,
-    .arguments_most = 1,
+    .arguments_min = 1,
+    .arguments_max = 1,
     .summary = "Check every checksum and count of a dataset, shard or checkpoint, and the fields "
                "that training needs.",
     .details =

@@ -29,25 +29,25 @@ struct setting {
     bool offloads_optimizer, offloads_params;
 };
 
-struct tried {
+struct trial {
     struct setting setting;
-    uint64_t place; /* number of the trial */
+    uint64_t number;
     uint64_t bytes; /* compared with the limit */
-    uint64_t moved_bytes, crossed_bytes;
+    uint64_t sent_bytes, crossed_bytes;
     double flops;
 };
 
 struct search {
     const struct dry_run_options *options;
     struct train_config config; /* with the current setting */
-    struct planned planned;
-    struct tried list[SETTINGS_MAX];
+    struct dry_run_plan plan;
+    struct trial list[SETTINGS_MAX];
     size_t count;
-    uint64_t least_bytes;
-    struct setting least;
+    uint64_t smallest_bytes;
+    struct setting smallest;
 };
 
-static void apply(struct train_config *config, const struct setting *setting)
+static void apply_setting(struct train_config *config, const struct setting *setting)
 {
     config->parallel.strategy = setting->strategy;
     config->parallel.offload.optimizer = setting->offloads_optimizer;
@@ -59,12 +59,12 @@ static void apply(struct train_config *config, const struct setting *setting)
 
 /* True if a setting with equal figures is listed already. Under local SGD and compression,
  * strategies differ in other ways too, but only one is allowed. */
-static bool is_listed(const struct search *search, const struct tried *tried)
+static bool is_listed(const struct search *search, const struct trial *trial)
 {
     for (size_t i = 0; i < search->count; i++) {
-        const struct tried *other = &search->list[i];
-        if (other->bytes == tried->bytes && other->moved_bytes == tried->moved_bytes &&
-            other->crossed_bytes == tried->crossed_bytes && other->flops == tried->flops)
+        const struct trial *other = &search->list[i];
+        if (other->bytes == trial->bytes && other->sent_bytes == trial->sent_bytes &&
+            other->crossed_bytes == trial->crossed_bytes && other->flops == trial->flops)
             return true;
     }
     return false;
@@ -72,29 +72,29 @@ static bool is_listed(const struct search *search, const struct tried *tried)
 
 static int try_setting(struct search *search, const struct setting *setting, struct err *err)
 {
-    const struct planned *planned = &search->planned;
+    const struct dry_run_plan *plan = &search->plan;
     search->config = *search->options->config;
-    apply(&search->config, setting);
-    if (!dry_run_allows(&search->config))
+    apply_setting(&search->config, setting);
+    if (!dry_run_is_valid(&search->config))
         return 0;
-    int status = dry_run_config(search->options, &search->config, &search->planned, err);
+    int status = dry_run_config(search->options, &search->config, &search->plan, err);
     if (status)
         return status;
-    const struct tried tried = {
-        .setting = *setting,
-        .place = search->count,
-        .bytes = planned->is_host ? usage_total_bytes(&planned->most)
-                                  : memory_plan_bytes(usage_device_bytes(&planned->most)),
-        .moved_bytes = planned->most.traffic.sent_bytes,
-        .crossed_bytes = planned->first.crossed_bytes,
-        .flops = planned->flops};
-    if (tried.bytes < search->least_bytes) {
-        search->least_bytes = tried.bytes;
-        search->least = *setting;
+    const struct trial trial = {.setting = *setting,
+                                .number = search->count,
+                                .bytes = plan->is_host
+                                             ? usage_total_bytes(&plan->peak)
+                                             : memory_plan_bytes(usage_device_bytes(&plan->peak)),
+                                .sent_bytes = plan->peak.traffic.sent_bytes,
+                                .crossed_bytes = plan->rank0.crossed_bytes,
+                                .flops = plan->flops};
+    if (trial.bytes < search->smallest_bytes) {
+        search->smallest_bytes = trial.bytes;
+        search->smallest = *setting;
     }
-    if (tried.bytes <= search->options->fits_bytes && !is_listed(search, &tried)) {
+    if (trial.bytes <= search->options->fits_bytes && !is_listed(search, &trial)) {
         assert(search->count < SETTINGS_MAX);
-        search->list[search->count++] = tried;
+        search->list[search->count++] = trial;
     }
     return 0;
 }
@@ -107,17 +107,18 @@ static int compare_u64(uint64_t a, uint64_t b)
 /* Orders by bytes between ranks, computation, bytes between host and device, then trial number. */
 static int by_cost(const void *a, const void *b)
 {
-    const struct tried *x = a, *y = b;
-    int order = compare_u64(x->moved_bytes, y->moved_bytes);
+    const struct trial *x = a, *y = b;
+    int order = compare_u64(x->sent_bytes, y->sent_bytes);
     if (!order)
         order = (x->flops > y->flops) - (x->flops < y->flops);
     if (!order)
         order = compare_u64(x->crossed_bytes, y->crossed_bytes);
-    return order ? order : compare_u64(x->place, y->place);
+    return order ? order : compare_u64(x->number, y->number);
 }
 
 /* Writes the given value and, if tries_other, the other one if it differs. Returns how many. */
-static unsigned choices(uint64_t given, uint64_t other, bool tries_other, uint64_t ret_values[2])
+static unsigned list_choices(uint64_t given, uint64_t other, bool tries_other,
+                             uint64_t ret_values[2])
 {
     ret_values[0] = given;
     ret_values[1] = other;
@@ -129,19 +130,21 @@ static int try_strategy(struct search *search, uint32_t strategy, uint64_t micro
 {
     const struct train_config *given = search->options->config;
     uint64_t recompute[2], offload[2], optimizer[2], params[2];
-    unsigned recomputes = choices(given->model.recompute, 1, true, recompute);
-    unsigned offloads = choices(given->model.offload, 1, !is_host, offload);
-    unsigned optimizers = choices(given->parallel.offload.optimizer, true, !is_host, optimizer);
-    unsigned paramses = choices(given->parallel.offload.params, true, !is_host, params);
+    unsigned recompute_count = list_choices(given->model.recompute, 1, true, recompute);
+    unsigned offload_count = list_choices(given->model.offload, 1, !is_host, offload);
+    unsigned optimizer_count =
+        list_choices(given->parallel.offload.optimizer, true, !is_host, optimizer);
+    unsigned params_count = list_choices(given->parallel.offload.params, true, !is_host, params);
     int status = 0;
-    for (unsigned i = 0; i < recomputes * offloads * optimizers * paramses && !status; i++) {
+    for (unsigned i = 0;
+         i < recompute_count * offload_count * optimizer_count * params_count && !status; i++) {
         const struct setting setting = {
             .strategy = strategy,
             .micro = micro,
-            .recompute = recompute[i % recomputes],
-            .offload = offload[i / recomputes % offloads],
-            .offloads_optimizer = optimizer[i / recomputes / offloads % optimizers],
-            .offloads_params = params[i / recomputes / offloads / optimizers],
+            .recompute = recompute[i % recompute_count],
+            .offload = offload[i / recompute_count % offload_count],
+            .offloads_optimizer = optimizer[i / recompute_count / offload_count % optimizer_count],
+            .offloads_params = params[i / recompute_count / offload_count / optimizer_count],
         };
         /* on a single rank, other strategies are only useful to offload parameters */
         if (search->options->ranks > 1 || strategy == given->parallel.strategy ||
@@ -152,7 +155,7 @@ static int try_strategy(struct search *search, uint32_t strategy, uint64_t micro
 }
 
 /* The given strategy comes first, so it is the one listed among equals. */
-static int try_all(struct search *search, uint64_t micro, bool is_host, struct err *err)
+static int try_strategies(struct search *search, uint64_t micro, bool is_host, struct err *err)
 {
     uint32_t given = search->options->config->parallel.strategy;
     int status = try_strategy(search, given, micro, is_host, err);
@@ -169,7 +172,7 @@ static int search_settings(struct search *search, struct err *err)
     uint64_t micro = search->options->config->batch.micro;
     int status = trainer_dry_run_model(search->options->config, &model, err);
     for (; !status; micro /= 2) {
-        status = try_all(search, micro, model->is_host, err);
+        status = try_strategies(search, micro, model->is_host, err);
         if (search->count > 0 || micro % 2 != 0)
             break;
     }
@@ -182,23 +185,24 @@ static void describe(const struct search *search, const struct setting *setting,
                      char text[SET_BYTES])
 {
     const struct train_config *given = search->options->config;
-    int at = snprintf(text, SET_BYTES, "parallel.strategy=%s", strategy_names[setting->strategy]);
+    int used = snprintf(text, SET_BYTES, "parallel.strategy=%s", strategy_names[setting->strategy]);
     if (setting->recompute != given->model.recompute)
-        at += snprintf(text + at, SET_BYTES - (size_t)at, " model.recompute=%" PRIu64,
-                       setting->recompute);
+        used += snprintf(text + used, SET_BYTES - (size_t)used, " model.recompute=%" PRIu64,
+                         setting->recompute);
     if (setting->offload != given->model.offload)
-        at += snprintf(text + at, SET_BYTES - (size_t)at, " model.offload=%" PRIu64,
-                       setting->offload);
+        used += snprintf(text + used, SET_BYTES - (size_t)used, " model.offload=%" PRIu64,
+                         setting->offload);
     if (setting->offloads_optimizer != given->parallel.offload.optimizer)
-        at += snprintf(text + at, SET_BYTES - (size_t)at, " parallel.offload.optimizer=true");
+        used += snprintf(text + used, SET_BYTES - (size_t)used, " parallel.offload.optimizer=true");
     if (setting->offloads_params != given->parallel.offload.params)
-        at += snprintf(text + at, SET_BYTES - (size_t)at, " parallel.offload.params=true");
+        used += snprintf(text + used, SET_BYTES - (size_t)used, " parallel.offload.params=true");
     if (setting->micro == given->batch.micro)
         return;
-    at += snprintf(text + at, SET_BYTES - (size_t)at, " batch.micro=%" PRIu64, setting->micro);
+    used +=
+        snprintf(text + used, SET_BYTES - (size_t)used, " batch.micro=%" PRIu64, setting->micro);
     /* keeps the global batch */
     if (search->options->accumulation > 0)
-        snprintf(text + at, SET_BYTES - (size_t)at, " batch.accumulation=%" PRIu64,
+        snprintf(text + used, SET_BYTES - (size_t)used, " batch.accumulation=%" PRIu64,
                  given->batch.global / setting->micro / search->options->ranks);
 }
 
@@ -211,14 +215,14 @@ static int print_json(const struct search *search, struct err *err)
     jsonx_write_u64(&output.json, "limit_bytes", search->options->fits_bytes);
     jsonx_begin_array(&output.json, "fits");
     for (size_t i = 0; i < search->count; i++) {
-        const struct tried *tried = &search->list[i];
-        describe(search, &tried->setting, text);
+        const struct trial *trial = &search->list[i];
+        describe(search, &trial->setting, text);
         jsonx_begin_object(&output.json, NULL);
         jsonx_write_string(&output.json, "set", text);
-        jsonx_write_u64(&output.json, "memory_bytes", tried->bytes);
-        jsonx_write_u64(&output.json, "sent_bytes", tried->moved_bytes);
-        jsonx_write_f64(&output.json, "flops", tried->flops);
-        jsonx_write_u64(&output.json, "crossed_bytes", tried->crossed_bytes);
+        jsonx_write_u64(&output.json, "memory_bytes", trial->bytes);
+        jsonx_write_u64(&output.json, "sent_bytes", trial->sent_bytes);
+        jsonx_write_f64(&output.json, "flops", trial->flops);
+        jsonx_write_u64(&output.json, "crossed_bytes", trial->crossed_bytes);
         jsonx_end_object(&output.json);
     }
     jsonx_end_array(&output.json);
@@ -230,12 +234,12 @@ static void print_text(const struct search *search)
     char text[SET_BYTES], size[STR_SIZE_BYTES];
     printf("%10s  %10s  %8s  %10s  %s\n", "memory", "sent", "flops", "crossed", "set");
     for (size_t i = 0; i < search->count && i < SHOWN_MAX; i++) {
-        const struct tried *tried = &search->list[i];
-        describe(search, &tried->setting, text);
-        printf("%10s", str_format_size(tried->bytes, size));
-        printf("  %10s", str_format_size(tried->moved_bytes, size));
-        printf("  %8.3g", tried->flops);
-        printf("  %10s  %s\n", str_format_size(tried->crossed_bytes, size), text);
+        const struct trial *trial = &search->list[i];
+        describe(search, &trial->setting, text);
+        printf("%10s", str_format_size(trial->bytes, size));
+        printf("  %10s", str_format_size(trial->sent_bytes, size));
+        printf("  %8.3g", trial->flops);
+        printf("  %10s  %s\n", str_format_size(trial->crossed_bytes, size), text);
     }
     if (search->count > SHOWN_MAX)
         printf("and %zu more\n", search->count - SHOWN_MAX);
@@ -243,12 +247,12 @@ static void print_text(const struct search *search)
 
 static int nothing_fits(const struct search *search, struct err *err)
 {
-    char least[STR_SIZE_BYTES], limit[STR_SIZE_BYTES], set[SET_BYTES];
+    char smallest[STR_SIZE_BYTES], limit[STR_SIZE_BYTES], set[SET_BYTES];
     bool is_image = search->options->config->model.type == MODEL_VIT;
-    describe(search, &search->least, set);
+    describe(search, &search->smallest, set);
     err_set(err, -ENOMEM, "no setting fits");
     err_expected(err, "at most %s per rank", str_format_size(search->options->fits_bytes, limit));
-    err_found(err, "at least %s, with %s", str_format_size(search->least_bytes, least), set);
+    err_found(err, "at least %s, with %s", str_format_size(search->smallest_bytes, smallest), set);
     err_advise(err,
                "raise --ranks, or reduce model.layers, model.width or %s; run --dry-run without "
                "--fits to see what uses the most memory",
@@ -262,7 +266,7 @@ int dry_run_fits(const struct dry_run_options *options, struct err *err)
     if (!search)
         return err_set(err, -ENOMEM, "out of memory for a dry run");
     search->options = options;
-    search->least_bytes = UINT64_MAX;
+    search->smallest_bytes = UINT64_MAX;
     int status = search_settings(search, err);
     if (!status && search->count == 0)
         status = nothing_fits(search, err);

@@ -10,20 +10,20 @@
 
 enum { DRY_RUN_RANKS_MAX = 64 };
 
-struct planned {
-    struct trainer_dry_run first;          /* rank 0's */
-    struct usage most;                     /* the maximum over ranks, for each number */
-    struct usage ranks[DRY_RUN_RANKS_MAX]; /* of the first ranks */
-    double flops;                          /* of the rank with the most */
-    uint64_t checkpoint_bytes;             /* of all ranks */
-    bool is_host;                          /* device memory is host memory */
+struct dry_run_plan {
+    struct trainer_dry_run rank0;
+    struct usage peak;                      /* the maximum over ranks, for each number */
+    struct usage usages[DRY_RUN_RANKS_MAX]; /* of the first ranks */
+    double flops;                           /* the maximum over ranks */
+    uint64_t checkpoint_bytes;              /* of all ranks */
+    bool is_host;                           /* device memory is host memory */
 };
 
-/* Whether the configuration is valid; a strategy may contradict other settings. */
-bool dry_run_allows(const struct train_config *config);
+/* False if the configuration is invalid: a strategy may contradict other settings. */
+bool dry_run_is_valid(const struct train_config *config);
 
 int dry_run_config(const struct dry_run_options *options, const struct train_config *config,
-                   struct planned *ret_planned, struct err *err);
+                   struct dry_run_plan *ret_plan, struct err *err);
 
 int dry_run_fits(const struct dry_run_options *options, struct err *err);
 

@@ -1,6 +1,3 @@
-/*
- * dry_run_output — see dry_run.h.
- */
 #include "cli/commands/dry_run.h"
 
 #include "base/bytes.h"
@@ -15,103 +12,103 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void take_larger(struct usage *most, const struct usage *other)
+static void take_maximum(struct usage *peak, const struct usage *other)
 {
-    usage_take_peaks(most, other);
-    most->traffic.sent_bytes = bytes_max(most->traffic.sent_bytes, other->traffic.sent_bytes);
-    most->traffic.received_bytes =
-        bytes_max(most->traffic.received_bytes, other->traffic.received_bytes);
+    usage_take_peaks(peak, other);
+    peak->traffic.sent_bytes = bytes_max(peak->traffic.sent_bytes, other->traffic.sent_bytes);
+    peak->traffic.received_bytes =
+        bytes_max(peak->traffic.received_bytes, other->traffic.received_bytes);
 }
 
-bool dry_run_allows(const struct train_config *config)
+bool dry_run_is_valid(const struct train_config *config)
 {
     struct err err = {0};
     return config_check(config, NULL, "", &err) == 0;
 }
 
 int dry_run_config(const struct dry_run_options *options, const struct train_config *config,
-                   struct planned *ret_planned, struct err *err)
+                   struct dry_run_plan *ret_plan, struct err *err)
 {
     struct trainer_dry_run_options dry_run = {.config = config,
                                               .io = options->io,
                                               .log = options->log,
                                               .ranks = options->ranks,
                                               .local_ranks = options->local_ranks};
-    *ret_planned = (struct planned){0};
+    *ret_plan = (struct dry_run_plan){0};
     int status = trainer_dry_run_model(config, &dry_run.model, err);
     dry_run.by_nccl =
         !status && trainer_dry_run_is_by_nccl(config, dry_run.model, options->local_ranks);
     for (uint32_t i = 0; i < options->ranks && !status; i++) {
-        struct trainer_dry_run one;
+        struct trainer_dry_run run;
         dry_run.rank = i;
-        status = trainer_dry_run(&dry_run, &one, err);
+        status = trainer_dry_run(&dry_run, &run, err);
         if (status)
             return status;
         if (i == 0)
-            ret_planned->first = one;
-        dry_run.shape = &ret_planned->first.shape;
+            ret_plan->rank0 = run;
+        dry_run.shape = &ret_plan->rank0.shape;
         if (i > 0)
-            memcpy(one.usage.peak_bytes[MEM_FOR_LOADER],
-                   ret_planned->first.usage.peak_bytes[MEM_FOR_LOADER],
-                   sizeof one.usage.peak_bytes[MEM_FOR_LOADER]);
+            memcpy(run.usage.peak_bytes[MEM_FOR_LOADER],
+                   ret_plan->rank0.usage.peak_bytes[MEM_FOR_LOADER],
+                   sizeof run.usage.peak_bytes[MEM_FOR_LOADER]);
         if (i < DRY_RUN_RANKS_MAX)
-            ret_planned->ranks[i] = one.usage;
-        take_larger(&ret_planned->most, &one.usage);
-        ret_planned->flops = one.flops > ret_planned->flops ? one.flops : ret_planned->flops;
-        ret_planned->checkpoint_bytes += one.file_bytes;
+            ret_plan->usages[i] = run.usage;
+        take_maximum(&ret_plan->peak, &run.usage);
+        ret_plan->flops = run.flops > ret_plan->flops ? run.flops : ret_plan->flops;
+        ret_plan->checkpoint_bytes += run.file_bytes;
     }
-    ret_planned->is_host = dry_run.model && dry_run.model->is_host;
+    ret_plan->is_host = dry_run.model && dry_run.model->is_host;
     return status;
 }
 
-static void write_planned(struct jsonx_writer *json, const struct dry_run_options *options,
-                          const struct planned *planned)
+static void write_plan(struct jsonx_writer *json, const struct dry_run_options *options,
+                       const struct dry_run_plan *plan)
 {
-    usage_write_memory(json, &planned->most);
+    usage_write_memory(json, &plan->peak);
     jsonx_begin_object(json, "a_step");
-    jsonx_write_u64(json, "sent_bytes", planned->most.traffic.sent_bytes);
-    jsonx_write_u64(json, "received_bytes", planned->most.traffic.received_bytes);
-    jsonx_write_f64(json, "flops", planned->flops);
+    jsonx_write_u64(json, "sent_bytes", plan->peak.traffic.sent_bytes);
+    jsonx_write_u64(json, "received_bytes", plan->peak.traffic.received_bytes);
+    jsonx_write_f64(json, "flops", plan->flops);
     jsonx_end_object(json);
-    jsonx_write_u64(json, "checkpoint_bytes", planned->checkpoint_bytes);
+    jsonx_write_u64(json, "checkpoint_bytes", plan->checkpoint_bytes);
     if (!options->as_json)
         return;
     jsonx_begin_array(json, "ranks");
     for (uint32_t rank = 0; rank < options->ranks && rank < DRY_RUN_RANKS_MAX; rank++) {
         jsonx_begin_object(json, NULL);
         jsonx_write_u64(json, "rank", rank);
-        usage_write_memory(json, &planned->ranks[rank]);
-        usage_write_traffic(json, &planned->ranks[rank]);
+        usage_write_memory(json, &plan->usages[rank]);
+        usage_write_traffic(json, &plan->usages[rank]);
         jsonx_end_object(json);
     }
     jsonx_end_array(json);
 }
 
 static void write_run(struct jsonx_writer *json, const struct dry_run_options *options,
-                      const struct planned *planned)
+                      const struct dry_run_plan *plan)
 {
     jsonx_write_u64(json, "ranks_count", options->ranks);
-    jsonx_write_u64(json, "parameters_count", planned->first.parameter_count);
-    jsonx_write_u64(json, "steps_count", planned->first.steps);
-    jsonx_write_u64(json, "micro_batches_count", planned->first.micros_count);
+    jsonx_write_u64(json, "parameters_count", plan->rank0.parameter_count);
+    jsonx_write_u64(json, "steps_count", plan->rank0.steps);
+    jsonx_write_u64(json, "micro_batches_count", plan->rank0.micros_count);
 }
 
 static int print_one(const struct dry_run_options *options, struct err *err)
 {
-    struct planned *planned = malloc(sizeof *planned);
-    if (!planned)
+    struct dry_run_plan *plan = malloc(sizeof *plan);
+    if (!plan)
         return err_set(err, -ENOMEM, "out of memory for a dry run");
-    int status = dry_run_config(options, options->config, planned, err);
+    int status = dry_run_config(options, options->config, plan, err);
     if (!status) {
         struct output output;
         output_begin(&output);
         jsonx_write_string(&output.json, "strategy",
                            strategy_at(options->config->parallel.strategy)->name);
-        write_run(&output.json, options, planned);
-        write_planned(&output.json, options, planned);
+        write_run(&output.json, options, plan);
+        write_plan(&output.json, options, plan);
         status = output_end(&output, options->as_json, stdout, err);
     }
-    free(planned);
+    free(plan);
     return status;
 }
 
@@ -122,15 +119,15 @@ static void print_size(uint64_t bytes)
 }
 
 /* Prints one row of the table; columns are in the order of enum mem_use. */
-static void print_row(const char *strategy, const struct planned *planned)
+static void print_row(const char *strategy, const struct dry_run_plan *plan)
 {
     printf("%-13s", strategy);
     for (int use = 0; use < MEM_USE_COUNT; use++)
-        print_size(usage_bytes(&planned->most, (enum mem_use)use));
-    print_size(usage_total_bytes(&planned->most));
-    print_size(planned->most.traffic.sent_bytes);
-    print_size(planned->checkpoint_bytes);
-    printf(" %8.3g\n", planned->flops);
+        print_size(usage_bytes(&plan->peak, (enum mem_use)use));
+    print_size(usage_total_bytes(&plan->peak));
+    print_size(plan->peak.traffic.sent_bytes);
+    print_size(plan->checkpoint_bytes);
+    printf(" %8.3g\n", plan->flops);
 }
 
 static void print_titles(void)
@@ -146,43 +143,43 @@ static void print_titles(void)
     printf(" %9s %9s %9s %8s\n", "total", "sent", "ckpt", "flops");
 }
 
-static void print_planned(struct jsonx_writer *json, const struct dry_run_options *options,
-                          const char *strategy, const struct planned *planned)
+static void print_plan(struct jsonx_writer *json, const struct dry_run_options *options,
+                       const char *strategy, const struct dry_run_plan *plan)
 {
     if (!options->as_json) {
-        print_row(strategy, planned);
+        print_row(strategy, plan);
         return;
     }
     jsonx_begin_object(json, NULL);
     jsonx_write_string(json, "strategy", strategy);
-    write_planned(json, options, planned);
+    write_plan(json, options, plan);
     jsonx_end_object(json);
 }
 
 static int print_all(const struct dry_run_options *options, struct err *err)
 {
-    struct planned *planned = malloc(sizeof *planned);
+    struct dry_run_plan *plan = malloc(sizeof *plan);
     struct train_config *config = malloc(sizeof *config);
     struct output output;
     bool is_first = true;
-    int status = planned && config ? 0 : err_set(err, -ENOMEM, "out of memory for a dry run");
+    int status = plan && config ? 0 : err_set(err, -ENOMEM, "out of memory for a dry run");
     output_begin(&output);
     for (uint32_t i = 0; strategy_names[i] && !status; i++) {
         *config = *options->config;
         config->parallel.strategy = i;
-        if (!dry_run_allows(config))
+        if (!dry_run_is_valid(config))
             continue;
-        status = dry_run_config(options, config, planned, err);
+        status = dry_run_config(options, config, plan, err);
         if (status)
             break;
         if (is_first && options->as_json) {
-            write_run(&output.json, options, planned);
+            write_run(&output.json, options, plan);
             jsonx_begin_array(&output.json, "strategies");
         } else if (is_first) {
             print_titles();
         }
         is_first = false;
-        print_planned(&output.json, options, strategy_names[i], planned);
+        print_plan(&output.json, options, strategy_names[i], plan);
     }
     if (!status && options->as_json) {
         jsonx_end_array(&output.json);
@@ -191,7 +188,7 @@ static int print_all(const struct dry_run_options *options, struct err *err)
         output_abort(&output);
     }
     free(config);
-    free(planned);
+    free(plan);
     return status;
 }
 

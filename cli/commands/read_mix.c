@@ -1,6 +1,3 @@
-/*
- * read_mix — see read_mix.h.
- */
 #include "cli/commands/read_mix.h"
 
 #include "sampler/quality.h"
@@ -25,7 +22,7 @@ static int add_weighted(struct read_mix *mix, const char *text, struct err *err)
     char *path = strndup(text, (size_t)(equals - text));
     if (!path)
         return err_set(err, -ENOMEM, "out of memory for the command line");
-    mix->texts[mix->count] = path;
+    mix->owned_paths[mix->count] = path;
     mix->sources[mix->count++] = (struct loader_source){.path = path, .weight = weight};
     return 0;
 }
@@ -52,7 +49,7 @@ int read_mix_init(struct read_mix *mix, const char *dataset, const struct option
 void read_mix_deinit(struct read_mix *mix)
 {
     for (uint32_t i = 0; i < mix->count; i++)
-        free(mix->texts[i]);
+        free(mix->owned_paths[i]);
 }
 
 void read_mix_apply(const struct read_mix *mix, struct loader_options *options)
@@ -95,20 +92,22 @@ void read_mix_write_order(struct jsonx_writer *json, const struct loader *loader
 
 /* Writes how well batches mix a dataset, with better parameters, and adds their quality to
  * best_sum. */
-static int write_quality_of(struct jsonx_writer *json, const struct loader_dataset *dataset,
-                            const struct quality *now, struct quality *best_sum, struct err *err)
+static int write_dataset_quality(struct jsonx_writer *json, const struct loader_dataset *dataset,
+                                 const struct quality *current, struct quality *best_sum,
+                                 struct err *err)
 {
     struct order_params best;
-    struct quality better;
-    int status = quality_improve(&dataset->order, now->batch, QUALITY_ENOUGH, &best, &better, err);
+    struct quality best_quality;
+    int status =
+        quality_improve(&dataset->order, current->batch, QUALITY_ENOUGH, &best, &best_quality, err);
     if (status)
         return status;
-    quality_add(best_sum, &better);
+    quality_add(best_sum, &best_quality);
     jsonx_begin_object(json, NULL);
     jsonx_write_string(json, "path", dataset->path);
-    jsonx_write_u64(json, "batch_count", now->batch);
-    jsonx_write_f64(json, "touched_count", now->touched);
-    jsonx_write_f64(json, "full_count", now->full);
+    jsonx_write_u64(json, "batch_count", current->batch);
+    jsonx_write_f64(json, "touched_count", current->touched);
+    jsonx_write_f64(json, "full_count", current->full);
     write_params(json, &dataset->order);
     jsonx_write_u64(json, "better_lanes", best.lanes);
     jsonx_write_u64(json, "better_window", best.window);
@@ -124,23 +123,23 @@ int read_mix_write_quality(struct jsonx_writer *json, const struct loader *loade
     uint32_t count = loader_datasets(loader, &list);
     const struct order_params *orders[MIX_DATASETS_MAX];
     uint64_t weights[MIX_DATASETS_MAX];
-    struct quality parts[MIX_DATASETS_MAX], now, best = {0};
+    struct quality parts[MIX_DATASETS_MAX], current, best = {0};
     for (uint32_t i = 0; i < count; i++) {
         orders[i] = &list[i].order;
         weights[i] = list[i].weight;
     }
     int status =
-        quality_measure_mix(orders, weights, count, batch, QUALITY_POSITIONS, parts, &now, err);
+        quality_measure_mix(orders, weights, count, batch, QUALITY_POSITIONS, parts, &current, err);
     if (status)
         return status;
     jsonx_write_string(json, "order_kind", order_kind_name(list[0].order.kind));
     jsonx_begin_array(json, "datasets");
     for (uint32_t i = 0; i < count && !status; i++)
-        status = write_quality_of(json, &list[i], &parts[i], &best, err);
+        status = write_dataset_quality(json, &list[i], &parts[i], &best, err);
     jsonx_end_array(json);
     if (status)
         return status;
-    jsonx_write_f64(json, "quality", quality_ratio(&now));
+    jsonx_write_f64(json, "quality", quality_ratio(&current));
     jsonx_write_f64(json, "better_quality", quality_ratio(&best));
     return 0;
 }

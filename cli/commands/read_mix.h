@@ -11,7 +11,7 @@
 /* Zero before read_mix_init. */
 struct read_mix {
     struct loader_source sources[MIX_DATASETS_MAX];
-    char *texts[MIX_DATASETS_MAX]; /* owned paths in sources */
+    char *owned_paths[MIX_DATASETS_MAX]; /* in sources */
     uint32_t count;
 };
 

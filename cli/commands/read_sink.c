@@ -1,6 +1,3 @@
-/*
- * read_sink — see read_sink.h.
- */
 #include "cli/commands/read_sink.h"
 
 #include "base/display.h"
@@ -85,26 +82,27 @@ static bool stays_inside(const char *name, size_t bytes)
     if (bytes == 0 || strlen(name) != bytes || name[0] == '/')
         return false;
     for (const char *at = name; *at;) {
-        size_t part = strcspn(at, "/");
-        if ((part == 1 && at[0] == '.') || (part == 2 && at[0] == '.' && at[1] == '.'))
+        size_t name_bytes = strcspn(at, "/");
+        if ((name_bytes == 1 && at[0] == '.') || (name_bytes == 2 && at[0] == '.' && at[1] == '.'))
             return false;
-        at += part + (at[part] == '/');
+        at += name_bytes + (at[name_bytes] == '/');
     }
     return true;
 }
 
-static int write_named(struct read_sink *sink, const struct batch_item *item, const char *extension,
-                       const void *data, size_t bytes, struct err *err)
+static int write_file(struct read_sink *sink, const struct batch_item *item, const char *extension,
+                      const void *data, size_t bytes, struct err *err)
 {
     char relative[IO_PATH_BYTES_MAX], path[IO_PATH_BYTES_MAX], parent[IO_PATH_BYTES_MAX];
-    int before = 0;
+    int prefix_bytes = 0;
     if (sink->is_mix)
-        before = snprintf(relative, sizeof relative, "%" PRIu32 "-%" PRIu32 "/", item->ref.dataset,
-                          item->ref.epoch);
-    size_t room = sizeof relative - (size_t)before;
-    int used = snprintf(relative + before, room, "%s.%s", str_text(&sink->name), extension);
-    if (used < 0 || (size_t)used >= room ||
-        !stays_inside(relative + before, sink->name.bytes + 1 + strlen(extension))) {
+        prefix_bytes = snprintf(relative, sizeof relative, "%" PRIu32 "-%" PRIu32 "/",
+                                item->ref.dataset, item->ref.epoch);
+    size_t capacity = sizeof relative - (size_t)prefix_bytes;
+    int used =
+        snprintf(relative + prefix_bytes, capacity, "%s.%s", str_text(&sink->name), extension);
+    if (used < 0 || (size_t)used >= capacity ||
+        !stays_inside(relative + prefix_bytes, sink->name.bytes + 1 + strlen(extension))) {
         err_set(err, -EBADMSG, "the key of a sample cannot be used as a file name");
         err_at(err, sink->folder, ERR_NO_OFFSET);
         err_found(err, "\"%.200s\"", str_text(&sink->name));
@@ -140,7 +138,7 @@ static int write_image(struct read_sink *sink, const struct batch *batch, uint32
         str_add(&sink->file, row, field->shape[2] * 3);
     if (str_status(&sink->file))
         return err_set(err, -ENOMEM, "out of memory for a picture");
-    return write_named(sink, &batch->items[n], "ppm", sink->file.data, sink->file.bytes, err);
+    return write_file(sink, &batch->items[n], "ppm", sink->file.data, sink->file.bytes, err);
 }
 
 static int write_tokens(struct read_sink *sink, const struct batch *batch, uint32_t n,
@@ -157,7 +155,7 @@ static int write_tokens(struct read_sink *sink, const struct batch *batch, uint3
             field->shape[1] * dtype_bytes(field->dtype));
     if (str_status(&sink->file))
         return err_set(err, -ENOMEM, "out of memory for a window");
-    return write_named(sink, &batch->items[n], "npy", sink->file.data, sink->file.bytes, err);
+    return write_file(sink, &batch->items[n], "npy", sink->file.data, sink->file.bytes, err);
 }
 
 static int write_item(struct read_sink *sink, const struct batch *batch, uint32_t n,
@@ -174,15 +172,15 @@ static int write_item(struct read_sink *sink, const struct batch *batch, uint32_
     }
     int status = 0;
     for (uint32_t f = 0; f < item->fields_count && !status; f++)
-        status = write_named(sink, item, item->fields[f].extension, item->fields[f].data,
-                             item->fields[f].bytes, err);
+        status = write_file(sink, item, item->fields[f].extension, item->fields[f].data,
+                            item->fields[f].bytes, err);
     return status;
 }
 
-int read_sink_take(struct read_sink *sink, const struct batch *batch, struct err *err)
+int read_sink_write(struct read_sink *sink, const struct batch *batch, struct err *err)
 {
     int status = 0;
-    bool names = sink->print != READ_PRINT_NONE || sink->folder;
+    bool needs_names = sink->print != READ_PRINT_NONE || sink->folder;
     for (uint32_t i = 0; i < batch->items_count && !status; i++) {
         const struct batch_item *item = &batch->items[i];
         if (item->skipped) {
@@ -192,7 +190,7 @@ int read_sink_take(struct read_sink *sink, const struct batch *batch, struct err
         sink->set_digest += digest_set_term(item->ref);
         sink->sequence_digest += digest_sequence_term(batch->epoch, item->position, item->ref);
         sink->samples_count++;
-        if (names)
+        if (needs_names)
             status = set_name(sink, item, err);
         if (!status && sink->print != READ_PRINT_NONE)
             status = print_item(sink, batch, i, err);

@@ -1,6 +1,3 @@
-/*
- * read_stop — see read_stop.h.
- */
 #include "cli/commands/read_stop.h"
 
 #include "base/clock.h"
@@ -12,7 +9,7 @@
 
 enum { STEP_END_WAIT_MS_MAX = 1000, STEP_END_POLL_MS = 5 };
 
-static bool step_goes_on(const struct read_stop *stop, struct loader *loader)
+static bool wait_for_step_end(const struct read_stop *stop, struct loader *loader)
 {
     uint64_t until_ns = stop->requested_ns + STEP_END_WAIT_MS_MAX * (CLOCK_NS_PER_S / 1000);
     bool is_ready;
@@ -23,19 +20,19 @@ static bool step_goes_on(const struct read_stop *stop, struct loader *loader)
 
 /* Advises a command that starts after the last complete step and delivers again_count samples
  * again. */
-static int stopped(const struct read_stop *stop, const struct cursor *cursor, uint64_t again_count,
-                   struct err *err)
+static int set_stop_error(const struct read_stop *stop, const struct cursor *cursor,
+                          uint64_t repeated_count, struct err *err)
 {
-    char count[32] = "", again[64] = "";
+    char count[32] = "", repeats[64] = "";
     err_set(err, -EINTR, "stopped on request");
     if (stop->count)
         snprintf(count, sizeof count, " --count %" PRIu64,
                  stop->count - (cursor->position - stop->start));
-    if (again_count)
-        snprintf(again, sizeof again, "%s, which repeats %" PRIu64 " samples", stop->repeat_option,
-                 again_count);
+    if (repeated_count)
+        snprintf(repeats, sizeof repeats, "%s, which repeats %" PRIu64 " samples",
+                 stop->repeat_option, repeated_count);
     err_advise(err, "to read the rest, add --start %" PRIu64 "%s%s", cursor->position, count,
-               again);
+               repeats);
     return -EINTR;
 }
 
@@ -49,9 +46,10 @@ int read_stop_poll(struct read_stop *stop, struct loader *loader, uint64_t sampl
     if (!stop->requested_ns)
         stop->requested_ns = clock_now_ns();
     struct cursor cursor = loader_cursor(loader);
-    bool is_all = cursor.epoch != stop->epoch || cursor.position == loader_shape(loader).samples ||
-                  (stop->count && cursor.position - stop->start == stop->count);
-    if (stop->is_step_complete ? is_all : step_goes_on(stop, loader))
+    bool has_read_all = cursor.epoch != stop->epoch ||
+                        cursor.position == loader_shape(loader).samples ||
+                        (stop->count && cursor.position - stop->start == stop->count);
+    if (stop->is_step_complete ? has_read_all : wait_for_step_end(stop, loader))
         return 0;
-    return stopped(stop, &cursor, samples_count - stop->complete_samples_count, err);
+    return set_stop_error(stop, &cursor, samples_count - stop->complete_samples_count, err);
 }

@@ -1,6 +1,3 @@
-/*
- * stage_advice — see stage_advice.h.
- */
 #include "cli/commands/stage_advice.h"
 
 const char *stage_advice(enum loader_stage stage)

@@ -1,6 +1,3 @@
-/*
- * verify_decode — see verify_decode.h.
- */
 #include "cli/commands/verify_decode.h"
 
 #include "base/os/thread_pool.h"
@@ -19,7 +16,7 @@ struct job {
 };
 
 struct verify_decode {
-    void (*report)(void *context, const struct verify_problem *problem);
+    void (*on_problem)(void *context, const struct verify_problem *problem);
     void *context;
     struct thread_pool *pool;
     struct image_checker *checkers[THREAD_POOL_THREADS_MAX]; /* one per worker */
@@ -28,13 +25,13 @@ struct verify_decode {
     uint64_t bytes;
 };
 
-int verify_decode_open(void (*report)(void *context, const struct verify_problem *problem),
+int verify_decode_open(void (*on_problem)(void *context, const struct verify_problem *problem),
                        void *context, struct verify_decode **ret_decode, struct err *err)
 {
     struct verify_decode *decode = calloc(1, sizeof *decode);
     if (!decode)
         return err_set(err, -ENOMEM, "out of memory for decoding");
-    decode->report = report;
+    decode->on_problem = on_problem;
     decode->context = context;
     int status = thread_pool_open(0, &decode->pool, err);
     for (unsigned i = 0; !status && i < thread_pool_count(decode->pool); i++)
@@ -76,7 +73,7 @@ void verify_decode_flush(struct verify_decode *decode)
                                                .key = job->member.key,
                                                .err = &job->err};
         if (job->status)
-            decode->report(decode->context, &problem);
+            decode->on_problem(decode->context, &problem);
     }
     decode->count = 0;
     decode->bytes = 0;

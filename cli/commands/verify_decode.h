@@ -1,8 +1,8 @@
 /*
- * verify_decode — decodes, on all CPUs, the images that a single-threaded pass over shards finds.
+ * verify_decode — decodes on all CPUs the images that a single-threaded pass over shards finds.
  *
- * Members are copied into a batch. A full batch is decoded in parallel; its bad images are then
- * reported in order.
+ * Copies members into a batch, decodes a full batch in parallel, and then reports its bad images in
+ * order.
  */
 #ifndef MILLRACE_CLI_COMMANDS_VERIFY_DECODE_H
 #define MILLRACE_CLI_COMMANDS_VERIFY_DECODE_H
@@ -15,10 +15,11 @@ enum {
     VERIFY_DECODE_BYTES_MAX = 64 << 20, /* per batch, plus one member beyond it */
 };
 
-struct verify_decode; /* use from one thread only */
+/* Owner thread. */
+struct verify_decode;
 
-/* Add and flush call report for each problem, on the owner's thread. -ENOMEM, -EAGAIN. */
-int verify_decode_open(void (*report)(void *context, const struct verify_problem *problem),
+/* add and flush call on_problem for each problem. -ENOMEM, -EAGAIN. */
+int verify_decode_open(void (*on_problem)(void *context, const struct verify_problem *problem),
                        void *context, struct verify_decode **ret_decode, struct err *err);
 void verify_decode_close(struct verify_decode *decode); /* NULL is fine */
 /* Copies the member. Blocks while a full batch is decoded. -ENOMEM. */

@@ -1,6 +1,3 @@
-/*
- * verify_member — see verify_member.h.
- */
 #include "cli/commands/verify_member.h"
 
 #include "base/bytes.h"
@@ -13,27 +10,27 @@
 #include <stdio.h>
 #include <string.h>
 
-static int bad(const struct verify_member *member, uint64_t within, const char *what,
-               struct err *err)
+static int set_bad(const struct verify_member *member, uint64_t offset_in_member, const char *what,
+                   struct err *err)
 {
     err_set(err, -EBADMSG, "%s in %.160s.%s", what, member->key, member->extension);
-    err_at(err, member->path, (int64_t)(member->offset + within));
+    err_at(err, member->path, (int64_t)(member->offset + offset_in_member));
     return -EBADMSG;
 }
 
 /* Compares the picture columns of the index with the image's header. */
-static int check_rows(const struct verify_member *member, struct err *err)
+static int check_against_index(const struct verify_member *member, struct err *err)
 {
     struct ppm ppm;
     struct pixels_info info;
-    struct err inner;
+    struct err detail;
     const struct shard_raw_image *picture = &member->picture;
     if (picture->width == 0)
         return 0;
-    if (ppm_begin(&ppm, member->data, member->size_bytes, NULL, &info, &inner) == 0 &&
+    if (ppm_begin(&ppm, member->data, member->size_bytes, NULL, &info, &detail) == 0 &&
         ppm.width == picture->width && ppm.header_bytes == picture->pixels_at)
         return 0;
-    bad(member, 0, "image does not match the index", err);
+    set_bad(member, 0, "image does not match the index", err);
     err_expected(err, "a PPM of width %" PRIu32 " with a header of %" PRIu32 " bytes",
                  picture->width, picture->pixels_at);
     return -EBADMSG;
@@ -43,21 +40,21 @@ int verify_member_image(struct image_checker *checker, const struct verify_membe
                         bool decodes, struct err *err)
 {
     char what[64];
-    struct err inner = {0};
+    struct err detail = {0};
     struct pixels_info info;
-    int status = decodes ? image_check(checker, member->data, member->size_bytes, NULL, &inner)
+    int status = decodes ? image_check(checker, member->data, member->size_bytes, NULL, &detail)
                          : image_check_headers(checker, member->data, member->size_bytes, NULL,
-                                               &info, &inner);
+                                               &info, &detail);
     if (status == 0)
-        return check_rows(member, err);
+        return check_against_index(member, err);
     if (status != -EBADMSG) {
-        *err = inner;
+        *err = detail;
         return status;
     }
     snprintf(what, sizeof what, "undecodable %s",
              image_kind_name(image_kind_of(member->data, member->size_bytes)));
-    bad(member, inner.offset > 0 ? (uint64_t)inner.offset : 0, what, err);
-    err_found(err, "%.120s%s%.120s", inner.what, inner.found[0] ? ": " : "", inner.found);
+    set_bad(member, detail.offset > 0 ? (uint64_t)detail.offset : 0, what, err);
+    err_found(err, "%.120s%s%.120s", detail.what, detail.found[0] ? ": " : "", detail.found);
     return -EBADMSG;
 }
 
@@ -68,7 +65,7 @@ static int check_class(const struct dataset *dataset, const struct verify_member
     uint64_t count = dataset ? dataset->classes_count : 0;
     if (class_number_parse(member->data, member->size_bytes, count, &number) == 0)
         return 0;
-    bad(member, 0, "invalid class number", err);
+    set_bad(member, 0, "invalid class number", err);
     if (count)
         err_expected(err, "a decimal number below %" PRIu64, count);
     else
@@ -82,17 +79,17 @@ static int check_tokens(const struct dataset *dataset, const struct verify_membe
                         struct err *err)
 {
     struct npy npy;
-    struct err inner = {0};
+    struct err detail = {0};
     enum dtype wanted = strcmp(dataset->text.element, "uint32") == 0 ? DTYPE_U32 : DTYPE_U16;
     int status = npy_decode_header(member->data, member->size_bytes, member->size_bytes,
-                                   member->path, &npy, &inner);
+                                   member->path, &npy, &detail);
     if (!status && npy.dtype == wanted && npy.header_bytes == dataset->text.header_bytes)
         return 0;
-    bad(member, 0, "invalid tokens", err);
+    set_bad(member, 0, "invalid tokens", err);
     err_expected(err, "a .npy of %s after a header of %" PRIu32 " bytes", dataset->text.element,
                  dataset->text.header_bytes);
     if (status)
-        err_found(err, "%.200s", inner.what);
+        err_found(err, "%.200s", detail.what);
     else
         err_found(err, "%s after %" PRIu32 " bytes", dtype_name(npy.dtype), npy.header_bytes);
     return -EBADMSG;

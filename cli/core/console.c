@@ -17,10 +17,10 @@
 enum { REDRAW_NS = 100 * 1000 * 1000 };
 #define LINE_EVERY_NS (10 * CLOCK_NS_PER_S)
 
-unsigned console_columns_or(int descriptor, unsigned otherwise)
+unsigned console_columns_or(int descriptor, unsigned fallback)
 {
     struct winsize size;
-    return ioctl(descriptor, TIOCGWINSZ, &size) || size.ws_col == 0 ? otherwise : size.ws_col;
+    return ioctl(descriptor, TIOCGWINSZ, &size) || size.ws_col == 0 ? fallback : size.ws_col;
 }
 
 /* Requires the lock. */
@@ -51,27 +51,27 @@ static void draw_bar(struct console *console)
 static void write_log(void *context, enum log_level level, const char *line)
 {
     struct console *console = context;
-    const char *word = level == LOG_ERROR ? "error: " : level == LOG_WARN ? "warning: " : "";
-    const char *paint = !console->color      ? ""
+    const char *prefix = level == LOG_ERROR ? "error: " : level == LOG_WARN ? "warning: " : "";
+    const char *color = !console->color      ? ""
                         : level == LOG_ERROR ? "\033[31m"
                         : level == LOG_WARN  ? "\033[33m"
                                              : "";
-    const char *rank = level >= LOG_WARN || !console->is_first ? console->rank : "";
+    const char *rank = level >= LOG_WARN || !console->is_first_rank ? console->rank : "";
     struct str shown = {0};
     display_add(&shown, line);
     pthread_mutex_lock(&console->lock);
     wipe_bar(console);
-    fprintf(stderr, "%s%s%s%s%s\n", paint, word, *paint ? "\033[0m" : "", rank, str_text(&shown));
+    fprintf(stderr, "%s%s%s%s%s\n", color, prefix, *color ? "\033[0m" : "", rank, str_text(&shown));
     pthread_mutex_unlock(&console->lock);
     str_deinit(&shown);
 }
 
 void console_init(struct console *console)
 {
-    *console = (struct console){.is_first = true};
+    *console = (struct console){.is_first_rank = true};
     pthread_mutex_init(&console->lock, NULL);
-    const char *no_color = getenv("NO_COLOR"), *kind = getenv("TERM");
-    bool dumb = !kind || !*kind || strcmp(kind, "dumb") == 0;
+    const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+    bool dumb = !term || !*term || strcmp(term, "dumb") == 0;
     console->terminal = isatty(STDERR_FILENO) && !dumb;
     console->color = console->terminal && !(no_color && *no_color);
     console->log = (struct log){.write = write_log, .context = console, .least = LOG_INFO};
@@ -82,7 +82,7 @@ void console_deinit(struct console *console)
     pthread_mutex_destroy(&console->lock);
 }
 
-void console_set_quiet(struct console *console, bool quiet, bool verbose)
+void console_set_verbosity(struct console *console, bool quiet, bool verbose)
 {
     console->quiet = quiet;
     console->log.least = quiet ? LOG_WARN : verbose ? LOG_DEBUG : LOG_INFO;
@@ -93,8 +93,8 @@ void console_set_rank(struct console *console, int rank, int ranks)
     if (ranks == 1)
         return;
     snprintf(console->rank, sizeof console->rank, "rank %d: ", rank);
-    console->is_first = rank == 0;
-    if (console->is_first)
+    console->is_first_rank = rank == 0;
+    if (console->is_first_rank)
         return;
     console->quiet = true;
     if (console->log.least == LOG_INFO)
@@ -104,10 +104,10 @@ void console_set_rank(struct console *console, int rank, int ranks)
 void console_error(struct console *console, const struct err *err)
 {
     char line[ERR_LINE_BYTES_MAX];
-    console_failure(console, err_format(err, line, sizeof line));
+    console_error_line(console, err_format(err, line, sizeof line));
 }
 
-void console_failure(struct console *console, const char *line)
+void console_error_line(struct console *console, const char *line)
 {
     pthread_mutex_lock(&console->lock);
     wipe_bar(console);
@@ -141,7 +141,7 @@ void console_line(struct console *console, const char *format, ...)
     wipe_bar(console);
     fprintf(stderr, "%s\n", str_text(&shown));
     if (!console->terminal)
-        console->shown_ns = clock_now_ns(); /* log lines also delay the next progress line */
+        console->drawn_ns = clock_now_ns(); /* log lines also delay the next progress line */
     pthread_mutex_unlock(&console->lock);
     str_deinit(&shown);
     free(has_text ? text : NULL);
@@ -156,7 +156,7 @@ void progress_begin(struct console *console, const char *label, enum progress_un
     console->began_ns = clock_now_ns();
     /* A new bar keeps the redraw time of the bar that it replaces. */
     if (!console->active)
-        console->shown_ns = console->began_ns;
+        console->drawn_ns = console->began_ns;
     console->active = true;
     pthread_mutex_unlock(&console->lock);
 }
@@ -169,15 +169,15 @@ void progress_update(struct console *console, uint64_t done, uint64_t total)
     pthread_mutex_lock(&console->lock);
     struct progress *progress = &console->progress;
     if (!console->updated)
-        progress->first = done;
+        progress->done_before = done;
     console->updated = true;
     progress->done = done;
     progress->total = total;
     progress->elapsed_ns = now - console->began_ns;
     uint64_t pause = console->terminal ? REDRAW_NS : LINE_EVERY_NS;
-    if (console->active && now - console->shown_ns >= pause) {
+    if (console->active && now - console->drawn_ns >= pause) {
         draw_bar(console);
-        console->shown_ns = now;
+        console->drawn_ns = now;
     }
     pthread_mutex_unlock(&console->lock);
 }

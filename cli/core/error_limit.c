@@ -1,6 +1,3 @@
-/*
- * error_limit — see error_limit.h.
- */
 #include "cli/core/error_limit.h"
 
 #include "cli/core/exit_status.h"
@@ -12,7 +9,7 @@
 static const double COUNT_MAX = 1e15; /* doubles represent integers up to this exactly */
 
 /* Parses "12" or "1.5%": digits with at most one point, stricter than strtod. */
-static bool parse(const char *text, double *ret_value, bool *ret_is_percent)
+static bool parse_count_or_percent(const char *text, double *ret_value, bool *ret_is_percent)
 {
     static const char digits[] = "0123456789";
     size_t whole_digits = strspn(text, digits);
@@ -29,14 +26,14 @@ static bool parse(const char *text, double *ret_value, bool *ret_is_percent)
 
 int error_limit_parse(const char *text, bool skips, struct error_limit *ret_limit, struct err *err)
 {
-    struct error_limit limit = {.most = -1};
+    struct error_limit limit = {.count_max = -1};
     if (!text) {
         *ret_limit = limit;
         return 0;
     }
     double value;
     bool percent;
-    if (!parse(text, &value, &percent)) {
+    if (!parse_count_or_percent(text, &value, &percent)) {
         err_set(err, -EINVAL, "--max-errors has an invalid value");
         err_expected(err, "a whole number, or a percentage such as 1%%");
         err_found(err, "\"%s\"", text);
@@ -48,9 +45,9 @@ int error_limit_parse(const char *text, bool skips, struct error_limit *ret_limi
         return EXIT_USAGE;
     }
     if (percent && value > 0)
-        limit.fraction = value / 100;
+        limit.fraction_max = value / 100;
     else
-        limit.most = (int64_t)value;
+        limit.count_max = (int64_t)value;
     *ret_limit = limit;
     return 0;
 }

@@ -9,14 +9,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The number of skipped items beyond which the command fails. */
+/* How many items may be skipped before the command fails. */
 struct error_limit {
-    int64_t most;    /* -1: use fraction; no limit if that is 0 */
-    double fraction; /* of all items */
+    int64_t count_max;   /* -1: use fraction_max */
+    double fraction_max; /* of all items; 0: no limit */
 };
 
-/* text: --max-errors; NULL: no limit. skips: --on-error skip, which a limit requires. EXIT_USAGE
- * with detail. */
+/* text: the value of --max-errors; NULL: no limit. skips: --on-error skip was given, which a limit
+ * requires. EXIT_USAGE with detail. */
 int error_limit_parse(const char *text, bool skips, struct error_limit *ret_limit, struct err *err);
 
 #endif

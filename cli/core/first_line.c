@@ -1,6 +1,3 @@
-/*
- * first_line — see first_line.h.
- */
 #include "cli/core/first_line.h"
 
 #include <errno.h>
@@ -12,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PATIENCE_MS = 5000 };
+enum { SILENCE_MS_MAX = 5000 };
 
 extern char **environ;
 
@@ -22,7 +19,7 @@ static int read_line(int fd, char *text, size_t bytes)
     size_t used = 0;
     while (used + 1 < bytes && !memchr(text, '\n', used)) {
         struct pollfd ready = {.fd = fd, .events = POLLIN};
-        int count = poll(&ready, 1, PATIENCE_MS);
+        int count = poll(&ready, 1, SILENCE_MS_MAX);
         if (count < 0 && errno == EINTR)
             continue;
         if (count <= 0)
@@ -57,20 +54,20 @@ static int spawn(char *const *argv, int write_end, pid_t *ret_child)
     return -status;
 }
 
-int first_line_of(char *const *argv, char *text, size_t bytes)
+int first_line_read(char *const *argv, char *text, size_t bytes)
 {
-    int ends[2];
+    int pipe_ends[2];
     pid_t child;
-    if (pipe2(ends, O_CLOEXEC))
+    if (pipe2(pipe_ends, O_CLOEXEC))
         return -errno;
-    int status = spawn(argv, ends[1], &child);
-    close(ends[1]);
+    int status = spawn(argv, pipe_ends[1], &child);
+    close(pipe_ends[1]);
     if (!status) {
-        status = read_line(ends[0], text, bytes);
+        status = read_line(pipe_ends[0], text, bytes);
         kill(child, SIGKILL);
         while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
             ;
     }
-    close(ends[0]);
+    close(pipe_ends[0]);
     return status;
 }

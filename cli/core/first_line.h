@@ -6,9 +6,9 @@
 
 #include <stddef.h>
 
-/* Runs argv[0], found on PATH; argv ends with NULL. Discards stderr, and kills the program if it is
- * silent for 5 s. text holds up to `bytes` bytes. -ENOENT: no such program; -ETIMEDOUT; -ENODATA:
- * no output. Blocks. */
-int first_line_of(char *const *argv, char *text, size_t bytes);
+/* Runs argv[0] from PATH. Discards its stderr. Kills it after the line, or after 5 s of silence.
+ * text holds up to `bytes` bytes. -ENOENT: no such program; -ETIMEDOUT; -ENODATA: no output.
+ * Blocks. */
+int first_line_read(char *const *argv, char *text, size_t bytes);
 
 #endif

@@ -1,6 +1,3 @@
-/*
- * output — see output.h.
- */
 #include "cli/core/output.h"
 
 #include "base/display.h"
@@ -151,13 +148,13 @@ static void add_cell(struct str *out, const char *key, const struct json_t *valu
         return;
     }
     size_t count = jsonx_count(value);
-    bool numbers = count == 0 || jsonx_kind(jsonx_at(value, 0)) == JSON_KIND_INT;
-    str_add_text(out, numbers ? "[" : "");
+    bool are_numbers = count == 0 || jsonx_kind(jsonx_at(value, 0)) == JSON_KIND_INT;
+    str_add_text(out, are_numbers ? "[" : "");
     for (size_t i = 0; i < count; i++) {
         str_add_text(out, i ? ", " : "");
         add_scalar(out, key, jsonx_at(value, i), exact);
     }
-    str_add_text(out, numbers ? "]" : "");
+    str_add_text(out, are_numbers ? "]" : "");
 }
 
 /* Adds text from column `at` on, wrapped at spaces to `columns`. */
@@ -169,10 +166,10 @@ static void add_wrapped(struct str *out, const char *text, size_t at, unsigned c
         struct str word = {0};
         str_add(&word, text, bytes);
         size_t width = display_columns(str_text(&word));
-        bool breaks = !is_first && at + 1 + width >= columns;
+        bool must_break = !is_first && at + 1 + width >= columns;
         str_merge_status(out, &word);
         str_deinit(&word);
-        if (breaks) {
+        if (must_break) {
             str_add_text(out, "\n");
             str_add_fill(out, ' ', indent);
             at = indent;
@@ -196,7 +193,7 @@ struct table {
     bool measure;
 };
 
-static int note_column(void *context, const char *key, struct json_t *value)
+static int add_column(void *context, const char *key, struct json_t *value)
 {
     (void)value;
     struct table *table = context;
@@ -205,7 +202,7 @@ static int note_column(void *context, const char *key, struct json_t *value)
     return 0;
 }
 
-static void table_cell(struct table *table, const char *text, bool last)
+static void add_table_cell(struct table *table, const char *text, bool last)
 {
     size_t columns = display_columns(text), *width = &table->widths[table->column++];
     if (table->measure) {
@@ -217,7 +214,7 @@ static void table_cell(struct table *table, const char *text, bool last)
         str_add_fill(table->out, ' ', *width - columns + 2);
 }
 
-static void table_line(struct table *table, const struct json_t *row)
+static void add_table_line(struct table *table, const struct json_t *row)
 {
     struct str text = {0};
     table->column = 0;
@@ -229,7 +226,7 @@ static void table_line(struct table *table, const struct json_t *row)
             add_cell(&text, table->columns[c], jsonx_get(row, table->columns[c]), false);
         else
             add_name(&text, table->columns[c]);
-        table_cell(table, str_text(&text), c + 1 == table->count);
+        add_table_cell(table, str_text(&text), c + 1 == table->count);
     }
     if (!table->measure)
         str_add_text(table->out, "\n");
@@ -237,17 +234,17 @@ static void table_line(struct table *table, const struct json_t *row)
     str_deinit(&text);
 }
 
-static void table_lines(struct table *table, const struct json_t *rows)
+static void add_table_lines(struct table *table, const struct json_t *rows)
 {
-    table_line(table, NULL);
+    add_table_line(table, NULL);
     for (size_t i = 0; i < jsonx_count(rows); i++)
-        table_line(table, jsonx_at(rows, i));
+        add_table_line(table, jsonx_at(rows, i));
 }
 
-struct place {
+struct layout {
     struct str *out;
     unsigned indent, columns;
-    size_t values_at; /* column of the values */
+    size_t value_column; /* column of the values */
 };
 
 static bool is_table(const struct json_t *value)
@@ -261,15 +258,15 @@ static bool is_block(const struct json_t *value)
     return jsonx_kind(value) == JSON_KIND_OBJECT && jsonx_count(value) > 0;
 }
 
-static int note_name(void *context, const char *key, struct json_t *value)
+static int measure_name(void *context, const char *key, struct json_t *value)
 {
-    struct place *place = context;
+    struct layout *layout = context;
     struct str name = {0};
     if (is_table(value) || is_block(value))
         return 0;
     add_name(&name, key);
-    size_t wanted = place->indent + display_columns(str_text(&name)) + 2;
-    place->values_at = wanted > place->values_at ? wanted : place->values_at;
+    size_t wanted = layout->indent + display_columns(str_text(&name)) + 2;
+    layout->value_column = wanted > layout->value_column ? wanted : layout->value_column;
     str_deinit(&name);
     return 0;
 }
@@ -278,9 +275,9 @@ static int add_entry(void *context, const char *key, struct json_t *value);
 
 static void add_object(struct str *out, unsigned indent, unsigned columns, struct json_t *object)
 {
-    struct place place = {out, indent, columns, NAME_COLUMNS};
-    jsonx_each(object, note_name, &place);
-    jsonx_each(object, add_entry, &place);
+    struct layout layout = {out, indent, columns, NAME_COLUMNS};
+    jsonx_each(object, measure_name, &layout);
+    jsonx_each(object, add_entry, &layout);
 }
 
 /* Adds a table, row by row if it is too wide for the terminal. */
@@ -288,13 +285,13 @@ static void add_table(struct str *out, unsigned indent, unsigned columns, struct
 {
     struct table table = {.out = out, .indent = indent, .measure = true};
     size_t width = indent;
-    jsonx_each(jsonx_at(rows, 0), note_column, &table);
-    table_lines(&table, rows);
+    jsonx_each(jsonx_at(rows, 0), add_column, &table);
+    add_table_lines(&table, rows);
     for (size_t c = 0; c < table.count; c++)
         width += table.widths[c] + (c + 1 < table.count ? 2 : 0);
     table.measure = false;
     if (width < columns)
-        table_lines(&table, rows);
+        add_table_lines(&table, rows);
     for (size_t i = 0; i < jsonx_count(rows) && width >= columns; i++) {
         str_add_text(out, i ? "\n" : "");
         add_object(out, indent, columns, jsonx_at(rows, i));
@@ -303,31 +300,31 @@ static void add_table(struct str *out, unsigned indent, unsigned columns, struct
 
 static int add_entry(void *context, const char *key, struct json_t *value)
 {
-    struct place *place = context;
+    struct layout *layout = context;
     enum { INDENT = 2 };
     struct str name = {0};
     add_name(&name, key);
-    size_t at = place->indent + display_columns(str_text(&name));
-    str_add_fill(place->out, ' ', place->indent);
-    str_add_text(place->out, str_text(&name));
-    str_merge_status(place->out, &name);
+    size_t at = layout->indent + display_columns(str_text(&name));
+    str_add_fill(layout->out, ' ', layout->indent);
+    str_add_text(layout->out, str_text(&name));
+    str_merge_status(layout->out, &name);
     str_deinit(&name);
     if (is_table(value) || is_block(value))
-        str_add_text(place->out, "\n");
+        str_add_text(layout->out, "\n");
     if (is_table(value)) {
-        add_table(place->out, place->indent + INDENT, place->columns, value);
+        add_table(layout->out, layout->indent + INDENT, layout->columns, value);
         return 0;
     }
     if (is_block(value)) {
-        add_object(place->out, place->indent + INDENT, place->columns, value);
+        add_object(layout->out, layout->indent + INDENT, layout->columns, value);
         return 0;
     }
-    str_add_fill(place->out, ' ', place->values_at - at);
+    str_add_fill(layout->out, ' ', layout->value_column - at);
     struct str cell = {0};
     add_cell(&cell, key, value, true);
-    add_wrapped(place->out, str_text(&cell), place->values_at, place->columns);
-    str_add_text(place->out, "\n");
-    str_merge_status(place->out, &cell);
+    add_wrapped(layout->out, str_text(&cell), layout->value_column, layout->columns);
+    str_add_text(layout->out, "\n");
+    str_merge_status(layout->out, &cell);
     str_deinit(&cell);
     return 0;
 }

@@ -7,9 +7,9 @@
  *     return output_end(&output, common->json, err);
  *
  * Text is generated from the same document. Units move from keys to values: "mean_sample_bytes":
- * 28774 becomes `mean sample 28.1 KiB (28774)`, in a table `28.1 KiB`. A `_share` or `_fraction`
- * becomes a percentage. Nested objects are indented, and an array of objects becomes a table. On a
- * terminal, long texts are wrapped, and a table that is too wide is printed row by row.
+ * 28774 becomes `mean sample 28.1 KiB (28774)`, or `28.1 KiB` in a table. A `_share` or `_fraction`
+ * becomes a percentage. Nested objects are indented; an array of objects becomes a table. On a
+ * terminal, long texts wrap, and a table that is too wide is printed row by row.
  */
 #ifndef MILLRACE_CLI_CORE_OUTPUT_H
 #define MILLRACE_CLI_CORE_OUTPUT_H
@@ -20,7 +20,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* Owner thread. Between begin and end the writer is inside the document's object. */
+/* Between begin and end, json is inside the document's object. Owner thread. */
 struct output {
     struct str text;
     struct jsonx_writer json;

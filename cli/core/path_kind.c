@@ -1,6 +1,3 @@
-/*
- * path_kind — see path_kind.h.
- */
 #include "cli/core/path_kind.h"
 
 #include "base/bytes.h"
@@ -32,13 +29,13 @@ const char *path_kind_name(enum path_kind kind)
     return names[kind];
 }
 
-static bool has_name(const char *path, const char *name)
+static bool is_named(const char *path, const char *name)
 {
     const char *slash = strrchr(path, '/');
     return strcmp(slash ? slash + 1 : path, name) == 0;
 }
 
-static bool is_there(struct io *io, const char *folder, const char *name)
+static bool entry_exists(struct io *io, const char *folder, const char *name)
 {
     char path[IO_PATH_BYTES_MAX];
     struct io_stat stat;
@@ -46,46 +43,46 @@ static bool is_there(struct io *io, const char *folder, const char *name)
            io->names->stat(io, path, &stat, NULL) == 0;
 }
 
-struct search {
+struct folder_scan {
     struct io *io;
     const char *folder;
     int (*each)(void *context, const char *path);
     void *context;
-    bool steps, datasets;
+    bool has_steps, has_datasets;
 };
 
-static int search_entry(void *context, const struct io_entry *entry)
+static int scan_entry(void *context, const struct io_entry *entry)
 {
-    struct search *search = context;
+    struct folder_scan *scan = context;
     char path[IO_PATH_BYTES_MAX];
     if (entry->kind != IO_ENTRY_FOLDER || entry->name[0] == '.' ||
-        io_join_path(search->folder, entry->name, path, NULL))
+        io_join_path(scan->folder, entry->name, path, NULL))
         return 0;
     if (strncmp(entry->name, STEP_PREFIX, strlen(STEP_PREFIX)) == 0)
-        search->steps = true;
-    if (!is_there(search->io, path, DATASET_NAME))
+        scan->has_steps = true;
+    if (!entry_exists(scan->io, path, DATASET_NAME))
         return 0;
-    search->datasets = true;
-    return search->each ? search->each(search->context, path) : 0;
+    scan->has_datasets = true;
+    return scan->each ? scan->each(scan->context, path) : 0;
 }
 
 static int kind_of_folder(struct io *io, const char *path, enum path_kind *ret_kind,
                           struct err *err)
 {
-    struct search search = {.io = io, .folder = path};
-    if (is_there(io, path, DATASET_NAME)) {
+    struct folder_scan scan = {.io = io, .folder = path};
+    if (entry_exists(io, path, DATASET_NAME)) {
         *ret_kind = PATH_DATASET;
         return 0;
     }
-    if (is_there(io, path, MANIFEST_NAME)) {
+    if (entry_exists(io, path, MANIFEST_NAME)) {
         *ret_kind = PATH_CHECKPOINT;
         return 0;
     }
-    int status = io->names->list(io, path, search_entry, &search, err);
+    int status = io->names->list(io, path, scan_entry, &scan, err);
     if (status)
         return status;
-    if (search.steps || search.datasets) {
-        *ret_kind = search.steps ? PATH_CHECKPOINTS : PATH_DATASETS;
+    if (scan.has_steps || scan.has_datasets) {
+        *ret_kind = scan.has_steps ? PATH_CHECKPOINTS : PATH_DATASETS;
         return 0;
     }
     err_set(err, -ENOTSUP, "not a dataset or a checkpoint");
@@ -142,8 +139,8 @@ static int kind_of_file(struct io *io, const char *path, enum path_kind *ret_kin
     return 0;
 }
 
-int path_kind_of(struct io *io, const char *path, enum path_kind *ret_kind, char *ret_path,
-                 struct err *err)
+int path_kind_detect(struct io *io, const char *path, enum path_kind *ret_kind, char *ret_path,
+                     struct err *err)
 {
     struct io_stat stat;
     if (strlen(path) >= IO_PATH_BYTES_MAX)
@@ -156,13 +153,13 @@ int path_kind_of(struct io *io, const char *path, enum path_kind *ret_kind, char
     }
     if (status)
         return status;
-    if (stat.kind == IO_ENTRY_FOLDER && is_there(io, path, METRICS_NAME)) {
+    if (stat.kind == IO_ENTRY_FOLDER && entry_exists(io, path, METRICS_NAME)) {
         *ret_kind = PATH_RUN;
         return io_join_path(path, METRICS_NAME, ret_path, err);
     }
     if (stat.kind == IO_ENTRY_FOLDER)
         return kind_of_folder(io, path, ret_kind, err);
-    if (has_name(path, MANIFEST_NAME)) {
+    if (is_named(path, MANIFEST_NAME)) {
         io_parent_path(path, ret_path);
         *ret_kind = PATH_CHECKPOINT;
         return 0;
@@ -173,6 +170,6 @@ int path_kind_of(struct io *io, const char *path, enum path_kind *ret_kind, char
 int path_each_dataset(struct io *io, const char *folder,
                       int (*each)(void *context, const char *path), void *context, struct err *err)
 {
-    struct search search = {.io = io, .folder = folder, .each = each, .context = context};
-    return io->names->list(io, folder, search_entry, &search, err);
+    struct folder_scan scan = {.io = io, .folder = folder, .each = each, .context = context};
+    return io->names->list(io, folder, scan_entry, &scan, err);
 }

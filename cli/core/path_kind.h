@@ -25,11 +25,11 @@ enum path_kind {
 
 const char *path_kind_name(enum path_kind kind);
 
-/* Reads a few bytes. ret_path (IO_PATH_BYTES_MAX bytes): the path to open, that is, the parent of a
- * manifest.json, the metrics.jsonl of a run folder, otherwise path. -ENOENT; -ENOTSUP with detail:
- * not recognized. */
-int path_kind_of(struct io *io, const char *path, enum path_kind *ret_kind, char *ret_path,
-                 struct err *err);
+/* Reads a few bytes. ret_path (IO_PATH_BYTES_MAX bytes): the path to open, which is the parent of a
+ * manifest.json, the metrics.jsonl of a run folder, and otherwise path. -ENOENT; -ENOTSUP with
+ * detail: not recognized. */
+int path_kind_detect(struct io *io, const char *path, enum path_kind *ret_kind, char *ret_path,
+                     struct err *err);
 
 /* Calls `each` for every dataset of a PATH_DATASETS folder, in byte order, until it returns
  * nonzero. Returns that value. */

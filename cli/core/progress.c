@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BAR_COLUMNS_LEAST = 10, BAR_COLUMNS_MOST = 40 };
+enum { BAR_COLUMNS_MIN = 10, BAR_COLUMNS_MAX = 40 };
 
 static void format_amount(enum progress_unit unit, uint64_t amount, char text[32])
 {
@@ -24,8 +24,10 @@ static void format_amount(enum progress_unit unit, uint64_t amount, char text[32
 
 static void format_rate(const struct progress *progress, char text[40])
 {
-    uint64_t came = progress->done > progress->first ? progress->done - progress->first : 0;
-    double rate = progress->elapsed_ns ? (double)came / clock_seconds(progress->elapsed_ns) : 0;
+    uint64_t done_here =
+        progress->done > progress->done_before ? progress->done - progress->done_before : 0;
+    double rate =
+        progress->elapsed_ns ? (double)done_here / clock_seconds(progress->elapsed_ns) : 0;
     char size[STR_SIZE_BYTES];
     if (progress->unit == PROGRESS_BYTES)
         snprintf(text, 40, "  %s/s", str_format_size((uint64_t)rate, size));
@@ -33,14 +35,14 @@ static void format_rate(const struct progress *progress, char text[40])
         snprintf(text, 40, rate > 0 && rate < 9.95 ? "  %.2g/s" : "  %.0f/s", rate);
 }
 
-static void format_left(const struct progress *progress, char text[32])
+static void format_time_left(const struct progress *progress, char text[32])
 {
     text[0] = '\0';
-    if (progress->done <= progress->first || progress->total <= progress->done)
+    if (progress->done <= progress->done_before || progress->total <= progress->done)
         return;
     double seconds = clock_seconds(progress->elapsed_ns) *
                      (double)(progress->total - progress->done) /
-                     (double)(progress->done - progress->first);
+                     (double)(progress->done - progress->done_before);
     if (seconds < 60)
         snprintf(text, 32, "  %.0f s left", seconds);
     else if (seconds < 3600)
@@ -59,7 +61,7 @@ static void format_bar(const struct progress *progress, unsigned inner, char *te
     *text = '\0';
 }
 
-enum head { HEAD_WHOLE, HEAD_WITHOUT_UNIT, HEAD_WITHOUT_LABEL };
+enum head { HEAD_COMPLETE, HEAD_WITHOUT_UNIT, HEAD_WITHOUT_LABEL };
 
 /* Formats `converting  1234/3068 items  40%`. */
 static void format_head(const struct progress *progress, enum head head, char text[160])
@@ -88,26 +90,25 @@ const char *progress_format(const struct progress *progress, unsigned columns,
 {
     struct progress shown = *progress;
     char rate[40], left[32], head[160], tail[96];
-    char bar[BAR_COLUMNS_MOST + 8] = "";
+    char bar[BAR_COLUMNS_MAX + 8] = "";
     if (columns >= CONSOLE_BAR_BYTES_MAX)
         columns = CONSOLE_BAR_BYTES_MAX - 1;
     if (shown.total > 0 && shown.done > shown.total)
         shown.done = shown.total;
-    for (enum head part = HEAD_WHOLE; part <= HEAD_WITHOUT_LABEL; part++) {
-        format_head(&shown, part, head);
+    for (enum head shortened = HEAD_COMPLETE; shortened <= HEAD_WITHOUT_LABEL; shortened++) {
+        format_head(&shown, shortened, head);
         if (strlen(head) <= columns)
             break;
     }
     format_rate(&shown, rate);
-    format_left(&shown, left);
+    format_time_left(&shown, left);
     snprintf(tail, sizeof tail, "%s%s", rate, left);
 
     size_t used = strlen(head) + strlen(tail);
-    if (shown.total > 0 && used + BAR_COLUMNS_LEAST + 4 <= columns) {
+    if (shown.total > 0 && used + BAR_COLUMNS_MIN + 4 <= columns) {
         size_t inner = columns - used - 4;
         bar[0] = bar[1] = ' ';
-        format_bar(&shown, (unsigned)(inner > BAR_COLUMNS_MOST ? BAR_COLUMNS_MOST : inner),
-                   bar + 2);
+        format_bar(&shown, (unsigned)(inner > BAR_COLUMNS_MAX ? BAR_COLUMNS_MAX : inner), bar + 2);
     }
     if (used > columns)
         snprintf(tail, sizeof tail, "%s", rate);

@@ -1,6 +1,3 @@
-/*
- * signals — see signals.h.
- */
 #include "cli/core/signals.h"
 
 #include "cli/core/exit_status.h"
@@ -13,7 +10,7 @@
 #include <unistd.h>
 
 static atomic_int stop_signal;
-static struct signals_counts counts;
+static struct signal_counts counts;
 static atomic_bool counts_only;
 static _Atomic(const char *) exit_text;
 static_assert(ATOMIC_INT_LOCK_FREE == 2 && ATOMIC_BOOL_LOCK_FREE == 2 &&
@@ -22,8 +19,8 @@ static_assert(ATOMIC_INT_LOCK_FREE == 2 && ATOMIC_BOOL_LOCK_FREE == 2 &&
 
 static void on_signal(int signal)
 {
-    bool is_repeated = signal == SIGINT && atomic_fetch_add(&counts.interrupts, 1) > 0;
-    if (is_repeated && !atomic_load(&counts_only)) {
+    bool is_second_sigint = signal == SIGINT && atomic_fetch_add(&counts.interrupts, 1) > 0;
+    if (is_second_sigint && !atomic_load(&counts_only)) {
         const char *words = atomic_load(&exit_text);
         ssize_t written = words ? write(STDERR_FILENO, words, strlen(words)) : 0;
         (void)written;
@@ -49,24 +46,24 @@ atomic_int *signals_install(void)
     return &stop_signal;
 }
 
-const atomic_int *signals_flag(void)
+const atomic_int *signals_stop_flag(void)
 {
     return &stop_signal;
 }
 
-const struct signals_counts *signals_install_counting(void)
+const struct signal_counts *signals_install_counting(void)
 {
     atomic_store(&counts_only, true);
     signals_install();
     return &counts;
 }
 
-const struct signals_counts *signals_counts(void)
+const struct signal_counts *signals_get_counts(void)
 {
     return &counts;
 }
 
-void signals_outlive_pipes(void)
+void signals_ignore_sigpipe(void)
 {
     signal(SIGPIPE, SIG_IGN);
 }

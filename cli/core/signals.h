@@ -1,5 +1,5 @@
 /*
- * signals — a stop request: a flag that long-running work polls.
+ * signals — the stop request, a flag that long-running work polls.
  *
  * SIGTERM, SIGINT and SIGUSR1 set the flag. A second SIGINT removes half-written files
  * (temporary_files.h) and exits with status 130, unless signals are counted. SIGTERM and SIGUSR1
@@ -13,23 +13,21 @@
 /* Installs the handlers. Returns the flag, valid forever: the signal's number, or 0. */
 atomic_int *signals_install(void);
 
-/* The flag, without installing handlers. */
-const atomic_int *signals_flag(void);
+/* Returns the flag, without installing handlers. */
+const atomic_int *signals_stop_flag(void);
 
-/* For a process that must end others first: counts stop requests, and the SIGINTs among them,
- * instead of exiting on the second SIGINT. */
-struct signals_counts {
+/* For a process that must end others first: counts stop requests, and the SIGINTs among them. A
+ * second SIGINT does not exit. */
+struct signal_counts {
     atomic_uint stops, interrupts;
 };
-const struct signals_counts *signals_install_counting(void);
-/* The counts, without installing handlers. */
-const struct signals_counts *signals_counts(void);
+const struct signal_counts *signals_install_counting(void);
+/* Returns the counts, without installing handlers. */
+const struct signal_counts *signals_get_counts(void);
 
-/* Text that a second SIGINT writes to stderr before it exits; NULL: none. Must stay valid
- * forever. */
+/* text: written to stderr when a second SIGINT exits; NULL: none. Must stay valid forever. */
 void signals_set_exit_text(const char *text);
 
-/* Ignores SIGPIPE. */
-void signals_outlive_pipes(void);
+void signals_ignore_sigpipe(void);
 
 #endif

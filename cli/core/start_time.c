@@ -1,6 +1,3 @@
-/*
- * start_time — see start_time.h.
- */
 #include "cli/core/start_time.h"
 
 #include "base/clock.h"
@@ -11,7 +8,7 @@
 
 enum { SECONDS_DIGITS_MAX = 10 }; /* suffices until 2286; the nanoseconds fit in 64 bits */
 
-int start_time_parse(const char *text, uint64_t wall_ns, uint64_t *ret_ns, struct err *err)
+int start_time_parse(const char *text, uint64_t wall_ns, uint64_t *ret_elapsed_ns, struct err *err)
 {
     size_t digits = text ? strspn(text, "0123456789") : 0;
     if (text && (text[digits] || digits > SECONDS_DIGITS_MAX)) {
@@ -21,6 +18,6 @@ int start_time_parse(const char *text, uint64_t wall_ns, uint64_t *ret_ns, struc
         return -EINVAL;
     }
     uint64_t began_ns = digits > 0 ? strtoull(text, NULL, 10) * CLOCK_NS_PER_S : wall_ns;
-    *ret_ns = wall_ns > began_ns ? wall_ns - began_ns : 0;
+    *ret_elapsed_ns = wall_ns > began_ns ? wall_ns - began_ns : 0;
     return 0;
 }

@@ -1,6 +1,3 @@
-/*
- * storage — see storage.h.
- */
 #include "cli/core/storage.h"
 
 #include "cli/core/temporary_files.h"
@@ -8,8 +5,8 @@
 
 #include <stdlib.h>
 
-int storage_open_with(const char *path_or_url, const struct io_options *options, const char *faults,
-                      struct io **ret_io, struct err *err)
+int storage_open_with_faults(const char *path_or_url, const struct io_options *options,
+                             const char *faults, struct io **ret_io, struct err *err)
 {
     struct io_options all = options ? *options : (struct io_options){0};
     all.temporaries = &temporary_files;
@@ -20,5 +17,5 @@ int storage_open_with(const char *path_or_url, const struct io_options *options,
 int storage_open(const char *path_or_url, const struct io_options *options, struct io **ret_io,
                  struct err *err)
 {
-    return storage_open_with(path_or_url, options, NULL, ret_io, err);
+    return storage_open_with_faults(path_or_url, options, NULL, ret_io, err);
 }

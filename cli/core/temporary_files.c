@@ -1,8 +1,8 @@
 /*
  * temporary_files — see temporary_files.h.
  *
- *     free ──add──> busy: its path is copied ──> noted ──remove──> free
- *                                                  └──remove_all──> gone, for good
+ *     free ──add──> busy (copying the path) ──> added ──remove──> free
+ *                                                 └──remove_all──> gone, for good
  */
 #include "cli/core/temporary_files.h"
 
@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 enum { FILES_MAX = 64 };
-enum state { STATE_FREE, STATE_BUSY, STATE_NOTED, STATE_GONE };
+enum state { STATE_FREE, STATE_BUSY, STATE_ADDED, STATE_GONE };
 
 struct entry {
     atomic_int state;
@@ -24,18 +24,18 @@ struct entry {
 
 /* Static, so that a signal handler can access them. */
 static struct entry entries[FILES_MAX];
-static atomic_bool is_ending;
+static atomic_bool is_exiting;
 static_assert(ATOMIC_INT_LOCK_FREE == 2 && ATOMIC_BOOL_LOCK_FREE == 2,
               "a handler may touch lock-free atomics only");
 
-static int note(const char *path)
+static int claim_entry(const char *path)
 {
     for (int i = 0; i < FILES_MAX; i++) {
         int expected = STATE_FREE;
         if (!atomic_compare_exchange_strong(&entries[i].state, &expected, STATE_BUSY))
             continue;
         strcpy(entries[i].path, path);
-        atomic_store(&entries[i].state, STATE_NOTED);
+        atomic_store(&entries[i].state, STATE_ADDED);
         return i;
     }
     return -1;
@@ -43,26 +43,26 @@ static int note(const char *path)
 
 static int add(const char *path)
 {
-    int number = local_path(path, &path, NULL) ? -1 : note(path);
-    while (atomic_load(&is_ending))
+    int index = local_path(path, &path, NULL) ? -1 : claim_entry(path);
+    while (atomic_load(&is_exiting))
         pause();
-    return number;
+    return index;
 }
 
-static void remove_one(int number)
+static void remove_one(int index)
 {
-    int expected = STATE_NOTED;
-    if (number >= 0)
-        atomic_compare_exchange_strong(&entries[number].state, &expected, STATE_FREE);
+    int expected = STATE_ADDED;
+    if (index >= 0)
+        atomic_compare_exchange_strong(&entries[index].state, &expected, STATE_FREE);
 }
 
 const struct io_temporaries temporary_files = {.add = add, .remove = remove_one};
 
 void temporary_files_remove_all(void)
 {
-    atomic_store(&is_ending, true);
+    atomic_store(&is_exiting, true);
     for (int i = 0; i < FILES_MAX; i++) {
-        int expected = STATE_NOTED;
+        int expected = STATE_ADDED;
         if (atomic_compare_exchange_strong(&entries[i].state, &expected, STATE_GONE))
             unlink(entries[i].path);
     }

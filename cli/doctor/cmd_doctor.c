@@ -17,7 +17,7 @@ struct doctor_args {
     const char *dir;
 };
 
-struct examination {
+struct doctor_run {
     bool as_json;
     atomic_int *stop;
     struct output output;
@@ -62,17 +62,17 @@ static void write_finding(struct jsonx_writer *json, const struct doctor_group *
     jsonx_end_object(json);
 }
 
-static void keep_lack(struct examination *examination, const char *name,
-                      const struct doctor_finding *finding)
+static void record_missing(struct doctor_run *run_state, const char *name,
+                           const struct doctor_finding *finding)
 {
-    if (examination->lacks_count++ > 0)
+    if (run_state->lacks_count++ > 0)
         return;
-    err_set(examination->err, -ENOTSUP, "a requirement of millrace is not met: %s", name);
-    err_found(examination->err, "%s", str_text(&finding->found));
-    err_advise(examination->err, "%s", str_text(&finding->advice));
+    err_set(run_state->err, -ENOTSUP, "a requirement of millrace is not met: %s", name);
+    err_found(run_state->err, "%s", str_text(&finding->found));
+    err_advise(run_state->err, "%s", str_text(&finding->advice));
 }
 
-static int run_check(struct examination *examination, const struct doctor_group *group,
+static int run_check(struct doctor_run *run_state, const struct doctor_group *group,
                      const struct doctor_check *check, const struct doctor_folder *folder)
 {
     struct str facts = {0};
@@ -80,15 +80,15 @@ static int run_check(struct examination *examination, const struct doctor_group 
     jsonx_begin_object(&finding.json, NULL);
     check->run(folder, &finding);
     jsonx_end_object(&finding.json);
-    examination->checks_count++;
-    examination->notes_count += finding.state == DOCTOR_NOTE;
+    run_state->checks_count++;
+    run_state->notes_count += finding.state == DOCTOR_NOTE;
     if (finding.state == DOCTOR_MISSING)
-        keep_lack(examination, check->name, &finding);
+        record_missing(run_state, check->name, &finding);
     int status = str_status(&facts);
     status = status ? status : str_status(&finding.found);
     status = status ? status : str_status(&finding.advice);
-    if (!status && examination->as_json)
-        write_finding(&examination->output.json, group, folder, check->name, &finding, &facts);
+    if (!status && run_state->as_json)
+        write_finding(&run_state->output.json, group, folder, check->name, &finding, &facts);
     else if (!status)
         print_finding(check->name, &finding);
     str_deinit(&finding.found);
@@ -98,88 +98,88 @@ static int run_check(struct examination *examination, const struct doctor_group 
 }
 
 /* Stops only between checks, so that each removes its temporary folder. */
-static int check_stop(const struct examination *examination)
+static int check_stop(const struct doctor_run *run_state)
 {
-    return atomic_load(examination->stop) ? -EINTR : 0;
+    return atomic_load(run_state->stop) ? -EINTR : 0;
 }
 
-static int run_group(struct examination *examination, const struct doctor_group *group,
+static int run_group(struct doctor_run *run_state, const struct doctor_group *group,
                      const struct doctor_folder *folder)
 {
-    int status = check_stop(examination);
-    if (!status && !examination->as_json)
+    int status = check_stop(run_state);
+    if (!status && !run_state->as_json)
         printf("%s%s%s%s\n", group->name, folder ? " " : "", folder ? folder->path : "",
                folder && folder->for_outputs ? " (for outputs)" : "");
     size_t count = folder ? folder->checks_count : group->count;
     for (size_t i = 0; i < count && !status; i++) {
-        status = run_check(examination, group, &group->checks[i], folder);
+        status = run_check(run_state, group, &group->checks[i], folder);
         if (!status)
-            status = check_stop(examination);
+            status = check_stop(run_state);
     }
     return status;
 }
 
-static int run_folder(struct examination *examination, const char *path, bool for_outputs)
+static int run_folder(struct doctor_run *run_state, const char *path, bool for_outputs)
 {
     struct doctor_folder folder;
-    int status = check_stop(examination);
+    int status = check_stop(run_state);
     if (status)
         return status;
-    doctor_probe(path, for_outputs, &folder);
-    return run_group(examination, &doctor_disk, &folder);
+    doctor_probe_folder(path, for_outputs, &folder);
+    return run_group(run_state, &doctor_disk, &folder);
 }
 
-static int run_all(struct examination *examination, const struct invocation *invocation)
+static int run_all(struct doctor_run *run_state, const struct invocation *invocation)
 {
     const struct doctor_args *args = invocation->args;
     const struct doctor_group *const groups[] = {&doctor_machine, &doctor_software, &doctor_gpu};
     int status = 0;
     for (size_t i = 0; i < sizeof groups / sizeof groups[0] && !status; i++)
-        status = run_group(examination, groups[i], NULL);
+        status = run_group(run_state, groups[i], NULL);
     for (size_t i = 0; i < invocation->positional_count && !status; i++)
-        status = run_folder(examination, invocation->positional[i], false);
+        status = run_folder(run_state, invocation->positional[i], false);
     if (!status && args->dir)
-        status = run_folder(examination, args->dir, true);
+        status = run_folder(run_state, args->dir, true);
     if (!status && !args->dir && invocation->positional_count == 0)
-        status = run_folder(examination, ".", false);
+        status = run_folder(run_state, ".", false);
     return status;
 }
 
-static void print_summary(const struct examination *examination)
+static void print_summary(const struct doctor_run *run_state)
 {
-    printf("\n%zu checks: ", examination->checks_count);
-    if (examination->lacks_count > 0)
-        printf("%zu lack%s, ", examination->lacks_count, examination->lacks_count == 1 ? "" : "s");
+    printf("\n%zu checks: ", run_state->checks_count);
+    if (run_state->lacks_count > 0)
+        printf("%zu lack%s, ", run_state->lacks_count, run_state->lacks_count == 1 ? "" : "s");
     else
         printf("all requirements of millrace are met, ");
-    printf("%zu note%s\n", examination->notes_count, examination->notes_count == 1 ? "" : "s");
+    printf("%zu note%s\n", run_state->notes_count, run_state->notes_count == 1 ? "" : "s");
 }
 
 static int run(const struct invocation *invocation, struct err *err)
 {
-    struct examination examination = {
+    struct doctor_run run_state = {
         .as_json = invocation->common->json, .stop = signals_install(), .err = err};
-    struct jsonx_writer *json = &examination.output.json;
-    output_begin(&examination.output);
+    struct jsonx_writer *json = &run_state.output.json;
+    output_begin(&run_state.output);
     jsonx_begin_array(json, "checks");
-    int status = run_all(&examination, invocation);
+    int status = run_all(&run_state, invocation);
     jsonx_end_array(json);
-    jsonx_write_u64(json, "checks_count", examination.checks_count);
-    jsonx_write_u64(json, "notes_count", examination.notes_count);
-    jsonx_write_u64(json, "lacks_count", examination.lacks_count);
+    jsonx_write_u64(json, "checks_count", run_state.checks_count);
+    jsonx_write_u64(json, "notes_count", run_state.notes_count);
+    jsonx_write_u64(json, "lacks_count", run_state.lacks_count);
     if (status == -EINTR)
         err_set(err, status, "stopped on request");
     else if (status)
         err_set(err, status, "out of memory for the result");
-    if (!status && examination.as_json)
-        status = output_end(&examination.output, true, stdout, err);
+    if (!status && run_state.as_json)
+        status = output_end(&run_state.output, true, stdout, err);
     else
-        output_abort(&examination.output);
+        output_abort(&run_state.output);
     if (status)
         return status;
-    if (!examination.as_json)
-        print_summary(&examination);
-    return examination.lacks_count > 0 ? EXIT_FAILED : EXIT_DONE;
+    if (!run_state.as_json)
+        print_summary(&run_state);
+    return run_state.lacks_count > 0 ? EXIT_FAILED : EXIT_DONE;
 }
 
 static const struct option rows[] = {
@@ -198,7 +198,7 @@ static const char *const examples[] = {
 const struct verb verb_doctor = {
     .name = "doctor",
     .arguments = "[PATH]...",
-    .arguments_most = SIZE_MAX,
+    .arguments_max = SIZE_MAX,
     .summary = "Check this machine for millrace and suggest fixes.",
     .details =
         "Checks the processor, memory, limits, libraries and GPU, and the file system of each PATH "

@@ -6,7 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-void doctor_found(struct doctor_finding *finding, const char *format, ...)
+void doctor_report(struct doctor_finding *finding, const char *format, ...)
 {
     char text[1024];
     va_list arguments;
@@ -30,8 +30,9 @@ void doctor_advise(struct doctor_finding *finding, enum doctor_state state, cons
     str_add_text(&finding->advice, text);
 }
 
-void doctor_fail(struct doctor_finding *finding, enum doctor_state state, const struct err *err)
+void doctor_report_error(struct doctor_finding *finding, enum doctor_state state,
+                         const struct err *err)
 {
-    doctor_found(finding, "%s%s%s", err->what, *err->path ? ": " : "", err->path);
+    doctor_report(finding, "%s%s%s", err->what, *err->path ? ": " : "", err->path);
     doctor_advise(finding, state, "%s", *err->advice ? err->advice : "see the message");
 }

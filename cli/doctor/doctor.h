@@ -29,13 +29,14 @@ struct doctor_finding {
 };
 
 /* Appends to the text of the finding. */
-void doctor_found(struct doctor_finding *finding, const char *format, ...)
+void doctor_report(struct doctor_finding *finding, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* Keeps the worst state and the first advice. */
 void doctor_advise(struct doctor_finding *finding, enum doctor_state state, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* Records an error with its advice. */
-void doctor_fail(struct doctor_finding *finding, enum doctor_state state, const struct err *err);
+void doctor_report_error(struct doctor_finding *finding, enum doctor_state state,
+                         const struct err *err);
 
 /* A folder to check; immutable during its checks. */
 struct doctor_folder {
@@ -65,6 +66,6 @@ extern const struct doctor_group doctor_software;
 extern const struct doctor_group doctor_gpu;
 extern const struct doctor_group doctor_disk; /* its checks need a folder */
 
-void doctor_probe(const char *path, bool for_outputs, struct doctor_folder *ret_folder);
+void doctor_probe_folder(const char *path, bool for_outputs, struct doctor_folder *ret_folder);
 
 #endif

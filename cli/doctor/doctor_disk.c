@@ -9,14 +9,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FREE_FEW_BYTES (UINT64_C(1) << 30)
+#define FREE_BYTES_LOW (UINT64_C(1) << 30)
 
-static const char *text_of(int status)
+static const char *status_text(int status)
 {
     return status ? strerror(-status) : "yes";
 }
 
-static enum doctor_state for_outputs(const struct doctor_folder *folder)
+static enum doctor_state missing_state(const struct doctor_folder *folder)
 {
     return folder->for_outputs ? DOCTOR_MISSING : DOCTOR_NOTE;
 }
@@ -25,16 +25,16 @@ static void check_type(const struct doctor_folder *folder, struct doctor_finding
 {
     const struct io_probe *probe = &folder->probe;
     if (folder->status) {
-        doctor_fail(finding, DOCTOR_MISSING, &folder->err);
+        doctor_report_error(finding, DOCTOR_MISSING, &folder->err);
         return;
     }
-    doctor_found(finding, "%s, %s", probe->type,
-                 probe->is_network        ? "network"
-                 : probe->is_memory       ? "in memory, lost when the machine restarts"
-                 : probe->is_type_unknown ? "unknown whether local"
-                                          : "local");
-    if (!probe->is_made)
-        doctor_found(finding, "; does not exist yet, to be made in %s", probe->folder);
+    doctor_report(finding, "%s, %s", probe->type,
+                  probe->is_network        ? "network"
+                  : probe->is_memory       ? "in memory, lost when the machine restarts"
+                  : probe->is_type_unknown ? "unknown whether local"
+                                           : "local");
+    if (!probe->exists)
+        doctor_report(finding, "; does not exist yet, to be made in %s", probe->folder);
     jsonx_write_string(&finding->json, "type", probe->type);
     jsonx_write_bool(&finding->json, "is_network", probe->is_network);
     jsonx_write_bool(&finding->json, "is_memory", probe->is_memory);
@@ -45,13 +45,13 @@ static void check_type(const struct doctor_folder *folder, struct doctor_finding
 static void check_space(const struct doctor_folder *folder, struct doctor_finding *finding)
 {
     const struct io_probe *probe = &folder->probe;
-    char room[STR_SIZE_BYTES], total[STR_SIZE_BYTES];
-    doctor_found(finding, "%s free of %s", str_format_size(probe->free_bytes, room),
-                 str_format_size(probe->total_bytes, total));
+    char available[STR_SIZE_BYTES], total[STR_SIZE_BYTES];
+    doctor_report(finding, "%s free of %s", str_format_size(probe->free_bytes, available),
+                  str_format_size(probe->total_bytes, total));
     jsonx_write_u64(&finding->json, "free_bytes", probe->free_bytes);
     jsonx_write_u64(&finding->json, "total_bytes", probe->total_bytes);
     jsonx_write_u64(&finding->json, "free_files_count", probe->free_files);
-    if (probe->free_bytes < FREE_FEW_BYTES && !probe->write_status)
+    if (probe->free_bytes < FREE_BYTES_LOW && !probe->write_status)
         doctor_advise(finding, DOCTOR_NOTE,
                       "free some space: shards and checkpoints will soon fill the disk");
 }
@@ -60,7 +60,7 @@ static void check_read_ahead(const struct doctor_folder *folder, struct doctor_f
 {
     uint64_t bytes = folder->probe.read_ahead_bytes;
     char size[STR_SIZE_BYTES];
-    doctor_found(finding, "%s", bytes ? str_format_size(bytes, size) : "unknown");
+    doctor_report(finding, "%s", bytes ? str_format_size(bytes, size) : "unknown");
     if (bytes > 0)
         jsonx_write_u64(&finding->json, "read_ahead_bytes", bytes);
     else
@@ -70,10 +70,10 @@ static void check_read_ahead(const struct doctor_folder *folder, struct doctor_f
 static void check_writing(const struct doctor_folder *folder, struct doctor_finding *finding)
 {
     int status = folder->probe.write_status;
-    doctor_found(finding, status ? "refused: %s" : "%s", text_of(status));
+    doctor_report(finding, status ? "refused: %s" : "%s", status_text(status));
     jsonx_write_bool(&finding->json, "is_writable", status == 0);
     if (status)
-        doctor_advise(finding, for_outputs(folder), "%s",
+        doctor_advise(finding, missing_state(folder), "%s",
                       status == -ENOSPC || status == -EDQUOT
                           ? "free some space or choose another folder for outputs"
                       : status == -EROFS
@@ -86,11 +86,11 @@ static void check_writing(const struct doctor_folder *folder, struct doctor_find
 static void check_renames(const struct doctor_folder *folder, struct doctor_finding *finding)
 {
     const struct io_probe *probe = &folder->probe;
-    doctor_found(finding, "no-replace: %s; exchange: %s", text_of(probe->rename_new_status),
-                 text_of(probe->exchange_status));
-    jsonx_write_bool(&finding->json, "has_no_replace", probe->rename_new_status == 0);
+    doctor_report(finding, "no-replace: %s; exchange: %s", status_text(probe->noreplace_status),
+                  status_text(probe->exchange_status));
+    jsonx_write_bool(&finding->json, "has_no_replace", probe->noreplace_status == 0);
     jsonx_write_bool(&finding->json, "has_exchange", probe->exchange_status == 0);
-    if (probe->rename_new_status || probe->exchange_status)
+    if (probe->noreplace_status || probe->exchange_status)
         doctor_advise(finding, DOCTOR_NOTE,
                       "outputs are still atomic, except that a kill while a folder is replaced "
                       "(--force) may leave neither the old nor the new one under its name");
@@ -99,18 +99,18 @@ static void check_renames(const struct doctor_folder *folder, struct doctor_find
 static void check_locks(const struct doctor_folder *folder, struct doctor_finding *finding)
 {
     int status = folder->probe.lock_status;
-    doctor_found(finding, status ? "refused: %s" : "%s", text_of(status));
+    doctor_report(finding, status ? "refused: %s" : "%s", status_text(status));
     jsonx_write_bool(&finding->json, "has_locks", status == 0);
     if (status)
-        doctor_advise(finding, for_outputs(folder),
+        doctor_advise(finding, missing_state(folder),
                       "mount the file system with locks, or keep checkpoints elsewhere: a run "
                       "cannot lock its checkpoint folder here");
 }
 
-static void check_reserving(const struct doctor_folder *folder, struct doctor_finding *finding)
+static void check_fallocate(const struct doctor_folder *folder, struct doctor_finding *finding)
 {
-    int status = folder->probe.reserve_status;
-    doctor_found(finding, status ? "fallocate refused: %s" : "fallocate: %s", text_of(status));
+    int status = folder->probe.fallocate_status;
+    doctor_report(finding, status ? "fallocate refused: %s" : "fallocate: %s", status_text(status));
     jsonx_write_bool(&finding->json, "has_fallocate", status == 0);
     if (status)
         doctor_advise(finding, DOCTOR_NOTE,
@@ -122,13 +122,13 @@ static void check_direct(const struct doctor_folder *folder, struct doctor_findi
     const struct io_probe *probe = &folder->probe;
     jsonx_write_bool(&finding->json, "has_direct", probe->direct_status == 0);
     if (probe->direct_status) {
-        doctor_found(finding, "O_DIRECT refused: %s", text_of(probe->direct_status));
+        doctor_report(finding, "O_DIRECT refused: %s", status_text(probe->direct_status));
         return;
     }
-    doctor_found(finding, "O_DIRECT supported");
+    doctor_report(finding, "O_DIRECT supported");
     if (probe->direct_offset_align_bytes > 0) {
-        doctor_found(finding, ", offsets aligned to %" PRIu32 " bytes, memory to %" PRIu32,
-                     probe->direct_offset_align_bytes, probe->direct_memory_align_bytes);
+        doctor_report(finding, ", offsets aligned to %" PRIu32 " bytes, memory to %" PRIu32,
+                      probe->direct_offset_align_bytes, probe->direct_memory_align_bytes);
         jsonx_write_u64(&finding->json, "offset_align_bytes", probe->direct_offset_align_bytes);
         jsonx_write_u64(&finding->json, "memory_align_bytes", probe->direct_memory_align_bytes);
     }
@@ -138,27 +138,27 @@ static void check_sync(const struct doctor_folder *folder, struct doctor_finding
 {
     const struct io_probe *probe = &folder->probe;
     if (probe->sync_status) {
-        doctor_found(finding, "refused: %s", text_of(probe->sync_status));
-        doctor_advise(finding, for_outputs(folder),
+        doctor_report(finding, "refused: %s", status_text(probe->sync_status));
+        doctor_advise(finding, missing_state(folder),
                       "choose another folder: writes cannot be made durable here");
         return;
     }
-    doctor_found(finding, "%.2f ms for 4 KiB; an output needs several",
-                 (double)probe->sync_ns / 1e6);
+    doctor_report(finding, "%.2f ms for 4 KiB; an output needs several",
+                  (double)probe->sync_ns / 1e6);
     jsonx_write_f64(&finding->json, "fsync_seconds", (double)probe->sync_ns / 1e9);
 }
 
 /* Numbers of leading checks that apply to an inaccessible or read-only folder. */
-enum { CHECKS_UNSEEN = 1, CHECKS_READ_ONLY = 4 };
+enum { CHECKS_INACCESSIBLE = 1, CHECKS_READ_ONLY = 4 };
 static const struct doctor_check checks[] = {
     {"file system", check_type},    {"space", check_space},     {"read-ahead", check_read_ahead},
     {"writing", check_writing},     {"renames", check_renames}, {"locks", check_locks},
-    {"reserving", check_reserving}, {"direct", check_direct},   {"fsync", check_sync},
+    {"reserving", check_fallocate}, {"direct", check_direct},   {"fsync", check_sync},
 };
 
 const struct doctor_group doctor_disk = {"folder", checks, sizeof checks / sizeof checks[0]};
 
-void doctor_probe(const char *path, bool outputs, struct doctor_folder *ret_folder)
+void doctor_probe_folder(const char *path, bool outputs, struct doctor_folder *ret_folder)
 {
     struct io *io;
     *ret_folder = (struct doctor_folder){.path = path, .for_outputs = outputs};
@@ -168,7 +168,7 @@ void doctor_probe(const char *path, bool outputs, struct doctor_folder *ret_fold
         io_close(io);
         ret_folder->status = io_probe_folder(path, outputs, &ret_folder->probe, err);
     }
-    ret_folder->checks_count = ret_folder->status               ? CHECKS_UNSEEN
+    ret_folder->checks_count = ret_folder->status               ? CHECKS_INACCESSIBLE
                                : ret_folder->probe.write_status ? CHECKS_READ_ONLY
                                                                 : sizeof checks / sizeof checks[0];
 }

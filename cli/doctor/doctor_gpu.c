@@ -43,7 +43,7 @@ static size_t list_gpus(struct doctor_finding *finding)
         if (entry->d_name[0] == '.')
             continue;
         read_model(entry->d_name, model);
-        doctor_found(finding, "%s%s", count++ ? ", " : "", model);
+        doctor_report(finding, "%s%s", count++ ? ", " : "", model);
         jsonx_write_string(&finding->json, NULL, model);
     }
     jsonx_end_array(&finding->json);
@@ -57,10 +57,10 @@ static void check_devices(const struct doctor_folder *folder, struct doctor_find
     (void)folder;
     size_t gpus = list_gpus(finding), files = gpu_probe_count_files("");
     if (gpus == 0)
-        doctor_found(finding, files ? "NVIDIA device files exist, but the driver does not respond"
-                                    : "no NVIDIA GPU");
+        doctor_report(finding, files ? "NVIDIA device files exist, but the driver does not respond"
+                                     : "no NVIDIA GPU");
     else if (files == 0)
-        doctor_found(finding, "; /dev/nvidia* is missing");
+        doctor_report(finding, "; /dev/nvidia* is missing");
     jsonx_write_u64(&finding->json, "device_files_count", files);
     if ((gpus == 0) != (files == 0))
         doctor_advise(
@@ -69,7 +69,7 @@ static void check_devices(const struct doctor_folder *folder, struct doctor_find
 }
 
 /* Opens the device and its operations as in training. */
-static int open_as_training_does(struct device **ret_device, struct err *err)
+static int open_training_device(struct device **ret_device, struct err *err)
 {
     struct device *device;
     struct ops *ops;
@@ -100,11 +100,11 @@ static void check_driver(const struct doctor_folder *folder, struct doctor_findi
     }
     jsonx_write_bool(&finding->json, "nvml_answers", status == 0);
     if (!status) {
-        doctor_found(finding, "%s; NVML works", version);
+        doctor_report(finding, "%s; NVML works", version);
         jsonx_write_string(&finding->json, "version", version);
         return;
     }
-    doctor_found(finding, "%s; training metrics have no GPU utilization", err.what);
+    doctor_report(finding, "%s; training metrics have no GPU utilization", err.what);
     jsonx_write_null(&finding->json, "version");
     if (gpu_probe_count_files("") > 0)
         doctor_advise(finding, DOCTOR_NOTE, "%s", err.advice);
@@ -135,17 +135,17 @@ static int list_cuda(struct doctor_finding *finding, struct err *err)
         status = device_cuda_describe(i, &info, err);
         if (status)
             break;
-        doctor_found(finding, "%s%d: %s, compute capability %d.%d, %s", i ? "; " : "", i, info.name,
-                     info.capability_major, info.capability_minor,
-                     str_format_size(info.total_bytes, size));
+        doctor_report(finding, "%s%d: %s, compute capability %d.%d, %s", i ? "; " : "", i,
+                      info.name, info.capability_major, info.capability_minor,
+                      str_format_size(info.total_bytes, size));
         write_gpu(&finding->json, &info);
     }
     jsonx_end_array(&finding->json);
     if (status)
         return status;
-    doctor_found(finding, "; CUDA runtime %d.%d, driver for %d.%d", info.runtime_version / 1000,
-                 info.runtime_version % 1000 / 10, info.driver_version / 1000,
-                 info.driver_version % 1000 / 10);
+    doctor_report(finding, "; CUDA runtime %d.%d, driver for %d.%d", info.runtime_version / 1000,
+                  info.runtime_version % 1000 / 10, info.driver_version / 1000,
+                  info.driver_version % 1000 / 10);
     jsonx_write_u64(&finding->json, "runtime_version", (uint64_t)info.runtime_version);
     jsonx_write_u64(&finding->json, "driver_version", (uint64_t)info.driver_version);
     return 0;
@@ -160,18 +160,19 @@ static void check_backend(const struct doctor_folder *folder, struct doctor_find
     int status = list_cuda(finding, &err);
     bool listed = status == 0;
     if (!status)
-        status = open_as_training_does(&device, &err);
+        status = open_training_device(&device, &err);
     if (!status) {
-        doctor_found(finding, "; `device: auto` trains on 0");
+        doctor_report(finding, "; `device: auto` trains on 0");
         device_close(device);
     } else {
-        struct err refusal = {0};
-        int gpus = 0, refused = device_auto_count("", &gpus, &refusal);
-        bool stays = refused || gpus > 0; /* `auto` fails on a GPU that it cannot use */
-        doctor_found(finding, "%s%s; `device: auto` %s", listed ? "; " : "", err.what,
-                     stays ? "is an error, `device: cpu` trains on the CPU" : "trains on the CPU");
-        if (stays)
-            doctor_advise(finding, DOCTOR_NOTE, "%s", refused ? refusal.advice : err.advice);
+        struct err count_err = {0};
+        int gpus = 0, count_status = device_auto_count("", &gpus, &count_err);
+        bool auto_fails = count_status || gpus > 0; /* `auto` fails on a GPU that it cannot use */
+        doctor_report(finding, "%s%s; `device: auto` %s", listed ? "; " : "", err.what,
+                      auto_fails ? "is an error, `device: cpu` trains on the CPU"
+                                 : "trains on the CPU");
+        if (auto_fails)
+            doctor_advise(finding, DOCTOR_NOTE, "%s", count_status ? count_err.advice : err.advice);
     }
     jsonx_write_bool(&finding->json, "is_usable", status == 0);
 }
@@ -183,14 +184,15 @@ static void check_libraries(const struct doctor_folder *folder, struct doctor_fi
     size_t count = cuda_libraries_find(libraries);
     jsonx_begin_array(&finding->json, "libraries");
     for (size_t i = 0; i < count; i++) {
-        const struct cuda_library *l = &libraries[i];
+        const struct cuda_library *library = &libraries[i];
         char version[48] = "absent";
-        if (l->major > 0)
-            snprintf(version, sizeof version, "%d.%d.%d", l->major, l->minor, l->patch);
-        doctor_found(finding, "%s%s %s (%s)", i ? ", " : "", l->name, version, l->use);
+        if (library->major > 0)
+            snprintf(version, sizeof version, "%d.%d.%d", library->major, library->minor,
+                     library->patch);
+        doctor_report(finding, "%s%s %s (%s)", i ? ", " : "", library->name, version, library->use);
         jsonx_begin_object(&finding->json, NULL);
-        jsonx_write_string(&finding->json, "name", l->name);
-        if (l->major > 0)
+        jsonx_write_string(&finding->json, "name", library->name);
+        if (library->major > 0)
             jsonx_write_string(&finding->json, "version", version);
         else
             jsonx_write_null(&finding->json, "version");
@@ -221,15 +223,15 @@ static void check_pinned(const struct doctor_folder *folder, struct doctor_findi
     str_format_size(wanted, size);
     int status = device_open("cuda", &device, &err);
     if (status) {
-        doctor_found(finding, "not needed without a GPU; RLIMIT_MEMLOCK: %s", most);
+        doctor_report(finding, "not needed without a GPU; RLIMIT_MEMLOCK: %s", most);
         jsonx_write_null(&finding->json, "is_given");
         return;
     }
     status = device->ops->mem_alloc(device, MEM_PINNED, wanted, &memory, &err);
     device->ops->mem_free(device, MEM_PINNED, memory, wanted);
     device_close(device);
-    doctor_found(finding, "%s %s; RLIMIT_MEMLOCK: %s", size,
-                 status ? "cannot be allocated" : "can be allocated", most);
+    doctor_report(finding, "%s %s; RLIMIT_MEMLOCK: %s", size,
+                  status ? "cannot be allocated" : "can be allocated", most);
     jsonx_write_bool(&finding->json, "is_given", status == 0);
     jsonx_write_u64(&finding->json, "asked_bytes", wanted);
     if (status)

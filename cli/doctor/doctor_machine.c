@@ -22,8 +22,8 @@
 #include <unistd.h>
 
 enum {
-    SHARDS_OPEN_FEW = 256, /* 64 GiB in shards of the usual 256 MiB */
-    CLOCK_LOOKS = 1000,
+    SHARDS_OPEN_LOW = 256, /* 64 GiB in shards of the usual 256 MiB */
+    CLOCK_READS = 1000,
     CLOCK_SLOW_NS = 1000, /* reading through a system call; without one it takes about 30 */
 };
 
@@ -36,7 +36,7 @@ static void check_cpu(const struct doctor_folder *folder, struct doctor_finding 
     unsigned usable = thread_pool_cpu_count();
     cgroup_read_limits("", &limits);
     machine_cpu_model(model, sizeof model);
-    doctor_found(finding, "%s; %u of %ld CPUs usable", model, usable, online);
+    doctor_report(finding, "%s; %u of %ld CPUs usable", model, usable, online);
     jsonx_write_string(&finding->json, "model", model);
     jsonx_write_u64(&finding->json, "usable_count", usable);
     jsonx_write_i64(&finding->json, "online_count", online);
@@ -45,7 +45,7 @@ static void check_cpu(const struct doctor_folder *folder, struct doctor_finding 
     else
         jsonx_write_null(&finding->json, "quota_count");
     if (limits.cpu_count > 0 && limits.cpu_count <= usable)
-        doctor_found(finding, ", with the time of %.3g (control group)", limits.cpu_count);
+        doctor_report(finding, ", with the time of %.3g (control group)", limits.cpu_count);
     if (limits.cpu_count > 0 && limits.cpu_count < usable)
         doctor_advise(finding, DOCTOR_NOTE,
                       "give the control group whole CPUs: a fraction of a CPU gets a thread that "
@@ -59,7 +59,7 @@ static void list_instruction_sets(struct doctor_finding *finding)
 #ifdef __x86_64__
     const struct {
         const char *name;
-        bool has;
+        bool is_supported;
     } sets[] = {
         {"sse4.2", __builtin_cpu_supports("sse4.2")},
         {"avx", __builtin_cpu_supports("avx")},
@@ -72,9 +72,9 @@ static void list_instruction_sets(struct doctor_finding *finding)
     };
     const char *before = "; the processor has ";
     for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
-        if (!sets[i].has)
+        if (!sets[i].is_supported)
             continue;
-        doctor_found(finding, "%s%s", before, sets[i].name);
+        doctor_report(finding, "%s%s", before, sets[i].name);
         jsonx_write_string(&finding->json, NULL, sets[i].name);
         before = " ";
     }
@@ -86,7 +86,7 @@ static void check_kernels(const struct doctor_folder *folder, struct doctor_find
 {
     (void)folder;
     const char *compute = ops_cpu_kernels(), *pixels = image_kernels_name(image_kernels_best());
-    doctor_found(finding, "compute: %s, pixels: %s", compute, pixels);
+    doctor_report(finding, "compute: %s, pixels: %s", compute, pixels);
     jsonx_write_string(&finding->json, "compute", compute);
     jsonx_write_string(&finding->json, "pixels", pixels);
     list_instruction_sets(finding);
@@ -108,21 +108,21 @@ static void check_memory(const struct doctor_folder *folder, struct doctor_findi
     struct cgroup_limits limits;
     uint64_t wanted = loader_options_default().memory_bytes;
     char total[STR_SIZE_BYTES], available[STR_SIZE_BYTES], limit[STR_SIZE_BYTES],
-        need[STR_SIZE_BYTES];
+        default_size[STR_SIZE_BYTES];
     if (machine_read_memory(&memory)) {
-        doctor_found(finding, "unknown: cannot read /proc/meminfo");
+        doctor_report(finding, "unknown: cannot read /proc/meminfo");
         doctor_advise(finding, DOCTOR_NOTE, "mount /proc");
         return;
     }
     cgroup_read_limits("", &limits);
     uint64_t free_bytes = memory.available_bytes;
-    doctor_found(finding, "%s, %s available", str_format_size(memory.total_bytes, total),
-                 str_format_size(memory.available_bytes, available));
+    doctor_report(finding, "%s, %s available", str_format_size(memory.total_bytes, total),
+                  str_format_size(memory.available_bytes, available));
     jsonx_write_u64(&finding->json, "total_bytes", memory.total_bytes);
     jsonx_write_u64(&finding->json, "available_bytes", memory.available_bytes);
     if (limits.memory_bytes > 0 && limits.memory_bytes < memory.total_bytes) {
-        doctor_found(finding, "; limited to %s by the control group",
-                     str_format_size(limits.memory_bytes, limit));
+        doctor_report(finding, "; limited to %s by the control group",
+                      str_format_size(limits.memory_bytes, limit));
         jsonx_write_u64(&finding->json, "limit_bytes", limits.memory_bytes);
         free_bytes = limits.memory_bytes < free_bytes ? limits.memory_bytes : free_bytes;
     } else {
@@ -132,7 +132,7 @@ static void check_memory(const struct doctor_folder *folder, struct doctor_findi
     if (free_bytes < wanted)
         doctor_advise(finding, DOCTOR_NOTE,
                       "set --memory 256MiB, or data.memory for training: `read` uses %s by default",
-                      str_format_size(wanted, need));
+                      str_format_size(wanted, default_size));
 }
 
 static void check_huge_pages(const struct doctor_folder *folder, struct doctor_finding *finding)
@@ -142,7 +142,7 @@ static void check_huge_pages(const struct doctor_folder *folder, struct doctor_f
     char text[MACHINE_TEXT_BYTES], setting[32] = "absent"; /* "always [madvise] never" */
     if (machine_read_line(path, text, sizeof text) == 0 && strchr(text, '['))
         sscanf(strchr(text, '['), "[%31[^]]", setting);
-    doctor_found(finding, "transparent huge pages: %s", setting);
+    doctor_report(finding, "transparent huge pages: %s", setting);
     jsonx_write_string(&finding->json, "transparent", setting);
     if (strcmp(setting, "never") == 0)
         doctor_advise(finding, DOCTOR_NOTE,
@@ -165,10 +165,10 @@ static void check_locked_memory(const struct doctor_folder *folder, struct docto
     if (getrlimit(RLIMIT_MEMLOCK, &limit))
         limit = (struct rlimit){RLIM_INFINITY, RLIM_INFINITY};
     if (limit.rlim_cur == RLIM_INFINITY)
-        doctor_found(finding, "unlimited");
+        doctor_report(finding, "unlimited");
     else
-        doctor_found(finding, "at most %s, for io_uring rings and registered read-ahead",
-                     str_format_size(limit.rlim_cur, size));
+        doctor_report(finding, "at most %s, for io_uring rings and registered read-ahead",
+                      str_format_size(limit.rlim_cur, size));
     add_limit(finding, "soft_bytes", limit.rlim_cur);
     add_limit(finding, "hard_bytes", limit.rlim_max);
 }
@@ -181,14 +181,14 @@ static void check_open_files(const struct doctor_folder *folder, struct doctor_f
     if (getrlimit(RLIMIT_NOFILE, &limit))
         limit = (struct rlimit){RLIM_INFINITY, RLIM_INFINITY};
     if (limit.rlim_cur == RLIM_INFINITY)
-        doctor_found(finding, "unlimited");
+        doctor_report(finding, "unlimited");
     else
-        doctor_found(finding, "at most %llu", (unsigned long long)limit.rlim_cur);
-    doctor_found(finding, "; a loader keeps up to %" PRIu32 " shards open", shards);
+        doctor_report(finding, "at most %llu", (unsigned long long)limit.rlim_cur);
+    doctor_report(finding, "; a loader keeps up to %" PRIu32 " shards open", shards);
     add_limit(finding, "soft_count", limit.rlim_cur);
     add_limit(finding, "hard_count", limit.rlim_max);
     jsonx_write_u64(&finding->json, "shards_open_max_count", shards);
-    if (shards < SHARDS_OPEN_FEW)
+    if (shards < SHARDS_OPEN_LOW)
         doctor_advise(
             finding, DOCTOR_NOTE,
             "raise the limit to %d files, as datasets with more shards are slow to read: %s",
@@ -201,14 +201,14 @@ static void check_shared_memory(const struct doctor_folder *folder, struct docto
     struct statvfs space;
     char total[STR_SIZE_BYTES], available[STR_SIZE_BYTES];
     if (statvfs("/dev/shm", &space)) {
-        doctor_found(finding, "no /dev/shm; ranks on one machine need it, a single rank does not");
+        doctor_report(finding, "no /dev/shm; ranks on one machine need it, a single rank does not");
         jsonx_write_null(&finding->json, "total_bytes");
         return;
     }
     uint64_t total_bytes = (uint64_t)space.f_blocks * space.f_frsize,
              free_bytes = (uint64_t)space.f_bavail * space.f_frsize;
-    doctor_found(finding, "/dev/shm: %s, %s free; used between ranks on one machine",
-                 str_format_size(total_bytes, total), str_format_size(free_bytes, available));
+    doctor_report(finding, "/dev/shm: %s, %s free; used between ranks on one machine",
+                  str_format_size(total_bytes, total), str_format_size(free_bytes, available));
     jsonx_write_u64(&finding->json, "total_bytes", total_bytes);
     jsonx_write_u64(&finding->json, "free_bytes", free_bytes);
 }
@@ -220,14 +220,14 @@ static void check_clock(const struct doctor_folder *folder, struct doctor_findin
     if (machine_read_line("/sys/devices/system/clocksource/clocksource0/current_clocksource",
                           source, sizeof source))
         snprintf(source, sizeof source, "unknown");
-    uint64_t began = clock_now_ns();
-    for (int i = 0; i < CLOCK_LOOKS; i++)
+    uint64_t began_ns = clock_now_ns();
+    for (int i = 0; i < CLOCK_READS; i++)
         clock_now_ns();
-    double look_ns = (double)(clock_now_ns() - began) / CLOCK_LOOKS;
-    doctor_found(finding, "%s, %.0f ns per read", source, look_ns);
+    double read_ns = (double)(clock_now_ns() - began_ns) / CLOCK_READS;
+    doctor_report(finding, "%s, %.0f ns per read", source, read_ns);
     jsonx_write_string(&finding->json, "source", source);
-    jsonx_write_f64(&finding->json, "look_seconds", look_ns / 1e9);
-    if (look_ns > CLOCK_SLOW_NS)
+    jsonx_write_f64(&finding->json, "look_seconds", read_ns / 1e9);
+    if (read_ns > CLOCK_SLOW_NS)
         doctor_advise(
             finding, DOCTOR_NOTE,
             "use a clock source that needs no system call (tsc, kvm-clock): it is faster");
@@ -238,10 +238,10 @@ static void check_container(const struct doctor_folder *folder, struct doctor_fi
     (void)folder;
     const char *kind = machine_container("");
     if (kind) {
-        doctor_found(finding, "yes (%s): memory and CPUs above may be shared", kind);
+        doctor_report(finding, "yes (%s): memory and CPUs above may be shared", kind);
         jsonx_write_string(&finding->json, "kind", kind);
     } else {
-        doctor_found(finding, "none detected");
+        doctor_report(finding, "none detected");
         jsonx_write_null(&finding->json, "kind");
     }
 }

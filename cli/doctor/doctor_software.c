@@ -21,22 +21,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void check_products(const struct doctor_folder *folder, struct doctor_finding *finding)
+static void check_blas(const struct doctor_folder *folder, struct doctor_finding *finding)
 {
     (void)folder;
     struct blas blas;
     struct err err = {0};
     if (blas_open(&blas, &err)) {
-        doctor_fail(finding, DOCTOR_MISSING, &err);
+        doctor_report_error(finding, DOCTOR_MISSING, &err);
         return;
     }
     const char *chosen = getenv("OPENBLAS_CORETYPE");
-    size_t name = strcspn(blas.config, " ");
-    name += blas.config[name] == ' ';
+    size_t version_at = strcspn(blas.config, " ");
+    version_at += blas.config[version_at] == ' ';
     /* "OpenBLAS 0.3.21"; its options follow */
-    int shown = (int)(name + strcspn(blas.config + name, " "));
-    doctor_found(finding, "%.*s, kernels %s; single-threaded, millrace's threads divide the work",
-                 shown, blas.config, blas.core);
+    int shown = (int)(version_at + strcspn(blas.config + version_at, " "));
+    doctor_report(finding, "%.*s, kernels %s; single-threaded, millrace's threads divide the work",
+                  shown, blas.config, blas.core);
     jsonx_write_string(&finding->json, "config", blas.config);
     jsonx_write_string(&finding->json, "core", blas.core);
     if (chosen)
@@ -58,10 +58,10 @@ static void check_numerics(const struct doctor_folder *folder, struct doctor_fin
     if (!status)
         status = ops_cpu_open(device, DTYPE_F32, 1, &ops, &err);
     if (status) {
-        doctor_fail(finding, DOCTOR_NOTE, &err);
+        doctor_report_error(finding, DOCTOR_NOTE, &err);
     } else {
         ops->table->numerics_id(ops, &id);
-        doctor_found(finding, "%s", str_text(&id));
+        doctor_report(finding, "%s", str_text(&id));
         jsonx_write_string(&finding->json, "numerics_id", str_text(&id));
     }
     str_deinit(&id);
@@ -73,10 +73,10 @@ static void check_jpeg(const struct doctor_folder *folder, struct doctor_finding
 {
     (void)folder;
     int simd = jpeg_simd();
-    doctor_found(finding, "%s%s", jpeg_library(),
-                 simd > 0    ? ", with SIMD"
-                 : simd == 0 ? ", without SIMD"
-                             : "");
+    doctor_report(finding, "%s%s", jpeg_library(),
+                  simd > 0    ? ", with SIMD"
+                  : simd == 0 ? ", without SIMD"
+                              : "");
     jsonx_write_string(&finding->json, "library", jpeg_library());
     if (simd >= 0)
         jsonx_write_bool(&finding->json, "has_simd", simd > 0);
@@ -101,7 +101,7 @@ static void check_libraries(const struct doctor_folder *folder, struct doctor_fi
                                  hmac_version(hmac),  crc_version(crc),   libc};
     jsonx_begin_array(&finding->json, "libraries");
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        doctor_found(finding, "%s%s", i ? ", " : "", texts[i]);
+        doctor_report(finding, "%s%s", i ? ", " : "", texts[i]);
         jsonx_write_string(&finding->json, NULL, texts[i]);
     }
     jsonx_end_array(&finding->json);
@@ -121,32 +121,32 @@ static void check_engine(const struct doctor_folder *folder, struct doctor_findi
 {
     (void)folder;
     const char *name = engine_name();
-    doctor_found(finding, "uses %s%s", name,
-                 strcmp(name, "threads") == 0 ? ": pread and pwrite" : "");
+    doctor_report(finding, "uses %s%s", name,
+                  strcmp(name, "threads") == 0 ? ": pread and pwrite" : "");
     jsonx_write_string(&finding->json, "engine", name);
 }
 
 static void check_uring(const struct doctor_folder *folder, struct doctor_finding *finding)
 {
     (void)folder;
-    int status = io_probe_uring(), registering = status ? status : io_probe_registering();
+    int status = io_probe_uring(), buffers_status = status ? status : io_probe_uring_buffers();
     if (status)
-        doctor_found(finding, "not permitted by the kernel (%s)", strerror(-status));
+        doctor_report(finding, "not permitted by the kernel (%s)", strerror(-status));
     else
-        doctor_found(finding, "permitted by the kernel");
+        doctor_report(finding, "permitted by the kernel");
     if (!status)
-        doctor_found(finding,
-                     registering ? ", but cannot register read-ahead (%s)"
-                                 : ", can register read-ahead",
-                     strerror(-registering));
-    doctor_found(finding, "; this build reads with %s", engine_name());
+        doctor_report(finding,
+                      buffers_status ? ", but cannot register read-ahead (%s)"
+                                     : ", can register read-ahead",
+                      strerror(-buffers_status));
+    doctor_report(finding, "; this build reads with %s", engine_name());
     jsonx_write_bool(&finding->json, "is_permitted", status == 0);
-    jsonx_write_bool(&finding->json, "has_registering", registering == 0);
+    jsonx_write_bool(&finding->json, "has_registering", buffers_status == 0);
     if (status == -EPERM)
         doctor_advise(finding, DOCTOR_NOTE,
                       "allow it in the container's seccomp profile, or as root run `sysctl "
                       "kernel.io_uring_disabled=0`: reading takes more CPU without it");
-    else if (registering == -ENOMEM)
+    else if (buffers_status == -ENOMEM)
         doctor_advise(finding, DOCTOR_NOTE,
                       "run `ulimit -l unlimited`, or set it to at least data.memory: direct reads "
                       "then take about a quarter less CPU");
@@ -157,22 +157,22 @@ static void check_mpi(const struct doctor_folder *folder, struct doctor_finding 
     (void)folder;
     char line[MACHINE_TEXT_BYTES], library[RANKS_LIBRARY_BYTES], program[] = "mpirun",
                                                                  option[] = "--version";
-    int status = first_line_of((char *const[]){program, option, NULL}, line, sizeof line);
+    int status = first_line_read((char *const[]){program, option, NULL}, line, sizeof line);
     if (status == -ENOENT)
-        doctor_found(finding, "no mpirun on PATH; `millrace launch` needs it (openmpi-bin)");
+        doctor_report(finding, "no mpirun on PATH; `millrace launch` needs it (openmpi-bin)");
     else if (status)
-        doctor_found(finding, "cannot get the version of mpirun (%s)", strerror(-status));
+        doctor_report(finding, "cannot get the version of mpirun (%s)", strerror(-status));
     else
-        doctor_found(finding, "%s", line);
+        doctor_report(finding, "%s", line);
     if (status)
         jsonx_write_null(&finding->json, "version");
     else
         jsonx_write_string(&finding->json, "version", line);
     if (ranks_library(library, NULL)) {
-        doctor_found(finding, "; libmillrace_mpi is missing: training is limited to one rank");
+        doctor_report(finding, "; libmillrace_mpi is missing: training is limited to one rank");
         jsonx_write_null(&finding->json, "library");
     } else {
-        doctor_found(finding, "; libmillrace_mpi uses %s", library);
+        doctor_report(finding, "; libmillrace_mpi uses %s", library);
         jsonx_write_string(&finding->json, "library", library);
     }
 }
@@ -181,27 +181,28 @@ static void check_mpi(const struct doctor_folder *folder, struct doctor_finding 
 static void check_index_cache(const struct doctor_folder *folder, struct doctor_finding *finding)
 {
     (void)folder;
-    static const char loss[] = "tars without an index are scanned each time they are opened";
+    static const char consequence[] = "tars without an index are scanned each time they are opened";
     char cache[IO_PATH_BYTES_MAX];
     struct io_probe probe;
     int status = index_cache_folder(cache);
     if (status) {
-        doctor_found(finding, "none: neither XDG_CACHE_HOME nor HOME is an absolute path");
+        doctor_report(finding, "none: neither XDG_CACHE_HOME nor HOME is an absolute path");
         jsonx_write_null(&finding->json, "path");
-        doctor_advise(finding, DOCTOR_NOTE, "%s: set XDG_CACHE_HOME", loss);
+        doctor_advise(finding, DOCTOR_NOTE, "%s: set XDG_CACHE_HOME", consequence);
         return;
     }
     status = io_probe_folder(cache, true, &probe, NULL);
     status = status ? status : probe.write_status;
-    doctor_found(finding, status ? "cannot write to %s: %s" : "%s", cache, strerror(-status));
+    doctor_report(finding, status ? "cannot write to %s: %s" : "%s", cache, strerror(-status));
     jsonx_write_string(&finding->json, "path", cache);
     jsonx_write_bool(&finding->json, "is_writable", status == 0);
     if (status)
-        doctor_advise(finding, DOCTOR_NOTE, "%s: set XDG_CACHE_HOME to a writable folder", loss);
+        doctor_advise(finding, DOCTOR_NOTE, "%s: set XDG_CACHE_HOME to a writable folder",
+                      consequence);
 }
 
 static const struct doctor_check checks[] = {
-    {"matrix products", check_products},
+    {"matrix products", check_blas},
     {"numerics_id", check_numerics},
     {"images", check_jpeg},
     {"libraries", check_libraries},

@@ -1,6 +1,3 @@
-/*
- * io_probe — see io_probe.h.
- */
 #include "cli/doctor/io_probe.h"
 
 #include "base/clock.h"
@@ -25,7 +22,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { SYNCS = 8, RESERVE_BYTES = 1 << 20, KIB = 1024, MOUNT_LINE_BYTES = 8192 };
+enum { FSYNCS = 8, RESERVE_BYTES = 1 << 20, KIB = 1024, MOUNT_LINE_BYTES = 8192 };
 
 /* From statfs(2) and the file systems' sources; missing from linux/magic.h. */
 enum {
@@ -118,14 +115,14 @@ static bool is_memory_type(const char *type)
 /* Reads the device's setting, or that of its parent disk. */
 static uint64_t read_ahead_bytes(dev_t device)
 {
-    static const char *const places[] = {
+    static const char *const patterns[] = {
         "/sys/class/bdi/%u:%u/read_ahead_kb",
         "/sys/dev/block/%u:%u/queue/read_ahead_kb",
         "/sys/dev/block/%u:%u/../queue/read_ahead_kb",
     };
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+    for (size_t i = 0; i < sizeof patterns / sizeof patterns[0]; i++) {
         char path[MACHINE_TEXT_BYTES], text[MACHINE_TEXT_BYTES];
-        snprintf(path, sizeof path, places[i], major(device), minor(device));
+        snprintf(path, sizeof path, patterns[i], major(device), minor(device));
         uint64_t kib;
         if (machine_read_line(path, text, sizeof text) == 0 && sscanf(text, "%" SCNu64, &kib) == 1)
             return kib * KIB;
@@ -133,7 +130,8 @@ static uint64_t read_ahead_bytes(dev_t device)
     return 0;
 }
 
-static int examine(int folder_fd, const char *folder, struct io_probe *probe, struct err *err)
+static int query_file_system(int folder_fd, const char *folder, struct io_probe *probe,
+                             struct err *err)
 {
     struct statx info;
     struct statfs system;
@@ -154,14 +152,14 @@ static int examine(int folder_fd, const char *folder, struct io_probe *probe, st
     return 0;
 }
 
-static int status_of(int result)
+static int negative_errno(int result)
 {
     return result ? -errno : 0;
 }
 
-static int probe_renames(const char *place, struct io_probe *probe)
+static int probe_renames(const char *scratch, struct io_probe *probe)
 {
-    int fd = LOCAL_RETRY(open(place, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    int fd = LOCAL_RETRY(open(scratch, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (fd < 0)
         return -errno;
     if (mkdirat(fd, "a", 0777) || mkdirat(fd, "b", 0777)) {
@@ -170,23 +168,23 @@ static int probe_renames(const char *place, struct io_probe *probe)
         return failure;
     }
     /* must fail, because b exists */
-    int status = status_of(renameat2(fd, "a", fd, "b", RENAME_NOREPLACE));
-    probe->rename_new_status = status == -EEXIST ? 0 : status ? status : -EINVAL;
-    probe->exchange_status = status_of(renameat2(fd, "a", fd, "b", RENAME_EXCHANGE));
+    int status = negative_errno(renameat2(fd, "a", fd, "b", RENAME_NOREPLACE));
+    probe->noreplace_status = status == -EEXIST ? 0 : status ? status : -EINVAL;
+    probe->exchange_status = negative_errno(renameat2(fd, "a", fd, "b", RENAME_EXCHANGE));
     close(fd);
     return 0;
 }
 
-static int probe_names(const char *folder, struct io_probe *probe)
+static int probe_scratch_folder(const char *folder, struct io_probe *probe)
 {
-    char place[IO_PATH_BYTES_MAX];
-    int status = temporary_path(folder, "doctor", NULL, 0, place, NULL);
+    char scratch[IO_PATH_BYTES_MAX];
+    int status = temporary_path(folder, "doctor", NULL, 0, scratch, NULL);
     if (!status)
-        status = status_of(mkdir(place, 0700));
+        status = negative_errno(mkdir(scratch, 0700));
     if (status)
         return status;
-    status = probe_renames(place, probe);
-    int removed = temporary_remove(place, NULL);
+    status = probe_renames(scratch, probe);
+    int removed = temporary_remove(scratch, NULL);
     return status ? status : removed;
 }
 
@@ -200,7 +198,7 @@ static int open_unnamed(const char *folder, int *ret_fd)
     if (status)
         return status;
     *ret_fd = open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
-    return *ret_fd < 0 ? -errno : status_of(unlink(path));
+    return *ret_fd < 0 ? -errno : negative_errno(unlink(path));
 }
 
 static int compare_ns(const void *a, const void *b)
@@ -212,19 +210,19 @@ static int compare_ns(const void *a, const void *b)
 /* block has IO_ALIGN_BYTES. Returns write errors for the probe's write_status. */
 static int probe_syncs(int fd, const void *block, struct io_probe *probe)
 {
-    uint64_t ns[SYNCS];
-    for (int i = 0; i < SYNCS; i++) {
+    uint64_t ns[FSYNCS];
+    for (int i = 0; i < FSYNCS; i++) {
         ssize_t n = LOCAL_RETRY(pwrite(fd, block, IO_ALIGN_BYTES, (off_t)i * IO_ALIGN_BYTES));
         if (n != IO_ALIGN_BYTES)
             return n < 0 ? -errno : -ENOSPC;
-        uint64_t began = clock_now_ns();
-        probe->sync_status = status_of(LOCAL_RETRY(fsync(fd)));
+        uint64_t began_ns = clock_now_ns();
+        probe->sync_status = negative_errno(LOCAL_RETRY(fsync(fd)));
         if (probe->sync_status)
             return 0;
-        ns[i] = clock_now_ns() - began;
+        ns[i] = clock_now_ns() - began_ns;
     }
-    qsort(ns, SYNCS, sizeof ns[0], compare_ns);
-    probe->sync_ns = ns[SYNCS / 2];
+    qsort(ns, FSYNCS, sizeof ns[0], compare_ns);
+    probe->sync_ns = ns[FSYNCS / 2];
     return 0;
 }
 
@@ -247,7 +245,7 @@ static void probe_direct(int fd, void *block, struct io_probe *probe)
 #endif
 }
 
-static int probe_bytes(const char *folder, struct io_probe *probe)
+static int probe_file(const char *folder, struct io_probe *probe)
 {
     void *block = NULL;
     int fd;
@@ -258,8 +256,8 @@ static int probe_bytes(const char *folder, struct io_probe *probe)
         goto out;
     memset(block, 0, IO_ALIGN_BYTES);
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    probe->lock_status = status_of(LOCAL_RETRY(fcntl(fd, F_OFD_SETLK, &whole)));
-    probe->reserve_status = status_of(LOCAL_RETRY(fallocate(fd, 0, 0, RESERVE_BYTES)));
+    probe->lock_status = negative_errno(LOCAL_RETRY(fcntl(fd, F_OFD_SETLK, &whole)));
+    probe->fallocate_status = negative_errno(LOCAL_RETRY(fallocate(fd, 0, 0, RESERVE_BYTES)));
     status = probe_syncs(fd, block, probe);
     if (!status)
         probe_direct(fd, block, probe);
@@ -270,7 +268,7 @@ out:
     return status;
 }
 
-static int choose_folder(const char *path, bool will_be_created, char *folder, bool *ret_is_made,
+static int choose_folder(const char *path, bool will_be_created, char *folder, bool *ret_exists,
                          struct err *err)
 {
     struct stat info;
@@ -278,16 +276,16 @@ static int choose_folder(const char *path, bool will_be_created, char *folder, b
     if (status)
         return status;
     strcpy(folder, path);
-    bool is_there = stat(folder, &info) == 0;
-    *ret_is_made = is_there;
-    while (!is_there && will_be_created && errno == ENOENT && strcmp(folder, "/") != 0 &&
+    bool is_found = stat(folder, &info) == 0;
+    *ret_exists = is_found;
+    while (!is_found && will_be_created && errno == ENOENT && strcmp(folder, "/") != 0 &&
            strcmp(folder, ".") != 0) {
-        char below[IO_PATH_BYTES_MAX];
-        strcpy(below, folder);
-        io_parent_path(below, folder);
-        is_there = stat(folder, &info) == 0;
+        char child[IO_PATH_BYTES_MAX];
+        strcpy(child, folder);
+        io_parent_path(child, folder);
+        is_found = stat(folder, &info) == 0;
     }
-    if (!is_there)
+    if (!is_found)
         return local_fail(err, -errno, folder, "could not stat the path");
     if (!S_ISDIR(info.st_mode) && will_be_created) {
         local_fail(err, -ENOTDIR, folder, "cannot create a folder there");
@@ -304,19 +302,19 @@ int io_probe_folder(const char *path, bool will_be_created, struct io_probe *ret
 {
     struct io_probe probe = {0};
     const char *folder = probe.folder;
-    int status = choose_folder(path, will_be_created, probe.folder, &probe.is_made, err);
+    int status = choose_folder(path, will_be_created, probe.folder, &probe.exists, err);
     if (status)
         return status;
     int fd = LOCAL_RETRY(open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (fd < 0)
         return local_fail(err, -errno, folder, "could not open the folder");
-    status = examine(fd, folder, &probe, err);
+    status = query_file_system(fd, folder, &probe, err);
     close(fd);
     if (status)
         return status;
-    probe.write_status = probe_names(folder, &probe);
+    probe.write_status = probe_scratch_folder(folder, &probe);
     if (!probe.write_status)
-        probe.write_status = probe_bytes(folder, &probe);
+        probe.write_status = probe_file(folder, &probe);
     *ret_probe = probe;
     return 0;
 }
@@ -337,7 +335,7 @@ int io_probe_uring(void)
     return 0;
 }
 
-int io_probe_registering(void)
+int io_probe_uring_buffers(void)
 {
     int fd = open_ring();
     if (fd < 0)
@@ -347,7 +345,7 @@ int io_probe_registering(void)
         mmap(NULL, memory.iov_len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     int status = memory.iov_base == MAP_FAILED ? -errno : 0;
     if (!status) {
-        status = status_of(
+        status = negative_errno(
             (int)syscall(__NR_io_uring_register, fd, IORING_REGISTER_BUFFERS, &memory, 1));
         munmap(memory.iov_base, memory.iov_len);
     }

@@ -16,7 +16,7 @@ enum { IO_PROBE_TYPE_BYTES = 64 };
 
 struct io_probe {
     char folder[IO_PATH_BYTES_MAX];
-    bool is_made; /* folder is the requested path, or contains the requested file */
+    bool exists; /* folder is the requested path, or contains the requested file */
     /* as in mount(8): "ext4", "nfs4", "fuse.sshfs"; or from the magic number; or "unknown" */
     char type[IO_PROBE_TYPE_BYTES];
     bool is_network, is_memory; /* is_memory: contents are lost on reboot */
@@ -28,10 +28,10 @@ struct io_probe {
     /* 0, or why nothing can be created: -EACCES, -EROFS, -ENOSPC. Members below are then unset. */
     int write_status;
 
-    int rename_new_status;                                         /* RENAME_NOREPLACE */
+    int noreplace_status;                                          /* RENAME_NOREPLACE */
     int exchange_status;                                           /* RENAME_EXCHANGE */
     int lock_status;                                               /* open-file-description locks */
-    int reserve_status;                                            /* fallocate */
+    int fallocate_status;                                          /* fallocate */
     int direct_status;                                             /* O_DIRECT, in IO_ALIGN_BYTES */
     uint32_t direct_memory_align_bytes, direct_offset_align_bytes; /* from statx; 0: unknown */
     int sync_status;
@@ -49,6 +49,6 @@ int io_probe_uring(void);
 /* Whether an io_uring may register IO_PROBE_REGISTERED_BYTES of buffers: 0, -ENOMEM beyond
  * RLIMIT_MEMLOCK, or the error of io_probe_uring. */
 enum { IO_PROBE_REGISTERED_BYTES = 16 << 20 };
-int io_probe_registering(void);
+int io_probe_uring_buffers(void);
 
 #endif

@@ -34,8 +34,8 @@ static const char *const examples[] = {
 const struct verb verb_completion = {
     .name = "completion",
     .arguments = "bash|zsh|fish",
-    .arguments_least = 1,
-    .arguments_most = 1,
+    .arguments_min = 1,
+    .arguments_max = 1,
     .summary = "Print a shell completion script.",
     .details = "The scripts are installed with millrace; print one to use a millrace that is not "
                "installed. In bash, put `source <(millrace completion bash)` in ~/.bashrc; in zsh, "

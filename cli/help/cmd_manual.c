@@ -138,7 +138,7 @@ static const char *const examples[] = {
 const struct verb verb_manual = {
     .name = "manual",
     .arguments = "[VERB | config | formats]",
-    .arguments_most = 2,
+    .arguments_max = 2,
     .summary = "Print a manual page in the format of man.",
     .details = "Without a name, print the page millrace(1). All pages are installed with millrace; "
                "to read one without installing it, run `millrace manual read | man -l -`.",

@@ -1,6 +1,3 @@
-/*
- * completion — see completion.h.
- */
 #include "cli/help/completion.h"
 
 #include "base/str.h"
@@ -21,11 +18,11 @@ static void print_kind(enum grammar_kind kind, int prefix_bytes, const char *wor
 static void print_verbs(const char *group)
 {
     struct grammar_words verbs;
-    grammar_verbs(group, &verbs);
+    grammar_list_verbs(group, &verbs);
     for (size_t i = 0; i < verbs.count; i++) {
         struct str about = {0};
-        grammar_describe_verb(group, verbs.word[i], &about);
-        printf("%s\t%s\n", verbs.word[i], str_text(&about));
+        grammar_describe_verb(group, verbs.items[i], &about);
+        printf("%s\t%s\n", verbs.items[i], str_text(&about));
         str_deinit(&about);
     }
 }
@@ -36,7 +33,7 @@ static void print_options(const struct verb *verb)
     const struct option *option;
     for (size_t i = 0; (option = options_at(&options, i)); i++) {
         struct str phrase = {0};
-        help_option_phrase(option, &phrase);
+        help_describe_option(option, &phrase);
         printf("--%s\t%s\n", option->name, str_text(&phrase));
         if (option->letter)
             printf("-%c\t%s\n", option->letter, str_text(&phrase));
@@ -66,7 +63,7 @@ static void print_settings(const char *word, size_t prefix_bytes)
     const struct config_field *fields = config_fields(&count);
     const char *typed = word + prefix_bytes;
     if (!typed[key_bytes])
-        print_kind(GRAMMAR_NOTHING, 0, "");
+        print_kind(GRAMMAR_TEXT, 0, "");
     for (size_t i = 0; i < count; i++) {
         if (!typed[key_bytes]) {
             printf("%.*s%s=\t%s\n", (int)prefix_bytes, word, fields[i].key, fields[i].help);
@@ -74,10 +71,10 @@ static void print_settings(const char *word, size_t prefix_bytes)
                    memcmp(fields[i].key, typed, key_bytes) == 0) {
             struct grammar_value value;
             int bytes = (int)(prefix_bytes + key_bytes + 1);
-            grammar_setting(&fields[i], &value);
+            grammar_setting_value(&fields[i], &value);
             print_kind(value.kind, bytes, word);
             for (size_t w = 0; w < value.words.count; w++)
-                printf("%.*s%s\t\n", bytes, word, value.words.word[w]);
+                printf("%.*s%s\t\n", bytes, word, value.words.items[w]);
         }
     }
 }
@@ -92,7 +89,7 @@ static void print_values(const struct grammar_value *value, const char *word, si
     }
     print_kind(value->kind, (int)prefix_bytes, word);
     for (size_t i = 0; i < value->words.count; i++)
-        printf("%.*s%s\t\n", (int)prefix_bytes, word, value->words.word[i]);
+        printf("%.*s%s\t\n", (int)prefix_bytes, word, value->words.items[i]);
     if (value->kind == GRAMMAR_VERBS)
         print_verbs(first);
 }
@@ -120,15 +117,15 @@ static void print_after_verb(const struct verb *verb, int count, char **words)
         if (word[prefix_bytes] == '=')
             option = valued_option(verb, word, prefix_bytes++);
         if (!option) {
-            print_kind(GRAMMAR_NOTHING, 0, "");
+            print_kind(GRAMMAR_TEXT, 0, "");
             print_options(verb);
             return;
         }
     }
     if (option)
-        grammar_option(option, &value);
+        grammar_option_value(option, &value);
     else
-        grammar_argument(verb, arguments_count, &value);
+        grammar_argument_value(verb, arguments_count, &value);
     print_values(&value, word, prefix_bytes, first);
 }
 
@@ -138,7 +135,7 @@ void completion_print(int count, char **words)
     const char *group = NULL;
     int used = 0;
     for (; used < count - 1 && !verb; used++) {
-        verb = grammar_verb_named(group, words[used]);
+        verb = grammar_find_verb(group, words[used]);
         if (!verb && (group || !verb_is_group(words[used])))
             return;
         group = words[used];
@@ -147,7 +144,7 @@ void completion_print(int count, char **words)
         print_after_verb(verb, count - used, words + used);
         return;
     }
-    print_kind(GRAMMAR_NOTHING, 0, "");
+    print_kind(GRAMMAR_TEXT, 0, "");
     if (group || words[used][0] != '-')
         print_verbs(group);
     else

@@ -37,7 +37,7 @@ void help_print_overview(const char *group);
 void help_print_verb(const struct verb *verb);
 
 /* Adds the option's description and default, and whether it is required or repeatable. */
-void help_option_phrase(const struct option *option, struct str *out);
+void help_describe_option(const struct option *option, struct str *out);
 
 /* Adds a command, wrapped to `columns` with backslashes. */
 void help_wrap_command(const char *command, size_t columns, struct str *out);

@@ -31,7 +31,7 @@ const char *help_config_kind(const struct config_field *field, char text[HELP_KI
         [CONFIG_PATH] = "path",
     };
     if (field->kind == CONFIG_CHOICE)
-        return choices_text(field->choices, text, HELP_KIND_BYTES);
+        return option_format_choices(field->choices, text, HELP_KIND_BYTES);
     snprintf(text, HELP_KIND_BYTES, "%s", kinds[field->kind]);
     return text;
 }

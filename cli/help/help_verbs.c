@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { COLUMNS_MOST = 100, COLUMNS_LEAST = 40, HELP_COLUMN = 26 };
+enum { COLUMNS_MAX = 100, COLUMNS_MIN = 40, HELP_COLUMN = 26 };
 
 const char help_intro[] =
     "Converts datasets into shards, streams them in a reproducible order, trains models, and keeps "
@@ -24,8 +24,8 @@ const struct help_status help_statuses[] = {
 
 static unsigned columns(void)
 {
-    unsigned have = console_columns_or(fileno(stdout), CONSOLE_COLUMNS_DEFAULT);
-    return have > COLUMNS_MOST ? COLUMNS_MOST : have < COLUMNS_LEAST ? COLUMNS_LEAST : have;
+    unsigned width = console_columns_or(fileno(stdout), CONSOLE_COLUMNS_DEFAULT);
+    return width > COLUMNS_MAX ? COLUMNS_MAX : width < COLUMNS_MIN ? COLUMNS_MIN : width;
 }
 
 void help_print_wrapped(const char *text, unsigned at, unsigned indent)
@@ -55,7 +55,7 @@ void help_print_wrapped(const char *text, unsigned at, unsigned indent)
     putchar('\n');
 }
 
-void help_option_phrase(const struct option *option, struct str *out)
+void help_describe_option(const struct option *option, struct str *out)
 {
     str_add_text(out, option->help);
     if (option->default_text)
@@ -70,28 +70,28 @@ void help_option_phrase(const struct option *option, struct str *out)
  * if the line stays at least half full. */
 static size_t find_break(const char *command, size_t columns)
 {
-    size_t any = 0;
+    size_t last_space = 0;
     for (size_t at = columns; at > 0; at--) {
         if (command[at] == ' ' && command[at + 1] == '-' && at > columns / 2)
             return at;
-        if (command[at] == ' ' && any == 0)
-            any = at;
+        if (command[at] == ' ' && last_space == 0)
+            last_space = at;
     }
-    return any;
+    return last_space;
 }
 
 void help_wrap_command(const char *command, size_t columns, struct str *out)
 {
     enum { BACKSLASH = 2, INDENT = 4 };
-    size_t room = columns;
-    while (strlen(command) > room) {
-        size_t cut = find_break(command, room - BACKSLASH);
-        if (cut == 0)
+    size_t line_columns = columns;
+    while (strlen(command) > line_columns) {
+        size_t break_at = find_break(command, line_columns - BACKSLASH);
+        if (break_at == 0)
             break;
-        str_add(out, command, cut);
+        str_add(out, command, break_at);
         str_add_text(out, " \\\n    ");
-        command += cut + 1;
-        room = columns - INDENT;
+        command += break_at + 1;
+        line_columns = columns - INDENT;
     }
     str_add_text(out, command);
 }
@@ -111,13 +111,13 @@ static void print_example(const char *command)
 static void print_option(const struct option *option)
 {
     char left[160], value[96];
-    option_value_text(option, value, sizeof value);
+    option_format_value(option, value, sizeof value);
     char letter[8] = "    ";
     if (option->letter)
         snprintf(letter, sizeof letter, "-%c, ", option->letter);
     snprintf(left, sizeof left, "  %s--%s%s%s", letter, option->name, *value ? " " : "", value);
     struct str help = {0};
-    help_option_phrase(option, &help);
+    help_describe_option(option, &help);
     unsigned used = (unsigned)strlen(left);
     if (used + 2 > HELP_COLUMN)
         printf("%s\n%*s", left, HELP_COLUMN, "");

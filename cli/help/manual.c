@@ -1,6 +1,3 @@
-/*
- * manual — see manual.h.
- */
 #include "cli/help/manual.h"
 
 #include "cli/help/help.h"
@@ -51,18 +48,18 @@ static void add_reference(struct str *out, const char *name, unsigned section)
     str_add_format(out, "(%u)", section);
 }
 
-static void add_see_also(struct str *out, const struct manual_page *but)
+static void add_see_also(struct str *out, const struct manual_page *except)
 {
     static const struct manual_page pages[] = {
         {"millrace", 1}, {"millrace-config", 5}, {"millrace-formats", 5}};
-    const char *between = "";
+    const char *separator = "";
     roff_section(out, "SEE ALSO");
     for (size_t i = 0; i < sizeof pages / sizeof pages[0]; i++) {
-        if (strcmp(pages[i].name, but->name) == 0)
+        if (strcmp(pages[i].name, except->name) == 0)
             continue;
-        str_add_text(out, between);
+        str_add_text(out, separator);
         add_reference(out, pages[i].name, pages[i].section);
-        between = ", ";
+        separator = ", ";
     }
     roff_end_line(out);
 }
@@ -78,14 +75,14 @@ static void add_option(struct str *out, const struct option *option)
     }
     snprintf(name, sizeof name, "--%s", option->name);
     roff_font(out, ROFF_BOLD, name);
-    option_value_text(option, value, sizeof value);
+    option_format_value(option, value, sizeof value);
     if (*value) {
         str_add_text(out, " ");
         roff_font(out, ROFF_ITALIC, value);
     }
     roff_end_line(out);
     struct str phrase = {0};
-    help_option_phrase(option, &phrase);
+    help_describe_option(option, &phrase);
     roff_prose(out, str_text(&phrase));
     str_deinit(&phrase);
 }
@@ -229,20 +226,20 @@ static void add_formats_page(struct str *out, const struct manual_page *page)
 static const struct {
     struct manual_page page;
     void (*write)(struct str *out, const struct manual_page *page);
-} others[] = {
+} other_pages[] = {
     {{"millrace", 1}, add_overview_page},
     {{"millrace-config", 5}, add_config_page},
     {{"millrace-formats", 5}, add_formats_page},
 };
-enum { OTHERS = sizeof others / sizeof others[0] };
+enum { OTHER_PAGES = sizeof other_pages / sizeof other_pages[0] };
 
 bool manual_page_at(size_t n, struct manual_page *ret_page)
 {
-    if (n < OTHERS) {
-        *ret_page = others[n].page;
+    if (n < OTHER_PAGES) {
+        *ret_page = other_pages[n].page;
         return true;
     }
-    const struct verb *verb = verb_at(n - OTHERS);
+    const struct verb *verb = verb_at(n - OTHER_PAGES);
     if (!verb)
         return false;
     name_verb(verb, ret_page->name);
@@ -255,8 +252,8 @@ void manual_write(size_t n, struct str *out)
     struct manual_page page;
     if (!manual_page_at(n, &page))
         return;
-    if (n < OTHERS)
-        others[n].write(out, &page);
+    if (n < OTHER_PAGES)
+        other_pages[n].write(out, &page);
     else
-        add_verb_page(out, &page, verb_at(n - OTHERS));
+        add_verb_page(out, &page, verb_at(n - OTHER_PAGES));
 }

@@ -1,6 +1,3 @@
-/*
- * roff — see roff.h.
- */
 #include "cli/help/roff.h"
 
 #include <stdbool.h>

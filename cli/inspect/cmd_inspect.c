@@ -142,7 +142,7 @@ static int run(const struct invocation *invocation, struct err *err)
         return status;
     }
     if (!status)
-        status = path_kind_of(in.io, invocation->positional[0], &kind, path, err);
+        status = path_kind_detect(in.io, invocation->positional[0], &kind, path, err);
     if (!status) {
         output_begin(&output);
         jsonx_write_string(&output.json, "kind", path_kind_name(kind));
@@ -172,8 +172,8 @@ static const char *const examples[] = {
 const struct verb verb_inspect = {
     .name = "inspect",
     .arguments = "PATH",
-    .arguments_least = 1,
-    .arguments_most = 1,
+    .arguments_min = 1,
+    .arguments_max = 1,
     .summary = "Identify a dataset, shard, checkpoint, run or file and summarize its contents.",
     .details = "A file can be safetensors, .npy, JPEG, PNG, WebP or PPM. Only headers are read (of "
                "PNG, WebP and PPM, the whole file). For a checkpoint folder, the newest complete "

@@ -26,7 +26,7 @@ static void write_tensor(struct jsonx_writer *json, const char *name, enum dtype
     jsonx_end_object(json);
 }
 
-static uint64_t elements_of(uint32_t rank, const uint64_t *shape)
+static uint64_t count_elements(uint32_t rank, const uint64_t *shape)
 {
     uint64_t elements = 1;
     for (uint32_t i = 0; i < rank; i++)
@@ -40,7 +40,7 @@ static void write_manifest(struct jsonx_writer *json, const struct manifest *man
     for (uint64_t i = 0; i < manifest->tensors_count; i++) {
         const struct manifest_tensor *tensor = &manifest->tensors[i];
         if (strncmp(tensor->name, CKPT_OPTIMIZER_PREFIX, strlen(CKPT_OPTIMIZER_PREFIX)) != 0)
-            parameters += elements_of(tensor->rank, tensor->shape);
+            parameters += count_elements(tensor->rank, tensor->shape);
     }
     for (uint64_t i = 0; i < manifest->files_count; i++)
         bytes += manifest->files[i].size_bytes;
@@ -62,7 +62,7 @@ static void write_manifest(struct jsonx_writer *json, const struct manifest *man
     for (uint64_t i = 0; i < manifest->tensors_count; i++) {
         const struct manifest_tensor *tensor = &manifest->tensors[i];
         write_tensor(json, tensor->name, tensor->dtype, tensor->rank, tensor->shape,
-                     elements_of(tensor->rank, tensor->shape) * dtype_bytes(tensor->dtype));
+                     count_elements(tensor->rank, tensor->shape) * dtype_bytes(tensor->dtype));
     }
     jsonx_end_array(json);
 }

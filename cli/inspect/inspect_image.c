@@ -69,14 +69,14 @@ static int write_verdict(struct jsonx_writer *json, const struct io_head *head, 
     int status = image_checker_open(&checker, err);
     if (status)
         return status;
-    struct err why = {0};
-    status = image_check(checker, head->data, head->bytes, NULL, &why);
+    struct err detail = {0};
+    status = image_check(checker, head->data, head->bytes, NULL, &detail);
     image_checker_close(checker);
     jsonx_write_bool(json, "decodable", status == 0);
     if (status) {
-        char because[2 * ERR_TEXT_BYTES_MAX + 4];
-        snprintf(because, sizeof because, "%s: %s", why.what, why.found);
-        jsonx_write_string(json, "because", because);
+        char reason[2 * ERR_TEXT_BYTES_MAX + 4];
+        snprintf(reason, sizeof reason, "%s: %s", detail.what, detail.found);
+        jsonx_write_string(json, "because", reason);
     }
     return 0;
 }

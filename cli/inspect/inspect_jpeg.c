@@ -104,11 +104,11 @@ static void write_verdict(struct jsonx_writer *json, const struct io_head *head,
         jsonx_write_string(json, "color", colors[info.color]);
         jsonx_write_bool(json, "decodable", true);
     } else {
-        char why[2 * ERR_TEXT_BYTES_MAX + 4];
-        snprintf(why, sizeof why, "%s: %s", err.what, err.found);
+        char reason[2 * ERR_TEXT_BYTES_MAX + 4];
+        snprintf(reason, sizeof reason, "%s: %s", err.what, err.found);
         jsonx_write_null(json, "color");
         jsonx_write_bool(json, "decodable", false);
-        jsonx_write_string(json, "because", why);
+        jsonx_write_string(json, "because", reason);
     }
 }
 

@@ -15,13 +15,13 @@
 static int check_size(const struct inspection *in, const struct npy_header *header,
                       const char *path, uint64_t file_bytes)
 {
-    uint64_t room = file_bytes - header->header_bytes;
-    if (header->data_bytes <= room)
+    uint64_t available_bytes = file_bytes - header->header_bytes;
+    if (header->data_bytes <= available_bytes)
         return 0;
     err_set(in->err, -EBADMSG, "the .npy file is shorter than its header says");
     err_at(in->err, path, (int64_t)header->header_bytes);
     err_expected(in->err, "%" PRIu64 " bytes of data", header->data_bytes);
-    err_found(in->err, "%" PRIu64, room);
+    err_found(in->err, "%" PRIu64, available_bytes);
     err_advise(in->err, "copy or save the file again");
     return -EBADMSG;
 }

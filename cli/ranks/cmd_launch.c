@@ -39,12 +39,12 @@ static const struct option rows[] = {
     {"ranks", 'n', OPTION_COUNT, AT(ranks), "N", NULL,
      "total number of processes over all nodes (default: one per GPU of a node, or without GPUs "
      "one per NUMA node)",
-     .least = 1, .most = RANKS_MAX},
+     .min = 1, .max = RANKS_MAX},
     {"nnodes", 0, OPTION_COUNT, AT(nodes), "N", "1",
-     "number of machines; ranks are divided evenly among them", .least = 1, .most = RANKS_MAX},
+     "number of machines; ranks are divided evenly among them", .min = 1, .max = RANKS_MAX},
     {"node-rank", 0, OPTION_COUNT, AT(node_rank), "N", "0",
      "number of this machine: 0 starts all ranks, and the others have nothing to do",
-     .most = RANKS_MAX - 1},
+     .max = RANKS_MAX - 1},
     {"hosts", 0, OPTION_LIST, AT(hosts), "NAME,...", NULL,
      "machines, this one first, reachable with ssh (default: this machine, or those of the Slurm "
      "job)"},
@@ -61,10 +61,10 @@ static const struct option rows[] = {
 struct launch {
     const struct invocation *invocation;
     const struct launch_args *args;
-    struct launch_place place;
+    struct launch_placement placement;
     char program[PATH_MAX];
     /* for the environment of the ranks in all attempts; "": no time limit */
-    char began[64];
+    char start_variable[64];
     char run_dir[IO_PATH_BYTES_MAX], folder[IO_PATH_BYTES_MAX]; /* folder: of checkpoints */
     struct launch_command command;
 };
@@ -98,13 +98,13 @@ static int make_command(struct launch *launch, const char *resume, struct err *e
 {
     const struct launch_args *args = launch->args;
     struct launch_command *command = &launch->command;
-    bool is_first_began = launch->began[0] != '\0',
-         leaves_machine = launch->place.hosts || launch->place.is_job;
+    bool has_start_time = launch->start_variable[0] != '\0',
+         leaves_machine = launch->placement.hosts || launch->placement.is_job;
     launch_deinit(command);
-    int status = launch_begin(command, &launch->place, err);
+    int status = launch_begin(command, &launch->placement, err);
     if (leaves_machine) /* ranks on this machine inherit it */
-        launch_add_environment(command, environ, is_first_began ? START_TIME_VARIABLE : NULL);
-    add_option(command, "-x", is_first_began ? launch->began : NULL);
+        launch_add_environment(command, environ, has_start_time ? START_TIME_VARIABLE : NULL);
+    add_option(command, "-x", has_start_time ? launch->start_variable : NULL);
     launch_add(command, launch->program);
     launch_add(command, "train");
     launch_add(command, launch->invocation->positional[0]);
@@ -121,7 +121,7 @@ static int make_command(struct launch *launch, const char *resume, struct err *e
     return status ? status : launch_status(command, err);
 }
 
-static int note_folders(struct launch *launch, const struct train_config *config, struct err *err)
+static int set_folders(struct launch *launch, const struct train_config *config, struct err *err)
 {
     snprintf(launch->run_dir, sizeof launch->run_dir, "%s", config->run.dir);
     if (!config->checkpoint.dir[0])
@@ -138,8 +138,8 @@ static int set_start_time(struct launch *launch, const struct train_config *conf
     uint64_t before_ns, wall_ns = clock_wall_ns();
     int status = start_time_parse(given, wall_ns, &before_ns, err);
     if (!status && config->run.max_time_ns > 0 && !launch->args->dry_run)
-        snprintf(launch->began, sizeof launch->began, START_TIME_VARIABLE "=%" PRIu64,
-                 (wall_ns - before_ns) / CLOCK_NS_PER_S);
+        snprintf(launch->start_variable, sizeof launch->start_variable,
+                 START_TIME_VARIABLE "=%" PRIu64, (wall_ns - before_ns) / CLOCK_NS_PER_S);
     return status;
 }
 
@@ -151,13 +151,13 @@ static bool has_progressed(const struct launch *launch, const char *from)
     struct io *io;
     if (storage_open(launch->run_dir, NULL, &io, NULL))
         return false;
-    bool has = !ckpt_find(io, launch->folder, path, &newest, NULL, NULL) &&
-               !ckpt_find(io, from, path, &first, NULL, NULL) && newest > first;
+    bool is_newer = !ckpt_find(io, launch->folder, path, &newest, NULL, NULL) &&
+                    !ckpt_find(io, from, path, &first, NULL, NULL) && newest > first;
     io_close(io);
-    return has;
+    return is_newer;
 }
 
-static const char *resume_of_restart(const struct launch *launch)
+static const char *choose_resume(const struct launch *launch)
 {
     const char *given = launch->args->resume;
     bool is_path = given && strcmp(given, "auto") != 0 && strcmp(given, "never") != 0;
@@ -169,7 +169,7 @@ static int choose_ranks(const struct launch *launch, const struct train_config *
                         unsigned *ret_ranks, struct err *err)
 {
     const char *device = config_device_name(config->device);
-    unsigned nodes = (unsigned)launch->args->nodes, groups = numa_nodes_count("");
+    unsigned nodes = (unsigned)launch->args->nodes, numa_nodes = numa_nodes_count("");
     int gpus = 0, status = 0;
     if (strcmp(device, "cuda") == 0)
         status = device_cuda_count(&gpus, err);
@@ -177,11 +177,11 @@ static int choose_ranks(const struct launch *launch, const struct train_config *
         status = device_auto_count("", &gpus, err);
     if (status)
         return status;
-    unsigned each = gpus > 0 ? (unsigned)gpus : groups;
-    console_line(launch->invocation->console, "-n %u: one rank for each %s (%u%s)", each * nodes,
-                 gpus > 0 ? "GPU" : "NUMA node", each,
+    unsigned ranks_per_node = gpus > 0 ? (unsigned)gpus : numa_nodes;
+    console_line(launch->invocation->console, "-n %u: one rank for each %s (%u%s)",
+                 ranks_per_node * nodes, gpus > 0 ? "GPU" : "NUMA node", ranks_per_node,
                  nodes > 1 ? " on each machine" : " on this machine");
-    *ret_ranks = each * nodes;
+    *ret_ranks = ranks_per_node * nodes;
     return 0;
 }
 
@@ -198,18 +198,18 @@ static int prepare(struct launch *launch, struct err *err)
         status = choose_ranks(launch, &config, &ranks, err);
     if (status)
         return status;
-    launch->place = (struct launch_place){
+    launch->placement = (struct launch_placement){
         .ranks = ranks,
         .nodes = (unsigned)args->nodes,
         .hosts = args->hosts.count > 0 ? (const char *const *)args->hosts.items : NULL,
         .is_job = getenv("SLURM_JOB_ID") != NULL,
         .cpus = thread_pool_cpu_count(),
         .is_root = geteuid() == 0};
-    status = launch_own_program(launch->program, err);
+    status = launch_find_program(launch->program, err);
     if (!status)
         status = set_start_time(launch, &config, err);
     if (!status)
-        status = note_folders(launch, &config, err);
+        status = set_folders(launch, &config, err);
     return status ? status : make_command(launch, args->resume, err);
 }
 
@@ -221,7 +221,7 @@ static bool is_final(int status)
 
 /* Pauses, because the cause of a quick failure may be transient. False if a stop request ended the
  * pause. */
-static bool pause_before_restart(const struct signals_counts *counts)
+static bool pause_before_restart(const struct signal_counts *counts)
 {
     if (atomic_load(&counts->stops) == 0)
         nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
@@ -230,7 +230,7 @@ static bool pause_before_restart(const struct signals_counts *counts)
 
 static int run_with_restarts(struct launch *launch, struct err *err)
 {
-    const struct signals_counts *counts = signals_install_counting();
+    const struct signal_counts *counts = signals_install_counting();
     uint64_t restarts = launch->args->restarts;
     for (uint64_t n = 0;; n++) {
         int status = launch_run(&launch->command, counts, err);
@@ -244,7 +244,7 @@ static int run_with_restarts(struct launch *launch, struct err *err)
         log_line(launch->invocation->log, LOG_WARN,
                  "mpirun ended with status %d: restart %" PRIu64 " of %" PRIu64, status, n + 1,
                  restarts);
-        int made = make_command(launch, resume_of_restart(launch), err);
+        int made = make_command(launch, choose_resume(launch), err);
         if (made)
             return made;
     }
@@ -293,8 +293,8 @@ static const char *const examples[] = {
 const struct verb verb_launch = {
     .name = "launch",
     .arguments = "CONFIG.yaml",
-    .arguments_least = 1,
-    .arguments_most = 1,
+    .arguments_min = 1,
+    .arguments_max = 1,
     .summary = "Train on several ranks with mpirun.",
     .details = "Runs `millrace train CONFIG.yaml` with Open MPI's mpirun, adding the options "
                "needed for root and for ranks that share cores. -v and --dry-run show the command. "

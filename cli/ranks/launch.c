@@ -1,6 +1,3 @@
-/*
- * launch — see launch.h.
- */
 #include "cli/ranks/launch.h"
 
 #include "base/str.h"
@@ -39,8 +36,8 @@ static bool reserve_word(struct launch_command *command)
 
 static void add_bytes(struct launch_command *command, const char *word, size_t bytes)
 {
-    char *copy = command->is_short || !reserve_word(command) ? NULL : strndup(word, bytes);
-    command->is_short = !copy;
+    char *copy = command->out_of_memory || !reserve_word(command) ? NULL : strndup(word, bytes);
+    command->out_of_memory = !copy;
     if (!copy)
         return;
     command->words[command->words_count++] = copy;
@@ -54,7 +51,7 @@ void launch_add(struct launch_command *command, const char *word)
 
 int launch_status(const struct launch_command *command, struct err *err)
 {
-    return command->is_short ? err_set(err, -ENOMEM, "out of memory for a command line") : 0;
+    return command->out_of_memory ? err_set(err, -ENOMEM, "out of memory for a command line") : 0;
 }
 
 void launch_deinit(struct launch_command *command)
@@ -65,15 +62,15 @@ void launch_deinit(struct launch_command *command)
     *command = (struct launch_command){0};
 }
 
-static void add_hosts(struct launch_command *command, const struct launch_place *place)
+static void add_hosts(struct launch_command *command, const struct launch_placement *placement)
 {
     struct str text = {0};
-    for (unsigned i = 0; i < place->nodes; i++)
-        str_add_format(&text, "%s%s:%u", i ? "," : "", place->hosts[i],
-                       place->ranks / place->nodes);
+    for (unsigned i = 0; i < placement->nodes; i++)
+        str_add_format(&text, "%s%s:%u", i ? "," : "", placement->hosts[i],
+                       placement->ranks / placement->nodes);
     launch_add(command, "--host");
     launch_add(command, str_text(&text));
-    command->is_short = command->is_short || str_status(&text);
+    command->out_of_memory = command->out_of_memory || str_status(&text);
     str_deinit(&text);
 }
 
@@ -105,39 +102,40 @@ void launch_add_environment(struct launch_command *command, char *const *environ
     }
 }
 
-int launch_begin(struct launch_command *command, const struct launch_place *place, struct err *err)
+int launch_begin(struct launch_command *command, const struct launch_placement *placement,
+                 struct err *err)
 {
     char count[16];
-    if (place->ranks % place->nodes != 0) {
+    if (placement->ranks % placement->nodes != 0) {
         err_set(err, -EINVAL, "cannot divide the ranks evenly among the nodes");
-        err_expected(err, "-n a multiple of %u", place->nodes);
-        err_found(err, "%u", place->ranks);
+        err_expected(err, "-n a multiple of %u", placement->nodes);
+        err_found(err, "%u", placement->ranks);
         return -EINVAL;
     }
-    snprintf(count, sizeof count, "%u", place->ranks);
+    snprintf(count, sizeof count, "%u", placement->ranks);
     launch_add(command, "mpirun");
-    if (place->is_root)
+    if (placement->is_root)
         launch_add(command, "--allow-run-as-root");
     launch_add(command, "-np");
     launch_add(command, count);
-    if (place->hosts)
-        add_hosts(command, place);
+    if (placement->hosts)
+        add_hosts(command, placement);
     /* mpirun's slots are cores; millrace's CPUs are hardware threads */
-    bool shares = place->ranks / place->nodes > place->cpus,
-         has_places = place->hosts || place->is_job;
-    if (shares || !has_places)
+    bool oversubscribes = placement->ranks / placement->nodes > placement->cpus,
+         has_slots = placement->hosts || placement->is_job;
+    if (oversubscribes || !has_slots)
         launch_add(command, "--oversubscribe");
     /* a waiting rank must yield to computing ones */
-    const char *const sharing[] = {"--mca", "mpi_yield_when_idle", "1"};
-    for (size_t i = 0; shares && i < sizeof sharing / sizeof sharing[0]; i++)
-        launch_add(command, sharing[i]);
+    const char *const yielding[] = {"--mca", "mpi_yield_when_idle", "1"};
+    for (size_t i = 0; oversubscribes && i < sizeof yielding / sizeof yielding[0]; i++)
+        launch_add(command, yielding[i]);
     /* binding would confine a rank's threads to one core */
     launch_add(command, "--bind-to");
     launch_add(command, "none");
     return 0;
 }
 
-int launch_own_program(char program[PATH_MAX], struct err *err)
+int launch_find_program(char program[PATH_MAX], struct err *err)
 {
     ssize_t bytes = readlink("/proc/self/exe", program, PATH_MAX - 1);
     if (bytes < 0)
@@ -167,34 +165,34 @@ char *launch_format(const struct launch_command *command)
 
 /* In the child: leaves the parent's process group, so that Ctrl-C reaches it only through the
  * parent, and dies with the parent. */
-static void exec_command(const struct launch_command *command, int failed)
+static void exec_command(const struct launch_command *command, int error_fd)
 {
-    int nothing = open("/dev/null", O_RDONLY);
+    int null_fd = open("/dev/null", O_RDONLY);
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (nothing >= 0)
-        dup2(nothing, STDIN_FILENO);
+    if (null_fd >= 0)
+        dup2(null_fd, STDIN_FILENO);
     execvp(command->words[0], command->words);
     int code = errno;
-    ssize_t written = write(failed, &code, sizeof code);
+    ssize_t written = write(error_fd, &code, sizeof code);
     (void)written;
     _exit(127);
 }
 
-static int start(const struct launch_command *command, pid_t *ret_pid, struct err *err)
+static int start_command(const struct launch_command *command, pid_t *ret_pid, struct err *err)
 {
-    int ends[2], code = 0;
-    if (pipe2(ends, O_CLOEXEC))
+    int pipe_ends[2], code = 0;
+    if (pipe2(pipe_ends, O_CLOEXEC))
         return err_errno(err, -errno, "cannot create a pipe to %s", command->words[0]);
     /* an inherited SIG_IGN would discard the child's exit status */
     signal(SIGCHLD, SIG_DFL);
     pid_t pid = fork();
     if (pid == 0)
-        exec_command(command, ends[1]);
-    close(ends[1]);
+        exec_command(command, pipe_ends[1]);
+    close(pipe_ends[1]);
     ssize_t read_bytes =
-        pid > 0 ? read(ends[0], &code, sizeof code) : 0; /* nothing if exec succeeded */
-    close(ends[0]);
+        pid > 0 ? read(pipe_ends[0], &code, sizeof code) : 0; /* nothing if exec succeeded */
+    close(pipe_ends[0]);
     if (pid > 0 && read_bytes <= 0) {
         *ret_pid = pid;
         return 0;
@@ -209,7 +207,7 @@ static int start(const struct launch_command *command, pid_t *ret_pid, struct er
 
 /* Forwards signals not yet sent. mpirun passes SIGUSR1 on to the ranks, but kills them on
  * SIGTERM. */
-static void forward_signals(pid_t pid, const struct signals_counts *counts,
+static void forward_signals(pid_t pid, const struct signal_counts *counts,
                             struct signals_sent *sent)
 {
     unsigned stops = atomic_load(&counts->stops), interrupts = atomic_load(&counts->interrupts);
@@ -221,28 +219,28 @@ static void forward_signals(pid_t pid, const struct signals_counts *counts,
 }
 
 /* A second Ctrl-C may arrive when only mpirun is still running. */
-static int status_of(int ended, unsigned interrupts)
+static int command_status(int wait_status, unsigned interrupts)
 {
-    bool is_done =
-        WIFEXITED(ended) && (WEXITSTATUS(ended) == EXIT_DONE || WEXITSTATUS(ended) == EXIT_STOPPED);
+    bool is_done = WIFEXITED(wait_status) && (WEXITSTATUS(wait_status) == EXIT_DONE ||
+                                              WEXITSTATUS(wait_status) == EXIT_STOPPED);
     if (interrupts > 1 && !is_done)
         return EXIT_INTERRUPTED;
-    return WIFEXITED(ended) ? WEXITSTATUS(ended) : 128 + WTERMSIG(ended);
+    return WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
 }
 
-int launch_run(const struct launch_command *command, const struct signals_counts *counts,
+int launch_run(const struct launch_command *command, const struct signal_counts *counts,
                struct err *err)
 {
     struct signals_sent sent = {0};
     pid_t pid = -1;
-    int ended = 0;
-    int status = start(command, &pid, err);
+    int wait_status = 0;
+    int status = start_command(command, &pid, err);
     if (status)
         return status;
     for (;;) {
-        pid_t waited = waitpid(pid, &ended, WNOHANG);
+        pid_t waited = waitpid(pid, &wait_status, WNOHANG);
         if (waited == pid)
-            return status_of(ended, atomic_load(&counts->interrupts));
+            return command_status(wait_status, atomic_load(&counts->interrupts));
         if (waited < 0 && errno != EINTR)
             return err_errno(err, -errno, "cannot get the exit status of %s", command->words[0]);
         forward_signals(pid, counts, &sent);

@@ -12,7 +12,7 @@
 #include <stddef.h>
 
 /* The placement of the ranks. Borrows its strings. */
-struct launch_place {
+struct launch_placement {
     unsigned ranks;
     unsigned nodes;           /* ranks are divided evenly among them */
     const char *const *hosts; /* [nodes]; NULL: this machine, or the job scheduler's nodes */
@@ -21,36 +21,34 @@ struct launch_place {
     bool is_root;
 };
 
-/* A command line, empty if zeroed. Owns its words, which end in NULL. Owner thread. */
+/* A command line, empty if zeroed. Owns its words; NULL ends them. Owner thread. */
 struct launch_command {
     char **words;
     size_t words_count, words_capacity;
-    bool is_short; /* out of memory */
+    bool out_of_memory;
 };
 
-/* Adds mpirun's words before the program. -EINVAL if the ranks cannot be divided evenly among the
- * nodes. */
-int launch_begin(struct launch_command *command, const struct launch_place *place, struct err *err);
+/* Adds mpirun and its options. -EINVAL if the ranks cannot be divided evenly among the nodes. */
+int launch_begin(struct launch_command *command, const struct launch_placement *placement,
+                 struct err *err);
 /* Adds a copy of the word. */
 void launch_add(struct launch_command *command, const char *word);
-/* Adds mpirun's options that export the variables that affect a run. Passes only names, because
- * values may be secret and command lines are visible. except: a variable to leave out; NULL:
- * none. */
+/* Adds mpirun's options that export the variables that affect a run. Adds only names: values may be
+ * secret, and command lines are visible. except: a variable to omit; NULL: none. */
 void launch_add_environment(struct launch_command *command, char *const *environment,
                             const char *except);
 /* -ENOMEM if any word could not be added. */
 int launch_status(const struct launch_command *command, struct err *err);
-/* safe on a zeroed command; leaves it zeroed */
+/* Leaves the command zeroed. */
 void launch_deinit(struct launch_command *command);
-int launch_own_program(char program[PATH_MAX], struct err *err);
+int launch_find_program(char program[PATH_MAX], struct err *err);
 /* Formats the command for a shell; free() the result. NULL: out of memory. */
 char *launch_format(const struct launch_command *command);
 
-/* Runs the command to its end. Returns its exit status, 128 + n if signal n ended it, or -errno. A
- * stop request sends SIGUSR1 to the ranks, which save and stop. A second SIGINT makes mpirun kill
- * them, a third kills mpirun; the status is then EXIT_INTERRUPTED. mpirun does not outlive this
- * process. */
-int launch_run(const struct launch_command *command, const struct signals_counts *counts,
+/* Runs the command to its end. Returns its exit status, 128 + n if signal n ended it, or -errno. On
+ * a stop request the ranks get SIGUSR1, save and stop. A second SIGINT makes mpirun kill them, a
+ * third kills mpirun; both return EXIT_INTERRUPTED. mpirun ends if this process does. */
+int launch_run(const struct launch_command *command, const struct signal_counts *counts,
                struct err *err);
 
 #endif

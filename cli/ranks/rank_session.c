@@ -1,6 +1,3 @@
-/*
- * rank_session — see rank_session.h.
- */
 #include "cli/ranks/rank_session.h"
 
 #include "base/clock.h"
@@ -14,7 +11,7 @@
 /* until all ranks have read their configuration */
 #define START_TIMEOUT_NS (600 * CLOCK_NS_PER_S)
 
-static const char *variable(const char *name)
+static const char *get_variable(const char *name)
 {
     return getenv(name);
 }
@@ -23,7 +20,7 @@ int rank_session_open(const struct invocation *invocation, struct comm **ret_com
                       int *ret_local_rank, struct err *err)
 {
     struct ranks ranks;
-    int status = ranks_detect(variable, &ranks, err);
+    int status = ranks_detect(get_variable, &ranks, err);
     if (status)
         return status;
     if (ret_local_rank)
@@ -34,7 +31,7 @@ int rank_session_open(const struct invocation *invocation, struct comm **ret_com
                  "this is a single rank in a job of %d tasks (SLURM_NTASKS); start all ranks with "
                  "srun --mpi=pmix",
                  ranks.job_tasks);
-    return ranks_open(&ranks, signals_flag(), ret_comm, err);
+    return ranks_open(&ranks, signals_stop_flag(), ret_comm, err);
 }
 
 int rank_session_agree(struct comm *comm, int status, struct err *err)

@@ -84,12 +84,12 @@ void page_data_uri(struct str *out, const char *type, const void *data, size_t b
     const uint8_t *in = data;
     str_add_format(out, "data:%s;base64,", type);
     for (size_t i = 0; i < bytes; i += 3) {
-        size_t have = bytes - i < 3 ? bytes - i : 3;
-        uint32_t word = (uint32_t)in[i] << 16 | (have > 1 ? (uint32_t)in[i + 1] << 8 : 0) |
-                        (have > 2 ? in[i + 2] : 0u);
+        size_t group_bytes = bytes - i < 3 ? bytes - i : 3;
+        uint32_t word = (uint32_t)in[i] << 16 | (group_bytes > 1 ? (uint32_t)in[i + 1] << 8 : 0) |
+                        (group_bytes > 2 ? in[i + 2] : 0u);
         char four[4] = {digits[word >> 18], digits[word >> 12 & 63],
-                        have > 1 ? digits[word >> 6 & 63] : '=',
-                        have > 2 ? digits[word & 63] : '='};
+                        group_bytes > 1 ? digits[word >> 6 & 63] : '=',
+                        group_bytes > 2 ? digits[word & 63] : '='};
         str_add(out, four, sizeof four);
     }
 }

@@ -1,6 +1,3 @@
-/*
- * page_chart — see page_chart.h.
- */
 #include "cli/report/page_chart.h"
 
 #include "cli/report/page.h"
@@ -25,24 +22,23 @@ enum {
 };
 
 struct axis {
-    double least, most; /* of the values */
-    double from, to;    /* in the chart */
+    double min, max; /* of the values */
+    double from, to; /* in the chart */
 };
 
-static double place(const struct axis *axis, double value)
+static double position(const struct axis *axis, double value)
 {
-    return axis->from +
-           (axis->to - axis->from) * (value - axis->least) / (axis->most - axis->least);
+    return axis->from + (axis->to - axis->from) * (value - axis->min) / (axis->max - axis->min);
 }
 
-double chart_step(double span, unsigned ticks)
+double chart_tick_spacing(double span, unsigned ticks)
 {
     double raw = span / ticks, power = pow(10, floor(log10(raw)));
-    double part = raw / power;
-    return power * (part < 1.5 ? 1 : part < 3.5 ? 2 : part < 7.5 ? 5 : 10);
+    double mantissa = raw / power;
+    return power * (mantissa < 1.5 ? 1 : mantissa < 3.5 ? 2 : mantissa < 7.5 ? 5 : 10);
 }
 
-const char *chart_number_text(double value, char text[CHART_TICK_BYTES])
+const char *chart_format_number(double value, char text[CHART_TICK_BYTES])
 {
     double size = fabs(value);
     if (size >= 1e6 && size < 1e9)
@@ -57,14 +53,14 @@ const char *chart_number_text(double value, char text[CHART_TICK_BYTES])
 /* Widens the axis to whole ticks; returns their spacing. */
 static double round_axis(struct axis *axis, unsigned ticks)
 {
-    if (!(axis->most > axis->least)) {
-        double half = axis->least == 0 ? 1 : fabs(axis->least) / 2;
-        axis->most = axis->least + half;
-        axis->least -= axis->least > 0 || axis->least < 0 ? half : 0;
+    if (!(axis->max > axis->min)) {
+        double half = axis->min == 0 ? 1 : fabs(axis->min) / 2;
+        axis->max = axis->min + half;
+        axis->min -= axis->min > 0 || axis->min < 0 ? half : 0;
     }
-    double step = chart_step(axis->most - axis->least, ticks);
-    axis->least = floor(axis->least / step + 1e-9) * step;
-    axis->most = ceil(axis->most / step - 1e-9) * step;
+    double step = chart_tick_spacing(axis->max - axis->min, ticks);
+    axis->min = floor(axis->min / step + 1e-9) * step;
+    axis->max = ceil(axis->max / step - 1e-9) * step;
     return step;
 }
 
@@ -72,11 +68,11 @@ static void draw_x_labels(struct str *out, const struct axis *x, double step)
 {
     char text[CHART_TICK_BYTES];
     for (int i = 0; i <= 2 * TICKS_X; i++) {
-        double value = (ceil(x->least / step - 1e-9) + i) * step;
-        if (value > x->most + step * 1e-6)
+        double value = (ceil(x->min / step - 1e-9) + i) * step;
+        if (value > x->max + step * 1e-6)
             break;
         str_add_format(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>",
-                       place(x, value), BOTTOM + 18, chart_number_text(value, text));
+                       position(x, value), BOTTOM + 18, chart_format_number(value, text));
     }
 }
 
@@ -84,15 +80,15 @@ static void draw_y_labels(struct str *out, const struct axis *y, double step)
 {
     char text[CHART_TICK_BYTES];
     for (int i = 0; i <= 2 * TICKS_Y; i++) {
-        double value = y->least + i * step;
-        if (value > y->most + step * 1e-6)
+        double value = y->min + i * step;
+        if (value > y->max + step * 1e-6)
             break;
         if (fabs(value) < step * 1e-6)
             value = 0;
         str_add_format(out, "<line class=\"grid\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/>",
-                       LEFT, RIGHT, place(y, value), place(y, value));
+                       LEFT, RIGHT, position(y, value), position(y, value));
         str_add_format(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", LEFT - 6,
-                       place(y, value) + 4, chart_number_text(value, text));
+                       position(y, value) + 4, chart_format_number(value, text));
     }
 }
 
@@ -113,8 +109,8 @@ static void draw_line(struct str *out, const struct chart_series *series, unsign
     for (size_t i = 0; i < series->count; i++) {
         const struct chart_point *point = &series->points[i];
         if (isfinite(point->y))
-            str_add_format(out, "%c%.1f %.1f", drawn ? 'L' : 'M', place(x, point->x),
-                           place(y, point->y));
+            str_add_format(out, "%c%.1f %.1f", drawn ? 'L' : 'M', position(x, point->x),
+                           position(y, point->y));
         drawn = isfinite(point->y);
     }
     str_add_text(out, "\"/>\n");
@@ -130,7 +126,7 @@ static void draw_dots(struct str *out, const struct chart_series *series, unsign
         const struct chart_point *point = &series->points[i];
         if (!isfinite(point->y))
             continue;
-        double left = place(x, point->x), top = place(y, point->y);
+        double left = position(x, point->x), top = position(y, point->y);
         str_add_text(out, "<g>");
         if (series->count <= DOTS_MAX / 10)
             str_add_format(out, "<circle class=\"d%u\" cx=\"%.1f\" cy=\"%.1f\" r=\"2.5\"/>", number,
@@ -145,8 +141,8 @@ static void draw_dots(struct str *out, const struct chart_series *series, unsign
 static void draw_marks(struct str *out, const struct chart *chart, const struct axis *x)
 {
     for (size_t i = 0; i < chart->marks_count; i++) {
-        double left = place(x, chart->marks[i]);
-        if (chart->marks[i] < x->least || chart->marks[i] > x->most)
+        double left = position(x, chart->marks[i]);
+        if (chart->marks[i] < x->min || chart->marks[i] > x->max)
             continue;
         str_add_format(out, "<path class=\"mark\" d=\"M%.1f %dl4 7h-8z\"><title>", left,
                        BOTTOM - 7);
@@ -189,7 +185,7 @@ static void begin_figure(struct str *out, const char *title, const char *unit,
                    WIDTH, HEIGHT);
 }
 
-static double last_of(const struct chart_series *series)
+static double last_finite(const struct chart_series *series)
 {
     for (size_t i = series->count; i-- > 0;)
         if (isfinite(series->points[i].y))
@@ -200,20 +196,20 @@ static double last_of(const struct chart_series *series)
 static bool find_range(const struct chart *chart, struct axis *x, struct axis *y)
 {
     bool found = false;
-    x->most = fmax(1, chart->x_end);
+    x->max = fmax(1, chart->x_end);
     for (unsigned s = 0; s < CHART_SERIES_MAX; s++) {
         for (size_t i = 0; i < chart->series[s].count; i++) {
             const struct chart_point *point = &chart->series[s].points[i];
             if (!isfinite(point->y))
                 continue;
-            x->most = fmax(x->most, point->x);
-            y->least = found ? fmin(y->least, point->y) : point->y;
-            y->most = found ? fmax(y->most, point->y) : point->y;
+            x->max = fmax(x->max, point->x);
+            y->min = found ? fmin(y->min, point->y) : point->y;
+            y->max = found ? fmax(y->max, point->y) : point->y;
             found = true;
         }
     }
     if (chart->from_zero)
-        y->least = fmin(y->least, 0);
+        y->min = fmin(y->min, 0);
     return found;
 }
 
@@ -229,19 +225,19 @@ void chart_group_end(struct str *out)
     page_section_end(out);
 }
 
-void chart_lines(struct str *out, const struct chart *chart)
+void chart_draw_lines(struct str *out, const struct chart *chart)
 {
     struct axis x = {.from = LEFT, .to = RIGHT}, y = {.from = BOTTOM, .to = TOP};
     if (!find_range(chart, &x, &y))
         return;
-    double x_step = fmax(1, chart_step(x.most - x.least, TICKS_X));
+    double x_step = fmax(1, chart_tick_spacing(x.max - x.min, TICKS_X));
     double y_step = round_axis(&y, TICKS_Y);
     begin_figure(out, chart->title, chart->unit, chart);
-    page_format(out, "%s over %s 0 to %.10g", chart->title, chart->x_name, x.most);
+    page_format(out, "%s over %s 0 to %.10g", chart->title, chart->x_name, x.max);
     for (unsigned s = 0; s < CHART_SERIES_MAX; s++)
-        if (isfinite(last_of(&chart->series[s])))
+        if (isfinite(last_finite(&chart->series[s])))
             page_format(out, "; %s ends at %.6g", chart->series[s].name,
-                        last_of(&chart->series[s]));
+                        last_finite(&chart->series[s]));
     str_add_text(out, "\">\n");
     draw_y_labels(out, &y, y_step);
     draw_x_labels(out, &x, x_step);
@@ -254,27 +250,27 @@ void chart_lines(struct str *out, const struct chart *chart)
     str_add_text(out, "</svg></figure>\n");
 }
 
-void chart_columns(struct str *out, const struct chart_histogram *h)
+void chart_draw_histogram(struct str *out, const struct chart_histogram *h)
 {
-    uint64_t most = 0;
+    uint64_t max = 0;
     char from[CHART_TICK_BYTES], to[CHART_TICK_BYTES];
     for (size_t i = 0; i < h->count; i++)
-        most = h->counts[i] > most ? h->counts[i] : most;
-    if (most == 0)
+        max = h->counts[i] > max ? h->counts[i] : max;
+    if (max == 0)
         return;
-    struct axis y = {.from = BOTTOM, .to = TOP, .least = 0, .most = fmax(TICKS_Y, (double)most)};
-    double step = round_axis(&y, TICKS_Y), wide = (double)(RIGHT - LEFT) / (double)h->count;
+    struct axis y = {.from = BOTTOM, .to = TOP, .min = 0, .max = fmax(TICKS_Y, (double)max)};
+    double step = round_axis(&y, TICKS_Y), width = (double)(RIGHT - LEFT) / (double)h->count;
     begin_figure(out, h->title, "samples", NULL);
     page_format(out, "%s from %s to %s", h->title, h->edge_text(h->edges[0], from),
                 h->edge_text(h->edges[h->count], to));
     str_add_text(out, "\">\n");
     draw_y_labels(out, &y, step);
     for (size_t i = 0; i < h->count; i++) {
-        double top = place(&y, (double)h->counts[i]);
+        double top = position(&y, (double)h->counts[i]);
         str_add_format(
             out,
             "<rect class=\"column\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"><title>",
-            LEFT + wide * (double)i + .5, top, wide - 1, BOTTOM - top);
+            LEFT + width * (double)i + .5, top, width - 1, BOTTOM - top);
         page_format(out, "%s to %s: %" PRIu64, h->edge_text(h->edges[i], from),
                     h->edge_text(h->edges[i + 1], to), h->counts[i]);
         str_add_text(out, "</title></rect>\n");
@@ -282,7 +278,7 @@ void chart_columns(struct str *out, const struct chart_histogram *h)
     size_t every = (h->count + LABELS_MAX - 1) / LABELS_MAX;
     for (size_t i = 0; i <= h->count; i += every) {
         str_add_format(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">",
-                       LEFT + wide * (double)i, BOTTOM + 18);
+                       LEFT + width * (double)i, BOTTOM + 18);
         page_element(out, "", h->edge_text(h->edges[i], from), "</text>");
     }
     draw_frame(out, h->x_name);

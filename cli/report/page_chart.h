@@ -41,7 +41,7 @@ void chart_group_begin(struct str *out, const char *heading, const char *note);
 void chart_group_end(struct str *out);
 
 /* Draws nothing if no series has a finite point. */
-void chart_lines(struct str *out, const struct chart *chart);
+void chart_draw_lines(struct str *out, const struct chart *chart);
 
 /* Column i counts the values in edges[i]..edges[i + 1]; all have the same width. */
 struct chart_histogram {
@@ -51,11 +51,11 @@ struct chart_histogram {
     size_t count;
     const char *(*edge_text)(double edge, char text[CHART_TICK_BYTES]);
 };
-void chart_columns(struct str *out, const struct chart_histogram *histogram);
+void chart_draw_histogram(struct str *out, const struct chart_histogram *histogram);
 
 /* Formats a number for an axis: "0.05", "12k", "3M". Returns text. */
-const char *chart_number_text(double value, char text[CHART_TICK_BYTES]);
+const char *chart_format_number(double value, char text[CHART_TICK_BYTES]);
 /* Returns 1, 2 or 5 times a power of ten, such that about `ticks` steps make up `span`. */
-double chart_step(double span, unsigned ticks);
+double chart_tick_spacing(double span, unsigned ticks);
 
 #endif

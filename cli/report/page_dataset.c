@@ -1,6 +1,3 @@
-/*
- * page_dataset — see page_dataset.h.
- */
 #include "cli/report/page_dataset.h"
 
 #include "base/json/jsonx.h"
@@ -35,7 +32,7 @@ struct source {
     uint64_t texts_count;
 };
 
-static const struct dataset_text *text_of(const struct source *source)
+static const struct dataset_text *text_layout(const struct source *source)
 {
     bool known = source->dataset && source->dataset->text.element[0];
     return known ? &source->dataset->text : NULL;
@@ -50,7 +47,7 @@ static int take_sample(void *context, struct survey *survey, const struct survey
     if (source->texts_count == TEXTS_MAX)
         return 0;
     source->texts_count++;
-    return page_tokens_add(survey, sample, text_of(source), &source->texts, err);
+    return page_tokens_add(survey, sample, text_layout(source), &source->texts, err);
 }
 
 static void show_facts(struct str *out, const struct source *source)
@@ -75,7 +72,7 @@ static void show_facts(struct str *out, const struct source *source)
     } else {
         page_fact(out, "size of all fields", "%s", str_format_size(bytes, size));
     }
-    if (text_of(source)) {
+    if (text_layout(source)) {
         page_fact(out, "tokens", "%" PRIu64, dataset->text.tokens);
         page_fact(out, "tokenizer", "%s", dataset->text.tokenizer);
         page_fact(out, "vocabulary", "%" PRIu32, dataset->text.vocabulary);
@@ -131,26 +128,26 @@ static void show_sizes(struct str *out, const struct survey *survey)
                                         .counts = survey->size_bins + first,
                                         .count = end - first,
                                         .edge_text = bytes_text};
-    chart_columns(out, &histogram);
+    chart_draw_histogram(out, &histogram);
 }
 
-static void show_sides(struct str *out, const struct survey *survey, bool vertical)
+static void show_image_sides(struct str *out, const struct survey *survey, bool vertical)
 {
     double edges[SIDE_BINS_MAX + 1];
     uint64_t counts[SIDE_BINS_MAX] = {0};
-    uint32_t least = UINT32_MAX, most = 0;
-    for (uint64_t i = 0; i < survey->sides_count; i++) {
-        uint32_t side = vertical ? survey->sides[i].height : survey->sides[i].width;
-        least = side < least ? side : least;
-        most = side > most ? side : most;
+    uint32_t min = UINT32_MAX, max = 0;
+    for (uint64_t i = 0; i < survey->image_sizes_count; i++) {
+        uint32_t side = vertical ? survey->image_sizes[i].height : survey->image_sizes[i].width;
+        min = side < min ? side : min;
+        max = side > max ? side : max;
     }
-    if (most == 0)
+    if (max == 0)
         return;
-    double step = fmax(1, chart_step(most - least + 1, SIDE_BINS)),
-           begin = floor(least / step) * step;
+    double step = fmax(1, chart_tick_spacing(max - min + 1, SIDE_BINS)),
+           begin = floor(min / step) * step;
     size_t bins = 0;
-    for (uint64_t i = 0; i < survey->sides_count; i++) {
-        uint32_t side = vertical ? survey->sides[i].height : survey->sides[i].width;
+    for (uint64_t i = 0; i < survey->image_sizes_count; i++) {
+        uint32_t side = vertical ? survey->image_sizes[i].height : survey->image_sizes[i].width;
         size_t bin = (size_t)((side - begin) / step);
         bin = bin < SIDE_BINS_MAX ? bin : SIDE_BINS_MAX - 1;
         counts[bin]++;
@@ -163,25 +160,25 @@ static void show_sides(struct str *out, const struct survey *survey, bool vertic
                                         .edges = edges,
                                         .counts = counts,
                                         .count = bins,
-                                        .edge_text = chart_number_text};
-    chart_columns(out, &histogram);
+                                        .edge_text = chart_format_number};
+    chart_draw_histogram(out, &histogram);
 }
 
 static void show_histograms(struct str *out, const struct survey *survey)
 {
     struct str note = {0};
     str_add_format(&note, "Of %" PRIu64 " samples.", survey->samples);
-    if (survey->sides_count > 0 && survey->sides_count < survey->samples)
+    if (survey->image_sizes_count > 0 && survey->image_sizes_count < survey->samples)
         str_add_format(&note, " Width and height of %" PRIu64 ", evenly spaced.",
-                       survey->sides_count);
-    if (survey->sides_bad_count > 0)
+                       survey->image_sizes_count);
+    if (survey->images_bad_count > 0)
         str_add_format(&note, " %" PRIu64 " photos have no readable headers.",
-                       survey->sides_bad_count);
+                       survey->images_bad_count);
     chart_group_begin(out, "Sizes", str_text(&note));
     str_deinit(&note);
     show_sizes(out, survey);
-    show_sides(out, survey, false);
-    show_sides(out, survey, true);
+    show_image_sides(out, survey, false);
+    show_image_sides(out, survey, true);
     chart_group_end(out);
 }
 
@@ -190,12 +187,12 @@ static void show_classes(struct str *out, const struct source *source)
     static const struct page_column columns[] = {
         {"number", true}, {"name", false}, {"samples", true}, {"", false}};
     const struct survey *survey = &source->survey;
-    uint64_t classes = source->dataset ? source->dataset->classes_count : 0, most = 1;
+    uint64_t classes = source->dataset ? source->dataset->classes_count : 0, max = 1;
     classes = survey->classes_end > classes ? survey->classes_end : classes;
     if (classes == 0)
         return;
     for (uint64_t i = 0; i < survey->classes_end; i++)
-        most = survey->class_counts[i] > most ? survey->class_counts[i] : most;
+        max = survey->class_counts[i] > max ? survey->class_counts[i] : max;
     struct str note = {0};
     str_add_format(&note, "Counted in %" PRIu64 " samples.", survey->labels_count);
     if (survey->labels_bad_count > 0)
@@ -211,7 +208,7 @@ static void show_classes(struct str *out, const struct source *source)
         page_count(out, i);
         page_cell(out, page_class_name(source->dataset, (int64_t)i, name, sizeof name));
         page_count(out, survey->class_counts[i]);
-        page_bar(out, (double)survey->class_counts[i] / (double)most);
+        page_bar(out, (double)survey->class_counts[i] / (double)max);
         page_row_end(out);
     }
     page_table_end(out);
@@ -231,8 +228,8 @@ static void show_fields(struct str *out, const struct survey *survey)
         page_count(out, field->count);
         page_size(out, field->bytes);
         page_size(out, field->bytes / field->count);
-        page_size(out, field->least_bytes);
-        page_size(out, field->most_bytes);
+        page_size(out, field->min_bytes);
+        page_size(out, field->max_bytes);
         page_row_end(out);
     }
     page_table_end(out);
@@ -286,7 +283,7 @@ static void show_all(struct str *out, const struct source *source)
     page_begin(out, source->dataset ? "dataset" : "shard", source->path);
     show_facts(out, source);
     show_samples(out, source);
-    if (!text_of(source))
+    if (!text_layout(source))
         show_histograms(out, &source->survey);
     show_classes(out, source);
     show_fields(out, &source->survey);
@@ -301,7 +298,8 @@ int page_dataset_build(struct io *io, const char *path, bool is_shard, struct st
         status = page_sheet_open(source.dataset, &source.sheet, err);
     struct survey_options options = {.dataset = source.dataset,
                                      .path = path,
-                                     .wanted = text_of(&source) ? TEXTS_MAX : SHEET_SAMPLES_MAX,
+                                     .calls_max =
+                                         text_layout(&source) ? TEXTS_MAX : SHEET_SAMPLES_MAX,
                                      .sample = take_sample,
                                      .context = &source};
     if (!status)

@@ -1,6 +1,3 @@
-/*
- * page_run — see page_run.h.
- */
 #include "cli/report/page_run.h"
 
 #include "base/clock.h"
@@ -156,14 +153,14 @@ static void show_curve(struct str *out, const struct curve *curve, struct run_me
         chart.marks_count = checkpoints->marks_count;
         chart.marks_name = "checkpoint";
     }
-    chart_lines(out, &chart);
+    chart_draw_lines(out, &chart);
 }
 
 static void show_curves(struct str *out, struct run_metrics *metrics,
                         const struct checkpoints *checkpoints)
 {
     struct str note = {0};
-    uint64_t merged = metrics->series[RUN_LOSS].lines_a_point;
+    uint64_t merged = metrics->series[RUN_LOSS].lines_per_point;
     if (metrics->lines_count == 0)
         str_add_text(&note, "Nothing has been reported yet.");
     else if (merged > 1)

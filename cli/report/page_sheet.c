@@ -1,6 +1,3 @@
-/*
- * page_sheet — see page_sheet.h.
- */
 #include "cli/report/page_sheet.h"
 
 #include "cli/report/page.h"
@@ -59,7 +56,7 @@ static void show_picture(struct page_sheet *sheet, const struct survey_sample *s
     str_add_format(out, "\" width=\"%" PRIu32 "\" height=\"%" PRIu32 "\"/>", width, height);
 }
 
-static void show_words(struct str *out, const char *text, size_t bytes)
+static void show_note(struct str *out, const char *text, size_t bytes)
 {
     str_add_text(out, "<span class=\"none\">");
     page_text_bytes(out, text, bytes);
@@ -76,7 +73,7 @@ static int show_thumbnail(struct page_sheet *sheet, const struct survey_sample *
                                              (struct image_bounds){SHEET_SIDE_PIXELS}, &rgb, &width,
                                              &height, &detail);
     if (status == -EBADMSG) {
-        show_words(&sheet->figures, detail.what, strlen(detail.what));
+        show_note(&sheet->figures, detail.what, strlen(detail.what));
         return 0;
     }
     if (status)
@@ -118,12 +115,12 @@ static int show_field(struct page_sheet *sheet, struct survey *survey,
         if (shown[i].is_picture && out->bytes <= SHEET_BYTES_MAX)
             return show_thumbnail(sheet, sample, data, bytes, err);
         if (shown[i].is_picture)
-            show_words(out, too_large, strlen(too_large));
+            show_note(out, too_large, strlen(too_large));
         else
-            show_words(out, (const char *)data, bytes);
+            show_note(out, (const char *)data, bytes);
         return 0;
     }
-    show_words(out, nothing, strlen(nothing));
+    show_note(out, nothing, strlen(nothing));
     return 0;
 }
 

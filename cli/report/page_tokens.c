@@ -1,6 +1,3 @@
-/*
- * page_tokens — see page_tokens.h.
- */
 #include "cli/report/page_tokens.h"
 
 #include "base/bytes.h"
@@ -13,9 +10,9 @@
 enum { HEADER_ROOM_BYTES = 4096, IDS_MAX = 300 };
 
 /* Reads a little-endian token of 2 or 4 bytes. */
-static uint32_t token_at(const uint8_t *data, size_t place, unsigned bytes)
+static uint32_t token_at(const uint8_t *data, size_t index, unsigned bytes)
 {
-    const uint8_t *at = data + place * bytes;
+    const uint8_t *at = data + index * bytes;
     uint32_t low = at[0] | (uint32_t)at[1] << 8;
     return bytes == 2 ? low : low | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
@@ -72,7 +69,7 @@ int page_tokens_add(struct survey *survey, const struct survey_sample *sample,
                     &data, &bytes, err);
     if (status || bytes == 0)
         return status;
-    shard_index_field(sample->shard->index, sample->in_shard, (uint32_t)number, &field);
+    shard_index_field(sample->shard->index, sample->number_in_shard, (uint32_t)number, &field);
     status = npy_decode_header(data, bytes, field.size_bytes, sample->shard->path, &npy, err);
     if (status)
         return status;
@@ -83,8 +80,9 @@ int page_tokens_add(struct survey *survey, const struct survey_sample *sample,
     page_format(out, ", %" PRIu64 " tokens", npy.count);
     str_add_text(out, "</div><pre>");
     if (element == 2 || element == 4) {
-        size_t room = bytes > npy.header_bytes ? (bytes - npy.header_bytes) / element : 0;
-        size_t count = bytes_min(bytes_min(npy.count, room), is_bytes ? PAGE_TOKENS_MAX : IDS_MAX);
+        size_t read_count = bytes > npy.header_bytes ? (bytes - npy.header_bytes) / element : 0;
+        size_t count =
+            bytes_min(bytes_min(npy.count, read_count), is_bytes ? PAGE_TOKENS_MAX : IDS_MAX);
         if (is_bytes)
             show_bytes(out, data + npy.header_bytes, count, element, text->document_end);
         for (size_t i = 0; i < count && !is_bytes; i++)

@@ -1,6 +1,3 @@
-/*
- * page_values — see page_values.h.
- */
 #include "cli/report/page_values.h"
 
 #include "cli/report/page.h"
@@ -11,7 +8,7 @@
 
 enum { KEY_BYTES_MAX = 512 };
 
-struct place {
+struct key_path {
     struct str *out;
     const char *prefix; /* "image." */
 };
@@ -42,28 +39,28 @@ static void show_value(struct str *out, struct json_t *node)
 
 static int show_entry(void *context, const char *key, struct json_t *value)
 {
-    struct place *place = context;
+    struct key_path *parent = context;
     char path[KEY_BYTES_MAX], entry[KEY_BYTES_MAX];
-    snprintf(path, sizeof path, "%s%s", place->prefix, key);
+    snprintf(path, sizeof path, "%s%s", parent->prefix, key);
     if (jsonx_kind(value) == JSON_KIND_OBJECT) {
         size_t bytes = strlen(path);
         snprintf(path + bytes, sizeof path - bytes, ".");
-        return jsonx_each(value, show_entry, &(struct place){place->out, path});
+        return jsonx_each(value, show_entry, &(struct key_path){parent->out, path});
     }
     /* lists of objects have keys such as "train[0].path" */
     if (jsonx_kind(jsonx_at(value, 0)) == JSON_KIND_OBJECT) {
         for (size_t i = 0; i < jsonx_count(value); i++) {
             snprintf(entry, sizeof entry, "%.*s[%zu].", (int)(sizeof entry - 32), path, i);
-            jsonx_each(jsonx_at(value, i), show_entry, &(struct place){place->out, entry});
+            jsonx_each(jsonx_at(value, i), show_entry, &(struct key_path){parent->out, entry});
         }
         return 0;
     }
-    page_row_begin(place->out);
-    page_cell(place->out, path);
-    str_add_text(place->out, "<td>");
-    show_value(place->out, value);
-    str_add_text(place->out, "</td>");
-    page_row_end(place->out);
+    page_row_begin(parent->out);
+    page_cell(parent->out, path);
+    str_add_text(parent->out, "<td>");
+    show_value(parent->out, value);
+    str_add_text(parent->out, "</td>");
+    page_row_end(parent->out);
     return 0;
 }
 
@@ -72,6 +69,6 @@ void page_values_table(struct str *out, const char *heading, const char *note, c
 {
     static const struct page_column columns[] = {{"key", false}, {"value", false}};
     page_table_begin(out, heading, note, caption, columns, sizeof columns / sizeof columns[0]);
-    (void)jsonx_each(object, show_entry, &(struct place){out, ""});
+    (void)jsonx_each(object, show_entry, &(struct key_path){out, ""});
     page_table_end(out);
 }

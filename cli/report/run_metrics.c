@@ -1,6 +1,3 @@
-/*
- * run_metrics — see run_metrics.h.
- */
 #include "cli/report/run_metrics.h"
 
 #include "base/bytes.h"
@@ -33,14 +30,14 @@ const char *run_series_key(enum run_series_kind kind)
     return keys[kind];
 }
 
-static void halve(struct run_series *series)
+static void merge_pairs(struct run_series *series)
 {
     for (size_t i = 0; i < series->count / 2; i++) {
         const struct chart_point *pair = &series->points[2 * i];
         series->points[i] = (struct chart_point){pair[1].x, (pair[0].y + pair[1].y) / 2};
     }
     series->count /= 2;
-    series->lines_a_point *= 2;
+    series->lines_per_point *= 2;
 }
 
 static void end_point(struct run_series *series)
@@ -52,7 +49,7 @@ static void end_point(struct run_series *series)
     series->sum = (struct chart_point){0};
     series->sum_lines = 0;
     if (series->count == RUN_POINTS_MAX)
-        halve(series);
+        merge_pairs(series);
 }
 
 static void add_value(struct run_series *series, double step, double value)
@@ -60,7 +57,7 @@ static void add_value(struct run_series *series, double step, double value)
     series->sum.x = step;
     series->sum.y += value;
     series->last = value;
-    if (++series->sum_lines >= series->lines_a_point)
+    if (++series->sum_lines >= series->lines_per_point)
         end_point(series);
 }
 
@@ -155,7 +152,7 @@ int run_metrics_read(struct io *io, const char *path, struct run_metrics **ret_m
     if (!status)
         status = io->ops->queue_open(io, 1, &queue, err);
     for (int kind = 0; kind < RUN_SERIES_COUNT && !status; kind++)
-        metrics->series[kind].lines_a_point = 1;
+        metrics->series[kind].lines_per_point = 1;
     if (!status)
         status = read_all(io, queue, file, path, chunk, metrics, err);
     for (int kind = 0; kind < RUN_SERIES_COUNT && !status; kind++)

@@ -1,7 +1,7 @@
 /*
  * run_metrics — a run's metrics.jsonl as series over steps, in bounded memory.
  *
- * When a series has RUN_POINTS_MAX points, pairs are merged into their mean, and each point then
+ * When a series reaches RUN_POINTS_MAX points, each pair is replaced by its mean, so that a point
  * stands for twice as many lines.
  */
 #ifndef MILLRACE_CLI_REPORT_RUN_METRICS_H
@@ -31,8 +31,8 @@ enum run_series_kind {
 struct run_series {
     struct chart_point points[RUN_POINTS_MAX];
     size_t count;
-    uint64_t lines_a_point; /* a power of two */
-    struct chart_point sum; /* of lines not yet in a point */
+    uint64_t lines_per_point; /* a power of two */
+    struct chart_point sum;   /* of the lines not in a point yet */
     uint64_t sum_lines;
     double last; /* NaN if not finite */
 };
@@ -46,8 +46,8 @@ struct run_metrics {
 /* The key, such as "val_loss". */
 const char *run_series_key(enum run_series_kind kind);
 
-/* Ignores an incomplete last line of a running job. -EBADMSG with the offset of an invalid line.
- * free() the result. */
+/* Ignores an incomplete last line, which a running job may be writing. -EBADMSG with the offset of
+ * an invalid line. free() the result. */
 int run_metrics_read(struct io *io, const char *path, struct run_metrics **ret_metrics,
                      struct err *err);
 

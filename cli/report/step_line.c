@@ -1,6 +1,3 @@
-/*
- * step_line — see step_line.h.
- */
 #include "cli/report/step_line.h"
 
 #include <inttypes.h>

@@ -1,6 +1,3 @@
-/*
- * survey — see survey.h.
- */
 #include "cli/report/survey.h"
 
 #include "base/bytes.h"
@@ -30,7 +27,7 @@ int survey_read(struct survey *survey, const struct survey_sample *sample, const
     assert(bytes_max <= SURVEY_READ_BYTES_MAX);
     int number = shard_index_find(shard->index, extension);
     if (number >= 0)
-        shard_index_field(shard->index, sample->in_shard, (uint32_t)number, &field);
+        shard_index_field(shard->index, sample->number_in_shard, (uint32_t)number, &field);
     uint64_t bytes = bytes_min(field.size_bytes, bytes_max);
     if (bytes > survey->data_capacity_bytes) {
         uint8_t *data = realloc(survey->data, bytes);
@@ -60,12 +57,12 @@ static void add_field(struct survey *survey, const char *extension, uint64_t byt
     if (i == survey->fields_count) {
         survey->fields_count++;
         snprintf(field->extension, sizeof field->extension, "%s", extension);
-        field->least_bytes = UINT64_MAX;
+        field->min_bytes = UINT64_MAX;
     }
     field->count++;
     field->bytes += bytes;
-    field->least_bytes = bytes_min(field->least_bytes, bytes);
-    field->most_bytes = bytes > field->most_bytes ? bytes : field->most_bytes;
+    field->min_bytes = bytes_min(field->min_bytes, bytes);
+    field->max_bytes = bytes > field->max_bytes ? bytes : field->max_bytes;
 }
 
 static void add_sizes(struct survey *survey, const struct shard_index *index, uint64_t sample)
@@ -116,7 +113,7 @@ static int count_label(struct survey *survey, const struct survey_sample *sample
     return 0;
 }
 
-static int measure_sides(struct survey *survey, const struct survey_sample *sample,
+static int measure_image(struct survey *survey, const struct survey_sample *sample,
                          const char *extension, struct err *err)
 {
     const uint8_t *data;
@@ -132,14 +129,14 @@ static int measure_sides(struct survey *survey, const struct survey_sample *samp
             return status;
         known = image_check_headers(survey->checker, data, bytes, NULL, &info, NULL) == 0;
     }
-    if (known && survey->sides_count < SURVEY_SIDES_MAX)
-        survey->sides[survey->sides_count++] =
-            (struct survey_sides){.width = info.width, .height = info.height};
-    survey->sides_bad_count += !known;
+    if (known && survey->image_sizes_count < SURVEY_IMAGES_MAX)
+        survey->image_sizes[survey->image_sizes_count++] =
+            (struct survey_image_size){.width = info.width, .height = info.height};
+    survey->images_bad_count += !known;
     return 0;
 }
 
-static const char *image_of(const struct shard_index *index)
+static const char *find_image_field(const struct shard_index *index)
 {
     size_t i = 0;
     while (image_extensions[i] && shard_index_find(index, image_extensions[i]) < 0)
@@ -153,17 +150,17 @@ static int examine_sample(struct survey *survey, const struct survey_options *op
     const struct shard_index *index = sample->shard->index;
     uint64_t t = survey->samples;
     int status = 0;
-    add_sizes(survey, index, sample->in_shard);
+    add_sizes(survey, index, sample->number_in_shard);
     if (shard_index_find(index, "cls") >= 0 && is_chosen(t, total, SURVEY_CLASSES_MAX))
         status = count_label(survey, sample, err);
-    const char *image = image_of(index);
-    if (!status && image && is_chosen(t, total, SURVEY_SIDES_MAX))
-        status = measure_sides(survey, sample, image, err);
-    if (status || !is_chosen(t, total, options->wanted))
+    const char *image = find_image_field(index);
+    if (!status && image && is_chosen(t, total, SURVEY_IMAGES_MAX))
+        status = measure_image(survey, sample, image, err);
+    if (status || !is_chosen(t, total, options->calls_max))
         return status;
-    struct survey_sample labelled = *sample;
-    status = read_label(survey, sample, &labelled.class_number, err);
-    return status ? status : options->sample(options->context, survey, &labelled, err);
+    struct survey_sample labeled = *sample;
+    status = read_label(survey, sample, &labeled.class_number, err);
+    return status ? status : options->sample(options->context, survey, &labeled, err);
 }
 
 /* total: samples of all examined shards; 0: only this shard. */
@@ -176,7 +173,7 @@ static int examine_shard(struct survey *survey, const struct survey_options *opt
         return status;
     uint64_t samples = shard_index_samples(shard->index);
     for (uint64_t s = 0; s < samples && !status; s++) {
-        struct survey_sample sample = {.shard = shard, .in_shard = s};
+        struct survey_sample sample = {.shard = shard, .number_in_shard = s};
         sample.key = shard_index_key(shard->index, s, &sample.key_bytes);
         status = examine_sample(survey, options, &sample, total ? total : samples, err);
     }
@@ -211,8 +208,8 @@ int survey_run(struct io *io, const struct survey_options *options, struct surve
     struct survey *survey = ret_survey;
     *survey = (struct survey){.io = io};
     survey->class_counts = calloc(DATASET_CLASSES_MAX, sizeof *survey->class_counts);
-    survey->sides = calloc(SURVEY_SIDES_MAX, sizeof *survey->sides);
-    if (!survey->class_counts || !survey->sides)
+    survey->image_sizes = calloc(SURVEY_IMAGES_MAX, sizeof *survey->image_sizes);
+    if (!survey->class_counts || !survey->image_sizes)
         return err_set(err, -ENOMEM, "out of memory for a survey of the samples");
     int status = io->ops->queue_open(io, 1, &survey->queue, err);
     if (!status)
@@ -229,7 +226,7 @@ void survey_deinit(struct survey *survey)
         survey->io->ops->queue_close(survey->queue);
     image_checker_close(survey->checker);
     free(survey->class_counts);
-    free(survey->sides);
+    free(survey->image_sizes);
     free(survey->data);
     *survey = (struct survey){0};
 }

@@ -1,10 +1,10 @@
 /*
- * survey — statistics of the samples of a dataset or shard: sizes, classes, pixels.
+ * survey — statistics of the samples of a dataset or shard: sizes, classes, image sizes.
  *
- * Exact for few samples. At most SURVEY_SHARDS_MAX shards, evenly spread, are opened; their indexes
- * give the fields and sizes of all their samples. Classes and image sizes cost a read each and come
- * from at most SURVEY_CLASSES_MAX and SURVEY_SIDES_MAX samples, evenly spread. Item t of T is among
- * the n chosen if floor((t + 1) n / T) is not floor(t n / T), so the result is reproducible.
+ * Opens at most SURVEY_SHARDS_MAX shards, evenly spread; their indexes give the fields and sizes of
+ * all their samples. Classes and image sizes cost a read each, so they come from at most
+ * SURVEY_CLASSES_MAX and SURVEY_IMAGES_MAX samples, evenly spread. The choice is reproducible: item
+ * t of T is among the n chosen if floor((t + 1) n / T) differs from floor(t n / T).
  */
 #ifndef MILLRACE_CLI_REPORT_SURVEY_H
 #define MILLRACE_CLI_REPORT_SURVEY_H
@@ -15,17 +15,17 @@
 enum {
     SURVEY_SHARDS_MAX = 64,
     SURVEY_CLASSES_MAX = 1 << 15,
-    SURVEY_SIDES_MAX = 1 << 12,
+    SURVEY_IMAGES_MAX = 1 << 12,
     SURVEY_SIZE_BINS = 128,           /* bin i: 2^(i/2) bytes to 2^((i+1)/2) */
     SURVEY_READ_BYTES_MAX = 64 << 20, /* of one field */
 };
 
 struct survey_field {
     char extension[SHARD_EXTENSION_BYTES_MAX];
-    uint64_t count, bytes, least_bytes, most_bytes;
+    uint64_t count, bytes, min_bytes, max_bytes;
 };
 
-struct survey_sides {
+struct survey_image_size {
     uint32_t width, height; /* before the EXIF orientation */
 };
 
@@ -38,8 +38,8 @@ struct survey {
     uint64_t *class_counts;               /* [DATASET_CLASSES_MAX] */
     uint64_t classes_end;                 /* the highest number plus one */
     uint64_t labels_count, labels_bad_count;
-    struct survey_sides *sides; /* [sides_count] */
-    uint64_t sides_count, sides_bad_count;
+    struct survey_image_size *image_sizes; /* [image_sizes_count] */
+    uint64_t image_sizes_count, images_bad_count;
     struct io *io;
     struct io_queue *queue;
     struct image_checker *checker;
@@ -50,7 +50,7 @@ struct survey {
 /* Valid during the callback. */
 struct survey_sample {
     const struct shard *shard;
-    uint64_t in_shard;
+    uint64_t number_in_shard;
     const char *key; /* not NUL-terminated */
     uint32_t key_bytes;
     int64_t class_number; /* -1: no valid class */
@@ -59,7 +59,7 @@ struct survey_sample {
 struct survey_options {
     const struct dataset *dataset; /* NULL: path is a shard */
     const char *path;
-    uint64_t wanted; /* number of calls to `sample`, for evenly spread samples in order */
+    uint64_t calls_max; /* of `sample`, for evenly spread samples in order */
     int (*sample)(void *context, struct survey *survey, const struct survey_sample *sample,
                   struct err *err);
     void *context;

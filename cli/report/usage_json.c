@@ -1,6 +1,3 @@
-/*
- * usage_json — see usage_json.h.
- */
 #include "cli/report/usage_json.h"
 
 #include <stdio.h>

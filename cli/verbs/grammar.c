@@ -1,6 +1,3 @@
-/*
- * grammar — see grammar.h.
- */
 #include "cli/verbs/grammar.h"
 
 #include "base/str.h"
@@ -13,8 +10,8 @@
 static void add_word(struct grammar_words *words, const char *text, size_t bytes)
 {
     assert(words->count < GRAMMAR_WORDS_MAX && bytes < GRAMMAR_WORD_BYTES);
-    memcpy(words->word[words->count], text, bytes);
-    words->word[words->count++][bytes] = '\0';
+    memcpy(words->items[words->count], text, bytes);
+    words->items[words->count++][bytes] = '\0';
 }
 
 /* Whether the verb's name begins with group; *ret_rest: the rest of the name. */
@@ -27,7 +24,7 @@ static bool is_in_group(const struct verb *verb, const char *group, const char *
     return true;
 }
 
-void grammar_verbs(const char *group, struct grammar_words *ret_words)
+void grammar_list_verbs(const char *group, struct grammar_words *ret_words)
 {
     const struct verb *verb;
     const char *rest;
@@ -36,13 +33,13 @@ void grammar_verbs(const char *group, struct grammar_words *ret_words)
         if (!is_in_group(verb, group, &rest))
             continue;
         size_t bytes = strcspn(rest, " ");
-        const char *last = ret_words->count ? ret_words->word[ret_words->count - 1] : "";
-        if (strlen(last) != bytes || memcmp(last, rest, bytes) != 0)
+        const char *previous = ret_words->count ? ret_words->items[ret_words->count - 1] : "";
+        if (strlen(previous) != bytes || memcmp(previous, rest, bytes) != 0)
             add_word(ret_words, rest, bytes);
     }
 }
 
-const struct verb *grammar_verb_named(const char *group, const char *word)
+const struct verb *grammar_find_verb(const char *group, const char *word)
 {
     const struct verb *verb;
     const char *rest;
@@ -54,15 +51,15 @@ const struct verb *grammar_verb_named(const char *group, const char *word)
 
 void grammar_describe_verb(const char *group, const char *word, struct str *out)
 {
-    const struct verb *verb = grammar_verb_named(group, word);
+    const struct verb *verb = grammar_find_verb(group, word);
     if (verb) {
         str_add_text(out, verb->summary);
         return;
     }
-    struct grammar_words seconds;
-    grammar_verbs(word, &seconds);
-    for (size_t i = 0; i < seconds.count; i++)
-        str_add_format(out, "%s%s", i ? ", " : "", seconds.word[i]);
+    struct grammar_words second_words;
+    grammar_list_verbs(word, &second_words);
+    for (size_t i = 0; i < second_words.count; i++)
+        str_add_format(out, "%s%s", i ? ", " : "", second_words.items[i]);
 }
 
 /* Whether the text is a literal: lowercase letters and digits. */
@@ -74,7 +71,8 @@ static bool is_literal(const char *text, size_t bytes)
     return bytes >= 2;
 }
 
-static enum grammar_kind kind_of(const char *text, size_t bytes, enum grammar_kind otherwise)
+static enum grammar_kind value_name_kind(const char *text, size_t bytes,
+                                         enum grammar_kind otherwise)
 {
     static const struct {
         const char *name;
@@ -92,54 +90,54 @@ static enum grammar_kind kind_of(const char *text, size_t bytes, enum grammar_ki
     return otherwise;
 }
 
-static void read_name(const char *name, enum grammar_kind otherwise,
-                      struct grammar_value *ret_value)
+static void parse_value_name(const char *name, enum grammar_kind otherwise,
+                             struct grammar_value *ret_value)
 {
-    *ret_value = (struct grammar_value){.kind = GRAMMAR_NOTHING};
+    *ret_value = (struct grammar_value){.kind = GRAMMAR_TEXT};
     for (;;) {
         size_t bytes = strcspn(name, "|");
         if (is_literal(name, bytes))
             add_word(&ret_value->words, name, bytes);
-        else if (ret_value->kind == GRAMMAR_NOTHING)
-            ret_value->kind = kind_of(name, bytes, otherwise);
+        else if (ret_value->kind == GRAMMAR_TEXT)
+            ret_value->kind = value_name_kind(name, bytes, otherwise);
         if (!name[bytes])
             return;
         name += bytes + 1;
     }
 }
 
-static void take_choices(const char *const *choices, struct grammar_value *ret_value)
+static void set_choices(const char *const *choices, struct grammar_value *ret_value)
 {
-    *ret_value = (struct grammar_value){.kind = GRAMMAR_NOTHING};
+    *ret_value = (struct grammar_value){.kind = GRAMMAR_TEXT};
     for (; *choices; choices++)
         add_word(&ret_value->words, *choices, strlen(*choices));
 }
 
-void grammar_option(const struct option *option, struct grammar_value *ret_value)
+void grammar_option_value(const struct option *option, struct grammar_value *ret_value)
 {
     if (option->kind == OPTION_CHOICE)
-        take_choices(option->choices, ret_value);
+        set_choices(option->choices, ret_value);
     else
-        read_name(option->value_name ? option->value_name : "", GRAMMAR_NOTHING, ret_value);
+        parse_value_name(option->value_name ? option->value_name : "", GRAMMAR_TEXT, ret_value);
 }
 
 /* Splits "SRC DST", "SHARD..." or "[VERB | formats | config]" into names. */
-static void read_arguments(const char *text, struct grammar_words *ret_names, bool *ret_repeats)
+static void split_arguments(const char *text, struct grammar_words *ret_names, bool *ret_repeats)
 {
     char name[GRAMMAR_WORD_BYTES];
     size_t bytes = 0;
     ret_names->count = 0;
     *ret_repeats = false;
     for (const char *at = text;; at++) {
-        bool joins = *at == ' ' && (at[1] == '|' || (at > text && at[-1] == '|'));
-        if (*at == '\0' || (*at == ' ' && !joins)) {
+        bool is_around_bar = *at == ' ' && (at[1] == '|' || (at > text && at[-1] == '|'));
+        if (*at == '\0' || (*at == ' ' && !is_around_bar)) {
             if (bytes > 0)
                 add_word(ret_names, name, bytes);
             bytes = 0;
         } else if (strncmp(at, "...", 3) == 0) {
             *ret_repeats = true;
             at += 2;
-        } else if (*at != '[' && *at != ']' && !joins) {
+        } else if (*at != '[' && *at != ']' && !is_around_bar) {
             assert(bytes < sizeof name - 1);
             name[bytes++] = *at;
         }
@@ -148,33 +146,33 @@ static void read_arguments(const char *text, struct grammar_words *ret_names, bo
     }
 }
 
-bool grammar_argument(const struct verb *verb, size_t n, struct grammar_value *ret_value)
+bool grammar_argument_value(const struct verb *verb, size_t n, struct grammar_value *ret_value)
 {
     struct grammar_words names;
     bool repeats;
-    read_arguments(verb->arguments, &names, &repeats);
+    split_arguments(verb->arguments, &names, &repeats);
     size_t count = names.count;
-    if (n >= verb->arguments_most || count == 0)
+    if (n >= verb->arguments_max || count == 0)
         return false;
-    read_name(names.word[n < count ? n : count - 1], GRAMMAR_FILES, ret_value);
+    parse_value_name(names.items[n < count ? n : count - 1], GRAMMAR_FILES, ret_value);
     if (n >= count && !repeats)
         ret_value->words.count = 0; /* a verb's second word: "help convert dataset" */
     return true;
 }
 
-void grammar_setting(const struct config_field *field, struct grammar_value *ret_value)
+void grammar_setting_value(const struct config_field *field, struct grammar_value *ret_value)
 {
-    *ret_value = (struct grammar_value){.kind = GRAMMAR_NOTHING};
+    *ret_value = (struct grammar_value){.kind = GRAMMAR_TEXT};
     switch (field->kind) {
     case CONFIG_CHOICE:
-        take_choices(field->choices, ret_value);
+        set_choices(field->choices, ret_value);
         break;
     case CONFIG_BOOL:
-        read_name("true|false", GRAMMAR_NOTHING, ret_value);
+        parse_value_name("true|false", GRAMMAR_TEXT, ret_value);
         break;
     case CONFIG_COUNT_AUTO:
     case CONFIG_SIZE_AUTO:
-        read_name("auto", GRAMMAR_NOTHING, ret_value);
+        parse_value_name("auto", GRAMMAR_TEXT, ret_value);
         break;
     case CONFIG_PATH:
     case CONFIG_MIX:

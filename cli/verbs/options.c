@@ -1,6 +1,3 @@
-/*
- * options — see options.h.
- */
 #include "cli/verbs/options.h"
 
 #include "base/str.h"
@@ -15,7 +12,7 @@ enum { OPTIONS_MAX = 64 };
 
 const struct option *options_at(const struct option_table *table, size_t n)
 {
-    for (; table; n -= table->count, table = table->more)
+    for (; table; n -= table->count, table = table->next)
         if (n < table->count)
             return &table->rows[n];
     return NULL;
@@ -58,7 +55,7 @@ static int unknown_option(const struct option_table *table, const char *word, st
     return -EINVAL;
 }
 
-const char *choices_text(const char *const *choices, char *text, size_t bytes)
+const char *option_format_choices(const char *const *choices, char *text, size_t bytes)
 {
     size_t used = 0;
     text[0] = '\0';
@@ -67,16 +64,16 @@ const char *choices_text(const char *const *choices, char *text, size_t bytes)
     return text;
 }
 
-const char *option_value_text(const struct option *option, char *text, size_t bytes)
+const char *option_format_value(const struct option *option, char *text, size_t bytes)
 {
     if (option->kind == OPTION_CHOICE)
-        return choices_text(option->choices, text, bytes);
+        return option_format_choices(option->choices, text, bytes);
     snprintf(text, bytes, "%s", option->value_name ? option->value_name : "");
     return text;
 }
 
-static int refuse(const struct option *option, const char *value, struct err *err,
-                  const char *expected)
+static int invalid_value(const struct option *option, const char *value, struct err *err,
+                         const char *expected)
 {
     err_set(err, -EINVAL, "--%s has an invalid value", option->name);
     err_expected(err, "%s", expected);
@@ -84,35 +81,36 @@ static int refuse(const struct option *option, const char *value, struct err *er
     return -EINVAL;
 }
 
-static int set_count(const struct option *option, const char *value, uint64_t *ret, struct err *err)
+static int set_count(const struct option *option, const char *value, uint64_t *ret_count,
+                     struct err *err)
 {
     char expected[80], *end;
-    if (option->most)
+    if (option->max)
         snprintf(expected, sizeof expected, "a whole number from %" PRIu64 " to %" PRIu64,
-                 option->least, option->most);
+                 option->min, option->max);
     else
-        snprintf(expected, sizeof expected, "a whole number of at least %" PRIu64, option->least);
+        snprintf(expected, sizeof expected, "a whole number of at least %" PRIu64, option->min);
     if (value[0] < '0' || value[0] > '9')
-        return refuse(option, value, err, expected);
+        return invalid_value(option, value, err, expected);
     errno = 0;
     unsigned long long number = strtoull(value, &end, 10);
-    if (errno || *end || number < option->least || (option->most && number > option->most))
-        return refuse(option, value, err, expected);
-    *ret = number;
+    if (errno || *end || number < option->min || (option->max && number > option->max))
+        return invalid_value(option, value, err, expected);
+    *ret_count = number;
     return 0;
 }
 
-static int set_choice(const struct option *option, const char *value, uint32_t *ret,
+static int set_choice(const struct option *option, const char *value, uint32_t *ret_index,
                       struct err *err)
 {
     size_t count = 0;
     for (; option->choices[count]; count++)
         if (strcmp(option->choices[count], value) == 0) {
-            *ret = (uint32_t)count;
+            *ret_index = (uint32_t)count;
             return 0;
         }
     char expected[ERR_TEXT_BYTES_MAX];
-    refuse(option, value, err, option_value_text(option, expected, sizeof expected));
+    invalid_value(option, value, err, option_format_value(option, expected, sizeof expected));
     const char *nearest = str_nearest(value, option->choices, count);
     if (nearest)
         err_advise(err, "did you mean %s?", nearest);
@@ -140,7 +138,7 @@ static void list_deinit(struct option_list *list)
     *list = (struct option_list){0};
 }
 
-static int list_split(struct option_list *list, const char *value)
+static int list_set(struct option_list *list, const char *value)
 {
     list_deinit(list);
     for (const char *at = value;;) {
@@ -169,14 +167,14 @@ static int set_value(const struct option *option, const char *value, void *args,
         return set_choice(option, value, at, err);
     case OPTION_SIZE:
         if (str_parse_size(value, at))
-            return refuse(option, value, err, "a size such as 64KiB, 256MiB or 3GB");
+            return invalid_value(option, value, err, "a size such as 64KiB, 256MiB or 3GB");
         break;
     case OPTION_DURATION:
         if (str_parse_duration(value, at))
-            return refuse(option, value, err, "a duration such as 90s, 10min or 2h");
+            return invalid_value(option, value, err, "a duration such as 90s, 10min or 2h");
         break;
     case OPTION_LIST:
-        status = list_split(at, value);
+        status = list_set(at, value);
         break;
     case OPTION_REPEAT:
         status = list_add(at, value, strlen(value));
@@ -204,12 +202,12 @@ static int take_option(const struct option_table *table, int argc, char **argv, 
     if (!option)
         return unknown_option(table, word, err);
     if (option->kind == OPTION_FLAG && value)
-        return refuse(option, value, err, "no value");
+        return invalid_value(option, value, err, "no value");
     if (option->kind != OPTION_FLAG && !value) {
         if (*index + 1 >= argc) {
             char expected[ERR_TEXT_BYTES_MAX];
             err_set(err, -EINVAL, "--%s has no value", option->name);
-            err_expected(err, "%s", option_value_text(option, expected, sizeof expected));
+            err_expected(err, "%s", option_format_value(option, expected, sizeof expected));
             return -EINVAL;
         }
         value = argv[++*index];
@@ -234,17 +232,17 @@ int options_parse(const struct option_table *table, int argc, char **argv, void 
 {
     *ret_positional = (struct option_list){0};
     int status = set_defaults(table, args, err);
-    bool ended = false;
+    bool is_ended = false;
     for (int i = 0; i < argc && !status; i++) {
         const char *word = argv[i];
         const struct option *option;
         const char *value;
-        if (ended || word[0] != '-' || word[1] == '\0') {
+        if (is_ended || word[0] != '-' || word[1] == '\0') {
             status = list_add(ret_positional, word, strlen(word));
             if (status)
                 err_set(err, status, "out of memory for the command line");
         } else if (strcmp(word, "--") == 0) {
-            ended = true;
+            is_ended = true;
         } else {
             status = take_option(table, argc, argv, &i, &option, &value, err);
             if (!status)
@@ -277,7 +275,7 @@ int options_check_required(const struct option_table *table, int argc, char **ar
         char expected[ERR_TEXT_BYTES_MAX];
         err_set(err, -EINVAL, "--%s is missing", option->name);
         err_expected(err, "--%s %s", option->name,
-                     option_value_text(option, expected, sizeof expected / 2));
+                     option_format_value(option, expected, sizeof expected / 2));
         return -EINVAL;
     }
     return 0;

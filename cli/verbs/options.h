@@ -6,8 +6,8 @@
  *          .help = "decoding threads; 0: one per CPU"},
  *     };
  *
- * Values are stored in the verb's struct at the row's offset; the row's kind determines their type.
- * default_text is parsed like user input, so help shows the default in effect.
+ * A value is stored in the verb's struct at the row's offset, in the type of the row's kind.
+ * default_text is parsed like user input, so help shows the actual default.
  *
  * Accepted: --name VALUE, --name=VALUE, -j VALUE, -jVALUE; "--" ends the options. A flag takes no
  * value.
@@ -24,7 +24,7 @@
 enum option_kind {
     OPTION_FLAG,     /* bool */
     OPTION_TEXT,     /* const char *, borrowed from argv */
-    OPTION_COUNT,    /* uint64_t, least..most */
+    OPTION_COUNT,    /* uint64_t, min..max */
     OPTION_SIZE,     /* uint64_t, bytes */
     OPTION_DURATION, /* uint64_t, nanoseconds */
     OPTION_CHOICE,   /* uint32_t, the index in choices */
@@ -47,21 +47,20 @@ struct option {
     const char *default_text;   /* NULL: zero, false, NULL */
     const char *help;           /* a phrase, with the unit */
     const char *const *choices; /* NULL-terminated */
-    uint64_t least, most;       /* of OPTION_COUNT; most 0: no limit */
+    uint64_t min, max;          /* of OPTION_COUNT; max 0: no limit */
     bool required;
 };
 
 struct option_table {
     const struct option *rows;
     size_t count;
-    const struct option_table *more; /* further options; NULL: none */
+    const struct option_table *next; /* further options; NULL: none */
 };
 
 const struct option *options_at(const struct option_table *table, size_t n);
 
-/* Fills args (zeroed, of the verb's size) with defaults and the values in argv. Other words go to
- * ret_positional. Call options_deinit for both, even after a failure. -EINVAL with detail: wrong
- * usage. */
+/* Fills args (zeroed, of the verb's size) with defaults and the values in argv, and ret_positional
+ * with all other words. Call options_deinit for both, even after a failure. -EINVAL with detail. */
 int options_parse(const struct option_table *table, int argc, char **argv, void *args,
                   struct option_list *ret_positional, struct err *err);
 
@@ -73,7 +72,7 @@ void options_deinit(const struct option_table *table, void *args, struct option_
 
 /* Formats the value as help shows it: "N", "keys|json|none". Returns text, which holds up to
  * `bytes` bytes. */
-const char *option_value_text(const struct option *option, char *text, size_t bytes);
-const char *choices_text(const char *const *choices, char *text, size_t bytes);
+const char *option_format_value(const struct option *option, char *text, size_t bytes);
+const char *option_format_choices(const char *const *choices, char *text, size_t bytes);
 
 #endif

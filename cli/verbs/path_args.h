@@ -1,5 +1,5 @@
 /*
- * path_args — checks the paths among arguments and option values (grammar.h) before a verb runs.
+ * path_args — checks the paths in arguments and option values (grammar.h) before a verb runs.
  */
 #ifndef MILLRACE_CLI_VERBS_PATH_ARGS_H
 #define MILLRACE_CLI_VERBS_PATH_ARGS_H

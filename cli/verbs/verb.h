@@ -1,5 +1,5 @@
 /*
- * verb — one command of the program: its name, arguments, options, examples and function.
+ * verb — a command of the program: its name, arguments, options, examples and function.
  *
  * Each cmd_*.c defines a `const struct verb`, which verbs.c lists. Help, suggestions, manual pages
  * and completions use these tables.
@@ -37,7 +37,7 @@ struct invocation {
 struct verb {
     const char *name;      /* "read", "convert dataset" */
     const char *arguments; /* "SRC DST" */
-    size_t arguments_least, arguments_most;
+    size_t arguments_min, arguments_max;
     const char *summary;
     const char *details; /* paragraphs for --help; NULL: none */
     struct option_table options;
@@ -53,7 +53,7 @@ struct verb {
 int verb_find(int argc, char **argv, const struct verb **ret_verb, int *ret_words, struct err *err);
 /* Returns NULL beyond the last. */
 const struct verb *verb_at(size_t n);
-/* Whether word is the first word of several verbs, such as "convert". */
+/* Whether word begins the names of several verbs, like "convert". */
 bool verb_is_group(const char *word);
 
 /* The verb's own options, then the common ones. */

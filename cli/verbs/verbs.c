@@ -61,19 +61,19 @@ static int unknown_verb(const char *group, const char *word, struct err *err)
 {
     struct grammar_words list;
     const char *words[GRAMMAR_WORDS_MAX];
-    grammar_verbs(group, &list);
+    grammar_list_verbs(group, &list);
     for (size_t i = 0; i < list.count; i++)
-        words[i] = list.word[i];
-    const char *space = group ? " " : "", *before = group ? group : "";
+        words[i] = list.items[i];
+    const char *separator = group ? " " : "", *prefix = group ? group : "";
     if (word)
-        err_set(err, -EINVAL, "unknown verb `%s%s%.64s`", before, space, word);
+        err_set(err, -EINVAL, "unknown verb `%s%s%.64s`", prefix, separator, word);
     else
-        err_set(err, -EINVAL, "`%s` needs a second word", before);
+        err_set(err, -EINVAL, "`%s` needs a second word", prefix);
     const char *nearest = word ? str_nearest(word, words, list.count) : NULL;
     if (nearest)
-        err_advise(err, "did you mean `millrace %s%s%s`?", before, space, nearest);
+        err_advise(err, "did you mean `millrace %s%s%s`?", prefix, separator, nearest);
     else
-        err_advise(err, "`millrace help%s%s` lists the verbs", space, before);
+        err_advise(err, "`millrace help%s%s` lists the verbs", separator, prefix);
     return -EINVAL;
 }
 
@@ -83,7 +83,7 @@ int verb_find(int argc, char **argv, const struct verb **ret_verb, int *ret_word
     const char *group = is_group ? argv[0] : NULL, *word = argv[0];
     if (is_group)
         word = argc > 1 ? argv[1] : NULL;
-    const struct verb *verb = word ? grammar_verb_named(group, word) : NULL;
+    const struct verb *verb = word ? grammar_find_verb(group, word) : NULL;
     if (!verb)
         return unknown_verb(group, word, err);
     *ret_verb = verb;

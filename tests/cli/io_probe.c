@@ -70,7 +70,7 @@ static void an_in_memory_file_system_is_recognized(void **state)
     assert_true(probe.is_memory);
     assert_false(probe.is_network);
     assert_int_equal(probe.write_status, 0);
-    assert_int_equal(probe.rename_new_status, 0);
+    assert_int_equal(probe.noreplace_status, 0);
     assert_int_equal(probe.exchange_status, 0);
 }
 
@@ -141,9 +141,9 @@ static void a_path_to_be_created_probes_its_parent(void **state)
     snprintf(path, sizeof path, "file:%s/absent/and/below", folder);
     assert_ok(io_probe_folder(path, true, &probe, &err), &err);
     assert_string_equal(probe.folder, folder);
-    assert_false(probe.is_made);
+    assert_false(probe.exists);
     assert_ok(io_probe_folder(folder, true, &probe, &err), &err);
-    assert_true(probe.is_made);
+    assert_true(probe.exists);
     snprintf(path, sizeof path, "%s/file", folder);
     test_write_file(path, "", 0);
     assert_int_equal(io_probe_folder(path, true, &probe, &err), -ENOTDIR);
@@ -198,7 +198,7 @@ static void rename_support_matches_other_tools(void **state)
         0);
     int no_replace, exchange;
     assert_int_equal(sscanf(text, "%d %d", &no_replace, &exchange), 2);
-    assert_int_equal(probe.rename_new_status, no_replace == EEXIST ? 0 : -no_replace);
+    assert_int_equal(probe.noreplace_status, no_replace == EEXIST ? 0 : -no_replace);
     assert_int_equal(probe.exchange_status, -exchange);
 }
 

@@ -21,7 +21,7 @@ static const char *const choices[] = {"red", "green", NULL};
 static const struct option rows[] = {
     {"flag", 'f', OPTION_FLAG, AT(flag)},
     {"text", 't', OPTION_TEXT, AT(text), "TEXT", "none"},
-    {"count", 'j', OPTION_COUNT, AT(count), "N", "7", .least = 1, .most = 64},
+    {"count", 'j', OPTION_COUNT, AT(count), "N", "7", .min = 1, .max = 64},
     {"size", 0, OPTION_SIZE, AT(size), "SIZE", "1MiB"},
     {"pause", 0, OPTION_DURATION, AT(duration), "TIME", "90s"},
     {"color", 0, OPTION_CHOICE, AT(choice), NULL, "green", .choices = choices},

@@ -58,13 +58,13 @@ static void steps_of_an_axis_are_1_2_or_5(void **state)
 {
     (void)state;
     char text[CHART_TICK_BYTES];
-    assert_float_equal(chart_step(100, 5), 20, 1e-9);
-    assert_float_equal(chart_step(0.7, 6), 0.1, 1e-9);
-    assert_float_equal(chart_step(2500, 5), 500, 1e-9);
-    assert_string_equal(chart_number_text(0.0003, text), "0.0003");
-    assert_string_equal(chart_number_text(25000, text), "25k");
-    assert_string_equal(chart_number_text(3e6, text), "3M");
-    assert_string_equal(chart_number_text(1.5, text), "1.5");
+    assert_float_equal(chart_tick_spacing(100, 5), 20, 1e-9);
+    assert_float_equal(chart_tick_spacing(0.7, 6), 0.1, 1e-9);
+    assert_float_equal(chart_tick_spacing(2500, 5), 500, 1e-9);
+    assert_string_equal(chart_format_number(0.0003, text), "0.0003");
+    assert_string_equal(chart_format_number(25000, text), "25k");
+    assert_string_equal(chart_format_number(3e6, text), "3M");
+    assert_string_equal(chart_format_number(1.5, text), "1.5");
 }
 
 static size_t count_of(const char *text, const char *word)
@@ -87,7 +87,7 @@ static void extreme_values_give_a_valid_chart(void **state)
         struct chart chart = {
             .title = "t", .x_name = "step", .unit = "", .series = {{"s", points, 3}}};
         struct str out = {0};
-        chart_lines(&out, &chart);
+        chart_draw_lines(&out, &chart);
         assert_int_equal(count_of(str_text(&out), "<svg"), 1);
         assert_int_equal(count_of(str_text(&out), "nan"), 0);
         assert_int_equal(count_of(str_text(&out), "inf"), 0);
@@ -101,7 +101,7 @@ static void a_chart_without_values_is_omitted(void **state)
     struct chart_point point = {1, NAN};
     struct chart chart = {.title = "t", .x_name = "step", .unit = "", .series = {{"s", &point, 1}}};
     struct str out = {0};
-    chart_lines(&out, &chart);
+    chart_draw_lines(&out, &chart);
     assert_int_equal(out.bytes, 0);
     str_deinit(&out);
 }

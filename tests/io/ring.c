@@ -147,7 +147,7 @@ static void registered_buffers_are_used_by_index(void **state)
     assert_ok(io->ops->file_open(io, in_folder("data"), &file, &err), &err);
     assert_true(reads_all_over(io, file, content, memory));
     io->ops->file_close(file);
-    if (io_probe_registering())
+    if (io_probe_uring_buffers())
         test_skip("RLIMIT_MEMLOCK lets no memory be registered here");
     unsigned count = syscalls_fixed_count();
     size_t reads = (MEMORY_BYTES - FILE_BYTES) / 250007 + 1;
