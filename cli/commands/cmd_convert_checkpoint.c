@@ -71,7 +71,7 @@ static int run(const struct invocation *invocation, struct err *err)
     struct convert_checkpoint_options options = {
         .source = invocation->positional[0],
         .target = invocation->positional[1],
-        .only = args->only,
+        .selection = args->only,
         .max_file_bytes = args->max_file_bytes,
         .cast = make_cast(args),
         .workers_count = (unsigned)args->workers,

@@ -16,8 +16,7 @@
 #include "ckpt/save/consolidated.h"
 #include "convert/checkpoint/checkpoint_target.h"
 #include "convert/checkpoint/identity.h"
-#include "convert/checkpoint/pieces.h"
-#include "convert/checkpoint/reader_pool.h"
+#include "convert/checkpoint/piece_job.h"
 #include "io/file_util.h"
 
 #include <assert.h>
@@ -38,10 +37,8 @@ struct job {
     uint64_t file_bytes;
     struct piece *piece_list; /* covers the file after the header */
     uint64_t pieces_count;
-    struct reader_pool reader_pool;
+    struct piece_job piece_job;
     struct tensor_stream streams[PIECES_WORKERS_MAX];
-    struct piece_journal *journal;
-    struct pieces *pieces;
     struct io_transaction *transaction;
     struct io_file *file; /* owned by the transaction */
     struct ckpt_progress progress;
@@ -50,7 +47,7 @@ struct job {
 
 static const char *selection(const struct job *job)
 {
-    return job->options->only ? job->options->only : "model";
+    return job->options->selection ? job->options->selection : "model";
 }
 
 static int compare_entries(const void *a, const void *b)
@@ -146,31 +143,18 @@ static uint64_t progress_bytes_total(const struct job *job)
 
 static int open_pieces(struct job *job, const char *owner_id, struct err *err)
 {
-    const struct convert_checkpoint_options *o = job->options;
-    unsigned workers = pieces_choose_workers(o->workers_count, job->pieces_count);
-    struct piece_journal_options noted = {.io = job->io,
-                                          .target = o->target,
-                                          .owner_id = owner_id,
-                                          .resume = o->resume,
-                                          .pieces_count = job->pieces_count};
-    int status = piece_journal_open(&noted, &job->journal, err);
-    if (!status)
-        status = reader_pool_open(&job->reader_pool, job->reader, workers, err);
-    for (unsigned w = 0; w < workers && !status; w++)
-        status = tensor_stream_init(&job->streams[w], job->reader_pool.readers[w], job->tensors,
-                                    job->count, &o->cast, err);
-    struct pieces_options options = {.io = job->io,
-                                     .workers_count = workers,
-                                     .pieces = job->piece_list,
-                                     .buffer_bytes = PIECE_BYTES,
-                                     .make = make_piece,
-                                     .context = job,
-                                     .journal = job->journal,
-                                     .progress = o->progress,
-                                     .progress_context = o->progress_context,
-                                     .progress_bytes = progress_bytes_total(job),
-                                     .stop = o->stop};
-    return status ? status : pieces_open(&options, &job->pieces, err);
+    struct pieces_options pieces = {.io = job->io,
+                                    .pieces = job->piece_list,
+                                    .buffer_bytes = PIECE_BYTES,
+                                    .make = make_piece,
+                                    .context = job,
+                                    .progress_bytes = progress_bytes_total(job)};
+    int status = piece_job_open(&job->piece_job, job->options, job->reader, owner_id,
+                                job->pieces_count, &pieces, err);
+    for (unsigned w = 0; w < pieces.workers_count && !status; w++)
+        status = tensor_stream_init(&job->streams[w], job->piece_job.readers[w], job->tensors,
+                                    job->count, &job->options->cast, err);
+    return status;
 }
 
 static int write_header(struct job *job, struct err *err)
@@ -203,20 +187,19 @@ static int write_all(struct job *job, const char *owner_id, struct err *err)
     if (!status)
         status = write_header(job, err);
     if (!status)
-        status = pieces_write(job->pieces, job->file, o->target, 0, job->pieces_count, err);
+        status = pieces_process(job->piece_job.pieces, job->file, o->target, 0, job->pieces_count,
+                                false, err);
     if (!status)
-        job->kept_bytes = pieces_kept_bytes(job->pieces);
+        job->kept_bytes = pieces_kept_bytes(job->piece_job.pieces);
     return status;
 }
 
 /* Frees memory before verification, which needs it. */
 static void close_pieces(struct job *job)
 {
-    pieces_close(job->pieces);
-    job->pieces = NULL;
+    piece_job_close_pieces(&job->piece_job);
     for (unsigned w = 0; w < PIECES_WORKERS_MAX; w++)
         tensor_stream_deinit(&job->streams[w]);
-    reader_pool_close(&job->reader_pool);
 }
 
 static bool match_all(const void *context, const char *name)
@@ -311,12 +294,8 @@ static int find_complete(struct job *job, const char *owner_id, bool *ret_is_don
     /* These errors mean that the file is of a different kind. */
     if (status && status != -EBADMSG && status != -EINVAL)
         return status;
-    if (status || !hashes_equal(&expected, &found)) {
-        err_set(err, -EEXIST, "the name is already in use");
-        err_at(err, job->options->target, ERR_NO_OFFSET);
-        err_advise(err, "remove it, choose another name, or ask for it to be replaced");
-        return -EEXIST;
-    }
+    if (status || !hashes_equal(&expected, &found))
+        return checkpoint_target_reject_existing(job->options->target, err);
     *ret_is_done = true;
     job->kept_bytes = job->file_bytes;
     status = piece_journal_open(&journal_options, &journal, err);
@@ -366,7 +345,7 @@ static void deinit_job(struct job *job, bool keep)
         job->io->transactions->leave(job->transaction);
     else
         job->io->transactions->abort(job->transaction);
-    piece_journal_close(job->journal, keep); /* last, when its data is committed or removed */
+    piece_job_close_journal(&job->piece_job, keep);
     ckpt_reader_close(job->reader);
     str_deinit(&job->header);
     free(job->entries);
@@ -399,7 +378,7 @@ int convert_checkpoint_full(struct io *io, const struct convert_checkpoint_optio
             .seconds = clock_seconds(clock_now_ns() - begun_ns),
         };
     }
-    bool keep = status == -EINTR && job.transaction && job.journal;
+    bool keep = status == -EINTR && job.transaction && job.piece_job.journal;
     if (status == -EINTR)
         *ret_result = (struct convert_checkpoint_result){.is_resumable = keep};
     deinit_job(&job, keep);

@@ -14,8 +14,7 @@
 #include "convert/checkpoint/checkpoint_hf_plan.h"
 #include "convert/checkpoint/checkpoint_target.h"
 #include "convert/checkpoint/identity.h"
-#include "convert/checkpoint/pieces.h"
-#include "convert/checkpoint/reader_pool.h"
+#include "convert/checkpoint/piece_job.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -35,10 +34,8 @@ struct job {
     struct safetensors_entry *entries; /* entries of the current file */
     struct piece *piece_list;          /* [plan.pieces_count], all files */
     uint64_t placed_count;             /* number of pieces in earlier files */
-    struct reader_pool reader_pool;
+    struct piece_job piece_job;
     char *columns[PIECES_WORKERS_MAX]; /* per worker: columns of one source part */
-    struct piece_journal *journal;
-    struct pieces *pieces;
     struct checked_folder folder;
 };
 
@@ -70,7 +67,7 @@ static int load_box(struct job *job, unsigned worker, const struct manifest_tens
     memcpy(wanted.shape, source->shape, sizeof wanted.shape);
     memcpy(wanted.start, start, 2 * sizeof start[0]);
     memcpy(wanted.extent, extent, 2 * sizeof extent[0]);
-    return ckpt_reader_load(job->reader_pool.readers[worker], &wanted, 1, NULL, err);
+    return ckpt_reader_load(job->piece_job.readers[worker], &wanted, 1, NULL, err);
 }
 
 /* The output's rows are columns of each part. */
@@ -150,8 +147,8 @@ static int put_tensors(struct job *job, const struct checked_file *file, uint64_
     for (uint64_t i = 0; i < count; i++)
         job->placed_count += place_pieces(job, job->placed_count, &job->plan.tensors[first + i],
                                           job->entries[i].offset_bytes);
-    return (job->folder.is_comparing ? pieces_compare : pieces_write)(
-        job->pieces, file->file, file->path, begin, job->placed_count - begin, err);
+    return pieces_process(job->piece_job.pieces, file->file, file->path, begin,
+                          job->placed_count - begin, job->folder.is_comparing, err);
 }
 
 /* Writes or compares a file whose tensors start at first; *ret_end: end of the range. */
@@ -228,33 +225,21 @@ static int put_all(struct job *job, const struct str *config, struct err *err)
 
 static int open_pieces(struct job *job, const char *owner_id, struct err *err)
 {
-    const struct convert_checkpoint_options *o = job->options;
-    unsigned workers = pieces_choose_workers(o->workers_count, job->plan.pieces_count);
-    struct piece_journal_options noted = {.io = job->io,
-                                          .target = o->target,
-                                          .owner_id = owner_id,
-                                          .resume = o->resume,
-                                          .pieces_count = job->plan.pieces_count};
-    int status = piece_journal_open(&noted, &job->journal, err);
-    if (!status)
-        status = reader_pool_open(&job->reader_pool, job->reader, workers, err);
-    for (unsigned w = 0; w < workers && !status; w++) {
+    struct pieces_options pieces = {.io = job->io,
+                                    .pieces = job->piece_list,
+                                    .buffer_bytes = job->plan.buffer_bytes,
+                                    .make = make_piece,
+                                    .context = job,
+                                    .progress_bytes =
+                                        job->plan.bytes * (job->options->verify ? 2 : 1)};
+    int status = piece_job_open(&job->piece_job, job->options, job->reader, owner_id,
+                                job->plan.pieces_count, &pieces, err);
+    for (unsigned w = 0; w < pieces.workers_count && !status; w++) {
         job->columns[w] = malloc(job->plan.buffer_bytes);
         if (!job->columns[w])
             status = err_set(err, -ENOMEM, "not enough memory to convert a checkpoint");
     }
-    struct pieces_options options = {.io = job->io,
-                                     .workers_count = workers,
-                                     .pieces = job->piece_list,
-                                     .buffer_bytes = job->plan.buffer_bytes,
-                                     .make = make_piece,
-                                     .context = job,
-                                     .journal = job->journal,
-                                     .progress = o->progress,
-                                     .progress_context = o->progress_context,
-                                     .progress_bytes = job->plan.bytes * (o->verify ? 2 : 1),
-                                     .stop = o->stop};
-    return status ? status : pieces_open(&options, &job->pieces, err);
+    return status;
 }
 
 static int make_folder(struct job *job, const char *owner_id, const struct str *config,
@@ -272,7 +257,7 @@ static int make_folder(struct job *job, const char *owner_id, const struct str *
     if (!status)
         status = put_all(job, config, err);
     if (!status)
-        job->kept_bytes = pieces_kept_bytes(job->pieces);
+        job->kept_bytes = pieces_kept_bytes(job->piece_job.pieces);
     if (!status && o->verify) {
         checked_folder_compare(&job->folder);
         status = put_all(job, config, err);
@@ -291,12 +276,9 @@ static int verify_complete(struct job *job, const char *owner_id, const struct s
         return status;
     job->kept_bytes = job->plan.bytes;
     status = put_all(job, config, err);
-    if (!status || !(job->folder.has_mismatch || pieces_has_mismatch(job->pieces)))
+    if (!status || !(job->folder.has_mismatch || pieces_has_mismatch(job->piece_job.pieces)))
         return status;
-    err_set(err, -EEXIST, "the name is already in use");
-    err_at(err, job->options->target, ERR_NO_OFFSET);
-    err_advise(err, "remove it, choose another name, or ask for it to be replaced");
-    return -EEXIST;
+    return checkpoint_target_reject_existing(job->options->target, err);
 }
 
 static bool target_exists(const struct job *job)
@@ -323,10 +305,9 @@ static int write_or_verify(struct job *job, const struct str *config, struct err
 /* keep: leave written data for a later resume. */
 static void deinit_job(struct job *job, bool keep)
 {
-    pieces_close(job->pieces);
-    reader_pool_close(&job->reader_pool);
+    piece_job_close_pieces(&job->piece_job);
     checked_folder_deinit(&job->folder, keep);
-    piece_journal_close(job->journal, keep); /* last, when its data is committed or removed */
+    piece_job_close_journal(&job->piece_job, keep);
     ckpt_reader_close(job->reader);
     hf_plan_deinit(&job->plan);
     free(job->entries);
@@ -362,7 +343,7 @@ int convert_checkpoint_hf(struct io *io, const struct convert_checkpoint_options
                                                .kept_bytes = job.kept_bytes,
                                                .seconds = clock_seconds(clock_now_ns() - begun_ns)};
     str_deinit(&config);
-    bool keep = status == -EINTR && job.folder.transaction && job.journal;
+    bool keep = status == -EINTR && job.folder.transaction && job.piece_job.journal;
     if (status == -EINTR)
         *ret_result = (struct convert_checkpoint_result){.is_resumable = keep};
     deinit_job(&job, keep);

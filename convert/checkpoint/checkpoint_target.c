@@ -36,6 +36,14 @@ int checkpoint_target_check_file(struct io *io, const char *source, const char *
     return -EISDIR;
 }
 
+int checkpoint_target_reject_existing(const char *target, struct err *err)
+{
+    err_set(err, -EEXIST, "the name is already in use");
+    err_at(err, target, ERR_NO_OFFSET);
+    err_advise(err, "remove it, choose another name, or ask for it to be replaced");
+    return -EEXIST;
+}
+
 static bool is_output_name(const char *name)
 {
     return strcmp(name, "config.json") == 0 || strcmp(name, "model.safetensors.index.json") == 0 ||

@@ -18,4 +18,7 @@ int checkpoint_target_check_file(struct io *io, const char *source, const char *
 int checkpoint_target_check_folder(struct io *io, const char *source, const char *target,
                                    bool replace, struct err *err);
 
+/* -EEXIST. For a target that is not the output of the same conversion. */
+int checkpoint_target_reject_existing(const char *target, struct err *err);
+
 #endif

@@ -303,8 +303,8 @@ static void process_run(void *context, size_t run, unsigned worker)
     }
 }
 
-static int process_all(struct pieces *pieces, struct io_file *file, const char *path,
-                       uint64_t first, uint64_t count, bool is_comparing, struct err *err)
+int pieces_process(struct pieces *pieces, struct io_file *file, const char *path, uint64_t first,
+                   uint64_t count, bool is_comparing, struct err *err)
 {
     pieces->file = file;
     pieces->path = path;
@@ -327,16 +327,4 @@ static int process_all(struct pieces *pieces, struct io_file *file, const char *
     if (pieces->status && err)
         *err = pieces->detail;
     return pieces->status;
-}
-
-int pieces_write(struct pieces *pieces, struct io_file *file, const char *path, uint64_t first,
-                 uint64_t count, struct err *err)
-{
-    return process_all(pieces, file, path, first, count, false, err);
-}
-
-int pieces_compare(struct pieces *pieces, struct io_file *file, const char *path, uint64_t first,
-                   uint64_t count, struct err *err)
-{
-    return process_all(pieces, file, path, first, count, true, err);
 }

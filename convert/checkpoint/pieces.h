@@ -3,8 +3,8 @@
  *
  *     pieces_open(&options, &pieces, err);
  *     // for each file:
- *     pieces_write(pieces, file, path, first, count, err);
- *     pieces_compare(pieces, file, path, first, count, err);   // to verify
+ *     pieces_process(pieces, file, path, first, count, false, err);   // write
+ *     pieces_process(pieces, file, path, first, count, true, err);    // verify
  *     pieces_close(pieces);
  *
  * Each worker makes a piece in one buffer while its other buffer is written. Adjacent pieces go to
@@ -54,12 +54,10 @@ unsigned pieces_choose_workers(unsigned requested, uint64_t pieces_count);
 int pieces_open(const struct pieces_options *options, struct pieces **ret_pieces, struct err *err);
 /* Waits for work in progress. NULL is fine. */
 void pieces_close(struct pieces *pieces);
-/* Writes pieces[first..first+count). path: named in errors. Blocks. */
-int pieces_write(struct pieces *pieces, struct io_file *file, const char *path, uint64_t first,
-                 uint64_t count, struct err *err);
-/* Makes the pieces again and compares them. -EBADMSG with file and offset: one differs. */
-int pieces_compare(struct pieces *pieces, struct io_file *file, const char *path, uint64_t first,
-                   uint64_t count, struct err *err);
+/* Makes pieces[first..first+count), and writes them to file or compares them with it. path: for
+ * errors. Blocks. -EBADMSG with file and offset: the data differs. */
+int pieces_process(struct pieces *pieces, struct io_file *file, const char *path, uint64_t first,
+                   uint64_t count, bool is_comparing, struct err *err);
 /* Whether a comparison failed because data differs. */
 bool pieces_has_mismatch(const struct pieces *pieces);
 /* Bytes reused from an interrupted conversion. */

@@ -40,7 +40,7 @@ static int convert(const char *only, bool force, struct convert_checkpoint_resul
                    struct err *err)
 {
     struct convert_checkpoint_options options = {
-        .source = folder, .target = target, .only = only, .force = force, .verify = true};
+        .source = folder, .target = target, .selection = only, .force = force, .verify = true};
     return convert_checkpoint_full(io, &options, result, err);
 }
 
@@ -168,7 +168,7 @@ static void a_rank_file_converts_too(void **state)
     char file[2 * FIXTURE_PATH_BYTES];
     snprintf(file, sizeof file, "%s/rank-00000.safetensors", step);
     struct convert_checkpoint_options options = {
-        .source = file, .target = target, .only = "all", .verify = true};
+        .source = file, .target = target, .selection = "all", .verify = true};
     assert_ok(convert_checkpoint_full(io, &options, &result, &err), &err);
     assert_ok(ckpt_hash(io, step, &x, NULL, NULL, &err), &err);
     assert_ok(ckpt_hash(io, target, &y, NULL, NULL, &err), &err);
@@ -181,7 +181,7 @@ static int convert_to(enum dtype dtype, struct convert_checkpoint_result *result
 {
     struct convert_checkpoint_options options = {.source = folder,
                                                  .target = target,
-                                                 .only = "all",
+                                                 .selection = "all",
                                                  .cast = {true, dtype},
                                                  .force = true,
                                                  .verify = true};
