@@ -3,8 +3,6 @@
  */
 #include "base/clock.h"
 
-#include <time.h>
-
 static uint64_t read_clock(clockid_t id)
 {
     struct timespec now;
@@ -22,11 +20,16 @@ uint64_t clock_wall_ns(void)
     return read_clock(CLOCK_REALTIME);
 }
 
+struct timespec clock_timespec(uint64_t ns)
+{
+    return (struct timespec){.tv_sec = (time_t)(ns / CLOCK_NS_PER_S),
+                             .tv_nsec = (long)(ns % CLOCK_NS_PER_S)};
+}
+
 void clock_sleep_ns(uint64_t ns)
 {
-    nanosleep(&(struct timespec){.tv_sec = (time_t)(ns / CLOCK_NS_PER_S),
-                                 .tv_nsec = (long)(ns % CLOCK_NS_PER_S)},
-              NULL);
+    struct timespec time = clock_timespec(ns);
+    nanosleep(&time, NULL);
 }
 
 const char *clock_format_iso(uint64_t wall_ns, char *text)

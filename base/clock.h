@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #define CLOCK_NS_PER_S UINT64_C(1000000000)
 
@@ -13,6 +14,7 @@ uint64_t clock_now_ns(void);  /* monotonic */
 uint64_t clock_wall_ns(void); /* since 1970-01-01 UTC */
 
 void clock_sleep_ns(uint64_t ns); /* shorter if a signal arrives */
+struct timespec clock_timespec(uint64_t ns);
 
 static inline double clock_seconds(uint64_t ns)
 {

@@ -25,7 +25,7 @@ uint32_t crc32c(uint32_t crc, const void *data, size_t bytes)
 }
 
 /* Polynomial product modulo CRC32C's polynomial; bit 31 is the coefficient of x^0. */
-static uint32_t multiply(uint32_t a, uint32_t b)
+static uint32_t multiply_polynomials(uint32_t a, uint32_t b)
 {
     const uint32_t polynomial = 0x82f63b78;
     uint32_t product = 0;
@@ -42,10 +42,10 @@ uint32_t crc32c_join(uint32_t first, uint32_t second, uint64_t second_bytes)
     uint32_t shift = UINT32_C(1) << 31, square = UINT32_C(1) << 23;
     for (; second_bytes > 0; second_bytes >>= 1) {
         if (second_bytes & 1)
-            shift = multiply(shift, square);
-        square = multiply(square, square);
+            shift = multiply_polynomials(shift, square);
+        square = multiply_polynomials(square, square);
     }
-    return multiply(first, shift) ^ second;
+    return multiply_polynomials(first, shift) ^ second;
 }
 
 const char *crc_version(char *text)

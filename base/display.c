@@ -45,8 +45,8 @@ void display_add(struct str *out, const char *text)
     }
 }
 
-/* The C library's tables need a locale. In a non-UTF-8 locale each character counts as one column.
- */
+/* The C library's width tables need a UTF-8 locale; without one, each character counts as one
+ * column. */
 size_t display_columns(const char *text)
 {
     locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void clear(struct err *err, int code)
+static void reset(struct err *err, int code)
 {
     err->code = code;
     err->offset = ERR_NO_OFFSET;
@@ -21,34 +21,40 @@ static void clear(struct err *err, int code)
 void err_clear(struct err *err)
 {
     if (err)
-        clear(err, 0);
+        reset(err, 0);
+}
+
+enum { ERRNO_WHAT_BYTES_MAX = 180 };
+
+__attribute__((format(printf, 3, 0))) static void set(struct err *err, int code, const char *format,
+                                                      va_list arguments)
+{
+    char what[ERR_TEXT_BYTES_MAX]; /* the arguments may point into err itself */
+    vsnprintf(what, sizeof what, format, arguments);
+    reset(err, code);
+    memcpy(err->what, what, sizeof what);
 }
 
 int err_set(struct err *err, int code, const char *what_format, ...)
 {
-    if (!err)
-        return code;
     va_list arguments;
-    char what[ERR_TEXT_BYTES_MAX]; /* the arguments may point into err itself */
     va_start(arguments, what_format);
-    vsnprintf(what, sizeof what, what_format, arguments);
+    if (err)
+        set(err, code, what_format, arguments);
     va_end(arguments);
-    clear(err, code);
-    memcpy(err->what, what, sizeof what);
     return code;
 }
 
 int err_errno(struct err *err, int code, const char *what_format, ...)
 {
-    if (!err)
-        return code;
     va_list arguments;
-    char what[ERR_TEXT_BYTES_MAX];
     va_start(arguments, what_format);
-    vsnprintf(what, sizeof what, what_format, arguments);
+    if (err) {
+        set(err, code, what_format, arguments);
+        size_t bytes = strnlen(err->what, ERRNO_WHAT_BYTES_MAX);
+        snprintf(err->what + bytes, sizeof err->what - bytes, ": %s", strerror(-code));
+    }
     va_end(arguments);
-    clear(err, code);
-    snprintf(err->what, sizeof err->what, "%.180s: %s", what, strerror(-code));
     return code;
 }
 
@@ -91,7 +97,7 @@ struct line {
     bool is_full;
 };
 
-static void add(struct line *line, const char *bytes, size_t count)
+static void append(struct line *line, const char *bytes, size_t count)
 {
     line->is_full = line->is_full || count >= line->bytes - line->used;
     if (line->is_full)
@@ -100,35 +106,35 @@ static void add(struct line *line, const char *bytes, size_t count)
     line->used += count;
 }
 
-static void show(struct line *line, const char *text)
+static void append_escaped(struct line *line, const char *text)
 {
     char shown[DISPLAY_SEQUENCE_BYTES];
     for (size_t left = strlen(text), taken; left > 0; text += taken, left -= taken) {
         taken = display_sequence(text, left, shown);
-        add(line, shown, strlen(shown));
+        append(line, shown, strlen(shown));
     }
 }
 
 const char *err_format(const struct err *err, char *text, size_t bytes)
 {
     struct line line = {.text = text, .bytes = bytes};
-    bool wants = err->expected[0] != '\0';
+    bool has_expected = err->expected[0] != '\0';
     char offset[40];
     if (bytes == 0)
         return text;
-    show(&line, err->what[0] ? err->what : strerror(-err->code));
+    append_escaped(&line, err->what[0] ? err->what : strerror(-err->code));
     if (err->path[0]) {
-        show(&line, ": ");
-        show(&line, err->path);
+        append_escaped(&line, ": ");
+        append_escaped(&line, err->path);
         snprintf(offset, sizeof offset, " at %lld", (long long)err->offset);
-        show(&line, err->offset >= 0 ? offset : "");
+        append_escaped(&line, err->offset >= 0 ? offset : "");
     }
-    show(&line, wants ? ": expected " : "");
-    show(&line, err->expected);
-    show(&line, !err->found[0] ? "" : wants ? ", found " : ": found ");
-    show(&line, err->found);
-    show(&line, err->advice[0] ? "; " : "");
-    show(&line, err->advice);
+    append_escaped(&line, has_expected ? ": expected " : "");
+    append_escaped(&line, err->expected);
+    append_escaped(&line, !err->found[0] ? "" : has_expected ? ", found " : ": found ");
+    append_escaped(&line, err->found);
+    append_escaped(&line, err->advice[0] ? "; " : "");
+    append_escaped(&line, err->advice);
     text[line.used] = '\0';
     return text;
 }

@@ -1,6 +1,6 @@
 /*
- * hash — XXH3 of 64 and 128 bits (https://github.com/Cyan4973/xxHash, XXH3 specification), computed
- * by libxxhash. The stream hashes data that arrives in pieces.
+ * hash — 64-bit and 128-bit XXH3 hashes (https://github.com/Cyan4973/xxHash), computed by
+ * libxxhash. A stream hashes data that arrives in pieces.
  */
 #ifndef MILLRACE_BASE_HASH_H
 #define MILLRACE_BASE_HASH_H

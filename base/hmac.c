@@ -15,7 +15,7 @@
 #include <stdio.h>
 
 /* The library queues errors per thread; discard them. */
-static int fail(void)
+static int take_openssl_error(void)
 {
     int code = ERR_GET_REASON(ERR_peek_last_error()) == ERR_R_MALLOC_FAILURE ? -ENOMEM : -ENOTSUP;
     ERR_clear_error();
@@ -24,14 +24,16 @@ static int fail(void)
 
 int sha256(const void *data, size_t bytes, uint8_t ret_digest[SHA256_BYTES])
 {
-    return EVP_Digest(data, bytes, ret_digest, NULL, EVP_sha256(), NULL) ? 0 : fail();
+    return EVP_Digest(data, bytes, ret_digest, NULL, EVP_sha256(), NULL) ? 0 : take_openssl_error();
 }
 
 int hmac_sha256(const void *key, size_t key_bytes, const void *data, size_t bytes,
                 uint8_t ret_mac[SHA256_BYTES])
 {
     assert(key_bytes <= INT_MAX);
-    return HMAC(EVP_sha256(), key, (int)key_bytes, data, bytes, ret_mac, NULL) ? 0 : fail();
+    return HMAC(EVP_sha256(), key, (int)key_bytes, data, bytes, ret_mac, NULL)
+               ? 0
+               : take_openssl_error();
 }
 
 bool hmac_is_equal(const uint8_t a[SHA256_BYTES], const uint8_t b[SHA256_BYTES])

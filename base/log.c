@@ -10,7 +10,7 @@
 
 void log_line(const struct log *log, enum log_level level, const char *format, ...)
 {
-    if (!log || !log->write || level < log->least)
+    if (!log || !log->write || level < log->level_min)
         return;
     char line[LOG_LINE_BYTES_MAX];
     va_list arguments;

@@ -19,7 +19,7 @@ enum { LOG_LINE_BYTES_MAX = 2048 };
 struct log {
     void (*write)(void *context, enum log_level level, const char *line);
     void *context;
-    enum log_level least; /* lines below it are dropped before they are formatted */
+    enum log_level level_min; /* lines below it are dropped without being formatted */
 };
 
 /* log may be NULL. Lines are truncated to LOG_LINE_BYTES_MAX. */

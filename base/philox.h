@@ -2,8 +2,8 @@
  * philox — random numbers that are a pure function of a key and a counter.
  *
  * Philox4x32-10, from Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC
- * 2011. Each random choice is keyed by its purpose and sample, without generator state, so it does
- * not depend on threads or timing.
+ * 2011. Each random choice is keyed by its purpose and sample. There is no generator state, so
+ * choices do not depend on threads or timing.
  */
 #ifndef MILLRACE_BASE_PHILOX_H
 #define MILLRACE_BASE_PHILOX_H
@@ -47,8 +47,7 @@ static inline struct philox_block philox(uint64_t key, uint64_t counter_high, ui
 }
 
 /* The random words for one sample and purpose: key = seed; counter = (dataset:16 | purpose:16 |
- * epoch:32, sample). The upper bits of the sample's word hold the draw's number (0, 1, ...);
- * samples are below 2^48. */
+ * epoch:32, draw:16 | sample:48). */
 static inline struct philox_block philox_sample(uint64_t seed, uint32_t dataset, uint32_t epoch,
                                                 uint64_t sample, enum philox_purpose purpose,
                                                 uint32_t draw)
@@ -59,7 +58,7 @@ static inline struct philox_block philox_sample(uint64_t seed, uint32_t dataset,
 }
 
 /* Returns a value in [0, 1) with 24 random bits. */
-static inline double philox_unit(uint32_t word)
+static inline double philox_uniform(uint32_t word)
 {
     return (double)(word >> 8) * (1.0 / 16777216.0);
 }

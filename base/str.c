@@ -173,7 +173,7 @@ const char *str_format_size(uint64_t bytes, char *text)
 }
 
 /* Edit distance with transpositions of neighbors (Damerau). SIZE_MAX if a word is too long. */
-static size_t distance(const char *a, const char *b)
+static size_t edit_distance(const char *a, const char *b)
 {
     enum { WORD_MAX = 63 };
     size_t n = strlen(a), m = strlen(b);
@@ -209,7 +209,7 @@ const char *str_nearest(const char *word, const char *const *candidates, size_t 
     const char *nearest = NULL;
     size_t best = strlen(word) / 3 + 2; /* with more edits, another word was probably meant */
     for (size_t i = 0; i < count; i++) {
-        size_t d = distance(word, candidates[i]);
+        size_t d = edit_distance(word, candidates[i]);
         if (d < best) {
             best = d;
             nearest = candidates[i];

@@ -26,8 +26,8 @@ void str_add_format(struct str *str, const char *format, ...) __attribute__((for
 void str_add_fill(struct str *str, char byte, size_t count);
 int str_reserve(struct str *str, size_t bytes); /* for `bytes` more bytes; 0 or -ENOMEM */
 void str_clear(struct str *str);                /* keeps the memory and any failure */
-void str_merge_status(struct str *str,
-                      const struct str *part); /* copies part's failure, if any, to str */
+/* Copies part's failure, if any, to str. */
+void str_merge_status(struct str *str, const struct str *part);
 void str_deinit(struct str *str);
 
 /* "" if nothing was added. */
@@ -42,8 +42,8 @@ static inline int str_status(const struct str *str)
 }
 
 bool str_ends_with(const char *text, const char *end);
-bool str_ends_with_nocase(const char *text,
-                          const char *end); /* ignores the case of ASCII letters */
+/* Ignores the case of ASCII letters. */
+bool str_ends_with_nocase(const char *text, const char *end);
 
 /* Parses "8388608", "8MiB", "1.5GiB", "3GB", "64k" (= KiB). -EINVAL; -ERANGE if too large. */
 int str_parse_size(const char *text, uint64_t *ret_bytes);

@@ -11,7 +11,7 @@
  * >= 1. */
 static inline size_t utf8_decode(const unsigned char *text, size_t bytes, uint32_t *ret_code)
 {
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    static const uint32_t smallest_code[] = {0, 0, 0x80, 0x800, 0x10000};
     uint32_t code = text[0];
     if (code < 0x80) {
         *ret_code = code;
@@ -26,7 +26,7 @@ static inline size_t utf8_decode(const unsigned char *text, size_t bytes, uint32
             return 0;
         code = code << 6 | (text[i] & 0x3fu);
     }
-    if (code < least[length] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
+    if (code < smallest_code[length] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
         return 0;
     *ret_code = code;
     return length;

@@ -97,10 +97,10 @@ static struct picture choose_picture(const struct request *request, uint64_t cla
     /* green dominates brightness, so its contrast keeps the shape visible */
     if (abs(p.paper[1] - p.ink[1]) < 80)
         p.ink[1] = (uint8_t)(p.paper[1] < 128 ? p.paper[1] + 100 : p.paper[1] - 100);
-    p.scale = p.side * (0.2 + 0.2 * philox_unit(a.word[3]));
-    double room = p.side - 2 * p.scale, turn = 6.283185307179586 * philox_unit(b.word[2]);
-    p.x = p.scale + room * philox_unit(b.word[0]);
-    p.y = p.scale + room * philox_unit(b.word[1]);
+    p.scale = p.side * (0.2 + 0.2 * philox_uniform(a.word[3]));
+    double room = p.side - 2 * p.scale, turn = 6.283185307179586 * philox_uniform(b.word[2]);
+    p.x = p.scale + room * philox_uniform(b.word[0]);
+    p.y = p.scale + room * philox_uniform(b.word[1]);
     p.cosine = cos(turn);
     p.sine = sin(turn);
     return p;

@@ -96,9 +96,7 @@ static void set_verdict(struct deadlock *deadlock)
 /* Returns false if this rank is closing. */
 static bool pause_and_copy_own(struct deadlock *deadlock, struct wait *ret_own)
 {
-    uint64_t until_ns = clock_now_ns() + PERIOD_NS;
-    struct timespec until = {.tv_sec = (time_t)(until_ns / CLOCK_NS_PER_S),
-                             .tv_nsec = (long)(until_ns % CLOCK_NS_PER_S)};
+    struct timespec until = clock_timespec(clock_now_ns() + PERIOD_NS);
     int status = 0;
     pthread_mutex_lock(&deadlock->mutex);
     while (!deadlock->own.is_closing && status == 0)
@@ -174,11 +172,7 @@ int deadlock_open(struct comm *world, struct deadlock **ret_deadlock, struct err
     }
     *deadlock = (struct deadlock){.main = pthread_self(), .waits = waits, .previous = previous};
     pthread_mutex_init(&deadlock->mutex, NULL);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&deadlock->closing, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    thread_cond_init(&deadlock->closing);
     int status = world->ops->split(world, 0, world->rank, &deadlock->comm, err);
     if (!status) {
         status = thread_start(&deadlock->thread, watch, deadlock);

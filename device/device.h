@@ -145,14 +145,14 @@ struct device {
 };
 
 /* name: "cpu", "null", "cuda" (the first GPU), "cuda:N", or "auto" (the first GPU, or the CPU if
- * device_auto_count finds none). -ENODEV, with advice: it is absent or unusable. */
+ * device_auto_gpu_count finds none). -ENODEV, with advice: it is absent or unusable. */
 int device_open(const char *name, struct device **ret_device, struct err *err);
 void device_close(struct device *device); /* NULL is fine */
 /* Counts the GPUs that "auto" can use: 0 if the process has none (gpu_probe.h) or
  * CUDA_VISIBLE_DEVICES hides them all. -ENODEV: CUDA cannot use its GPU: the driver is absent or
  * too old, the device file cannot be opened, or this build has no CUDA. root prefixes all
  * paths. */
-int device_auto_count(const char *root, int *ret_gpus, struct err *err);
+int device_auto_gpu_count(const char *root, int *ret_gpus, struct err *err);
 /* Copies from host memory and waits. Too slow for frequent use. */
 int device_upload(struct device *device, void *target, const void *source, size_t bytes,
                   struct err *err);

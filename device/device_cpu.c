@@ -15,7 +15,7 @@
 
 struct device_cpu {
     struct device base;
-    struct device_mem_stats count;
+    struct device_mem_stats mem_stats;
 };
 
 /* No state; allocated so that a forgotten close shows as a leak, as on a GPU. */
@@ -42,7 +42,7 @@ static int cpu_mem_alloc(struct device *device, unsigned kind, size_t bytes, voi
     void *memory = pages_map(mem_kind_of(kind) == MEM_HUGE, bytes);
     if (!memory)
         return out_of_memory(mem_kind_of(kind), bytes, err);
-    device_mem_stats_add(&((struct device_cpu *)device)->count, kind, bytes);
+    device_mem_stats_add(&((struct device_cpu *)device)->mem_stats, kind, bytes);
     *ret_memory = memory;
     return 0;
 }
@@ -52,13 +52,13 @@ static void cpu_mem_free(struct device *device, unsigned kind, void *memory, siz
     if (!memory)
         return;
     pages_unmap(memory, bytes);
-    device_mem_stats_sub(&((struct device_cpu *)device)->count, kind, bytes);
+    device_mem_stats_sub(&((struct device_cpu *)device)->mem_stats, kind, bytes);
 }
 
 static void cpu_mem_info(struct device *device, struct device_mem_info *ret_info)
 {
     *ret_info = (struct device_mem_info){0};
-    device_mem_stats_read(&((struct device_cpu *)device)->count, ret_info);
+    device_mem_stats_read(&((struct device_cpu *)device)->mem_stats, ret_info);
     long page_bytes = sysconf(_SC_PAGESIZE), pages = sysconf(_SC_PHYS_PAGES),
          available = sysconf(_SC_AVPHYS_PAGES);
     if (page_bytes > 0 && pages > 0)

@@ -26,7 +26,7 @@ enum { CAPABILITY_MAJOR_MIN = 8 };
 
 struct device_cuda {
     struct device base;
-    struct device_mem_stats count;
+    struct device_mem_stats mem_stats;
     struct device_cuda_info info;
 };
 
@@ -101,10 +101,10 @@ static int out_of_memory(const struct device_cuda *cuda, enum mem_kind kind, siz
 {
     static const char *const names[MEM_KIND_COUNT] = {"plain", "huge-page", "pinned", "device"};
     size_t free_bytes = 0, total_bytes = 0;
-    char asked[STR_SIZE_BYTES], left[STR_SIZE_BYTES], total[STR_SIZE_BYTES];
+    char requested[STR_SIZE_BYTES], left[STR_SIZE_BYTES], total[STR_SIZE_BYTES];
     cudaGetLastError();
     err_set(err, -ENOMEM, "out of memory: %s (%zu bytes) of %s memory with %s",
-            str_format_size(bytes, asked), bytes, names[kind], cuda->info.name);
+            str_format_size(bytes, requested), bytes, names[kind], cuda->info.name);
     if (kind == MEM_DEVICE && cudaMemGetInfo(&free_bytes, &total_bytes) == cudaSuccess)
         err_found(err, "%s free of %s", str_format_size(free_bytes, left),
                   str_format_size(total_bytes, total));
@@ -112,7 +112,7 @@ static int out_of_memory(const struct device_cuda *cuda, enum mem_kind kind, siz
     return -ENOMEM;
 }
 
-static void memory_give_back(enum mem_kind kind, void *memory, size_t bytes)
+static void memory_free(enum mem_kind kind, void *memory, size_t bytes)
 {
     switch (kind) {
     case MEM_DEVICE:
@@ -128,7 +128,7 @@ static void memory_give_back(enum mem_kind kind, void *memory, size_t bytes)
 }
 
 /* cudaErrorMemoryAllocation if there is not enough memory. */
-static cudaError_t memory_get(enum mem_kind kind, size_t bytes, void **ret_memory)
+static cudaError_t memory_alloc(enum mem_kind kind, size_t bytes, void **ret_memory)
 {
     cudaError_t status;
     switch (kind) {
@@ -162,7 +162,7 @@ static int cuda_mem_alloc(struct device *device, unsigned kind, size_t bytes, vo
     int status = device_cuda_use(device, err);
     if (status)
         return status;
-    cudaError_t cuda_status = memory_get(mem_kind_of(kind), bytes, &memory);
+    cudaError_t cuda_status = memory_alloc(mem_kind_of(kind), bytes, &memory);
     if (cuda_status == cudaErrorMemoryAllocation)
         return out_of_memory(cuda, mem_kind_of(kind), bytes, err);
     if (cuda_status != cudaSuccess)
@@ -170,7 +170,7 @@ static int cuda_mem_alloc(struct device *device, unsigned kind, size_t bytes, vo
     assert((uintptr_t)memory % (mem_kind_of(kind) == MEM_DEVICE ? DEVICE_MEM_ALIGN_DEVICE_BYTES
                                                                 : DEVICE_MEM_ALIGN_BYTES) ==
            0);
-    device_mem_stats_add(&cuda->count, kind, bytes);
+    device_mem_stats_add(&cuda->mem_stats, kind, bytes);
     *ret_memory = memory;
     return 0;
 }
@@ -180,15 +180,15 @@ static void cuda_mem_free(struct device *device, unsigned kind, void *memory, si
     if (!memory)
         return;
     device_cuda_use(device, NULL);
-    memory_give_back(mem_kind_of(kind), memory, bytes);
-    device_mem_stats_sub(&((struct device_cuda *)device)->count, kind, bytes);
+    memory_free(mem_kind_of(kind), memory, bytes);
+    device_mem_stats_sub(&((struct device_cuda *)device)->mem_stats, kind, bytes);
 }
 
 static void cuda_mem_info(struct device *device, struct device_mem_info *ret_info)
 {
     size_t free_bytes = 0, total_bytes = 0;
     *ret_info = (struct device_mem_info){0};
-    device_mem_stats_read(&((struct device_cuda *)device)->count, ret_info);
+    device_mem_stats_read(&((struct device_cuda *)device)->mem_stats, ret_info);
     if (device_cuda_use(device, NULL) == 0 &&
         cudaMemGetInfo(&free_bytes, &total_bytes) == cudaSuccess) {
         ret_info->free_bytes = free_bytes;

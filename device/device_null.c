@@ -21,10 +21,10 @@
 struct device_null {
     struct device base;
     struct device_ops ops;
-    struct device_mem_stats count;
+    struct device_mem_stats mem_stats;
     /* Offset of the next allocation, shared by all kinds; freed addresses are not reused. */
-    _Atomic uint64_t given_bytes;
-    _Atomic uint64_t crossed_bytes;
+    _Atomic uint64_t reserved_bytes;
+    _Atomic uint64_t transfer_bytes;
 };
 
 static int null_mem_alloc(struct device *device, unsigned kind, size_t bytes, void **ret_memory,
@@ -33,14 +33,14 @@ static int null_mem_alloc(struct device *device, unsigned kind, size_t bytes, vo
     struct device_null *null = (struct device_null *)device;
     assert(bytes > 0);
     uint64_t whole = bytes_round_up(bytes_min(bytes, NULL_BYTES_MAX + 1), DEVICE_MEM_ALIGN_BYTES);
-    uint64_t at = atomic_load_explicit(&null->given_bytes, memory_order_relaxed);
+    uint64_t at = atomic_load_explicit(&null->reserved_bytes, memory_order_relaxed);
     do {
         if (whole > NULL_BYTES_MAX - at)
             return err_set(err, -ENOMEM,
                            "the memory of the null device is exhausted: %zu bytes more", bytes);
-    } while (!atomic_compare_exchange_weak_explicit(&null->given_bytes, &at, at + whole,
+    } while (!atomic_compare_exchange_weak_explicit(&null->reserved_bytes, &at, at + whole,
                                                     memory_order_relaxed, memory_order_relaxed));
-    device_mem_stats_add(&null->count, kind, bytes);
+    device_mem_stats_add(&null->mem_stats, kind, bytes);
     *ret_memory = (void *)(uintptr_t)(NULL_ADDRESS_BASE +
                                       ((uint64_t)mem_kind_of(kind) << NULL_KIND_SHIFT) + at);
     return 0;
@@ -49,13 +49,13 @@ static int null_mem_alloc(struct device *device, unsigned kind, size_t bytes, vo
 static void null_mem_free(struct device *device, unsigned kind, void *memory, size_t bytes)
 {
     if (memory)
-        device_mem_stats_sub(&((struct device_null *)device)->count, kind, bytes);
+        device_mem_stats_sub(&((struct device_null *)device)->mem_stats, kind, bytes);
 }
 
 static void null_mem_info(struct device *device, struct device_mem_info *ret_info)
 {
     *ret_info = (struct device_mem_info){0};
-    device_mem_stats_read(&((struct device_null *)device)->count, ret_info);
+    device_mem_stats_read(&((struct device_null *)device)->mem_stats, ret_info);
 }
 
 enum mem_kind device_null_kind(const void *memory)
@@ -66,13 +66,13 @@ enum mem_kind device_null_kind(const void *memory)
 void device_null_add_transfer(struct device *device, uint64_t bytes)
 {
     if (!device->ops->is_host)
-        atomic_fetch_add_explicit(&((struct device_null *)device)->crossed_bytes, bytes,
+        atomic_fetch_add_explicit(&((struct device_null *)device)->transfer_bytes, bytes,
                                   memory_order_relaxed);
 }
 
 uint64_t device_null_transfer_bytes(const struct device *device)
 {
-    return atomic_load_explicit(&((const struct device_null *)device)->crossed_bytes,
+    return atomic_load_explicit(&((const struct device_null *)device)->transfer_bytes,
                                 memory_order_relaxed);
 }
 

@@ -30,7 +30,7 @@ static bool parse_cuda(const char *name, int *ret_ordinal)
 }
 
 /* "auto" must not silently ignore an assigned but unusable GPU. why: CUDA's reason. */
-static int refuse_gpu(const struct gpu_probe *probe, struct err *why)
+static int explain_unusable_gpu(const struct gpu_probe *probe, struct err *why)
 {
     err_at(why, probe->gpu_path, ERR_NO_OFFSET);
     if (probe->status == 0)
@@ -42,7 +42,7 @@ static int refuse_gpu(const struct gpu_probe *probe, struct err *why)
     return -ENODEV;
 }
 
-int device_auto_count(const char *root, int *ret_gpus, struct err *err)
+int device_auto_gpu_count(const char *root, int *ret_gpus, struct err *err)
 {
     struct gpu_probe probe;
     struct err why = {0};
@@ -53,7 +53,7 @@ int device_auto_count(const char *root, int *ret_gpus, struct err *err)
         return 0;
     }
     if (status == -ENODEV)
-        refuse_gpu(&probe, &why);
+        explain_unusable_gpu(&probe, &why);
     if (status && err)
         *err = why;
     return status;
@@ -61,7 +61,7 @@ int device_auto_count(const char *root, int *ret_gpus, struct err *err)
 
 static int open_auto(struct device **ret_device, struct err *err)
 {
-    int gpus = 0, status = device_auto_count("", &gpus, err);
+    int gpus = 0, status = device_auto_gpu_count("", &gpus, err);
     if (status)
         return status;
     return gpus > 0 ? device_cuda_open(0, ret_device, err) : device_cpu_open(ret_device, err);

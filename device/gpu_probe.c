@@ -14,18 +14,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define NVIDIA_VENDOR     0x10de
-#define PCI_CLASS_DISPLAY 0x03 /* first of three bytes */
-#define PROC_GPUS         "/proc/driver/nvidia/gpus"
-#define PCI_DEVICES       "/sys/bus/pci/devices"
-#define DRIVER_OF_A_GUEST "vfio-pci"
-
-static bool exists(const char *root, const char *path)
-{
-    char full[PATH_MAX];
-    snprintf(full, sizeof full, "%s%s", root, path);
-    return access(full, F_OK) == 0;
-}
+#define NVIDIA_VENDOR      0x10de
+#define PCI_CLASS_DISPLAY  0x03 /* first of three bytes */
+#define PROC_GPUS          "/proc/driver/nvidia/gpus"
+#define PCI_DEVICES        "/sys/bus/pci/devices"
+#define PASSTHROUGH_DRIVER "vfio-pci" /* owns devices of virtual machines */
 
 unsigned gpu_probe_count_files(const char *root)
 {
@@ -33,7 +26,7 @@ unsigned gpu_probe_count_files(const char *root)
     for (unsigned i = 0; i < GPU_PROBE_FILES_MAX; i++) {
         char path[32];
         snprintf(path, sizeof path, "/dev/nvidia%u", i);
-        count += exists(root, path);
+        count += machine_has_file(root, path);
     }
     return count;
 }
@@ -41,12 +34,12 @@ unsigned gpu_probe_count_files(const char *root)
 static bool find_file(const char *root, struct gpu_probe *probe)
 {
     for (unsigned i = 0; i < GPU_PROBE_FILES_MAX; i++) {
-        char path[32], full[PATH_MAX];
+        char path[32], root_path[PATH_MAX];
         snprintf(path, sizeof path, "/dev/nvidia%u", i);
-        if (!exists(root, path))
+        if (!machine_has_file(root, path))
             continue;
-        snprintf(full, sizeof full, "%s%s", root, path);
-        int file = open(full, O_RDWR | O_CLOEXEC | O_NONBLOCK), code = errno;
+        snprintf(root_path, sizeof root_path, "%s%s", root, path);
+        int file = open(root_path, O_RDWR | O_CLOEXEC | O_NONBLOCK), code = errno;
         if (file >= 0)
             close(file);
         if (file < 0 && code == EPERM)
@@ -62,25 +55,25 @@ static bool find_file(const char *root, struct gpu_probe *probe)
 static bool find_entry(const char *root, const char *folder, bool (*is_gpu)(const char *path),
                        struct gpu_probe *probe)
 {
-    char full[PATH_MAX];
+    char path[PATH_MAX];
     struct dirent *entry;
     bool is_found = false;
-    snprintf(full, sizeof full, "%s%s", root, folder);
-    DIR *entries = opendir(full);
+    snprintf(path, sizeof path, "%s%s", root, folder);
+    DIR *entries = opendir(path);
     while (entries && !is_found && (entry = readdir(entries))) {
-        snprintf(full, sizeof full, "%s%s/%.64s", root, folder, entry->d_name);
-        is_found = entry->d_name[0] != '.' && is_gpu(full);
-        if (is_found)
-            *probe = (struct gpu_probe){.status = 0};
-        if (is_found)
+        snprintf(path, sizeof path, "%s%s/%.64s", root, folder, entry->d_name);
+        is_found = entry->d_name[0] != '.' && is_gpu(path);
+        if (is_found) {
+            probe->status = 0;
             snprintf(probe->gpu_path, sizeof probe->gpu_path, "%s/%.64s", folder, entry->d_name);
+        }
     }
     if (entries)
         closedir(entries);
     return is_found;
 }
 
-static bool is_any(const char *path)
+static bool accept_any(const char *path)
 {
     (void)path;
     return true;
@@ -103,7 +96,7 @@ static bool is_pci_gpu(const char *path)
     ssize_t bytes = readlink(link, driver, sizeof driver - 1);
     driver[bytes > 0 ? bytes : 0] = '\0';
     const char *name = strrchr(driver, '/');
-    return strcmp(name ? name + 1 : driver, DRIVER_OF_A_GUEST) != 0;
+    return strcmp(name ? name + 1 : driver, PASSTHROUGH_DRIVER) != 0;
 }
 
 bool gpu_probe_find(const char *root, struct gpu_probe *ret_probe)
@@ -112,7 +105,7 @@ bool gpu_probe_find(const char *root, struct gpu_probe *ret_probe)
         return find_file(root, ret_probe);
     if (machine_container(root))
         return false;
-    return find_entry(root, PROC_GPUS, is_any, ret_probe) ||
+    return find_entry(root, PROC_GPUS, accept_any, ret_probe) ||
            find_entry(root, PCI_DEVICES, is_pci_gpu, ret_probe);
 }
 

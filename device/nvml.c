@@ -26,7 +26,8 @@ struct nvml {
                                         struct nvml_utilization_rates *rates);
 };
 
-static int failed(const struct nvml *nvml, int status, int code, const char *what, struct err *err)
+static int nvml_error(const struct nvml *nvml, int status, int code, const char *what,
+                      struct err *err)
 {
     return err_set(err, code, "NVML could not %s: %s", what, nvml->error_string(status));
 }
@@ -49,10 +50,10 @@ static int load(struct nvml *nvml, struct err *err)
                         "libraries (NVIDIA_DRIVER_CAPABILITIES=compute,utility)");
         return -ENODEV;
     }
-    const char *lacking = dynlib_find(library, wanted, sizeof wanted / sizeof wanted[0]);
-    if (!lacking)
+    const char *missing_function = dynlib_find(library, wanted, sizeof wanted / sizeof wanted[0]);
+    if (!missing_function)
         return 0;
-    err_set(err, -ENODEV, "this NVML lacks %s", lacking);
+    err_set(err, -ENODEV, "this NVML lacks %s", missing_function);
     err_advise(err, "update the NVIDIA driver");
     return -ENODEV;
 }
@@ -66,7 +67,7 @@ int nvml_open(struct nvml **ret_nvml, struct err *err)
     if (!status) {
         int code = nvml->init();
         if (code != NVML_SUCCESS) {
-            status = failed(nvml, code, -ENODEV, "start", err);
+            status = nvml_error(nvml, code, -ENODEV, "start", err);
             err_advise(err, "load the NVIDIA driver; nvidia-smi uses the same library");
         }
     }
@@ -89,13 +90,13 @@ void nvml_close(struct nvml *nvml)
 int nvml_driver_version(struct nvml *nvml, char text[NVML_TEXT_BYTES], struct err *err)
 {
     int code = nvml->system_get_driver_version(text, NVML_TEXT_BYTES);
-    return code == NVML_SUCCESS ? 0 : failed(nvml, code, -EIO, "get the driver version", err);
+    return code == NVML_SUCCESS ? 0 : nvml_error(nvml, code, -EIO, "get the driver version", err);
 }
 
 int nvml_find(struct nvml *nvml, const char *bus, struct nvmlDevice_st **ret_gpu, struct err *err)
 {
     int code = nvml->device_get_handle_by_pci_bus_id(bus, ret_gpu);
-    return code == NVML_SUCCESS ? 0 : failed(nvml, code, -ENODEV, "find the GPU", err);
+    return code == NVML_SUCCESS ? 0 : nvml_error(nvml, code, -ENODEV, "find the GPU", err);
 }
 
 int nvml_utilization(struct nvml *nvml, struct nvmlDevice_st *gpu, double *ret_share,
@@ -104,8 +105,8 @@ int nvml_utilization(struct nvml *nvml, struct nvmlDevice_st *gpu, double *ret_s
     struct nvml_utilization_rates rates = {0};
     int code = nvml->device_get_utilization_rates(gpu, &rates);
     if (code != NVML_SUCCESS)
-        return failed(nvml, code, code == NVML_ERROR_NOT_SUPPORTED ? -ENOTSUP : -EIO,
-                      "get the utilization", err);
+        return nvml_error(nvml, code, code == NVML_ERROR_NOT_SUPPORTED ? -ENOTSUP : -EIO,
+                          "get the utilization", err);
     *ret_share = rates.gpu / 100.0;
     return 0;
 }

@@ -57,7 +57,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: load DATASET [SIDE]\n");
         return 2;
     }
-    struct log log = {.write = print_line, .least = LOG_WARN};
+    struct log log = {.write = print_line, .level_min = LOG_WARN};
     struct loader_options options = loader_options_default();
     options.dataset = argv[1];
     options.seed = 7;

@@ -10,7 +10,7 @@
 
 enum {
     TRIES = 10,
-    UNIT_BITS = 24, /* bits of philox_unit */
+    UNIT_BITS = 24, /* bits of philox_uniform */
 };
 
 struct crop_options crop_options_default(enum crop_kind kind)
@@ -79,7 +79,7 @@ static uint32_t draw_below(uint32_t word, uint32_t count)
     return (uint32_t)((uint64_t)word * count >> 32);
 }
 
-/* Returns min * (max / min)^u for the 24-bit u of philox_unit(word). Repeated square roots give
+/* Returns min * (max / min)^u for the 24-bit u of philox_uniform(word). Repeated square roots give
  * the powers 1/2, 1/4, ... */
 static double draw_ratio(double min, double max, uint32_t word)
 {
@@ -113,7 +113,7 @@ static struct image_rect crop_random(const struct crop_options *options, uint32_
     for (uint32_t draw = 0; draw < TRIES; draw++) {
         struct philox_block random = philox_sample(seed, dataset, epoch, sample, PHILOX_CROP, draw);
         double scale = options->scale_min +
-                       (options->scale_max - options->scale_min) * philox_unit(random.word[0]);
+                       (options->scale_max - options->scale_min) * philox_uniform(random.word[0]);
         double ratio = draw_ratio(options->ratio_min, options->ratio_max, random.word[1]);
         double crop_width = rint(sqrt(area * scale * ratio)),
                crop_height = rint(sqrt(area * scale / ratio));

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static ssize_t do_one(struct io_queue *queue, struct io *io, struct io_request *request)
+static ssize_t run_request(struct io_queue *queue, struct io *io, struct io_request *request)
 {
     struct io_request *done = NULL;
     int taken = io->ops->submit(queue, &request, 1);
@@ -26,7 +26,8 @@ static ssize_t do_one(struct io_queue *queue, struct io *io, struct io_request *
     return request->result;
 }
 
-static int fail(struct err *err, int code, const char *what, const char *path, uint64_t offset)
+static int request_error(struct err *err, int code, const char *what, const char *path,
+                         uint64_t offset)
 {
     err_errno(err, code, "%s", what);
     err_at(err, path, (int64_t)offset);
@@ -38,9 +39,9 @@ int io_read_exact(struct io_queue *queue, struct io *io, struct io_file *file, c
 {
     struct io_request request = {
         .kind = IO_READ, .file = file, .offset = offset, .data = data, .bytes = bytes};
-    ssize_t result = bytes > 0 ? do_one(queue, io, &request) : 0;
+    ssize_t result = bytes > 0 ? run_request(queue, io, &request) : 0;
     if (result < 0)
-        return fail(err, (int)result, "could not read", path, offset);
+        return request_error(err, (int)result, "could not read", path, offset);
     if ((size_t)result < bytes) {
         err_set(err, -ENODATA, "the file ends too early");
         err_at(err, path, (int64_t)offset);
@@ -62,13 +63,13 @@ int io_write_exact(struct io_queue *queue, struct io *io, struct io_file *file, 
                                  .offset = offset,
                                  .data = (void *)(uintptr_t)data,
                                  .bytes = bytes};
-    ssize_t result = bytes > 0 ? do_one(queue, io, &request) : 0;
-    return result < 0 ? fail(err, (int)result, "could not write", path, offset) : 0;
+    ssize_t result = bytes > 0 ? run_request(queue, io, &request) : 0;
+    return result < 0 ? request_error(err, (int)result, "could not write", path, offset) : 0;
 }
 
 /* Allocates and reads the first bytes of an open file, and appends a NUL. */
-static int read_beginning(struct io *io, struct io_file *file, const char *path, size_t bytes,
-                          char **ret_data, struct err *err)
+static int read_first_bytes(struct io *io, struct io_file *file, const char *path, size_t bytes,
+                            char **ret_data, struct err *err)
 {
     struct io_queue *queue = NULL;
     char *data = malloc(bytes + 1);
@@ -102,7 +103,7 @@ int io_read_file(struct io *io, const char *path, size_t bytes_max, char **ret_d
         err_expected(err, "at most %zu bytes", bytes_max);
         err_found(err, "%llu", (unsigned long long)bytes);
     } else {
-        status = read_beginning(io, file, path, (size_t)bytes, ret_data, err);
+        status = read_first_bytes(io, file, path, (size_t)bytes, ret_data, err);
     }
     if (!status)
         *ret_bytes = (size_t)bytes;
@@ -120,7 +121,7 @@ int io_read_head(struct io *io, const char *path, size_t bytes_max, struct io_he
         return status;
     head.file_bytes = io->ops->file_size(file);
     head.bytes = (size_t)bytes_min(head.file_bytes, bytes_max);
-    status = read_beginning(io, file, path, head.bytes, &head.data, err);
+    status = read_first_bytes(io, file, path, head.bytes, &head.data, err);
     if (!status)
         *ret_head = head;
     io->ops->file_close(file);

@@ -25,7 +25,7 @@ struct io_head {
 };
 int io_read_head(struct io *io, const char *path, size_t bytes_max, struct io_head *ret_head,
                  struct err *err);
-/* Writes the file in a transaction. replace: an existing file may be replaced. */
+/* Writes the file in a transaction. Unless replace, -EEXIST if it exists. */
 int io_write_file(struct io *io, const char *path, const void *data, size_t bytes, bool replace,
                   struct err *err);
 

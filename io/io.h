@@ -59,10 +59,10 @@ enum {
 
 /* Hints for local files; other backends ignore them. */
 enum io_request_flags {
-    /* The page cache need not keep the bytes. Applies to whole blocks of IO_ALIGN_BYTES: offset and
-     * bytes are multiples of it and data is aligned to direct_align, or a read has IO_PADDED. */
+    /* The page cache need not keep the bytes. Effective only for whole blocks: offset and bytes are
+     * multiples of IO_ALIGN_BYTES and data is aligned to direct_align, or a read has IO_PADDED. */
     IO_NOREUSE = 1,
-    /* Avoids a copy of unaligned bytes. IO_READ: data and offset are equal modulo IO_ALIGN_BYTES,
+    /* IO_READ of unaligned bytes without a copy: data and offset are equal modulo IO_ALIGN_BYTES,
      * and the engine may overwrite the rest of the blocks in which data begins and ends. */
     IO_PADDED = 2,
 };
@@ -163,7 +163,7 @@ struct io_ops {
     /* Describes the open file, even if its path was renamed or replaced. */
     int (*file_identity)(const struct io_file *file, struct io_identity *ret_identity,
                          struct err *err);
-    /* Optional (NULL: 0). The memory alignment, at most IO_ALIGN_BYTES, that lets IO_NOREUSE
+    /* Optional (NULL: 0). The memory alignment, at most IO_ALIGN_BYTES, with which IO_NOREUSE
      * requests bypass the page cache without a copy; 0: they cannot bypass it. */
     unsigned (*direct_align)(struct io *io, struct io_file *file);
     int (*queue_open)(struct io *io, unsigned depth, struct io_queue **ret_queue, struct err *err);
@@ -174,13 +174,13 @@ struct io_ops {
     void (*queue_register)(struct io_queue *queue, void *memory, size_t bytes);
     /* Returns the number of accepted requests (0: the queue is full, reap first), or -errno. */
     int (*submit)(struct io_queue *queue, struct io_request *const *requests, unsigned count);
-    /* Waits until at least `least` requests are done, timeout_ms has passed (IO_FOREVER) or none is
-     * in flight. Returns the number of requests stored in done. -errno: the queue has failed and
-     * can only be closed; no request is in flight, the caller owns their memory again, and results
-     * are undefined. */
+    /* Waits until count_min requests are done, timeout_ms has passed (IO_FOREVER: no limit) or no
+     * request is in flight. Returns the number of requests stored in done. -errno: the queue has
+     * failed and can only be closed; the caller owns all requests and their memory again, and their
+     * results are undefined. */
     int (*reap)(struct io_queue *queue, struct io_request **done, unsigned count_max,
-                unsigned least, int timeout_ms);
-    /* The request is reaped soon, with -ECANCELED if it had not begun. */
+                unsigned count_min, int timeout_ms);
+    /* The request is still reaped, with -ECANCELED if it had not begun. */
     void (*cancel)(struct io_queue *queue, struct io_request *request);
     void (*close)(struct io *io);
 };
@@ -217,7 +217,7 @@ struct io_transaction_ops {
      * are made. bytes_expected reserves space (0: unknown). The transaction owns the file. */
     int (*create)(struct io_transaction *transaction, const char *name, uint64_t bytes_expected,
                   struct io_file **ret_file, struct err *err);
-    /* Opens another rank's file, to write other parts of that file. Two ranks never write the same
+    /* Opens another rank's file, to write other parts of it. Two ranks must not write to the same
      * block of IO_ALIGN_BYTES, because a machine's page cache may hide another machine's writes.
      * Each rank finalizes its own writes, all with the same final_bytes. */
     int (*open)(struct io_transaction *transaction, const char *name, struct io_file **ret_file,
@@ -282,7 +282,7 @@ enum io_engine {
     IO_ENGINE_THREADS,
 };
 
-/* Which requests use the page cache. Requests that cannot bypass it always do. */
+/* Which requests use the page cache, in addition to those that cannot bypass it. */
 enum io_cache {
     IO_CACHE_AUTO, /* all except IO_NOREUSE requests to files that are not mostly cached */
     IO_CACHE_ALL,
@@ -296,7 +296,7 @@ struct io_options {
     const struct io_temporaries *temporaries; /* NULL: none; outlives the backend */
 };
 
-/* Length of the scheme in "scheme://..." or "file:..."; 0 for a plain path. */
+/* The length of the scheme in "scheme://..." or "file:..."; 0 for a plain path. */
 size_t io_scheme_bytes(const char *path_or_url);
 /* -EPROTONOSUPPORT, with advice, unless this build has a backend for the path. Check every path
  * from a configuration or the command line before writing anything. */

@@ -11,14 +11,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const char *without_scheme(const char *path)
+static const char *strip_scheme(const char *path)
 {
     return strncmp(path, "file://", 7) == 0 ? path + 7
            : strncmp(path, "file:", 5) == 0 ? path + 5
                                             : path;
 }
 
-static void end_at_slash(char *path, char *end)
+static void trim_trailing_slashes(char *path, char *end)
 {
     while (end > path + 1 && end[-1] == '/')
         end--;
@@ -30,9 +30,9 @@ static void end_at_slash(char *path, char *end)
 static int resolve(const char *path, char *resolved, size_t bytes)
 {
     char head[IO_PATH_BYTES_MAX], rest[IO_PATH_BYTES_MAX] = "", longer[IO_PATH_BYTES_MAX];
-    if (snprintf(head, sizeof head, "%s", without_scheme(path)) >= (int)sizeof head)
+    if (snprintf(head, sizeof head, "%s", strip_scheme(path)) >= (int)sizeof head)
         return -ENAMETOOLONG;
-    end_at_slash(head, head + strlen(head));
+    trim_trailing_slashes(head, head + strlen(head));
     for (;;) {
         char *real = realpath(head, NULL);
         if (real) {
@@ -49,18 +49,18 @@ static int resolve(const char *path, char *resolved, size_t bytes)
             return -ENAMETOOLONG;
         strcpy(rest, longer);
         if (slash)
-            end_at_slash(head, slash > head ? slash : slash + 1);
+            trim_trailing_slashes(head, slash > head ? slash : slash + 1);
         else
             strcpy(head, ".");
     }
 }
 
 /* Compares device and inode, so that a folder mounted at two places counts as one. */
-static bool is_local_within(const char *path, const char *folder)
+static bool is_within_local(const char *path, const char *folder)
 {
     char resolved[2 * IO_PATH_BYTES_MAX];
     struct stat wanted, info;
-    if (stat(without_scheme(folder), &wanted) || resolve(path, resolved, sizeof resolved))
+    if (stat(strip_scheme(folder), &wanted) || resolve(path, resolved, sizeof resolved))
         return false;
     for (char *end = resolved + strlen(resolved);; end = strrchr(resolved, '/')) {
         bool is_root = end == resolved;
@@ -76,28 +76,28 @@ static bool is_local_within(const char *path, const char *folder)
 bool io_is_within(struct io *io, const char *path, const char *folder)
 {
     if (strcmp(io->ops->scheme, "file") == 0)
-        return is_local_within(path, folder);
+        return is_within_local(path, folder);
     size_t bytes = strlen(folder);
     while (bytes > 0 && folder[bytes - 1] == '/')
         bytes--;
     return strncmp(path, folder, bytes) == 0 && (path[bytes] == '\0' || path[bytes] == '/');
 }
 
-int io_check_apart(struct io *io, const char *source, const char *source_what, const char *target,
-                   const char *target_what, struct err *err)
+int io_check_disjoint(struct io *io, const char *source, const char *source_label,
+                      const char *target, const char *target_label, struct err *err)
 {
     bool target_within = io_is_within(io, target, source),
          source_within = io_is_within(io, source, target);
     if (!target_within && !source_within)
         return 0;
     if (target_within && source_within)
-        err_set(err, -EINVAL, "%s and %s are the same", source_what, target_what);
+        err_set(err, -EINVAL, "%s and %s are the same", source_label, target_label);
     else if (target_within)
-        err_set(err, -EINVAL, "%s is inside %s", target_what, source_what);
+        err_set(err, -EINVAL, "%s is inside %s", target_label, source_label);
     else
-        err_set(err, -EINVAL, "%s is inside %s", source_what, target_what);
+        err_set(err, -EINVAL, "%s is inside %s", source_label, target_label);
     err_at(err, target, ERR_NO_OFFSET);
     err_expected(err, "a path outside %.200s", source);
-    err_advise(err, "choose a %s outside %s", target_what, source_what);
+    err_advise(err, "choose a %s outside %s", target_label, source_label);
     return -EINVAL;
 }

@@ -182,7 +182,7 @@ static void *worker_main(void *argument)
         uint64_t began_ns = trace_begin(worker->track);
         for (uint32_t i = 0; i < count; i++)
             decode_one(worker, group[i].slot, group[i].item);
-        trace_end_with(worker->track, "decode", began_ns, "items", count);
+        trace_end_with_value(worker->track, "decode", began_ns, "items", count);
         pthread_mutex_lock(&loader->mutex);
         for (uint32_t i = 0; i < count; i++)
             decode_pool_finish(loader, &group[i]);

@@ -9,6 +9,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/os/thread.h"
 #include "image/formats/pixels.h"
 
 #include <assert.h>
@@ -205,11 +206,7 @@ int loader_open(const struct loader_options *options, struct loader **ret_loader
     pthread_mutex_init(&loader->mutex, NULL);
     pthread_mutex_init(&loader->memory.mutex, NULL);
     pthread_cond_init(&loader->reader.wake, NULL);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&consumer->wake, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    thread_cond_init(&consumer->wake);
     status = open_inputs(loader, err);
     if (!status)
         status = open_order(loader, err);

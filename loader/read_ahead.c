@@ -17,7 +17,7 @@ static bool has_nothing_to_release(const struct loader *loader)
  * use: most if the consumer is out of micro-batches, otherwise half. */
 static enum open_files_share next_files_share(const struct loader *loader)
 {
-    return loader->taken == loader->planned ? OPEN_FILES_MOST : OPEN_FILES_HALF;
+    return loader->taken == loader->planned ? OPEN_FILES_SEVEN_EIGHTHS : OPEN_FILES_HALF;
 }
 
 /* Requires the mutex. True if the next micro-batch ran out of files and would do so again. */
@@ -143,7 +143,7 @@ struct load_slot *reader_begin_slot(struct loader *loader)
     struct err err;
     uint64_t began_ns = trace_begin(reader->track);
     int status = read_plan_slot(loader, slot, first, stride, before.share, &err);
-    trace_end_with(reader->track, "plan", began_ns, "items", items);
+    trace_end_with_value(reader->track, "plan", began_ns, "items", items);
     if (shard_cache_is_short_of_files(status) && defer_slot(loader, slot, &before))
         return NULL;
     pthread_mutex_lock(&loader->mutex);

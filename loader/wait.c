@@ -74,8 +74,7 @@ static uint64_t add_ns(uint64_t begin_ns, uint64_t ns)
 
 static void sleep_until(struct loader *loader, uint64_t at_ns)
 {
-    struct timespec at = {.tv_sec = (time_t)(at_ns / CLOCK_NS_PER_S),
-                          .tv_nsec = (long)(at_ns % CLOCK_NS_PER_S)};
+    struct timespec at = clock_timespec(at_ns);
     pthread_cond_timedwait(&loader->consumer.wake, &loader->mutex, &at);
 }
 

@@ -52,7 +52,7 @@ uint64_t batching_owned_count(const struct batching *batching)
            range_begin(batching, batching->rank);
 }
 
-uint64_t batching_owned(const struct batching *batching, uint64_t n)
+uint64_t batching_owned_micro(const struct batching *batching, uint64_t n)
 {
     if (batching->interleaved)
         return batching->rank + n * batching->ranks;

@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* positions over all epochs: 2^32 epochs of fewer than 2^48 positions */
-typedef unsigned __int128 wide;
+typedef unsigned __int128 uint128;
 
 enum { WEIGHT_DIGITS_MAX = 9, FRACTION_DIGITS_MAX = 6 };
 
@@ -22,14 +22,14 @@ struct mix_slot {
 
 struct mix_dataset {
     uint64_t samples;
-    uint32_t weight, first; /* first: index in places */
+    uint32_t weight, first; /* first: index in draw_slots */
 };
 
 struct mix {
     uint64_t samples;
     uint32_t period, count;
     struct mix_dataset datasets[MIX_DATASETS_MAX];
-    uint32_t *places;        /* [period]: slot of each draw, by dataset */
+    uint32_t *draw_slots;    /* [period]: slot of each draw, by dataset */
     struct mix_slot slots[]; /* [period] */
 };
 
@@ -68,12 +68,12 @@ static uint64_t common_divisor(uint64_t a, uint64_t b)
 
 /* Suggests weights in about the same ratios with a sum within the limit: each is rounded down,
  * but at least 1. */
-static int too_fine(const uint64_t *weights, uint32_t count, wide sum, struct err *err)
+static int too_fine_error(const uint64_t *weights, uint32_t count, uint128 sum, struct err *err)
 {
     char nearest[ERR_TEXT_BYTES_MAX] = "";
     size_t used = 0;
     for (uint32_t i = 0; i < count && used < sizeof nearest; i++) {
-        uint64_t weight = (uint64_t)((wide)weights[i] * (MIX_PERIOD_MAX - count) / sum);
+        uint64_t weight = (uint64_t)((uint128)weights[i] * (MIX_PERIOD_MAX - count) / sum);
         used += (size_t)snprintf(nearest + used, sizeof nearest - used, "%s%" PRIu64, i ? ", " : "",
                                  weight ? weight : 1);
     }
@@ -97,7 +97,7 @@ int mix_weights_reduce(uint64_t *weights, uint32_t count, struct err *err)
         return -EINVAL;
     }
     uint64_t divisor = 0;
-    wide sum = 0;
+    uint128 sum = 0;
     for (uint32_t i = 0; i < count; i++) {
         if (weights[i] == 0) {
             err_set(err, -EINVAL, "the weight of dataset %" PRIu32 " of the mix is 0", i);
@@ -108,7 +108,7 @@ int mix_weights_reduce(uint64_t *weights, uint32_t count, struct err *err)
         sum += weights[i];
     }
     if (sum / divisor > MIX_PERIOD_MAX)
-        return too_fine(weights, count, sum, err);
+        return too_fine_error(weights, count, sum, err);
     for (uint32_t i = 0; i < count; i++)
         weights[i] /= divisor;
     return 0;
@@ -145,7 +145,7 @@ static int fill_table(struct mix *mix)
     qsort(events, count, sizeof *events, compare_events);
     for (uint32_t i = 0; i < count; i++) {
         mix->slots[i] = events[i].slot;
-        mix->places[mix->datasets[events[i].slot.dataset].first + events[i].slot.draw] = i;
+        mix->draw_slots[mix->datasets[events[i].slot.dataset].first + events[i].slot.draw] = i;
     }
     free(events);
     return 0;
@@ -164,15 +164,15 @@ int mix_open(const struct mix_source *sources, uint32_t count, struct mix **ret_
     for (uint32_t i = 0; i < count; i++)
         period += weights[i];
     struct mix *mix = calloc(1, sizeof *mix + period * sizeof mix->slots[0]);
-    uint32_t *places = calloc(period, sizeof *places);
-    if (!mix || !places) {
+    uint32_t *draw_slots = calloc(period, sizeof *draw_slots);
+    if (!mix || !draw_slots) {
         free(mix);
-        free(places);
+        free(draw_slots);
         return err_set(err, -ENOMEM, "out of memory for a mix of %" PRIu32 " datasets", count);
     }
     mix->period = (uint32_t)period;
     mix->count = count;
-    mix->places = places;
+    mix->draw_slots = draw_slots;
     uint32_t first = 0;
     for (uint32_t i = 0; i < count; i++) {
         mix->datasets[i] = (struct mix_dataset){sources[i].samples, (uint32_t)weights[i], first};
@@ -192,7 +192,7 @@ void mix_close(struct mix *mix)
 {
     if (!mix)
         return;
-    free(mix->places);
+    free(mix->draw_slots);
     free(mix);
 }
 
@@ -212,24 +212,24 @@ uint32_t mix_weight(const struct mix *mix, uint32_t dataset)
 struct mix_location mix_at(const struct mix *mix, uint32_t epoch, uint64_t position)
 {
     assert(position < mix->samples);
-    wide line = (wide)epoch * mix->samples + position;
-    struct mix_slot slot = mix->slots[(uint32_t)(line % mix->period)];
+    uint128 global_position = (uint128)epoch * mix->samples + position;
+    struct mix_slot slot = mix->slots[(uint32_t)(global_position % mix->period)];
     const struct mix_dataset *dataset = &mix->datasets[slot.dataset];
-    wide draw = line / mix->period * dataset->weight + slot.draw;
+    uint128 draw = global_position / mix->period * dataset->weight + slot.draw;
     return (struct mix_location){.dataset = slot.dataset,
                                  .epoch = (uint32_t)(draw / dataset->samples),
                                  .position = (uint64_t)(draw % dataset->samples)};
 }
 
-uint64_t mix_find(const struct mix *mix, struct mix_location place, uint32_t *ret_epoch)
+uint64_t mix_position(const struct mix *mix, struct mix_location location, uint32_t *ret_epoch)
 {
-    assert(place.dataset < mix->count);
-    const struct mix_dataset *dataset = &mix->datasets[place.dataset];
-    assert(place.position < dataset->samples);
-    wide draw = (wide)place.epoch * dataset->samples + place.position;
-    wide line = draw / dataset->weight * mix->period +
-                mix->places[dataset->first + (uint32_t)(draw % dataset->weight)];
-    assert(line / mix->samples <= UINT32_MAX);
-    *ret_epoch = (uint32_t)(line / mix->samples);
-    return (uint64_t)(line % mix->samples);
+    assert(location.dataset < mix->count);
+    const struct mix_dataset *dataset = &mix->datasets[location.dataset];
+    assert(location.position < dataset->samples);
+    uint128 draw = (uint128)location.epoch * dataset->samples + location.position;
+    uint128 global_position = draw / dataset->weight * mix->period +
+                              mix->draw_slots[dataset->first + (uint32_t)(draw % dataset->weight)];
+    assert(global_position / mix->samples <= UINT32_MAX);
+    *ret_epoch = (uint32_t)(global_position / mix->samples);
+    return (uint64_t)(global_position % mix->samples);
 }

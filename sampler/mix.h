@@ -57,8 +57,8 @@ struct mix_location {
 
 /* Requires position < mix_samples. */
 struct mix_location mix_at(const struct mix *mix, uint32_t epoch, uint64_t position);
-/* The inverse of mix_at. The place must lie in one of the mix's 2^32 epochs. */
-uint64_t mix_find(const struct mix *mix, struct mix_location place, uint32_t *ret_epoch);
+/* The inverse of mix_at. The location must lie in one of the mix's 2^32 epochs. */
+uint64_t mix_position(const struct mix *mix, struct mix_location location, uint32_t *ret_epoch);
 
 /* Divides the weights by their greatest common divisor. -EINVAL: no weights, too many, a zero,
  * or a reduced sum above MIX_PERIOD_MAX; the advice then gives the nearest weights that fit. */

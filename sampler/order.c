@@ -112,27 +112,27 @@ static struct window find_window(const struct order_params *params, uint64_t lan
         .lane = lane, .number = number, .begin = lane_begin + begin, .samples = samples};
 }
 
-static void key_window(const struct order *order, const struct window *window,
-                       struct cipher *cipher)
+static void init_window_cipher(const struct order *order, const struct window *window,
+                               struct cipher *cipher)
 {
     uint64_t key[4] = {order->params.seed, key_word(order, KEY_WINDOW), window->lane,
                        window->number};
     cipher_init(cipher, window->samples, key);
 }
 
-/* Returns the window's cipher, from the cache or, without one, computed in *own. */
-static const struct cipher *window_cipher(const struct order *order, struct order_cache *cache,
-                                          const struct window *window, struct cipher *own)
+/* Returns the window's cipher, from the cache or, without one, computed in *fallback. */
+static const struct cipher *get_window_cipher(const struct order *order, struct order_cache *cache,
+                                              const struct window *window, struct cipher *fallback)
 {
     if (!cache) {
-        key_window(order, window, own);
-        return own;
+        init_window_cipher(order, window, fallback);
+        return fallback;
     }
     struct cache_entry *entry = &cache->entry[window->lane % cache->entries];
     bool hit = entry->used && entry->epoch == order->epoch && entry->lane == window->lane &&
                entry->window == window->number;
     if (!hit) {
-        key_window(order, window, &entry->cipher);
+        init_window_cipher(order, window, &entry->cipher);
         entry->used = true;
         entry->epoch = order->epoch;
         entry->lane = window->lane;
@@ -142,7 +142,7 @@ static const struct cipher *window_cipher(const struct order *order, struct orde
 }
 
 /* Returns the sample at place u of the permuted sequence. */
-static uint64_t sample_at_slot(const struct order *order, uint64_t u)
+static uint64_t sample_at_place(const struct order *order, uint64_t u)
 {
     uint64_t run = order->params.run;
     if (u >= order->short_slot * run + order->short_samples)
@@ -150,7 +150,7 @@ static uint64_t sample_at_slot(const struct order *order, uint64_t u)
     return cipher_encrypt(&order->run_cipher, u / run) * run + u % run;
 }
 
-static uint64_t slot_of_sample(const struct order *order, uint64_t sample)
+static uint64_t find_place(const struct order *order, uint64_t sample)
 {
     uint64_t run = order->params.run;
     uint64_t slot = cipher_decrypt(&order->run_cipher, sample / run);
@@ -168,9 +168,9 @@ uint64_t order_sample(const struct order *order, struct order_cache *cache, uint
     struct window window = find_window(params, lane, offset);
     uint64_t q = params->samples / params->lanes, r = params->samples % params->lanes;
     uint64_t place = lane * q + bytes_min(lane, r) + offset;
-    struct cipher own;
-    const struct cipher *cipher = window_cipher(order, cache, &window, &own);
-    return sample_at_slot(order, window.begin + cipher_encrypt(cipher, place - window.begin));
+    struct cipher fallback;
+    const struct cipher *cipher = get_window_cipher(order, cache, &window, &fallback);
+    return sample_at_place(order, window.begin + cipher_encrypt(cipher, place - window.begin));
 }
 
 uint64_t order_position(const struct order *order, uint64_t sample)
@@ -179,14 +179,14 @@ uint64_t order_position(const struct order *order, uint64_t sample)
     assert(sample < params->samples);
     if (params->kind == ORDER_SEQUENTIAL)
         return sample;
-    uint64_t place = slot_of_sample(order, sample);
+    uint64_t place = find_place(order, sample);
     uint64_t q = params->samples / params->lanes, r = params->samples % params->lanes;
     uint64_t longer = r * (q + 1); /* end of the first r lanes, which have one more sample */
     uint64_t lane = place < longer ? place / (q + 1) : r + (place - longer) / q;
     uint64_t lane_begin = lane * q + bytes_min(lane, r);
     struct window window = find_window(params, lane, place - lane_begin);
     struct cipher cipher;
-    key_window(order, &window, &cipher);
+    init_window_cipher(order, &window, &cipher);
     uint64_t offset = window.begin - lane_begin + cipher_decrypt(&cipher, place - window.begin);
     return offset * params->lanes + lane;
 }

@@ -18,7 +18,7 @@ enum { IMPROVE_ROUNDS_MAX = 16, IMPROVE_LANES_MAX = 1024 };
 
 /* Returns the probability that a batch drawn without replacement touches a neighborhood of s
  * samples; it misses with C(N - s, B) / C(N, B). */
-static double chance_touched(uint64_t samples, uint64_t batch, uint64_t size)
+static double touch_probability(uint64_t samples, uint64_t batch, uint64_t size)
 {
     uint64_t factors = bytes_min(size, batch), other = size > batch ? size : batch;
     /* Logarithm of the product of 1 - other / (N - i); few factors, because size * batch is
@@ -34,11 +34,11 @@ static double chance_touched(uint64_t samples, uint64_t batch, uint64_t size)
 
 /* Divides the samples into as many neighborhoods as a batch has samples; the remainder makes
  * some larger by one. */
-static double expect_full(uint64_t samples, uint64_t batch)
+static double full_shuffle_touched(uint64_t samples, uint64_t batch)
 {
     uint64_t size = samples / batch, larger = samples % batch;
-    return (double)larger * chance_touched(samples, batch, size + 1) +
-           (double)(batch - larger) * chance_touched(samples, batch, size);
+    return (double)larger * touch_probability(samples, batch, size + 1) +
+           (double)(batch - larger) * touch_probability(samples, batch, size);
 }
 
 /* Counts the neighborhoods that the batch at `first` touches. */
@@ -73,7 +73,7 @@ int quality_measure(const struct order_params *params, uint64_t batch, uint64_t 
             touched += count_touched(&order, cache, i * (steps / count) * batch, batch, seen);
         *ret_quality = (struct quality){.batch = batch,
                                         .touched = (double)touched / (double)count,
-                                        .full = expect_full(params->samples, batch)};
+                                        .full = full_shuffle_touched(params->samples, batch)};
     }
     free(seen);
     order_cache_close(cache);
@@ -102,7 +102,7 @@ int quality_measure_mix(const struct order_params *const *orders, const uint64_t
 }
 
 /* Applies the n-th kind of change. False: impossible. */
-static bool change(struct order_params *params, int n)
+static bool apply_change(struct order_params *params, int n)
 {
     switch (n) {
     case 0:
@@ -117,26 +117,26 @@ static bool change(struct order_params *params, int n)
     }
 }
 
-int quality_improve(const struct order_params *params, uint64_t batch, double enough,
+int quality_improve(const struct order_params *params, uint64_t batch, double ratio_min,
                     struct order_params *ret_params, struct quality *ret_quality, struct err *err)
 {
     struct order_params best = *params;
     struct quality quality;
     int status = quality_measure(&best, batch, QUALITY_POSITIONS, &quality, err);
-    for (int round = 0; !status && round < IMPROVE_ROUNDS_MAX && quality_ratio(&quality) < enough;
-         round++) {
+    for (int round = 0;
+         !status && round < IMPROVE_ROUNDS_MAX && quality_ratio(&quality) < ratio_min; round++) {
         struct order_params from = best;
-        double least = quality_ratio(&quality) + IMPROVE_GAIN_MIN;
+        double ratio_needed = quality_ratio(&quality) + IMPROVE_GAIN_MIN;
         bool gained = false;
         for (int n = 0; !status && n < 3; n++) {
             struct order_params other = from;
             struct quality found;
-            if (from.kind != ORDER_SHUFFLE || !change(&other, n))
+            if (from.kind != ORDER_SHUFFLE || !apply_change(&other, n))
                 continue;
             status = quality_measure(&other, batch, QUALITY_POSITIONS, &found, err);
-            if (status || quality_ratio(&found) < least)
+            if (status || quality_ratio(&found) < ratio_needed)
                 continue;
-            least = quality_ratio(&found);
+            ratio_needed = quality_ratio(&found);
             best = other;
             quality = found;
             gained = true;

@@ -53,8 +53,8 @@ int quality_measure_mix(const struct order_params *const *orders, const uint64_t
                         struct quality *ret_parts, struct quality *ret_sum, struct err *err);
 
 /* Tries shorter runs, more lanes and wider windows, taking the step with the largest gain, until
- * the ratio reaches `enough` or no step improves it. -ENOMEM. */
-int quality_improve(const struct order_params *params, uint64_t batch, double enough,
+ * the ratio reaches `ratio_min` or no step improves it. -ENOMEM. */
+int quality_improve(const struct order_params *params, uint64_t batch, double ratio_min,
                     struct order_params *ret_params, struct quality *ret_quality, struct err *err);
 
 #endif

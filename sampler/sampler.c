@@ -104,8 +104,8 @@ int sampler_open_mix(const struct sampler_source *sources, uint32_t count,
 
 int sampler_open(const struct order_params *params, struct sampler **ret_sampler, struct err *err)
 {
-    const struct sampler_source alone = {.order = *params, .weight = 1};
-    return sampler_open_mix(&alone, 1, ret_sampler, err);
+    const struct sampler_source single = {.order = *params, .weight = 1};
+    return sampler_open_mix(&single, 1, ret_sampler, err);
 }
 
 void sampler_close(struct sampler *sampler)
@@ -125,14 +125,15 @@ uint64_t sampler_samples(const struct sampler *sampler)
 
 struct sample_ref sampler_at(struct sampler *sampler, uint32_t epoch, uint64_t position)
 {
-    struct mix_location place = mix_at(sampler->mix, epoch, position);
-    struct sampler_dataset *dataset = &sampler->datasets[place.dataset];
-    if (dataset->order.epoch != place.epoch) {
+    struct mix_location location = mix_at(sampler->mix, epoch, position);
+    struct sampler_dataset *dataset = &sampler->datasets[location.dataset];
+    if (dataset->order.epoch != location.epoch) {
         struct order_params params = dataset->order.params;
-        order_init(&dataset->order, &params, place.epoch);
+        order_init(&dataset->order, &params, location.epoch);
     }
-    uint64_t sample = order_sample(&dataset->order, dataset->cache, place.position);
-    return (struct sample_ref){.dataset = place.dataset, .epoch = place.epoch, .sample = sample};
+    uint64_t sample = order_sample(&dataset->order, dataset->cache, location.position);
+    return (struct sample_ref){
+        .dataset = location.dataset, .epoch = location.epoch, .sample = sample};
 }
 
 uint64_t sampler_mix_fingerprint(const uint64_t *fingerprints, const uint64_t *weights,

@@ -48,7 +48,7 @@ static inline uint64_t batching_micros(const struct batching *batching) /* M */
 /* The number of micro-batches per step that this rank owns, and the n-th of them (n < count).
  * Rank r of W owns [rM/W, (r+1)M/W), or those congruent to r mod W. */
 uint64_t batching_owned_count(const struct batching *batching);
-uint64_t batching_owned(const struct batching *batching, uint64_t n);
+uint64_t batching_owned_micro(const struct batching *batching, uint64_t n);
 
 static inline uint64_t batching_position(const struct batching *batching, uint64_t step,
                                          uint64_t micro, uint64_t item)

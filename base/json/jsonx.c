@@ -184,13 +184,13 @@ int jsonx_text(const struct json_t *node, const char **ret_text)
     return 0;
 }
 
-static int wrong(const struct json_t *object, const char *key, const char *wanted, const char *path,
-                 struct err *err)
+static int report_bad_member(const struct json_t *object, const char *key,
+                             const char *expected_type, const char *path, struct err *err)
 {
     err_set(err, -EBADMSG, "JSON key \"%s\" is %s", key,
             jsonx_get(object, key) ? "of the wrong type" : "missing");
     err_at(err, path, ERR_NO_OFFSET);
-    err_expected(err, "%s", wanted);
+    err_expected(err, "%s", expected_type);
     return -EBADMSG;
 }
 
@@ -198,15 +198,16 @@ int jsonx_get_u64(const struct json_t *object, const char *key, uint64_t *ret_va
                   const char *path, struct err *err)
 {
     return jsonx_u64(jsonx_get(object, key), ret_value)
-               ? wrong(object, key, "an integer of at least 0", path, err)
+               ? report_bad_member(object, key, "an integer of at least 0", path, err)
                : 0;
 }
 
 int jsonx_get_string(const struct json_t *object, const char *key, const char **ret_text,
                      const char *path, struct err *err)
 {
-    return jsonx_text(jsonx_get(object, key), ret_text) ? wrong(object, key, "a string", path, err)
-                                                        : 0;
+    return jsonx_text(jsonx_get(object, key), ret_text)
+               ? report_bad_member(object, key, "a string", path, err)
+               : 0;
 }
 
 const char *jsonx_version(char *text)

@@ -32,15 +32,15 @@ void jsonx_write_u64(struct jsonx_writer *writer, const char *key, uint64_t valu
 void jsonx_write_u64_array(struct jsonx_writer *writer, const char *key, const uint64_t *values,
                            size_t count);
 void jsonx_write_i64(struct jsonx_writer *writer, const char *key, int64_t value);
-void jsonx_write_f64(struct jsonx_writer *writer, const char *key,
-                     double value); /* shortest round-trip text; null if not finite */
+/* Writes the shortest text that parses to the same value; null if not finite. */
+void jsonx_write_f64(struct jsonx_writer *writer, const char *key, double value);
 void jsonx_write_bool(struct jsonx_writer *writer, const char *key, bool value);
 void jsonx_write_null(struct jsonx_writer *writer, const char *key);
-void jsonx_write_string(struct jsonx_writer *writer, const char *key,
-                        const char *text); /* UTF-8; invalid bytes become U+FFFD */
-void jsonx_write_hex64(struct jsonx_writer *writer, const char *key,
-                       uint64_t value); /* as 16 digits in a string */
-void jsonx_write_raw(struct jsonx_writer *writer, const char *key, const char *json,
-                     size_t bytes); /* already JSON */
+/* Invalid UTF-8 becomes U+FFFD. */
+void jsonx_write_string(struct jsonx_writer *writer, const char *key, const char *text);
+/* Writes a string of 16 hexadecimal digits. */
+void jsonx_write_hex64(struct jsonx_writer *writer, const char *key, uint64_t value);
+/* Writes JSON text unchanged. */
+void jsonx_write_raw(struct jsonx_writer *writer, const char *key, const char *json, size_t bytes);
 
 #endif

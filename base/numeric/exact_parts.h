@@ -20,7 +20,7 @@ struct exact_parts {
     int64_t part[EXACT_PARTS];
 };
 
-SHARED_INLINE struct exact_parts exact_parts_of(double value)
+SHARED_INLINE struct exact_parts exact_parts_split(double value)
 {
     struct exact_parts parts;
     uint64_t bits;

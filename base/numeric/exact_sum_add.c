@@ -8,7 +8,7 @@
 
 void exact_sum_add(struct exact_sum *sum, double term)
 {
-    struct exact_parts parts = exact_parts_of(term);
+    struct exact_parts parts = exact_parts_split(term);
     if (!parts.is_finite) {
         sum->limb[EXACT_SUM_NONFINITE]++;
         return;
@@ -25,5 +25,5 @@ void exact_sum_merge(struct exact_sum *sum, const struct exact_sum *other)
 
 double exact_sum_value(const struct exact_sum *sum)
 {
-    return exact_value_of(sum->limb);
+    return exact_value_round(sum->limb);
 }

@@ -13,7 +13,7 @@
 enum { EXACT_LOWEST_EXPONENT = 1074 };
 
 /* limb: EXACT_SUM_WORDS words. See exact_sum_value. */
-SHARED_INLINE double exact_value_of(const int64_t *limb)
+SHARED_INLINE double exact_value_round(const int64_t *limb)
 {
     if (limb[EXACT_SUM_NONFINITE])
         return (double)NAN;

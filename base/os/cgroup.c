@@ -33,7 +33,7 @@ struct hierarchy {
     char mount[PATH_MAX];
 };
 
-static bool has_word(const char *list, const char *word)
+static bool list_contains(const char *list, const char *word)
 {
     size_t bytes = strlen(word);
     for (const char *at = list; at && *at; at = strchr(at, ',')) {
@@ -44,28 +44,28 @@ static bool has_word(const char *list, const char *word)
     return false;
 }
 
-static void cut_line(char *line)
+static void strip_newline(char *line)
 {
     line[strcspn(line, "\n")] = '\0';
 }
 
 /* Stores the group and returns true if this line of /proc/self/cgroup describes the hierarchy. */
-static bool take_group(struct hierarchy *hierarchy, char *line)
+static bool parse_group_line(struct hierarchy *hierarchy, char *line)
 {
     char *controllers = strchr(line, ':');
     char *group = controllers ? strchr(controllers + 1, ':') : NULL;
     if (!group)
         return false;
     *controllers++ = *group++ = '\0';
-    bool is_it = hierarchy->controller ? has_word(controllers, hierarchy->controller)
-                                       : strcmp(line, "0") == 0 && *controllers == '\0';
-    if (is_it)
+    bool is_match = hierarchy->controller ? list_contains(controllers, hierarchy->controller)
+                                          : strcmp(line, "0") == 0 && *controllers == '\0';
+    if (is_match)
         snprintf(hierarchy->group, sizeof hierarchy->group, "%s", group);
-    return is_it;
+    return is_match;
 }
 
 /* Likewise, stores the mount from a line of /proc/self/mountinfo. */
-static bool take_mount(struct hierarchy *hierarchy, char *line)
+static bool parse_mount_line(struct hierarchy *hierarchy, char *line)
 {
     char *dash = strstr(line, " - "), type[32], options[1024];
     if (!dash || sscanf(dash, " - %31s %*s %1023s", type, options) != 2 ||
@@ -73,11 +73,11 @@ static bool take_mount(struct hierarchy *hierarchy, char *line)
         return false;
     if (!hierarchy->controller)
         return strcmp(type, "cgroup2") == 0;
-    return strcmp(type, "cgroup") == 0 && has_word(options, hierarchy->controller);
+    return strcmp(type, "cgroup") == 0 && list_contains(options, hierarchy->controller);
 }
 
 static bool find_line(const char *root, const char *path, struct hierarchy *hierarchy,
-                      bool (*take)(struct hierarchy *hierarchy, char *line))
+                      bool (*parse)(struct hierarchy *hierarchy, char *line))
 {
     char full[PATH_MAX], line[LINE_BYTES];
     snprintf(full, sizeof full, "%s%s", root, path);
@@ -86,14 +86,14 @@ static bool find_line(const char *root, const char *path, struct hierarchy *hier
         return false;
     bool found = false;
     while (!found && fgets(line, sizeof line, file)) {
-        cut_line(line);
-        found = take(hierarchy, line);
+        strip_newline(line);
+        found = parse(hierarchy, line);
     }
     fclose(file);
     return found;
 }
 
-static int read_in(const char *folder, const char *name, char text[MACHINE_TEXT_BYTES])
+static int read_line_in(const char *folder, const char *name, char text[MACHINE_TEXT_BYTES])
 {
     char path[FOLDER_BYTES];
     int bytes = snprintf(path, sizeof path, "%s/%s", folder, name);
@@ -108,12 +108,13 @@ static double read_cpu_count(const char *folder, bool v1)
     char text[MACHINE_TEXT_BYTES], period_text[MACHINE_TEXT_BYTES];
     double quota = 0, period = 0;
     if (v1) {
-        if (read_in(folder, "cpu.cfs_quota_us", text) ||
-            read_in(folder, "cpu.cfs_period_us", period_text))
+        if (read_line_in(folder, "cpu.cfs_quota_us", text) ||
+            read_line_in(folder, "cpu.cfs_period_us", period_text))
             return 0;
         quota = strtod(text, NULL);
         period = strtod(period_text, NULL);
-    } else if (read_in(folder, "cpu.max", text) || sscanf(text, "%lf %lf", &quota, &period) != 2) {
+    } else if (read_line_in(folder, "cpu.max", text) ||
+               sscanf(text, "%lf %lf", &quota, &period) != 2) {
         return 0;
     }
     return quota > 0 && period > 0 ? quota / period : 0;
@@ -123,15 +124,15 @@ static uint64_t read_memory_bytes(const char *folder, bool v1)
 {
     char text[MACHINE_TEXT_BYTES];
     uint64_t bytes;
-    if (read_in(folder, v1 ? "memory.limit_in_bytes" : "memory.max", text) ||
+    if (read_line_in(folder, v1 ? "memory.limit_in_bytes" : "memory.max", text) ||
         sscanf(text, "%" SCNu64, &bytes) != 1) /* "max" */
         return 0;
     return v1 && bytes >= V1_MEMORY_NONE_BYTES ? 0 : bytes;
 }
 
 /* Reads the limits of this process's group and its mounted ancestors. */
-static void read_upwards(const char *root, const struct hierarchy *hierarchy,
-                         struct cgroup_limits *limits)
+static void read_ancestor_limits(const char *root, const struct hierarchy *hierarchy,
+                                 struct cgroup_limits *limits)
 {
     const char *group = hierarchy->group, *controller = hierarchy->controller;
     size_t skip = strcmp(hierarchy->root, "/") == 0 ? 0 : strlen(hierarchy->root);
@@ -168,9 +169,9 @@ void cgroup_read_limits(const char *root, struct cgroup_limits *ret_limits)
     struct cgroup_limits limits = {0};
     for (size_t i = 0; i < sizeof controllers / sizeof controllers[0]; i++) {
         struct hierarchy hierarchy = {.controller = controllers[i]};
-        if (find_line(root, "/proc/self/cgroup", &hierarchy, take_group) &&
-            find_line(root, "/proc/self/mountinfo", &hierarchy, take_mount))
-            read_upwards(root, &hierarchy, &limits);
+        if (find_line(root, "/proc/self/cgroup", &hierarchy, parse_group_line) &&
+            find_line(root, "/proc/self/mountinfo", &hierarchy, parse_mount_line))
+            read_ancestor_limits(root, &hierarchy, &limits);
     }
     *ret_limits = limits;
 }

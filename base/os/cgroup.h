@@ -1,6 +1,6 @@
 /*
  * cgroup — CPU and memory limits of this process's control groups (versions 1 and 2): the lowest
- * limit of a group and its ancestors.
+ * limits of the groups and their ancestors.
  */
 #ifndef MILLRACE_BASE_OS_CGROUP_H
 #define MILLRACE_BASE_OS_CGROUP_H

@@ -19,8 +19,7 @@ enum { NODES_MAX = 1024, LIST_BYTES = 4096 };
 
 #define ROUNDING 1e-6 /* exceeds the rounding error of sums of 1/n */
 
-static_assert(CPU_SETSIZE >= CPU_PLACEMENT_CPUS_MAX,
-              "each CPU of a placement is one of the kernel's sets");
+static_assert(CPU_SETSIZE >= CPU_PLACEMENT_CPUS_MAX, "a cpu_set_t holds every CPU of a placement");
 
 static bool has_cpu(const struct cpu_placement *placement, unsigned cpu)
 {
@@ -42,7 +41,7 @@ void cpu_placement_read(struct cpu_placement *ret_placement)
 }
 
 /* Whether the kernel's list ("0-3,8") contains a CPU of the set. */
-static bool list_meets(const char *list, const cpu_set_t *set)
+static bool list_overlaps(const char *list, const cpu_set_t *set)
 {
     const char *rest = list;
     while (*rest >= '0' && *rest <= '9') {
@@ -67,12 +66,12 @@ unsigned numa_nodes_count(const char *root)
     for (unsigned node = 0; node < NODES_MAX; node++) {
         char path[PATH_MAX], list[LIST_BYTES];
         snprintf(path, sizeof path, "%s/sys/devices/system/node/node%u/cpulist", root, node);
-        count += machine_read_line(path, list, sizeof list) == 0 && list_meets(list, &set);
+        count += machine_read_line(path, list, sizeof list) == 0 && list_overlaps(list, &set);
     }
     return count > 0 ? count : 1;
 }
 
-static size_t count_host(const struct cpu_placement *placements, size_t count, size_t own)
+static size_t count_on_host(const struct cpu_placement *placements, size_t count, size_t own)
 {
     size_t processes = 0;
     for (size_t i = 0; i < count; i++)
@@ -81,8 +80,8 @@ static size_t count_host(const struct cpu_placement *placements, size_t count, s
 }
 
 /* Counts the processes on own's host that may run on the CPU. */
-static size_t count_cpu(const struct cpu_placement *placements, size_t count, size_t own,
-                        unsigned cpu)
+static size_t count_on_cpu(const struct cpu_placement *placements, size_t count, size_t own,
+                           unsigned cpu)
 {
     size_t processes = 0;
     for (size_t i = 0; i < count; i++)
@@ -97,11 +96,12 @@ unsigned cpu_share(const struct cpu_placement *placements, size_t count, size_t 
     for (unsigned cpu = 0; cpu < CPU_PLACEMENT_CPUS_MAX; cpu++)
         if (has_cpu(&placements[own], cpu)) {
             cpus_count++;
-            share += 1.0 / (double)count_cpu(placements, count, own, cpu);
+            share += 1.0 / (double)count_on_cpu(placements, count, own, cpu);
         }
     /* The affinity is unknown, or a control group allows less. */
     bool is_limited = cpus_count == 0 || placements[own].cpu_count < cpus_count;
-    double limit = (double)placements[own].cpu_count / (double)count_host(placements, count, own);
+    double limit =
+        (double)placements[own].cpu_count / (double)count_on_host(placements, count, own);
     if (is_limited && (cpus_count == 0 || limit < share))
         share = limit;
     return share >= 1 ? (unsigned)(share + ROUNDING) : 1;

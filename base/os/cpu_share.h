@@ -1,13 +1,13 @@
 /*
- * cpu_share — how many CPUs each of a host's processes should use.
+ * cpu_share — computes how many CPUs each of a host's processes should use.
  *
  *     cpu_placement_read(&placements[rank]);
  *     ... all processes exchange their placements ...
  *     threads = cpu_share(placements, ranks_count, rank);
  *
- * Each of the n processes that may run on a CPU gets 1/n of it. A process that a launcher bound to
- * its own CPUs keeps them all. A control group limit is divided among the host's processes, because
- * processes of one container share its groups.
+ * Each of the n processes that may run on a CPU gets 1/n of it, so a process that a launcher bound
+ * to its own CPUs keeps them all. A control group limit is divided among the host's processes,
+ * because the processes in a container share its groups.
  */
 #ifndef MILLRACE_BASE_OS_CPU_SHARE_H
 #define MILLRACE_BASE_OS_CPU_SHARE_H

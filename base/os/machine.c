@@ -31,7 +31,7 @@ int machine_read_line(const char *path, char *text, size_t bytes)
     return status;
 }
 
-const char *machine_boot(char *text, size_t bytes)
+const char *machine_boot_id(char *text, size_t bytes)
 {
     machine_read_line("/proc/sys/kernel/random/boot_id", text, bytes);
     return text;
@@ -42,11 +42,11 @@ const char *machine_host_id(char text[MACHINE_HOST_ID_BYTES])
     char host[HOST_NAME_MAX + 1] = "", boot[BOOT_BYTES];
     static_assert(sizeof host + sizeof boot <= MACHINE_HOST_ID_BYTES, "there is room");
     gethostname(host, sizeof host - 1);
-    snprintf(text, MACHINE_HOST_ID_BYTES, "%s %s", host, machine_boot(boot, sizeof boot));
+    snprintf(text, MACHINE_HOST_ID_BYTES, "%s %s", host, machine_boot_id(boot, sizeof boot));
     return text;
 }
 
-static bool exists(const char *root, const char *path)
+bool machine_has_file(const char *root, const char *path)
 {
     char full[PATH_MAX];
     snprintf(full, sizeof full, "%s%s", root, path);
@@ -71,7 +71,7 @@ static bool has_overlay_root(const char *root)
     return is_overlay;
 }
 
-static const char *container_of_environment(void)
+static const char *container_from_environment(void)
 {
     const char *name = getenv("container");
     if (name && *name)
@@ -89,9 +89,9 @@ const char *machine_container(const char *root)
                  {"/run/.containerenv", "podman"},
                  {"/.singularity.d", "apptainer"},
                  {"/run/systemd/container", "systemd"}};
-    const char *kind = *root ? NULL : container_of_environment();
+    const char *kind = *root ? NULL : container_from_environment();
     for (size_t i = 0; !kind && i < sizeof marks / sizeof marks[0]; i++)
-        kind = exists(root, marks[i].path) ? marks[i].kind : NULL;
+        kind = machine_has_file(root, marks[i].path) ? marks[i].kind : NULL;
     return kind ? kind : has_overlay_root(root) ? "its root is an overlay" : NULL;
 }
 

@@ -14,7 +14,7 @@ uint64_t open_files_max(void)
                                                                                : limit.rlim_cur;
 }
 
-bool open_files_has(enum open_files_share share, int fd)
+bool open_files_is_within(enum open_files_share share, int fd)
 {
     uint64_t max = open_files_max();
     return share == OPEN_FILES_ALL ||
@@ -22,7 +22,7 @@ bool open_files_has(enum open_files_share share, int fd)
                max / OPEN_FILES_ALL * share + max % OPEN_FILES_ALL * share / OPEN_FILES_ALL;
 }
 
-bool open_files_has_next(enum open_files_share share)
+bool open_files_next_is_within(enum open_files_share share)
 {
     if (share == OPEN_FILES_ALL)
         return true;
@@ -30,7 +30,7 @@ bool open_files_has_next(enum open_files_share share)
     if (fd < 0)
         return false;
     close(fd);
-    return open_files_has(share, fd);
+    return open_files_is_within(share, fd);
 }
 
 const char *open_files_advice(void)

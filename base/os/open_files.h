@@ -17,18 +17,17 @@
 /* Shares of the limit, in eighths. */
 enum open_files_share {
     OPEN_FILES_HALF = 4,
-    OPEN_FILES_MOST = 7,
+    OPEN_FILES_SEVEN_EIGHTHS = 7,
     OPEN_FILES_ALL = 8,
 };
 
 uint64_t open_files_max(void); /* UINT64_MAX: unlimited */
 /* Whether the next descriptor would be within the share. Always true for OPEN_FILES_ALL: the system
  * reports the failure. */
-bool open_files_has_next(enum open_files_share share);
-bool open_files_has(enum open_files_share share, int fd);
-/* Adds advice on how the limit can be raised, and by whom. Returns the detail's code. */
-void open_files_advise(struct err *err);
-/* The same advice, as a static string. */
+bool open_files_next_is_within(enum open_files_share share);
+bool open_files_is_within(enum open_files_share share, int fd);
+/* Advice on how to raise the limit. Static. */
 const char *open_files_advice(void);
+void open_files_advise(struct err *err); /* adds the advice to err */
 
 #endif

@@ -22,7 +22,7 @@ struct thread_pool {
     unsigned count;
     unsigned started;      /* running threads, at most count - 1 */
     pthread_mutex_t mutex; /* guards generation, busy, stop and the job's fields */
-    pthread_cond_t announced, finished;
+    pthread_cond_t job_started, finished;
     uint64_t generation;
     unsigned busy; /* workers still in the job, except the caller */
     bool stop;
@@ -38,8 +38,7 @@ struct thread_pool {
     } workers[];
 };
 
-/* If more threads run than the quota allows, the kernel throttles all of them until the next
- * period. */
+/* If threads exceed the quota, the kernel stops all of them until the next period. */
 unsigned thread_pool_cpu_count_in(const char *root)
 {
     cpu_set_t set;
@@ -60,7 +59,7 @@ unsigned thread_pool_cpu_count(void)
     return thread_pool_cpu_count_in("");
 }
 
-static void take_tasks(struct thread_pool *pool, unsigned worker)
+static void run_tasks(struct thread_pool *pool, unsigned worker)
 {
     for (;;) {
         size_t task = atomic_fetch_add_explicit(&pool->next_task, 1, memory_order_relaxed);
@@ -78,14 +77,14 @@ static void *worker_main(void *argument)
     pthread_mutex_lock(&pool->mutex);
     for (;;) {
         while (pool->generation == seen && !pool->stop)
-            pthread_cond_wait(&pool->announced, &pool->mutex);
+            pthread_cond_wait(&pool->job_started, &pool->mutex);
         if (pool->stop)
             break;
         seen = pool->generation;
         struct trace_track *track = worker->track;
         pthread_mutex_unlock(&pool->mutex);
         uint64_t began_ns = trace_begin(track);
-        take_tasks(pool, worker->number);
+        run_tasks(pool, worker->number);
         trace_end(track, "tasks", began_ns);
         pthread_mutex_lock(&pool->mutex);
         if (--pool->busy == 0)
@@ -113,7 +112,7 @@ int thread_pool_open(unsigned count, struct thread_pool **ret_pool, struct err *
         return err_set(err, -ENOMEM, "out of memory for %u worker threads", count);
     pool->count = count;
     pthread_mutex_init(&pool->mutex, NULL);
-    pthread_cond_init(&pool->announced, NULL);
+    pthread_cond_init(&pool->job_started, NULL);
     pthread_cond_init(&pool->finished, NULL);
     for (unsigned i = 1; i < count; i++) {
         int status = start_worker(pool, i);
@@ -133,12 +132,12 @@ void thread_pool_close(struct thread_pool *pool)
         return;
     pthread_mutex_lock(&pool->mutex);
     pool->stop = true;
-    pthread_cond_broadcast(&pool->announced);
+    pthread_cond_broadcast(&pool->job_started);
     pthread_mutex_unlock(&pool->mutex);
     for (unsigned i = 1; i <= pool->started; i++)
         pthread_join(pool->workers[i].thread, NULL);
     pthread_cond_destroy(&pool->finished);
-    pthread_cond_destroy(&pool->announced);
+    pthread_cond_destroy(&pool->job_started);
     pthread_mutex_destroy(&pool->mutex);
     free(pool);
 }
@@ -171,9 +170,9 @@ void thread_pool_run(struct thread_pool *pool, size_t tasks,
     atomic_store_explicit(&pool->next_task, 0, memory_order_relaxed);
     pool->busy = pool->started;
     pool->generation++;
-    pthread_cond_broadcast(&pool->announced);
+    pthread_cond_broadcast(&pool->job_started);
     pthread_mutex_unlock(&pool->mutex);
-    take_tasks(pool, 0);
+    run_tasks(pool, 0);
     pthread_mutex_lock(&pool->mutex);
     while (pool->busy > 0)
         pthread_cond_wait(&pool->finished, &pool->mutex);

@@ -35,8 +35,8 @@ void thread_pool_add_tracks(struct thread_pool *pool, struct trace *trace);
 void thread_pool_run(struct thread_pool *pool, size_t tasks,
                      void (*work)(void *context, size_t task, unsigned worker), void *context);
 
-/* CPUs this process may use, at least 1: its affinity, limited by control group quotas, rounded up.
- */
+/* CPUs that this process may use, at least 1: its affinity, limited by control group quotas
+ * (rounded up). */
 unsigned thread_pool_cpu_count(void);
 /* Like thread_pool_cpu_count, with root prepended to every path read (cgroup.h). */
 unsigned thread_pool_cpu_count_in(const char *root);

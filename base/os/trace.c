@@ -149,18 +149,18 @@ static void add_time(struct str *out, const char *key, int64_t ns)
                    (unsigned)(size % 1000));
 }
 
-struct place {
+struct track_location {
     unsigned process, thread;
     int64_t shift_ns; /* from the process clock to the trace clock */
 };
 
 static void add_event(struct str *out, const char *phase, const struct trace_span *span,
-                      const struct place *place, uint64_t at_ns)
+                      const struct track_location *location, uint64_t at_ns)
 {
     str_add_format(out,
                    ",\n{\"ph\":\"%s\",\"name\":\"%s\",\"cat\":\"millrace\",\"pid\":%u,\"tid\":%u",
-                   phase, span->name, place->process, place->thread);
-    add_time(out, "ts", (int64_t)at_ns + place->shift_ns);
+                   phase, span->name, location->process, location->thread);
+    add_time(out, "ts", (int64_t)at_ns + location->shift_ns);
 }
 
 static void add_args(struct str *out, const struct trace_span *span)
@@ -169,22 +169,22 @@ static void add_args(struct str *out, const struct trace_span *span)
         str_add_format(out, ",\"args\":{\"%s\":%" PRIu64 "}", span->key, span->value);
 }
 
-static void add_span(struct str *out, const struct trace_span *span, const struct place *place,
-                     unsigned number)
+static void add_span(struct str *out, const struct trace_span *span,
+                     const struct track_location *location, unsigned number)
 {
     if (span->kind == TRACE_NESTED) {
-        add_event(out, "X", span, place, span->began_ns);
+        add_event(out, "X", span, location, span->began_ns);
         add_time(out, "dur", (int64_t)(span->ended_ns - span->began_ns));
         add_args(out, span);
         str_add_text(out, "}");
         return;
     }
-    add_event(out, "b", span, place, span->began_ns);
-    str_add_format(out, ",\"id\":\"%u.%u.%u\"", place->process, place->thread, number);
+    add_event(out, "b", span, location, span->began_ns);
+    str_add_format(out, ",\"id\":\"%u.%u.%u\"", location->process, location->thread, number);
     add_args(out, span);
     str_add_text(out, "}");
-    add_event(out, "e", span, place, span->ended_ns);
-    str_add_format(out, ",\"id\":\"%u.%u.%u\"}", place->process, place->thread, number);
+    add_event(out, "e", span, location, span->ended_ns);
+    str_add_format(out, ",\"id\":\"%u.%u.%u\"}", location->process, location->thread, number);
 }
 
 void trace_format_track(const struct trace *trace, unsigned index, unsigned process,
@@ -192,7 +192,7 @@ void trace_format_track(const struct trace *trace, unsigned index, unsigned proc
 {
     const struct trace_track *track = trace->tracks[index];
     uint64_t started_ns = atomic_load(&trace->started_ns);
-    const struct place place = {
+    const struct track_location location = {
         process, index + 1, (int64_t)(trace_started_ns(trace) - origin_ns) - (int64_t)started_ns};
     unsigned count = atomic_load_explicit(&track->spans_count, memory_order_acquire);
     unsigned long long lost = atomic_load_explicit(&track->lost_count, memory_order_relaxed);
@@ -200,9 +200,9 @@ void trace_format_track(const struct trace *trace, unsigned index, unsigned proc
     if (lost > 0)
         snprintf(left_out, sizeof left_out, " (%llu spans left out)", lost);
     snprintf(name, sizeof name, "%s %u%s", track->name, track->number, left_out);
-    add_metadata(out, "thread_name", process, place.thread, name, 0);
-    add_metadata(out, "thread_sort_index", process, place.thread, NULL, place.thread);
+    add_metadata(out, "thread_name", process, location.thread, name, 0);
+    add_metadata(out, "thread_sort_index", process, location.thread, NULL, location.thread);
     for (unsigned i = 0; i < count; i++)
         if (track->spans[i].began_ns >= started_ns)
-            add_span(out, &track->spans[i], &place, i);
+            add_span(out, &track->spans[i], &location, i);
 }

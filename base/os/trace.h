@@ -77,8 +77,8 @@ static inline uint64_t trace_begin(const struct trace_track *track)
     return track && atomic_load_explicit(track->is_on, memory_order_relaxed) ? trace_now_ns() : 0;
 }
 
-static inline void trace_end_with(struct trace_track *track, const char *name, uint64_t began_ns,
-                                  const char *key, uint64_t value)
+static inline void trace_end_with_value(struct trace_track *track, const char *name,
+                                        uint64_t began_ns, const char *key, uint64_t value)
 {
     if (began_ns > 0)
         trace_add(track,
@@ -87,7 +87,7 @@ static inline void trace_end_with(struct trace_track *track, const char *name, u
 
 static inline void trace_end(struct trace_track *track, const char *name, uint64_t began_ns)
 {
-    trace_end_with(track, name, began_ns, NULL, 0);
+    trace_end_with_value(track, name, began_ns, NULL, 0);
 }
 
 /* For work done outside this thread on its behalf. */
@@ -99,15 +99,13 @@ static inline void trace_end_async(struct trace_track *track, const char *name, 
                   &(struct trace_span){name, key, value, began_ns, trace_now_ns(), TRACE_ASYNC});
 }
 
-/* nanoseconds since 1970; 0: never */
+/* Nanoseconds since 1970; 0: the trace was never started. */
 uint64_t trace_started_ns(const struct trace *trace);
 unsigned trace_tracks_count(const struct trace *trace);
 
-/*
- * Format the spans since the last start: call trace_format_begin, then add each process's name and
- * tracks, then trace_format_end. Each appends to out. Times are relative to origin_ns (since 1970),
- * which aligns machines as closely as their clocks agree.
- */
+/* Append the spans since the last start to out: call trace_format_begin, then format each process
+ * and its tracks, then call trace_format_end. Times are relative to origin_ns (since 1970), so
+ * traces of several machines align as closely as their clocks agree. */
 void trace_format_begin(struct str *out);
 void trace_format_process(unsigned process, const char *name, struct str *out);
 void trace_format_track(const struct trace *trace, unsigned track, unsigned process,

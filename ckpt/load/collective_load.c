@@ -205,7 +205,7 @@ static int open_backup(struct search *search, struct rank_report *own)
 static void search_folder(struct search *search)
 {
     struct rank_report *own = &search->all[search->comm->rank];
-    struct log log = {.write = keep_warning, .context = &search->warnings, .least = LOG_WARN};
+    struct log log = {.write = keep_warning, .context = &search->warnings, .level_min = LOG_WARN};
     char path[IO_PATH_BYTES_MAX];
     struct io_shared_lock *lock;
     *own = (struct rank_report){0};

@@ -140,7 +140,7 @@ int image_writer_run(struct image_writer *image, struct io_file *const files[LAY
         if (next == SNAPSHOT_TAKEN) {
             status = submit(image, files, buffer, block, err);
             in_flight += status == 0;
-            trace_end_with(image->track, "block", began_ns, "block", block);
+            trace_end_with_value(image->track, "block", began_ns, "block", block);
         } else if (in_flight > 0) {
             bool staged = !status && snapshot_stage_ahead(snapshot);
             if (staged)

@@ -93,7 +93,7 @@ void *saver_write(void *context)
         struct err detail = {0};
         uint64_t began_ns = trace_begin(saver->track);
         int status = run_save(saver, &detail);
-        trace_end_with(saver->track, "save", began_ns, "step", saver->step);
+        trace_end_with_value(saver->track, "save", began_ns, "step", saver->step);
         if (status && (status != -EREMOTEIO || saver->nodes.all->rank == 0)) /* others log why */
             log_err(saver_log(saver), LOG_ERROR, &detail,
                     "the checkpoint of step %llu was not saved", (unsigned long long)saver->step);

@@ -104,8 +104,7 @@ int bench_ckpt_save(const struct bench_ckpt_state *state, uint64_t step,
 
 static void sleep_ns(uint64_t ns)
 {
-    struct timespec left = {.tv_sec = (time_t)(ns / CLOCK_NS_PER_S),
-                            .tv_nsec = (long)(ns % CLOCK_NS_PER_S)};
+    struct timespec left = clock_timespec(ns);
     while (nanosleep(&left, &left) && errno == EINTR)
         ;
 }

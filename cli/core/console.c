@@ -74,7 +74,7 @@ void console_init(struct console *console)
     bool dumb = !term || !*term || strcmp(term, "dumb") == 0;
     console->terminal = isatty(STDERR_FILENO) && !dumb;
     console->color = console->terminal && !(no_color && *no_color);
-    console->log = (struct log){.write = write_log, .context = console, .least = LOG_INFO};
+    console->log = (struct log){.write = write_log, .context = console, .level_min = LOG_INFO};
 }
 
 void console_deinit(struct console *console)
@@ -85,7 +85,7 @@ void console_deinit(struct console *console)
 void console_set_verbosity(struct console *console, bool quiet, bool verbose)
 {
     console->quiet = quiet;
-    console->log.least = quiet ? LOG_WARN : verbose ? LOG_DEBUG : LOG_INFO;
+    console->log.level_min = quiet ? LOG_WARN : verbose ? LOG_DEBUG : LOG_INFO;
 }
 
 void console_set_rank(struct console *console, int rank, int ranks)
@@ -97,8 +97,8 @@ void console_set_rank(struct console *console, int rank, int ranks)
     if (console->is_first_rank)
         return;
     console->quiet = true;
-    if (console->log.least == LOG_INFO)
-        console->log.least = LOG_WARN;
+    if (console->log.level_min == LOG_INFO)
+        console->log.level_min = LOG_WARN;
 }
 
 void console_error(struct console *console, const struct err *err)

@@ -166,7 +166,7 @@ static void check_backend(const struct doctor_folder *folder, struct doctor_find
         device_close(device);
     } else {
         struct err count_err = {0};
-        int gpus = 0, count_status = device_auto_count("", &gpus, &count_err);
+        int gpus = 0, count_status = device_auto_gpu_count("", &gpus, &count_err);
         bool auto_fails = count_status || gpus > 0; /* `auto` fails on a GPU that it cannot use */
         doctor_report(finding, "%s%s; `device: auto` %s", listed ? "; " : "", err.what,
                       auto_fails ? "is an error, `device: cpu` trains on the CPU"

@@ -174,7 +174,7 @@ static int choose_ranks(const struct launch *launch, const struct train_config *
     if (strcmp(device, "cuda") == 0)
         status = device_cuda_count(&gpus, err);
     else if (strcmp(device, "auto") == 0)
-        status = device_auto_count("", &gpus, err);
+        status = device_auto_gpu_count("", &gpus, err);
     if (status)
         return status;
     unsigned ranks_per_node = gpus > 0 ? (unsigned)gpus : numa_nodes;

@@ -78,7 +78,6 @@ static int start_thread(struct mpi_engine *engine, struct err *err)
 
 int mpi_engine_open(size_t message_bytes_max, struct engine **ret_engine, struct err *err)
 {
-    pthread_condattr_t monotonic;
     if (atomic_flag_test_and_set(&engine_exists))
         return err_set(err, -EBUSY,
                        "MPI is in use by another communicator of all ranks (split that one), or "
@@ -91,10 +90,7 @@ int mpi_engine_open(size_t message_bytes_max, struct engine **ret_engine, struct
     engine->message_bytes_max = message_bytes_max ? message_bytes_max : MESSAGE_DEFAULT_BYTES;
     engine->control_request = MPI_REQUEST_NULL;
     engine_init(&engine->base, &mpi_engine_ops);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&engine->wake, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    thread_cond_init(&engine->wake);
     int status = start_thread(engine, err);
     if (status)
         release(engine);

@@ -155,9 +155,7 @@ static void pause_thread(struct mpi_engine *engine)
         pause_ns = pause_ns < PAUSE_FIRST_NS ? PAUSE_FIRST_NS : pause_ns;
         pause_ns = pause_ns > PAUSE_LAST_NS ? PAUSE_LAST_NS : pause_ns;
     }
-    uint64_t until_ns = now_ns + pause_ns;
-    struct timespec until = {.tv_sec = (time_t)(until_ns / CLOCK_NS_PER_S),
-                             .tv_nsec = (long)(until_ns % CLOCK_NS_PER_S)};
+    struct timespec until = clock_timespec(now_ns + pause_ns);
     if (!base->queue_first && !base->abort_asked && !base->quit)
         pthread_cond_timedwait(&engine->wake, &base->mutex, &until);
 }

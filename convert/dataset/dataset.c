@@ -302,7 +302,7 @@ int convert_dataset(struct io *io, const struct convert_options *options,
     bool is_prepared = false, is_complete = false;
     int status = options_check(options, err);
     if (!status)
-        status = io_check_apart(io, options->source, "SRC", options->target, "DST", err);
+        status = io_check_disjoint(io, options->source, "SRC", options->target, "DST", err);
     if (!status)
         status = source_probe(io, &probed, &conversion.ops, err);
     if (!status)

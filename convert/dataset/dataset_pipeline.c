@@ -86,13 +86,9 @@ static void *run_worker(void *context)
 
 static void init_synchronization(struct pipeline *pipeline)
 {
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_mutex_init(&pipeline->mutex, NULL);
     pthread_cond_init(&pipeline->slot_freed, NULL);
-    pthread_cond_init(&pipeline->item_done, &attributes);
-    pthread_condattr_destroy(&attributes);
+    thread_cond_init(&pipeline->item_done);
 }
 
 static int start_workers(struct pipeline *pipeline, struct io *io, struct err *err)

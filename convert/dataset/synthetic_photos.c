@@ -25,9 +25,9 @@ enum { QUALITY = 90, CLASSES = 10, CELL_MAX = 128, CELL_RATIO = 4 };
 static void choose_corner(uint64_t number, uint32_t cell, uint32_t x, uint32_t y, float value[3])
 {
     struct philox_block random = philox(number, cell, (uint64_t)y << 32 | x);
-    float brightness = 2 * (float)philox_unit(random.word[0]) - 1;
+    float brightness = 2 * (float)philox_uniform(random.word[0]) - 1;
     for (int c = 0; c < 3; c++)
-        value[c] = brightness + 0.3f * (2 * (float)philox_unit(random.word[1 + c]) - 1);
+        value[c] = brightness + 0.3f * (2 * (float)philox_uniform(random.word[1 + c]) - 1);
 }
 
 /* Adds noise of one scale: random cell corners with linear interpolation. */

@@ -4,9 +4,9 @@
  *     submit -> pending list -> a thread: pread/pwrite until complete -> done list -> reap
  *
  * One mutex guards both lists. Requests carry their list link, so nothing is allocated after open.
- * Submitting wakes at most one thread per new request, most recently idle first. The reaper is
- * woken once, when enough requests are done. Every condition variable has one waiter: with several,
- * glibc before 2.41 can lose signals (glibc bug 25847).
+ * Submitting wakes at most one thread per new request, most recently idle first. The reaper wakes
+ * once, when enough requests are done. Every condition variable has one waiter: with several, glibc
+ * before 2.41 can lose signals (glibc bug 25847).
  */
 #include "io/engines/file_queue.h"
 
@@ -37,11 +37,11 @@ struct io_queue {
     unsigned depth, threads_max; /* immutable */
     enum io_cache cache;         /* immutable */
     pthread_mutex_t mutex;       /* guards all members below */
-    pthread_cond_t enough;
+    pthread_cond_t enough_done;
     struct request_list pending, done;
-    unsigned taken_count; /* submitted and not yet reaped: at most depth */
+    unsigned unreaped_count; /* at most depth */
     unsigned pending_count, done_count;
-    unsigned wanted_count;      /* requests that the waiting reaper needs; 0: no reaper waits */
+    unsigned wanted_count;      /* done requests that wake the reaper; 0: no reaper waits */
     struct engine_thread *idle; /* a stack */
     unsigned started_count, idle_count, busy_count; /* threads: all, asleep, transferring */
     bool stop;
@@ -58,7 +58,7 @@ static void list_append(struct request_list *list, struct io_request *request)
     list->last = request;
 }
 
-static struct io_request *list_take(struct request_list *list)
+static struct io_request *list_pop(struct request_list *list)
 {
     struct io_request *request = list->first;
     list->first = request->next;
@@ -85,8 +85,8 @@ static bool list_remove(struct request_list *list, struct io_request *request)
     return true;
 }
 
-/* Returns bytes moved; fewer than requested only if a read reaches the file's end. */
-static ssize_t transfer(struct io_request *request, enum io_cache cache)
+/* Returns bytes moved: fewer than requested only if a read reaches the file's end. */
+static ssize_t run_transfer(struct io_request *request, enum io_cache cache)
 {
     struct file_transfer at;
     enum file_progress progress = file_transfer_begin(&at, request, cache);
@@ -95,9 +95,9 @@ static ssize_t transfer(struct io_request *request, enum io_cache cache)
         ssize_t moved = request->kind == IO_READ
                             ? pread(call.fd, call.data, call.bytes, call.offset)
                             : pwrite(call.fd, call.data, call.bytes, call.offset);
-        progress = file_transfer_take(&at, moved < 0 ? -errno : moved);
+        progress = file_transfer_advance(&at, moved < 0 ? -errno : moved);
         if (progress == FILE_LATER)
-            clock_sleep_ns(FILE_PAUSE_NS);
+            clock_sleep_ns(FILE_RETRY_NS);
     }
     return request->result;
 }
@@ -109,7 +109,7 @@ static void complete(struct io_queue *queue, struct io_request *request, ssize_t
     queue->done_count++;
     if (queue->wanted_count > 0 && queue->done_count >= queue->wanted_count) {
         queue->wanted_count = 0;
-        pthread_cond_signal(&queue->enough);
+        pthread_cond_signal(&queue->enough_done);
     }
 }
 
@@ -147,11 +147,11 @@ static void *thread_main(void *argument)
             sleep_until_woken(thread);
             continue;
         }
-        struct io_request *request = list_take(&queue->pending);
+        struct io_request *request = list_pop(&queue->pending);
         queue->pending_count--;
         queue->busy_count++;
         pthread_mutex_unlock(&queue->mutex);
-        ssize_t result = transfer(request, queue->cache);
+        ssize_t result = run_transfer(request, queue->cache);
         pthread_mutex_lock(&queue->mutex);
         queue->busy_count--;
         complete(queue, request, result);
@@ -177,7 +177,7 @@ static int start_thread(struct io_queue *queue)
 
 unsigned file_queue_threads(const struct io_options *options)
 {
-    unsigned threads = options && options->threads ? options->threads : FILE_QUEUE_THREADS_USUAL;
+    unsigned threads = options && options->threads ? options->threads : FILE_QUEUE_THREADS_DEFAULT;
     return threads < FILE_QUEUE_THREADS_MAX ? threads : FILE_QUEUE_THREADS_MAX;
 }
 
@@ -200,12 +200,8 @@ int file_queue_open(unsigned depth, unsigned threads, enum io_cache cache,
     queue->depth = depth;
     queue->threads_max = threads;
     queue->cache = cache;
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&queue->mutex, NULL);
-    pthread_cond_init(&queue->enough, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    thread_cond_init(&queue->enough_done);
     pthread_mutex_lock(&queue->mutex);
     int status = start_thread(queue);
     pthread_mutex_unlock(&queue->mutex);
@@ -224,7 +220,7 @@ void file_queue_close(struct io_queue *queue)
     pthread_mutex_lock(&queue->mutex);
     queue->stop = true;
     while (queue->pending.first)
-        list_take(&queue->pending)->result = -ECANCELED;
+        list_pop(&queue->pending)->result = -ECANCELED;
     while (wake_one(queue))
         ;
     unsigned started = queue->started_count;
@@ -233,13 +229,13 @@ void file_queue_close(struct io_queue *queue)
         pthread_join(queue->threads[i].id, NULL);
         pthread_cond_destroy(&queue->threads[i].wake);
     }
-    pthread_cond_destroy(&queue->enough);
+    pthread_cond_destroy(&queue->enough_done);
     pthread_mutex_destroy(&queue->mutex);
     free(queue);
 }
 
 /* Wakes or starts one thread per pending request, as far as possible. Call with the mutex held. */
-static void provide_threads(struct io_queue *queue)
+static void wake_or_start_threads(struct io_queue *queue)
 {
     while (queue->pending_count > queue->started_count - queue->idle_count - queue->busy_count) {
         if (wake_one(queue))
@@ -252,52 +248,46 @@ static void provide_threads(struct io_queue *queue)
 int file_queue_submit(struct io_queue *queue, struct io_request *const *requests, unsigned count)
 {
     pthread_mutex_lock(&queue->mutex);
-    unsigned room = queue->depth - queue->taken_count;
+    unsigned room = queue->depth - queue->unreaped_count;
     if (count > room)
         count = room;
     for (unsigned i = 0; i < count; i++)
         list_append(&queue->pending, requests[i]);
-    queue->taken_count += count;
+    queue->unreaped_count += count;
     queue->pending_count += count;
-    provide_threads(queue);
+    wake_or_start_threads(queue);
     pthread_mutex_unlock(&queue->mutex);
     return (int)count;
 }
 
-static struct timespec deadline_after(int timeout_ms)
-{
-    uint64_t at_ns = clock_now_ns() + (uint64_t)timeout_ms * 1000000;
-    return (struct timespec){.tv_sec = (time_t)(at_ns / CLOCK_NS_PER_S),
-                             .tv_nsec = (long)(at_ns % CLOCK_NS_PER_S)};
-}
-
-/* Sleeps until at least `least` requests are done, all are done, or the time is up. Call with the
- * mutex held. */
-static void wait_for(struct io_queue *queue, unsigned least, int timeout_ms)
+/* Sleeps until count_min requests are done, all are done, or the time is up. Call with the mutex
+ * held. */
+static void wait_until_done(struct io_queue *queue, unsigned count_min, int timeout_ms)
 {
     struct timespec deadline = {0};
     if (timeout_ms > 0)
-        deadline = deadline_after(timeout_ms);
+        deadline = clock_timespec(clock_now_ns() + (uint64_t)timeout_ms * 1000000);
     int late = 0;
-    while (!late && timeout_ms != 0 && queue->done_count < least &&
-           queue->done_count < queue->taken_count) {
-        queue->wanted_count = least < queue->taken_count ? least : queue->taken_count;
-        late = timeout_ms < 0 ? pthread_cond_wait(&queue->enough, &queue->mutex)
-                              : pthread_cond_timedwait(&queue->enough, &queue->mutex, &deadline);
+    while (!late && timeout_ms != 0 && queue->done_count < count_min &&
+           queue->done_count < queue->unreaped_count) {
+        queue->wanted_count = count_min < queue->unreaped_count ? count_min : queue->unreaped_count;
+        late = timeout_ms < 0
+                   ? pthread_cond_wait(&queue->enough_done, &queue->mutex)
+                   : pthread_cond_timedwait(&queue->enough_done, &queue->mutex, &deadline);
     }
     queue->wanted_count = 0;
 }
 
 int file_queue_reap(struct io_queue *queue, struct io_request **done, unsigned count_max,
-                    unsigned least, int timeout_ms)
+                    unsigned count_min, int timeout_ms)
 {
     pthread_mutex_lock(&queue->mutex);
-    wait_for(queue, least < count_max ? least : count_max, timeout_ms);
+    wait_until_done(queue, count_min < count_max ? count_min : count_max, timeout_ms);
     unsigned count = queue->done_count < count_max ? queue->done_count : count_max;
     for (unsigned i = 0; i < count; i++)
-        done[i] = list_take(&queue->done);
+        done[i] = list_pop(&queue->done);
     queue->done_count -= count;
-    queue->taken_count -= count;
+    queue->unreaped_count -= count;
     pthread_mutex_unlock(&queue->mutex);
     return (int)count;
 }

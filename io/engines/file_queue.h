@@ -7,7 +7,7 @@
 
 #include "io/io.h"
 
-enum { FILE_QUEUE_THREADS_MAX = 64, FILE_QUEUE_THREADS_USUAL = 4 };
+enum { FILE_QUEUE_THREADS_MAX = 64, FILE_QUEUE_THREADS_DEFAULT = 4 };
 
 /* Threads per queue: the default if options is NULL or its threads is 0; at most
  * FILE_QUEUE_THREADS_MAX. */
@@ -20,7 +20,7 @@ int file_queue_open(unsigned depth, unsigned threads, enum io_cache cache,
 void file_queue_close(struct io_queue *queue);
 int file_queue_submit(struct io_queue *queue, struct io_request *const *requests, unsigned count);
 int file_queue_reap(struct io_queue *queue, struct io_request **done, unsigned count_max,
-                    unsigned least, int timeout_ms);
+                    unsigned count_min, int timeout_ms);
 void file_queue_cancel(struct io_queue *queue, struct io_request *request);
 
 #endif

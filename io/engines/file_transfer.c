@@ -18,7 +18,7 @@
 /* Values of io_file.direct other than descriptor + 1. */
 enum {
     DIRECT_UNKNOWN = 0,
-    DIRECT_NONE = -1,    /* transfers use the page cache and leave their bytes there */
+    DIRECT_NONE = -1,    /* transfers use the page cache and keep their bytes there */
     DIRECT_DROPPED = -2, /* like DIRECT_NONE, but IO_NOREUSE reads drop their bytes */
 };
 
@@ -48,9 +48,9 @@ static unsigned query_align(int fd)
 #endif
 }
 
-/* Reopens the open file, not its path, which may now name another file. Returns -1 on failure.
- * Files opened for reading also fail near the process's descriptor limit, because there may be
- * thousands of them. */
+/* Reopens the open file, not its path, which may now name another file. Returns -1 on failure, and
+ * for files opened for reading near the process's descriptor limit, because there may be thousands
+ * of them. */
 static int open_direct(struct io_file *file)
 {
     char self[64];
@@ -62,21 +62,21 @@ static int open_direct(struct io_file *file)
     snprintf(self, sizeof self, "/proc/self/fd/%d", file->fd);
     int fd = LOCAL_RETRY(
         open(self, (file->transaction ? O_RDWR : O_RDONLY) | O_DIRECT | O_CLOEXEC | O_NOCTTY));
-    if (fd < 0 || file->transaction || open_files_has(OPEN_FILES_MOST, fd))
+    if (fd < 0 || file->transaction || open_files_is_within(OPEN_FILES_SEVEN_EIGHTHS, fd))
         return fd;
     close(fd);
     return -1;
 }
 
-static int find_direct(struct io_file *file, enum io_cache cache)
+static int find_direct_state(struct io_file *file, enum io_cache cache)
 {
-    bool spares_cache = cache == IO_CACHE_AUTO && !file->transaction;
-    if (spares_cache && is_cached(file))
+    bool avoids_cache = cache == IO_CACHE_AUTO && !file->transaction;
+    if (avoids_cache && is_cached(file))
         return DIRECT_NONE;
     int fd = open_direct(file);
     if (fd >= 0)
         return fd + 1;
-    if (!spares_cache)
+    if (!avoids_cache)
         return DIRECT_NONE;
     /* Read-ahead would fill the page cache with bytes that nobody drops. */
     posix_fadvise(file->fd, 0, 0, POSIX_FADV_RANDOM);
@@ -87,7 +87,7 @@ static int direct_fd(struct io_file *file, enum io_cache cache)
 {
     int known = atomic_load_explicit(&file->direct, memory_order_acquire);
     if (known == DIRECT_UNKNOWN) {
-        int found = find_direct(file, cache);
+        int found = find_direct_state(file, cache);
         if (atomic_compare_exchange_strong(&file->direct, &known, found))
             known = found;
         else if (found > 0) /* another thread was first */
@@ -111,7 +111,7 @@ void file_direct_close(struct io_file *file)
 }
 
 /* Whether whole blocks can move in place, with memory aligned to align. */
-static bool has_blocks(const struct io_request *request, unsigned align)
+static bool is_block_aligned(const struct io_request *request, unsigned align)
 {
     uintptr_t at = (uintptr_t)request->data;
     if (request->kind == IO_READ && request->flags & IO_PADDED)
@@ -132,11 +132,11 @@ enum file_progress file_transfer_begin(struct file_transfer *transfer, struct io
         request->result = 0;
         return FILE_DONE;
     }
-    bool is_wanted =
+    bool may_bypass =
         cache == IO_CACHE_NONE || (cache == IO_CACHE_AUTO && request->flags & IO_NOREUSE);
-    if (is_wanted && has_blocks(request, 1)) {
+    if (may_bypass && is_block_aligned(request, 1)) {
         unsigned align = file_direct_align(request->file, cache);
-        if (align > 0 && has_blocks(request, align))
+        if (align > 0 && is_block_aligned(request, align))
             transfer->direct_fd = direct_fd(request->file, cache);
     }
     return FILE_MORE;
@@ -160,9 +160,8 @@ struct file_call file_transfer_next(struct file_transfer *transfer)
                               .offset = (off_t)(offset - transfer->head)};
 }
 
-/* Also drops the request's first and last blocks: other bytes in them are read again when
- * needed. */
-static void drop_behind(const struct file_transfer *transfer)
+/* Also drops other bytes in the first and last blocks; they are read again when needed. */
+static void drop_cached_blocks(const struct file_transfer *transfer)
 {
     const struct io_request *request = transfer->request;
     uint64_t head = request->offset % IO_ALIGN_BYTES;
@@ -172,7 +171,7 @@ static void drop_behind(const struct file_transfer *transfer)
                   POSIX_FADV_DONTNEED);
 }
 
-static bool is_dropped(const struct io_request *request)
+static bool drops_cache(const struct io_request *request)
 {
     return request->kind == IO_READ && request->flags & IO_NOREUSE &&
            atomic_load_explicit(&request->file->direct, memory_order_relaxed) == DIRECT_DROPPED;
@@ -180,13 +179,13 @@ static bool is_dropped(const struct io_request *request)
 
 static enum file_progress finish(struct file_transfer *transfer, ssize_t result)
 {
-    if (transfer->moved > 0 && is_dropped(transfer->request))
-        drop_behind(transfer);
+    if (transfer->moved > 0 && drops_cache(transfer->request))
+        drop_cached_blocks(transfer);
     transfer->request->result = result;
     return FILE_DONE;
 }
 
-enum file_progress file_transfer_take(struct file_transfer *transfer, ssize_t result)
+enum file_progress file_transfer_advance(struct file_transfer *transfer, ssize_t result)
 {
     const struct io_request *request = transfer->request;
     bool was_direct = transfer->direct_fd >= 0;

@@ -8,7 +8,7 @@
  *         // or pwrite: -errno or bytes
  *         result = pread(call.fd, call.data, call.bytes, call.offset);
  *     // then request->result is set
- *     } while ((progress = file_transfer_take(&transfer, result)) != FILE_DONE);
+ *     } while ((progress = file_transfer_advance(&transfer, result)) != FILE_DONE);
  *
  * With O_DIRECT, whole blocks of IO_ALIGN_BYTES move between disk and the caller's memory without a
  * copy:
@@ -18,8 +18,8 @@
  *
  * Everything else goes through the page cache: unaligned memory, mostly cached files, file systems
  * without O_DIRECT, and the rest of a request after a call that moved no whole block (at the file's
- * end, or if O_DIRECT is refused). If a file cannot be opened for O_DIRECT, IO_NOREUSE reads drop
- * their bytes from the page cache, and the kernel's read-ahead is off.
+ * end, or if O_DIRECT is rejected). If a file cannot be opened with O_DIRECT, IO_NOREUSE reads drop
+ * their bytes from the page cache, and kernel read-ahead is off.
  *
  * Threads: a transfer has one owner; any thread may open a file's direct descriptor.
  */
@@ -48,17 +48,17 @@ enum { FILE_CALL_BYTES_MAX = 1 << 30 }; /* Linux moves less than 2^31 per call *
 
 enum file_progress {
     FILE_MORE,  /* make the next call */
-    FILE_LATER, /* make it after FILE_PAUSE_NS: the kernel lacked resources */
+    FILE_LATER, /* retry after FILE_RETRY_NS: the kernel lacked resources */
     FILE_DONE,
 };
-enum { FILE_PAUSE_NS = 1000000 };
+enum { FILE_RETRY_NS = 1000000 };
 
 /* FILE_DONE: nothing to move, or an invalid byte range (-EINVAL). */
 enum file_progress file_transfer_begin(struct file_transfer *transfer, struct io_request *request,
                                        enum io_cache cache);
 struct file_call file_transfer_next(struct file_transfer *transfer);
 /* result: bytes moved by the call, or -errno. */
-enum file_progress file_transfer_take(struct file_transfer *transfer, ssize_t result);
+enum file_progress file_transfer_advance(struct file_transfer *transfer, ssize_t result);
 
 /* See direct_align in io.h; cache: the queue's setting. */
 unsigned file_direct_align(struct io_file *file, enum io_cache cache);

@@ -17,7 +17,7 @@
 struct io_ring {
     struct io base;
     enum io_cache cache;
-    bool is_by_name;
+    bool is_required;
     unsigned threads; /* per queue without a ring */
 };
 
@@ -43,7 +43,7 @@ static int ring_queue_open(struct io *io, unsigned depth, struct io_queue **ret_
     if (!queue)
         return err_set(err, -ENOMEM, "out of memory for an I/O queue");
     int status = uring_queue_open(depth, ring_io->cache, &queue->ring, err);
-    if (status && status != -EINVAL && ring_io->is_by_name) {
+    if (status && status != -EINVAL && ring_io->is_required) {
         err_advise(err, "raise `ulimit -l`, or do not request io_uring by name, so that threads "
                         "are used instead");
     } else if (status && status != -EINVAL) {
@@ -70,10 +70,10 @@ static int ring_submit(struct io_queue *queue, struct io_request *const *request
 }
 
 static int ring_reap(struct io_queue *queue, struct io_request **done, unsigned count_max,
-                     unsigned least, int timeout_ms)
+                     unsigned count_min, int timeout_ms)
 {
-    return queue->ring ? uring_queue_reap(queue->ring, done, count_max, least, timeout_ms)
-                       : file_queue_reap(queue->threads, done, count_max, least, timeout_ms);
+    return queue->ring ? uring_queue_reap(queue->ring, done, count_max, count_min, timeout_ms)
+                       : file_queue_reap(queue->threads, done, count_max, count_min, timeout_ms);
 }
 
 static void ring_cancel(struct io_queue *queue, struct io_request *request)
@@ -120,7 +120,7 @@ int io_ring_open(const struct io_options *options, struct io **ret_io, struct er
         return err_set(err, -ENOMEM, "out of memory for the local file backend");
     *io = (struct io_ring){.base = {&ring_ops, &local_names, &local_transactions, &local_locks},
                            .cache = options ? options->cache : IO_CACHE_AUTO,
-                           .is_by_name = options && options->engine == IO_ENGINE_URING,
+                           .is_required = options && options->engine == IO_ENGINE_URING,
                            .threads = file_queue_threads(options)};
     *ret_io = &io->base;
     return 0;

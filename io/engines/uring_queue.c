@@ -1,18 +1,19 @@
 /*
  * uring_queue — see uring_queue.h.
  *
- *     submit -> an operation of the queue, entry in the ring -> the kernel -> completion
+ *     submit -> operation, entry in the ring -> the kernel -> completion
  *     completion -> incomplete? entry again : done list -> reap
  *
  * Each request in flight has an `operation`, its file_transfer.h state, whose index is the kernel's
  * user_data. The kernel's completion ring has four times as many slots, so it cannot overflow.
  * After open only the kernel allocates memory.
  *
- * Requests that need no call, or that the kernel has returned, wait in the done list. Entries that
- * the kernel had no memory for stay in the submission ring, which every reap flushes first.
+ * Requests that need no system call, or that the kernel has completed, wait in the done list. If
+ * the kernel has no memory for an entry, the entry stays in the submission ring, which every reap
+ * flushes first.
  *
- * Registering memory touches every page. So that registering a gigabyte does not delay the first
- * batch, each piece of PIECE_BYTES is registered when a request first uses it.
+ * Registering memory touches every page. Each piece of PIECE_BYTES is registered only when a
+ * request first uses it, so that registering a gigabyte does not delay the first batch.
  */
 #include "io/engines/uring_queue.h"
 
@@ -33,7 +34,7 @@ enum {
 };
 #define CANCEL_MARK (UINT64_MAX - 1) /* user_data of cancellations */
 
-enum piece_state { PIECE_UNKNOWN, PIECE_IN, PIECE_REFUSED };
+enum piece_state { PIECE_UNKNOWN, PIECE_REGISTERED, PIECE_REFUSED };
 
 /* Owner thread. One in-flight request. */
 struct operation {
@@ -46,7 +47,7 @@ struct io_queue {
     struct io_uring ring;
     enum io_cache cache;
     unsigned depth;
-    unsigned taken_count; /* submitted and not yet reaped: at most depth */
+    unsigned unreaped_count; /* at most depth */
     unsigned in_kernel_count;
     unsigned done_count;
     struct io_request *done_first, **done_end;
@@ -139,7 +140,7 @@ void uring_queue_register(struct io_queue *queue, void *memory, size_t bytes)
 }
 
 /* The index of the registered piece that contains the call's memory; -1: none. */
-static int piece_of(struct io_queue *queue, const struct file_call *call)
+static int find_or_register_piece(struct io_queue *queue, const struct file_call *call)
 {
     uintptr_t at = (uintptr_t)call->data, begin = (uintptr_t)queue->memory;
     if (!queue->pieces || at < begin || at - begin + call->bytes > queue->memory_bytes)
@@ -148,15 +149,15 @@ static int piece_of(struct io_queue *queue, const struct file_call *call)
     if ((at - begin) + call->bytes > first + PIECE_BYTES)
         return -1;
     if (queue->pieces[piece] != PIECE_UNKNOWN)
-        return queue->pieces[piece] == PIECE_IN ? (int)piece : -1;
+        return queue->pieces[piece] == PIECE_REGISTERED ? (int)piece : -1;
     size_t left = queue->memory_bytes - first;
     struct iovec vector = {.iov_base = queue->memory + first,
                            .iov_len = left < PIECE_BYTES ? left : PIECE_BYTES};
     __u64 tag = 0;
-    bool is_in =
+    bool is_registered =
         io_uring_register_buffers_update_tag(&queue->ring, (unsigned)piece, &vector, &tag, 1) == 1;
-    queue->pieces[piece] = is_in ? PIECE_IN : PIECE_REFUSED; /* by RLIMIT_MEMLOCK */
-    return is_in ? (int)piece : -1;
+    queue->pieces[piece] = is_registered ? PIECE_REGISTERED : PIECE_REFUSED; /* by RLIMIT_MEMLOCK */
+    return is_registered ? (int)piece : -1;
 }
 
 /* ---- Submitting. ---- */
@@ -175,7 +176,7 @@ static void enqueue(struct io_queue *queue, struct operation *operation)
     struct io_uring_sqe *entry = io_uring_get_sqe(&queue->ring);
     assert(entry);
     struct file_call call = file_transfer_next(&operation->transfer);
-    int piece = piece_of(queue, &call);
+    int piece = find_or_register_piece(queue, &call);
     unsigned bytes = (unsigned)call.bytes;
     uint64_t offset = (uint64_t)call.offset;
     if (operation->transfer.request->kind == IO_READ) {
@@ -213,7 +214,7 @@ static void flush(struct io_queue *queue)
 
 int uring_queue_submit(struct io_queue *queue, struct io_request *const *requests, unsigned count)
 {
-    unsigned room = queue->depth - queue->taken_count;
+    unsigned room = queue->depth - queue->unreaped_count;
     if (queue->broken)
         return queue->broken;
     if (count > room)
@@ -229,7 +230,7 @@ int uring_queue_submit(struct io_queue *queue, struct io_request *const *request
         queue->first_free = operation->next_free;
         enqueue(queue, operation);
     }
-    queue->taken_count += count;
+    queue->unreaped_count += count;
     if (count > 0)
         flush(queue);
     return (int)count;
@@ -237,11 +238,11 @@ int uring_queue_submit(struct io_queue *queue, struct io_request *const *request
 
 /* ---- Reaping. ---- */
 
-static void take_result(struct io_queue *queue, struct operation *operation, int result)
+static void handle_completion(struct io_queue *queue, struct operation *operation, int result)
 {
     struct io_request *request = operation->transfer.request;
     queue->in_kernel_count--;
-    enum file_progress progress = file_transfer_take(&operation->transfer, result);
+    enum file_progress progress = file_transfer_advance(&operation->transfer, result);
     if (progress != FILE_DONE && queue->is_closing) {
         request->result = -ECANCELED;
         progress = FILE_DONE;
@@ -252,12 +253,12 @@ static void take_result(struct io_queue *queue, struct operation *operation, int
         return;
     }
     if (progress == FILE_LATER)
-        clock_sleep_ns(FILE_PAUSE_NS);
+        clock_sleep_ns(FILE_RETRY_NS);
     enqueue(queue, operation);
 }
 
 /* Processes all completions in the ring; returns their number. */
-static unsigned drain(struct io_queue *queue)
+static unsigned reap_completions(struct io_queue *queue)
 {
     struct io_uring_cqe *completion;
     unsigned head, count = 0;
@@ -265,26 +266,26 @@ static unsigned drain(struct io_queue *queue)
     {
         count++;
         if (completion->user_data != CANCEL_MARK)
-            take_result(queue, &queue->operations[completion->user_data], completion->res);
+            handle_completion(queue, &queue->operations[completion->user_data], completion->res);
     }
     io_uring_cq_advance(&queue->ring, count);
     return count;
 }
 
-/* Submits the ring's entries and waits for `least` completions or timeout_ns (negative: no limit).
- * Returns false if the time is up or the ring is broken. */
-static bool enter(struct io_queue *queue, unsigned least, int64_t timeout_ns)
+/* Submits the ring's entries and waits for count_min completions or timeout_ns (negative: no
+ * limit). Returns false if the time is up or the ring is broken. */
+static bool enter(struct io_queue *queue, unsigned count_min, int64_t timeout_ns)
 {
     struct io_uring_cqe *first;
     struct __kernel_timespec timeout = {.tv_sec = timeout_ns / (int64_t)CLOCK_NS_PER_S,
                                         .tv_nsec = timeout_ns % (int64_t)CLOCK_NS_PER_S};
-    int status = io_uring_submit_and_wait_timeout(&queue->ring, &first, least,
+    int status = io_uring_submit_and_wait_timeout(&queue->ring, &first, count_min,
                                                   timeout_ns < 0 ? NULL : &timeout, NULL);
     if (status >= 0 || status == -EINTR)
         return true;
     /* The kernel is short of memory, or needs its completions reaped first. */
     if (is_transient(status)) {
-        clock_sleep_ns(FILE_PAUSE_NS);
+        clock_sleep_ns(FILE_RETRY_NS);
         return true;
     }
     if (status != -ETIME)
@@ -292,24 +293,23 @@ static bool enter(struct io_queue *queue, unsigned least, int64_t timeout_ns)
     return false;
 }
 
-/* Waits until at least `least` requests are done or the time is up. */
-static void wait_for(struct io_queue *queue, unsigned least, int timeout_ms)
+static void wait_until_done(struct io_queue *queue, unsigned count_min, int timeout_ms)
 {
     uint64_t deadline_ns = clock_now_ns() + (timeout_ms > 0 ? (uint64_t)timeout_ms * 1000000 : 0);
-    bool goes_on = timeout_ms != 0 && !queue->broken;
-    while (goes_on && queue->done_count < least) {
+    bool is_waiting = timeout_ms != 0 && !queue->broken;
+    while (is_waiting && queue->done_count < count_min) {
         int64_t left_ns = -1;
         if (timeout_ms > 0) {
             uint64_t now_ns = clock_now_ns();
             left_ns = now_ns < deadline_ns ? (int64_t)(deadline_ns - now_ns) : 0;
         }
-        goes_on = enter(queue, least - queue->done_count, left_ns) && left_ns != 0;
-        drain(queue);
+        is_waiting = enter(queue, count_min - queue->done_count, left_ns) && left_ns != 0;
+        reap_completions(queue);
     }
 }
 
-/* Entries in the submission ring that the kernel has not taken. */
-static unsigned untaken_count(const struct io_queue *queue)
+/* Requests in the submission ring that the kernel has not taken. */
+static unsigned unsubmitted_count(const struct io_queue *queue)
 {
     const struct io_uring_sq *ring = &queue->ring.sq;
     unsigned count = 0;
@@ -326,11 +326,11 @@ static void await_in_flight(struct io_queue *queue)
     struct io_uring_sync_cancel_reg all = {
         .fd = -1, .flags = IORING_ASYNC_CANCEL_ALL | IORING_ASYNC_CANCEL_ANY};
     queue->is_closing = true;
-    drain(queue);
-    while (queue->in_kernel_count > untaken_count(queue)) {
+    reap_completions(queue);
+    while (queue->in_kernel_count > unsubmitted_count(queue)) {
         io_uring_register_sync_cancel(&queue->ring, &all);
-        clock_sleep_ns(FILE_PAUSE_NS);
-        drain(queue);
+        clock_sleep_ns(FILE_RETRY_NS);
+        reap_completions(queue);
     }
 }
 
@@ -343,7 +343,7 @@ static void release_all(struct io_queue *queue)
         io_uring_queue_exit(&queue->ring);
     }
     queue->has_ring = false;
-    queue->taken_count = queue->in_kernel_count = queue->done_count = 0;
+    queue->unreaped_count = queue->in_kernel_count = queue->done_count = 0;
     queue->done_first = NULL;
     queue->done_end = &queue->done_first;
     for (unsigned i = 0; i < queue->depth; i++) {
@@ -354,13 +354,14 @@ static void release_all(struct io_queue *queue)
 }
 
 int uring_queue_reap(struct io_queue *queue, struct io_request **done, unsigned count_max,
-                     unsigned least, int timeout_ms)
+                     unsigned count_min, int timeout_ms)
 {
-    if (least > count_max)
-        least = count_max;
+    if (count_min > count_max)
+        count_min = count_max;
     if (queue->has_ring)
-        drain(queue);
-    wait_for(queue, least < queue->taken_count ? least : queue->taken_count, timeout_ms);
+        reap_completions(queue);
+    wait_until_done(queue, count_min < queue->unreaped_count ? count_min : queue->unreaped_count,
+                    timeout_ms);
     if (!queue->broken && io_uring_sq_ready(&queue->ring) > 0)
         flush(queue); /* submits the rest of short transfers */
     unsigned count = 0;
@@ -372,7 +373,7 @@ int uring_queue_reap(struct io_queue *queue, struct io_request **done, unsigned 
     if (!queue->done_first)
         queue->done_end = &queue->done_first;
     queue->done_count -= count;
-    queue->taken_count -= count;
+    queue->unreaped_count -= count;
     if (count > 0 || !queue->broken)
         return (int)count;
     release_all(queue);
@@ -404,7 +405,7 @@ void uring_queue_cancel(struct io_queue *queue, struct io_request *request)
 }
 
 /* Cancels and waits: afterwards the callers own their requests' memory. */
-static void end_all(struct io_queue *queue)
+static void cancel_all(struct io_queue *queue)
 {
     queue->is_closing = true;
     for (unsigned i = 0; i < queue->depth; i++)
@@ -412,7 +413,7 @@ static void end_all(struct io_queue *queue)
             queue_cancel(queue, &queue->operations[i]);
     while (queue->in_kernel_count > 0 && !queue->broken) {
         enter(queue, 1, -1);
-        drain(queue);
+        reap_completions(queue);
     }
 }
 
@@ -421,7 +422,7 @@ void uring_queue_close(struct io_queue *queue)
     if (!queue)
         return;
     if (queue->has_ring)
-        end_all(queue);
+        cancel_all(queue);
     release_all(queue);
     free(queue->pieces);
     free(queue);

@@ -18,7 +18,7 @@ void uring_queue_close(struct io_queue *queue);
 void uring_queue_register(struct io_queue *queue, void *memory, size_t bytes);
 int uring_queue_submit(struct io_queue *queue, struct io_request *const *requests, unsigned count);
 int uring_queue_reap(struct io_queue *queue, struct io_request **done, unsigned count_max,
-                     unsigned least, int timeout_ms);
+                     unsigned count_min, int timeout_ms);
 void uring_queue_cancel(struct io_queue *queue, struct io_request *request);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * fault_backend — injects faults into all operations except requests. See io_fault.h.
  *
- * Each handle of a file or transaction wraps the inner one and stores the path that rules match.
- * Lock handles belong to the inner backend.
+ * File and transaction handles wrap inner handles and store the path that rules match. Lock handles
+ * belong to the inner backend.
  */
 #include "io/faults/fault_backend.h"
 
@@ -18,18 +18,18 @@ struct io_transaction {
     struct io_fault *fault;
     struct io_transaction *inner;
     struct io_file *files; /* unfinalized */
-    bool is_lost;          /* a rule made a finalize fail; the inner transaction does not know */
+    bool is_lost;          /* a rule made finalize fail, but the inner one succeeded */
     char path[IO_PATH_BYTES_MAX];
 };
 
-static struct io_fault *of(struct io *io)
+static struct io_fault *as_fault(struct io *io)
 {
     return (struct io_fault *)io;
 }
 
-static struct io *inner_of(struct io *io)
+static struct io *inner_io(struct io *io)
 {
-    return of(io)->inner;
+    return as_fault(io)->inner;
 }
 
 static const struct io_transaction_ops *inner_ops(const struct io_transaction *transaction)
@@ -47,9 +47,10 @@ struct fault_verdict fault_apply(struct io_fault *fault, enum fault_operation op
 }
 
 /* Applies the rules before a call: waits, and returns the injected error. */
-static int enter(struct io *io, enum fault_operation operation, const char *path, struct err *err)
+static int inject_fault(struct io *io, enum fault_operation operation, const char *path,
+                        struct err *err)
 {
-    struct io_fault *fault = of(io);
+    struct io_fault *fault = as_fault(io);
     struct fault_verdict verdict = fault_apply(fault, operation, path, 0);
     if (verdict.delay_ns)
         clock_sleep_ns(verdict.delay_ns);
@@ -88,11 +89,11 @@ static int fault_file_open(struct io *io, const char *path, struct io_file **ret
                            struct err *err)
 {
     struct io_file *file = NULL;
-    int status = enter(io, FAULT_OPEN, path, err);
+    int status = inject_fault(io, FAULT_OPEN, path, err);
     if (!status)
-        status = new_file(of(io), "", path, &file, err);
+        status = new_file(as_fault(io), "", path, &file, err);
     if (!status)
-        status = inner_of(io)->ops->file_open(inner_of(io), path, &file->inner, err);
+        status = inner_io(io)->ops->file_open(inner_io(io), path, &file->inner, err);
     if (status)
         free(file);
     else
@@ -116,25 +117,25 @@ static uint64_t fault_file_size(const struct io_file *file)
 static int fault_file_identity(const struct io_file *file, struct io_identity *ret_identity,
                                struct err *err)
 {
-    int status = enter(&file->fault->base, FAULT_STAT, file->path, err);
+    int status = inject_fault(&file->fault->base, FAULT_STAT, file->path, err);
     return status ? status : file->fault->inner->ops->file_identity(file->inner, ret_identity, err);
 }
 
 static unsigned fault_direct_align(struct io *io, struct io_file *file)
 {
-    struct io *inner = inner_of(io);
+    struct io *inner = inner_io(io);
     return inner->ops->direct_align ? inner->ops->direct_align(inner, file->inner) : 0;
 }
 
 static int fault_resolve(struct io *io, const char *path, char *full_path, struct err *err)
 {
-    return io_resolve(of(io)->inner, path, full_path, err);
+    return io_resolve(as_fault(io)->inner, path, full_path, err);
 }
 
 static int fault_stat(struct io *io, const char *path, struct io_stat *ret_stat, struct err *err)
 {
-    struct io *inner = inner_of(io);
-    int status = enter(io, FAULT_STAT, path, err);
+    struct io *inner = inner_io(io);
+    int status = inject_fault(io, FAULT_STAT, path, err);
     return status ? status : inner->names->stat(inner, path, ret_stat, err);
 }
 
@@ -142,30 +143,30 @@ static int fault_list(struct io *io, const char *path,
                       int (*entry)(void *context, const struct io_entry *entry), void *context,
                       struct err *err)
 {
-    struct io *inner = inner_of(io);
-    int status = enter(io, FAULT_LIST, path, err);
+    struct io *inner = inner_io(io);
+    int status = inject_fault(io, FAULT_LIST, path, err);
     return status ? status : inner->names->list(inner, path, entry, context, err);
 }
 
 static int fault_make_folder(struct io *io, const char *path, struct err *err)
 {
-    struct io *inner = inner_of(io);
-    int status = enter(io, FAULT_FOLDER, path, err);
+    struct io *inner = inner_io(io);
+    int status = inject_fault(io, FAULT_FOLDER, path, err);
     return status ? status : inner->names->make_folder(inner, path, err);
 }
 
 static int fault_remove(struct io *io, const char *path, struct err *err)
 {
-    struct io *inner = inner_of(io);
-    int status = enter(io, FAULT_REMOVE, path, err);
+    struct io *inner = inner_io(io);
+    int status = inject_fault(io, FAULT_REMOVE, path, err);
     return status ? status : inner->names->remove(inner, path, err);
 }
 
 static int fault_sweep(struct io *io, const char *folder, const char *owner_id,
                        bool (*is_ours)(const char *entry_name), struct err *err)
 {
-    struct io *inner = inner_of(io);
-    int status = enter(io, FAULT_SWEEP, folder, err);
+    struct io *inner = inner_io(io);
+    int status = inject_fault(io, FAULT_SWEEP, folder, err);
     return status ? status : inner->transactions->sweep(inner, folder, owner_id, is_ours, err);
 }
 
@@ -173,32 +174,32 @@ static int fault_lock_acquire(struct io *io, const char *folder,
                               const struct io_lock_options *options, struct io_lock **ret_lock,
                               struct err *err)
 {
-    struct io *inner = inner_of(io);
-    int status = enter(io, FAULT_LOCK, folder, err);
+    struct io *inner = inner_io(io);
+    int status = inject_fault(io, FAULT_LOCK, folder, err);
     return status ? status : inner->locks->acquire(inner, folder, options, ret_lock, err);
 }
 
 static int fault_shared_lock_acquire(struct io *io, const char *path, bool is_exclusive,
                                      struct io_shared_lock **ret_lock, struct err *err)
 {
-    struct io *inner = inner_of(io);
-    int status = enter(io, FAULT_LOCK, path, err);
+    struct io *inner = inner_io(io);
+    int status = inject_fault(io, FAULT_LOCK, path, err);
     return status ? status : io_lock_shared(inner, path, is_exclusive, ret_lock, err);
 }
 
-/* Begins a transaction (staging NULL) or joins one. */
-static int open_transaction(struct io *io, const struct io_transaction_options *options,
-                            const char *staging, struct io_transaction **ret_transaction,
-                            struct err *err)
+/* staging NULL: begins a transaction. */
+static int fault_transaction_join(struct io *io, const struct io_transaction_options *options,
+                                  const char *staging, struct io_transaction **ret_transaction,
+                                  struct err *err)
 {
-    struct io *inner = inner_of(io);
-    int status = enter(io, staging ? FAULT_JOIN : FAULT_BEGIN, options->path, err);
+    struct io *inner = inner_io(io);
+    int status = inject_fault(io, staging ? FAULT_JOIN : FAULT_BEGIN, options->path, err);
     if (status)
         return status;
     struct io_transaction *transaction = calloc(1, sizeof *transaction);
     if (!transaction)
         return err_set(err, -ENOMEM, "out of memory for an output");
-    transaction->fault = of(io);
+    transaction->fault = as_fault(io);
     snprintf(transaction->path, sizeof transaction->path, "%s", options->path);
     status = staging ? inner->transactions->join(inner, options, staging, &transaction->inner, err)
                      : inner->transactions->begin(inner, options, &transaction->inner, err);
@@ -212,14 +213,7 @@ static int open_transaction(struct io *io, const struct io_transaction_options *
 static int fault_transaction_begin(struct io *io, const struct io_transaction_options *options,
                                    struct io_transaction **ret_transaction, struct err *err)
 {
-    return open_transaction(io, options, NULL, ret_transaction, err);
-}
-
-static int fault_transaction_join(struct io *io, const struct io_transaction_options *options,
-                                  const char *staging, struct io_transaction **ret_transaction,
-                                  struct err *err)
-{
-    return open_transaction(io, options, staging, ret_transaction, err);
+    return fault_transaction_join(io, options, NULL, ret_transaction, err);
 }
 
 static const char *fault_transaction_staging(const struct io_transaction *transaction)
@@ -236,7 +230,7 @@ static int add_file(struct io_transaction *transaction, const char *name, bool e
     int status = new_file(transaction->fault, transaction->path, name, &file, err);
     if (status)
         return status;
-    status = enter(&transaction->fault->base, FAULT_CREATE, file->path, err);
+    status = inject_fault(&transaction->fault->base, FAULT_CREATE, file->path, err);
     if (!status)
         status = exists
                      ? inner->open(transaction->inner, name, &file->inner, err)
@@ -272,7 +266,7 @@ static int fault_transaction_finalize(struct io_transaction *transaction, struct
         link = &(*link)->next;
     if (*link)
         *link = file->next;
-    int failed = enter(&transaction->fault->base, FAULT_FINALIZE, file->path, err);
+    int failed = inject_fault(&transaction->fault->base, FAULT_FINALIZE, file->path, err);
     int status = inner_ops(transaction)
                      ->finalize(transaction->inner, file->inner, final_bytes, failed ? NULL : err);
     free(file);
@@ -293,7 +287,7 @@ static void free_transaction(struct io_transaction *transaction)
 
 static int fault_transaction_commit(struct io_transaction *transaction, struct err *err)
 {
-    int status = enter(&transaction->fault->base, FAULT_COMMIT, transaction->path, err);
+    int status = inject_fault(&transaction->fault->base, FAULT_COMMIT, transaction->path, err);
     if (!status && transaction->is_lost) {
         status = err_set(err, -EINVAL, "one of the files could not be made durable");
         err_at(err, transaction->path, ERR_NO_OFFSET);
@@ -310,7 +304,7 @@ static void fault_transaction_abort(struct io_transaction *transaction)
 {
     if (!transaction)
         return;
-    enter(&transaction->fault->base, FAULT_ABORT, transaction->path, NULL);
+    inject_fault(&transaction->fault->base, FAULT_ABORT, transaction->path, NULL);
     if (atomic_load(&transaction->fault->in_flight) > 0)
         atomic_fetch_add(&transaction->fault->abandoned, 1);
     inner_ops(transaction)->abort(transaction->inner);
@@ -325,7 +319,7 @@ static void fault_transaction_leave(struct io_transaction *transaction)
 
 static void fault_close(struct io *io)
 {
-    io_close(inner_of(io));
+    io_close(inner_io(io));
     free(io);
 }
 
@@ -406,7 +400,7 @@ int io_fault_open(const char *path_or_url, const struct io_options *options, con
 
 int io_fault_set(struct io *io, const char *rules, struct err *err)
 {
-    struct io_fault *fault = of(io);
+    struct io_fault *fault = as_fault(io);
     int status = fault_rules_parse(rules, &fault->rules, err);
     if (status)
         return status;
@@ -421,12 +415,12 @@ int io_fault_set(struct io *io, const char *rules, struct err *err)
 
 void io_fault_release(struct io *io)
 {
-    atomic_store(&of(io)->is_released, true);
+    atomic_store(&as_fault(io)->is_released, true);
 }
 
 struct io_fault_counts io_fault_counts(struct io *io)
 {
-    struct io_fault *fault = of(io);
+    struct io_fault *fault = as_fault(io);
     struct io_fault_counts counts = {.read_bytes = atomic_load(&fault->read_bytes),
                                      .hits = atomic_load(&fault->hits),
                                      .held = atomic_load(&fault->held),

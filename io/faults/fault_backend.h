@@ -6,11 +6,11 @@
 
 #include "io/faults/io_fault.h"
 
-enum { FAULT_POLL_NS = 2000000 }; /* poll interval of held operations */
+enum { FAULT_POLL_NS = 2000000 }; /* how often held operations check for their release */
 
 struct io_fault {
     struct io base;
-    struct io_ops ops; /* with the inner backend's engine name and scheme */
+    struct io_ops ops; /* with a name derived from the inner backend's, and its scheme */
     struct io_lock_ops locks;
     char name[64];
     struct io *inner; /* immutable */
@@ -38,7 +38,7 @@ void fault_queue_close(struct io_queue *queue);
 void fault_queue_register(struct io_queue *queue, void *memory, size_t bytes);
 int fault_queue_submit(struct io_queue *queue, struct io_request *const *requests, unsigned count);
 int fault_queue_reap(struct io_queue *queue, struct io_request **done, unsigned count_max,
-                     unsigned least, int timeout_ms);
+                     unsigned count_min, int timeout_ms);
 void fault_queue_cancel(struct io_queue *queue, struct io_request *request);
 
 #endif

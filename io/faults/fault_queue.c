@@ -2,11 +2,11 @@
  * fault_queue — requests of the fault-injecting backend.
  *
  *     submit -> waiting until due or released -> the inner queue -> done -> reap
- *                  `-> an error: done at once      `-> inverts a bit of what was read, or writes
- *                                                      one inverted byte after a write
+ *                  `-> an error: done at once      `-> flip: inverts a bit of the data read, or
+ *                                                      writes again one byte with a bit inverted
  *
- * Every request has an entry with its own inner request, so the caller's request changes only when
- * it is done. The inner queue has a slot for every entry.
+ * Every entry has its own inner request, so the caller's request changes only when it is done. The
+ * inner queue has a slot for every entry.
  */
 #include "io/faults/fault_backend.h"
 
@@ -45,7 +45,7 @@ static const struct io_ops *inner_ops(const struct io_queue *queue)
     return queue->fault->inner->ops;
 }
 
-static void begin(struct io_queue *queue, struct entry *entry, struct io_request *request)
+static void start_entry(struct io_queue *queue, struct entry *entry, struct io_request *request)
 {
     enum fault_operation operation = request->kind == IO_READ ? FAULT_READ : FAULT_WRITE;
     struct fault_verdict verdict =
@@ -64,7 +64,7 @@ static void begin(struct io_queue *queue, struct entry *entry, struct io_request
     atomic_fetch_add(&queue->fault->held, verdict.holds);
 }
 
-static void stop_waiting(struct io_queue *queue, struct entry *entry)
+static void release_hold(struct io_queue *queue, struct entry *entry)
 {
     atomic_fetch_sub(&queue->fault->held, entry->verdict.holds);
     entry->verdict.holds = false;
@@ -91,8 +91,8 @@ static void forward(struct io_queue *queue, struct entry *entry)
     queue->inner_count++;
 }
 
-/* Writes the inverted byte with a second write, so that the caller's memory is not modified. */
-static void flip_written(struct io_queue *queue, struct entry *entry)
+/* A second write, so that the caller's memory is not modified. */
+static void write_flipped_byte(struct io_queue *queue, struct entry *entry)
 {
     uint64_t bit = entry->verdict.flip_random % ((uint64_t)entry->inner.bytes * 8);
     const uint8_t *data = entry->inner.data;
@@ -106,13 +106,13 @@ static void flip_written(struct io_queue *queue, struct entry *entry)
 }
 
 /* Handles a finished inner request. */
-static void complete(struct io_queue *queue, struct entry *entry)
+static void handle_completion(struct io_queue *queue, struct entry *entry)
 {
     const struct fault_verdict *verdict = &entry->verdict;
     ssize_t result = entry->inner.result;
     bool is_write = entry->inner.kind == IO_WRITE;
     if (result > 0 && verdict->flips && is_write) {
-        flip_written(queue, entry);
+        write_flipped_byte(queue, entry);
         return;
     }
     if (result > 0 && verdict->flips) {
@@ -124,7 +124,7 @@ static void complete(struct io_queue *queue, struct entry *entry)
     finish(entry, result);
 }
 
-/* Starts all due entries. Returns the time of the next check; UINT64_MAX: none is waiting. */
+/* Starts all due entries. Returns when to check again; UINT64_MAX: none is waiting. */
 static uint64_t forward_due(struct io_queue *queue)
 {
     uint64_t now_ns = clock_now_ns(), next_ns = UINT64_MAX;
@@ -137,7 +137,7 @@ static uint64_t forward_due(struct io_queue *queue)
             next_ns = bytes_min(next_ns, is_held ? now_ns + FAULT_POLL_NS : entry->due_ns);
             continue;
         }
-        stop_waiting(queue, entry);
+        release_hold(queue, entry);
         forward(queue, entry);
     }
     return next_ns;
@@ -173,7 +173,7 @@ static void release_all(struct io_queue *queue)
     for (struct entry *entry = queue->entries; entry < queue->entries + queue->depth; entry++) {
         if (entry->state == ENTRY_FREE)
             continue;
-        stop_waiting(queue, entry);
+        release_hold(queue, entry);
         if (entry->state != ENTRY_DONE)
             entry->outer->result = entry->state == ENTRY_INNER ? entry->inner.result : -ECANCELED;
         entry->state = ENTRY_FREE;
@@ -201,22 +201,22 @@ int fault_queue_submit(struct io_queue *queue, struct io_request *const *request
         return queue->broken;
     for (unsigned i = 0; i < queue->depth && taken < count; i++)
         if (queue->entries[i].state == ENTRY_FREE)
-            begin(queue, &queue->entries[i], requests[taken++]);
+            start_entry(queue, &queue->entries[i], requests[taken++]);
     atomic_fetch_add(&queue->fault->in_flight, taken);
     forward_due(queue);
     return (int)taken;
 }
 
 /* Waits up to timeout_ms for the inner queue. */
-static int reap_inner(struct io_queue *queue, unsigned least, int timeout_ms)
+static int reap_inner(struct io_queue *queue, unsigned count_min, int timeout_ms)
 {
     struct io_request *done[INNER_REAP_MAX];
     if (queue->inner_count == 0)
         return 0;
-    int count = inner_ops(queue)->reap(queue->inner, done, INNER_REAP_MAX, least, timeout_ms);
+    int count = inner_ops(queue)->reap(queue->inner, done, INNER_REAP_MAX, count_min, timeout_ms);
     for (int i = 0; i < count; i++) {
         queue->inner_count--;
-        complete(queue, done[i]->user);
+        handle_completion(queue, done[i]->user);
     }
     return count < 0 ? count : 0;
 }
@@ -247,7 +247,7 @@ static int wait_until(struct io_queue *queue, uint64_t now_ns, uint64_t until_ns
 }
 
 int fault_queue_reap(struct io_queue *queue, struct io_request **done, unsigned count_max,
-                     unsigned least, int timeout_ms)
+                     unsigned count_min, int timeout_ms)
 {
     if (!queue->broken)
         queue->broken = fault_apply(queue->fault, FAULT_WAIT, "", 0).error;
@@ -257,7 +257,7 @@ int fault_queue_reap(struct io_queue *queue, struct io_request **done, unsigned 
         return queue->broken;
     uint64_t end_ns =
         timeout_ms < 0 ? UINT64_MAX : clock_now_ns() + (uint64_t)timeout_ms * NS_PER_MS;
-    unsigned wanted = least < count_max ? least : count_max, count = 0;
+    unsigned wanted = count_min < count_max ? count_min : count_max, count = 0;
     int status = reap_inner(queue, 0, 0);
     for (;;) {
         uint64_t next_ns = forward_due(queue);
@@ -285,7 +285,7 @@ void fault_queue_cancel(struct io_queue *queue, struct io_request *request)
         if (entry->state == ENTRY_INNER)
             inner_ops(queue)->cancel(queue->inner, &entry->inner);
         if (entry->state == ENTRY_WAITING) {
-            stop_waiting(queue, entry);
+            release_hold(queue, entry);
             finish(entry, -ECANCELED);
         }
     }

@@ -58,12 +58,13 @@ bool fault_operation_is_durable(enum fault_operation operation)
     return DURABLE & BIT(operation);
 }
 
-struct reading {
+struct rule_parser {
     const char *text, *at;
     struct err *err;
 };
 
-static int wrong(const struct reading *r, const char *at, const char *what, const char *expected)
+static int syntax_error(const struct rule_parser *r, const char *at, const char *what,
+                        const char *expected)
 {
     err_set(r->err, -EINVAL, "%s in column %d of the fault rules \"%.120s\"", what,
             (int)(at - r->text) + 1, r->text);
@@ -77,7 +78,7 @@ static int wrong(const struct reading *r, const char *at, const char *what, cons
 }
 
 /* Letters, digits and dots; truncated if too long. */
-static void take_word(struct reading *r, char word[WORD_BYTES])
+static void parse_word(struct rule_parser *r, char word[WORD_BYTES])
 {
     size_t bytes = 0;
     while (isalnum((unsigned char)r->at[bytes]) || r->at[bytes] == '.')
@@ -88,26 +89,27 @@ static void take_word(struct reading *r, char word[WORD_BYTES])
     r->at += bytes;
 }
 
-static int take_number(struct reading *r, uint64_t least, uint64_t *ret_number)
+static int parse_number(struct rule_parser *r, uint64_t least, uint64_t *ret_number)
 {
     const char *begin = r->at;
     char *end;
     errno = 0;
     unsigned long long number = isdigit((unsigned char)*begin) ? strtoull(begin, &end, 10) : 0;
     if (!isdigit((unsigned char)*begin) || errno || number < least)
-        return wrong(r, begin, "invalid number", least ? "a number of at least 1" : "a number");
+        return syntax_error(r, begin, "invalid number",
+                            least ? "a number of at least 1" : "a number");
     r->at = end;
     *ret_number = number;
     return 0;
 }
 
 /* Sets *ret_index to the position of the next word in words. */
-static int take_known(struct reading *r, const char *what, const char *const *words, size_t count,
-                      size_t *ret_index)
+static int parse_keyword(struct rule_parser *r, const char *what, const char *const *words,
+                         size_t count, size_t *ret_index)
 {
     const char *begin = r->at;
     char word[WORD_BYTES], expected[ERR_TEXT_BYTES_MAX] = "";
-    take_word(r, word);
+    parse_word(r, word);
     for (size_t i = 0, used = 0; i < count; i++) {
         if (strcmp(word, words[i]) == 0) {
             *ret_index = i;
@@ -117,39 +119,39 @@ static int take_known(struct reading *r, const char *what, const char *const *wo
             used += (size_t)snprintf(expected + used, sizeof expected - used, "%s%s", i ? ", " : "",
                                      words[i]);
     }
-    wrong(r, begin, what, expected);
+    syntax_error(r, begin, what, expected);
     const char *nearest = str_nearest(word, words, count);
     if (nearest)
         err_advise(r->err, "did you mean \"%s\"?", nearest);
     return -EINVAL;
 }
 
-static int take_operation(struct reading *r, struct fault_rule *rule)
+static int parse_operation(struct rule_parser *r, struct fault_rule *rule)
 {
     size_t i;
-    int status = take_known(r, "unknown operation", operation_names, FAULT_OPERATIONS + 1, &i);
+    int status = parse_keyword(r, "unknown operation", operation_names, FAULT_OPERATIONS + 1, &i);
     if (status)
         return status;
     rule->operations = i == FAULT_OPERATIONS ? DURABLE : BIT(i);
     if (*r->at != ':')
-        return wrong(r, r->at, "missing effect", "\":\" and an effect");
+        return syntax_error(r, r->at, "missing effect", "\":\" and an effect");
     r->at++;
     return 0;
 }
 
-static int take_delay(struct reading *r, struct fault_rule *rule)
+static int parse_delay(struct rule_parser *r, struct fault_rule *rule)
 {
     char word[WORD_BYTES];
     if (*r->at != '=')
-        return wrong(r, r->at, "invalid duration", "\"=\" and a duration such as 20ms");
+        return syntax_error(r, r->at, "invalid duration", "\"=\" and a duration such as 20ms");
     const char *begin = ++r->at;
-    take_word(r, word);
+    parse_word(r, word);
     return str_parse_duration(word, &rule->effect.delay_ns)
-               ? wrong(r, begin, "invalid duration", "20ms, 3s, 2min")
+               ? syntax_error(r, begin, "invalid duration", "20ms, 3s, 2min")
                : 0;
 }
 
-static int take_effect(struct reading *r, struct fault_rule *rule)
+static int parse_effect(struct rule_parser *r, struct fault_rule *rule)
 {
     const char *words[EFFECTS];
     const struct fault_verdict *verdicts[EFFECTS];
@@ -160,36 +162,36 @@ static int take_effect(struct reading *r, struct fault_rule *rule)
         words[count] = effects[i].word;
         verdicts[count++] = &effects[i].verdict;
     }
-    int status = take_known(r, "unknown effect", words, count, &chosen);
+    int status = parse_keyword(r, "unknown effect", words, count, &chosen);
     if (status)
         return status;
     rule->effect = *verdicts[chosen];
-    return rule->effect.delay_ns ? take_delay(r, rule) : 0;
+    return rule->effect.delay_ns ? parse_delay(r, rule) : 0;
 }
 
-static int take_percent(struct reading *r, struct fault_rule *rule)
+static int parse_percent(struct rule_parser *r, struct fault_rule *rule)
 {
     const char *begin = r->at;
     char word[WORD_BYTES], *end;
-    take_word(r, word);
+    parse_word(r, word);
     double percent = isdigit((unsigned char)word[0]) ? strtod(word, &end) : 0;
     if (!isdigit((unsigned char)word[0]) || *end || !(percent > 0 && percent <= 100))
-        return wrong(r, begin, "invalid percentage", "above 0 and up to 100");
+        return syntax_error(r, begin, "invalid percentage", "above 0 and up to 100");
     rule->fraction = percent / 100;
     return 0;
 }
 
-static int take_when(struct reading *r, struct fault_rule *rule)
+static int parse_when(struct rule_parser *r, struct fault_rule *rule)
 {
     char sign = *r->at;
     if (sign != '@' && sign != '/' && sign != '%')
         return 0;
     r->at++;
     if (sign == '%')
-        return take_percent(r, rule);
+        return parse_percent(r, rule);
     if (sign == '/')
-        return take_number(r, 1, &rule->every);
-    int status = take_number(r, 1, &rule->first);
+        return parse_number(r, 1, &rule->every);
+    int status = parse_number(r, 1, &rule->first);
     if (status || *r->at != '+') {
         rule->last = rule->first;
         return status;
@@ -198,78 +200,79 @@ static int take_when(struct reading *r, struct fault_rule *rule)
     return 0;
 }
 
-static int take_path(struct reading *r, struct fault_rule *rule)
+static int parse_path(struct rule_parser *r, struct fault_rule *rule)
 {
     if (*r->at != ':')
         return 0;
     if (rule->operations & QUEUES)
-        return wrong(r, r->at, "unexpected text", "\",\": a queue has no path");
+        return syntax_error(r, r->at, "unexpected text", "\",\": a queue has no path");
     const char *begin = ++r->at;
     size_t bytes = strcspn(begin, ",");
     if (bytes == 0 || bytes >= FAULT_PATH_BYTES)
-        return wrong(r, begin, "invalid part of a path", "1 to 127 bytes of text");
+        return syntax_error(r, begin, "invalid part of a path", "1 to 127 bytes of text");
     memcpy(rule->path, begin, bytes);
     r->at += bytes;
     return 0;
 }
 
-static int take_rule(struct reading *r, struct fault_rules *rules)
+static int parse_rule(struct rule_parser *r, struct fault_rules *rules)
 {
     static const char seed[] = "seed=";
     if (strncmp(r->at, seed, sizeof seed - 1) == 0) {
         r->at += sizeof seed - 1;
-        return take_number(r, 0, &rules->seed);
+        return parse_number(r, 0, &rules->seed);
     }
     if (rules->count == FAULT_RULES_MAX)
-        return wrong(r, r->at, "too many rules", "at most 16");
+        return syntax_error(r, r->at, "too many rules", "at most 16");
     struct fault_rule *rule = &rules->rules[rules->count++];
     rule->last = UINT64_MAX;
     rule->every = 1;
     rule->fraction = 1;
-    int status = take_operation(r, rule);
+    int status = parse_operation(r, rule);
     if (!status)
-        status = take_effect(r, rule);
+        status = parse_effect(r, rule);
     if (!status)
-        status = take_when(r, rule);
-    return status ? status : take_path(r, rule);
+        status = parse_when(r, rule);
+    return status ? status : parse_path(r, rule);
 }
 
 int fault_rules_parse(const char *text, struct fault_rules *ret_rules, struct err *err)
 {
-    struct reading r = {.text = text, .at = text, .err = err};
+    struct rule_parser r = {.text = text, .at = text, .err = err};
     struct fault_rules rules = {0};
     while (*r.at) {
-        int status = take_rule(&r, &rules);
+        int status = parse_rule(&r, &rules);
         if (status)
             return status;
         if (*r.at && *r.at != ',')
-            return wrong(&r, r.at, "unexpected text",
-                         "\",\", \":\" and part of a path, or \"@\", \"/\" or \"%\" and a number");
+            return syntax_error(
+                &r, r.at, "unexpected text",
+                "\",\", \":\" and part of a path, or \"@\", \"/\" or \"%\" and a number");
         if (*r.at && *++r.at == '\0')
-            return wrong(&r, r.at, "missing rule", "another rule after the comma");
+            return syntax_error(&r, r.at, "missing rule", "another rule after the comma");
     }
     *ret_rules = rules;
     return 0;
 }
 
-/* Uses only the file's name: the folder's location does not matter. */
-static struct philox_block draw(uint64_t seed, unsigned rule, enum fault_operation operation,
-                                const char *path, uint64_t offset)
+/* Ignores the folder, so that results do not depend on its location. */
+static struct philox_block draw_random(uint64_t seed, unsigned rule, enum fault_operation operation,
+                                       const char *path, uint64_t offset)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     uint64_t what = hash_64(name, strlen(name)) ^ (uint64_t)rule << 32 ^ (uint64_t)operation;
     return philox(seed, what, offset);
 }
 
-static bool is_its_turn(struct fault_rule *rule, const struct philox_block *random)
+static bool matches_operation_number(struct fault_rule *rule, const struct philox_block *random)
 {
     uint64_t number = atomic_fetch_add_explicit(&rule->seen_count, 1, memory_order_relaxed) + 1;
     return number >= rule->first && number <= rule->last && number % rule->every == 0 &&
-           philox_unit(random->word[0]) < rule->fraction;
+           philox_uniform(random->word[0]) < rule->fraction;
 }
 
-static void apply(const struct fault_verdict *effect, uint64_t random,
-                  struct fault_verdict *verdict)
+static void merge_effect(const struct fault_verdict *effect, uint64_t random,
+                         struct fault_verdict *verdict)
 {
     if (effect->kills)
         raise(SIGKILL);
@@ -291,9 +294,9 @@ struct fault_verdict fault_rules_decide(struct fault_rules *rules, enum fault_op
         struct fault_rule *rule = &rules->rules[i];
         if (!(rule->operations & BIT(operation)) || !strstr(path, rule->path))
             continue;
-        struct philox_block random = draw(rules->seed, i, operation, path, offset);
-        if (is_its_turn(rule, &random))
-            apply(&rule->effect, (uint64_t)random.word[1] << 32 | random.word[2], &verdict);
+        struct philox_block random = draw_random(rules->seed, i, operation, path, offset);
+        if (matches_operation_number(rule, &random))
+            merge_effect(&rule->effect, (uint64_t)random.word[1] << 32 | random.word[2], &verdict);
     }
     return verdict;
 }

@@ -16,8 +16,8 @@
  *     read:delay=20ms%10:shard-000003,seed=7      every tenth read of that shard takes longer
  *
  * A rule counts only the operations and paths that it applies to. A percentage selects operations
- * by a hash of the seed, the rule's number, the file's name and the offset: the selection does not
- * depend on thread order, and a bad location stays bad.
+ * by a hash of the seed, the rule's number, the file's name and the offset, so the selection does
+ * not depend on timing, and a bad location stays bad.
  *
  * Threads: fault_rules_decide may be called from any thread, but not while the same rules are
  * parsed.
@@ -60,8 +60,8 @@ struct fault_verdict {
     int error;         /* -errno; 0: none */
     uint64_t delay_ns; /* delay before the operation */
     bool is_hit;
-    bool holds; /* waits until released before the operation */
-    bool cuts, flips, kills;
+    bool holds;              /* waits until released before the operation */
+    bool cuts, flips, kills; /* the effects "short", "flip" and "kill" */
     /* Select where to cut and which bit to invert: equal for the same operation and location. */
     uint64_t cut_random, flip_random;
 };
@@ -86,8 +86,8 @@ struct fault_rules {
  * means no rules. */
 int fault_rules_parse(const char *text, struct fault_rules *ret_rules, struct err *err);
 
-/* Counts the operation and combines all rules that hit it; the first error wins. A kill rule ends
- * the process here. */
+/* Counts the operation and combines the effects of all matching rules; the first error wins. A kill
+ * rule ends the process here. */
 struct fault_verdict fault_rules_decide(struct fault_rules *rules, enum fault_operation operation,
                                         const char *path, uint64_t offset);
 

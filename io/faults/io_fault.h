@@ -5,9 +5,9 @@
  *
  * fault_rules.h has the rules' grammar. Effects:
  *
- *     an error   the call fails with it and does nothing; a request is reaped with it. A failed
+ *     an error   the call fails and does nothing; a request has the error as its result. A failed
  *                finalize or commit loses the transaction, as after a disk error; abort cannot fail
- *     delay      a request begins later, and its queue stays free for others; a call takes longer
+ *     delay      a request begins later without delaying others in its queue; a call takes longer
  *     hold       delays until io_fault_release or, for a request, cancel or queue_close
  *     short      a read ends at any of its bytes, as if the file had shrunk since it was opened; a
  *                write writes some of its bytes and fails with -ENOSPC. (Partial transfers by the
@@ -43,10 +43,10 @@ struct io_fault_counts {
     uint64_t durable;                      /* those that "durable" includes */
     uint64_t read_bytes;                   /* requested */
     uint64_t hits;                         /* operations that a rule changed */
-    uint64_t held;                         /* at present */
-    uint64_t in_flight;                    /* requests at present */
-    /* Transactions aborted while requests were in flight: a bug in the caller if all requests
-     * belong to the transaction. Any request of this backend counts. */
+    uint64_t held;                         /* operations held now */
+    uint64_t in_flight;                    /* requests now */
+    /* Transactions aborted while any request of this backend was in flight: a bug in the caller if
+     * the request belongs to the transaction. */
     uint64_t abandoned;
 };
 struct io_fault_counts io_fault_counts(struct io *io);

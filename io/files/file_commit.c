@@ -99,7 +99,7 @@ static int rename_to_final(struct io_transaction *transaction, char *old, struct
     if (status == -EEXIST && transaction->replace)
         return swap_folders(transaction, old, err);
     if (status == -EEXIST)
-        return transaction_exists_error(transaction->final, err);
+        return transaction_error_exists(transaction->final, err);
     return status ? local_fail(err, status, transaction->final, "could not commit the output") : 0;
 }
 
@@ -131,7 +131,7 @@ static void keep_backup(const struct io_transaction *transaction, const char *ol
 /* A folder that can be neither removed nor made the backup stays under a temporary name for the
  * next sweep. A folder from temporary_rename_replaced is renamed first, because a sweep must never
  * restore a partly removed one. */
-static void discard_old(const struct io_transaction *transaction, const char *old)
+static void discard_replaced(const struct io_transaction *transaction, const char *old)
 {
     char backup[IO_PATH_BYTES_MAX];
     bool has_replaced_name = strcmp(old, transaction->staging) != 0;
@@ -157,7 +157,7 @@ int local_transaction_commit(struct io_transaction *transaction, struct err *err
     }
     status = local_sync_folder(transaction->parent, err);
     if (!status && *old)
-        discard_old(transaction, old);
+        discard_replaced(transaction, old);
     transaction_free(transaction);
     return status;
 }

@@ -41,7 +41,7 @@ struct io_lock {
     char path[IO_PATH_BYTES_MAX]; /* of the lock file */
 };
 
-/* File systems of one machine, whose kernel knows every lock holder. */
+/* Whether only this machine uses the file system, so that its kernel knows every lock holder. */
 static bool is_local_fs(const char *folder)
 {
     static const unsigned long kinds[] = {
@@ -63,7 +63,7 @@ static int write_owner(int fd)
 {
     char host[65] = "unknown", boot[64], text[OWNER_TEXT_BYTES_MAX];
     gethostname(host, sizeof host - 1);
-    machine_boot(boot, sizeof boot);
+    machine_boot_id(boot, sizeof boot);
     int bytes = snprintf(text, sizeof text, "host=%s pid=%ld boot=%s\n", host, (long)getpid(),
                          *boot ? boot : "unknown");
     if (LOCAL_RETRY(ftruncate(fd, 0)))
@@ -86,8 +86,8 @@ static int try_lock(const char *path, int *ret_fd, char owner[OWNER_TEXT_BYTES_M
     int fd = LOCAL_RETRY(open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
     if (fd < 0)
         return -errno;
-    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    int status = LOCAL_RETRY(fcntl(fd, F_OFD_SETLK, &whole)) ? -errno : 0;
+    struct flock whole_file = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    int status = LOCAL_RETRY(fcntl(fd, F_OFD_SETLK, &whole_file)) ? -errno : 0;
     if (status == -EAGAIN || status == -EACCES) {
         read_owner(fd, owner);
         status = -EAGAIN;
@@ -103,7 +103,7 @@ static int try_lock(const char *path, int *ret_fd, char owner[OWNER_TEXT_BYTES_M
     return status;
 }
 
-int local_refuse(const char *folder, const char *owner, const char *what, struct err *err)
+int local_owned_error(const char *folder, const char *owner, const char *what, struct err *err)
 {
     err_set(err, -EBUSY, "%s", what);
     err_at(err, folder, ERR_NO_OFFSET);
@@ -116,14 +116,14 @@ static int acquire_lock(struct io_lock *lock, const char *folder, struct err *er
 {
     char owner[OWNER_TEXT_BYTES_MAX] = "";
     int status = -EAGAIN;
-    /* Gives a new holder time to write its identity. */
+    /* Retries, so that a new holder has time to write its identity. */
     for (int attempt = 0; attempt < ATTEMPTS_MAX && status == -EAGAIN && !*owner; attempt++) {
         if (attempt > 0)
             clock_sleep_ns(ATTEMPT_PAUSE_NS);
         status = try_lock(lock->path, &lock->fd, owner);
     }
     if (status == -EAGAIN)
-        return local_refuse(folder, owner, LOCAL_OWNED, err);
+        return local_owned_error(folder, owner, LOCAL_OWNED, err);
     return status ? local_fail(err, status, lock->path, "could not lock the folder") : 0;
 }
 
@@ -136,11 +136,11 @@ static int check_unlocked(const struct io_lock *lock, const char *folder, struct
         return errno == ENOENT
                    ? 0
                    : local_fail(err, -errno, lock->path, "could not check the folder's lock");
-    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    bool held = fcntl(fd, F_OFD_GETLK, &whole) == 0 && whole.l_type != F_UNLCK;
+    struct flock whole_file = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    bool held = fcntl(fd, F_OFD_GETLK, &whole_file) == 0 && whole_file.l_type != F_UNLCK;
     read_owner(fd, owner);
     close(fd);
-    return held ? local_refuse(folder, owner, LOCAL_OWNED, err) : 0;
+    return held ? local_owned_error(folder, owner, LOCAL_OWNED, err) : 0;
 }
 
 static int acquire(struct io_lock *lock, const char *folder, const struct io_lock_options *options,
@@ -163,7 +163,7 @@ static void local_lock_release(struct io_lock *lock)
     lease_release(lock->lease);
     if (lock->fd >= 0) {
         int failed = LOCAL_RETRY(ftruncate(lock->fd, 0));
-        (void)failed; /* the text only informs; the lock decides */
+        (void)failed; /* the text is informational; the lock decides */
         close(lock->fd);
     }
     free(lock);
@@ -194,7 +194,7 @@ static int local_lock_acquire(struct io *io, const char *folder,
 
 /* The lock file was removed. The folder is still ours unless another process has locked a new
  * file. */
-static int lock_again(struct io_lock *lock, struct err *err)
+static int relock(struct io_lock *lock, struct err *err)
 {
     char folder[IO_PATH_BYTES_MAX];
     int old = lock->fd;
@@ -209,7 +209,7 @@ static int local_lock_check(struct io_lock *lock, struct err *err)
 {
     int status = 0;
     if (lock->fd >= 0 && !local_is_named(lock->fd, lock->path))
-        status = lock_again(lock, err);
+        status = relock(lock, err);
     return !status && lock->lease ? lease_check(lock->lease, err) : status;
 }
 

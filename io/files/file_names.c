@@ -172,16 +172,16 @@ uint64_t local_file_size(const struct io_file *file)
     return file->size_bytes;
 }
 
-static uint64_t nanoseconds(struct timespec time)
+static uint64_t timespec_ns(struct timespec time)
 {
     return (uint64_t)time.tv_sec * CLOCK_NS_PER_S + (uint64_t)time.tv_nsec;
 }
 
-static struct io_identity identity_of(const struct stat *info)
+static struct io_identity make_identity(const struct stat *info)
 {
     const uint64_t words[] = {(uint64_t)info->st_dev, (uint64_t)info->st_ino,
-                              (uint64_t)info->st_size, nanoseconds(info->st_mtim),
-                              nanoseconds(info->st_ctim)};
+                              (uint64_t)info->st_size, timespec_ns(info->st_mtim),
+                              timespec_ns(info->st_ctim)};
     struct io_identity identity = {.bytes_count = sizeof words};
     static_assert(sizeof words <= sizeof identity.bytes, "an identity holds them");
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
@@ -195,7 +195,7 @@ int local_file_identity(const struct io_file *file, struct io_identity *ret_iden
     struct stat info;
     if (fstat(file->fd, &info))
         return local_fail(err, -errno, file->path, "could not stat the file");
-    *ret_identity = identity_of(&info);
+    *ret_identity = make_identity(&info);
     return 0;
 }
 
@@ -216,7 +216,7 @@ static int local_resolve(struct io *io, const char *path, char *full_path, struc
     return status;
 }
 
-static enum io_entry_kind kind_of(mode_t mode)
+static enum io_entry_kind entry_kind(mode_t mode)
 {
     return S_ISREG(mode) ? IO_ENTRY_FILE : S_ISDIR(mode) ? IO_ENTRY_FOLDER : IO_ENTRY_OTHER;
 }
@@ -231,10 +231,10 @@ static int local_stat(struct io *io, const char *path, struct io_stat *ret_stat,
     if (stat(path, &info))
         return local_fail(err, -errno, path, "could not stat the file");
     *ret_stat = (struct io_stat){
-        .kind = kind_of(info.st_mode),
+        .kind = entry_kind(info.st_mode),
         .size_bytes = (uint64_t)info.st_size,
-        .mtime_ns = nanoseconds(info.st_mtim),
-        .identity = identity_of(&info),
+        .mtime_ns = timespec_ns(info.st_mtim),
+        .identity = make_identity(&info),
     };
     return 0;
 }
@@ -245,7 +245,7 @@ struct listing {
     size_t count;
 };
 
-static enum io_entry_kind kind_of_entry(DIR *folder, const struct dirent *entry)
+static enum io_entry_kind read_entry_kind(DIR *folder, const struct dirent *entry)
 {
     if (entry->d_type == DT_REG)
         return IO_ENTRY_FILE;
@@ -254,7 +254,8 @@ static enum io_entry_kind kind_of_entry(DIR *folder, const struct dirent *entry)
     if (entry->d_type != DT_UNKNOWN && entry->d_type != DT_LNK)
         return IO_ENTRY_OTHER;
     struct stat info; /* follows links */
-    return fstatat(dirfd(folder), entry->d_name, &info, 0) ? IO_ENTRY_OTHER : kind_of(info.st_mode);
+    return fstatat(dirfd(folder), entry->d_name, &info, 0) ? IO_ENTRY_OTHER
+                                                           : entry_kind(info.st_mode);
 }
 
 static int read_entries(const char *path, struct listing *listing, struct err *err)
@@ -266,7 +267,7 @@ static int read_entries(const char *path, struct listing *listing, struct err *e
     while (errno = 0, (entry = readdir(folder))) {
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
             continue;
-        str_add_fill(&listing->text, (char)kind_of_entry(folder, entry), 1);
+        str_add_fill(&listing->text, (char)read_entry_kind(folder, entry), 1);
         str_add(&listing->text, entry->d_name, strlen(entry->d_name) + 1);
         listing->count++;
     }
@@ -318,7 +319,7 @@ out:
 }
 
 /* The new name is durable on return; the parent must exist. */
-static int make_one(const char *path, struct err *err)
+static int make_one_folder(const char *path, struct err *err)
 {
     if (mkdir(path, 0777)) {
         struct stat info;
@@ -348,7 +349,7 @@ int local_make_folder(struct io *io, const char *path, struct err *err)
         struct stat info;
         if (*at && stat(part, &info) == 0 && S_ISDIR(info.st_mode))
             continue; /* also if we could not create it: read-only, automounted, "/" */
-        status = make_one(part, err);
+        status = make_one_folder(part, err);
         if (status)
             return status;
     }

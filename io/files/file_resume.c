@@ -28,8 +28,8 @@ static bool has_no_locks(int code, bool is_file)
            code == -EOPNOTSUPP;
 }
 
-/* A killed writer keeps its lock until the kernel has ended its requests, possibly after its parent
- * learned of its death. */
+/* Retries, because a killed writer keeps its lock until the kernel has ended its requests, possibly
+ * after its parent has reaped it. */
 static int try_lock(int staging_fd)
 {
     int status = LOCAL_RETRY(flock(staging_fd, LOCK_EX | LOCK_NB)) ? -errno : 0;

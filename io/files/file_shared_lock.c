@@ -1,9 +1,9 @@
 /*
  * file_shared_lock — readers lock a file shared; a remover locks it exclusively. See file_local.h.
  *
- * An open-file-description lock ends with its owner. The name is checked after locking, because the
- * remover renames the file while it holds the lock: a reader either gets its lock first or finds
- * the name gone.
+ * The kernel releases an open-file-description lock when its owner dies. The name is checked after
+ * locking, because the remover renames the file while it holds the lock: a reader either gets its
+ * lock first or finds that the name is gone.
  *
  * Network file systems with lock support (NFS with its lock service, Lustre with -o flock) make the
  * lock visible to all hosts. On file systems without locks, every request succeeds without locking.
@@ -24,7 +24,7 @@ static bool has_no_locks(int code)
     return code == -EINVAL || code == -ENOLCK || code == -ENOSYS || code == -EOPNOTSUPP;
 }
 
-static int busy(const char *path, bool is_exclusive, struct err *err)
+static int busy_error(const char *path, bool is_exclusive, struct err *err)
 {
     err_set(err, -EBUSY, "%s", is_exclusive ? "it is being read" : "it is being removed");
     err_at(err, path, ERR_NO_OFFSET);
@@ -35,12 +35,12 @@ static int busy(const char *path, bool is_exclusive, struct err *err)
 /* Returns 1 if the file system has no locks. */
 static int set_lock(int fd, const char *path, bool is_exclusive, struct err *err)
 {
-    struct flock whole = {.l_type = is_exclusive ? F_WRLCK : F_RDLCK, .l_whence = SEEK_SET};
-    int status = LOCAL_RETRY(fcntl(fd, F_OFD_SETLK, &whole)) ? -errno : 0;
+    struct flock whole_file = {.l_type = is_exclusive ? F_WRLCK : F_RDLCK, .l_whence = SEEK_SET};
+    int status = LOCAL_RETRY(fcntl(fd, F_OFD_SETLK, &whole_file)) ? -errno : 0;
     if (has_no_locks(status))
         return 1;
     if (status == -EAGAIN || status == -EACCES)
-        return busy(path, is_exclusive, err);
+        return busy_error(path, is_exclusive, err);
     if (!status && !local_is_named(fd, path))
         status = -ENOENT;
     return status ? local_fail(err, status, path, "could not lock the file") : 0;

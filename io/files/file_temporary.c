@@ -49,8 +49,8 @@ static const char replaced_owner[] = "+replaced";
 #define REMOVED_OWNER "removed"
 
 /* full holds NAME_MAX + 1. */
-static int compose_name(const char *name, const char *owner, uint64_t attempt, uint64_t nonce,
-                        char *full, struct err *err)
+static int format_name(const char *name, const char *owner, uint64_t attempt, uint64_t nonce,
+                       char *full, struct err *err)
 {
     char tail[TAIL_BYTES_MAX];
     int tail_bytes =
@@ -62,14 +62,14 @@ static int compose_name(const char *name, const char *owner, uint64_t attempt, u
     return 0;
 }
 
-static int compose(const char *parent, const char *name, const char *owner, uint64_t attempt,
-                   char *path, struct err *err)
+static int format_path(const char *parent, const char *name, const char *owner, uint64_t attempt,
+                       char *path, struct err *err)
 {
     char full[NAME_MAX + 1];
     uint64_t nonce;
     if (getentropy(&nonce, sizeof nonce))
         return err_errno(err, -errno, "could not generate a temporary name");
-    int status = compose_name(name, owner, attempt, nonce, full, err);
+    int status = format_name(name, owner, attempt, nonce, full, err);
     return status ? status : io_join_path(parent, full, path, err);
 }
 
@@ -78,7 +78,7 @@ int temporary_path(const char *parent, const char *name, const char *owner_id, u
 {
     char owner[OWNER_ENCODED_BYTES_MAX];
     int status = encode_owner(owner_id, owner, err);
-    return status ? status : compose(parent, name, owner, attempt, path, err);
+    return status ? status : format_path(parent, name, owner, attempt, path, err);
 }
 
 int temporary_prefix(const char *name, const char *owner_id, uint64_t attempt, char *prefix,
@@ -87,7 +87,7 @@ int temporary_prefix(const char *name, const char *owner_id, uint64_t attempt, c
     char owner[OWNER_ENCODED_BYTES_MAX];
     int status = encode_owner(owner_id, owner, err);
     if (!status)
-        status = compose_name(name, owner, attempt, 0, prefix, err);
+        status = format_name(name, owner, attempt, 0, prefix, err);
     if (!status)
         prefix[strlen(prefix) - NONCE_DIGITS] = '\0';
     return status;
@@ -102,7 +102,7 @@ bool temporary_has_prefix(const char *entry_name, const char *prefix)
 }
 
 /* name has the prefix; owner is encoded. *ret_stem_end is the end of <name>. */
-static bool is_of_owner(const char *name, const char *owner, size_t *ret_stem_end)
+static bool has_owner(const char *name, const char *owner, size_t *ret_stem_end)
 {
     const char *end = name + strlen(name);
     for (int dashes = 0; dashes < 2; dashes++) { /* skips nonce and attempt */
@@ -215,7 +215,7 @@ int temporary_rename_replaced(const char *path, char *aside, struct err *err)
                     strlen("-0-") + NONCE_DIGITS;
     if (strlen(name) > NAME_MAX - around) /* a truncated name could not be restored */
         return local_fail(err, -ENAMETOOLONG, path, "could not form a temporary name");
-    int status = compose(parent, name, replaced_owner, 0, aside, err);
+    int status = format_path(parent, name, replaced_owner, 0, aside, err);
     if (status)
         return status;
     return rename(path, aside) ? local_fail(err, -errno, path, "could not move aside") : 0;
@@ -231,8 +231,8 @@ struct sweep {
 };
 
 /* Renames an output back if its replacement never appeared. Returns 1 if its name is taken. */
-static int restore(const struct sweep *sweep, const char *path, const char *stem, size_t stem_bytes,
-                   struct err *err)
+static int restore_replaced(const struct sweep *sweep, const char *path, const char *stem,
+                            size_t stem_bytes, struct err *err)
 {
     char name[NAME_MAX + 1], final[IO_PATH_BYTES_MAX];
     struct stat info;
@@ -252,7 +252,7 @@ static int restore(const struct sweep *sweep, const char *path, const char *stem
 /* A writer that died between an exchange of names and its fsync left the old output under a
  * temporary name that is not durable. If it were removed before a sync, its final name could come
  * back without contents after a power loss. */
-static int sync_once(struct sweep *sweep, struct err *err)
+static int sync_before_removal(struct sweep *sweep, struct err *err)
 {
     int status = sweep->is_synced ? 0 : local_sync_folder(sweep->folder, err);
     sweep->is_synced = status == 0;
@@ -266,15 +266,16 @@ static int sweep_entry(void *context, const struct io_entry *entry)
     size_t stem_end;
     if (strncmp(entry->name, IO_TEMPORARY_PREFIX, prefix_bytes) != 0 ||
         (sweep->is_ours && !sweep->is_ours(entry->name)) ||
-        (sweep->owner && is_of_owner(entry->name, sweep->owner, &stem_end)))
+        (sweep->owner && has_owner(entry->name, sweep->owner, &stem_end)))
         return 0;
     struct err *err = sweep->status ? NULL : sweep->err;
     char path[IO_PATH_BYTES_MAX], aside[IO_PATH_BYTES_MAX];
     int status = io_join_path(sweep->folder, entry->name, path, err), taken = 1;
     if (!status)
-        status = sync_once(sweep, err);
-    if (!status && is_of_owner(entry->name, replaced_owner, &stem_end)) {
-        taken = restore(sweep, path, entry->name + prefix_bytes, stem_end - prefix_bytes, err);
+        status = sync_before_removal(sweep, err);
+    if (!status && has_owner(entry->name, replaced_owner, &stem_end)) {
+        taken =
+            restore_replaced(sweep, path, entry->name + prefix_bytes, stem_end - prefix_bytes, err);
         status = taken < 0 ? taken : 0;
     }
     if (!status && !taken)

@@ -24,7 +24,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-int transaction_exists_error(const char *path, struct err *err)
+int transaction_error_exists(const char *path, struct err *err)
 {
     err_set(err, -EEXIST, "the path already exists");
     err_at(err, path, ERR_NO_OFFSET);
@@ -33,8 +33,8 @@ int transaction_exists_error(const char *path, struct err *err)
 }
 
 /* Sets the final name without trailing slashes, and its folder. */
-static int take_names(struct io_transaction *transaction, const char *path, const char **ret_name,
-                      struct err *err)
+static int parse_names(struct io_transaction *transaction, const char *path, const char **ret_name,
+                       struct err *err)
 {
     int status = local_path(path, &path, err);
     if (status)
@@ -81,7 +81,7 @@ int transaction_check_final(const struct io_transaction *transaction, struct err
                    ? 0
                    : local_fail(err, -errno, transaction->final, "could not stat the output path");
     if (!transaction->replace)
-        return transaction_exists_error(transaction->final, err);
+        return transaction_error_exists(transaction->final, err);
     if (!S_ISDIR(info.st_mode) == transaction->single_file)
         return 0;
     err_set(err, -EEXIST, "the output path is %s",
@@ -92,7 +92,7 @@ int transaction_check_final(const struct io_transaction *transaction, struct err
     return -EEXIST;
 }
 
-static int take_backup(struct io_transaction *transaction, const char *path, struct err *err)
+static int set_backup(struct io_transaction *transaction, const char *path, struct err *err)
 {
     int status = local_path(path, &path, err);
     if (!status)
@@ -145,9 +145,9 @@ static int make_staging(struct io_transaction *transaction, struct err *err)
 }
 
 /* Uses a dead writer's staging path or makes a new one. */
-static int take_staging(struct io_transaction *transaction,
-                        const struct io_transaction_options *options, const char *name,
-                        struct err *err)
+static int find_or_make_staging(struct io_transaction *transaction,
+                                const struct io_transaction_options *options, const char *name,
+                                struct err *err)
 {
     int status = -ENOENT;
     if (options->resume == IO_RESUME_NOW)
@@ -178,15 +178,15 @@ static int local_transaction_begin(struct io *io, const struct io_transaction_op
     transaction->resumable = options->resume != IO_RESUME_NO;
     transaction->staging_fd = transaction->temporary = -1;
     const char *name;
-    int status = take_names(transaction, options->path, &name, err);
+    int status = parse_names(transaction, options->path, &name, err);
     if (!status)
         status = check_parent(transaction, err);
     if (!status)
         status = transaction_check_final(transaction, err);
     if (!status && options->backup)
-        status = take_backup(transaction, options->backup, err);
+        status = set_backup(transaction, options->backup, err);
     if (!status)
-        status = take_staging(transaction, options, name, err);
+        status = find_or_make_staging(transaction, options, name, err);
     if (status)
         transaction_free(transaction);
     else
@@ -218,7 +218,7 @@ static int local_transaction_join(struct io *io, const struct io_transaction_opt
     transaction->staging_fd = transaction->temporary = -1;
     strcpy(transaction->staging, staging);
     const char *name;
-    status = take_names(transaction, options->path, &name, err);
+    status = parse_names(transaction, options->path, &name, err);
     if (status)
         free(transaction);
     else
@@ -269,8 +269,8 @@ static int make_subfolders(const struct io_transaction *transaction, const char 
 }
 
 /* In a resumed transaction the file may exist. */
-static int open_new(struct io_transaction *transaction, struct io_file *file, bool *ret_existed,
-                    struct err *err)
+static int open_or_create(struct io_transaction *transaction, struct io_file *file,
+                          bool *ret_existed, struct err *err)
 {
     if (transaction->resumed)
         file->fd = LOCAL_RETRY(open(file->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW));
@@ -279,7 +279,7 @@ static int open_new(struct io_transaction *transaction, struct io_file *file, bo
         file->fd =
             LOCAL_RETRY(open(file->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
     if (file->fd < 0)
-        return errno == EEXIST ? transaction_exists_error(file->path, err)
+        return errno == EEXIST ? transaction_error_exists(file->path, err)
                                : local_fail(err, -errno, file->path, "could not create the file");
     if (!transaction->single_file || !transaction->resumable || transaction->resumed)
         return 0;
@@ -315,8 +315,8 @@ static int new_file(struct io_transaction *transaction, const char *name, struct
 }
 
 /* Adds the file to open_files, or frees it on failure. */
-static int keep_file(struct io_transaction *transaction, struct io_file *file, int status,
-                     struct io_file **ret_file)
+static int add_or_free_file(struct io_transaction *transaction, struct io_file *file, int status,
+                            struct io_file **ret_file)
 {
     if (status) {
         if (file->fd >= 0)
@@ -342,12 +342,12 @@ static int local_transaction_create(struct io_transaction *transaction, const ch
     if (!transaction->single_file)
         status = make_subfolders(transaction, file->path, err);
     if (!status)
-        status = open_new(transaction, file, &existed, err);
+        status = open_or_create(transaction, file, &existed, err);
     if (!status)
         status = reserve(file, bytes_expected, err);
     if (status && file->fd >= 0 && !existed && !transaction->taken_over)
         unlink(file->path);
-    return keep_file(transaction, file, status, ret_file);
+    return add_or_free_file(transaction, file, status, ret_file);
 }
 
 static int local_transaction_open(struct io_transaction *transaction, const char *name,
@@ -361,7 +361,7 @@ static int local_transaction_open(struct io_transaction *transaction, const char
     if (file->fd < 0)
         status = local_fail(err, -errno, file->path,
                             "this rank could not open the file that another rank created");
-    return keep_file(transaction, file, status, ret_file);
+    return add_or_free_file(transaction, file, status, ret_file);
 }
 
 static void remove_open_file(struct io_transaction *transaction, const struct io_file *file)

@@ -24,7 +24,7 @@ struct io_transaction {
 };
 
 /* Returns -EEXIST, with advice. */
-int transaction_exists_error(const char *path, struct err *err);
+int transaction_error_exists(const char *path, struct err *err);
 /* Checks that the final name is free, or names an output of the same kind that may be replaced. */
 int transaction_check_final(const struct io_transaction *transaction, struct err *err);
 /* Also closes and frees its open files; data on disk stays. */

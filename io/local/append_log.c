@@ -25,16 +25,17 @@ static int find_last_line_end(int descriptor, uint64_t bytes, uint64_t *ret_byte
 {
     char block[4096];
     while (bytes > 0) {
-        size_t part = bytes % sizeof block ? bytes % sizeof block : sizeof block;
-        ssize_t n = LOCAL_RETRY(pread(descriptor, block, part, (off_t)(bytes - part)));
-        if (n != (ssize_t)part)
+        size_t block_bytes = bytes % sizeof block ? bytes % sizeof block : sizeof block;
+        ssize_t n =
+            LOCAL_RETRY(pread(descriptor, block, block_bytes, (off_t)(bytes - block_bytes)));
+        if (n != (ssize_t)block_bytes)
             return n < 0 ? -errno : -EIO;
-        const char *newline = memrchr(block, '\n', part);
+        const char *newline = memrchr(block, '\n', block_bytes);
         if (newline) {
-            *ret_bytes = bytes - part + (uint64_t)(newline - block) + 1;
+            *ret_bytes = bytes - block_bytes + (uint64_t)(newline - block) + 1;
             return 0;
         }
-        bytes -= part;
+        bytes -= block_bytes;
     }
     *ret_bytes = 0;
     return 0;

@@ -68,8 +68,8 @@ int local_remove(struct io *io, const char *path, struct err *err);
  * from path; does not decode percent signs. -EINVAL: empty, or another host; -EPROTONOSUPPORT:
  * another scheme; -ENAMETOOLONG. */
 int local_path(const char *path, const char **ret_path, struct err *err);
-/* Maps kernel codes that have a different meaning here to -EIO: -EINVAL is wrong usage; -EBADMSG,
- * -ENODATA and -EOPNOTSUPP describe a file's contents. */
+/* Maps to -EIO those kernel codes that mean something else in this program: -EINVAL is wrong usage;
+ * -EBADMSG, -ENODATA and -EOPNOTSUPP describe a file's contents. */
 int local_code(int code);
 /* Describes a failed system call on path, with any advice. Returns local_code(code). */
 int local_fail(struct err *err, int code, const char *path, const char *what);
@@ -81,7 +81,7 @@ int local_sync_folder(const char *folder, struct err *err);
 /* file_temporary.c */
 int local_sweep(struct io *io, const char *folder, const char *owner_id,
                 bool (*is_ours)(const char *entry_name), struct err *err);
-/* parent/.tmp-<name>-<owner>-<attempt>-<nonce>: truncates a long name, writes the owner's bytes
+/* parent/.tmp-<name>-<owner>-<attempt>-<nonce>. Truncates a long name; writes bytes of the owner
  * other than letters, digits, "." and "_" as %xx. -ENAMETOOLONG. path holds IO_PATH_BYTES_MAX. */
 int temporary_path(const char *parent, const char *name, const char *owner_id, uint64_t attempt,
                    char *path, struct err *err);
@@ -102,9 +102,9 @@ int local_transaction_commit(struct io_transaction *transaction, struct err *err
 void local_transaction_abort(struct io_transaction *transaction);
 
 /* file_resume.c */
-/* Locks a new staging path for as long as the descriptor or a duplicate is open. -EBUSY: another
- * process took it for a dead writer's, locked it first and owns it. Does nothing if the file system
- * has no locks. */
+/* Locks a new staging path until the descriptor and its duplicates are closed. -EBUSY: another
+ * process mistook it for a dead writer's, locked it first and now owns it. Does nothing if the file
+ * system has no locks. */
 int staging_lock(int staging_fd, const char *staging, bool is_file, struct err *err);
 /* Finds and locks the staging path (IO_PATH_BYTES_MAX) in parent that a dead writer with that name,
  * kind, owner and attempt left. -ENOENT, without detail: there is none. -EBUSY: its writer is
@@ -114,12 +114,12 @@ int staging_find(const char *parent, const char *name, const struct io_transacti
 
 /* file_lock.c */
 /* Returns -EBUSY, with advice. owner: "host=H pid=P boot=B", or "" if unknown. */
-int local_refuse(const char *folder, const char *owner, const char *what, struct err *err);
+int local_owned_error(const char *folder, const char *owner, const char *what, struct err *err);
 #define LOCAL_OWNED "another process owns the folder"
 
 /* file_shared_lock.c */
 int local_shared_lock_acquire(struct io *io, const char *path, bool is_exclusive,
                               struct io_shared_lock **ret_lock, struct err *err);
-void local_shared_lock_release(struct io_shared_lock *hold);
+void local_shared_lock_release(struct io_shared_lock *lock);
 
 #endif

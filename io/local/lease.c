@@ -21,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { NUMBER_DIGITS = 20, POLLS_A_PERIOD = 8, ATTEMPTS_MAX = 16, ATTEMPT_PAUSE_NS = 5000000 };
+enum { NUMBER_DIGITS = 20, POLLS_PER_PERIOD = 8, ATTEMPTS_MAX = 16, ATTEMPT_PAUSE_NS = 5000000 };
 
 struct lease {
     char folder[IO_PATH_BYTES_MAX]; /* immutable, like period_ns and record */
@@ -30,10 +30,10 @@ struct lease {
     pthread_t thread;
     bool has_thread;
     pthread_mutex_t mutex;
-    pthread_cond_t quits;
+    pthread_cond_t quit_changed;
     bool quit; /* guarded by mutex, like all members below */
     uint64_t number;
-    bool is_doubtful; /* the last heartbeat failed but may have created its number */
+    bool may_have_number; /* the last heartbeat failed but may have created its number */
     bool is_lost;
     struct err lost; /* names the new owner */
 };
@@ -70,9 +70,9 @@ static int find_highest(const char *folder, uint64_t *ret_number, struct err *er
     return status;
 }
 
-/* If writing the number fails, removes it again, if possible. -EEXIST or another -errno. */
-static int create(const char *folder, uint64_t number, const struct lease_record *record,
-                  struct err *err)
+/* Removes the number again if writing to it fails. */
+static int create_number(const char *folder, uint64_t number, const struct lease_record *record,
+                         struct err *err)
 {
     char path[IO_PATH_BYTES_MAX], text[LEASE_TEXT_BYTES_MAX];
     size_t bytes = lease_format(record, text);
@@ -117,8 +117,8 @@ static int read_record(const char *folder, uint64_t number, struct lease_record 
     return status ? status : lease_parse(text, (size_t)bytes, ret_record);
 }
 
-/* For an unreadable number, takes the period from a slightly lower number, most likely from the
- * same holder, which died during a heartbeat. */
+/* If the number is unreadable, takes the period from one of the numbers below it, most likely of
+ * the same owner, which died during a heartbeat. */
 static int read_watched_record(const char *folder, uint64_t number, struct lease_record *ret_record)
 {
     struct lease_record below;
@@ -158,25 +158,25 @@ static int read_highest(const char *folder, struct lease_record *ret_record)
     return status;
 }
 
-static int refuse(const char *folder, const struct lease_record *owner, const char *what,
-                  struct err *err)
+static int owned_error(const char *folder, const struct lease_record *owner, const char *what,
+                       struct err *err)
 {
     char parent[IO_PATH_BYTES_MAX], text[LEASE_TEXT_BYTES_MAX] = "";
     io_parent_path(folder, parent);
     if (*owner->host)
         snprintf(text, sizeof text, "host=%s pid=%" PRIu64 " boot=%s", owner->host, owner->pid,
                  owner->boot);
-    return local_refuse(parent, text, what, err);
+    return local_owned_error(parent, text, what, err);
 }
 
 /* ---- Taking a number. ---- */
 
 /* Creates number and checks that it is the highest. -EEXIST if another process was faster. */
-static int claim(const char *folder, uint64_t number, const struct lease_record *record,
-                 struct err *err)
+static int claim_number(const char *folder, uint64_t number, const struct lease_record *record,
+                        struct err *err)
 {
     uint64_t top;
-    int status = create(folder, number, record, err);
+    int status = create_number(folder, number, record, err);
     if (!status)
         status = find_highest(folder, &top, err);
     else
@@ -191,13 +191,14 @@ static int claim(const char *folder, uint64_t number, const struct lease_record 
 }
 
 /* Records the new owner. Call with the mutex held. */
-static int lose(struct lease *lease, struct err *err)
+static int record_loss(struct lease *lease, struct err *err)
 {
     struct lease_record owner;
     read_highest(lease->folder, &owner);
-    refuse(lease->folder, &owner,
-           "this run no longer owns the folder: its lease expired and another run took it over",
-           &lease->lost);
+    owned_error(
+        lease->folder, &owner,
+        "this run no longer owns the folder: its lease expired and another run took it over",
+        &lease->lost);
     lease->is_lost = true;
     if (err)
         *err = lease->lost;
@@ -206,26 +207,26 @@ static int lose(struct lease *lease, struct err *err)
 
 /* Whether the next number is ours: it has our token, or is unreadable after our failed heartbeat.
  * Call with the mutex held. */
-static bool is_next_own(const struct lease *lease)
+static bool is_next_number_own(const struct lease *lease)
 {
     struct lease_record record;
     uint64_t top, next = lease->number + 1;
     int status = read_fresh_record(lease->folder, next, &record);
     bool is_own = status == 0 ? record.token == lease->record.token
-                              : status == -EBADMSG && lease->is_doubtful;
+                              : status == -EBADMSG && lease->may_have_number;
     return is_own && find_highest(lease->folder, &top, NULL) == 0 && top == next;
 }
 
 /* Takes the next number. Call with the mutex held. */
-static int advance(struct lease *lease, struct err *err)
+static int take_next_number(struct lease *lease, struct err *err)
 {
-    int status = claim(lease->folder, lease->number + 1, &lease->record, err);
+    int status = claim_number(lease->folder, lease->number + 1, &lease->record, err);
     if (status == -ENOENT && mkdir(lease->folder, 0777) == 0) /* removed by mistake */
-        status = claim(lease->folder, lease->number + 1, &lease->record, err);
-    if (status == -EEXIST && is_next_own(lease)) {
+        status = claim_number(lease->folder, lease->number + 1, &lease->record, err);
+    if (status == -EEXIST && is_next_number_own(lease)) {
         if (++lease->number > LEASE_KEPT)
             remove_number(lease->folder, lease->number - LEASE_KEPT);
-        status = claim(lease->folder, lease->number + 1, &lease->record, err);
+        status = claim_number(lease->folder, lease->number + 1, &lease->record, err);
     }
     if (!status)
         lease->number++;
@@ -233,28 +234,26 @@ static int advance(struct lease *lease, struct err *err)
 }
 
 /* Call with the mutex held. */
-static int beat(struct lease *lease, struct err *err)
+static int heartbeat(struct lease *lease, struct err *err)
 {
     if (lease->is_lost) {
         if (err)
             *err = lease->lost;
         return -EBUSY;
     }
-    int status = advance(lease, err);
-    lease->is_doubtful = status != 0;
-    return status == -EEXIST ? lose(lease, err) : status;
+    int status = take_next_number(lease, err);
+    lease->may_have_number = status != 0;
+    return status == -EEXIST ? record_loss(lease, err) : status;
 }
 
-static void *beat_always(void *context)
+static void *heartbeat_main(void *context)
 {
     struct lease *lease = context;
     pthread_mutex_lock(&lease->mutex);
     while (!lease->quit && !lease->is_lost) {
-        uint64_t until_ns = clock_now_ns() + lease->period_ns;
-        struct timespec until = {.tv_sec = (time_t)(until_ns / CLOCK_NS_PER_S),
-                                 .tv_nsec = (long)(until_ns % CLOCK_NS_PER_S)};
-        if (pthread_cond_timedwait(&lease->quits, &lease->mutex, &until) == ETIMEDOUT)
-            beat(lease, NULL); /* a later beat retries; lease_check reports a failure */
+        struct timespec until = clock_timespec(clock_now_ns() + lease->period_ns);
+        if (pthread_cond_timedwait(&lease->quit_changed, &lease->mutex, &until) == ETIMEDOUT)
+            heartbeat(lease, NULL); /* the next one retries; lease_check reports a failure */
     }
     pthread_mutex_unlock(&lease->mutex);
     return NULL;
@@ -276,7 +275,7 @@ static void describe_self(struct lease_record *record, uint64_t period_ns)
                                     .boot = "unknown",
                                     .host = "unknown"};
     char text[MACHINE_TEXT_BYTES];
-    if (*machine_boot(text, sizeof text))
+    if (*machine_boot_id(text, sizeof text))
         snprintf(record->boot, sizeof record->boot, "%.*s", LEASE_BOOT_BYTES - 1, text);
     gethostname(record->host, sizeof record->host - 1);
     for (char *at = record->host; *at; at++) /* printable characters only, see lease_parse */
@@ -294,8 +293,8 @@ static bool is_dead(const struct lease_record *owner, const struct lease_record 
 
 /* Returns 0: the next number may be taken; -EEXIST: there is a higher number, and its owner no
  * longer exists; -EBUSY: the owner is alive. */
-static int watch(const char *folder, uint64_t number, const struct lease_record *self,
-                 struct err *err)
+static int watch_owner(const char *folder, uint64_t number, const struct lease_record *self,
+                       struct err *err)
 {
     struct lease_record owner;
     uint64_t began_ns = clock_now_ns(), top = number;
@@ -306,8 +305,8 @@ static int watch(const char *folder, uint64_t number, const struct lease_record 
             status = read_highest(folder, &owner);
         bool is_available = status == 0 && (owner.is_free || is_dead(&owner, self));
         if (has_moved)
-            return is_available ? -EEXIST : refuse(folder, &owner, LOCAL_OWNED, err);
-        uint64_t period_ns = owner.period_ms * 1000000, pause_ns = period_ns / POLLS_A_PERIOD;
+            return is_available ? -EEXIST : owned_error(folder, &owner, LOCAL_OWNED, err);
+        uint64_t period_ns = owner.period_ms * 1000000, pause_ns = period_ns / POLLS_PER_PERIOD;
         if (is_available || clock_now_ns() - began_ns >= LEASE_EXPIRY_PERIODS * period_ns)
             return 0;
         clock_sleep_ns(pause_ns);
@@ -317,30 +316,30 @@ static int watch(const char *folder, uint64_t number, const struct lease_record 
     }
 }
 
-static int take(struct lease *lease, struct err *err)
+static int acquire_number(struct lease *lease, struct err *err)
 {
     struct lease_record owner;
     for (int attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
         uint64_t top;
         int status = find_highest(lease->folder, &top, err);
         if (!status && top > 0)
-            status = watch(lease->folder, top, &lease->record, err);
+            status = watch_owner(lease->folder, top, &lease->record, err);
         if (!status)
-            status = claim(lease->folder, top + 1, &lease->record, err);
+            status = claim_number(lease->folder, top + 1, &lease->record, err);
         if (!status)
             lease->number = top + 1;
         if (status != -EEXIST)
             return status;
     }
     read_highest(lease->folder, &owner);
-    return refuse(lease->folder, &owner, LOCAL_OWNED, err);
+    return owned_error(lease->folder, &owner, LOCAL_OWNED, err);
 }
 
 /* ---- The lease. ---- */
 
-static int start(struct lease *lease, struct err *err)
+static int start_heartbeat(struct lease *lease, struct err *err)
 {
-    int status = thread_start(&lease->thread, beat_always, lease);
+    int status = thread_start(&lease->thread, heartbeat_main, lease);
     lease->has_thread = status == 0;
     return status ? err_errno(err, status, "could not start a thread to renew the lease") : 0;
 }
@@ -350,12 +349,8 @@ int lease_acquire(const char *folder, uint64_t period_ns, struct lease **ret_lea
     struct lease *lease = calloc(1, sizeof *lease);
     if (!lease)
         return err_set(err, -ENOMEM, "out of memory for a lease");
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&lease->mutex, NULL);
-    pthread_cond_init(&lease->quits, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    thread_cond_init(&lease->quit_changed);
     lease->period_ns = period_ns ? period_ns : LEASE_PERIOD_DEFAULT_NS;
     describe_self(&lease->record, lease->period_ns);
     int status = getentropy(&lease->record.token, sizeof lease->record.token)
@@ -364,9 +359,9 @@ int lease_acquire(const char *folder, uint64_t period_ns, struct lease **ret_lea
     if (!status && mkdir(lease->folder, 0777) && errno != EEXIST)
         status = local_fail(err, -errno, lease->folder, "could not create the folder of the lease");
     if (!status)
-        status = take(lease, err);
+        status = acquire_number(lease, err);
     if (!status)
-        status = start(lease, err);
+        status = start_heartbeat(lease, err);
     if (status)
         lease_release(lease);
     else
@@ -377,7 +372,7 @@ int lease_acquire(const char *folder, uint64_t period_ns, struct lease **ret_lea
 int lease_check(struct lease *lease, struct err *err)
 {
     pthread_mutex_lock(&lease->mutex);
-    int status = beat(lease, err);
+    int status = heartbeat(lease, err);
     pthread_mutex_unlock(&lease->mutex);
     return status;
 }
@@ -389,16 +384,16 @@ void lease_release(struct lease *lease)
     if (lease->has_thread) {
         pthread_mutex_lock(&lease->mutex);
         lease->quit = true;
-        pthread_cond_signal(&lease->quits);
+        pthread_cond_signal(&lease->quit_changed);
         pthread_mutex_unlock(&lease->mutex);
         pthread_join(lease->thread, NULL);
     }
     if (lease->number > 0 && !lease->is_lost) {
         struct lease_record record = lease->record;
         record.is_free = true;
-        claim(lease->folder, lease->number + 1, &record, NULL);
+        claim_number(lease->folder, lease->number + 1, &record, NULL);
     }
-    pthread_cond_destroy(&lease->quits);
+    pthread_cond_destroy(&lease->quit_changed);
     pthread_mutex_destroy(&lease->mutex);
     free(lease);
 }

@@ -7,19 +7,19 @@
  * A process takes a number by creating its file exclusively; the storage server arbitrates. The
  * owner takes the next number each period (a heartbeat); if that number is taken, it has lost the
  * lease. A contender may take the next number if the highest one is marked free, names a process
- * of the running kernel and that process no longer exists, or has not changed for
- * LEASE_EXPIRY_PERIODS times its owner's period, measured on the contender's monotonic clock. A
- * number is a fencing token: lease_check takes the next one, and fails for an owner that was
- * suspended while another took over.
+ * that no longer exists on the contender's kernel, or has stayed the highest for
+ * LEASE_EXPIRY_PERIODS periods of its owner, measured on the contender's monotonic clock. A number
+ * is a fencing token: lease_check takes the next one, and fails for an owner that was suspended
+ * while another took over.
  *
  * Invariants
  *   1. Only an exclusive create of highest + 1 transfers the lease; the creator of the highest
  *      number owns it.
  *   2. The LEASE_KEPT highest numbers stay, so that a contender with an old listing does not create
  *      a number that existed before. A creator lists again and yields to a higher number.
- *   3. The numbers never start over: a release leaves one that says "free".
+ *   3. The numbers never start over: a release leaves one that is marked free.
  *   4. A failed heartbeat may have created its number. The owner continues after a number that has
- *      its token or no contents; if another process created the empty one, the owner sees the
+ *      its token or no contents; if another process created the empty one, the owner later sees a
  *      higher number and yields.
  *
  * Threads: a lease has a heartbeat thread; any thread may call check and release.

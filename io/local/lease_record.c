@@ -19,7 +19,7 @@ size_t lease_format(const struct lease_record *record, char text[LEASE_TEXT_BYTE
 }
 
 /* Advances *at past word; returns false if it is absent. */
-static bool take_word(const char **at, const char *word)
+static bool skip_word(const char **at, const char *word)
 {
     size_t bytes = strlen(word);
     if (strncmp(*at, word, bytes) != 0)
@@ -29,7 +29,7 @@ static bool take_word(const char **at, const char *word)
 }
 
 /* Parses a decimal without leading zeros, at most maximum. */
-static bool take_number(const char **at, uint64_t maximum, uint64_t *ret_number)
+static bool parse_number(const char **at, uint64_t maximum, uint64_t *ret_number)
 {
     uint64_t number = 0;
     const char *begin = *at;
@@ -43,7 +43,7 @@ static bool take_number(const char **at, uint64_t maximum, uint64_t *ret_number)
     return *at > begin && (*begin != '0' || *at == begin + 1);
 }
 
-static bool take_token(const char **at, uint64_t *ret_token)
+static bool parse_token(const char **at, uint64_t *ret_token)
 {
     static const char digits[] = "0123456789abcdef";
     uint64_t token = 0;
@@ -58,7 +58,7 @@ static bool take_token(const char **at, uint64_t *ret_token)
 }
 
 /* Copies one or more printable, non-blank characters. */
-static bool take_text(const char **at, char *text, size_t bytes)
+static bool parse_text(const char **at, char *text, size_t bytes)
 {
     size_t count = 0;
     for (; **at > ' ' && **at <= '~'; ++*at) {
@@ -79,17 +79,17 @@ int lease_parse(const char *text, size_t bytes, struct lease_record *ret_record)
     memcpy(line, text, bytes);
     line[bytes] = '\0';
     const char *at = line;
-    if (!take_word(&at, "millrace-lease 1 state="))
+    if (!skip_word(&at, "millrace-lease 1 state="))
         return -EBADMSG;
-    record.is_free = take_word(&at, "free");
+    record.is_free = skip_word(&at, "free");
     bool good =
-        (record.is_free || take_word(&at, "held")) && take_word(&at, " period_ms=") &&
-        take_number(&at, LEASE_PERIOD_MAX_MS, &record.period_ms) && record.period_ms > 0 &&
-        take_word(&at, " pid=") && take_number(&at, INT32_MAX, &record.pid) && record.pid > 0 &&
-        take_word(&at, " pid_space=") && take_number(&at, UINT64_MAX, &record.pid_space) &&
-        take_word(&at, " token=") && take_token(&at, &record.token) && take_word(&at, " boot=") &&
-        take_text(&at, record.boot, sizeof record.boot) && take_word(&at, " host=") &&
-        take_text(&at, record.host, sizeof record.host) && take_word(&at, "\n") && *at == '\0';
+        (record.is_free || skip_word(&at, "held")) && skip_word(&at, " period_ms=") &&
+        parse_number(&at, LEASE_PERIOD_MAX_MS, &record.period_ms) && record.period_ms > 0 &&
+        skip_word(&at, " pid=") && parse_number(&at, INT32_MAX, &record.pid) && record.pid > 0 &&
+        skip_word(&at, " pid_space=") && parse_number(&at, UINT64_MAX, &record.pid_space) &&
+        skip_word(&at, " token=") && parse_token(&at, &record.token) && skip_word(&at, " boot=") &&
+        parse_text(&at, record.boot, sizeof record.boot) && skip_word(&at, " host=") &&
+        parse_text(&at, record.host, sizeof record.host) && skip_word(&at, "\n") && *at == '\0';
     if (!good)
         return -EBADMSG;
     *ret_record = record;

@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-/* Counts cached bytes in a range of an open file. -ENOSYS before Linux 6.5, -EOPNOTSUPP, ... */
+/* Counts the cached bytes in a range of an open file. -ENOSYS before Linux 6.5, -EOPNOTSUPP, ... */
 int page_cache_bytes(int fd, uint64_t offset, uint64_t bytes, uint64_t *ret_cached_bytes);
 
 /* Writes dirty pages to disk and drops the file from the page cache, except pages that other

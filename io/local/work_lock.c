@@ -15,44 +15,44 @@ struct io_work_lock {
     char path[IO_PATH_BYTES_MAX];
 };
 
-/* Also returns -EBUSY if the holder has just ended: the file is unlinked or soon will be. */
-static int lock(int fd, const char *path)
+/* Also returns -EBUSY if the holder has just finished: path names no file or a new one. */
+static int try_lock(int fd, const char *path)
 {
-    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    int status = LOCAL_RETRY(fcntl(fd, F_OFD_SETLK, &whole)) ? -errno : 0;
+    struct flock whole_file = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    int status = LOCAL_RETRY(fcntl(fd, F_OFD_SETLK, &whole_file)) ? -errno : 0;
     if (status == -EAGAIN || status == -EACCES || (!status && !local_is_named(fd, path)))
         return -EBUSY;
     return status;
 }
 
-int io_work_lock_acquire(const char *path, bool has_waited, struct io_work_lock **ret_turn)
+int io_work_lock_acquire(const char *path, bool has_waited, struct io_work_lock **ret_lock)
 {
-    *ret_turn = NULL;
+    *ret_lock = NULL;
     if (local_path(path, &path, NULL))
         return 0;
     int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | (has_waited ? 0 : O_CREAT);
     int fd = LOCAL_RETRY(open(path, flags, 0666));
     if (fd < 0)
         return has_waited && errno == ENOENT ? -ENOENT : 0;
-    struct io_work_lock *turn = malloc(sizeof *turn);
-    int status = turn ? lock(fd, path) : -ENOMEM;
+    struct io_work_lock *lock = malloc(sizeof *lock);
+    int status = lock ? try_lock(fd, path) : -ENOMEM;
     if (!status) {
-        turn->fd = fd;
-        strcpy(turn->path, path); /* local_path limits its length */
-        *ret_turn = turn;
+        lock->fd = fd;
+        strcpy(lock->path, path); /* local_path limits its length */
+        *ret_lock = lock;
         return 0;
     }
-    free(turn);
+    free(lock);
     close(fd);
     return status == -EBUSY ? -EBUSY : 0;
 }
 
-void io_work_lock_release(struct io_work_lock *turn)
+void io_work_lock_release(struct io_work_lock *lock)
 {
-    if (!turn)
+    if (!lock)
         return;
-    /* Unlink while holding the lock, so that nobody locks an unlinked file unnoticed. */
-    unlink(turn->path);
-    close(turn->fd);
-    free(turn);
+    /* Unlink before unlocking, so that no process can lock an unlinked file unnoticed. */
+    unlink(lock->path);
+    close(lock->fd);
+    free(lock);
 }

@@ -71,14 +71,15 @@ bool plan_next(struct plan *plan, struct plan_micro *ret_micro)
         return false;
     uint64_t owned_count = batching_owned_count(&plan->batching);
     bool rolls = end == plan->epoch_end && plan->epoch != UINT32_MAX;
-    *ret_micro = (struct plan_micro){.epoch = plan->epoch,
-                                     .step = plan->position / plan->batching.global,
-                                     .micro = batching_owned(&plan->batching, plan->next_owned),
-                                     .begin = plan->position,
-                                     .end = end,
-                                     .last_of_step = plan->next_owned + 1 == owned_count,
-                                     .next_epoch = rolls ? plan->epoch + 1 : plan->epoch,
-                                     .next_position = rolls ? 0 : end};
+    *ret_micro =
+        (struct plan_micro){.epoch = plan->epoch,
+                            .step = plan->position / plan->batching.global,
+                            .micro = batching_owned_micro(&plan->batching, plan->next_owned),
+                            .begin = plan->position,
+                            .end = end,
+                            .last_of_step = plan->next_owned + 1 == owned_count,
+                            .next_epoch = rolls ? plan->epoch + 1 : plan->epoch,
+                            .next_position = rolls ? 0 : end};
     plan->next_owned++;
     if (ret_micro->last_of_step) {
         plan->next_owned = 0;

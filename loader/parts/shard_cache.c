@@ -149,7 +149,7 @@ bool shard_cache_is_short_of_files(int status)
 static int make_room_for_file(struct shard_cache *cache, enum open_files_share share,
                               const char *path, struct err *err)
 {
-    while (!open_files_has_next(share)) {
+    while (!open_files_next_is_within(share)) {
         if (close_oldest(cache))
             continue;
         err_set(err, -EMFILE, "the process has too many open files to open another shard");

@@ -112,7 +112,7 @@ static int count_shards(struct windows *windows, struct shard_cache *cache, uint
         struct shard *shard;
         if (count_from_list(windows, i))
             continue;
-        status = shard_cache_get(cache, first_shard + i, OPEN_FILES_MOST, &shard, err);
+        status = shard_cache_get(cache, first_shard + i, OPEN_FILES_SEVEN_EIGHTHS, &shard, err);
         if (status)
             return status;
         status = count_shard(windows, shard, field, &windows->shards[i], err);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct cipher cipher_of(uint64_t count, uint64_t key)
+static struct cipher make_cipher(uint64_t count, uint64_t key)
 {
     struct cipher cipher;
     cipher_init(&cipher, count, (const uint64_t[4]){key, 1, 2, 3});
@@ -25,7 +25,7 @@ static void every_index_maps_to_one_image_and_back(void **state)
         unsigned char *seen = calloc(count, 1);
         assert_non_null(seen);
         for (uint64_t key = 0; key < (count > 300 ? 1 : 20); key++) {
-            struct cipher cipher = cipher_of(count, key);
+            struct cipher cipher = make_cipher(count, key);
             memset(seen, 0, count);
             for (uint64_t index = 0; index < count; index++) {
                 uint64_t image = cipher_encrypt(&cipher, index);
@@ -45,7 +45,7 @@ static void huge_counts_map_forth_and_back(void **state)
                                       (UINT64_C(1) << 33) + 12345, UINT64_C(10000000000),
                                       UINT64_MAX / 2 + 2,          UINT64_MAX};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-        struct cipher cipher = cipher_of(counts[i], 7);
+        struct cipher cipher = make_cipher(counts[i], 7);
         for (uint64_t n = 0; n < 1000; n++) {
             uint64_t index = n * (counts[i] / 1000), image = cipher_encrypt(&cipher, index);
             assert_true(image < counts[i]);
@@ -93,7 +93,7 @@ static void pairs_of_images_are_uniform(void **state)
         for (uint64_t second = 1; second < count; second += count / 3) {
             uint32_t pairs[19 * 18] = {0};
             for (uint64_t key = 0; key < KEYS; key++) {
-                struct cipher cipher = cipher_of(count, key);
+                struct cipher cipher = make_cipher(count, key);
                 uint64_t a = cipher_encrypt(&cipher, 0), b = cipher_encrypt(&cipher, second);
                 pairs[a * (count - 1) + (b < a ? b : b - 1)]++;
             }
@@ -108,7 +108,7 @@ static void all_permutations_of_five_are_equally_likely(void **state)
     enum { KEYS = 60000 };
     uint32_t permutations[120] = {0};
     for (uint64_t key = 0; key < KEYS; key++) {
-        struct cipher cipher = cipher_of(5, key);
+        struct cipher cipher = make_cipher(5, key);
         uint32_t rank = 0, used = 0;
         for (uint32_t index = 0; index < 5; index++) {
             uint32_t image = (uint32_t)cipher_encrypt(&cipher, index), below = 0;

@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* cpus: the affinity mask of the first 64 CPUs; cpu_count 0: all CPUs in the mask. */
-static struct cpu_placement placement(uint64_t host, uint64_t cpus, uint64_t cpu_count)
+static struct cpu_placement make_placement(uint64_t host, uint64_t cpus, uint64_t cpu_count)
 {
     uint64_t all = (uint64_t)__builtin_popcountll(cpus);
     return (struct cpu_placement){
@@ -22,7 +22,7 @@ static void unbound_processes_divide_all_cpus(void **state)
     struct cpu_placement placements[4];
     (void)state;
     for (size_t i = 0; i < 4; i++)
-        placements[i] = placement(1, 0xffff, 0);
+        placements[i] = make_placement(1, 0xffff, 0);
     for (size_t i = 0; i < 4; i++)
         assert_int_equal(cpu_share(placements, 4, i), 4);
     assert_int_equal(cpu_share(placements, 3, 0), 5); /* rounded down */
@@ -31,8 +31,8 @@ static void unbound_processes_divide_all_cpus(void **state)
 
 static void bound_processes_keep_their_cpus(void **state)
 {
-    const struct cpu_placement placements[] = {placement(1, 0x00f, 0), placement(1, 0x0f0, 0),
-                                               placement(1, 0x100, 0)};
+    const struct cpu_placement placements[] = {
+        make_placement(1, 0x00f, 0), make_placement(1, 0x0f0, 0), make_placement(1, 0x100, 0)};
     (void)state;
     assert_int_equal(cpu_share(placements, 3, 0), 4);
     assert_int_equal(cpu_share(placements, 3, 1), 4);
@@ -41,8 +41,8 @@ static void bound_processes_keep_their_cpus(void **state)
 
 static void processes_bound_to_one_group_divide_its_cpus(void **state)
 {
-    const struct cpu_placement placements[] = {placement(1, 0xf, 0), placement(1, 0xf, 0),
-                                               placement(1, 0xf0, 0)};
+    const struct cpu_placement placements[] = {make_placement(1, 0xf, 0), make_placement(1, 0xf, 0),
+                                               make_placement(1, 0xf0, 0)};
     (void)state;
     assert_int_equal(cpu_share(placements, 3, 0), 2);
     assert_int_equal(cpu_share(placements, 3, 2), 4);
@@ -50,8 +50,8 @@ static void processes_bound_to_one_group_divide_its_cpus(void **state)
 
 static void processes_on_other_hosts_are_not_counted(void **state)
 {
-    const struct cpu_placement placements[] = {placement(1, 0xff, 0), placement(2, 0xff, 0),
-                                               placement(2, 0xff, 0)};
+    const struct cpu_placement placements[] = {
+        make_placement(1, 0xff, 0), make_placement(2, 0xff, 0), make_placement(2, 0xff, 0)};
     (void)state;
     assert_int_equal(cpu_share(placements, 3, 0), 8);
     assert_int_equal(cpu_share(placements, 3, 1), 4);
@@ -59,9 +59,10 @@ static void processes_on_other_hosts_are_not_counted(void **state)
 
 static void a_cgroup_limit_is_divided_among_processes(void **state)
 {
-    const struct cpu_placement limited[] = {placement(1, 0xffff, 6), placement(1, 0xffff, 6)};
-    const struct cpu_placement loose[] = {placement(1, 0x3, 0), placement(1, 0xffff, 12)};
-    const struct cpu_placement unknown[] = {placement(1, 0, 6), placement(1, 0, 6)};
+    const struct cpu_placement limited[] = {make_placement(1, 0xffff, 6),
+                                            make_placement(1, 0xffff, 6)};
+    const struct cpu_placement loose[] = {make_placement(1, 0x3, 0), make_placement(1, 0xffff, 12)};
+    const struct cpu_placement unknown[] = {make_placement(1, 0, 6), make_placement(1, 0, 6)};
     (void)state;
     assert_int_equal(cpu_share(limited, 2, 0), 3);
     assert_int_equal(cpu_share(loose, 2, 0), 1);
@@ -74,7 +75,7 @@ static void more_processes_than_cpus_get_one_cpu_each(void **state)
     struct cpu_placement placements[7];
     (void)state;
     for (size_t i = 0; i < 7; i++)
-        placements[i] = placement(1, 0x3f, 0);
+        placements[i] = make_placement(1, 0x3f, 0);
     assert_int_equal(cpu_share(placements, 7, 6), 1);
     assert_int_equal(cpu_share(placements, 6, 0), 1); /* six sixths add up to 1 */
 }

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-static void shows(const char *text, const char *expected)
+static void assert_displayed(const char *text, const char *expected)
 {
     struct str out = {0};
     display_add(&out, text);
@@ -19,14 +19,16 @@ static void shows(const char *text, const char *expected)
 static void terminal_control_characters_are_escaped(void **state)
 {
     (void)state;
-    shows("", "");
-    shows("plain text, gr\xc3\xbc\xc3\x9f, \xe6\xbc\xa2",
-          "plain text, gr\xc3\xbc\xc3\x9f, \xe6\xbc\xa2");
-    shows("\x1b]0;title\x07 \x7f\r\n\t", "\\x1b]0;title\\x07 \\x7f\\x0d\\x0a\\x09");
-    shows("C1: \xc2\x9b\x32J, no UTF-8: \xff\xc3", "C1: \\xc2\\x9b2J, no UTF-8: \\xff\\xc3");
-    shows("\xe2\x80\xaegpj.exe", "\\xe2\\x80\\xaegpj.exe");          /* U+202E */
-    shows("a\xe2\x81\xa6z\xd8\x9c", "a\\xe2\\x81\\xa6z\\xd8\\x9c");  /* U+2066, U+061C */
-    shows("\xe2\x80\xa2 \xe2\x81\xb0", "\xe2\x80\xa2 \xe2\x81\xb0"); /* neighbors: U+2022, U+2070 */
+    assert_displayed("", "");
+    assert_displayed("plain text, gr\xc3\xbc\xc3\x9f, \xe6\xbc\xa2",
+                     "plain text, gr\xc3\xbc\xc3\x9f, \xe6\xbc\xa2");
+    assert_displayed("\x1b]0;title\x07 \x7f\r\n\t", "\\x1b]0;title\\x07 \\x7f\\x0d\\x0a\\x09");
+    assert_displayed("C1: \xc2\x9b\x32J, no UTF-8: \xff\xc3",
+                     "C1: \\xc2\\x9b2J, no UTF-8: \\xff\\xc3");
+    assert_displayed("\xe2\x80\xaegpj.exe", "\\xe2\\x80\\xaegpj.exe");         /* U+202E */
+    assert_displayed("a\xe2\x81\xa6z\xd8\x9c", "a\\xe2\\x81\\xa6z\\xd8\\x9c"); /* U+2066, U+061C */
+    assert_displayed("\xe2\x80\xa2 \xe2\x81\xb0",
+                     "\xe2\x80\xa2 \xe2\x81\xb0"); /* neighbors: U+2022, U+2070 */
 }
 
 static void text_width_equals_terminal_columns(void **state)

@@ -14,7 +14,7 @@ enum { TERMS = 60, CASES = 3000 };
 
 /* Term i of a case. Kinds of cases: wide ranges, narrow ranges (many ties), cancellation,
  * subnormals. */
-static double term_of(uint32_t test_case, uint32_t i)
+static double make_term(uint32_t test_case, uint32_t i)
 {
     struct philox_block block = philox(99, test_case, i);
     double unit = (double)((uint64_t)block.word[0] << 21 ^ block.word[1] >> 11) * 0x1p-53;
@@ -27,7 +27,7 @@ static double term_of(uint32_t test_case, uint32_t i)
         return sign * (block.word[3] % 16) * 0x1p-53 + (i == 0 ? 1 : 0);
     case 2: /* pairs that cancel, and one small term that remains */
         return i == TERMS - 1 ? 0x1p-1060 * (1 + unit)
-               : i % 2        ? -term_of(test_case, i - 1)
+               : i % 2        ? -make_term(test_case, i - 1)
                               : sign * ldexp(1 + unit, spread - 1000);
     case 3:
         return sign * (block.word[0] % 1000) * 0x1p-1074;
@@ -44,7 +44,7 @@ static double sum_in_groups(uint32_t test_case, uint32_t stride, uint32_t groups
     struct exact_sum total = {0}, part[8] = {0};
     for (uint32_t i = 0; i < TERMS; i++) {
         uint32_t at = i * stride % TERMS; /* stride and TERMS have no common factor */
-        exact_sum_add(&part[i * 7 % groups], term_of(test_case, at));
+        exact_sum_add(&part[i * 7 % groups], make_term(test_case, at));
     }
     for (uint32_t group = groups; group-- > 0;)
         exact_sum_merge(&total, &part[group]);
@@ -75,7 +75,7 @@ static void values_equal_python_fsum(void **state)
     assert_non_null(sums);
     for (uint32_t test_case = 0; test_case < CASES; test_case++) {
         for (uint32_t i = 0; i < TERMS; i++)
-            terms[test_case * TERMS + i] = term_of(test_case, i);
+            terms[test_case * TERMS + i] = make_term(test_case, i);
         sums[test_case] = sum_in_groups(test_case, 1, 1);
     }
     snprintf(terms_path, sizeof terms_path, "%s/terms", folder);
@@ -96,7 +96,7 @@ static void values_equal_python_fsum(void **state)
     test_remove_folder(folder);
 }
 
-static double sum_of(const double *terms, size_t count)
+static double compute_sum(const double *terms, size_t count)
 {
     struct exact_sum sum = {0};
     for (size_t i = 0; i < count; i++)
@@ -109,23 +109,23 @@ static void sums_are_exact_at_the_ends_of_the_range(void **state)
     (void)state;
     struct exact_sum nothing = {0};
     assert_true(exact_sum_value(&nothing) == 0);
-    assert_true(sum_of((double[]){DBL_MAX, 1, -DBL_MAX}, 3) == 1);
-    assert_true(sum_of((double[]){DBL_MAX, 0x1p-1074, -DBL_MAX}, 3) == 0x1p-1074);
-    assert_true(sum_of((double[]){-DBL_MAX}, 1) == -DBL_MAX);
-    assert_true(sum_of((double[]){DBL_MAX, DBL_MAX}, 2) == INFINITY);
-    assert_true(sum_of((double[]){DBL_MAX, DBL_MAX, -DBL_MAX}, 3) == DBL_MAX);
-    assert_true(sum_of((double[]){DBL_MIN, -0x1p-1074}, 2) == DBL_MIN - 0x1p-1074);
-    assert_true(sum_of((double[]){1, 0x1p-53}, 2) == 1); /* a tie: to even */
-    assert_true(sum_of((double[]){1, 0x1p-53, 0x1p-1074}, 3) == 1 + DBL_EPSILON);
-    assert_true(sum_of((double[]){1 + DBL_EPSILON, 0x1p-53}, 2) == 1 + 2 * DBL_EPSILON);
-    assert_true(sum_of((double[]){-1, -0x1p-53, -0x1p-1074}, 3) == -1 - DBL_EPSILON);
+    assert_true(compute_sum((double[]){DBL_MAX, 1, -DBL_MAX}, 3) == 1);
+    assert_true(compute_sum((double[]){DBL_MAX, 0x1p-1074, -DBL_MAX}, 3) == 0x1p-1074);
+    assert_true(compute_sum((double[]){-DBL_MAX}, 1) == -DBL_MAX);
+    assert_true(compute_sum((double[]){DBL_MAX, DBL_MAX}, 2) == INFINITY);
+    assert_true(compute_sum((double[]){DBL_MAX, DBL_MAX, -DBL_MAX}, 3) == DBL_MAX);
+    assert_true(compute_sum((double[]){DBL_MIN, -0x1p-1074}, 2) == DBL_MIN - 0x1p-1074);
+    assert_true(compute_sum((double[]){1, 0x1p-53}, 2) == 1); /* a tie: to even */
+    assert_true(compute_sum((double[]){1, 0x1p-53, 0x1p-1074}, 3) == 1 + DBL_EPSILON);
+    assert_true(compute_sum((double[]){1 + DBL_EPSILON, 0x1p-53}, 2) == 1 + 2 * DBL_EPSILON);
+    assert_true(compute_sum((double[]){-1, -0x1p-53, -0x1p-1074}, 3) == -1 - DBL_EPSILON);
 }
 
 static void one_non_finite_term_makes_the_sum_nan(void **state)
 {
     (void)state;
-    assert_true(isnan(sum_of((double[]){1, INFINITY}, 2)));
-    assert_true(isnan(sum_of((double[]){NAN, 1}, 2)));
+    assert_true(isnan(compute_sum((double[]){1, INFINITY}, 2)));
+    assert_true(isnan(compute_sum((double[]){NAN, 1}, 2)));
     struct exact_sum a = {0}, b = {0};
     exact_sum_add(&a, 1);
     exact_sum_add(&b, -INFINITY);

@@ -121,8 +121,8 @@ static void every_argument_changes_a_samples_random_choices(void **state)
     for (size_t i = 0; i < count; i++)
         for (size_t j = 0; j < i; j++)
             assert_memory_not_equal(&blocks[i], &blocks[j], sizeof blocks[0]);
-    assert_true(philox_unit(0) == 0 && philox_unit(UINT32_MAX) < 1 &&
-                philox_unit(UINT32_MAX) > 0.9999999);
+    assert_true(philox_uniform(0) == 0 && philox_uniform(UINT32_MAX) < 1 &&
+                philox_uniform(UINT32_MAX) > 0.9999999);
 }
 
 int main(void)

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-static void check_hex(const uint8_t digest[SHA256_BYTES], const char *expected)
+static void assert_digest(const uint8_t digest[SHA256_BYTES], const char *expected)
 {
     char text[2 * SHA256_BYTES + 1];
     for (int i = 0; i < SHA256_BYTES; i++)
@@ -29,7 +29,7 @@ static void digests_match_fips_180(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_int_equal(sha256(cases[i].text, strlen(cases[i].text), digest), 0);
-        check_hex(digest, cases[i].digest);
+        assert_digest(digest, cases[i].digest);
     }
 }
 
@@ -44,22 +44,22 @@ static void codes_match_rfc_4231(void **state)
     (void)state;
     memset(key, 0x0b, 20);
     assert_int_equal(hmac_sha256(key, 20, "Hi There", 8, mac), 0);
-    check_hex(mac, "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
+    assert_digest(mac, "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
     assert_int_equal(hmac_sha256("Jefe", 4, "what do ya want for nothing?", 28, mac), 0);
-    check_hex(mac, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+    assert_digest(mac, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
     memset(key, 0xaa, sizeof key);
     memset(data, 0xdd, sizeof data);
     assert_int_equal(hmac_sha256(key, 20, data, sizeof data, mac), 0);
-    check_hex(mac, "773ea91e36800e46854db8ebd09181a72959098b3ef8c122d9635514ced565fe");
+    assert_digest(mac, "773ea91e36800e46854db8ebd09181a72959098b3ef8c122d9635514ced565fe");
     assert_int_equal(hmac_sha256(key, sizeof key, large_key, strlen(large_key), mac), 0);
-    check_hex(mac, "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
+    assert_digest(mac, "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
     assert_int_equal(hmac_sha256(key, sizeof key, large_both, strlen(large_both), mac), 0);
-    check_hex(mac, "9b09ffa71b942fcb27635fbcd5b0e944bfdc63644f0713938a7f51535c3a35e2");
+    assert_digest(mac, "9b09ffa71b942fcb27635fbcd5b0e944bfdc63644f0713938a7f51535c3a35e2");
     for (int i = 0; i < 25; i++)
         key[i] = (uint8_t)(i + 1);
     memset(data, 0xcd, sizeof data);
     assert_int_equal(hmac_sha256(key, 25, data, sizeof data, mac), 0);
-    check_hex(mac, "82558a389a443c0ea4cc819899f2083a85f0faa3e578f8077a2e3ff46729665b");
+    assert_digest(mac, "82558a389a443c0ea4cc819899f2083a85f0faa3e578f8077a2e3ff46729665b");
 }
 
 static void an_empty_key_is_valid(void **state)
@@ -67,7 +67,7 @@ static void an_empty_key_is_valid(void **state)
     uint8_t mac[SHA256_BYTES];
     (void)state;
     assert_int_equal(hmac_sha256("", 0, "", 0, mac), 0);
-    check_hex(mac, "b613679a0814d9ec772f95d778c35fc5ff1697c493715653c6c712144292c5ad");
+    assert_digest(mac, "b613679a0814d9ec772f95d778c35fc5ff1697c493715653c6c712144292c5ad");
 }
 
 static void a_flipped_bit_makes_codes_unequal(void **state)

@@ -260,7 +260,7 @@ static void numbers_round_trip_through_python_bit_for_bit(void **state)
         if (i % 4 == 0)
             values[i] = (double)(int32_t)block.word[0] / 1000;
         if (i % 4 == 1)
-            values[i] = (double)(float)philox_unit(block.word[0]);
+            values[i] = (double)(float)philox_uniform(block.word[0]);
         if (!isfinite(values[i]))
             values[i] = i % 2 ? 0.0 : -0.0;
         jsonx_write_f64(&w, NULL, values[i]);

@@ -16,7 +16,7 @@ static const char document[] =
     "\"empty\":[ ],\"last\":null}";
 
 /* A copy of the exact size, so that a sanitizer detects overreads. */
-static char *copy_of(const char *text, size_t bytes)
+static char *make_exact_copy(const char *text, size_t bytes)
 {
     char *copy = malloc(bytes ? bytes : 1);
     assert_non_null(copy);
@@ -76,7 +76,7 @@ static void lists_with_missing_commas_are_refused(void **state)
                                          "1",     "{}",   "[1}",  "[\"a]",  "[[1]"};
     for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++) {
         size_t bytes = strlen(broken[i]);
-        char *text = copy_of(broken[i], bytes);
+        char *text = make_exact_copy(broken[i], bytes);
         struct jsonx_span rest = {0, bytes}, element;
         enum jsonx_scan found;
         while ((found = jsonx_scan_element(text, &rest, &element)) == JSON_SCAN_ELEMENT)
@@ -96,7 +96,7 @@ static void no_text_causes_reads_outside_it(void **state)
     size_t length = strlen(document);
     for (size_t cut = 0; cut <= length; cut++) {
         for (size_t b = 0; b < sizeof bytes; b++) {
-            char *text = copy_of(document, cut);
+            char *text = make_exact_copy(document, cut);
             struct jsonx_span list, element;
             if (cut > 0)
                 text[cut * 7 % cut] = bytes[b];

@@ -26,11 +26,12 @@ static void shares_are_bounded_by_eighths_of_the_limit(void **state)
     int last = -1, first = dup(0);
     for (int fd = first; fd >= 0; fd = dup(0)) {
         last = fd;
-        assert_int_equal(open_files_has(OPEN_FILES_HALF, fd), fd < LIMIT / 2);
-        assert_int_equal(open_files_has(OPEN_FILES_MOST, fd), fd < LIMIT / 8 * 7);
-        assert_int_equal(open_files_has_next(OPEN_FILES_HALF), fd + 1 < LIMIT / 2);
-        assert_int_equal(open_files_has_next(OPEN_FILES_MOST), fd + 1 < LIMIT / 8 * 7);
-        assert_true(open_files_has_next(OPEN_FILES_ALL));
+        assert_int_equal(open_files_is_within(OPEN_FILES_HALF, fd), fd < LIMIT / 2);
+        assert_int_equal(open_files_is_within(OPEN_FILES_SEVEN_EIGHTHS, fd), fd < LIMIT / 8 * 7);
+        assert_int_equal(open_files_next_is_within(OPEN_FILES_HALF), fd + 1 < LIMIT / 2);
+        assert_int_equal(open_files_next_is_within(OPEN_FILES_SEVEN_EIGHTHS),
+                         fd + 1 < LIMIT / 8 * 7);
+        assert_true(open_files_next_is_within(OPEN_FILES_ALL));
     }
     assert_int_equal(last, LIMIT - 1);
     for (int fd = first; fd <= last; fd++)

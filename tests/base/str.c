@@ -275,7 +275,7 @@ static void log_lines_below_the_minimum_level_are_dropped(void **state)
 {
     (void)state;
     char seen[100] = "";
-    struct log log = {.write = keep_line, .context = seen, .least = LOG_INFO};
+    struct log log = {.write = keep_line, .context = seen, .level_min = LOG_INFO};
     log_line(&log, LOG_DEBUG, "no");
     assert_string_equal(seen, "");
     log_line(&log, LOG_WARN, "yes %d", 1);

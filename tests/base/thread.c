@@ -6,7 +6,7 @@
 
 #include <signal.h>
 
-static void *take_mask(void *argument)
+static void *read_signal_mask(void *argument)
 {
     pthread_sigmask(SIG_SETMASK, NULL, argument);
     return argument;
@@ -21,7 +21,7 @@ static void a_thread_starts_with_signals_blocked_and_its_starter_keeps_its_own(v
     sigemptyset(&usr1);
     sigaddset(&usr1, SIGUSR1);
     pthread_sigmask(SIG_SETMASK, &usr1, &before);
-    assert_int_equal(thread_start(&thread, take_mask, &within), 0);
+    assert_int_equal(thread_start(&thread, read_signal_mask, &within), 0);
     assert_int_equal(pthread_join(thread, &result), 0);
     pthread_sigmask(SIG_SETMASK, &before, &after);
     assert_ptr_equal(result, &within);

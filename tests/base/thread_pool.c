@@ -7,15 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TILES_MAX = 5000 };
+enum { TASKS_MAX = 5000 };
 
 struct job {
-    uint32_t done[TILES_MAX]; /* run counts; not atomic, since one worker runs each task */
+    uint32_t done[TASKS_MAX]; /* run counts; not atomic, since one worker runs each task */
     unsigned workers_max;
     unsigned char seen[THREAD_POOL_THREADS_MAX];
 };
 
-static void work(void *context, size_t task, unsigned worker)
+static void count_task(void *context, size_t task, unsigned worker)
 {
     struct job *job = context;
     job->done[task]++;
@@ -28,7 +28,7 @@ static void every_task_runs_once(void **state)
 {
     (void)state;
     static const unsigned counts[] = {1, 2, 3, 8};
-    static const size_t tasks[] = {0, 1, 2, 7, 100, TILES_MAX};
+    static const size_t tasks[] = {0, 1, 2, 7, 100, TASKS_MAX};
     for (size_t c = 0; c < 4; c++) {
         struct err err = {0};
         struct thread_pool *pool;
@@ -39,8 +39,8 @@ static void every_task_runs_once(void **state)
             memset(&job, 0, sizeof job);
             job.workers_max = counts[c];
             size_t count = tasks[round % 6];
-            thread_pool_run(pool, count, work, &job);
-            for (size_t task = 0; task < TILES_MAX; task++)
+            thread_pool_run(pool, count, count_task, &job);
+            for (size_t task = 0; task < TASKS_MAX; task++)
                 assert_int_equal(job.done[task], task < count);
         }
         thread_pool_close(pool);
@@ -58,7 +58,7 @@ static void jobs_can_follow_each_other_immediately(void **state)
     memset(&job, 0, sizeof job);
     job.workers_max = 4;
     for (int round = 0; round < rounds; round++)
-        thread_pool_run(pool, 5, work, &job);
+        thread_pool_run(pool, 5, count_task, &job);
     for (size_t task = 0; task < 5; task++)
         assert_int_equal(job.done[task], rounds);
     thread_pool_close(pool);

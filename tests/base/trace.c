@@ -20,7 +20,7 @@ static struct trace *open_trace(void)
 }
 
 /* The events of all tracks of a trace, formatted as process 3. */
-static struct json_t *events_of(const struct trace *trace, struct json_t **ret_root)
+static struct json_t *format_events(const struct trace *trace, struct json_t **ret_root)
 {
     struct str text = {0};
     struct err err;
@@ -35,7 +35,7 @@ static struct json_t *events_of(const struct trace *trace, struct json_t **ret_r
     return jsonx_get(*ret_root, "traceEvents");
 }
 
-static bool is_text(const struct json_t *event, const char *key, const char *expected)
+static bool has_text(const struct json_t *event, const char *key, const char *expected)
 {
     const char *text;
     return jsonx_text(jsonx_get(event, key), &text) == 0 && strcmp(text, expected) == 0;
@@ -45,8 +45,8 @@ static size_t count_events(const struct json_t *events, const char *phase, const
 {
     size_t count = 0;
     for (size_t i = 0; i < jsonx_count(events); i++)
-        count +=
-            is_text(jsonx_at(events, i), "ph", phase) && is_text(jsonx_at(events, i), "name", name);
+        count += has_text(jsonx_at(events, i), "ph", phase) &&
+                 has_text(jsonx_at(events, i), "name", name);
     return count;
 }
 
@@ -61,12 +61,12 @@ static void spans_are_recorded_only_between_start_and_stop(void **state)
     trace_start(trace);
     uint64_t began_ns = trace_begin(track);
     assert_true(began_ns > 0);
-    trace_end_with(track, "within", trace_begin(track), "items", 7);
+    trace_end_with_value(track, "within", trace_begin(track), "items", 7);
     trace_end_async(track, "read", began_ns, "bytes", 9);
     trace_stop(trace);
     trace_end(track, "over the end", began_ns);
     trace_end(track, "after", trace_begin(track));
-    struct json_t *events = events_of(trace, &root);
+    struct json_t *events = format_events(trace, &root);
     assert_int_equal(count_events(events, "X", "before") + count_events(events, "X", "after"), 0);
     assert_int_equal(count_events(events, "X", "within"), 1);
     assert_int_equal(count_events(events, "X", "over the end"), 1);
@@ -93,7 +93,7 @@ static void a_restarted_trace_forgets_earlier_spans(void **state)
     trace_start(trace);
     trace_end(track, "second", trace_begin(track));
     trace_stop(trace);
-    struct json_t *events = events_of(trace, &root);
+    struct json_t *events = format_events(trace, &root);
     assert_int_equal(count_events(events, "X", "first"), 0);
     assert_int_equal(count_events(events, "X", "second"), 1);
     jsonx_free(root);
@@ -119,12 +119,12 @@ static void a_full_track_counts_dropped_spans(void **state)
     trace_start(trace);
     for (int i = 0; i < TRACE_SPANS_MAX + MORE; i++)
         trace_end(track, "span", trace_begin(track));
-    struct json_t *events = events_of(trace, &root);
+    struct json_t *events = format_events(trace, &root);
     size_t named = 0;
     assert_int_equal(count_events(events, "X", "span"), TRACE_SPANS_MAX);
     for (size_t i = 0; i < jsonx_count(events); i++)
         named +=
-            is_text(jsonx_get(jsonx_at(events, i), "args"), "name", "worker 0 (5 spans left out)");
+            has_text(jsonx_get(jsonx_at(events, i), "args"), "name", "worker 0 (5 spans left out)");
     assert_int_equal(named, 1);
     jsonx_free(root);
     trace_close(trace);
@@ -150,13 +150,13 @@ struct worker {
     pthread_t thread;
 };
 
-static void *work(void *argument)
+static void *record_spans(void *argument)
 {
     struct worker *worker = argument;
     worker->track = trace_add_track(worker->trace, "worker", worker->number);
     for (int i = 0; i < ROUNDS; i++) {
         uint64_t outer_ns = trace_begin(worker->track);
-        trace_end_with(worker->track, "inner", trace_begin(worker->track), "i", (uint64_t)i);
+        trace_end_with_value(worker->track, "inner", trace_begin(worker->track), "i", (uint64_t)i);
         trace_end(worker->track, "outer", outer_ns);
     }
     return NULL;
@@ -172,12 +172,12 @@ static void threads_can_record_while_a_trace_is_formatted(void **state)
     trace_start(trace);
     for (unsigned i = 0; i < THREADS; i++) {
         workers[i] = (struct worker){.trace = trace, .number = i};
-        assert_int_equal(thread_start(&workers[i].thread, work, &workers[i]), 0);
+        assert_int_equal(thread_start(&workers[i].thread, record_spans, &workers[i]), 0);
     }
     for (int i = 0; i < 5; i++) {
         trace_stop(trace);
         trace_start(trace);
-        events_of(trace, &root);
+        format_events(trace, &root);
         jsonx_free(root);
     }
     for (unsigned i = 0; i < THREADS; i++)

@@ -30,15 +30,15 @@ static int submit_watched(struct io_queue *queue, struct io_request *const *requ
 
 /* While the gate is shut, a non-blocking call returns no completions. */
 static int reap_behind_gate(struct io_queue *queue, struct io_request **done, unsigned count_max,
-                            unsigned least, int timeout_ms)
+                            unsigned count_min, int timeout_ms)
 {
     pthread_mutex_lock(&completions.mutex);
     bool is_shut = completions.is_shut;
     pthread_mutex_unlock(&completions.mutex);
-    if (is_shut && least == 0)
+    if (is_shut && count_min == 0)
         return 0;
     gate_pass(&completions);
-    return sound->reap(queue, done, count_max, least, timeout_ms);
+    return sound->reap(queue, done, count_max, count_min, timeout_ms);
 }
 
 static void watch(void)

@@ -85,7 +85,7 @@ static void tear_down(struct stage *stage)
 static int open_step(struct stage *stage, const struct ckpt_find_options *choice,
                      struct ckpt_reader **reader, struct err *err)
 {
-    struct log log = {.write = note_warning, .context = stage, .least = LOG_WARN};
+    struct log log = {.write = note_warning, .context = stage, .level_min = LOG_WARN};
     stage->warnings_count = 0;
     *err = (struct err){0};
     return ckpt_reader_open_collective(stage->io, stage->folder, choice, world, reader, &log, err);

@@ -59,7 +59,7 @@ static void hear(void *context, enum log_level level, const char *line)
 static void save_rank(void *context, struct comm *comm)
 {
     struct run *run = context;
-    const struct log log = {.write = hear, .context = run, .least = LOG_WARN};
+    const struct log log = {.write = hear, .context = run, .level_min = LOG_WARN};
     struct ckpt_tensor tensors[SPECS];
     struct ckpt_saver *saver = NULL;
     struct err err = {0};

@@ -82,7 +82,7 @@ static bool is_picked(const struct making *making, uint32_t op, const bool *need
     case POWER_SOME:
         break;
     }
-    return philox_unit(draw(making, DRAW_NAME, 0, op).word[0]) < making->share;
+    return philox_uniform(draw(making, DRAW_NAME, 0, op).word[0]) < making->share;
 }
 
 static void choose_names(struct making *making)
@@ -138,8 +138,8 @@ static uint32_t cut(const struct making *making, const struct open_ops *open, bo
         break;
     }
     struct philox_block random = draw(making, what, open->file, at);
-    return philox_unit(random.word[0]) < making->share ? open->count
-                                                       : random.word[1] % (open->count + 1);
+    return philox_uniform(random.word[0]) < making->share ? open->count
+                                                          : random.word[1] % (open->count + 1);
 }
 
 static uint32_t unit_cut(const struct making *making, const struct open_ops *open, uint64_t unit)

@@ -350,7 +350,7 @@ DECLARE(struct file_call, file_transfer_next, struct file_transfer *transfer)
     return call;
 }
 
-DECLARE(enum file_progress, file_transfer_take, struct file_transfer *transfer, ssize_t result)
+DECLARE(enum file_progress, file_transfer_advance, struct file_transfer *transfer, ssize_t result)
 {
     recorder_lock();
     for (unsigned i = 0; i < TRANSFERS_MAX; i++) {
@@ -361,7 +361,7 @@ DECLARE(enum file_progress, file_transfer_take, struct file_transfer *transfer, 
         in_flight[i].transfer = NULL;
     }
     recorder_unlock();
-    return REAL(file_transfer_take, transfer, result);
+    return REAL(file_transfer_advance, transfer, result);
 }
 
 DECLARE(ssize_t, pwrite64, int fd, const void *data, size_t bytes, off_t offset)

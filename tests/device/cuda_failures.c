@@ -70,7 +70,7 @@ static void given_gpu_is_refused(const char *root, const char *line)
     char text[ERR_LINE_BYTES_MAX];
     struct err err = {0};
     int gpus = 77;
-    assert_int_equal(device_auto_count(root, &gpus, &err), -ENODEV);
+    assert_int_equal(device_auto_gpu_count(root, &gpus, &err), -ENODEV);
     assert_int_equal(gpus, 77);
     assert_string_equal(err_format(&err, text, sizeof text), line);
 }
@@ -84,7 +84,7 @@ static void auto_refuses_an_unusable_gpu(void **state)
     test_make_folder(root);
     shim_set_driver(11080, 1);
     /* CUDA's library is installed, but there is no GPU */
-    assert_ok(device_auto_count(root, &gpus, &err), &err);
+    assert_ok(device_auto_gpu_count(root, &gpus, &err), &err);
     assert_int_equal(gpus, 0);
     assert_int_equal(test_run("mkdir '%s/dev'", root), 0);
     snprintf(path, sizeof path, "%s/dev/nvidia0", root);
@@ -104,11 +104,11 @@ static void auto_refuses_an_unusable_gpu(void **state)
         root, "there is no GPU that CUDA can use: /dev/nvidia0; use device cpu, or check "
               "nvidia-smi and CUDA_VISIBLE_DEVICES");
     assert_int_equal(setenv("CUDA_VISIBLE_DEVICES", "", 1), 0); /* hidden on purpose, not missing */
-    assert_ok(device_auto_count(root, &gpus, &err), &err);
+    assert_ok(device_auto_gpu_count(root, &gpus, &err), &err);
     assert_int_equal(gpus, 0);
     assert_int_equal(unsetenv("CUDA_VISIBLE_DEVICES"), 0);
     shim_set_driver(CUDART_VERSION, 2);
-    assert_ok(device_auto_count(root, &gpus, &err), &err);
+    assert_ok(device_auto_gpu_count(root, &gpus, &err), &err);
     assert_int_equal(gpus, 2);
     shim_set_driver(CUDART_VERSION, 1);
     test_remove_folder(root);

@@ -68,11 +68,11 @@ static int submit(struct io_queue *base, struct io_request *const *requests, uns
     return 1;
 }
 
-static int reap(struct io_queue *base, struct io_request **done, unsigned count_max, unsigned least,
-                int timeout_ms)
+static int reap(struct io_queue *base, struct io_request **done, unsigned count_max,
+                unsigned count_min, int timeout_ms)
 {
     struct memory_queue *queue = (struct memory_queue *)base;
-    (void)least;
+    (void)count_min;
     (void)timeout_ms;
     if (count_max == 0 || !queue->done)
         return 0;

@@ -373,7 +373,7 @@ DECLARE(int, io_uring_submit, struct io_uring *ring)
 }
 
 DECLARE(int, io_uring_submit_and_wait_timeout, struct io_uring *ring, struct io_uring_cqe **first,
-        unsigned least, struct __kernel_timespec *timeout, sigset_t *mask)
+        unsigned count_min, struct __kernel_timespec *timeout, sigset_t *mask)
 {
     int64_t left_ns = timeout ? timeout->tv_sec * 1000000000 + timeout->tv_nsec : 0;
     while (atomic_load(&script.hold)) {
@@ -385,7 +385,7 @@ DECLARE(int, io_uring_submit_and_wait_timeout, struct io_uring *ring, struct io_
     if (atomic_load(&script.break_rings))
         return -EBADF;
     pass_entries(ring);
-    return REAL(io_uring_submit_and_wait_timeout, ring, first, least, timeout, mask);
+    return REAL(io_uring_submit_and_wait_timeout, ring, first, count_min, timeout, mask);
 }
 
 DECLARE(void, io_uring_queue_exit, struct io_uring *ring)

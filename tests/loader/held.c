@@ -14,10 +14,10 @@ static atomic_bool is_held;
 static atomic_int held_count;
 
 static int held_reap(struct io_queue *queue, struct io_request **done, unsigned count_max,
-                     unsigned least, int timeout_ms)
+                     unsigned count_min, int timeout_ms)
 {
     if (!is_held || timeout_ms == IO_FOREVER)
-        return real_ops->reap(queue, done, count_max, least, timeout_ms);
+        return real_ops->reap(queue, done, count_max, count_min, timeout_ms);
     atomic_fetch_add(&held_count, 1);
     gate_pause();
     return 0;

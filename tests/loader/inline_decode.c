@@ -24,10 +24,10 @@ static atomic_bool refuses; /* makes new reads fail */
 
 /* A poll without a timeout returns all outstanding reads, or nothing. */
 static int altered_reap(struct io_queue *queue, struct io_request **done, unsigned count_max,
-                        unsigned least, int timeout_ms)
+                        unsigned count_min, int timeout_ms)
 {
     if (timeout_ms != 0)
-        return real_ops->reap(queue, done, count_max, least, timeout_ms);
+        return real_ops->reap(queue, done, count_max, count_min, timeout_ms);
     bool is_late =
         arrival == LATE || (arrival == NOW_AND_THEN_LATE && ++asked_count % LATE_STRIDE == 0);
     return is_late ? 0 : real_ops->reap(queue, done, count_max, count_max, IO_FOREVER);

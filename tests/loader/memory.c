@@ -43,12 +43,12 @@ static int hold_back_first(struct io_request **done, int reaped, unsigned count_
 }
 
 static int counting_reap(struct io_queue *queue, struct io_request **done, unsigned count_max,
-                         unsigned least, int timeout_ms)
+                         unsigned count_min, int timeout_ms)
 {
     /* while reads are held back, nothing else may be in flight */
     bool waits_for_held = held_back_count > 0 && timeout_ms != IO_FOREVER;
     int reaped = waits_for_held ? below_ops->reap(queue, done, count_max, 0, 0)
-                                : below_ops->reap(queue, done, count_max, least, timeout_ms);
+                                : below_ops->reap(queue, done, count_max, count_min, timeout_ms);
     if (reaped >= 0 && timeout_ms != IO_FOREVER)
         reaped = hold_back_first(done, reaped, count_max);
     if (waits_for_held && reaped == 0)

@@ -45,7 +45,7 @@ static void keys_follow_the_sampler_for_any_number_of_ranks(void **state)
             for (uint64_t t = 0; t < shape.steps; t++) {
                 for (uint64_t n = 0; n < batching_owned_count(&options.batching); n++) {
                     assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
-                    uint64_t micro = batching_owned(&options.batching, n);
+                    uint64_t micro = batching_owned_micro(&options.batching, n);
                     assert_int_equal(batch->step, t);
                     assert_int_equal(batch->micro, micro);
                     uint32_t count = 0;

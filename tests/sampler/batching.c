@@ -39,7 +39,7 @@ static size_t collect_step(struct sampler *sampler, struct batching batching, ui
         uint64_t mine = batching_owned_count(&batching);
         assert_true(mine >= micros / batching.ranks && mine <= micros / batching.ranks + 1);
         for (uint64_t n = 0; n < mine; n++) {
-            uint64_t micro = batching_owned(&batching, n);
+            uint64_t micro = batching_owned_micro(&batching, n);
             assert_true(micro < micros);
             assert_false(owned[micro]);
             owned[micro] = 1;
@@ -91,11 +91,11 @@ static void uneven_ranks_own_counts_that_differ_by_at_most_one(void **state)
     struct batching batching = {.global = 32, .micro = 4, .ranks = 3};
     assert_int_equal(batching_owned_count(&batching), 2); /* [0, 2) */
     batching.rank = 1;
-    assert_int_equal(batching_owned(&batching, 0), 2); /* [2, 5) */
+    assert_int_equal(batching_owned_micro(&batching, 0), 2); /* [2, 5) */
     assert_int_equal(batching_owned_count(&batching), 3);
     batching.rank = 2;
     batching.interleaved = true;
-    assert_int_equal(batching_owned(&batching, 1), 5); /* 2, 5 */
+    assert_int_equal(batching_owned_micro(&batching, 1), 5); /* 2, 5 */
     assert_int_equal(batching_owned_count(&batching), 2);
 }
 

@@ -55,7 +55,7 @@ static void each_dataset_is_drawn_in_order_without_gaps(void **state)
                 uint64_t own = mixes[m][place.dataset].samples;
                 assert_int_equal(place.epoch * own + place.position, drawn[place.dataset]++);
                 uint32_t found_epoch;
-                assert_int_equal(mix_find(mix, place, &found_epoch), p);
+                assert_int_equal(mix_position(mix, place, &found_epoch), p);
                 assert_int_equal(found_epoch, epoch);
             }
         }
@@ -124,7 +124,7 @@ static void positions_of_the_largest_mix_are_invertible(void **state)
         uint32_t epoch = i % 3 == 0 ? UINT32_MAX / 2 : i, found;
         struct mix_location place = mix_at(mix, epoch, position);
         assert_true(place.position < sources[place.dataset].samples);
-        assert_int_equal(mix_find(mix, place, &found), position);
+        assert_int_equal(mix_position(mix, place, &found), position);
         assert_int_equal(found, epoch);
     }
     mix_close(mix);

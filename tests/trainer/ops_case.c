@@ -18,7 +18,7 @@ double *ops_case_values(uint64_t seed, size_t count, double scale)
     double *values = malloc(count * sizeof *values);
     assert_non_null(values);
     for (size_t i = 0; i < count; i++)
-        values[i] = (double)(float)((2 * philox_unit(philox(seed, 0, i).word[0]) - 1) * scale);
+        values[i] = (double)(float)((2 * philox_uniform(philox(seed, 0, i).word[0]) - 1) * scale);
     return values;
 }
 

@@ -87,7 +87,7 @@ static void write_own_gradients(const struct sum_case *sum_case, const char *fol
     assert_non_null(sums);
     for (uint64_t n = 0; n < count; n++)
         for (uint64_t i = 0; i < elements; i++)
-            sums[i] += gradient(step, batching_owned(batching, n), i);
+            sums[i] += gradient(step, batching_owned_micro(batching, n), i);
     snprintf(name, sizeof name, "gradients-%d-%d", (int)step, world->rank);
     write_tensors(sum_case, folder, name, sums);
     free(sums);

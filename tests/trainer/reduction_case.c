@@ -110,7 +110,8 @@ static void make_round(struct sum_case *sum_case, uint64_t step, uint64_t round)
         if (!plain && g > 0)
             reduction_acquire(r, g);
         if (computes)
-            make_gradients(sum_case, &memory, g, step, batching_owned(&r->options.batching, round));
+            make_gradients(sum_case, &memory, g, step,
+                           batching_owned_micro(&r->options.batching, round));
         if (!plain)
             reduction_release(r, g);
     }

@@ -70,10 +70,10 @@ SHARED_INLINE void gradient_clip_compute(struct gradient_clip *clip, const int64
     const struct scheduled_scalars *next =
         &input->scheduled[clip->updates_count - input->first_update];
     double divisor = (double)input->valid_count * clip->loss_factor;
-    double norm = sqrt(exact_value_of(squares)) / divisor;
+    double norm = sqrt(exact_value_round(squares)) / divisor;
     double factor = input->clip_norm > 0 ? input->clip_norm / (norm + 1e-6) : 1;
     clip->norm = norm;
-    clip->is_finite = isfinite(norm) && isfinite(exact_value_of(losses));
+    clip->is_finite = isfinite(norm) && isfinite(exact_value_round(losses));
     clip->has_failed = clip->has_failed || !scaler_update(&clip->scaler, clip->is_finite);
     clip->loss_factor = scaler_factor(&clip->scaler);
     clip->scalars.lr = next->lr;

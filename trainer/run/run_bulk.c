@@ -45,7 +45,7 @@ struct rank_gpu {
 static uint64_t machine_hash(void)
 {
     char name[MACHINE_HOST_ID_BYTES];
-    if (!*machine_boot(name, sizeof name))
+    if (!*machine_boot_id(name, sizeof name))
         machine_host_id(name);
     return hash_64(name, strlen(name));
 }

@@ -60,7 +60,7 @@ double *cuda_case_values(enum dtype dtype, uint64_t seed, size_t count, double s
     assert_non_null(values);
     for (size_t i = 0; i < count; i++)
         values[i] =
-            cuda_case_round(dtype, (2 * philox_unit(philox(seed, 0, i).word[0]) - 1) * scale);
+            cuda_case_round(dtype, (2 * philox_uniform(philox(seed, 0, i).word[0]) - 1) * scale);
     return values;
 }
 

@@ -91,7 +91,7 @@ static int train(struct comm *comm, const char *name, const char *const *extra, 
     struct trainer_result result = {0};
     said[0] = warned[0] = '\0';
     configure(name, extra, &config);
-    const struct log log = {.write = keep_warning, .least = LOG_WARN};
+    const struct log log = {.write = keep_warning, .level_min = LOG_WARN};
     const struct trainer_options options = {.config = &config,
                                             .comm = comm,
                                             .local_rank = comm ? comm->rank : 0,

@@ -210,7 +210,7 @@ static void run(const struct fixture *f, const char *name, const char *const *ex
     struct train_config config;
     struct trainer_result result = {0};
     atomic_int stop = stop_each;
-    const struct log log = {.write = count_skipped, .context = outcome, .least = LOG_INFO};
+    const struct log log = {.write = count_skipped, .context = outcome, .level_min = LOG_INFO};
     configure(f, name, extra, &config);
     const struct trainer_options options = {
         .config = &config, .io = f->io, .stop = &stop, .log = &log};

@@ -298,7 +298,7 @@ static void doubles_of_any_size_are_added_exactly(void **state)
         }
         check_exact(terms, count);
         for (size_t j = 0; j < count; j++) /* like losses: of similar size */
-            terms[j] = 11 - philox_unit(philox(10, i, j).word[0]);
+            terms[j] = 11 - philox_uniform(philox(10, i, j).word[0]);
         check_exact(terms, count);
         free(terms);
     }
@@ -346,7 +346,7 @@ static void gradient_clipping_matches_the_host(void **state)
         for (int i = 0; i <= UNREAD_STEPS_MAX; i++)
             input.scheduled[i] = (struct scheduled_scalars){0.1 + i, 0.2 + i, 0.3 + i};
         for (uint64_t i = 0; i < 50; i++) {
-            double unit = philox_unit(philox(5, step, i).word[0]);
+            double unit = philox_uniform(philox(5, step, i).word[0]);
             exact_sum_add(&losses, 11 - unit);
             exact_sum_add(&squares, ldexp(unit, (int)(i % 90) + 20));
         }

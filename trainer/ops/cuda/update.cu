@@ -182,7 +182,7 @@ __global__ void __launch_bounds__(THREADS)
     for (uint64_t first = (uint64_t)blockIdx.x * THREADS; first < count; first += step) {
         uint64_t i = first + threadIdx.x;
         double term = i < count ? terms[i] : 0.0;
-        struct exact_parts parts = exact_parts_of(term);
+        struct exact_parts parts = exact_parts_split(term);
         uint32_t digit = __shfl_sync(FULL_MASK, parts.digit, 0);
         bool alike = __all_sync(FULL_MASK, parts.is_finite && (parts.digit == digit || term == 0));
         if (!parts.is_finite)

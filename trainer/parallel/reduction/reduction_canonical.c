@@ -40,7 +40,7 @@ static void owned_range(const struct reduction_options *options, uint32_t rank, 
 {
     struct batching batching = options->batching;
     batching.rank = rank;
-    *ret_first = batching_owned(&batching, 0);
+    *ret_first = batching_owned_micro(&batching, 0);
     *ret_count = batching_owned_count(&batching);
 }
 
