@@ -2,7 +2,7 @@
 
 struct comm_options collective_options(const char *what)
 {
-    return (struct comm_options){.what = what};
+    return (struct comm_options){.purpose = what};
 }
 
 int collective_agree(struct comm *comm, int status, const char *what, struct err *err)

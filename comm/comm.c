@@ -16,14 +16,14 @@ int comm_wait(struct comm *comm, struct comm_work *work, struct err *err)
         return comm->ops->wait(work, err);
     return work->status
                ? err_errno(err, work->status, "%s failed on rank %d of %d",
-                           work->what ? work->what : "a collective", comm->rank, comm->ranks)
+                           work->purpose ? work->purpose : "a collective", comm->rank, comm->ranks)
                : 0;
 }
 
-void comm_set_activity(struct comm *comm, const char *what, uint64_t step, bool may_be_slow)
+void comm_set_activity(struct comm *comm, const char *activity, uint64_t step, bool may_be_slow)
 {
     if (comm->ops->set_activity)
-        comm->ops->set_activity(comm, what, step, may_be_slow);
+        comm->ops->set_activity(comm, activity, step, may_be_slow);
 }
 
 void comm_add_tracks(struct comm *comm, struct trace *trace)

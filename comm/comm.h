@@ -36,7 +36,7 @@ struct comm;
 struct trace;
 struct device_stream;
 
-enum comm_order {
+enum comm_reduce_order {
     COMM_DETERMINISTIC, /* fixed tree: the same bits with every backend */
     COMM_FAST,          /* the library's own reduction */
 };
@@ -44,9 +44,9 @@ enum comm_order {
 enum comm_i64_op { COMM_SUM, COMM_MAX, COMM_OR };
 
 struct comm_options {
-    uint64_t deadline_ns; /* compared with clock_now_ns(); 0: none, see set_timeout */
-    const char *what;     /* names the work in errors; borrowed until it is done */
-    const char *flight;   /* static name of the work in a trace; NULL: the operation's */
+    uint64_t deadline_ns;   /* compared with clock_now_ns(); 0: none, see set_timeout */
+    const char *purpose;    /* names the work in errors; borrowed until it is done */
+    const char *trace_name; /* static name of the work in a trace; NULL: the operation's */
     /* Work on device buffers starts after work queued on this stream. NULL: immediately. */
     struct device_stream *stream;
 };
@@ -56,7 +56,7 @@ struct comm_work {
     struct comm *comm;
     void *state; /* owned by the backend */
     uint64_t deadline_ns;
-    const char *what;
+    const char *purpose;
     int status; /* 0 or -errno, once done */
     bool done;
 };
@@ -85,7 +85,7 @@ struct comm_ops {
      * COMM_DETERMINISTIC_MAX deterministic sums (with TCP: all sums) are in flight. -ENOTSUP: a
      * deterministic sum in device memory. */
     int (*reduce_scatter)(struct comm *comm, const void *send, void *receive, size_t count,
-                          enum dtype dtype, enum comm_order order,
+                          enum dtype dtype, enum comm_reduce_order order,
                           const struct comm_options *options, struct comm_work *work,
                           struct err *err);
     /* Exact. values: input and result; may be on the stack, because the backend copies it. */
@@ -110,8 +110,8 @@ struct comm_ops {
     int (*wait)(struct comm_work *work, struct err *err);
     /* Optional. Sets the activity that waiting ranks report for this rank. may_be_slow: waiting
      * ranks extend their deadlines, for example while this rank waits for a disk. May be called
-     * from any thread. what: a static string. */
-    void (*set_activity)(struct comm *comm, const char *what, uint64_t step, bool may_be_slow);
+     * from any thread. activity: a static string. */
+    void (*set_activity)(struct comm *comm, const char *activity, uint64_t step, bool may_be_slow);
     /* Optional. The backend's thread records its work in the trace, which must outlive all
      * communicators from one open call. The last call wins. */
     void (*add_tracks)(struct comm *comm, struct trace *trace);
@@ -143,7 +143,7 @@ struct comm {
 int comm_wait(struct comm *comm, struct comm_work *work, struct err *err);
 
 /* Call optional hooks. If the hook is missing: do nothing, return 0, or write "". */
-void comm_set_activity(struct comm *comm, const char *what, uint64_t step, bool may_be_slow);
+void comm_set_activity(struct comm *comm, const char *activity, uint64_t step, bool may_be_slow);
 void comm_add_tracks(struct comm *comm, struct trace *trace);
 int comm_check(struct comm *comm, struct err *err);
 void comm_describe_library(const struct comm *comm, char text[COMM_LIBRARY_BYTES]);

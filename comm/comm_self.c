@@ -39,7 +39,7 @@ static bool begin(struct comm *comm, const struct comm_options *options, struct 
     *work = (struct comm_work){
         .comm = comm,
         .deadline_ns = options ? options->deadline_ns : 0,
-        .what = options ? options->what : NULL,
+        .purpose = options ? options->purpose : NULL,
         .status = self_of(comm)->aborted ? -ECONNABORTED : 0,
         .done = true,
     };
@@ -78,7 +78,7 @@ static int self_all_gather(struct comm *comm, const void *send, void *receive, s
 }
 
 static int self_reduce_scatter(struct comm *comm, const void *send, void *receive, size_t count,
-                               enum dtype dtype, enum comm_order order,
+                               enum dtype dtype, enum comm_reduce_order order,
                                const struct comm_options *options, struct comm_work *work,
                                struct err *err)
 {

@@ -98,7 +98,7 @@ static int gather_from_all(struct comm_wrapper *comm, void *all, size_t bytes,
 static struct comm_options checking_options(const struct comm_options *options, const char *name)
 {
     return (struct comm_options){.deadline_ns = options ? options->deadline_ns : 0,
-                                 .what = options && options->what ? options->what : name};
+                                 .purpose = options && options->purpose ? options->purpose : name};
 }
 
 /* Fails on all ranks unless all of them make this call. */
@@ -110,7 +110,7 @@ static int check(struct comm *base, const char *name, uint64_t size, const char 
     if (!comm->calls)
         return 0;
     struct comm_call *own = &comm->calls[base->rank];
-    comm_call_init(own, name, size, unit, options ? options->what : NULL);
+    comm_call_init(own, name, size, unit, options ? options->purpose : NULL);
     own->communicator = comm->communicator;
     own->number = ++comm->calls_count;
     int status = gather_from_all(comm, comm->calls, sizeof *own, &checking, err);
@@ -171,7 +171,7 @@ static int wrapper_all_gather(struct comm *comm, const void *send, void *receive
 }
 
 static int wrapper_reduce_scatter(struct comm *comm, const void *send, void *receive,
-                                  size_t elements, enum dtype dtype, enum comm_order order,
+                                  size_t elements, enum dtype dtype, enum comm_reduce_order order,
                                   const struct comm_options *options, struct comm_work *work,
                                   struct err *err)
 {
@@ -244,10 +244,10 @@ static int wrapper_wait(struct comm_work *work, struct err *err)
     return comm_wait(work->comm, work, err);
 }
 
-static void wrapper_set_activity(struct comm *comm, const char *what, uint64_t step,
+static void wrapper_set_activity(struct comm *comm, const char *activity, uint64_t step,
                                  bool may_be_slow)
 {
-    comm_set_activity(inner_of(comm), what, step, may_be_slow);
+    comm_set_activity(inner_of(comm), activity, step, may_be_slow);
 }
 
 static void wrapper_add_tracks(struct comm *comm, struct trace *trace)

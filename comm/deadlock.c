@@ -108,7 +108,7 @@ static bool pause_and_copy_own(struct deadlock *deadlock, struct wait *ret_own)
 
 static int exchange(struct deadlock *deadlock)
 {
-    const struct comm_options options = {.what = "the deadlock check"};
+    const struct comm_options options = {.purpose = "the deadlock check"};
     struct comm *comm = deadlock->comm;
     struct comm_work work;
     int status = comm->ops->all_gather(comm, &deadlock->waits[comm->rank], deadlock->waits,

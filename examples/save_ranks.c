@@ -52,7 +52,7 @@ static int turn(struct comm *comm, struct band *band, struct err *err)
     int next = (comm->rank + 1) % comm->ranks,
         previous = (comm->rank + comm->ranks - 1) % comm->ranks;
     struct comm_work sent, received;
-    struct comm_options options = {.what = "a row of the ring"};
+    struct comm_options options = {.purpose = "a row of the ring"};
     memcpy(band->leaving, band->rows[band->count - 1], ROW_BYTES);
     int status = comm->ops->send(comm, band->leaving, ROW_BYTES, next, 0, &options, &sent, err);
     if (status)
@@ -134,7 +134,7 @@ static int run(struct comm *comm, const char *folder, struct err *err)
     static struct band band;
     struct io *io = NULL;
     uint64_t step = 0, rank = (uint64_t)comm->rank, ranks = (uint64_t)comm->ranks;
-    struct comm_options options = {.what = "beginning"};
+    struct comm_options options = {.purpose = "beginning"};
     if (ranks > ROWS)
         return err_set(err, -EINVAL, "%" PRIu64 " ranks are more than the %d rows of the ring",
                        ranks, ROWS);

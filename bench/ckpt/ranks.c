@@ -100,7 +100,7 @@ static int save(struct shard *shard, struct comm *comm, struct io *io, const cha
 static int load(struct shard *shard, struct comm *comm, struct io *io, const char *folder,
                 uint64_t step, struct io_benchmark *speed, struct err *err)
 {
-    struct comm_options options = {.what = "the ranks of the measurement"};
+    struct comm_options options = {.purpose = "the ranks of the measurement"};
     struct ckpt_reader *reader = NULL;
     char path[IO_PATH_BYTES_MAX];
     /* faults the pages in before the measurement */

@@ -106,7 +106,7 @@ static int run_exchange(const struct exchange *exchange, uint64_t number, struct
     struct comm *comm = exchange->bench->comm;
     const struct comm_ops *ops = comm->ops;
     const struct comm_options options = {.deadline_ns = clock_now_ns() + TIMEOUT_NS,
-                                         .what = operation_names[exchange->operation]};
+                                         .purpose = operation_names[exchange->operation]};
     struct comm_work work;
     int status = 0;
     switch (exchange->operation) {
@@ -143,7 +143,7 @@ static int find_longest_time(const struct bench *bench, uint64_t *elapsed_ns, st
 {
     int64_t values[2] = {(int64_t)*elapsed_ns, atomic_load(bench->stop) != 0};
     const struct comm_options options = {.deadline_ns = clock_now_ns() + TIMEOUT_NS + *elapsed_ns,
-                                         .what = "comparing times"};
+                                         .purpose = "comparing times"};
     struct comm *comm = bench->comm;
     struct comm_work work;
     int status = comm->ops->all_reduce_i64(comm, values, 2, COMM_MAX, &options, &work, err);
@@ -328,8 +328,8 @@ static int print(const struct bench *bench, struct err *err)
 {
     struct output output;
     struct jsonx_writer *json = &output.json;
-    char library[RANKS_LIBRARY_BYTES];
-    int status = ranks_library(library, err);
+    char library[RANKS_MPI_LIBRARY_BYTES];
+    int status = ranks_mpi_library(library, err);
     if (status)
         return status;
     output_begin(&output);

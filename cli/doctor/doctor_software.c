@@ -155,8 +155,8 @@ static void check_uring(const struct doctor_folder *folder, struct doctor_findin
 static void check_mpi(const struct doctor_folder *folder, struct doctor_finding *finding)
 {
     (void)folder;
-    char line[MACHINE_TEXT_BYTES], library[RANKS_LIBRARY_BYTES], program[] = "mpirun",
-                                                                 option[] = "--version";
+    char line[MACHINE_TEXT_BYTES], library[RANKS_MPI_LIBRARY_BYTES], program[] = "mpirun",
+                                                                     option[] = "--version";
     int status = first_line_read((char *const[]){program, option, NULL}, line, sizeof line);
     if (status == -ENOENT)
         doctor_report(finding, "no mpirun on PATH; `millrace launch` needs it (openmpi-bin)");
@@ -168,7 +168,7 @@ static void check_mpi(const struct doctor_folder *folder, struct doctor_finding 
         jsonx_write_null(&finding->json, "version");
     else
         jsonx_write_string(&finding->json, "version", line);
-    if (ranks_library(library, NULL)) {
+    if (ranks_mpi_library(library, NULL)) {
         doctor_report(finding, "; libmillrace_mpi is missing: training is limited to one rank");
         jsonx_write_null(&finding->json, "library");
     } else {

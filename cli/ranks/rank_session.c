@@ -37,7 +37,7 @@ int rank_session_open(const struct invocation *invocation, struct comm **ret_com
 int rank_session_agree(struct comm *comm, int status, struct err *err)
 {
     struct comm_options options = {.deadline_ns = clock_now_ns() + START_TIMEOUT_NS,
-                                   .what = "reading the configuration"};
+                                   .purpose = "reading the configuration"};
     return comm->ranks == 1 ? status : comm_agree(comm, status, &options, err);
 }
 
@@ -45,7 +45,7 @@ int rank_session_compare(struct comm *comm, const struct train_config *config,
                          struct rank_record *record, struct err *err)
 {
     struct comm_options options = {.deadline_ns = clock_now_ns() + START_TIMEOUT_NS,
-                                   .what = "comparing the configurations of the ranks"};
+                                   .purpose = "comparing the configurations of the ranks"};
     rank_record_add_config(record, config);
     return rank_agreement_check(
         comm, record, "run every rank with the same configuration, options and version of millrace",

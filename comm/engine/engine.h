@@ -32,11 +32,11 @@
 #include <stdint.h>
 
 enum {
-    ENGINE_WHY_BYTES = 240,
-    ENGINE_WHAT_BYTES = 120,
+    ENGINE_REASON_BYTES = 240,
+    ENGINE_PURPOSE_BYTES = 120,
     ENGINE_ACTIVITY_BYTES = 80,
     ENGINE_COMMS_MAX = 256, /* open at once per process */
-    ENGINE_ASKED_MAX = 3,   /* late ranks to ask */
+    ENGINE_QUERIED_MAX = 3, /* late ranks to ask */
 };
 
 struct engine;
@@ -64,15 +64,15 @@ struct engine_op {
     /* Reused by later operations (engine_op_scratch). */
     void *scratch;
     size_t scratch_bytes;
-    uint64_t deadline_ns; /* 0: none, but see alive_ns */
+    uint64_t deadline_ns; /* 0: none, but see wait_began_ns */
     /* Thread only: the start of the operation, or the last extension of its wait. */
-    uint64_t alive_ns;
-    char what[ENGINE_WHAT_BYTES]; /* names the operation in errors */
-    const char *flight;           /* names the operation in a trace; static */
-    uint64_t traced_ns;           /* when the thread started it; 0: not traced */
-    uint64_t sent_bytes;          /* in all rounds */
-    uint64_t sum;                 /* bit of a deterministic sum in sums_open */
-    const int *world_ranks;       /* [rank of the communicator] */
+    uint64_t wait_began_ns;
+    char purpose[ENGINE_PURPOSE_BYTES]; /* names the operation in errors */
+    const char *trace_name;             /* names the operation in a trace; static */
+    uint64_t trace_began_ns;            /* when the thread started it; 0: not traced */
+    uint64_t sent_bytes;                /* in all rounds */
+    uint64_t sum;                       /* bit of a deterministic sum in sums_in_flight */
+    const int *world_ranks;             /* [rank of the communicator] */
     int ranks;
 
     bool is_done; /* guarded by the engine's mutex, like status and detail */
@@ -95,14 +95,14 @@ struct engine_ops {
     /* Adds the number of newly completed messages to done_count and returns it, or -errno.
      * Optional: the thread may count them as it moves them. */
     int (*poll)(struct engine_op *op, struct err *err);
-    /* Asks a rank of the world for its activity, unless it was asked at since_ns or later or has
-     * not answered yet. Does not block. Returns its answer (engine_answer), valid until the next
-     * call; NULL: none yet. *ret_asked_ns: time of the last inquiry. */
-    const char *(*inquire)(struct engine *engine, int rank, uint64_t since_ns,
-                           uint64_t *ret_asked_ns);
+    /* Queries a rank of the world, unless it was queried at since_ns or later or has not replied
+     * yet. Does not block. Returns its reply (engine_format_activity), valid until the next call;
+     * NULL: none yet. *ret_queried_ns: time of the last query. */
+    const char *(*query_activity)(struct engine *engine, int rank, uint64_t since_ns,
+                                  uint64_t *ret_queried_ns);
     /* True if a message to (is_send) or from that rank of the world is unfinished. */
-    bool (*awaits)(const struct engine_op *op, int peer, bool is_send);
-    /* Sends engine->why to the other ranks, within a time limit. */
+    bool (*has_unfinished)(const struct engine_op *op, int peer, bool is_send);
+    /* Sends engine->reason to the other ranks, within a time limit. */
     void (*notify_others)(struct engine *engine);
 };
 
@@ -110,9 +110,9 @@ struct engine {
     const struct engine_ops *ops; /* immutable after open, like all members down to comm_bytes */
     pthread_t thread;
     int rank, ranks; /* of the world */
-    /* Each communicator owns tags_count tags, starting at name * tags_count. */
+    /* Each communicator owns tags_count tags, starting at its id * tags_count. */
     uint64_t tags_count;
-    unsigned names_count;            /* number of names; a multiple of ENGINE_COMMS_MAX */
+    unsigned comm_ids_count;         /* a multiple of ENGINE_COMMS_MAX */
     const struct comm_ops *comm_ops; /* see engine_comm.h */
     size_t comm_bytes;
     atomic_int comms_count;
@@ -123,27 +123,27 @@ struct engine {
 
     pthread_mutex_t mutex;  /* guards all members below */
     pthread_cond_t changed; /* signals completion to callers */
-    bool quit, abort_asked, ended;
-    /* Reason for abort_asked and ended; only the thread writes it after abort_asked. */
-    char why[ENGINE_WHY_BYTES];
-    struct engine_op *queue_first, *queue_last, *unused, *made;
-    struct trace_track *next_track;      /* next value of track */
-    bool name_is_used[ENGINE_COMMS_MAX]; /* [name % ENGINE_COMMS_MAX] */
-    unsigned name_next;                  /* delays reuse of names */
+    bool quit, abort_requested, ended;
+    /* Reason for abort_requested and ended; only the thread writes it after abort_requested. */
+    char reason[ENGINE_REASON_BYTES];
+    struct engine_op *queue_first, *queue_last, *unused, *allocated;
+    struct trace_track *next_track;         /* next value of track */
+    bool comm_id_is_used[ENGINE_COMMS_MAX]; /* [id % ENGINE_COMMS_MAX] */
+    unsigned next_comm_id;                  /* delays reuse of ids */
     const char *activity;
     uint64_t activity_step, activity_since_ns;
     bool activity_may_be_slow;
     uint64_t slow_until_ns; /* end of the last long activity with may_be_slow */
 };
 
-/* engine: zeroed; set rank, ranks, tags_count and names_count before use. */
+/* engine: zeroed; set rank, ranks, tags_count and comm_ids_count before use. */
 void engine_init(struct engine *engine, const struct engine_ops *ops);
 /* Also frees operations. The thread must have ended. */
 void engine_deinit(struct engine *engine);
 
-/* Allocates the name of a communicator, unique in this process. -ENOBUFS. */
-int engine_alloc_name(struct engine *engine, unsigned *ret_name, struct err *err);
-void engine_free_name(struct engine *engine, unsigned name);
+/* Allocates a communicator id, unique in this process. -ENOBUFS: all are in use. */
+int engine_alloc_comm_id(struct engine *engine, unsigned *ret_id, struct err *err);
+void engine_free_comm_id(struct engine *engine, unsigned id);
 /* Returns a blank operation. -ECONNABORTED, with the rank and its reason, if the run has ended. */
 int engine_op_acquire(struct engine *engine, struct engine_op **ret_op, struct err *err);
 void engine_op_release(struct engine_op *op);
@@ -154,12 +154,13 @@ void engine_wait(struct engine_op *op);
 /* -ECONNABORTED as above. */
 int engine_check(struct engine *engine, struct err *err);
 /* See set_activity in comm.h. */
-void engine_set_activity(struct engine *engine, const char *what, uint64_t step, bool may_be_slow);
+void engine_set_activity(struct engine *engine, const char *activity, uint64_t step,
+                         bool may_be_slow);
 /* The thread records its work and operations in a track with this static name. The trace must
  * outlive the engine. */
 void engine_add_track(struct engine *engine, struct trace *trace, const char *name);
 /* Ends the run. Blocks until the other ranks are notified or notifying them fails. */
-void engine_abort(struct engine *engine, const char *why);
+void engine_abort(struct engine *engine, const char *reason);
 /* Waits until nothing is left to do, and joins the thread. */
 void engine_quit(struct engine *engine);
 

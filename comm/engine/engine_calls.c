@@ -23,7 +23,7 @@ void engine_init(struct engine *engine, const struct engine_ops *ops)
 
 void engine_deinit(struct engine *engine)
 {
-    for (struct engine_op *op = engine->made, *next; op; op = next) {
+    for (struct engine_op *op = engine->allocated, *next; op; op = next) {
         next = op->next_allocated;
         engine->ops->deinit(op);
         free(op->scratch);
@@ -35,17 +35,17 @@ void engine_deinit(struct engine *engine)
 
 /* Callers. */
 
-int engine_alloc_name(struct engine *engine, unsigned *ret_name, struct err *err)
+int engine_alloc_comm_id(struct engine *engine, unsigned *ret_id, struct err *err)
 {
     int status = -ENOBUFS;
     pthread_mutex_lock(&engine->mutex);
     for (unsigned i = 0; i < ENGINE_COMMS_MAX && status; i++) {
-        unsigned name = (engine->name_next + i) % engine->names_count;
-        if (engine->name_is_used[name % ENGINE_COMMS_MAX])
+        unsigned id = (engine->next_comm_id + i) % engine->comm_ids_count;
+        if (engine->comm_id_is_used[id % ENGINE_COMMS_MAX])
             continue;
-        engine->name_is_used[name % ENGINE_COMMS_MAX] = true;
-        engine->name_next = name + 1;
-        *ret_name = name;
+        engine->comm_id_is_used[id % ENGINE_COMMS_MAX] = true;
+        engine->next_comm_id = id + 1;
+        *ret_id = id;
         status = 0;
     }
     pthread_mutex_unlock(&engine->mutex);
@@ -53,16 +53,16 @@ int engine_alloc_name(struct engine *engine, unsigned *ret_name, struct err *err
                   : 0;
 }
 
-void engine_free_name(struct engine *engine, unsigned name)
+void engine_free_comm_id(struct engine *engine, unsigned id)
 {
     pthread_mutex_lock(&engine->mutex);
-    engine->name_is_used[name % ENGINE_COMMS_MAX] = false;
+    engine->comm_id_is_used[id % ENGINE_COMMS_MAX] = false;
     pthread_mutex_unlock(&engine->mutex);
 }
 
 int engine_ended_error(const struct engine *engine, struct err *err)
 {
-    return err_set(err, -ECONNABORTED, "the run was ended: %.230s", engine->why);
+    return err_set(err, -ECONNABORTED, "the run was ended: %.230s", engine->reason);
 }
 
 int engine_check(struct engine *engine, struct err *err)
@@ -73,15 +73,15 @@ int engine_check(struct engine *engine, struct err *err)
     return status;
 }
 
-static struct engine_op *make_op(struct engine *engine)
+static struct engine_op *allocate_op(struct engine *engine)
 {
     struct engine_op *op = calloc(1, engine->ops->op_bytes);
     if (!op)
         return NULL;
     op->engine = engine;
     pthread_mutex_lock(&engine->mutex);
-    op->next_allocated = engine->made;
-    engine->made = op;
+    op->next_allocated = engine->allocated;
+    engine->allocated = op;
     pthread_mutex_unlock(&engine->mutex);
     return op;
 }
@@ -97,13 +97,13 @@ int engine_op_acquire(struct engine *engine, struct engine_op **ret_op, struct e
     if (status)
         return status;
     if (!op)
-        op = make_op(engine);
+        op = allocate_op(engine);
     if (!op)
         return err_set(err, -ENOMEM, "out of memory for an exchange");
     op->next = NULL;
     op->advance = NULL;
     op->planned_count = op->done_count = 0;
-    op->deadline_ns = op->alive_ns = op->traced_ns = op->sent_bytes = op->sum = 0;
+    op->deadline_ns = op->wait_began_ns = op->trace_began_ns = op->sent_bytes = op->sum = 0;
     op->is_done = false;
     op->status = 0;
     err_clear(&op->detail);
@@ -169,13 +169,14 @@ void engine_wait(struct engine_op *op)
     pthread_mutex_unlock(&engine->mutex);
 }
 
-void engine_set_activity(struct engine *engine, const char *what, uint64_t step, bool may_be_slow)
+void engine_set_activity(struct engine *engine, const char *activity, uint64_t step,
+                         bool may_be_slow)
 {
     uint64_t now_ns = clock_now_ns();
     pthread_mutex_lock(&engine->mutex);
     if (engine->activity_may_be_slow && now_ns - engine->activity_since_ns >= SLOW_NS)
         engine->slow_until_ns = now_ns;
-    engine->activity = what;
+    engine->activity = activity;
     engine->activity_step = step;
     engine->activity_may_be_slow = may_be_slow;
     engine->activity_since_ns = now_ns;
@@ -190,12 +191,12 @@ void engine_add_track(struct engine *engine, struct trace *trace, const char *na
     pthread_mutex_unlock(&engine->mutex);
 }
 
-void engine_abort(struct engine *engine, const char *why)
+void engine_abort(struct engine *engine, const char *reason)
 {
     pthread_mutex_lock(&engine->mutex);
-    if (!engine->ended && !engine->abort_asked) {
-        snprintf(engine->why, sizeof engine->why, "%s", why);
-        engine->abort_asked = true;
+    if (!engine->ended && !engine->abort_requested) {
+        snprintf(engine->reason, sizeof engine->reason, "%s", reason);
+        engine->abort_requested = true;
     }
     pthread_mutex_unlock(&engine->mutex);
     engine->ops->wake(engine);

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define NO_NAME UINT32_MAX
+#define NO_COMM_ID UINT32_MAX
 
 /* Operations. */
 
@@ -23,10 +23,11 @@ int engine_comm_begin(struct comm *base, const struct comm_options *options, con
         return status;
     struct engine_op *op = *ret_op;
     op->deadline_ns = options ? options->deadline_ns : 0;
-    op->flight = options && options->flight ? options->flight : kind;
+    op->trace_name = options && options->trace_name ? options->trace_name : kind;
     op->world_ranks = comm->world_ranks;
     op->ranks = base->ranks;
-    snprintf(op->what, sizeof op->what, "%s", options && options->what ? options->what : kind);
+    snprintf(op->purpose, sizeof op->purpose, "%s",
+             options && options->purpose ? options->purpose : kind);
     return 0;
 }
 
@@ -34,14 +35,14 @@ int engine_comm_start(struct comm *base, struct engine_op *op, int status,
                       const struct comm_options *options, struct comm_work *work, struct err *err)
 {
     if (status) {
-        engine_comm_of(base)->sums_open &= ~op->sum;
+        engine_comm_of(base)->sums_in_flight &= ~op->sum;
         engine_op_release(op);
         return err_set(err, status, "out of memory for an exchange of %d ranks", base->ranks);
     }
     *work = (struct comm_work){.comm = base,
                                .state = op,
                                .deadline_ns = op->deadline_ns,
-                               .what = options ? options->what : NULL};
+                               .purpose = options ? options->purpose : NULL};
     engine_start(op);
     return 0;
 }
@@ -49,7 +50,7 @@ int engine_comm_start(struct comm *base, struct engine_op *op, int status,
 static int end_work(struct comm_work *work, struct err *err)
 {
     struct engine_op *op = work->state;
-    engine_comm_of(work->comm)->sums_open &= ~op->sum;
+    engine_comm_of(work->comm)->sums_in_flight &= ~op->sum;
     work->status = op->status;
     work->done = true;
     work->state = NULL;
@@ -76,9 +77,10 @@ int engine_comm_wait(struct comm_work *work, struct err *err)
 
 /* Activity, settings and closing. */
 
-void engine_comm_set_activity(struct comm *comm, const char *what, uint64_t step, bool may_be_slow)
+void engine_comm_set_activity(struct comm *comm, const char *activity, uint64_t step,
+                              bool may_be_slow)
 {
-    engine_set_activity(engine_comm_of(comm)->engine, what, step, may_be_slow);
+    engine_set_activity(engine_comm_of(comm)->engine, activity, step, may_be_slow);
 }
 
 void engine_comm_add_tracks(struct comm *comm, struct trace *trace)
@@ -99,9 +101,9 @@ int engine_comm_check(struct comm *comm, struct err *err)
 void engine_comm_abort(struct comm *comm)
 {
     struct engine *engine = engine_comm_of(comm)->engine;
-    char why[80];
-    snprintf(why, sizeof why, "rank %d aborted it", engine->rank);
-    engine_abort(engine, why);
+    char reason[80];
+    snprintf(reason, sizeof reason, "rank %d aborted it", engine->rank);
+    engine_abort(engine, reason);
 }
 
 static void free_comm(struct engine_comm *comm)
@@ -115,15 +117,15 @@ void engine_comm_close(struct comm *base)
 {
     struct engine_comm *comm = engine_comm_of(base);
     struct engine *engine = comm->engine;
-    engine_free_name(engine, comm->name);
+    engine_free_comm_id(engine, comm->id);
     free_comm(comm);
     if (atomic_fetch_sub(&engine->comms_count, 1) == 1)
         engine->ops->close(engine);
 }
 
 /* Creates a communicator without ranks. It counts toward the engine's limit until closed. */
-static int create_comm(struct engine *engine, unsigned name, int ranks,
-                       struct engine_comm **ret_comm, struct err *err)
+static int create_comm(struct engine *engine, unsigned id, int ranks, struct engine_comm **ret_comm,
+                       struct err *err)
 {
     struct engine_comm *comm = calloc(1, engine->comm_bytes);
     int *world_ranks = calloc((size_t)ranks, sizeof *world_ranks);
@@ -138,16 +140,16 @@ static int create_comm(struct engine *engine, unsigned name, int ranks,
                                  .engine = engine,
                                  .world_ranks = world_ranks,
                                  .tags = tags,
-                                 .name = name};
+                                 .id = id};
     atomic_fetch_add(&engine->comms_count, 1);
     *ret_comm = comm;
     return 0;
 }
 
-static void add_rank(struct engine_comm *comm, int rank, int world_rank, unsigned name)
+static void add_rank(struct engine_comm *comm, int rank, int world_rank, unsigned id)
 {
     comm->world_ranks[rank] = world_rank;
-    comm->tags[rank] = name * comm->engine->tags_count;
+    comm->tags[rank] = id * comm->engine->tags_count;
     if (world_rank == comm->engine->rank)
         comm->base.rank = rank;
 }
@@ -158,16 +160,16 @@ int engine_comm_open(struct engine *engine, const struct comm_ops *ops, size_t c
     engine->comm_ops = ops;
     engine->comm_bytes = comm_bytes;
     struct engine_comm *comm;
-    unsigned name;
-    int status = engine_alloc_name(engine, &name, err); /* the name is 0 on all ranks */
+    unsigned id;
+    int status = engine_alloc_comm_id(engine, &id, err); /* 0 on all ranks */
     if (!status)
-        status = create_comm(engine, name, engine->ranks, &comm, err);
+        status = create_comm(engine, id, engine->ranks, &comm, err);
     if (status) {
         engine->ops->close(engine);
         return status;
     }
     for (int r = 0; r < engine->ranks; r++)
-        add_rank(comm, r, r, name);
+        add_rank(comm, r, r, id);
     *ret_comm = &comm->base;
     return 0;
 }
@@ -177,7 +179,7 @@ int engine_comm_open(struct engine *engine, const struct comm_ops *ops, size_t c
 /* rank: in the communicator being split. */
 struct split_request {
     int32_t color, key, rank;
-    uint32_t name;
+    uint32_t comm_id;
 };
 
 static int compare_requests(const void *a, const void *b)
@@ -202,8 +204,9 @@ static int select_color(struct split_request *requests, int count, int color)
 static int gather_requests(struct comm *base, struct split_request *requests, struct err *err)
 {
     uint64_t timeout_ns = atomic_load(&engine_comm_of(base)->engine->timeout_ns);
-    const struct comm_options options = {
-        .deadline_ns = timeout_ns ? clock_now_ns() + timeout_ns : 0, .what = "splitting the ranks"};
+    const struct comm_options options = {.deadline_ns =
+                                             timeout_ns ? clock_now_ns() + timeout_ns : 0,
+                                         .purpose = "splitting the ranks"};
     struct comm_work work;
     int status = engine_comm_all_gather(base, &requests[base->rank], requests, sizeof *requests,
                                         &options, &work, err);
@@ -215,39 +218,41 @@ static int check_requests(struct comm *base, const struct split_request *request
 {
     const struct engine_comm *comm = engine_comm_of(base);
     for (int r = 0; r < base->ranks; r++) {
-        bool is_name = requests[r].name < comm->engine->names_count || requests[r].name == NO_NAME;
-        if (requests[r].rank == r && is_name)
+        bool is_id =
+            requests[r].comm_id < comm->engine->comm_ids_count || requests[r].comm_id == NO_COMM_ID;
+        if (requests[r].rank == r && is_id)
             continue;
-        err_set(err, -EPROTO, "splitting the ranks: rank %d of the run sent an invalid name",
+        err_set(err, -EPROTO,
+                "splitting the ranks: rank %d of the run sent an invalid communicator id",
                 comm->world_ranks[r]);
-        err_expected(err, "rank %d and a name below %u", r, comm->engine->names_count);
-        err_found(err, "rank %" PRId32 " and %" PRIu32, requests[r].rank, requests[r].name);
+        err_expected(err, "rank %d and an id below %u", r, comm->engine->comm_ids_count);
+        err_found(err, "rank %" PRId32 " and %" PRIu32, requests[r].rank, requests[r].comm_id);
         err_advise(err, "start the same version of millrace on all ranks");
         return -EPROTO;
     }
     return 0;
 }
 
-static int check_names(const struct split_request *members, int count, struct err *err)
+static int check_ids(const struct split_request *members, int count, struct err *err)
 {
     for (int i = 0; i < count; i++)
-        if (members[i].name == NO_NAME)
+        if (members[i].comm_id == NO_COMM_ID)
             return err_set(err, -ENOBUFS, "rank %d has %d communicators open", members[i].rank,
                            ENGINE_COMMS_MAX);
     return 0;
 }
 
 static int make_split(const struct engine_comm *comm, const struct split_request *members,
-                      int count, unsigned name, struct comm **ret_comm, struct err *err)
+                      int count, unsigned id, struct comm **ret_comm, struct err *err)
 {
     struct engine_comm *made;
-    int status = check_names(members, count, err);
+    int status = check_ids(members, count, err);
     if (!status)
-        status = create_comm(comm->engine, name, count, &made, err);
+        status = create_comm(comm->engine, id, count, &made, err);
     if (status)
         return status;
     for (int i = 0; i < count; i++)
-        add_rank(made, i, comm->world_ranks[members[i].rank], members[i].name);
+        add_rank(made, i, comm->world_ranks[members[i].rank], members[i].comm_id);
     *ret_comm = &made->base;
     return 0;
 }
@@ -258,11 +263,11 @@ int engine_comm_split(struct comm *base, int color, int key, struct comm **ret_c
     struct engine_comm *comm = engine_comm_of(base);
     struct split_request *requests = calloc((size_t)base->ranks, sizeof *requests);
     struct comm *made = NULL;
-    unsigned name = NO_NAME; /* reports to the others that no name is left */
+    unsigned id = NO_COMM_ID; /* tells the other ranks that no id is free */
     if (!requests)
         return err_set(err, -ENOMEM, "not enough memory to split %d ranks", base->ranks);
-    engine_alloc_name(comm->engine, &name, NULL);
-    requests[base->rank] = (struct split_request){color, key, base->rank, name};
+    engine_alloc_comm_id(comm->engine, &id, NULL);
+    requests[base->rank] = (struct split_request){color, key, base->rank, id};
     int status = gather_requests(base, requests, err);
     if (status) {
         comm_retain(requests);
@@ -272,9 +277,9 @@ int engine_comm_split(struct comm *base, int color, int key, struct comm **ret_c
         status = check_requests(base, requests, err);
     int count = status || color < 0 ? 0 : select_color(requests, base->ranks, color);
     if (count > 0)
-        status = make_split(comm, requests, count, name, &made, err);
-    if (!made && name != NO_NAME)
-        engine_free_name(comm->engine, name);
+        status = make_split(comm, requests, count, id, &made, err);
+    if (!made && id != NO_COMM_ID)
+        engine_free_comm_id(comm->engine, id);
     free(requests);
     if (!status)
         *ret_comm = made;

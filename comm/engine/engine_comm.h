@@ -1,14 +1,14 @@
 /*
  * engine_comm — communicators on an engine (comm_mpi, comm_tcp).
  *
- * During a split, each rank picks a name for the communicator and sends it to the others. The tag
- * of each message to that rank contains the name. Messages with the same tag arrive in order, so
+ * During a split, each rank picks an id for the communicator and sends it to the others. The tag of
+ * each message to that rank contains the id. Messages with the same tag arrive in order, so
  * single-round collectives share a tag. A deterministic sum has several rounds, which may
  * interleave with other messages, and needs its own:
  *
- *     name * tags_count + 0                                collectives
- *                       + 1 .. COMM_DETERMINISTIC_MAX          deterministic sums, in turn
- *                       + 1 + COMM_DETERMINISTIC_MAX + tag     messages
+ *     id * tags_count + 0                                  collectives
+ *                     + 1 .. COMM_DETERMINISTIC_MAX          deterministic sums, in turn
+ *                     + 1 + COMM_DETERMINISTIC_MAX + tag     messages
  */
 #ifndef MILLRACE_COMM_ENGINE_ENGINE_COMM_H
 #define MILLRACE_COMM_ENGINE_ENGINE_COMM_H
@@ -21,14 +21,14 @@ enum {
     ENGINE_TAG_MESSAGE = ENGINE_TAG_SUM + COMM_DETERMINISTIC_MAX
 };
 
-/* Immutable after open, except for sums_open and sums_count. */
+/* Immutable after open, except for sums_in_flight and sums_count. */
 struct engine_comm {
     struct comm base;
     struct engine *engine;
-    int *world_ranks;   /* [ranks] */
-    uint64_t *tags;     /* [ranks]: the first tag of each rank */
-    unsigned name;      /* chosen by this rank */
-    uint64_t sums_open; /* one bit per tag in use */
+    int *world_ranks;        /* [ranks] */
+    uint64_t *tags;          /* [ranks]: the first tag of each rank */
+    unsigned id;             /* chosen by this rank */
+    uint64_t sums_in_flight; /* one bit per tag in use */
     unsigned sums_count;
 };
 
@@ -60,7 +60,7 @@ int engine_comm_plan_receive(struct comm *comm, struct engine_op *op, int from, 
 int engine_comm_plan_gather(struct comm *comm, struct engine_op *op, const void *send,
                             char *receive, size_t bytes);
 /* The i-th rank after this one, i from 1 to ranks - 1; distributes the load. */
-static inline int engine_comm_other(const struct comm *comm, int i)
+static inline int engine_comm_peer(const struct comm *comm, int i)
 {
     return (comm->rank + i) % comm->ranks;
 }
@@ -85,12 +85,13 @@ int engine_comm_all_reduce_i64(struct comm *comm, int64_t *values, size_t count,
                                struct comm_work *work, struct err *err);
 /* Always deterministic. */
 int engine_comm_reduce_scatter(struct comm *comm, const void *send, void *receive, size_t count,
-                               enum dtype dtype, enum comm_order order,
+                               enum dtype dtype, enum comm_reduce_order order,
                                const struct comm_options *options, struct comm_work *work,
                                struct err *err);
 int engine_comm_test(struct comm_work *work, bool *ret_done, struct err *err);
 int engine_comm_wait(struct comm_work *work, struct err *err);
-void engine_comm_set_activity(struct comm *comm, const char *what, uint64_t step, bool may_be_slow);
+void engine_comm_set_activity(struct comm *comm, const char *activity, uint64_t step,
+                              bool may_be_slow);
 void engine_comm_add_tracks(struct comm *comm, struct trace *trace);
 void engine_comm_set_timeout(struct comm *comm, uint64_t timeout_ns);
 int engine_comm_check(struct comm *comm, struct err *err);

@@ -34,7 +34,7 @@ int engine_comm_plan_gather(struct comm *base, struct engine_op *op, const void 
 {
     int status = 0;
     for (int i = 1; i < base->ranks && !status; i++) {
-        int rank = engine_comm_other(base, i);
+        int rank = engine_comm_peer(base, i);
         status = engine_comm_plan_receive(base, op, rank, ENGINE_TAG_COLLECTIVE,
                                           receive + (size_t)rank * bytes, bytes);
         if (!status)
@@ -74,7 +74,7 @@ int engine_comm_all_to_all(struct comm *base, const void *send, const size_t *se
     if (send_bytes[own] > 0)
         memmove(to + receive_offsets[own], from + send_offsets[own], send_bytes[own]);
     for (int i = 1; i < base->ranks && !status; i++) {
-        int rank = engine_comm_other(base, i);
+        int rank = engine_comm_peer(base, i);
         if (receive_bytes[rank] > 0)
             status = engine_comm_plan_receive(base, op, rank, ENGINE_TAG_COLLECTIVE,
                                               to + receive_offsets[rank], receive_bytes[rank]);

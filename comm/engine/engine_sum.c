@@ -90,7 +90,7 @@ static int plan_piece(struct engine_op *op)
     memcpy(leaves + own * sum->stride_bytes, sum->send + own * sum->slice_bytes + sum->at_bytes,
            sum->piece_bytes);
     for (int i = 1; i < comm->ranks && !status; i++) {
-        size_t rank = (size_t)engine_comm_other(comm, i);
+        size_t rank = (size_t)engine_comm_peer(comm, i);
         status = engine_comm_plan_receive(comm, op, (int)rank, sum->tag,
                                           leaves + rank * sum->stride_bytes, sum->piece_bytes);
         if (!status)
@@ -125,18 +125,18 @@ static int acquire_sum_tag(struct comm *base, struct engine_op *op, struct err *
     struct engine_comm *comm = engine_comm_of(base);
     unsigned number = comm->sums_count % COMM_DETERMINISTIC_MAX;
     uint64_t bit = UINT64_C(1) << number;
-    if (comm->sums_open & bit)
+    if (comm->sums_in_flight & bit)
         return err_set(err, -EBUSY,
                        "the canonical sum %d calls before this one has not been waited for",
                        COMM_DETERMINISTIC_MAX);
     comm->sums_count++;
-    comm->sums_open |= bit;
+    comm->sums_in_flight |= bit;
     op->sum = bit;
     return (int)number;
 }
 
 int engine_comm_reduce_scatter(struct comm *comm, const void *send, void *receive, size_t count,
-                               enum dtype dtype, enum comm_order order,
+                               enum dtype dtype, enum comm_reduce_order order,
                                const struct comm_options *options, struct comm_work *work,
                                struct err *err)
 {

@@ -31,7 +31,8 @@ static void finish(struct engine_op *op, int status, const struct err *detail)
 {
     struct engine *engine = op->engine;
     if (!status)
-        trace_end_async(engine->track, op->flight, op->traced_ns, "sent_bytes", op->sent_bytes);
+        trace_end_async(engine->track, op->trace_name, op->trace_began_ns, "sent_bytes",
+                        op->sent_bytes);
     pthread_mutex_lock(&engine->mutex);
     op->status = status;
     op->detail = *detail;
@@ -58,16 +59,17 @@ static void end_queue(struct engine *engine, const struct err *own, struct err *
     pthread_mutex_unlock(&engine->mutex);
 }
 
-void engine_end(struct engine *engine, const char *why, const struct err *own, bool others_know)
+void engine_end_run(struct engine *engine, const char *reason, const struct err *own,
+                    bool others_know)
 {
     struct err detail = {0};
     if (engine->ended)
         return;
     pthread_mutex_lock(&engine->mutex);
-    /* From here on, callers do not change `why`, which is sent to the other ranks. */
-    engine->abort_asked = true;
-    memmove(engine->why, why, strnlen(why, ENGINE_WHY_BYTES - 1) + 1);
-    engine->why[ENGINE_WHY_BYTES - 1] = '\0';
+    /* From here on, callers do not change `reason`, which is sent to the other ranks. */
+    engine->abort_requested = true;
+    memmove(engine->reason, reason, strnlen(reason, ENGINE_REASON_BYTES - 1) + 1);
+    engine->reason[ENGINE_REASON_BYTES - 1] = '\0';
     pthread_mutex_unlock(&engine->mutex);
     if (!others_know)
         engine->ops->notify_others(engine);
@@ -83,12 +85,12 @@ void engine_end(struct engine *engine, const char *why, const struct err *own, b
 static void fail(struct engine_op *op, const struct err *detail)
 {
     struct engine *engine = op->engine;
-    char why[ENGINE_WHY_BYTES];
+    char reason[ENGINE_REASON_BYTES];
     assert(detail->code < 0);
     int found = (int)strcspn(detail->found, ";"); /* omit the answers */
-    snprintf(why, sizeof why, "rank %d: %.150s%s%.*s", engine->rank, detail->what,
+    snprintf(reason, sizeof reason, "rank %d: %.150s%s%.*s", engine->rank, detail->what,
              found > 0 ? ": " : "", found < 60 ? found : 60, detail->found);
-    engine_end(engine, why, detail, false);
+    engine_end_run(engine, reason, detail, false);
 }
 
 /* Progress. */
@@ -108,21 +110,21 @@ static bool post(struct engine_op *op)
 {
     struct engine *engine = op->engine;
     struct err detail = {0};
-    op->alive_ns = clock_now_ns();
-    op->traced_ns = trace_begin(engine->track);
+    op->wait_began_ns = clock_now_ns();
+    op->trace_began_ns = trace_begin(engine->track);
     int status = engine->ops->post(op, &detail);
-    trace_end(engine->track, "post", op->traced_ns);
+    trace_end(engine->track, "post", op->trace_began_ns);
     if (status)
         fail(op, &detail);
     return !status;
 }
 
-void engine_begin(struct engine *engine, struct engine_op *first, bool abort_asked)
+void engine_start_ops(struct engine *engine, struct engine_op *first, bool abort_requested)
 {
     for (struct engine_op *op = first; op && post(op); op = op->next)
         ;
-    if (abort_asked)
-        engine_end(engine, engine->why, NULL, false);
+    if (abort_requested)
+        engine_end_run(engine, engine->reason, NULL, false);
 }
 
 /* Starts rounds until a message is in flight or no round is left. */
@@ -171,13 +173,14 @@ bool engine_progress(struct engine *engine)
     return has_progressed;
 }
 
-uint64_t engine_due_ns(const struct engine_op *op)
+uint64_t engine_op_deadline_ns(const struct engine_op *op)
 {
     uint64_t timeout_ns = atomic_load(&op->engine->timeout_ns);
     if (op->deadline_ns)
         return op->deadline_ns;
-    return timeout_ns > 0 && timeout_ns < UINT64_MAX - op->alive_ns ? op->alive_ns + timeout_ns
-                                                                    : UINT64_MAX;
+    return timeout_ns > 0 && timeout_ns < UINT64_MAX - op->wait_began_ns
+               ? op->wait_began_ns + timeout_ns
+               : UINT64_MAX;
 }
 
 /* Late ranks. */
@@ -186,7 +189,7 @@ static int list_awaited(const struct engine_op *op, bool is_send, int *ranks, in
 {
     int count = 0;
     for (int r = 0; r < op->ranks && count < max; r++)
-        if (op->engine->ops->awaits(op, op->world_ranks[r], is_send))
+        if (op->engine->ops->has_unfinished(op, op->world_ranks[r], is_send))
             ranks[count++] = r;
     return count;
 }
@@ -225,8 +228,8 @@ static void extend_wait(struct engine_op *op)
 {
     uint64_t now_ns = clock_now_ns();
     if (op->deadline_ns)
-        op->deadline_ns = now_ns + (op->deadline_ns - op->alive_ns);
-    op->alive_ns = now_ns;
+        op->deadline_ns = now_ns + (op->deadline_ns - op->wait_began_ns);
+    op->wait_began_ns = now_ns;
 }
 
 /* answers[i]: answer of rank late[i], or NULL. */
@@ -243,7 +246,7 @@ static void fail_late(struct engine_op *op, const int *late, const char *const *
             answers[i] && *answers[i] ? answers[i] + 1
                                       : "no answer, as if the process were stopped");
     err_set(&detail, -ETIMEDOUT, "rank %d of %d waited too long for %s", engine->rank,
-            engine->ranks, op->what);
+            engine->ranks, op->purpose);
     err_found(&detail, "%s", text);
     err_advise(&detail,
                "look for the rank that stopped or is slow; raise the timeout if it is only slow");
@@ -252,23 +255,25 @@ static void fail_late(struct engine_op *op, const int *late, const char *const *
 
 /* A rank must answer within ANSWER_NS or, if the operation has no deadline, within the engine's
  * timeout. */
-static void inquire(struct engine_op *op)
+static void query_late(struct engine_op *op)
 {
     struct engine *engine = op->engine;
-    const char *answers[ENGINE_ASKED_MAX];
-    int late[ENGINE_ASKED_MAX], answered = 0;
-    int count = list_late(op, late, ENGINE_ASKED_MAX);
-    uint64_t due_ns = engine_due_ns(op), since_ns = due_ns > op->alive_ns ? due_ns : op->alive_ns;
+    const char *answers[ENGINE_QUERIED_MAX];
+    int late[ENGINE_QUERIED_MAX], answered = 0;
+    int count = list_late(op, late, ENGINE_QUERIED_MAX);
+    uint64_t due_ns = engine_op_deadline_ns(op),
+             since_ns = due_ns > op->wait_began_ns ? due_ns : op->wait_began_ns;
     uint64_t limit_ns = op->deadline_ns ? ANSWER_NS : atomic_load(&engine->timeout_ns);
     bool asks_for_time = false, is_dead = false;
     for (int i = 0; i < count; i++) {
-        uint64_t asked_ns;
-        answers[i] = engine->ops->inquire(engine, op->world_ranks[late[i]], since_ns, &asked_ns);
-        if (asked_ns < since_ns) /* asked for an earlier operation */
-            asked_ns = since_ns;
+        uint64_t queried_ns;
+        answers[i] =
+            engine->ops->query_activity(engine, op->world_ranks[late[i]], since_ns, &queried_ns);
+        if (queried_ns < since_ns) /* asked for an earlier operation */
+            queried_ns = since_ns;
         answered += answers[i] != NULL;
         asks_for_time = asks_for_time || (answers[i] && answers[i][0] == '+');
-        is_dead = is_dead || (!answers[i] && clock_now_ns() - asked_ns >= limit_ns);
+        is_dead = is_dead || (!answers[i] && clock_now_ns() - queried_ns >= limit_ns);
     }
     if (answered < count && !is_dead)
         return;
@@ -283,12 +288,12 @@ void engine_check_deadlines(struct engine *engine)
     uint64_t now_ns = clock_now_ns();
     for (struct engine_op *op = engine->active, *next; op && !engine->ended; op = next) {
         next = op->next;
-        if (now_ns >= engine_due_ns(op))
-            inquire(op);
+        if (now_ns >= engine_op_deadline_ns(op))
+            query_late(op);
     }
 }
 
-void engine_answer(struct engine *engine, char answer[ENGINE_ACTIVITY_BYTES])
+void engine_format_activity(struct engine *engine, char answer[ENGINE_ACTIVITY_BYTES])
 {
     uint64_t now_ns = clock_now_ns(), timeout_ns = atomic_load(&engine->timeout_ns);
     pthread_mutex_lock(&engine->mutex);
@@ -306,7 +311,7 @@ void engine_answer(struct engine *engine, char answer[ENGINE_ACTIVITY_BYTES])
 int engine_size_error(const struct engine_op *op, int peer, uint64_t expected_bytes,
                       const char *found, struct err *err)
 {
-    err_set(err, -EPROTO, "%s: rank %d of the run sent a different number of bytes", op->what,
+    err_set(err, -EPROTO, "%s: rank %d of the run sent a different number of bytes", op->purpose,
             peer);
     err_expected(err, "%llu", (unsigned long long)expected_bytes);
     err_found(err, "%s", found);

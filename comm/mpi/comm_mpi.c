@@ -13,7 +13,7 @@
 #include <string.h>
 
 static int mpi_reduce_scatter(struct comm *comm, const void *send, void *receive, size_t count,
-                              enum dtype dtype, enum comm_order order,
+                              enum dtype dtype, enum comm_reduce_order order,
                               const struct comm_options *options, struct comm_work *work,
                               struct err *err)
 {

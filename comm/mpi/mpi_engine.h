@@ -24,6 +24,6 @@ int mpi_engine_open(size_t message_bytes_max, struct engine **ret_engine, struct
 MPI_Comm mpi_engine_world(const struct engine *engine); /* a duplicate of MPI_COMM_WORLD */
 
 /* Returns 0, or -EIO with MPI's error text. */
-int mpi_check(int code, const char *what, struct err *err);
+int mpi_check(int code, const char *action, struct err *err);
 
 #endif

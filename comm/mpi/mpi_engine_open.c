@@ -30,10 +30,10 @@ static void wake_thread(struct engine *engine)
     pthread_cond_signal(&mpi_engine_of(engine)->wake);
 }
 
-static const char *inquire(struct engine *engine, int rank, uint64_t since_ns,
-                           uint64_t *ret_asked_ns)
+static const char *query_activity(struct engine *engine, int rank, uint64_t since_ns,
+                                  uint64_t *ret_queried_ns)
 {
-    return mpi_inquiry_check(mpi_engine_of(engine)->inquiry, rank, since_ns, ret_asked_ns);
+    return mpi_activity_query(mpi_engine_of(engine)->activity, rank, since_ns, ret_queried_ns);
 }
 
 static void close_engine(struct engine *base)
@@ -54,8 +54,8 @@ static const struct engine_ops mpi_engine_ops = {
     .close = close_engine,
     .post = mpi_op_post,
     .poll = mpi_op_poll,
-    .inquire = inquire,
-    .awaits = mpi_op_awaits,
+    .query_activity = query_activity,
+    .has_unfinished = mpi_op_has_unfinished,
     .notify_others = mpi_thread_notify_others,
 };
 

@@ -31,8 +31,8 @@ static int create_fast(struct comm_mpi *comm, struct err *err)
     const struct engine_comm *base = &comm->base;
     MPI_Comm world = mpi_engine_world(base->engine);
     MPI_Group all, members;
-    uint64_t name = base->tags[0] / base->engine->tags_count; /* of rank 0 */
-    int tag = (int)(((uint64_t)base->world_ranks[0] * ENGINE_COMMS_MAX + name) % TAGS);
+    uint64_t id = base->tags[0] / base->engine->tags_count; /* of rank 0 */
+    int tag = (int)(((uint64_t)base->world_ranks[0] * ENGINE_COMMS_MAX + id) % TAGS);
     MPI_Comm_group(world, &all);
     MPI_Group_incl(all, base->base.ranks, base->world_ranks, &members);
     int status = mpi_check(MPI_Comm_create_group(world, members, tag, &comm->fast),
@@ -60,7 +60,7 @@ static int start_slices(struct engine_op *op, const struct fast *fast, MPI_Datat
                                            fast->receive + at * element, (int)part, type, MPI_SUM,
                                            root, comm->fast, &request),
                                "reducing", err);
-            if (!status && mpi_op_adopt(op, request))
+            if (!status && mpi_op_add_request(op, request))
                 status = err_set(err, -ENOMEM, "out of memory for a reduction");
         }
     }
@@ -83,7 +83,7 @@ static int start_fast(struct engine_op *op, struct err *err)
     status = mpi_check(MPI_Ireduce_scatter_block(fast->send, fast->receive, (int)fast->count, type,
                                                  MPI_SUM, fast->comm->fast, &request),
                        "reducing", err);
-    if (!status && mpi_op_adopt(op, request))
+    if (!status && mpi_op_add_request(op, request))
         status = err_set(err, -ENOMEM, "out of memory for a reduction");
     return status;
 }

@@ -13,14 +13,14 @@
 
 enum { NO_PEER = -1 };
 
-int mpi_check(int code, const char *what, struct err *err)
+int mpi_check(int code, const char *action, struct err *err)
 {
     char text[MPI_MAX_ERROR_STRING] = "";
     int length = 0;
     if (code == MPI_SUCCESS)
         return 0;
     MPI_Error_string(code, text, &length);
-    return err_set(err, -EIO, "MPI failed: %.90s: %.150s", what, text);
+    return err_set(err, -EIO, "MPI failed: %.90s: %.150s", action, text);
 }
 
 void mpi_op_deinit(struct engine_op *base)
@@ -79,7 +79,7 @@ int mpi_op_plan(struct engine_op *op, const struct engine_message *message)
     return status;
 }
 
-int mpi_op_adopt(struct engine_op *op, MPI_Request request)
+int mpi_op_add_request(struct engine_op *op, MPI_Request request)
 {
     return add(mpi_op_of(op), &(struct engine_message){.peer = NO_PEER, .is_send = true}, request);
 }
@@ -120,7 +120,7 @@ static int check_message(const struct mpi_op *op, int index, int code, struct er
     if (error_class == MPI_ERR_TRUNCATE)
         return engine_size_error(&op->base, message->peer, message->bytes, "more", err);
     if (error_class != MPI_SUCCESS)
-        return mpi_check(op->statuses[index].MPI_ERROR, op->base.what, err);
+        return mpi_check(op->statuses[index].MPI_ERROR, op->base.purpose, err);
     if (message->is_send)
         return 0;
     MPI_Get_count(&op->statuses[index], MPI_BYTE, &bytes);
@@ -139,14 +139,14 @@ int mpi_op_poll(struct engine_op *base, struct err *err)
     if (count == MPI_UNDEFINED)
         return 0;
     if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS)
-        return mpi_check(code, base->what, err);
+        return mpi_check(code, base->purpose, err);
     for (int i = 0; i < count && !status; i++)
         status = check_message(op, i, code, err);
     base->done_count += (size_t)count;
     return status ? status : count;
 }
 
-bool mpi_op_awaits(const struct engine_op *base, int peer, bool is_send)
+bool mpi_op_has_unfinished(const struct engine_op *base, int peer, bool is_send)
 {
     const struct mpi_op *op = (const struct mpi_op *)base;
     for (size_t i = 0; i < base->planned_count; i++)

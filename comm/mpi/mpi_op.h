@@ -28,9 +28,9 @@ void mpi_op_deinit(struct engine_op *op);
 int mpi_op_plan(struct engine_op *op, const struct engine_message *message);
 int mpi_op_post(struct engine_op *op, struct err *err);
 int mpi_op_poll(struct engine_op *op, struct err *err);
-bool mpi_op_awaits(const struct engine_op *op, int peer, bool is_send);
+bool mpi_op_has_unfinished(const struct engine_op *op, int peer, bool is_send);
 
 /* Adds a request made by `advance` instead of a message. */
-int mpi_op_adopt(struct engine_op *op, MPI_Request request);
+int mpi_op_add_request(struct engine_op *op, MPI_Request request);
 
 #endif

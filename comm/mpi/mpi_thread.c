@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 enum {
-    TAG_CONTROL = 0, /* on a communicator shared with mpi_inquiry */
+    TAG_CONTROL = 0, /* on a communicator shared with mpi_activity */
     NO_PAUSE_NS = 30000,
     PAUSE_SHARE = 16, /* 1/16 of the time since the last event */
     PAUSE_FIRST_NS = 20000,
@@ -63,11 +63,11 @@ static int make_worlds(struct mpi_engine *engine, struct err *err)
     MPI_Comm_rank(engine->world, &engine->base.rank);
     MPI_Comm_size(engine->world, &engine->base.ranks);
     MPI_Comm_get_attr(engine->world, MPI_TAG_UB, &tag_max, &is_set);
-    engine->base.names_count = ENGINE_COMMS_MAX;
+    engine->base.comm_ids_count = ENGINE_COMMS_MAX;
     engine->base.tags_count = (uint64_t)(is_set ? *tag_max : 32767) / ENGINE_COMMS_MAX;
-    status = mpi_inquiry_open(&engine->base, engine->control, &engine->inquiry, err);
+    status = mpi_activity_open(&engine->base, engine->control, &engine->activity, err);
     return status ? status
-                  : mpi_check(MPI_Irecv(engine->control_why, ENGINE_WHY_BYTES, MPI_BYTE,
+                  : mpi_check(MPI_Irecv(engine->control_reason, ENGINE_REASON_BYTES, MPI_BYTE,
                                         MPI_ANY_SOURCE, TAG_CONTROL, engine->control,
                                         &engine->control_request),
                               "listening", err);
@@ -75,7 +75,7 @@ static int make_worlds(struct mpi_engine *engine, struct err *err)
 
 static void end_mpi(struct mpi_engine *engine)
 {
-    mpi_inquiry_close(engine->inquiry, engine->base.ended);
+    mpi_activity_close(engine->activity, engine->base.ended);
     if (engine->base.ended)
         return; /* other ranks may have exited, so MPI_Finalize may hang */
     if (engine->control_request != MPI_REQUEST_NULL) {
@@ -97,8 +97,9 @@ void mpi_thread_notify_others(struct engine *base)
     uint64_t until_ns = clock_now_ns() + NOTIFY_NS;
     int count = 0, all = 0;
     for (int r = 0; r < base->ranks && requests; r++)
-        if (r != base->rank && MPI_Isend(base->why, ENGINE_WHY_BYTES, MPI_BYTE, r, TAG_CONTROL,
-                                         engine->control, &requests[count]) == MPI_SUCCESS)
+        if (r != base->rank &&
+            MPI_Isend(base->reason, ENGINE_REASON_BYTES, MPI_BYTE, r, TAG_CONTROL, engine->control,
+                      &requests[count]) == MPI_SUCCESS)
             count++;
     while (!all && clock_now_ns() < until_ns && requests) {
         if (MPI_Testall(count, requests, &all, MPI_STATUSES_IGNORE) != MPI_SUCCESS)
@@ -113,19 +114,19 @@ void mpi_thread_notify_others(struct engine *base)
 static void serve_control(struct mpi_engine *engine)
 {
     int received = 0;
-    mpi_inquiry_serve(engine->inquiry);
+    mpi_activity_serve(engine->activity);
     if (MPI_Test(&engine->control_request, &received, MPI_STATUS_IGNORE) != MPI_SUCCESS ||
         !received)
         return;
-    engine->control_why[ENGINE_WHY_BYTES - 1] = '\0';
-    engine_end(&engine->base, engine->control_why, NULL, true);
+    engine->control_reason[ENGINE_REASON_BYTES - 1] = '\0';
+    engine_end_run(&engine->base, engine->control_reason, NULL, true);
 }
 
-static void work(struct mpi_engine *engine, struct engine_op *first, bool abort_asked)
+static void work(struct mpi_engine *engine, struct engine_op *first, bool abort_requested)
 {
     struct engine *base = &engine->base;
     uint64_t began_ns = trace_begin(base->track);
-    engine_begin(base, first, abort_asked);
+    engine_start_ops(base, first, abort_requested);
     if (first)
         engine->last_event_ns = clock_now_ns();
     if (!base->ended)
@@ -156,7 +157,7 @@ static void pause_thread(struct mpi_engine *engine)
         pause_ns = pause_ns > PAUSE_LAST_NS ? PAUSE_LAST_NS : pause_ns;
     }
     struct timespec until = clock_timespec(now_ns + pause_ns);
-    if (!base->queue_first && !base->abort_asked && !base->quit)
+    if (!base->queue_first && !base->abort_requested && !base->quit)
         pthread_cond_timedwait(&engine->wake, &base->mutex, &until);
 }
 
@@ -169,10 +170,10 @@ static void serve(struct mpi_engine *engine)
             pthread_cond_wait(&engine->wake, &base->mutex);
             continue;
         }
-        bool abort_asked = base->abort_asked;
+        bool abort_requested = base->abort_requested;
         struct engine_op *first = engine_take_submitted(base);
         pthread_mutex_unlock(&base->mutex);
-        work(engine, first, abort_asked);
+        work(engine, first, abort_requested);
         pthread_mutex_lock(&base->mutex);
         if (!base->ended)
             pause_thread(engine);

@@ -4,18 +4,18 @@
 #ifndef MILLRACE_COMM_MPI_MPI_THREAD_H
 #define MILLRACE_COMM_MPI_MPI_THREAD_H
 
+#include "comm/mpi/mpi_activity.h"
 #include "comm/mpi/mpi_engine.h"
-#include "comm/mpi/mpi_inquiry.h"
 
 struct mpi_engine {
     struct engine base;
-    bool owns_mpi; /* immutable after open, like all members down to inquiry */
+    bool owns_mpi; /* immutable after open, like all members down to activity */
     size_t message_bytes_max;
     MPI_Comm world, control;
-    struct mpi_inquiry *inquiry;
+    struct mpi_activity *activity;
 
     MPI_Request control_request; /* thread only, like all members down to last_event_ns */
-    char control_why[ENGINE_WHY_BYTES];
+    char control_reason[ENGINE_REASON_BYTES];
     uint64_t last_event_ns;
 
     pthread_cond_t wake; /* signals requests to the thread */

@@ -64,7 +64,7 @@ static int start(struct comm *base, const struct request *request,
         *work = (struct comm_work){.comm = base,
                                    .state = op,
                                    .deadline_ns = op->deadline_ns,
-                                   .what = options ? options->what : NULL};
+                                   .purpose = options ? options->purpose : NULL};
         status = nccl_op_start(comm, op, options, err);
     }
     pthread_mutex_unlock(&comm->shared->mutex);
@@ -85,7 +85,7 @@ static int nccl_all_gather(struct comm *comm, const void *send, void *receive, s
 }
 
 static int nccl_reduce_scatter(struct comm *comm, const void *send, void *receive, size_t count,
-                               enum dtype dtype, enum comm_order order,
+                               enum dtype dtype, enum comm_reduce_order order,
                                const struct comm_options *options, struct comm_work *work,
                                struct err *err)
 {
@@ -139,9 +139,10 @@ static int nccl_receive(struct comm *base, void *data, size_t bytes, int from, i
     return host->ops->receive(host, data, bytes, from, tag, options, work, err);
 }
 
-static void nccl_set_activity(struct comm *comm, const char *what, uint64_t step, bool may_be_slow)
+static void nccl_set_activity(struct comm *comm, const char *activity, uint64_t step,
+                              bool may_be_slow)
 {
-    comm_set_activity(nccl_of(comm)->host, what, step, may_be_slow);
+    comm_set_activity(nccl_of(comm)->host, activity, step, may_be_slow);
 }
 
 static void nccl_add_tracks(struct comm *comm, struct trace *trace)
@@ -210,10 +211,10 @@ static int nccl_wait(struct comm_work *work, struct err *err)
 static void nccl_abort(struct comm *base)
 {
     struct comm_nccl *comm = nccl_of(base);
-    struct err why = {0};
-    err_set(&why, -ECONNABORTED, "the run was ended: rank %d aborted it", base->rank);
+    struct err reason = {0};
+    err_set(&reason, -ECONNABORTED, "the run was ended: rank %d aborted it", base->rank);
     pthread_mutex_lock(&comm->shared->mutex);
-    nccl_end(comm, &why);
+    nccl_end_run(comm, &reason);
     pthread_mutex_unlock(&comm->shared->mutex);
     comm->host->ops->abort(comm->host); /* even if it ended on this rank only */
 }
@@ -227,16 +228,16 @@ void comm_nccl_abort_local(struct comm *base)
     pthread_mutex_unlock(&shared->mutex);
 }
 
-static int await_nccl(const struct comm_nccl *comm, uint64_t timeout_ns, const char *what,
+static int await_nccl(const struct comm_nccl *comm, uint64_t timeout_ns, const char *action,
                       struct err *err)
 {
     uint64_t since_ns = clock_now_ns();
     for (;;) {
         ncclResult_t result = ncclSuccess;
-        int status = nccl_status(comm, comm->shared->nccl->CommGetAsyncError(comm->handle, &result),
-                                 what, err);
+        int status = nccl_check_result(
+            comm, comm->shared->nccl->CommGetAsyncError(comm->handle, &result), action, err);
         if (!status)
-            status = nccl_status(comm, result, what, err);
+            status = nccl_check_result(comm, result, action, err);
         if (status || result == ncclSuccess)
             return status;
         if (timeout_ns > 0 && clock_now_ns() - since_ns >= timeout_ns)
@@ -244,7 +245,7 @@ static int await_nccl(const struct comm_nccl *comm, uint64_t timeout_ns, const c
         pause_after(since_ns);
     }
     err_set(err, -ETIMEDOUT, "rank %d of %d waited too long for NCCL: %s", comm->base.rank,
-            comm->base.ranks, what);
+            comm->base.ranks, action);
     err_advise(err, "set NCCL_DEBUG=INFO for details, NCCL_SOCKET_IFNAME to choose the network; "
                     "raise the timeout if it is only slow");
     return -ETIMEDOUT;
@@ -256,8 +257,9 @@ static void disconnect(struct comm_nccl *comm)
     if (!comm->handle)
         return;
     device_cuda_use(comm->shared->device, NULL);
-    int status =
-        comm->first ? -EBUSY : nccl_status(comm, nccl->CommFinalize(comm->handle), "closing", NULL);
+    int status = comm->first
+                     ? -EBUSY
+                     : nccl_check_result(comm, nccl->CommFinalize(comm->handle), "closing", NULL);
     if (!status)
         status = await_nccl(comm, CLOSE_TIMEOUT_NS, "closing", NULL);
     if (status)
@@ -309,8 +311,8 @@ static int share_id(struct comm_nccl *comm, const struct comm_options *options,
         ids ? 0
             : err_set(err, -ENOMEM, "out of memory for a communicator of %d ranks", host->ranks);
     if (!status && host->rank == 0)
-        status = nccl_status(comm, comm->shared->nccl->GetUniqueId(&ids[0]),
-                             "creating a communicator id", err);
+        status = nccl_check_result(comm, comm->shared->nccl->GetUniqueId(&ids[0]),
+                                   "creating a communicator id", err);
     status = comm_agree(host, status, options, err);
     if (status) {
         free(ids);
@@ -332,7 +334,7 @@ static int share_id(struct comm_nccl *comm, const struct comm_options *options,
 static struct comm_options connect_options(uint64_t timeout_ns)
 {
     return (struct comm_options){.deadline_ns = timeout_ns ? clock_now_ns() + timeout_ns : 0,
-                                 .what = "connecting with NCCL"};
+                                 .purpose = "connecting with NCCL"};
 }
 
 static int connect_ranks(struct comm_nccl *comm, const struct comm_options *options,
@@ -346,10 +348,10 @@ static int connect_ranks(struct comm_nccl *comm, const struct comm_options *opti
     if (!status)
         status = device_cuda_use(shared->device, err);
     if (!status)
-        status = nccl_status(comm,
-                             shared->nccl->CommInitRankConfig(&comm->handle, comm->base.ranks, id,
-                                                              comm->base.rank, &config),
-                             "connecting", err);
+        status = nccl_check_result(comm,
+                                   shared->nccl->CommInitRankConfig(&comm->handle, comm->base.ranks,
+                                                                    id, comm->base.rank, &config),
+                                   "connecting", err);
     if (!status)
         status = await_nccl(comm, shared->timeout_ns, "connecting", err);
     return comm_agree(comm->host, status, options, err);

@@ -21,7 +21,7 @@
 enum nccl_kind { NCCL_ALL_TO_ALL, NCCL_ALL_GATHER, NCCL_REDUCE_SCATTER };
 enum nccl_state { NCCL_QUEUED, NCCL_LAUNCHING, NCCL_RUNNING, NCCL_DONE };
 
-enum { NCCL_WHAT_BYTES = 64 };
+enum { NCCL_PURPOSE_BYTES = 64 };
 
 /* Guarded by nccl_shared's mutex. */
 struct nccl_op {
@@ -34,7 +34,7 @@ struct nccl_op {
     /* all-to-all only: [ranks] each, in one allocation */
     size_t *send_offsets, *send_bytes, *receive_offsets, *receive_bytes;
     uint64_t began_ns, deadline_ns; /* deadline_ns 0: none */
-    char what[NCCL_WHAT_BYTES];
+    char purpose[NCCL_PURPOSE_BYTES];
 
     enum nccl_state state;
     bool waits_for_caller;            /* waits for `ready` */
@@ -55,7 +55,7 @@ struct nccl_shared {
     struct comm_nccl *comms; /* guarded by the mutex, like all members below */
     int comms_count;         /* includes communicators being opened or closed */
     bool ended;
-    struct err why;
+    struct err reason;
 };
 
 /* base, shared, host and stream are immutable after open; nccl_shared's mutex guards the rest. */
@@ -76,8 +76,8 @@ static inline struct comm_nccl *nccl_of(struct comm *comm)
 }
 
 /* Returns 0 for ncclSuccess or ncclInProgress, else -EIO with NCCL's error. */
-int nccl_status(const struct comm_nccl *comm, ncclResult_t result, const char *what,
-                struct err *err);
+int nccl_check_result(const struct comm_nccl *comm, ncclResult_t result, const char *action,
+                      struct err *err);
 
 /* Call all functions below with the mutex held. */
 
@@ -92,7 +92,7 @@ int nccl_op_start(struct comm_nccl *comm, struct nccl_op *op, const struct comm_
 void nccl_progress(struct nccl_shared *shared);
 /* Ends all operations with -ECONNABORTED, here and, through the host communicator, on the other
  * ranks. */
-void nccl_end(struct comm_nccl *comm, const struct err *why);
+void nccl_end_run(struct comm_nccl *comm, const struct err *reason);
 /* Likewise, on this rank only. */
 void nccl_abort_local(struct nccl_shared *shared);
 

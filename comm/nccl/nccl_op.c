@@ -13,13 +13,13 @@
 
 enum { REASON_NS = 1000000000, REASON_PAUSE_NS = 1000000 };
 
-int nccl_status(const struct comm_nccl *comm, ncclResult_t result, const char *what,
-                struct err *err)
+int nccl_check_result(const struct comm_nccl *comm, ncclResult_t result, const char *action,
+                      struct err *err)
 {
     const struct nccl_library *nccl = comm->shared->nccl;
     if (result == ncclSuccess || result == ncclInProgress)
         return 0;
-    err_set(err, -EIO, "NCCL failed: %.60s: %.80s", what, nccl->GetErrorString(result));
+    err_set(err, -EIO, "NCCL failed: %.60s: %.80s", action, nccl->GetErrorString(result));
     err_found(err, "%.200s", nccl->GetLastError(comm->handle));
     err_advise(err, "set NCCL_DEBUG=INFO for details; restart from the last checkpoint");
     return -EIO;
@@ -81,7 +81,7 @@ void nccl_ops_free(struct comm_nccl *comm)
 static int ended_error(const struct nccl_shared *shared, struct err *err)
 {
     if (err)
-        *err = shared->why;
+        *err = shared->reason;
     return -ECONNABORTED;
 }
 
@@ -104,7 +104,8 @@ int nccl_op_acquire(struct comm_nccl *comm, const struct comm_options *options, 
     err_clear(&op->detail);
     op->began_ns = clock_now_ns();
     op->deadline_ns = options ? options->deadline_ns : 0;
-    snprintf(op->what, sizeof op->what, "%s", options && options->what ? options->what : name);
+    snprintf(op->purpose, sizeof op->purpose, "%s",
+             options && options->purpose ? options->purpose : name);
     *ret_op = op;
     return 0;
 }
@@ -170,7 +171,7 @@ static int launch(struct comm_nccl *comm, struct nccl_op *op, struct err *err)
     if (!status && op->kind == NCCL_ALL_TO_ALL)
         status = copy_own_slice(comm, op, err);
     if (!status)
-        status = nccl_status(comm, post(comm, op), op->what, err);
+        status = nccl_check_result(comm, post(comm, op), op->purpose, err);
     op->state = NCCL_LAUNCHING;
     comm->is_launching = true;
     return status;
@@ -182,10 +183,10 @@ static int check_stream(struct comm_nccl *comm, struct nccl_op *op, bool *ret_tr
 {
     struct device *device = comm->shared->device;
     ncclResult_t result = ncclSuccess;
-    int status = nccl_status(comm, comm->shared->nccl->CommGetAsyncError(comm->handle, &result),
-                             op->what, err);
+    int status = nccl_check_result(
+        comm, comm->shared->nccl->CommGetAsyncError(comm->handle, &result), op->purpose, err);
     if (!status)
-        status = nccl_status(comm, result, op->what, err);
+        status = nccl_check_result(comm, result, op->purpose, err);
     if (status)
         return status;
     if (op->state == NCCL_LAUNCHING && result == ncclSuccess) {
@@ -216,7 +217,7 @@ static int find_reason(const struct comm_nccl *comm, int status, struct err *err
 
 static int start_arrivals(struct comm_nccl *comm, struct nccl_op *op, struct err *err)
 {
-    const struct comm_options options = {.deadline_ns = op->deadline_ns, .what = op->what};
+    const struct comm_options options = {.deadline_ns = op->deadline_ns, .purpose = op->purpose};
     return comm->host->ops->all_reduce_i64(comm->host, &op->word, 1, COMM_SUM, &options,
                                            &op->arrivals, err);
 }
@@ -255,7 +256,7 @@ static int check_arrivals(struct comm_nccl *comm, struct nccl_op *op, bool *ret_
 static int late_error(const struct comm_nccl *comm, const struct nccl_op *op, struct err *err)
 {
     err_set(err, -ETIMEDOUT, "rank %d of %d waited too long for %s", comm->base.rank,
-            comm->base.ranks, op->what);
+            comm->base.ranks, op->purpose);
     err_found(err, "all ranks arrived, but their GPUs or the network made no progress");
     err_advise(err, "set NCCL_DEBUG=INFO for details; raise the timeout if they are only slow");
     return -ETIMEDOUT;
@@ -303,7 +304,7 @@ static int progress_comm(struct comm_nccl *comm)
             op->state = NCCL_DONE;
             op->status = status;
             op->detail = detail;
-            nccl_end(comm, &detail);
+            nccl_end_run(comm, &detail);
             return status;
         }
     }
@@ -330,7 +331,7 @@ int nccl_op_start(struct comm_nccl *comm, struct nccl_op *op, const struct comm_
     if (status) {
         if (err)
             *err = detail;
-        nccl_end(comm, &detail);
+        nccl_end_run(comm, &detail);
         nccl_op_release(comm, op);
         return status;
     }
@@ -353,7 +354,7 @@ static void end_here(struct nccl_shared *shared)
         for (struct nccl_op *op = each->first; op; op = op->next) {
             op->state = NCCL_DONE;
             op->status = -ECONNABORTED;
-            op->detail = shared->why;
+            op->detail = shared->reason;
         }
         each->first = each->last = NULL;
         if (each->handle)
@@ -363,15 +364,15 @@ static void end_here(struct nccl_shared *shared)
     shared->nccl->GroupEnd();
 }
 
-void nccl_end(struct comm_nccl *comm, const struct err *why)
+void nccl_end_run(struct comm_nccl *comm, const struct err *reason)
 {
     struct nccl_shared *shared = comm->shared;
     if (shared->ended)
         return;
-    shared->why = *why;
-    if (why->code != -ECONNABORTED)
-        err_set(&shared->why, -ECONNABORTED, "the run was ended: rank %d: %.180s", comm->base.rank,
-                why->what);
+    shared->reason = *reason;
+    if (reason->code != -ECONNABORTED)
+        err_set(&shared->reason, -ECONNABORTED, "the run was ended: rank %d: %.180s",
+                comm->base.rank, reason->what);
     /* Do this before aborting NCCL, which does not transfer the reason and may wait for the other
      * ranks. */
     comm->host->ops->abort(comm->host);
@@ -382,6 +383,6 @@ void nccl_abort_local(struct nccl_shared *shared)
 {
     if (shared->ended)
         return;
-    err_set(&shared->why, -ECONNABORTED, "operations in flight between GPUs were aborted");
+    err_set(&shared->reason, -ECONNABORTED, "operations in flight between GPUs were aborted");
     end_here(shared);
 }

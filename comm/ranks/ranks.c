@@ -276,9 +276,9 @@ static int load_mpi(struct mpi_library *ret_mpi, struct err *err)
     return 0;
 }
 
-int ranks_library(char text[RANKS_LIBRARY_BYTES], struct err *err)
+int ranks_mpi_library(char text[RANKS_MPI_LIBRARY_BYTES], struct err *err)
 {
-    static_assert((int)RANKS_LIBRARY_BYTES == (int)COMM_MPI_TEXT_BYTES, "one size");
+    static_assert((int)RANKS_MPI_LIBRARY_BYTES == (int)COMM_MPI_TEXT_BYTES, "one size");
     struct mpi_library mpi;
     int status = load_mpi(&mpi, err);
     if (!status)

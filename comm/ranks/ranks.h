@@ -56,7 +56,7 @@ int ranks_detect(const char *(*variable)(const char *name), struct ranks *ret_ra
 int ranks_open(const struct ranks *ranks, const atomic_int *stop, struct comm **ret_comm,
                struct err *err);
 /* Describes libmillrace_mpi's MPI: "Open MPI v4.1.4". -ENOTSUP names the missing part. */
-enum { RANKS_LIBRARY_BYTES = 64 };
-int ranks_library(char text[RANKS_LIBRARY_BYTES], struct err *err);
+enum { RANKS_MPI_LIBRARY_BYTES = 64 };
+int ranks_mpi_library(char text[RANKS_MPI_LIBRARY_BYTES], struct err *err);
 
 #endif

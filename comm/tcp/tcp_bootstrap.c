@@ -95,7 +95,7 @@ int tcp_bootstrap_hello(const struct tcp_bootstrap *bootstrap, struct tcp_hello 
                                     .run = bootstrap->run,
                                     .rank = options->rank,
                                     .ranks = options->ranks,
-                                    .listens_at = bootstrap->listens_at,
+                                    .listen_port = bootstrap->listen_port,
                                     .has_secret = options->secret && options->secret->bytes > 0};
     /* Small requests are never partially filled. */
     ssize_t count = getrandom(ret_hello->nonce, sizeof ret_hello->nonce, 0);

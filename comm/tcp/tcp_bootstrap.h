@@ -40,7 +40,7 @@ struct tcp_bootstrap {
         int socket;
         struct sockaddr_storage address;
     } listeners[TCP_LISTENERS_MAX];
-    int listeners_count, listens_at;
+    int listeners_count, listen_port;
     int *sockets;
     int accept_status; /* last error of accept, or 0 */
     /* claimed by the last connection with a different secret; -1: none */

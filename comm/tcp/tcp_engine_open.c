@@ -48,7 +48,7 @@ static int post(struct engine_op *op, struct err *err)
     return status;
 }
 
-static bool awaits(const struct engine_op *base, int peer, bool is_send)
+static bool has_unfinished(const struct engine_op *base, int peer, bool is_send)
 {
     const struct tcp_op *op = (const struct tcp_op *)base;
     for (size_t i = 0; i < base->planned_count; i++)
@@ -89,8 +89,8 @@ static const struct engine_ops tcp_engine_ops = {
     .wake = wake_thread,
     .close = close_engine,
     .post = post,
-    .inquire = tcp_thread_inquire,
-    .awaits = awaits,
+    .query_activity = tcp_thread_query_activity,
+    .has_unfinished = has_unfinished,
     .notify_others = tcp_thread_notify_others,
 };
 
@@ -109,7 +109,7 @@ int tcp_engine_open(int *sockets, int rank, int ranks, struct engine **ret_engin
     engine->base.rank = rank;
     engine->base.ranks = ranks;
     engine->base.tags_count = TCP_TAGS_COUNT;
-    engine->base.names_count = TCP_NAMES_COUNT;
+    engine->base.comm_ids_count = TCP_COMM_IDS_COUNT;
     engine->peers = peers;
     engine->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     for (int r = 0; r < ranks; r++) {

@@ -180,7 +180,7 @@ int tcp_peer_post(struct tcp_peer *peer, struct tcp_message *message, bool is_se
             return status;
     }
     if (!is_self && (peer->socket < 0 || peer->has_left))
-        return err_set(err, -ECONNABORTED, "%s: rank %d has left", message->op->base.what,
+        return err_set(err, -ECONNABORTED, "%s: rank %d has left", message->op->base.purpose,
                        message->peer);
     struct tcp_message **first = message->is_send ? &peer->sends_first : &peer->posted_first,
                        **last = message->is_send ? &peer->sends_last : &peer->posted_last;

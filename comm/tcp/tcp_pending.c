@@ -104,7 +104,7 @@ int tcp_pending_listen(struct tcp_bootstrap *bootstrap, struct err *err)
         status = listen_on_own(bootstrap, entries, port);
         if (status == -EADDRNOTAVAIL)
             status = listen_everywhere(bootstrap, port);
-        bootstrap->listens_at = port;
+        bootstrap->listen_port = port;
     }
     if (entries)
         freeaddrinfo(entries);
@@ -135,7 +135,7 @@ int tcp_pending_listen_local(struct tcp_bootstrap *bootstrap, int connection, st
     bytes = sizeof own;
     if (getsockname(bootstrap->listeners[0].socket, (struct sockaddr *)&own, &bytes))
         return err_errno(err, -errno, "rank %d cannot listen", rank);
-    bootstrap->listens_at = tcp_bootstrap_port_of(&own);
+    bootstrap->listen_port = tcp_bootstrap_port_of(&own);
     return 0;
 }
 
@@ -208,7 +208,7 @@ static void answer_hello(struct tcp_bootstrap *bootstrap, struct tcp_pending *pe
     const struct tcp_hello *hello = &pending->hello;
     bool is_ours =
         tcp_hello_decode(pending->received, bootstrap->options->token, &pending->hello) &&
-        hello->rank > bootstrap->options->rank && hello->listens_at > 0 &&
+        hello->rank > bootstrap->options->rank && hello->listen_port > 0 &&
         (bootstrap->options->rank == 0 || hello->run == bootstrap->run);
     if (!is_ours || tcp_bootstrap_hello(bootstrap, &pending->own) ||
         !tcp_bootstrap_send(pending->socket, &pending->own, sizeof pending->own)) {

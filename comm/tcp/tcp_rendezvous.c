@@ -91,7 +91,7 @@ static int gather_addresses(struct tcp_bootstrap *bootstrap, struct err *err)
         status = tcp_pending_accept(bootstrap, &hello, &address, err);
         if (status)
             return status;
-        tcp_bootstrap_set_port(&address, hello.listens_at);
+        tcp_bootstrap_set_port(&address, hello.listen_port);
         bootstrap->addresses[hello.rank].address = address;
     }
     for (int r = 1; r < ranks; r++)

@@ -54,22 +54,22 @@ void tcp_thread_notify_others(struct engine *base)
     struct tcp_engine *engine = tcp_engine_of(base);
     uint64_t until_ns = clock_now_ns() + NOTIFY_NS;
     for (int r = 0; r < base->ranks; r++)
-        tcp_peer_queue_control(&engine->peers[r], TCP_CONTROL_END, base->why);
+        tcp_peer_queue_control(&engine->peers[r], TCP_CONTROL_END, base->reason);
     while (push_control(engine) && clock_now_ns() < until_ns)
         poll(NULL, 0, TICK_MS);
 }
 
-const char *tcp_thread_inquire(struct engine *engine, int rank, uint64_t since_ns,
-                               uint64_t *ret_asked_ns)
+const char *tcp_thread_query_activity(struct engine *engine, int rank, uint64_t since_ns,
+                                      uint64_t *ret_queried_ns)
 {
     struct tcp_peer *peer = &tcp_engine_of(engine)->peers[rank];
-    if (peer->asked_ns < since_ns && (peer->has_answered || !peer->asked_ns)) {
-        tcp_peer_queue_control(peer, TCP_CONTROL_QUESTION, "");
-        peer->asked_ns = clock_now_ns();
-        peer->has_answered = false;
+    if (peer->queried_ns < since_ns && (peer->has_replied || !peer->queried_ns)) {
+        tcp_peer_queue_control(peer, TCP_CONTROL_ACTIVITY_QUERY, "");
+        peer->queried_ns = clock_now_ns();
+        peer->has_replied = false;
     }
-    *ret_asked_ns = peer->asked_ns;
-    return peer->has_answered ? peer->answer : NULL;
+    *ret_queried_ns = peer->queried_ns;
+    return peer->has_replied ? peer->answer : NULL;
 }
 
 /* Control frames. */
@@ -80,14 +80,14 @@ static void handle_control(struct tcp_engine *engine, struct tcp_peer *peer,
     char answer[ENGINE_ACTIVITY_BYTES];
     switch (control) {
     case TCP_CONTROL_END:
-        engine_end(&engine->base, peer->control_text, NULL, true);
+        engine_end_run(&engine->base, peer->control_text, NULL, true);
         break;
-    case TCP_CONTROL_QUESTION:
-        engine_answer(&engine->base, answer);
-        tcp_peer_queue_control(peer, TCP_CONTROL_ANSWER, answer);
+    case TCP_CONTROL_ACTIVITY_QUERY:
+        engine_format_activity(&engine->base, answer);
+        tcp_peer_queue_control(peer, TCP_CONTROL_ACTIVITY, answer);
         break;
-    case TCP_CONTROL_ANSWER:
-        peer->has_answered = true;
+    case TCP_CONTROL_ACTIVITY:
+        peer->has_replied = true;
         memcpy(peer->answer, peer->control_text, sizeof peer->answer);
         break;
     default:
@@ -102,24 +102,24 @@ static void handle_control(struct tcp_engine *engine, struct tcp_peer *peer,
 static void end_by_peer(struct tcp_engine *engine, struct tcp_peer *peer, int status,
                         const struct err *detail)
 {
-    char why[TCP_CONTROL_BYTES];
+    char reason[TCP_CONTROL_BYTES];
     int rank = peer->rank, own = engine->base.rank;
     leave(peer);
     const struct tcp_message *waits = peer->posted_first ? peer->posted_first : peer->sends_first;
     if (detail)
-        snprintf(why, sizeof why, "rank %d: %.150s", own, detail->what);
+        snprintf(reason, sizeof reason, "rank %d: %.150s", own, detail->what);
     else if (status == -ETIMEDOUT)
-        snprintf(why, sizeof why, "rank %d is gone: its machine does not answer rank %d", rank,
-                 own);
+        snprintf(reason, sizeof reason, "rank %d is gone: its machine does not answer rank %d",
+                 rank, own);
     else if (!peer->has_left)
-        snprintf(why, sizeof why, "rank %d is gone: its connection to rank %d has ended", rank,
-                 own);
+        snprintf(reason, sizeof reason, "rank %d is gone: its connection to rank %d has ended",
+                 rank, own);
     else if (waits)
-        snprintf(why, sizeof why, "rank %d has left while rank %d waits for it in %.60s", rank, own,
-                 waits->op->base.what);
+        snprintf(reason, sizeof reason, "rank %d has left while rank %d waits for it in %.60s",
+                 rank, own, waits->op->base.purpose);
     else
         return;
-    engine_end(&engine->base, why, detail, false);
+    engine_end_run(&engine->base, reason, detail, false);
 }
 
 /* Detects lost machines before TCP does. */
@@ -167,7 +167,8 @@ static int poll_ms(const struct tcp_engine *engine)
 {
     uint64_t now_ns = clock_now_ns(), until_ns = now_ns + IDLE_MS * UINT64_C(1000000);
     for (struct engine_op *op = engine->base.active; op; op = op->next) {
-        uint64_t due_ns = engine_due_ns(op), tick_ns = now_ns + 10 * TICK_MS * UINT64_C(1000000);
+        uint64_t due_ns = engine_op_deadline_ns(op),
+                 tick_ns = now_ns + 10 * TICK_MS * UINT64_C(1000000);
         uint64_t next_ns = due_ns > now_ns ? due_ns : tick_ns; /* inquiries are in flight */
         if (next_ns < until_ns)
             until_ns = next_ns;
@@ -203,10 +204,10 @@ static void wait_and_transfer(struct tcp_engine *engine, struct pollfd *fds)
     trace_end(engine->base.track, "progress", began_ns);
 }
 
-static void start_ops(struct tcp_engine *engine, struct engine_op *first, bool abort_asked)
+static void start_ops(struct tcp_engine *engine, struct engine_op *first, bool abort_requested)
 {
     uint64_t began_ns = first ? trace_begin(engine->base.track) : 0;
-    engine_begin(&engine->base, first, abort_asked);
+    engine_start_ops(&engine->base, first, abort_requested);
     for (int r = 0; r < engine->base.ranks && !engine->base.ended; r++)
         if (tcp_peer_has_to_send(&engine->peers[r]))
             send_to(engine, &engine->peers[r]);
@@ -221,13 +222,13 @@ static bool serve(struct tcp_engine *engine, struct pollfd *fds)
     pthread_mutex_lock(&base->mutex);
     while (base->ended && !base->quit)
         pthread_cond_wait(&base->changed, &base->mutex);
-    bool abort_asked = base->abort_asked && !base->ended;
+    bool abort_requested = base->abort_requested && !base->ended;
     struct engine_op *first = engine_take_submitted(base);
-    bool quits = base->quit && !base->active && !abort_asked;
+    bool quits = base->quit && !base->active && !abort_requested;
     pthread_mutex_unlock(&base->mutex);
     if (quits)
         return false;
-    start_ops(engine, first, abort_asked);
+    start_ops(engine, first, abort_requested);
     if (!base->ended)
         check_for_lost(engine);
     engine_check_deadlines(base);
@@ -257,7 +258,7 @@ void *tcp_thread_main(void *argument)
     struct tcp_engine *engine = argument;
     struct pollfd *fds = calloc((size_t)engine->base.ranks + 1, sizeof *fds);
     if (!fds)
-        engine_end(&engine->base, "out of memory for TCP", NULL, false);
+        engine_end_run(&engine->base, "out of memory for TCP", NULL, false);
     while (serve(engine, fds))
         ;
     if (!engine->base.ended)

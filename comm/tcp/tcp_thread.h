@@ -56,8 +56,8 @@ struct tcp_peer {
     struct tcp_message *matched;          /* destination of the data: a posted receive, */
     struct tcp_unexpected *unexpected;    /* an unexpected message, */
     char control_text[TCP_CONTROL_BYTES]; /* or a control frame's text */
-    uint64_t asked_ns;                    /* 0: never */
-    bool has_answered;                    /* the last question */
+    uint64_t queried_ns;                  /* 0: never */
+    bool has_replied;                     /* the last question */
     char answer[TCP_CONTROL_BYTES];
 };
 
@@ -83,8 +83,8 @@ static inline struct tcp_op *tcp_op_of(struct engine_op *op)
 void *tcp_thread_main(void *argument);
 /* Hooks of engine_ops. */
 void tcp_thread_notify_others(struct engine *engine);
-const char *tcp_thread_inquire(struct engine *engine, int rank, uint64_t since_ns,
-                               uint64_t *ret_asked_ns);
+const char *tcp_thread_query_activity(struct engine *engine, int rank, uint64_t since_ns,
+                                      uint64_t *ret_queried_ns);
 
 /* tcp_peer.c, thread only: */
 

@@ -17,7 +17,7 @@ bool tcp_hello_decode(const void *data, uint64_t token, struct tcp_hello *ret_he
     memcpy(&hello, data, sizeof hello);
     if (hello.magic != TCP_HELLO_MAGIC || hello.token != token || hello.ranks < 2 ||
         hello.ranks > TCP_RANKS_MAX || hello.rank < 0 || hello.rank >= hello.ranks ||
-        hello.listens_at < 0 || hello.listens_at > UINT16_MAX || (hello.has_secret & ~1) != 0)
+        hello.listen_port < 0 || hello.listen_port > UINT16_MAX || (hello.has_secret & ~1) != 0)
         return false;
     *ret_hello = hello;
     return true;
@@ -42,7 +42,7 @@ int tcp_addresses_decode(const void *data, int ranks, struct tcp_address *ret_ad
 
 enum tcp_frame_kind tcp_frame_check(const struct tcp_frame *frame, enum tcp_control *ret_control)
 {
-    if (frame->tag < TCP_TAGS_COUNT * TCP_NAMES_COUNT)
+    if (frame->tag < TCP_TAGS_COUNT * TCP_COMM_IDS_COUNT)
         return TCP_FRAME_DATA;
     if (frame->tag < TCP_TAG_CONTROL || frame->tag - TCP_TAG_CONTROL >= TCP_CONTROL_COUNT ||
         frame->bytes != TCP_CONTROL_BYTES)

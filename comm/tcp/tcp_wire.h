@@ -36,8 +36,8 @@ struct tcp_hello {
     uint64_t magic, token;
     uint64_t run; /* 0: unknown */
     int32_t rank, ranks;
-    int32_t listens_at; /* port; 0: none */
-    int32_t has_secret; /* for error messages */
+    int32_t listen_port; /* port; 0: none */
+    int32_t has_secret;  /* for error messages */
     uint8_t nonce[TCP_NONCE_BYTES];
 };
 
@@ -56,16 +56,16 @@ struct tcp_frame {
 /* Tags of the engine's control frames, which carry TCP_CONTROL_BYTES each. */
 enum tcp_control {
     TCP_CONTROL_END,
-    TCP_CONTROL_QUESTION,
-    TCP_CONTROL_ANSWER,
+    TCP_CONTROL_ACTIVITY_QUERY,
+    TCP_CONTROL_ACTIVITY,
     TCP_CONTROL_GOODBYE,
     TCP_CONTROL_COUNT
 };
-enum { TCP_CONTROL_BYTES = ENGINE_WHY_BYTES };
+enum { TCP_CONTROL_BYTES = ENGINE_REASON_BYTES };
 #define TCP_TAG_CONTROL (UINT64_MAX - TCP_CONTROL_COUNT)
 #define TCP_TAGS_COUNT  (UINT64_C(1) << 24) /* per communicator */
-/* Names are reused only after a long time. */
-#define TCP_NAMES_COUNT (1u << 30)
+/* Ids are reused only after a long time. */
+#define TCP_COMM_IDS_COUNT (1u << 30)
 
 /* data: sizeof (struct tcp_hello) bytes. Returns false unless it is a valid hello with that
  * token. */

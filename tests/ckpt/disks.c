@@ -31,7 +31,7 @@ struct trouble {
 
 static void meet(struct comm *comm)
 {
-    struct comm_options options = {.what = "meeting"};
+    struct comm_options options = {.purpose = "meeting"};
     struct err err = {0};
     assert_ok(comm_barrier(comm, &options, &err), &err);
 }

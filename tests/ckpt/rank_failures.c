@@ -47,7 +47,7 @@ struct failing_save {
 
 static void meet(struct comm *comm)
 {
-    struct comm_options options = {.what = "meeting"};
+    struct comm_options options = {.purpose = "meeting"};
     struct err err = {0};
     assert_ok(comm_barrier(comm, &options, &err), &err);
 }

@@ -21,7 +21,7 @@ static void a_single_rank_gathers_and_reduces_its_own_data(void **state)
 {
     (void)state;
     struct comm *comm = open_self();
-    struct comm_options options = {.what = "the test"};
+    struct comm_options options = {.purpose = "the test"};
     struct comm_work work;
     struct err err = {0};
     const float send[5] = {1, -2, 3.5f, 0x1p-149f, -0.0f};
@@ -32,7 +32,7 @@ static void a_single_rank_gathers_and_reduces_its_own_data(void **state)
     for (int order = COMM_DETERMINISTIC; order <= COMM_FAST; order++) {
         memset(receive, 0, sizeof receive);
         assert_ok(comm->ops->reduce_scatter(comm, send, receive, 5, DTYPE_F32,
-                                            (enum comm_order)order, &options, &work, &err),
+                                            (enum comm_reduce_order)order, &options, &work, &err),
                   &err);
         assert_ok(comm_wait(comm, &work, &err), &err);
         assert_memory_equal(send, receive, sizeof send);
@@ -109,7 +109,8 @@ static void after_an_abort_all_work_ends_aborted(void **state)
     char receive[4] = "old";
     comm->ops->abort(comm);
     assert_ok(comm->ops->all_gather(comm, "new", receive, 4,
-                                    &(struct comm_options){.what = "the gathering"}, &work, &err),
+                                    &(struct comm_options){.purpose = "the gathering"}, &work,
+                                    &err),
               &err);
     assert_int_equal(comm_wait(comm, &work, &err), -ECONNABORTED);
     assert_non_null(strstr(err.what, "the gathering"));

@@ -62,7 +62,7 @@ static int be_late(struct err *err)
         return come_and_tell(err);
     int status = wait_for_message(2, TAG_HERE, err);
     struct comm_options options = {.deadline_ns = clock_now_ns() + CLOCK_NS_PER_S / 5,
-                                   .what = "the gradients of step 7"};
+                                   .purpose = "the gradients of step 7"};
     return status ? status : comm_barrier(world, &options, err);
 }
 
@@ -72,7 +72,7 @@ static int send_in_vain(struct err *err)
     static char data[1 << 22];
     struct comm_work work;
     struct comm_options options = {.deadline_ns = clock_now_ns() + CLOCK_NS_PER_S / 5,
-                                   .what = "the weights"};
+                                   .purpose = "the weights"};
     if (world->rank != 0)
         return wait_for_nothing(err);
     int status =
@@ -130,7 +130,7 @@ static int call_otherwise_checked(struct err *err)
     static char own[8], all[64];
     static int64_t value;
     struct comm *checked;
-    struct comm_options gathering = {.what = "the weights"}, reducing = {.what = "the norm"};
+    struct comm_options gathering = {.purpose = "the weights"}, reducing = {.purpose = "the norm"};
     struct comm_work work;
     int status = comm_checked_open(world, 0, &checked, err);
     if (!status)
@@ -150,7 +150,7 @@ static int slice_otherwise_checked(struct err *err)
     static char sent[64], got[64];
     size_t bytes[2][4] = {{0}}, offsets[4];
     struct comm *checked;
-    struct comm_options options = {.what = "the rows"};
+    struct comm_options options = {.purpose = "the rows"};
     struct comm_work work;
     size_t rank = (size_t)world->rank;
     int status = comm_checked_open(world, 0, &checked, err);
@@ -177,7 +177,7 @@ static int call_elsewhere_checked(struct err *err)
     static char own[8], all[64];
     static int64_t value;
     struct comm *checked, *part = NULL;
-    struct comm_options gathering = {.what = "the weights"}, reducing = {.what = "the norm"};
+    struct comm_options gathering = {.purpose = "the weights"}, reducing = {.purpose = "the norm"};
     struct comm_work work;
     int status = comm_checked_open(world, 0, &checked, err);
     if (!status)
@@ -277,7 +277,7 @@ static int stop_rank(uint64_t timeout_ns, struct err *err)
     bool has_deadline = world->rank == 0 && timeout_ns == 0;
     struct comm_options options = {.deadline_ns =
                                        has_deadline ? clock_now_ns() + CLOCK_NS_PER_S / 5 : 0,
-                                   .what = "the weights"};
+                                   .purpose = "the weights"};
     if (world->rank == 0)
         world->ops->set_timeout(world, timeout_ns);
     status = comm_barrier(world, &options, err);

@@ -25,7 +25,7 @@ static int gather_after(struct device_stream *stream, uint64_t timeout_ns, struc
 {
     const struct comm_options options = {.deadline_ns =
                                              timeout_ns ? clock_now_ns() + timeout_ns : 0,
-                                         .what = "the weights of step 7",
+                                         .purpose = "the weights of step 7",
                                          .stream = stream};
     return bulk->ops->all_gather(bulk, memory + (size_t)bulk->rank * BYTES, memory, BYTES, &options,
                                  work, err);
@@ -104,7 +104,7 @@ static int call_otherwise(struct err *err)
 {
     static int64_t value;
     struct comm_work work;
-    const struct comm_options options = {.what = "the norm"};
+    const struct comm_options options = {.purpose = "the norm"};
     if (world->rank != 1)
         return gather(0, err);
     int status = bulk->ops->all_reduce_i64(bulk, &value, 1, COMM_SUM, &options, &work, err);

@@ -88,7 +88,7 @@ static void send_message(const struct other *other, const char *answer)
         struct said said;
     } sent = {.frame = {TAG, 8},
               .data = "message",
-              .said.frame = {TCP_TAG_CONTROL + TCP_CONTROL_ANSWER, TCP_CONTROL_BYTES}};
+              .said.frame = {TCP_TAG_CONTROL + TCP_CONTROL_ACTIVITY, TCP_CONTROL_BYTES}};
     size_t bytes = answer ? sizeof sent : sizeof sent - sizeof sent.said;
     if (answer)
         strcpy(sent.said.text, answer);
@@ -111,7 +111,7 @@ static struct engine_op *begin(const struct other *other, bool is_send, char *da
     op->ranks = 2;
     op->deadline_ns = deadline_ns;
     op->advance = advance;
-    strcpy(op->what, "the weights");
+    strcpy(op->purpose, "the weights");
     assert_int_equal(other->engine->ops->plan(op, &message), 0);
     engine_start(op);
     return op;
@@ -193,12 +193,12 @@ static void each_request_needs_its_own_answer(void **state)
     static char data[8];
     struct err err = {0};
     struct engine_op *op = begin(other, false, data, sizeof data, 1, NULL);
-    hear(other, TCP_CONTROL_QUESTION);
+    hear(other, TCP_CONTROL_ACTIVITY_QUERY);
     send_message(other, "the first answer"); /* the message arrives late but is delivered */
     assert_ok(end(other, op, &err), &err);
     op = begin(other, false, data, sizeof data, 1, NULL);
-    hear(other, TCP_CONTROL_QUESTION);
-    say(other, TCP_CONTROL_ANSWER, "-the second answer");
+    hear(other, TCP_CONTROL_ACTIVITY_QUERY);
+    say(other, TCP_CONTROL_ACTIVITY, "-the second answer");
     assert_int_equal(end(other, op, &err), -ETIMEDOUT);
     assert_string_equal(err.found, "nothing from rank 1; rank 1: the second answer");
 }
@@ -243,7 +243,7 @@ static void split_requests_are_validated(void **state)
         int32_t rank;
         uint32_t name;
     } wrong[] = {
-        {-1, 0}, {0, 0}, {2, 0}, {INT32_MAX, 0}, {1, TCP_NAMES_COUNT}, {1, UINT32_MAX - 1}};
+        {-1, 0}, {0, 0}, {2, 0}, {INT32_MAX, 0}, {1, TCP_COMM_IDS_COUNT}, {1, UINT32_MAX - 1}};
     (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct err err = {0};
@@ -260,7 +260,7 @@ static void split_requests_are_validated(void **state)
         } told = {{ENGINE_TAG_COLLECTIVE, 16}, 0, 1, wrong[i].rank, wrong[i].name};
         assert_int_equal(send(other->socket, &told, sizeof told, MSG_NOSIGNAL), sizeof told);
         assert_int_equal(comm->ops->split(comm, 0, 0, &part, &err), -EPROTO);
-        assert_non_null(strstr(err.what, "rank 1 of the run sent an invalid name"));
+        assert_non_null(strstr(err.what, "rank 1 of the run sent an invalid communicator id"));
         assert_null(part);
         close(other->socket);
         comm_close(comm);

@@ -81,7 +81,7 @@ static void say_hello(int made, int rank, uint64_t run, struct tcp_hello *ret_he
                                     .run = run,
                                     .rank = rank,
                                     .ranks = RANKS,
-                                    .listens_at = 1};
+                                    .listen_port = 1};
     assert_int_equal(send(made, ret_hello, sizeof *ret_hello, MSG_NOSIGNAL), sizeof *ret_hello);
 }
 
@@ -418,7 +418,7 @@ static bool is_open(uint32_t address, int port)
 
 static void ranks_listen_only_on_the_interface_towards_rank_0(void **state)
 {
-    int port = some_port(), listens_at = 0;
+    int port = some_port(), listen_port = 0;
     struct tcp_address places[RANKS];
     (void)state;
     start(0, RANKS, own_run, port, 60 * CLOCK_NS_PER_S);
@@ -426,16 +426,16 @@ static void ranks_listen_only_on_the_interface_towards_rank_0(void **state)
     struct sockaddr_in address;
     socklen_t bytes = sizeof address;
     assert_int_equal(getpeername(first, (struct sockaddr *)&address, &bytes), 0);
-    listens_at = ntohs(address.sin_port);
-    assert_true(is_open(htonl(INADDR_LOOPBACK), listens_at));
+    listen_port = ntohs(address.sin_port);
+    assert_true(is_open(htonl(INADDR_LOOPBACK), listen_port));
     /* 127.0.0.2 is also local */
-    assert_false(is_open(htonl(INADDR_LOOPBACK + 1), listens_at));
+    assert_false(is_open(htonl(INADDR_LOOPBACK + 1), listen_port));
     shake_hands(first, 2, 0, &no_secret);
     start(1, RANKS, own_run, port, 60 * CLOCK_NS_PER_S);
     uint64_t run = receive_places(first, places);
-    listens_at = ntohs(((struct sockaddr_in *)&places[1].address)->sin_port);
-    assert_true(is_open(htonl(INADDR_LOOPBACK), listens_at));
-    assert_false(is_open(htonl(INADDR_LOOPBACK + 1), listens_at));
+    listen_port = ntohs(((struct sockaddr_in *)&places[1].address)->sin_port);
+    assert_true(is_open(htonl(INADDR_LOOPBACK), listen_port));
+    assert_false(is_open(htonl(INADDR_LOOPBACK + 1), listen_port));
     int second = call_place(&places[1]);
     shake_hands(second, 2, run, &no_secret);
     for (int r = 0; r < 2; r++) {

@@ -30,7 +30,7 @@ static void receive_all(struct tcp_peer *peer)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-    struct tcp_op op = {.base.what = "the weights"};
+    struct tcp_op op = {.base.purpose = "the weights"};
     struct tcp_message awaited[AWAITED];
     struct tcp_peer peer = {.rank = 1};
     char taken[AWAITED][AWAITED_BYTES];

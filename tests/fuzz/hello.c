@@ -17,7 +17,7 @@ static void check_hello(const uint8_t *data)
     if (tcp_hello_decode(data, said.token + 1, &hello))
         abort();
     if (hello.rank < 0 || hello.rank >= hello.ranks || hello.ranks > TCP_RANKS_MAX ||
-        hello.listens_at < 0 || hello.listens_at > UINT16_MAX)
+        hello.listen_port < 0 || hello.listen_port > UINT16_MAX)
         abort();
 }
 

@@ -20,7 +20,7 @@ static int begin_all_to_all(struct comm *comm, const void *send, const size_t *s
 {
     (void)send, (void)send_offsets, (void)send_bytes, (void)receive, (void)receive_offsets;
     (void)receive_bytes, (void)err;
-    *work = (struct comm_work){.comm = comm, .what = options->what};
+    *work = (struct comm_work){.comm = comm, .purpose = options->purpose};
     in_flight = work;
     return 0;
 }

@@ -51,7 +51,7 @@ static void polling_a_gather_reports_why_the_run_ended(void **state)
     const struct param_spec spec = {.name = "matrix", .rows = 64, .cols = 32};
     struct params params = {0};
     struct partition partition;
-    struct param_gather_options options = {.partition = &partition, .what = "gradients"};
+    struct param_gather_options options = {.partition = &partition, .purpose = "gradients"};
     struct param_gather *gather;
     struct device *device;
     struct err err = {0};

@@ -21,7 +21,7 @@ static void try_bucket(struct ops *ops, uint64_t bucket_bytes)
                                              .ops = ops,
                                              .bucket_bytes = bucket_bytes,
                                              .elements_max = ELEMENTS_MAX,
-                                             .what = "the test"};
+                                             .purpose = "the test"};
     struct rank_sum sum;
     struct err err;
     int ranks = world->ranks;

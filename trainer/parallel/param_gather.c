@@ -55,7 +55,7 @@ static int allocate(struct param_gather *gather, struct err *err)
         if (!*arrays[i])
             status = err_set(err, -ENOMEM, "out of memory for gathering weights");
     }
-    gather->labels = partition_labels(options->partition, options->what);
+    gather->labels = partition_labels(options->partition, options->purpose);
     if (!status && !gather->labels)
         status = err_set(err, -ENOMEM, "out of memory for gathering weights");
     for (int i = 0; i < PARAM_GATHER_SLOTS && !status; i++) {
@@ -174,8 +174,8 @@ static int start(struct param_gather *gather, struct slot *slot, struct err *err
     uint64_t timeout_ns = gather->options.timeout_ns;
     const struct comm_options options = {
         .deadline_ns = timeout_ns ? clock_now_ns() + timeout_ns : 0,
-        .what = gather->labels[slot->group],
-        .flight = gather->options.flight,
+        .purpose = gather->labels[slot->group],
+        .trace_name = gather->options.trace_name,
         .stream = comm->takes_device_memory ? gather->options.stream : NULL};
     for (uint32_t rank = 0; rank < (uint32_t)comm->ranks; rank++) {
         bool is_other = rank != rank_of(gather) && is_member(gather, slot, rank);

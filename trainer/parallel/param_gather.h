@@ -34,8 +34,8 @@ struct param_gather_options {
     struct device_stream *stream;      /* borrowed; writes the pieces, reads the gathered data */
     const struct partition *partition; /* borrowed */
     uint64_t timeout_ns;               /* per gather; 0: none */
-    const char *what;                  /* for errors: "weights" */
-    const char *flight;                /* as in struct comm_options: "gather weights" */
+    const char *purpose;               /* for errors: "weights" */
+    const char *trace_name;            /* as in struct comm_options: "gather weights" */
     /* Borrowed. While true, param_gather_begin blocks until the gather is done. NULL: false. */
     const bool *serialized;
 };

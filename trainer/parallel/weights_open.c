@@ -61,8 +61,8 @@ static struct param_gather_options gather_options_of(const struct weights_option
                                          .stream = options->ops->stream,
                                          .partition = options->partition,
                                          .timeout_ns = options->timeout_ns,
-                                         .what = "weights",
-                                         .flight = "gather weights",
+                                         .purpose = "weights",
+                                         .trace_name = "gather weights",
                                          .serialized = options->serialized};
 }
 

@@ -73,7 +73,7 @@ static struct comm_options options_behind(const struct trace_file *file, unsigne
 {
     uint64_t timeout_ns = file->timeout_ns * ranks;
     return (struct comm_options){.deadline_ns = timeout_ns ? clock_now_ns() + timeout_ns : 0,
-                                 .what = "the trace of --profile"};
+                                 .purpose = "the trace of --profile"};
 }
 
 static struct comm_options options_of(const struct trace_file *file)

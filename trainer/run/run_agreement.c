@@ -101,7 +101,7 @@ static int allow_mixed(struct run *run, const struct comm_options *options, stru
     if (!status && str_status(&all))
         status = err_set(err, -ENOMEM, "out of memory for the numerics of %d ranks",
                          run->ranks.comm->ranks);
-    status = run_ranks_agree(&run->ranks, status, options->what, err);
+    status = run_ranks_agree(&run->ranks, status, options->purpose, err);
     if (!status) {
         str_deinit(&run->saving.numerics_id);
         run->saving.numerics_id = all;

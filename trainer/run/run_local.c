@@ -20,8 +20,8 @@ int run_open_mean(struct run *run, struct err *err)
                                              .bucket_bytes = run->config->parallel.bucket_bytes,
                                              .elements_max = run->compute.params->trained_elements,
                                              .timeout_ns = run->config->parallel.timeout_ns,
-                                             .what = "the mean of weights and moments",
-                                             .flight = "mean of weights"};
+                                             .purpose = "the mean of weights and moments",
+                                             .trace_name = "mean of weights"};
     return run_is_local(run) ? rank_sum_open(&run->update.mean, &options, err) : 0;
 }
 

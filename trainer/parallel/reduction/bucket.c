@@ -257,8 +257,8 @@ int bucket_send(struct bucket_exchange *exchange, struct bucket *bucket, struct 
     uint64_t timeout_ns = exchange->options.timeout_ns;
     const struct comm_options options = {
         .deadline_ns = timeout_ns ? clock_now_ns() + timeout_ns : 0,
-        .what = exchange->labels[bucket->group],
-        .flight = "sum gradients",
+        .purpose = exchange->labels[bucket->group],
+        .trace_name = "sum gradients",
         .stream = is_direct(&exchange->options) ? exchange->options.ops->stream : NULL};
     bucket->state = BUCKET_SENDING;
     bucket->works_count = 0;

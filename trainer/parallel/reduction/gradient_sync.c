@@ -60,8 +60,8 @@ static struct param_gather_options gather_options_of(const struct gradient_sync_
                                          .stream = reduction->ops->stream,
                                          .partition = reduction->partition,
                                          .timeout_ns = reduction->timeout_ns,
-                                         .what = "gradients",
-                                         .flight = "gather gradients",
+                                         .purpose = "gradients",
+                                         .trace_name = "gather gradients",
                                          .serialized = reduction->serialized};
 }
 
@@ -93,8 +93,8 @@ static int prepare_sums(struct gradient_sync *sync, struct err *err)
     uint64_t timeout_ns = sync->options.reduction.timeout_ns;
     const struct comm_options options = {.deadline_ns =
                                              timeout_ns ? clock_now_ns() + timeout_ns : 0,
-                                         .what = "the first sum of gradients",
-                                         .flight = "sum gradients"};
+                                         .purpose = "the first sum of gradients",
+                                         .trace_name = "sum gradients"};
     return comm_prepare_fast(sync->exchange_comm, &options, err);
 }
 

@@ -86,8 +86,8 @@ static int add_bucket(struct rank_sum *sum, uint64_t slice, int divisor, struct 
     uint64_t timeout_ns = sum->options.timeout_ns;
     const struct comm_options options = {.deadline_ns =
                                              timeout_ns ? clock_now_ns() + timeout_ns : 0,
-                                         .what = sum->options.what,
-                                         .flight = sum->options.flight};
+                                         .purpose = sum->options.purpose,
+                                         .trace_name = sum->options.trace_name};
     struct comm_work work;
     int status = comm->ops->reduce_scatter(comm, sum->bucket, sum->sum, slice, ops->master,
                                            COMM_FAST, &options, &work, err);

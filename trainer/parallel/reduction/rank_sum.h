@@ -19,11 +19,11 @@
 struct rank_sum_options {
     struct comm *comm; /* borrowed; split by rank_sum_connect */
     struct ops *ops;
-    uint64_t bucket_bytes; /* summed at a time */
-    uint64_t elements_max; /* of the largest array */
-    uint64_t timeout_ns;   /* per bucket; 0: none */
-    const char *what;      /* for errors: "gradients" */
-    const char *flight;    /* as in struct comm_options: "sum gradients" */
+    uint64_t bucket_bytes;  /* summed at a time */
+    uint64_t elements_max;  /* of the largest array */
+    uint64_t timeout_ns;    /* per bucket; 0: none */
+    const char *purpose;    /* for errors: "gradients" */
+    const char *trace_name; /* as in struct comm_options: "sum gradients" */
 };
 
 /* Owner thread. */

@@ -96,8 +96,8 @@ static struct rank_sum_options sum_options_of(const struct powersgd *powersgd)
                                      .bucket_bytes = options->bucket_bytes,
                                      .elements_max = max,
                                      .timeout_ns = options->timeout_ns,
-                                     .what = "gradients",
-                                     .flight = "sum gradients"};
+                                     .purpose = "gradients",
+                                     .trace_name = "sum gradients"};
 }
 
 static uint32_t buffers(const struct reduction_options *options)

@@ -82,7 +82,7 @@ struct comm_options run_ranks_options(const struct run_ranks *ranks, const char 
 {
     uint64_t timeout_ns = ranks->timeout_ns;
     return (struct comm_options){.deadline_ns = timeout_ns > 0 ? clock_now_ns() + timeout_ns : 0,
-                                 .what = what};
+                                 .purpose = what};
 }
 
 int run_ranks_agree(const struct run_ranks *ranks, int status, const char *what, struct err *err)
