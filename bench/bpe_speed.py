@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""bpe_speed — megabytes of text a CPU second: `millrace convert dataset --tokenizer gpt2` on one thread beside tiktoken, in turns.
+"""bpe_speed — compares `millrace convert dataset --tokenizer gpt2` on one thread with tiktoken, in
+megabytes of text per CPU-second. The programs take turns.
 
     build/oracles/bin/python bench/bpe_speed.py --millrace build/release/millrace --vocab FOLDER FILE.txt... [--rounds 3]
 
-millrace's time is the whole conversion's: it encodes twice (to count, then to write), and hashes and writes shards. tiktoken's is that of
-encode_ordinary on the whole text as a str.
+millrace's time covers the whole conversion: encoding twice (to count, then to write), hashing and
+writing shards. tiktoken's covers encode_ordinary on the whole text as a str.
 """
 import argparse
 import os

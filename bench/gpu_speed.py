@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
-"""gpu_speed — `millrace train` on a GPU beside PyTorch, eager and compiled, on the same models, in one run.
+"""gpu_speed — compares `millrace train` on a GPU with PyTorch, eager and compiled, on the same models.
 
     bench/gpu_speed.py [--millrace build/release/millrace] [--models gpt2-124m,gpt2-350m,vit-b16] [--steps 60] [--out FOLDER]
 
-Both train in bf16 with float32 weights and moments (torch: autocast and the fused AdamW), gradients clipped, one micro-batch a step. Tokens are
-random letters; pictures are random JPEGs, which millrace reads from shards and decodes while torch gets ready tensors in device memory: that favours torch.
-A rate is the median over windows of ten steps, the first window left out. Ratios are millrace's over torch's. Memory is each one's peak on the
-device; the tree's sums of gradients, of which one micro-batch a step needs one, are also told apart. vit-s16 also tells whether the loader keeps up
-with a small model: the share of the time that steps waited for data. Then one run saves every 50 steps, and attention alone stands beside torch's by cuDNN.
+Both train in bf16 with float32 weights and moments (torch: autocast and fused AdamW), gradient
+clipping, and one micro-batch per step. Tokens are random letters and pictures random JPEGs. millrace
+reads and decodes them from shards; torch gets tensors in device memory, which favors torch.
+
+A rate is the median over windows of ten steps, without the first window. Ratios divide millrace's
+rate by torch's. Memory is the peak on the device; millrace's gradient sums, which one micro-batch per
+step does not need, are also listed separately. For vit-s16, the output includes the share of time
+that steps waited for data. Further measurements: a run that saves every 50 steps, and attention
+compared with torch's through cuDNN.
 """
 import argparse
 import json

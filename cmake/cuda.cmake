@@ -1,12 +1,12 @@
-# CUDA: optional. Where a toolkit is found, its backend is built twice: by nvcc into the program, and by the C++ compiler for the
-# tests, which run it on the CPU (tests/cuda_on_cpu/). Programs start without a driver: the runtime is linked statically and looks
-# for one when it is first asked.
+# CUDA, optional. If a toolkit is found, the backend is built twice: by nvcc for the programs, and by
+# the C++ compiler for the tests, which run it on the CPU (tests/cuda_on_cpu/). Programs start without
+# a driver, because the static runtime searches for it at first use.
 #
-#   MR_CUDA_FOUND     a toolkit and a C++ compiler are there: the backend runs in tests
-#   MR_CUDA_PROGRAM   and programs have it. Not with the sanitizers, which know nothing of the runtime, nor with a compiler that is
-#                     there as a second opinion.
+#   MR_CUDA_FOUND     a toolkit and a C++ compiler exist: the tests include the backend
+#   MR_CUDA_PROGRAM   programs include it too; requires gcc and no sanitizers, which do not support
+#                     the runtime
 
-set(MR_CUDA AUTO CACHE STRING "the CUDA backend: AUTO (where a toolkit is found), ON or OFF")
+set(MR_CUDA AUTO CACHE STRING "the CUDA backend: AUTO (if a toolkit is found), ON or OFF")
 set_property(CACHE MR_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(MR_CUDA_FOUND FALSE)
 set(MR_CUDA_PROGRAM FALSE)
@@ -21,7 +21,7 @@ if(MR_CUDA AND NOT MR_FUZZ)
     check_language(CXX)
   endif()
   if(NOT CUDAToolkit_FOUND OR NOT CUDAToolkit_NVCC_EXECUTABLE)
-    set(mr_cuda_why "no toolkit from 12.0 on was found; CUDAToolkit_ROOT says where one is")
+    set(mr_cuda_why "no toolkit of version 12.0 or later was found; set CUDAToolkit_ROOT to its folder")
   elseif(NOT CMAKE_CXX_COMPILER)
     set(mr_cuda_why "there is no C++ compiler")
   elseif(NOT CMAKE_SYSTEM_PROCESSOR STREQUAL x86_64)
@@ -47,9 +47,9 @@ else()
   message(STATUS "CUDA: none, as ${mr_cuda_why}")
 endif()
 
-# NCCL: optional too, and loaded when several ranks use it; only its header is needed here.
+# NCCL, optional. The library is loaded at run time, so the build needs only its header.
 #
-#   MR_NCCL_FOUND     its backend is built, as that of CUDA is
+#   MR_NCCL_FOUND     its backend is built like that of CUDA
 set(MR_NCCL_FOUND FALSE)
 if(MR_CUDA_FOUND)
   find_path(MR_NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS} DOC "where nccl.h is")
@@ -64,11 +64,11 @@ if(MR_CUDA_FOUND)
   endif()
 endif()
 
-# For Hopper, and as code that the driver compiles for Ampere and later.
+# Machine code for Hopper, and code that the driver compiles for Ampere and later.
 set(MR_NVCC_FLAGS -std=c++17 -O3 -gencode arch=compute_80,code=compute_80 -gencode arch=compute_90a,code=sm_90a
   -Xcompiler -Wall,-Wextra,-fPIC,-fno-exceptions,-fno-threadsafe-statics -I${PROJECT_SOURCE_DIR})
 
-# For the CPU. Loops that nvcc unrolls by pragma are left to the compiler.
+# For the CPU. The compiler ignores the pragmas that make nvcc unroll loops.
 set(MR_CUDA_ON_CPU_FLAGS -O2 -g1 -UNDEBUG -Wall -Wextra -Wno-unknown-pragmas -fno-strict-aliasing -ffp-contract=off
   "SHELL:-include ${PROJECT_SOURCE_DIR}/tests/cuda_on_cpu/shim.h")
 
@@ -82,7 +82,8 @@ function(mr_kernel_target prefix path ret_target)
   set(${ret_target} ${target} PARENT_SCOPE)
 endfunction()
 
-# mr_kernel_by_nvcc(PATH RET_TARGET): the .cu file (relative to the project) as a library for GPUs.
+# mr_kernel_by_nvcc(PATH RET_TARGET): builds the .cu file (relative to the project) as a
+# library for GPUs.
 function(mr_kernel_by_nvcc path ret_target)
   mr_kernel_target(nvcc "${path}" target)
   set(${ret_target} ${target} PARENT_SCOPE)
@@ -103,7 +104,7 @@ function(mr_kernel_by_nvcc path ret_target)
   target_link_libraries(${target} PUBLIC CUDA::cudart_static)
 endfunction()
 
-# mr_kernel_on_cpu(PATH RET_TARGET): the same file as a library that the CPU runs.
+# mr_kernel_on_cpu(PATH RET_TARGET): builds the same file as a library for the CPU.
 function(mr_kernel_on_cpu path ret_target)
   mr_kernel_target(on_cpu "${path}" target)
   set(${ret_target} ${target} PARENT_SCOPE)
@@ -121,9 +122,10 @@ function(mr_kernel_on_cpu path ret_target)
   target_link_libraries(${target} INTERFACE mr_cuda_on_cpu)
 endfunction()
 
-# mr_cuda_backend(FOLDER SOURCES a.c ... KERNELS b.cu ... ABSENT c.c [GPU_SOURCES d.c ...] [CPU_SOURCES e.c ...]): what mr_FOLDER has for
-# CUDA. ABSENT stands in for all of it where programs have none; GPU_SOURCES are what only a GPU runs, CPU_SOURCES what the tests have
-# in their place. A program gets what its property MR_CUDA_ON_CPU says.
+# mr_cuda_backend(FOLDER SOURCES a.c ... KERNELS b.cu ... ABSENT c.c [GPU_SOURCES d.c ...]
+# [CPU_SOURCES e.c ...]): adds the CUDA part of mr_FOLDER. ABSENT replaces it in programs without CUDA.
+# GPU_SOURCES run only on a GPU; tests on the CPU use CPU_SOURCES instead. A program selects one with
+# its property MR_CUDA_ON_CPU.
 function(mr_cuda_backend folder)
   cmake_parse_arguments(B "" "ABSENT" "SOURCES;KERNELS;GPU_SOURCES;CPU_SOURCES" ${ARGN})
   file(RELATIVE_PATH here ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})

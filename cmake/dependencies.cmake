@@ -1,4 +1,4 @@
-# Foreign libraries, each found by pkg-config or find_package and used behind one adapter.
+# External libraries. Each is used through one adapter.
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 find_package(JPEG REQUIRED)
@@ -14,7 +14,7 @@ find_program(PROTOC_C protoc-c REQUIRED)
 pkg_check_modules(LIBURING IMPORTED_TARGET liburing>=2.3)
 pkg_check_modules(CMOCKA IMPORTED_TARGET cmocka)
 
-# Open MPI or another one, optional: ranks.
+# For several ranks; Open MPI or another implementation. Optional.
 set(MPI_C_SKIP_MPICXX TRUE)
 find_package(MPI QUIET COMPONENTS C)
 if(MPI_C_FOUND)

@@ -1,5 +1,6 @@
-# mr_flags: how every line of ours is compiled. -ffp-contract=off keeps the bits the same whatever the compiler
-# fuses; the trapping and errno options only let it vectorise, they change no result.
+# mr_flags: compiler options for all our code. -ffp-contract=off makes results independent of the
+# compiler's choice to fuse operations; the other -fno-... options allow vectorization and change no
+# result.
 add_library(mr_flags INTERFACE)
 option(MR_WERROR "treat compiler warnings as errors (the presets of CI)" OFF)
 target_compile_definitions(mr_flags INTERFACE _GNU_SOURCE _FILE_OFFSET_BITS=64 MILLRACE_VERSION="${PROJECT_VERSION}")
@@ -19,7 +20,7 @@ endif()
 
 option(MR_FUZZ "build the fuzz targets of tests/fuzz (clang; preset fuzz)" OFF)
 
-# mr_folder(NAME SOURCES a.c ... USES base io ... LIBS PkgConfig::X ...): one static library a folder.
+# mr_folder(NAME SOURCES a.c ... USES base io ... LIBS PkgConfig::X ...): one static library per folder.
 function(mr_folder name)
   cmake_parse_arguments(F "" "" "SOURCES;USES;LIBS" ${ARGN})
   add_library(mr_${name} STATIC ${F_SOURCES})

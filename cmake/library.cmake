@@ -1,17 +1,20 @@
-# The library: loader and checkpoint and what they stand on; it links neither MPI nor the trainer. docs/howto/use-the-c-library.md.
+# libmillrace: the loader, checkpoints, and the folders they use, without MPI and the trainer
+# (docs/howto/use-the-c-library.md).
 #
-# Public is what the headers below declare: the shared library exports exactly libmillrace.map's names, and the static one is a
-# single object whose other names were made local, so that a program with its own `str_add` gets along with both.
+# The public functions are those of the headers below. The shared library exports only the names in
+# libmillrace.map. The static library is a single object whose other names are local, so a program may
+# define a function of the same name, such as `str_add`.
 
 set(MR_LIBRARY_FOLDERS base device io comm image sampler shards loader ckpt)
 
-# The two faces, and every header that they include. Installed below include/millrace, where "io/io.h" becomes <millrace/io/io.h>.
+# The two main headers, and all headers that they include. They are installed in include/millrace, where
+# "io/io.h" becomes <millrace/io/io.h>.
 set(MR_PUBLIC_FACES loader/loader.h ckpt/ckpt.h)
 set(MR_PUBLIC_HEADERS ${MR_PUBLIC_FACES}
   base/cipher.h base/dtype.h base/err.h base/hash.h base/log.h comm/comm.h device/device.h image/augment.h image/crop.h image/mixup.h image/rect.h io/io.h
   sampler/mix.h sampler/order.h sampler/sampler.h)
 
-# What the folders need beside each other: foreign libraries, gathered here so that no list has to follow them.
+# Collects the external libraries of the folders, so that no separate list needs maintenance.
 set(folders "")
 set(objects "")
 set(foreign "")
@@ -24,7 +27,7 @@ foreach(folder IN LISTS MR_LIBRARY_FOLDERS ITEMS device_cuda)
 endforeach()
 list(REMOVE_DUPLICATES foreign)
 
-# The CUDA runtime goes into the library, static, and none of its names come out: who links libmillrace needs no CUDA.
+# The library contains the static CUDA runtime and exports none of its names, so its users need no CUDA.
 set(cudart "")
 set(cudart_archive "")
 if(MR_CUDA_PROGRAM)
@@ -32,7 +35,7 @@ if(MR_CUDA_PROGRAM)
   set(cudart_archive ${CUDA_cudart_static_LIBRARY})
 endif()
 
-# For pkg-config: packages by name, the rest as flags.
+# For pkg-config: package names, and flags for other libraries.
 set(MR_PC_REQUIRES "")
 set(MR_PC_LIBS "")
 foreach(library IN LISTS foreign)
@@ -45,7 +48,7 @@ foreach(library IN LISTS foreign)
   elseif(library MATCHES "^[a-z]+$")
     string(APPEND MR_PC_LIBS " -l${library}")
   else()
-    message(FATAL_ERROR "cmake/library.cmake: how does pkg-config call ${library}?")
+    message(FATAL_ERROR "cmake/library.cmake: the pkg-config name of ${library} is unknown")
   endif()
 endforeach()
 
@@ -63,7 +66,8 @@ target_link_libraries(millrace_shared PRIVATE mr_flags ${foreign} ${cudart})
 target_link_options(millrace_shared PRIVATE -Wl,--version-script=${map} -Wl,--as-needed)
 target_include_directories(millrace_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 
-# It depends on the folders' archives, not on their objects: Makefiles have no rule for the objects of another directory.
+# Depends on the folders' archives instead of their objects, because Makefiles have no rule for objects
+# of another directory.
 set(joined ${PROJECT_BINARY_DIR}/libmillrace.o)
 add_custom_command(OUTPUT ${joined}
   COMMAND ${CMAKE_LINKER} -r -o ${joined} ${objects} ${cudart_archive}
@@ -74,13 +78,13 @@ set_source_files_properties(${joined} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED 
 add_library(millrace_static STATIC ${joined})
 set_target_properties(millrace_static PROPERTIES OUTPUT_NAME millrace LINKER_LANGUAGE C)
 
-# The header of libmillrace_mpi, a face of its own library.
+# The header of libmillrace_mpi, a separate library.
 if(MPI_C_FOUND)
   list(APPEND MR_PUBLIC_FACES comm/comm_mpi.h)
   list(APPEND MR_PUBLIC_HEADERS comm/comm_mpi.h)
 endif()
 
-# The headers as they are installed.
+# Headers in their installed form.
 set(include ${PROJECT_BINARY_DIR}/include/millrace)
 set(made "")
 foreach(header IN LISTS MR_PUBLIC_HEADERS)
@@ -97,7 +101,7 @@ foreach(header IN LISTS MR_PUBLIC_FACES)
 endforeach()
 add_custom_target(millrace_headers ALL DEPENDS ${made})
 
-# The prefix follows from where millrace.pc lies, so that an installed tree may be moved.
+# The prefix is relative to millrace.pc, so that an installed tree can be moved.
 set(MR_PC_PREFIX ${CMAKE_INSTALL_PREFIX})
 if(NOT IS_ABSOLUTE ${CMAKE_INSTALL_LIBDIR} AND NOT IS_ABSOLUTE ${CMAKE_INSTALL_INCLUDEDIR})
   file(RELATIVE_PATH MR_PC_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
@@ -112,7 +116,7 @@ configure_file(cmake/millrace.pc.in ${PROJECT_BINARY_DIR}/millrace.pc @ONLY)
 include(CMakePackageConfigHelpers)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/millraceConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 
-# Ranks over MPI: a library beside it, with a pkg-config file of its own that names both.
+# Ranks over MPI: a second library, with a pkg-config file that names both.
 if(MPI_C_FOUND)
   configure_file(cmake/millrace_mpi.pc.in ${PROJECT_BINARY_DIR}/millrace_mpi.pc @ONLY)
   install(TARGETS millrace_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})

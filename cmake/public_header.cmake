@@ -1,4 +1,4 @@
-# A header as it is installed: FROM with "folder/name.h" of ours included as <millrace/folder/name.h>, into TO.
+# Writes the installed form of the header FROM to TO: our includes become <millrace/folder/name.h>.
 file(READ ${FROM} text)
 string(REGEX REPLACE "#include \"([a-z_]+/[a-z_]+\\.h)\"" "#include <millrace/\\1>" text "${text}")
 file(WRITE ${TO} "${text}")

@@ -1,20 +1,23 @@
 #!/usr/bin/env python3
-"""make_data — one set of photos as every loader of peers.py wants it.
+"""make_data — stores a set of photos in the formats of all loaders of peers.py.
 
     PEERS/bin/python bench/loaders/make_data.py PHOTOS OUT [--copies 4] [--imagenet-like] [--millrace build/release/millrace]
 
-PHOTOS is a folder of class folders of JPEGs. Under OUT appear, for each kind of data:
-    original/   the photos as they are          small/   re-encoded, longer side at most 512, quality 90
+PHOTOS is a folder of class folders of JPEGs. Creates these folders in OUT:
+    original/   the photos, unchanged
+    small/      reencoded, longer side at most 512, quality 90
     raw/        decoded, longer side at most 256: PPM files
-    imagenet/   with --imagenet-like: photos of ImageNet's kind, 500 x 375 or 375 x 500, quality 96, four of five 4:4:4, the others 4:2:0
-    bytes/      the photos as they are, each so often as --bytes-copies says: for reading what nobody decodes
-and in each: photos/ (an image folder), millrace/, wds/, mds/, ffcv.beton, as far as a job reads them. What a loader that is not
-installed needs is left out. Copies are hard links; shards hold them all.
+    imagenet/   with --imagenet-like: 500 x 375 or 375 x 500, quality 96, 4:4:4 except one in five
+    bytes/      the photos, unchanged, --bytes-copies times each: for reading without decoding
+Each contains the formats that its jobs read: photos/ (an image folder), millrace/, wds/, mds/,
+ffcv.beton. Formats of loaders that are not installed are left out. Copies are hard links in photos/
+and full copies in shards.
 
-All are made from photos/, whose JPEGs have no restart markers, which make files some 3 % larger and help no decoder that doesn't cut parts out. Only millrace/
-gets them, as `convert dataset` writes them, without loss: so all loaders decode the same pixels, each from the form that serves it best. FFCV keeps JPEGs as it
-encoded them itself, so those are encoded once more, at the same size and quality. wds/ and mds/ hold the files of photos/, byte by byte; raw/millrace too, so its
-tars are WebDataset's as well.
+All formats are made from photos/, whose JPEGs have no restart markers. Markers make files about 3 %
+larger and help only decoders that cut out parts, so only millrace/ has them, added losslessly by
+`convert dataset`. All loaders therefore decode the same pixels, except that FFCV encodes its JPEGs
+itself, at the same size and quality. wds/ and mds/ contain the files of photos/ unchanged.
+raw/millrace does too, so its tars are also WebDataset's.
 """
 import argparse
 import io

@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
-"""peers — training photos, or undecoded samples, through one loader of PyPI.
+"""peers — reads training photos or undecoded samples through a loader from PyPI, for bench/loaders/run.
 
     PEERS/bin/python bench/loaders/peers.py LOADER FOLDER WORKERS
 
-The task is the same for all: random resized crop to 224 (torchvision's law), flip, batches of 256 of uint8 pixels, shuffled as the loader's own
-documentation advises, epoch after epoch. LOADER-bytes delivers undecoded samples, LOADER-resumed begins in the middle of an epoch. FOLDER is one kind of
-data of make_data.py.
+All loaders do the same: torchvision's random resized crop to 224, flips, batches of 256 of uint8
+pixels, shuffled as the loader's documentation recommends, one epoch after another. LOADER-bytes
+delivers undecoded samples; LOADER-resumed starts in the middle of an epoch. FOLDER is a folder of
+make_data.py.
 
-It is a server in a session of its own, which stops itself (SIGSTOP) after each line that it prints: when the first batch has come, it prints a JSON line with the seconds from the loader's making to there, and its version. Then, for each line
-`WARMING MEASURED` on stdin, it takes so many batches uncounted and so many counted, and prints a line with samples, bytes, seconds and the CPU seconds of itself and all
-its children; `0` for MEASURED: one whole epoch from a new loader. Loaders whose workers are processes tell how many they had (`read_workers`). It ends with stdin.
+The program runs in its own session and stops itself (SIGSTOP) after each line that it prints. After
+the first batch it prints a JSON line with its version and the seconds since it created the loader.
+For each line `WARMING MEASURED` on stdin, it reads that many uncounted and counted batches, then
+prints the samples, bytes, seconds and CPU seconds (including all children) of the counted ones.
+MEASURED 0 means one whole epoch from a new loader. Loaders with worker processes also report their
+number (`read_workers`). It exits at the end of stdin.
 """
 import importlib.metadata
 import itertools
@@ -231,7 +235,7 @@ def samples_and_bytes(name, batch):
 
 
 def workers_had(name):
-    """The number of worker processes; workers that are threads cannot be told from other
+    """The number of worker processes; worker threads cannot be distinguished from other
     threads."""
     return {"read_workers": len(multiprocessing.active_children())} if name.startswith(WORKERS_ARE_PROCESSES) else {}
 

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""peers — training steps of PyTorch on the CPU, one thread per rank, for bench/train/run.
+"""peers — trains PyTorch models on the CPU, one thread per rank, for bench/train/run.
 
     PEERS/bin/python bench/train/peers.py MODEL eager|compiled RANKS BATCH
 
-The models are those of `millrace bench train`: float32, cross-entropy, gradients clipped to a norm of 1, AdamW in its fused form; several ranks by
-DistributedDataParallel over gloo. Data lies ready in memory, which favours torch: millrace loads and decodes its own.
+The models are those of `millrace bench train`: float32, cross-entropy, gradients clipped to a norm of
+1, fused AdamW. Several ranks use DistributedDataParallel over gloo. The data is already in memory,
+which favors torch: millrace loads and decodes its data.
 
-It is a server in a session of its own, which stops itself and its ranks (SIGSTOP) after each line that it prints: when it has made its first steps (and compiled) it prints a JSON line with its
-version and the memory that its imports took. Then, for each line `WARMING STEPS` on stdin, it makes so many steps uncounted and so many counted, and prints their seconds, the CPU seconds of its first rank, the samples or tokens of all
-ranks in them, and the most memory that its first rank has had. It ends with stdin.
+The program runs in its own session and stops itself and its ranks (SIGSTOP) after each line that it
+prints. After its first steps, which include compilation, it prints a JSON line with its version and
+the memory of its imports. For each line `WARMING STEPS` on stdin, it makes that many uncounted and
+counted steps, then prints the seconds of the counted ones, the CPU seconds of the first rank, the
+samples or tokens of all ranks, and the peak memory of the first rank. It exits at the end of stdin.
 """
 import json
 import os

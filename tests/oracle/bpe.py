@@ -1,8 +1,13 @@
-"""The oracle of convert/bpe/bpe_encode.c: `make FOLDER SHRINK` writes hostile texts, `check FOLDER VOCABULARY` compares the tokens that were made of
-each NAME.txt, as NAME.u16, with tiktoken's; `stream TEXTS MEMBERS VOCABULARY` does the same with all TEXTS/*.txt, one behind the other, and the members
-tokens-*.npy. Of a text named endless*, whose one word is longer than a MiB, only the bytes are compared.
+"""bpe.py — compares tokens from convert/bpe/bpe_encode.c with tiktoken's.
 
-Text that is no UTF-8 is split by the module regex, with each wrong byte as a lone surrogate, and tiktoken joins the words' bytes.
+    bpe.py make FOLDER SHRINK                  writes difficult texts
+    bpe.py check FOLDER VOCABULARY             compares each NAME.u16 with the tokens of NAME.txt
+    bpe.py stream TEXTS MEMBERS VOCABULARY     compares the members tokens-*.npy with the tokens of
+                                               all TEXTS/*.txt in order
+
+For texts named endless*, which are one word of more than 1 MiB, only the bytes are compared. Malformed
+UTF-8 is split by the module regex, with each invalid byte as a lone surrogate, and tiktoken encodes
+the bytes of each word.
 """
 import pathlib
 import random

@@ -1,9 +1,10 @@
 """chrome_trace — checks that a viewer can show a trace of `millrace train --profile`, and prints
 its content.
 
-    chrome_trace.py TRACE.json     a line a process: its number, its threads, its steps, what the trainer does within each
+    chrome_trace.py TRACE.json     prints a line per process: its number, threads, steps, and the trainer's
+                                   spans within them
 
-Fails where a span of a thread neither lies within the one around it nor beside it, where what begins does not end, or a name is missing.
+Fails if spans of a thread overlap without nesting, a begin has no end, or a name is missing.
 """
 import json
 import sys

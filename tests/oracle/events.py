@@ -1,6 +1,7 @@
 """events — compares what TensorBoard reads from a run's event files with its metrics.jsonl.
 
-    events.py FOLDER METRICS.jsonl     each scalar at each step once, with the same value (as float32) and time; prints how many
+    events.py FOLDER METRICS.jsonl     each scalar must appear once per step, with the same value
+                                       (as float32) and time; prints their number
 """
 import json
 import logging

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Tiny random models of Hugging Face's transformers, and their logits.
+"""hf.py — creates tiny random models of Hugging Face's transformers, and their logits.
 
-    hf.py make FOLDER      FOLDER/NAME/ for each case, tokens.i32 and logits.f32 in it
-    hf.py logits FOLDER... loads FOLDER and leaves logits.f32 of FOLDER/tokens.i32 in it
+    hf.py make FOLDER        writes each case to FOLDER/NAME/, with tokens.i32 and logits.f32
+    hf.py logits FOLDER...   loads each FOLDER and writes logits.f32 for its tokens.i32
 
 Tokens are [items, block].
 """

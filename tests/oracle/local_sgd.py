@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""local_sgd.py - ranks that update by themselves and share the mean of their weights now and then, once more: gradients by torch in float64 (model.py
-has the model), updates and means by numpy.
+"""local_sgd.py — independent implementation of local SGD: ranks update separately and average their
+weights at intervals. Gradients are computed by torch in float64 (model.py), updates and means by
+numpy.
 
     local_sgd.py SHARD FIRST STEP EVERY RANKS SAVES
 
-SHARD is a tar of the tokens; FIRST a checkpoint of one rank with the weights to begin with, STEP the one to compare with, whose configuration
-is the run's. EVERY: updates between means. SAVES: step numbers after which weights and moments became their mean since they were saved.
-Ends with status 1 where STEP is not what comes out, or where it would be as near to what other means would give.
+SHARD: tar of the tokens. FIRST: checkpoint of one rank with the initial weights. STEP: checkpoint to
+compare with; contains the configuration. EVERY: updates between means. SAVES: numbers of the steps
+after which a save replaced weights and moments by their means.
+Status 1: STEP differs from the result, or is as close to the result of different means.
 """
 import io
 import json
@@ -132,7 +134,7 @@ def apart(found, expected):
 
 
 def compare(found, first, rank):
-    """The relative difference of the two, for the change of the weights and for each moment."""
+    """The relative differences of the weights' change and of each moment."""
     moved = {name: rank.weights[name] - first[name] for name in first}
     off = {"weights": apart({name: found[name] - first[name] for name in first}, moved)}
     for kind, moments in rank.moments.items():

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""mixup.py PLAIN MIXED LINES SEED BATCH MICRO MIXUP CUTMIX - mixup and cutmix, a second implementation written from docs/reference/images.md alone.
+"""mixup.py — independent implementation of mixup and CutMix, written from docs/reference/images.md.
 
-PLAIN and MIXED hold the pictures of `millrace read --decode image -o` without and with mixing, LINES is what the latter printed with
-`--print json`. Says how many were blended, pasted into and left as they were.
+    mixup.py PLAIN MIXED LINES SEED BATCH MICRO MIXUP CUTMIX
+
+PLAIN and MIXED: images from `millrace read --decode image -o` without and with mixing. LINES: the
+output of the latter with `--print json`. Prints the numbers of blended, pasted and unchanged images.
 """
 import json
 import math

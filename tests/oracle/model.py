@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""The models once more, in torch and float64, from their papers: losses and gradients of the cases in a folder.
+"""model.py — independent implementation of the models in torch and float64, from their papers.
 
     model.py FOLDER
 
-FOLDER/N/case.json tells the configuration and where each tensor lies in FOLDER/N/weights.f64. Beside it this leaves
-gradients.f64 (the same layout), losses.f64 and flops.f64, the operations of the products that both passes made; of a block (input x.f64, the gradient
-of its output r.f64) out.f64 and d_x.f64 instead of losses and operations.
+For each case, reads the configuration and layout from FOLDER/N/case.json and the tensors from
+weights.f64. Writes gradients.f64 (in the same layout), losses.f64, and flops.f64: the number of
+operations in the matrix products of both passes. For a single block, reads its input x.f64 and the
+gradient of its output, r.f64, and writes out.f64 and d_x.f64 instead of losses.f64 and flops.f64.
 """
 import json
 import math

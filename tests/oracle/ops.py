@@ -1,5 +1,5 @@
-"""The oracle of ops_torch.c: reads a folder of float64 arrays NAME.f64 that the ops have read and
-written, computes the outputs again with torch, and lists those that differ."""
+"""ops.py — independent implementation of the ops, for ops_torch.c: computes the outputs in a folder of
+float64 arrays NAME.f64 again with torch, and lists those that differ."""
 import sys
 
 import numpy

@@ -1,10 +1,15 @@
 #!/usr/bin/env python3
-"""order.py - the order of samples, a second implementation written from docs/reference/order.md alone.
+"""order.py — independent implementation of the order of samples, written from docs/reference/order.md.
 
-Each line of stdin is `N L w c epoch seed kind`; the answer is the sums `once` and `order` of the whole epoch, and
-a sum over positions of position * (sample + 1), each mod 2^64, as 16 hex digits. A line `mix epoch seed first count`, followed by
-`N:L:w:c:kind:m` for each dataset, asks the same of count positions of a mix. With `refs` in the place of `mix` the answer is a
-line `position dataset epoch sample` for each.
+Reads lines from stdin:
+
+    N L w c epoch seed kind            the sums `once` and `order` of the whole epoch, and the sum of
+                                       position * (sample + 1) over its positions
+    mix epoch seed first count         the same sums for count positions of a mix, whose datasets
+                                       follow as N:L:w:c:kind:m
+    refs epoch seed first count        `position dataset epoch sample` for each position of the mix
+
+Sums are modulo 2^64, in 16 hex digits.
 """
 import functools
 import struct

@@ -1,8 +1,8 @@
-// perfetto_engine — Perfetto's trace processor, as its page runs it (WebAssembly), behind stdin and stdout.
+// perfetto_engine — runs the WebAssembly trace processor of Perfetto's page with stdin and stdout.
 //
-//     node perfetto_engine.js FOLDER     FOLDER: of the page's files, engine_bundle.js among them
+//     node perfetto_engine.js FOLDER     FOLDER: the page's files, including engine_bundle.js
 //
-// Both ways: frames of a length (uint32, little-endian) and as many bytes, a TraceProcessorRpcStream each.
+// Both directions use frames: a length (uint32, little-endian) and a TraceProcessorRpcStream.
 'use strict';
 const fs = require('fs'), path = require('path'), vm = require('vm');
 const folder = process.argv[2];

