@@ -228,7 +228,7 @@ static void narrow_to_rows(const struct view *view, struct sample_ref ref, struc
     uint64_t row_bytes = 3 * (uint64_t)field->picture.width;
     if (row_bytes == 0)
         return;
-    uint64_t height = (field->size_bytes - field->picture.pixels_at) / row_bytes;
+    uint64_t height = (field->size_bytes - field->picture.pixels_offset) / row_bytes;
     struct image_rows rows = {.width = field->picture.width,
                               .height = (uint32_t)bytes_min(height, UINT32_MAX)};
     struct image_key key = {
@@ -236,7 +236,7 @@ static void narrow_to_rows(const struct view *view, struct sample_ref ref, struc
     if (!image_find_rows(&view->image, key, &rows))
         return;
     piece->rows = rows;
-    piece->want_offset = field->data_offset + field->picture.pixels_at + rows.first * row_bytes;
+    piece->want_offset = field->data_offset + field->picture.pixels_offset + rows.first * row_bytes;
     piece->want_bytes = rows.count * row_bytes;
     piece->read_offset = piece->want_offset;
     piece->read_bytes = piece->want_bytes;

@@ -106,10 +106,10 @@ static void begin_progress(struct verify_job *job)
 
 static struct verify_options make_options(struct verify_job *job)
 {
-    return (struct verify_options){.problem = print_problem,
-                                   .note = print_note,
-                                   .member = check_member,
-                                   .same_fields = true,
+    return (struct verify_options){.on_problem = print_problem,
+                                   .on_note = print_note,
+                                   .check_member = check_member,
+                                   .requires_fields = true,
                                    .is_alternative = verify_member_is_alternative,
                                    .progress = show_progress,
                                    .context = job,

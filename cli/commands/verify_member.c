@@ -28,11 +28,11 @@ static int check_against_index(const struct verify_member *member, struct err *e
     if (picture->width == 0)
         return 0;
     if (ppm_begin(&ppm, member->data, member->size_bytes, NULL, &info, &detail) == 0 &&
-        ppm.width == picture->width && ppm.header_bytes == picture->pixels_at)
+        ppm.width == picture->width && ppm.header_bytes == picture->pixels_offset)
         return 0;
     set_bad(member, 0, "image does not match the index", err);
     err_expected(err, "a PPM of width %" PRIu32 " with a header of %" PRIu32 " bytes",
-                 picture->width, picture->pixels_at);
+                 picture->width, picture->pixels_offset);
     return -EBADMSG;
 }
 

@@ -167,7 +167,7 @@ static bool find_raw_image(const void *data, size_t bytes, struct shard_raw_imag
         ppm_begin(&ppm, data, bytes, NULL, &info, &ignored) ||
         bytes - ppm.header_bytes != 3 * (uint64_t)ppm.width * ppm.height)
         return false;
-    *ret_image = (struct shard_raw_image){.width = ppm.width, .pixels_at = ppm.header_bytes};
+    *ret_image = (struct shard_raw_image){.width = ppm.width, .pixels_offset = ppm.header_bytes};
     return true;
 }
 

@@ -38,7 +38,8 @@ bool dataset_has_field(const struct dataset *dataset, const char *name, size_t n
     return false;
 }
 
-uint64_t dataset_locate(const struct dataset *dataset, uint64_t sample, uint64_t *ret_in_shard)
+uint64_t dataset_locate(const struct dataset *dataset, uint64_t sample,
+                        uint64_t *ret_number_in_shard)
 {
     assert(sample < dataset->samples);
     /* Find the last shard that starts at or before the sample. */
@@ -50,7 +51,7 @@ uint64_t dataset_locate(const struct dataset *dataset, uint64_t sample, uint64_t
         else
             high = middle;
     }
-    *ret_in_shard = sample - dataset->shards[low].first_sample;
+    *ret_number_in_shard = sample - dataset->shards[low].first_sample;
     return low;
 }
 
@@ -90,14 +91,14 @@ void dataset_set_last_tokens(struct dataset *dataset)
     const struct dataset_text *text = &dataset->text;
     for (uint64_t i = 0; i < dataset->shards_count; i++) {
         struct dataset_shard *shard = &dataset->shards[i];
-        uint64_t behind = shard->first_sample + shard->samples;
+        uint64_t end_sample = shard->first_sample + shard->samples;
         if (shard->samples == 0)
             shard->last_tokens = 0;
-        else if (behind < dataset->samples)
+        else if (end_sample < dataset->samples)
             shard->last_tokens = text->member_tokens;
         else
             /* adjacent members share a token */
-            shard->last_tokens = text->tokens - (behind - 1) * (text->member_tokens - 1);
+            shard->last_tokens = text->tokens - (end_sample - 1) * (text->member_tokens - 1);
     }
 }
 

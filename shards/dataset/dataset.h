@@ -83,9 +83,10 @@ int dataset_open_salvaging(struct io *io, const char *path, const struct log *lo
                            struct dataset **ret_dataset, struct err *err);
 void dataset_close(struct dataset *dataset); /* NULL is fine */
 
-/* Returns the shard that holds the sample, which must be below dataset->samples. *ret_in_shard: the
- * sample's number within that shard. */
-uint64_t dataset_locate(const struct dataset *dataset, uint64_t sample, uint64_t *ret_in_shard);
+/* Returns the shard that holds the sample, which must be below dataset->samples.
+ * *ret_number_in_shard: its number within that shard. */
+uint64_t dataset_locate(const struct dataset *dataset, uint64_t sample,
+                        uint64_t *ret_number_in_shard);
 /* path: holds IO_PATH_BYTES_MAX bytes. */
 int dataset_shard_path(const struct dataset *dataset, uint64_t shard, char *path, struct err *err);
 

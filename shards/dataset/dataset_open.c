@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int bad(const struct dataset *dataset, struct err *err, const char *what)
+static int bad_dataset(const struct dataset *dataset, struct err *err, const char *what)
 {
     err_set(err, -EBADMSG, "%s", what);
     err_at(err, dataset->path, ERR_NO_OFFSET);
@@ -36,7 +36,7 @@ static int get_hex(const struct dataset *dataset, const struct json_t *object, c
     const char *text;
     int status = jsonx_get_string(object, key, &text, dataset->path, err);
     if (!status && parse_hex(text, digits, ret_value)) {
-        status = bad(dataset, err, "bad checksum in dataset.json");
+        status = bad_dataset(dataset, err, "bad checksum in dataset.json");
         err_expected(err, "\"%s\" of %zu hexadecimal digits", key, digits);
         err_found(err, "\"%s\"", text);
     }
@@ -50,7 +50,7 @@ static int get_text(const struct dataset *dataset, const struct json_t *object, 
     const char *value;
     int status = jsonx_get_string(object, key, &value, dataset->path, err);
     if (!status && strlen(value) >= bytes_max) {
-        status = bad(dataset, err, "string in dataset.json is too long");
+        status = bad_dataset(dataset, err, "string in dataset.json is too long");
         err_expected(err, "\"%s\" of at most %zu bytes", key, bytes_max - 1);
     }
     if (!status)
@@ -59,13 +59,13 @@ static int get_text(const struct dataset *dataset, const struct json_t *object, 
 }
 
 static int get_number(const struct dataset *dataset, const struct json_t *object, const char *key,
-                      uint64_t most, uint64_t *ret_value, struct err *err)
+                      uint64_t max, uint64_t *ret_value, struct err *err)
 {
     uint64_t value;
     int status = jsonx_get_u64(object, key, &value, dataset->path, err);
-    if (!status && value > most) {
-        status = bad(dataset, err, "number in dataset.json is too large");
-        err_expected(err, "\"%s\" of at most %" PRIu64, key, most);
+    if (!status && value > max) {
+        status = bad_dataset(dataset, err, "number in dataset.json is too large");
+        err_expected(err, "\"%s\" of at most %" PRIu64, key, max);
         err_found(err, "%" PRIu64, value);
         err_advise(err, "the file was damaged or edited: convert the dataset again");
     }
@@ -102,19 +102,19 @@ static int load_native_shard_keys(const struct dataset *dataset, const struct js
     return status;
 }
 
-static int load_shard(struct dataset *dataset, const struct json_t *entry, bool ours,
+static int load_shard(struct dataset *dataset, const struct json_t *entry, bool is_native,
                       struct dataset_shard *shard, struct err *err)
 {
     const char *url;
     int status = jsonx_get_string(entry, "url", &url, dataset->path, err);
     if (!status)
         status = get_number(dataset, entry, "nsamples", UINT32_MAX, &shard->samples, err);
-    if (!status && ours)
+    if (!status && is_native)
         status = load_native_shard_keys(dataset, entry, shard, err);
     if (status)
         return status;
     if (!url[0])
-        return bad(dataset, err, "bad shard in dataset.json");
+        return bad_dataset(dataset, err, "bad shard in dataset.json");
     shard->url = strdup(url);
     if (!shard->url)
         return err_set(err, -ENOMEM, "out of memory for a list of shards");
@@ -122,7 +122,8 @@ static int load_shard(struct dataset *dataset, const struct json_t *entry, bool 
     dataset->samples += shard->samples; /* at most 2^20 shards of 2^32 samples */
     return dataset->samples <= DATASET_SAMPLES_MAX
                ? 0
-               : bad(dataset, err, "the shards of dataset.json have too many samples in total");
+               : bad_dataset(dataset, err,
+                             "the shards of dataset.json have too many samples in total");
 }
 
 /* Returns false if the text is not a well-formed list. */
@@ -139,12 +140,13 @@ static bool count_shards(const char *text, struct jsonx_span list, uint64_t *ret
 
 /* Parses one element at a time: a JSON tree of all elements would take ten times the memory of
  * the result. */
-static int load_shards(struct dataset *dataset, const char *text, struct jsonx_span list, bool ours,
-                       struct err *err)
+static int load_shards(struct dataset *dataset, const char *text, struct jsonx_span list,
+                       bool is_native, struct err *err)
 {
     uint64_t count;
     if (!count_shards(text, list, &count) || count > DATASET_SHARDS_MAX)
-        return bad(dataset, err, "\"shardlist\" of dataset.json is not a list, or is too long");
+        return bad_dataset(dataset, err,
+                           "\"shardlist\" of dataset.json is not a list, or is too long");
     dataset->shards = calloc(count + 1, sizeof *dataset->shards);
     if (!dataset->shards)
         return err_set(err, -ENOMEM, "out of memory for a list of shards");
@@ -155,19 +157,19 @@ static int load_shards(struct dataset *dataset, const char *text, struct jsonx_s
         struct json_t *entry = NULL;
         jsonx_scan_element(text, &list, &element);
         if (element.end - element.begin > DATASET_SHARD_JSON_BYTES_MAX)
-            return bad(dataset, err, "a shard's entry in dataset.json is too long");
+            return bad_dataset(dataset, err, "a shard's entry in dataset.json is too long");
         status = jsonx_parse(text + element.begin, element.end - element.begin, dataset->path,
                              (int64_t)element.begin, &entry, err);
         if (!status)
-            status = load_shard(dataset, entry, ours, &dataset->shards[i], err);
+            status = load_shard(dataset, entry, is_native, &dataset->shards[i], err);
         jsonx_free(entry);
     }
     return status;
 }
 
 /* Removes the list's elements from the text and parses the rest. */
-static int parse_rest(struct dataset *dataset, char *text, size_t bytes, struct jsonx_span list,
-                      struct json_t **ret_root, struct err *err)
+static int parse_without_list(struct dataset *dataset, char *text, size_t bytes,
+                              struct jsonx_span list, struct json_t **ret_root, struct err *err)
 {
     struct err why;
     size_t cut = list.end - list.begin - 2;
@@ -180,35 +182,36 @@ static int parse_rest(struct dataset *dataset, char *text, size_t bytes, struct 
     return status;
 }
 
-static int load_fields(struct dataset *dataset, const struct json_t *ours, struct err *err)
+static int load_fields(struct dataset *dataset, const struct json_t *native, struct err *err)
 {
-    const struct json_t *list = jsonx_get(ours, "fields");
+    const struct json_t *list = jsonx_get(native, "fields");
     if (!list || jsonx_kind(list) != JSON_KIND_ARRAY || jsonx_count(list) > SHARD_FIELDS_MAX)
-        return bad(dataset, err, "dataset.json has no \"fields\", or too many of them");
+        return bad_dataset(dataset, err, "dataset.json has no \"fields\", or too many of them");
     for (size_t i = 0; i < jsonx_count(list); i++) {
         const char *text;
         if (jsonx_text(jsonx_at(list, i), &text) || !text[0] ||
             strlen(text) >= SHARD_EXTENSION_BYTES_MAX)
-            return bad(dataset, err, "bad field name in dataset.json");
+            return bad_dataset(dataset, err, "bad field name in dataset.json");
         strcpy(dataset->fields[dataset->fields_count++], text);
     }
     return 0;
 }
 
-static int load_classes(struct dataset *dataset, const struct json_t *ours, struct err *err)
+static int load_classes(struct dataset *dataset, const struct json_t *native, struct err *err)
 {
-    const struct json_t *list = jsonx_get(ours, "classes");
+    const struct json_t *list = jsonx_get(native, "classes");
     if (!list)
         return 0;
     if (jsonx_kind(list) != JSON_KIND_ARRAY || jsonx_count(list) > DATASET_CLASSES_MAX)
-        return bad(dataset, err, "\"classes\" of dataset.json is not a list, or is too long");
+        return bad_dataset(dataset, err,
+                           "\"classes\" of dataset.json is not a list, or is too long");
     dataset->classes = calloc(jsonx_count(list) + 1, sizeof *dataset->classes);
     if (!dataset->classes)
         return err_set(err, -ENOMEM, "out of memory for class names");
     for (size_t i = 0; i < jsonx_count(list); i++) {
         const char *text;
         if (jsonx_text(jsonx_at(list, i), &text))
-            return bad(dataset, err, "bad class name in dataset.json");
+            return bad_dataset(dataset, err, "bad class name in dataset.json");
         dataset->classes[i] = strdup(text);
         if (!dataset->classes[i])
             return err_set(err, -ENOMEM, "out of memory for class names");
@@ -217,9 +220,9 @@ static int load_classes(struct dataset *dataset, const struct json_t *ours, stru
     return 0;
 }
 
-static int load_text(struct dataset *dataset, const struct json_t *ours, struct err *err)
+static int load_text(struct dataset *dataset, const struct json_t *native, struct err *err)
 {
-    const struct json_t *node = jsonx_get(ours, "text");
+    const struct json_t *node = jsonx_get(native, "text");
     if (!node)
         return 0;
     struct dataset_text *text = &dataset->text;
@@ -237,7 +240,7 @@ static int load_text(struct dataset *dataset, const struct json_t *ours, struct 
                             &text->member_tokens, err);
     if (!status)
         status = get_u32(dataset, node, "header_bytes", &text->header_bytes, err);
-    const struct json_t *options = jsonx_get(ours, "options");
+    const struct json_t *options = jsonx_get(native, "options");
     if (!status && jsonx_get(options, "vocabulary_xxh3"))
         status = get_hex(dataset, options, "vocabulary_xxh3", 16, &text->tokenizer_xxh3, err);
     if (status)
@@ -245,44 +248,45 @@ static int load_text(struct dataset *dataset, const struct json_t *ours, struct 
     bool known = strcmp(text->element, "uint16") == 0 || strcmp(text->element, "uint32") == 0;
     if (!known || text->vocabulary == 0 || text->document_end >= text->vocabulary ||
         text->member_tokens < 2)
-        return bad(dataset, err, "\"text\" of dataset.json is inconsistent");
+        return bad_dataset(dataset, err, "\"text\" of dataset.json is inconsistent");
     return 0;
 }
 
 /* Loads the keys that millrace adds to wids. */
 static int load_native_keys(struct dataset *dataset, const struct json_t *root, struct err *err)
 {
-    const struct json_t *ours = jsonx_get(root, "millrace");
+    const struct json_t *native = jsonx_get(root, "millrace");
     uint64_t version, samples, fingerprint, fingerprint_found = 0;
-    int status = jsonx_get_u64(ours, "version", &version, dataset->path, err);
+    int status = jsonx_get_u64(native, "version", &version, dataset->path, err);
     if (status)
         return status;
     if (version != DATASET_VERSION) {
-        bad(dataset, err, "the version of dataset.json is not supported");
+        bad_dataset(dataset, err, "the version of dataset.json is not supported");
         err_expected(err, "version %d", DATASET_VERSION);
         err_found(err, "%" PRIu64, version);
         err_advise(err, "use a newer millrace");
         return -EBADMSG;
     }
-    status = jsonx_get_u64(ours, "samples", &samples, dataset->path, err);
+    status = jsonx_get_u64(native, "samples", &samples, dataset->path, err);
     if (!status)
-        status = get_number(dataset, ours, "mean_sample_bytes", DATASET_SHARD_BYTES_MAX,
+        status = get_number(dataset, native, "mean_sample_bytes", DATASET_SHARD_BYTES_MAX,
                             &dataset->mean_sample_bytes, err);
     if (!status)
-        status = get_hex(dataset, ours, "fingerprint", 16, &fingerprint, err);
+        status = get_hex(dataset, native, "fingerprint", 16, &fingerprint, err);
     if (!status)
-        status = load_fields(dataset, ours, err);
+        status = load_fields(dataset, native, err);
     if (!status)
-        status = load_classes(dataset, ours, err);
+        status = load_classes(dataset, native, err);
     if (!status)
-        status = load_text(dataset, ours, err);
+        status = load_text(dataset, native, err);
     if (!status)
         status =
             dataset_fingerprint(dataset->shards, dataset->shards_count, &fingerprint_found, err);
     if (status)
         return status;
     if (samples != dataset->samples || fingerprint != fingerprint_found) {
-        bad(dataset, err,
+        bad_dataset(
+            dataset, err,
             "dataset.json is inconsistent: its sample count or fingerprint does not match its "
             "shards");
         err_expected(err, "%" PRIu64 " samples, fingerprint %016" PRIx64, samples, fingerprint);
@@ -290,7 +294,7 @@ static int load_native_keys(struct dataset *dataset, const struct json_t *root, 
         return -EBADMSG;
     }
     dataset->fingerprint = fingerprint;
-    struct json_t *options = jsonx_get(ours, "options");
+    struct json_t *options = jsonx_get(native, "options");
     if (options) {
         struct jsonx_writer json = {.out = &dataset->options_json};
         jsonx_copy(&json, NULL, options);
@@ -308,28 +312,28 @@ static int load_list(struct io *io, struct dataset *dataset,
     struct json_t *root = NULL;
     struct jsonx_span list, extras;
     const char *kind = "";
-    bool ours = false;
+    bool is_native = false;
     int status = io_read_file(io, dataset->path, DATASET_JSON_BYTES_MAX, &text, &bytes, err);
     if (!status && jsonx_scan_member(text, bytes, "shardlist", &list) && text[list.begin] == '[') {
-        ours = jsonx_scan_member(text, bytes, "millrace", &extras);
-        status = load_shards(dataset, text, list, ours, err);
+        is_native = jsonx_scan_member(text, bytes, "millrace", &extras);
+        status = load_shards(dataset, text, list, is_native, err);
         if (!status)
-            status = parse_rest(dataset, text, bytes, list, &root, err);
+            status = parse_without_list(dataset, text, bytes, list, &root, err);
     } else if (!status) {
         status = jsonx_parse(text, bytes, dataset->path, 0, &root, err);
     }
     if (!status)
         status = jsonx_get_string(root, "__kind__", &kind, dataset->path, err);
     if (!status && strcmp(kind, "wids-shard-index-v1") != 0) {
-        status = bad(dataset, err, "the file is not a list of shards");
+        status = bad_dataset(dataset, err, "the file is not a list of shards");
         err_expected(err, "\"__kind__\": \"wids-shard-index-v1\"");
         err_found(err, "\"%s\"", kind);
     }
-    if (!status && (!dataset->shards || ours != (jsonx_get(root, "millrace") != NULL)))
-        status = bad(dataset, err, "dataset.json has no \"shardlist\"");
+    if (!status && (!dataset->shards || is_native != (jsonx_get(root, "millrace") != NULL)))
+        status = bad_dataset(dataset, err, "dataset.json has no \"shardlist\"");
     if (!status)
-        status = ours ? load_native_keys(dataset, root, err)
-                      : dataset_list_scan(io, dataset, true, options, err);
+        status = is_native ? load_native_keys(dataset, root, err)
+                           : dataset_list_scan(io, dataset, true, options, err);
     jsonx_free(root);
     free(text);
     return status;
@@ -358,9 +362,8 @@ static int detect_shard(struct io *io, const char *path, bool *ret_is_shard, str
 }
 
 /* Loads one shard, or the expansion of a pattern. The name of an existing file is not a pattern. */
-static int load_unlisted_shards(struct io *io, const char *path, bool is_pattern,
-                                struct dataset *dataset, const struct dataset_scan_options *options,
-                                struct err *err)
+static int scan_shards(struct io *io, const char *path, bool is_pattern, struct dataset *dataset,
+                       const struct dataset_scan_options *options, struct err *err)
 {
     int status = io_join_path("", path, dataset->path, err);
     if (status)
@@ -372,7 +375,7 @@ static int load_unlisted_shards(struct io *io, const char *path, bool is_pattern
     return status ? status : dataset_list_scan(io, dataset, false, options, err);
 }
 
-struct search {
+struct dataset_search {
     struct io *io;
     const char *folder;
     char found[IO_PATH_BYTES_MAX];
@@ -387,22 +390,22 @@ static bool dataset_exists(struct io *io, const char *folder)
            io->names->stat(io, path, &info, NULL) != -ENOENT;
 }
 
-static int look_within(void *context, const struct io_entry *entry)
+static int find_dataset(void *context, const struct io_entry *entry)
 {
-    struct search *search = context;
+    struct dataset_search *search = context;
     return entry->kind == IO_ENTRY_FOLDER &&
            io_join_path(search->folder, entry->name, search->found, NULL) == 0 &&
            dataset_exists(search->io, search->found);
 }
 
 /* Suggests a dataset within the folder, if any, such as one that --split wrote. */
-static int refuse_folder(struct io *io, const char *folder, struct err *err)
+static int folder_error(struct io *io, const char *folder, struct err *err)
 {
-    struct search search = {.io = io, .folder = folder};
+    struct dataset_search search = {.io = io, .folder = folder};
     err_set(err, -ENOENT, "the folder is not a dataset");
     err_at(err, folder, ERR_NO_OFFSET);
     err_expected(err, DATASET_FILE_NAME " in it");
-    if (io->names->list(io, folder, look_within, &search, NULL) > 0)
+    if (io->names->list(io, folder, find_dataset, &search, NULL) > 0)
         err_advise(err, "give a dataset inside it, such as %s", search.found);
     else
         err_advise(err,
@@ -426,9 +429,9 @@ static int open_dataset(struct io *io, const char *path, const struct dataset_sc
     if (!status && info.kind != IO_ENTRY_FOLDER)
         status = detect_shard(io, path, &is_shard, err);
     if (is_pattern || (!status && is_shard)) {
-        status = load_unlisted_shards(io, path, is_pattern, dataset, options, err);
+        status = scan_shards(io, path, is_pattern, dataset, options, err);
     } else if (!status && info.kind == IO_ENTRY_FOLDER && !dataset_exists(io, path)) {
-        status = refuse_folder(io, path, err);
+        status = folder_error(io, path, err);
     } else if (!status) {
         status = info.kind == IO_ENTRY_FOLDER
                      ? io_join_path(path, DATASET_FILE_NAME, dataset->path, err)

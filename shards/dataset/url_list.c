@@ -17,7 +17,7 @@
 
 enum { GROUPS_MAX = 16, VARIABLE_BYTES_MAX = 128, NUMBER_DIGITS_MAX = 18 };
 
-static int refuse(struct err *err, const char *what, const char *text)
+static int pattern_error(struct err *err, const char *what, const char *text)
 {
     err_set(err, -EINVAL, "%s", what);
     err_at(err, text, ERR_NO_OFFSET);
@@ -27,7 +27,7 @@ static int refuse(struct err *err, const char *what, const char *text)
 int url_list_add(struct url_list *list, const char *url, struct err *err)
 {
     if (list->count == DATASET_SHARDS_MAX)
-        return refuse(err, "pattern expands to too many shards", url);
+        return pattern_error(err, "pattern expands to too many shards", url);
     if (list->count == list->capacity) {
         size_t capacity = list->capacity ? 2 * list->capacity : 16;
         char **urls = realloc(list->urls, capacity * sizeof *urls);
@@ -43,7 +43,7 @@ int url_list_add(struct url_list *list, const char *url, struct err *err)
     return 0;
 }
 
-struct group {
+struct brace_group {
     size_t begin, end; /* end: after the closing brace */
     bool has_comma;
     /* for ranges: */
@@ -65,7 +65,7 @@ static const char *parse_integer(const char *text, int64_t *ret_value, int *ret_
 }
 
 /* Parses "a..c" or "1..9", optionally followed by "..2", up to end. */
-static bool parse_range(const char *text, const char *end, struct group *group)
+static bool parse_range(const char *text, const char *end, struct brace_group *group)
 {
     int from_digits = 0, to_digits = 0, step_digits;
     bool from_padded = false, to_padded = false, step_padded;
@@ -92,10 +92,10 @@ static bool parse_range(const char *text, const char *end, struct group *group)
 }
 
 /* Finds the first expandable group at or after `from`. */
-static bool find_group(const char *text, size_t from, struct group *ret_group)
+static bool find_group(const char *text, size_t from, struct brace_group *ret_group)
 {
     for (const char *open = strchr(text + from, '{'); open; open = strchr(open + 1, '{')) {
-        struct group group = {.begin = (size_t)(open - text)};
+        struct brace_group group = {.begin = (size_t)(open - text)};
         size_t depth = 0;
         for (const char *at = open; *at && group.end == 0; at++) {
             depth += *at == '{';
@@ -118,18 +118,18 @@ static bool find_group(const char *text, size_t from, struct group *ret_group)
 static int expand_braces(struct url_list *list, const char *text, size_t from, unsigned depth,
                          struct err *err);
 
-static int expand_with(struct url_list *list, const char *text, const struct group *group,
+static int expand_word(struct url_list *list, const char *text, const struct brace_group *group,
                        const char *word, size_t word_bytes, unsigned depth, struct err *err)
 {
     char whole[IO_PATH_BYTES_MAX];
     int bytes = snprintf(whole, sizeof whole, "%.*s%.*s%s", (int)group->begin, text,
                          (int)word_bytes, word, text + group->end);
     if (bytes < 0 || (size_t)bytes >= sizeof whole)
-        return refuse(err, "pattern expands to a path that is too long", text);
+        return pattern_error(err, "pattern expands to a path that is too long", text);
     return expand_braces(list, whole, group->begin, depth + 1, err);
 }
 
-static int expand_words(struct url_list *list, const char *text, const struct group *group,
+static int expand_words(struct url_list *list, const char *text, const struct brace_group *group,
                         unsigned depth, struct err *err)
 {
     size_t word = group->begin + 1, level = 0;
@@ -139,7 +139,7 @@ static int expand_words(struct url_list *list, const char *text, const struct gr
         level -= text[at] == '}' && at + 1 < group->end;
         if (!ends)
             continue;
-        int status = expand_with(list, text, group, text + word, at - word, depth, err);
+        int status = expand_word(list, text, group, text + word, at - word, depth, err);
         if (status)
             return status;
         word = at + 1;
@@ -147,7 +147,7 @@ static int expand_words(struct url_list *list, const char *text, const struct gr
     return 0;
 }
 
-static int expand_range(struct url_list *list, const char *text, const struct group *group,
+static int expand_range(struct url_list *list, const char *text, const struct brace_group *group,
                         unsigned depth, struct err *err)
 {
     bool upward = group->to >= group->from;
@@ -155,14 +155,14 @@ static int expand_range(struct url_list *list, const char *text, const struct gr
         upward ? (uint64_t)(group->to - group->from) : (uint64_t)(group->from - group->to);
     uint64_t last = distance / (uint64_t)group->step;
     if (last >= DATASET_SHARDS_MAX)
-        return refuse(err, "pattern expands to too many shards", text);
+        return pattern_error(err, "pattern expands to too many shards", text);
     for (uint64_t i = 0; i <= last; i++) {
         int64_t moved = (int64_t)i * group->step,
                 value = upward ? group->from + moved : group->from - moved;
         char word[32];
         int bytes = group->letters ? snprintf(word, sizeof word, "%c", (char)value)
                                    : snprintf(word, sizeof word, "%0*" PRId64, group->width, value);
-        int status = expand_with(list, text, group, word, (size_t)bytes, depth, err);
+        int status = expand_word(list, text, group, word, (size_t)bytes, depth, err);
         if (status)
             return status;
     }
@@ -172,11 +172,11 @@ static int expand_range(struct url_list *list, const char *text, const struct gr
 static int expand_braces(struct url_list *list, const char *text, size_t from, unsigned depth,
                          struct err *err)
 {
-    struct group group;
+    struct brace_group group;
     if (!find_group(text, from, &group))
         return url_list_add(list, text, err);
     if (depth == GROUPS_MAX)
-        return refuse(err, "pattern has too many groups in braces", text);
+        return pattern_error(err, "pattern has too many groups in braces", text);
     return group.is_range ? expand_range(list, text, &group, depth, err)
                           : expand_words(list, text, &group, depth, err);
 }
@@ -204,14 +204,14 @@ static int expand_variables(const char *text, size_t text_bytes, char out[IO_PAT
             snprintf(name, sizeof name, "WDS_%.*s", (int)(bytes - 3), text + at + 2);
             piece = getenv(name);
             if (!piece) {
-                refuse(err, "pattern names a variable that is not set", text);
+                pattern_error(err, "pattern names a variable that is not set", text);
                 err_expected(err, "%s in the environment", name);
                 return -EINVAL;
             }
             piece_bytes = strlen(piece);
         }
         if (piece_bytes >= IO_PATH_BYTES_MAX - used)
-            return refuse(err, "pattern is too long", text);
+            return pattern_error(err, "pattern is too long", text);
         memcpy(out + used, piece, piece_bytes);
         used += piece_bytes;
         at += bytes ? bytes : 1;
@@ -222,7 +222,7 @@ static int expand_variables(const char *text, size_t text_bytes, char out[IO_PAT
 
 bool url_list_is_pattern(const char *text)
 {
-    struct group group;
+    struct brace_group group;
     if (strstr(text, "::") || find_group(text, 0, &group))
         return true;
     for (const char *at = strchr(text, '$'); at; at = strchr(at + 1, '$'))
@@ -238,7 +238,7 @@ int url_list_expand(struct url_list *list, const char *text, struct err *err)
         size_t bytes = next ? (size_t)(next - at) : strlen(at);
         char one[IO_PATH_BYTES_MAX];
         if (bytes == 0)
-            return refuse(err, "pattern has an empty alternative", text);
+            return pattern_error(err, "pattern has an empty alternative", text);
         int status = expand_variables(at, bytes, one, err);
         if (!status)
             status = expand_braces(list, one, 0, 0, err);

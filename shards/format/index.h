@@ -44,10 +44,10 @@ int shard_trailer_decode(const uint8_t bytes[SHARD_TRAILER_BYTES], uint64_t file
                          const char *path, struct shard_trailer *ret_trailer, struct err *err);
 
 /* Locates the rows of an uncompressed image, so that some rows can be read without the others: each
- * has 3 * width bytes, from pixels_at to the end of the field. Zeros: unknown, or a different
+ * has 3 * width bytes, from pixels_offset to the end of the field. Zeros: unknown, or a different
  * format. */
 struct shard_raw_image {
-    uint32_t width, pixels_at;
+    uint32_t width, pixels_offset;
 };
 
 /* size_bytes and data_offset are 0 if the sample lacks the field. */

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct row {
+struct field_row {
     uint64_t size_bytes;
     uint64_t blocks_at;                      /* index of its first CRC in blocks */
     uint32_t sample, data_block, crc, field; /* field: numbered by first appearance */
@@ -24,7 +24,7 @@ struct builder_sizes {
 };
 
 struct shard_index_builder {
-    struct str keys, key_ends, rows, blocks; /* elements: bytes, u32, struct row, u32 */
+    struct str keys, key_ends, rows, blocks; /* elements: bytes, u32, struct field_row, u32 */
     uint64_t samples;
     uint32_t fields;
     bool has_pictures;
@@ -121,7 +121,7 @@ static int find_or_add_extension(struct shard_index_builder *builder, const char
 /* The rows of the current sample are the last ones. */
 static bool has_field(const struct shard_index_builder *builder, uint32_t field)
 {
-    const struct row *rows = (const struct row *)(const void *)builder->rows.data;
+    const struct field_row *rows = (const struct field_row *)(const void *)builder->rows.data;
     for (size_t i = builder->rows.bytes / sizeof *rows;
          i > 0 && rows[i - 1].sample == builder->samples - 1; i--)
         if (rows[i - 1].field == field)
@@ -135,7 +135,7 @@ int shard_index_builder_add_location(struct shard_index_builder *builder, const 
     assert(builder->samples > 0 && field->data_offset > 0 &&
            field->data_offset % INDEX_UNIT_BYTES == 0);
     assert(index_raw_image_fits(field->picture, field->size_bytes));
-    struct row row = {
+    struct field_row row = {
         .size_bytes = field->size_bytes, .crc = field->crc32c, .picture = field->picture};
     row.blocks_at = builder->blocks.bytes / 4;
     row.sample = (uint32_t)(builder->samples - 1);
@@ -189,7 +189,7 @@ uint32_t shard_index_builder_flags(const struct shard_index_builder *builder)
     return builder->has_pictures ? SHARD_FLAG_RAW_IMAGES : 0;
 }
 
-static void pad(struct str *out, size_t start)
+static void pad_to_align(struct str *out, size_t start)
 {
     size_t bytes = out->bytes - start;
     str_add_fill(out, 0, bytes_round_up(bytes, INDEX_ALIGN_BYTES) - bytes);
@@ -209,20 +209,20 @@ static void sort_extensions(const struct shard_index_builder *builder,
 }
 
 /* Facts that determine the layout of a field's columns. */
-struct field_facts {
+struct column_facts {
     uint64_t present, size_max;
     bool has_pictures;
 };
 
-static uint32_t size_width(const struct field_facts *facts)
+static uint32_t size_width(const struct column_facts *facts)
 {
     return facts->size_max > UINT32_MAX ? 8 : 4;
 }
 
-static void gather_facts(const struct shard_index_builder *builder,
-                         struct field_facts facts[SHARD_FIELDS_MAX])
+static void collect_facts(const struct shard_index_builder *builder,
+                          struct column_facts facts[SHARD_FIELDS_MAX])
 {
-    const struct row *rows = (const struct row *)(const void *)builder->rows.data;
+    const struct field_row *rows = (const struct field_row *)(const void *)builder->rows.data;
     memset(facts, 0, SHARD_FIELDS_MAX * sizeof facts[0]);
     for (size_t i = 0; i < builder->rows.bytes / sizeof *rows; i++) {
         facts[rows[i].field].present++;
@@ -234,7 +234,7 @@ static void gather_facts(const struct shard_index_builder *builder,
 
 /* Appends a field's columns to out and its block CRCs to blocks; NULL: no checksums. */
 static void add_columns(const struct shard_index_builder *builder, uint32_t field,
-                        const struct field_facts *facts, struct str *out, struct str *blocks)
+                        const struct column_facts *facts, struct str *out, struct str *blocks)
 {
     size_t narrow = bytes_round_up(4 * builder->samples, INDEX_ALIGN_BYTES),
            width = size_width(facts);
@@ -244,17 +244,17 @@ static void add_columns(const struct shard_index_builder *builder, uint32_t fiel
     if (str_status(out))
         return;
     char *data_block = out->data + start, *size = data_block + narrow, *crc = size + wide;
-    char *picture_width = crc + narrow, *pixels_at = picture_width + narrow;
-    const struct row *rows = (const struct row *)(const void *)builder->rows.data;
+    char *picture_width = crc + narrow, *pixels_offset = picture_width + narrow;
+    const struct field_row *rows = (const struct field_row *)(const void *)builder->rows.data;
     for (size_t i = 0; i < builder->rows.bytes / sizeof *rows; i++) {
-        const struct row *row = &rows[i];
+        const struct field_row *row = &rows[i];
         if (row->field != field)
             continue;
         bytes_put_u32(data_block + 4 * (size_t)row->sample, row->data_block);
         memcpy(size + width * (size_t)row->sample, &row->size_bytes, width); /* little-endian */
         if (facts->has_pictures) {
             bytes_put_u32(picture_width + 4 * (size_t)row->sample, row->picture.width);
-            bytes_put_u32(pixels_at + 4 * (size_t)row->sample, row->picture.pixels_at);
+            bytes_put_u32(pixels_offset + 4 * (size_t)row->sample, row->picture.pixels_offset);
         }
         if (!blocks)
             continue;
@@ -269,10 +269,10 @@ int shard_index_builder_encode(const struct shard_index_builder *builder, bool w
                                struct str *out, uint32_t *ret_fields, struct err *err)
 {
     uint32_t rank[SHARD_FIELDS_MAX];
-    struct field_facts facts[SHARD_FIELDS_MAX];
+    struct column_facts facts[SHARD_FIELDS_MAX];
     struct str blocks = {0};
     sort_extensions(builder, rank);
-    gather_facts(builder, facts);
+    collect_facts(builder, facts);
     size_t start = out->bytes;
     uint8_t header[INDEX_HEADER_BYTES];
     bytes_put_u32(header, SHARD_VERSION);
@@ -291,9 +291,9 @@ int shard_index_builder_encode(const struct shard_index_builder *builder, bool w
         str_add(out, entry, sizeof entry);
     }
     str_add(out, str_text(&builder->key_ends), builder->key_ends.bytes);
-    pad(out, start);
+    pad_to_align(out, start);
     str_add(out, str_text(&builder->keys), builder->keys.bytes);
-    pad(out, start);
+    pad_to_align(out, start);
     for (uint32_t i = 0; i < builder->fields; i++)
         add_columns(builder, rank[i], &facts[rank[i]], out, with_crcs ? &blocks : NULL);
     str_add(out, str_text(&blocks), blocks.bytes);

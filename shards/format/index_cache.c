@@ -23,7 +23,7 @@ enum { NAME_DIGITS = 16, LEFTOVER_AGE_S = 3600 };         /* storing an entry ta
 enum { ENTRY_PARTIAL = 256 };                             /* in addition to the trailer's flags */
 enum { LOCK_WAIT_NS = 20000000, LOCK_WAITS_MAX = 15000 }; /* 5 minutes */
 /* Number of header blocks checked before an entry is used, with one small read each. */
-enum { PROBES = 4 };
+enum { PROBES_COUNT = 4 };
 #define NO_PROBE UINT64_MAX
 
 static const char entry_magic[8] = "MRINDEX";
@@ -34,7 +34,7 @@ static bool is_local(const struct io *io)
 }
 
 /* Returns NULL unless the path is absolute, as the XDG base directory specification requires. */
-static const char *folder_of(const char *variable)
+static const char *absolute_path_from_env(const char *variable)
 {
     const char *value = getenv(variable);
     return value && value[0] == '/' ? value : NULL;
@@ -42,7 +42,8 @@ static const char *folder_of(const char *variable)
 
 int index_cache_folder(char *folder)
 {
-    const char *xdg = folder_of("XDG_CACHE_HOME"), *home = folder_of("HOME");
+    const char *xdg = absolute_path_from_env("XDG_CACHE_HOME"),
+               *home = absolute_path_from_env("HOME");
     if (!xdg && !home)
         return -ENOENT;
     int bytes = snprintf(folder, IO_PATH_BYTES_MAX, "%s%s/millrace/index", xdg ? xdg : home,
@@ -86,7 +87,7 @@ static int open_backend(struct io *io, const char *cache_path, struct io **ret_o
 
 /* Chooses header blocks before the data of evenly spaced samples. */
 static int choose_probes(const struct plain_tar_index *index, const char *path,
-                         uint64_t probes[PROBES], struct err *err)
+                         uint64_t probes[PROBES_COUNT], struct err *err)
 {
     struct shard_index *decoded;
     int status = shard_index_decode((const uint8_t *)index->index.data, index->index.bytes,
@@ -94,11 +95,11 @@ static int choose_probes(const struct plain_tar_index *index, const char *path,
     if (status)
         return status;
     uint64_t samples = shard_index_samples(decoded);
-    for (uint64_t i = 0; i < PROBES; i++) {
+    for (uint64_t i = 0; i < PROBES_COUNT; i++) {
         struct shard_field field = {0};
         probes[i] = NO_PROBE;
         for (uint32_t f = 0; samples > 0 && f < shard_index_fields(decoded) && !field.present; f++)
-            shard_index_field(decoded, i * (samples - 1) / (PROBES - 1), f, &field);
+            shard_index_field(decoded, i * (samples - 1) / (PROBES_COUNT - 1), f, &field);
         if (field.present)
             probes[i] = field.data_offset - INDEX_UNIT_BYTES;
     }
@@ -106,12 +107,12 @@ static int choose_probes(const struct plain_tar_index *index, const char *path,
     return 0;
 }
 
-static int read_probes(const struct index_cache_tar *tar, const uint64_t probes[PROBES],
+static int read_probes(const struct index_cache_tar *tar, const uint64_t probes[PROBES_COUNT],
                        uint32_t *ret_crc32c, struct err *err)
 {
     uint8_t block[INDEX_UNIT_BYTES];
     uint32_t crc = 0;
-    for (int i = 0; i < PROBES; i++) {
+    for (int i = 0; i < PROBES_COUNT; i++) {
         if (probes[i] == NO_PROBE)
             continue;
         int status = io_read_exact(tar->queue, tar->io, tar->file, tar->path, probes[i], block,
@@ -126,18 +127,18 @@ static int read_probes(const struct index_cache_tar *tar, const uint64_t probes[
 
 static bool probes_match(const struct index_cache_tar *tar, const char *entry)
 {
-    uint64_t probes[PROBES];
+    uint64_t probes[PROBES_COUNT];
     uint32_t crc;
-    for (size_t i = 0; i < PROBES; i++)
+    for (size_t i = 0; i < PROBES_COUNT; i++)
         probes[i] = bytes_get_u64(entry + PROBES_AT + 8 * i);
     return read_probes(tar, probes, &crc, NULL) == 0 && crc == bytes_get_u32(entry + 68);
 }
 
 /* -EBADMSG: not an entry for this tar in its present state. */
-static int decode(const char *bytes, size_t count_bytes, const char *full,
-                  const struct index_cache_tar *tar, struct plain_tar_index *found)
+static int decode_entry(const char *bytes, size_t count_bytes, const char *full,
+                        const struct index_cache_tar *tar, struct plain_tar_index *found)
 {
-    struct io_identity identity, kept = {0};
+    struct io_identity identity, stored = {0};
     uint64_t file_bytes = tar->io->ops->file_size(tar->file);
 
     size_t path_bytes = strlen(full),
@@ -150,9 +151,9 @@ static int decode(const char *bytes, size_t count_bytes, const char *full,
         memcmp(bytes + PATH_AT, full, path_bytes) != 0 ||
         bytes_get_u64(bytes + 48) != count_bytes - index_at)
         return -EBADMSG;
-    kept.bytes_count = (uint8_t)bytes_min(bytes_get_u32(bytes + 64), IO_IDENTITY_BYTES_MAX);
-    memcpy(kept.bytes, bytes + IDENTITY_AT, kept.bytes_count);
-    if (!io_identity_is_same(&kept, &identity))
+    stored.bytes_count = (uint8_t)bytes_min(bytes_get_u32(bytes + 64), IO_IDENTITY_BYTES_MAX);
+    memcpy(stored.bytes, bytes + IDENTITY_AT, stored.bytes_count);
+    if (!io_identity_is_same(&stored, &identity))
         return -EBADMSG;
     uint32_t flags = bytes_get_u32(bytes + 12);
     found->is_partial = flags & ENTRY_PARTIAL;
@@ -197,7 +198,7 @@ int index_cache_load(const struct index_cache_tar *tar, bool accept_partial,
         status = io_read_file(own ? own : tar->io, cache_path, SHARD_INDEX_BYTES_MAX, &bytes,
                               &count_bytes, NULL);
     if (!status)
-        status = decode(bytes, count_bytes, full, tar, &found);
+        status = decode_entry(bytes, count_bytes, full, tar, &found);
     if (!status && found.is_partial && !accept_partial)
         status = -ENOENT;
     free(bytes);
@@ -263,14 +264,14 @@ int index_cache_load_or_begin(const struct index_cache_tar *tar, bool accept_par
     return is_usable ? 0 : -ENOENT;
 }
 
-static int encode(const struct index_cache_tar *tar, const char *full,
-                  const struct io_identity *identity, const struct plain_tar_index *index,
-                  struct str *out, struct err *err)
+static int encode_entry(const struct index_cache_tar *tar, const char *full,
+                        const struct io_identity *identity, const struct plain_tar_index *index,
+                        struct str *out, struct err *err)
 {
     const struct shard_trailer *trailer = &index->trailer;
     size_t path_bytes = strlen(full);
     uint8_t header[HEADER_BYTES] = {0};
-    uint64_t probes[PROBES];
+    uint64_t probes[PROBES_COUNT];
     uint32_t probes_crc = 0;
     int status = choose_probes(index, tar->path, probes, err);
     if (!status)
@@ -290,7 +291,7 @@ static int encode(const struct index_cache_tar *tar, const char *full,
     bytes_put_u32(header + 60, (uint32_t)path_bytes);
     bytes_put_u32(header + 64, identity->bytes_count);
     bytes_put_u32(header + 68, probes_crc);
-    for (size_t i = 0; i < PROBES; i++)
+    for (size_t i = 0; i < PROBES_COUNT; i++)
         bytes_put_u64(header + PROBES_AT + 8 * i, probes[i]);
     memcpy(header + IDENTITY_AT, identity->bytes, identity->bytes_count);
     bytes_put_u32(header + HEADER_CRC_AT, crc32c(0, header, HEADER_CRC_AT));
@@ -315,14 +316,14 @@ static int check_unchanged(const struct index_cache_tar *tar, const struct io_id
     return -ESTALE;
 }
 
-struct leftovers {
+struct leftover_search {
     struct io *io;
     const char *folder;
 };
 
 static int remove_leftover(void *context, const struct io_entry *entry)
 {
-    const struct leftovers *leftovers = context;
+    const struct leftover_search *leftovers = context;
     struct io *io = leftovers->io;
     char name[IO_NAME_BYTES_MAX], path[IO_PATH_BYTES_MAX];
     struct io_stat info;
@@ -338,9 +339,9 @@ static int remove_leftover(void *context, const struct io_entry *entry)
 /* A process that dies while storing an index leaves a temporary file. Finding these files means
  * listing a folder that may hold very many entries, so only one entry name in 16 triggers a
  * search. */
-static void sweep(struct io *io, const char *folder, const char *cache_path)
+static void remove_leftovers(struct io *io, const char *folder, const char *cache_path)
 {
-    struct leftovers leftovers = {.io = io, .folder = folder};
+    struct leftover_search leftovers = {.io = io, .folder = folder};
     if (cache_path[strlen(cache_path) - 1] == '0')
         (void)io->names->list(io, folder, remove_leftover, &leftovers, NULL);
 }
@@ -355,7 +356,7 @@ int index_cache_store(const struct index_cache_tar *tar, const struct io_identit
     if (!status)
         status = io_resolve(tar->io, tar->path, full, err);
     if (!status)
-        status = encode(tar, full, identity, index, &bytes, err);
+        status = encode_entry(tar, full, identity, index, &bytes, err);
     if (!status)
         status = check_unchanged(tar, identity, err);
     if (status)
@@ -368,7 +369,7 @@ int index_cache_store(const struct index_cache_tar *tar, const struct io_identit
     if (!status)
         status = io_write_file(backend, cache_path, bytes.data, bytes.bytes, true, err);
     if (!status)
-        sweep(backend, folder, cache_path);
+        remove_leftovers(backend, folder, cache_path);
     if (status)
         err_advise(err, "indexes are stored there: set XDG_CACHE_HOME to a writable folder");
 out:

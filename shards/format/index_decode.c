@@ -23,7 +23,7 @@ struct column {
     const char *extension;
     uint32_t size_width;
     bool has_pictures;
-    const uint8_t *data_block, *size, *crc, *picture_width, *pixels_at;
+    const uint8_t *data_block, *size, *crc, *picture_width, *pixels_offset;
     /* number of block CRCs before every PREFIX_STRIDE-th sample's field */
     uint32_t *blocks_before;
 };
@@ -129,17 +129,17 @@ int shard_trailer_decode(const uint8_t bytes[SHARD_TRAILER_BYTES], uint64_t file
     return 0;
 }
 
-struct decoding {
+struct decode_context {
     const struct shard_trailer *trailer;
     const char *path;
     struct err *err;
 };
 
-static int bad(const struct decoding *decoding, uint64_t offset, const char *what)
+static int bad_index(const struct decode_context *context, uint64_t offset, const char *what)
 {
-    err_set(decoding->err, -EBADMSG, "%s", what);
-    err_at(decoding->err, decoding->path, (int64_t)(decoding->trailer->index_offset + offset));
-    err_advise(decoding->err, "rebuild the index with `millrace index %s`", decoding->path);
+    err_set(context->err, -EBADMSG, "%s", what);
+    err_at(context->err, context->path, (int64_t)(context->trailer->index_offset + offset));
+    err_advise(context->err, "rebuild the index with `millrace index %s`", context->path);
     return -EBADMSG;
 }
 
@@ -156,20 +156,20 @@ static bool extension_is_valid(const uint8_t *entry, const char *previous)
 
 /* Sets the columns' addresses. Header, field table and columns must fill index_bytes exactly. */
 static int locate_columns(struct shard_index *index, uint64_t count_bytes,
-                          const struct decoding *decoding)
+                          const struct decode_context *context)
 {
     const uint8_t *bytes = index->bytes;
-    const struct shard_trailer *trailer = decoding->trailer;
+    const struct shard_trailer *trailer = context->trailer;
     if (count_bytes < INDEX_HEADER_BYTES || bytes_get_u32(bytes) != SHARD_VERSION ||
         bytes_get_u32(bytes + 4) != trailer->fields || bytes_get_u64(bytes + 8) != trailer->samples)
-        return bad(decoding, 0, "shard index does not match its trailer");
+        return bad_index(context, 0, "shard index does not match its trailer");
     uint64_t samples = trailer->samples, key_bytes = bytes_get_u64(bytes + 16);
     index->fields = trailer->fields;
     index->samples = samples;
     index->block_crcs_count = bytes_get_u64(bytes + 24);
     uint64_t at = INDEX_HEADER_BYTES + (uint64_t)index->fields * INDEX_FIELD_BYTES;
     if (at > count_bytes || key_bytes > count_bytes || index->block_crcs_count > count_bytes / 4)
-        return bad(decoding, 16, "counts in the shard index are too large");
+        return bad_index(context, 16, "counts in the shard index are too large");
     for (uint32_t f = 0; f < index->fields; f++) {
         const uint8_t *entry = bytes + INDEX_HEADER_BYTES + (size_t)f * INDEX_FIELD_BYTES;
         uint32_t width = bytes_get_u32(entry + SHARD_EXTENSION_BYTES_MAX);
@@ -178,7 +178,7 @@ static int locate_columns(struct shard_index *index, uint64_t count_bytes,
             (width != 4 && width != 8) ||
             (flags &
              ~(uint32_t)(trailer->flags & SHARD_FLAG_RAW_IMAGES ? INDEX_FIELD_RAW_IMAGES : 0)) != 0)
-            return bad(decoding, (uint64_t)(entry - bytes), "bad field in the shard index");
+            return bad_index(context, (uint64_t)(entry - bytes), "bad field in the shard index");
         index->columns[f].extension = (const char *)entry;
         index->columns[f].size_width = width;
         index->columns[f].has_pictures = flags & INDEX_FIELD_RAW_IMAGES;
@@ -191,7 +191,7 @@ static int locate_columns(struct shard_index *index, uint64_t count_bytes,
         at += (index->columns[f].has_pictures ? 4 : 2) * narrow +
               bytes_round_up(index->columns[f].size_width * samples, INDEX_ALIGN_BYTES);
     if (at + 4 * index->block_crcs_count != count_bytes)
-        return bad(decoding, 0, "the size of the shard index differs from its counts");
+        return bad_index(context, 0, "the size of the shard index differs from its counts");
     index->key_ends = bytes + key_ends_at;
     index->keys = bytes + keys_at;
     for (uint32_t f = 0; f < index->fields; f++) {
@@ -201,27 +201,27 @@ static int locate_columns(struct shard_index *index, uint64_t count_bytes,
         column->crc =
             column->size + bytes_round_up(column->size_width * samples, INDEX_ALIGN_BYTES);
         column->picture_width = column->crc + narrow;
-        column->pixels_at = column->picture_width + narrow;
+        column->pixels_offset = column->picture_width + narrow;
         columns_at = (uint64_t)(column->crc - bytes) + (column->has_pictures ? 3 : 1) * narrow;
     }
     index->block_crcs = bytes + columns_at;
     return 0;
 }
 
-static int check_keys(const struct shard_index *index, const struct decoding *decoding)
+static int check_keys(const struct shard_index *index, const struct decode_context *context)
 {
     uint64_t key_bytes = bytes_get_u64(index->bytes + 16), start = 0;
     for (uint64_t s = 0; s < index->samples; s++) {
         uint64_t end = bytes_get_u32(index->key_ends + 4 * s);
         if (end <= start || end > key_bytes || end - start >= SHARD_KEY_BYTES_MAX ||
             memchr(index->keys + start, 0, end - start))
-            return bad(decoding, (uint64_t)(index->key_ends - index->bytes) + 4 * s,
-                       "bad key in the shard index");
+            return bad_index(context, (uint64_t)(index->key_ends - index->bytes) + 4 * s,
+                             "bad key in the shard index");
         start = end;
     }
     return start == key_bytes
                ? 0
-               : bad(decoding, 16, "keys of the shard index do not fill their section");
+               : bad_index(context, 16, "keys of the shard index do not fill their section");
 }
 
 static uint64_t column_size(const struct column *column, uint64_t sample)
@@ -235,12 +235,13 @@ static struct shard_raw_image column_picture(const struct column *column, uint64
     if (!column->has_pictures)
         return (struct shard_raw_image){0};
     return (struct shard_raw_image){.width = bytes_get_u32(column->picture_width + 4 * sample),
-                                    .pixels_at = bytes_get_u32(column->pixels_at + 4 * sample)};
+                                    .pixels_offset =
+                                        bytes_get_u32(column->pixels_offset + 4 * sample)};
 }
 
 /* Checks that every field lies within the archive and that the number of block CRCs matches the
  * sizes. */
-static int check_columns(struct shard_index *index, const struct decoding *decoding)
+static int check_columns(struct shard_index *index, const struct decode_context *context)
 {
     uint64_t blocks = 0, strides = (index->samples + PREFIX_STRIDE - 1) / PREFIX_STRIDE;
     for (uint32_t f = 0; f < index->fields; f++) {
@@ -257,33 +258,33 @@ static int check_columns(struct shard_index *index, const struct decoding *decod
             bool fits = offset ? offset <= index->archive_end && size <= index->archive_end - offset
                                : size == 0 && bytes_get_u32(column->crc + 4 * s) == 0;
             if (!fits)
-                return bad(decoding, (uint64_t)(column->data_block - index->bytes) + 4 * s,
-                           "field in the shard index lies outside the archive");
+                return bad_index(context, (uint64_t)(column->data_block - index->bytes) + 4 * s,
+                                 "field in the shard index lies outside the archive");
             if (!index_raw_image_fits(column_picture(column, s), size))
-                return bad(decoding, (uint64_t)(column->picture_width - index->bytes) + 4 * s,
-                           "rows of an image in the shard index do not fill its field");
+                return bad_index(context, (uint64_t)(column->picture_width - index->bytes) + 4 * s,
+                                 "rows of an image in the shard index do not fill its field");
             blocks += index->has_crcs ? index_block_crcs(size) : 0;
             if (blocks > index->block_crcs_count)
-                return bad(decoding, 24, "shard index has too few block CRCs");
+                return bad_index(context, 24, "shard index has too few block CRCs");
         }
         if (present !=
             bytes_get_u64((const uint8_t *)column->extension + SHARD_EXTENSION_BYTES_MAX + 8))
-            return bad(decoding, (uint64_t)((const uint8_t *)column->extension - index->bytes),
-                       "count of a field in the shard index is wrong");
+            return bad_index(context, (uint64_t)((const uint8_t *)column->extension - index->bytes),
+                             "count of a field in the shard index is wrong");
     }
     return blocks == index->block_crcs_count
                ? 0
-               : bad(decoding, 24, "shard index has too many block CRCs");
+               : bad_index(context, 24, "shard index has too many block CRCs");
 }
 
 int shard_index_decode(const uint8_t *bytes, uint64_t count_bytes,
                        const struct shard_trailer *trailer, const char *path,
                        struct shard_index **ret_index, struct err *err)
 {
-    struct decoding decoding = {trailer, path, err};
+    struct decode_context context = {trailer, path, err};
     uint32_t crc = crc32c(0, bytes, count_bytes);
     if (count_bytes != trailer->index_bytes || crc != trailer->index_crc32c) {
-        bad(&decoding, 0, "CRC of the shard's index does not match");
+        bad_index(&context, 0, "CRC of the shard's index does not match");
         err_expected(err, "%08" PRIx32, trailer->index_crc32c);
         err_found(err, "%08" PRIx32, crc);
         return -EBADMSG;
@@ -297,7 +298,7 @@ int shard_index_decode(const uint8_t *bytes, uint64_t count_bytes,
     index->bytes = malloc(count_bytes ? count_bytes : 1);
     if (index->bytes) {
         memcpy(index->bytes, bytes, count_bytes);
-        status = locate_columns(index, count_bytes, &decoding);
+        status = locate_columns(index, count_bytes, &context);
         if (status)
             goto out;
         uint64_t strides = (index->samples + PREFIX_STRIDE - 1) / PREFIX_STRIDE;
@@ -308,9 +309,9 @@ int shard_index_decode(const uint8_t *bytes, uint64_t count_bytes,
                          count_bytes);
         goto out;
     }
-    status = check_keys(index, &decoding);
+    status = check_keys(index, &context);
     if (!status)
-        status = check_columns(index, &decoding);
+        status = check_columns(index, &context);
 out:
     if (status)
         shard_index_close(index);

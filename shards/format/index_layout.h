@@ -11,7 +11,7 @@ enum {
     /* u32 version, u32 fields, u64 samples, u64 key_bytes, u64 block_crcs */
     INDEX_HEADER_BYTES = 32,
     INDEX_FIELD_BYTES = 64, /* char extension[48], u32 size_width, u32 flags, u64 present */
-    /* Field flag: the columns end with width and pixels_at. */
+    /* Field flag: the columns end with width and pixels_offset. */
     INDEX_FIELD_RAW_IMAGES = 1,
     INDEX_ALIGN_BYTES = 8,  /* alignment of every column */
     INDEX_UNIT_BYTES = 512, /* unit of data offsets: a tar block */
@@ -26,13 +26,13 @@ static inline uint64_t index_block_crcs(uint64_t size_bytes)
                                           : 0;
 }
 
-/* Whether whole rows of 3 * width bytes fill the field from pixels_at to its end; zeros are
+/* Whether whole rows of 3 * width bytes fill the field from pixels_offset to its end; zeros are
  * valid. */
 static inline bool index_raw_image_fits(struct shard_raw_image picture, uint64_t size_bytes)
 {
-    if (picture.width == 0 || picture.pixels_at >= size_bytes)
-        return picture.width == 0 && picture.pixels_at == 0;
-    return (size_bytes - picture.pixels_at) % (3 * (uint64_t)picture.width) == 0;
+    if (picture.width == 0 || picture.pixels_offset >= size_bytes)
+        return picture.width == 0 && picture.pixels_offset == 0;
+    return (size_bytes - picture.pixels_offset) % (3 * (uint64_t)picture.width) == 0;
 }
 
 #endif

@@ -41,7 +41,8 @@ void npy_encode_header(enum dtype dtype, uint64_t count, uint8_t header[NPY_HEAD
     header[NPY_HEADER_BYTES - 1] = '\n';
 }
 
-static int unsupported(struct err *err, const char *path, const char *what, const char *expected)
+static int unsupported_array(struct err *err, const char *path, const char *what,
+                             const char *expected)
 {
     err_set(err, -ENOTSUP, "%s", what);
     err_at(err, path, 0);
@@ -70,20 +71,21 @@ int npy_decode_header(const uint8_t *bytes, size_t count_bytes, uint64_t file_by
     if (status)
         return status;
     if (!find_dtype(&header, &npy.dtype))
-        return unsupported(err, path, "dtype of an .npy file is not supported",
-                           "a little-endian number");
+        return unsupported_array(err, path, "dtype of an .npy file is not supported",
+                                 "a little-endian number");
     if (header.is_fortran)
-        return unsupported(err, path, "array is in Fortran order", "C order");
+        return unsupported_array(err, path, "array is in Fortran order", "C order");
     if (header.rank != 1)
-        return unsupported(err, path, "shape of an .npy file is not supported", "one dimension");
+        return unsupported_array(err, path, "shape of an .npy file is not supported",
+                                 "one dimension");
     npy.count = header.elements_count;
     npy.header_bytes = header.header_bytes;
-    uint64_t room = file_bytes > npy.header_bytes ? file_bytes - npy.header_bytes : 0;
-    if (header.data_bytes != room) {
+    uint64_t data_bytes = file_bytes > npy.header_bytes ? file_bytes - npy.header_bytes : 0;
+    if (header.data_bytes != data_bytes) {
         err_set(err, -EBADMSG, "size of an .npy file does not match its header");
         err_at(err, path, npy.header_bytes);
         err_expected(err, "%" PRIu64 " elements of %zu bytes", npy.count, dtype_bytes(npy.dtype));
-        err_found(err, "%" PRIu64 " bytes", room);
+        err_found(err, "%" PRIu64 " bytes", data_bytes);
         return -EBADMSG;
     }
     *ret_npy = npy;

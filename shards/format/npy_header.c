@@ -28,7 +28,8 @@ struct parser {
     struct err *err;
 };
 
-static int bad_at(const struct parser *parser, const char *at, int code, const char *expected)
+static int syntax_error_at(const struct parser *parser, const char *at, int code,
+                           const char *expected)
 {
     err_set(parser->err, code, "header of an .npy file is invalid");
     err_at(parser->err, parser->path, at - parser->start);
@@ -36,9 +37,9 @@ static int bad_at(const struct parser *parser, const char *at, int code, const c
     return code;
 }
 
-static int bad(const struct parser *parser, const char *expected)
+static int syntax_error(const struct parser *parser, const char *expected)
 {
-    return bad_at(parser, parser->at, -EBADMSG, expected);
+    return syntax_error_at(parser, parser->at, -EBADMSG, expected);
 }
 
 static void skip_spaces(struct parser *parser)
@@ -77,13 +78,13 @@ static int parse_string(struct parser *parser, const char **ret_text, size_t *re
 {
     skip_spaces(parser);
     if (!is_next(parser, '\'') && !is_next(parser, '"'))
-        return bad(parser, "a string");
+        return syntax_error(parser, "a string");
     char quote = *parser->at;
     const char *at = parser->at + 1;
     while (at < parser->end && *at != quote)
         at += *at == '\\' && at + 1 < parser->end ? 2 : 1;
     if (at >= parser->end)
-        return bad(parser, "a terminated string");
+        return syntax_error(parser, "a terminated string");
     *ret_text = parser->at + 1;
     *ret_bytes = (size_t)(at - *ret_text);
     parser->at = at + 1;
@@ -95,11 +96,11 @@ static int parse_number(struct parser *parser, uint64_t *ret_number)
     uint64_t number = 0;
     skip_spaces(parser);
     if (parser->at == parser->end || !isdigit((unsigned char)*parser->at))
-        return bad(parser, "a number");
+        return syntax_error(parser, "a number");
     for (; parser->at < parser->end && isdigit((unsigned char)*parser->at); parser->at++) {
         uint64_t digit = (uint64_t)(*parser->at - '0');
         if (number > (INT64_MAX - digit) / 10)
-            return bad(parser, "a number below 2^63");
+            return syntax_error(parser, "a number below 2^63");
         number = number * 10 + digit;
     }
     *ret_number = number;
@@ -112,12 +113,12 @@ static int parse_shape(struct parser *parser, uint64_t *shape, uint32_t *ret_ran
     uint32_t rank = 0;
     bool comma = true; /* a comma precedes the next number */
     if (!consume(parser, '('))
-        return bad(parser, "a tuple of numbers");
+        return syntax_error(parser, "a tuple of numbers");
     while (!is_next(parser, ')')) {
         if (rank == NPY_RANK_MAX)
-            return bad(parser, "at most 64 dimensions");
+            return syntax_error(parser, "at most 64 dimensions");
         if (!comma)
-            return bad(parser, "a comma");
+            return syntax_error(parser, "a comma");
         int status = parse_number(parser, &shape[rank]);
         if (status)
             return status;
@@ -126,7 +127,7 @@ static int parse_shape(struct parser *parser, uint64_t *shape, uint32_t *ret_ran
         comma = consume(parser, ',');
     }
     if (rank == 1 && !comma)
-        return bad(parser, "a comma: a number in parentheses is not a tuple");
+        return syntax_error(parser, "a comma: a number in parentheses is not a tuple");
     consume(parser, ')');
     *ret_rank = rank;
     return 0;
@@ -135,7 +136,7 @@ static int parse_shape(struct parser *parser, uint64_t *shape, uint32_t *ret_ran
 static int multiply(const struct parser *parser, uint64_t a, uint64_t b, uint64_t *ret_product)
 {
     if (__builtin_mul_overflow(a, b, ret_product) || *ret_product > INT64_MAX)
-        return bad(parser, "a size below 2^63");
+        return syntax_error(parser, "a size below 2^63");
     return 0;
 }
 
@@ -169,7 +170,7 @@ static int measure_type(struct parser *parser, const char *text, size_t bytes, u
         return -ENOTSUP;
     }
     if (kind == '\0' || !strchr("biufcmMSUV", kind))
-        return bad_at(parser, text, -EBADMSG, "a dtype such as '<f4'");
+        return syntax_error_at(parser, text, -EBADMSG, "a dtype such as '<f4'");
     type.at++;
     int status = parse_number(&type, &size);
     if (status)
@@ -178,7 +179,7 @@ static int measure_type(struct parser *parser, const char *text, size_t bytes, u
                     type.end[-1] == ']';
     bool is_number = strchr("SUV", kind) == NULL;
     if ((type.at != type.end && !has_unit) || (is_number && (size == 0 || size > 32)))
-        return bad_at(parser, text, -EBADMSG, "a dtype such as '<f4'");
+        return syntax_error_at(parser, text, -EBADMSG, "a dtype such as '<f4'");
     return multiply(parser, size, kind == 'U' ? 4 : 1, ret_bytes);
 }
 
@@ -192,22 +193,22 @@ static int measure_field(struct parser *parser, int depth, uint64_t *ret_bytes)
     uint64_t shape[NPY_RANK_MAX], bytes = 0;
     uint32_t rank = 0;
     if (!consume(parser, '('))
-        return bad(parser, "a tuple of name and dtype");
+        return syntax_error(parser, "a tuple of name and dtype");
     bool titled = consume(parser, '(');
     int status = parse_string(parser, &name, &name_bytes);
     if (!status && titled)
         status = consume(parser, ',') ? parse_string(parser, &name, &name_bytes)
-                                      : bad(parser, "title and name");
+                                      : syntax_error(parser, "title and name");
     if (!status && titled && !consume(parser, ')'))
-        status = bad(parser, "the end of title and name");
+        status = syntax_error(parser, "the end of title and name");
     if (!status && !consume(parser, ','))
-        status = bad(parser, "a dtype after the name");
+        status = syntax_error(parser, "a dtype after the name");
     if (!status)
         status = measure_descr(parser, depth, &bytes);
     if (!status && consume(parser, ',') && !is_next(parser, ')'))
         status = parse_shape(parser, shape, &rank);
     if (!status && !consume(parser, ')'))
-        status = bad(parser, "the end of the tuple");
+        status = syntax_error(parser, "the end of the tuple");
     return status ? status : multiply_shape(parser, bytes, shape, rank, ret_bytes);
 }
 
@@ -218,7 +219,7 @@ static int measure_descr(struct parser *parser, int depth, uint64_t *ret_bytes)
     uint64_t total = 0, bytes = 0;
     int status = 0;
     if (depth == DESCR_DEPTH_MAX)
-        return bad(parser, "at most 16 nested dtypes");
+        return syntax_error(parser, "at most 16 nested dtypes");
     if (!consume(parser, '[')) {
         status = parse_string(parser, &text, &text_bytes);
         return status ? status : measure_type(parser, text, text_bytes, ret_bytes);
@@ -226,10 +227,10 @@ static int measure_descr(struct parser *parser, int depth, uint64_t *ret_bytes)
     while (!status && !is_next(parser, ']')) {
         status = measure_field(parser, depth + 1, &bytes);
         if (!status && (bytes > INT64_MAX - total))
-            status = bad(parser, "a size below 2^63");
+            status = syntax_error(parser, "a size below 2^63");
         total += bytes;
         if (!status && !consume(parser, ',') && !is_next(parser, ']'))
-            status = bad(parser, "a comma or ]");
+            status = syntax_error(parser, "a comma or ]");
     }
     consume(parser, ']');
     if (!status)
@@ -253,7 +254,9 @@ static int parse_descr(struct parser *parser, struct npy_header *header)
 static int parse_order(struct parser *parser, struct npy_header *header)
 {
     header->is_fortran = consume_word(parser, "True");
-    return header->is_fortran || consume_word(parser, "False") ? 0 : bad(parser, "True or False");
+    return header->is_fortran || consume_word(parser, "False")
+               ? 0
+               : syntax_error(parser, "True or False");
 }
 
 /* Parses `key: value`; *seen has a bit per key. */
@@ -262,41 +265,41 @@ static int parse_entry(struct parser *parser, struct npy_header *header, unsigne
     static const char *const keys[] = {"descr", "fortran_order", "shape"};
     const char *key, *from = parser->at;
     size_t key_bytes;
-    unsigned which = 0;
+    unsigned number = 0;
     int status = parse_string(parser, &key, &key_bytes);
     if (status)
         return status;
-    while (which < 3 &&
-           (strlen(keys[which]) != key_bytes || memcmp(keys[which], key, key_bytes) != 0))
-        which++;
-    if (which == 3 || *seen >> which & 1)
-        return bad_at(parser, from, -EBADMSG,
-                      "the keys 'descr', 'fortran_order' and 'shape', each once");
-    *seen |= 1U << which;
+    while (number < 3 &&
+           (strlen(keys[number]) != key_bytes || memcmp(keys[number], key, key_bytes) != 0))
+        number++;
+    if (number == 3 || *seen >> number & 1)
+        return syntax_error_at(parser, from, -EBADMSG,
+                               "the keys 'descr', 'fortran_order' and 'shape', each once");
+    *seen |= 1U << number;
     if (!consume(parser, ':'))
-        return bad(parser, "a colon");
-    return which == 0   ? parse_descr(parser, header)
-           : which == 1 ? parse_order(parser, header)
-                        : parse_shape(parser, header->shape, &header->rank);
+        return syntax_error(parser, "a colon");
+    return number == 0   ? parse_descr(parser, header)
+           : number == 1 ? parse_order(parser, header)
+                         : parse_shape(parser, header->shape, &header->rank);
 }
 
 static int parse_dict(struct parser *parser, struct npy_header *header)
 {
     unsigned seen = 0;
-    int status = consume(parser, '{') ? 0 : bad(parser, "a Python dict");
+    int status = consume(parser, '{') ? 0 : syntax_error(parser, "a Python dict");
     while (!status && !is_next(parser, '}')) {
         status = parse_entry(parser, header, &seen);
         if (!status && !consume(parser, ',') && !is_next(parser, '}'))
-            status = bad(parser, "a comma or }");
+            status = syntax_error(parser, "a comma or }");
     }
     if (status)
         return status;
     if (seen != 7)
-        return bad(parser, "'descr', 'fortran_order' and 'shape'");
+        return syntax_error(parser, "'descr', 'fortran_order' and 'shape'");
     consume(parser, '}');
     skip_spaces(parser);
     if (parser->at != parser->end)
-        return bad(parser, "only spaces after the dict");
+        return syntax_error(parser, "only spaces after the dict");
     status = multiply_shape(parser, 1, header->shape, header->rank, &header->elements_count);
     return status ? status
                   : multiply(parser, header->elements_count, header->element_bytes,
@@ -310,14 +313,15 @@ int npy_read_header(const uint8_t *bytes, size_t count_bytes, const char *path,
     struct parser parser = {
         .start = text, .at = text, .end = text + count_bytes, .path = path, .err = err};
     if (count_bytes < 12 || memcmp(bytes, NPY_MAGIC, MAGIC_BYTES) != 0)
-        return bad(&parser, "\\x93NUMPY and a header");
+        return syntax_error(&parser, "\\x93NUMPY and a header");
     struct npy_header header = {.major = bytes[6], .minor = bytes[7]};
     if (header.major < 1 || header.major > 3)
-        return bad_at(&parser, text + 6, -ENOTSUP, "version 1, 2 or 3");
+        return syntax_error_at(&parser, text + 6, -ENOTSUP, "version 1, 2 or 3");
     uint32_t at = header.major == 1 ? 10 : 12;
     uint32_t dict_bytes = header.major == 1 ? bytes_get_u16(bytes + 8) : bytes_get_u32(bytes + 8);
     if (dict_bytes > NPY_HEADER_BYTES_MAX - 12 || dict_bytes > count_bytes - at) {
-        bad_at(&parser, text + 8, -EBADMSG, "a header of at most 65535 bytes, within the file");
+        syntax_error_at(&parser, text + 8, -EBADMSG,
+                        "a header of at most 65535 bytes, within the file");
         err_found(err, "%u bytes", dict_bytes);
         return -EBADMSG;
     }

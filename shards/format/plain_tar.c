@@ -24,7 +24,7 @@ enum {
     LOST_INDEX_BYTES = 24,
 };
 
-struct walk {
+struct tar_walk {
     struct io *io;
     struct io_file *file;
     struct io_queue *queue;
@@ -40,7 +40,7 @@ struct walk {
     struct err *err;
 };
 
-static int fill(struct walk *walk, uint64_t offset)
+static int fill_window(struct tar_walk *walk, uint64_t offset)
 {
     bool jumped = offset > walk->window_offset + walk->window_bytes + WINDOW_BYTES;
     uint64_t wanted = jumped ? WINDOW_BYTES_MIN : WINDOW_BYTES;
@@ -60,11 +60,11 @@ static int fill(struct walk *walk, uint64_t offset)
 /* The scanner requests only ranges within the file. */
 static int walk_read(void *context, uint64_t offset, void *data, size_t bytes)
 {
-    struct walk *walk = context;
+    struct tar_walk *walk = context;
     uint8_t *to = data;
     while (bytes > 0) {
         if (offset < walk->window_offset || offset >= walk->window_offset + walk->window_bytes) {
-            int status = fill(walk, offset);
+            int status = fill_window(walk, offset);
             if (status)
                 return status;
         }
@@ -79,7 +79,7 @@ static int walk_read(void *context, uint64_t offset, void *data, size_t bytes)
 }
 
 /* Stores the CRCs of the member's blocks in walk->crcs. Overwrites the window. */
-static int compute_crcs(struct walk *walk, const struct tar_member *member, uint32_t *ret_crc)
+static int compute_crcs(struct tar_walk *walk, const struct tar_member *member, uint32_t *ret_crc)
 {
     uint32_t crc = 0;
     str_clear(&walk->crcs);
@@ -105,7 +105,7 @@ static int compute_crcs(struct walk *walk, const struct tar_member *member, uint
 }
 
 /* Reports walk->err as salvaged damage and clears it. */
-static void report_damage(struct walk *walk)
+static void report_damage(struct tar_walk *walk)
 {
     const struct salvage *salvage = walk->options->salvage;
     walk->is_partial = true;
@@ -115,7 +115,7 @@ static void report_damage(struct walk *walk)
 }
 
 /* Adds the member's location to the error. Returns 0 if the walk continues without the member. */
-static int locate_error(struct walk *walk, const struct tar_member *member, int status)
+static int handle_member_error(struct tar_walk *walk, const struct tar_member *member, int status)
 {
     if (status == -ENOMEM)
         return status;
@@ -129,7 +129,7 @@ static int locate_error(struct walk *walk, const struct tar_member *member, int 
     return 0;
 }
 
-static int add_field(struct walk *walk, const struct tar_member *member,
+static int add_field(struct tar_walk *walk, const struct tar_member *member,
                      const struct member_name *name)
 {
     int status = 0;
@@ -137,7 +137,7 @@ static int add_field(struct walk *walk, const struct tar_member *member,
     if (strcmp(walk->key, name->key) != 0) {
         status = shard_index_builder_begin_sample(walk->builder, name->key, walk->err);
         if (status)
-            return locate_error(walk, member, status);
+            return handle_member_error(walk, member, status);
         strcpy(walk->key, name->key);
     }
     if (walk->options->crcs)
@@ -150,10 +150,10 @@ static int add_field(struct walk *walk, const struct tar_member *member,
                                 .has_crc = walk->options->crcs,
                                 .block_crc32c = (const uint8_t *)walk->crcs.data};
     status = shard_index_builder_add_location(walk->builder, name->extension, &field, walk->err);
-    return status ? locate_error(walk, member, status) : 0;
+    return status ? handle_member_error(walk, member, status) : 0;
 }
 
-static int take_member(struct walk *walk, const struct tar_member *member)
+static int index_member(struct tar_walk *walk, const struct tar_member *member)
 {
     struct member_name name;
     bool is_field;
@@ -161,12 +161,12 @@ static int take_member(struct walk *walk, const struct tar_member *member)
         return 0;
     int status = member_name_split(member->name, &name, &is_field, walk->err);
     if (status)
-        return locate_error(walk, member, status);
+        return handle_member_error(walk, member, status);
     return is_field ? add_field(walk, member, &name) : 0;
 }
 
 /* Recognizes files passed by mistake, such as compressed tars. */
-static void explain_first_block(struct walk *walk)
+static void explain_first_block(struct tar_walk *walk)
 {
     static const struct {
         const char *name, *magic;
@@ -184,7 +184,7 @@ static void explain_first_block(struct walk *walk)
     }
 }
 
-static int too_small(const struct walk *walk)
+static int too_small(const struct tar_walk *walk)
 {
     err_set(walk->err, -EBADMSG, "file is too small for a tar");
     err_at(walk->err, walk->path, 0);
@@ -195,7 +195,7 @@ static int too_small(const struct walk *walk)
 
 /* Keeps the samples before the damage; nothing after it is readable. If the truncated file
  * belongs to the next sample, the current sample is complete. */
-static void salvage_samples(struct walk *walk, const struct tar_scanner *scanner)
+static void salvage_samples(struct tar_walk *walk, const struct tar_scanner *scanner)
 {
     struct member_name name;
     struct err ignored;
@@ -215,7 +215,8 @@ static void salvage_samples(struct walk *walk, const struct tar_scanner *scanner
 }
 
 /* Returns TAR_END at damage that is salvaged. */
-static int scan(struct walk *walk, struct tar_scanner *scanner, struct tar_member *ret_member)
+static int scan_or_salvage(struct tar_walk *walk, struct tar_scanner *scanner,
+                           struct tar_member *ret_member)
 {
     int status = walk->file_bytes < TAR_BLOCK_BYTES ? too_small(walk)
                                                     : tar_scan(scanner, ret_member, walk->err);
@@ -229,14 +230,14 @@ static int scan(struct walk *walk, struct tar_scanner *scanner, struct tar_membe
     return 0;
 }
 
-static int walk_members(struct walk *walk, uint64_t *ret_archive_end)
+static int walk_members(struct tar_walk *walk, uint64_t *ret_archive_end)
 {
     struct tar_scanner scanner = {
         .read = walk_read, .context = walk, .path = walk->path, .file_bytes = walk->file_bytes};
     struct tar_member member;
     int status;
-    while (!(status = scan(walk, &scanner, &member)) && member.kind != TAR_END) {
-        status = take_member(walk, &member);
+    while (!(status = scan_or_salvage(walk, &scanner, &member)) && member.kind != TAR_END) {
+        status = index_member(walk, &member);
         if (status)
             break;
     }
@@ -247,7 +248,7 @@ static int walk_members(struct walk *walk, uint64_t *ret_archive_end)
 }
 
 /* Detects a millrace shard that lost its trailer: its index follows the end of the archive. */
-static int check_lost_index(struct walk *walk, const struct plain_tar_index *found)
+static int check_lost_index(struct tar_walk *walk, const struct plain_tar_index *found)
 {
     uint8_t head[LOST_INDEX_BYTES]; /* version, fields, samples, key bytes */
     uint64_t at = found->trailer.archive_end + TAR_END_BYTES;
@@ -270,19 +271,19 @@ static int check_lost_index(struct walk *walk, const struct plain_tar_index *fou
     return 0;
 }
 
-static int encode(struct walk *walk, uint64_t archive_end, struct plain_tar_index *found)
+static int encode_index(struct tar_walk *walk, uint64_t archive_end, struct plain_tar_index *found)
 {
-    struct str places = {0};
+    struct str locations = {0};
     uint32_t fields;
-    int status = shard_index_builder_encode(walk->builder, false, &places, &fields, walk->err);
+    int status = shard_index_builder_encode(walk->builder, false, &locations, &fields, walk->err);
     if (status)
         goto out;
-    found->identity_crc32c = crc32c(0, places.data, places.bytes);
+    found->identity_crc32c = crc32c(0, locations.data, locations.bytes);
     if (walk->options->crcs) {
         status = shard_index_builder_encode(walk->builder, true, &found->index, &fields, walk->err);
     } else {
-        found->index = places;
-        places = (struct str){0};
+        found->index = locations;
+        locations = (struct str){0};
     }
     if (status)
         goto out;
@@ -298,7 +299,7 @@ static int encode(struct walk *walk, uint64_t archive_end, struct plain_tar_inde
         .fields = fields,
     };
 out:
-    str_deinit(&places);
+    str_deinit(&locations);
     return status;
 }
 
@@ -309,7 +310,7 @@ int plain_tar_index_build(struct io *io, struct io_file *file, const char *path,
     struct err own = {.offset = ERR_NO_OFFSET};
     struct plain_tar_index found = {0};
     uint64_t archive_end;
-    struct walk walk = {.io = io, .file = file, .path = path, .options = options, .err = &own};
+    struct tar_walk walk = {.io = io, .file = file, .path = path, .options = options, .err = &own};
     walk.file_bytes = io->ops->file_size(file);
     walk.window = malloc(WINDOW_BYTES);
     int status =
@@ -321,7 +322,7 @@ int plain_tar_index_build(struct io *io, struct io_file *file, const char *path,
     if (!status)
         status = walk_members(&walk, &archive_end);
     if (!status)
-        status = encode(&walk, archive_end, &found);
+        status = encode_index(&walk, archive_end, &found);
     if (!status)
         status = check_lost_index(&walk, &found);
     found.is_partial = walk.is_partial;

@@ -35,7 +35,7 @@ static int load_index(struct shard *shard, struct io_queue *queue, const uint8_t
 }
 
 /* Decodes the index and frees found. */
-static int install_index(struct shard *shard, struct plain_tar_index *found, struct err *err)
+static int set_plain_index(struct shard *shard, struct plain_tar_index *found, struct err *err)
 {
     int status = shard_index_decode((const uint8_t *)found->index.data, found->index.bytes,
                                     &found->trailer, shard->path, &shard->index, err);
@@ -49,18 +49,18 @@ static int install_index(struct shard *shard, struct plain_tar_index *found, str
     return status;
 }
 
-static struct index_cache_tar tar_of(const struct shard *shard, struct io_queue *queue)
+static struct index_cache_tar cache_tar(const struct shard *shard, struct io_queue *queue)
 {
     return (struct index_cache_tar){shard->io, shard->file, queue, shard->path};
 }
 
 /* Walks the tar and caches the index. An unwritable cache is not an error; the next open walks
  * again. */
-static int walk(struct shard *shard, struct io_queue *queue, const struct salvage *salvage,
-                struct err *err)
+static int walk_and_cache(struct shard *shard, struct io_queue *queue,
+                          const struct salvage *salvage, struct err *err)
 {
     const struct plain_tar_options options = {.salvage = salvage};
-    const struct index_cache_tar tar = tar_of(shard, queue);
+    const struct index_cache_tar tar = cache_tar(shard, queue);
     struct plain_tar_index found = {0};
     struct io_identity identity;
     int status = shard->io->ops->file_identity(shard->file, &identity, err);
@@ -69,31 +69,31 @@ static int walk(struct shard *shard, struct io_queue *queue, const struct salvag
     if (status)
         return status;
     (void)index_cache_store(&tar, &identity, &found, NULL);
-    return install_index(shard, &found, err);
+    return set_plain_index(shard, &found, err);
 }
 
 static int load_plain_tar(struct shard *shard, struct io_queue *queue,
                           const struct salvage *salvage, struct err *err)
 {
-    const struct index_cache_tar tar = tar_of(shard, queue);
+    const struct index_cache_tar tar = cache_tar(shard, queue);
     struct plain_tar_index found = {0};
     struct io_work_lock *lock;
     bool accept_partial = salvage && !salvage->on_skip;
     if (index_cache_load_or_begin(&tar, accept_partial, &found, &lock) == 0)
-        return install_index(shard, &found, err);
-    int status = walk(shard, queue, salvage, err);
+        return set_plain_index(shard, &found, err);
+    int status = walk_and_cache(shard, queue, salvage, err);
     io_work_lock_release(lock);
     return status;
 }
 
 /* tail: the end of the file, including the trailer. */
-static int load(struct shard *shard, struct io_queue *queue, const uint8_t *tail,
-                uint64_t tail_bytes, const struct salvage *salvage, struct err *err)
+static int load_from_tail(struct shard *shard, struct io_queue *queue, const uint8_t *tail,
+                          uint64_t tail_bytes, const struct salvage *salvage, struct err *err)
 {
     const uint8_t *trailer = tail + tail_bytes - SHARD_TRAILER_BYTES;
     uint64_t file_bytes = shard->io->ops->file_size(shard->file);
     struct plain_tar_index found = {0};
-    const struct index_cache_tar tar = tar_of(shard, queue);
+    const struct index_cache_tar tar = cache_tar(shard, queue);
     if (!shard_trailer_has_magic(trailer))
         return load_plain_tar(shard, queue, salvage, err);
     int status = shard_trailer_decode(trailer, file_bytes, shard->path, &shard->trailer, err);
@@ -101,7 +101,7 @@ static int load(struct shard *shard, struct io_queue *queue, const uint8_t *tail
         status = load_index(shard, queue, tail, file_bytes - tail_bytes, err);
     shard->identity_crc32c = shard->trailer.index_crc32c;
     if (status == -EBADMSG && index_cache_load(&tar, false, &found) == 0)
-        status = install_index(shard, &found, err);
+        status = set_plain_index(shard, &found, err);
     return status;
 }
 
@@ -118,7 +118,7 @@ static int load_tail(struct shard *shard, struct io_queue *queue, const struct s
     int status = io_read_exact(queue, shard->io, shard->file, shard->path, file_bytes - tail_bytes,
                                tail, tail_bytes, err);
     if (!status)
-        status = load(shard, queue, tail, tail_bytes, salvage, err);
+        status = load_from_tail(shard, queue, tail, tail_bytes, salvage, err);
     free(tail);
     return status;
 }

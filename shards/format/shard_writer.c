@@ -96,7 +96,7 @@ static int await_buffer(struct shard_writer *writer, unsigned buffer, struct err
     return 0;
 }
 
-static int send_buffer(struct shard_writer *writer, size_t bytes, struct err *err)
+static int submit_buffer(struct shard_writer *writer, size_t bytes, struct err *err)
 {
     unsigned buffer = writer->current;
     struct io_request *request = &writer->requests[buffer];
@@ -136,7 +136,7 @@ static int append(struct shard_writer *writer, const void *data, uint64_t bytes,
         writer->offset += piece;
         bytes -= piece;
         if (writer->filled_bytes == BUFFER_BYTES) {
-            int status = send_buffer(writer, BUFFER_BYTES, err);
+            int status = submit_buffer(writer, BUFFER_BYTES, err);
             if (status)
                 return status;
         }
@@ -150,8 +150,8 @@ static int append_padding(struct shard_writer *writer, struct err *err)
                   err);
 }
 
-static int refuse(const struct shard_writer *writer, struct err *err, const char *what,
-                  const char *text, const char *expected)
+static int invalid_input(const struct shard_writer *writer, struct err *err, const char *what,
+                         const char *text, const char *expected)
 {
     err_set(err, -EINVAL, "%s", what);
     err_at(err, writer->path, (int64_t)writer->offset);
@@ -176,8 +176,8 @@ static bool key_is_valid(const char *key)
 int shard_writer_begin_sample(struct shard_writer *writer, const char *key, struct err *err)
 {
     if (!key_is_valid(key))
-        return refuse(writer, err, "bad key of a sample", key,
-                      "a relative path without control characters, no dot in its last part");
+        return invalid_input(writer, err, "bad key of a sample", key,
+                             "a relative path without control characters, no dot in its last part");
     int status = shard_index_builder_begin_sample(writer->builder, key, err);
     if (status)
         return status;
@@ -200,11 +200,11 @@ static int add_field(struct shard_writer *writer, const char *extension, const v
 {
     assert(shard_index_builder_samples(writer->builder) > 0);
     if (!extension_is_valid(extension))
-        return refuse(writer, err, "bad extension of a field", extension,
-                      "1 to 47 bytes without capitals, spaces and slashes");
+        return invalid_input(writer, err, "bad extension of a field", extension,
+                             "1 to 47 bytes without capitals, spaces and slashes");
     if (strcmp(writer->last_extension, extension) > 0)
-        return refuse(writer, err, "fields of a sample are out of order", extension,
-                      "byte order of extensions");
+        return invalid_input(writer, err, "fields of a sample are out of order", extension,
+                             "byte order of extensions");
     char name[SHARD_KEY_BYTES_MAX + SHARD_EXTENSION_BYTES_MAX];
     snprintf(name, sizeof name, "%s.%s", writer->key, extension);
     str_clear(&writer->scratch);
@@ -279,14 +279,14 @@ static int append_tail(struct shard_writer *writer, struct shard_trailer *traile
     return append(writer, bytes, sizeof bytes, err);
 }
 
-static int finish(struct shard_writer *writer, struct err *err)
+static int flush_and_commit(struct shard_writer *writer, struct err *err)
 {
     int status = 0;
     if (writer->filled_bytes > 0) {
         size_t padded = bytes_round_up(writer->filled_bytes, IO_ALIGN_BYTES);
         memset(writer->buffers[writer->current] + writer->filled_bytes, 0,
                padded - writer->filled_bytes);
-        status = send_buffer(writer, padded, err);
+        status = submit_buffer(writer, padded, err);
     }
     for (unsigned i = 0; i < BUFFERS_COUNT && !status; i++)
         status = await_buffer(writer, i, err);
@@ -309,7 +309,7 @@ int shard_writer_commit(struct shard_writer *writer, struct shard_summary *ret_s
     struct shard_trailer trailer = {0};
     int status = append_tail(writer, &trailer, err);
     if (!status)
-        status = finish(writer, err);
+        status = flush_and_commit(writer, err);
     if (!status)
         *ret_summary = (struct shard_summary){
             .samples = trailer.samples,

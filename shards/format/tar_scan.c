@@ -31,14 +31,14 @@ enum {
 };
 
 /* Settings of extended headers for the next member. */
-struct pending {
+struct pending_header {
     struct str *name;
     bool has_name, has_size, sparse, has_pax;
     uint64_t size_bytes;
 };
 
-static int bad(const struct tar_scanner *scanner, uint64_t offset, struct err *err,
-               const char *what)
+static int bad_header(const struct tar_scanner *scanner, uint64_t offset, struct err *err,
+                      const char *what)
 {
     err_set(err, -EBADMSG, "%s", what);
     err_at(err, scanner->path, (int64_t)offset);
@@ -49,7 +49,7 @@ static int read_block(struct tar_scanner *scanner, uint64_t offset, uint8_t bloc
                       struct err *err)
 {
     if (scanner->file_bytes - offset < TAR_BLOCK_BYTES) {
-        bad(scanner, offset, err, "tar archive ends within a header");
+        bad_header(scanner, offset, err, "tar archive ends within a header");
         err_expected(err, "%d bytes", TAR_BLOCK_BYTES);
         err_found(err, "%" PRIu64, scanner->file_bytes - offset);
         return -EBADMSG;
@@ -114,11 +114,12 @@ static bool is_zero(const uint8_t *block)
 
 /* Checks that size_bytes at offset lie within the file. Some tools omit the last member's
  * padding, so it may be missing. */
-static int skip_data(const struct tar_scanner *scanner, uint64_t offset, uint64_t size_bytes,
-                     uint64_t *ret_next, struct err *err)
+static int check_data_range(const struct tar_scanner *scanner, uint64_t offset, uint64_t size_bytes,
+                            uint64_t *ret_next, struct err *err)
 {
     if (offset > scanner->file_bytes || size_bytes > scanner->file_bytes - offset) {
-        bad(scanner, offset, err, "tar archive is truncated: a member's data extends past its end");
+        bad_header(scanner, offset, err,
+                   "tar archive is truncated: a member's data extends past its end");
         err_expected(err, "%" PRIu64 " bytes", size_bytes);
         err_found(err, "%" PRIu64, offset > scanner->file_bytes ? 0 : scanner->file_bytes - offset);
         err_advise(err, "copy or download the file again");
@@ -129,12 +130,12 @@ static int skip_data(const struct tar_scanner *scanner, uint64_t offset, uint64_
     return 0;
 }
 
-static bool key_is(const char *key, size_t bytes, const char *wanted)
+static bool key_equals(const char *key, size_t bytes, const char *wanted)
 {
     return bytes == strlen(wanted) && memcmp(key, wanted, bytes) == 0;
 }
 
-static int parse_pax_size(const char *value, size_t bytes, struct pending *pending)
+static int parse_pax_size(const char *value, size_t bytes, struct pending_header *pending)
 {
     uint64_t size = 0;
     if (bytes == 0)
@@ -149,33 +150,33 @@ static int parse_pax_size(const char *value, size_t bytes, struct pending *pendi
     return 0;
 }
 
-static void set_pending_name(struct pending *pending, const char *name, size_t bytes)
+static void set_pending_name(struct pending_header *pending, const char *name, size_t bytes)
 {
     str_clear(pending->name);
     str_add(pending->name, name, strnlen(name, bytes));
     pending->has_name = true;
 }
 
-static int apply_pax_record(const char *record, size_t bytes, struct pending *pending)
+static int apply_pax_record(const char *record, size_t bytes, struct pending_header *pending)
 {
     const char *equals = memchr(record, '=', bytes);
     if (!equals || equals == record || memchr(record, 0, (size_t)(equals - record)))
         return -EBADMSG;
     size_t key_bytes = (size_t)(equals - record), value_bytes = bytes - key_bytes - 1;
-    if (key_is(record, key_bytes, "GNU.sparse.name") ||
-        (key_is(record, key_bytes, "path") && !pending->sparse))
+    if (key_equals(record, key_bytes, "GNU.sparse.name") ||
+        (key_equals(record, key_bytes, "path") && !pending->sparse))
         /* The path of a sparse file is artificial; GNU.sparse.name has the real one. */
         set_pending_name(pending, equals + 1, value_bytes);
     if (key_bytes > 11 && memcmp(record, "GNU.sparse.", 11) == 0)
         pending->sparse = true;
-    if (key_is(record, key_bytes, "size"))
+    if (key_equals(record, key_bytes, "size"))
         return parse_pax_size(equals + 1, value_bytes, pending);
     return 0;
 }
 
 /* Parses records "LENGTH KEY=VALUE\n"; LENGTH counts the whole record. */
 static int parse_pax(const struct tar_scanner *scanner, const struct str *text, uint64_t offset,
-                     struct pending *pending, struct err *err)
+                     struct pending_header *pending, struct err *err)
 {
     size_t at = 0;
     while (at < text->bytes) {
@@ -189,7 +190,7 @@ static int parse_pax(const struct tar_scanner *scanner, const struct str *text, 
                     length <= text->bytes - start && length > at - start + 1 &&
                     text->data[start + length - 1] == '\n';
         if (!fits || apply_pax_record(text->data + at + 1, length - (at - start) - 2, pending)) {
-            bad(scanner, offset + start, err, "bad record in a PAX header of a tar");
+            bad_header(scanner, offset + start, err, "bad record in a PAX header of a tar");
             err_expected(err, "LENGTH KEY=VALUE and a newline");
             return -EBADMSG;
         }
@@ -199,10 +200,10 @@ static int parse_pax(const struct tar_scanner *scanner, const struct str *text, 
 }
 
 static int read_extended(struct tar_scanner *scanner, char type, uint64_t offset,
-                         uint64_t size_bytes, struct pending *pending, struct err *err)
+                         uint64_t size_bytes, struct pending_header *pending, struct err *err)
 {
     if (size_bytes > EXTENDED_BYTES_MAX) {
-        bad(scanner, offset, err, "extended header of a tar is too long");
+        bad_header(scanner, offset, err, "extended header of a tar is too long");
         err_expected(err, "at most %d bytes", EXTENDED_BYTES_MAX);
         err_found(err, "%" PRIu64, size_bytes);
         return -EBADMSG;
@@ -244,7 +245,7 @@ static void add_ustar_name(struct str *name, const uint8_t *block)
 }
 
 static int set_name(struct tar_scanner *scanner, const uint8_t *block,
-                    const struct pending *pending, uint64_t offset, struct err *err)
+                    const struct pending_header *pending, uint64_t offset, struct err *err)
 {
     str_clear(&scanner->name);
     if (pending->has_name)
@@ -257,7 +258,7 @@ static int set_name(struct tar_scanner *scanner, const uint8_t *block,
     if (str_status(&scanner->name))
         return err_set(err, -ENOMEM, "out of memory for a tar member's name");
     if (scanner->name.bytes > TAR_NAME_BYTES_MAX) {
-        bad(scanner, offset, err, "name of a tar member is too long");
+        bad_header(scanner, offset, err, "name of a tar member is too long");
         err_expected(err, "at most %d bytes", TAR_NAME_BYTES_MAX);
         err_found(err, "%zu", scanner->name.bytes);
         return -EBADMSG;
@@ -281,7 +282,8 @@ static int skip_sparse_map(struct tar_scanner *scanner, const uint8_t *header, u
     return 0;
 }
 
-static enum tar_kind kind_of(char type, const struct str *name, const struct pending *pending)
+static enum tar_kind member_kind(char type, const struct str *name,
+                                 const struct pending_header *pending)
 {
     if (type == '5' || type == 'D')
         return TAR_FOLDER;
@@ -306,9 +308,9 @@ static bool size_is_ambiguous(char type, const struct str *name, uint64_t size_b
     return size_bytes > 0 && ((!has_data(type) && type != '1' && type != '5') || is_old_folder);
 }
 
-static int finish_member(struct tar_scanner *scanner, const uint8_t *block,
-                         const struct pending *pending, uint64_t size_bytes,
-                         struct tar_member *member, struct err *err)
+static int fill_member(struct tar_scanner *scanner, const uint8_t *block,
+                       const struct pending_header *pending, uint64_t size_bytes,
+                       struct tar_member *member, struct err *err)
 {
     char type = (char)block[TYPE_AT];
     uint64_t header_at = scanner->offset;
@@ -318,9 +320,10 @@ static int finish_member(struct tar_scanner *scanner, const uint8_t *block,
     if (pending->has_size)
         size_bytes = pending->size_bytes;
     if (scanner->name.bytes == 0)
-        return bad(scanner, header_at, err, "tar member has no name");
+        return bad_header(scanner, header_at, err, "tar member has no name");
     if (size_is_ambiguous(type, &scanner->name, size_bytes)) {
-        bad(scanner, header_at, err,
+        bad_header(
+            scanner, header_at, err,
             "tar member of a type without data has a size, so the position of the next member is "
             "unknown");
         err_expected(err, "0");
@@ -330,12 +333,12 @@ static int finish_member(struct tar_scanner *scanner, const uint8_t *block,
     if (!has_data(type))
         size_bytes = 0;
     uint64_t data_offset = header_at + TAR_BLOCK_BYTES;
-    enum tar_kind kind = kind_of(type, &scanner->name, pending);
+    enum tar_kind kind = member_kind(type, &scanner->name, pending);
     if (type == 'S')
         status = skip_sparse_map(scanner, block, &data_offset, err);
     if (status)
         return status;
-    status = skip_data(scanner, data_offset, size_bytes, &scanner->offset, err);
+    status = check_data_range(scanner, data_offset, size_bytes, &scanner->offset, err);
     scanner->is_truncated = status && kind == TAR_FILE;
     if (status)
         return status;
@@ -351,11 +354,11 @@ static int parse_header(const struct tar_scanner *scanner, const uint8_t *block,
 {
     uint64_t checksum;
     if (parse_number(block + CHECKSUM_AT, 8, &checksum) || !checksum_matches(block, checksum)) {
-        bad(scanner, scanner->offset, err, "not a tar header: its checksum does not match");
+        bad_header(scanner, scanner->offset, err, "not a tar header: its checksum does not match");
         return -EBADMSG;
     }
     if (parse_number(block + SIZE_AT, 12, ret_size_bytes)) {
-        bad(scanner, scanner->offset + SIZE_AT, err, "bad size in a tar header");
+        bad_header(scanner, scanner->offset + SIZE_AT, err, "bad size in a tar header");
         err_expected(err, "an octal number, or base 256 from 0 to 2^63");
         return -EBADMSG;
     }
@@ -373,8 +376,8 @@ static int end_of_archive(const struct tar_scanner *scanner, struct tar_member *
 
 int tar_scan(struct tar_scanner *scanner, struct tar_member *ret_member, struct err *err)
 {
-    struct pending pending = {.name = &scanner->pending_name},
-                   global = {.name = &scanner->global_name};
+    struct pending_header pending = {.name = &scanner->pending_name},
+                          global = {.name = &scanner->global_name};
     struct tar_member member = {.header_offset = scanner->offset};
     scanner->is_truncated = false;
     for (unsigned extended = 0; extended <= EXTENDED_COUNT_MAX; extended++) {
@@ -388,26 +391,28 @@ int tar_scan(struct tar_scanner *scanner, struct tar_member *ret_member, struct 
         if (is_zero(block)) {
             if (extended == 0)
                 return end_of_archive(scanner, ret_member);
-            return bad(scanner, scanner->offset, err,
-                       "tar archive ends after an extended header without its member");
+            return bad_header(scanner, scanner->offset, err,
+                              "tar archive ends after an extended header without its member");
         }
         status = parse_header(scanner, block, &size_bytes, err);
         if (status)
             return status;
         char type = (char)block[TYPE_AT];
         if (!(type == 'x' || type == 'X' || type == 'g' || type == 'L' || type == 'K')) {
-            status = finish_member(scanner, block, &pending, size_bytes, &member, err);
+            status = fill_member(scanner, block, &pending, size_bytes, &member, err);
             if (!status)
                 *ret_member = member;
             return status;
         }
         if (type == 'x' || type == 'X') {
             if (pending.has_pax)
-                return bad(scanner, scanner->offset, err, "two PAX headers before one tar member");
+                return bad_header(scanner, scanner->offset, err,
+                                  "two PAX headers before one tar member");
             pending.has_pax = true;
         }
         uint64_t next;
-        status = skip_data(scanner, scanner->offset + TAR_BLOCK_BYTES, size_bytes, &next, err);
+        status =
+            check_data_range(scanner, scanner->offset + TAR_BLOCK_BYTES, size_bytes, &next, err);
         if (!status && type != 'K')
             status = read_extended(scanner, type, scanner->offset + TAR_BLOCK_BYTES, size_bytes,
                                    type == 'g' ? &global : &pending, err);
@@ -415,7 +420,8 @@ int tar_scan(struct tar_scanner *scanner, struct tar_member *ret_member, struct 
             return status;
         scanner->offset = next;
     }
-    return bad(scanner, scanner->offset, err, "too many extended headers before one tar member");
+    return bad_header(scanner, scanner->offset, err,
+                      "too many extended headers before one tar member");
 }
 
 void tar_scanner_deinit(struct tar_scanner *scanner)

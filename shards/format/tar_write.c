@@ -21,7 +21,7 @@ enum {
 
 /* Returns the offset of the slash that splits name into ustar prefix and rest; 0 if it needs no
  * split, -1 if it cannot be split. */
-static int ustar_cut(const char *name, size_t bytes)
+static int ustar_split(const char *name, size_t bytes)
 {
     if (bytes <= NAME_BYTES)
         return 0;
@@ -57,7 +57,7 @@ static size_t pax_records(const char *name, uint64_t size_bytes,
                           char records[PAX_RECORDS_BYTES_MAX])
 {
     size_t at = 0;
-    if (ustar_cut(name, strlen(name)) < 0)
+    if (ustar_split(name, strlen(name)) < 0)
         add_pax_record(records, &at, "path", name);
     if (size_bytes > USTAR_SIZE_MAX) {
         char text[24];
@@ -68,7 +68,7 @@ static size_t pax_records(const char *name, uint64_t size_bytes,
 }
 
 /* Returns the length of the longest prefix of name that fits without splitting a UTF-8 sequence. */
-static size_t cut_utf8(const char *name, size_t bytes_max)
+static size_t utf8_prefix_bytes(const char *name, size_t bytes_max)
 {
     size_t bytes = strlen(name);
     if (bytes <= bytes_max)
@@ -82,9 +82,9 @@ static size_t cut_utf8(const char *name, size_t bytes_max)
 static void add_block(struct str *out, const char *name, uint64_t size_bytes, char type)
 {
     char block[TAR_BLOCK_BYTES] = {0};
-    int cut = ustar_cut(name, strlen(name));
+    int cut = ustar_split(name, strlen(name));
     const char *rest = cut > 0 ? name + cut + 1 : name;
-    memcpy(block, rest, cut_utf8(rest, NAME_BYTES));
+    memcpy(block, rest, utf8_prefix_bytes(rest, NAME_BYTES));
     if (cut > 0)
         memcpy(block + PREFIX_AT, name, (size_t)cut);
     memcpy(block + 100, "0000444", 8);

@@ -13,7 +13,7 @@
 
 int verification_open(struct verification *v)
 {
-    struct stream *stream = &v->stream;
+    struct verify_stream *stream = &v->stream;
     stream->file_bytes = v->io->ops->file_size(stream->shard->file);
     stream->hash = hash_stream_open();
     stream->buffer = malloc(VERIFY_BUFFER_BYTES);
@@ -32,9 +32,9 @@ void verification_close(struct verification *v)
     str_deinit(&v->member);
 }
 
-static int fill(struct verification *v)
+static int fill_buffer(struct verification *v)
 {
-    struct stream *stream = &v->stream;
+    struct verify_stream *stream = &v->stream;
     stream->buffer_offset += stream->buffer_bytes;
     if (v->options->stop && atomic_load(v->options->stop)) {
         err_set(v->err, -EINTR, "verification was stopped on request");
@@ -58,7 +58,7 @@ static int fill(struct verification *v)
 
 int verification_read(struct verification *v, uint64_t offset, void *data, uint64_t bytes)
 {
-    struct stream *stream = &v->stream;
+    struct verify_stream *stream = &v->stream;
     uint8_t *to = data;
     if (offset < stream->buffer_offset || offset > stream->file_bytes ||
         bytes > stream->file_bytes - offset)
@@ -66,7 +66,7 @@ int verification_read(struct verification *v, uint64_t offset, void *data, uint6
     while (bytes > 0) {
         uint64_t end = stream->buffer_offset + stream->buffer_bytes;
         if (offset >= end) {
-            int status = fill(v);
+            int status = fill_buffer(v);
             if (status)
                 return status;
             continue;
@@ -129,8 +129,8 @@ void verification_report(struct verification *v, enum verify_kind kind, const ch
     struct verify_problem problem = {.kind = kind, .path = v->path, .key = key, .err = err};
     v->result->problems_count++;
     v->result->kinds_count[kind]++;
-    if (v->options->problem)
-        v->options->problem(v->options->context, &problem);
+    if (v->options->on_problem)
+        v->options->on_problem(v->options->context, &problem);
 }
 
 void verification_note(struct verification *v, const char *key, uint64_t offset, const char *what,
@@ -142,8 +142,8 @@ void verification_note(struct verification *v, const char *key, uint64_t offset,
     err_at(&err, v->path, (int64_t)offset);
     err_advise(&err, "%s", advice);
     v->result->notes_count++;
-    if (v->options->note)
-        v->options->note(v->options->context, &noted);
+    if (v->options->on_note)
+        v->options->on_note(v->options->context, &noted);
 }
 
 void verification_report_mismatch(struct verification *v, const char *key, uint64_t offset,
@@ -157,9 +157,9 @@ void verification_report_mismatch(struct verification *v, const char *key, uint6
     verification_report(v, VERIFY_ARCHIVE, key, &err);
 }
 
-void verification_report_sum_mismatch(struct verification *v, const char *key, uint64_t offset,
-                                      const char *what, int digits, uint64_t expected,
-                                      uint64_t found)
+void verification_report_checksum_mismatch(struct verification *v, const char *key, uint64_t offset,
+                                           const char *what, int digits, uint64_t expected,
+                                           uint64_t found)
 {
     struct err err;
     err_set(&err, -EBADMSG, "%s", what);

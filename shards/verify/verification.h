@@ -10,7 +10,7 @@
 #include "base/str.h"
 #include "shards/verify/verify.h"
 
-struct stream {
+struct verify_stream {
     struct shard *shard;
     struct io_queue *queue;
     struct hash_stream *hash;
@@ -26,11 +26,11 @@ struct verification {
     struct err *err; /* failures of the verification itself */
     const char *path;
     uint64_t bytes_before, bytes_total; /* for progress: size of earlier shards, of all shards */
-    struct stream stream;
+    struct verify_stream stream;
     struct str member;
     uint64_t sample; /* sample of the next field in the index */
     uint32_t field;
-    uint64_t seen; /* plain tar: one bit per field seen in the current sample */
+    uint64_t seen_fields; /* plain tar: one bit per field seen in the current sample */
 };
 
 /* v->stream.shard must be open. verification_close also closes the shard, and works before
@@ -54,15 +54,15 @@ void verification_report(struct verification *v, enum verify_kind kind, const ch
 void verification_report_mismatch(struct verification *v, const char *key, uint64_t offset,
                                   const char *what, uint64_t expected, uint64_t found);
 /* Reports a mismatch between two checksums of `digits` hexadecimal digits. */
-void verification_report_sum_mismatch(struct verification *v, const char *key, uint64_t offset,
-                                      const char *what, int digits, uint64_t expected,
-                                      uint64_t found);
+void verification_report_checksum_mismatch(struct verification *v, const char *key, uint64_t offset,
+                                           const char *what, int digits, uint64_t expected,
+                                           uint64_t found);
 /* Reports an oddity that is not a problem. */
 void verification_note(struct verification *v, const char *key, uint64_t offset, const char *what,
                        const char *advice);
 
 /* Checks each member of the archive: its place in the index, its checksums, and, with the caller's
- * `member`, its contents. */
+ * check_member, its contents. */
 int verify_archive(struct verification *v);
 
 #endif

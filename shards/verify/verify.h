@@ -17,7 +17,7 @@
 
 enum {
     VERIFY_BUFFER_BYTES = 1 << 20,
-    /* Larger members are checked, but not passed to `member`. */
+    /* Larger members are checked, but not passed to check_member. */
     VERIFY_MEMBER_BYTES_MAX = 256 << 20,
 };
 
@@ -51,17 +51,17 @@ struct verify_member {
 
 /* Immutable. Callbacks run on the calling thread. */
 struct verify_options {
-    void (*problem)(void *context, const struct verify_problem *problem); /* may be NULL */
+    void (*on_problem)(void *context, const struct verify_problem *problem); /* may be NULL */
     /* Reports oddities of plain tars that readers accept: no end of archive, sparse files. May
      * be NULL. */
-    void (*note)(void *context, const struct verify_problem *note);
+    void (*on_note)(void *context, const struct verify_problem *note);
     /* Checks a member's contents. Returns nonzero and fills err to report a problem of
      * *ret_kind. May be NULL. */
-    int (*member)(void *context, const struct verify_member *member, enum verify_kind *ret_kind,
-                  struct err *err);
+    int (*check_member)(void *context, const struct verify_member *member,
+                        enum verify_kind *ret_kind, struct err *err);
     /* Require the dataset's fields in each sample, and a label if it names classes. For a single
      * shard: the fields that any of its samples has. */
-    bool same_fields;
+    bool requires_fields;
     /* Whether field b may replace field a, such as PNG for JPEG. NULL: never. */
     bool (*is_alternative)(const char *a, const char *b);
     /* Called per buffer; may be NULL. */

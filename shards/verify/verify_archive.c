@@ -14,8 +14,8 @@
 #include <string.h>
 
 /* Checks the CRCs of each block and of the whole field. *ret_good: all match. */
-static int check_data(struct verification *v, const char *key, const struct shard_field *field,
-                      bool *ret_good)
+static int check_checksums(struct verification *v, const char *key, const struct shard_field *field,
+                           bool *ret_good)
 {
     uint32_t crc = 0;
     bool keep = field->size_bytes <= VERIFY_MEMBER_BYTES_MAX;
@@ -38,18 +38,18 @@ static int check_data(struct verification *v, const char *key, const struct shar
             continue;
         uint32_t expected = bytes_get_u32(field->block_crc32c + at / SHARD_BLOCK_BYTES * 4);
         if (block_crc != expected)
-            verification_report_sum_mismatch(v, key, field->data_offset + at,
-                                             "CRC32C of a block does not match", 8, expected,
-                                             block_crc);
+            verification_report_checksum_mismatch(v, key, field->data_offset + at,
+                                                  "CRC32C of a block does not match", 8, expected,
+                                                  block_crc);
     }
     if (field->has_crc && crc != field->crc32c)
-        verification_report_sum_mismatch(
+        verification_report_checksum_mismatch(
             v, key, field->data_offset, "CRC32C of a member does not match", 8, field->crc32c, crc);
     *ret_good = v->result->problems_count == problems;
     return 0;
 }
 
-static void deliver_member(struct verification *v, const char *key, const struct shard_field *field)
+static void pass_to_caller(struct verification *v, const char *key, const struct shard_field *field)
 {
     enum verify_kind kind = VERIFY_FIELDS;
     struct err err = {.offset = ERR_NO_OFFSET};
@@ -62,8 +62,8 @@ static void deliver_member(struct verification *v, const char *key, const struct
         .size_bytes = field->size_bytes,
         .picture = field->picture,
     };
-    if (v->options->member && field->size_bytes <= VERIFY_MEMBER_BYTES_MAX &&
-        v->options->member(v->options->context, &member, &kind, &err))
+    if (v->options->check_member && field->size_bytes <= VERIFY_MEMBER_BYTES_MAX &&
+        v->options->check_member(v->options->context, &member, &kind, &err))
         verification_report(v, kind, key, &err);
 }
 
@@ -93,9 +93,9 @@ static int check_member(struct verification *v, const struct tar_member *member)
                                      field.data_offset, member->data_offset);
     } else {
         bool good = false;
-        int status = check_data(v, key, &field, &good);
+        int status = check_checksums(v, key, &field, &good);
         if (!status && good)
-            deliver_member(v, key, &field);
+            pass_to_caller(v, key, &field);
         uint64_t end = field.data_offset + field.size_bytes;
         if (!status)
             status = verification_check_zeros(v, key, end, bytes_round_up(end, TAR_BLOCK_BYTES));
@@ -111,12 +111,12 @@ static int check_member(struct verification *v, const struct tar_member *member)
 static void finish_sample(struct verification *v)
 {
     const struct shard_index *index = v->stream.shard->index;
-    if (v->seen == 0)
+    if (v->seen_fields == 0)
         return;
     for (uint32_t f = 0; f < shard_index_fields(index); f++) {
         struct shard_field field;
         shard_index_field(index, v->sample, f, &field);
-        if (field.present && !(v->seen >> f & 1)) {
+        if (field.present && !(v->seen_fields >> f & 1)) {
             char key[SHARD_KEY_BYTES_MAX];
             verification_key(v, key);
             verification_report_mismatch(v, key, field.data_offset,
@@ -125,7 +125,7 @@ static void finish_sample(struct verification *v)
         }
     }
     v->sample++;
-    v->seen = 0;
+    v->seen_fields = 0;
 }
 
 /* Fields of a sample may come in any order. */
@@ -134,7 +134,7 @@ static bool find_plain_field(struct verification *v, const struct tar_member *me
 {
     const struct shard_index *index = v->stream.shard->index;
     char key[SHARD_KEY_BYTES_MAX] = "";
-    if (v->seen) {
+    if (v->seen_fields) {
         verification_key(v, key);
         if (strcmp(key, name->key) != 0)
             finish_sample(v);
@@ -145,11 +145,12 @@ static bool find_plain_field(struct verification *v, const struct tar_member *me
     verification_key(v, key);
     v->field = (uint32_t)number;
     shard_index_field(index, v->sample, v->field, ret_field);
-    bool matches = strcmp(key, name->key) == 0 && ret_field->present && !(v->seen >> number & 1) &&
+    bool matches = strcmp(key, name->key) == 0 && ret_field->present &&
+                   !(v->seen_fields >> number & 1) &&
                    ret_field->data_offset == member->data_offset &&
                    ret_field->size_bytes == member->size_bytes;
     if (matches)
-        v->seen |= UINT64_C(1) << number;
+        v->seen_fields |= UINT64_C(1) << number;
     return matches;
 }
 
@@ -183,9 +184,9 @@ static int check_plain_tar_member(struct verification *v, const struct tar_membe
         verification_report(v, VERIFY_ARCHIVE, name.key, &err);
         return 0;
     }
-    int status = check_data(v, name.key, &field, &good);
+    int status = check_checksums(v, name.key, &field, &good);
     if (!status && good)
-        deliver_member(v, name.key, &field);
+        pass_to_caller(v, name.key, &field);
     return status;
 }
 

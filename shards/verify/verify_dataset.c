@@ -31,8 +31,8 @@ static int check_tail(struct verification *v, const struct dataset_shard *expect
         return status;
     uint64_t xxh3 = hash_stream_64(v->stream.hash);
     if (!expected->lacks_xxh3 && xxh3 != expected->xxh3)
-        verification_report_sum_mismatch(v, "", 0, "XXH3 of the shard differs from dataset.json",
-                                         16, expected->xxh3, xxh3);
+        verification_report_checksum_mismatch(
+            v, "", 0, "XXH3 of the shard differs from dataset.json", 16, expected->xxh3, xxh3);
     if (v->stream.file_bytes != expected->file_bytes)
         verification_report_mismatch(v, "", 0, "size of the shard differs from dataset.json",
                                      expected->file_bytes, v->stream.file_bytes);
@@ -40,9 +40,9 @@ static int check_tail(struct verification *v, const struct dataset_shard *expect
         verification_report_mismatch(v, "", 0, "the shard's sample count differs from dataset.json",
                                      expected->samples, trailer->samples);
     if (shard->identity_crc32c != expected->index_crc32c)
-        verification_report_sum_mismatch(v, "", trailer->index_offset,
-                                         "CRC of the index differs from dataset.json", 8,
-                                         expected->index_crc32c, shard->identity_crc32c);
+        verification_report_checksum_mismatch(v, "", trailer->index_offset,
+                                              "CRC of the index differs from dataset.json", 8,
+                                              expected->index_crc32c, shard->identity_crc32c);
     return 0;
 }
 
@@ -192,8 +192,8 @@ static bool is_shard_error(int status)
     return status == -EBADMSG || status == -ENOENT || status == -ENODATA || status == -EISDIR;
 }
 
-static int verify_one(struct verification *v, const struct dataset *dataset,
-                      const struct dataset_shard *expected)
+static int verify_open_shard(struct verification *v, const struct dataset *dataset,
+                             const struct dataset_shard *expected)
 {
     struct err err;
     v->result->shards_count++;
@@ -213,7 +213,7 @@ static int verify_one(struct verification *v, const struct dataset *dataset,
         status = verify_archive(v);
     if (!status)
         status = check_tail(v, expected);
-    if (!status && v->options->same_fields)
+    if (!status && v->options->requires_fields)
         check_fields(v, dataset);
     return status ? status : check_keys(v);
 }
@@ -228,7 +228,7 @@ int verify_shard(struct io *io, const char *path, const struct dataset_shard *ex
     v.bytes_total = expected                                 ? expected->file_bytes
                     : io->names->stat(io, path, &info, NULL) ? 0
                                                              : info.size_bytes;
-    int status = verify_one(&v, NULL, expected);
+    int status = verify_open_shard(&v, NULL, expected);
     verification_close(&v);
     return status;
 }
@@ -248,7 +248,7 @@ int verify_dataset(struct io *io, const struct dataset *dataset,
         v.bytes_before = bytes_before;
         int status = dataset_shard_path(dataset, i, path, err);
         if (!status)
-            status = verify_one(&v, dataset, &dataset->shards[i]);
+            status = verify_open_shard(&v, dataset, &dataset->shards[i]);
         verification_close(&v);
         if (status)
             return status;

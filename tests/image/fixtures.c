@@ -38,7 +38,7 @@ void test_files_free(struct test_files *files)
     *files = (struct test_files){0};
 }
 
-const char *test_name_of(const char *path)
+const char *test_file_name(const char *path)
 {
     return strrchr(path, '/') + 1;
 }
@@ -95,8 +95,8 @@ unsigned char *test_add_orientation(const unsigned char *jpeg, size_t bytes, uns
     return out;
 }
 
-void test_compare_part(const struct jpeg_planes *whole, const struct jpeg_planes *some,
-                       struct image_rect part, const char *what)
+void test_compare_region(const struct jpeg_planes *whole, const struct jpeg_planes *some,
+                         struct image_rect part, const char *what)
 {
     assert_true(some->width == whole->width && some->height == whole->height);
     assert_true(some->count == whole->count && some->color == whole->color);

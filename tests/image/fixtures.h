@@ -18,7 +18,7 @@ struct test_files {
 struct test_files test_files_find(const char *relative_glob);
 void test_files_free(struct test_files *files);
 
-const char *test_name_of(const char *path); /* the part after the last slash */
+const char *test_file_name(const char *path); /* the part after the last slash */
 
 struct jpeg_decoder *test_open_decoder(void);
 
@@ -33,8 +33,8 @@ unsigned char *test_add_orientation(const unsigned char *jpeg, size_t bytes, uns
 
 /* Fails with a message that names `what` unless every sample that contributes to a pixel of the
  * part equals the sample of the whole. */
-void test_compare_part(const struct jpeg_planes *whole, const struct jpeg_planes *some,
-                       struct image_rect part, const char *what);
+void test_compare_region(const struct jpeg_planes *whole, const struct jpeg_planes *some,
+                         struct image_rect part, const char *what);
 
 /* Peak signal-to-noise ratio in dB; 99 if equal. */
 double test_psnr(const uint8_t *a, const uint8_t *b, size_t count);

@@ -24,7 +24,7 @@ static void every_malformed_file_is_refused_with_an_offset(void **state)
         unsigned char *data = test_read_file(files.path[i], &bytes);
         int status = jpeg_decode(decoder, data, bytes, files.path[i], &planes, &err);
         if (status != -EBADMSG || err.code != -EBADMSG)
-            fail_msg("%s: %d", test_name_of(files.path[i]), status);
+            fail_msg("%s: %d", test_file_name(files.path[i]), status);
         assert_in_range(err.offset, 0, bytes);
         assert_string_equal(err.path, files.path[i]);
         assert_true(err.what[0] && err.found[0] && err.advice[0]);
@@ -96,7 +96,7 @@ static void luma_matches_djpeg(void **state)
         for (uint32_t y = 0; y < planes.height; y++)
             if (memcmp(pgm + header_bytes + (size_t)y * planes.width,
                        planes.plane[0].data + y * planes.plane[0].stride_bytes, planes.width))
-                fail_msg("%s: row %u differs", test_name_of(files.path[i]), y);
+                fail_msg("%s: row %u differs", test_file_name(files.path[i]), y);
         compared++;
         free(pgm);
     }
@@ -126,7 +126,7 @@ static void decoded_parts_match_the_whole_image(void **state)
             struct image_rect part = {width / 3, first, width - width / 3, end - first};
             assert_ok(jpeg_decode_begin(some, data, bytes, files.path[i], &info, &err), &err);
             assert_ok(jpeg_decode_part(some, &part, &parts, &err), &err);
-            test_compare_part(&planes, &parts, part, test_name_of(files.path[i]));
+            test_compare_region(&planes, &parts, part, test_file_name(files.path[i]));
         }
         free(data);
     }

@@ -73,7 +73,7 @@ static size_t compare_parts(const void *data, size_t bytes, const void *original
         struct image_rect part = random_part(whole.width, whole.height, bytes + i);
         assert_ok(jpeg_decode_begin(some, data, bytes, name, &info, &err), &err);
         assert_ok(jpeg_decode_part(some, &part, &parts, &err), &err);
-        test_compare_part(&whole, &parts, part, name);
+        test_compare_region(&whole, &parts, part, name);
         bool cut;
         check_decoded(&parts,
                       decoded_for(data, bytes, (struct image_rect){0, 0, whole.width, whole.height},
@@ -99,7 +99,7 @@ static size_t tile_and_cut(const struct test_files *files, size_t step, size_t p
         if (!is_tiled)
             str_add(&tiled, data, bytes);
         size_t cut = compare_parts(tiled.data, tiled.bytes, data, bytes, parts,
-                                   test_name_of(files->path[i]));
+                                   test_file_name(files->path[i]));
         cut_files += cut > 0;
         free(data);
         str_deinit(&tiled);

@@ -30,7 +30,7 @@ static uint32_t draw(uint32_t below)
 static uint8_t source[ROWS_MAX * COLUMNS_MAX], wanted[ROWS_MAX * COUNT_MAX],
     given[ROWS_MAX * COUNT_MAX];
 
-static int count_passes_that_differ(void)
+static int count_differing_passes(void)
 {
     struct resample_plan plan = {0};
     struct err err;
@@ -55,7 +55,7 @@ static int count_passes_that_differ(void)
     return differ;
 }
 
-static int count_lines_that_differ(void)
+static int count_differing_lines(void)
 {
     uint8_t y[256], cb[256], cr[256], plain[768], best[768];
     int differ = 0;
@@ -95,7 +95,7 @@ static uint64_t hash_augmented(void)
     return hash;
 }
 
-static int count_blends_that_differ(void)
+static int count_differing_blends(void)
 {
     enum { BYTES = 251 };
     uint8_t own[BYTES], other[BYTES], plain[BYTES], best[BYTES];
@@ -136,8 +136,8 @@ static uint64_t hash_mixed(void)
 
 int main(void)
 {
-    int passes = count_passes_that_differ(), lines = count_lines_that_differ(),
-        blends = count_blends_that_differ();
+    int passes = count_differing_passes(), lines = count_differing_lines(),
+        blends = count_differing_blends();
     printf("%s: %d of %d passes, %d lines of colours and %d blends differ from plain C\n",
            image_kernels_name(image_kernels_best()), passes, PASSES, lines, blends);
     printf("changed: %016" PRIx64 " %016" PRIx64 "\n", hash_augmented(), hash_mixed());

@@ -224,16 +224,16 @@ void fixture_make_raw(struct fixture *fixture, const struct fixture_raw_options 
         char key[32], header[64];
         uint32_t width, height, random = (uint32_t)s + 1;
         struct shard_raw_image picture = {
-            .pixels_at = (uint32_t)fixture_raw_header(s, &width, &height, header)};
+            .pixels_offset = (uint32_t)fixture_raw_header(s, &width, &height, header)};
         picture.width = width;
         snprintf(key, sizeof key, "r%06d", (int)s);
         begin_sample(&making, key, 13);
         if (options->with_class)
             add_field(&making, "cls", "3", 1);
         str_clear(&file);
-        str_add(&file, header, picture.pixels_at);
+        str_add(&file, header, picture.pixels_offset);
         str_add_fill(&file, 0, 3 * (size_t)width * height);
-        for (size_t i = picture.pixels_at; i < file.bytes; i++) {
+        for (size_t i = picture.pixels_offset; i < file.bytes; i++) {
             random = random * 1664525u + 1013904223u;
             file.data[i] = (char)(random >> 24);
         }
@@ -351,14 +351,14 @@ void fixture_find_field(const struct fixture *fixture, uint64_t sample, const ch
     struct dataset *dataset;
     struct shard *shard;
     struct err err;
-    uint64_t in_shard;
+    uint64_t number_in_shard;
     assert_ok(dataset_open(fixture->io, fixture->folder, &dataset, &err), &err);
-    uint64_t number = dataset_locate(dataset, sample, &in_shard);
+    uint64_t number = dataset_locate(dataset, sample, &number_in_shard);
     assert_ok(dataset_shard_path(dataset, number, path, &err), &err);
     assert_ok(shard_open(fixture->io, path, &shard, &err), &err);
     int field = shard_index_find(shard->index, extension);
     assert_true(field >= 0);
-    shard_index_field(shard->index, in_shard, (uint32_t)field, ret_field);
+    shard_index_field(shard->index, number_in_shard, (uint32_t)field, ret_field);
     ret_field->block_crc32c = NULL; /* freed with the index */
     shard_close(shard);
     dataset_close(dataset);

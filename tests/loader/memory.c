@@ -139,7 +139,7 @@ static void micro_batches_larger_than_the_read_ahead_are_decoded_in_parts(void *
     fixture_remove(&fixture);
 }
 
-static void a_consumer_that_holds_all_gets_enobufs(void **state)
+static void a_consumer_that_holds_every_batch_gets_enobufs(void **state)
 {
     const struct fixture *fixture = *state;
     struct loader_options options = fixture_loader_options(fixture, LOADER_IMAGE);
@@ -379,7 +379,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steady_state_allocates_nothing),
         cmocka_unit_test(micro_batches_larger_than_the_read_ahead_are_decoded_in_parts),
-        cmocka_unit_test(a_consumer_that_holds_all_gets_enobufs),
+        cmocka_unit_test(a_consumer_that_holds_every_batch_gets_enobufs),
         cmocka_unit_test(a_consumer_that_holds_the_read_ahead_is_reported),
         cmocka_unit_test(stats_name_a_stalled_consumer),
         cmocka_unit_test(a_consumer_that_does_not_return_for_the_last_batch_is_reported),

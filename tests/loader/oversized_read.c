@@ -99,7 +99,7 @@ static void an_oversized_sample_frees_its_memory(void **state)
 }
 
 /* Opens with the minimum budget that the error reports. */
-static void expect_the_least_is_enough(struct loader_options options)
+static void assert_minimum_budget_suffices(struct loader_options options)
 {
     struct loader *loader;
     struct delivered tight, wide;
@@ -131,12 +131,12 @@ static void the_minimum_budget_suffices_for_merged_reads(void **state)
         fixture_make_images(&fixture, &fixture_options);
         struct loader_options options = fixture_loader_options(&fixture, LOADER_BYTES);
         options.batching = (struct batching){.global = 32, .micro = 32, .ranks = 1};
-        expect_the_least_is_enough(options);
+        assert_minimum_budget_suffices(options);
         fixture_claim_mean_bytes(&fixture, 1500); /* the size of the fields that are read */
         options = fixture_loader_options(&fixture, LOADER_IMAGE);
         options.order = ORDER_SEQUENTIAL;
         options.batching = (struct batching){.global = 600, .micro = 600, .ranks = 1};
-        expect_the_least_is_enough(options);
+        assert_minimum_budget_suffices(options);
         fixture_remove(&fixture);
     }
 }

@@ -71,7 +71,7 @@ static void dropped_tail_is_never_planned(void **state)
         assert_int_equal(counts[1][p], p < 96);
 }
 
-static void start_and_limit_cut_exactly(void **state)
+static void a_plan_starts_at_its_position_and_stops_at_its_limit(void **state)
 {
     (void)state;
     static uint8_t counts[3][SAMPLES];
@@ -230,7 +230,7 @@ static void arena_allocates_exactly_its_capacity(void **state)
 }
 
 /* Each wait lasts from 100 to 150 ns. */
-static void a_wait_counts_as_reading_until_the_last_bytes_arrive_then_as_decoding(void **state)
+static void a_wait_is_split_into_reading_and_decoding(void **state)
 {
     (void)state;
     static const struct {
@@ -264,13 +264,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_position_of_a_kept_tail_is_planned_once),
         cmocka_unit_test(dropped_tail_is_never_planned),
-        cmocka_unit_test(start_and_limit_cut_exactly),
+        cmocka_unit_test(a_plan_starts_at_its_position_and_stops_at_its_limit),
         cmocka_unit_test(all_ranks_plan_the_same_number_of_steps),
         cmocka_unit_test(impossible_plans_are_refused),
         cmocka_unit_test(arena_ranges_never_overlap),
         cmocka_unit_test(arena_allocates_the_lowest_free_range),
         cmocka_unit_test(arena_allocates_exactly_its_capacity),
-        cmocka_unit_test(a_wait_counts_as_reading_until_the_last_bytes_arrive_then_as_decoding),
+        cmocka_unit_test(a_wait_is_split_into_reading_and_decoding),
         cmocka_unit_test(the_stage_with_the_most_time_is_the_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

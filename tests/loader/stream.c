@@ -253,7 +253,7 @@ static void cursor_counts_whole_steps_only(void **state)
     delivered_free(&delivered);
 }
 
-static void positions_max_and_start_bound_the_epoch(void **state)
+static void a_run_covers_the_positions_from_start_to_positions_max(void **state)
 {
     const struct fixture *fixture = *state;
     struct loader_options options = fixture_loader_options(fixture, LOADER_BYTES);
@@ -473,7 +473,7 @@ int main(void)
         cmocka_unit_test(every_engine_and_cache_mode_gives_the_same_bytes),
         cmocka_unit_test(resuming_at_any_cursor_delivers_the_rest),
         cmocka_unit_test(cursor_counts_whole_steps_only),
-        cmocka_unit_test(positions_max_and_start_bound_the_epoch),
+        cmocka_unit_test(a_run_covers_the_positions_from_start_to_positions_max),
         cmocka_unit_test(tail_is_kept_or_dropped),
         cmocka_unit_test(sequential_order_is_the_files_order),
         cmocka_unit_test(wrong_options_are_refused_with_advice),

@@ -97,9 +97,9 @@ static void a_sample_after_empty_shards_is_found(void **state)
     test_write_file(fixture->path, text.data, text.bytes);
     assert_ok(dataset_open(fixture->io, fixture->path, &dataset, &err), &err);
     for (uint64_t sample = 0; sample < 12; sample++) {
-        uint64_t in_shard, shard = dataset_locate(dataset, sample, &in_shard);
+        uint64_t number_in_shard, shard = dataset_locate(dataset, sample, &number_in_shard);
         assert_int_equal(shard, sample < 5 ? 0 : 2);
-        assert_int_equal(in_shard, sample < 5 ? sample : sample - 5);
+        assert_int_equal(number_in_shard, sample < 5 ? sample : sample - 5);
     }
     dataset_close(dataset);
     str_deinit(&text);

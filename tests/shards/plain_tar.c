@@ -332,7 +332,7 @@ static void an_unwritable_cache_is_no_error(void **state)
     assert_true(shard_reindex(fixture->io, fixture->path, &options, &err) < 0);
 }
 
-static void checksums_are_optional_and_do_not_change_the_fingerprint(void **state)
+static void optional_checksums_do_not_change_the_fingerprint(void **state)
 {
     const struct fixture *fixture = *state;
     static const struct plain_tar_options options = {.crcs = true};
@@ -440,7 +440,7 @@ int main(void)
         CASE(a_damaged_or_mismatched_cache_entry_is_ignored),
         CASE(only_dead_writers_temporaries_are_removed),
         CASE(an_unwritable_cache_is_no_error),
-        CASE(checksums_are_optional_and_do_not_change_the_fingerprint),
+        CASE(optional_checksums_do_not_change_the_fingerprint),
         CASE(verify_checks_optional_checksums),
         CASE(a_repeated_key_is_a_problem),
         CASE(dali_indexes_reject_names_with_spaces),

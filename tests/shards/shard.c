@@ -242,7 +242,7 @@ static void make_pictures(const struct fixture *fixture)
     for (size_t i = 0; i < 2; i++) {
         struct str file = {0};
         struct shard_raw_image picture = {pictures[i].width, (uint32_t)strlen(pictures[i].header)};
-        str_add(&file, pictures[i].header, picture.pixels_at);
+        str_add(&file, pictures[i].header, picture.pixels_offset);
         str_add_fill(&file, 7, 3 * (size_t)pictures[i].width * pictures[i].height);
         assert_ok(shard_writer_begin_sample(writer, pictures[i].key, &err), &err);
         assert_ok(shard_writer_add_field(writer, "cls", "1", 1, &err), &err);
@@ -403,7 +403,7 @@ static void forge_index(const struct fixture *fixture)
                     struct shard_field field;
                     shard_index_field(index, s, f, &field);
                     assert_true(field.data_offset + field.size_bytes <= trailer.archive_end);
-                    assert_true(field.picture.pixels_at <= field.size_bytes);
+                    assert_true(field.picture.pixels_offset <= field.size_bytes);
                 }
             }
             shard_index_close(index);

@@ -25,7 +25,7 @@ struct seen {
     const char *bad_key; /* a member to report as bad */
 };
 
-static void problem(void *context, const struct verify_problem *found)
+static void count_problem(void *context, const struct verify_problem *found)
 {
     struct seen *seen = context;
     if (seen->problems++ == 0) {
@@ -35,8 +35,8 @@ static void problem(void *context, const struct verify_problem *found)
     assert_true(found->err->what[0] && found->path[0]);
 }
 
-static int member(void *context, const struct verify_member *found, enum verify_kind *ret_kind,
-                  struct err *err)
+static int count_member(void *context, const struct verify_member *found,
+                        enum verify_kind *ret_kind, struct err *err)
 {
     *ret_kind = VERIFY_IMAGE;
     struct seen *seen = context;
@@ -52,7 +52,8 @@ static struct verify_result verify(struct fixture *fixture, const struct dataset
 {
     struct err err;
     struct verify_result result = {0};
-    struct verify_options options = {.problem = problem, .member = member, .context = seen};
+    struct verify_options options = {
+        .on_problem = count_problem, .check_member = count_member, .context = seen};
     assert_ok(verify_shard(fixture->io, fixture->path, expected, &options, &result, &err), &err);
     assert_int_equal(result.problems_count, seen->problems);
     return result;
@@ -190,7 +191,8 @@ static void a_missing_shard_is_a_problem_and_the_others_are_verified(void **stat
     snprintf(dataset.folder, sizeof dataset.folder, "%s", fixture->folder);
     struct seen seen = {0};
     struct verify_result result = {0};
-    struct verify_options options = {.problem = problem, .member = member, .context = &seen};
+    struct verify_options options = {
+        .on_problem = count_problem, .check_member = count_member, .context = &seen};
     assert_ok(verify_dataset(fixture->io, &dataset, &options, &result, &err), &err);
     assert_int_equal(result.problems_count, 1);
     assert_int_equal(result.shards_count, 2);
@@ -198,7 +200,7 @@ static void a_missing_shard_is_a_problem_and_the_others_are_verified(void **stat
     assert_int_equal(seen.members, 6);
 }
 
-static void verifying_stops_when_asked(void **state)
+static void verification_stops_on_request(void **state)
 {
     struct fixture *fixture = *state;
     struct err err;
@@ -223,7 +225,7 @@ int main(void)
         CASE(an_adjacent_duplicate_key_is_a_problem),
         CASE(a_swapped_shard_is_a_problem),
         CASE(a_missing_shard_is_a_problem_and_the_others_are_verified),
-        CASE(verifying_stops_when_asked),
+        CASE(verification_stops_on_request),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
