@@ -72,8 +72,8 @@ static int report_usage(const struct run *run, const struct usage *usage, struct
 static void take_usage(const struct run *run, struct phases *phases)
 {
     const struct comm_traffic traffic = run_traffic(run);
-    struct usage usage = usage_of(run->compute.device, &traffic);
-    usage_take_peaks(&usage, &phases->usage);
+    struct usage usage = usage_measure(run->compute.device, &traffic);
+    usage_merge_peaks(&usage, &phases->usage);
     phases->usage = usage;
 }
 

@@ -205,7 +205,7 @@ static int measure_steps(struct run *run, const struct trainer_benchmark_job *jo
     uint64_t *step_ns = malloc(job->steps * sizeof *step_ns);
     int64_t *waits = malloc(job->steps * sizeof *waits);
     int status = step_ns && waits ? 0 : err_set(err, -ENOMEM, "out of memory for the step times");
-    run->ranges.queues = !run->compute.device->ops->is_host;
+    run->ranges.is_async = !run->compute.device->ops->is_host;
     status = run_ranks_agree(&run->ranks, status, "beginning together", err);
     if (!status)
         status = run_steps(run, job, step_ns, waits, result, err);

@@ -41,10 +41,10 @@ static void handle_report(void *context, const struct trainer_report *report)
     }
     if (report->event == TRAINER_STARTED)
         console_line(console, "%s", report->text);
-    else if (report->event == TRAINER_EVALUATING && report->done == 0)
+    else if (report->event == TRAINER_EVALUATING && report->done_count == 0)
         progress_begin(console, "evaluating", PROGRESS_SAMPLES);
     if (report->event == TRAINER_EVALUATING)
-        progress_update(console, report->done, report->all);
+        progress_update(console, report->done_count, report->total_count);
 }
 
 static int print_result(const struct eval_args *args, const struct train_config *config,

@@ -126,10 +126,10 @@ static void print_text_event(struct console *console, const struct trainer_repor
 static void show_progress(struct reporter *reporter, const struct trainer_report *report)
 {
     if (report->event == TRAINER_EVALUATING) {
-        if (report->done == 0)
+        if (report->done_count == 0)
             progress_begin(reporter->console, "evaluating", PROGRESS_SAMPLES);
         reporter->has_bar = false;
-        progress_update(reporter->console, report->done, report->all);
+        progress_update(reporter->console, report->done_count, report->total_count);
         return;
     }
     if (!reporter->has_bar)
@@ -167,7 +167,7 @@ static void print_json_event(const struct trainer_report *report)
     }
     if (report->event == TRAINER_STEP) {
         struct scalar scalars[SCALARS_MAX];
-        scalars_write(json, scalars, scalars_of(report, scalars));
+        scalars_write(json, scalars, scalars_from_report(report, scalars));
         jsonx_write_f64(json, "remaining_seconds", report->remaining_seconds);
     }
     /* output_flush detects write errors at the end */

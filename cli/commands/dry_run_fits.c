@@ -84,9 +84,9 @@ static int try_setting(struct search *search, const struct setting *setting, str
                                 .number = search->count,
                                 .bytes = plan->is_host
                                              ? usage_total_bytes(&plan->peak)
-                                             : memory_plan_bytes(usage_device_bytes(&plan->peak)),
+                                             : memory_plan_required_bytes(usage_device_bytes(&plan->peak)),
                                 .sent_bytes = plan->peak.traffic.sent_bytes,
-                                .crossed_bytes = plan->rank0.crossed_bytes,
+                                .crossed_bytes = plan->rank0.transfer_bytes,
                                 .flops = plan->flops};
     if (trial.bytes < search->smallest_bytes) {
         search->smallest_bytes = trial.bytes;
@@ -170,7 +170,7 @@ static int search_settings(struct search *search, struct err *err)
 {
     const struct ops_null_model *model;
     uint64_t micro = search->options->config->batch.micro;
-    int status = trainer_dry_run_model(search->options->config, &model, err);
+    int status = trainer_dry_run_backend(search->options->config, &model, err);
     for (; !status; micro /= 2) {
         status = try_strategies(search, micro, model->is_host, err);
         if (search->count > 0 || micro % 2 != 0)

@@ -14,7 +14,7 @@
 
 static void take_maximum(struct usage *peak, const struct usage *other)
 {
-    usage_take_peaks(peak, other);
+    usage_merge_peaks(peak, other);
     peak->traffic.sent_bytes = bytes_max(peak->traffic.sent_bytes, other->traffic.sent_bytes);
     peak->traffic.received_bytes =
         bytes_max(peak->traffic.received_bytes, other->traffic.received_bytes);
@@ -35,9 +35,9 @@ int dry_run_config(const struct dry_run_options *options, const struct train_con
                                               .ranks = options->ranks,
                                               .local_ranks = options->local_ranks};
     *ret_plan = (struct dry_run_plan){0};
-    int status = trainer_dry_run_model(config, &dry_run.model, err);
-    dry_run.by_nccl =
-        !status && trainer_dry_run_is_by_nccl(config, dry_run.model, options->local_ranks);
+    int status = trainer_dry_run_backend(config, &dry_run.backend, err);
+    dry_run.uses_nccl =
+        !status && trainer_dry_run_uses_nccl(config, dry_run.backend, options->local_ranks);
     for (uint32_t i = 0; i < options->ranks && !status; i++) {
         struct trainer_dry_run run;
         dry_run.rank = i;
@@ -57,7 +57,7 @@ int dry_run_config(const struct dry_run_options *options, const struct train_con
         ret_plan->flops = run.flops > ret_plan->flops ? run.flops : ret_plan->flops;
         ret_plan->checkpoint_bytes += run.file_bytes;
     }
-    ret_plan->is_host = dry_run.model && dry_run.model->is_host;
+    ret_plan->is_host = dry_run.backend && dry_run.backend->is_host;
     return status;
 }
 
@@ -196,8 +196,8 @@ static int print_all(const struct dry_run_options *options, struct err *err)
 static void log_assumptions(const struct dry_run_options *options)
 {
     const struct ops_null_model *model;
-    if (options->ranks > 1 && trainer_dry_run_model(options->config, &model, NULL) == 0 &&
-        trainer_dry_run_is_by_nccl(options->config, model, options->local_ranks))
+    if (options->ranks > 1 && trainer_dry_run_backend(options->config, &model, NULL) == 0 &&
+        trainer_dry_run_uses_nccl(options->config, model, options->local_ranks))
         log_line(options->log, LOG_INFO,
                  "traffic of %s assumes transfers between GPUs, one rank per GPU; the memory of "
                  "NCCL itself is not included",

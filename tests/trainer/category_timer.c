@@ -77,7 +77,7 @@ static void time_is_attributed_to_the_innermost_range(void **state)
 static void passes_of_a_queueing_device_have_no_host_time(void **state)
 {
     (void)state;
-    struct ranges ranges = {.queues = true};
+    struct ranges ranges = {.is_async = true};
     category_timer_start(&ranges.timer, clock_now_ns());
     for (int range = 0; range < RANGE_COUNT; range++) {
         range_begin(&ranges, (enum range)range);

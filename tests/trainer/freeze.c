@@ -206,7 +206,7 @@ static void only_trained_parameters_get_gradient_memory(void **state)
     const struct params *params = model_params(c.model);
     assert_ok(config_parse("", 0, "none", sets, sizeof sets / sizeof sets[0], &run, &err), &err);
     const struct trainer_dry_run_options options = {
-        .config = &run, .model = ops_null_cpu(), .ranks = 1, .local_ranks = 1, .shape = &shape};
+        .config = &run, .backend = ops_null_cpu(), .ranks = 1, .local_ranks = 1, .shape = &shape};
     assert_ok(trainer_dry_run(&options, &dry_run, &err), &err);
     uint64_t trained = params->groups[2].elements * sizeof(float);
     assert_int_equal(usage_bytes(&dry_run.usage, MEM_FOR_PARAMETERS),

@@ -18,15 +18,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-int trainer_dry_run_model(const struct train_config *config,
-                          const struct ops_null_model **ret_model, struct err *err)
+int trainer_dry_run_backend(const struct train_config *config,
+                            const struct ops_null_model **ret_backend, struct err *err)
 {
     const char *name = config_device_name(config->device);
     int count = 0;
     bool is_cuda = strcmp(name, "cuda") == 0 ||
                    (strcmp(name, "cpu") != 0 && device_cuda_count(&count, NULL) == 0 && count > 0);
-    *ret_model = is_cuda ? ops_null_cuda() : ops_null_cpu();
-    if (*ret_model)
+    *ret_backend = is_cuda ? ops_null_cuda() : ops_null_cpu();
+    if (*ret_backend)
         return 0;
     err_set(err, -ENODEV,
             "this build has no CUDA and cannot tell how much memory its kernels need");
@@ -34,11 +34,11 @@ int trainer_dry_run_model(const struct train_config *config,
     return -ENODEV;
 }
 
-bool trainer_dry_run_is_by_nccl(const struct train_config *config,
-                                const struct ops_null_model *model, uint32_t local_ranks)
+bool trainer_dry_run_uses_nccl(const struct train_config *config,
+                               const struct ops_null_model *backend, uint32_t local_ranks)
 {
     int count = 0;
-    if (model->is_host || config->parallel.comm == CONFIG_COMM_HOST)
+    if (backend->is_host || config->parallel.comm == CONFIG_COMM_HOST)
         return false;
     if (config->parallel.comm == CONFIG_COMM_NCCL)
         return true;
@@ -55,7 +55,7 @@ static int open_comms(struct run *run, const struct trainer_dry_run_options *opt
     run->ranks.plain_comm = run->ranks.own_comm;
     if (!status)
         status = run_ranks_count(&run->ranks, run->config, err);
-    if (status || !options->by_nccl || ranks == 1)
+    if (status || !options->uses_nccl || ranks == 1)
         return status;
     status = comm_null_open(rank, ranks, true, &run->ranks.nccl, err);
     return status ? status : run_ranks_count_bulk(&run->ranks, err);
@@ -64,16 +64,14 @@ static int open_comms(struct run *run, const struct trainer_dry_run_options *opt
 static int open_backend(struct run *run, const struct trainer_dry_run_options *options,
                         struct err *err)
 {
-    static const enum dtype compute[] = {
-        [CONFIG_FP32] = DTYPE_F32, [CONFIG_BF16] = DTYPE_BF16, [CONFIG_FP16] = DTYPE_F16};
-    if (options->model->is_host && compute[run->config->precision.compute] != DTYPE_F32) {
-        err_set(err, -EINVAL, "the cpu computes in F32, not in %s",
-                dtype_name(compute[run->config->precision.compute]));
+    enum dtype compute = run_dtype(run->config->precision.compute);
+    if (options->backend->is_host && compute != DTYPE_F32) {
+        err_set(err, -EINVAL, "the cpu computes in F32, not in %s", dtype_name(compute));
         err_advise(err, "set precision.compute: fp32, or device: cuda");
         return -EINVAL;
     }
-    int status = ops_null_open(options->model, compute[run->config->precision.compute], DTYPE_F32,
-                               &run->compute.device, &run->compute.ops, err);
+    int status = ops_null_open(options->backend, compute, DTYPE_F32, &run->compute.device,
+                               &run->compute.ops, err);
     return status ? status : open_comms(run, options, err);
 }
 
@@ -81,14 +79,7 @@ static int open_batch(struct run *run, const struct trainer_dry_run_options *opt
                       struct err *err)
 {
     const struct train_config *c = run->config;
-    run->data.batching = (struct batching){
-        .global = options->is_evaluation ? c->batch.micro * options->ranks : c->batch.global,
-        .micro = c->batch.micro,
-        .rank = options->rank,
-        .ranks = options->ranks,
-        .interleaved =
-            !options->is_evaluation &&
-            (c->batch.sync_each || strategy_at(c->parallel.strategy)->reduces_each_micro)};
+    run->data.batching = run_batching(c, options->rank, options->ranks, !options->is_evaluation);
     int status = batching_check(&run->data.batching, err);
     return status || options->is_evaluation
                ? status
@@ -97,8 +88,8 @@ static int open_batch(struct run *run, const struct trainer_dry_run_options *opt
                                        options->local_ranks, &run->compute.shards, err);
 }
 
-static int use_shape(struct run *run, const struct trainer_dry_run_options *options,
-                     struct err *err)
+static int apply_shape(struct run *run, const struct trainer_dry_run_options *options,
+                       struct err *err)
 {
     run_data_set_shape(&run->data, options->shape, run->config);
     if (options->is_evaluation)
@@ -124,15 +115,15 @@ struct planned_save {
     struct staging staging;
 };
 
-static void close_staging(struct planned_save *save)
+static void close_save(struct planned_save *save)
 {
     staging_deinit(&save->staging);
     layout_deinit(&save->layout);
     consolidated_deinit(&save->consolidated);
 }
 
-static int plan_full(struct run *run, const struct trainer_dry_run_options *options,
-                     struct consolidated *consolidated, struct err *err)
+static int plan_consolidated(struct run *run, const struct trainer_dry_run_options *options,
+                             struct consolidated *consolidated, struct err *err)
 {
     const struct run_compute *compute = &run->compute;
     struct run_tensors *tensors = calloc(options->ranks, sizeof *tensors);
@@ -166,11 +157,11 @@ static int open_staging(struct run *run, const struct trainer_dry_run_options *o
         run_tensors_describe(&run->compute, &run->update.optimizer,
                              run->compute.partition.options.rank, false, &run->saving.tensors, err);
     if (!status && is_full)
-        status = plan_full(run, options, &save->consolidated, err);
+        status = plan_consolidated(run, options, &save->consolidated, err);
     if (status)
         return status;
     bool is_shared = run->config->checkpoint.shared;
-    const struct layout_options wanted = {
+    const struct layout_options layout = {
         .tensors = run->saving.tensors.list,
         .tensors_count = run->saving.tensors.count,
         .groups_count = (uint32_t)run->compute.params->groups_count,
@@ -180,7 +171,7 @@ static int open_staging(struct run *run, const struct trainer_dry_run_options *o
         .node_ranks = (int)(is_shared ? options->ranks : options->local_ranks),
         .consolidated = is_full ? &save->consolidated : NULL};
     unsigned buffers;
-    status = layout_init(&save->layout, &wanted, err);
+    status = layout_init(&save->layout, &layout, err);
     if (!status)
         status = snapshot_count_buffers(&save->layout, run_staging_bytes(run), &buffers, err);
     return status ? status
@@ -188,7 +179,7 @@ static int open_staging(struct run *run, const struct trainer_dry_run_options *o
                                  run->compute.ops->stream, buffers, err);
 }
 
-static void make_pass(struct run *run, uint64_t round, const struct model_memory *memory)
+static void simulate_pass(struct run *run, uint64_t round, const struct model_memory *memory)
 {
     const struct model_result result = {run->compute.losses, run->compute.correct};
     const void *any = run->compute.activations.memory; /* never read */
@@ -217,7 +208,7 @@ static int sum_gradients(struct run *run, struct err *err)
         status = run_begin_pass(run, round, &memory, err);
         if (status)
             return status;
-        make_pass(run, round, &memory);
+        simulate_pass(run, round, &memory);
         status = reduction_end_round(run->update.reduction, round, err);
         if (!status)
             status = weights_status(&run->compute.weights, err);
@@ -225,48 +216,29 @@ static int sum_gradients(struct run *run, struct err *err)
     return status ? status : reduction_finish(run->update.reduction, err);
 }
 
-static int update(struct run *run, struct err *err)
-{
-    const struct update_scalars *scalars = &run->queue.device_record->clip.scalars;
-    int status = 0;
-    for (uint64_t group = 0; group < run->compute.params->groups_count && !status; group++) {
-        const void *gradients;
-        if (run->compute.params->groups[group].trained_elements == 0)
-            continue;
-        status = reduction_shard(run->update.reduction, group, &gradients, err);
-        if (status)
-            return status;
-        optimizer_update_shard(
-            &run->update.optimizer, group, weights_shard(&run->compute.weights, group),
-            weights_compute_shard(&run->compute.weights, group), gradients, scalars);
-        status = weights_updated(&run->compute.weights, group, err);
-    }
-    return status;
-}
-
-static int make_step(struct run *run, struct err *err)
+static int simulate_step(struct run *run, struct err *err)
 {
     struct step_sums sums = {0};
     int status = sum_gradients(run, err);
     if (!status && run->ranks.comm->ranks > 1)
         status = run_ranks_reduce(&run->ranks, (int64_t *)&sums, STEP_SUMS_WORDS, COMM_SUM,
                                   "the step's counts, losses and norm", err);
-    return status ? status : update(run, err);
+    return status ? status : run_update_weights(run, err);
 }
 
 /* Counts only the second step, which excludes one-time work. Both simulate the last step of the
  * phase, so that PowerSGD has passed its start_step. */
-static int make_steps(struct run *run, struct trainer_dry_run *dry_run, struct err *err)
+static int simulate_steps(struct run *run, struct trainer_dry_run *dry_run, struct err *err)
 {
     run->step = run->control.phase_end_step - 1;
-    int status = make_step(run, err);
+    int status = simulate_step(run, err);
     const struct comm_traffic before = comm_counts_read(&run->ranks.traffic);
     double flops = ops_null_flops(run->compute.ops);
-    uint64_t crossed_bytes = device_null_transfer_bytes(run->compute.device);
+    uint64_t transfer_bytes = device_null_transfer_bytes(run->compute.device);
     if (!status)
-        status = make_step(run, err);
+        status = simulate_step(run, err);
     dry_run->flops = ops_null_flops(run->compute.ops) - flops;
-    dry_run->crossed_bytes = device_null_transfer_bytes(run->compute.device) - crossed_bytes;
+    dry_run->transfer_bytes = device_null_transfer_bytes(run->compute.device) - transfer_bytes;
     run->update.step_traffic = comm_counts_since(&run->ranks.traffic, &before);
     run->update.weights_differ = run_is_local(run);
     if (!status)
@@ -274,8 +246,8 @@ static int make_steps(struct run *run, struct trainer_dry_run *dry_run, struct e
     return status ? status : weights_drain(&run->compute.weights, err);
 }
 
-static int train(struct run *run, const struct trainer_dry_run_options *options,
-                 struct trainer_dry_run *dry_run, struct err *err)
+static int simulate_training(struct run *run, const struct trainer_dry_run_options *options,
+                             struct trainer_dry_run *dry_run, struct err *err)
 {
     struct planned_save save = {0};
     int status = run_open_optimizer(run, err);
@@ -284,9 +256,9 @@ static int train(struct run *run, const struct trainer_dry_run_options *options,
     if (!status)
         status = open_staging(run, options, &save, err);
     if (!status && !options->memory_only)
-        status = make_steps(run, dry_run, err);
+        status = simulate_steps(run, dry_run, err);
     dry_run->file_bytes = save.layout.image_bytes;
-    close_staging(&save);
+    close_save(&save);
     return status;
 }
 
@@ -300,11 +272,11 @@ static int simulate(struct run *run, const struct trainer_dry_run_options *optio
     if (!status && !options->shape)
         status = open_data(run, &validation, err);
     else if (!status)
-        status = use_shape(run, options, err);
+        status = apply_shape(run, options, err);
     if (!status)
         status = run_open_model(run, !options->is_evaluation, err);
     if (!status && !options->is_evaluation)
-        status = train(run, options, dry_run, err);
+        status = simulate_training(run, options, dry_run, err);
     loader_close(validation);
     if (status)
         return status;
@@ -316,7 +288,7 @@ static int simulate(struct run *run, const struct trainer_dry_run_options *optio
     dry_run->steps = run->steps;
     dry_run->micros_count = batching_micros(&run->data.batching);
     const struct comm_traffic traffic = run_traffic(run);
-    dry_run->usage = usage_of(run->compute.device, &traffic);
+    dry_run->usage = usage_measure(run->compute.device, &traffic);
     dry_run->device_bytes = usage_device_bytes(&dry_run->usage);
     return 0;
 }
@@ -349,7 +321,7 @@ int trainer_dry_run(const struct trainer_dry_run_options *options,
         int status = simulate_phase(&phase, &one, &phase.epoch, err);
         if (status)
             return status;
-        usage_take_peaks(&one.usage, &all.usage);
+        usage_merge_peaks(&one.usage, &all.usage);
         one.device_bytes = bytes_max(one.device_bytes, all.device_bytes);
         all = one;
         phase.shape = &all.shape;

@@ -22,12 +22,12 @@ struct trainer_dry_run_options {
     const struct train_config *config; /* with batch.accumulation resolved */
     struct io *io;
     const struct log *log;
-    /* The backend to simulate; see trainer_dry_run_model. */
-    const struct ops_null_model *model;
+    /* The backend to simulate; see trainer_dry_run_backend. */
+    const struct ops_null_model *backend;
     uint32_t rank, ranks;
     uint32_t local_ranks; /* per machine; divides ranks */
-    /* Weights and gradients are sent from GPU to GPU; see trainer_dry_run_is_by_nccl. */
-    bool by_nccl;
+    /* Weights and gradients are sent from GPU to GPU; see trainer_dry_run_uses_nccl. */
+    bool uses_nccl;
     /* The shape of data that is already open; its loaders' memory is then not counted. NULL: open
      * the datasets. */
     const struct loader_shape *shape;
@@ -42,7 +42,7 @@ struct trainer_dry_run {
     /* Per step, of matrix products: 2 per multiply-add, including recomputation. */
     double flops;
     /* Per step, between host and device memory; 0 if they are the same. */
-    uint64_t crossed_bytes;
+    uint64_t transfer_bytes;
     uint64_t file_bytes; /* written by this rank per checkpoint */
     uint64_t parameter_count;
     uint64_t steps;
@@ -52,13 +52,13 @@ struct trainer_dry_run {
 
 /* Returns the backend of the configured device; `auto` resolves as on this machine. -ENODEV if
  * this build lacks CUDA. */
-int trainer_dry_run_model(const struct train_config *config,
-                          const struct ops_null_model **ret_model, struct err *err);
+int trainer_dry_run_backend(const struct train_config *config,
+                            const struct ops_null_model **ret_backend, struct err *err);
 
 /* Whether weights and gradients would travel through NCCL on a machine like this one. If this
  * machine has no GPU, assumes one per rank. NCCL's own memory is not counted. */
-bool trainer_dry_run_is_by_nccl(const struct train_config *config,
-                                const struct ops_null_model *model, uint32_t local_ranks);
+bool trainer_dry_run_uses_nccl(const struct train_config *config,
+                               const struct ops_null_model *backend, uint32_t local_ranks);
 
 /* -EINVAL if the run itself would return -EINVAL. */
 int trainer_dry_run(const struct trainer_dry_run_options *options,

@@ -13,14 +13,15 @@
 #include <string.h>
 
 /* Returns the memory needed with other settings; UINT64_MAX if such a run is invalid. */
-static uint64_t need_with(const struct trainer_dry_run_options *run,
-                          const struct train_config *config)
+static uint64_t required_bytes(const struct trainer_dry_run_options *run,
+                               const struct train_config *config)
 {
     struct trainer_dry_run_options other = *run;
     struct trainer_dry_run dry_run;
     other.config = config;
-    return trainer_dry_run(&other, &dry_run, NULL) ? UINT64_MAX
-                                                   : memory_plan_bytes(dry_run.device_bytes);
+    return trainer_dry_run(&other, &dry_run, NULL)
+               ? UINT64_MAX
+               : memory_plan_required_bytes(dry_run.device_bytes);
 }
 
 static void add_saving(char text[ERR_TEXT_BYTES_MAX], const char *setting, uint64_t now,
@@ -43,28 +44,29 @@ static void list_savings(const struct trainer_dry_run_options *run, uint64_t nee
     *config = *given;
     config->batch.micro /= 2;
     if (given->batch.micro % 2 == 0)
-        add_saving(text, half, need, need_with(run, config));
+        add_saving(text, half, need, required_bytes(run, config));
     if (run->is_evaluation)
         return;
     *config = *given;
     config->model.recompute = 1;
-    add_saving(text, "model.recompute: 1", need, need_with(run, config));
+    add_saving(text, "model.recompute: 1", need, required_bytes(run, config));
     *config = *given;
     config->model.offload = 1;
-    add_saving(text, "model.offload: 1", need, need_with(run, config));
+    add_saving(text, "model.offload: 1", need, required_bytes(run, config));
     *config = *given;
     config->parallel.offload.optimizer = true;
-    add_saving(text, "parallel.offload.optimizer: true", need, need_with(run, config));
+    add_saving(text, "parallel.offload.optimizer: true", need, required_bytes(run, config));
     *config = *given;
     config->batch.schedule[0] = '\0';
-    add_saving(text, "no batch.schedule", need, need_with(run, config));
+    add_saving(text, "no batch.schedule", need, required_bytes(run, config));
     *config = *given;
     config->batch.global = config->batch.micro;
     if (run->ranks == 1) /* each rank needs a micro-batch */
-        add_saving(text, "batch.global equal to batch.micro", need, need_with(run, config));
+        add_saving(text, "batch.global equal to batch.micro", need, required_bytes(run, config));
 }
 
-static void advise(const struct trainer_dry_run_options *run, uint64_t need, struct err *err)
+static void advise_savings(const struct trainer_dry_run_options *run, uint64_t need,
+                           struct err *err)
 {
     char text[ERR_TEXT_BYTES_MAX] = "";
     struct train_config *config = malloc(sizeof *config);
@@ -74,7 +76,7 @@ static void advise(const struct trainer_dry_run_options *run, uint64_t need, str
     err_advise(err, "%s", text[0] ? text : "make the model smaller");
 }
 
-static void describe(const struct usage *usage, uint64_t need, struct err *err)
+static void describe_usage(const struct usage *usage, uint64_t need, struct err *err)
 {
     static const struct {
         enum mem_use use;
@@ -107,15 +109,16 @@ int memory_plan_check(const struct trainer_dry_run_options *run, struct device *
     int status = trainer_dry_run(run, &dry_run, err);
     if (status)
         return status;
-    uint64_t need = memory_plan_bytes(dry_run.device_bytes), given = info.used_bytes[MEM_DEVICE];
+    uint64_t need = memory_plan_required_bytes(dry_run.device_bytes),
+             given = info.used_bytes[MEM_DEVICE];
     if (need <= info.free_bytes + given)
         return 0;
     err_set(err, -ENOMEM, "the device's memory is too small for this run");
     if (!err)
         return -ENOMEM;
-    describe(&dry_run.usage, need, err);
+    describe_usage(&dry_run.usage, need, err);
     err_found(err, "%s free", str_format_size(info.free_bytes + given, size));
-    advise(run, need, err);
+    advise_savings(run, need, err);
     return -ENOMEM;
 }
 
@@ -125,11 +128,11 @@ int memory_plan_check_run(const struct run *run, bool trains, struct err *err)
         .config = run->given,
         .io = run->io,
         .log = run->options->log,
-        .model = ops_null_cuda(),
+        .backend = ops_null_cuda(),
         .rank = run->data.batching.rank,
         .ranks = run->data.batching.ranks,
         .local_ranks = trains ? run->compute.shards : 1,
-        .by_nccl = run->ranks.bulk->takes_device_memory,
+        .uses_nccl = run->ranks.bulk->takes_device_memory,
         .shape = &run->data.shape,
         .epoch = trains ? epochs_at_step(&run->data.epochs, run->step) : 0,
         .is_evaluation = !trains,

@@ -12,7 +12,7 @@ struct run;
 /* Device memory used beyond explicit allocations, for example by kernels loaded on first use. */
 enum { MEMORY_PLAN_SPARE_BYTES = 64 << 20 };
 
-static inline uint64_t memory_plan_bytes(uint64_t device_bytes)
+static inline uint64_t memory_plan_required_bytes(uint64_t device_bytes)
 {
     return device_bytes + MEMORY_PLAN_SPARE_BYTES;
 }

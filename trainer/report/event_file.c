@@ -26,7 +26,7 @@ struct event_file {
     uint8_t record[HEAD_BYTES + EVENT_BYTES_MAX + TAIL_BYTES];
 };
 
-static int note_number(void *context, const struct io_entry *entry)
+static int track_largest_number(void *context, const struct io_entry *entry)
 {
     uint64_t *largest = context, number;
     if (sscanf(entry->name, NAME_BEGINNING "%" SCNu64, &number) == 1 && number < INT64_MAX)
@@ -38,7 +38,7 @@ static int choose_path(struct io *io, const char *folder, char *path, struct err
 {
     char name[IO_NAME_BYTES_MAX], host[65] = "";
     uint64_t largest = 0;
-    int status = io->names->list(io, folder, note_number, &largest, err);
+    int status = io->names->list(io, folder, track_largest_number, &largest, err);
     if (status)
         return status;
     uint64_t number = bytes_max(clock_wall_ns() / CLOCK_NS_PER_S, largest + 1);

@@ -166,7 +166,7 @@ static int write_line(struct metrics *metrics, const struct trainer_report *repo
 int metrics_write(struct metrics *metrics, const struct trainer_report *report, struct err *err)
 {
     struct scalar scalars[SCALARS_MAX];
-    size_t count = scalars_of(report, scalars);
+    size_t count = scalars_from_report(report, scalars);
     uint64_t wall_ns = clock_wall_ns();
     if (count == 0)
         return 0;

@@ -20,10 +20,10 @@ const char *range_name(enum range range)
     return names[range];
 }
 
-static enum time_category category_of(enum range range, bool queues)
+static enum time_category category_of(enum range range, bool is_async)
 {
     static const struct {
-        enum time_category computes, queues;
+        enum time_category sync, async;
     } categories[RANGE_COUNT] = {
         [RANGE_STEP] = {TIME_OTHER, TIME_OTHER},
         [RANGE_DATA] = {TIME_LOAD, TIME_LOAD},
@@ -39,7 +39,7 @@ static enum time_category category_of(enum range range, bool queues)
         [RANGE_EVALUATE] = {TIME_EVALUATE, TIME_EVALUATE},
         [RANGE_SAVE] = {TIME_SAVE, TIME_SAVE},
     };
-    return queues ? categories[range].queues : categories[range].computes;
+    return is_async ? categories[range].async : categories[range].sync;
 }
 
 /* may_be_slow: a save may wait for the disk longer than the limit for late ranks. */
@@ -49,21 +49,21 @@ static void set_activity(const struct ranges *ranges, const char *name, bool may
         comm_set_activity(ranges->comm, name, *ranges->step + 1, may_be_slow);
 }
 
-static void note_range(const struct ranges *ranges, enum range range)
+static void announce_range(const struct ranges *ranges, enum range range)
 {
     set_activity(ranges, range_name(range), range == RANGE_STAGE || range == RANGE_SAVE);
 }
 
 void range_begin(struct ranges *ranges, enum range range)
 {
-    note_range(ranges, range);
+    announce_range(ranges, range);
     assert(ranges->depth < RANGE_DEPTH_MAX);
     profiler_push(range_name(range));
     uint64_t now_ns = clock_now_ns();
     ranges->open[ranges->depth].range = range;
     ranges->open[ranges->depth].category = ranges->timer.category;
-    ranges->open[ranges->depth++].began_ns = ranges->measures ? now_ns : 0;
-    category_timer_switch(&ranges->timer, category_of(range, ranges->queues), now_ns);
+    ranges->open[ranges->depth++].began_ns = ranges->is_measuring ? now_ns : 0;
+    category_timer_switch(&ranges->timer, category_of(range, ranges->is_async), now_ns);
 }
 
 void range_end(struct ranges *ranges)
@@ -85,7 +85,7 @@ void range_end(struct ranges *ranges)
     }
     profiler_pop();
     if (ranges->depth > 0)
-        note_range(ranges, ranges->open[ranges->depth - 1].range);
+        announce_range(ranges, ranges->open[ranges->depth - 1].range);
     else
         set_activity(ranges, "the end", false);
 }

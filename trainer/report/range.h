@@ -25,8 +25,7 @@ enum range {
     RANGE_NORM,     /* including the last gradient sums */
     RANGE_REDUCE,   /* reductions over all ranks */
     RANGE_UPDATE,
-    /* within RANGE_UPDATE: copies a group's weights and moments for a checkpoint in progress */
-    RANGE_STAGE,
+    RANGE_STAGE,    /* within RANGE_UPDATE: copies a group for a checkpoint in progress */
     RANGE_WAIT,     /* for the device: within a step, for earlier steps; else for all steps */
     RANGE_EVALUATE, /* all of data.val */
     RANGE_SAVE,     /* the part of a save that blocks the run */
@@ -43,8 +42,8 @@ enum { RANGE_DEPTH_MAX = 4 };
 
 /* Zero initially. Owner thread. */
 struct ranges {
-    bool measures;
-    bool queues;               /* the device is not the host */
+    bool is_measuring;
+    bool is_async;             /* the device queues work */
     struct trace_track *track; /* borrowed; NULL: no trace */
     struct category_timer timer;
     /* Announces this rank's activity to other ranks, which report it if this rank is late.

@@ -18,25 +18,22 @@ enum trainer_event {
     TRAINER_SAVE_FAILED, /* text: the reason */
     TRAINER_STEPPED,     /* after each step; a device may be two steps behind */
     TRAINER_EVALUATING,  /* after each micro-batch of an evaluation */
-    TRAINER_USAGE,       /* for each rank at the end of the run: its usage */
+    TRAINER_USAGE,       /* for each rank at the end of the run */
     /* From a separate thread. text: what the run is waiting for before it stops, or that
      * run.stop_deadline has passed. After TRAINER_STOP_LATE the owner ends the program. */
     TRAINER_STOPPING,
     TRAINER_STOP_LATE,
-    /* text: why this rank ends the run; other ranks are notified next */
-    TRAINER_FAILED,
+    TRAINER_FAILED, /* text: why this rank ends the run; sent before it notifies other ranks */
 };
 
 /* This rank's device and process. Unknown values are 0 unless noted. */
 struct trainer_device_metrics {
-    double flops_per_second; /* of the model's products on this device since the last report */
-    double peak_share;       /* flops_per_second relative to the device's peak (device/peak.h) */
-    /* Of the device, from its driver: 0..1; negative if unknown. */
-    double utilization_share;
-    uint64_t device_used_bytes; /* allocated by this run */
-    /* Used by this run, by the driver on its behalf, and by other programs. */
-    uint64_t device_taken_bytes;
-    uint64_t process_bytes; /* host memory */
+    double flops_per_second;     /* of the model's matrix products since the last report */
+    double peak_share;           /* relative to the device's peak (device/peak.h) */
+    double utilization_share;    /* from the driver: 0..1; negative if unknown */
+    uint64_t device_used_bytes;  /* allocated by this run */
+    uint64_t device_taken_bytes; /* also by the driver and other programs */
+    uint64_t process_bytes;      /* host memory */
 };
 
 /* Fields that do not apply to the event are 0. Sums cover the global batch. */
@@ -44,8 +41,8 @@ struct trainer_report {
     enum trainer_event event;
     const char *text;     /* valid during the call */
     uint64_t step, steps; /* finished, total */
-    /* TRAINER_EVALUATING: finished and total samples, or windows of text, of all ranks */
-    uint64_t done, all;
+    /* TRAINER_EVALUATING: samples, or windows of text, of all ranks */
+    uint64_t done_count, total_count;
     uint32_t epoch; /* of that step's samples, from 0 */
     /* Mean over valid items, nats: since the last report, or over the validation set. */
     double loss;
@@ -62,7 +59,7 @@ struct trainer_report {
      * report, including waits for other ranks. */
     struct category_times device_time;
     /* The device is not the host; `time` then reports computation as TIME_QUEUE and TIME_DEVICE. */
-    bool queues;
+    bool is_async;
     struct trainer_device_metrics metrics;
     int rank; /* TRAINER_USAGE: the rank, and its usage, valid during the call */
     const struct usage *usage;

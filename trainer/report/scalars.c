@@ -5,24 +5,25 @@
 
 #include <assert.h>
 
-struct list {
+struct scalar_list {
     struct scalar *scalars;
     size_t count;
 };
 
-static void add(struct list *list, const char *name, double value)
+static void add(struct scalar_list *list, const char *name, double value)
 {
     assert(list->count < SCALARS_MAX);
     list->scalars[list->count++] = (struct scalar){name, value, false};
 }
 
-static void add_count(struct list *list, const char *name, uint64_t value)
+static void add_count(struct scalar_list *list, const char *name, uint64_t value)
 {
     assert(list->count < SCALARS_MAX);
     list->scalars[list->count++] = (struct scalar){name, (double)value, true};
 }
 
-static void add_device_metrics(struct list *list, const struct trainer_device_metrics *metrics)
+static void add_device_metrics(struct scalar_list *list,
+                               const struct trainer_device_metrics *metrics)
 {
     add(list, "model_flops_per_second", metrics->flops_per_second);
     if (metrics->peak_share > 0)
@@ -37,12 +38,12 @@ static void add_device_metrics(struct list *list, const struct trainer_device_me
         add_count(list, "process_bytes", metrics->process_bytes);
 }
 
-static void add_time(struct list *list, const struct trainer_report *report)
+static void add_time(struct scalar_list *list, const struct trainer_report *report)
 {
     static const struct {
         enum time_category category;
         const char *name;
-        bool computes, queues; /* known if the device computes in place; if it queues work */
+        bool sync, async; /* known if the device computes in place; queues work */
     } fields[] = {
         {TIME_LOAD, "load_seconds", true, true},
         {TIME_FORWARD, "forward_seconds", true, false},
@@ -56,11 +57,11 @@ static void add_time(struct list *list, const struct trainer_report *report)
     };
     add(list, "elapsed_seconds", report->elapsed_seconds);
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
-        if (report->queues ? fields[i].queues : fields[i].computes)
+        if (report->is_async ? fields[i].async : fields[i].sync)
             add(list, fields[i].name, (double)report->time.ns[fields[i].category] / 1e9);
 }
 
-static void add_device_time(struct list *list, const struct category_times *time)
+static void add_device_time(struct scalar_list *list, const struct category_times *time)
 {
     add(list, "device_forward_seconds", (double)time->ns[TIME_FORWARD] / 1e9);
     add(list, "device_backward_seconds", (double)time->ns[TIME_BACKWARD] / 1e9);
@@ -68,7 +69,7 @@ static void add_device_time(struct list *list, const struct category_times *time
     add(list, "device_update_seconds", (double)time->ns[TIME_UPDATE] / 1e9);
 }
 
-static void add_step(struct list *list, const struct trainer_report *report)
+static void add_step(struct scalar_list *list, const struct trainer_report *report)
 {
     add(list, "loss", report->loss);
     add(list, "lr", report->lr);
@@ -79,14 +80,14 @@ static void add_step(struct list *list, const struct trainer_report *report)
     add(list, "data_wait_share", report->data_wait_share);
     add(list, "checkpoint_wait_share", report->checkpoint_wait_share);
     add_time(list, report);
-    if (report->queues)
+    if (report->is_async)
         add_device_time(list, &report->device_time);
     add_device_metrics(list, &report->metrics);
 }
 
-size_t scalars_of(const struct trainer_report *report, struct scalar scalars[SCALARS_MAX])
+size_t scalars_from_report(const struct trainer_report *report, struct scalar scalars[SCALARS_MAX])
 {
-    struct list list = {.scalars = scalars};
+    struct scalar_list list = {.scalars = scalars};
     if (report->event != TRAINER_STEP && report->event != TRAINER_EVALUATED)
         return 0;
     add_count(&list, "epoch", report->epoch);

@@ -21,7 +21,7 @@ enum { SCALARS_MAX = 32 };
 
 /* Returns the number of scalars; 0 unless the event is TRAINER_STEP or TRAINER_EVALUATED.
  * Excludes step and wall time. */
-size_t scalars_of(const struct trainer_report *report, struct scalar scalars[SCALARS_MAX]);
+size_t scalars_from_report(const struct trainer_report *report, struct scalar scalars[SCALARS_MAX]);
 void scalars_write(struct jsonx_writer *json, const struct scalar *scalars, size_t count);
 
 #endif

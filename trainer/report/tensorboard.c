@@ -83,7 +83,7 @@ void tensorboard_close(struct tensorboard *tensorboard)
     free(tensorboard);
 }
 
-static char *tag_of(const struct scalar *scalar)
+static char *scalar_tag(const struct scalar *scalar)
 {
     size_t prefix = strlen(SCALARS_VALIDATION_PREFIX);
     bool has_prefix = strncmp(scalar->name, SCALARS_VALIDATION_PREFIX, prefix) == 0;
@@ -100,7 +100,7 @@ int tensorboard_write(struct tensorboard *tensorboard, const struct trainer_repo
     assert(count <= SCALARS_MAX);
     for (size_t i = 0; i < count; i++) {
         tensorboard__summary__value__init(&values[i]);
-        values[i].tag = tag_of(&scalars[i]);
+        values[i].tag = scalar_tag(&scalars[i]);
         values[i].value_case = TENSORBOARD__SUMMARY__VALUE__VALUE_SIMPLE_VALUE;
         values[i].simple_value = (float)scalars[i].value;
         list[i] = &values[i];

@@ -12,11 +12,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { TAG = 0, HOST_BYTES = 65 };
-static_assert((int)TAG < (int)COMM_MESSAGE_TAGS, "any backend has it");
+enum { MESSAGE_TAG = 0, HOST_BYTES = 65 };
+static_assert((int)MESSAGE_TAG < (int)COMM_MESSAGE_TAGS, "any backend has it");
 
 /* After a failure, added text is dropped. */
-struct output {
+struct trace_output {
     struct io *io;
     const char *path;
     struct io_queue *queue;
@@ -27,7 +27,7 @@ struct output {
     struct err detail;
 };
 
-static void begin_output(struct output *output)
+static void begin_output(struct trace_output *output)
 {
     const struct io_ops *ops = output->io->ops;
     const struct io_transaction_options options = {
@@ -41,7 +41,7 @@ static void begin_output(struct output *output)
                                                           &output->detail);
 }
 
-static void add_output(struct output *output, const struct str *text)
+static void add_output(struct trace_output *output, const struct str *text)
 {
     if (!output->status && str_status(text))
         output->status = err_set(&output->detail, -ENOMEM, "out of memory for a trace");
@@ -51,7 +51,7 @@ static void add_output(struct output *output, const struct str *text)
     output->bytes += text->bytes;
 }
 
-static int end_output(struct output *output, struct err *err)
+static int end_output(struct trace_output *output, struct err *err)
 {
     const struct io_ops *ops = output->io->ops;
     if (!output->status)
@@ -69,23 +69,18 @@ static int end_output(struct output *output, struct err *err)
 }
 
 /* Options for an exchange that waits for `ranks` ranks in sequence. */
-static struct comm_options options_behind(const struct trace_file *file, unsigned ranks)
+static struct comm_options make_options(const struct trace_file *file, unsigned ranks)
 {
     uint64_t timeout_ns = file->timeout_ns * ranks;
     return (struct comm_options){.deadline_ns = timeout_ns ? clock_now_ns() + timeout_ns : 0,
                                  .purpose = "the trace of --profile"};
 }
 
-static struct comm_options options_of(const struct trace_file *file)
-{
-    return options_behind(file, 1);
-}
-
 /* In ns since 1970. */
 static int find_origin(const struct trace_file *file, uint64_t *ret_origin_ns, struct err *err)
 {
     int64_t latest = -(int64_t)trace_started_ns(file->trace);
-    struct comm_options options = options_of(file);
+    struct comm_options options = make_options(file, 1);
     struct comm_work work;
     int status =
         file->comm->ops->all_reduce_i64(file->comm, &latest, 1, COMM_MAX, &options, &work, err);
@@ -120,31 +115,24 @@ static void format_part(const struct trace_file *file, unsigned part, uint64_t o
         trace_format_track(file->trace, part - 1, (unsigned)file->comm->rank, origin_ns, out);
 }
 
-static int send(const struct trace_file *file, const void *data, size_t bytes, int to,
-                struct err *err)
+static int send_bytes(const struct trace_file *file, const void *data, size_t bytes, int to,
+                      struct err *err)
 {
-    struct comm_options options = options_of(file);
-    struct comm_work work;
-    int status = file->comm->ops->send(file->comm, data, bytes, to, TAG, &options, &work, err);
-    return status ? status : comm_wait(file->comm, &work, err);
-}
-
-static int receive(const struct trace_file *file, void *data, size_t bytes, int from,
-                   struct err *err)
-{
-    struct comm_options options = options_of(file);
-    struct comm_work work;
-    int status = file->comm->ops->receive(file->comm, data, bytes, from, TAG, &options, &work, err);
-    return status ? status : comm_wait(file->comm, &work, err);
-}
-
-/* Waits until the first rank, which receives texts in rank order, requests this rank's text. */
-static int wait_for_turn(const struct trace_file *file, uint64_t *size, struct err *err)
-{
-    struct comm_options options = options_behind(file, (unsigned)file->comm->rank);
+    struct comm_options options = make_options(file, 1);
     struct comm_work work;
     int status =
-        file->comm->ops->receive(file->comm, size, sizeof *size, 0, TAG, &options, &work, err);
+        file->comm->ops->send(file->comm, data, bytes, to, MESSAGE_TAG, &options, &work, err);
+    return status ? status : comm_wait(file->comm, &work, err);
+}
+
+/* Waits for `ranks` ranks in sequence. */
+static int receive_bytes(const struct trace_file *file, void *data, size_t bytes, int from,
+                         unsigned ranks, struct err *err)
+{
+    struct comm_options options = make_options(file, ranks);
+    struct comm_work work;
+    int status =
+        file->comm->ops->receive(file->comm, data, bytes, from, MESSAGE_TAG, &options, &work, err);
     return status ? status : comm_wait(file->comm, &work, err);
 }
 
@@ -154,29 +142,30 @@ static int send_parts(const struct trace_file *file, uint64_t origin_ns, struct 
                       uint64_t *size, struct err *err)
 {
     unsigned count = parts_count(file);
-    int status = wait_for_turn(file, size, err);
+    /* the first rank receives texts in rank order */
+    int status = receive_bytes(file, size, sizeof *size, 0, (unsigned)file->comm->rank, err);
     for (unsigned part = 0; part < count && !status; part++) {
         format_part(file, part, origin_ns, text);
         if (str_status(text))
             break;
         *size = text->bytes;
-        status = send(file, size, sizeof *size, 0, err);
+        status = send_bytes(file, size, sizeof *size, 0, err);
         if (!status)
-            status = send(file, text->data, text->bytes, 0, err);
+            status = send_bytes(file, text->data, text->bytes, 0, err);
     }
     if (status)
         return status;
     *size = 0;
-    return send(file, size, sizeof *size, 0, err);
+    return send_bytes(file, size, sizeof *size, 0, err);
 }
 
-static int receive_parts(const struct trace_file *file, int from, struct output *output,
+static int receive_parts(const struct trace_file *file, int from, struct trace_output *output,
                          struct str *text, uint64_t *size, struct err *err)
 {
     *size = 0;
-    int status = send(file, size, sizeof *size, from, err);
+    int status = send_bytes(file, size, sizeof *size, from, err);
     while (!status) {
-        status = receive(file, size, sizeof *size, from, err);
+        status = receive_bytes(file, size, sizeof *size, from, 1, err);
         if (status || *size == 0)
             break;
         str_clear(text);
@@ -184,17 +173,17 @@ static int receive_parts(const struct trace_file *file, int from, struct output 
         if (str_status(text))
             return err_set(err, -ENOMEM, "out of memory for %llu bytes of a trace",
                            (unsigned long long)*size);
-        status = receive(file, text->data, *size, from, err);
+        status = receive_bytes(file, text->data, *size, from, 1, err);
         if (!status)
             add_output(output, text);
     }
     return status;
 }
 
-static int write_first(const struct trace_file *file, uint64_t origin_ns, struct str *text,
-                       uint64_t *size, int *ret_written, struct err *err)
+static int write_all(const struct trace_file *file, uint64_t origin_ns, struct str *text,
+                     uint64_t *size, int *ret_write_status, struct err *err)
 {
-    struct output output = {.io = file->io, .path = file->path};
+    struct trace_output output = {.io = file->io, .path = file->path};
     unsigned count = parts_count(file);
     int status = 0;
     begin_output(&output);
@@ -211,19 +200,19 @@ static int write_first(const struct trace_file *file, uint64_t origin_ns, struct
     add_output(&output, text);
     if (status)
         output.status = status; /* prevents the commit of an incomplete file */
-    *ret_written = end_output(&output, status ? NULL : err);
+    *ret_write_status = end_output(&output, status ? NULL : err);
     return status;
 }
 
-int trace_file_write(const struct trace_file *file, int *ret_written, struct err *err)
+int trace_file_write(const struct trace_file *file, int *ret_write_status, struct err *err)
 {
     struct str text = {0};
     uint64_t origin_ns = 0, *size = malloc(sizeof *size);
-    *ret_written = 0;
+    *ret_write_status = 0;
     int status = size ? find_origin(file, &origin_ns, err)
                       : err_set(err, -ENOMEM, "out of memory for a trace");
     if (!status && file->comm->rank == 0)
-        status = write_first(file, origin_ns, &text, size, ret_written, err);
+        status = write_all(file, origin_ns, &text, size, ret_write_status, err);
     else if (!status)
         status = send_parts(file, origin_ns, &text, size, err);
     if (status) { /* the communicator may still use these buffers */

@@ -18,8 +18,9 @@ struct trace_file {
     uint64_t timeout_ns; /* per collective operation; 0: none */
 };
 
-/* Collective. The trace must have been started. Blocks. Returns communication errors, which end the
- * run. *ret_written, on the first rank: 0, or the write's error, with detail in err. */
-int trace_file_write(const struct trace_file *file, int *ret_written, struct err *err);
+/* Collective; blocks. The trace must have been started. Returns communication errors, which end
+ * the run. *ret_write_status, on the first rank: 0, or the error of the write, with detail in
+ * err. */
+int trace_file_write(const struct trace_file *file, int *ret_write_status, struct err *err);
 
 #endif

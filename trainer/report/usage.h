@@ -19,7 +19,7 @@ struct usage {
     uint64_t resident_peak_bytes; /* of the process, from the kernel; 0 in a dry run */
 };
 
-static inline struct usage usage_of(struct device *device, const struct comm_traffic *traffic)
+static inline struct usage usage_measure(struct device *device, const struct comm_traffic *traffic)
 {
     struct usage usage = {.traffic = *traffic};
     struct device_mem_info info;
@@ -31,12 +31,12 @@ static inline struct usage usage_of(struct device *device, const struct comm_tra
 }
 
 /* Leaves traffic unchanged. */
-static inline void usage_take_peaks(struct usage *most, const struct usage *other)
+static inline void usage_merge_peaks(struct usage *usage, const struct usage *other)
 {
     for (int use = 0; use < MEM_USE_COUNT; use++)
         for (int kind = 0; kind < MEM_KIND_COUNT; kind++)
-            most->peak_bytes[use][kind] =
-                bytes_max(most->peak_bytes[use][kind], other->peak_bytes[use][kind]);
+            usage->peak_bytes[use][kind] =
+                bytes_max(usage->peak_bytes[use][kind], other->peak_bytes[use][kind]);
 }
 
 static inline uint64_t usage_bytes(const struct usage *usage, enum mem_use use)

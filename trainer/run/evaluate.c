@@ -42,8 +42,8 @@ static void report_done(const struct run *run, uint64_t done, uint64_t all)
     struct trainer_report report = {.event = TRAINER_EVALUATING,
                                     .step = run->step,
                                     .steps = run->steps,
-                                    .done = of_all_ranks < all ? of_all_ranks : all,
-                                    .all = all};
+                                    .done_count = of_all_ranks < all ? of_all_ranks : all,
+                                    .total_count = all};
     run_report(run, &report);
 }
 

@@ -65,7 +65,7 @@ static void report_steps(struct loop *loop)
         .time = time,
         .elapsed_seconds = seconds,
         .device_time = category_times_since(&run->queue.device_times, &clock->device_times),
-        .queues = run->ranges.queues,
+        .is_async = run->ranges.is_async,
         .remaining_seconds = pace * (double)(run->steps - run->step),
         .metrics = device_metrics_read(&loop->metrics,
                                        model_flops(run->compute.model) * micros_per_second),
@@ -292,7 +292,7 @@ int loop_open(struct loop *loop, struct run *run, struct err *err)
     loop->began_step = run->step;
     device_metrics_open(&loop->metrics, run->compute.ops);
     profile_open(&loop->profile);
-    run->ranges.queues = !run->compute.device->ops->is_host;
+    run->ranges.is_async = !run->compute.device->ops->is_host;
     category_timer_start(&run->ranges.timer, loop->began_ns);
     start_clock(loop);
     const struct triggers *triggers = &run->control.triggers;

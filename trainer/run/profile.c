@@ -36,7 +36,7 @@ int profile_begin(struct profile *profile, struct err *err)
         profiler_start();
     profile->made.first = step;
     profile->began_ns = clock_now_ns();
-    run->ranges.measures = true;
+    run->ranges.is_measuring = true;
     if (run->options->trace)
         trace_start(run->options->trace);
     return 0;
@@ -45,9 +45,9 @@ int profile_begin(struct profile *profile, struct err *err)
 void profile_stop(struct profile *profile)
 {
     struct run *run = profile->run;
-    if (!run->ranges.measures)
+    if (!run->ranges.is_measuring)
         return;
-    run->ranges.measures = false;
+    run->ranges.is_measuring = false;
     if (run->options->trace)
         trace_stop(run->options->trace);
     profile->ns = clock_now_ns() - profile->began_ns;
@@ -88,7 +88,7 @@ static int write_trace(struct profile *profile, struct err *err)
 int profile_end(struct profile *profile, bool is_end, struct err *err)
 {
     struct run *run = profile->run;
-    if (!run->ranges.measures || (run->step < run->options->profile.last && !is_end))
+    if (!run->ranges.is_measuring || (run->step < run->options->profile.last && !is_end))
         return 0;
     int status = run_drain_all(run, err);
     profile_stop(profile);

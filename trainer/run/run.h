@@ -58,6 +58,8 @@ void run_close(struct run *run); /* safe on a zeroed run */
 /* Queues one update, then drains all but the newest UNREAD_STEPS_MAX steps, or all if
  * device memory is host memory. */
 int run_step(struct run *run, struct err *err);
+/* Queues the optimizer's updates of all groups. Requires finished reductions. */
+int run_update_weights(struct run *run, struct err *err);
 /* Blocks until all but the newest `left` steps are done, and records their results. -EDOM if the
  * gradients of a step are not finite and the scaler does not tolerate it; the weights are then
  * those before that step. */
@@ -129,6 +131,10 @@ int run_name_numerics(struct run *run, struct err *err);
  * run. training: for training data; otherwise, for validation data. Model and batch-upload options
  * need the classes and the vocabulary. */
 unsigned run_threads(const struct run *run); /* for compute; 0: one per CPU of the process */
+enum dtype run_dtype(uint32_t precision);    /* enum config_precision */
+/* trains: false for an evaluation. */
+struct batching run_batching(const struct train_config *config, uint32_t rank, uint32_t ranks,
+                             bool trains);
 struct loader_options run_loader_options(struct run *run, bool training);
 struct model_config run_model_config(const struct run *run, bool trains);
 struct batch_upload_options run_batch_upload_options(const struct run *run);

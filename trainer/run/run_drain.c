@@ -25,7 +25,6 @@ static void add_to_window(struct step_totals *totals, const struct queued_step *
         return;
     exact_sum_merge(&totals->losses, &sums->losses);
     totals->valid_count += (uint64_t)queued->valid_count;
-    totals->correct_count += (uint64_t)sums->correct_count;
 }
 
 static int retire_oldest(struct run *run, struct err *err)

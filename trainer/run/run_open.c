@@ -131,12 +131,10 @@ static int open_metrics(struct run *run, struct err *err)
 
 static int open_ops(struct run *run, struct err *err)
 {
-    static const enum dtype compute[] = {
-        [CONFIG_FP32] = DTYPE_F32, [CONFIG_BF16] = DTYPE_BF16, [CONFIG_FP16] = DTYPE_F16};
     const struct train_config *c = run->config;
     int status = run_open_device(run, err);
     if (!status)
-        status = ops_open(run->compute.device, compute[c->precision.compute], run_threads(run),
+        status = ops_open(run->compute.device, run_dtype(c->precision.compute), run_threads(run),
                           &run->compute.ops, err);
     return status;
 }
@@ -167,12 +165,8 @@ static int open_compute(struct run *run, struct err *err)
     if (status)
         return status;
     c->batch = run->given->batch;
-    run->data.batching = (struct batching){
-        .global = c->batch.global,
-        .micro = c->batch.micro,
-        .rank = (uint32_t)run->ranks.comm->rank,
-        .ranks = (uint32_t)run->ranks.comm->ranks,
-        .interleaved = c->batch.sync_each || strategy_at(c->parallel.strategy)->reduces_each_micro};
+    run->data.batching =
+        run_batching(c, (uint32_t)run->ranks.comm->rank, (uint32_t)run->ranks.comm->ranks, true);
     status = batching_check(&run->data.batching, err);
     /* opens the device before the loader's threads start: see trainer/ops/cpu/blas.h */
     return status ? status : open_ops(run, err);
@@ -315,14 +309,8 @@ static int open_for_evaluation(struct run *run, const char *from, struct err *er
     if (status)
         return status;
     c->batch = run->given->batch;
-    /* Keeps the run's micro-batches: with some BLAS kernels the rounding of a row depends on its
-     * position. Each rank gets at least one micro-batch. */
-    uint64_t min_global = c->batch.micro * (uint64_t)run->ranks.comm->ranks;
     run->data.batching =
-        (struct batching){.global = c->batch.global > min_global ? c->batch.global : min_global,
-                          .micro = c->batch.micro,
-                          .rank = (uint32_t)run->ranks.comm->rank,
-                          .ranks = (uint32_t)run->ranks.comm->ranks};
+        run_batching(c, (uint32_t)run->ranks.comm->rank, (uint32_t)run->ranks.comm->ranks, false);
     status = open_ops(run, err);
     if (!status)
         status = read_validation_shape(run, err);

@@ -60,6 +60,28 @@ unsigned run_threads(const struct run *run)
     return run->config->threads > 0 ? (unsigned)run->config->threads : run->ranks.cpus;
 }
 
+enum dtype run_dtype(uint32_t precision)
+{
+    static const enum dtype types[] = {
+        [CONFIG_FP32] = DTYPE_F32, [CONFIG_BF16] = DTYPE_BF16, [CONFIG_FP16] = DTYPE_F16};
+    return types[precision];
+}
+
+/* An evaluation keeps the run's micro-batches: with some BLAS kernels the rounding of a row depends
+ * on its position. Each rank gets at least one micro-batch. */
+struct batching run_batching(const struct train_config *config, uint32_t rank, uint32_t ranks,
+                             bool trains)
+{
+    uint64_t min_global = trains ? 0 : config->batch.micro * ranks;
+    return (struct batching){
+        .global = bytes_max(config->batch.global, min_global),
+        .micro = config->batch.micro,
+        .rank = rank,
+        .ranks = ranks,
+        .interleaved = trains && (config->batch.sync_each ||
+                                  strategy_at(config->parallel.strategy)->reduces_each_micro)};
+}
+
 struct loader_options run_loader_options(struct run *run, bool training)
 {
     const struct train_config *c = run->config;
@@ -187,10 +209,8 @@ struct partition_options run_partition_options(const struct run *run, bool train
  * sum over all rows of an update becomes no larger than their mean. */
 static struct bucket_exchange_wire wire_of(const struct run *run)
 {
-    static const enum dtype types[] = {
-        [CONFIG_FP32] = DTYPE_F32, [CONFIG_BF16] = DTYPE_BF16, [CONFIG_FP16] = DTYPE_F16};
     const struct train_config *config = run->config;
-    struct bucket_exchange_wire wire = {.type = types[config->precision.reduce], .scale = 1};
+    struct bucket_exchange_wire wire = {.type = run_dtype(config->precision.reduce), .scale = 1};
     uint64_t rows = config->model.type == MODEL_VIT ? 1 : config->data.text.block;
     if (wire.type == DTYPE_F16)
         while (wire.scale * (float)run->data.batching.global * (float)rows > 1)

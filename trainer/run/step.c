@@ -183,7 +183,7 @@ static int sum_gradients(struct run *run, struct step_sums *counts, struct err *
     return status;
 }
 
-static int update(struct run *run, struct err *err)
+int run_update_weights(struct run *run, struct err *err)
 {
     const struct update_scalars *scalars = &run->queue.device_record->clip.scalars;
     int status = 0;
@@ -195,7 +195,8 @@ static int update(struct run *run, struct err *err)
         if (status)
             return status;
         range_begin(&run->ranges, RANGE_STAGE);
-        ckpt_saver_before_update(run->saving.saver, (uint32_t)group);
+        if (run->saving.saver) /* a dry run has none */
+            ckpt_saver_before_update(run->saving.saver, (uint32_t)group);
         range_end(&run->ranges);
         optimizer_update_shard(
             &run->update.optimizer, group, weights_shard(&run->compute.weights, group),
@@ -258,7 +259,7 @@ static int decide_and_update(struct run *run, int64_t valid_count, const struct 
     clip_gradients(run, valid_count);
     int status = is_local ? run_queue_write_sums(&run->queue, counts, err) : 0;
     if (!status)
-        status = update(run, err);
+        status = run_update_weights(run, err);
     switch_device_time(run, TIME_OTHER);
     range_end(&run->ranges);
     return status;

@@ -44,7 +44,7 @@ static int check(size_t device_bytes, const struct job *job, struct err *err)
              (unsigned long long)(job->leaves ? 16 * job->leaves : 16));
     assert_ok(config_parse("", 0, "none", sets, sizeof sets / sizeof sets[0], &config, err), err);
     const struct trainer_dry_run_options run = {.config = &config,
-                                                .model = ops_null_cuda(),
+                                                .backend = ops_null_cuda(),
                                                 .ranks = 1,
                                                 .local_ranks = 1,
                                                 .shape = &shape,

@@ -136,14 +136,14 @@ static void one_rank_gives_the_reference_bits(void **state)
 }
 
 /* A dry run of the latest run predicts each rank's peak memory and traffic exactly. */
-static void check_dry_run(bool by_nccl)
+static void check_dry_run(bool uses_nccl)
 {
     struct trainer_dry_run_options options = {.config = &config,
                                               .io = io,
-                                              .model = ops_null_cuda(),
+                                              .backend = ops_null_cuda(),
                                               .ranks = (uint32_t)world->ranks,
                                               .local_ranks = (uint32_t)world->ranks,
-                                              .by_nccl = by_nccl};
+                                              .uses_nccl = uses_nccl};
     for (int r = 0; r < world->ranks; r++) {
         struct trainer_dry_run told;
         struct err err = {0};
@@ -153,14 +153,14 @@ static void check_dry_run(bool by_nccl)
         for (int use = MEM_FOR_PARAMETERS; use <= MEM_FOR_COMMUNICATION; use++)
             assert_memory_equal(told.usage.peak_bytes[use], used[r].peak_bytes[use],
                                 sizeof used[r].peak_bytes[use]);
-        if (by_nccl && config.parallel.reduction == REDUCTION_CANONICAL) /* nothing is staged */
+        if (uses_nccl && config.parallel.reduction == REDUCTION_CANONICAL) /* nothing is staged */
             assert_int_equal(told.usage.peak_bytes[MEM_FOR_COMMUNICATION][MEM_PINNED], 0);
     }
 }
 
 /* With NCCL, each rank has its own GPU, with that order of streams; otherwise data goes through the
  * host. */
-static void check_bits(bool by_nccl, size_t order, const char *const *extra)
+static void check_bits(bool uses_nccl, size_t order, const char *const *extra)
 {
     char name[64];
     struct ckpt_hashes found;
@@ -170,9 +170,9 @@ static void check_bits(bool by_nccl, size_t order, const char *const *extra)
     assert_ok(train(world, name, extra, &err), &err);
     if (world->rank == 0 && world->ranks > 1)
         assert_true((strstr(said, "weights and gradients are sent from GPU to GPU with NCCL") !=
-                     NULL) == by_nccl);
+                     NULL) == uses_nccl);
     if (world->rank == 0)
-        check_dry_run(by_nccl);
+        check_dry_run(uses_nccl);
     ranks_barrier();
     hash(name, &found);
     assert_memory_equal(&found, &alone, sizeof found);

@@ -347,7 +347,7 @@ static struct beside check_memory(const struct fixture *f, const char *name,
         assert_ok(run_evaluate(&run, &err), &err);
     run.compute.device->ops->mem_info(run.compute.device, &evaluated);
     const struct trainer_dry_run_options itself = {
-        .config = &config, .io = f->io, .model = ops_null_cuda(), .ranks = 1, .local_ranks = 1};
+        .config = &config, .io = f->io, .backend = ops_null_cuda(), .ranks = 1, .local_ranks = 1};
     assert_ok(trainer_dry_run(&itself, &told, &err), &err);
     for (int use = 0; use < MEM_USE_COUNT; use++)
         for (int kind = 0; kind < MEM_KIND_COUNT; kind++)

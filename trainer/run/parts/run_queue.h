@@ -19,7 +19,6 @@
 struct step_totals {
     struct exact_sum losses; /* nats */
     uint64_t valid_count;    /* items (tokens, for text) with a target */
-    uint64_t correct_count;
     uint64_t samples_count;
     double gradient_norm; /* of the last step's mean loss, before clipping */
     double lr;
