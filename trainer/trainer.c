@@ -37,8 +37,8 @@ static int fill_result(const struct loop *loop, enum trainer_end end, struct tra
                                       .set_digest = cursor.set_digest,
                                       .sequence_digest = cursor.sequence_digest,
                                       .data_limit = loader_stats(run->data.loader).limit,
-                                      .profiled = loop->profile.made,
-                                      .profiled_ns = loop->profile.ns};
+                                      .profiled = loop->profile.profiled,
+                                      .profiled_ns = loop->profile.duration_ns};
     memcpy(result->ranges, run->ranges.times, sizeof result->ranges);
     memcpy(result->trace, loop->profile.trace, sizeof result->trace);
     snprintf(result->checkpoint, sizeof result->checkpoint, "%s/step-%08" PRIu64,
@@ -69,7 +69,7 @@ static int report_usage(const struct run *run, const struct usage *usage, struct
     return 0;
 }
 
-static void take_usage(const struct run *run, struct phases *phases)
+static void merge_usage(const struct run *run, struct phases *phases)
 {
     const struct comm_traffic traffic = run_traffic(run);
     struct usage usage = usage_measure(run->compute.device, &traffic);
@@ -130,7 +130,7 @@ static int run_phase(const struct trainer_options *options, struct phases *phase
     if (status)
         return status;
     begin_triggers(&run, phases);
-    startup_messages(&run);
+    startup_messages_print(&run);
     struct loop loop = {0};
     status = loop_open(&loop, &run, &detail);
     if (!status)
@@ -139,7 +139,7 @@ static int run_phase(const struct trainer_options *options, struct phases *phase
         status = weights_drain(&run.compute.weights, &detail);
     if (!status)
         status = fill_result(&loop, end_reason(&run), ret_result, &detail);
-    take_usage(&run, phases);
+    merge_usage(&run, phases);
     phases->continues = !status && batch_changes(&run);
     if (!status && !phases->continues)
         status = report_usage(&run, &phases->usage, &detail);
@@ -154,8 +154,7 @@ static int run_phase(const struct trainer_options *options, struct phases *phase
     return status;
 }
 
-/* Adds the profile of earlier phases. Each phase writes its own trace; the result names the last
- * trace. */
+/* Adds the profile of earlier phases. The result names the trace of the last one. */
 static void add_profile(struct trainer_result *result, const struct trainer_result *earlier)
 {
     if (earlier->profiled.last == 0)

@@ -28,7 +28,7 @@ enum trainer_end {
 
 struct trainer_result {
     enum trainer_end end;
-    uint64_t step; /* the last one, which is saved */
+    uint64_t step; /* saved */
     bool evaluated;
     double val_loss, val_accuracy;
     struct trainer_steps profiled; /* the steps of options.profile that ran */
@@ -40,9 +40,9 @@ struct trainer_result {
     char checkpoint[IO_PATH_BYTES_MAX + 32];
 };
 
-/* Blocks until the run is done or stopped; returns TRAINER_DONE immediately if its last step is
- * already saved. A failure of one rank fails all: -EREMOTEIO or -ECONNABORTED on ranks that did not
- * cause it. The communicator can then only be closed. */
+/* Blocks until the run is done or stopped; TRAINER_DONE immediately if its last step is saved. A
+ * failure of one rank fails all: -EREMOTEIO or -ECONNABORTED on ranks that did not cause it. The
+ * communicator can then only be closed. */
 int trainer_run(const struct trainer_options *options, struct trainer_result *ret_result,
                 struct err *err);
 
@@ -53,8 +53,8 @@ struct trainer_evaluation {
     double seconds;       /* excludes opening data and model */
 };
 
-/* Evaluates the model on data.val with the weights at `from` (a checkpoint, a consolidated file, or
- * anything that model.init accepts). Blocks. -ECANCELED: stopped on request. */
+/* Evaluates the weights at `from`, as for model.init, on data.val. Blocks. -ECANCELED: stopped on
+ * request. */
 int trainer_evaluate(const struct trainer_options *options, const char *from,
                      struct trainer_evaluation *ret_evaluation, struct err *err);
 

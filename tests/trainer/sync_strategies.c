@@ -151,7 +151,7 @@ static void assert_found_before_the_update(const char *tensor)
     struct err err = {0};
     char expected[PARAMS_NAME_BYTES_MAX + 64];
     snprintf(expected, sizeof expected, "after step %d %s changed without an update", STEP, tensor);
-    assert_int_equal(run_check_kept(&run, &err), is_last() ? -EBADMSG : -EREMOTEIO);
+    assert_int_equal(run_recheck_own_state(&run, &err), is_last() ? -EBADMSG : -EREMOTEIO);
     if (is_last() && !strstr(err.what, expected))
         fail_msg("\"%s\" is not in \"%s\"", expected, err.what);
 }
@@ -186,9 +186,10 @@ static void a_bit_flip_in_unreplicated_weights_is_found_before_the_update(void *
             char name[PARAMS_NAME_BYTES_MAX + 16];
             void *memory = NULL;
             open_run((uint32_t)world->ranks, sharded);
-            assert_ok(run_check_kept(&run, &err), &err); /* there is nothing to compare with yet */
+            assert_ok(run_recheck_own_state(&run, &err),
+                      &err); /* there is nothing to compare with yet */
             assert_in_step();
-            assert_ok(run_check_kept(&run, &err), &err);
+            assert_ok(run_recheck_own_state(&run, &err), &err);
             assert_in_step();
             const struct param *param = own_part(kind, &memory);
             snprintf(name, sizeof name, "%s%s", kinds[kind], param->name);

@@ -73,7 +73,7 @@ enum { COUNT_MAX = 1 << 30 };
 
 static const struct config_field fields[] = {
     {"run.dir", CONFIG_PATH, AT(run.dir), "runs/a", MAY_DIFFER,
-     .help = "run folder: checkpoints and metrics are written below it"},
+     .help = "run folder, for checkpoints and metrics"},
     {"run.seed", CONFIG_COUNT, AT(run.seed), "0", 0, 9e15, FIXED,
      .help = "seed of every random choice"},
     {"run.steps", CONFIG_COUNT, AT(run.steps), "0", 0, COUNT_MAX,
@@ -81,10 +81,10 @@ static const struct config_field fields[] = {
     {"run.epochs", CONFIG_COUNT, AT(run.epochs), "0", 0, COUNT_MAX,
      .help = "passes over the training data, if run.steps is 0"},
     {"run.max_time", CONFIG_DURATION, AT(run.max_time_ns), "0s", 0, 1e18,
-     .help = "time limit: the run saves and stops with status 75 before this much time has passed "
-             "since its start, for example 23h in a 24-hour job; 0s: no limit"},
+     .help = "time limit: the run saves and stops with status 75 before it passes, for example 23h "
+             "in a 24-hour job; 0s: no limit"},
     {"run.stop_deadline", CONFIG_DURATION, AT(run.stop_deadline_ns), "0s", 0, 1e18, MAY_DIFFER,
-     .help = "longest time to finish the step and save after a stop request; after it the run "
+     .help = "maximum time to finish the step and save after a stop request, after which the run "
              "gives up with status 1; 0s: no limit"},
     {"device", CONFIG_CHOICE, AT(device), "auto", .choices = device_names,
      .help = "compute device; auto: a GPU, or the CPU if there is none (a GPU that cannot be used "
@@ -104,33 +104,32 @@ static const struct config_field fields[] = {
     {"data.window", CONFIG_COUNT_AUTO, AT(data.window), "auto", 0, SAMPLES_MAX, FIXED,
      .help = "samples per lane that are shuffled together"},
     {"data.run", CONFIG_COUNT_AUTO, AT(data.run), "auto", 0, SAMPLES_MAX, FIXED,
-     .help = "length in samples of a run of adjacent samples of a shard, which stay adjacent until "
-             "the windows shuffle them"},
+     .help = "samples in a run of adjacent samples of a shard, which only windows shuffle"},
     {"data.workers", CONFIG_COUNT_AUTO, AT(data.workers), "auto", 0, 256, MAY_DIFFER,
      .help = "decoding threads; does not change results"},
     {"data.memory", CONFIG_SIZE, AT(data.memory_bytes), "256MiB", 1 << 20, 1e15, MAY_DIFFER,
-     .help = "memory budget of a loader: batches, read-ahead and scratch; an evaluation has a "
-             "separate one"},
+     .help =
+         "memory budget of a loader: batches, read-ahead and scratch; evaluations have their own"},
     {"data.timeout", CONFIG_DURATION, AT(data.timeout_ns), "0s", 0, 1e18, MAY_DIFFER,
-     .help = "longest wait for data before the run ends with an error; 0s: no limit"},
+     .help = "maximum wait for data, after which the run fails; 0s: no limit"},
     {"data.bad_samples.policy", CONFIG_CHOICE, AT(data.bad_samples.policy), "substitute",
      .choices = policy_names, FIXED, .help = "how to handle a sample that cannot be used"},
     {"data.bad_samples.limit", CONFIG_FRACTION, AT(data.bad_samples.limit), "1%", 0, 1,
-     .help = "largest fraction of bad samples over all ranks, relative to the epoch's samples or "
-             "to those delivered, whichever is more; exceeding it ends the run"},
+     .help = "maximum fraction of bad samples over all ranks, relative to the epoch's samples or "
+             "the delivered samples, whichever is more; exceeding it ends the run"},
     {"data.image.field", CONFIG_TEXT, AT(data.image.field), "jpg;jpeg;png;webp;ppm", FIXED,
-     .help = "extension of the image member, or several separated by ; of which a sample's first "
-             "match is used"},
+     .help = "extension of the image member; if several are separated by ; the first that a sample "
+             "has is used"},
     {"data.image.size", CONFIG_COUNT, AT(data.image.size), "224", 1, 4096, FIXED,
      .help = "side of the square model input, in pixels"},
     {"data.image.max_pixels", CONFIG_COUNT, AT(data.image.max_pixels), "134217728", 1,
      LOADER_PIXELS_MAX,
-     .help = "most pixels of a stored image; a larger one is a bad sample; bounds the memory for "
-             "decoding"},
+     .help =
+         "maximum pixels of a stored image, which bounds memory; larger images are bad samples"},
     {"data.image.crop", CONFIG_CHOICE, AT(data.image.crop), "random", .choices = crop_names, FIXED,
      .help = "how to crop training images; evaluation uses the center"},
     {"data.image.scale", CONFIG_PAIR, AT(data.image.scale_min), "[0.08, 1]", 0.001, 1, FIXED,
-     .help = "smallest and largest fraction of the image's area that a random crop covers"},
+     .help = "minimum and maximum fraction of the image's area that a random crop covers"},
     {"data.image.flip", CONFIG_BOOL, AT(data.image.flip), "true", FIXED,
      .help = "mirror training images left to right with probability 1/2"},
     {"data.image.randaugment.ops", CONFIG_COUNT, AT(data.image.randaugment.ops), "0", 0, 16, FIXED,
@@ -147,13 +146,13 @@ static const struct config_field fields[] = {
     {"data.image.jitter.hue", CONFIG_FRACTION, AT(data.image.jitter.hue), "0", 0, 0.5, FIXED,
      .help = "x: rotate the hue by a random fraction of the color circle from [-x, x]"},
     {"data.image.mixup", CONFIG_REAL, AT(data.image.mixup), "0", 0, 100, FIXED,
-     .help = "alpha of mixup: blend each training image and its label with the previous one of the "
+     .help = "alpha of mixup: blend each training image and label with the previous one of the "
              "micro-batch, in a proportion drawn from Beta(alpha, alpha); 0: none"},
     {"data.image.cutmix", CONFIG_REAL, AT(data.image.cutmix), "0", 0, 100, FIXED,
-     .help = "alpha of CutMix: paste a box of the previous image instead, its share of the area "
+     .help = "alpha of CutMix: paste a box of the previous image instead, with an area fraction "
              "drawn from Beta(alpha, alpha); 0: none"},
     {"data.image.mix_prob", CONFIG_FRACTION, AT(data.image.mix_prob), "1", 0, 1, FIXED,
-     .help = "probability of mixing an image, if mixup or cutmix is on"},
+     .help = "probability of mixing an image with mixup or cutmix"},
     {"data.image.mix_switch_prob", CONFIG_FRACTION, AT(data.image.mix_switch_prob), "0.5", 0, 1,
      FIXED, .help = "probability of using cutmix rather than mixup, if both are on"},
     {"data.text.field", CONFIG_TEXT, AT(data.text.field), "npy", FIXED,
@@ -161,7 +160,7 @@ static const struct config_field fields[] = {
     {"data.text.block", CONFIG_COUNT, AT(data.text.block), "256", 1, 65536, FIXED,
      .help = "tokens per sequence of a language model"},
     {"data.text.mask", CONFIG_CHOICE, AT(data.text.mask), "none", .choices = mask_names, FIXED,
-     .help = "document: a token attends only to its own document; none: to all earlier tokens of "
+     .help = "document: tokens attend only to their own document; none: to all earlier tokens of "
              "the window"},
 
     {"model.type", CONFIG_CHOICE, AT(model.type), "vit", .choices = model_names, FIXED,
@@ -199,8 +198,8 @@ static const struct config_field fields[] = {
     {"model.qk_norm", CONFIG_BOOL, AT(model.qk_norm), "false", FIXED,
      .help = "qwen: true: norms of q and k, as in Qwen3; false: biases of q, k and v, as in Qwen2"},
     {"model.tied", CONFIG_BOOL, AT(model.tied), "false", FIXED,
-     .help = "llama, qwen: the head is the embedding's table (tie_word_embeddings); always so in "
-             "gpt2"},
+     .help = "llama, qwen: the head uses the embedding's weights (tie_word_embeddings), as gpt2 "
+             "always does"},
     {"model.patch", CONFIG_COUNT, AT(model.patch), "16", 1, 4096, FIXED,
      .help = "ViT: side of a patch in pixels; divides data.image.size"},
     {"model.classes", CONFIG_COUNT_AUTO, AT(model.classes), "auto", 0, 1 << 20, FIXED,
@@ -213,14 +212,14 @@ static const struct config_field fields[] = {
              "random"},
 
     {"model.freeze", CONFIG_TEXT, AT(model.freeze), "\"\"",
-     .help = "comma-separated name patterns of parameters that are not trained; the last match "
-             "wins: \"embed.*, blocks.0.*\", or all but the head: \"*, !head.*\""},
+     .help = "comma-separated name patterns of parameters to freeze; the last match wins: "
+             "\"embed.*, blocks.0.*\", or all but the head: \"*, !head.*\""},
     {"model.recompute", CONFIG_COUNT, AT(model.recompute), "0", 0, 1024,
-     .help = "run the forward pass of every Nth block again in the backward pass, to save memory; "
-             "0: none; does not change results"},
+     .help = "repeat the forward pass of every Nth block in the backward pass, to save memory; 0: "
+             "none; does not change results"},
     {"model.offload", CONFIG_COUNT, AT(model.offload), "0", 0, 1024,
-     .help = "keep the activations of every Nth block that is not recomputed in pinned host "
-             "memory, to save device memory; 0: none; does not change results"},
+     .help = "keep activations of every Nth block that is not recomputed in pinned host memory; 0: "
+             "none; does not change results"},
 
     {"batch.global", CONFIG_COUNT_AUTO, AT(batch.global), "256", 1, COUNT_MAX, FIXED,
      .help = "samples per update, over all ranks; auto: follows from batch.accumulation"},
@@ -228,7 +227,7 @@ static const struct config_field fields[] = {
      .help = "samples per forward and backward pass; divides batch.global; auto: follows from "
              "batch.accumulation"},
     {"batch.accumulation", CONFIG_COUNT_AUTO, AT(batch.accumulation), "auto", 1, COUNT_MAX,
-     .help = "micro-batches per rank and update, in place of one of the two keys above; auto: "
+     .help = "micro-batches per rank and update, instead of one of the two keys above; auto: "
              "follows from them and the number of ranks; a resumed run keeps its original batch"},
     {"batch.schedule", CONFIG_TEXT, AT(batch.schedule), "\"\"", FIXED,
      .help = "comma-separated EPOCH:TIMES, for example \"4:2, 8:4\": from EPOCH on, an update has "
@@ -238,11 +237,11 @@ static const struct config_field fields[] = {
      .help = "reduce gradients after every micro-batch; no effect on one rank"},
 
     {"optimizer.type", CONFIG_CHOICE, AT(optimizer.type), "adamw", .choices = optimizer_names,
-     .help = "update rule; sgd has momentum; lion needs 1/3 to 1/10 of adamw's learning rate, "
-             "betas of [0.9, 0.99] and 3 to 10 times its weight decay"},
+     .help = "update rule; lion needs 1/3 to 1/10 of adamw's learning rate, betas of [0.9, 0.99] "
+             "and 3 to 10 times its weight decay"},
     {"optimizer.lr", CONFIG_REAL, AT(optimizer.lr), "3e-4", 0, 1e3, .help = "peak learning rate"},
     {"optimizer.base_batch", CONFIG_COUNT, AT(optimizer.base_batch), "0", 0, COUNT_MAX,
-     .help = "global batch size that the learning rates are meant for; they are multiplied by "
+     .help = "global batch size for which the learning rates are meant; they are multiplied by "
              "batch.global / base_batch; 0: no scaling"},
     {"optimizer.betas", CONFIG_PAIR, AT(optimizer.beta1), "[0.9, 0.95]", 0, 0.9999999,
      .help = "adamw: decay rates of the two moments; lion: of the update's momentum and of the "
@@ -250,21 +249,20 @@ static const struct config_field fields[] = {
     {"optimizer.eps", CONFIG_REAL, AT(optimizer.eps), "1e-8", 0, 1,
      .help = "adamw: added to the square root of the second moment"},
     {"optimizer.momentum", CONFIG_REAL, AT(optimizer.momentum), "0.9", 0, 0.9999999,
-     .help = "sgd: decay rate of the momentum; 0: no momentum, and no memory for it"},
+     .help = "sgd: decay rate of the momentum; 0: none"},
     {"optimizer.nesterov", CONFIG_BOOL, AT(optimizer.nesterov), "false",
      .help = "sgd: use Nesterov momentum"},
     {"optimizer.weight_decay", CONFIG_REAL, AT(optimizer.weight_decay), "0.1", 0, 1e3,
      .help = "weight decay of matrices; adamw and lion: decoupled and multiplied by the learning "
              "rate; sgd: added to the gradient"},
     {"optimizer.clip_norm", CONFIG_REAL, AT(optimizer.clip_norm), "1.0", 0, 1e9,
-     .help = "largest norm of all gradients together; 0: no clipping"},
+     .help = "maximum norm of all gradients together; 0: no clipping"},
     {"optimizer.clip_value", CONFIG_REAL, AT(optimizer.clip_value), "0", 0, 1e9,
-     .help =
-         "largest absolute value of a gradient element, applied after clip_norm; 0: no clipping"},
+     .help = "maximum absolute gradient element, applied after clip_norm; 0: no clipping"},
 
     {"schedule.type", CONFIG_CHOICE, AT(schedule.type), "cosine", .choices = schedule_names,
-     .help = "shape of the learning rate after the warm-up; warmup_linear: linear to 0, ignoring "
-             "min_lr"},
+     .help =
+         "learning rate schedule after the warm-up; warmup_linear: linear to 0, ignoring min_lr"},
     {"schedule.by", CONFIG_CHOICE, AT(schedule.by), "step", .choices = schedule_by_names,
      .help = "unit of the schedule: the rate changes with each update, or once per epoch; warmup "
              "then counts epochs"},
@@ -277,42 +275,41 @@ static const struct config_field fields[] = {
      .help = "element type of activations and matrix products; bf16 and fp16 (with loss scaling) "
              "need a GPU"},
     {"precision.reduce", CONFIG_CHOICE, AT(precision.reduce), "fp32", .choices = precision_names,
-     .help = "element type in which gradients are sent to the rank that adds them in fp32; bf16 "
-             "and fp16 halve the traffic, but results then depend on the number of ranks"},
+     .help = "element type of gradients in transit; they are added in fp32; bf16 and fp16 halve "
+             "the traffic, but results then depend on the number of ranks"},
     {"precision.loss_scale.first", CONFIG_COUNT, AT(precision.loss_scale.first), "65536", 1,
      SCALER_MAX, .help = "fp16: initial loss scale, a power of two"},
     {"precision.loss_scale.window", CONFIG_COUNT, AT(precision.loss_scale.window), "2000", 1,
      COUNT_MAX, .help = "fp16: steps without overflow after which the loss scale doubles"},
     {"precision.loss_scale.hysteresis", CONFIG_COUNT, AT(precision.loss_scale.hysteresis), "1", 1,
      COUNT_MAX,
-     .help = "fp16: number of overflows since the loss scale last doubled before it is halved; "
-             "each later one halves it again"},
+     .help = "fp16: number of overflows, since the loss scale last doubled, that halves it; each "
+             "later one halves it again"},
     {"precision.loss_scale.least", CONFIG_COUNT, AT(precision.loss_scale.least), "1", 1, SCALER_MAX,
-     .help = "fp16: smallest loss scale, a power of two; an overflow at this scale ends the run"},
+     .help = "fp16: minimum loss scale, a power of two; an overflow at it ends the run"},
     {"parallel.strategy", CONFIG_CHOICE, AT(parallel.strategy), "ddp", .choices = strategy_names,
      .aliases = strategy_aliases,
-     .help = "which model state is sharded over ranks, a trade of memory against traffic; ddp: "
-             "none; zero1: the moments; zero2: also the gradients; zero3: also the weights. "
-             "Aliases: no_shard is ddp, full_shard is zero3, deepspeed_stage_0 to 3 are ddp to "
-             "zero3. Does not change results"},
+     .help =
+         "model state to shard over ranks, which trades traffic for memory; ddp: none; zero1: the "
+         "moments; zero2: also the gradients; zero3: also the weights. Aliases: no_shard is ddp, "
+         "full_shard is zero3, deepspeed_stage_0 to 3 are ddp to zero3. Does not change results"},
     {"parallel.shard", CONFIG_COUNT, AT(parallel.shard), "0", 0, 1 << 20,
-     .help = "number of ranks that together hold one copy of the sharded state; divides the number "
-             "of ranks; 0: all ranks, or those of one machine with hybrid_shard"},
+     .help = "number of ranks that hold one copy of the sharded state; divides the number of "
+             "ranks; 0: all ranks, or with hybrid_shard those of one machine"},
     {"parallel.replicate", CONFIG_COUNT, AT(parallel.replicate), "0", 0, 1 << 20,
-     .help = "number of copies of the sharded state; if parallel.shard is given too, their product "
-             "is the number of ranks, otherwise it divides the number of ranks; 0: follows from "
-             "parallel.shard"},
+     .help = "number of copies of the sharded state; divides the number of ranks; times "
+             "parallel.shard, if set, is the number of ranks; 0: follows from parallel.shard"},
     {"parallel.wrap_min_params", CONFIG_COUNT, AT(parallel.wrap_min_params), "0", 0, 1e12,
-     .help = "join adjacent blocks (the embedding and the head count as blocks) into groups of at "
-             "least this many parameters, which are gathered, reduced and updated together; 0: "
-             "each block is a group; does not change results with reduction: canonical"},
+     .help = "join adjacent blocks (including the embedding and the head) into groups of at least "
+             "this many parameters, which are gathered, reduced and updated together; 0: each "
+             "block is a group; does not change results with reduction: canonical"},
     {"parallel.keep_below_params", CONFIG_COUNT, AT(parallel.keep_below_params), "0", 0, 1 << 30,
-     .help = "do not shard blocks (the embedding and the head count as blocks) with fewer "
-             "parameters than this"},
+     .help = "do not shard blocks (including the embedding and the head) with fewer parameters "
+             "than this"},
     {"parallel.prefetch", CONFIG_COUNT, AT(parallel.prefetch), "1", 0, 64,
      .help = "sharded weights: number of blocks to gather ahead of use; does not change results"},
     {"parallel.groups_at_once", CONFIG_COUNT, AT(parallel.groups_at_once), "0", 0, 1 << 20,
-     .help = "sharded weights: largest number of blocks whose full weights a rank holds at a time; "
+     .help = "sharded weights: maximum number of blocks whose full weights a rank holds at a time; "
              "0: set by the strategy and prefetch; does not change results"},
     {"parallel.bucket", CONFIG_SIZE, AT(parallel.bucket_bytes), "8MiB", 1, 1e12,
      .help = "size of the buckets in which gradients are sent; does not change results with "
@@ -320,7 +317,7 @@ static const struct config_field fields[] = {
     {"parallel.reduction", CONFIG_CHOICE, AT(parallel.reduction), "canonical",
      .choices = reduction_names,
      .help = "how to add the gradients of micro-batches; canonical: same bits on any number of "
-             "ranks; fast: less memory, and less time on one rank, without that guarantee"},
+             "ranks; fast: no such guarantee, but less memory, and on one rank less time"},
     {"parallel.compression.type", CONFIG_CHOICE, AT(parallel.compression.type), "none",
      .choices = compression_names,
      .help = "gradient compression, with reduction: fast and ddp; powersgd: send each matrix as a "
@@ -330,51 +327,49 @@ static const struct config_field fields[] = {
     {"parallel.compression.start_step", CONFIG_COUNT, AT(parallel.compression.start_step), "10", 0,
      COUNT_MAX, .help = "updates before compression starts"},
     {"parallel.compression.min_rate", CONFIG_REAL, AT(parallel.compression.min_rate), "2", 0, 1e6,
-     .help = "powersgd: smallest compression ratio; matrices below it are sent uncompressed"},
+     .help = "powersgd: minimum compression ratio; matrices below it are sent uncompressed"},
     {"parallel.compression.error_feedback", CONFIG_BOOL, AT(parallel.compression.error_feedback),
      "true",
-     .help = "powersgd: add the compression error to the next gradient; needs one more buffer for "
+     .help = "powersgd: add the compression error to the next gradient; needs another buffer for "
              "all gradients"},
     {"parallel.compression.warm_start", CONFIG_BOOL, AT(parallel.compression.warm_start), "true",
      .help = "powersgd: start each update from the low-rank matrices of the previous one"},
     {"parallel.local_sgd.steps", CONFIG_COUNT, AT(parallel.local_sgd.steps), "0", 0, COUNT_MAX,
-     .help = "with reduction: fast and ddp, each rank updates with its own gradients; weights are "
-             "averaged over ranks after this many updates, and before each evaluation and save; 0: "
-             "gradients are summed"},
-    {"parallel.comm", CONFIG_CHOICE, AT(parallel.comm), "auto", .choices = comm_names,
-     .help = "transport of weights and gradients between GPUs; host: through host memory, so that "
-             "ranks can share a GPU; nccl: directly between GPUs; auto: nccl if each rank has its "
-             "own GPU; does not change results"},
-    {"parallel.mixed", CONFIG_CHOICE, AT(parallel.mixed), "refuse", .choices = mixed_names,
-     .help = "ranks whose processors, GPUs or libraries use different compute kernels; refuse: end "
-             "the run before its first step; allow: train without bit-identical results, and "
-             "record the numerics_id of every rank in checkpoints"},
-    {"parallel.timeout", CONFIG_DURATION, AT(parallel.timeout_ns), "10min", 0, 1e18,
-     .help = "longest time that ranks wait for another in a step before the run ends; 0: no limit. "
-             "In saves and loads they wait while the other ranks are alive; a rank that does not "
-             "respond for this long ends the run"},
-    {"parallel.check_sync", CONFIG_COUNT, AT(parallel.check_sync), "0", 0, COUNT_MAX,
-     .help = "updates between checks for flipped bits: ranks compare the state they replicate with "
-             "each other, and the state they alone hold with its earlier value; 0: never"},
-    {"parallel.debug", CONFIG_BOOL, AT(parallel.debug), "false",
-     .help = "compare each collective call across ranks, to find where they diverge; slower; does "
-             "not change results"},
-    {"parallel.offload.optimizer", CONFIG_BOOL, AT(parallel.offload.optimizer), "false",
-     .help = "keep the moments, and with bf16 and fp16 the fp32 weights, in pinned host memory, to "
-             "save device memory; does not change results"},
-    {"parallel.offload.params", CONFIG_BOOL, AT(parallel.offload.params), "false",
      .help =
-         "keep all weights in pinned host memory and copy blocks to the device when a pass needs "
-         "them; needs a strategy that shards weights, also on one rank; does not change results"},
+         "with reduction: fast and ddp, ranks apply their own gradients, and average weights after "
+         "this many updates and before each evaluation and save; 0: gradients are summed"},
+    {"parallel.comm", CONFIG_CHOICE, AT(parallel.comm), "auto", .choices = comm_names,
+     .help = "transport of weights and gradients between GPUs; host: through host memory, so ranks "
+             "can share a GPU; nccl: directly; auto: nccl if each rank has its own GPU; does not "
+             "change results"},
+    {"parallel.mixed", CONFIG_CHOICE, AT(parallel.mixed), "refuse", .choices = mixed_names,
+     .help = "ranks with different compute kernels (processors, GPUs or libraries); refuse: end "
+             "the run before its first step; allow: train without bit-identical results, and "
+             "record every rank's numerics_id in checkpoints"},
+    {"parallel.timeout", CONFIG_DURATION, AT(parallel.timeout_ns), "10min", 0, 1e18,
+     .help = "maximum time that ranks wait for another in a step before the run ends; 0: no limit. "
+             "In saves and loads it applies only to ranks that do not respond"},
+    {"parallel.check_sync", CONFIG_COUNT, AT(parallel.check_sync), "0", 0, COUNT_MAX,
+     .help = "updates between checks for flipped bits: ranks compare replicated state with each "
+             "other, and state that only they hold with its earlier value; 0: never"},
+    {"parallel.debug", CONFIG_BOOL, AT(parallel.debug), "false",
+     .help = "compare each collective call across ranks to find where they diverge; slow; does not "
+             "change results"},
+    {"parallel.offload.optimizer", CONFIG_BOOL, AT(parallel.offload.optimizer), "false",
+     .help = "keep the moments, and with bf16 and fp16 the fp32 weights, in pinned host memory; "
+             "does not change results"},
+    {"parallel.offload.params", CONFIG_BOOL, AT(parallel.offload.params), "false",
+     .help = "keep weights in pinned host memory and copy blocks to the device when needed; "
+             "requires a strategy that shards weights, also on one rank; does not change results"},
 
     {"checkpoint.dir", CONFIG_PATH, AT(checkpoint.dir), "\"\"", MAY_DIFFER,
      .help = "checkpoint folder; empty: ckpt below run.dir"},
     {"checkpoint.shared", CONFIG_BOOL, AT(checkpoint.shared), "true",
-     .help = "whether all nodes see the same checkpoint folder; false: each node has its own "
-             "folder, with the files of its ranks"},
+     .help = "whether all nodes see the same checkpoint folder; false: each has its own, for the "
+             "files of its ranks"},
     {"checkpoint.layout", CONFIG_CHOICE, AT(checkpoint.layout), "sharded", .choices = layout_names,
-     .help = "sharded: one file per rank; full: the model's weights in one model.safetensors, "
-             "which all ranks write together, and the optimizer's state in one file per rank"},
+     .help = "sharded: one file per rank; full: the weights in one model.safetensors, written by "
+             "all ranks, and the optimizer's state in one file per rank"},
     {"checkpoint.every", CONFIG_PERIOD, AT(checkpoint.every), "500", 0, COUNT_MAX,
      .help = "updates between saves, or a time such as 15min; 0: only at the end"},
     {"checkpoint.on_epoch_end", CONFIG_BOOL, AT(checkpoint.on_epoch_end), "false",
@@ -391,33 +386,30 @@ static const struct config_field fields[] = {
     {"checkpoint.keep.best.mode", CONFIG_CHOICE, AT(checkpoint.keep.best.mode), "min",
      .choices = mode_names, .help = "whether the smallest or the largest metric is best"},
     {"checkpoint.keep.best.count", CONFIG_COUNT, AT(checkpoint.keep.best.count), "0", 0, COUNT_MAX,
-     .help = "number of best checkpoints to keep as well; 0: none"},
+     .help = "number of best checkpoints to also keep; 0: none"},
     {"checkpoint.staging", CONFIG_SIZE_AUTO, AT(checkpoint.staging_bytes), "auto", 4 << 20, 1e15,
-     .help = "memory for writing a checkpoint and for the copies made before updates; auto: 64 "
-             "MiB, or with a GPU the size of the whole checkpoint up to 1 GiB. A block takes 1 "
-             "MiB, even a short one of layout full"},
+     .help = "memory for writing a checkpoint and for copies made before updates; auto: 64 MiB, or "
+             "with a GPU the size of the checkpoint up to 1 GiB. Each block takes 1 MiB, even "
+             "short ones of layout full"},
     {"checkpoint.owner", CONFIG_CHOICE, AT(checkpoint.owner), "auto", .choices = owner_names,
-     .help =
-         "how to keep a second run out of the folder; lock: a kernel lock; lease: a lease renewed "
-         "every 5 s, for storage shared between machines; auto: depends on the file system"},
+     .help = "how to keep a second run out of the folder; lock: a kernel lock; lease: renewed "
+             "every 5 s, for storage shared between machines; auto: depends on the file system"},
     {"checkpoint.resume", CONFIG_CHOICE, AT(checkpoint.resume), "auto", .choices = resume_names,
-     .help = "auto: resume from the newest complete checkpoint in the folder; never: a folder that "
-             "has one is an error; --resume takes precedence"},
+     .help = "auto: resume from the newest complete checkpoint in the folder; never: fail if there "
+             "is one; --resume takes precedence"},
     {"checkpoint.on_save_error", CONFIG_CHOICE, AT(checkpoint.on_save_error), "continue",
      .choices = save_error_names, .help = "what to do after a failed save"},
     {"checkpoint.on_damage", CONFIG_CHOICE, AT(checkpoint.on_damage), "fallback",
      .choices = damage_names,
-     .help = "what to do if the newest checkpoint is damaged; fallback: warn and resume from the "
-             "newest undamaged one; stop: end the run"},
+     .help = "if the newest checkpoint is damaged: fallback: warn and resume from the newest "
+             "undamaged one; stop: end the run"},
 
     {"eval.every", CONFIG_COUNT, AT(eval.every), "500", 0, COUNT_MAX,
      .help = "updates between evaluations; 0: only at the end"},
     {"early_stop.patience", CONFIG_COUNT, AT(early_stop.patience), "0", 0, COUNT_MAX,
-     .help = "number of consecutive evaluations without improvement that ends the run; 0: no early "
-             "stop"},
+     .help = "number of consecutive evaluations without improvement that ends the run; 0: never"},
     {"early_stop.min_delta", CONFIG_REAL, AT(early_stop.min_delta), "0", 0, 1e9,
-     .help = "an evaluation must beat the best earlier one by more than this to count as an "
-             "improvement"},
+     .help = "an improvement beats the best earlier evaluation by more than this"},
     {"early_stop.metric", CONFIG_CHOICE, AT(early_stop.metric), "val_loss", .choices = metric_names,
      .help = "metric to compare; val_loss: smaller is better; val_accuracy: larger is better"},
     {"log.every", CONFIG_COUNT, AT(log.every), "10", 1, COUNT_MAX, MAY_DIFFER,

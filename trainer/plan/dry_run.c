@@ -54,11 +54,11 @@ static int open_comms(struct run *run, const struct trainer_dry_run_options *opt
     int status = comm_null_open(rank, ranks, false, &run->ranks.own_comm, err);
     run->ranks.plain_comm = run->ranks.own_comm;
     if (!status)
-        status = run_ranks_count(&run->ranks, run->config, err);
+        status = run_ranks_open_counted(&run->ranks, run->config, err);
     if (status || !options->uses_nccl || ranks == 1)
         return status;
     status = comm_null_open(rank, ranks, true, &run->ranks.nccl, err);
-    return status ? status : run_ranks_count_bulk(&run->ranks, err);
+    return status ? status : run_ranks_open_counted_bulk(&run->ranks, err);
 }
 
 static int open_backend(struct run *run, const struct trainer_dry_run_options *options,
@@ -94,12 +94,12 @@ static int apply_shape(struct run *run, const struct trainer_dry_run_options *op
     run_data_set_shape(&run->data, options->shape, run->config);
     if (options->is_evaluation)
         return 0;
-    run_data_set_batch(&run->data, run->given, options->epoch);
+    run_data_set_batch(&run->data, run->original_config, options->epoch);
     run->config->batch.global = run->data.batching.global;
     return run_count_steps(run, options->epoch, err);
 }
 
-/* Opens the training data and a validation loader; a run has both open at once. */
+/* Opens both loaders, as a run does. */
 static int open_data(struct run *run, struct loader **ret_validation, struct err *err)
 {
     int status = run_open_data(run, NULL, "", err);
@@ -226,8 +226,8 @@ static int simulate_step(struct run *run, struct err *err)
     return status ? status : run_update_weights(run, err);
 }
 
-/* Counts only the second step, which excludes one-time work. Both simulate the last step of the
- * phase, so that PowerSGD has passed its start_step. */
+/* Counts only the second step, without one-time work. Both simulate the last step of the phase,
+ * after PowerSGD's start_step. */
 static int simulate_steps(struct run *run, struct trainer_dry_run *dry_run, struct err *err)
 {
     run->step = run->control.phase_end_step - 1;
@@ -301,7 +301,7 @@ static int simulate_phase(const struct trainer_dry_run_options *options,
         .config = options->config, .io = options->io, .log = options->log};
     struct run run = {.options = &given, .io = options->io, .is_dry_run = true};
     *ret_dry_run = (struct trainer_dry_run){0};
-    int status = run_take_config(&run, options->config, err);
+    int status = run_copy_config(&run, options->config, err);
     if (!status)
         status = simulate(&run, options, ret_dry_run, err);
     bool batch_changes = !status && run.control.phase_end_step < run.steps;

@@ -1,11 +1,11 @@
 /*
  * dry_run — simulates one rank of a run to count the memory, traffic and operations it would need.
  *
- * It opens the run's parts with the code of a real run and makes two steps on a null device
- * (ops_null.h) and a null communicator (comm_null_open). Only the datasets' indexes are read. If
- * the batch grows by epoch (epochs.h), each phase of constant batch size is simulated: memory is
- * the maximum over the phases, and the counted step belongs to the last phase. With local updates,
- * a step includes its share of weight averaging.
+ * Opens the parts of a real run and makes two steps on a null device (ops_null.h) and a null
+ * communicator (comm_null_open). Reads only the datasets' indexes. If the batch grows by epoch
+ * (epochs.h), simulates each phase of constant batch size: memory is the maximum over the phases,
+ * and the counted step belongs to the last one. With local updates, a step includes its share of
+ * weight averaging.
  */
 #ifndef MILLRACE_TRAINER_PLAN_DRY_RUN_H
 #define MILLRACE_TRAINER_PLAN_DRY_RUN_H
@@ -22,14 +22,11 @@ struct trainer_dry_run_options {
     const struct train_config *config; /* with batch.accumulation resolved */
     struct io *io;
     const struct log *log;
-    /* The backend to simulate; see trainer_dry_run_backend. */
     const struct ops_null_model *backend;
     uint32_t rank, ranks;
     uint32_t local_ranks; /* per machine; divides ranks */
-    /* Weights and gradients are sent from GPU to GPU; see trainer_dry_run_uses_nccl. */
-    bool uses_nccl;
-    /* The shape of data that is already open; its loaders' memory is then not counted. NULL: open
-     * the datasets. */
+    bool uses_nccl;       /* for weights and gradients */
+    /* Of open data, whose loaders' memory is not counted; NULL: open the datasets. */
     const struct loader_shape *shape;
     uint64_t epoch; /* with shape: the epoch in which to resume; earlier phases are skipped */
     bool is_evaluation;
@@ -37,21 +34,19 @@ struct trainer_dry_run_options {
 };
 
 struct trainer_dry_run {
-    struct usage usage;    /* maximum of each peak over all phases */
-    uint64_t device_bytes; /* maximum over all phases */
-    /* Per step, of matrix products: 2 per multiply-add, including recomputation. */
-    double flops;
-    /* Per step, between host and device memory; 0 if they are the same. */
-    uint64_t transfer_bytes;
-    uint64_t file_bytes; /* written by this rank per checkpoint */
+    struct usage usage;      /* maximum of each peak over all phases */
+    uint64_t device_bytes;   /* maximum over all phases */
+    double flops;            /* per step, of matrix products, including recomputation */
+    uint64_t transfer_bytes; /* per step, between host and device memory */
+    uint64_t file_bytes;     /* written by this rank per checkpoint */
     uint64_t parameter_count;
     uint64_t steps;
     uint64_t micros_count;     /* per step */
     struct loader_shape shape; /* without its strings */
 };
 
-/* Returns the backend of the configured device; `auto` resolves as on this machine. -ENODEV if
- * this build lacks CUDA. */
+/* Gets the backend of the configured device; `auto` resolves as on this machine. -ENODEV if this
+ * build lacks CUDA. */
 int trainer_dry_run_backend(const struct train_config *config,
                             const struct ops_null_model **ret_backend, struct err *err);
 

@@ -125,7 +125,7 @@ int memory_plan_check(const struct trainer_dry_run_options *run, struct device *
 int memory_plan_check_run(const struct run *run, bool trains, struct err *err)
 {
     const struct trainer_dry_run_options itself = {
-        .config = run->given,
+        .config = run->original_config,
         .io = run->io,
         .log = run->options->log,
         .backend = ops_null_cuda(),

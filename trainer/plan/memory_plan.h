@@ -1,5 +1,5 @@
 /*
- * memory_plan — checks with a dry run (dry_run.h) whether a run fits into device memory. If not,
+ * memory_plan — checks with a dry run (dry_run.h) whether a run fits into device memory, and
  * suggests settings that need less.
  */
 #ifndef MILLRACE_TRAINER_PLAN_MEMORY_PLAN_H
@@ -17,12 +17,11 @@ static inline uint64_t memory_plan_required_bytes(uint64_t device_bytes)
     return device_bytes + MEMORY_PLAN_SPARE_BYTES;
 }
 
-/* -ENOMEM if the run needs more device memory than is free or already allocated. The detail
- * states the bytes needed and how much other settings would save. Returns 0 if device memory is
- * host memory, whose limit is unknown. */
+/* -ENOMEM, with the bytes needed and what other settings would save, if the run needs more device
+ * memory than is free or already allocated. Returns 0 if device memory is host memory. */
 int memory_plan_check(const struct trainer_dry_run_options *run, struct device *device,
                       struct err *err);
-/* memory_plan_check for a run being opened: a run_memory_check (run.h). */
+/* A run_memory_check (run.h). */
 int memory_plan_check_run(const struct run *run, bool trains, struct err *err);
 
 #endif

@@ -44,8 +44,8 @@ static bool is_kept(const char *line, size_t bytes, struct metrics_resume resume
     return result;
 }
 
-/* Returns the end of the last line in text to keep; 0 if there is none. *ret_unchecked: start of
- * the part whose first line may be cut off. */
+/* Returns the end of the last line to keep; 0: none. *ret_unchecked: end of a first line that may
+ * be cut off. */
 static size_t find_last_kept(const char *text, size_t bytes, bool is_beginning,
                              struct metrics_resume resume, size_t *ret_unchecked)
 {

@@ -6,7 +6,7 @@
 
 #include <errno.h>
 
-static void walk(struct run *run, const struct model_memory *memory)
+static void walk_model(struct run *run, const struct model_memory *memory)
 {
     if (weights_want_hooks(&run->compute.weights)) /* other ranks may need this rank's weights */
         model_walk(run->compute.model, &run->compute.stage, memory, MODEL_FORWARD);
@@ -28,13 +28,13 @@ static int evaluate_batch(struct run *run, struct loader *loader, const struct b
         run_queue_add_result(&run->queue, &result, model_rows(run->compute.model));
         sums->valid_count += (int64_t)valid;
     } else {
-        walk(run, memory);
+        walk_model(run, memory);
     }
     return batch_upload_pop(&run->data.upload, err);
 }
 
 /* Extrapolates the total from this rank's samples. */
-static void report_done(const struct run *run, uint64_t done, uint64_t all)
+static void report_progress(const struct run *run, uint64_t done, uint64_t all)
 {
     if (!run->options->report)
         return;
@@ -71,15 +71,15 @@ static int evaluate_round(struct run *run, struct loader *loader, struct step_su
     if (next < 0)
         return next;
     *ret_continues = next == LOADER_BATCH;
-    int status = share_round(run, ret_continues, &mine->stop, err);
-    *ret_continues = *ret_continues && !mine->stop;
+    int status = share_round(run, ret_continues, &mine->stop_requests, err);
+    *ret_continues = *ret_continues && !mine->stop_requests;
     if (status || !*ret_continues)
         return status;
     status = run_begin_pass(run, UINT64_MAX, &memory, err);
     if (status)
         return status;
     if (next != LOADER_BATCH) {
-        walk(run, &memory);
+        walk_model(run, &memory);
         return weights_status(&run->compute.weights, err);
     }
     *done += batch->items_count;
@@ -87,30 +87,30 @@ static int evaluate_round(struct run *run, struct loader *loader, struct step_su
     return status ? status : weights_status(&run->compute.weights, err);
 }
 
-static int evaluate_all(struct run *run, struct loader *loader, struct step_sums *ret_words,
+static int evaluate_all(struct run *run, struct loader *loader, struct step_sums *ret_sums,
                         struct err *err)
 {
     struct step_sums mine = {0};
     uint64_t done = 0, all = loader_shape(loader).samples;
     bool continues = true;
     int status = run_queue_zero_sums(&run->queue, err);
-    report_done(run, done, all);
+    report_progress(run, done, all);
     while (!status) {
         status = evaluate_round(run, loader, &mine, &done, &continues, err);
         if (status || !continues)
             break;
-        report_done(run, done, all);
-        mine.stop = mine.stop || run_wants_stop(run);
+        report_progress(run, done, all);
+        mine.stop_requests = mine.stop_requests || run_wants_stop(run);
     }
     int flushed = batch_upload_flush(&run->data.upload, status ? NULL : err);
     status = status ? status : flushed;
     if (!status)
-        status = run_queue_read_sums(&run->queue, ret_words, err);
+        status = run_queue_read_sums(&run->queue, ret_sums, err);
     if (!status) {
-        ret_words->valid_count = mine.valid_count;
-        ret_words->samples_count = (int64_t)done;
-        ret_words->bad_count = (int64_t)loader_stats(loader).bad_samples_count;
-        ret_words->stop = mine.stop;
+        ret_sums->valid_count = mine.valid_count;
+        ret_sums->samples_count = (int64_t)done;
+        ret_sums->bad_count = (int64_t)loader_stats(loader).bad_samples_count;
+        ret_sums->stop_requests = mine.stop_requests;
     }
     return status;
 }
@@ -130,12 +130,12 @@ int run_evaluate(struct run *run, struct err *err)
         status = run_ranks_reduce(&run->ranks, (int64_t *)&sums, STEP_SUMS_WORDS, COMM_SUM,
                                   "the evaluation's counts and losses", err);
     if (!status)
-        status =
-            run_limit_bad(run, loader, (uint64_t)sums.bad_count, (uint64_t)sums.samples_count, err);
+        status = run_check_bad_samples(run, loader, (uint64_t)sums.bad_count,
+                                       (uint64_t)sums.samples_count, err);
     loader_close(loader);
     if (status)
         return status;
-    if (sums.stop > 0) {
+    if (sums.stop_requests > 0) {
         run->control.stop_requested = true;
         return 0;
     }

@@ -8,18 +8,18 @@
 #include <errno.h>
 #include <inttypes.h>
 
-static void start_clock(struct loop *loop)
+static void reset_baseline(struct loop *loop)
 {
     struct run *run = loop->run;
-    loop->window =
-        (struct window){.samples_count = run->queue.window.samples_count,
+    loop->baseline =
+        (struct counter_baseline){.samples_count = run->queue.window.samples_count,
                         .valid_count = run->queue.window.valid_count,
                         .data_wait_ns = loader_stats(run->data.loader).wait_ns,
                         .checkpoint_wait_ns = ckpt_saver_stats(run->saving.saver).blocked_ns,
                         .device_times = run->queue.device_times};
 }
 
-/* step counts from 1. All samples of a batch belong to one epoch. */
+/* step: from 1 */
 static uint32_t epoch_of_step(const struct run *run, uint64_t step)
 {
     return (uint32_t)epochs_at_step(&run->data.epochs, step > 0 ? step - 1 : 0);
@@ -37,17 +37,17 @@ static void write_metrics(const struct run *run, const struct trainer_report *li
 static void report_steps(struct loop *loop)
 {
     struct run *run = loop->run;
-    const struct window *clock = &loop->window;
+    const struct counter_baseline *baseline = &loop->baseline;
     const struct step_totals *totals = &run->queue.window;
     uint64_t now_ns = clock_now_ns();
     struct category_times time = category_timer_take(&run->ranges.timer, now_ns);
     double seconds = clock_seconds(category_times_training_ns(&time));
-    double wait_ns = (double)(loader_stats(run->data.loader).wait_ns - clock->data_wait_ns);
+    double wait_ns = (double)(loader_stats(run->data.loader).wait_ns - baseline->data_wait_ns);
     double save_ns =
-        (double)(ckpt_saver_stats(run->saving.saver).blocked_ns - clock->checkpoint_wait_ns);
+        (double)(ckpt_saver_stats(run->saving.saver).blocked_ns - baseline->checkpoint_wait_ns);
     double pace = clock_seconds(now_ns - loop->began_ns) / (double)(run->step - loop->began_step);
-    double tokens_count = (double)(totals->valid_count - clock->valid_count);
-    double samples_per_second = (double)(totals->samples_count - clock->samples_count) / seconds;
+    double tokens_count = (double)(totals->valid_count - baseline->valid_count);
+    double samples_per_second = (double)(totals->samples_count - baseline->samples_count) / seconds;
     double micros_per_second =
         samples_per_second / (double)(run->data.batching.micro * run->data.batching.ranks);
     struct trainer_report line = {
@@ -64,7 +64,7 @@ static void report_steps(struct loop *loop)
         .checkpoint_wait_share = save_ns / 1e9 / seconds,
         .time = time,
         .elapsed_seconds = seconds,
-        .device_time = category_times_since(&run->queue.device_times, &clock->device_times),
+        .device_time = category_times_since(&run->queue.device_times, &baseline->device_times),
         .is_async = run->ranges.is_async,
         .remaining_seconds = pace * (double)(run->steps - run->step),
         .metrics = device_metrics_read(&loop->metrics,
@@ -73,7 +73,7 @@ static void report_steps(struct loop *loop)
     run_report(run, &line);
     write_metrics(run, &line);
     run->queue.window = (struct step_totals){0};
-    start_clock(loop);
+    reset_baseline(loop);
 }
 
 static void check_early_stop(struct run *run)
@@ -119,20 +119,20 @@ static int evaluate(struct loop *loop, struct err *err)
     return 0;
 }
 
-/* Waits for the save in progress and reports its result, on all ranks after the same step. Returns
- * the error of a failed save only for the last save, or with checkpoint.on_save_error: stop. */
-static int settle_save(struct loop *loop, bool is_last, struct err *err)
+/* Waits for the save in progress, on all ranks after the same step. Returns its error only if it is
+ * the last save, or with checkpoint.on_save_error: stop. */
+static int finish_save(struct loop *loop, bool is_last, struct err *err)
 {
     struct run *run = loop->run;
-    if (!loop->saving.in_flight)
+    if (!loop->pending_save.in_flight)
         return 0;
     struct err detail = {0};
     int status = ckpt_saver_wait(run->saving.saver, &detail);
-    loop->saving.in_flight = false;
+    loop->pending_save.in_flight = false;
     uint64_t took_ns = ckpt_saver_stats(run->saving.saver).last_save_ns;
-    struct trainer_report line = {.step = loop->saving.step,
+    struct trainer_report line = {.step = loop->pending_save.step,
                                   .steps = run->steps,
-                                  .epoch = epoch_of_step(run, loop->saving.step)};
+                                  .epoch = epoch_of_step(run, loop->pending_save.step)};
     if (!status) {
         triggers_note_save(&run->control.triggers, took_ns);
         stop_monitor_note_save(&loop->stop_monitor, run->control.triggers.save_ns);
@@ -161,7 +161,7 @@ static int save(struct loop *loop, bool is_last, struct err *err)
     if (is_last && run->control.stop_requested && !run->control.time_is_up)
         stop_monitor_begin_last_save(&loop->stop_monitor);
     triggers_note_save_begun(&run->control.triggers, clock_now_ns());
-    int status = settle_save(loop, false, err);
+    int status = finish_save(loop, false, err);
     if (!status)
         status = run_average_state(run, err);
     if (!status) /* the last update must have reached the arrays */
@@ -174,9 +174,9 @@ static int save(struct loop *loop, bool is_last, struct err *err)
     range_end(&run->ranges);
     if (status)
         return status;
-    loop->saving.in_flight = true;
-    loop->saving.step = run->step;
-    return is_last || !run->config->checkpoint.async ? settle_save(loop, is_last, err) : 0;
+    loop->pending_save.in_flight = true;
+    loop->pending_save.step = run->step;
+    return is_last || !run->config->checkpoint.async ? finish_save(loop, is_last, err) : 0;
 }
 
 static bool is_due(uint64_t every, uint64_t step)
@@ -196,7 +196,7 @@ bool loop_evaluation_is_due(const struct run *run)
     return is_scheduled && !done && run->step > 0 && run->config->data.val[0];
 }
 
-/* Evaluations rank checkpoints for checkpoint.keep.best, so each evaluation needs a checkpoint. */
+/* checkpoint.keep.best ranks checkpoints by their evaluations, so each needs a checkpoint. */
 static bool save_is_due(const struct run *run, bool evaluates)
 {
     return triggers_save_by_step(&run->control.triggers, run->step) ||
@@ -226,7 +226,7 @@ static int check_sync(struct run *run, struct err *err)
 static int advance(struct loop *loop, struct err *err)
 {
     struct run *run = loop->run;
-    int status = profile_begin(&loop->profile, err);
+    int status = profile_before_step(&loop->profile, err);
     if (status)
         return status;
     status = make_step(run, err);
@@ -251,16 +251,16 @@ static int advance(struct loop *loop, struct err *err)
     if (!status && evaluates)
         status = evaluate(loop, err);
     if (!status && run->control.save_has_ended)
-        status = settle_save(loop, false, err);
+        status = finish_save(loop, false, err);
     is_end = is_end || run->control.stop_requested || early_stop_is_over(&run->control.early_stop);
     if (!status && (saves || is_end))
         status = save(loop, is_end, err);
-    return status ? status : profile_end(&loop->profile, is_end, err);
+    return status ? status : profile_after_step(&loop->profile, is_end, err);
 }
 
-/* If the run was stopped before the evaluation of its current step, evaluates now and saves the
- * result, so that stops do not change which checkpoints are best. */
-static int catch_up(struct loop *loop, struct err *err)
+/* Makes an evaluation that a stop prevented, so that stops do not change which checkpoints are
+ * best. */
+static int run_missed_evaluation(struct loop *loop, struct err *err)
 {
     struct run *run = loop->run;
     bool is_end = run->step == run->steps;
@@ -277,7 +277,7 @@ static int catch_up(struct loop *loop, struct err *err)
 int loop_run(struct loop *loop, struct err *err)
 {
     struct run *run = loop->run;
-    int status = catch_up(loop, err);
+    int status = run_missed_evaluation(loop, err);
     while (run->step < run->control.phase_end_step && !run->control.stop_requested &&
            !early_stop_is_over(&run->control.early_stop) && !status)
         status = advance(loop, err);
@@ -294,7 +294,7 @@ int loop_open(struct loop *loop, struct run *run, struct err *err)
     profile_open(&loop->profile);
     run->ranges.is_async = !run->compute.device->ops->is_host;
     category_timer_start(&run->ranges.timer, loop->began_ns);
-    start_clock(loop);
+    reset_baseline(loop);
     const struct triggers *triggers = &run->control.triggers;
     return stop_monitor_open(&loop->stop_monitor, run, triggers->has_saved ? triggers->save_ns : 0,
                              err);

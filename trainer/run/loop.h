@@ -14,13 +14,13 @@
 #include "trainer/run/stop_monitor.h"
 
 /* Counter values at the last progress line. */
-struct window {
+struct counter_baseline {
     uint64_t samples_count, valid_count; /* of run->queue.window */
     uint64_t data_wait_ns, checkpoint_wait_ns;
     struct category_times device_times;
 };
 
-struct saving {
+struct pending_save {
     bool in_flight;
     uint64_t step;
 };
@@ -28,9 +28,9 @@ struct saving {
 /* Zero before loop_open. Owner thread. */
 struct loop {
     struct run *run; /* borrowed */
-    struct window window;
+    struct counter_baseline baseline;
     struct device_metrics metrics;
-    struct saving saving;
+    struct pending_save pending_save;
     struct profile profile;
     struct stop_monitor stop_monitor;
     uint64_t began_ns, began_step; /* for estimating the remaining time */
@@ -39,7 +39,7 @@ struct loop {
 /* Requires initialized triggers. Call loop_close even after a failure. */
 int loop_open(struct loop *loop, struct run *run, struct err *err);
 void loop_close(struct loop *loop);
-/* Runs until the last step, a stop, or a batch size change; then saves. */
+/* Runs until the last step, a stop, or a change of the batch size; then saves. */
 int loop_run(struct loop *loop, struct err *err);
 bool loop_evaluation_is_due(const struct run *run);
 

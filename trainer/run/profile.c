@@ -22,19 +22,19 @@ void profile_open(struct profile *profile)
         comm_add_tracks(run->ranks.comm, trace);
 }
 
-int profile_begin(struct profile *profile, struct err *err)
+int profile_before_step(struct profile *profile, struct err *err)
 {
     struct run *run = profile->run;
     const struct trainer_steps *wanted = &run->options->profile;
     uint64_t step = run->step + 1;
-    if (step < wanted->first || step > wanted->last || profile->made.first > 0)
+    if (step < wanted->first || step > wanted->last || profile->profiled.first > 0)
         return 0;
     int status = run_drain_all(run, err);
     if (status)
         return status;
     if (!run->compute.device->ops->is_host)
         profiler_start();
-    profile->made.first = step;
+    profile->profiled.first = step;
     profile->began_ns = clock_now_ns();
     run->ranges.is_measuring = true;
     if (run->options->trace)
@@ -50,8 +50,8 @@ void profile_stop(struct profile *profile)
     run->ranges.is_measuring = false;
     if (run->options->trace)
         trace_stop(run->options->trace);
-    profile->ns = clock_now_ns() - profile->began_ns;
-    profile->made.last = run->step;
+    profile->duration_ns = clock_now_ns() - profile->began_ns;
+    profile->profiled.last = run->step;
     if (!run->compute.device->ops->is_host)
         profiler_stop();
 }
@@ -63,8 +63,8 @@ static int write_trace(struct profile *profile, struct err *err)
     char name[64], path[IO_PATH_BYTES_MAX];
     struct err detail = {0};
     int written;
-    snprintf(name, sizeof name, "trace-%" PRIu64 "-%" PRIu64 ".json", profile->made.first,
-             profile->made.last);
+    snprintf(name, sizeof name, "trace-%" PRIu64 "-%" PRIu64 ".json", profile->profiled.first,
+             profile->profiled.last);
     int status = io_join_path(run->config->run.dir, name, path, err);
     if (status)
         return status;
@@ -78,14 +78,14 @@ static int write_trace(struct profile *profile, struct err *err)
         *err = detail;
     else if (!status && written)
         log_err(run->options->log, LOG_WARN, &detail,
-                "could not write the trace of steps %" PRIu64 " to %" PRIu64, profile->made.first,
-                profile->made.last);
+                "could not write the trace of steps %" PRIu64 " to %" PRIu64,
+                profile->profiled.first, profile->profiled.last);
     if (!status && !written && run->ranks.comm->rank == 0)
         snprintf(profile->trace, sizeof profile->trace, "%s", path);
     return status;
 }
 
-int profile_end(struct profile *profile, bool is_end, struct err *err)
+int profile_after_step(struct profile *profile, bool is_end, struct err *err)
 {
     struct run *run = profile->run;
     if (!run->ranges.is_measuring || (run->step < run->options->profile.last && !is_end))

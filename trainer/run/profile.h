@@ -1,6 +1,6 @@
 /*
- * profile — measures and traces the steps selected by --profile, and has an attached profiler
- * record them. Drains earlier steps before it starts, and all profiled steps before it ends.
+ * profile — measures and traces the steps selected by --profile, also for an attached profiler.
+ * Drains the device before the first and after the last of them.
  */
 #ifndef MILLRACE_TRAINER_RUN_PROFILE_H
 #define MILLRACE_TRAINER_RUN_PROFILE_H
@@ -10,17 +10,16 @@
 /* Zero initially, except for run. Owner thread. */
 struct profile {
     struct run *run;
-    struct trainer_steps made; /* last is 0 while profiling */
-    uint64_t began_ns, ns;
+    struct trainer_steps profiled; /* last is 0 while profiling */
+    uint64_t began_ns, duration_ns;
     char trace[IO_PATH_BYTES_MAX]; /* the file written; "": none */
 };
 
 /* Call before the first step. Adds trace tracks for the run's threads. */
 void profile_open(struct profile *profile);
-/* Call before each step. */
-int profile_begin(struct profile *profile, struct err *err);
-/* Call after each step and the work that follows it. Collective after the last profiled step. */
-int profile_end(struct profile *profile, bool is_end, struct err *err);
+int profile_before_step(struct profile *profile, struct err *err);
+/* Call after the work that follows a step. Collective after the last profiled step. */
+int profile_after_step(struct profile *profile, bool is_end, struct err *err);
 /* Call after a failed step too, so that an attached profiler keeps its recording. */
 void profile_stop(struct profile *profile);
 

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct comparison {
+struct config_comparison {
     const struct run *run;
     const char *path;
     uint64_t refused_count;
@@ -23,7 +23,7 @@ struct comparison {
 static void report_difference(void *context, const struct config_field *field, const char *saved,
                               const char *now)
 {
-    struct comparison *comparison = context;
+    struct config_comparison *comparison = context;
     bool is_path = strcmp(field->key, "run.dir") == 0 || strcmp(field->key, "checkpoint.dir") == 0;
     if (!field->fixed_on_resume) {
         if (!is_path)
@@ -39,14 +39,14 @@ static void report_difference(void *context, const struct config_field *field, c
     err_advise(comparison->err, "set it back, or start a new run with a different run.dir");
 }
 
-/* Keeps the original batch: batch.accumulation would resolve differently on a different number of
- * ranks. */
-static void keep_batch(struct run *run, const struct json_t *saved)
+/* batch.accumulation would resolve differently on a different number of ranks. */
+static void restore_batch(struct run *run, const struct json_t *saved)
 {
-    uint64_t micros_per_step = run->given->batch.accumulation * (uint64_t)run->ranks.comm->ranks;
-    config_restore_batch(run->given, saved);
-    uint64_t global = run->given->batch.global, micro = run->given->batch.micro;
-    bool is_kept = micros_per_step > 0 && run->given->batch.accumulation == 0;
+    uint64_t micros_per_step =
+        run->original_config->batch.accumulation * (uint64_t)run->ranks.comm->ranks;
+    config_restore_batch(run->original_config, saved);
+    uint64_t global = run->original_config->batch.global, micro = run->original_config->batch.micro;
+    bool is_kept = micros_per_step > 0 && run->original_config->batch.accumulation == 0;
     if (is_kept && global / micro != micros_per_step)
         run_log(run,
                 "batch: %" PRIu64 " samples per update in micro-batches of %" PRIu64
@@ -58,7 +58,7 @@ int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_P
                 struct err *err)
 {
     const struct ckpt_find_options choice = {
-        .below = run->saving.damaged.below,
+        .below = run->saving.damaged.before_step,
         .stop_at_damage = run->config->checkpoint.on_damage == CONFIG_DAMAGE_STOP,
     };
     char search_path[IO_PATH_BYTES_MAX];
@@ -70,7 +70,7 @@ int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_P
     if (!status)
         status = ckpt_reader_open_collective(run->io, search_path, &choice, run->ranks.comm,
                                              ret_reader, run->options->log, err);
-    if (status == -ENOENT && *run->saving.damaged.first) {
+    if (status == -ENOENT && *run->saving.damaged.newest_path) {
         err_set(err, -EBADMSG, "no checkpoint is left to resume from: all are damaged");
         err_at(err, search_path, ERR_NO_OFFSET);
         err_advise(err, "restore one from a copy, or move the folder away to start over");
@@ -92,11 +92,11 @@ int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_P
         err_advise(err, "resume from it with --resume auto, or give a different run.dir");
         return -EEXIST;
     }
-    struct comparison comparison = {.run = run, .path = path, .err = err};
+    struct config_comparison comparison = {.run = run, .path = path, .err = err};
     const struct json_t *saved = jsonx_get(ckpt_reader_state(*ret_reader), "config");
     run->step = ckpt_reader_step(*ret_reader);
-    keep_batch(run, saved);
-    status = config_compare(run->given, saved, report_difference, &comparison, err);
+    restore_batch(run, saved);
+    status = config_compare(run->original_config, saved, report_difference, &comparison, err);
     if (status)
         return status;
     return comparison.refused_count > 0 ? -EINVAL : 0;
@@ -106,10 +106,11 @@ static int find_newest(const struct run *run, char path[IO_PATH_BYTES_MAX], uint
                        struct err *err)
 {
     const struct ckpt_find_options any = {.below = UINT64_MAX},
-                                   choice = {.below = run->saving.damaged.below};
+                                   choice = {.below = run->saving.damaged.before_step};
     int status = ckpt_find_collective(run->io, run->saving.folder, &any, run->ranks.comm, path,
                                       ret_step, NULL, err);
-    if (!status && *run->saving.damaged.first && strcmp(path, run->saving.damaged.first) == 0)
+    if (!status && *run->saving.damaged.newest_path &&
+        strcmp(path, run->saving.damaged.newest_path) == 0)
         status = ckpt_find_collective(run->io, run->saving.folder, &choice, run->ranks.comm, path,
                                       ret_step, NULL, err);
     return status;
@@ -139,8 +140,7 @@ int resume_check_newest(const struct run *run, struct err *err)
     return -EAGAIN;
 }
 
-/* Reports the first difference between the run's datasets and the saved datasets. -EINVAL or
- * -ESTALE. */
+/* Reports the first difference. -EINVAL or -ESTALE. */
 static int compare_datasets(const struct run *run, const struct json_t *saved, struct err *err)
 {
     const struct loader_dataset *list;
@@ -241,7 +241,7 @@ static void restore_evaluation(struct run *run, const struct json_t *state)
                  read_metric(metrics, "val_accuracy", &e->accuracy) == 0;
 }
 
-/* Restores the loss totals of the next progress line, if the state has them. */
+/* Restores the losses of the next progress line, if saved. */
 static void restore_window(struct run *run, const struct json_t *state)
 {
     const struct json_t *window = jsonx_get(state, "window"), *losses = jsonx_get(window, "losses");
@@ -304,17 +304,17 @@ static void restore_early_stop(struct run *run, const struct json_t *state)
 }
 
 /* A step requested by path has no fallback. */
-static void note_damage(struct run *run, const char *path)
+static void record_damage(struct run *run, const char *path)
 {
     if (run->options->resume == CONFIG_RESUME_PATH && strcmp(path, run->options->resume_path) == 0)
         return;
-    run->saving.damaged.below = run->step;
-    if (!*run->saving.damaged.first)
-        snprintf(run->saving.damaged.first, sizeof run->saving.damaged.first, "%s", path);
+    run->saving.damaged.before_step = run->step;
+    if (!*run->saving.damaged.newest_path)
+        snprintf(run->saving.damaged.newest_path, sizeof run->saving.damaged.newest_path, "%s",
+                 path);
 }
 
-/* Selects the tensors that this rank holds and the checkpoint contains. Moments of parameters that
- * were frozen at the save start at zero. */
+/* Selects the tensors that this rank holds and the checkpoint contains. */
 static int choose_tensors(const struct run *run, const struct manifest *manifest,
                           struct run_tensors *ret_wanted, struct err *err)
 {
@@ -352,7 +352,7 @@ int resume_restore(struct run *run, struct ckpt_reader *reader, const char *path
                                              run->compute.device, err);
     run_tensors_deinit(&wanted);
     if (status == -EBADMSG)
-        note_damage(run, path);
+        record_damage(run, path);
     if (status)
         return status;
     restore_evaluation(run, state);

@@ -1,15 +1,14 @@
 /*
- * resume — finds and checks the checkpoint to resume from, and restores its state.
+ * resume — finds and checks the checkpoint to resume from, and restores its state. Call the
+ * functions in order; all except resume_check_cursor are collective.
  */
 #ifndef MILLRACE_TRAINER_RUN_RESUME_H
 #define MILLRACE_TRAINER_RUN_RESUME_H
 
 #include "trainer/run/run.h"
 
-/* Call these functions in this order. All except resume_check_cursor are collective. */
-
-/* Opens the checkpoint to resume from, the same on all ranks. Sets run->step and restores the
- * batch of run->given. Without a checkpoint, *ret_reader stays NULL.
+/* Opens the same checkpoint on all ranks; without one, *ret_reader stays NULL. Sets run->step and
+ * restores the batch of run->original_config.
  *
  * - -ESTALE: the ranks have no checkpoint in common.
  * - -EEXIST: the options forbid resuming, or the folder has checkpoints of later steps.
@@ -25,9 +24,8 @@ int resume_check_newest(const struct run *run, struct err *err);
 int resume_check_cursor(const struct run *run, const struct cursor *cursor,
                         const struct json_t *state, const char *path, struct err *err);
 
-/* Restores weights, moments, policies and the last evaluation. -EBADMSG on all ranks if any rank
- * found damaged tensors: run->saving.damaged then records the step, and the run must be
- * reopened. */
+/* Restores weights, moments, policies and the last evaluation. -EBADMSG on all ranks if any found
+ * damaged tensors; then run->saving.damaged excludes the step, and the run must be reopened. */
 int resume_restore(struct run *run, struct ckpt_reader *reader, const char *path, struct err *err);
 
 #endif

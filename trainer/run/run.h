@@ -20,20 +20,20 @@
 
 struct run;
 
-/* Checks that the run fits into device memory. trains: false for an evaluation, which has no
- * gradients or moments. -ENOMEM with advice. */
+/* trains: false for an evaluation, which has no gradients or moments. -ENOMEM, with advice, if the
+ * run does not fit into device memory. */
 typedef int run_memory_check(const struct run *run, bool trains, struct err *err);
 
 /* Owner thread. */
 struct run {
     const struct trainer_options *options; /* borrowed */
     run_memory_check *check_memory;        /* NULL: do not check */
-    struct train_config *given;            /* owned: as configured, with the original batch */
-    /* Owned: a copy with classes, vocabulary and the batch of the current epoch. */
+    struct train_config *original_config;  /* owned; with the batch of the first epoch */
+    /* owned; with the data's classes and vocabulary, and the batch of the current epoch */
     struct train_config *config;
     struct io *io;                /* borrowed */
     uint64_t step, steps;         /* queued, total */
-    bool is_dry_run;              /* reads and computes nothing: see dry_run.h */
+    bool is_dry_run;              /* see dry_run.h */
     uint64_t weights_fingerprint; /* of weights read from model.init or --from; 0: none */
     struct metrics *metrics;
     struct sync_check *sync_check; /* NULL: no checks */
@@ -50,7 +50,7 @@ struct run {
 /* Resumes from a checkpoint if there is one. Closes the run on failure. */
 int run_open(struct run *run, const struct trainer_options *options, run_memory_check *check_memory,
              struct err *err);
-/* Opens only what run_evaluate needs. from: a path as for init_load. */
+/* Opens only what run_evaluate needs. from: a path, as for model.init. */
 int run_open_for_evaluation(struct run *run, const struct trainer_options *options,
                             run_memory_check *check_memory, const char *from, struct err *err);
 void run_close(struct run *run); /* safe on a zeroed run */
@@ -60,52 +60,52 @@ void run_close(struct run *run); /* safe on a zeroed run */
 int run_step(struct run *run, struct err *err);
 /* Queues the optimizer's updates of all groups. Requires finished reductions. */
 int run_update_weights(struct run *run, struct err *err);
-/* Blocks until all but the newest `left` steps are done, and records their results. -EDOM if the
- * gradients of a step are not finite and the scaler does not tolerate it; the weights are then
- * those before that step. */
-int run_drain(struct run *run, uint64_t left, struct err *err);
+/* Waits for and records the results of all but the newest pending_max steps. -EDOM if the gradients
+ * of a step are not finite and the scaler does not tolerate it; the weights are then those before
+ * that step. */
+int run_drain(struct run *run, uint64_t pending_max, struct err *err);
 int run_drain_all(struct run *run, struct err *err);
-/* Evaluates the validation set into control.evaluation. On a stop request it returns early, sets
- * stop_requested, and leaves the evaluation unchanged. */
+/* Evaluates the validation set into control.evaluation. On a stop request, returns early with
+ * stop_requested set and the evaluation unchanged. */
 int run_evaluate(struct run *run, struct err *err);
-/* Whether this rank requests a stop: its owner requested one, or, on the first rank, time is up
- * (sets time_is_up). */
+/* Whether this rank's owner requested a stop, or, on the first rank, time is up (sets
+ * time_is_up). */
 bool run_wants_stop(struct run *run);
-/* Applies data.bad_samples.limit to the total of all ranks, so that a run ends after the same
- * step on any number of ranks. Collective if the limit is exceeded. */
-int run_limit_bad(const struct run *run, const struct loader *loader, uint64_t bad_count,
-                  uint64_t delivered_count, struct err *err);
+/* Applies data.bad_samples.limit to totals over all ranks, so that the step after which a run ends
+ * does not depend on their number. Collective if the limit is exceeded. */
+int run_check_bad_samples(const struct run *run, const struct loader *loader, uint64_t bad_count,
+                          uint64_t delivered_count, struct err *err);
 
-/* run_open.c. Call in this order. The training data opens at the checkpoint's position. */
-int run_take_config(struct run *run, const struct train_config *config, struct err *err);
+/* run_open.c. Call in this order. */
+int run_copy_config(struct run *run, const struct train_config *config, struct err *err);
 int run_open_data(struct run *run, struct ckpt_reader *reader, const char *path, struct err *err);
 int run_open_model(struct run *run, bool trains, struct err *err);
 int run_open_optimizer(struct run *run, struct err *err);
 int run_connect(struct run *run, struct err *err);
 
-/* run_weights.c. This rank's weights and their initial values (from `init`; NULL: random). Before a
- * pass, sharded weights need run_fill_weights or a checkpoint load, then weights_refresh. */
+/* run_weights.c. Before a pass, sharded weights need run_fill_weights (init NULL: random) or a
+ * checkpoint load, then weights_refresh. */
 int run_count_shards(struct run *run, struct err *err); /* collective */
 int run_open_weights(struct run *run, struct err *err);
 int run_fill_weights(struct run *run, const char *init, struct err *err);
-/* Sets the memory and hooks of a pass. round: of the reduction; UINT64_MAX: an evaluation. */
+/* Gets the memory and hooks of a pass. round: of the reduction; UINT64_MAX: an evaluation. */
 int run_begin_pass(struct run *run, uint64_t round, struct model_memory *ret_memory,
                    struct err *err);
 
-/* run_policies.c. Initializes scaler, schedule and early stop. Requires an open model and a
- * known number of steps. */
-void run_begin_policies(struct run *run);
-/* Sets the number of steps and the last step before the batch size changes. Requires open data.
- * -EINVAL if an epoch is smaller than a batch. */
+/* run_policies.c. Initializes scaler, schedule and early stop. Requires an open model and counted
+ * steps. */
+void run_init_policies(struct run *run);
+/* Sets run->steps and phase_end_step from the data. -EINVAL if an epoch is smaller than a
+ * batch. */
 int run_count_steps(struct run *run, uint64_t epoch, struct err *err);
 
-/* run_local.c. Whether the run uses local updates: each rank updates its own weights. */
+/* run_local.c. Whether each rank updates its own weights. */
 bool run_is_local(const struct run *run);
-int run_open_mean(struct run *run, struct err *err);
-/* Replaces weights with their mean over ranks if they differ and `now` or the configured number of
- * steps has passed. Collective. */
+int run_open_averaging(struct run *run, struct err *err);
+/* Averages weights over ranks if they differ and, unless `now`, the configured number of steps has
+ * passed. Collective. */
 int run_average_weights(struct run *run, bool now, struct err *err);
-/* Traffic of the newest step, including its share of weight averaging. */
+/* Of the newest step, with its share of weight averaging. */
 struct comm_traffic run_traffic(const struct run *run);
 /* Averages weights and moments before a save. Collective; no save may be in progress. */
 int run_average_state(struct run *run, struct err *err);
@@ -115,21 +115,19 @@ int run_open_device(struct run *run, struct err *err);
 /* Sets ranks.bulk as configured. Call once all ranks have opened their devices. Collective. */
 int run_open_bulk(struct run *run, struct err *err);
 
-/* run_agreement.c. Opens the validation data, if any, to report its errors before training, and
- * records its fingerprint. */
-int run_look_at_validation(struct run *run, struct err *err);
-/* Collective, like rank_agreement_check: -EINVAL on all ranks if they differ in datasets, in the
- * number of samples skipped in damaged tars, or in kernels. name: the data's key. loader NULL:
- * compares only validation data and initial weights. */
-int run_compare_data(const struct run *run, const struct loader *loader, const char *name,
+/* run_agreement.c. Records the fingerprint of the validation data, if any, and reports its errors
+ * before training. */
+int run_probe_validation(struct run *run, struct err *err);
+/* Collective; -EINVAL on all ranks if they differ in datasets, skipped samples of damaged tars,
+ * validation data, initial weights, or kernels. key: the loader's; loader NULL: not compared. */
+int run_compare_data(const struct run *run, const struct loader *loader, const char *key,
                      struct err *err);
 int run_compare_numerics(struct run *run, struct err *err);
 /* Sets numerics_id, which lists everything that affects the bits of the result. */
-int run_name_numerics(struct run *run, struct err *err);
+int run_describe_numerics(struct run *run, struct err *err);
 
-/* run_options.c. Convert the configuration to options of the run's parts, which borrow from the
- * run. training: for training data; otherwise, for validation data. Model and batch-upload options
- * need the classes and the vocabulary. */
+/* run_options.c. Options of the run's parts; they borrow from the run. Those of the model and the
+ * upload need the classes and the vocabulary. training: false for validation data. */
 unsigned run_threads(const struct run *run); /* for compute; 0: one per CPU of the process */
 enum dtype run_dtype(uint32_t precision);    /* enum config_precision */
 /* trains: false for an evaluation. */
@@ -147,25 +145,23 @@ struct reduction_options run_reduction_options(const struct run *run);
 int run_open_saver(struct run *run, struct err *err);
 uint64_t run_staging_bytes(const struct run *run); /* maximum, for checkpoints */
 
-/* run_sync.c. run_check_sync compares all replicated state after all queued work; it is
- * collective. run_check_kept checks, before the next update, that state held only by this rank
- * is unchanged. */
+/* run_sync.c. run_check_sync drains queued work and compares all replicated state; collective.
+ * run_recheck_own_state checks, before the next update, that state held only by this rank is
+ * unchanged. */
 int run_open_sync_check(struct run *run, struct err *err);
 int run_check_sync(struct run *run, struct err *err);
-int run_check_kept(struct run *run, struct err *err);
+int run_recheck_own_state(struct run *run, struct err *err);
 
-/* state.c. Encodes a checkpoint's state except tensors as JSON into state_json (collective), and
- * decodes its cursor. */
+/* state.c. Encodes the state except tensors as JSON into state_json; collective. */
 int run_encode_state(struct run *run, struct err *err);
 int run_decode_cursor(const struct json_t *state, const char *path, struct cursor *ret_cursor,
                       struct err *err);
 
-/* run_messages.c. Reports an event to the run's owner if this rank reports such events. */
+/* run_messages.c. Reports an event to the owner, on ranks that report it. */
 void run_report(const struct run *run, const struct trainer_report *report);
 void run_log(const struct run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Call after a failure, before run_close. Waits for a save in progress, which is collective. If
- * the other ranks do not know of the failure, reports it (TRAINER_FAILED) and aborts them. Does
- * nothing on a single rank. */
+/* Call after a failure, before run_close; no effect on a single rank. Waits for a save in progress.
+ * If other ranks do not know of the failure, reports it (TRAINER_FAILED) and aborts them. */
 void run_abort(struct run *run, int status, const struct err *detail);
 
 #endif

@@ -38,14 +38,14 @@ static void add_datasets(struct rank_record *record, const struct loader *loader
     add_count(record, key, loader_stats(loader).left_out_count);
 }
 
-int run_look_at_validation(struct run *run, struct err *err)
+int run_probe_validation(struct run *run, struct err *err)
 {
     struct loader_options options = run_loader_options(run, false);
     struct loader *loader;
     if (!run->config->data.val[0])
         return 0;
     options.order_only = true;
-    options.log = NULL; /* each evaluation logs the samples it skips in damaged tars */
+    options.log = NULL; /* each evaluation logs the samples it skips */
     int status = loader_open(&options, &loader, err);
     if (status)
         return status;
@@ -54,13 +54,13 @@ int run_look_at_validation(struct run *run, struct err *err)
     return 0;
 }
 
-int run_compare_data(const struct run *run, const struct loader *loader, const char *name,
+int run_compare_data(const struct run *run, const struct loader *loader, const char *key,
                      struct err *err)
 {
-    struct comm_options options = run_ranks_options(&run->ranks, "comparing the data");
+    struct comm_options options = run_ranks_comm_options(&run->ranks, "comparing the data");
     struct rank_record record = {0};
     if (loader)
-        add_datasets(&record, loader, name);
+        add_datasets(&record, loader, key);
     add_hex(&record, "data.val fingerprint", run->data.validation_fingerprint);
     add_hex(&record, "fingerprint of the initial weights", run->weights_fingerprint);
     int status = rank_agreement_check(
@@ -70,7 +70,7 @@ int run_compare_data(const struct run *run, const struct loader *loader, const c
     return status;
 }
 
-int run_name_numerics(struct run *run, struct err *err)
+int run_describe_numerics(struct run *run, struct err *err)
 {
     run->compute.ops->table->numerics_id(run->compute.ops, &run->saving.numerics_id);
     if (run->data.shape.pixels_version > 0)
@@ -78,7 +78,7 @@ int run_name_numerics(struct run *run, struct err *err)
                        run->data.shape.pixels_version, run->data.shape.pixels_libraries);
     str_add_format(&run->saving.numerics_id, "; micro-batch %" PRIu64, run->data.batching.micro);
     char loss[REDUCTION_DEPENDENCE_BYTES] = "", library[COMM_LIBRARY_BYTES] = "";
-    if (run->update.reduction) /* NULL for an evaluation, which sums no gradients */
+    if (run->update.reduction) /* NULL for an evaluation */
         reduction_rank_dependence(&run->update.reduction->options, loss, sizeof loss);
     if (loss[0])
         str_add_format(&run->saving.numerics_id, "; %s", loss);
@@ -118,7 +118,7 @@ static int allow_mixed(struct run *run, const struct comm_options *options, stru
 int run_compare_numerics(struct run *run, struct err *err)
 {
     struct comm_options options =
-        run_ranks_options(&run->ranks, "comparing the numerics of the ranks");
+        run_ranks_comm_options(&run->ranks, "comparing the numerics of the ranks");
     struct rank_record record = {0};
     if (run->ranks.comm->ranks == 1)
         return 0;

@@ -36,8 +36,7 @@ int run_open_device(struct run *run, struct err *err)
 }
 
 struct rank_gpu {
-    /* Hashes of the machine's boot id (or host name) and of the GPU's PCI bus id. */
-    uint64_t machine, gpu;
+    uint64_t machine, gpu; /* hashes of boot id or host name, and of PCI bus id */
     int32_t is_gpu, has_nccl;
 };
 
@@ -50,7 +49,7 @@ static uint64_t machine_hash(void)
     return hash_64(name, strlen(name));
 }
 
-static struct rank_gpu rank_gpu_of(const struct run *run)
+static struct rank_gpu describe_own_gpu(const struct run *run)
 {
     struct rank_gpu own = {.is_gpu = strcmp(run->compute.device->ops->name, "cuda") == 0};
     if (!own.is_gpu)
@@ -68,8 +67,7 @@ struct nccl_obstacle {
     bool lacks_nccl; /* a rank lacks NCCL, and all ranks before it have their own GPUs */
 };
 
-/* Checks that each rank has NCCL and its own GPU. -ENOTSUP on all ranks; the error names the first
- * rank that lacks either. */
+/* -ENOTSUP, on all ranks, names the first rank that lacks NCCL or its own GPU. */
 static int check_gpus(const struct rank_gpu *gpus, int ranks, struct nccl_obstacle *ret_obstacle,
                       struct err *err)
 {
@@ -89,10 +87,10 @@ static int check_gpus(const struct rank_gpu *gpus, int ranks, struct nccl_obstac
     return 0;
 }
 
-/* Collective. -ENOTSUP on all ranks if NCCL cannot be used. */
+/* Collective. -ENOTSUP as for check_gpus. */
 static int compare_gpus(const struct run *run, struct nccl_obstacle *ret_obstacle, struct err *err)
 {
-    const struct rank_gpu own = rank_gpu_of(run);
+    const struct rank_gpu own = describe_own_gpu(run);
     void *gpus;
     int status = run_ranks_gather(&run->ranks, &own, sizeof own, "the ranks' GPUs", &gpus, err);
     if (status)
@@ -111,8 +109,8 @@ static int open_nccl(struct run *run, struct err *err)
                    "set NCCL_DEBUG=INFO for details, or parallel.comm: host to run without NCCL");
         return status;
     }
-    status =
-        run_ranks_agree(&run->ranks, run_ranks_count_bulk(&run->ranks, err), "connecting", err);
+    status = run_ranks_agree(&run->ranks, run_ranks_open_counted_bulk(&run->ranks, err),
+                             "connecting", err);
     if (status)
         return status;
     run->ranks.serialized = true;
@@ -125,8 +123,8 @@ static int open_nccl(struct run *run, struct err *err)
     return 0;
 }
 
-/* no_nccl: names a rank without NCCL. The cause is known only if this rank lacks NCCL too. */
-static void warn_of_host(const struct run *run, const struct err *no_nccl)
+/* no_nccl: names a rank without NCCL; why is known only if this rank lacks it too. */
+static void warn_host_transfer(const struct run *run, const struct err *no_nccl)
 {
     struct err why = {0};
     char text[ERR_LINE_BYTES_MAX];
@@ -153,7 +151,7 @@ int run_open_bulk(struct run *run, struct err *err)
         return open_nccl(run, err);
     if (status == -ENOTSUP && wanted == CONFIG_COMM_AUTO) {
         if (obstacle.lacks_nccl)
-            warn_of_host(run, &detail);
+            warn_host_transfer(run, &detail);
         else if (obstacle.has_gpus)
             run_log(run, "ranks: weights and gradients go through the host because %s",
                     detail.what);

@@ -48,10 +48,10 @@ static int retire_oldest(struct run *run, struct err *err)
     return 0;
 }
 
-int run_drain(struct run *run, uint64_t left, struct err *err)
+int run_drain(struct run *run, uint64_t pending_max, struct err *err)
 {
     int status = 0;
-    while (run->queue.count > left && !status)
+    while (run->queue.count > pending_max && !status)
         status = retire_oldest(run, err);
     return status;
 }

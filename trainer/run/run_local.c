@@ -13,7 +13,7 @@ bool run_is_local(const struct run *run)
     return run->config->parallel.local_sgd.steps > 0 && run->data.batching.ranks > 1;
 }
 
-int run_open_mean(struct run *run, struct err *err)
+int run_open_averaging(struct run *run, struct err *err)
 {
     const struct rank_sum_options options = {.comm = run->ranks.comm,
                                              .ops = run->compute.ops,

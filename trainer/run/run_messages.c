@@ -29,8 +29,7 @@ void run_log(const struct run *run, const char *format, ...)
     run_report(run, &report);
 }
 
-/* Waits for a save in progress before ending NCCL: otherwise the other ranks would notice the end
- * and abort the save. */
+/* Ends NCCL after a save in progress, which the other ranks would abort otherwise. */
 void run_abort(struct run *run, int status, const struct err *detail)
 {
     bool is_printed_elsewhere = detail->code && !detail->what[0]; /* see comm_agree */

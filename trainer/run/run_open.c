@@ -17,13 +17,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-int run_take_config(struct run *run, const struct train_config *config, struct err *err)
+int run_copy_config(struct run *run, const struct train_config *config, struct err *err)
 {
-    run->given = malloc(sizeof *run->given);
+    run->original_config = malloc(sizeof *run->original_config);
     run->config = malloc(sizeof *run->config);
-    if (!run->given || !run->config)
+    if (!run->original_config || !run->config)
         return err_set(err, -ENOMEM, "out of memory for a run's configuration");
-    *run->given = *run->config = *config;
+    *run->original_config = *run->config = *config;
     return 0;
 }
 
@@ -33,7 +33,7 @@ int run_open_data(struct run *run, struct ckpt_reader *reader, const char *path,
     int status = reader ? run_decode_cursor(ckpt_reader_state(reader), path, &cursor, err) : 0;
     if (status)
         return status;
-    run_data_set_batch(&run->data, run->given, cursor.epoch);
+    run_data_set_batch(&run->data, run->original_config, cursor.epoch);
     run->config->batch.global = run->data.batching.global;
     struct loader_options options = run_loader_options(run, true);
     if (reader) {
@@ -89,12 +89,12 @@ int run_open_model(struct run *run, bool trains, struct err *err)
 
 int run_open_optimizer(struct run *run, struct err *err)
 {
-    run_begin_policies(run);
+    run_init_policies(run);
     const struct optimizer_options optimizer = run_optimizer_options(run);
     const struct reduction_options reduction = run_reduction_options(run);
     int status = reduction_open(&reduction, &run->update.reduction, err);
     if (!status)
-        status = run_open_mean(run, err);
+        status = run_open_averaging(run, err);
     if (!status) /* one graph per buffer written */
         status = ops_graph_init(&run->compute.passes, run->compute.ops,
                                 (reduction_buffers(&reduction) + 1) * BATCH_UPLOAD_VARIANTS, err);
@@ -161,10 +161,10 @@ static int find_checkpoint(struct run *run, struct ckpt_reader **ret_reader,
 static int open_compute(struct run *run, struct err *err)
 {
     struct train_config *c = run->config;
-    int status = config_resolve_batch(run->given, (uint32_t)run->ranks.comm->ranks, err);
+    int status = config_resolve_batch(run->original_config, (uint32_t)run->ranks.comm->ranks, err);
     if (status)
         return status;
-    c->batch = run->given->batch;
+    c->batch = run->original_config->batch;
     run->data.batching =
         run_batching(c, (uint32_t)run->ranks.comm->rank, (uint32_t)run->ranks.comm->ranks, true);
     status = batching_check(&run->data.batching, err);
@@ -172,13 +172,13 @@ static int open_compute(struct run *run, struct err *err)
     return status ? status : open_ops(run, err);
 }
 
-static int open_parts(struct run *run, struct ckpt_reader *reader, const char *path,
-                      struct err *err)
+static int open_data_and_model(struct run *run, struct ckpt_reader *reader, const char *path,
+                               struct err *err)
 {
     const struct train_config *c = run->config;
     int status = run_open_data(run, reader, path, err);
     if (!status)
-        status = run_look_at_validation(run, err);
+        status = run_probe_validation(run, err);
     if (!status)
         status = run_open_model(run, true, err);
     if (!status)
@@ -196,8 +196,8 @@ static int open_state(struct run *run, struct ckpt_reader *reader, const char *p
     if (!status && reader)
         status = resume_restore(run, reader, path, err);
     if (!status)
-        status =
-            run_queue_begin(&run->queue, &run->update.scaler, run->update.optimizer.updates, err);
+        status = run_queue_init_gate(&run->queue, &run->update.scaler,
+                                     run->update.optimizer.updates, err);
     if (!status)
         status = open_metrics(run, err);
     return status;
@@ -235,7 +235,7 @@ static int open_all(struct run *run, struct ckpt_reader **reader, struct err *er
         status = run_open_bulk(run, err);
     if (status)
         return status;
-    status = open_parts(run, *reader, path, err);
+    status = open_data_and_model(run, *reader, path, err);
     status = run_ranks_agree(&run->ranks, status, "opening the data and the model", err);
     if (!status)
         status = run_compare_data(run, run->data.loader, "data.train", err);
@@ -274,7 +274,7 @@ static int read_validation_shape(struct run *run, struct err *err)
     run_data_set_shape(&run->data, &shape, c);
     run->data.validation_fingerprint = shape.fingerprint;
     /* numerics_id is built from library names in the loader's memory */
-    status = run_name_numerics(run, err);
+    status = run_describe_numerics(run, err);
     loader_close(loader);
     return status;
 }
@@ -288,7 +288,7 @@ static int inherit_from_checkpoint(struct run *run, const char *from, struct err
     if (ckpt_reader_open_collective(run->io, from, &any, run->ranks.comm, &reader, NULL, NULL))
         return 0;
     const struct json_t *state = ckpt_reader_state(reader);
-    config_restore_batch(run->given, jsonx_get(state, "config"));
+    config_restore_batch(run->original_config, jsonx_get(state, "config"));
     int status = data_schema_decode(state, from, &run->data.recorded, err);
     ckpt_reader_close(reader);
     run->data.reference = run->data.recorded.schema;
@@ -303,12 +303,13 @@ static int inherit_from_checkpoint(struct run *run, const char *from, struct err
 static int open_for_evaluation(struct run *run, const char *from, struct err *err)
 {
     struct train_config *c = run->config;
-    int status = run->given->batch.micro > 0
-                     ? 0
-                     : config_resolve_batch(run->given, (uint32_t)run->ranks.comm->ranks, err);
+    int status =
+        run->original_config->batch.micro > 0
+            ? 0
+            : config_resolve_batch(run->original_config, (uint32_t)run->ranks.comm->ranks, err);
     if (status)
         return status;
-    c->batch = run->given->batch;
+    c->batch = run->original_config->batch;
     run->data.batching =
         run_batching(c, (uint32_t)run->ranks.comm->rank, (uint32_t)run->ranks.comm->ranks, false);
     status = open_ops(run, err);
@@ -327,7 +328,7 @@ int run_open_for_evaluation(struct run *run, const struct trainer_options *optio
                             run_memory_check *check_memory, const char *from, struct err *err)
 {
     *run = (struct run){.options = options, .io = options->io, .check_memory = check_memory};
-    int status = run_take_config(run, options->config, err);
+    int status = run_copy_config(run, options->config, err);
     if (!status)
         status = open_ranks(run, err);
     if (!status)
@@ -345,15 +346,16 @@ int run_open_for_evaluation(struct run *run, const struct trainer_options *optio
     return status;
 }
 
-static int open_once(struct run *run, const struct trainer_options *options,
-                     run_memory_check *check_memory, struct damaged_steps *damaged, struct err *err)
+static int open_from_newest(struct run *run, const struct trainer_options *options,
+                            run_memory_check *check_memory, struct damaged_steps *damaged,
+                            struct err *err)
 {
     *run = (struct run){.options = options,
                         .io = options->io,
                         .check_memory = check_memory,
                         .saving.damaged = *damaged};
     struct ckpt_reader *reader = NULL;
-    int status = run_take_config(run, options->config, err);
+    int status = run_copy_config(run, options->config, err);
     if (!status)
         status = open_all(run, &reader, err);
     ckpt_reader_close(reader);
@@ -366,12 +368,12 @@ static int open_once(struct run *run, const struct trainer_options *options,
 int run_open(struct run *run, const struct trainer_options *options, run_memory_check *check_memory,
              struct err *err)
 {
-    struct damaged_steps damaged = {.below = UINT64_MAX};
+    struct damaged_steps damaged = {.before_step = UINT64_MAX};
     for (;;) {
-        uint64_t below = damaged.below;
+        uint64_t before_step = damaged.before_step;
         struct err detail = {0};
-        int status = open_once(run, options, check_memory, &damaged, &detail);
-        bool has_found_damage = status && damaged.below < below;
+        int status = open_from_newest(run, options, check_memory, &damaged, &detail);
+        bool has_found_damage = status && damaged.before_step < before_step;
         if (!has_found_damage || options->config->checkpoint.on_damage == CONFIG_DAMAGE_STOP) {
             if (status && err)
                 *err = detail;
@@ -409,6 +411,6 @@ void run_close(struct run *run)
     run_ranks_close(&run->ranks);
     run_saving_close(&run->saving);
     free(run->config);
-    free(run->given);
+    free(run->original_config);
     *run = (struct run){0};
 }

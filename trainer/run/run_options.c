@@ -18,7 +18,7 @@ static void set_training_data(struct run *run, struct loader_options *options)
     options->mix_count = (uint32_t)train->count;
 }
 
-static struct mixup_options mixup_options_of(const struct train_config *config)
+static struct mixup_options make_mixup_options(const struct train_config *config)
 {
     return (struct mixup_options){.mixup_alpha = config->data.image.mixup,
                                   .cutmix_alpha = config->data.image.cutmix,
@@ -40,10 +40,10 @@ static void set_training_image(const struct train_config *c, struct loader_optio
         .saturation = c->data.image.jitter.saturation,
         .hue = c->data.image.jitter.hue,
     };
-    o->image.mixup = mixup_options_of(c);
+    o->image.mixup = make_mixup_options(c);
 }
 
-static void set_training(struct run *run, struct loader_options *o)
+static void set_training_options(struct run *run, struct loader_options *o)
 {
     const struct train_config *c = run->config;
     set_training_data(run, o);
@@ -116,7 +116,7 @@ struct loader_options run_loader_options(struct run *run, bool training)
     o.log = run->options->log;
     o.trace = NULL; /* each evaluation starts new threads */
     if (training) {
-        set_training(run, &o);
+        set_training_options(run, &o);
     } else {
         o.dataset = c->data.val;
         o.reference = &run->data.reference;
@@ -162,7 +162,7 @@ struct model_config run_model_config(const struct run *run, bool trains)
 struct batch_upload_options run_batch_upload_options(const struct run *run)
 {
     const struct train_config *c = run->config;
-    const struct mixup_options mixup = mixup_options_of(c);
+    const struct mixup_options mixup = make_mixup_options(c);
     return (struct batch_upload_options){
         .items = run->data.batching.micro,
         .images = c->model.type == MODEL_VIT,
@@ -205,9 +205,9 @@ struct partition_options run_partition_options(const struct run *run, bool train
                                           run->config->parallel.keep_below_params};
 }
 
-/* Returns the type and scale of gradients in transit. For fp16, the scale prevents overflow: the
- * sum over all rows of an update becomes no larger than their mean. */
-static struct bucket_exchange_wire wire_of(const struct run *run)
+/* For fp16, the scale prevents overflow: the sum over all rows of an update becomes no larger than
+ * their mean. */
+static struct bucket_exchange_wire wire_options(const struct run *run)
 {
     const struct train_config *config = run->config;
     struct bucket_exchange_wire wire = {.type = run_dtype(config->precision.reduce), .scale = 1};
@@ -236,7 +236,7 @@ struct reduction_options run_reduction_options(const struct run *run)
         .batching = run->data.batching,
         .bucket_bytes = run->config->parallel.bucket_bytes,
         .timeout_ns = run->config->parallel.timeout_ns,
-        .wire = wire_of(run),
+        .wire = wire_options(run),
         .serialized = &run->ranks.serialized,
         .is_local = run_is_local(run)};
 }

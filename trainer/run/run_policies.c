@@ -30,7 +30,7 @@ int run_count_steps(struct run *run, uint64_t epoch, struct err *err)
     return 0;
 }
 
-static struct scaler begin_scaler(const struct train_config *config, uint64_t rows)
+static struct scaler make_scaler(const struct train_config *config, uint64_t rows)
 {
     const struct scaler_options options = {
         .first = (double)config->precision.loss_scale.first,
@@ -43,16 +43,16 @@ static struct scaler begin_scaler(const struct train_config *config, uint64_t ro
 }
 
 /* With base_batch, learning rates scale linearly from a batch of base_batch samples. */
-static double lr_factor(const struct train_config *config)
+static double lr_scale(const struct train_config *config)
 {
     uint64_t base = config->optimizer.base_batch;
     return base > 0 ? (double)config->batch.global / (double)base : 1;
 }
 
-static struct schedule begin_schedule(const struct run *run)
+static struct schedule make_schedule(const struct run *run)
 {
     const struct train_config *config = run->config;
-    double factor = lr_factor(config);
+    double factor = lr_scale(config);
     return (struct schedule){
         .type = (enum schedule_type)config->schedule.type,
         .lr = config->optimizer.lr * factor,
@@ -63,11 +63,11 @@ static struct schedule begin_schedule(const struct run *run)
     };
 }
 
-void run_begin_policies(struct run *run)
+void run_init_policies(struct run *run)
 {
     const struct train_config *config = run->config;
-    run->update.scaler = begin_scaler(config, model_rows(run->compute.model));
-    run->update.schedule = begin_schedule(run);
+    run->update.scaler = make_scaler(config, model_rows(run->compute.model));
+    run->update.schedule = make_schedule(run);
     run->control.early_stop.options = (struct early_stop_options){
         .patience = config->early_stop.patience,
         .min_delta = config->early_stop.min_delta,

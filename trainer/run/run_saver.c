@@ -21,7 +21,7 @@ uint64_t run_staging_bytes(const struct run *run)
     return run->compute.device->ops->is_host ? STAGING_BYTES : STAGING_GPU_BYTES;
 }
 
-static struct ckpt_keep what_to_keep(const struct train_config *config)
+static struct ckpt_keep make_keep_options(const struct train_config *config)
 {
     struct ckpt_keep keep = {.last = (uint32_t)config->checkpoint.keep.last,
                              .every = config->checkpoint.keep.every};
@@ -33,7 +33,7 @@ static struct ckpt_keep what_to_keep(const struct train_config *config)
     return keep;
 }
 
-static int name_run(struct run *run, struct err *err)
+static int create_run_id(struct run *run, struct err *err)
 {
     uint64_t seed[3] = {clock_wall_ns(), clock_now_ns(), (uint64_t)getpid()};
     int64_t id = run->ranks.comm->rank == 0 ? (int64_t)hash_64(seed, sizeof seed) : 0;
@@ -44,7 +44,7 @@ static int name_run(struct run *run, struct err *err)
 
 int run_open_saver(struct run *run, struct err *err)
 {
-    int status = run_name_numerics(run, err);
+    int status = run_describe_numerics(run, err);
     if (!status)
         status = run_tensors_describe(&run->compute, &run->update.optimizer,
                                       run->compute.partition.options.rank, false,
@@ -53,7 +53,7 @@ int run_open_saver(struct run *run, struct err *err)
     if (!status)
         status = run_compare_numerics(run, err);
     if (!status)
-        status = name_run(run, err);
+        status = create_run_id(run, err);
     if (status)
         return status;
     struct ckpt_saver_options options = {
@@ -66,7 +66,7 @@ int run_open_saver(struct run *run, struct err *err)
         .updates = run->compute.ops->stream,
         .groups_count = (uint32_t)run->compute.params->groups_count,
         .staging_bytes = run_staging_bytes(run),
-        .keep = what_to_keep(run->config),
+        .keep = make_keep_options(run->config),
         .lock.kind = (enum io_lock_kind)run->config->checkpoint.owner,
         .run_id = run->saving.run_id,
         .numerics_id = str_text(&run->saving.numerics_id),

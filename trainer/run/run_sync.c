@@ -6,21 +6,21 @@
 
 #include "trainer/parallel/sync_check.h"
 
-static unsigned kinds_of(const struct run *run)
+static unsigned kinds_count(const struct run *run)
 {
     return 1 + optimizer_moments_count(&run->update.optimizer.options);
 }
 
 int run_open_sync_check(struct run *run, struct err *err)
 {
-    /* the rank's own tensors, and those used by passes; a tied head counts twice */
-    uint64_t pieces_max = (kinds_of(run) + 2) * run->compute.params->count;
+    /* own tensors, and those used by passes; a tied head counts twice */
+    uint64_t pieces_max = (kinds_count(run) + 2) * run->compute.params->count;
     /* uncounted: comparisons are not part of a step's traffic */
     return sync_check_open(run->ranks.plain_comm, run->compute.device, pieces_max, &run->sync_check,
                            err);
 }
 
-static void add_held(const struct run *run, const struct param *param, unsigned kind)
+static void add_own_rows(const struct run *run, const struct param *param, unsigned kind)
 {
     const struct partition *partition = &run->compute.partition;
     struct span shard = partition_shard(partition, param->group, partition->options.rank);
@@ -97,15 +97,15 @@ static int add_gathered(struct run *run, struct err *err)
 }
 
 /* Skips weights that each rank updates as a whole: add_group covers them. */
-static void add_kept(struct run *run)
+static void add_own_state(struct run *run)
 {
     const struct weights *weights = &run->compute.weights;
     for (uint64_t i = 0; i < run->compute.params->count; i++) {
         const struct param *param = &run->compute.params->list[i];
         bool skips_weights = weights->master == weights->whole && run->ranks.comm->ranks > 1 &&
                              partition_is_whole(&run->compute.partition, param->group);
-        for (unsigned kind = skips_weights; kind < kinds_of(run); kind++)
-            add_held(run, param, kind);
+        for (unsigned kind = skips_weights; kind < kinds_count(run); kind++)
+            add_own_rows(run, param, kind);
     }
 }
 
@@ -117,7 +117,7 @@ static int add_all(struct run *run, struct err *err)
         status = run->compute.ops->table->sync(run->compute.ops, err);
     if (status)
         return status;
-    add_kept(run);
+    add_own_state(run);
     if (run->ranks.comm->ranks == 1)
         return 0;
     if (!weights->whole)
@@ -134,19 +134,19 @@ int run_check_sync(struct run *run, struct err *err)
     sync_check_begin(run->sync_check);
     int status = add_all(run, err);
     if (status && !run->compute.weights.whole)
-        /* other ranks may wait for a gather that this rank did not begin: only an abort ends it */
+        /* only an abort ends a gather that other ranks began without this one */
         return status;
-    struct comm_options options = run_ranks_options(&run->ranks, "comparing the ranks");
+    struct comm_options options = run_ranks_comm_options(&run->ranks, "comparing the ranks");
     return sync_check_compare(run->sync_check, run->step, status, &options, err);
 }
 
-int run_check_kept(struct run *run, struct err *err)
+int run_recheck_own_state(struct run *run, struct err *err)
 {
     if (!run->sync_check || !sync_check_can_recheck(run->sync_check))
         return 0;
     sync_check_begin_recheck(run->sync_check);
-    add_kept(run);
+    add_own_state(run);
     struct comm_options options =
-        run_ranks_options(&run->ranks, "rechecking the state that each rank keeps");
+        run_ranks_comm_options(&run->ranks, "rechecking the state that each rank keeps");
     return sync_check_end_recheck(run->sync_check, 0, &options, err);
 }

@@ -19,7 +19,7 @@ static const struct strategy *strategy_of_run(const struct run *run)
     return strategy_at(run->config->parallel.strategy);
 }
 
-/* Gets the number of ranks per machine, which must be the same on all machines. */
+/* -EINVAL unless all machines have equally many ranks. */
 static int count_local_ranks(const struct run *run, uint32_t *ret_count, struct err *err)
 {
     char host[MACHINE_HOST_ID_BYTES];

@@ -117,7 +117,7 @@ static void print_memory(const struct run *run)
 }
 
 /* If the warm-up is as long as the run, the learning rate never falls. */
-static void warn_of_warmup(const struct run *run)
+static void warn_long_warmup(const struct run *run)
 {
     const struct schedule *schedule = &run->update.schedule;
     uint64_t units = (run->steps + schedule->unit_steps - 1) / schedule->unit_steps;
@@ -130,7 +130,7 @@ static void warn_of_warmup(const struct run *run)
              schedule->warmup, unit, units, schedule_lr(schedule, run->steps - 1), schedule->lr);
 }
 
-void startup_messages(const struct run *run)
+void startup_messages_print(const struct run *run)
 {
     uint64_t parameters = 0, frozen_count = 0;
     for (uint64_t i = 0; i < run->compute.params->count; i++) {
@@ -158,7 +158,7 @@ void startup_messages(const struct run *run)
             dtype_name(run->compute.ops->compute));
     print_ranks(run);
     print_memory(run);
-    warn_of_warmup(run);
+    warn_long_warmup(run);
     const char *limit = run->config->run.steps > 0 ? "run.steps" : "run.epochs";
     if (run->step == run->steps)
         run_log(run, "this run has completed all its %" PRIu64 " steps: a larger %s continues it",

@@ -115,7 +115,7 @@ int run_encode_state(struct run *run, struct err *err)
     }
     jsonx_end_object(&w);
     struct str config = {0};
-    config_print_json(run->given, &config);
+    config_print_json(run->original_config, &config);
     jsonx_write_raw(&w, "config", str_text(&config), config.bytes);
     jsonx_end_object(&w);
     status = str_status(&config) ? str_status(&config) : str_status(out);

@@ -10,8 +10,7 @@
 
 #include <errno.h>
 
-/* Replaces this rank's counts with the totals of all ranks, and, except with local updates, the
- * sums in device memory. A single rank already has both. */
+/* Sums counts, and, except with local updates, the sums in device memory over all ranks. */
 static int reduce_sums(struct run *run, struct step_sums *counts, struct err *err)
 {
     if (run->ranks.comm->ranks == 1)
@@ -23,9 +22,9 @@ static int reduce_sums(struct run *run, struct step_sums *counts, struct err *er
     sums.valid_count = counts->valid_count;
     sums.samples_count = counts->samples_count;
     sums.bad_count = counts->bad_count;
-    sums.stop = counts->stop;
-    sums.save = counts->save;
-    sums.saving = counts->saving;
+    sums.stop_requests = counts->stop_requests;
+    sums.save_requests = counts->save_requests;
+    sums.saves_in_progress = counts->saves_in_progress;
     status = run_ranks_reduce(&run->ranks, (int64_t *)&sums, STEP_SUMS_WORDS, COMM_SUM,
                               "the step's counts, losses and norm", err);
     if (status)
@@ -34,8 +33,8 @@ static int reduce_sums(struct run *run, struct step_sums *counts, struct err *er
     return run_is_local(run) ? 0 : run_queue_write_sums(&run->queue, &sums, err);
 }
 
-int run_limit_bad(const struct run *run, const struct loader *loader, uint64_t bad_count,
-                  uint64_t delivered_count, struct err *err)
+int run_check_bad_samples(const struct run *run, const struct loader *loader, uint64_t bad_count,
+                          uint64_t delivered_count, struct err *err)
 {
     int status = loader_check_bad_fraction(loader, run->config->data.bad_samples.limit, bad_count,
                                            delivered_count, err);
@@ -98,7 +97,7 @@ static int run_pass(struct run *run, const struct pass *pass, struct err *err)
     return 0;
 }
 
-static const void *part_of(void *context, uint64_t group)
+static const void *reduction_part_of_group(void *context, uint64_t group)
 {
     const struct run *run = context;
     return reduction_part(run->update.reduction, group);
@@ -107,12 +106,13 @@ static const void *part_of(void *context, uint64_t group)
 static void queue_sums(void *context)
 {
     struct run *run = context;
-    optimizer_sum_squares(&run->update.optimizer, part_of, run,
+    optimizer_sum_squares(&run->update.optimizer, reduction_part_of_group, run,
                           run->queue.device_record->sums.squares.limb);
 }
 
-static int micro_gradients(struct run *run, uint64_t round, const struct model_memory *memory,
-                           struct step_sums *counts, struct err *err)
+static int compute_micro_gradients(struct run *run, uint64_t round,
+                                   const struct model_memory *memory, struct step_sums *counts,
+                                   struct err *err)
 {
     const struct batch *batch;
     range_begin(&run->ranges, RANGE_DATA);
@@ -151,14 +151,14 @@ static int micro_gradients(struct run *run, uint64_t round, const struct model_m
 }
 
 /* A rank may have no micro-batch in a round while others have one. */
-static int make_round(struct run *run, uint64_t round, struct step_sums *counts, struct err *err)
+static int run_round(struct run *run, uint64_t round, struct step_sums *counts, struct err *err)
 {
     struct model_memory memory;
     int status = run_begin_pass(run, round, &memory, err);
     if (status)
         return status;
     if (reduction_computes(run->update.reduction, round)) {
-        status = micro_gradients(run, round, &memory, counts, err);
+        status = compute_micro_gradients(run, round, &memory, counts, err);
     } else {
         model_walk(run->compute.model, &run->compute.stage, &memory, MODEL_FORWARD);
         model_walk(run->compute.model, &run->compute.stage, &memory, MODEL_BACKWARD);
@@ -171,7 +171,7 @@ static int sum_gradients(struct run *run, struct step_sums *counts, struct err *
 {
     int status = reduction_begin(run->update.reduction, run->step, err);
     for (uint64_t round = 0; round < reduction_rounds(run->update.reduction) && !status; round++)
-        status = make_round(run, round, counts, err);
+        status = run_round(run, round, counts, err);
     range_begin(&run->ranges, RANGE_NORM);
     switch_device_time(run, TIME_REDUCE);
     if (!status)
@@ -210,10 +210,10 @@ int run_update_weights(struct run *run, struct err *err)
 static int agree_on_step(struct run *run, struct step_sums *counts, struct err *err)
 {
     counts->bad_count = (int64_t)loader_stats(run->data.loader).bad_samples_count;
-    counts->stop = run_wants_stop(run);
-    counts->save = run->ranks.comm->rank == 0 &&
-                   triggers_save_by_clock(&run->control.triggers, clock_now_ns());
-    counts->saving = run->saving.saver && ckpt_saver_busy(run->saving.saver);
+    counts->stop_requests = run_wants_stop(run);
+    counts->save_requests = run->ranks.comm->rank == 0 &&
+                            triggers_save_by_clock(&run->control.triggers, clock_now_ns());
+    counts->saves_in_progress = run->saving.saver && ckpt_saver_busy(run->saving.saver);
     range_begin(&run->ranges, RANGE_REDUCE);
     int status = reduce_sums(run, counts, err);
     range_end(&run->ranges);
@@ -224,8 +224,8 @@ static int agree_on_step(struct run *run, struct step_sums *counts, struct err *
     if (status)
         return status;
     run->data.delivered_count += (uint64_t)counts->samples_count;
-    return run_limit_bad(run, run->data.loader, (uint64_t)counts->bad_count,
-                         run->data.delivered_count, err);
+    return run_check_bad_samples(run, run->data.loader, (uint64_t)counts->bad_count,
+                                 run->data.delivered_count, err);
 }
 
 /* A skipped update does not advance the update count, so the input covers every possible number
@@ -247,10 +247,10 @@ static void clip_gradients(struct run *run, int64_t valid_count)
                                             &input);
 }
 
-/* With local updates, a rank decides based on its own sums, then gets those of all ranks.
- * valid_count: of the samples that the gradients cover; counts: of all ranks. */
-static int decide_and_update(struct run *run, int64_t valid_count, const struct step_sums *counts,
-                             struct err *err)
+/* With local updates, the gate uses this rank's sums, then gets those of all ranks. valid_count: of
+ * the samples that the gradients cover; counts: of all ranks. */
+static int gate_and_update(struct run *run, int64_t valid_count, const struct step_sums *counts,
+                           struct err *err)
 {
     bool is_local = run_is_local(run);
     range_begin(&run->ranges, RANGE_UPDATE);
@@ -277,17 +277,17 @@ int run_step(struct run *run, struct err *err)
     int64_t own_valid_count = counts.valid_count;
     status = agree_on_step(run, &counts, err);
     if (!status)
-        status = run_check_kept(run, err);
+        status = run_recheck_own_state(run, err);
     if (!status)
-        status = decide_and_update(run, run_is_local(run) ? own_valid_count : counts.valid_count,
-                                   &counts, err);
+        status = gate_and_update(run, run_is_local(run) ? own_valid_count : counts.valid_count,
+                                 &counts, err);
     if (status)
         return status;
     run->ranks.serialized = run->config->parallel.debug;
     run->update.step_traffic = comm_counts_since(&run->ranks.traffic, &before);
-    run->control.stop_requested = counts.stop > 0;
-    run->control.save_requested = counts.save > 0;
-    run->control.save_has_ended = counts.saving == 0;
+    run->control.stop_requested = counts.stop_requests > 0;
+    run->control.save_requested = counts.save_requests > 0;
+    run->control.save_has_ended = counts.saves_in_progress == 0;
     status = run_queue_push(&run->queue, ++run->step, &counts, err);
     range_begin(&run->ranges, RANGE_WAIT);
     if (!status)

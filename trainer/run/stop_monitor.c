@@ -48,8 +48,8 @@ static unsigned count_requests(const struct stop_monitor *monitor)
     return requests ? atomic_load(requests) : 0;
 }
 
-/* The caller holds the mutex. */
-static void answer_first(struct stop_monitor *monitor)
+/* Needs the mutex, as do the functions down to poll_requests. */
+static void answer_first_request(struct stop_monitor *monitor)
 {
     char text[160], size[STR_SIZE_BYTES], seconds[SECONDS_BYTES];
     uint64_t save_ns = atomic_load(&monitor->save_ns);
@@ -57,12 +57,11 @@ static void answer_first(struct stop_monitor *monitor)
              str_format_size(monitor->state_bytes, size), save_ns > 0 ? ", about " : "",
              save_ns > 0 ? format_seconds(save_ns, seconds) : "");
     monitor->requested_ns = clock_now_ns();
-    monitor->requests = count_requests(monitor);
+    monitor->answered_count = count_requests(monitor);
     report(monitor, TRAINER_STOPPING, text);
 }
 
-/* The caller holds the mutex. */
-static void answer_again(struct stop_monitor *monitor, unsigned requests)
+static void answer_repeated_request(struct stop_monitor *monitor, unsigned requests)
 {
     char text[200], waited[SECONDS_BYTES], size[STR_SIZE_BYTES];
     uint64_t step = atomic_load(&monitor->step);
@@ -77,11 +76,10 @@ static void answer_again(struct stop_monitor *monitor, unsigned requests)
                  "asked to stop %s ago: waiting for the work after step %" PRIu64
                  ", then for its checkpoint; a second Ctrl-C ends the run without it",
                  waited, step);
-    monitor->requests = requests;
+    monitor->answered_count = requests;
     report(monitor, TRAINER_STOPPING, text);
 }
 
-/* The caller holds the mutex. */
 static void report_late(struct stop_monitor *monitor)
 {
     uint64_t deadline_ns = monitor->run->config->run.stop_deadline_ns;
@@ -104,17 +102,16 @@ static void report_late(struct stop_monitor *monitor)
     report(monitor, TRAINER_STOP_LATE, err_format(&err, line, sizeof line));
 }
 
-/* The caller holds the mutex. */
 static void poll_requests(struct stop_monitor *monitor)
 {
     const struct trainer_options *options = monitor->run->options;
     uint64_t deadline_ns = monitor->run->config->run.stop_deadline_ns;
-    bool is_asked = options->stop && atomic_load(options->stop) != 0;
+    bool is_requested = options->stop && atomic_load(options->stop) != 0;
     unsigned requests = count_requests(monitor);
-    if (monitor->requested_ns == 0 && is_asked)
-        answer_first(monitor);
-    else if (monitor->requested_ns > 0 && requests > monitor->requests)
-        answer_again(monitor, requests);
+    if (monitor->requested_ns == 0 && is_requested)
+        answer_first_request(monitor);
+    else if (monitor->requested_ns > 0 && requests > monitor->answered_count)
+        answer_repeated_request(monitor, requests);
     if (monitor->requested_ns == 0)
         return;
     if (deadline_ns > 0 && !monitor->is_late &&
@@ -168,9 +165,9 @@ void stop_monitor_note_step(struct stop_monitor *monitor, uint64_t step)
     atomic_store(&monitor->step, step);
 }
 
-void stop_monitor_note_save(struct stop_monitor *monitor, uint64_t ns)
+void stop_monitor_note_save(struct stop_monitor *monitor, uint64_t duration_ns)
 {
-    atomic_store(&monitor->save_ns, ns);
+    atomic_store(&monitor->save_ns, duration_ns);
 }
 
 void stop_monitor_begin_last_save(struct stop_monitor *monitor)
@@ -179,7 +176,7 @@ void stop_monitor_begin_last_save(struct stop_monitor *monitor)
         return;
     pthread_mutex_lock(&monitor->mutex);
     if (monitor->requested_ns == 0)
-        answer_first(monitor);
+        answer_first_request(monitor);
     pthread_mutex_unlock(&monitor->mutex);
     atomic_store(&monitor->is_saving, true);
 }

@@ -24,9 +24,9 @@ struct run;
 
 /* Zero initially. */
 struct stop_monitor {
-    const struct run *run; /* borrowed; constant after open, like all fields down to has_thread */
+    const struct run *run; /* borrowed; all fields down to has_thread are constant */
     uint64_t state_bytes;  /* of a checkpoint */
-    uint64_t first_step;   /* the step the run resumed from; 0: a new run */
+    uint64_t first_step;   /* resumed from; 0: a new run */
     pthread_t thread;
     bool has_thread; /* only on the first rank */
     atomic_bool quit;
@@ -35,7 +35,7 @@ struct stop_monitor {
     atomic_bool is_saving;    /* the last save has begun */
     pthread_mutex_t mutex;    /* guards the following fields */
     uint64_t requested_ns;    /* of the first request; 0: none yet */
-    unsigned requests;        /* requests answered */
+    unsigned answered_count;  /* requests */
     bool is_late;
 };
 
@@ -44,9 +44,8 @@ int stop_monitor_open(struct stop_monitor *monitor, const struct run *run, uint6
                       struct err *err);
 void stop_monitor_close(struct stop_monitor *monitor); /* joins; safe on a zeroed struct */
 
-/* Record that a step was queued; that a save ended after ns; that the last save begins. */
 void stop_monitor_note_step(struct stop_monitor *monitor, uint64_t step);
-void stop_monitor_note_save(struct stop_monitor *monitor, uint64_t ns);
+void stop_monitor_note_save(struct stop_monitor *monitor, uint64_t duration_ns);
 void stop_monitor_begin_last_save(struct stop_monitor *monitor);
 
 #endif

@@ -16,8 +16,7 @@ struct evaluation {
 
 /* Zero initially. Owner thread. */
 struct run_control {
-    /* After this step the batch size changes: the run saves, closes and reopens. Equals
-     * run->steps if the batch size stays constant. */
+    /* After it the batch size changes: the run saves, closes and reopens. run->steps: no change. */
     uint64_t phase_end_step;
     bool stop_requested; /* by any rank */
     bool time_is_up;     /* this rank's clock requested the stop (first rank only) */

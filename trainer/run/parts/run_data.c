@@ -12,13 +12,14 @@ void run_data_close(struct run_data *data)
     data_schema_deinit(&data->recorded);
 }
 
-void run_data_set_batch(struct run_data *data, const struct train_config *given, uint64_t epoch)
+void run_data_set_batch(struct run_data *data, const struct train_config *original_config,
+                        uint64_t epoch)
 {
-    data->epochs = (struct epochs){.initial_batch = given->batch.global};
-    int status = epochs_parse(given->batch.schedule, &data->epochs, NULL);
+    data->epochs = (struct epochs){.initial_batch = original_config->batch.global};
+    int status = epochs_parse(original_config->batch.schedule, &data->epochs, NULL);
     assert(status == 0); /* config_check has accepted it */
     (void)status;
-    data->batching.global = given->batch.global * epochs_multiplier(&data->epochs, epoch);
+    data->batching.global = original_config->batch.global * epochs_multiplier(&data->epochs, epoch);
 }
 
 void run_data_set_shape(struct run_data *data, const struct loader_shape *shape,

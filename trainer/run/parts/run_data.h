@@ -15,11 +15,10 @@ struct run_data {
     struct batching batching;
     struct epochs epochs;
     struct loader *loader;
-    /* The configuration owns the strings. */
-    struct loader_source mix[MIX_DATASETS_MAX];
+    struct loader_source mix[MIX_DATASETS_MAX]; /* the configuration owns the strings */
     struct loader_shape shape;
-    /* The classes and tokens to which evaluations map labels: from the training data, or, in a
-     * standalone evaluation, from the checkpoint. */
+    /* Evaluations map labels to it: from the training data, or from the checkpoint that
+     * `millrace eval` reads. */
     struct loader_schema reference;
     struct data_schema recorded;
     uint64_t validation_fingerprint; /* 0: unknown */
@@ -28,9 +27,9 @@ struct run_data {
 };
 
 void run_data_close(struct run_data *data); /* safe on a zeroed struct */
-/* Sets the batch for the first or resumed epoch. given: as configured. */
-void run_data_set_batch(struct run_data *data, const struct train_config *given, uint64_t epoch);
-/* Sets the shape, and the config's classes and vocabulary if they are 0. */
+void run_data_set_batch(struct run_data *data, const struct train_config *original_config,
+                        uint64_t epoch);
+/* Sets the shape, and the config's classes and vocabulary if auto. */
 void run_data_set_shape(struct run_data *data, const struct loader_shape *shape,
                         struct train_config *config);
 /* Returns the position in the training data, with digests over all ranks. Collective. */

@@ -21,7 +21,7 @@ int run_queue_open(struct run_queue *queue, struct ops *ops, struct err *err)
                                   (void **)&queue->host_sums, err);
     for (int i = 0; i < QUEUED_STEPS_MAX && !status; i++) {
         queue->steps[i].record = &queue->host_records[i];
-        status = table->event_open(device, &queue->steps[i].ended, err);
+        status = table->event_open(device, &queue->steps[i].done_event, err);
     }
     return status;
 }
@@ -33,16 +33,16 @@ void run_queue_close(struct run_queue *queue)
     struct device *device = queue->ops->device;
     const struct device_ops *table = device->ops;
     for (int i = 0; i < QUEUED_STEPS_MAX; i++)
-        if (queue->steps[i].ended)
-            table->event_close(device, queue->steps[i].ended);
+        if (queue->steps[i].done_event)
+            table->event_close(device, queue->steps[i].done_event);
     table->mem_free(device, MEM_PINNED, queue->host_sums, sizeof *queue->host_sums);
     table->mem_free(device, MEM_PINNED, queue->host_records,
                     QUEUED_STEPS_MAX * sizeof *queue->host_records);
     table->mem_free(device, MEM_DEVICE, queue->device_record, sizeof *queue->device_record);
 }
 
-int run_queue_begin(struct run_queue *queue, const struct scaler *scaler, uint64_t updates_count,
-                    struct err *err)
+int run_queue_init_gate(struct run_queue *queue, const struct scaler *scaler,
+                        uint64_t updates_count, struct err *err)
 {
     const struct gradient_clip clip = gradient_clip_begin(scaler, updates_count);
     return device_upload(queue->ops->device, &queue->device_record->clip, &clip, sizeof clip, err);
@@ -70,7 +70,7 @@ void run_queue_add_result(struct run_queue *queue, const struct model_result *re
     table->count_add(queue->ops, &sums->correct_count, result->correct, rows);
 }
 
-int run_queue_read_sums(struct run_queue *queue, struct step_sums *ret_words, struct err *err)
+int run_queue_read_sums(struct run_queue *queue, struct step_sums *ret_sums, struct err *err)
 {
     int copied =
         copy(queue, queue->host_sums, &queue->device_record->sums, sizeof *queue->host_sums, err);
@@ -78,7 +78,7 @@ int run_queue_read_sums(struct run_queue *queue, struct step_sums *ret_words, st
     int status = queue->ops->table->sync(queue->ops, err);
     if (status || copied)
         return status ? status : copied;
-    *ret_words = *queue->host_sums;
+    *ret_sums = *queue->host_sums;
     return 0;
 }
 
@@ -100,7 +100,7 @@ int run_queue_push(struct run_queue *queue, uint64_t step, const struct step_sum
     queue->count++;
     int status = copy(queue, newest->record, queue->device_record, sizeof *newest->record, err);
     return status ? status
-                  : device->ops->event_record(device, newest->ended, queue->ops->stream, err);
+                  : device->ops->event_record(device, newest->done_event, queue->ops->stream, err);
 }
 
 int run_queue_pop(struct run_queue *queue, const struct queued_step **ret_oldest, struct err *err)
@@ -108,7 +108,7 @@ int run_queue_pop(struct run_queue *queue, const struct queued_step **ret_oldest
     struct device *device = queue->ops->device;
     const struct queued_step *oldest =
         &queue->steps[(queue->newest + 1 - queue->count) % QUEUED_STEPS_MAX];
-    int status = device->ops->event_wait(device, oldest->ended, err);
+    int status = device->ops->event_wait(device, oldest->done_event, err);
     int first = status ? queue->ops->table->sync(queue->ops, err) : 0;
     if (status)
         return first ? first : status;

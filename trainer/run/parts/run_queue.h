@@ -2,8 +2,8 @@
  * run_queue — queued steps, whose results the host reads later.
  *
  * Each step's result is copied to its own slot in pinned memory. The host reads it when
- * QUEUED_STEPS_MAX steps are queued, or when a report, an evaluation, a checkpoint or the end of
- * the run needs it; immediately if device memory is host memory.
+ * QUEUED_STEPS_MAX steps are queued, when a report, evaluation, checkpoint or the end of the run
+ * needs it, or immediately if device memory is host memory.
  */
 #ifndef MILLRACE_TRAINER_RUN_RUN_QUEUE_H
 #define MILLRACE_TRAINER_RUN_RUN_QUEUE_H
@@ -27,9 +27,8 @@ struct step_totals {
 /* Exact sums over ranks. In device memory while they accumulate. */
 struct step_sums {
     int64_t valid_count, correct_count, samples_count;
-    int64_t bad_count;  /* since the data was opened */
-    int64_t stop, save; /* number of ranks that request it */
-    int64_t saving;     /* number of ranks with a save in progress */
+    int64_t bad_count;                                       /* since the data was opened */
+    int64_t stop_requests, save_requests, saves_in_progress; /* number of ranks */
     struct exact_sum losses, squares;
 };
 
@@ -49,8 +48,8 @@ struct step_record {
 struct queued_step {
     uint64_t step;
     int64_t valid_count, samples_count;
-    struct step_record *record; /* pinned; the device's result, valid after `ended` */
-    struct device_event *ended;
+    struct step_record *record; /* pinned; the device's result, valid after done_event */
+    struct device_event *done_event;
 };
 
 enum { QUEUED_STEPS_MAX = UNREAD_STEPS_MAX + 1 };
@@ -63,24 +62,22 @@ struct run_queue {
     struct step_sums *host_sums;                /* pinned */
     struct queued_step steps[QUEUED_STEPS_MAX]; /* ring buffer: step n is at n % QUEUED_STEPS_MAX */
     uint64_t count, newest; /* number of queued steps; the newest step's number */
-    /* Totals of finished steps since the last progress line. Checkpoints store losses and
-     * valid_count. */
-    struct step_totals window;
+    struct step_totals window; /* finished steps since the last progress line */
     struct category_times device_times; /* device time of all finished steps */
 };
 
 /* run_queue_close is safe on a zeroed queue. */
 int run_queue_open(struct run_queue *queue, struct ops *ops, struct err *err);
 void run_queue_close(struct run_queue *queue);
-int run_queue_begin(struct run_queue *queue, const struct scaler *scaler, uint64_t updates_count,
-                    struct err *err);
+int run_queue_init_gate(struct run_queue *queue, const struct scaler *scaler,
+                        uint64_t updates_count, struct err *err);
 
-/* The device's sums of a step or an evaluation. run_queue_add_result queues an addition of
- * `rows` losses and hits. run_queue_read_sums blocks until the device is idle. */
+/* The device's sums of a step or an evaluation. run_queue_add_result queues an addition;
+ * run_queue_read_sums blocks until the device is idle. */
 int run_queue_zero_sums(struct run_queue *queue, struct err *err);
 void run_queue_add_result(struct run_queue *queue, const struct model_result *result,
                           uint64_t rows);
-int run_queue_read_sums(struct run_queue *queue, struct step_sums *ret_words, struct err *err);
+int run_queue_read_sums(struct run_queue *queue, struct step_sums *ret_sums, struct err *err);
 int run_queue_write_sums(struct run_queue *queue, const struct step_sums *sums, struct err *err);
 
 /* Appends the step just queued. counts: valid items and samples of all ranks. */

@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-int run_ranks_count(struct run_ranks *ranks, const struct train_config *config, struct err *err)
+int run_ranks_open_counted(struct run_ranks *ranks, const struct train_config *config,
+                           struct err *err)
 {
     int status = comm_counted_open(ranks->plain_comm, &ranks->traffic, &ranks->comm, err);
     ranks->bulk = ranks->comm;
@@ -21,7 +22,7 @@ int run_ranks_count(struct run_ranks *ranks, const struct train_config *config, 
     return status;
 }
 
-int run_ranks_count_bulk(struct run_ranks *ranks, struct err *err)
+int run_ranks_open_counted_bulk(struct run_ranks *ranks, struct err *err)
 {
     struct comm *bulk;
     int status = comm_counted_open(ranks->nccl, &ranks->traffic, &bulk, err);
@@ -62,7 +63,7 @@ int run_ranks_open(struct run_ranks *ranks, struct comm *given, const struct tra
     if (status)
         return status;
     ranks->plain_comm = ranks->own_comm ? ranks->own_comm : given;
-    status = run_ranks_count(ranks, config, err);
+    status = run_ranks_open_counted(ranks, config, err);
     return status ? status : share_cpus(ranks, err);
 }
 
@@ -78,7 +79,7 @@ void run_ranks_close(struct run_ranks *ranks)
     comm_close(ranks->own_comm);
 }
 
-struct comm_options run_ranks_options(const struct run_ranks *ranks, const char *what)
+struct comm_options run_ranks_comm_options(const struct run_ranks *ranks, const char *what)
 {
     uint64_t timeout_ns = ranks->timeout_ns;
     return (struct comm_options){.deadline_ns = timeout_ns > 0 ? clock_now_ns() + timeout_ns : 0,
@@ -89,14 +90,14 @@ int run_ranks_agree(const struct run_ranks *ranks, int status, const char *what,
 {
     if (ranks->comm->ranks == 1)
         return status;
-    struct comm_options options = run_ranks_options(ranks, what);
+    struct comm_options options = run_ranks_comm_options(ranks, what);
     return comm_agree(ranks->comm, status, &options, err);
 }
 
 int run_ranks_reduce(const struct run_ranks *ranks, int64_t *values, size_t count,
                      enum comm_i64_op op, const char *what, struct err *err)
 {
-    struct comm_options options = run_ranks_options(ranks, what);
+    struct comm_options options = run_ranks_comm_options(ranks, what);
     struct comm *comm = ranks->comm;
     struct comm_work work;
     int status = comm->ops->all_reduce_i64(comm, values, count, op, &options, &work, err);
@@ -114,7 +115,7 @@ int run_ranks_gather(const struct run_ranks *ranks, const void *own, size_t byte
         free(all);
         return status;
     }
-    struct comm_options options = run_ranks_options(ranks, what);
+    struct comm_options options = run_ranks_comm_options(ranks, what);
     struct comm_work work;
     char *mine = all + (size_t)comm->rank * bytes;
     memcpy(mine, own, bytes);

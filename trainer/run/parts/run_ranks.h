@@ -18,27 +18,25 @@ struct run_ranks {
     unsigned cpus;       /* this rank's share; 0: all */
     uint64_t timeout_ns; /* per collective; 0: none */
     struct comm_counts traffic;
-    /* If set, communication between ranks ends before passes continue. Set for parallel.debug,
-     * and in the first step with NCCL: its kernel loads may wait for all work on the device,
-     * including NCCL kernels that wait for other ranks. */
+    /* Communication ends before passes continue: with parallel.debug, and in the first step with
+     * NCCL, whose kernel loads may wait for NCCL kernels that wait for other ranks. */
     bool serialized;
 };
 
-/* given: borrowed; NULL: a single rank. Collective. run_ranks_close is safe
- * on a zeroed struct. */
+/* given: borrowed; NULL: a single rank. Collective. */
 int run_ranks_open(struct run_ranks *ranks, struct comm *given, const struct train_config *config,
                    struct err *err);
-void run_ranks_close(struct run_ranks *ranks);
-/* Count traffic through plain_comm or nccl from now on. */
-int run_ranks_count(struct run_ranks *ranks, const struct train_config *config, struct err *err);
-int run_ranks_count_bulk(struct run_ranks *ranks, struct err *err);
-/* Ends all NCCL work in progress on this rank. Call it on every rank before freeing device
- * memory, which would wait for that work. */
+void run_ranks_close(struct run_ranks *ranks); /* safe on a zeroed struct */
+/* Open the counting comm on plain_comm, or bulk on nccl. */
+int run_ranks_open_counted(struct run_ranks *ranks, const struct train_config *config,
+                           struct err *err);
+int run_ranks_open_counted_bulk(struct run_ranks *ranks, struct err *err);
+/* Ends NCCL work in progress on this rank. Call on every rank before freeing device memory, which
+ * would wait for that work. */
 void run_ranks_halt_bulk(struct run_ranks *ranks);
 
-/* Returns options for a collective that begins now. what: its name in messages; must outlive the
- * collective. */
-struct comm_options run_ranks_options(const struct run_ranks *ranks, const char *what);
+/* For a collective that begins now. what: its name in messages, which must outlive it. */
+struct comm_options run_ranks_comm_options(const struct run_ranks *ranks, const char *what);
 int run_ranks_agree(const struct run_ranks *ranks, int status, const char *what, struct err *err);
 /* In place. Collective. */
 int run_ranks_reduce(const struct run_ranks *ranks, int64_t *values, size_t count,

@@ -11,8 +11,8 @@
 
 /* Checkpoints found damaged when resuming; the run is reopened without them. */
 struct damaged_steps {
-    uint64_t below;                /* resume only from steps before this one; UINT64_MAX: any */
-    char first[IO_PATH_BYTES_MAX]; /* the first one found, hence the newest; "": none */
+    uint64_t before_step;                /* resume from an earlier step; UINT64_MAX: any */
+    char newest_path[IO_PATH_BYTES_MAX]; /* "": none */
 };
 
 /* Zero initially. */
@@ -36,14 +36,13 @@ struct run_saving {
 /* Frees everything except the saver, which must be closed first. */
 void run_saving_close(struct run_saving *saving);
 
-/* Describes the boxes that a rank of the partition saves, or, if `loads`, that it holds. Boxes
- * of other ranks have invalid data addresses. Call run_tensors_deinit even after a failure. */
+/* Describes the boxes that a rank of the partition saves, or, if `loads`, holds. Data addresses of
+ * other ranks are invalid. Call run_tensors_deinit even after a failure. */
 int run_tensors_describe(const struct run_compute *compute, const struct optimizer *optimizer,
                          uint32_t rank, bool loads, struct run_tensors *ret_tensors,
                          struct err *err);
 void run_tensors_deinit(struct run_tensors *tensors);
-/* Address of a row in this rank's part of a parameter (kind 0) or of a moment (kind: 1 + its
- * index). */
+/* Returns a row in this rank's part of a parameter. kind: 0, or 1 + the index of a moment. */
 void *run_tensors_row(const struct run_compute *compute, const struct optimizer *optimizer,
                       const struct param *param, uint64_t row, unsigned kind);
 
