@@ -80,14 +80,14 @@ static int try_setting(struct search *search, const struct setting *setting, str
     int status = dry_run_config(search->options, &search->config, &search->plan, err);
     if (status)
         return status;
-    const struct trial trial = {.setting = *setting,
-                                .number = search->count,
-                                .bytes = plan->is_host
-                                             ? usage_total_bytes(&plan->peak)
-                                             : memory_plan_required_bytes(usage_device_bytes(&plan->peak)),
-                                .sent_bytes = plan->peak.traffic.sent_bytes,
-                                .crossed_bytes = plan->rank0.transfer_bytes,
-                                .flops = plan->flops};
+    const struct trial trial = {
+        .setting = *setting,
+        .number = search->count,
+        .bytes = plan->is_host ? usage_total_bytes(&plan->peak)
+                               : memory_plan_required_bytes(usage_device_bytes(&plan->peak)),
+        .sent_bytes = plan->peak.traffic.sent_bytes,
+        .crossed_bytes = plan->rank0.transfer_bytes,
+        .flops = plan->flops};
     if (trial.bytes < search->smallest_bytes) {
         search->smallest_bytes = trial.bytes;
         search->smallest = *setting;

@@ -11,12 +11,12 @@
 static void reset_baseline(struct loop *loop)
 {
     struct run *run = loop->run;
-    loop->baseline =
-        (struct counter_baseline){.samples_count = run->queue.window.samples_count,
-                        .valid_count = run->queue.window.valid_count,
-                        .data_wait_ns = loader_stats(run->data.loader).wait_ns,
-                        .checkpoint_wait_ns = ckpt_saver_stats(run->saving.saver).blocked_ns,
-                        .device_times = run->queue.device_times};
+    loop->baseline = (struct counter_baseline){
+        .samples_count = run->queue.window.samples_count,
+        .valid_count = run->queue.window.valid_count,
+        .data_wait_ns = loader_stats(run->data.loader).wait_ns,
+        .checkpoint_wait_ns = ckpt_saver_stats(run->saving.saver).blocked_ns,
+        .device_times = run->queue.device_times};
 }
 
 /* step: from 1 */

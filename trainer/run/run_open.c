@@ -196,7 +196,7 @@ static int open_state(struct run *run, struct ckpt_reader *reader, const char *p
     if (!status && reader)
         status = resume_restore(run, reader, path, err);
     if (!status)
-        status = run_queue_init_gate(&run->queue, &run->update.scaler,
+        status = run_queue_init_clip(&run->queue, &run->update.scaler,
                                      run->update.optimizer.updates, err);
     if (!status)
         status = open_metrics(run, err);

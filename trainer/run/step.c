@@ -247,9 +247,9 @@ static void clip_gradients(struct run *run, int64_t valid_count)
                                             &input);
 }
 
-/* With local updates, the gate uses this rank's sums, then gets those of all ranks. valid_count: of
+/* With local updates, clipping uses this rank's sums, then gets those of all ranks. valid_count: of
  * the samples that the gradients cover; counts: of all ranks. */
-static int gate_and_update(struct run *run, int64_t valid_count, const struct step_sums *counts,
+static int clip_and_update(struct run *run, int64_t valid_count, const struct step_sums *counts,
                            struct err *err)
 {
     bool is_local = run_is_local(run);
@@ -279,7 +279,7 @@ int run_step(struct run *run, struct err *err)
     if (!status)
         status = run_recheck_own_state(run, err);
     if (!status)
-        status = gate_and_update(run, run_is_local(run) ? own_valid_count : counts.valid_count,
+        status = clip_and_update(run, run_is_local(run) ? own_valid_count : counts.valid_count,
                                  &counts, err);
     if (status)
         return status;

@@ -41,7 +41,7 @@ void run_queue_close(struct run_queue *queue)
     table->mem_free(device, MEM_DEVICE, queue->device_record, sizeof *queue->device_record);
 }
 
-int run_queue_init_gate(struct run_queue *queue, const struct scaler *scaler,
+int run_queue_init_clip(struct run_queue *queue, const struct scaler *scaler,
                         uint64_t updates_count, struct err *err)
 {
     const struct gradient_clip clip = gradient_clip_begin(scaler, updates_count);

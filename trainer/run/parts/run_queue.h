@@ -61,15 +61,15 @@ struct run_queue {
     struct step_record *host_records;           /* pinned, by slot */
     struct step_sums *host_sums;                /* pinned */
     struct queued_step steps[QUEUED_STEPS_MAX]; /* ring buffer: step n is at n % QUEUED_STEPS_MAX */
-    uint64_t count, newest; /* number of queued steps; the newest step's number */
-    struct step_totals window; /* finished steps since the last progress line */
+    uint64_t count, newest;             /* number of queued steps; the newest step's number */
+    struct step_totals window;          /* finished steps since the last progress line */
     struct category_times device_times; /* device time of all finished steps */
 };
 
 /* run_queue_close is safe on a zeroed queue. */
 int run_queue_open(struct run_queue *queue, struct ops *ops, struct err *err);
 void run_queue_close(struct run_queue *queue);
-int run_queue_init_gate(struct run_queue *queue, const struct scaler *scaler,
+int run_queue_init_clip(struct run_queue *queue, const struct scaler *scaler,
                         uint64_t updates_count, struct err *err);
 
 /* The device's sums of a step or an evaluation. run_queue_add_result queues an addition;
