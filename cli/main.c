@@ -1,8 +1,7 @@
 /*
- * main — the program `millrace`: finds the verb, parses its options, runs it, and turns errors into
- * one line and an exit status.
+ * main — finds the verb, parses its options, runs it, and turns errors into one line and an exit
+ * status.
  */
-#include "base/str.h"
 #include "cli/core/output.h"
 #include "cli/help/completion.h"
 #include "cli/help/help.h"
@@ -40,12 +39,12 @@ static int fail_usage(struct console *console, const struct err *err)
 static int check_positional(const struct verb *verb, const struct option_list *positional,
                             struct err *err)
 {
-    if (positional->count >= verb->arguments_min && positional->count <= verb->arguments_max)
+    if (positional->count >= verb->arguments.min && positional->count <= verb->arguments.max)
         return 0;
-    bool too_few = positional->count < verb->arguments_min;
+    bool too_few = positional->count < verb->arguments.min;
     err_set(err, -EINVAL, "`millrace %s` got too %s arguments", verb->name,
             too_few ? "few" : "many");
-    err_expected(err, "%s", *verb->arguments ? verb->arguments : "none");
+    err_expected(err, "%s", *verb->arguments.names ? verb->arguments.names : "none");
     err_found(err, "%zu", positional->count);
     err_advise(err, "see the examples in `millrace %s --help`", verb->name);
     return -EINVAL;

@@ -1,12 +1,10 @@
 /*
- * bench_ckpt — measures how fast a state of equal arrays is saved and loaded.
+ * bench_ckpt — measures saving and loading a state of equal arrays.
  *
  *     bench_ckpt_open(&options, &state, err);
  *     bench_ckpt_save(&state, step, &totals, err);       // a new step, durable
  *     bench_ckpt_load(&state, step, &totals, err);       // into the same arrays, cold cache
  *     bench_ckpt_close(&state);
- *
- * CPU time is that of the whole process (cli/bench/io_benchmark.h).
  *
  * Not thread-safe.
  */
@@ -24,7 +22,7 @@ struct bench_ckpt_options {
     uint64_t staging_bytes;
 };
 
-/* Owns its memory. Each array is one group. */
+/* Each array is one group. */
 struct bench_ckpt_state {
     struct bench_ckpt_options options;
     struct ckpt_tensor *tensors;
@@ -36,7 +34,6 @@ struct bench_ckpt_state {
 /* Later saves of a saver reuse its staging memory. */
 enum { BENCH_CKPT_FIRST_SAVE, BENCH_CKPT_LATER_SAVE, BENCH_CKPT_SAVES_COUNT };
 
-/* The time for which an asynchronous save blocks its caller. */
 struct bench_ckpt_async_cost {
     uint64_t call_ns;    /* ckpt_saver_save */
     uint64_t updates_ns; /* ckpt_saver_before_update of all groups */
@@ -44,11 +41,10 @@ struct bench_ckpt_async_cost {
     uint64_t save_ns; /* from the call until the save is durable */
 };
 
-/* -ENOMEM. */
 int bench_ckpt_open(const struct bench_ckpt_options *options, struct bench_ckpt_state *ret_state,
                     struct err *err);
 void bench_ckpt_close(struct bench_ckpt_state *state);
-/* Excludes opening the saver, which a run does once. */
+/* Does not measure opening the saver, which a run does once. */
 int bench_ckpt_save(const struct bench_ckpt_state *state, uint64_t step,
                     struct io_benchmark *totals, struct err *err);
 /* Saves `step` and the next one with one saver. Sleeps update_delay_ns before and after each save,
@@ -61,7 +57,7 @@ int bench_ckpt_save_async(const struct bench_ckpt_state *state, uint64_t step,
 int bench_ckpt_load(const struct bench_ckpt_state *state, uint64_t step,
                     struct io_benchmark *totals, struct err *err);
 int bench_ckpt_drop_cache(struct io *io, const char *step_path, struct err *err);
-/* Measures the checksums of the arrays' blocks. Returns their exclusive or, so that the compiler
+/* Computes the checksums of the arrays' blocks. Returns their exclusive or, so that the compiler
  * keeps the loop. */
 uint32_t bench_ckpt_checksum(const struct bench_ckpt_state *state, struct io_benchmark *totals);
 

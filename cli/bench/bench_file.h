@@ -1,6 +1,6 @@
 /*
- * bench_file — measures writing a durable temporary file. `bench io` and `bench ckpt` read it back
- * and use it as the reference for other figures.
+ * bench_file — measures writing a durable temporary file, the reference of `bench io` and `bench
+ * ckpt`.
  */
 #ifndef MILLRACE_CLI_BENCH_BENCH_FILE_H
 #define MILLRACE_CLI_BENCH_BENCH_FILE_H
@@ -19,9 +19,8 @@ struct bench_file_options {
 
 enum { BENCH_FILE_BLOCK_BYTES = 1 << 20, BENCH_FILE_DEPTH = 32 };
 
-/* Blocks. Adds the file's bytes and the time, including fsync, to totals. The file is at the
- * transaction's staging path until the caller aborts the transaction. -EINTR: stopped; otherwise
- * the engine's error. */
+/* Blocks. Adds the bytes and the time, including fsync, to totals. The file is at the transaction's
+ * staging path until the caller aborts the transaction. -EINTR: stopped; or the engine's error. */
 int bench_file_write(const struct bench_file_options *options, struct io_benchmark *totals,
                      struct io_transaction **ret_transaction, struct err *err);
 

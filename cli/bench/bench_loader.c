@@ -81,8 +81,7 @@ static int drop_cache(const struct bench_loader *bench, struct err *err)
     return status;
 }
 
-/* Reads the files through or around the page cache. Converts the bytes read to a number of
- * samples. */
+/* Converts the bytes read to a number of samples. */
 static int measure_plain_reads(struct bench_loader *bench, bool is_cold, enum io_cache cache,
                                struct loader_benchmark *ret_result, struct err *err)
 {
@@ -198,7 +197,7 @@ static int measure_workers(struct bench_loader *bench, const struct loader_bench
     return status;
 }
 
-/* The number of mean-size photos that fit twice in half of the memory budget. */
+/* How many mean-size photos fit twice into half of the memory budget. */
 static uint32_t photos_in_memory(const struct bench_loader *bench)
 {
     double count = (double)bench->memory_bytes / 4 / bench->sample_bytes;
@@ -243,8 +242,7 @@ static int measure_first_batch(struct bench_loader *bench, const char *label, ui
     return status;
 }
 
-/* Starts at step boundaries, because a loader opened within a step delivers only the rest of the
- * step. */
+/* A loader opened within a step would deliver only the rest of the step. */
 static int measure_first_batches(struct bench_loader *bench, struct err *err)
 {
     uint64_t middle = bench->positions / 2 / bench->batch * bench->batch;

@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 enum { LETTERS = 26, TEXT_BYTES = 4 << 20, PHOTOS_COUNT = 64 };

@@ -2,9 +2,8 @@
  * cmd_bench_ckpt — `millrace bench ckpt [FOLDER]`: measures saving and loading a state of a few
  * large arrays and one of many small ones, and compares them with the disk.
  *
- * The limits are measured in the same folder. For a save it is writing a durable file of the same
- * size, bypassing the page cache; for a load, reading that file; for checksums, copying memory,
- * compared by CPU time.
+ * The limit for a save is writing a durable file of the same size in the same folder, around the
+ * page cache; for a load, reading that file; for checksums, copying memory, by CPU time.
  */
 #include "base/clock.h"
 #include "cli/bench/bench_ckpt.h"
@@ -19,7 +18,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 enum {
     LARGE_COUNT = 64,
@@ -64,7 +62,7 @@ struct bench {
     const struct invocation *invocation;
     const struct bench_ckpt_args *args;
     const char *folder;
-    char checkpoints[IO_PATH_BYTES_MAX]; /* the benchmark's own folder inside it */
+    char checkpoints[IO_PATH_BYTES_MAX]; /* the benchmark's folder in it */
     struct io *io;
     atomic_int *stop;
     struct measurement measurements[MEASUREMENTS_MAX];
@@ -114,7 +112,6 @@ static int read_back(const struct bench *bench, const char *path, struct io_benc
     return status;
 }
 
-/* Writes a durable file, optionally reads it back before it has a name, and discards it. */
 static int measure_file(struct bench *bench, bool reads_back, struct err *err)
 {
     const struct bench_file_options options = {.io = bench->io,
@@ -208,7 +205,7 @@ static int measure(struct bench *bench, struct err *err)
     return status;
 }
 
-/* The first measurement of each kind is the plain file. */
+/* The first measurement with a limit is the plain file. */
 static double fraction_of_limit(const struct bench *bench, const struct measurement *m)
 {
     if (m->limit == LIMIT_COPIED)
@@ -314,9 +311,7 @@ static const char *const examples[] = {
 
 const struct verb verb_bench_ckpt = {
     .name = "bench ckpt",
-    .arguments = "[FOLDER]",
-    .arguments_min = 0,
-    .arguments_max = 1,
+    .arguments = {"[FOLDER]", 0, 1},
     .summary = "Measure the speed of saving and loading checkpoints in a folder.",
     .details =
         "FOLDER is the folder for checkpoints (default `.`); a folder millrace-bench-ckpt is "
@@ -329,7 +324,7 @@ const struct verb verb_bench_ckpt = {
         "writing a file of the same size around the page cache and making it durable; for a load, "
         "reading that file; for checksums, copying memory, by the CPU time of both. Run nothing "
         "else during the measurement.",
-    .options = {rows, sizeof rows / sizeof rows[0]},
+    .options = OPTION_TABLE(rows),
     .examples = examples,
     .args_bytes = sizeof(struct bench_ckpt_args),
     .run = run,

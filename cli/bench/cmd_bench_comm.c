@@ -2,9 +2,8 @@
  * cmd_bench_comm — `millrace bench comm`: measures how fast ranks exchange data, and compares it
  * with the limits of the machine.
  *
- * The limit for an exchange is the time that all ranks together need to copy the bytes they
- * receive, plus the time that two threads need to wake each other, which an exchange on its own
- * thread also needs.
+ * The limit of an exchange is the time in which all ranks at once copy the bytes they receive, plus
+ * the time in which two threads wake each other, because an exchange runs on its own thread.
  */
 #include "base/clock.h"
 #include "base/os/thread.h"
@@ -27,7 +26,7 @@ enum {
     SMALLEST_BYTES = 4 << 10,
     LARGEST_BYTES = 1 << 30,
     RATIO = 16,      /* between successive sizes */
-    RANKS_MAX = 512, /* each has 8 bytes of the smallest size */
+    RANKS_MAX = 512, /* 8 bytes of the smallest size each */
     MEASUREMENTS_MAX = 64,
     WAKES = 2,       /* per exchange: MPI's thread, and the waiting thread */
     GROWTH_MAX = 16, /* between rounds of exchanges */
@@ -56,7 +55,7 @@ enum operation {
     FAST,
     ALL_TO_ALL,
     ALL_REDUCE, /* of int64 */
-    COPY,       /* the limit: all ranks at once copy the bytes they would receive */
+    COPY,       /* the limit */
 };
 
 static const char *const operation_names[] = {
@@ -138,7 +137,7 @@ static int run_exchange(const struct exchange *exchange, uint64_t number, struct
     return status ? status : comm_wait(comm, &work, err);
 }
 
-/* Finds the longest time of all ranks, and whether any of them was asked to stop. */
+/* *elapsed_ns: the maximum over ranks. -EINTR if any rank was asked to stop. */
 static int find_longest_time(const struct bench *bench, uint64_t *elapsed_ns, struct err *err)
 {
     int64_t values[2] = {(int64_t)*elapsed_ns, atomic_load(bench->stop) != 0};
@@ -154,7 +153,7 @@ static int find_longest_time(const struct bench *bench, uint64_t *elapsed_ns, st
 }
 
 /* Runs ever larger rounds of exchanges until one takes long enough on the slowest rank. The first
- * rounds also set up what later ones reuse. */
+ * rounds are also the warm-up. */
 static int time_exchanges(const struct exchange *exchange, double *ret_seconds, struct err *err)
 {
     uint64_t ns_min = exchange->bench->args->measurement_ns;
@@ -207,7 +206,7 @@ static int measure_exchange(const struct bench *bench, struct measurement *m, st
         }
         status = time_exchanges(&exchange, &m->seconds, err);
         is_idle =
-            !status || status == -EINTR; /* otherwise work in flight may use the buffers (comm.h) */
+            !status || status == -EINTR; /* else work in flight may use the buffers (comm.h) */
     }
     void *const memory[] = {exchange.send, exchange.receive, exchange.offsets, exchange.bytes};
     for (size_t i = 0; i < sizeof memory / sizeof memory[0]; i++) {
@@ -395,7 +394,7 @@ static const char *const examples[] = {
 
 const struct verb verb_bench_comm = {
     .name = "bench comm",
-    .arguments = "",
+    .arguments = {"", 0, 0},
     .summary =
         "Measure the speed of exchanges between ranks, compared with the limits of the machine.",
     .details = "Without a launcher, the verb starts ranks on this machine; under `mpirun` (or "
@@ -406,7 +405,7 @@ const struct verb verb_bench_comm = {
                "receives from others. The limit is each rank copying as many bytes within its "
                "memory, all ranks at once, and two threads waking each other in turn; it does not "
                "apply to a network. Run nothing else during the measurement.",
-    .options = {rows, sizeof rows / sizeof rows[0]},
+    .options = OPTION_TABLE(rows),
     .examples = examples,
     .args_bytes = sizeof(struct bench_comm_args),
     .run = run,

@@ -1,9 +1,9 @@
 /*
- * cmd_bench_io — `millrace bench io [FOLDER]`: measures how fast this machine reads and writes in a
- * folder, with each engine.
+ * cmd_bench_io — `millrace bench io [FOLDER]`: measures reading and writing in a folder with each
+ * engine.
  *
- * Writes one temporary file, then reads it in several ways. Writes and cold reads are compared with
- * the fastest of their kind; warm reads with copying memory, by CPU time.
+ * Writes and cold reads are compared with the fastest of their kind; warm reads with copying
+ * memory, by CPU time.
  */
 #include "base/clock.h"
 #include "cli/bench/bench_file.h"
@@ -13,7 +13,6 @@
 #include "cli/core/storage.h"
 #include "cli/doctor/io_probe.h"
 #include "cli/verbs/verbs.h"
-#include "io/file_util.h"
 #include "io/local/page_cache.h"
 
 #include <assert.h>
@@ -103,7 +102,7 @@ static struct measurement *add_measurement(struct bench *bench, const char *what
     return m;
 }
 
-/* Adds to speed. The file exists until the caller aborts the transaction. */
+/* The file exists until the caller aborts the transaction. */
 static int write_file(const struct bench *bench, struct io *io, uint64_t ns_max,
                       struct io_benchmark *totals, struct io_transaction **ret_transaction,
                       struct err *err)
@@ -246,8 +245,8 @@ static int measure_reads_of_new_file(struct bench *bench, const enum io_engine *
     return status;
 }
 
-/* Reads from the page cache are compared by CPU time, so that other load does not matter; all other
- * measurements by elapsed time. */
+/* Warm reads are compared by CPU time, which other load does not change; all others by elapsed
+ * time. */
 static double fraction_of_limit(const struct bench *bench, const struct measurement *m)
 {
     if (m->medium == MEDIUM_WARM)
@@ -345,9 +344,7 @@ static const char *const examples[] = {
 
 const struct verb verb_bench_io = {
     .name = "bench io",
-    .arguments = "[FOLDER]",
-    .arguments_min = 0,
-    .arguments_max = 1,
+    .arguments = {"[FOLDER]", 0, 1},
     .summary = "Measure the speed of reading and writing files in a folder, for each engine.",
     .details = "FOLDER is the folder of the data (default `.`); a temporary file is created there "
                "and removed. Each access pattern is measured with a cold page cache (the pages of "
@@ -355,7 +352,7 @@ const struct verb verb_bench_io = {
                "that of the program and the kernel. The limit for cold reads and for writes is the "
                "fastest of them; for warm reads, copying memory, by the CPU time of both. Run "
                "nothing else during the measurement.",
-    .options = {rows, sizeof rows / sizeof rows[0]},
+    .options = OPTION_TABLE(rows),
     .examples = examples,
     .args_bytes = sizeof(struct bench_io_args),
     .run = run,

@@ -1,6 +1,6 @@
 /*
- * cmd_bench_loader — `millrace bench loader [DATASET]`: measures how fast this machine reads and
- * decodes a dataset, as bench_loader.h describes.
+ * cmd_bench_loader — `millrace bench loader [DATASET]`: measures reading and decoding a dataset
+ * (bench_loader.h).
  */
 #include "base/clock.h"
 #include "base/os/thread_pool.h"
@@ -135,7 +135,7 @@ static int measure_photos_in(const struct invocation *invocation, struct bench_l
     return status;
 }
 
-/* Works in the staging folder of an output that is never committed. */
+/* Works in the staging folder of a transaction that is never committed. */
 static int measure_generated_photos(const struct invocation *invocation, struct bench_loader *bench,
                                     struct io *io, struct err *err)
 {
@@ -197,9 +197,7 @@ static const char *const examples[] = {
 
 const struct verb verb_bench_loader = {
     .name = "bench loader",
-    .arguments = "[DATASET]",
-    .arguments_min = 0,
-    .arguments_max = 1,
+    .arguments = {"[DATASET]", 0, 1},
     .summary = "Measure the speed of reading and decoding a dataset, compared with its limits.",
     .details =
         "Without DATASET, photos are generated in the current folder and removed. Stored samples "
@@ -212,7 +210,7 @@ const struct verb verb_bench_loader = {
         "compared with the time of its samples in the middle of an epoch. CPU time is that of the "
         "program and the kernel. The limiting stage is the one that the others waited for; the "
         "consumer takes each batch at once. Run nothing else during the measurement.",
-    .options = {rows, sizeof rows / sizeof rows[0]},
+    .options = OPTION_TABLE(rows),
     .examples = examples,
     .args_bytes = sizeof(struct bench_loader_args),
     .run = run,

@@ -115,7 +115,7 @@ static int measure_models(struct bench *bench, struct err *err)
     return status;
 }
 
-/* Uses the configuration's data and model, but leaves no files behind. */
+/* Leaves no files behind. */
 static int measure_config(struct bench *bench, const char *path, struct err *err)
 {
     struct train_config config;
@@ -130,8 +130,7 @@ static int measure_config(struct bench *bench, const char *path, struct err *err
     return status ? status : measure(bench, path, &config, err);
 }
 
-/* Prints fractions of the steps' total time, which is measured separately, so that unaccounted time
- * is visible. */
+/* The steps' total time is measured separately, so that unaccounted time is visible. */
 static void print_time(struct jsonx_writer *json, const struct trainer_benchmark *result)
 {
     static const enum time_category categories[] = {TIME_LOAD,   TIME_FORWARD, TIME_BACKWARD,
@@ -268,9 +267,7 @@ static const char *const examples[] = {
 
 const struct verb verb_bench_train = {
     .name = "bench train",
-    .arguments = "[CONFIG.yaml]",
-    .arguments_min = 0,
-    .arguments_max = 1,
+    .arguments = {"[CONFIG.yaml]", 0, 1},
     .summary = "Measure the speed of training steps and where the time goes, compared with matrix "
                "products alone.",
     .details =
@@ -284,7 +281,7 @@ const struct verb verb_bench_train = {
         "is OpenBLAS's product of two square matrices with as many threads, on all ranks at once, "
         "or the peak of the GPU; floating-point operations count only the matrix products of a "
         "step (docs/reference/models.md). Run nothing else during the measurement.",
-    .options = {rows, sizeof rows / sizeof rows[0]},
+    .options = OPTION_TABLE(rows),
     .examples = examples,
     .args_bytes = sizeof(struct bench_train_args),
     .run = run,

@@ -6,8 +6,7 @@
  *     struct io_benchmark totals = {0};
  *     io_benchmark_run(io, file, path, &job, &totals, err);         // adds to totals
  *
- * CPU time is the process's user and kernel time, so nothing else should run in the process during
- * a measurement.
+ * CPU time is the whole process's, user and kernel, so nothing else should run in it.
  */
 #ifndef MILLRACE_CLI_BENCH_IO_BENCHMARK_H
 #define MILLRACE_CLI_BENCH_IO_BENCHMARK_H
@@ -21,10 +20,10 @@ struct io_benchmark_job {
     uint64_t file_bytes;    /* a multiple of block_bytes */
     uint64_t block_bytes;   /* a multiple of IO_ALIGN_BYTES */
     unsigned depth;         /* blocks in flight */
-    bool is_random;         /* shuffled order, each block once per pass; else file order */
-    bool is_one_pass;       /* ends after one pass; else repeats */
+    bool is_random;         /* shuffled order in each pass; else file order */
+    bool is_one_pass;       /* else repeats */
     uint64_t ns_max;        /* time limit */
-    const atomic_int *stop; /* ends when nonzero; may be NULL */
+    const atomic_int *stop; /* nonzero: stops; may be NULL */
 };
 
 struct io_benchmark {
@@ -32,13 +31,12 @@ struct io_benchmark {
     uint64_t elapsed_ns, cpu_ns;
 };
 
-/* Blocks until the job ends. -EINTR: stopped; otherwise the engine's error, with path and
- * offset. */
+/* Blocks. -EINTR: stopped; or the engine's error, with path and offset. */
 int io_benchmark_run(struct io *io, struct io_file *file, const char *path,
                      const struct io_benchmark_job *job, struct io_benchmark *totals,
                      struct err *err);
 
-/* Counts everything between begin and end, for example an fsync. */
+/* Adds the time between begin and end. */
 void io_benchmark_begin(struct io_benchmark *totals);
 void io_benchmark_end(struct io_benchmark *totals);
 
@@ -47,7 +45,7 @@ double io_benchmark_per_cpu_second(const struct io_benchmark *totals, double cou
 double io_benchmark_bytes_per_second(const struct io_benchmark *totals);
 double io_benchmark_bytes_per_cpu_second(const struct io_benchmark *totals);
 
-/* Measures how fast one thread copies buffers larger than the caches. -ENOMEM. */
+/* Copies buffers larger than the caches, on one thread. -ENOMEM. */
 int io_benchmark_copy(uint64_t ns_max, struct io_benchmark *totals, struct err *err);
 
 #endif

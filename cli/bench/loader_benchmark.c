@@ -6,7 +6,6 @@
 #include "shards/dataset/dataset.h"
 
 #include <errno.h>
-#include <string.h>
 
 enum {
     WARMUP_BATCHES = 128, /* covers the first reads and the adaptation to them */
@@ -19,7 +18,6 @@ static bool is_stopped(const struct loader_benchmark_job *job)
     return job->stop && atomic_load(job->stop);
 }
 
-/* Stores the result; -EINTR if the run was stopped. */
 static int store_result(int status, const struct loader_benchmark_job *job,
                         const struct loader_benchmark *result, struct loader_benchmark *ret_result,
                         struct err *err)
@@ -31,7 +29,7 @@ static int store_result(int status, const struct loader_benchmark_job *job,
     return status;
 }
 
-/* Takes and releases one micro-batch. Sets *ret_continues to whether there was one. */
+/* *ret_continues: whether there was a micro-batch. */
 static int take_batch(struct loader *loader, struct loader_benchmark *result, bool *ret_continues,
                       struct err *err)
 {
@@ -47,8 +45,7 @@ static int take_batch(struct loader *loader, struct loader_benchmark *result, bo
     return 0;
 }
 
-/* Takes micro-batches, up to a fixed number or for half of the time, without counting samples. Most
- * read-ahead growth happens here; later growth is measured. */
+/* Counts no samples. Most of the growth of read-ahead happens here; later growth is measured. */
 static int warm_up(struct loader *loader, const struct loader_benchmark_job *job,
                    struct loader_benchmark *result, struct err *err)
 {
@@ -74,8 +71,8 @@ static enum loader_stage limit_between(const struct loader_stats *before,
     return limit;
 }
 
-/* Runs for at least ns_max and until something has been read, because batches that were already
- * complete do not measure reading. */
+/* Runs for ns_max and until something is read: batches that are already complete do not measure
+ * reading. */
 static int take_measured_batches(struct loader *loader, const struct loader_benchmark_job *job,
                                  struct loader_benchmark *result, struct err *err)
 {
@@ -122,7 +119,6 @@ int loader_benchmark_run(const struct loader_benchmark_job *job,
     return store_result(status, job, &result, ret_result, err);
 }
 
-/* Returns the first of a sample's fields that is a photo. */
 static const struct batch_bytes *find_photo(const struct batch_item *item)
 {
     for (uint32_t i = 0; i < item->fields_count; i++)
@@ -152,7 +148,7 @@ static int decode_repeatedly(const struct loader_benchmark_job *job, const struc
     int status = image_checker_open(&checker, err);
     if (status)
         return status;
-    /* warm-up: the checker's memory grows to the largest photo's needs */
+    /* warm-up: the checker's memory grows for the largest photo */
     status = decode_all(checker, batch, &unused, err);
     if (!status && unused == 0)
         status = err_set(err, -ENODATA, "the first samples have no photos");

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-enum { SIDE = 1024 }; /* of square matrices: larger ones are hardly faster */
+enum { SIDE = 1024 }; /* larger matrices are hardly faster */
 
 struct products {
     struct blas blas;
@@ -92,8 +92,8 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* waits: each step's wait for others' gradients, negated, so that the maximum over ranks is the
- * shortest wait. */
+/* waits: each step's wait for gradients, negated, so that the maximum over ranks is the shortest
+ * wait. */
 static int run_steps(struct run *run, const struct trainer_benchmark_job *job, uint64_t *step_ns,
                      int64_t *waits, struct trainer_benchmark *result, struct err *err)
 {

@@ -19,11 +19,6 @@ static const struct option rows[] = {
      .help = "replace a checkpoint of the same step in DST, unless it is being read"},
 };
 
-static void show_progress(void *context, uint64_t bytes_done, uint64_t bytes)
-{
-    progress_update(context, bytes_done, bytes);
-}
-
 static int print_copied(const struct ckpt_copy_result *copied, double seconds,
                         const struct common_args *common, struct err *err)
 {
@@ -40,7 +35,7 @@ static int print_copied(const struct ckpt_copy_result *copied, double seconds,
 static int run(const struct invocation *invocation, struct err *err)
 {
     const struct copy_args *args = invocation->args;
-    struct ckpt_progress watch = {show_progress, invocation->console};
+    struct ckpt_progress watch = {progress_update, invocation->console};
     struct ckpt_copy_options options = {.source = invocation->positional[0],
                                         .folder = invocation->positional[1],
                                         .force = args->force,
@@ -76,9 +71,7 @@ static const char *const examples[] = {"millrace ckpt copy runs/a/ckpt backup",
 
 const struct verb verb_ckpt_copy = {
     .name = "ckpt copy",
-    .arguments = "SRC DST",
-    .arguments_min = 2,
-    .arguments_max = 2,
+    .arguments = {"SRC DST", 2, 2},
     .summary = "Copy and verify a checkpoint into another checkpoint folder, atomically.",
     .details =
         "SRC is a checkpoint (step-00001000), or a checkpoint or run folder, of which the newest "
@@ -86,7 +79,7 @@ const struct verb verb_ckpt_copy = {
         "does not exist. The checksum of every block is verified before the block is written, so a "
         "damaged checkpoint is reported and not copied. A run in SRC can continue during the copy, "
         "and does not remove the checkpoint being copied. DST must not belong to another run.",
-    .options = {rows, sizeof rows / sizeof rows[0]},
+    .options = OPTION_TABLE(rows),
     .examples = examples,
     .args_bytes = sizeof(struct copy_args),
     .run = run,

@@ -12,7 +12,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 struct diff_args {
     struct common_args common;
@@ -210,18 +209,13 @@ static void write_diff(const struct diff_report *report)
     write_loader(report);
 }
 
-static void show_progress(void *context, uint64_t bytes_done, uint64_t bytes)
-{
-    progress_update(context, bytes_done, bytes);
-}
-
 static int compare(const struct invocation *invocation, struct diff **ret_diff, struct io *ios[2],
                    struct err *err)
 {
     const struct diff_args *args = invocation->args;
     struct diff_options options = {.only = args->only,
                                    .log = invocation->log,
-                                   .progress = show_progress,
+                                   .progress = progress_update,
                                    .progress_context = invocation->console};
     for (int i = 0; i < 2; i++) {
         int status = storage_open(invocation->positional[i], NULL, &ios[i], err);
@@ -266,9 +260,7 @@ static const char *const examples[] = {
 
 const struct verb verb_ckpt_diff = {
     .name = "ckpt diff",
-    .arguments = "A B",
-    .arguments_min = 2,
-    .arguments_max = 2,
+    .arguments = {"A B", 2, 2},
     .summary =
         "Show which tensors differ between two checkpoints, in how many elements and by how much.",
     .details =
@@ -279,7 +271,7 @@ const struct verb verb_ckpt_diff = {
         "times are not. The largest difference is shown with the index of its element and both "
         "values; nan means that only one of the values is a number. Every block is verified as it "
         "is read, and memory use does not depend on the size of the model.",
-    .options = {rows, sizeof rows / sizeof rows[0]},
+    .options = OPTION_TABLE(rows),
     .examples = examples,
     .args_bytes = sizeof(struct diff_args),
     .run = run,

@@ -8,10 +8,6 @@
 
 #include <stdio.h>
 
-struct hash_args {
-    struct common_args common;
-};
-
 static int print_hashes(const struct ckpt_hashes *hashes, bool as_json, struct err *err)
 {
     struct output output;
@@ -31,16 +27,11 @@ static int print_hashes(const struct ckpt_hashes *hashes, bool as_json, struct e
     return 0;
 }
 
-static void show_progress(void *context, uint64_t bytes_done, uint64_t bytes)
-{
-    progress_update(context, bytes_done, bytes);
-}
-
 static int run(const struct invocation *invocation, struct err *err)
 {
     const char *path = invocation->positional[0];
     struct ckpt_hashes hashes;
-    struct ckpt_progress watch = {show_progress, invocation->console};
+    struct ckpt_progress watch = {progress_update, invocation->console};
     struct io *io = NULL;
     int status = storage_open(path, NULL, &io, err);
     progress_begin(invocation->console, "hashing", PROGRESS_BYTES);
@@ -58,15 +49,13 @@ static const char *const examples[] = {"millrace ckpt hash runs/a/ckpt",
 
 const struct verb verb_ckpt_hash = {
     .name = "ckpt hash",
-    .arguments = "PATH",
-    .arguments_min = 1,
-    .arguments_max = 1,
+    .arguments = {"PATH", 1, 1},
     .summary = "Print hashes of the model, the optimizer and the state of the loader.",
     .details = "PATH is a checkpoint, a checkpoint or run folder (of which the newest complete "
                "checkpoint is used) or a safetensors file. The hashes depend only on names, types, "
                "shapes and bytes, not on steps, times, paths, files or ranks. The model line of a "
                "consolidated file equals that of its checkpoint.",
     .examples = examples,
-    .args_bytes = sizeof(struct hash_args),
+    .args_bytes = sizeof(struct common_args),
     .run = run,
 };

@@ -15,10 +15,6 @@
 #include <stdio.h>
 #include <string.h>
 
-struct list_args {
-    struct common_args common;
-};
-
 struct listing {
     struct io *io;
     struct output *output;
@@ -172,15 +168,13 @@ static const char *const examples[] = {"millrace ckpt list runs/a/ckpt",
 
 const struct verb verb_ckpt_list = {
     .name = "ckpt list",
-    .arguments = "DIR",
-    .arguments_min = 1,
-    .arguments_max = 1,
+    .arguments = {"DIR", 1, 1},
     .summary = "List the complete checkpoints of a folder, oldest first, and the incomplete ones.",
     .details = "A checkpoint is complete if its manifest can be read and every file in it exists "
                "with the right size; `millrace verify` also verifies the checksums. The metrics "
                "are those known when the checkpoint was saved. A folder that never had checkpoints "
                "is an error; a run folder without checkpoints yet is not.",
     .examples = examples,
-    .args_bytes = sizeof(struct list_args),
+    .args_bytes = sizeof(struct common_args),
     .run = run,
 };

@@ -7,10 +7,8 @@
 #include "cli/verbs/verbs.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <string.h>
 
 struct prune_args {
     struct common_args common;
@@ -47,7 +45,6 @@ struct prune_job {
     uint64_t kept_count, removed_count, removed_bytes;
 };
 
-/* Formats reasons, as in "last, best", or the removal's outcome. */
 static const char *describe(const struct prune_job *job, const struct ckpt_verdict *verdict,
                             char text[96])
 {
@@ -81,8 +78,7 @@ static void write_verdict(void *context, const struct ckpt_verdict *verdict)
     job->removed_bytes += is_removed ? verdict->size_bytes : 0;
 }
 
-/* A metric that no checkpoint has is probably a typo, which must not delete the best
- * checkpoints. */
+/* A metric that no checkpoint has is probably a typo, which must not delete the best ones. */
 struct metric_search {
     const char *name;
     bool has_steps, found;
@@ -212,16 +208,14 @@ static const char *const examples[] = {
 
 const struct verb verb_ckpt_prune = {
     .name = "ckpt prune",
-    .arguments = "DIR",
-    .arguments_min = 1,
-    .arguments_max = 1,
+    .arguments = {"DIR", 1, 1},
     .summary = "Remove the checkpoints of a folder except the newest and those that a rule keeps.",
     .details =
         "A checkpoint is kept if any rule selects it, if it is the newest complete one, if it is "
         "being read, or if it is incomplete. A checkpoint without the metric is never a best one. "
         "The verb fails while a run writes to the folder, and names the host and process; a run "
         "prunes its folder itself, by checkpoint.keep in its configuration.",
-    .options = {rows, sizeof rows / sizeof rows[0]},
+    .options = OPTION_TABLE(rows),
     .examples = examples,
     .args_bytes = sizeof(struct prune_args),
     .run = run,

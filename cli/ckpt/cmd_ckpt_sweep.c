@@ -6,10 +6,6 @@
 #include "cli/core/storage.h"
 #include "cli/verbs/verbs.h"
 
-struct sweep_args {
-    struct common_args common;
-};
-
 static void name_leftover(void *context, const char *name)
 {
     struct jsonx_writer *json = context;
@@ -48,9 +44,7 @@ static const char *const examples[] = {"millrace ckpt sweep runs/a/ckpt", NULL};
 
 const struct verb verb_ckpt_sweep = {
     .name = "ckpt sweep",
-    .arguments = "DIR",
-    .arguments_min = 1,
-    .arguments_max = 1,
+    .arguments = {"DIR", 1, 1},
     .summary =
         "Remove leftovers of interrupted saves, copies and removals from a checkpoint folder.",
     .details =
@@ -58,6 +52,6 @@ const struct verb verb_ckpt_sweep = {
         "folder, and names its host and process. Listed checkpoints are never removed, and "
         "`.tmp-*` entries only if their name is that of a save, a copy or a removal.",
     .examples = examples,
-    .args_bytes = sizeof(struct sweep_args),
+    .args_bytes = sizeof(struct common_args),
     .run = run,
 };

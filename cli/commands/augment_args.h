@@ -7,12 +7,12 @@
 #include "image/augment.h"
 #include "image/mixup.h"
 
-/* randaugment: "OPS,MAGNITUDE"; jitter: "BRIGHTNESS,CONTRAST,SATURATION,HUE", the last ones
- * optional. NULL: none. -EINVAL with detail. */
+/* randaugment: "OPS,MAGNITUDE"; jitter: "BRIGHTNESS[,CONTRAST[,SATURATION[,HUE]]]". NULL: none.
+ * -EINVAL with detail. */
 int augment_args_parse(const char *randaugment, const char *jitter,
                        struct augment_options *ret_options, struct err *err);
 
-/* Sets only the alphas in *options; NULL: none. -EINVAL with detail. */
+/* Sets only the alphas. NULL: none. -EINVAL with detail. */
 int mixup_args_parse(const char *mixup, const char *cutmix, struct mixup_options *options,
                      struct err *err);
 

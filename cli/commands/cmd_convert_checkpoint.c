@@ -51,11 +51,6 @@ static const struct option rows[] = {
     {"force", 0, OPTION_FLAG, AT(force), .help = "replace an existing DST"},
 };
 
-static void show_progress(void *context, uint64_t bytes_done, uint64_t bytes)
-{
-    progress_update(context, bytes_done, bytes);
-}
-
 static struct tensor_cast make_cast(const struct convert_checkpoint_args *args)
 {
     return (struct tensor_cast){.is_wanted = args->dtype != 0, .dtype = dtypes[args->dtype]};
@@ -79,7 +74,7 @@ static int run(const struct invocation *invocation, struct err *err)
         .force = args->force,
         .verify = args->verify,
         .log = invocation->log,
-        .progress = show_progress,
+        .progress = progress_update,
         .progress_context = invocation->console,
     };
     struct convert_checkpoint_result result = {0};
@@ -128,14 +123,12 @@ static const char *const examples[] = {
 
 const struct verb verb_convert_checkpoint = {
     .name = "convert checkpoint",
-    .arguments = "SRC DST",
-    .arguments_min = 2,
-    .arguments_max = 2,
+    .arguments = {"SRC DST", 2, 2},
     .summary = "Convert a checkpoint into a file or folder for other programs.",
     .details = "SRC is a checkpoint (step-00001000), or a checkpoint or run folder, of which the "
                "newest complete checkpoint is used. Every block is verified as it is read, and "
                "memory use does not depend on the size of the model.",
-    .options = {rows, sizeof rows / sizeof rows[0]},
+    .options = OPTION_TABLE(rows),
     .examples = examples,
     .args_bytes = sizeof(struct convert_checkpoint_args),
     .run = run,

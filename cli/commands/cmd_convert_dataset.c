@@ -272,9 +272,7 @@ static const char *const examples[] = {
 
 const struct verb verb_convert_dataset = {
     .name = "convert dataset",
-    .arguments = "SRC DST",
-    .arguments_min = 2,
-    .arguments_max = 2,
+    .arguments = {"SRC DST", 2, 2},
     .summary =
         "Convert photos or text into shards: plain tar files with an index, and a dataset.json.",
     .details =
@@ -288,7 +286,7 @@ const struct verb verb_convert_dataset = {
         "their size: pixels and metadata do not change, progressive photos become baseline, and "
         "training decodes only the part of a photo that a crop needs. Photos that cannot have "
         "restart markers (CMYK) are copied unchanged.",
-    .options = {rows, sizeof rows / sizeof rows[0]},
+    .options = OPTION_TABLE(rows),
     .examples = examples,
     .args_bytes = sizeof(struct convert_dataset_args),
     .run = run,

@@ -124,15 +124,13 @@ static const char *const examples[] = {
 
 const struct verb verb_eval = {
     .name = "eval",
-    .arguments = "CONFIG.yaml",
-    .arguments_min = 1,
-    .arguments_max = 1,
+    .arguments = {"CONFIG.yaml", 1, 1},
     .summary = "Evaluate a model on the validation data of a configuration.",
     .details =
         "The configuration describes the model and sets `data.val`, of which each sample is used "
         "once; the loss is the mean over all images or tokens, in nats, and the accuracy is top-1. "
         "The result is bit-identical to an evaluation during training with the same weights.",
-    .options = {rows, sizeof rows / sizeof rows[0]},
+    .options = OPTION_TABLE(rows),
     .examples = examples,
     .args_bytes = sizeof(struct eval_args),
     .run = run,

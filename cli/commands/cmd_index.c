@@ -10,8 +10,6 @@
 #include "shards/format/index_cache.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <string.h>
 
 struct index_args {
     struct common_args common;
@@ -81,7 +79,7 @@ static int write_dali(struct index_job *job, const struct shard *shard)
     return status;
 }
 
-/* A shard with its own index keeps it; any other tar is scanned, even if its index is cached. */
+/* Scans any tar without its own index, even if its index is cached. */
 static int index_shard(struct index_job *job, const char *path)
 {
     struct io *io = NULL;
@@ -113,7 +111,7 @@ static int index_shard(struct index_job *job, const char *path)
     return status;
 }
 
-/* The name of an existing file is not a pattern. */
+/* A pattern is not expanded if a file has that name. */
 static int expand_paths(const struct invocation *invocation, struct url_list *list, struct err *err)
 {
     for (size_t i = 0; i < invocation->positional_count; i++) {
@@ -196,16 +194,14 @@ static const char *const examples[] = {
 
 const struct verb verb_index = {
     .name = "index",
-    .arguments = "SHARD...",
-    .arguments_min = 1,
-    .arguments_max = SIZE_MAX,
+    .arguments = {"SHARD...", 1, SIZE_MAX},
     .summary = "Build the index of shards from other tools.",
     .details =
         "Tars from GNU tar, bsdtar, Python and WebDataset are read like millrace shards. Their "
         "index is built from the headers on first use and kept in $XDG_CACHE_HOME/millrace/index "
         "(~/.cache) until the tar changes. This verb rebuilds it, also for a millrace shard that "
         "lost its own index. A shard with an intact index is left as it is.",
-    .options = {rows, sizeof rows / sizeof rows[0]},
+    .options = OPTION_TABLE(rows),
     .examples = examples,
     .args_bytes = sizeof(struct index_args),
     .run = run,

@@ -1,5 +1,5 @@
 /*
- * cmd_read — `millrace read DATASET`: reads the samples in the order of a training run.
+ * cmd_read — `millrace read DATASET`: reads samples in the order of a training run.
  */
 #include "base/bytes.h"
 #include "base/clock.h"
@@ -20,7 +20,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 struct read_args {
@@ -140,8 +139,7 @@ static enum loader_decode choose_decode(const struct read_args *args)
     return args->block ? LOADER_TOKENS : args->decode == DECODE_IMAGE ? LOADER_IMAGE : LOADER_BYTES;
 }
 
-/* The default of --micro. With more ranks than samples it is 1, and batching_check reports the
- * error. */
+/* The default of --micro. 1 with more ranks than samples, which batching_check reports. */
 static uint64_t choose_micro(uint64_t batch, uint64_t ranks)
 {
     uint64_t micro = bytes_min(batch, MICRO_DEFAULT_MAX);
@@ -252,7 +250,7 @@ static int print_summary(const struct read_args *args, const struct read_job *jo
     return output_end(&output, args->common.json, to_stdout ? stdout : stderr, err);
 }
 
-/* Estimates the number of positions that this rank will deliver, for the progress bar. */
+/* An estimate for the progress bar. */
 static uint64_t samples_expected(const struct read_args *args, const struct batching *batching,
                                  uint64_t samples)
 {
@@ -301,7 +299,7 @@ static int read_all(const struct invocation *invocation, struct loader *loader,
     const struct batch *batch;
     int status;
     bool prints_to_terminal = args->print != READ_PRINT_NONE && isatty(STDOUT_FILENO);
-    /* Printed lines already show progress, and a bar would interfere with them. */
+    /* printed lines show progress, and a bar would interfere with them */
     if (!prints_to_terminal)
         progress_begin(invocation->console, "reading", PROGRESS_SAMPLES);
     do {
@@ -350,7 +348,7 @@ static int check_usage(const struct read_args *args, const struct batching *batc
     return batching_check(batching, err) ? EXIT_USAGE : 0;
 }
 
-/* Drops the datasets' files from the page cache, without injected faults. */
+/* Injects no faults. */
 static int drop_caches(const struct read_mix *mix, struct err *err)
 {
     struct io *io;
@@ -372,7 +370,7 @@ static int open_io(const struct read_args *args, struct read_job *job, struct er
     return status ? status : storage_open_with_faults(path, &options, args->fault, &job->io, err);
 }
 
-/* Rejects a folder inside a dataset, where the next read would include the files. */
+/* Rejects a folder inside a dataset, where the next read would include the output. */
 static int open_out(const struct read_args *args, struct read_job *job, struct err *err)
 {
     struct io **io = &job->sink.io;
@@ -456,8 +454,7 @@ static const char *const examples[] = {
 
 const struct verb verb_read = {
     .name = "read",
-    .arguments = "[DATASET]",
-    .arguments_max = 1,
+    .arguments = {"[DATASET]", 0, 1},
     .summary = "Stream one epoch of samples in the order that a training run would see them.",
     .details =
         "DATASET is a dataset.json or its folder, one tar, or a pattern of tars such as "
@@ -470,7 +467,7 @@ const struct verb verb_read = {
         "dataset into as many regions as a batch has samples, counts the regions that a batch "
         "touches, and compares the count with that of a full shuffle. See `millrace help formats` "
         "for the rules of --fault.",
-    .options = {rows, sizeof rows / sizeof rows[0]},
+    .options = OPTION_TABLE(rows),
     .examples = examples,
     .args_bytes = sizeof(struct read_args),
     .run = run,

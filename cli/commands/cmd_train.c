@@ -2,7 +2,6 @@
  * cmd_train — `millrace train CONFIG.yaml`.
  */
 #include "base/clock.h"
-#include "base/json/jsonx.h"
 #include "base/os/trace.h"
 #include "cli/commands/dry_run.h"
 #include "cli/commands/stage_advice.h"
@@ -121,8 +120,7 @@ static void print_text_event(struct console *console, const struct trainer_repor
     }
 }
 
-/* An evaluation has its own bar. The step bar restarts afterward, so that its rate excludes the
- * evaluation. */
+/* The bar of steps restarts after an evaluation, so that its rate excludes it. */
 static void show_progress(struct reporter *reporter, const struct trainer_report *report)
 {
     if (report->event == TRAINER_EVALUATING) {
@@ -175,7 +173,7 @@ static void print_json_event(const struct trainer_report *report)
     fflush(stdout);
 }
 
-/* Called from another thread, because the run's thread may hang in a write. */
+/* On another thread than the run's, which may hang in a write. */
 static void exit_immediately(struct console *console, const char *text)
 {
     console_error_line(console, text);
@@ -204,7 +202,7 @@ static void handle_report(void *context, const struct trainer_report *report)
     }
 }
 
-/* Writes how the main thread spent its time in the profiled steps. */
+/* The time of the main thread in the profiled steps. */
 static void write_profile(struct jsonx_writer *json, const struct trainer_result *result)
 {
     double seconds = clock_seconds(result->profiled_ns);
@@ -354,7 +352,7 @@ static int read_options(const struct invocation *invocation, struct train_config
     return status ? status : storage_open(config->run.dir, NULL, &options->io, err);
 }
 
-/* Called on the first rank only. */
+/* For the first rank. */
 static int report_end(const struct invocation *invocation, const struct trainer_result *result,
                       struct err *err)
 {
@@ -417,7 +415,7 @@ static int run_dry(const struct invocation *invocation, const struct trainer_opt
     return -EINVAL;
 }
 
-/* Prevents ranks with different options from waiting for each other forever. */
+/* Ranks with different options would wait for each other forever. */
 static int compare_ranks(const struct train_args *args, const struct trainer_options *options,
                          struct err *err)
 {
@@ -437,8 +435,7 @@ static int run(const struct invocation *invocation, struct err *err)
     const struct train_args *args = invocation->args;
     struct train_config config;
     struct trainer_options options = {.began_ns = clock_now_ns()};
-    options.stop =
-        signals_install(); /* installed early, because a signal to one rank stops all ranks */
+    options.stop = signals_install(); /* early: a signal to one rank stops all ranks */
     options.stop_requests = &signals_get_counts()->stops;
     signals_ignore_sigpipe();
     int status = rank_session_open(invocation, &options.comm, &options.local_rank, err);
@@ -475,15 +472,13 @@ static const char *const examples[] = {
 
 const struct verb verb_train = {
     .name = "train",
-    .arguments = "CONFIG.yaml",
-    .arguments_min = 1,
-    .arguments_max = 1,
+    .arguments = {"CONFIG.yaml", 1, 1},
     .summary = "Train a model from a configuration, resuming where the last run stopped.",
     .details =
         "On SIGTERM, SIGUSR1 or Ctrl-C, the run saves a checkpoint after the current step and "
         "exits with status 75; run the same command again to continue. A run killed at any moment "
         "resumes to the same weights, bit for bit. `millrace help config` lists every key.",
-    .options = {rows, sizeof rows / sizeof rows[0]},
+    .options = OPTION_TABLE(rows),
     .examples = examples,
     .args_bytes = sizeof(struct train_args),
     .run = run,

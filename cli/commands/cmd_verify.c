@@ -1,7 +1,6 @@
 /*
- * cmd_verify — `millrace verify PATH`: checks every checksum and count, and reports what is bad.
+ * cmd_verify — `millrace verify PATH`: checks every checksum and count.
  */
-#include "base/str.h"
 #include "ckpt/ckpt.h"
 #include "ckpt/format/safetensors.h"
 #include "cli/commands/verify_decode.h"
@@ -83,7 +82,7 @@ static int check_member(void *context, const struct verify_member *member,
                        : verify_member_image(job->checker, member, false, err);
 }
 
-/* Reports and counts a bad image that was decoded outside the pass. */
+/* For an image that was decoded outside the pass. */
 static void count_undecodable(void *context, const struct verify_problem *problem)
 {
     struct verify_job *job = context;
@@ -98,7 +97,6 @@ static void show_progress(void *context, uint64_t bytes_done, uint64_t bytes)
     progress_update(job->invocation->console, bytes_done, bytes);
 }
 
-/* Each dataset, shard or checkpoint has its own bar. */
 static void begin_progress(struct verify_job *job)
 {
     progress_begin(job->invocation->console, "verifying", PROGRESS_BYTES);
@@ -121,7 +119,7 @@ static int check_dataset(void *context, const char *path)
     struct verify_job *job = context;
     struct verify_options options = make_options(job);
     struct dataset *dataset;
-    /* salvaging: one damaged tar must not hide the next */
+    /* one damaged tar must not hide the next */
     int status = dataset_open_salvaging(job->io, path, NULL, &dataset, job->err);
     if (status)
         return status;
@@ -307,9 +305,7 @@ static const char *const examples[] = {
 
 const struct verb verb_verify = {
     .name = "verify",
-    .arguments = "PATH",
-    .arguments_min = 1,
-    .arguments_max = 1,
+    .arguments = {"PATH", 1, 1},
     .summary = "Check every checksum and count of a dataset, shard or checkpoint, and the fields "
                "that training needs.",
     .details =
@@ -317,7 +313,7 @@ const struct verb verb_verify = {
         "class, and images with valid headers; with --decode, images are decoded completely. Each "
         "bad sample or tensor is named on stdout, and the status is 1 if there are any. For a "
         "safetensors file, only the header is checked: the format has no checksums.",
-    .options = {rows, sizeof rows / sizeof rows[0]},
+    .options = OPTION_TABLE(rows),
     .examples = examples,
     .args_bytes = sizeof(struct verify_args),
     .run = run,

@@ -1,14 +1,10 @@
 /*
- * dry_run_fits — see dry_run_fits.h.
- *
- * The search tries every strategy with and without recomputation of all blocks and, on a GPU, with
- * and without offloading of activations, optimizer state and parameters. None of these changes a
- * single bit of the result. It halves the micro-batch, which does change the result, only while
- * nothing fits.
+ * dry_run_fits — tries every strategy with and without recomputation of all blocks and, on a GPU,
+ * with and without offloading of activations, optimizer state and parameters. None of these changes
+ * a bit of the result. A smaller micro-batch does, so it is halved only while nothing fits.
  */
 #include "cli/commands/dry_run_fits.h"
 
-#include "base/bytes.h"
 #include "base/str.h"
 #include "cli/core/output.h"
 #include "trainer/config/strategy.h"
@@ -57,8 +53,8 @@ static void apply_setting(struct train_config *config, const struct setting *set
     config->batch.micro = setting->micro;
 }
 
-/* True if a setting with equal figures is listed already. Under local SGD and compression,
- * strategies differ in other ways too, but only one is allowed. */
+/* Whether a setting with equal figures is listed. Strategies that differ otherwise, under local SGD
+ * and compression, do not occur together. */
 static bool is_listed(const struct search *search, const struct trial *trial)
 {
     for (size_t i = 0; i < search->count; i++) {
@@ -116,7 +112,7 @@ static int by_cost(const void *a, const void *b)
     return order ? order : compare_u64(x->number, y->number);
 }
 
-/* Writes the given value and, if tries_other, the other one if it differs. Returns how many. */
+/* Writes the given value, then the other one if it differs and tries_other. Returns the count. */
 static unsigned list_choices(uint64_t given, uint64_t other, bool tries_other,
                              uint64_t ret_values[2])
 {
@@ -154,7 +150,7 @@ static int try_strategy(struct search *search, uint32_t strategy, uint64_t micro
     return status;
 }
 
-/* The given strategy comes first, so it is the one listed among equals. */
+/* The given strategy comes first, so that it is listed among equals. */
 static int try_strategies(struct search *search, uint64_t micro, bool is_host, struct err *err)
 {
     uint32_t given = search->options->config->parallel.strategy;
@@ -165,7 +161,6 @@ static int try_strategies(struct search *search, uint64_t micro, bool is_host, s
     return status;
 }
 
-/* Halves the micro-batch while nothing fits and it is even. */
 static int search_settings(struct search *search, struct err *err)
 {
     const struct ops_null_model *model;
@@ -180,7 +175,7 @@ static int search_settings(struct search *search, struct err *err)
     return status;
 }
 
-/* Writes the overrides for the setting: "parallel.strategy=zero1 model.recompute=1". */
+/* Formats the overrides: "parallel.strategy=zero1 model.recompute=1". */
 static void describe(const struct search *search, const struct setting *setting,
                      char text[SET_BYTES])
 {

@@ -1,6 +1,6 @@
 /*
- * dry_run_fits — finds the settings of a run that fit a memory limit, the cheapest first. Internal
- * to dry_run.
+ * dry_run_fits — lists the settings of a run that fit a memory limit, cheapest first. Internal to
+ * dry_run.
  */
 #ifndef MILLRACE_CLI_COMMANDS_DRY_RUN_FITS_H
 #define MILLRACE_CLI_COMMANDS_DRY_RUN_FITS_H

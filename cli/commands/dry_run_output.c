@@ -7,7 +7,6 @@
 #include "trainer/config/strategy.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,7 +117,7 @@ static void print_size(uint64_t bytes)
     printf(" %9s", str_format_size(bytes, text));
 }
 
-/* Prints one row of the table; columns are in the order of enum mem_use. */
+/* Columns are in the order of enum mem_use. */
 static void print_row(const char *strategy, const struct dry_run_plan *plan)
 {
     printf("%-13s", strategy);
@@ -192,7 +191,6 @@ static int print_all(const struct dry_run_options *options, struct err *err)
     return status;
 }
 
-/* Logs the assumptions that are not in the configuration. */
 static void log_assumptions(const struct dry_run_options *options)
 {
     const struct ops_null_model *model;

@@ -3,7 +3,6 @@
 #include "sampler/quality.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -90,8 +89,7 @@ void read_mix_write_order(struct jsonx_writer *json, const struct loader *loader
     jsonx_end_array(json);
 }
 
-/* Writes how well batches mix a dataset, with better parameters, and adds their quality to
- * best_sum. */
+/* Adds the quality of better parameters to best_sum. */
 static int write_dataset_quality(struct jsonx_writer *json, const struct loader_dataset *dataset,
                                  const struct quality *current, struct quality *best_sum,
                                  struct err *err)

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Sets sink->name to "key" or "key#window". */
+/* Sets sink->name: "key" or "key#window". */
 static int set_name(struct read_sink *sink, const struct batch_item *item, struct err *err)
 {
     str_clear(&sink->name);
@@ -32,8 +32,7 @@ static int32_t stored_label(const struct batch_item *item)
     return label;
 }
 
-/* Writes the sample's label, if any, and, for an image that may be mixed, the partner's label and
- * the weight. */
+/* For an image that may be mixed, also writes the partner's label and the weight. */
 static void write_labels(struct jsonx_writer *json, const struct batch *batch, uint32_t n)
 {
     const struct batch_field *labels = batch_field_named(batch, "label"),
@@ -76,7 +75,7 @@ static int print_item(struct read_sink *sink, const struct batch *batch, uint32_
     return 0;
 }
 
-/* Checks that a key, used as a path, stays inside the output folder. */
+/* Whether a key, used as a path, stays inside the output folder. */
 static bool stays_inside(const char *name, size_t bytes)
 {
     if (bytes == 0 || strlen(name) != bytes || name[0] == '/')

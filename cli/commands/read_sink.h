@@ -29,11 +29,11 @@ struct read_sink {
     uint64_t samples_count, skipped_count, files_count;
     uint64_t set_digest, sequence_digest; /* as in sampler/sampler.h */
     struct str name, line, file;
-    char last_folder[IO_PATH_BYTES_MAX]; /* the last one created */
+    char last_folder[IO_PATH_BYTES_MAX]; /* created last */
 };
 
-/* Outputs the items in order; skipped items are counted but not in the digests. -EEXIST; -EBADMSG:
- * a key would leave the folder; I/O errors. */
+/* Outputs items in order; counts skipped ones, without adding them to the digests. -EEXIST;
+ * -EBADMSG: a key would leave the folder; I/O errors. */
 int read_sink_write(struct read_sink *sink, const struct batch *batch, struct err *err);
 void read_sink_deinit(struct read_sink *sink);
 

@@ -18,8 +18,7 @@ static bool wait_for_step_end(const struct read_stop *stop, struct loader *loade
     return is_ready && clock_now_ns() < until_ns;
 }
 
-/* Advises a command that starts after the last complete step and delivers again_count samples
- * again. */
+/* Advises to start after the last complete step, which repeats repeated_count samples. */
 static int set_stop_error(const struct read_stop *stop, const struct cursor *cursor,
                           uint64_t repeated_count, struct err *err)
 {

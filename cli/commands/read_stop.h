@@ -1,8 +1,8 @@
 /*
  * read_stop — stops `millrace read` on request, with advice on how to read the rest.
  *
- * Only complete steps can be resumed, because the micro-batches of a step interleave its positions.
- * After a request, the current step is therefore read to its end, unless that requires a long wait.
+ * Reading can resume only between steps, because the micro-batches of a step interleave its
+ * positions. After a request it therefore finishes the step, unless that requires a long wait.
  */
 #ifndef MILLRACE_CLI_COMMANDS_READ_STOP_H
 #define MILLRACE_CLI_COMMANDS_READ_STOP_H
@@ -16,13 +16,13 @@ struct read_stop {
     const atomic_int *requested;
     uint64_t epoch, start, count; /* as on the command line; count 0: to the end of the epoch */
     const char *repeat_option;    /* for reading samples again, with a leading space; or "" */
-    bool is_step_complete;        /* the last micro-batch ended its step */
+    bool is_step_complete;        /* after the last micro-batch */
     uint64_t requested_ns;        /* the request's time; 0: none */
     uint64_t complete_samples_count;
 };
 
-/* Call after each micro-batch and after an interrupted wait for one. samples_count: delivered so
- * far. Returns 0 to continue (also if everything was delivered), or -EINTR with detail to stop. */
+/* Call after each micro-batch and each interrupted wait. samples_count: delivered so far. 0:
+ * continue, also after the last sample; -EINTR with detail: stop. */
 int read_stop_poll(struct read_stop *stop, struct loader *loader, uint64_t samples_count,
                    struct err *err);
 

@@ -1,6 +1,6 @@
 /*
- * verify_member — checks the content of a member: an image (JPEG, PNG, WebP, PPM) must decode, a
- * class number must be one of the dataset's, and tokens must have the dataset's layout.
+ * verify_member — checks the content of a member: an image must decode, a class number must be one
+ * of the dataset's, and tokens must have the dataset's layout.
  */
 #ifndef MILLRACE_CLI_COMMANDS_VERIFY_MEMBER_H
 #define MILLRACE_CLI_COMMANDS_VERIFY_MEMBER_H
@@ -17,8 +17,8 @@ int verify_member_content(const struct dataset *dataset, const struct verify_mem
 /* Checks an image's headers, or decodes it completely. -EBADMSG as above, -ENOMEM. */
 int verify_member_image(struct image_checker *checker, const struct verify_member *member,
                         bool decodes, struct err *err);
-/* Whether both are images with the same name, such as "left.jpg" and "left.png"; a sample needs
- * only one. */
+/* Whether a sample needs only one of them: both are images of one name, "left.jpg" and
+ * "left.png". */
 bool verify_member_is_alternative(const char *a, const char *b);
 
 #endif

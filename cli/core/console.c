@@ -1,6 +1,3 @@
-/*
- * console — see console.h. progress.c formats the bar.
- */
 #include "cli/core/console.h"
 
 #include "base/clock.h"
@@ -161,8 +158,9 @@ void progress_begin(struct console *console, const char *label, enum progress_un
     pthread_mutex_unlock(&console->lock);
 }
 
-void progress_update(struct console *console, uint64_t done, uint64_t total)
+void progress_update(void *context, uint64_t done, uint64_t total)
 {
+    struct console *console = context;
     if (console->quiet)
         return;
     uint64_t now = clock_now_ns();

@@ -14,7 +14,6 @@
 
 #include <pthread.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 enum {
@@ -65,7 +64,8 @@ void console_line(struct console *console, const char *format, ...)
 /* Replaces the current bar. label: "converting". The rate excludes items that the first update
  * reports as done. */
 void progress_begin(struct console *console, const char *label, enum progress_unit unit);
-void progress_update(struct console *console, uint64_t done, uint64_t total);
+/* console: a struct console, untyped so that the function can be a callback. */
+void progress_update(void *console, uint64_t done, uint64_t total);
 void progress_end(struct console *console);
 /* Erases the bar until the next update. Call before printing on stdout. */
 void progress_hide(struct console *console);

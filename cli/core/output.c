@@ -116,7 +116,7 @@ static void add_scalar(struct str *out, const char *key, const struct json_t *va
         add_number(out, key, value, exact);
 }
 
-/* Adds an entry of an object inside a cell: "val loss 1.2, val accuracy 0.5". */
+/* In a cell: "val loss 1.2, val accuracy 0.5". */
 static int add_entry_to_cell(void *context, const char *key, struct json_t *value)
 {
     struct str *out = context;
@@ -157,7 +157,7 @@ static void add_cell(struct str *out, const char *key, const struct json_t *valu
     str_add_text(out, are_numbers ? "]" : "");
 }
 
-/* Adds text from column `at` on, wrapped at spaces to `columns`. */
+/* Adds text from column `at` on, wrapped to `columns`. */
 static void add_wrapped(struct str *out, const char *text, size_t at, unsigned columns)
 {
     const size_t indent = at;
@@ -280,7 +280,7 @@ static void add_object(struct str *out, unsigned indent, unsigned columns, struc
     jsonx_each(object, add_entry, &layout);
 }
 
-/* Adds a table, row by row if it is too wide for the terminal. */
+/* A table that is too wide is added row by row. */
 static void add_table(struct str *out, unsigned indent, unsigned columns, struct json_t *rows)
 {
     struct table table = {.out = out, .indent = indent, .measure = true};

@@ -110,7 +110,7 @@ static int kind_of_file(struct io *io, const char *path, enum path_kind *ret_kin
     enum image_kind image = image_kind_of(read.data, read.bytes);
     memcpy(head, read.data, read.bytes);
     free(read.data);
-    /* recognized by its name; opening it reports any error */
+    /* opening a file that only its name identifies reports any error */
     if (trailer || str_ends_with_nocase(path, ".tar") ||
         memcmp(head + TAR_MAGIC_AT, "ustar", 5) == 0)
         *ret_kind = PATH_SHARD;

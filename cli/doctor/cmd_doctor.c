@@ -44,13 +44,13 @@ static void print_finding(const char *name, const struct doctor_finding *finding
 }
 
 static void write_finding(struct jsonx_writer *json, const struct doctor_group *group,
-                          const struct doctor_folder *folder, const char *name,
-                          const struct doctor_finding *finding, const struct str *facts)
+                          const char *name, const struct doctor_finding *finding,
+                          const struct str *facts)
 {
     jsonx_begin_object(json, NULL);
     jsonx_write_string(json, "group", group->name);
-    if (folder)
-        jsonx_write_string(json, "path", folder->path);
+    if (finding->folder)
+        jsonx_write_string(json, "path", finding->folder->path);
     jsonx_write_string(json, "name", name);
     jsonx_write_string(json, "state", state_name(finding->state));
     jsonx_write_string(json, "found", str_text(&finding->found));
@@ -76,9 +76,9 @@ static int run_check(struct doctor_run *run_state, const struct doctor_group *gr
                      const struct doctor_check *check, const struct doctor_folder *folder)
 {
     struct str facts = {0};
-    struct doctor_finding finding = {.json.out = &facts};
+    struct doctor_finding finding = {.folder = folder, .json.out = &facts};
     jsonx_begin_object(&finding.json, NULL);
-    check->run(folder, &finding);
+    check->run(&finding);
     jsonx_end_object(&finding.json);
     run_state->checks_count++;
     run_state->notes_count += finding.state == DOCTOR_NOTE;
@@ -88,7 +88,7 @@ static int run_check(struct doctor_run *run_state, const struct doctor_group *gr
     status = status ? status : str_status(&finding.found);
     status = status ? status : str_status(&finding.advice);
     if (!status && run_state->as_json)
-        write_finding(&run_state->output.json, group, folder, check->name, &finding, &facts);
+        write_finding(&run_state->output.json, group, check->name, &finding, &facts);
     else if (!status)
         print_finding(check->name, &finding);
     str_deinit(&finding.found);
@@ -197,8 +197,7 @@ static const char *const examples[] = {
 
 const struct verb verb_doctor = {
     .name = "doctor",
-    .arguments = "[PATH]...",
-    .arguments_max = SIZE_MAX,
+    .arguments = {"[PATH]...", 0, SIZE_MAX},
     .summary = "Check this machine for millrace and suggest fixes.",
     .details =
         "Checks the processor, memory, limits, libraries and GPU, and the file system of each PATH "
@@ -207,7 +206,7 @@ const struct verb verb_doctor = {
         "file system takes a few fsyncs and leaves nothing behind.\n"
         "The status is 1 if there is a lack. A PATH that cannot be written to is only a note, "
         "since it may hold data to read; for --dir it is a lack.",
-    .options = {rows, sizeof rows / sizeof rows[0]},
+    .options = OPTION_TABLE(rows),
     .examples = examples,
     .args_bytes = sizeof(struct doctor_args),
     .run = run,

@@ -1,8 +1,8 @@
 /*
  * doctor — the checks of `millrace doctor`, as tables: one group per file, one function per check.
  *
- * A check fills in a finding: text, facts for --json, and possibly advice. It queries the code that
- * makes millrace's own choices. It prints nothing and leaves nothing behind.
+ * A check fills a finding: text, facts for --json, and possibly advice. It asks the code that makes
+ * millrace's own choices, prints nothing and leaves nothing behind.
  */
 #ifndef MILLRACE_CLI_DOCTOR_DOCTOR_H
 #define MILLRACE_CLI_DOCTOR_DOCTOR_H
@@ -21,14 +21,25 @@ enum doctor_state {
     DOCTOR_MISSING, /* a requirement is missing */
 };
 
-/* Zero except json, which is inside the object of facts; names end in their unit. Owner thread. */
+/* A folder to check; immutable during its checks. */
+struct doctor_folder {
+    const char *path;
+    bool for_outputs; /* requires features for writing */
+    int status;       /* of the probe */
+    struct err err;
+    struct io_probe probe; /* valid if status is 0 */
+    size_t checks_count;   /* leading checks of doctor_disk that apply */
+};
+
+/* Zero except folder and json, which is inside the object of facts. Owner thread. */
 struct doctor_finding {
+    const struct doctor_folder *folder; /* NULL except in doctor_disk */
     enum doctor_state state;
     struct str found, advice;
     struct jsonx_writer json;
 };
 
-/* Appends to the text of the finding. */
+/* Appends to found. */
 void doctor_report(struct doctor_finding *finding, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* Keeps the worst state and the first advice. */
@@ -38,20 +49,9 @@ void doctor_advise(struct doctor_finding *finding, enum doctor_state state, cons
 void doctor_report_error(struct doctor_finding *finding, enum doctor_state state,
                          const struct err *err);
 
-/* A folder to check; immutable during its checks. */
-struct doctor_folder {
-    const char *path;
-    bool for_outputs; /* features for writing are required */
-    int status;       /* of the probe */
-    struct err err;
-    struct io_probe probe; /* valid if status is 0 */
-    size_t checks_count;   /* number of leading checks of doctor_disk that apply */
-};
-
 struct doctor_check {
     const char *name;
-    /* folder: NULL except in doctor_disk */
-    void (*run)(const struct doctor_folder *folder, struct doctor_finding *finding);
+    void (*run)(struct doctor_finding *finding);
 };
 
 /* Immutable. */

@@ -21,8 +21,9 @@ static enum doctor_state missing_state(const struct doctor_folder *folder)
     return folder->for_outputs ? DOCTOR_MISSING : DOCTOR_NOTE;
 }
 
-static void check_type(const struct doctor_folder *folder, struct doctor_finding *finding)
+static void check_type(struct doctor_finding *finding)
 {
+    const struct doctor_folder *folder = finding->folder;
     const struct io_probe *probe = &folder->probe;
     if (folder->status) {
         doctor_report_error(finding, DOCTOR_MISSING, &folder->err);
@@ -42,9 +43,9 @@ static void check_type(const struct doctor_folder *folder, struct doctor_finding
         doctor_advise(finding, DOCTOR_NOTE, "keep checkpoints on a disk");
 }
 
-static void check_space(const struct doctor_folder *folder, struct doctor_finding *finding)
+static void check_space(struct doctor_finding *finding)
 {
-    const struct io_probe *probe = &folder->probe;
+    const struct io_probe *probe = &finding->folder->probe;
     char available[STR_SIZE_BYTES], total[STR_SIZE_BYTES];
     doctor_report(finding, "%s free of %s", str_format_size(probe->free_bytes, available),
                   str_format_size(probe->total_bytes, total));
@@ -56,9 +57,9 @@ static void check_space(const struct doctor_folder *folder, struct doctor_findin
                       "free some space: shards and checkpoints will soon fill the disk");
 }
 
-static void check_read_ahead(const struct doctor_folder *folder, struct doctor_finding *finding)
+static void check_read_ahead(struct doctor_finding *finding)
 {
-    uint64_t bytes = folder->probe.read_ahead_bytes;
+    uint64_t bytes = finding->folder->probe.read_ahead_bytes;
     char size[STR_SIZE_BYTES];
     doctor_report(finding, "%s", bytes ? str_format_size(bytes, size) : "unknown");
     if (bytes > 0)
@@ -67,8 +68,9 @@ static void check_read_ahead(const struct doctor_folder *folder, struct doctor_f
         jsonx_write_null(&finding->json, "read_ahead_bytes");
 }
 
-static void check_writing(const struct doctor_folder *folder, struct doctor_finding *finding)
+static void check_writing(struct doctor_finding *finding)
 {
+    const struct doctor_folder *folder = finding->folder;
     int status = folder->probe.write_status;
     doctor_report(finding, status ? "refused: %s" : "%s", status_text(status));
     jsonx_write_bool(&finding->json, "is_writable", status == 0);
@@ -83,9 +85,9 @@ static void check_writing(const struct doctor_folder *folder, struct doctor_find
 }
 
 /* io/ has fallbacks (docs/explanation/io.md). */
-static void check_renames(const struct doctor_folder *folder, struct doctor_finding *finding)
+static void check_renames(struct doctor_finding *finding)
 {
-    const struct io_probe *probe = &folder->probe;
+    const struct io_probe *probe = &finding->folder->probe;
     doctor_report(finding, "no-replace: %s; exchange: %s", status_text(probe->noreplace_status),
                   status_text(probe->exchange_status));
     jsonx_write_bool(&finding->json, "has_no_replace", probe->noreplace_status == 0);
@@ -96,8 +98,9 @@ static void check_renames(const struct doctor_folder *folder, struct doctor_find
                       "(--force) may leave neither the old nor the new one under its name");
 }
 
-static void check_locks(const struct doctor_folder *folder, struct doctor_finding *finding)
+static void check_locks(struct doctor_finding *finding)
 {
+    const struct doctor_folder *folder = finding->folder;
     int status = folder->probe.lock_status;
     doctor_report(finding, status ? "refused: %s" : "%s", status_text(status));
     jsonx_write_bool(&finding->json, "has_locks", status == 0);
@@ -107,9 +110,9 @@ static void check_locks(const struct doctor_folder *folder, struct doctor_findin
                       "cannot lock its checkpoint folder here");
 }
 
-static void check_fallocate(const struct doctor_folder *folder, struct doctor_finding *finding)
+static void check_fallocate(struct doctor_finding *finding)
 {
-    int status = folder->probe.fallocate_status;
+    int status = finding->folder->probe.fallocate_status;
     doctor_report(finding, status ? "fallocate refused: %s" : "fallocate: %s", status_text(status));
     jsonx_write_bool(&finding->json, "has_fallocate", status == 0);
     if (status)
@@ -117,9 +120,9 @@ static void check_fallocate(const struct doctor_folder *folder, struct doctor_fi
                       "keep enough free space: a full disk is detected while writing, not before");
 }
 
-static void check_direct(const struct doctor_folder *folder, struct doctor_finding *finding)
+static void check_direct(struct doctor_finding *finding)
 {
-    const struct io_probe *probe = &folder->probe;
+    const struct io_probe *probe = &finding->folder->probe;
     jsonx_write_bool(&finding->json, "has_direct", probe->direct_status == 0);
     if (probe->direct_status) {
         doctor_report(finding, "O_DIRECT refused: %s", status_text(probe->direct_status));
@@ -134,8 +137,9 @@ static void check_direct(const struct doctor_folder *folder, struct doctor_findi
     }
 }
 
-static void check_sync(const struct doctor_folder *folder, struct doctor_finding *finding)
+static void check_sync(struct doctor_finding *finding)
 {
+    const struct doctor_folder *folder = finding->folder;
     const struct io_probe *probe = &folder->probe;
     if (probe->sync_status) {
         doctor_report(finding, "refused: %s", status_text(probe->sync_status));
@@ -148,7 +152,7 @@ static void check_sync(const struct doctor_folder *folder, struct doctor_finding
     jsonx_write_f64(&finding->json, "fsync_seconds", (double)probe->sync_ns / 1e9);
 }
 
-/* Numbers of leading checks that apply to an inaccessible or read-only folder. */
+/* How many leading checks apply to such a folder. */
 enum { CHECKS_INACCESSIBLE = 1, CHECKS_READ_ONLY = 4 };
 static const struct doctor_check checks[] = {
     {"file system", check_type},    {"space", check_space},     {"read-ahead", check_read_ahead},

@@ -14,14 +14,13 @@
 
 #include <dirent.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 enum { GPUS_MAX = 64, GPU_NAME_BYTES = 128 };
 
-/* Reads the line "Model: \t\t NVIDIA H100 80GB HBM3" in the driver's file for a GPU. */
+/* The driver's file begins "Model: \t\t NVIDIA H100 80GB HBM3". */
 static void read_model(const char *bus, char model[GPU_NAME_BYTES])
 {
     char path[MACHINE_TEXT_BYTES], line[MACHINE_TEXT_BYTES];
@@ -31,7 +30,7 @@ static void read_model(const char *bus, char model[GPU_NAME_BYTES])
         snprintf(model, GPU_NAME_BYTES, "%.100s", line + 6 + strspn(line + 6, " \t"));
 }
 
-/* Adds the driver's GPUs to the facts; returns their number. */
+/* Returns the number of the driver's GPUs. */
 static size_t list_gpus(struct doctor_finding *finding)
 {
     size_t count = 0;
@@ -52,9 +51,8 @@ static size_t list_gpus(struct doctor_finding *finding)
     return count;
 }
 
-static void check_devices(const struct doctor_folder *folder, struct doctor_finding *finding)
+static void check_devices(struct doctor_finding *finding)
 {
-    (void)folder;
     size_t gpus = list_gpus(finding), files = gpu_probe_count_files("");
     if (gpus == 0)
         doctor_report(finding, files ? "NVIDIA device files exist, but the driver does not respond"
@@ -68,7 +66,6 @@ static void check_devices(const struct doctor_folder *folder, struct doctor_find
             "load the NVIDIA driver; in a container, pass the GPUs in (docker: --gpus all)");
 }
 
-/* Opens the device and its operations as in training. */
 static int open_training_device(struct device **ret_device, struct err *err)
 {
     struct device *device;
@@ -86,10 +83,9 @@ static int open_training_device(struct device **ret_device, struct err *err)
     return 0;
 }
 
-/* Queries NVML, the source of device metrics in training. */
-static void check_driver(const struct doctor_folder *folder, struct doctor_finding *finding)
+/* Device metrics in training come from NVML. */
+static void check_driver(struct doctor_finding *finding)
 {
-    (void)folder;
     struct nvml *nvml;
     struct err err = {0};
     char version[NVML_TEXT_BYTES] = "";
@@ -124,7 +120,6 @@ static void write_gpu(struct jsonx_writer *json, const struct device_cuda_info *
     jsonx_end_object(json);
 }
 
-/* Lists the GPUs that CUDA can use, and the CUDA versions of the build and the driver. */
 static int list_cuda(struct doctor_finding *finding, struct err *err)
 {
     struct device_cuda_info info = {0};
@@ -151,10 +146,8 @@ static int list_cuda(struct doctor_finding *finding, struct err *err)
     return 0;
 }
 
-/* Reports a GPU that the build does not use. */
-static void check_backend(const struct doctor_folder *folder, struct doctor_finding *finding)
+static void check_backend(struct doctor_finding *finding)
 {
-    (void)folder;
     struct device *device = NULL;
     struct err err = {0};
     int status = list_cuda(finding, &err);
@@ -177,9 +170,8 @@ static void check_backend(const struct doctor_folder *folder, struct doctor_find
     jsonx_write_bool(&finding->json, "is_usable", status == 0);
 }
 
-static void check_libraries(const struct doctor_folder *folder, struct doctor_finding *finding)
+static void check_libraries(struct doctor_finding *finding)
 {
-    (void)folder;
     struct cuda_library libraries[CUDA_LIBRARIES_MAX];
     size_t count = cuda_libraries_find(libraries);
     jsonx_begin_array(&finding->json, "libraries");
@@ -205,11 +197,10 @@ static void check_libraries(const struct doctor_folder *folder, struct doctor_fi
                       "training on the GPU needs cuBLASLt");
 }
 
-/* Tests pinning the default memory of a loader. RLIMIT_MEMLOCK does not apply to the driver, but is
- * reported because containers with a low limit often limit pinned memory too. */
-static void check_pinned(const struct doctor_folder *folder, struct doctor_finding *finding)
+/* Pins the default memory of a loader. RLIMIT_MEMLOCK does not apply to the driver, but containers
+ * with a low limit often limit pinned memory too. */
+static void check_pinned(struct doctor_finding *finding)
 {
-    (void)folder;
     struct device *device = NULL;
     struct rlimit limit;
     struct err err = {0};

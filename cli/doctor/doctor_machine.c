@@ -15,21 +15,19 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 enum {
-    SHARDS_OPEN_LOW = 256, /* 64 GiB in shards of the usual 256 MiB */
+    SHARDS_OPEN_LOW = 256, /* 64 GiB in shards of 256 MiB */
     CLOCK_READS = 1000,
-    CLOCK_SLOW_NS = 1000, /* reading through a system call; without one it takes about 30 */
+    CLOCK_SLOW_NS = 1000, /* with a system call; without one about 30 */
 };
 
-static void check_cpu(const struct doctor_folder *folder, struct doctor_finding *finding)
+static void check_cpu(struct doctor_finding *finding)
 {
-    (void)folder;
     char model[MACHINE_TEXT_BYTES];
     struct cgroup_limits limits;
     long online = sysconf(_SC_NPROCESSORS_ONLN);
@@ -52,7 +50,7 @@ static void check_cpu(const struct doctor_folder *folder, struct doctor_finding 
                       "is throttled");
 }
 
-/* Lists the instruction sets that millrace's or OpenBLAS's kernels use. */
+/* Those that the kernels of millrace or OpenBLAS use. */
 static void list_instruction_sets(struct doctor_finding *finding)
 {
     jsonx_begin_array(&finding->json, "instruction_sets");
@@ -82,9 +80,8 @@ static void list_instruction_sets(struct doctor_finding *finding)
     jsonx_end_array(&finding->json);
 }
 
-static void check_kernels(const struct doctor_folder *folder, struct doctor_finding *finding)
+static void check_kernels(struct doctor_finding *finding)
 {
-    (void)folder;
     const char *compute = ops_cpu_kernels(), *pixels = image_kernels_name(image_kernels_best());
     doctor_report(finding, "compute: %s, pixels: %s", compute, pixels);
     jsonx_write_string(&finding->json, "compute", compute);
@@ -101,9 +98,8 @@ static void check_kernels(const struct doctor_folder *folder, struct doctor_find
 #endif
 }
 
-static void check_memory(const struct doctor_folder *folder, struct doctor_finding *finding)
+static void check_memory(struct doctor_finding *finding)
 {
-    (void)folder;
     struct machine_memory memory;
     struct cgroup_limits limits;
     uint64_t wanted = loader_options_default().memory_bytes;
@@ -135,9 +131,8 @@ static void check_memory(const struct doctor_folder *folder, struct doctor_findi
                       str_format_size(wanted, default_size));
 }
 
-static void check_huge_pages(const struct doctor_folder *folder, struct doctor_finding *finding)
+static void check_huge_pages(struct doctor_finding *finding)
 {
-    (void)folder;
     static const char path[] = "/sys/kernel/mm/transparent_hugepage/enabled";
     char text[MACHINE_TEXT_BYTES], setting[32] = "absent"; /* "always [madvise] never" */
     if (machine_read_line(path, text, sizeof text) == 0 && strchr(text, '['))
@@ -157,9 +152,8 @@ static void add_limit(struct doctor_finding *finding, const char *key, rlim_t li
         jsonx_write_u64(&finding->json, key, limit);
 }
 
-static void check_locked_memory(const struct doctor_folder *folder, struct doctor_finding *finding)
+static void check_locked_memory(struct doctor_finding *finding)
 {
-    (void)folder;
     struct rlimit limit;
     char size[STR_SIZE_BYTES];
     if (getrlimit(RLIMIT_MEMLOCK, &limit))
@@ -173,9 +167,8 @@ static void check_locked_memory(const struct doctor_folder *folder, struct docto
     add_limit(finding, "hard_bytes", limit.rlim_max);
 }
 
-static void check_open_files(const struct doctor_folder *folder, struct doctor_finding *finding)
+static void check_open_files(struct doctor_finding *finding)
 {
-    (void)folder;
     struct rlimit limit;
     uint32_t shards = shard_cache_open_max();
     if (getrlimit(RLIMIT_NOFILE, &limit))
@@ -195,9 +188,8 @@ static void check_open_files(const struct doctor_folder *folder, struct doctor_f
             4 * SHARDS_OPEN_MAX, open_files_advice());
 }
 
-static void check_shared_memory(const struct doctor_folder *folder, struct doctor_finding *finding)
+static void check_shared_memory(struct doctor_finding *finding)
 {
-    (void)folder;
     struct statvfs space;
     char total[STR_SIZE_BYTES], available[STR_SIZE_BYTES];
     if (statvfs("/dev/shm", &space)) {
@@ -213,9 +205,8 @@ static void check_shared_memory(const struct doctor_folder *folder, struct docto
     jsonx_write_u64(&finding->json, "free_bytes", free_bytes);
 }
 
-static void check_clock(const struct doctor_folder *folder, struct doctor_finding *finding)
+static void check_clock(struct doctor_finding *finding)
 {
-    (void)folder;
     char source[MACHINE_TEXT_BYTES];
     if (machine_read_line("/sys/devices/system/clocksource/clocksource0/current_clocksource",
                           source, sizeof source))
@@ -233,9 +224,8 @@ static void check_clock(const struct doctor_folder *folder, struct doctor_findin
             "use a clock source that needs no system call (tsc, kvm-clock): it is faster");
 }
 
-static void check_container(const struct doctor_folder *folder, struct doctor_finding *finding)
+static void check_container(struct doctor_finding *finding)
 {
-    (void)folder;
     const char *kind = machine_container("");
     if (kind) {
         doctor_report(finding, "yes (%s): memory and CPUs above may be shared", kind);

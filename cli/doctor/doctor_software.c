@@ -21,9 +21,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void check_blas(const struct doctor_folder *folder, struct doctor_finding *finding)
+static void check_blas(struct doctor_finding *finding)
 {
-    (void)folder;
     struct blas blas;
     struct err err = {0};
     if (blas_open(&blas, &err)) {
@@ -46,10 +45,9 @@ static void check_blas(const struct doctor_folder *folder, struct doctor_finding
                       chosen);
 }
 
-/* Only a note if BLAS is missing, which another check reports. */
-static void check_numerics(const struct doctor_folder *folder, struct doctor_finding *finding)
+/* A note at most: another check reports a missing BLAS. */
+static void check_numerics(struct doctor_finding *finding)
 {
-    (void)folder;
     struct device *device = NULL;
     struct ops *ops = NULL;
     struct str id = {0};
@@ -69,9 +67,8 @@ static void check_numerics(const struct doctor_folder *folder, struct doctor_fin
     device_close(device);
 }
 
-static void check_jpeg(const struct doctor_folder *folder, struct doctor_finding *finding)
+static void check_jpeg(struct doctor_finding *finding)
 {
-    (void)folder;
     int simd = jpeg_simd();
     doctor_report(finding, "%s%s", jpeg_library(),
                   simd > 0    ? ", with SIMD"
@@ -91,9 +88,8 @@ static void check_jpeg(const struct doctor_folder *folder, struct doctor_finding
                       "several times faster");
 }
 
-static void check_libraries(const struct doctor_folder *folder, struct doctor_finding *finding)
+static void check_libraries(struct doctor_finding *finding)
 {
-    (void)folder;
     char json[VERSION_TEXT_BYTES], yaml[VERSION_TEXT_BYTES], hash[VERSION_TEXT_BYTES],
         hmac[VERSION_TEXT_BYTES], crc[VERSION_TEXT_BYTES], libc[VERSION_TEXT_BYTES];
     snprintf(libc, sizeof libc, "glibc %s", gnu_get_libc_version());
@@ -117,18 +113,16 @@ static const char *engine_name(void)
     return name;
 }
 
-static void check_engine(const struct doctor_folder *folder, struct doctor_finding *finding)
+static void check_engine(struct doctor_finding *finding)
 {
-    (void)folder;
     const char *name = engine_name();
     doctor_report(finding, "uses %s%s", name,
                   strcmp(name, "threads") == 0 ? ": pread and pwrite" : "");
     jsonx_write_string(&finding->json, "engine", name);
 }
 
-static void check_uring(const struct doctor_folder *folder, struct doctor_finding *finding)
+static void check_uring(struct doctor_finding *finding)
 {
-    (void)folder;
     int status = io_probe_uring(), buffers_status = status ? status : io_probe_uring_buffers();
     if (status)
         doctor_report(finding, "not permitted by the kernel (%s)", strerror(-status));
@@ -152,9 +146,8 @@ static void check_uring(const struct doctor_folder *folder, struct doctor_findin
                       "then take about a quarter less CPU");
 }
 
-static void check_mpi(const struct doctor_folder *folder, struct doctor_finding *finding)
+static void check_mpi(struct doctor_finding *finding)
 {
-    (void)folder;
     char line[MACHINE_TEXT_BYTES], library[RANKS_MPI_LIBRARY_BYTES], program[] = "mpirun",
                                                                      option[] = "--version";
     int status = first_line_read((char *const[]){program, option, NULL}, line, sizeof line);
@@ -178,9 +171,8 @@ static void check_mpi(const struct doctor_folder *folder, struct doctor_finding 
 }
 
 /* The folder need not exist yet. */
-static void check_index_cache(const struct doctor_folder *folder, struct doctor_finding *finding)
+static void check_index_cache(struct doctor_finding *finding)
 {
-    (void)folder;
     static const char consequence[] = "tars without an index are scanned each time they are opened";
     char cache[IO_PATH_BYTES_MAX];
     struct io_probe probe;

@@ -32,7 +32,7 @@ enum {
     ZFS_MAGIC = 0x2fc12fc1,
 };
 
-/* Names the type by its statfs(2) magic number. Types that share a number get the newest name. */
+/* Types that share a magic number get the newest name. */
 static void name_magic(uint32_t magic, char type[IO_PROBE_TYPE_BYTES])
 {
     static const struct {
@@ -52,8 +52,8 @@ static void name_magic(uint32_t magic, char type[IO_PROBE_TYPE_BYTES])
             snprintf(type, IO_PROBE_TYPE_BYTES, "%s", known[i].type);
 }
 
-/* Finds the mount's type in /proc/self/mountinfo: "36 35 98:0 ROOT MOUNT OPTIONS ... - TYPE SOURCE
- * ..." Leaves type unchanged if the mount is not listed, as outside a chroot. */
+/* A line of mountinfo: "36 35 98:0 ROOT MOUNT OPTIONS ... - TYPE SOURCE ...". Leaves type unchanged
+ * if the mount is not listed, as outside a chroot. */
 static void find_type(uint64_t mount_id, char type[IO_PROBE_TYPE_BYTES])
 {
     FILE *file = fopen("/proc/self/mountinfo", "re");
@@ -112,7 +112,7 @@ static bool is_memory_type(const char *type)
     return is_one_of(type, types);
 }
 
-/* Reads the device's setting, or that of its parent disk. */
+/* The setting of the device or of its parent disk. */
 static uint64_t read_ahead_bytes(dev_t device)
 {
     static const char *const patterns[] = {

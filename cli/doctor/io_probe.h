@@ -1,11 +1,11 @@
 /*
- * io_probe — features of a folder's file system and of the kernel that io/ uses.
+ * io_probe — tests the features of a file system and of the kernel that io/ uses.
  *
  *     io_probe_folder("runs/a", true, &probe, err);
  *     probe.exchange_status  // 0, or the -errno that file_commit.c would get
  *
- * Each feature is tested on the probe's own file, unnamed (O_TMPFILE) if possible. Renames are
- * tested in a folder `.tmp-doctor-*` that exists for a few milliseconds; any sweep would remove it.
+ * Works on its own file, unnamed (O_TMPFILE) if possible, and for renames on a folder
+ * `.tmp-doctor-*`, which exists for a few milliseconds and which any sweep would remove.
  */
 #ifndef MILLRACE_CLI_DOCTOR_IO_PROBE_H
 #define MILLRACE_CLI_DOCTOR_IO_PROBE_H
@@ -25,7 +25,7 @@ struct io_probe {
     uint64_t free_files;       /* 0: unknown, or none */
     uint64_t read_ahead_bytes; /* of the page cache; 0: unknown */
 
-    /* 0, or why nothing can be created: -EACCES, -EROFS, -ENOSPC. Members below are then unset. */
+    /* 0, or why nothing can be created: -EACCES, -EROFS, -ENOSPC. Then members below are unset. */
     int write_status;
 
     int noreplace_status;                                          /* RENAME_NOREPLACE */
@@ -38,16 +38,15 @@ struct io_probe {
     uint64_t sync_ns; /* median fsync after appending 4 KiB */
 };
 
-/* Probes the folder at path, or the folder of that file. If nothing exists and will_be_created,
- * probes the nearest existing ancestor. Blocks for about eight fsyncs. -ENOENT, -EACCES, ...:
- * cannot be opened. */
+/* Probes the folder at path, or that of the file; if will_be_created, the nearest existing
+ * ancestor. Blocks for about eight fsyncs. -ENOENT, -EACCES, ...: cannot be opened. */
 int io_probe_folder(const char *path, bool will_be_created, struct io_probe *ret_probe,
                     struct err *err);
 
-/* Whether this process may use io_uring: 0, -ENOSYS, -EPERM, ... */
+/* 0 if this process may use io_uring; -ENOSYS, -EPERM, ... */
 int io_probe_uring(void);
-/* Whether an io_uring may register IO_PROBE_REGISTERED_BYTES of buffers: 0, -ENOMEM beyond
- * RLIMIT_MEMLOCK, or the error of io_probe_uring. */
+/* 0 if an io_uring may register IO_PROBE_REGISTERED_BYTES of buffers; -ENOMEM beyond
+ * RLIMIT_MEMLOCK; or the error of io_probe_uring. */
 enum { IO_PROBE_REGISTERED_BYTES = 16 << 20 };
 int io_probe_uring_buffers(void);
 

@@ -33,9 +33,7 @@ static const char *const examples[] = {
 
 const struct verb verb_completion = {
     .name = "completion",
-    .arguments = "bash|zsh|fish",
-    .arguments_min = 1,
-    .arguments_max = 1,
+    .arguments = {"bash|zsh|fish", 1, 1},
     .summary = "Print a shell completion script.",
     .details = "The scripts are installed with millrace; print one to use a millrace that is not "
                "installed. In bash, put `source <(millrace completion bash)` in ~/.bashrc; in zsh, "

@@ -5,7 +5,6 @@
 #include "cli/verbs/verbs.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 static int print_verb_help(const struct invocation *invocation, struct err *err)
@@ -52,8 +51,7 @@ static const char *const examples[] = {
 
 const struct verb verb_help = {
     .name = "help",
-    .arguments = "[VERB | formats | config]",
-    .arguments_max = 2,
+    .arguments = {"[VERB | formats | config]", 0, 2},
     .summary = "Show help for a verb, the file formats, or the configuration keys.",
     .examples = examples,
     .args_bytes = sizeof(struct common_args),

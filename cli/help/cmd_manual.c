@@ -24,7 +24,6 @@ static const struct option rows[] = {
     {"force", 0, OPTION_FLAG, AT(force), .help = "replace existing pages in DIR"},
 };
 
-/* Sets path to DIR/man1/millrace.1 and so on. */
 static int page_path(const char *folder, const struct manual_page *page,
                      char path[IO_PATH_BYTES_MAX], struct err *err)
 {
@@ -70,8 +69,7 @@ static int check_free(struct io *io, const char *path, struct err *err)
     return -EEXIST;
 }
 
-/* Checks all paths before writing any page, so that an existing file does not cause a partial
- * set. */
+/* Checks all paths first, so that an existing file does not cause a partial set. */
 static int write_all(const struct manual_args *args, struct err *err)
 {
     struct manual_page page;
@@ -92,7 +90,6 @@ static int write_all(const struct manual_args *args, struct err *err)
     return status;
 }
 
-/* Prints the page of "millrace" and the words after it. */
 static int print_page(const struct invocation *invocation, struct err *err)
 {
     struct str name = {0}, text = {0};
@@ -137,12 +134,11 @@ static const char *const examples[] = {
 
 const struct verb verb_manual = {
     .name = "manual",
-    .arguments = "[VERB | config | formats]",
-    .arguments_max = 2,
+    .arguments = {"[VERB | config | formats]", 0, 2},
     .summary = "Print a manual page in the format of man.",
     .details = "Without a name, print the page millrace(1). All pages are installed with millrace; "
                "to read one without installing it, run `millrace manual read | man -l -`.",
-    .options = {rows, sizeof rows / sizeof rows[0]},
+    .options = OPTION_TABLE(rows),
     .examples = examples,
     .args_bytes = sizeof(struct manual_args),
     .run = run,

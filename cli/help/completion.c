@@ -41,7 +41,7 @@ static void print_options(const struct verb *verb)
     }
 }
 
-/* Returns the option named by the first `bytes` of word if it takes a value, else NULL. */
+/* NULL if the first `bytes` of word do not name an option with a value. */
 static const struct option *valued_option(const struct verb *verb, const char *word, size_t bytes)
 {
     struct option_table options = verb_options(verb);
@@ -56,7 +56,7 @@ static const struct option *valued_option(const struct verb *verb, const char *w
     return option;
 }
 
-/* Prints configuration keys, or after KEY= the values of the key. */
+/* Prints keys or, after KEY=, its values. */
 static void print_settings(const char *word, size_t prefix_bytes)
 {
     size_t count, key_bytes = strcspn(word + prefix_bytes, "=");

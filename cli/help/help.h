@@ -1,8 +1,7 @@
 /*
  * help — help on stdout, and its text, which manual pages share.
  *
- * A line that begins with a space is printed verbatim; any other is a paragraph, wrapped to the
- * output width.
+ * A line that begins with a space is printed verbatim; any other line is a paragraph, which wraps.
  */
 #ifndef MILLRACE_CLI_HELP_HELP_H
 #define MILLRACE_CLI_HELP_HELP_H
@@ -19,15 +18,13 @@ struct help_status {
 };
 extern const struct help_status help_statuses[]; /* ends with meaning NULL */
 
-/* Reads the section of the file formats at `at`; NULL: the first. Returns the start of the next
- * one, NULL after the last. */
+/* Reads the section of the file formats at `at`; NULL: the first. Returns the next one or NULL. */
 const char *help_format_section(const char *at, struct str *title, struct str *text);
 void help_print_formats(void);
 
 extern const char help_config_intro[];
 extern const char help_config_example[];
-/* Formats the type of a key: "number", "true|false", "shuffle|full|sequential". Returns text, of
- * HELP_KIND_BYTES. */
+/* Formats the type of a key: "number", "true|false", "shuffle|full|sequential". Returns text. */
 enum { HELP_KIND_BYTES = 96 };
 const char *help_config_kind(const struct config_field *field, char text[HELP_KIND_BYTES]);
 void help_print_config(void);
@@ -42,8 +39,7 @@ void help_describe_option(const struct option *option, struct str *out);
 /* Adds a command, wrapped to `columns` with backslashes. */
 void help_wrap_command(const char *command, size_t columns, struct str *out);
 
-/* Prints text, wrapped to the terminal's width. at: the column of the first line; indent: of the
- * others. */
+/* Wraps to the terminal's width. at: the column of the first line; indent: of the others. */
 void help_print_wrapped(const char *text, unsigned at, unsigned indent);
 
 #endif

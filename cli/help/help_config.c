@@ -1,6 +1,5 @@
 /*
- * help_config — `millrace help config`: prints every configuration key, from the table that parses
- * it.
+ * help_config — `millrace help config`: prints every configuration key.
  */
 #include "cli/help/help.h"
 

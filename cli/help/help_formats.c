@@ -1,8 +1,8 @@
 /*
  * help_formats — `millrace help formats`: prints formats.txt.
  *
- * A line that begins with # is the title of a section. Empty lines separate paragraphs. Lines that
- * begin with a space are kept unchanged.
+ * # begins the title of a section. Empty lines separate paragraphs. Lines that begin with a space
+ * stay unchanged.
  */
 #include "cli/help/help.h"
 #include "embedded.h"

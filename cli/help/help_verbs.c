@@ -3,7 +3,6 @@
  */
 #include "cli/help/help.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -66,8 +65,8 @@ void help_describe_option(const struct option *option, struct str *out)
         str_add_text(out, "; repeatable");
 }
 
-/* The last break of the command before `columns`; 0: none. Keeps an option and its value together
- * if the line stays at least half full. */
+/* Returns the last break before `columns`; 0: none. Keeps an option and its value together if the
+ * line stays at least half full. */
 static size_t find_break(const char *command, size_t columns)
 {
     size_t last_space = 0;
@@ -129,8 +128,8 @@ static void print_option(const struct option *option)
 
 void help_print_verb(const struct verb *verb)
 {
-    printf("usage: millrace %s%s%s [options]\n\n", verb->name, *verb->arguments ? " " : "",
-           verb->arguments);
+    printf("usage: millrace %s%s%s [options]\n\n", verb->name, *verb->arguments.names ? " " : "",
+           verb->arguments.names);
     help_print_wrapped(verb->summary, 0, 0);
     if (verb->details) {
         putchar('\n');

@@ -111,7 +111,7 @@ static void add_verb_page(struct str *out, const struct manual_page *page, const
     roff_font(out, ROFF_BOLD, str_text(&command));
     str_deinit(&command);
     str_add_text(out, " ");
-    roff_font(out, ROFF_ITALIC, verb->arguments);
+    roff_font(out, ROFF_ITALIC, verb->arguments.names);
     str_add_text(out, " [options]\n");
     roff_section(out, "DESCRIPTION");
     roff_prose(out, verb->summary);

@@ -14,7 +14,7 @@ void roff_end_line(struct str *out)
         str_add_text(out, "\n");
 }
 
-/* Writes hyphens as minus signs, so that options can be copied from a page. */
+/* Hyphens become minus signs, so that options can be copied from a page. */
 static void add_bytes(struct str *out, const char *text, size_t bytes)
 {
     static const char marks[] = "\\-'`^~";
@@ -48,8 +48,7 @@ void roff_font(struct str *out, enum roff_font font, const char *text)
     add_in_font(out, font, text, strlen(text));
 }
 
-/* No date: the same source makes the same page. No hyphenation or justification: names stay
- * whole. */
+/* No date, so that pages are reproducible. No hyphenation, so that names stay whole. */
 void roff_begin(struct str *out, const char *title, unsigned section)
 {
     str_add_text(

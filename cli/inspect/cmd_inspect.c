@@ -1,6 +1,5 @@
 /*
  * cmd_inspect — `millrace inspect PATH`: identifies a file or folder and summarizes its contents.
- * Reads headers only.
  */
 #include "cli/core/output.h"
 #include "cli/core/path_kind.h"
@@ -53,7 +52,6 @@ static int inspect_run(struct inspection *in, const char *path)
     return 0;
 }
 
-/* Writes the page for path to args->html and records it in the result. */
 static int write_page(struct inspection *in, enum path_kind kind, const char *path,
                       const struct inspect_args *args, const struct log *log)
 {
@@ -113,7 +111,6 @@ static int inspect_kind(struct inspection *in, enum path_kind kind, const char *
     return -ENOTSUP;
 }
 
-/* PATH may also be a run's folder. */
 static int print_config(struct inspection *in, const char *path, bool as_json)
 {
     struct str text = {0};
@@ -171,9 +168,7 @@ static const char *const examples[] = {
 
 const struct verb verb_inspect = {
     .name = "inspect",
-    .arguments = "PATH",
-    .arguments_min = 1,
-    .arguments_max = 1,
+    .arguments = {"PATH", 1, 1},
     .summary = "Identify a dataset, shard, checkpoint, run or file and summarize its contents.",
     .details = "A file can be safetensors, .npy, JPEG, PNG, WebP or PPM. Only headers are read (of "
                "PNG, WebP and PPM, the whole file). For a checkpoint folder, the newest complete "
@@ -182,7 +177,7 @@ const struct verb verb_inspect = {
                "sizes, classes, fields and shards (it reads the samples shown); for a run, curves "
                "over the steps, checkpoints and the configuration. A run is given as its folder or "
                "its metrics.jsonl.",
-    .options = {rows, sizeof rows / sizeof rows[0]},
+    .options = OPTION_TABLE(rows),
     .examples = examples,
     .args_bytes = sizeof(struct inspect_args),
     .run = run,

@@ -24,10 +24,9 @@ struct inspection {
 int inspect_dataset(struct inspection *in, const char *path);
 int inspect_datasets(struct inspection *in, const char *path); /* each dataset in a folder */
 int inspect_shard(struct inspection *in, const char *path);
-/* for a folder, describes its newest complete checkpoint */
+/* for a folder: its newest complete checkpoint */
 int inspect_checkpoint(struct inspection *in, const char *path);
-/* Appends the configuration of the run that saved the checkpoint: YAML as `train` takes it, or
- * JSON. */
+/* Appends the configuration of the run that saved the checkpoint, as YAML or JSON. */
 int inspect_config(struct inspection *in, const char *path, bool as_json, struct str *out);
 int inspect_safetensors(struct inspection *in, const char *path);
 int inspect_npy(struct inspection *in, const char *path);

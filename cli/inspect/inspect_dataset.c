@@ -5,7 +5,6 @@
 #include "cli/inspect/inspect.h"
 #include "shards/dataset/dataset.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 
 static void write_text_layout(struct jsonx_writer *json, const struct dataset_text *text)

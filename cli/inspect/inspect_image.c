@@ -1,8 +1,7 @@
 /*
- * inspect_image — describes a PNG, WebP or PPM file. Reads the whole file: its end shows whether it
- * can be decoded, and a WebP's EXIF may be there.
+ * inspect_image — describes a PNG, WebP or PPM file. Reads all of it: a WebP's EXIF may be at its
+ * end, and decoding needs it.
  */
-#include "base/bytes.h"
 #include "cli/inspect/inspect.h"
 #include "image/formats/png.h"
 #include "image/formats/webp.h"
@@ -50,7 +49,7 @@ static void write_webp(struct jsonx_writer *json, const struct io_head *head)
     jsonx_write_bool(json, "animation", traits.has_animation);
 }
 
-/* Returns sizes from the headers; 0 if they cannot be read. */
+/* Zero if the headers cannot be read. */
 static struct pixels_info read_headers(const struct io_head *head, enum image_kind kind,
                                        struct err *err)
 {

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Headers are usually short. Profiles, previews and maker notes take up to 64 KiB per segment. */
+/* Profiles, previews and maker notes take up to 64 KiB per segment. */
 enum { READ_FIRST_BYTES = 64 << 10, READ_BYTES_MAX = 64 << 20, READ_GROWTH = 8 };
 
 static int read_headers(struct inspection *in, const char *path, struct io_head *ret_head,
@@ -90,7 +90,6 @@ static void write_markers(struct jsonx_writer *json, const struct jpeg_headers *
                         : 0);
 }
 
-/* Writes whether the decoder accepts the headers. */
 static void write_verdict(struct jsonx_writer *json, const struct io_head *head, const char *path)
 {
     static const char *const colors[] = {[JPEG_GRAY] = "gray",

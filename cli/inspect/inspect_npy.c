@@ -1,7 +1,6 @@
 /*
  * inspect_npy — describes a NumPy array file, from its header.
  */
-#include "base/bytes.h"
 #include "base/str.h"
 #include "cli/inspect/inspect.h"
 #include "io/file_util.h"

@@ -5,7 +5,6 @@
 #include "base/os/cpu_share.h"
 #include "base/os/thread_pool.h"
 #include "ckpt/ckpt.h"
-#include "cli/core/output.h"
 #include "cli/core/signals.h"
 #include "cli/core/start_time.h"
 #include "cli/core/storage.h"
@@ -63,7 +62,7 @@ struct launch {
     const struct launch_args *args;
     struct launch_placement placement;
     char program[PATH_MAX];
-    /* for the environment of the ranks in all attempts; "": no time limit */
+    /* START_TIME_VARIABLE=...; "": no time limit */
     char start_variable[64];
     char run_dir[IO_PATH_BYTES_MAX], folder[IO_PATH_BYTES_MAX]; /* folder: of checkpoints */
     struct launch_command command;
@@ -85,7 +84,6 @@ static int check_nodes(const struct launch_args *args, struct err *err)
     return -EINVAL;
 }
 
-/* Adds an option of train, if it was given. */
 static void add_option(struct launch_command *command, const char *name, const char *value)
 {
     if (!value)
@@ -130,8 +128,7 @@ static int set_folders(struct launch *launch, const struct train_config *config,
     return 0;
 }
 
-/* Makes all attempts share run.max_time. A dry run sets no time, because the command may run
- * later. */
+/* All attempts share run.max_time. The command of a dry run may run later, so it gets no time. */
 static int set_start_time(struct launch *launch, const struct train_config *config, struct err *err)
 {
     const char *given = getenv(START_TIME_VARIABLE);
@@ -143,7 +140,7 @@ static int set_start_time(struct launch *launch, const struct train_config *conf
     return status;
 }
 
-/* Whether the run saved a step after the one it resumed from. */
+/* Whether the run saved a step after `from`. */
 static bool has_progressed(const struct launch *launch, const char *from)
 {
     char path[IO_PATH_BYTES_MAX];
@@ -164,7 +161,7 @@ static const char *choose_resume(const struct launch *launch)
     return is_path && !has_progressed(launch, given) ? given : "auto";
 }
 
-/* Without -n: one rank per GPU of a node or, if there are no GPUs, per NUMA node. */
+/* One rank per GPU of a node or, without GPUs, per NUMA node. */
 static int choose_ranks(const struct launch *launch, const struct train_config *config,
                         unsigned *ret_ranks, struct err *err)
 {
@@ -219,8 +216,7 @@ static bool is_final(int status)
            status == EXIT_INTERRUPTED;
 }
 
-/* Pauses, because the cause of a quick failure may be transient. False if a stop request ended the
- * pause. */
+/* The cause of a quick failure may be transient. False after a stop request. */
 static bool pause_before_restart(const struct signal_counts *counts)
 {
     if (atomic_load(&counts->stops) == 0)
@@ -292,9 +288,7 @@ static const char *const examples[] = {
 
 const struct verb verb_launch = {
     .name = "launch",
-    .arguments = "CONFIG.yaml",
-    .arguments_min = 1,
-    .arguments_max = 1,
+    .arguments = {"CONFIG.yaml", 1, 1},
     .summary = "Train on several ranks with mpirun.",
     .details = "Runs `millrace train CONFIG.yaml` with Open MPI's mpirun, adding the options "
                "needed for root and for ranks that share cores. -v and --dry-run show the command. "
@@ -304,7 +298,7 @@ const struct verb verb_launch = {
                "status 75; a second Ctrl-C ends them at once with status 130. With --restarts, a "
                "run that fails for any reason other than wrong usage (status 2) is started again "
                "and resumes from its newest checkpoint, within what is left of run.max_time.",
-    .options = {rows, sizeof rows / sizeof rows[0]},
+    .options = OPTION_TABLE(rows),
     .examples = examples,
     .args_bytes = sizeof(struct launch_args),
     .run = run,

@@ -1,7 +1,7 @@
 #include "cli/ranks/launch.h"
 
 #include "base/str.h"
-#include "cli/verbs/verb.h"
+#include "cli/core/exit_status.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -74,7 +74,7 @@ static void add_hosts(struct launch_command *command, const struct launch_placem
     str_deinit(&text);
 }
 
-/* Whether the variable, "NAME=value", affects a run. mpirun cannot forward other names, such as
+/* Whether the variable, "NAME=value", affects a run and has a name that mpirun can forward, unlike
  * exported shell functions. */
 static bool is_forwarded(const char *variable, size_t name_bytes)
 {
@@ -120,7 +120,7 @@ int launch_begin(struct launch_command *command, const struct launch_placement *
     launch_add(command, count);
     if (placement->hosts)
         add_hosts(command, placement);
-    /* mpirun's slots are cores; millrace's CPUs are hardware threads */
+    /* slots are cores; cpus counts hardware threads */
     bool oversubscribes = placement->ranks / placement->nodes > placement->cpus,
          has_slots = placement->hosts || placement->is_job;
     if (oversubscribes || !has_slots)
@@ -163,8 +163,8 @@ char *launch_format(const struct launch_command *command)
     return copy;
 }
 
-/* In the child: leaves the parent's process group, so that Ctrl-C reaches it only through the
- * parent, and dies with the parent. */
+/* In the child: leaves the parent's process group, so that Ctrl-C reaches it through the parent
+ * only, and dies with the parent. */
 static void exec_command(const struct launch_command *command, int error_fd)
 {
     int null_fd = open("/dev/null", O_RDONLY);
@@ -205,8 +205,7 @@ static int start_command(const struct launch_command *command, pid_t *ret_pid, s
     return status;
 }
 
-/* Forwards signals not yet sent. mpirun passes SIGUSR1 on to the ranks, but kills them on
- * SIGTERM. */
+/* mpirun passes SIGUSR1 on to the ranks, but kills them on SIGTERM. */
 static void forward_signals(pid_t pid, const struct signal_counts *counts,
                             struct signals_sent *sent)
 {

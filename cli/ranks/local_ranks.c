@@ -6,6 +6,7 @@
 #include "comm/ranks/ranks.h"
 
 #include <errno.h>
+
 #include <stdlib.h>
 #include <unistd.h>
 

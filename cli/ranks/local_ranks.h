@@ -11,9 +11,9 @@
 
 #include "cli/verbs/verb.h"
 
-/* If this process is not a rank and ranks > 1, runs the same command line on that many ranks with
- * mpirun, forwards signals, blocks until they end and sets *ret_done. Returns the ranks' exit
- * status, or -errno. */
+/* If this process is not a rank and ranks > 1, runs the same command line on `ranks` ranks with
+ * mpirun, forwards signals, blocks until they end and sets *ret_done. Returns their exit status, or
+ * -errno. */
 int local_ranks_run(const struct invocation *invocation, unsigned ranks, bool *ret_done,
                     struct err *err);
 

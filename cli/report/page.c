@@ -1,9 +1,3 @@
-/*
- * page — see page.h.
- *
- * page.css uses rem for widths, so that they scale with the font size. It has no characters that
- * HTML or XML would interpret.
- */
 #include "cli/report/page.h"
 
 #include "base/utf8.h"
@@ -97,6 +91,7 @@ void page_data_uri(struct str *out, const char *type, const void *data, size_t b
 void page_begin(struct str *out, const char *kind, const char *title)
 {
     str_add_text(out, head);
+    /* page.css has no character that HTML or XML would interpret */
     str_add_format(out, "<style>\n%s</style>\n<title>%s ", page_css, kind);
     page_element(out, "", title, "</title>\n</head>\n<body>\n<header><h1>");
     page_element(out, "", title, "</h1><p>");

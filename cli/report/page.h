@@ -11,9 +11,9 @@
  *     page_end(&out);
  *     status = str_status(&out);
  *
- * Text is escaped, so the page is well-formed HTML and XML regardless of the names in a dataset. A
- * content security policy forbids scripts and network access. The page adapts to light and dark
- * mode and to the window's width.
+ * Text is escaped, so the page is well-formed HTML and XML. A content security policy forbids
+ * scripts and network access. The page adapts to light and dark mode and to the width of the
+ * window.
  */
 #ifndef MILLRACE_CLI_REPORT_PAGE_H
 #define MILLRACE_CLI_REPORT_PAGE_H
@@ -24,7 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* kind: the page's subject, in one word; title: its path. */
+/* kind: one word; title: the path. */
 void page_begin(struct str *out, const char *kind, const char *title);
 void page_end(struct str *out);
 
@@ -32,8 +32,8 @@ void page_end(struct str *out);
 void page_section_begin(struct str *out, const char *heading, const char *note);
 void page_section_end(struct str *out);
 
-/* Escapes text for an element or a quoted attribute. Invalid UTF-8 and control characters except
- * newline and tab become U+FFFD. */
+/* Escapes text for an element or an attribute. Invalid UTF-8 and control characters, except newline
+ * and tab, become U+FFFD. */
 void page_text(struct str *out, const char *text);
 void page_text_bytes(struct str *out, const void *text, size_t bytes);
 /* Formats, truncates to PAGE_FORMAT_BYTES_MAX, then escapes. */
@@ -61,7 +61,7 @@ void page_cell(struct str *out, const char *text);
 void page_number(struct str *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void page_count(struct str *out, uint64_t count);
 void page_size(struct str *out, uint64_t bytes); /* "1.5 MiB" */
-/* Adds a bar that fills the fraction `share` (0..1) of the cell. */
+/* share: the filled fraction of the cell */
 void page_bar(struct str *out, double share);
 void page_row_end(struct str *out);
 void page_table_end(struct str *out);

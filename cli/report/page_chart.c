@@ -116,7 +116,7 @@ static void draw_line(struct str *out, const struct chart_series *series, unsign
     str_add_text(out, "\"/>\n");
 }
 
-/* Dots show their values on hover; they are visible only if there are few. */
+/* Dots show values on hover. They are visible only if there are few. */
 static void draw_dots(struct str *out, const struct chart_series *series, unsigned number,
                       const struct axis *x, const struct axis *y)
 {
@@ -151,7 +151,7 @@ static void draw_marks(struct str *out, const struct chart *chart, const struct 
     }
 }
 
-/* shape: the legend's symbol, within 28 x 10. */
+/* shape: within 28 x 10 */
 static void draw_legend_entry(struct str *out, const char *css_class, const char *shape,
                               const char *name)
 {
@@ -172,7 +172,7 @@ static void draw_legend(struct str *out, const struct chart *chart)
         draw_legend_entry(out, "mark", "M14 1l5 9h-10z", chart->marks_name);
 }
 
-/* legend: the chart, or NULL. The caller adds the label's text and `">`. */
+/* legend: the chart, or NULL. The caller adds the label and `">`. */
 static void begin_figure(struct str *out, const char *title, const char *unit,
                          const struct chart *legend)
 {

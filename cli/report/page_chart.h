@@ -1,7 +1,6 @@
 /*
- * page_chart — SVG charts inside a page: lines over steps, and histograms.
- *
- * A chart's content is also available as text: title, legend and a label for screen readers.
+ * page_chart — SVG charts in a page: lines over steps, and histograms. Each has a title, a legend
+ * and a label for screen readers.
  */
 #ifndef MILLRACE_CLI_REPORT_PAGE_CHART_H
 #define MILLRACE_CLI_REPORT_PAGE_CHART_H
@@ -27,7 +26,7 @@ struct chart_series {
 
 struct chart {
     const char *title, *x_name, *unit;
-    /* the x axis ends here, or at the last point if that is larger */
+    /* minimum end of the x axis */
     double x_end;
     bool from_zero; /* the y axis starts at 0 */
     struct chart_series series[CHART_SERIES_MAX];
@@ -36,14 +35,14 @@ struct chart {
     const char *marks_name;
 };
 
-/* Begins a section of charts, placed side by side if they fit. */
+/* Charts of a group are side by side if they fit. */
 void chart_group_begin(struct str *out, const char *heading, const char *note);
 void chart_group_end(struct str *out);
 
 /* Draws nothing if no series has a finite point. */
 void chart_draw_lines(struct str *out, const struct chart *chart);
 
-/* Column i counts the values in edges[i]..edges[i + 1]; all have the same width. */
+/* Column i counts the values in edges[i]..edges[i + 1]; all columns are equally wide. */
 struct chart_histogram {
     const char *title, *x_name;
     const double *edges;    /* [count + 1] */
@@ -55,7 +54,7 @@ void chart_draw_histogram(struct str *out, const struct chart_histogram *histogr
 
 /* Formats a number for an axis: "0.05", "12k", "3M". Returns text. */
 const char *chart_format_number(double value, char text[CHART_TICK_BYTES]);
-/* Returns 1, 2 or 5 times a power of ten, such that about `ticks` steps make up `span`. */
+/* Returns 1, 2 or 5 times a power of ten, about span / ticks. */
 double chart_tick_spacing(double span, unsigned ticks);
 
 #endif

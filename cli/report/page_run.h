@@ -9,8 +9,8 @@
 #include "base/str.h"
 #include "io/io.h"
 
-/* metrics_path: the run's metrics.jsonl. Reads checkpoints from the folder ckpt next to it, if any,
- * and the configuration from the newest one. Appends to out. */
+/* metrics_path: the run's metrics.jsonl. Reads the folder ckpt next to it, if any, and the
+ * configuration from its newest checkpoint. Appends to out. */
 int page_run_build(struct io *io, const char *metrics_path, const struct log *log, struct str *out,
                    struct err *err);
 

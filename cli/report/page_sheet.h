@@ -1,9 +1,7 @@
 /*
- * page_sheet — samples as figures of a contact sheet: a thumbnail or other content, with class and
- * key.
+ * page_sheet — a contact sheet: figures with a thumbnail or other content, class and key.
  *
- * A sheet has at most SHEET_SAMPLES_MAX figures, and no more images once it has reached
- * SHEET_BYTES_MAX.
+ * Has at most SHEET_SAMPLES_MAX figures, and no more images once it reaches SHEET_BYTES_MAX.
  */
 #ifndef MILLRACE_CLI_REPORT_PAGE_SHEET_H
 #define MILLRACE_CLI_REPORT_PAGE_SHEET_H
@@ -13,7 +11,7 @@
 
 enum {
     SHEET_SAMPLES_MAX = 96,
-    SHEET_SIDE_PIXELS = 192, /* longer side of a thumbnail: twice its displayed size */
+    SHEET_SIDE_PIXELS = 192, /* longer side; displayed at half the size */
     SHEET_QUALITY = 80,      /* about 5 KB each */
     SHEET_BYTES_MAX = 4 << 20,
 };
@@ -33,8 +31,7 @@ void page_sheet_close(struct page_sheet *sheet);
 int page_sheet_add(struct page_sheet *sheet, struct survey *survey,
                    const struct survey_sample *sample, struct err *err);
 
-/* Formats the class's name or, without one, its number; "" if negative. Returns name, which holds
- * up to `bytes` bytes. */
+/* Formats the class's name or, without one, its number; "" if negative. Returns name. */
 const char *page_class_name(const struct dataset *dataset, int64_t number, char *name,
                             size_t bytes);
 

@@ -7,8 +7,7 @@
 #include "base/json/jsonx.h"
 #include "base/str.h"
 
-/* Nested keys are joined with dots: "image.size". The other arguments are those of
- * page_table_begin. */
+/* Joins nested keys with dots: "image.size". Other arguments as for page_table_begin. */
 void page_values_table(struct str *out, const char *heading, const char *note, const char *caption,
                        struct json_t *object);
 

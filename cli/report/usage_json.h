@@ -1,6 +1,5 @@
 /*
- * usage_json — writes a rank's memory and traffic (trainer/report/usage.h) as JSON, with the same
- * names for measured and predicted values.
+ * usage_json — writes a rank's memory and traffic as JSON, measured or predicted.
  */
 #ifndef MILLRACE_CLI_REPORT_USAGE_JSON_H
 #define MILLRACE_CLI_REPORT_USAGE_JSON_H
@@ -9,9 +8,9 @@
 #include "trainer/report/usage.h"
 
 const char *usage_name(enum mem_use use);
-/* Writes "memory": bytes by use, in total and, if the device has its own memory, on the device; and
- * "a_step": bytes transferred per step. */
+/* Writes "memory": bytes by use, in total and on the device. */
 void usage_write_memory(struct jsonx_writer *json, const struct usage *usage);
+/* Writes "a_step": bytes transferred per step. */
 void usage_write_traffic(struct jsonx_writer *json, const struct usage *usage);
 
 #endif

@@ -4,7 +4,6 @@
 
 #include <assert.h>
 #include <ctype.h>
-#include <stdio.h>
 #include <string.h>
 
 static void add_word(struct grammar_words *words, const char *text, size_t bytes)
@@ -150,9 +149,9 @@ bool grammar_argument_value(const struct verb *verb, size_t n, struct grammar_va
 {
     struct grammar_words names;
     bool repeats;
-    split_arguments(verb->arguments, &names, &repeats);
+    split_arguments(verb->arguments.names, &names, &repeats);
     size_t count = names.count;
-    if (n >= verb->arguments_max || count == 0)
+    if (n >= verb->arguments.max || count == 0)
         return false;
     parse_value_name(names.items[n < count ? n : count - 1], GRAMMAR_FILES, ret_value);
     if (n >= count && !repeats)

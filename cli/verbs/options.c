@@ -183,7 +183,7 @@ static int set_value(const struct option *option, const char *value, void *args,
     return status ? err_set(err, status, "out of memory for the command line") : 0;
 }
 
-/* Finds the option at argv[*index] and its value. Advances *index if the value is the next word. */
+/* Advances *index if the value is the next word. */
 static int take_option(const struct option_table *table, int argc, char **argv, int *index,
                        const struct option **ret_option, const char **ret_value, struct err *err)
 {

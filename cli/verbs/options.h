@@ -57,6 +57,11 @@ struct option_table {
     const struct option_table *next; /* further options; NULL: none */
 };
 
+#define OPTION_TABLE(rows)                                                                         \
+    {                                                                                              \
+        rows, sizeof rows / sizeof rows[0], NULL                                                   \
+    }
+
 const struct option *options_at(const struct option_table *table, size_t n);
 
 /* Fills args (zeroed, of the verb's size) with defaults and the values in argv, and ret_positional
@@ -64,14 +69,13 @@ const struct option *options_at(const struct option_table *table, size_t n);
 int options_parse(const struct option_table *table, int argc, char **argv, void *args,
                   struct option_list *ret_positional, struct err *err);
 
-/* -EINVAL names a missing required option. Separate from options_parse, so that `--help` works. */
+/* -EINVAL names a missing option. Separate from options_parse, so that `--help` works. */
 int options_check_required(const struct option_table *table, int argc, char **argv,
                            struct err *err);
 
 void options_deinit(const struct option_table *table, void *args, struct option_list *positional);
 
-/* Formats the value as help shows it: "N", "keys|json|none". Returns text, which holds up to
- * `bytes` bytes. */
+/* Format a value as help shows it: "N", "keys|json|none". Return text. */
 const char *option_format_value(const struct option *option, char *text, size_t bytes);
 const char *option_format_choices(const char *const *choices, char *text, size_t bytes);
 

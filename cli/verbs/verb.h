@@ -35,9 +35,11 @@ struct invocation {
 
 /* Immutable. */
 struct verb {
-    const char *name;      /* "read", "convert dataset" */
-    const char *arguments; /* "SRC DST" */
-    size_t arguments_min, arguments_max;
+    const char *name; /* "read", "convert dataset" */
+    struct {
+        const char *names; /* "SRC DST" */
+        size_t min, max;   /* count */
+    } arguments;
     const char *summary;
     const char *details; /* paragraphs for --help; NULL: none */
     struct option_table options;
