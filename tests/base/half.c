@@ -1,5 +1,5 @@
 /*
- * half (test) — all 65536 binary16 values compared with the definition.
+ * half — compares all 65536 binary16 values with the definition.
  */
 #include "base/numeric/half.h"
 

@@ -1,5 +1,5 @@
 /*
- * thread — our threads block signals, which are delivered to the program's own threads.
+ * thread — threads that the library starts block signals, so the program's own threads get them.
  */
 #include "base/os/thread.h"
 #include "tests/support/test.h"

@@ -1,5 +1,5 @@
 /*
- * trace (test) — events that many threads record between start and stop, and the formatted text.
+ * trace — spans recorded by several threads between start and stop, and the formatted text.
  */
 #include "base/os/trace.h"
 #include "base/clock.h"

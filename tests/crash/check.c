@@ -11,7 +11,7 @@
 
 #define BACKUP_PREFIX "aside-step-"
 
-struct look {
+struct check_context {
     const struct plan *plan;
     struct io *io;
     const char *folder;
@@ -20,7 +20,7 @@ struct look {
     char *why;
 };
 
-static bool explain(char *why, const char *what, const struct err *err)
+static bool set_why(char *why, const char *what, const struct err *err)
 {
     char line[ERR_LINE_BYTES_MAX];
     snprintf(why, CHECK_WHY_BYTES, "%s: %s", what, err_format(err, line, sizeof line));
@@ -29,60 +29,61 @@ static bool explain(char *why, const char *what, const struct err *err)
 
 static int load_step(void *context, uint64_t step, const char *path)
 {
-    struct look *look = context;
+    struct check_context *check_context = context;
     struct err err = {0};
     struct plan_save found = {.step = step};
-    int status = subject_load(look->plan, look->io, path, &found.version, &err);
+    int status = subject_load(check_context->plan, check_context->io, path, &found.version, &err);
     if (status) {
-        explain(look->why, "a step is there that can't be loaded", &err);
+        set_why(check_context->why, "a step is there that can't be loaded", &err);
         return status;
     }
-    if (look->found->count == STEP_SET_MAX)
+    if (check_context->found->count == STEP_SET_MAX)
         return -E2BIG;
-    look->found->steps[look->found->count++] = found;
+    check_context->found->steps[check_context->found->count++] = found;
     return 0;
 }
 
 /* Loads the step that was replaced by one with the same number. */
 static int load_backup(void *context, const struct io_entry *entry)
 {
-    struct look *look = context;
+    struct check_context *check_context = context;
     char path[IO_PATH_BYTES_MAX];
     uint64_t version;
     struct err err = {0};
     if (strncmp(entry->name, BACKUP_PREFIX, strlen(BACKUP_PREFIX)) != 0)
         return 0;
-    int status = io_join_path(look->folder, entry->name, path, &err);
+    int status = io_join_path(check_context->folder, entry->name, path, &err);
     if (!status)
-        status = subject_load(look->plan, look->io, path, &version, &err);
+        status = subject_load(check_context->plan, check_context->io, path, &version, &err);
     if (status)
-        explain(look->why, "what was put aside can't be loaded", &err);
+        set_why(check_context->why, "what was put aside can't be loaded", &err);
     return status;
 }
 
 static int count_listed(void *context, const struct ckpt_entry *entry)
 {
     (void)entry;
-    ((struct look *)context)->listed_count++;
+    ((struct check_context *)context)->listed_count++;
     return 0;
 }
 
 bool check_steps(const struct plan *plan, struct io *io, const char *folder,
                  struct step_set *ret_found, char why[CHECK_WHY_BYTES])
 {
-    struct look look = {.plan = plan, .io = io, .folder = folder, .found = ret_found, .why = why};
+    struct check_context check_context = {
+        .plan = plan, .io = io, .folder = folder, .found = ret_found, .why = why};
     struct err err = {0};
     ret_found->count = 0;
-    if (ckpt_each_step(io, folder, load_step, &look, &err))
-        return *why ? false : explain(why, "the steps could not be walked", &err);
-    if (io->names->list(io, folder, load_backup, &look, &err))
-        return *why ? false : explain(why, "the folder could not be listed", &err);
-    if (ckpt_list(io, folder, count_listed, &look, NULL, &err))
-        return explain(why, "the folder could not be listed", &err);
-    if (look.listed_count == ret_found->count)
+    if (ckpt_each_step(io, folder, load_step, &check_context, &err))
+        return *why ? false : set_why(why, "the steps could not be walked", &err);
+    if (io->names->list(io, folder, load_backup, &check_context, &err))
+        return *why ? false : set_why(why, "the folder could not be listed", &err);
+    if (ckpt_list(io, folder, count_listed, &check_context, NULL, &err))
+        return set_why(why, "the folder could not be listed", &err);
+    if (check_context.listed_count == ret_found->count)
         return true;
-    snprintf(why, CHECK_WHY_BYTES, "%u steps are listed of %u that load", look.listed_count,
-             ret_found->count);
+    snprintf(why, CHECK_WHY_BYTES, "%u steps are listed of %u that load",
+             check_context.listed_count, ret_found->count);
     return false;
 }
 
@@ -95,30 +96,31 @@ static bool check_newest(struct io *io, const char *folder, const struct step_se
     if (found->count == 0 && status == -ENOENT)
         return true;
     if (status)
-        return explain(why, "no newest step", &err);
+        return set_why(why, "no newest step", &err);
     if (found->count > 0 && step == found->steps[found->count - 1].step)
         return true;
-    snprintf(why, CHECK_WHY_BYTES, "step %llu is said to be the newest", (unsigned long long)step);
+    snprintf(why, CHECK_WHY_BYTES, "step %llu is notes_count to be the newest",
+             (unsigned long long)step);
     return false;
 }
 
 static int count_temporary(void *context, const struct io_entry *entry)
 {
-    struct look *look = context;
-    look->temporaries_count +=
+    struct check_context *check_context = context;
+    check_context->temporaries_count +=
         strncmp(entry->name, IO_TEMPORARY_PREFIX, strlen(IO_TEMPORARY_PREFIX)) == 0;
     return 0;
 }
 
 bool check_swept(struct io *io, const char *folder, char why[CHECK_WHY_BYTES])
 {
-    struct look look = {0};
+    struct check_context check_context = {0};
     struct err err = {0};
-    if (io->names->list(io, folder, count_temporary, &look, &err))
-        return explain(why, "the folder could not be listed", &err);
-    if (look.temporaries_count == 0)
+    if (io->names->list(io, folder, count_temporary, &check_context, &err))
+        return set_why(why, "the folder could not be listed", &err);
+    if (check_context.temporaries_count == 0)
         return true;
-    snprintf(why, CHECK_WHY_BYTES, "%u temporaries are left", look.temporaries_count);
+    snprintf(why, CHECK_WHY_BYTES, "%u temporaries are left", check_context.temporaries_count);
     return false;
 }
 
@@ -128,10 +130,10 @@ static bool check_next_owner(const struct expected *expected, struct io *io, con
 {
     struct step_set found;
     struct err err = {0};
-    if (subject_own_once(expected->plan, io, folder, &err))
-        return explain(why, "the next owner is refused", &err);
+    if (subject_acquire_once(expected->plan, io, folder, &err))
+        return set_why(why, "the next owner is refused", &err);
     return check_swept(io, folder, why) && check_steps(expected->plan, io, folder, &found, why) &&
-           expected_holds(expected, &found, why, CHECK_WHY_BYTES);
+           expected_allows(expected, &found, why, CHECK_WHY_BYTES);
 }
 
 /* Checks invariant 5. */
@@ -142,7 +144,7 @@ static bool check_further_save(const struct plan *plan, struct io *io, const cha
     struct step_set after;
     struct err err = {0};
     if (subject_save_once(plan, io, folder, further, &err))
-        return explain(why, "a further save failed", &err);
+        return set_why(why, "a further save failed", &err);
     step_set_save(found, further, plan->keep);
     if (!check_swept(io, folder, why) || !check_steps(plan, io, folder, &after, why))
         return false;
@@ -162,7 +164,7 @@ bool check_folder(const struct expected *expected, struct io *io, const char *fo
     bool has_gap = expected->plan->refuses_rename_flags;
     if (!check_steps(expected->plan, io, folder, &found, why))
         return false;
-    if (!has_gap && !expected_holds(expected, &found, why, CHECK_WHY_BYTES))
+    if (!has_gap && !expected_allows(expected, &found, why, CHECK_WHY_BYTES))
         return false;
     return check_newest(io, folder, &found, why) && check_next_owner(expected, io, folder, why) &&
            check_steps(expected->plan, io, folder, &found, why) &&

@@ -7,7 +7,7 @@
 #include <time.h>
 
 static char crash_folder[TEST_PATH_BYTES_MAX];
-static struct io *look_io;
+static struct io *check_io;
 
 int crash_set_up(void **state)
 {
@@ -15,13 +15,13 @@ int crash_set_up(void **state)
     struct io_options options = {.cache = IO_CACHE_ALL, .engine = IO_ENGINE_THREADS};
     scratch_set_up(state);
     test_make_folder(crash_folder);
-    assert_ok(io_open("file:", &options, &look_io, &err), &err);
+    assert_ok(io_open("file:", &options, &check_io, &err), &err);
     return 0;
 }
 
 int crash_tear_down(void **state)
 {
-    io_close(look_io);
+    io_close(check_io);
     test_remove_folder(crash_folder);
     return scratch_tear_down(state);
 }
@@ -30,7 +30,7 @@ struct sweep crash_prepare(const struct known_plan *known)
 {
     struct sweep sweep = {.plan = &known->plan,
                           .io = io,
-                          .look_io = look_io,
+                          .check_io = check_io,
                           .folder = folder,
                           .crash_folder = crash_folder};
     struct sweep_finding finding = {0};

@@ -20,16 +20,16 @@
 #include <sys/stat.h>
 
 enum {
-    KILLS_A_PLAN = 40,
-    STATES_A_PLAN = 40,
-    DEATHS_A_PLAN = 3,
+    KILLS_PER_PLAN = 40,
+    STATES_PER_PLAN = 40,
+    DEATHS_PER_PLAN = 3,
     REAL_RANKS = 3,
-    REAL_KILLS_A_PLAN = 20, /* in addition to the kills at each call */
+    REAL_KILLS_PER_PLAN = 20, /* in addition to the kills at each call */
 };
 
 /* State shared by all plans of one invocation. */
 struct campaign {
-    struct io *engines[2], *look_io;
+    struct io *engines[2], *check_io;
     unsigned engines_count;
     char folder[1024], crash_folder[1024];
     struct sweep_counts counts;
@@ -47,7 +47,8 @@ static bool open_campaign(struct campaign *campaign, const char *folder)
         campaign->engines_count += io_open("file:", &(struct io_options){.engine = engines[i]},
                                            &campaign->engines[campaign->engines_count], NULL) == 0;
     struct io_options looking = {.engine = IO_ENGINE_THREADS, .cache = IO_CACHE_ALL};
-    return campaign->engines_count > 0 && io_open("file:", &looking, &campaign->look_io, NULL) == 0;
+    return campaign->engines_count > 0 &&
+           io_open("file:", &looking, &campaign->check_io, NULL) == 0;
 }
 
 static struct sweep make_sweep(const struct campaign *campaign, const struct plan *plan,
@@ -55,12 +56,12 @@ static struct sweep make_sweep(const struct campaign *campaign, const struct pla
 {
     return (struct sweep){.plan = plan,
                           .io = campaign->engines[seed % campaign->engines_count],
-                          .look_io = campaign->look_io,
+                          .check_io = campaign->check_io,
                           .folder = campaign->folder,
                           .crash_folder = campaign->crash_folder};
 }
 
-static bool run_plan_of_ranks(struct campaign *campaign, uint64_t seed)
+static bool run_plan_with_ranks(struct campaign *campaign, uint64_t seed)
 {
     struct known_plan known = plans_make(seed);
     known.plan.ranks = REAL_RANKS;
@@ -69,7 +70,7 @@ static bool run_plan_of_ranks(struct campaign *campaign, uint64_t seed)
     bool holds =
         sweep_prepare(&sweep, &known.before, &campaign->finding) &&
         sweep_ranks_each(&sweep, &campaign->counts, &campaign->finding) &&
-        sweep_ranks_some(&sweep, seed, REAL_KILLS_A_PLAN, &campaign->counts, &campaign->finding);
+        sweep_ranks_some(&sweep, seed, REAL_KILLS_PER_PLAN, &campaign->counts, &campaign->finding);
     sweep_deinit(&sweep);
     return holds;
 }
@@ -81,11 +82,11 @@ static bool run_plan(struct campaign *campaign, uint64_t seed)
     bool holds = sweep_prepare(&sweep, &known.before, &campaign->finding);
     if (holds)
         holds =
-            sweep_kill_random(&sweep, seed, KILLS_A_PLAN, &campaign->counts, &campaign->finding);
-    for (unsigned i = 0; i <= DEATHS_A_PLAN && holds; i++) {
+            sweep_kill_random(&sweep, seed, KILLS_PER_PLAN, &campaign->counts, &campaign->finding);
+    for (unsigned i = 0; i <= DEATHS_PER_PLAN && holds; i++) {
         unsigned dies_at = i == 0 ? 0 : 1 + philox(seed, 6, i).word[0] % 100;
         struct sweep_power how = {
-            .seed = seed + i, .states_max = STATES_A_PLAN, .dies_at = dies_at, .report = stdout};
+            .seed = seed + i, .states_max = STATES_PER_PLAN, .dies_at = dies_at, .report = stdout};
         holds = sweep_power(&sweep, &how, &campaign->counts, &campaign->finding);
     }
     sweep_deinit(&sweep);
@@ -107,7 +108,7 @@ int main(int count, char **arguments)
     uint64_t seed = strtoull(arguments[2], NULL, 10), kills = strtoull(arguments[3], NULL, 10);
     bool holds = true;
     for (uint64_t i = 0; campaign.counts.kills < kills && holds; i++)
-        holds = of_ranks ? run_plan_of_ranks(&campaign, seed * 1000 + i)
+        holds = of_ranks ? run_plan_with_ranks(&campaign, seed * 1000 + i)
                          : run_plan(&campaign, seed * 1000 + i);
     const struct sweep_counts *counts = &campaign.counts;
     printf("%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\n", seed, counts->kills,

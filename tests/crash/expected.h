@@ -2,9 +2,9 @@
  * expected — which steps may be in a folder after a crash, and which must be.
  *
  * A save that was reported durable is present. A save that had only begun may be present or absent.
- * A step that retention removes after a successful save may be absent. So there is one world for
- * each subset of undecided saves, and the steps found must match one of them: each step of that
- * world is present, in that version, and any other step found was saved earlier (its removal was in
+ * A step that retention removes after a successful save may be absent. So there is one variant for
+ * each subset of undecided saves, and the steps found must match one of the variants: each of its
+ * steps is present, in that version, and any other step found was saved earlier (its removal was in
  * progress).
  */
 #ifndef MILLRACE_TESTS_CRASH_EXPECTED_H
@@ -33,14 +33,14 @@ void step_set_save(struct step_set *step_set, struct plan_save save, uint32_t ke
 const struct plan_save *step_set_find(const struct step_set *step_set, uint64_t step);
 bool step_set_equals(const struct step_set *a, const struct step_set *b);
 
-/* Sets which saves have begun and which are done, from the notes in a history up to the instant, or
- * from the number of notes. */
-void expected_by_history(struct expected *expected, const struct history *history,
-                         uint32_t instant);
-void expected_set_acknowledged(struct expected *expected, unsigned said);
+/* Determine which saves have begun and which are done: from the notes in a history up to the
+ * instant, or from the number of notes. */
+void expected_from_history(struct expected *expected, const struct history *history,
+                           uint32_t instant);
+void expected_from_note_count(struct expected *expected, unsigned notes_count);
 
 /* Whether the set of steps found is possible; if not, why gives the reason. */
-bool expected_holds(const struct expected *expected, const struct step_set *found, char *why,
-                    size_t why_bytes);
+bool expected_allows(const struct expected *expected, const struct step_set *found, char *why,
+                     size_t why_bytes);
 
 #endif

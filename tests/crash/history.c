@@ -40,7 +40,7 @@ void history_end(struct history *history, uint32_t op)
 
 /* Ranks that write to one file may be on different machines, and an fsync on one machine does not
  * cover what another has in memory. */
-static bool covers(const struct history_op *sync, const struct history_op *op)
+static bool sync_covers(const struct history_op *sync, const struct history_op *op)
 {
     return sync->kind == HISTORY_SYNC && sync->node == op->node && sync->begin > op->end &&
            (history_is_name_op(op) || sync->opener == op->opener);
@@ -52,7 +52,7 @@ void history_close(struct history *history)
         struct history_op *op = &history->ops[i];
         for (uint32_t s = i + 1; s < history->ops_count; s++) {
             const struct history_op *sync = &history->ops[s];
-            if (covers(sync, op) && sync->end < op->durable_at)
+            if (sync_covers(sync, op) && sync->end < op->durable_at)
                 op->durable_at = sync->end;
         }
     }
@@ -101,7 +101,7 @@ void history_apply(const struct history_op *op, struct tree *tree)
     }
 }
 
-void history_seen(const struct history *history, uint32_t instant, struct tree *ret_tree)
+void history_visible_tree(const struct history *history, uint32_t instant, struct tree *ret_tree)
 {
     tree_copy(ret_tree, &history->base);
     for (uint32_t i = 0; i < history->ops_count && history->ops[i].begin <= instant; i++)

@@ -37,9 +37,8 @@ struct history_op {
     char *name, *other;
     uint64_t offset, bytes;
     unsigned char *data;
-    /* Computed by history_close: the instant from which the operation is durable. An fsync of
-     * node that began after the operation's end makes it so; for a file, one through the same
-     * open call. */
+    /* Computed by history_close: the instant from which the operation is durable, due to an fsync
+     * of node that began after the operation ended; for a file, through the same open call. */
     uint32_t durable_at;
 };
 
@@ -65,8 +64,8 @@ void history_deinit(struct history *history);
 bool history_is_name_op(const struct history_op *op);
 /* Applies the whole operation to the tree. Notes and fsyncs have no effect. */
 void history_apply(const struct history_op *op, struct tree *tree);
-/* The state that the program sees at that instant: everything that has begun is done. */
-void history_seen(const struct history *history, uint32_t instant, struct tree *ret_tree);
+/* The tree as the program sees it at that instant: everything that has begun is done. */
+void history_visible_tree(const struct history *history, uint32_t instant, struct tree *ret_tree);
 /* Prints the operations begun by then, one per line. */
 void history_print(const struct history *history, uint32_t instant, FILE *to);
 

@@ -3,8 +3,8 @@
  *
  * Names: a single pass in order. An operation takes effect if it is chosen and all earlier
  * operations on its names took effect. Files: the durable operations are applied first, then the
- * open ones in order. Each unit of the file sees only the first `cut` open operations, which keeps
- * the order within a unit; `cut` is drawn per unit. The size has a `cut` of its own.
+ * open ones in order. Each unit of the file, and its size, sees only the first few open operations,
+ * which keeps their order; the number is drawn for each unit and for the size.
  */
 #include "tests/crash/power.h"
 
@@ -15,7 +15,7 @@
 #include <string.h>
 
 /* A state under construction. */
-struct making {
+struct state_builder {
     const struct history *history;
     uint32_t instant;
     struct power_choice choice;
@@ -28,9 +28,10 @@ struct making {
 
 enum draw { DRAW_STYLE, DRAW_NAME, DRAW_UNIT, DRAW_SIZE, DRAW_GARBAGE };
 
-static struct philox_block draw(const struct making *making, enum draw what, uint64_t a, uint64_t b)
+static struct philox_block draw_random(const struct state_builder *state_builder, enum draw what,
+                                       uint64_t a, uint64_t b)
 {
-    return philox(making->choice.seed, (uint64_t)what << 56 | a, b);
+    return philox(state_builder->choice.seed, (uint64_t)what << 56 | a, b);
 }
 
 bool power_is_open(const struct history_op *op, uint32_t instant)
@@ -38,71 +39,78 @@ bool power_is_open(const struct history_op *op, uint32_t instant)
     return op->begin <= instant && op->durable_at > instant && op->kind < HISTORY_SYNC;
 }
 
-static bool is_same(const char *a, const char *b)
+static bool names_equal(const char *a, const char *b)
 {
     return a && b && strcmp(a, b) == 0;
 }
 
 static bool share_a_name(const struct history_op *a, const struct history_op *b)
 {
-    return is_same(a->name, b->name) || is_same(a->name, b->other) || is_same(a->other, b->name) ||
-           is_same(a->other, b->other);
+    return names_equal(a->name, b->name) || names_equal(a->name, b->other) ||
+           names_equal(a->other, b->name) || names_equal(a->other, b->other);
 }
 
 /* ---- Names. ---- */
 
 /* Whether `later` cannot take effect without `earlier`. Both are on names. */
-static bool needs(const struct making *making, uint32_t later, uint32_t earlier)
+static bool depends_on(const struct state_builder *state_builder, uint32_t later, uint32_t earlier)
 {
-    const struct history_op *a = &making->history->ops[earlier], *b = &making->history->ops[later];
+    const struct history_op *a = &state_builder->history->ops[earlier],
+                            *b = &state_builder->history->ops[later];
     return history_is_name_op(a) && a->node == b->node && share_a_name(a, b);
 }
 
-/* Sets needed[op] for the chosen operation and, recursively, for all operations that it needs. */
-static void mark_needed(const struct making *making, bool *needed)
+/* Sets required[op] for the chosen operation and for all that it directly or indirectly depends on.
+ * */
+static void mark_required(const struct state_builder *state_builder, bool *required)
 {
-    uint32_t chosen = making->choice.op;
-    needed[chosen] = true;
+    uint32_t chosen = state_builder->choice.op;
+    required[chosen] = true;
     for (uint32_t later = chosen + 1; later-- > 0;)
-        for (uint32_t earlier = 0; needed[later] && earlier < later; earlier++)
-            needed[earlier] = needed[earlier] || needs(making, later, earlier);
+        for (uint32_t earlier = 0; required[later] && earlier < later; earlier++)
+            required[earlier] = required[earlier] || depends_on(state_builder, later, earlier);
 }
 
-static bool is_picked(const struct making *making, uint32_t op, const bool *needed)
+static bool takes_effect(const struct state_builder *state_builder, uint32_t op,
+                         const bool *required)
 {
-    switch (making->choice.kind) {
+    switch (state_builder->choice.kind) {
     case POWER_NONE:
         return false;
     case POWER_ALL:
         return true;
     case POWER_ALL_BUT:
-        return op != making->choice.op;
+        return op != state_builder->choice.op;
     case POWER_ONLY:
-        return needed[op];
+        return required[op];
     case POWER_SOME:
         break;
     }
-    return philox_uniform(draw(making, DRAW_NAME, 0, op).word[0]) < making->share;
+    return philox_uniform(draw_random(state_builder, DRAW_NAME, 0, op).word[0]) <
+           state_builder->share;
 }
 
-static void choose_names(struct making *making)
+static void choose_names(struct state_builder *state_builder)
 {
-    const struct history *history = making->history;
-    bool *needed = calloc(history->ops_count + 1, sizeof *needed);
-    if (making->choice.kind == POWER_ONLY && history_is_name_op(&history->ops[making->choice.op]))
-        mark_needed(making, needed);
-    for (uint32_t i = 0; i < history->ops_count && history->ops[i].begin <= making->instant; i++) {
+    const struct history *history = state_builder->history;
+    bool *required = calloc(history->ops_count + 1, sizeof *required);
+    if (state_builder->choice.kind == POWER_ONLY &&
+        history_is_name_op(&history->ops[state_builder->choice.op]))
+        mark_required(state_builder, required);
+    for (uint32_t i = 0; i < history->ops_count && history->ops[i].begin <= state_builder->instant;
+         i++) {
         const struct history_op *op = &history->ops[i];
         if (!history_is_name_op(op))
             continue;
-        bool is_there = !power_is_open(op, making->instant) || is_picked(making, i, needed);
+        bool is_there =
+            !power_is_open(op, state_builder->instant) || takes_effect(state_builder, i, required);
         for (uint32_t earlier = 0; earlier < i && is_there; earlier++)
-            is_there = making->is_there[earlier] || !needs(making, i, earlier);
-        making->is_there[i] = is_there;
+            is_there = state_builder->is_there[earlier] || !depends_on(state_builder, i, earlier);
+        state_builder->is_there[i] = is_there;
         if (is_there)
-            history_apply(op, making->tree);
+            history_apply(op, state_builder->tree);
     }
-    free(needed);
+    free(required);
 }
 
 /* ---- Files. ---- */
@@ -122,10 +130,11 @@ static bool touches(const struct history_op *op, uint64_t begin, uint64_t end)
 
 /* How many of the open operations a part of the file has seen. is_chosen: whether the choice
  * affects this part. what, at: identify the random draw. */
-static uint32_t cut(const struct making *making, const struct open_ops *open, bool is_chosen,
-                    enum draw what, uint64_t at)
+static uint32_t seen_ops_count(const struct state_builder *state_builder,
+                               const struct open_ops *open, bool is_chosen, enum draw what,
+                               uint64_t at)
 {
-    switch (making->choice.kind) {
+    switch (state_builder->choice.kind) {
     case POWER_NONE:
         return 0;
     case POWER_ALL:
@@ -137,21 +146,23 @@ static uint32_t cut(const struct making *making, const struct open_ops *open, bo
     case POWER_SOME:
         break;
     }
-    struct philox_block random = draw(making, what, open->file, at);
-    return philox_uniform(random.word[0]) < making->share ? open->count
-                                                          : random.word[1] % (open->count + 1);
+    struct philox_block random = draw_random(state_builder, what, open->file, at);
+    return philox_uniform(random.word[0]) < state_builder->share
+               ? open->count
+               : random.word[1] % (open->count + 1);
 }
 
-static uint32_t unit_cut(const struct making *making, const struct open_ops *open, uint64_t unit)
+static uint32_t seen_by_unit(const struct state_builder *state_builder, const struct open_ops *open,
+                             uint64_t unit)
 {
-    uint64_t begin = unit * making->unit_bytes, end = begin + making->unit_bytes;
+    uint64_t begin = unit * state_builder->unit_bytes, end = begin + state_builder->unit_bytes;
     bool is_touched = open->chosen < open->count && touches(open->ops[open->chosen], begin, end);
-    return cut(making, open, is_touched, DRAW_UNIT, unit);
+    return seen_ops_count(state_builder, open, is_touched, DRAW_UNIT, unit);
 }
 
-static uint32_t size_cut(const struct making *making, const struct open_ops *open)
+static uint32_t seen_by_size(const struct state_builder *state_builder, const struct open_ops *open)
 {
-    return cut(making, open, open->chosen < open->count, DRAW_SIZE, 0);
+    return seen_ops_count(state_builder, open, open->chosen < open->count, DRAW_SIZE, 0);
 }
 
 static uint64_t size_after(const struct history_op *op, uint64_t bytes)
@@ -168,62 +179,66 @@ static uint64_t size_after(const struct history_op *op, uint64_t bytes)
     }
 }
 
-static void fill_with_garbage(const struct making *making, uint32_t file, uint64_t from)
+static void fill_with_garbage(const struct state_builder *state_builder, uint32_t file,
+                              uint64_t from)
 {
-    struct tree_node *node = &making->tree->nodes[file];
+    struct tree_node *node = &state_builder->tree->nodes[file];
     for (uint64_t at = from; at < node->bytes; at++)
-        node->data[at] =
-            (unsigned char)(draw(making, DRAW_GARBAGE, file, at / 16).word[at / 4 % 4] >>
-                            at % 4 * 8);
+        node->data[at] = (unsigned char)(draw_random(state_builder, DRAW_GARBAGE, file, at / 16)
+                                             .word[at / 4 % 4] >>
+                                         at % 4 * 8);
 }
 
 /* Writes the data of open operation `number` to the units that have seen it. */
-static void write_units(const struct making *making, const struct open_ops *open, uint32_t number)
+static void write_units(const struct state_builder *state_builder, const struct open_ops *open,
+                        uint32_t number)
 {
     const struct history_op *op = open->ops[number];
     uint64_t end = op->offset + op->bytes;
     for (uint64_t at = op->offset, next; at < end; at = next) {
-        uint64_t unit = at / making->unit_bytes;
-        next = bytes_min((unit + 1) * making->unit_bytes, end);
-        if (number < unit_cut(making, open, unit))
-            tree_write(making->tree, open->file, at, op->data + (at - op->offset), next - at);
+        uint64_t unit = at / state_builder->unit_bytes;
+        next = bytes_min((unit + 1) * state_builder->unit_bytes, end);
+        if (number < seen_by_unit(state_builder, open, unit))
+            tree_write(state_builder->tree, open->file, at, op->data + (at - op->offset),
+                       next - at);
     }
 }
 
-static void make_file(const struct making *making, const struct open_ops *open)
+static void build_file(const struct state_builder *state_builder, const struct open_ops *open)
 {
-    uint64_t old_bytes = making->tree->nodes[open->file].bytes, bytes = old_bytes,
+    uint64_t old_bytes = state_builder->tree->nodes[open->file].bytes, bytes = old_bytes,
              most_bytes = old_bytes;
-    uint32_t sizes = size_cut(making, open);
+    uint32_t sizes = seen_by_size(state_builder, open);
     for (uint32_t i = 0; i < open->count; i++) {
         bytes = i < sizes ? size_after(open->ops[i], bytes) : bytes;
         most_bytes = size_after(open->ops[i], most_bytes) > most_bytes
                          ? size_after(open->ops[i], most_bytes)
                          : most_bytes;
     }
-    tree_set_size(making->tree, open->file, most_bytes);
-    if (making->has_garbage)
-        fill_with_garbage(making, open->file, old_bytes);
+    tree_set_size(state_builder->tree, open->file, most_bytes);
+    if (state_builder->has_garbage)
+        fill_with_garbage(state_builder, open->file, old_bytes);
     for (uint32_t i = 0; i < open->count; i++)
         if (open->ops[i]->kind == HISTORY_WRITE)
-            write_units(making, open, i);
-    tree_set_size(making->tree, open->file, bytes);
+            write_units(state_builder, open, i);
+    tree_set_size(state_builder->tree, open->file, bytes);
 }
 
-static void choose_bytes(struct making *making, uint32_t file)
+static void build_open_file(struct state_builder *state_builder, uint32_t file)
 {
-    const struct history *history = making->history;
+    const struct history *history = state_builder->history;
     struct open_ops open = {.file = file, .ops = calloc(history->ops_count + 1, sizeof *open.ops)};
     bool is_chosen = false;
-    for (uint32_t i = 0; i < history->ops_count && history->ops[i].begin <= making->instant; i++) {
+    for (uint32_t i = 0; i < history->ops_count && history->ops[i].begin <= state_builder->instant;
+         i++) {
         const struct history_op *op = &history->ops[i];
         if (op->node != file || history_is_name_op(op) || op->kind >= HISTORY_SYNC)
             continue;
-        if (!power_is_open(op, making->instant)) {
-            history_apply(op, making->tree);
+        if (!power_is_open(op, state_builder->instant)) {
+            history_apply(op, state_builder->tree);
             continue;
         }
-        if (!is_chosen && i == making->choice.op) {
+        if (!is_chosen && i == state_builder->choice.op) {
             open.chosen = open.count;
             is_chosen = true;
         }
@@ -232,7 +247,7 @@ static void choose_bytes(struct making *making, uint32_t file)
     if (!is_chosen)
         open.chosen = open.count;
     if (open.count > 0)
-        make_file(making, &open);
+        build_file(state_builder, &open);
     free(open.ops);
 }
 
@@ -241,17 +256,17 @@ void power_state(const struct history *history, uint32_t instant, struct power_c
 {
     static const double shares[] = {0.1, 0.3, 0.5, 0.7, 0.9};
     static const uint64_t units_bytes[] = {512, 4096, 4096, 1 << 20};
-    struct making making = {
+    struct state_builder state_builder = {
         .history = history, .instant = instant, .choice = choice, .tree = ret_tree};
-    struct philox_block style = draw(&making, DRAW_STYLE, 0, 0);
-    making.share = shares[style.word[0] % 5];
-    making.unit_bytes = choice.kind == POWER_SOME ? units_bytes[style.word[1] % 4] : 512;
-    making.has_garbage = choice.kind == POWER_SOME && style.word[2] % 4 == 0;
-    making.is_there = calloc(history->ops_count + 1, sizeof *making.is_there);
+    struct philox_block style = draw_random(&state_builder, DRAW_STYLE, 0, 0);
+    state_builder.share = shares[style.word[0] % 5];
+    state_builder.unit_bytes = choice.kind == POWER_SOME ? units_bytes[style.word[1] % 4] : 512;
+    state_builder.has_garbage = choice.kind == POWER_SOME && style.word[2] % 4 == 0;
+    state_builder.is_there = calloc(history->ops_count + 1, sizeof *state_builder.is_there);
     tree_copy(ret_tree, &history->base);
-    choose_names(&making);
+    choose_names(&state_builder);
     for (uint32_t node = 0; node < ret_tree->count; node++)
         if (!ret_tree->nodes[node].is_folder)
-            choose_bytes(&making, node);
-    free(making.is_there);
+            build_open_file(&state_builder, node);
+    free(state_builder.is_there);
 }

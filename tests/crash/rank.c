@@ -55,12 +55,12 @@ static int run_rank(struct rank_run *run, struct comm *world, struct err *err)
         status = load_newest(run, io, world, err);
     if (!status)
         status = comm_barrier(world, NULL, err); /* no rank saves before all have loaded */
-    recorder_count_in(&run->calls[world->rank]);
+    recorder_count_calls_in(&run->calls[world->rank]);
     if (run->dying_rank == world->rank)
         recorder_kill_at(run->dying_call, false);
     atomic_store(&run->pids[world->rank], getpid());
     if (!status)
-        status = subject_run_rank(&run->plan, io, run->folder, world, &run->said, err);
+        status = subject_run_rank(&run->plan, io, run->folder, world, &run->notes_count, err);
     io_close(io);
     return status;
 }

@@ -4,7 +4,7 @@
  *
  *     test program or crash_sweep  --mpirun.sh N-->  crash_rank FILE   (rank.c), N times
  *
- * Each rank holds a shared flock on the file while it lives, so an exclusive one proves that all
+ * Each rank holds a shared flock on the file while it lives, so an exclusive lock proves that all
  * have ended.
  */
 #ifndef MILLRACE_TESTS_CRASH_RANK_RUN_H
@@ -31,7 +31,7 @@ struct rank_run {
     unsigned dying_call;
 
     /* Output. */
-    atomic_uint said;                       /* set by the first rank, as in subject_run */
+    atomic_uint notes_count;                /* set by the first rank, as in subject_run */
     atomic_uint calls[RANK_RUN_RANKS_MAX];  /* durable calls so far */
     _Atomic pid_t pids[RANK_RUN_RANKS_MAX]; /* zero until the rank starts */
 };

@@ -30,16 +30,16 @@ static struct {
     enum history_kind dies_after_kind;
     bool kill_in_the_middle, skip_syncs, refuse_rename_flags;
     enum recorder_bug bug;
-    void (*look)(void *context, unsigned n);
-    void *look_context;
+    void (*callback)(void *context, unsigned n);
+    void *callback_context;
 } script = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 static atomic_uint own_count;
-static _Thread_local bool is_looking;
+static _Thread_local bool is_in_callback;
 
 /* ---- Requests. ---- */
 
-void recorder_count_in(atomic_uint *count)
+void recorder_count_calls_in(atomic_uint *count)
 {
     script.count = count ? count : &own_count;
     atomic_store(script.count, 0);
@@ -50,14 +50,14 @@ void recorder_kill_at(unsigned n, bool in_the_middle)
     script.kill_at = n;
     script.kill_in_the_middle = in_the_middle;
     if (!script.count)
-        recorder_count_in(NULL);
+        recorder_count_calls_in(NULL);
 }
 
 void recorder_die_at(unsigned n)
 {
     atomic_store(&script.die_at, n);
     script.dies_after = false;
-    recorder_count_in(NULL);
+    recorder_count_calls_in(NULL);
 }
 
 void recorder_die_after(enum history_kind kind)
@@ -67,11 +67,11 @@ void recorder_die_after(enum history_kind kind)
     script.dies_after_kind = kind;
 }
 
-void recorder_at_each(void (*look)(void *context, unsigned n), void *context)
+void recorder_set_callback(void (*callback)(void *context, unsigned n), void *context)
 {
-    script.look = look;
-    script.look_context = context;
-    recorder_count_in(NULL);
+    script.callback = callback;
+    script.callback_context = context;
+    recorder_count_calls_in(NULL);
 }
 
 void recorder_skip_syncs(bool skip)
@@ -104,23 +104,23 @@ bool recorder_refuses_rename_flags(void)
     return script.refuse_rename_flags;
 }
 
-enum recorder_turn recorder_turn(void (*half)(void *context), void *context)
+enum recorder_before_call recorder_before_call(void (*half)(void *context), void *context)
 {
-    if (!script.count || is_looking)
-        return TURN_GO;
+    if (!script.count || is_in_callback)
+        return CALL_PROCEEDS;
     unsigned n = atomic_fetch_add(script.count, 1) + 1;
     if (script.kill_at == n) {
         if (half && script.kill_in_the_middle)
             half(context);
         kill(getpid(), SIGKILL);
     }
-    if (script.look) {
-        is_looking = true;
-        script.look(script.look_context, n);
-        is_looking = false;
+    if (script.callback) {
+        is_in_callback = true;
+        script.callback(script.callback_context, n);
+        is_in_callback = false;
     }
     unsigned die_at = atomic_load(&script.die_at);
-    return die_at > 0 && n >= die_at ? TURN_FAIL : TURN_GO;
+    return die_at > 0 && n >= die_at ? CALL_FAILS : CALL_PROCEEDS;
 }
 
 /* ---- Recording. ---- */
@@ -140,7 +140,7 @@ bool recorder_is_on(void)
     return script.history != NULL;
 }
 
-static void identify(uint32_t node, const struct stat *info)
+static void set_identity(uint32_t node, const struct stat *info)
 {
     script.identities = realloc(script.identities, (node + 1) * sizeof *script.identities);
     if (!script.identities)
@@ -148,7 +148,7 @@ static void identify(uint32_t node, const struct stat *info)
     script.identities[node] = (struct identity){info->st_dev, info->st_ino};
 }
 
-uint32_t recorder_node_of(const struct stat *info)
+uint32_t recorder_find_node(const struct stat *info)
 {
     if (!script.history)
         return TREE_NONE;
@@ -159,17 +159,17 @@ uint32_t recorder_node_of(const struct stat *info)
     return TREE_NONE;
 }
 
-uint32_t recorder_node_at(const char *path)
+uint32_t recorder_find_path(const char *path)
 {
     struct stat info;
-    return lstat(path, &info) ? TREE_NONE : recorder_node_of(&info);
+    return lstat(path, &info) ? TREE_NONE : recorder_find_node(&info);
 }
 
-uint32_t recorder_folder_of(const char *path)
+uint32_t recorder_find_parent(const char *path)
 {
     char folder[IO_PATH_BYTES_MAX];
     io_parent_path(path, folder);
-    return recorder_node_at(folder);
+    return recorder_find_path(folder);
 }
 
 static const char *last_name(const char *path)
@@ -198,11 +198,11 @@ void recorder_add_name_op(enum history_kind kind, uint32_t folder, const char *n
 void recorder_new_node(const char *path, bool is_folder)
 {
     struct stat info;
-    uint32_t folder = recorder_folder_of(path);
+    uint32_t folder = recorder_find_parent(path);
     if (folder == TREE_NONE || lstat(path, &info))
         return;
     uint32_t node = tree_add(&script.history->base, is_folder);
-    identify(node, &info);
+    set_identity(node, &info);
     recorder_add_name_op(HISTORY_LINK, folder, path, NULL, node);
 }
 
@@ -228,19 +228,19 @@ void recorder_note(uint32_t number)
     recorder_unlock();
 }
 
-static void seen_at_first(void *context, uint32_t node, const char *path)
+static void record_initial_node(void *context, uint32_t node, const char *path)
 {
     struct stat info;
     (void)context;
     if (lstat(path, &info))
         abort();
-    identify(node, &info);
+    set_identity(node, &info);
 }
 
 void recorder_begin(struct history *history, const char *folder)
 {
     *history = (struct history){0};
-    tree_scan(&history->base, folder, seen_at_first, NULL);
+    tree_scan(&history->base, folder, record_initial_node, NULL);
     script.history = history;
 }
 
@@ -256,7 +256,7 @@ void recorder_end(void)
 bool recorder_is_complete(const struct history *history, const char *folder)
 {
     struct tree told, real;
-    history_seen(history, HISTORY_NEVER, &told);
+    history_visible_tree(history, HISTORY_NEVER, &told);
     tree_scan(&real, folder, NULL, NULL);
     struct hash128 a = tree_digest(&told), b = tree_digest(&real);
     tree_deinit(&told);

@@ -29,10 +29,10 @@ bool recorder_is_complete(const struct history *history, const char *folder);
 /* Records a note. May be called from any thread. */
 void recorder_note(uint32_t number);
 
-/* From now on counts durable calls in *count, starting at zero; it may be in shared memory. NULL:
- * nowhere. */
-void recorder_count_in(atomic_uint *count);
-/* The process dies by SIGKILL instead of making its n-th durable call; if in_the_middle and that
+/* Sets *count, which may be in shared memory, to zero and counts durable calls in it from now on.
+ * NULL: stops counting. */
+void recorder_count_calls_in(atomic_uint *count);
+/* Kills the process with SIGKILL instead of making its n-th durable call; if in_the_middle and that
  * call is a write, after half of the write. 0: never. */
 void recorder_kill_at(unsigned n, bool in_the_middle);
 /* From the n-th durable call on, every call does nothing and fails with EIO: a simulated death that
@@ -41,22 +41,22 @@ void recorder_die_at(unsigned n);
 /* Like recorder_die_at, but at the call after the next operation of that kind on names, before the
  * fsync that would make it durable. */
 void recorder_die_after(enum history_kind kind);
-/* Calls look before each durable call, with the call's number, in the calling thread. Calls made by
- * look are not counted. NULL: none. */
-void recorder_at_each(void (*look)(void *context, unsigned n), void *context);
-/* fsync returns at once; for code that only reads folders. */
+/* Sets a function to call before each durable call, with the call's number, in the calling thread.
+ * Calls made by the function are not counted. NULL: none. */
+void recorder_set_callback(void (*callback)(void *context, unsigned n), void *context);
+/* Makes fsync do nothing; for code that only reads folders. */
 void recorder_skip_syncs(bool skip);
 
 /* Bugs to simulate in the code under test. */
 enum recorder_bug {
     BUG_NONE,
-    BUG_DATA_NOT_SYNCED,     /* no fsync of files except the manifest */
-    BUG_MANIFEST_NOT_SYNCED, /* no fsync of the manifest */
-    BUG_STAGING_NOT_SYNCED,  /* no fsync of the temporary folders that contain the files */
-    BUG_FOLDER_NOT_SYNCED,   /* no fsync of the folder of steps */
-    BUG_RENAME_EARLY,        /* the manifest's fsync follows the rename that commits */
-    BUG_COMMON_NOT_SYNCED,   /* every second rank omits the fsync of the common file */
-    BUG_NO_LOCK,             /* every lock is granted */
+    BUG_DATA_NOT_SYNCED,        /* no fsync of files except the manifest */
+    BUG_MANIFEST_NOT_SYNCED,    /* no fsync of the manifest */
+    BUG_STAGING_NOT_SYNCED,     /* no fsync of the temporary folders that contain the files */
+    BUG_FOLDER_NOT_SYNCED,      /* no fsync of the folder of steps */
+    BUG_RENAME_EARLY,           /* the manifest's fsync follows the rename that commits */
+    BUG_SHARED_FILE_NOT_SYNCED, /* every second rank omits the fsync of the shared file */
+    BUG_NO_LOCK,                /* every lock is granted */
     BUG_COUNT
 };
 void recorder_seed_bug(enum recorder_bug bug);

@@ -29,7 +29,7 @@ static int failed(void)
 /* Begins a call on names. Returns false if the call must fail; the lock is then not held. */
 static bool begin_call(void)
 {
-    if (recorder_turn(NULL, NULL) == TURN_FAIL)
+    if (recorder_before_call(NULL, NULL) == CALL_FAILS)
         return false;
     recorder_lock();
     return true;
@@ -80,7 +80,8 @@ DECLARE(int, link, const char *from, const char *to)
         return failed();
     int result = REAL(link, from, to);
     if (result == 0 && recorder_is_on())
-        recorder_add_name_op(HISTORY_LINK, recorder_folder_of(to), to, NULL, recorder_node_at(to));
+        recorder_add_name_op(HISTORY_LINK, recorder_find_parent(to), to, NULL,
+                             recorder_find_path(to));
     end_call();
     return result;
 }
@@ -91,7 +92,7 @@ DECLARE(int, unlink, const char *path)
         return failed();
     int result = REAL(unlink, path);
     if (result == 0 && recorder_is_on())
-        recorder_add_name_op(HISTORY_UNLINK, recorder_folder_of(path), path, NULL, 0);
+        recorder_add_name_op(HISTORY_UNLINK, recorder_find_parent(path), path, NULL, 0);
     end_call();
     return result;
 }
@@ -102,7 +103,7 @@ DECLARE(int, rmdir, const char *path)
         return failed();
     int result = REAL(rmdir, path);
     if (result == 0 && recorder_is_on())
-        recorder_add_name_op(HISTORY_UNLINK, recorder_folder_of(path), path, NULL, 0);
+        recorder_add_name_op(HISTORY_UNLINK, recorder_find_parent(path), path, NULL, 0);
     end_call();
     return result;
 }
@@ -116,36 +117,36 @@ DECLARE(int, unlinkat, int fd, const char *path, int flags)
     if (result == 0 && recorder_is_on()) {
         bool is_below = fd != AT_FDCWD && fstat(fd, &info) == 0;
         recorder_add_name_op(HISTORY_UNLINK,
-                             is_below ? recorder_node_of(&info) : recorder_folder_of(path), path,
-                             NULL, 0);
+                             is_below ? recorder_find_node(&info) : recorder_find_parent(path),
+                             path, NULL, 0);
     }
     end_call();
     return result;
 }
 
 /* The manifest whose fsync is delayed until after the rename, for BUG_RENAME_EARLY; -1: none. */
-static int late_fd = -1, late_opener;
+static int delayed_fd = -1, delayed_opener;
 
-static void sync_late(void)
+static void sync_delayed(void)
 {
     struct stat info;
-    if (late_fd < 0 || fstat(late_fd, &info))
+    if (delayed_fd < 0 || fstat(delayed_fd, &info))
         return;
     recorder_finish(recorder_start((struct history_op){.kind = HISTORY_SYNC,
-                                                       .node = recorder_node_of(&info),
-                                                       .opener = (uint32_t)late_opener}),
+                                                       .node = recorder_find_node(&info),
+                                                       .opener = (uint32_t)delayed_opener}),
                     0);
-    close(late_fd);
-    late_fd = -1;
+    close(delayed_fd);
+    delayed_fd = -1;
 }
 
-static void note_rename(enum history_kind kind, const char *from, const char *to)
+static void record_rename(enum history_kind kind, const char *from, const char *to)
 {
-    uint32_t folder = recorder_folder_of(from);
-    if (folder != recorder_folder_of(to))
+    uint32_t folder = recorder_find_parent(from);
+    if (folder != recorder_find_parent(to))
         abort(); /* our code never renames between folders */
     recorder_add_name_op(kind, folder, from, to, 0);
-    sync_late();
+    sync_delayed();
 }
 
 DECLARE(int, rename, const char *from, const char *to)
@@ -154,7 +155,7 @@ DECLARE(int, rename, const char *from, const char *to)
         return failed();
     int result = REAL(rename, from, to);
     if (result == 0 && recorder_is_on())
-        note_rename(HISTORY_RENAME, from, to);
+        record_rename(HISTORY_RENAME, from, to);
     end_call();
     return result;
 }
@@ -169,7 +170,7 @@ DECLARE(int, renameat2, int from_fd, const char *from, int to_fd, const char *to
         return failed();
     int result = REAL(renameat2, from_fd, from, to_fd, to, flags);
     if (result == 0 && recorder_is_on())
-        note_rename(flags & RENAME_EXCHANGE ? HISTORY_EXCHANGE : HISTORY_RENAME, from, to);
+        record_rename(flags & RENAME_EXCHANGE ? HISTORY_EXCHANGE : HISTORY_RENAME, from, to);
     end_call();
     return result;
 }
@@ -178,13 +179,13 @@ DECLARE(int, renameat2, int from_fd, const char *from, int to_fd, const char *to
 
 /* Records the start of a call through fd, which may be a duplicate of descriptor opener; returns
  * the operation's number. */
-static uint32_t start_on(int fd, int opener, struct history_op op)
+static uint32_t start_fd_call(int fd, int opener, struct history_op op)
 {
     struct stat info;
     uint32_t number = HISTORY_NEVER;
     recorder_lock();
     if (recorder_is_on() && fstat(fd, &info) == 0) {
-        op.node = recorder_node_of(&info);
+        op.node = recorder_find_node(&info);
         op.opener = (uint32_t)opener;
         number = recorder_start(op);
     }
@@ -202,7 +203,7 @@ static void finish(uint32_t number, uint64_t bytes)
 }
 
 /* A failed call is never ended: it may have had any effect. */
-static void finish_if(int result, uint32_t number)
+static void finish_if_succeeded(int result, uint32_t number)
 {
     if (result == 0)
         finish(number, 0);
@@ -210,27 +211,27 @@ static void finish_if(int result, uint32_t number)
 
 DECLARE(int, fallocate64, int fd, int mode, off_t offset, off_t bytes)
 {
-    if (recorder_turn(NULL, NULL) == TURN_FAIL)
+    if (recorder_before_call(NULL, NULL) == CALL_FAILS)
         return failed();
-    uint32_t number = start_on(
+    uint32_t number = start_fd_call(
         fd, fd, (struct history_op){.kind = HISTORY_GROW, .bytes = (uint64_t)(offset + bytes)});
     int result = REAL(fallocate64, fd, mode, offset, bytes);
-    finish_if(result, number);
+    finish_if_succeeded(result, number);
     return result;
 }
 
 DECLARE(int, ftruncate64, int fd, off_t bytes)
 {
-    if (recorder_turn(NULL, NULL) == TURN_FAIL)
+    if (recorder_before_call(NULL, NULL) == CALL_FAILS)
         return failed();
     uint32_t number =
-        start_on(fd, fd, (struct history_op){.kind = HISTORY_SIZE, .bytes = (uint64_t)bytes});
+        start_fd_call(fd, fd, (struct history_op){.kind = HISTORY_SIZE, .bytes = (uint64_t)bytes});
     int result = REAL(ftruncate64, fd, bytes);
-    finish_if(result, number);
+    finish_if_succeeded(result, number);
     return result;
 }
 
-static const char *name_of_fd(int fd, char path[IO_PATH_BYTES_MAX])
+static const char *read_fd_name(int fd, char path[IO_PATH_BYTES_MAX])
 {
     char link_path[64];
     snprintf(link_path, sizeof link_path, "/proc/self/fd/%d", fd);
@@ -240,28 +241,28 @@ static const char *name_of_fd(int fd, char path[IO_PATH_BYTES_MAX])
     return slash ? slash + 1 : path;
 }
 
-static atomic_uint common_syncs_count;
+static atomic_uint shared_file_syncs_count;
 
 /* Whether the seeded bug omits or delays this fsync. */
-static bool is_forgotten(int fd)
+static bool must_skip_sync(int fd)
 {
     char path[IO_PATH_BYTES_MAX];
     struct stat info;
     if (recorder_has_bug(BUG_NONE) || fstat(fd, &info))
         return false;
-    const char *name = name_of_fd(fd, path);
+    const char *name = read_fd_name(fd, path);
     bool is_manifest = strcmp(name, "manifest.json") == 0;
     bool is_place = strncmp(name, IO_TEMPORARY_PREFIX, strlen(IO_TEMPORARY_PREFIX)) == 0;
     if (S_ISDIR(info.st_mode))
         return recorder_has_bug(is_place ? BUG_STAGING_NOT_SYNCED : BUG_FOLDER_NOT_SYNCED);
-    if (strcmp(name, "model.safetensors") == 0 && recorder_has_bug(BUG_COMMON_NOT_SYNCED))
-        return atomic_fetch_add(&common_syncs_count, 1) % 2 == 1;
+    if (strcmp(name, "model.safetensors") == 0 && recorder_has_bug(BUG_SHARED_FILE_NOT_SYNCED))
+        return atomic_fetch_add(&shared_file_syncs_count, 1) % 2 == 1;
     if (!is_manifest)
         return recorder_has_bug(BUG_DATA_NOT_SYNCED);
     if (recorder_has_bug(BUG_RENAME_EARLY)) {
         recorder_lock();
-        late_fd = dup(fd);
-        late_opener = fd;
+        delayed_fd = dup(fd);
+        delayed_opener = fd;
         recorder_unlock();
         return true;
     }
@@ -270,13 +271,13 @@ static bool is_forgotten(int fd)
 
 DECLARE(int, fsync, int fd)
 {
-    if (is_forgotten(fd))
+    if (must_skip_sync(fd))
         return 0;
-    if (recorder_turn(NULL, NULL) == TURN_FAIL)
+    if (recorder_before_call(NULL, NULL) == CALL_FAILS)
         return failed();
-    uint32_t number = start_on(fd, fd, (struct history_op){.kind = HISTORY_SYNC});
+    uint32_t number = start_fd_call(fd, fd, (struct history_op){.kind = HISTORY_SYNC});
     int result = recorder_skips_syncs() ? 0 : REAL(fsync, fd);
-    finish_if(result, number);
+    finish_if_succeeded(result, number);
     return result;
 }
 
@@ -302,7 +303,7 @@ static uint32_t start_write(int fd, int opener, const void *data, size_t bytes, 
     if (!copy)
         abort();
     memcpy(copy, data, bytes);
-    uint32_t number = start_on(
+    uint32_t number = start_fd_call(
         fd, opener,
         (struct history_op){
             .kind = HISTORY_WRITE, .offset = (uint64_t)offset, .bytes = bytes, .data = copy});
@@ -318,9 +319,9 @@ static struct {
     uint32_t number;
 } in_flight[TRANSFERS_MAX];
 /* The write that this thread's pwrite for a request is about to do, already recorded. */
-static _Thread_local const void *announced;
+static _Thread_local const void *pwrite_data;
 
-static void keep_number(const struct file_transfer *transfer, uint32_t number)
+static void keep_operation(const struct file_transfer *transfer, uint32_t number)
 {
     unsigned i = 0;
     recorder_lock();
@@ -339,14 +340,14 @@ DECLARE(struct file_call, file_transfer_next, struct file_transfer *transfer)
     if (transfer->request->kind != IO_WRITE)
         return call;
     struct half half = {transfer->request->file->fd, call.data, call.bytes, call.offset};
-    if (recorder_turn(write_half, &half) == TURN_FAIL) {
+    if (recorder_before_call(write_half, &half) == CALL_FAILS) {
         call.fd = -1;
         return call;
     }
-    announced = call.data;
+    pwrite_data = call.data;
     uint32_t number = start_write(call.fd, half.fd, call.data, call.bytes, call.offset);
     if (number != HISTORY_NEVER)
-        keep_number(transfer, number);
+        keep_operation(transfer, number);
     return call;
 }
 
@@ -366,10 +367,10 @@ DECLARE(enum file_progress, file_transfer_advance, struct file_transfer *transfe
 
 DECLARE(ssize_t, pwrite64, int fd, const void *data, size_t bytes, off_t offset)
 {
-    if (announced == data)
+    if (pwrite_data == data)
         return REAL(pwrite64, fd, data, bytes, offset);
     struct half half = {fd, data, bytes, offset};
-    if (recorder_turn(write_half, &half) == TURN_FAIL)
+    if (recorder_before_call(write_half, &half) == CALL_FAILS)
         return failed();
     uint32_t number = start_write(fd, fd, data, bytes, offset);
     ssize_t result = REAL(pwrite64, fd, data, bytes, offset);

@@ -4,7 +4,7 @@
  *
  * A wrapper of a call on names is
  *
- *     if (recorder_turn(HALF_NONE) == TURN_FAIL) fail;
+ *     if (recorder_before_call(HALF_NONE) == CALL_FAILS) fail;
  *     recorder_lock();
  *     make the call, and if it succeeded record it;
  *     recorder_unlock();
@@ -19,19 +19,19 @@
 
 #include <sys/stat.h>
 
-enum recorder_turn { TURN_GO, TURN_FAIL };
+enum recorder_before_call { CALL_PROCEEDS, CALL_FAILS };
 
-/* Before a durable call: counts it, then calls look, kills or fails as requested. half does half of
- * a write; NULL: the call is not a write. */
-enum recorder_turn recorder_turn(void (*half)(void *context), void *context);
+/* Counts a durable call, then calls the callback, kills the process or fails as requested. half
+ * does half of a write; NULL: the call is not a write. */
+enum recorder_before_call recorder_before_call(void (*half)(void *context), void *context);
 
 void recorder_lock(void);
 void recorder_unlock(void);
 /* Call these with the lock held. */
 bool recorder_is_on(void);
-uint32_t recorder_node_of(const struct stat *info); /* TREE_NONE: not below the folder */
-uint32_t recorder_folder_of(const char *path);      /* the node of path's parent folder */
-uint32_t recorder_node_at(const char *path);
+uint32_t recorder_find_node(const struct stat *info); /* TREE_NONE: not below the folder */
+uint32_t recorder_find_parent(const char *path);      /* the node of path's parent folder */
+uint32_t recorder_find_path(const char *path);
 /* path was just created; records its name */
 void recorder_new_node(const char *path, bool is_folder);
 void recorder_add_name_op(enum history_kind kind, uint32_t folder, const char *name,

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ARRAYS = 3, ROWS_USUAL = 96, COLUMNS = 33 };
+enum { ARRAYS = 3, ROWS_DEFAULT = 96, COLUMNS = 33 };
 
 /* All arrays in full, and one rank's view of them: the first is split by rows, the others are
  * replicated. */
@@ -26,7 +26,7 @@ struct arrays {
 
 static struct arrays make_arrays(const struct plan *plan, int rank, int ranks)
 {
-    uint64_t rows = plan->rows > 0 ? plan->rows : ROWS_USUAL;
+    uint64_t rows = plan->rows > 0 ? plan->rows : ROWS_DEFAULT;
     struct arrays arrays = {
         .tensors = {{.name = "w", .dtype = DTYPE_F32, .rank = 2, .shape = {rows, COLUMNS}},
                     {.name = "optimizer.m",
@@ -60,7 +60,7 @@ static void free_arrays(struct arrays *arrays)
         free(arrays->words[i]);
 }
 
-static uint32_t word_of(uint64_t version, uint64_t array, uint64_t index)
+static uint32_t make_word(uint64_t version, uint64_t array, uint64_t index)
 {
     uint64_t x = (version * 0x9E3779B97F4A7C15u) ^ (array << 56) ^ index;
     x = (x ^ (x >> 31)) * 0xBF58476D1CE4E5B9u;
@@ -71,7 +71,7 @@ static void fill(struct arrays *arrays, uint64_t version)
 {
     for (int i = 0; i < ARRAYS; i++)
         for (uint64_t w = 0; w < arrays->words_count[i]; w++)
-            arrays->words[i][w] = word_of(version, (uint64_t)i, w);
+            arrays->words[i][w] = make_word(version, (uint64_t)i, w);
 }
 
 static bool is_filled(const struct arrays *arrays, uint64_t version)
@@ -79,7 +79,7 @@ static bool is_filled(const struct arrays *arrays, uint64_t version)
     for (int i = 0; i < ARRAYS; i++)
         for (uint64_t w = arrays->held_first[i], left = arrays->held_count[i]; left > 0;
              w++, left--)
-            if (arrays->words[i][w] != word_of(version, (uint64_t)i, w))
+            if (arrays->words[i][w] != make_word(version, (uint64_t)i, w))
                 return false;
     return true;
 }
@@ -91,7 +91,7 @@ struct session {
     const struct plan *plan;
     struct io *io;
     const char *folder;
-    atomic_uint *said;
+    atomic_uint *notes_count;
     unsigned next, end; /* indices of saves; only the first rank advances next */
     int status;         /* written by the first rank */
 };
@@ -120,11 +120,11 @@ static int save_one(struct ckpt_saver *saver, struct arrays *arrays, struct plan
     return status ? status : ckpt_saver_wait(saver, err);
 }
 
-static void say(const struct session *session, unsigned number)
+static void report_note(const struct session *session, unsigned number)
 {
     recorder_note(number);
-    if (session->said)
-        atomic_store(session->said, number + 1);
+    if (session->notes_count)
+        atomic_store(session->notes_count, number + 1);
 }
 
 /* Runs one rank's part; *ret_next is the save after the last one begun. */
@@ -139,10 +139,10 @@ static int run_session(const struct session *session, struct comm *comm, unsigne
     int status = open_saver(plan, session->io, session->folder, comm, &arrays, &saver, err);
     for (unsigned i = next; i < end && !status; i++) {
         if (is_first)
-            say(session, SUBJECT_BEGUN(i));
+            report_note(session, SUBJECT_BEGUN(i));
         status = save_one(saver, &arrays, plan->saves[i], err);
         if (is_first && !status)
-            say(session, SUBJECT_DONE(i));
+            report_note(session, SUBJECT_DONE(i));
         next = i + 1;
     }
     ckpt_saver_close(saver);
@@ -163,7 +163,7 @@ static void run_thread(void *context, struct comm *comm)
 }
 
 /* Extends the session to the next save that needs a new saver. */
-static void plan_session(struct session *session)
+static void extend_session(struct session *session)
 {
     const struct plan *plan = session->plan;
     session->end = session->next + 1;
@@ -172,25 +172,25 @@ static void plan_session(struct session *session)
 }
 
 int subject_run_rank(const struct plan *plan, struct io *io, const char *folder, struct comm *comm,
-                     atomic_uint *said, struct err *err)
+                     atomic_uint *notes_count, struct err *err)
 {
-    struct session session = {.plan = plan, .io = io, .folder = folder, .said = said};
+    struct session session = {.plan = plan, .io = io, .folder = folder, .notes_count = notes_count};
     int status = 0;
     while (session.next < plan->saves_count && !status) {
-        plan_session(&session);
+        extend_session(&session);
         status = run_session(&session, comm, &session.next, err);
     }
     return status;
 }
 
 unsigned subject_run(const struct plan *plan, struct io *io, const char *folder,
-                     void (*revive)(void), atomic_uint *said)
+                     void (*revive)(void), atomic_uint *notes_count)
 {
-    struct session session = {.plan = plan, .io = io, .folder = folder, .said = said};
+    struct session session = {.plan = plan, .io = io, .folder = folder, .notes_count = notes_count};
     unsigned failed_count = 0;
     recorder_refuse_rename_flags(plan->refuses_rename_flags);
     while (session.next < plan->saves_count) {
-        plan_session(&session);
+        extend_session(&session);
         thread_comm_run(plan->ranks, run_thread, &session);
         failed_count += session.status != 0;
         if (session.status && !revive)
@@ -202,8 +202,8 @@ unsigned subject_run(const struct plan *plan, struct io *io, const char *folder,
     return failed_count;
 }
 
-static int own_and_save(const struct plan *plan, struct io *io, const char *folder,
-                        const struct plan_save *save, struct err *err)
+static int acquire_and_save(const struct plan *plan, struct io *io, const char *folder,
+                            const struct plan_save *save, struct err *err)
 {
     struct arrays arrays = make_arrays(plan, 0, 1);
     struct ckpt_saver *saver = NULL;
@@ -218,12 +218,13 @@ static int own_and_save(const struct plan *plan, struct io *io, const char *fold
 int subject_save_once(const struct plan *plan, struct io *io, const char *folder,
                       struct plan_save save, struct err *err)
 {
-    return own_and_save(plan, io, folder, &save, err);
+    return acquire_and_save(plan, io, folder, &save, err);
 }
 
-int subject_own_once(const struct plan *plan, struct io *io, const char *folder, struct err *err)
+int subject_acquire_once(const struct plan *plan, struct io *io, const char *folder,
+                         struct err *err)
 {
-    return own_and_save(plan, io, folder, NULL, err);
+    return acquire_and_save(plan, io, folder, NULL, err);
 }
 
 /* ---- Loading. ---- */

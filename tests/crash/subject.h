@@ -10,7 +10,7 @@
  * (subject_run_rank). The bytes of each array depend only on the version, which is stored in the
  * state, so that a step's version and integrity can be checked.
  *
- * The subject reports progress as notes to the recorder (recorder_note) and in `said`:
+ * The subject reports progress as notes to the recorder (recorder_note) and in `notes_count`:
  * SUBJECT_BEGUN(i) before save i begins, SUBJECT_DONE(i) once ckpt_saver_wait has reported it
  * durable.
  */
@@ -46,22 +46,23 @@ struct plan {
 #define SUBJECT_BEGUN(i) (2 * (i))
 #define SUBJECT_DONE(i)  (2 * (i) + 1)
 
-/* Runs all saves in order. A failed save ends its saver, and the next save uses a new one after a
- * call of (*revive)(); NULL: a failed save ends the run. Unless said is NULL, *said is the newest
- * note plus one. Returns the number of failed saves, including failures to open. */
+/* Runs all saves in order. After a failed save, calls revive and continues with a new saver; revive
+ * NULL: a failed save ends the run. Unless notes_count is NULL, *notes_count is the newest note
+ * plus one. Returns the number of failed saves, including failures to open. */
 unsigned subject_run(const struct plan *plan, struct io *io, const char *folder,
-                     void (*revive)(void), atomic_uint *said);
+                     void (*revive)(void), atomic_uint *notes_count);
 
 /* Runs all saves in order as one of the communicator's ranks; plan.ranks is ignored. Stops at the
  * first failure. */
 int subject_run_rank(const struct plan *plan, struct io *io, const char *folder, struct comm *comm,
-                     atomic_uint *said, struct err *err);
+                     atomic_uint *notes_count, struct err *err);
 
 /* Saves one version as a single rank, with the plan's retention. */
 int subject_save_once(const struct plan *plan, struct io *io, const char *folder,
                       struct plan_save save, struct err *err);
 /* Acquires and releases the folder, as every run does when it starts. */
-int subject_own_once(const struct plan *plan, struct io *io, const char *folder, struct err *err);
+int subject_acquire_once(const struct plan *plan, struct io *io, const char *folder,
+                         struct err *err);
 
 /* Loads the whole step and returns its version. -EBADMSG if the bytes are not that version's. */
 int subject_load(const struct plan *plan, struct io *io, const char *step_path,

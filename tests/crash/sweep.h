@@ -1,6 +1,6 @@
 /*
- * sweep — crashes a plan at every instant, by power loss and by SIGKILL, and checks what is left
- * (check.h).
+ * sweep — crashes a plan at every instant, by power loss and by SIGKILL, and checks the folder left
+ * behind (check.h).
  *
  *     sweep_prepare(&sweep, &plan);  // the folder in its initial state
  *     sweep_power(&sweep, seed, 1000, &counts, &finding);              // at most 1000 states
@@ -21,7 +21,7 @@
 struct sweep {
     const struct plan *plan;
     struct io *io;            /* for the plan; a bug may be seeded into it */
-    struct io *look_io;       /* for checking and continuing with what is left */
+    struct io *check_io;      /* for checking and continuing with what is left */
     const char *folder;       /* for the plan; emptied as needed */
     const char *crash_folder; /* for the contents of disks after a power loss */
     struct tree base;         /* the folder before the plan */
@@ -68,6 +68,7 @@ bool sweep_kill_random(struct sweep *sweep, uint64_t seed, unsigned kills,
 
 /* At each durable call of the plan, another owner tries to acquire the folder: the attempt must be
  * refused, and the plan must succeed. */
-bool sweep_intrude(struct sweep *sweep, struct sweep_counts *counts, struct sweep_finding *finding);
+bool sweep_second_owner(struct sweep *sweep, struct sweep_counts *counts,
+                        struct sweep_finding *finding);
 
 #endif

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CALLS_MAX = 5000, LINGER_MAX_NS = 400000 };
+enum { CALLS_MAX = 5000, DELAY_MAX_NS = 400000 };
 
 bool sweep_prepare(struct sweep *sweep, const struct step_set *before,
                    struct sweep_finding *finding)
@@ -27,7 +27,8 @@ bool sweep_prepare(struct sweep *sweep, const struct step_set *before,
     sweep->step_set = *before;
     tree_clear_folder(sweep->folder);
     for (unsigned i = 0; i < before->count && !status; i++)
-        status = subject_save_once(&keeping, sweep->look_io, sweep->folder, before->steps[i], &err);
+        status =
+            subject_save_once(&keeping, sweep->check_io, sweep->folder, before->steps[i], &err);
     tree_scan(&sweep->base, sweep->folder, NULL, NULL);
     if (status)
         err_format(&err, finding->why, sizeof finding->why);
@@ -43,7 +44,7 @@ void sweep_deinit(struct sweep *sweep)
 
 /* Memory shared by parent and child. */
 struct shared {
-    atomic_uint calls, said;
+    atomic_uint calls, notes_count;
 };
 
 /* How a child ends. */
@@ -51,7 +52,7 @@ struct kill_point {
     unsigned at;        /* dies at its n-th call; 0: does not */
     bool in_the_middle; /* dies in the middle of that call, a write */
     unsigned after;     /* killed from outside some time after this many calls; 0: not killed */
-    uint64_t linger_ns;
+    uint64_t delay_ns;
 };
 
 static void pause_ns(uint64_t ns)
@@ -62,9 +63,10 @@ static void pause_ns(uint64_t ns)
 static void run_child(const struct sweep *sweep, const struct kill_point *kill_point,
                       struct shared *shared)
 {
-    recorder_count_in(&shared->calls);
+    recorder_count_calls_in(&shared->calls);
     recorder_kill_at(kill_point->at, kill_point->in_the_middle);
-    unsigned failed = subject_run(sweep->plan, sweep->io, sweep->folder, NULL, &shared->said);
+    unsigned failed =
+        subject_run(sweep->plan, sweep->io, sweep->folder, NULL, &shared->notes_count);
     _exit(failed > 0);
 }
 
@@ -79,7 +81,7 @@ static int wait_or_kill(pid_t child, const struct kill_point *kill_point,
         pause_ns(20000);
     }
     if (kill_point->after > 0) {
-        pause_ns(kill_point->linger_ns);
+        pause_ns(kill_point->delay_ns);
         kill(child, SIGKILL);
     }
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)
@@ -95,16 +97,16 @@ static bool kill_one(struct sweep *sweep, const struct kill_point *kill_point,
     char why[CHECK_WHY_BYTES];
     tree_store(&sweep->base, sweep->folder);
     atomic_store(&shared->calls, 0);
-    atomic_store(&shared->said, 0);
+    atomic_store(&shared->notes_count, 0);
     fflush(NULL);
     pid_t child = fork();
     if (child == 0)
         run_child(sweep, kill_point, shared);
     int status = child < 0 ? 0xff00 : wait_or_kill(child, kill_point, shared);
     *ret_died = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-    expected_set_acknowledged(&expected, atomic_load(&shared->said));
+    expected_from_note_count(&expected, atomic_load(&shared->notes_count));
     recorder_skip_syncs(true);
-    bool holds = check_folder(&expected, sweep->look_io, sweep->folder, why);
+    bool holds = check_folder(&expected, sweep->check_io, sweep->folder, why);
     recorder_skip_syncs(false);
     if (holds && !*ret_died && status) {
         snprintf(why, sizeof why, "the process ended by itself, with %#x", (unsigned)status);
@@ -112,16 +114,16 @@ static bool kill_one(struct sweep *sweep, const struct kill_point *kill_point,
     }
     if (!holds)
         snprintf(finding->why, sizeof finding->why,
-                 "%s, killed at call %u%s (%u calls, %u said): %s", sweep->plan->name,
+                 "%s, killed at call %u%s (%u calls, %u notes_count): %s", sweep->plan->name,
                  kill_point->at > 0 ? kill_point->at : kill_point->after,
                  kill_point->in_the_middle ? " in the middle"
                  : kill_point->after > 0   ? " or later"
                                            : "",
-                 atomic_load(&shared->calls), atomic_load(&shared->said), why);
+                 atomic_load(&shared->calls), atomic_load(&shared->notes_count), why);
     return holds;
 }
 
-static struct shared *share(void)
+static struct shared *map_shared(void)
 {
     struct shared *shared =
         mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -133,7 +135,7 @@ static struct shared *share(void)
 bool sweep_kill_each(struct sweep *sweep, struct sweep_counts *counts,
                      struct sweep_finding *finding)
 {
-    struct shared *shared = share();
+    struct shared *shared = map_shared();
     bool holds = true, died = true;
     for (unsigned at = 1; died && holds && at < CALLS_MAX; at++) {
         holds = kill_one(sweep, &(struct kill_point){.at = at}, shared, &died, finding);
@@ -152,13 +154,13 @@ bool sweep_kill_each(struct sweep *sweep, struct sweep_counts *counts,
 bool sweep_kill_random(struct sweep *sweep, uint64_t seed, unsigned kills,
                        struct sweep_counts *counts, struct sweep_finding *finding)
 {
-    struct shared *shared = share();
+    struct shared *shared = map_shared();
     bool died, holds = kill_one(sweep, &(struct kill_point){0}, shared, &died, finding);
     unsigned calls = atomic_load(&shared->calls);
     for (unsigned i = 0; i < kills && holds; i++) {
         struct philox_block random = philox(seed, 2, i);
         struct kill_point kill_point = {.after = 1 + random.word[0] % calls,
-                                        .linger_ns = random.word[1] % LINGER_MAX_NS};
+                                        .delay_ns = random.word[1] % DELAY_MAX_NS};
         holds = kill_one(sweep, &kill_point, shared, &died, finding);
         counts->kills += died;
     }
@@ -169,42 +171,44 @@ bool sweep_kill_random(struct sweep *sweep, uint64_t seed, unsigned kills,
 /* ---- Another owner. ---- */
 
 /* Tries to acquire the folder whenever the plan is known to own it. */
-struct intrusion {
+struct intruder {
     struct sweep *sweep;
-    atomic_uint said; /* set by the plan */
+    atomic_uint notes_count; /* set by the plan */
     atomic_uint tries, admitted;
 };
 
-static void intrude(void *context, unsigned n)
+static void try_to_acquire(void *context, unsigned n)
 {
-    struct intrusion *intrusion = context;
-    struct sweep *sweep = intrusion->sweep;
-    unsigned said = atomic_load(&intrusion->said);
+    struct intruder *intruder = context;
+    struct sweep *sweep = intruder->sweep;
+    unsigned notes_count = atomic_load(&intruder->notes_count);
     (void)n;
-    if (said == 0 || said > SUBJECT_DONE(sweep->plan->saves_count - 1))
+    if (notes_count == 0 || notes_count > SUBJECT_DONE(sweep->plan->saves_count - 1))
         return;
-    atomic_fetch_add(&intrusion->tries, 1);
-    if (subject_own_once(sweep->plan, sweep->look_io, sweep->folder, NULL) != -EBUSY)
-        atomic_fetch_add(&intrusion->admitted, 1);
+    atomic_fetch_add(&intruder->tries, 1);
+    if (subject_acquire_once(sweep->plan, sweep->check_io, sweep->folder, NULL) != -EBUSY)
+        atomic_fetch_add(&intruder->admitted, 1);
 }
 
-bool sweep_intrude(struct sweep *sweep, struct sweep_counts *counts, struct sweep_finding *finding)
+bool sweep_second_owner(struct sweep *sweep, struct sweep_counts *counts,
+                        struct sweep_finding *finding)
 {
-    struct intrusion intrusion = {.sweep = sweep};
+    struct intruder intruder = {.sweep = sweep};
     struct expected expected = {.plan = sweep->plan, .before = sweep->step_set};
     char why[CHECK_WHY_BYTES];
     tree_store(&sweep->base, sweep->folder);
-    recorder_at_each(intrude, &intrusion);
-    unsigned failed = subject_run(sweep->plan, sweep->io, sweep->folder, NULL, &intrusion.said);
-    recorder_at_each(NULL, NULL);
-    counts->operations += atomic_load(&intrusion.tries);
-    expected_set_acknowledged(&expected, atomic_load(&intrusion.said));
-    bool holds = check_folder(&expected, sweep->look_io, sweep->folder, why);
-    if (holds && failed == 0 && atomic_load(&intrusion.admitted) == 0)
+    recorder_set_callback(try_to_acquire, &intruder);
+    unsigned failed =
+        subject_run(sweep->plan, sweep->io, sweep->folder, NULL, &intruder.notes_count);
+    recorder_set_callback(NULL, NULL);
+    counts->operations += atomic_load(&intruder.tries);
+    expected_from_note_count(&expected, atomic_load(&intruder.notes_count));
+    bool holds = check_folder(&expected, sweep->check_io, sweep->folder, why);
+    if (holds && failed == 0 && atomic_load(&intruder.admitted) == 0)
         return true;
     snprintf(finding->why, sizeof finding->why,
              "%s, with another owner about: %u of %u tries were let in, %u saves failed; %s",
-             sweep->plan->name, atomic_load(&intrusion.admitted), atomic_load(&intrusion.tries),
+             sweep->plan->name, atomic_load(&intruder.admitted), atomic_load(&intruder.tries),
              failed, holds ? "the folder is sound" : why);
     return false;
 }

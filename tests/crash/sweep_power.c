@@ -31,7 +31,7 @@ struct states {
     uint32_t slots_count;
 };
 
-static uint32_t *slot_of(const struct states *states, uint64_t key)
+static uint32_t *find_slot(const struct states *states, uint64_t key)
 {
     uint32_t at = (uint32_t)key & (states->slots_count - 1);
     while (states->slots[at] && states->list[states->slots[at] - 1].key != key)
@@ -39,7 +39,7 @@ static uint32_t *slot_of(const struct states *states, uint64_t key)
     return &states->slots[at];
 }
 
-static void make_room(struct states *states)
+static void grow_states(struct states *states)
 {
     if (2 * (states->count + 1) <= states->slots_count)
         return;
@@ -50,7 +50,7 @@ static void make_room(struct states *states)
     if (!states->slots || !states->list)
         abort();
     for (uint32_t i = 0; i < states->count; i++)
-        *slot_of(states, states->list[i].key) = i + 1;
+        *find_slot(states, states->list[i].key) = i + 1;
 }
 
 /* One recorded run. */
@@ -63,7 +63,7 @@ struct recording {
     struct expected expected;
 };
 
-static uint64_t key_of(const struct recording *recording, const struct tree *tree)
+static uint64_t state_key(const struct recording *recording, const struct tree *tree)
 {
     struct {
         struct hash128 disk;
@@ -74,40 +74,40 @@ static uint64_t key_of(const struct recording *recording, const struct tree *tre
     return hash_64(&both, sizeof both);
 }
 
-static void consider(struct recording *recording, uint32_t instant, struct power_choice choice)
+static void add_state(struct recording *recording, uint32_t instant, struct power_choice choice)
 {
     struct tree tree;
     power_state(&recording->history, instant, choice, &tree);
-    struct state state = {instant, choice, key_of(recording, &tree)};
+    struct state state = {instant, choice, state_key(recording, &tree)};
     tree_deinit(&tree);
     recording->counts->choices++;
-    make_room(&recording->states);
-    uint32_t *slot = slot_of(&recording->states, state.key);
+    grow_states(&recording->states);
+    uint32_t *slot = find_slot(&recording->states, state.key);
     if (*slot)
         return;
     recording->states.list[recording->states.count] = state;
     *slot = ++recording->states.count;
 }
 
-static void consider_instant(struct recording *recording, uint32_t instant)
+static void add_instant_states(struct recording *recording, uint32_t instant)
 {
     const struct history *history = &recording->history;
     bool has_open = false;
-    expected_by_history(&recording->expected, history, instant);
-    consider(recording, instant, (struct power_choice){.kind = POWER_NONE});
-    consider(recording, instant, (struct power_choice){.kind = POWER_ALL});
+    expected_from_history(&recording->expected, history, instant);
+    add_state(recording, instant, (struct power_choice){.kind = POWER_NONE});
+    add_state(recording, instant, (struct power_choice){.kind = POWER_ALL});
     for (uint32_t op = 0; op < history->ops_count; op++) {
         if (!power_is_open(&history->ops[op], instant))
             continue;
         has_open = true;
-        consider(recording, instant, (struct power_choice){.kind = POWER_ALL_BUT, .op = op});
-        consider(recording, instant, (struct power_choice){.kind = POWER_ONLY, .op = op});
+        add_state(recording, instant, (struct power_choice){.kind = POWER_ALL_BUT, .op = op});
+        add_state(recording, instant, (struct power_choice){.kind = POWER_ONLY, .op = op});
     }
     for (uint32_t i = 0; i < RANDOM_CHOICES && has_open; i++)
-        consider(recording, instant,
-                 (struct power_choice){.kind = POWER_SOME,
-                                       .seed = recording->how->seed * 1000003 +
-                                               (uint64_t)instant * RANDOM_CHOICES + i});
+        add_state(recording, instant,
+                  (struct power_choice){.kind = POWER_SOME,
+                                        .seed = recording->how->seed * 1000003 +
+                                                (uint64_t)instant * RANDOM_CHOICES + i});
 }
 
 static void shuffle(struct recording *recording)
@@ -121,18 +121,18 @@ static void shuffle(struct recording *recording)
     }
 }
 
-static bool look_at(struct recording *recording, const struct state *state,
-                    struct sweep_finding *finding)
+static bool check_state(struct recording *recording, const struct state *state,
+                        struct sweep_finding *finding)
 {
     struct sweep *sweep = recording->sweep;
     char why[CHECK_WHY_BYTES];
     struct tree tree;
-    expected_by_history(&recording->expected, &recording->history, state->instant);
+    expected_from_history(&recording->expected, &recording->history, state->instant);
     power_state(&recording->history, state->instant, state->choice, &tree);
     tree_store(&tree, sweep->crash_folder);
     tree_deinit(&tree);
     recorder_skip_syncs(true);
-    bool holds = check_folder(&recording->expected, sweep->look_io, sweep->crash_folder, why);
+    bool holds = check_folder(&recording->expected, sweep->check_io, sweep->crash_folder, why);
     recorder_skip_syncs(false);
     recording->counts->states++;
     if (holds)
@@ -148,7 +148,7 @@ static bool look_at(struct recording *recording, const struct state *state,
     return false;
 }
 
-static void revive(void)
+static void revive_recorder(void)
 {
     recorder_die_at(0);
 }
@@ -165,8 +165,8 @@ static bool record(struct recording *recording, struct sweep_finding *finding)
         recorder_die_after(how->dies_after);
     else
         recorder_die_at(how->dies_at);
-    recorder_count_in(&calls);
-    unsigned failed = subject_run(sweep->plan, sweep->io, sweep->folder, revive, NULL);
+    recorder_count_calls_in(&calls);
+    unsigned failed = subject_run(sweep->plan, sweep->io, sweep->folder, revive_recorder, NULL);
     recording->counts->operations += atomic_load(&calls);
     recorder_die_at(0);
     recorder_end();
@@ -201,10 +201,10 @@ bool sweep_power(struct sweep *sweep, const struct sweep_power *how, struct swee
     bool holds = record(&recording, finding);
     for (uint32_t instant = 0; instant <= recording.history.instants_count && holds; instant++)
         if (is_sampled(&recording, instant))
-            consider_instant(&recording, instant);
+            add_instant_states(&recording, instant);
     shuffle(&recording);
     for (uint32_t i = 0; i < recording.states.count && i < how->states_max && holds; i++)
-        holds = look_at(&recording, &recording.states.list[i], finding);
+        holds = check_state(&recording, &recording.states.list[i], finding);
     free(recording.states.list);
     free(recording.states.slots);
     history_deinit(&recording.history);

@@ -22,8 +22,8 @@ const char *sweep_ranks_skip_reason(void);
 /* Kills each rank at each of its durable calls (before the call), until the rank completes. */
 bool sweep_ranks_each(struct sweep *sweep, struct sweep_counts *counts,
                       struct sweep_finding *finding);
-/* Kills this many times; the seed determines the ranks and calls. Every second kill is from
- * outside, so at an arbitrary instant. */
+/* Kills this many times; the seed determines the ranks and calls. Every second kill is sent by
+ * another process, at an arbitrary instant. */
 bool sweep_ranks_some(struct sweep *sweep, uint64_t seed, unsigned kills,
                       struct sweep_counts *counts, struct sweep_finding *finding);
 

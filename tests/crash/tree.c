@@ -14,37 +14,37 @@
 
 enum { PATH_BYTES = 4096 };
 
-static void give_up(const char *what, const char *path)
+static void fail_program(const char *what, const char *path)
 {
     fprintf(stderr, "tree: %s %s: %s\n", what, path, strerror(errno));
     abort();
 }
 
-static void *resized(void *memory, size_t bytes)
+static void *xrealloc(void *memory, size_t bytes)
 {
     void *result = realloc(memory, bytes > 0 ? bytes : 1);
     if (!result)
-        give_up("out of memory", "");
+        fail_program("out of memory", "");
     return result;
 }
 
 static void join(char path[PATH_BYTES], const char *folder, const char *name)
 {
     if (snprintf(path, PATH_BYTES, "%s/%s", folder, name) >= PATH_BYTES)
-        give_up("too long a path", folder);
+        fail_program("too long a path", folder);
 }
 
 /* ---- Nodes and names. ---- */
 
 uint32_t tree_add(struct tree *tree, bool is_folder)
 {
-    tree->nodes = resized(tree->nodes, (tree->count + 1) * sizeof *tree->nodes);
+    tree->nodes = xrealloc(tree->nodes, (tree->count + 1) * sizeof *tree->nodes);
     tree->nodes[tree->count] = (struct tree_node){.is_folder = is_folder};
     return tree->count++;
 }
 
 /* The index of the name, or the index at which to insert it. */
-static uint32_t place_of(const struct tree_node *folder, const char *name)
+static uint32_t find_entry_index(const struct tree_node *folder, const char *name)
 {
     uint32_t at = 0;
     while (at < folder->entries_count && strcmp(folder->entries[at].name, name) < 0)
@@ -52,7 +52,7 @@ static uint32_t place_of(const struct tree_node *folder, const char *name)
     return at;
 }
 
-static bool is_at(const struct tree_node *folder, uint32_t at, const char *name)
+static bool entry_has_name(const struct tree_node *folder, uint32_t at, const char *name)
 {
     return at < folder->entries_count && strcmp(folder->entries[at].name, name) == 0;
 }
@@ -60,16 +60,16 @@ static bool is_at(const struct tree_node *folder, uint32_t at, const char *name)
 uint32_t tree_find(const struct tree *tree, uint32_t folder, const char *name)
 {
     const struct tree_node *node = &tree->nodes[folder];
-    uint32_t at = place_of(node, name);
-    return is_at(node, at, name) ? node->entries[at].node : TREE_NONE;
+    uint32_t at = find_entry_index(node, name);
+    return entry_has_name(node, at, name) ? node->entries[at].node : TREE_NONE;
 }
 
 void tree_link(struct tree *tree, uint32_t folder, const char *name, uint32_t node)
 {
     struct tree_node *in = &tree->nodes[folder];
-    uint32_t at = place_of(in, name);
-    if (!is_at(in, at, name)) {
-        in->entries = resized(in->entries, (in->entries_count + 1) * sizeof *in->entries);
+    uint32_t at = find_entry_index(in, name);
+    if (!entry_has_name(in, at, name)) {
+        in->entries = xrealloc(in->entries, (in->entries_count + 1) * sizeof *in->entries);
         memmove(in->entries + at + 1, in->entries + at,
                 (in->entries_count - at) * sizeof *in->entries);
         in->entries[at].name = strdup(name);
@@ -81,8 +81,8 @@ void tree_link(struct tree *tree, uint32_t folder, const char *name, uint32_t no
 void tree_unlink(struct tree *tree, uint32_t folder, const char *name)
 {
     struct tree_node *in = &tree->nodes[folder];
-    uint32_t at = place_of(in, name);
-    if (!is_at(in, at, name))
+    uint32_t at = find_entry_index(in, name);
+    if (!entry_has_name(in, at, name))
         return;
     free(in->entries[at].name);
     in->entries_count--;
@@ -112,7 +112,7 @@ void tree_exchange(struct tree *tree, uint32_t folder, const char *a, const char
 void tree_set_size(struct tree *tree, uint32_t file, uint64_t bytes)
 {
     struct tree_node *node = &tree->nodes[file];
-    node->data = resized(node->data, bytes);
+    node->data = xrealloc(node->data, bytes);
     if (bytes > node->bytes)
         memset(node->data + node->bytes, 0, bytes - node->bytes);
     node->bytes = bytes;
@@ -143,16 +143,16 @@ void tree_deinit(struct tree *tree)
 
 void tree_copy(struct tree *ret_tree, const struct tree *other)
 {
-    *ret_tree = (struct tree){.nodes = resized(NULL, other->count * sizeof *other->nodes),
+    *ret_tree = (struct tree){.nodes = xrealloc(NULL, other->count * sizeof *other->nodes),
                               .count = other->count};
     for (uint32_t i = 0; i < other->count; i++) {
         const struct tree_node *from = &other->nodes[i];
         struct tree_node *to = &ret_tree->nodes[i];
         *to = *from;
-        to->data = resized(NULL, from->bytes);
+        to->data = xrealloc(NULL, from->bytes);
         if (from->bytes > 0)
             memcpy(to->data, from->data, from->bytes);
-        to->entries = resized(NULL, from->entries_count * sizeof *to->entries);
+        to->entries = xrealloc(NULL, from->entries_count * sizeof *to->entries);
         for (uint32_t e = 0; e < from->entries_count; e++)
             to->entries[e] =
                 (struct tree_entry){strdup(from->entries[e].name), from->entries[e].node};
@@ -164,12 +164,12 @@ static void read_file(struct tree *tree, uint32_t file, const char *path)
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct stat info;
     if (fd < 0 || fstat(fd, &info))
-        give_up("could not read", path);
+        fail_program("could not read", path);
     tree_set_size(tree, file, (uint64_t)info.st_size);
     for (uint64_t at = 0; at < tree->nodes[file].bytes;) {
         ssize_t n = read(fd, tree->nodes[file].data + at, tree->nodes[file].bytes - at);
         if (n <= 0)
-            give_up("could not read", path);
+            fail_program("could not read", path);
         at += (uint64_t)n;
     }
     close(fd);
@@ -185,7 +185,7 @@ static void scan_folder(const struct scan *scan, uint32_t node, const char *path
 {
     DIR *listing = opendir(path);
     if (!listing)
-        give_up("could not list", path);
+        fail_program("could not list", path);
     for (struct dirent *entry; (entry = readdir(listing));) {
         char below[PATH_BYTES];
         struct stat info;
@@ -193,7 +193,7 @@ static void scan_folder(const struct scan *scan, uint32_t node, const char *path
             continue;
         join(below, path, entry->d_name);
         if (lstat(below, &info))
-            give_up("could not look at", below);
+            fail_program("could not look at", below);
         uint32_t child = tree_add(scan->tree, S_ISDIR(info.st_mode));
         tree_link(scan->tree, node, entry->d_name, child);
         if (scan->seen)
@@ -223,11 +223,11 @@ static void store_node(const struct tree *tree, uint32_t node, const char *path)
     if (!from->is_folder) {
         int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (fd < 0 || write(fd, from->data, from->bytes) != (ssize_t)from->bytes || close(fd))
-            give_up("could not write", path);
+            fail_program("could not write", path);
         return;
     }
     if (node != 0 && mkdir(path, 0777))
-        give_up("could not make", path);
+        fail_program("could not make", path);
     for (uint32_t e = 0; e < from->entries_count; e++) {
         char below[PATH_BYTES];
         join(below, path, from->entries[e].name);
@@ -239,7 +239,7 @@ void tree_clear_folder(const char *path)
 {
     DIR *listing = opendir(path);
     if (!listing)
-        give_up("could not list", path);
+        fail_program("could not list", path);
     for (struct dirent *entry; (entry = readdir(listing));) {
         char below[PATH_BYTES];
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
@@ -249,7 +249,7 @@ void tree_clear_folder(const char *path)
             continue;
         tree_clear_folder(below);
         if (rmdir(below))
-            give_up("could not remove", below);
+            fail_program("could not remove", below);
     }
     closedir(listing);
 }
@@ -277,7 +277,7 @@ struct hash128 tree_digest(const struct tree *tree)
 {
     struct hash_stream *stream = hash_stream_open();
     if (!stream)
-        give_up("out of memory", "");
+        fail_program("out of memory", "");
     digest_node(tree, 0, stream);
     struct hash128 digest = hash_stream_128(stream);
     hash_stream_close(stream);

@@ -53,7 +53,7 @@ uint32_t tree_add(struct tree *tree, bool is_folder);
 uint32_t tree_find(const struct tree *tree, uint32_t folder, const char *name);
 /* Gives the node this name, replacing any node that has it. */
 void tree_link(struct tree *tree, uint32_t folder, const char *name, uint32_t node);
-/* a missing name is ignored */
+/* Ignores a missing name. */
 void tree_unlink(struct tree *tree, uint32_t folder, const char *name);
 void tree_rename(struct tree *tree, uint32_t folder, const char *from, const char *to);
 void tree_exchange(struct tree *tree, uint32_t folder, const char *a, const char *b);

@@ -71,8 +71,8 @@ void contract_allocations_are_aligned_and_disjoint(const char *name)
 }
 
 /* Copies from any kind of memory to plain memory, and back. */
-static void move(struct device *device, struct device_stream *stream, void *target,
-                 const void *source, size_t bytes)
+static void copy_through_pageable(struct device *device, struct device_stream *stream, void *target,
+                                  const void *source, size_t bytes)
 {
     struct err err = {0};
     assert_ok(device->ops->copy(device, stream, target, source, bytes, &err), &err);
@@ -92,12 +92,12 @@ void contract_memory_is_zeroed_and_writable(const char *name)
         for (int round = 0; round < 2; round++) {
             unsigned char *memory = contract_allocate(device, (enum mem_kind)kind, bytes);
             memset(seen, 1, bytes);
-            move(device, stream, seen, memory, bytes);
+            copy_through_pageable(device, stream, seen, memory, bytes);
             for (size_t at = 0; at < bytes; at++)
                 if (seen[at])
                     fail_msg("byte %zu of kind %d is not zero", at, kind);
             assert_ok(device->ops->fill(device, stream, memory, 0xee, bytes, &err), &err);
-            move(device, stream, seen, memory, bytes);
+            copy_through_pageable(device, stream, seen, memory, bytes);
             for (size_t at = 0; at < bytes; at++)
                 if (seen[at] != 0xee)
                     fail_msg("byte %zu of kind %d is not as it was filled", at, kind);

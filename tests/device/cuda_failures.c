@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void opening_fails(const char *line)
+static void assert_open_fails(const char *line)
 {
     char text[ERR_LINE_BYTES_MAX];
     struct err err = {0};
@@ -37,7 +37,7 @@ static void a_missing_driver_gives_a_one_line_error(void **state)
 {
     (void)state;
     shim_set_driver(0, 0);
-    opening_fails(
+    assert_open_fails(
         "no NVIDIA driver on this machine; use device cpu, or install the driver and check "
         "it with nvidia-smi");
 }
@@ -53,19 +53,19 @@ static void an_old_driver_is_reported_with_both_versions(void **state)
              "use device "
              "cpu, or update the driver",
              CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
-    opening_fails(line);
+    assert_open_fails(line);
 }
 
 static void without_a_device_the_error_names_what_hides_it(void **state)
 {
     (void)state;
     shim_set_driver(CUDART_VERSION, 0);
-    opening_fails("there is no GPU that CUDA can use; use device cpu, or check nvidia-smi and "
-                  "CUDA_VISIBLE_DEVICES");
+    assert_open_fails("there is no GPU that CUDA can use; use device cpu, or check nvidia-smi and "
+                      "CUDA_VISIBLE_DEVICES");
 }
 
 /* root: a tree that contains a GPU's device file. */
-static void given_gpu_is_refused(const char *root, const char *line)
+static void assert_gpu_refused(const char *root, const char *line)
 {
     char text[ERR_LINE_BYTES_MAX];
     struct err err = {0};
@@ -94,15 +94,15 @@ static void auto_refuses_an_unusable_gpu(void **state)
              "found one for "
              "CUDA 11.8; use device cpu, or update the driver",
              CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
-    given_gpu_is_refused(root, line);
+    assert_gpu_refused(root, line);
     shim_set_driver(0, 0);
-    given_gpu_is_refused(
+    assert_gpu_refused(
         root, "no NVIDIA driver on this machine: /dev/nvidia0; use device cpu, or install the "
               "driver and check it with nvidia-smi");
     shim_set_driver(CUDART_VERSION, 0);
-    given_gpu_is_refused(
-        root, "there is no GPU that CUDA can use: /dev/nvidia0; use device cpu, or check "
-              "nvidia-smi and CUDA_VISIBLE_DEVICES");
+    assert_gpu_refused(root,
+                       "there is no GPU that CUDA can use: /dev/nvidia0; use device cpu, or check "
+                       "nvidia-smi and CUDA_VISIBLE_DEVICES");
     assert_int_equal(setenv("CUDA_VISIBLE_DEVICES", "", 1), 0); /* hidden on purpose, not missing */
     assert_ok(device_auto_gpu_count(root, &gpus, &err), &err);
     assert_int_equal(gpus, 0);

@@ -12,7 +12,7 @@
 
 static const char BUS[] = "0000:01:00.0";
 
-static struct nvml *open_fake(const char *what)
+static struct nvml *open_fake_nvml(const char *what)
 {
     struct nvml *nvml;
     struct err err = {0};
@@ -24,7 +24,7 @@ static struct nvml *open_fake(const char *what)
 static void utilization_is_that_of_the_gpu_at_the_pci_address(void **state)
 {
     (void)state;
-    struct nvml *nvml = open_fake("37");
+    struct nvml *nvml = open_fake_nvml("37");
     struct nvmlDevice_st *gpu;
     struct err err = {0};
     char version[NVML_TEXT_BYTES];
@@ -42,7 +42,7 @@ static void utilization_is_that_of_the_gpu_at_the_pci_address(void **state)
 static void a_gpu_without_nvml_metrics_is_reported_as_such(void **state)
 {
     (void)state;
-    struct nvml *nvml = open_fake("silent");
+    struct nvml *nvml = open_fake_nvml("silent");
     struct nvmlDevice_st *gpu;
     struct err err = {0};
     double share = -1;

@@ -1,7 +1,7 @@
 /*
  * nvml_fake — a shared object with the functions of NVIDIA's management library that device/nvml.c
- * uses, simulating a machine with one GPU. It is for machines without a driver and does not show
- * how the real library behaves.
+ * uses. Simulates a machine with one GPU, for machines without a driver; the real library may
+ * behave differently.
  *
  * NVML_TWIN in the environment: "37" is the utilization in percent, "no-driver" makes
  * initialization fail, "silent" makes the GPU report nothing.
@@ -23,7 +23,7 @@ int nvmlSystemGetDriverVersion(char *text, unsigned bytes);
 int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, void **device);
 int nvmlDeviceGetUtilizationRates(void *device, unsigned rates[2]);
 
-static const char *told(void)
+static const char *get_behavior(void)
 {
     const char *value = getenv("NVML_TWIN");
     return value ? value : "0";
@@ -31,7 +31,7 @@ static const char *told(void)
 
 int nvmlInit_v2(void)
 {
-    return strcmp(told(), "no-driver") == 0 ? DRIVER_NOT_LOADED : SUCCESS;
+    return strcmp(get_behavior(), "no-driver") == 0 ? DRIVER_NOT_LOADED : SUCCESS;
 }
 
 int nvmlShutdown(void)
@@ -65,9 +65,9 @@ int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, void **device)
 
 int nvmlDeviceGetUtilizationRates(void *device, unsigned rates[2])
 {
-    if (device != &gpu || strcmp(told(), "silent") == 0)
+    if (device != &gpu || strcmp(get_behavior(), "silent") == 0)
         return NOT_SUPPORTED;
-    rates[0] = (unsigned)atoi(told());
+    rates[0] = (unsigned)atoi(get_behavior());
     rates[1] = rates[0] + 1;
     return SUCCESS;
 }

@@ -29,8 +29,8 @@ static const char *in_folder(const char *name)
     return path;
 }
 
-static int put(struct io *io, struct io_queue *queue, struct io_transaction *transaction,
-               const char *name, const char *text)
+static int write_text_file(struct io *io, struct io_queue *queue,
+                           struct io_transaction *transaction, const char *name, const char *text)
 {
     struct io_file *file;
     int status = io->transactions->create(transaction, name, strlen(text), &file, NULL);
@@ -52,11 +52,11 @@ static int write_folder(struct io *io, const char *text, bool replace, enum io_r
         return status;
     status = io->transactions->begin(io, &options, &transaction, NULL);
     if (!status)
-        status = put(io, queue, transaction, "a", text);
+        status = write_text_file(io, queue, transaction, "a", text);
     if (!status)
-        status = put(io, queue, transaction, "sub/b", text);
+        status = write_text_file(io, queue, transaction, "sub/b", text);
     if (!status)
-        status = put(io, queue, transaction, "manifest", text);
+        status = write_text_file(io, queue, transaction, "manifest", text);
     if (!status)
         status = io->transactions->commit(transaction, NULL);
     io->ops->queue_close(queue);
@@ -86,7 +86,7 @@ static int replace_folder_without_rename_flags(struct io *io)
 }
 
 /* Continues the transaction of a dead writer. */
-static int go_on_with_folder(struct io *io)
+static int resume_folder(struct io *io)
 {
     return write_folder(io, "new", false, IO_RESUME_NOW);
 }
@@ -119,7 +119,7 @@ static int sweep_folder(struct io *io)
 }
 
 /* Returns 0, 128 + signal, or 1. */
-static int in_child(int (*work)(struct io *io), unsigned kill_at)
+static int run_in_child(int (*work)(struct io *io), unsigned kill_at)
 {
     fflush(NULL);
     pid_t child = fork();
@@ -146,7 +146,7 @@ static bool has_text(const char *name, const char *text)
     return same;
 }
 
-static bool folder_is(const char *text)
+static bool folder_has_text(const char *text)
 {
     return has_text("out/a", text) && has_text("out/sub/b", text) && has_text("out/manifest", text);
 }
@@ -157,7 +157,7 @@ static bool is_absent(const char *name)
 }
 
 /* Entries that are not temporaries. */
-static int whole_entries_count(void)
+static int count_final_entries(void)
 {
     int count = 0;
     DIR *listing = opendir(folder);
@@ -168,7 +168,7 @@ static int whole_entries_count(void)
     return count;
 }
 
-static int entries_count(void)
+static int count_entries(void)
 {
     char text[32];
     assert_int_equal(test_run_output(text, sizeof text, "ls -A '%s' | wc -l", folder), 0);
@@ -179,37 +179,37 @@ struct scenario {
     const char *name;
     int (*work)(struct io *io);
     const char *before; /* shell commands to run in the folder */
-    bool (*old_is_there)(void), (*new_is_there)(void);
-    unsigned calls_least; /* minimum number of durable calls */
-    bool has_gap;         /* a kill may leave nothing under the name until the next sweep */
+    bool (*has_old)(void), (*has_new)(void);
+    unsigned calls_min; /* minimum number of durable calls */
+    bool has_gap;       /* a kill may leave nothing under the name until the next sweep */
 };
 
-static bool new_folder_is(void)
+static bool has_new_folder(void)
 {
-    return folder_is("new");
+    return folder_has_text("new");
 }
 
-static bool old_folder_is(void)
+static bool has_old_folder(void)
 {
-    return folder_is("old");
+    return folder_has_text("old");
 }
 
-static bool no_folder_is(void)
+static bool has_no_folder(void)
 {
     return is_absent("out");
 }
 
-static bool new_file_is(void)
+static bool has_new_file(void)
 {
     return has_text("file", "new");
 }
 
-static bool old_file_is(void)
+static bool has_old_file(void)
 {
     return has_text("file", "old");
 }
 
-static bool no_file_is(void)
+static bool has_no_file(void)
 {
     return is_absent("file");
 }
@@ -221,59 +221,59 @@ static bool no_file_is(void)
     "tee a > sub/b"
 
 static const struct scenario scenarios[] = {
-    {"new folder", make_new_folder, "true", no_folder_is, new_folder_is, 18},
-    {"new folder, old kernel", make_new_folder_without_rename_flags, "true", no_folder_is,
-     new_folder_is, 19},
-    {"replaced folder", replace_folder, OLD_FOLDER, old_folder_is, new_folder_is, 20},
-    {"replaced folder, old kernel", replace_folder_without_rename_flags, OLD_FOLDER, old_folder_is,
-     new_folder_is, 22, .has_gap = true},
-    {"new file", make_new_file, "true", no_file_is, new_file_is, 6},
-    {"new file, old kernel", make_new_file_without_rename_flags, "true", no_file_is, new_file_is,
+    {"new folder", make_new_folder, "true", has_no_folder, has_new_folder, 18},
+    {"new folder, old kernel", make_new_folder_without_rename_flags, "true", has_no_folder,
+     has_new_folder, 19},
+    {"replaced folder", replace_folder, OLD_FOLDER, has_old_folder, has_new_folder, 20},
+    {"replaced folder, old kernel", replace_folder_without_rename_flags, OLD_FOLDER, has_old_folder,
+     has_new_folder, 22, .has_gap = true},
+    {"new file", make_new_file, "true", has_no_file, has_new_file, 6},
+    {"new file, old kernel", make_new_file_without_rename_flags, "true", has_no_file, has_new_file,
      7},
-    {"replaced file", replace_file, "printf old > file", old_file_is, new_file_is, 6},
-    {"folder gone on with", go_on_with_folder, LEFT_FOLDER, no_folder_is, new_folder_is, 16},
-    {"removed folder", remove_folder, OLD_FOLDER, old_folder_is, no_folder_is, 6},
+    {"replaced file", replace_file, "printf old > file", has_old_file, has_new_file, 6},
+    {"folder gone on with", resume_folder, LEFT_FOLDER, has_no_folder, has_new_folder, 16},
+    {"removed folder", remove_folder, OLD_FOLDER, has_old_folder, has_no_folder, 6},
 };
 
 static void assert_old_or_new(const struct scenario *s, unsigned kill_at)
 {
-    if (!s->old_is_there() && !s->new_is_there())
+    if (!s->has_old() && !s->has_new())
         fail_msg("%s, killed at call %u: neither the old nor the new is there", s->name, kill_at);
-    if (whole_entries_count() > 1)
+    if (count_final_entries() > 1)
         fail_msg("%s, killed at call %u: something else appeared", s->name, kill_at);
 }
 
-static unsigned sweep_scenario(const struct scenario *s)
+static unsigned kill_at_each_call(const struct scenario *s)
 {
     unsigned kill_at = 1, gaps = 0;
     for (;; kill_at++) {
         assert_true(kill_at < CALLS_MAX);
         test_make_folder(folder);
         assert_int_equal(test_run("cd '%s' && %s", folder, s->before), 0);
-        int result = in_child(s->work, kill_at);
+        int result = run_in_child(s->work, kill_at);
         if (!s->has_gap)
             assert_old_or_new(s, kill_at);
-        else if (!s->old_is_there() && !s->new_is_there())
+        else if (!s->has_old() && !s->has_new())
             gaps++;
         if (result == 0)
             break;
         assert_int_equal(result, 128 + SIGKILL);
-        bool done = s->new_is_there();
+        bool done = s->has_new();
         struct io *io;
         struct err err = {0};
         assert_ok(io_open("file:", NULL, &io, &err), &err);
         assert_true(io->transactions->sweep(io, folder, NULL, NULL, &err) >= 0);
         io_close(io);
         assert_old_or_new(s, kill_at);
-        assert_int_equal(entries_count(), whole_entries_count());
+        assert_int_equal(count_entries(), count_final_entries());
         /* repeats the work */
         if (!done)
-            assert_int_equal(in_child(s->work, 0), 0);
-        assert_true(s->new_is_there());
+            assert_int_equal(run_in_child(s->work, 0), 0);
+        assert_true(s->has_new());
         test_remove_folder(folder);
     }
-    assert_true(s->new_is_there());
-    assert_int_equal(entries_count(), whole_entries_count());
+    assert_true(s->has_new());
+    assert_int_equal(count_entries(), count_final_entries());
     test_remove_folder(folder);
     assert_int_equal(gaps > 0, s->has_gap);
     return kill_at - 1;
@@ -284,8 +284,8 @@ static void a_kill_at_any_system_call_leaves_the_old_or_new_file(void **state)
     (void)state;
     unsigned kills = 0;
     for (size_t i = 0; i < sizeof scenarios / sizeof scenarios[0]; i++) {
-        unsigned calls = sweep_scenario(&scenarios[i]);
-        if (calls < scenarios[i].calls_least)
+        unsigned calls = kill_at_each_call(&scenarios[i]);
+        if (calls < scenarios[i].calls_min)
             fail_msg("%s: only %u durable calls seen", scenarios[i].name, calls);
         kills += calls;
     }
@@ -307,13 +307,13 @@ static void a_killed_sweep_is_finished_by_the_next(void **state)
                      ".tmp-b-ack-+replaced-0-4/j .tmp-keep-+replaced-0-5/k",
                      folder),
             0);
-        result = in_child(sweep_folder, kill_at);
+        result = run_in_child(sweep_folder, kill_at);
         assert_false(is_absent("keep/h"));
         assert_false(is_absent(".tmp-mine-me-0-3/i"));
-        assert_int_equal(in_child(sweep_folder, 0), 0);
+        assert_int_equal(run_in_child(sweep_folder, 0), 0);
         assert_false(is_absent("b-ack/j")); /* no new entry had replaced it */
         assert_true(is_absent("keep/k"));
-        assert_int_equal(entries_count(), 3);
+        assert_int_equal(count_entries(), 3);
         test_remove_folder(folder);
     }
 }

@@ -19,7 +19,7 @@
 enum { FILE_BYTES = (1 << 20) + 12345, MEMORY_BYTES = 256 << 10, CANARY = 0xC5 };
 
 static unsigned char *content, *memory;
-static bool no_direct; /* simulates a file system without O_DIRECT */
+static bool rejects_direct; /* simulates a file system without O_DIRECT */
 
 int __real_open64(const char *path, int flags, ...);
 int __wrap_open64(const char *path, int flags, ...);
@@ -29,7 +29,7 @@ int __wrap_open64(const char *path, int flags, ...)
     va_start(arguments, flags);
     mode_t mode = flags & O_CREAT ? va_arg(arguments, mode_t) : 0;
     va_end(arguments);
-    if (no_direct && flags & O_DIRECT) {
+    if (rejects_direct && flags & O_DIRECT) {
         errno = EINVAL;
         return -1;
     }
@@ -50,13 +50,13 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    no_direct = false;
+    rejects_direct = false;
     free(content);
     free(memory);
     return scratch_tear_down(state);
 }
 
-static void need_direct(void)
+static void skip_without_direct(void)
 {
     struct io_probe probe;
     struct err err = {0};
@@ -66,7 +66,7 @@ static void need_direct(void)
 }
 
 /* The number of cached pages of the file; skips if the kernel cannot report it. */
-static uint64_t cached_pages(const char *path)
+static uint64_t count_cached_pages(const char *path)
 {
     uint64_t whole[2] = {0}, pages[5] = {0};
     int fd = open(path, O_RDONLY);
@@ -77,7 +77,7 @@ static uint64_t cached_pages(const char *path)
     return pages[0];
 }
 
-static void drop_cached(const char *path)
+static void drop_page_cache(const char *path)
 {
     int fd = open(path, O_RDONLY);
     assert_int_equal(fsync(fd), 0);
@@ -86,7 +86,7 @@ static void drop_cached(const char *path)
 }
 
 /* The number of this process's descriptors opened with O_DIRECT. */
-static unsigned direct_descriptors(void)
+static unsigned count_direct_descriptors(void)
 {
     unsigned count = 0;
     DIR *listing = opendir("/proc/self/fdinfo");
@@ -189,15 +189,15 @@ static void expect_reads(struct reader *reader, unsigned flags, bool same_place_
 static void unaligned_direct_reads_are_complete(void **state)
 {
     (void)state;
-    need_direct();
-    drop_cached(in_folder("data"));
+    skip_without_direct();
+    drop_page_cache(in_folder("data"));
     struct reader reader = open_reader(IO_CACHE_NONE);
     expect_reads(&reader, IO_PADDED, true);
-    assert_int_equal(direct_descriptors(), 1);
+    assert_int_equal(count_direct_descriptors(), 1);
     /* everything except the read at the file's end bypassed the cache */
-    assert_in_range(cached_pages(in_folder("data")), 0, 64);
+    assert_in_range(count_cached_pages(in_folder("data")), 0, 64);
     close_reader(&reader);
-    assert_int_equal(direct_descriptors(), 0);
+    assert_int_equal(count_direct_descriptors(), 0);
 }
 
 static void unpadded_requests_are_read_too(void **state)
@@ -211,45 +211,46 @@ static void unpadded_requests_are_read_too(void **state)
 static void noreuse_reads_bypass_the_page_cache(void **state)
 {
     (void)state;
-    need_direct();
-    drop_cached(in_folder("data"));
+    skip_without_direct();
+    drop_page_cache(in_folder("data"));
     struct reader reader = open_reader(IO_CACHE_AUTO);
     expect_read(&reader, 100, 50000, IO_ALIGN_BYTES + 100, IO_PADDED | IO_NOREUSE);
-    assert_int_equal(direct_descriptors(), 1);
-    assert_int_equal(cached_pages(in_folder("data")), 0);
+    assert_int_equal(count_direct_descriptors(), 1);
+    assert_int_equal(count_cached_pages(in_folder("data")), 0);
     expect_read(&reader, 100, 50000, IO_ALIGN_BYTES + 100, IO_PADDED);
-    assert_true(cached_pages(in_folder("data")) > 0);
+    assert_true(count_cached_pages(in_folder("data")) > 0);
     close_reader(&reader);
 }
 
 static void without_o_direct_read_pages_are_dropped(void **state)
 {
     (void)state;
-    drop_cached(in_folder("data"));
-    if (cached_pages(in_folder("data")) > 0)
+    drop_page_cache(in_folder("data"));
+    if (count_cached_pages(in_folder("data")) > 0)
         test_skip("the page cache is all that there is of files here");
-    no_direct = true;
+    rejects_direct = true;
     struct reader reader = open_reader(IO_CACHE_AUTO);
     expect_reads(&reader, IO_PADDED | IO_NOREUSE, true);
-    assert_int_equal(direct_descriptors(), 0);
-    assert_in_range(cached_pages(in_folder("data")), 0, 8);
+    assert_int_equal(count_direct_descriptors(), 0);
+    assert_in_range(count_cached_pages(in_folder("data")), 0, 8);
     expect_read(&reader, 100, 50000, IO_ALIGN_BYTES + 100, IO_PADDED);
-    assert_in_range(cached_pages(in_folder("data")), 50000 / sysconf(_SC_PAGESIZE), FILE_BYTES);
+    assert_in_range(count_cached_pages(in_folder("data")), 50000 / sysconf(_SC_PAGESIZE),
+                    FILE_BYTES);
     close_reader(&reader);
 }
 
 static void cached_data_is_read_from_the_page_cache(void **state)
 {
     (void)state;
-    cached_pages(in_folder("data"));
+    count_cached_pages(in_folder("data"));
     free(test_read_file(in_folder("data"), &(size_t){0}));
-    uint64_t pages = cached_pages(in_folder("data"));
+    uint64_t pages = count_cached_pages(in_folder("data"));
     for (int i = 0; i < 2; i++) {
-        no_direct = i > 0;
+        rejects_direct = i > 0;
         struct reader reader = open_reader(IO_CACHE_AUTO);
         expect_reads(&reader, IO_PADDED | IO_NOREUSE, true);
-        assert_int_equal(direct_descriptors(), 0);
-        assert_int_equal(cached_pages(in_folder("data")), pages);
+        assert_int_equal(count_direct_descriptors(), 0);
+        assert_int_equal(count_cached_pages(in_folder("data")), pages);
         close_reader(&reader);
     }
 }
@@ -257,17 +258,17 @@ static void cached_data_is_read_from_the_page_cache(void **state)
 static void with_page_cache_enabled_no_read_bypasses_it(void **state)
 {
     (void)state;
-    drop_cached(in_folder("data"));
+    drop_page_cache(in_folder("data"));
     struct reader reader = open_reader(IO_CACHE_ALL);
     expect_reads(&reader, IO_PADDED | IO_NOREUSE, true);
-    assert_int_equal(direct_descriptors(), 0);
+    assert_int_equal(count_direct_descriptors(), 0);
     close_reader(&reader);
 }
 
 static void noreuse_writes_are_complete(void **state)
 {
     (void)state;
-    need_direct();
+    skip_without_direct();
     struct err err = {0};
     struct io_transaction *transaction;
     struct io_file *file;
@@ -293,10 +294,10 @@ static void noreuse_writes_are_complete(void **state)
     assert_int_equal(io->ops->reap(queue, done, 2, 2, IO_FOREVER), 2);
     assert_int_equal(requests[0].result, first);
     assert_int_equal(requests[1].result, second);
-    assert_int_equal(direct_descriptors(), 1);
+    assert_int_equal(count_direct_descriptors(), 1);
     io->ops->queue_close(queue);
     assert_ok(io->transactions->finalize(transaction, file, first + second, &err), &err);
-    assert_int_equal(direct_descriptors(), 0);
+    assert_int_equal(count_direct_descriptors(), 0);
     assert_ok(io->transactions->commit(transaction, &err), &err);
     size_t bytes;
     unsigned char *written = test_read_file(in_folder("out"), &bytes);

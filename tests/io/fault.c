@@ -35,7 +35,7 @@ static int tear_down(void **state)
     return scratch_tear_down(state);
 }
 
-static void open_with(const char *rules)
+static void open_faulty(const char *rules)
 {
     struct err err = {0};
     assert_ok(io_fault_open(folder, NULL, rules, &faulty, &err), &err);
@@ -79,7 +79,7 @@ static void reap_all(unsigned count)
 static void only_the_nth_read_fails(void **state)
 {
     (void)state;
-    open_with("read:eio@3");
+    open_faulty("read:eio@3");
     submit_reads(DEPTH);
     /* full */
     assert_int_equal(faulty->ops->submit(queue, (struct io_request *[]){&requests[0]}, 1), 0);
@@ -102,7 +102,7 @@ static void a_held_read_does_not_block_others_and_completes_when_released(void *
 {
     (void)state;
     struct io_request *done[DEPTH];
-    open_with("read:hold@1");
+    open_faulty("read:hold@1");
     submit_reads(DEPTH);
     reap_all(DEPTH - 1);
     assert_int_equal(requests[0].result, -1);
@@ -120,7 +120,7 @@ static void a_delayed_read_does_not_block_others_and_can_be_cancelled(void **sta
 {
     (void)state;
     struct io_request *done[DEPTH];
-    open_with("read:delay=1h@1");
+    open_faulty("read:delay=1h@1");
     submit_reads(2);
     assert_int_equal(faulty->ops->reap(queue, done, 1, 1, IO_FOREVER), 1);
     assert_ptr_equal(done[0], &requests[1]);
@@ -135,7 +135,7 @@ static void a_delayed_read_does_not_block_others_and_can_be_cancelled(void **sta
 static void a_delayed_read_is_complete(void **state)
 {
     (void)state;
-    open_with("read:delay=20ms");
+    open_faulty("read:delay=20ms");
     submit_reads(2);
     reap_all(2);
     for (unsigned i = 0; i < 2; i++) {
@@ -148,7 +148,7 @@ static void a_delayed_read_is_complete(void **state)
 static void a_held_request_is_cancelled_on_request_and_on_close(void **state)
 {
     (void)state;
-    open_with("read:hold");
+    open_faulty("read:hold");
     submit_reads(3);
     faulty->ops->cancel(queue, &requests[1]);
     reap_all(1);
@@ -170,7 +170,7 @@ static void a_short_read_returns_the_first_bytes(void **state)
     int cut = 0;
     for (int round = 0; round < 2; round++) {
         memset(data, 0, sizeof data);
-        open_with("read:short%50,seed=3");
+        open_faulty("read:short%50,seed=3");
         submit_reads(DEPTH);
         reap_all(DEPTH);
         for (unsigned i = 0; i < DEPTH; i++) {
@@ -187,7 +187,7 @@ static void a_short_read_returns_the_first_bytes(void **state)
 }
 
 /* The number of bits that differ. */
-static int bits_apart(const unsigned char *a, const unsigned char *b, size_t bytes)
+static int count_differing_bits(const unsigned char *a, const unsigned char *b, size_t bytes)
 {
     int count = 0;
     for (size_t i = 0; i < bytes; i++)
@@ -200,12 +200,12 @@ static void a_read_flip_inverts_one_bit(void **state)
     (void)state;
     unsigned char first[READ];
     for (int round = 0; round < 2; round++) {
-        open_with("read:flip@2");
+        open_faulty("read:flip@2");
         submit_reads(3);
         reap_all(3);
-        assert_int_equal(bits_apart(data[0], content, READ), 0);
-        assert_int_equal(bits_apart(data[1], content + READ, READ), 1);
-        assert_int_equal(bits_apart(data[2], content + 2 * READ, READ), 0);
+        assert_int_equal(count_differing_bits(data[0], content, READ), 0);
+        assert_int_equal(count_differing_bits(data[1], content + READ, READ), 1);
+        assert_int_equal(count_differing_bits(data[2], content + 2 * READ, READ), 0);
         if (round == 1)
             assert_memory_equal(first, data[1], READ);
         memcpy(first, data[1], READ);
@@ -218,7 +218,7 @@ static void a_read_flip_inverts_one_bit(void **state)
     free(whole);
 }
 
-static int write_whole(const char *rules, struct err *err)
+static int write_file(const char *rules, struct err *err)
 {
     unsigned char copy[BYTES];
     struct io *with;
@@ -236,10 +236,10 @@ static void a_write_flip_inverts_one_bit(void **state)
     (void)state;
     struct err err = {0};
     size_t bytes;
-    assert_ok(write_whole("write:flip", &err), &err);
+    assert_ok(write_file("write:flip", &err), &err);
     unsigned char *written = test_read_file(in_folder("output"), &bytes);
     assert_int_equal(bytes, BYTES);
-    assert_int_equal(bits_apart(written, content, BYTES), 1);
+    assert_int_equal(count_differing_bits(written, content, BYTES), 1);
     free(written);
 }
 
@@ -257,7 +257,7 @@ static void a_failing_output_leaves_nothing(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct err err = {0};
         char names[256];
-        assert_int_equal(write_whole(cases[i].rules, &err), cases[i].code);
+        assert_int_equal(write_file(cases[i].rules, &err), cases[i].code);
         assert_int_equal(test_run_output(names, sizeof names, "ls -A '%s'", folder), 0);
         assert_string_equal(names, "data\n");
     }
@@ -269,8 +269,8 @@ static void faults_on_names_follow_the_rules(void **state)
     struct io_stat info;
     struct io_lock *lock;
     struct err err = {0};
-    open_with("stat:enoent:data,folder:enospc,remove:eacces,sweep:eio,lock:estale,list:eio,open:"
-              "emfile@2");
+    open_faulty("stat:enoent:data,folder:enospc,remove:eacces,sweep:eio,lock:estale,list:eio,open:"
+                "emfile@2");
     assert_int_equal(faulty->names->stat(faulty, in_folder("data"), &info, &err), -ENOENT);
     assert_non_null(strstr(err.what, "stat was made to fail"));
     assert_string_equal(err.path, in_folder("data"));
@@ -293,7 +293,7 @@ static void a_queue_that_fails_to_wait_stays_failed(void **state)
 {
     (void)state;
     struct io_request *done[DEPTH];
-    open_with("wait:eio@2");
+    open_faulty("wait:eio@2");
     submit_reads(1);
     reap_all(1);
     submit_reads(2);
@@ -309,7 +309,7 @@ static void a_kill_ends_the_process_before_the_operation(void **state)
     assert_true(child >= 0);
     if (child == 0) {
         struct err err = {0};
-        write_whole("commit:kill", &err);
+        write_file("commit:kill", &err);
         _exit(0);
     }
     int status;
@@ -329,7 +329,7 @@ static void aborting_with_writes_in_flight_is_detected(void **state)
     struct io_transaction *transaction;
     struct io_file *output;
     struct err err = {0};
-    open_with("write:hold");
+    open_faulty("write:hold");
     assert_ok(
         faulty->transactions->begin(
             faulty, &(struct io_transaction_options){.path = in_folder("set")}, &transaction, &err),
@@ -348,7 +348,7 @@ static void a_transaction_that_lost_a_file_never_commits(void **state)
     struct io_transaction *transaction;
     struct io_file *output;
     struct err err = {0};
-    open_with("finalize:eio@1");
+    open_faulty("finalize:eio@1");
     const struct io_transaction_options options = {.path = in_folder("set")};
     assert_ok(faulty->transactions->begin(faulty, &options, &transaction, &err), &err);
     for (int i = 0; i < 2; i++) {

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-static struct fault_rules rules_of(const char *text)
+static struct fault_rules parse_rules(const char *text)
 {
     struct fault_rules rules;
     struct err err = {0};
@@ -26,8 +26,8 @@ static void a_rule_has_operation_effect_condition_and_path(void **state)
 {
     (void)state;
     struct fault_rules rules =
-        rules_of("read:eio@17,seed=7,write:delay=20ms%2.5:shard-000003,commit:hold,"
-                 "durable:enospc@9+,read:flip/4:a:b");
+        parse_rules("read:eio@17,seed=7,write:delay=20ms%2.5:shard-000003,commit:hold,"
+                    "durable:enospc@9+,read:flip/4:a:b");
     assert_int_equal(rules.seed, 7);
     assert_int_equal(rules.count, 5);
     const struct fault_rule *rule = rules.rules;
@@ -54,7 +54,7 @@ static void a_rule_has_operation_effect_condition_and_path(void **state)
     assert_true(rule->effect.flips);
     assert_int_equal(rule->every, 4);
     assert_string_equal(rule->path, "a:b");
-    assert_int_equal(rules_of("").count, 0);
+    assert_int_equal(parse_rules("").count, 0);
 }
 
 static void a_wrong_rule_is_refused_with_its_column_and_the_nearest_word(void **state)
@@ -111,10 +111,10 @@ static void a_wrong_rule_is_refused_with_its_column_and_the_nearest_word(void **
 }
 
 /* Which of the first twelve reads are hit, as a string of 0s and 1s. */
-static const char *hits_of(const char *text)
+static const char *format_hits(const char *text)
 {
     static char hits[13];
-    struct fault_rules rules = rules_of(text);
+    struct fault_rules rules = parse_rules(text);
     for (int i = 0; i < 12; i++)
         hits[i] = decide(&rules, FAULT_READ, "a/b", (uint64_t)i).error ? '1' : '0';
     return hits;
@@ -123,18 +123,18 @@ static const char *hits_of(const char *text)
 static void operations_are_counted_from_one(void **state)
 {
     (void)state;
-    assert_string_equal(hits_of("read:eio"), "111111111111");
-    assert_string_equal(hits_of("read:eio@3"), "001000000000");
-    assert_string_equal(hits_of("read:eio@10+"), "000000000111");
-    assert_string_equal(hits_of("read:eio/4"), "000100010001");
-    assert_string_equal(hits_of("read:eio%100"), "111111111111");
-    assert_string_equal(hits_of("write:eio"), "000000000000");
+    assert_string_equal(format_hits("read:eio"), "111111111111");
+    assert_string_equal(format_hits("read:eio@3"), "001000000000");
+    assert_string_equal(format_hits("read:eio@10+"), "000000000111");
+    assert_string_equal(format_hits("read:eio/4"), "000100010001");
+    assert_string_equal(format_hits("read:eio%100"), "111111111111");
+    assert_string_equal(format_hits("write:eio"), "000000000000");
 }
 
 static void a_rule_counts_only_matching_operations(void **state)
 {
     (void)state;
-    struct fault_rules rules = rules_of("read:eio@2:shard-000003,durable:enospc@3");
+    struct fault_rules rules = parse_rules("read:eio@2:shard-000003,durable:enospc@3");
     assert_int_equal(decide(&rules, FAULT_READ, "x/shard-000001.tar", 0).error, 0);
     assert_int_equal(decide(&rules, FAULT_READ, "x/shard-000003.tar", 0).error, 0);
     assert_int_equal(decide(&rules, FAULT_OPEN, "x/shard-000003.tar", 0).error, 0);
@@ -145,21 +145,22 @@ static void a_rule_counts_only_matching_operations(void **state)
     assert_int_equal(decide(&rules, FAULT_FINALIZE, "y/z", 0).error, -ENOSPC);
 }
 
-enum { PLACES = 20000 };
+enum { OFFSETS = 20000 };
 
 static void probabilistic_faults_depend_on_seed_name_and_offset(void **state)
 {
     (void)state;
-    static bool first[PLACES];
-    struct fault_rules rules = rules_of("read:eio%5,seed=7"), other = rules_of("read:eio%5,seed=8");
+    static bool first[OFFSETS];
+    struct fault_rules rules = parse_rules("read:eio%5,seed=7"),
+                       other = parse_rules("read:eio%5,seed=8");
     int hit = 0, as_other = 0, of_other_name = 0;
-    for (uint64_t i = 0; i < PLACES; i++) {
+    for (uint64_t i = 0; i < OFFSETS; i++) {
         first[i] = decide(&rules, FAULT_READ, "one/shard.tar", i * 4096).error != 0;
         hit += first[i];
     }
-    assert_in_range(hit, PLACES / 20 * 9 / 10, PLACES / 20 * 11 / 10);
+    assert_in_range(hit, OFFSETS / 20 * 9 / 10, OFFSETS / 20 * 11 / 10);
     /* again, backwards and in a different folder */
-    for (uint64_t i = PLACES; i-- > 0;) {
+    for (uint64_t i = OFFSETS; i-- > 0;) {
         bool again = decide(&rules, FAULT_READ, "an/other/shard.tar", i * 4096).error != 0;
         assert_int_equal(again, first[i]);
         as_other += first[i] && decide(&other, FAULT_READ, "one/shard.tar", i * 4096).error;
@@ -171,8 +172,8 @@ static void probabilistic_faults_depend_on_seed_name_and_offset(void **state)
 static void effects_of_several_rules_add_up(void **state)
 {
     (void)state;
-    struct fault_rules rules =
-        rules_of("read:delay=2s,read:delay=1s,read:flip,read:eio,read:enospc,read:hold,read:short");
+    struct fault_rules rules = parse_rules(
+        "read:delay=2s,read:delay=1s,read:flip,read:eio,read:enospc,read:hold,read:short");
     struct fault_verdict verdict = decide(&rules, FAULT_READ, "a", 0);
     assert_true(verdict.is_hit && verdict.flips && verdict.cuts && verdict.holds);
     assert_int_equal(verdict.delay_ns, 3000000000u);

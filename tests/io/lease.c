@@ -19,10 +19,10 @@
 
 enum {
     QUICK_MS = 20,  /* for stopped or dead owners: a takeover waits for a few periods */
-    CALM_MS = 2000, /* for live owners: six periods pass only if the machine stalls */
+    LIVE_MS = 2000, /* for live owners: six periods pass only if the machine stalls */
 };
 
-static struct io_lock_options by_lease(uint64_t period_ms)
+static struct io_lock_options lease_options(uint64_t period_ms)
 {
     return (struct io_lock_options){.kind = IO_LOCK_LEASE, .period_ns = period_ms * 1000000};
 }
@@ -36,15 +36,15 @@ struct answer {
 
 struct actor {
     pid_t pid;
-    int orders, answers;
+    int commands, answers;
 };
 
-static void act(int orders, int answers, const struct io_lock_options *options)
+static void run_actor(int commands, int answers, const struct io_lock_options *options)
 {
     struct io_lock *lock = NULL;
     char order;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    while (read(orders, &order, 1) == 1 && order != 'q') {
+    while (read(commands, &order, 1) == 1 && order != 'q') {
         struct answer answer = {0};
         struct err err = {0};
         if (order == 'a')
@@ -62,54 +62,54 @@ static void act(int orders, int answers, const struct io_lock_options *options)
 
 static struct actor start(struct io_lock_options options)
 {
-    int orders[2], answers[2];
-    assert_int_equal(pipe(orders) | pipe(answers), 0);
+    int commands[2], answers[2];
+    assert_int_equal(pipe(commands) | pipe(answers), 0);
     fflush(NULL);
     struct actor actor = {.pid = fork()};
     if (actor.pid == 0) {
-        close(orders[1]);
+        close(commands[1]);
         close(answers[0]);
-        act(orders[0], answers[1], &options);
+        run_actor(commands[0], answers[1], &options);
     }
-    close(orders[0]);
+    close(commands[0]);
     close(answers[1]);
-    actor.orders = orders[1];
+    actor.commands = commands[1];
     actor.answers = answers[0];
     return actor;
 }
 
-static void order(const struct actor *actor, char what)
+static void write_command(const struct actor *actor, char what)
 {
-    assert_int_equal(write(actor->orders, &what, 1), 1);
+    assert_int_equal(write(actor->commands, &what, 1), 1);
 }
 
-static struct answer await(const struct actor *actor)
+static struct answer read_answer(const struct actor *actor)
 {
     struct answer answer;
     assert_int_equal(read(actor->answers, &answer, sizeof answer), sizeof answer);
     return answer;
 }
 
-static struct answer ask(const struct actor *actor, char what)
+static struct answer send_command(const struct actor *actor, char what)
 {
-    order(actor, what);
-    return await(actor);
+    write_command(actor, what);
+    return read_answer(actor);
 }
 
-/* with_signal 0: lets it quit. */
-static void end(const struct actor *actor, int with_signal)
+/* signal_number 0: lets the actor quit. */
+static void end_actor(const struct actor *actor, int signal_number)
 {
     int status;
-    if (with_signal)
-        kill(actor->pid, with_signal);
+    if (signal_number)
+        kill(actor->pid, signal_number);
     else
-        order(actor, 'q');
+        write_command(actor, 'q');
     assert_int_equal(waitpid(actor->pid, &status, 0), actor->pid);
-    close(actor->orders);
+    close(actor->commands);
     close(actor->answers);
 }
 
-static void assert_names(const struct answer *answer, pid_t owner)
+static void assert_answer_names(const struct answer *answer, pid_t owner)
 {
     char pid[32];
     snprintf(pid, sizeof pid, " pid=%d ", (int)owner);
@@ -136,7 +136,7 @@ static uint64_t highest_number(void)
 
 /* Makes the owner's file look as if another machine had written it, so that its process cannot be
  * checked. */
-static void make_owner_foreign(void)
+static void make_owner_remote(void)
 {
     assert_int_equal(
         test_run("sed -i 's/ boot=[^ ]*/ boot=elsewhere/' '%s'/*", in_folder(LEASE_FOLDER_NAME)),
@@ -148,20 +148,21 @@ static void make_owner_foreign(void)
 static void a_live_owner_is_named_after_a_heartbeat(void **state)
 {
     (void)state;
-    struct actor owner = start(by_lease(CALM_MS)), second = start(by_lease(CALM_MS));
-    assert_int_equal(ask(&owner, 'a').status, 0);
-    struct answer answer = ask(&second, 'a');
-    assert_names(&answer, owner.pid);
-    assert_int_equal(ask(&owner, 'c').status, 0);
-    end(&second, 0);
-    end(&owner, SIGKILL);
+    struct actor owner = start(lease_options(LIVE_MS)), second = start(lease_options(LIVE_MS));
+    assert_int_equal(send_command(&owner, 'a').status, 0);
+    struct answer answer = send_command(&second, 'a');
+    assert_answer_names(&answer, owner.pid);
+    assert_int_equal(send_command(&owner, 'c').status, 0);
+    end_actor(&second, 0);
+    end_actor(&owner, SIGKILL);
 }
 
 static void a_released_lease_is_available_immediately_and_its_numbers_continue(void **state)
 {
     (void)state;
     uint64_t number = 0;
-    struct io_lock_options options = by_lease(600000); /* no test waits for such a long period */
+    struct io_lock_options options =
+        lease_options(600000); /* no test waits for such a long period */
     for (int round = 0; round < 3; round++) {
         struct io_lock *lock = NULL;
         struct err err = {0};
@@ -177,97 +178,99 @@ static void a_released_lease_is_available_immediately_and_its_numbers_continue(v
 static void a_killed_owner_of_this_machine_does_not_block(void **state)
 {
     (void)state;
-    struct actor owner = start(by_lease(600000)), second = start(by_lease(600000));
-    assert_int_equal(ask(&owner, 'a').status, 0);
-    end(&owner, SIGKILL);
-    assert_int_equal(ask(&second, 'a').status, 0); /* although the owner's period is ten minutes */
-    end(&second, 0);
+    struct actor owner = start(lease_options(600000)), second = start(lease_options(600000));
+    assert_int_equal(send_command(&owner, 'a').status, 0);
+    end_actor(&owner, SIGKILL);
+    assert_int_equal(send_command(&second, 'a').status,
+                     0); /* although the owner's period is ten minutes */
+    end_actor(&second, 0);
 }
 
 static void a_dead_owner_on_another_host_blocks_for_some_periods(void **state)
 {
     (void)state;
-    struct actor owner = start(by_lease(QUICK_MS)), second = start(by_lease(600000));
-    assert_int_equal(ask(&owner, 'a').status, 0);
-    end(&owner, SIGKILL);
-    make_owner_foreign();
-    assert_int_equal(ask(&second, 'a').status, 0); /* the dead owner's period applies */
-    end(&second, 0);
+    struct actor owner = start(lease_options(QUICK_MS)), second = start(lease_options(600000));
+    assert_int_equal(send_command(&owner, 'a').status, 0);
+    end_actor(&owner, SIGKILL);
+    make_owner_remote();
+    assert_int_equal(send_command(&second, 'a').status, 0); /* the dead owner's period applies */
+    end_actor(&second, 0);
 }
 
 static void a_suspended_owner_learns_who_took_its_lease(void **state)
 {
     (void)state;
-    struct actor slow = start(by_lease(QUICK_MS)), next = start(by_lease(QUICK_MS));
-    assert_int_equal(ask(&slow, 'a').status, 0);
+    struct actor slow = start(lease_options(QUICK_MS)), next = start(lease_options(QUICK_MS));
+    assert_int_equal(send_command(&slow, 'a').status, 0);
     int status;
     assert_int_equal(kill(slow.pid, SIGSTOP), 0);
     /* the owner's heartbeats stop */
     assert_int_equal(waitpid(slow.pid, &status, WUNTRACED), slow.pid);
-    assert_int_equal(ask(&next, 'a').status, 0);
-    order(&slow, 'c');
+    assert_int_equal(send_command(&next, 'a').status, 0);
+    write_command(&slow, 'c');
     assert_int_equal(kill(slow.pid, SIGCONT), 0);
-    struct answer answer = await(&slow);
-    assert_names(&answer, next.pid);
-    answer = ask(&slow, 'c'); /* permanently */
-    assert_names(&answer, next.pid);
-    ask(&slow, 'r');
-    assert_int_equal(ask(&next, 'c').status, 0); /* the release does not affect the other owner */
-    end(&slow, 0);
-    end(&next, 0);
+    struct answer answer = read_answer(&slow);
+    assert_answer_names(&answer, next.pid);
+    answer = send_command(&slow, 'c'); /* permanently */
+    assert_answer_names(&answer, next.pid);
+    send_command(&slow, 'r');
+    assert_int_equal(send_command(&next, 'c').status,
+                     0); /* the release does not affect the other owner */
+    end_actor(&slow, 0);
+    end_actor(&next, 0);
 }
 
 static void exactly_one_of_many_successors_gets_a_dead_owners_lease(void **state)
 {
     (void)state;
     enum { ACTORS = 6 };
-    struct actor owner = start(by_lease(QUICK_MS)), actors[ACTORS];
+    struct actor owner = start(lease_options(QUICK_MS)), actors[ACTORS];
     int winner = -1;
     struct answer answers[ACTORS];
-    assert_int_equal(ask(&owner, 'a').status, 0);
+    assert_int_equal(send_command(&owner, 'a').status, 0);
     for (int i = 0; i < ACTORS; i++)
-        actors[i] = start(by_lease(CALM_MS));
-    end(&owner, SIGKILL);
-    make_owner_foreign();
+        actors[i] = start(lease_options(LIVE_MS));
+    end_actor(&owner, SIGKILL);
+    make_owner_remote();
     for (int i = 0; i < ACTORS; i++)
-        order(&actors[i], 'a');
+        write_command(&actors[i], 'a');
     for (int i = 0; i < ACTORS; i++) {
-        answers[i] = await(&actors[i]);
+        answers[i] = read_answer(&actors[i]);
         assert_true(answers[i].status != 0 || winner < 0);
         winner = answers[i].status == 0 ? i : winner;
     }
     assert_true(winner >= 0);
     for (int i = 0; i < ACTORS; i++)
         if (i != winner)
-            assert_names(&answers[i], actors[winner].pid);
-    assert_int_equal(ask(&actors[winner], 'c').status, 0);
+            assert_answer_names(&answers[i], actors[winner].pid);
+    assert_int_equal(send_command(&actors[winner], 'c').status, 0);
     for (int i = 0; i < ACTORS; i++)
-        end(&actors[i], SIGKILL);
+        end_actor(&actors[i], SIGKILL);
 }
 
 static void a_lock_and_a_lease_exclude_each_other(void **state)
 {
     (void)state;
     struct io_lock_options kernel = {.kind = IO_LOCK_KERNEL,
-                                     .period_ns = CALM_MS * UINT64_C(1000000)};
-    struct actor locks = start(kernel), leases = start(by_lease(CALM_MS));
-    assert_int_equal(ask(&locks, 'a').status, 0);
-    struct answer answer = ask(&leases, 'a');
-    assert_names(&answer, locks.pid);
-    end(&locks, SIGKILL);
-    assert_int_equal(ask(&leases, 'a').status, 0);
+                                     .period_ns = LIVE_MS * UINT64_C(1000000)};
+    struct actor locks = start(kernel), leases = start(lease_options(LIVE_MS));
+    assert_int_equal(send_command(&locks, 'a').status, 0);
+    struct answer answer = send_command(&leases, 'a');
+    assert_answer_names(&answer, locks.pid);
+    end_actor(&locks, SIGKILL);
+    assert_int_equal(send_command(&leases, 'a').status, 0);
     struct actor third = start(kernel);
-    answer = ask(&third, 'a');
-    assert_names(&answer, leases.pid);
-    end(&leases, SIGKILL);
-    assert_int_equal(ask(&third, 'a').status, 0);
-    end(&third, 0);
+    answer = send_command(&third, 'a');
+    assert_answer_names(&answer, leases.pid);
+    end_actor(&leases, SIGKILL);
+    assert_int_equal(send_command(&third, 'a').status, 0);
+    end_actor(&third, 0);
 }
 
 static void a_lease_with_removed_files_can_be_retaken_by_its_owner(void **state)
 {
     (void)state;
-    struct io_lock_options options = by_lease(600000);
+    struct io_lock_options options = lease_options(600000);
     struct io_lock *lock = NULL;
     struct err err = {0};
     assert_ok(io->locks->acquire(io, folder, &options, &lock, &err), &err);
@@ -296,7 +299,7 @@ static void a_removed_lock_file_loses_the_lock_to_a_new_locker(void **state)
 }
 
 /* Makes writes beyond this file size fail, as on a full disk. */
-static void limit_files(rlim_t bytes)
+static void limit_file_size(rlim_t bytes)
 {
     struct rlimit limit;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
@@ -308,16 +311,16 @@ static void an_unwritable_heartbeat_loses_the_lease(void **state)
 {
     (void)state;
     static const rlim_t limits[] = {0, 10}; /* causes an error; causes a partial write */
-    struct io_lock_options options = by_lease(600000);
+    struct io_lock_options options = lease_options(600000);
     struct io_lock *lock = NULL;
     struct err err = {0};
     signal(SIGXFSZ, SIG_IGN);
     assert_ok(io->locks->acquire(io, folder, &options, &lock, &err), &err);
     for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
         uint64_t number = highest_number();
-        limit_files(limits[i]);
+        limit_file_size(limits[i]);
         int status = io->locks->check(lock, &err);
-        limit_files(RLIM_INFINITY);
+        limit_file_size(RLIM_INFINITY);
         assert_true(status < 0 && status != -EBUSY);
         assert_int_equal(highest_number(), number);
         assert_ok(io->locks->check(lock, &err), &err); /* there is space again */
@@ -343,7 +346,7 @@ static void make_next_number(bool is_written)
 static void an_owner_does_not_lose_its_lease_to_its_own_heartbeat(void **state)
 {
     (void)state;
-    struct io_lock_options options = by_lease(600000);
+    struct io_lock_options options = lease_options(600000);
     struct io_lock *lock = NULL;
     struct err err = {0};
     assert_ok(io->locks->acquire(io, folder, &options, &lock, &err), &err);
@@ -352,9 +355,9 @@ static void an_owner_does_not_lose_its_lease_to_its_own_heartbeat(void **state)
     assert_ok(io->locks->check(lock, &err), &err);
     assert_int_equal(highest_number(), number + 2); /* continues after that number */
     signal(SIGXFSZ, SIG_IGN);
-    limit_files(0);
+    limit_file_size(0);
     assert_true(io->locks->check(lock, &err) < 0);
-    limit_files(RLIM_INFINITY);
+    limit_file_size(RLIM_INFINITY);
     signal(SIGXFSZ, SIG_DFL);
     make_next_number(false); /* a failed heartbeat may leave this */
     assert_ok(io->locks->check(lock, &err), &err);
@@ -369,7 +372,7 @@ static void an_owner_does_not_lose_its_lease_to_its_own_heartbeat(void **state)
 static void an_unreadable_lease_number_belongs_to_another_owner(void **state)
 {
     (void)state;
-    struct io_lock_options options = by_lease(600000);
+    struct io_lock_options options = lease_options(600000);
     struct io_lock *lock = NULL;
     struct err err = {0};
     assert_ok(io->locks->acquire(io, folder, &options, &lock, &err), &err);
@@ -382,13 +385,13 @@ static void an_unreadable_lease_number_belongs_to_another_owner(void **state)
 static void an_owner_that_died_in_a_heartbeat_expires_after_its_periods(void **state)
 {
     (void)state;
-    struct actor owner = start(by_lease(QUICK_MS)), second = start(by_lease(600000));
-    assert_int_equal(ask(&owner, 'a').status, 0);
-    end(&owner, SIGKILL);
-    make_owner_foreign();
+    struct actor owner = start(lease_options(QUICK_MS)), second = start(lease_options(600000));
+    assert_int_equal(send_command(&owner, 'a').status, 0);
+    end_actor(&owner, SIGKILL);
+    make_owner_remote();
     make_next_number(false);
-    assert_int_equal(ask(&second, 'a').status, 0);
-    end(&second, 0);
+    assert_int_equal(send_command(&second, 'a').status, 0);
+    end_actor(&second, 0);
 }
 
 static void lease_records_round_trip_and_other_text_is_refused(void **state)

@@ -113,7 +113,7 @@ static void a_missing_folder_is_named(void **state)
 
 /* One of many competitors: starts when the pipe `go` is closed, reports its status, and keeps the
  * lock until `end` is closed. */
-static void compete(int go, int report, int end)
+static void run_competitor(int go, int report, int end)
 {
     struct io_lock *lock;
     struct err err = {0};
@@ -137,7 +137,7 @@ static void only_one_of_many_concurrent_processes_gets_the_lock(void **state)
         if (fork() == 0) {
             close(go[1]);
             close(end[1]);
-            compete(go[0], report[1], end[0]);
+            run_competitor(go[0], report[1], end[0]);
         }
     }
     close(go[1]);

@@ -164,7 +164,7 @@ struct seen {
     int count, stop_after;
 };
 
-static int note(void *context, const struct io_entry *entry)
+static int note_entry(void *context, const struct io_entry *entry)
 {
     static const char marks[] = {'f', 'd', 'o'};
     struct seen *seen = context;
@@ -187,22 +187,22 @@ static void entries_are_listed_in_byte_order_with_their_types(void **state)
     assert_int_equal(symlink("a", in_folder("to-file")), 0);
     assert_int_equal(symlink("nowhere", in_folder("to-nothing")), 0);
     struct seen seen = {.text = ""};
-    assert_ok(io->names->list(io, folder, note, &seen, &err), &err);
+    assert_ok(io->names->list(io, folder, note_entry, &seen, &err), &err);
     assert_string_equal(
         seen.text, "f .hidden\nf 10\nf 9\nf B\nf a\nf a b\nf b\nd folder\nf to-file\nd to-folder\n"
                    "o to-nothing\nf \x7f\nf \xc3\xa4\n");
     struct seen cut = {.stop_after = 3};
-    assert_int_equal(io->names->list(io, folder, note, &cut, &err), 17);
+    assert_int_equal(io->names->list(io, folder, note_entry, &cut, &err), 17);
     assert_int_equal(cut.count, 3);
     struct seen none = {.text = ""};
-    assert_ok(io->names->list(io, in_folder("folder"), note, &none, &err), &err);
+    assert_ok(io->names->list(io, in_folder("folder"), note_entry, &none, &err), &err);
     assert_int_equal(none.count, 0);
-    assert_int_equal(io->names->list(io, in_folder("absent"), note, &none, &err), -ENOENT);
-    assert_int_equal(io->names->list(io, in_folder("a"), note, &none, &err), -ENOTDIR);
+    assert_int_equal(io->names->list(io, in_folder("absent"), note_entry, &none, &err), -ENOENT);
+    assert_int_equal(io->names->list(io, in_folder("a"), note_entry, &none, &err), -ENOTDIR);
 }
 
 /* Checks that the text's next line is the entry's name, and advances past it. */
-static int compare(void *context, const struct io_entry *entry)
+static int compare_with_ls(void *context, const struct io_entry *entry)
 {
     const char **at = context;
     size_t bytes = strlen(entry->name);
@@ -226,7 +226,7 @@ static void ten_thousand_entries_are_listed_like_ls(void **state)
     size_t bytes;
     char *expected = (char *)test_read_file(in_folder("list.txt"), &bytes);
     const char *at = expected;
-    assert_ok(io->names->list(io, folder, compare, &at, &err), &err);
+    assert_ok(io->names->list(io, folder, compare_with_ls, &at, &err), &err);
     assert_int_equal(*at, '\0');
     free(expected);
 }
@@ -264,7 +264,7 @@ static void trees_are_removed_without_following_links(void **state)
     assert_false(exists(in_folder("file")));
     assert_int_equal(io->names->remove(io, in_folder("file"), &err), -ENOENT);
     struct seen seen = {.text = ""};
-    assert_ok(io->names->list(io, folder, note, &seen, &err), &err);
+    assert_ok(io->names->list(io, folder, note_entry, &seen, &err), &err);
     assert_string_equal(seen.text, "d keep\n"); /* no temporaries are left */
 }
 
@@ -295,7 +295,7 @@ static void whole_files_are_written_and_read(void **state)
     assert_int_equal(io_write_file(io, in_folder("absent/a"), "x", 1, false, &err), -ENOENT);
     assert_non_null(strstr(err.advice, "create the folder"));
     struct seen seen = {.text = ""};
-    assert_ok(io->names->list(io, folder, note, &seen, &err), &err);
+    assert_ok(io->names->list(io, folder, note_entry, &seen, &err), &err);
     assert_string_equal(seen.text, "f a\n");
 }
 

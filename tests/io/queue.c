@@ -78,7 +78,7 @@ static void wait_until_held(unsigned count)
 }
 
 /* For cases that make kernel calls fail or transfer less than requested. */
-static void need_failures(void)
+static void skip_unless_calls_can_fail(void)
 {
     if (engines_current() == IO_ENGINE_URING && !syscalls_can_fail_rings())
         test_skip("this kernel fails no entry of a ring on request (Linux 6.10 does)");
@@ -120,7 +120,7 @@ static void reads_are_complete_except_at_the_end_of_file(void **state)
 static void short_calls_eintr_and_eagain_are_retried(void **state)
 {
     (void)state;
-    need_failures();
+    skip_unless_calls_can_fail();
     struct err err = {0};
     unsigned char *data = malloc(FILE_BYTES);
     assert_non_null(data);
@@ -144,7 +144,7 @@ static void short_calls_eintr_and_eagain_are_retried(void **state)
 static void errors_are_returned_as_results(void **state)
 {
     (void)state;
-    need_failures();
+    skip_unless_calls_can_fail();
     unsigned char data[16];
     struct err err = {0};
     /* the kernel's EINVAL does not mean that our API was misused, nor its EBADMSG that content is
@@ -185,7 +185,7 @@ static void a_full_queue_accepts_nothing_until_reaped(void **state)
 }
 
 /* Releases the held reads once the given thread sleeps in the call that waits for them. */
-static void *let_go_when_asleep(void *argument)
+static void *release_when_asleep(void *argument)
 {
     while (!gate_is_asleep(*(const pid_t *)argument))
         gate_pause();
@@ -204,7 +204,7 @@ static void reaping_obeys_its_timeout(void **state)
     submit_all(&request, 1);
     assert_int_equal(io->ops->reap(queue, &done, 1, 1, 0), 0);
     assert_int_equal(io->ops->reap(queue, &done, 1, 1, 30), 0);
-    assert_int_equal(pthread_create(&helper, NULL, let_go_when_asleep, &waiter), 0);
+    assert_int_equal(pthread_create(&helper, NULL, release_when_asleep, &waiter), 0);
     assert_int_equal(io->ops->reap(queue, &done, 1, 1, 600000), 1);
     assert_int_equal(done->result, 8);
     pthread_join(helper, NULL);
@@ -250,7 +250,7 @@ static void closing_waits_for_started_requests_and_drops_the_rest(void **state)
     wait_until_held(1);
     pthread_t helper;
     pid_t closer = gettid();
-    assert_int_equal(pthread_create(&helper, NULL, let_go_when_asleep, &closer), 0);
+    assert_int_equal(pthread_create(&helper, NULL, release_when_asleep, &closer), 0);
     io->ops->queue_close(queue);
     pthread_join(helper, NULL);
     assert_memory_equal(data[0], content, 8);

@@ -12,9 +12,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { HAD_BYTES = 11 };
+enum { WRITTEN_BYTES = 11 };
 
-static struct io_transaction_options options_of(bool single_file, enum io_resume resume)
+static struct io_transaction_options make_options(bool single_file, enum io_resume resume)
 {
     return (struct io_transaction_options){
         .path = in_folder("out"), .single_file = single_file, .owner_id = "me", .resume = resume};
@@ -57,20 +57,20 @@ static void assert_text(struct io_file *file, const char *text)
 
 /* Leaves behind what a process leaves if it dies while writing one file, after finalizing another
  * in a folder. */
-static void leave_half(bool single_file, enum io_resume resume)
+static void leave_partial_output(bool single_file, enum io_resume resume)
 {
     int status;
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        struct io_transaction_options options = options_of(single_file, resume);
+        struct io_transaction_options options = make_options(single_file, resume);
         struct io_transaction *transaction;
         if (io->transactions->begin(io, &options, &transaction, NULL))
             _exit(2);
         if (!single_file) {
             struct io_file *finalized = create(transaction, false, "a");
             write_text(finalized, "closed half");
-            if (io->transactions->finalize(transaction, finalized, HAD_BYTES, NULL))
+            if (io->transactions->finalize(transaction, finalized, WRITTEN_BYTES, NULL))
                 _exit(3);
         }
         write_text(create(transaction, single_file, "b"), "opened half");
@@ -96,11 +96,11 @@ static void assert_file(const char *name, const char *text)
     free(data);
 }
 
-static struct io_transaction *resume(bool single_file)
+static struct io_transaction *resume_transaction(bool single_file)
 {
     struct err err = {0};
     struct io_transaction *transaction = NULL;
-    struct io_transaction_options options = options_of(single_file, IO_RESUME_NOW);
+    struct io_transaction_options options = make_options(single_file, IO_RESUME_NOW);
     assert_ok(io->transactions->begin(io, &options, &transaction, &err), &err);
     return transaction;
 }
@@ -109,8 +109,8 @@ static void a_dead_writers_folder_is_resumed(void **state)
 {
     (void)state;
     struct err err = {0};
-    leave_half(false, IO_RESUME_LATER);
-    struct io_transaction *transaction = resume(false);
+    leave_partial_output(false, IO_RESUME_LATER);
+    struct io_transaction *transaction = resume_transaction(false);
     assert_int_equal(count_entries(), 1);
     struct io_file *a = create(transaction, false, "a"), *b = create(transaction, false, "b"),
                    *c = create(transaction, false, "c");
@@ -118,7 +118,7 @@ static void a_dead_writers_folder_is_resumed(void **state)
     assert_text(b, "opened half");
     write_text(a, "closed anew"); /* a finalized file can be written again */
     write_text(c, "new");
-    assert_ok(io->transactions->finalize(transaction, a, HAD_BYTES, &err), &err);
+    assert_ok(io->transactions->finalize(transaction, a, WRITTEN_BYTES, &err), &err);
     assert_ok(io->transactions->finalize(transaction, b, 6, &err), &err);
     assert_ok(io->transactions->finalize(transaction, c, 3, &err), &err);
     assert_ok(io->transactions->commit(transaction, &err), &err);
@@ -132,8 +132,8 @@ static void a_dead_writers_file_is_resumed(void **state)
 {
     (void)state;
     struct err err = {0};
-    leave_half(true, IO_RESUME_LATER);
-    struct io_transaction *transaction = resume(true);
+    leave_partial_output(true, IO_RESUME_LATER);
+    struct io_transaction *transaction = resume_transaction(true);
     struct io_file *file = create(transaction, true, "");
     assert_text(file, "opened half");
     assert_ok(io->transactions->finalize(transaction, file, 6, &err), &err);
@@ -146,10 +146,10 @@ static void a_killed_resumer_can_be_resumed(void **state)
 {
     (void)state;
     for (int kind = 0; kind < 2; kind++) {
-        leave_half(kind, IO_RESUME_LATER);
-        leave_half(kind, IO_RESUME_NOW);
+        leave_partial_output(kind, IO_RESUME_LATER);
+        leave_partial_output(kind, IO_RESUME_NOW);
         assert_int_equal(count_entries(), 1);
-        io->transactions->abort(resume(kind));
+        io->transactions->abort(resume_transaction(kind));
         assert_int_equal(count_entries(), 0);
     }
 }
@@ -160,7 +160,7 @@ static void a_live_writers_file_is_not_resumed(void **state)
     for (int kind = 0; kind < 2; kind++) {
         struct err err = {0};
         struct io_transaction *first = NULL, *second = NULL;
-        struct io_transaction_options options = options_of(kind, IO_RESUME_LATER);
+        struct io_transaction_options options = make_options(kind, IO_RESUME_LATER);
         assert_ok(io->transactions->begin(io, &options, &first, &err), &err);
         struct io_file *file = create(first, kind, "a");
         options.resume = IO_RESUME_NOW;
@@ -169,7 +169,7 @@ static void a_live_writers_file_is_not_resumed(void **state)
         assert_ok(io->transactions->finalize(first, file, 0, &err), &err);
         assert_int_equal(io->transactions->begin(io, &options, &second, &err), -EBUSY);
         io->transactions->abort(first);
-        second = resume(kind); /* nothing is left to resume, so it starts anew */
+        second = resume_transaction(kind); /* nothing is left to resume, so it starts anew */
         io->transactions->abort(second);
         assert_int_equal(count_entries(), 0);
     }
@@ -179,11 +179,11 @@ static void resuming_needs_the_same_name_kind_owner_and_attempt(void **state)
 {
     (void)state;
     struct err err = {0};
-    leave_half(true, IO_RESUME_LATER);
-    leave_half(false, IO_RESUME_LATER);
+    leave_partial_output(true, IO_RESUME_LATER);
+    leave_partial_output(false, IO_RESUME_LATER);
     struct io_transaction_options others[] = {
-        options_of(true, IO_RESUME_NOW), options_of(true, IO_RESUME_NOW),
-        options_of(true, IO_RESUME_NOW), options_of(true, IO_RESUME_LATER)};
+        make_options(true, IO_RESUME_NOW), make_options(true, IO_RESUME_NOW),
+        make_options(true, IO_RESUME_NOW), make_options(true, IO_RESUME_LATER)};
     others[0].path = in_folder("ou");
     others[1].owner_id = "m";
     others[2].attempt = 1;
@@ -194,7 +194,7 @@ static void resuming_needs_the_same_name_kind_owner_and_attempt(void **state)
         assert_int_equal(count_entries(), 3);
         io->transactions->abort(transaction);
     }
-    struct io_transaction *file = resume(true), *both = resume(false);
+    struct io_transaction *file = resume_transaction(true), *both = resume_transaction(false);
     assert_text(create(file, true, ""), "opened half");
     assert_text(create(both, false, "a"), "closed half");
     io->transactions->abort(file);
@@ -209,7 +209,7 @@ static void a_replaced_file_is_not_resumed(void **state)
     (void)state;
     struct err err = {0};
     struct io_transaction *transaction = NULL;
-    struct io_transaction_options options = options_of(false, IO_RESUME_LATER);
+    struct io_transaction_options options = make_options(false, IO_RESUME_LATER);
     for (int i = 0; i < 2; i++) {
         assert_ok(io->transactions->begin(io, &options, &transaction, &err), &err);
         struct io_file *file = create(transaction, false, i == 0 ? "old" : "new");

@@ -123,14 +123,14 @@ static unsigned char *make_file(const char *name)
 
 /* Reads the file into many places of the registered memory, within its buffers and across their
  * boundaries. */
-static bool reads_all_over(struct io *by, struct io_file *file, const unsigned char *content,
-                           unsigned char *memory)
+static bool reads_match_everywhere(struct io *reading_io, struct io_file *file,
+                                   const unsigned char *content, unsigned char *memory)
 {
-    by->ops->queue_register(queue, memory, MEMORY_BYTES);
+    reading_io->ops->queue_register(queue, memory, MEMORY_BYTES);
     bool right = true;
     for (size_t place = 0; place + FILE_BYTES <= MEMORY_BYTES; place += 250007) {
-        right =
-            right && !io_read_exact(queue, by, file, "data", 0, memory + place, FILE_BYTES, NULL);
+        right = right && !io_read_exact(queue, reading_io, file, "data", 0, memory + place,
+                                        FILE_BYTES, NULL);
         right = right && memcmp(memory + place, content, FILE_BYTES) == 0;
     }
     return right;
@@ -145,7 +145,7 @@ static void registered_buffers_are_used_by_index(void **state)
     struct err err = {0};
     assert_non_null(memory);
     assert_ok(io->ops->file_open(io, in_folder("data"), &file, &err), &err);
-    assert_true(reads_all_over(io, file, content, memory));
+    assert_true(reads_match_everywhere(io, file, content, memory));
     io->ops->file_close(file);
     if (io_probe_uring_buffers())
         test_skip("RLIMIT_MEMLOCK lets no memory be registered here");
@@ -165,7 +165,7 @@ enum { CHILD_SKIPS = 77 };
 
 /* The kernel counts locked memory per user, over all processes: as root, a child process becomes a
  * user without other processes. */
-static bool is_new_user(void)
+static bool switch_to_new_user(void)
 {
     uid_t id = (1u << 20) + (uid_t)getpid();
     return setresuid(id, id, id) == 0;
@@ -183,12 +183,12 @@ static int child_with_limit(rlim_t bytes, bool some, struct io_file *file,
         struct io *other;
         if (io_open("file:", NULL, &other, NULL))
             _exit(1);
-        if (setrlimit(RLIMIT_MEMLOCK, &limit) || (geteuid() == 0 && !is_new_user()))
+        if (setrlimit(RLIMIT_MEMLOCK, &limit) || (geteuid() == 0 && !switch_to_new_user()))
             _exit(CHILD_SKIPS);
         /* the thread engine, if the kernel also charges rings to the locked-memory limit */
         if (other->ops->queue_open(other, 1, &queue, NULL))
             _exit(3);
-        if (!reads_all_over(other, file, content, memory))
+        if (!reads_match_everywhere(other, file, content, memory))
             _exit(4);
         other->ops->queue_close(queue);
         _exit((syscalls_fixed_count() > 0) == some ? 0 : 5);
@@ -248,7 +248,7 @@ static void a_broken_ring_releases_everything(void **state)
 {
     (void)state;
     if (!syscalls_can_cancel_in_rings())
-        test_skip("a read of a pipe could not be ended by this kernel (Linux 6.0 can)");
+        test_skip("a read of a pipe could not be ended reading_io this kernel (Linux 6.0 can)");
     struct err err = {0};
     struct io_request *done, request, others[DEPTH - 1];
     unsigned char data[DEPTH][8], before[DEPTH][8];
@@ -314,8 +314,7 @@ static int child_without_rings(enum io_engine engine, int expected, const unsign
     return child_wait(child);
 }
 
-static void
-a_queue_without_a_ring_is_of_threads_but_where_rings_were_asked_for_by_name(void **state)
+static void a_queue_without_a_ring_uses_threads_unless_io_uring_is_required(void **state)
 {
     (void)state;
     unsigned char *content = make_file("data");
@@ -379,8 +378,7 @@ int main(void)
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_broken_ring_releases_everything, set_up, tear_down),
         cmocka_unit_test_setup_teardown(
-            a_queue_without_a_ring_is_of_threads_but_where_rings_were_asked_for_by_name, set_up,
-            tear_down),
+            a_queue_without_a_ring_uses_threads_unless_io_uring_is_required, set_up, tear_down),
         cmocka_unit_test_setup_teardown(threads_are_used_if_io_uring_is_forbidden, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(io_uring_is_chosen_if_available, set_up, tear_down),

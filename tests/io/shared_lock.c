@@ -11,22 +11,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct held {
+struct lock_request {
     const char *path;
     bool is_exclusive;
 };
 
-static int take_hold(void *context)
+static int acquire_lock(void *context)
 {
-    const struct held *held = context;
+    const struct lock_request *lock_request = context;
     struct io_shared_lock *hold;
-    return io_lock_shared(io, held->path, held->is_exclusive, &hold, NULL);
+    return io_lock_shared(io, lock_request->path, lock_request->is_exclusive, &hold, NULL);
 }
 
 /* A process that holds the file until it is killed. */
 static pid_t start_holder(const char *path, bool is_exclusive)
 {
-    return child_start(take_hold, &(struct held){path, is_exclusive});
+    return child_start(acquire_lock, &(struct lock_request){path, is_exclusive});
 }
 
 static const char *make_file(void)

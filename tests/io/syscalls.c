@@ -157,7 +157,7 @@ static void add_path(const char *path)
 }
 
 /* Records the call, or kills the process. Returns 0, or the error to fail with. */
-static int pass(const char *name, bool durable, const char *path, const char *second_path)
+static int apply_script(const char *name, bool durable, const char *path, const char *second_path)
 {
     int code = 0;
     pthread_mutex_lock(&script.mutex);
@@ -184,13 +184,13 @@ static int pass(const char *name, bool durable, const char *path, const char *se
     return code;
 }
 
-static int pass_fd(const char *name, int fd)
+static int apply_script_fd(const char *name, int fd)
 {
     char link[64], path[IO_PATH_BYTES_MAX] = "";
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t bytes = readlink(link, path, sizeof path - 1);
     path[bytes > 0 ? bytes : 0] = '\0';
-    return pass(name, true, path, NULL);
+    return apply_script(name, true, path, NULL);
 }
 
 #define REAL(name, ...) __real_##name(__VA_ARGS__)
@@ -207,14 +207,15 @@ int __wrap_open64(const char *path, int flags, ...)
     va_start(arguments, flags);
     mode_t mode = flags & O_CREAT ? va_arg(arguments, mode_t) : 0;
     va_end(arguments);
-    return flags & O_CREAT && pass("create", true, path, NULL) ? -1
-                                                               : REAL(open64, path, flags, mode);
+    return flags & O_CREAT && apply_script("create", true, path, NULL)
+               ? -1
+               : REAL(open64, path, flags, mode);
 }
 
 /* On Linux, close releases the descriptor even if it fails. */
 DECLARE(int, close, int fd)
 {
-    int code = pass("close", false, "", NULL);
+    int code = apply_script("close", false, "", NULL);
     int result = REAL(close, fd);
     errno = code ? -code : errno;
     return code ? -1 : result;
@@ -222,32 +223,32 @@ DECLARE(int, close, int fd)
 
 DECLARE(int, mkdir, const char *path, mode_t mode)
 {
-    return pass("mkdir", true, path, NULL) ? -1 : REAL(mkdir, path, mode);
+    return apply_script("mkdir", true, path, NULL) ? -1 : REAL(mkdir, path, mode);
 }
 
 DECLARE(int, fallocate64, int fd, int mode, off_t offset, off_t bytes)
 {
-    return pass_fd("fallocate", fd) ? -1 : REAL(fallocate64, fd, mode, offset, bytes);
+    return apply_script_fd("fallocate", fd) ? -1 : REAL(fallocate64, fd, mode, offset, bytes);
 }
 
 DECLARE(int, ftruncate64, int fd, off_t bytes)
 {
-    return pass_fd("ftruncate", fd) ? -1 : REAL(ftruncate64, fd, bytes);
+    return apply_script_fd("ftruncate", fd) ? -1 : REAL(ftruncate64, fd, bytes);
 }
 
 DECLARE(int, fsync, int fd)
 {
-    return pass_fd("fsync", fd) ? -1 : REAL(fsync, fd);
+    return apply_script_fd("fsync", fd) ? -1 : REAL(fsync, fd);
 }
 
 DECLARE(int, rename, const char *from, const char *to)
 {
-    return pass("rename", true, from, to) ? -1 : REAL(rename, from, to);
+    return apply_script("rename", true, from, to) ? -1 : REAL(rename, from, to);
 }
 
 DECLARE(int, renameat2, int from_fd, const char *from, int to_fd, const char *to, unsigned flags)
 {
-    if (pass("renameat2", true, from, to))
+    if (apply_script("renameat2", true, from, to))
         return -1;
     if (flags && atomic_load(&script.refuse_rename_flags)) {
         errno = EINVAL;
@@ -258,27 +259,27 @@ DECLARE(int, renameat2, int from_fd, const char *from, int to_fd, const char *to
 
 DECLARE(int, link, const char *from, const char *to)
 {
-    return pass("link", true, from, to) ? -1 : REAL(link, from, to);
+    return apply_script("link", true, from, to) ? -1 : REAL(link, from, to);
 }
 
 DECLARE(int, unlink, const char *path)
 {
-    return pass("unlink", true, path, NULL) ? -1 : REAL(unlink, path);
+    return apply_script("unlink", true, path, NULL) ? -1 : REAL(unlink, path);
 }
 
 DECLARE(int, unlinkat, int fd, const char *path, int flags)
 {
-    return pass("unlinkat", true, path, NULL) ? -1 : REAL(unlinkat, fd, path, flags);
+    return apply_script("unlinkat", true, path, NULL) ? -1 : REAL(unlinkat, fd, path, flags);
 }
 
 DECLARE(int, rmdir, const char *path)
 {
-    return pass("rmdir", true, path, NULL) ? -1 : REAL(rmdir, path);
+    return apply_script("rmdir", true, path, NULL) ? -1 : REAL(rmdir, path);
 }
 
 /* In rotation: a few bytes, EINTR, all but one, EAGAIN. Returns 0 for a failure, otherwise the
  * number of bytes to transfer. */
-static size_t shortened(size_t bytes)
+static size_t shorten_call(size_t bytes)
 {
     if (!atomic_load(&script.shorten) || bytes == 0)
         return bytes;
@@ -313,17 +314,17 @@ DECLARE(ssize_t, pread64, int fd, void *data, size_t bytes, off_t offset)
     note_reader();
     if (atomic_load(&script.hold))
         wait_while_held();
-    if (pass("pread", false, "", NULL))
+    if (apply_script("pread", false, "", NULL))
         return -1;
-    size_t part = shortened(bytes);
+    size_t part = shorten_call(bytes);
     return part == 0 && bytes > 0 ? -1 : REAL(pread64, fd, data, part, offset);
 }
 
 DECLARE(ssize_t, pwrite64, int fd, const void *data, size_t bytes, off_t offset)
 {
-    if (pass_fd("pwrite", fd))
+    if (apply_script_fd("pwrite", fd))
         return -1;
-    size_t part = shortened(bytes);
+    size_t part = shorten_call(bytes);
     return part == 0 && bytes > 0 ? -1 : REAL(pwrite64, fd, data, part, offset);
 }
 
@@ -333,7 +334,7 @@ DECLARE(ssize_t, pwrite64, int fd, const void *data, size_t bytes, off_t offset)
 enum { NOP_INJECT_RESULT = 1 }; /* IORING_NOP_INJECT_RESULT, Linux 6.10 */
 
 /* The completion gets this result, and no data is transferred. */
-static void make_fail(struct io_uring_sqe *entry, int code)
+static void fail_entry(struct io_uring_sqe *entry, int code)
 {
     uint64_t mark = entry->user_data;
     io_uring_prep_nop(entry);
@@ -342,7 +343,7 @@ static void make_fail(struct io_uring_sqe *entry, int code)
     entry->user_data = mark;
 }
 
-static void pass_entry(struct io_uring_sqe *entry)
+static void apply_script_entry(struct io_uring_sqe *entry)
 {
     bool is_read = entry->opcode == IORING_OP_READ || entry->opcode == IORING_OP_READ_FIXED;
     bool is_write = entry->opcode == IORING_OP_WRITE || entry->opcode == IORING_OP_WRITE_FIXED;
@@ -350,25 +351,26 @@ static void pass_entry(struct io_uring_sqe *entry)
         return;
     if (entry->opcode == IORING_OP_READ_FIXED || entry->opcode == IORING_OP_WRITE_FIXED)
         atomic_fetch_add(&script.fixed_count, 1);
-    int code = is_read ? pass("pread", false, "", NULL) : pass_fd("pwrite", entry->fd);
-    size_t part = code ? 0 : shortened(entry->len);
+    int code =
+        is_read ? apply_script("pread", false, "", NULL) : apply_script_fd("pwrite", entry->fd);
+    size_t part = code ? 0 : shorten_call(entry->len);
     if (part > 0)
         entry->len = (unsigned)part;
     else
-        make_fail(entry, -errno);
+        fail_entry(entry, -errno);
 }
 
-static void pass_entries(const struct io_uring *ring)
+static void apply_script_entries(const struct io_uring *ring)
 {
     for (unsigned at = ring->sq.sqe_head; at != ring->sq.sqe_tail; at++)
-        pass_entry(&ring->sq.sqes[at & *ring->sq.kring_mask]);
+        apply_script_entry(&ring->sq.sqes[at & *ring->sq.kring_mask]);
 }
 
 DECLARE(int, io_uring_submit, struct io_uring *ring)
 {
     if (atomic_load(&script.hold))
         return 0; /* entries stay in the ring */
-    pass_entries(ring);
+    apply_script_entries(ring);
     return REAL(io_uring_submit, ring);
 }
 
@@ -384,7 +386,7 @@ DECLARE(int, io_uring_submit_and_wait_timeout, struct io_uring *ring, struct io_
     }
     if (atomic_load(&script.break_rings))
         return -EBADF;
-    pass_entries(ring);
+    apply_script_entries(ring);
     return REAL(io_uring_submit_and_wait_timeout, ring, first, count_min, timeout, mask);
 }
 
@@ -402,7 +404,7 @@ bool syscalls_can_fail_rings(void)
     struct io_uring_cqe *completion;
     if (io_uring_queue_init(1, &ring, 0))
         return false;
-    make_fail(io_uring_get_sqe(&ring), -EIO);
+    fail_entry(io_uring_get_sqe(&ring), -EIO);
     bool can = REAL(io_uring_submit, &ring) == 1 && io_uring_wait_cqe(&ring, &completion) == 0 &&
                completion->res == -EIO;
     io_uring_queue_exit(&ring);

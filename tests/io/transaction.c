@@ -245,7 +245,7 @@ static void a_sweep_spares_its_owners_files_and_complete_steps(void **state)
     assert_int_equal(io->transactions->sweep(io, in_folder("absent"), NULL, NULL, &err), -ENOENT);
 }
 
-static bool is_of_x(const char *entry_name)
+static bool has_prefix_x(const char *entry_name)
 {
     char name[IO_NAME_BYTES_MAX];
     return io_parse_temporary(entry_name, name) && strcmp(name, "x") == 0;
@@ -258,7 +258,7 @@ static void a_sweep_removes_only_known_names(void **state)
     struct io_transaction *x = transaction_case_begin_named("x", "run-1"),
                           *y = transaction_case_begin_named("y", "run-1");
     assert_int_equal(test_run("cd '%s' && mkdir .tmp-x .tmp-mine", folder), 0);
-    assert_int_equal(io->transactions->sweep(io, folder, NULL, is_of_x, &err), 1);
+    assert_int_equal(io->transactions->sweep(io, folder, NULL, has_prefix_x, &err), 1);
     assert_true(io->transactions->commit(x, &err) < 0);
     assert_ok(transaction_case_put(y, "file", "y", &err), &err);
     assert_ok(io->transactions->commit(y, &err), &err);

@@ -1,6 +1,5 @@
 /*
- * transaction_failures — transactions that fail, are aborted or are swept: nothing appears and
- * nothing is left behind.
+ * transaction_failures — transactions that fail, are aborted or are swept leave nothing behind.
  */
 #include "io/file_util.h"
 #include "tests/io/syscalls.h"

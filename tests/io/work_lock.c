@@ -11,13 +11,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int take_turn(void *path)
+static int acquire_in_child(void *path)
 {
     struct io_work_lock *turn;
     return io_work_lock_acquire(path, false, &turn);
 }
 
-static bool is_there(const char *path)
+static bool exists(const char *path)
 {
     struct stat info;
     return stat(path, &info) == 0;
@@ -34,7 +34,7 @@ static void the_lock_is_held_until_released(void **state)
     assert_int_equal(io_work_lock_acquire(path, false, &other), -EBUSY);
     assert_int_equal(io_work_lock_acquire(path, true, &other), -EBUSY);
     io_work_lock_release(mine);
-    assert_false(is_there(path));
+    assert_false(exists(path));
     /* the work is done */
     assert_int_equal(io_work_lock_acquire(path, true, &other), -ENOENT);
     assert_null(other);
@@ -49,14 +49,14 @@ static void the_lock_of_a_dead_process_is_taken_over(void **state)
     const char *path = in_folder("work.lock");
     struct io_work_lock *turn;
     for (int has_waited = 0; has_waited < 2; has_waited++) {
-        pid_t child = child_start(take_turn, (void *)(uintptr_t)path);
+        pid_t child = child_start(acquire_in_child, (void *)(uintptr_t)path);
         assert_int_equal(io_work_lock_acquire(path, has_waited, &turn), -EBUSY);
         child_kill(child);
-        assert_true(is_there(path));
+        assert_true(exists(path));
         assert_int_equal(io_work_lock_acquire(path, has_waited, &turn), 0);
         assert_non_null(turn);
         io_work_lock_release(turn);
-        assert_false(is_there(path));
+        assert_false(exists(path));
     }
 }
 

@@ -124,7 +124,7 @@ static void resuming_anywhere_needs_only_the_position(void **state)
     sampler_close(walker);
 }
 
-static void refuse(struct batching batching, const char *found)
+static void assert_refused(struct batching batching, const char *found)
 {
     struct err err;
     assert_int_equal(batching_check(&batching, &err), -EINVAL);
@@ -135,12 +135,13 @@ static void refuse(struct batching batching, const char *found)
 static void wrong_batches_are_refused_with_the_values_found(void **state)
 {
     (void)state;
-    refuse((struct batching){.global = 100, .micro = 32, .ranks = 1}, "global 100, micro 32");
-    refuse((struct batching){.global = 16, .micro = 32, .ranks = 1}, "global 16, micro 32");
-    refuse((struct batching){.global = 16, .micro = 0, .ranks = 1}, "global 16, micro 0");
-    refuse((struct batching){.global = 64, .micro = 32, .ranks = 3}, "3");
-    refuse((struct batching){.global = 64, .micro = 32, .ranks = 0}, "0");
-    refuse((struct batching){.global = 64, .micro = 32, .ranks = 2, .rank = 2}, "2");
+    assert_refused((struct batching){.global = 100, .micro = 32, .ranks = 1},
+                   "global 100, micro 32");
+    assert_refused((struct batching){.global = 16, .micro = 32, .ranks = 1}, "global 16, micro 32");
+    assert_refused((struct batching){.global = 16, .micro = 0, .ranks = 1}, "global 16, micro 0");
+    assert_refused((struct batching){.global = 64, .micro = 32, .ranks = 3}, "3");
+    assert_refused((struct batching){.global = 64, .micro = 32, .ranks = 0}, "0");
+    assert_refused((struct batching){.global = 64, .micro = 32, .ranks = 2, .rank = 2}, "2");
 }
 
 static void impossible_orders_are_refused(void **state)

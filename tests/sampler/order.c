@@ -77,7 +77,7 @@ struct oracle {
 
 enum { ORACLE_LINES_MAX = 13 * 125 + 8 };
 
-static void ask_oracle(void *context, const struct order_params *params, uint32_t epoch)
+static void add_oracle_questions(void *context, const struct order_params *params, uint32_t epoch)
 {
     struct oracle *oracle = context;
     uint64_t once = 0, placed = 0, plain = 0;
@@ -103,12 +103,13 @@ static void ask_oracle(void *context, const struct order_params *params, uint32_
 }
 
 /* Uses a thinner grid, since Python is slow. */
-static void ask_some(void *context, const struct order_params *params, uint32_t epoch)
+static void add_some_oracle_questions(void *context, const struct order_params *params,
+                                      uint32_t epoch)
 {
     bool is_small = params->samples <= 257;
     if (is_small ? (params->lanes + params->window + params->run) % 3 == 0
                  : params->lanes == 7 && params->run != 2)
-        ask_oracle(context, params, epoch);
+        add_oracle_questions(context, params, epoch);
 }
 
 static void oracle_written_from_the_docs_gives_the_same_order(void **state)
@@ -122,11 +123,11 @@ static void oracle_written_from_the_docs_gives_the_same_order(void **state)
                             .answers = calloc(ORACLE_LINES_MAX, sizeof(uint64_t[3]))};
     assert_non_null(oracle.questions);
     assert_non_null(oracle.answers);
-    for_many_params(ask_some, &oracle);
+    for_many_params(add_some_oracle_questions, &oracle);
     for (enum order_kind kind = ORDER_FULL; kind <= ORDER_SEQUENTIAL; kind++) {
         struct order_params params = {.kind = kind, .samples = 1000, .seed = UINT64_MAX - 5};
         order_params_resolve(&params, 1);
-        ask_oracle(&oracle, &params, UINT32_MAX);
+        add_oracle_questions(&oracle, &params, UINT32_MAX);
     }
     fclose(oracle.questions);
     char *text = malloc(ORACLE_LINES_MAX * 64);
