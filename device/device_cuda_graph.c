@@ -5,8 +5,6 @@
  */
 #include "device/device_cuda_graph.h"
 
-#include "device/device_cuda.h"
-
 #include <cuda_runtime_api.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -17,13 +15,10 @@ struct device_graph {
 
 int device_cuda_graph_begin(struct device *device, struct device_stream *stream, struct err *err)
 {
-    int status = device_cuda_use(device, err);
-    return status
-               ? status
-               : device_cuda_status(device,
-                                    (int)cudaStreamBeginCapture(device_cuda_stream(stream),
-                                                                cudaStreamCaptureModeThreadLocal),
-                                    "beginning to record a stream", err);
+    return DEVICE_CUDA_CALL(
+        device,
+        cudaStreamBeginCapture(device_cuda_stream(stream), cudaStreamCaptureModeThreadLocal),
+        "beginning to record a stream", err);
 }
 
 /* Ends the recording even if it fails. */
@@ -54,12 +49,8 @@ int device_cuda_graph_end(struct device *device, struct device_stream *stream,
 int device_cuda_graph_launch(struct device *device, struct device_graph *graph,
                              struct device_stream *stream, struct err *err)
 {
-    int status = device_cuda_use(device, err);
-    return status
-               ? status
-               : device_cuda_status(device,
-                                    (int)cudaGraphLaunch(graph->handle, device_cuda_stream(stream)),
-                                    "a graph", err);
+    return DEVICE_CUDA_CALL(device, cudaGraphLaunch(graph->handle, device_cuda_stream(stream)),
+                            "a graph", err);
 }
 
 void device_cuda_graph_close(struct device *device, struct device_graph *graph)

@@ -227,19 +227,13 @@ static void cuda_stream_close(struct device *device, struct device_stream *strea
 static int cuda_stream_wait_event(struct device *device, struct device_stream *stream,
                                   struct device_event *event, struct err *err)
 {
-    int status = device_cuda_use(device, err);
-    return status
-               ? status
-               : device_cuda_status(device, cudaStreamWaitEvent(stream->handle, event->handle, 0),
-                                    "waiting for an event", err);
+    return DEVICE_CUDA_CALL(device, cudaStreamWaitEvent(stream->handle, event->handle, 0),
+                            "waiting for an event", err);
 }
 
 static int cuda_stream_sync(struct device *device, struct device_stream *stream, struct err *err)
 {
-    int status = device_cuda_use(device, err);
-    return status ? status
-                  : device_cuda_status(device, cudaStreamSynchronize(stream->handle),
-                                       "the queued work", err);
+    return DEVICE_CUDA_CALL(device, cudaStreamSynchronize(stream->handle), "the queued work", err);
 }
 
 static int cuda_event_open(struct device *device, struct device_event **ret_event, struct err *err)
@@ -273,10 +267,8 @@ static void cuda_event_close(struct device *device, struct device_event *event)
 static int cuda_event_record(struct device *device, struct device_event *event,
                              struct device_stream *stream, struct err *err)
 {
-    int status = device_cuda_use(device, err);
-    return status ? status
-                  : device_cuda_status(device, cudaEventRecord(event->handle, stream->handle),
-                                       "recording an event", err);
+    return DEVICE_CUDA_CALL(device, cudaEventRecord(event->handle, stream->handle),
+                            "recording an event", err);
 }
 
 static int cuda_event_done(struct device *device, struct device_event *event, bool *ret_done,
@@ -295,10 +287,7 @@ static int cuda_event_done(struct device *device, struct device_event *event, bo
 
 static int cuda_event_wait(struct device *device, struct device_event *event, struct err *err)
 {
-    int status = device_cuda_use(device, err);
-    return status ? status
-                  : device_cuda_status(device, cudaEventSynchronize(event->handle),
-                                       "the queued work", err);
+    return DEVICE_CUDA_CALL(device, cudaEventSynchronize(event->handle), "the queued work", err);
 }
 
 static int cuda_copy(struct device *device, struct device_stream *stream, void *target,

@@ -93,12 +93,17 @@ void order_init(struct order *order, const struct order_params *params, uint32_t
         is_short ? cipher_decrypt(&order->run_cipher, order->runs - 1) : order->runs;
 }
 
+/* The first place of the lane, 0..L; for L, the end of the last lane. */
+static uint64_t lane_begin(const struct order_params *params, uint64_t lane)
+{
+    return lane * (params->samples / params->lanes) +
+           bytes_min(lane, params->samples % params->lanes);
+}
+
 /* Finds the window that holds the lane's sample at `offset`. */
 static struct window find_window(const struct order_params *params, uint64_t lane, uint64_t offset)
 {
-    uint64_t q = params->samples / params->lanes, r = params->samples % params->lanes,
-             w = params->window;
-    uint64_t lane_begin = lane * q + bytes_min(lane, r), lane_samples = q + (lane < r);
+    uint64_t first = lane_begin(params, lane), w = params->window;
     /* less than w, so that the first window is not empty */
     uint64_t stagger = (uint64_t)((unsigned __int128)lane * w / params->lanes);
     uint64_t number = 0, begin = 0, samples = w - stagger;
@@ -107,9 +112,9 @@ static struct window find_window(const struct order_params *params, uint64_t lan
         begin = samples + (number - 1) * w;
         samples = w;
     }
-    samples = bytes_min(samples, lane_samples - begin);
+    samples = bytes_min(samples, lane_begin(params, lane + 1) - first - begin);
     return (struct window){
-        .lane = lane, .number = number, .begin = lane_begin + begin, .samples = samples};
+        .lane = lane, .number = number, .begin = first + begin, .samples = samples};
 }
 
 static void init_window_cipher(const struct order *order, const struct window *window,
@@ -166,8 +171,7 @@ uint64_t order_sample(const struct order *order, struct order_cache *cache, uint
         return position;
     uint64_t lane = position % params->lanes, offset = position / params->lanes;
     struct window window = find_window(params, lane, offset);
-    uint64_t q = params->samples / params->lanes, r = params->samples % params->lanes;
-    uint64_t place = lane * q + bytes_min(lane, r) + offset;
+    uint64_t place = lane_begin(params, lane) + offset;
     struct cipher fallback;
     const struct cipher *cipher = get_window_cipher(order, cache, &window, &fallback);
     return sample_at_place(order, window.begin + cipher_encrypt(cipher, place - window.begin));
@@ -183,11 +187,11 @@ uint64_t order_position(const struct order *order, uint64_t sample)
     uint64_t q = params->samples / params->lanes, r = params->samples % params->lanes;
     uint64_t longer = r * (q + 1); /* end of the first r lanes, which have one more sample */
     uint64_t lane = place < longer ? place / (q + 1) : r + (place - longer) / q;
-    uint64_t lane_begin = lane * q + bytes_min(lane, r);
-    struct window window = find_window(params, lane, place - lane_begin);
+    uint64_t first = lane_begin(params, lane);
+    struct window window = find_window(params, lane, place - first);
     struct cipher cipher;
     init_window_cipher(order, &window, &cipher);
-    uint64_t offset = window.begin - lane_begin + cipher_decrypt(&cipher, place - window.begin);
+    uint64_t offset = window.begin - first + cipher_decrypt(&cipher, place - window.begin);
     return offset * params->lanes + lane;
 }
 

@@ -6,20 +6,11 @@
  * without a ring then uses threads, unless this engine was requested by name.
  */
 #include "io/engines/file_queue.h"
-#include "io/engines/file_transfer.h"
 #include "io/engines/uring_queue.h"
 #include "io/local/file_local.h"
 
 #include <errno.h>
 #include <stdlib.h>
-
-/* Immutable after open. */
-struct io_ring {
-    struct io base;
-    enum io_cache cache;
-    bool is_required;
-    unsigned threads; /* per queue without a ring */
-};
 
 /* Exactly one is non-NULL. Immutable after open. */
 struct io_queue {
@@ -38,17 +29,17 @@ static void ring_queue_close(struct io_queue *queue)
 static int ring_queue_open(struct io *io, unsigned depth, struct io_queue **ret_queue,
                            struct err *err)
 {
-    const struct io_ring *ring_io = (struct io_ring *)io;
+    const struct local_io *local = (struct local_io *)io;
     struct io_queue *queue = calloc(1, sizeof *queue);
     if (!queue)
         return err_set(err, -ENOMEM, "out of memory for an I/O queue");
-    int status = uring_queue_open(depth, ring_io->cache, &queue->ring, err);
-    if (status && status != -EINVAL && ring_io->is_required) {
+    int status = uring_queue_open(depth, local->cache, &queue->ring, err);
+    if (status && status != -EINVAL && local->requires_ring) {
         err_advise(err, "raise `ulimit -l`, or do not request io_uring by name, so that threads "
                         "are used instead");
     } else if (status && status != -EINVAL) {
         err_clear(err);
-        status = file_queue_open(depth, ring_io->threads, ring_io->cache, &queue->threads, err);
+        status = file_queue_open(depth, local->threads, local->cache, &queue->threads, err);
     }
     if (status)
         ring_queue_close(queue);
@@ -84,27 +75,15 @@ static void ring_cancel(struct io_queue *queue, struct io_request *request)
         file_queue_cancel(queue->threads, request);
 }
 
-static unsigned ring_direct_align(struct io *io, struct io_file *file)
-{
-    return file_direct_align(file, ((const struct io_ring *)io)->cache);
-}
-
-static void ring_close(struct io *io)
-{
-    free(io);
-}
-
 static const struct io_ops ring_ops = {
     .name = "io_uring",
     LOCAL_FILE_OPS,
-    .direct_align = ring_direct_align,
     .queue_open = ring_queue_open,
     .queue_close = ring_queue_close,
     .queue_register = ring_queue_register,
     .submit = ring_submit,
     .reap = ring_reap,
     .cancel = ring_cancel,
-    .close = ring_close,
 };
 
 int io_ring_open(const struct io_options *options, struct io **ret_io, struct err *err)
@@ -115,13 +94,5 @@ int io_ring_open(const struct io_options *options, struct io **ret_io, struct er
         err_advise(err, "read with threads; `millrace doctor` shows what blocks io_uring");
         return status;
     }
-    struct io_ring *io = malloc(sizeof *io);
-    if (!io)
-        return err_set(err, -ENOMEM, "out of memory for the local file backend");
-    *io = (struct io_ring){.base = {&ring_ops, &local_names, &local_transactions, &local_locks},
-                           .cache = options ? options->cache : IO_CACHE_AUTO,
-                           .is_required = options && options->engine == IO_ENGINE_URING,
-                           .threads = file_queue_threads(options)};
-    *ret_io = &io->base;
-    return 0;
+    return local_open(&ring_ops, options, ret_io, err);
 }

@@ -86,16 +86,11 @@ static int try_lock(const char *path, int *ret_fd, char owner[OWNER_TEXT_BYTES_M
     int fd = LOCAL_RETRY(open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
     if (fd < 0)
         return -errno;
-    struct flock whole_file = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    int status = LOCAL_RETRY(fcntl(fd, F_OFD_SETLK, &whole_file)) ? -errno : 0;
-    if (status == -EAGAIN || status == -EACCES) {
+    int status = local_lock(fd, true);
+    if (status == -EAGAIN)
         read_owner(fd, owner);
-        status = -EAGAIN;
-    } else if (!status && !local_is_named(fd, path)) {
-        status = -EAGAIN;
-    } else if (!status) {
-        status = write_owner(fd);
-    }
+    else if (!status)
+        status = local_is_named(fd, path) ? write_owner(fd) : -EAGAIN;
     if (status)
         close(fd);
     else

@@ -109,6 +109,13 @@ bool local_is_named(int fd, const char *path)
            ours.st_ino == theirs.st_ino;
 }
 
+int local_lock(int fd, bool is_exclusive)
+{
+    struct flock whole_file = {.l_type = is_exclusive ? F_WRLCK : F_RDLCK, .l_whence = SEEK_SET};
+    int status = LOCAL_RETRY(fcntl(fd, F_OFD_SETLK, &whole_file)) ? -errno : 0;
+    return status == -EACCES ? -EAGAIN : status;
+}
+
 int local_sync_folder(const char *folder, struct err *err)
 {
     int fd = LOCAL_RETRY(open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC));

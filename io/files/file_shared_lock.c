@@ -35,11 +35,10 @@ static int busy_error(const char *path, bool is_exclusive, struct err *err)
 /* Returns 1 if the file system has no locks. */
 static int set_lock(int fd, const char *path, bool is_exclusive, struct err *err)
 {
-    struct flock whole_file = {.l_type = is_exclusive ? F_WRLCK : F_RDLCK, .l_whence = SEEK_SET};
-    int status = LOCAL_RETRY(fcntl(fd, F_OFD_SETLK, &whole_file)) ? -errno : 0;
+    int status = local_lock(fd, is_exclusive);
     if (has_no_locks(status))
         return 1;
-    if (status == -EAGAIN || status == -EACCES)
+    if (status == -EAGAIN)
         return busy_error(path, is_exclusive, err);
     if (!status && !local_is_named(fd, path))
         status = -ENOENT;

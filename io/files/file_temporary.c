@@ -196,29 +196,30 @@ int temporary_remove(const char *path, struct err *err)
     return status ? local_fail(err, status, path, "could not remove") : 0;
 }
 
-int temporary_rename_removed(const char *path, char *aside, struct err *err)
+static int rename_aside(const char *path, const char *name, const char *owner, char *aside,
+                        struct err *err)
 {
     char parent[IO_PATH_BYTES_MAX];
     io_parent_path(path, parent);
-    int status = temporary_path(parent, REMOVED_NAME, REMOVED_OWNER, 0, aside, err);
+    int status = format_path(parent, name, owner, 0, aside, err);
     if (status)
         return status;
     return rename(path, aside) ? local_fail(err, -errno, path, "could not move aside") : 0;
 }
 
+int temporary_rename_removed(const char *path, char *aside, struct err *err)
+{
+    return rename_aside(path, REMOVED_NAME, REMOVED_OWNER, aside, err);
+}
+
 int temporary_rename_replaced(const char *path, char *aside, struct err *err)
 {
-    char parent[IO_PATH_BYTES_MAX];
-    io_parent_path(path, parent);
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     size_t around = strlen(IO_TEMPORARY_PREFIX) + strlen("-") + strlen(replaced_owner) +
                     strlen("-0-") + NONCE_DIGITS;
     if (strlen(name) > NAME_MAX - around) /* a truncated name could not be restored */
         return local_fail(err, -ENAMETOOLONG, path, "could not form a temporary name");
-    int status = format_path(parent, name, replaced_owner, 0, aside, err);
-    if (status)
-        return status;
-    return rename(path, aside) ? local_fail(err, -errno, path, "could not move aside") : 0;
+    return rename_aside(path, name, replaced_owner, aside, err);
 }
 
 struct sweep {

@@ -33,9 +33,18 @@ struct io_file {
     char path[IO_PATH_BYTES_MAX];
 };
 
+/* A backend for local files. Immutable after open. */
+struct local_io {
+    struct io base;
+    enum io_cache cache;
+    unsigned threads;   /* per queue without a ring */
+    bool requires_ring; /* io_uring was requested by name */
+};
+
 #define LOCAL_FILE_OPS                                                                             \
     .scheme = "file", .file_open = local_file_open, .file_close = local_file_close,                \
-    .file_size = local_file_size, .file_identity = local_file_identity
+    .file_size = local_file_size, .file_identity = local_file_identity,                            \
+    .direct_align = local_direct_align, .close = local_close
 
 extern const struct io_name_ops local_names;
 extern const struct io_transaction_ops local_transactions;
@@ -51,6 +60,12 @@ extern const struct io_lock_ops local_locks;
         while (result_ == -1 && errno == EINTR);                                                   \
         result_;                                                                                   \
     })
+
+/* io_threads.c */
+int local_open(const struct io_ops *ops, const struct io_options *options, struct io **ret_io,
+               struct err *err);
+void local_close(struct io *io);
+unsigned local_direct_align(struct io *io, struct io_file *file);
 
 /* file_names.c */
 int local_file_open(struct io *io, const char *path, struct io_file **ret_file, struct err *err);
@@ -75,6 +90,8 @@ int local_code(int code);
 int local_fail(struct err *err, int code, const char *path, const char *what);
 /* Whether path still names the open file. */
 bool local_is_named(int fd, const char *path);
+/* Takes an open-file-description lock without waiting. -EAGAIN: a conflicting lock is held. */
+int local_lock(int fd, bool is_exclusive);
 /* Makes creations, renames and removals in the folder durable. */
 int local_sync_folder(const char *folder, struct err *err);
 

@@ -18,11 +18,8 @@ struct io_work_lock {
 /* Also returns -EBUSY if the holder has just finished: path names no file or a new one. */
 static int try_lock(int fd, const char *path)
 {
-    struct flock whole_file = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    int status = LOCAL_RETRY(fcntl(fd, F_OFD_SETLK, &whole_file)) ? -errno : 0;
-    if (status == -EAGAIN || status == -EACCES || (!status && !local_is_named(fd, path)))
-        return -EBUSY;
-    return status;
+    int status = local_lock(fd, true);
+    return status == -EAGAIN || (!status && !local_is_named(fd, path)) ? -EBUSY : status;
 }
 
 int io_work_lock_acquire(const char *path, bool has_waited, struct io_work_lock **ret_lock)
