@@ -18,8 +18,8 @@
 #include <string.h>
 
 enum {
-    TOKENS_ALL = 16384, /* total over all sequences; a longer sequence runs alone */
-    COLUMNS = 2048,     /* total over all heads */
+    TOKENS_TOTAL = 16384, /* total over all sequences; a longer sequence runs alone */
+    COLUMNS = 2048,       /* total over all heads */
     ROUNDS = 7,
     PASSES = 5, /* per round, without waiting for the device in between */
     TOKENS_MAX = 1 << 20,
@@ -32,7 +32,7 @@ struct bench {
     void *qkv, *out, *lse, *d_out, *d_qkv, *scratch; /* device memory */
 };
 
-static size_t rows_of(const struct attn_shape *shape)
+static size_t count_rows(const struct attn_shape *shape)
 {
     return shape->batch * shape->tokens;
 }
@@ -71,7 +71,7 @@ static int fill(struct bench *bench, void *target, size_t elements, struct err *
     return status;
 }
 
-static int by_size(const void *a, const void *b)
+static int compare_doubles(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -99,7 +99,7 @@ static int time_passes(struct bench *bench, bool backward, double *ret_ms, struc
         if (round >= 0)
             ms[round] = clock_seconds(clock_now_ns() - began) * 1e3 / PASSES;
     }
-    qsort(ms, ROUNDS, sizeof ms[0], by_size);
+    qsort(ms, ROUNDS, sizeof ms[0], compare_doubles);
     *ret_ms = ms[ROUNDS / 2];
     return 0;
 }
@@ -108,7 +108,7 @@ static void print_line(const struct bench *bench, const double ms[2])
 {
     const struct attn_shape *shape = &bench->shape;
     double operations =
-        4.0 * (double)rows_of(shape) * (double)shape->tokens * COLUMNS / (shape->causal ? 2 : 1);
+        4.0 * (double)count_rows(shape) * (double)shape->tokens * COLUMNS / (shape->causal ? 2 : 1);
     printf("{\"head_dim\":%" PRIu64 ",\"causal\":%s,\"tokens\":%" PRIu64 ",\"batch\":%" PRIu64
            ",\"forward_ms\":%.4f,\"forward_tflops\":%.1f,\"backward_ms\":%.4f,\"backward_tflops\":%"
            ".1f}\n",
@@ -121,14 +121,14 @@ static int measure(struct bench *bench, uint64_t head_dim, bool causal, uint64_t
                    struct err *err)
 {
     uint64_t heads = COLUMNS / head_dim;
-    bench->shape = (struct attn_shape){.batch = tokens < TOKENS_ALL ? TOKENS_ALL / tokens : 1,
+    bench->shape = (struct attn_shape){.batch = tokens < TOKENS_TOTAL ? TOKENS_TOTAL / tokens : 1,
                                        .tokens = tokens,
                                        .heads = heads,
                                        .kv_heads = heads,
                                        .head_dim = head_dim,
                                        .causal = causal};
     size_t compute = ops_compute_bytes(bench->ops), master = ops_master_bytes(bench->ops);
-    size_t elements = rows_of(&bench->shape) * COLUMNS, lse = rows_of(&bench->shape) * heads,
+    size_t elements = count_rows(&bench->shape) * COLUMNS, lse = count_rows(&bench->shape) * heads,
            scratch = 0;
     double ms[2];
     int status = bench->ops->table->plan_attn(bench->ops, &bench->shape, err);
@@ -182,7 +182,7 @@ int main(int argc, char **argv)
     for (int i = 2; i < argc && count < LENGTHS_MAX; i++) {
         uint64_t length = strtoull(argv[i], NULL, 10);
         if (length < 1 || length > TOKENS_MAX) {
-            fprintf(stderr, "bench-attention: %s is no number of tokens from 1 to %d\n", argv[i],
+            fprintf(stderr, "bench-attention: %s is not a number of tokens from 1 to %d\n", argv[i],
                     TOKENS_MAX);
             return 2;
         }

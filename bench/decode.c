@@ -1,6 +1,6 @@
 /*
- * decode — the cost of cropping a photo: by decoding the whole photo, with libjpeg-turbo's own
- * cropping, or by cutting the part out of the compressed bytes.
+ * decode — measures the cost of cropping a photo by decoding it whole, with libjpeg-turbo's
+ * cropping, or by cutting the crop out of the compressed bytes.
  *
  *     bench-decode [--reencode SIDE] [--rounds N] PHOTO.jpg...
  *
@@ -59,7 +59,7 @@ static void fail(const char *what, const struct err *err)
     exit(1);
 }
 
-static struct image_rect crop_of(const struct bench *bench, size_t i)
+static struct image_rect choose_crop(const struct bench *bench, size_t i)
 {
     const struct photo *photo = &bench->photos[i];
     return crop_choose(&bench->crop, photo->width, photo->height, 1, 0, (uint32_t)bench->round, i)
@@ -84,15 +84,15 @@ static void decode_part(struct bench *bench, size_t i, size_t form)
     struct jpeg_info info;
     struct jpeg_planes planes;
     const struct str *file = &bench->photos[i].form[form];
-    struct image_rect part = crop_of(bench, i);
+    struct image_rect part = choose_crop(bench, i);
     if (jpeg_decode_begin(bench->decoder, file->data, file->bytes, NULL, &info, &err) ||
         jpeg_decode_part(bench->decoder, &part, &planes, &err))
         fail("decode a part", &err);
     bench->sum += planes.plane[0].data[0];
 }
 
-/* Uses jpeg_crop_scanline and jpeg_skip_scanlines, and outputs YCbCr with repeated chroma: the
- * least work that this interface allows. */
+/* Uses jpeg_crop_scanline and jpeg_skip_scanlines. The output, YCbCr with repeated chroma, is the
+ * cheapest that this interface offers. */
 static void decode_turbo_crop(struct bench *bench, size_t i, size_t form)
 {
     static JSAMPLE row[3 * JPEG_MAX_DIMENSION];
@@ -100,7 +100,7 @@ static void decode_turbo_crop(struct bench *bench, size_t i, size_t form)
     struct jpeg_decompress_struct codec;
     struct jpeg_error_mgr errors; /* errors end the program; the files have been checked */
     const struct str *file = &bench->photos[i].form[form];
-    struct image_rect part = crop_of(bench, i);
+    struct image_rect part = choose_crop(bench, i);
     codec.err = jpeg_std_error(&errors);
     jpeg_create_decompress(&codec);
     jpeg_mem_src(&codec, (const unsigned char *)file->data, file->bytes);
@@ -129,7 +129,7 @@ static void run_pipeline(struct bench *bench, size_t i, size_t form)
     bench->sum += bench->rgb[0];
 }
 
-struct way {
+struct method {
     const char *name;
     void (*run)(struct bench *bench, size_t i, size_t form);
     size_t form;
@@ -150,7 +150,7 @@ static struct str read_photo(struct io *io, const char *path)
     return file;
 }
 
-static void load_as_it_is(struct photo *photo, struct str file, const char *path)
+static void load_unchanged(struct photo *photo, struct str file, const char *path)
 {
     struct err err;
     struct jpeg_info info;
@@ -165,8 +165,8 @@ static void load_as_it_is(struct photo *photo, struct str file, const char *path
     photo->height = info.height;
 }
 
-static void load_encoded_again(struct bench *bench, struct photo *photo, struct str file,
-                               uint32_t side_max, const char *path)
+static void load_reencoded(struct bench *bench, struct photo *photo, struct str file,
+                           uint32_t side_max, const char *path)
 {
     static const uint32_t intervals[FORMS_MAX] = {0, 2, 4};
     struct err err;
@@ -182,7 +182,7 @@ static void load_encoded_again(struct bench *bench, struct photo *photo, struct 
     str_deinit(&file);
 }
 
-static uint64_t bytes_of(const struct bench *bench, size_t form)
+static uint64_t total_bytes(const struct bench *bench, size_t form)
 {
     uint64_t bytes = 0;
     for (size_t i = 0; i < bench->count; i++)
@@ -199,7 +199,7 @@ static double cpu_seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-static int compare(const void *a, const void *b)
+static int compare_doubles(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -207,25 +207,26 @@ static int compare(const void *a, const void *b)
 
 static double median(double *values, size_t count)
 {
-    qsort(values, count, sizeof *values, compare);
+    qsort(values, count, sizeof *values, compare_doubles);
     return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
-static void measure(struct bench *bench, const struct way *ways, size_t ways_count, uint32_t rounds)
+static void measure(struct bench *bench, const struct method *methods, size_t methods_count,
+                    uint32_t rounds)
 {
     static double rates[16][ROUNDS_MAX], ratios[16][ROUNDS_MAX];
     for (uint32_t round = 0; round < rounds; round++) {
-        for (size_t w = 0; w < ways_count; w++) {
+        for (size_t w = 0; w < methods_count; w++) {
             bench->round = round;
             double start = cpu_seconds();
             for (size_t i = 0; i < bench->count; i++)
-                ways[w].run(bench, i, ways[w].form);
+                methods[w].run(bench, i, methods[w].form);
             rates[w][round] = (double)bench->count / (cpu_seconds() - start);
             ratios[w][round] = rates[w][round] / rates[0][round];
         }
     }
-    for (size_t w = 0; w < ways_count; w++)
-        printf("%-44s %8.0f %8.2f\n", ways[w].name, median(rates[w], rounds),
+    for (size_t w = 0; w < methods_count; w++)
+        printf("%-44s %8.0f %8.2f\n", methods[w].name, median(rates[w], rounds),
                median(ratios[w], rounds));
 }
 
@@ -233,21 +234,22 @@ int main(int count, char **arguments)
 {
     static const struct option long_options[] = {
         {"reencode", required_argument, NULL, 'r'}, {"rounds", required_argument, NULL, 'n'}, {0}};
-    static const struct way of_originals[] = {
+    static const struct method unchanged_methods[] = {
         {"whole", decode_whole, 0},
         {"part: to the crop's last row", decode_part, 0},
         {"part: libjpeg-turbo's crop", decode_turbo_crop, 0},
         {"part: cut, as jpeg_tile divides", decode_part, 1},
         {"pipeline to 224, no markers", run_pipeline, 0},
         {"pipeline to 224, as jpeg_tile divides", run_pipeline, 1}};
-    static const struct way of_encoded[] = {{"whole", decode_whole, 0},
-                                            {"part: to the crop's last row", decode_part, 0},
-                                            {"part: libjpeg-turbo's crop", decode_turbo_crop, 0},
-                                            {"part: cut, every 2 MCUs", decode_part, 1},
-                                            {"part: cut, every 4 MCUs", decode_part, 2},
-                                            {"pipeline to 224, no markers", run_pipeline, 0},
-                                            {"pipeline to 224, every 2 MCUs", run_pipeline, 1},
-                                            {"pipeline to 224, every 4 MCUs", run_pipeline, 2}};
+    static const struct method reencoded_methods[] = {
+        {"whole", decode_whole, 0},
+        {"part: to the crop's last row", decode_part, 0},
+        {"part: libjpeg-turbo's crop", decode_turbo_crop, 0},
+        {"part: cut, every 2 MCUs", decode_part, 1},
+        {"part: cut, every 4 MCUs", decode_part, 2},
+        {"pipeline to 224, no markers", run_pipeline, 0},
+        {"pipeline to 224, every 2 MCUs", run_pipeline, 1},
+        {"pipeline to 224, every 4 MCUs", run_pipeline, 2}};
     struct bench *bench = calloc(1, sizeof *bench);
     struct err err;
     struct io *io;
@@ -276,22 +278,24 @@ int main(int count, char **arguments)
         const char *path = arguments[(size_t)optind + i];
         struct str file = read_photo(io, path);
         if (side > 0)
-            load_encoded_again(bench, &bench->photos[i], file, side, path);
+            load_reencoded(bench, &bench->photos[i], file, side, path);
         else
-            load_as_it_is(&bench->photos[i], file, path);
+            load_unchanged(&bench->photos[i], file, path);
     }
     printf("%zu photos, %" PRIu64 " bytes each, %s, median of %" PRIu32 " rounds, 1 thread\n",
-           bench->count, bytes_of(bench, 0) / bench->count, jpeg_library(), rounds);
+           bench->count, total_bytes(bench, 0) / bench->count, jpeg_library(), rounds);
     for (size_t form = 1; form < (side > 0 ? FORMS_MAX : FORMS_MAX - 1); form++)
         printf("bytes, %s: %+.2f %%\n",
                side == 0   ? "as jpeg_tile divides"
                : form == 1 ? "every 2 MCUs"
                            : "every 4 MCUs",
-               100.0 * ((double)bytes_of(bench, form) / (double)bytes_of(bench, 0) - 1));
-    printf("%-44s %8s %8s\n", "way", "images/s", "ratio");
+               100.0 * ((double)total_bytes(bench, form) / (double)total_bytes(bench, 0) - 1));
+    printf("%-44s %8s %8s\n", "method", "images/s", "speedup");
     if (side > 0)
-        measure(bench, of_encoded, sizeof of_encoded / sizeof of_encoded[0], rounds);
+        measure(bench, reencoded_methods, sizeof reencoded_methods / sizeof reencoded_methods[0],
+                rounds);
     else
-        measure(bench, of_originals, sizeof of_originals / sizeof of_originals[0], rounds);
+        measure(bench, unchanged_methods, sizeof unchanged_methods / sizeof unchanged_methods[0],
+                rounds);
     return 0;
 }

@@ -22,12 +22,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SIDE_LEAST = 96, SIDE_SPREAD = 65, SIDE_MAX = 1024, QUALITY = 88, NOISE = 40 };
+enum { SIDE_MIN = 96, SIDE_SPREAD = 65, SIDE_MAX = 1024, QUALITY = 88, NOISE = 40 };
 enum { COUNT_DEFAULT = 120, COUNT_MAX = 10000 };
 
 struct request {
     uint64_t count; /* pictures per class */
-    uint64_t side;  /* pixels; 0: random, from SIDE_LEAST up */
+    uint64_t side;  /* pixels; 0: random, from SIDE_MIN up */
     uint64_t seed;
 };
 
@@ -89,7 +89,7 @@ static struct picture choose_picture(const struct request *request, uint64_t cla
     struct philox_block a = philox(request->seed, class, number * 2);
     struct philox_block b = philox(request->seed, class, number * 2 + 1);
     struct picture p = {.side = request->side ? (uint32_t)request->side
-                                              : SIDE_LEAST + a.word[0] % SIDE_SPREAD};
+                                              : SIDE_MIN + a.word[0] % SIDE_SPREAD};
     for (int i = 0; i < 3; i++) {
         p.paper[i] = (uint8_t)(a.word[1] >> 8 * i);
         p.ink[i] = (uint8_t)(a.word[2] >> 8 * i);
@@ -161,13 +161,13 @@ static int render(struct io *io, const char *folder, const struct request *reque
     return status;
 }
 
-/* Parses a number of 0..most; false if text is not one. */
-static bool parse_number(const char *text, uint64_t most, uint64_t *ret)
+/* Parses a number of 0..max; false if text is not one. */
+static bool parse_number(const char *text, uint64_t max, uint64_t *ret)
 {
     char *end;
     errno = 0;
     *ret = strtoull(text, &end, 10);
-    return !errno && end != text && !*end && text[0] != '-' && *ret <= most;
+    return !errno && end != text && !*end && text[0] != '-' && *ret <= max;
 }
 
 static bool parse_request(int argc, char **argv, struct request *request)

@@ -36,7 +36,7 @@ static uint64_t elements(const struct shard *shard)
     return ARRAYS * shard->count * COLUMNS;
 }
 
-static int make(struct shard *shard, const struct comm *comm, uint64_t mib, struct err *err)
+static int shard_init(struct shard *shard, const struct comm *comm, uint64_t mib, struct err *err)
 {
     uint64_t rank = (uint64_t)comm->rank, ranks = (uint64_t)comm->ranks;
     shard->rows = (mib << 20) / ARRAYS / (COLUMNS * sizeof(float));
@@ -61,7 +61,7 @@ static int make(struct shard *shard, const struct comm *comm, uint64_t mib, stru
     return status;
 }
 
-static void drop(struct shard *shard)
+static void shard_deinit(struct shard *shard)
 {
     if (shard->memory)
         shard->device->ops->mem_free(shard->device, MEM_HUGE, shard->memory,
@@ -70,7 +70,7 @@ static void drop(struct shard *shard)
 }
 
 /* The value of an element, independent of the rank that holds it. */
-static uint32_t value_of(const struct shard *shard, uint64_t i)
+static uint32_t expected_value(const struct shard *shard, uint64_t i)
 {
     uint64_t matrix = i / (shard->count * COLUMNS), within = i % (shard->count * COLUMNS);
     return (uint32_t)(((matrix * shard->rows + shard->first) * COLUMNS + within) * 2654435761u);
@@ -87,7 +87,7 @@ static int save(struct shard *shard, struct comm *comm, struct io *io, const cha
                                          .numerics_id = "bench"};
     struct ckpt_saver *saver = NULL;
     for (uint64_t i = 0; i < elements(shard); i++)
-        shard->memory[i] = value_of(shard, i);
+        shard->memory[i] = expected_value(shard, i);
     int status = ckpt_saver_open(&options, shard->tensors, ARRAYS, &saver, err);
     if (!status)
         status = ckpt_saver_save(saver, step, "{}", err);
@@ -100,7 +100,7 @@ static int save(struct shard *shard, struct comm *comm, struct io *io, const cha
 static int load(struct shard *shard, struct comm *comm, struct io *io, const char *folder,
                 uint64_t step, struct io_benchmark *speed, struct err *err)
 {
-    struct comm_options options = {.purpose = "the ranks of the measurement"};
+    struct comm_options options = {.purpose = "the ranks of the benchmark"};
     struct ckpt_reader *reader = NULL;
     char path[IO_PATH_BYTES_MAX];
     /* faults the pages in before the measurement */
@@ -119,34 +119,34 @@ static int load(struct shard *shard, struct comm *comm, struct io *io, const cha
     status = comm_agree(comm, status, &options, err);
     io_benchmark_end(speed);
     for (uint64_t i = 0; i < elements(shard) && !status; i++)
-        if (shard->memory[i] != value_of(shard, i))
-            status = err_set(err, -EIO, "element %" PRIu64 " is not what was saved", i);
+        if (shard->memory[i] != expected_value(shard, i))
+            status = err_set(err, -EIO, "element %" PRIu64 " differs from the saved value", i);
     return comm_agree(comm, status, &options, err);
 }
 
-static int run(struct comm *comm, char **words, struct err *err)
+static int run(struct comm *comm, char **arguments, struct err *err)
 {
     struct shard shard = {0};
     struct io *io = NULL;
     struct io_benchmark speed = {0};
-    const char *folder = words[1];
-    uint64_t step = strtoull(words[3], NULL, 10);
+    const char *folder = arguments[1];
+    uint64_t step = strtoull(arguments[3], NULL, 10);
     int status = io_open(folder, NULL, &io, err);
     if (!status)
-        status = make(&shard, comm, strtoull(words[2], NULL, 10), err);
-    if (!status && strcmp(words[0], "save") == 0)
+        status = shard_init(&shard, comm, strtoull(arguments[2], NULL, 10), err);
+    if (!status && strcmp(arguments[0], "save") == 0)
         status = save(&shard, comm, io, folder, step, err);
     else if (!status)
         status = load(&shard, comm, io, folder, step, &speed, err);
     if (!status && comm->rank == 0)
         printf("{\"ranks\":%d,\"elapsed_seconds\":%.6f,\"cpu_seconds_of_first\":%.6f}\n",
                comm->ranks, clock_seconds(speed.elapsed_ns), clock_seconds(speed.cpu_ns));
-    drop(&shard);
+    shard_deinit(&shard);
     io_close(io);
     return status;
 }
 
-int main(int count, char **words)
+int main(int count, char **arguments)
 {
     struct comm *comm = NULL;
     struct err err = {0};
@@ -157,7 +157,7 @@ int main(int count, char **words)
     }
     int status = comm_mpi_open(NULL, &comm, &err);
     if (!status)
-        status = run(comm, words + 1, &err);
+        status = run(comm, arguments + 1, &err);
     if (status)
         fprintf(stderr, "bench-ckpt-ranks: %s\n", err_format(&err, line, sizeof line));
     comm_close(comm);

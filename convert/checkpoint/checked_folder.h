@@ -20,7 +20,7 @@ struct checked_folder {
     const char *target;
     struct io_transaction *transaction;
     struct io_queue *queue;
-    char *readback; /* buffer for reading back */
+    char *readback;
     bool is_comparing;
     bool has_mismatch; /* different or missing data */
 };

@@ -106,7 +106,7 @@ static int cut_pieces(struct job *job, struct err *err)
     return 0;
 }
 
-/* Returns the first tensor that ends after an offset of the file. */
+/* Returns the first tensor that ends after this offset in the file. */
 static uint64_t find_entry(const struct job *job, uint64_t offset)
 {
     uint64_t low = 0, high = job->count;

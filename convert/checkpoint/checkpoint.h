@@ -2,7 +2,7 @@
  * checkpoint — exports a millrace checkpoint to one consolidated safetensors file or to a Hugging
  * Face folder.
  *
- * Several threads copy, in bounded memory; reads are verified against the manifest's block CRCs.
+ * Several threads copy in bounded memory and verify reads against the manifest's block CRCs.
  */
 #ifndef MILLRACE_CONVERT_CHECKPOINT_CHECKPOINT_H
 #define MILLRACE_CONVERT_CHECKPOINT_CHECKPOINT_H

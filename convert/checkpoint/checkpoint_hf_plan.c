@@ -46,8 +46,8 @@ static int add_tensor(struct hf_plan *plan, const struct hf_plan_options *option
     const struct manifest_tensor *other = tensor->source[0] ? tensor->source[0] : source;
     if (other->rank != source->rank || other->dtype != source->dtype ||
         memcmp(other->shape, source->shape, source->rank * sizeof source->shape[0]) != 0)
-        return reject_tensor(options, source->name, "does not have the shape of its neighbors",
-                             err);
+        return reject_tensor(options, source->name,
+                             "differs in shape or dtype from the tensors it is joined with", err);
     tensor->source[location.part] = source;
     tensor->entry.dtype = tensor_stream_dtype(options->cast, source->dtype);
     tensor->entry.rank = source->rank;

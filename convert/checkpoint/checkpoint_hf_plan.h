@@ -13,10 +13,9 @@
 
 enum { HF_FILE_NAME_BYTES = 64 };
 
-/* Comes from one checkpoint tensor, or from q, k and v. */
+/* An output tensor, made from one checkpoint tensor or from q, k and v. */
 struct hf_tensor {
-    /* The offset is set with the file's header. */
-    struct safetensors_entry entry;
+    struct safetensors_entry entry; /* its offset is set when the file's header is encoded */
     struct hf_location location;
     const struct manifest_tensor
         *source[HF_PARTS_MAX]; /* [location.parts], owned by the manifest */

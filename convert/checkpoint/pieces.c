@@ -20,8 +20,7 @@
 enum {
     SLOTS = 2,
     RUN_PIECES_MAX = 16,
-    /* minimum, if there are enough pieces */
-    RUNS_PER_WORKER = 2
+    RUNS_PER_WORKER = 2, /* minimum, if there are enough pieces */
 };
 
 struct slot {
@@ -176,7 +175,7 @@ static int finish_write(const struct pieces *pieces, struct worker *worker, stru
                : 0;
 }
 
-/* *ret_whole: the whole piece was read. A read error is not reported; the piece is made again. */
+/* *ret_whole: the whole piece was read. After a read error, the piece is made again. */
 static int read_back(const struct pieces *pieces, struct worker *worker, struct slot *slot,
                      bool *ret_whole, struct err *err)
 {

@@ -15,15 +15,14 @@ struct conversion {
     struct output *outputs;
     uint32_t outputs_count;
     uint64_t identity;
-    /* Complete shards of an earlier conversion will be kept. */
-    bool will_resume;
-    bool replaces; /* keep the existing dataset until the new one is complete */
+    bool will_resume; /* keep complete shards of an earlier conversion */
+    bool replaces;    /* keep the existing dataset until the new one is complete */
     uint64_t next_progress_ns;
     uint64_t bytes_done;
 };
 
 /* Checks the target before the source is read, because counting tokens may take a long time.
- * If another process owns the target, reports that in preference to any other error. Creates no
+ * The error that another process owns the target takes precedence over others. Creates no
  * folder, because one inside the source would become a class. */
 int conversion_check_target(struct conversion *conversion, struct err *err);
 /* Creates an empty target, restores the state of the journal, or creates a staging folder to

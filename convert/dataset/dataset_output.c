@@ -157,7 +157,7 @@ static int begin_shard(struct output *output, struct err *err)
                   : shard_writer_open(output->io, path, output->replace, &output->writer, err);
 }
 
-/* Detects a PPM whose rows can be read separately. Small files are always read whole. */
+/* Finds a PPM whose rows can be read separately. Small files are always read whole. */
 static bool find_raw_image(const void *data, size_t bytes, struct shard_raw_image *ret_image)
 {
     struct ppm ppm;

@@ -29,7 +29,7 @@ int target_check_replaceable(struct io *io, const struct convert_options *option
 /* Removes our files from the split folders that the journal names, then from the target, the
  * journal last; then removes these folders if empty. The target may be missing. */
 int target_clear(struct io *io, const char *target, struct err *err);
-/* Like target_clear, but leaves split folders alone. */
+/* Like target_clear, but keeps split folders. */
 int target_clear_folder(struct io *io, const char *target, struct err *err);
 /* The owner's last step before unlocking. Ignores failures, because the files are harmless. */
 void target_remove_owner_records(struct io *io, const char *target);

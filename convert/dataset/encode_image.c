@@ -159,7 +159,7 @@ int image_encoder_open(const struct convert_options *options, struct image_encod
                                   .height = 1}; /* only image_pipeline_decode_whole is used */
     struct image_encoder *encoder = calloc(1, sizeof *encoder);
     if (!encoder)
-        return err_set(err, -ENOMEM, "out of memory for an encoder of images");
+        return err_set(err, -ENOMEM, "out of memory for an image encoder");
     encoder->options = options;
     int status = image_checker_open(&encoder->checker, err);
     if (!status)

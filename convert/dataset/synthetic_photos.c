@@ -96,7 +96,7 @@ int synthetic_photos_write(struct io *io, const char *path, uint64_t count, cons
     struct shard_writer *writer = NULL;
     struct shard_summary summary;
     int status =
-        buffers.noise && buffers.rgb ? 0 : err_set(err, -ENOMEM, "out of memory for a picture");
+        buffers.noise && buffers.rgb ? 0 : err_set(err, -ENOMEM, "out of memory for an image");
     if (!status)
         status = shard_writer_open(io, path, false, &writer, err);
     for (uint64_t i = 0; !status && i < count; i++) {

@@ -34,7 +34,7 @@ struct folder {
     struct str folders; /* subfolders' names, each with its NUL */
 };
 
-/* UTF-8 without control characters (RFC 3629), which all tar readers interpret the same way. */
+/* Whether all tar readers decode the name alike: UTF-8 (RFC 3629) without control characters. */
 static bool is_plain_name(const char *name)
 {
     const unsigned char *at = (const unsigned char *)name;
@@ -47,7 +47,7 @@ static bool is_plain_name(const char *name)
     return true;
 }
 
-/* Readers of WebDataset shards skip names that match __[^/]*__($|/). name: a folder's or file's. */
+/* WebDataset readers skip files and folders whose names match __[^/]*__($|/). */
 static bool is_reserved_name(const char *name)
 {
     size_t bytes = strlen(name);
@@ -122,7 +122,7 @@ static int reject_name(struct listing *listing, const char *relative)
     err_set(listing->err, -EILSEQ, "a file name is not plain UTF-8");
     err_at(listing->err, relative, ERR_NO_OFFSET);
     err_expected(listing->err, "UTF-8 without control characters");
-    err_advise(listing->err, "rename the file: tar readers would read the name differently");
+    err_advise(listing->err, "rename the file: tar readers decode such names differently");
     return -EILSEQ;
 }
 

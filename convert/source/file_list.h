@@ -53,8 +53,8 @@ void file_list_deinit(struct file_list *list);
  * -ENOMEM. */
 int file_list_identify(const struct file_list *list, uint64_t *ret_identity, struct err *err);
 int file_list_path(const struct file_list *list, uint64_t file, char *path, struct err *err);
-/* Appends count bytes at offset of a file to out. path: the file's path. -ESTALE: the file has
- * changed since it was listed. Blocks. */
+/* Appends the file's bytes [offset, offset + count) to out. path: the file's path. -ESTALE: the
+ * file has changed since it was listed. Blocks. */
 int file_list_read(const struct file_list *list, struct io *io, struct io_queue *queue,
                    uint64_t file, const char *path, uint64_t offset, uint64_t count,
                    struct str *out, struct err *err);

@@ -1,6 +1,6 @@
 /*
- * source_folder — source: a folder of files, or of class folders. An item is the files with one
- * key.
+ * source_folder — source: a folder of files, or of class folders. The files of an item have the
+ * same key.
  *
  * Keys are compared within the stored names, to save memory.
  */
@@ -71,8 +71,8 @@ static bool is_image(const char *extension)
     return false;
 }
 
-/* Rejects files with the same key that cannot be fields of one sample: they have the same
- * extension, or are two images in a class folder, where each image is a sample. */
+/* Rejects duplicate keys: files with the same key that have the same extension, or are two images
+ * in a class folder, where each image is a sample. */
 static int check_duplicate_key(const struct file_list *list, uint64_t earlier, uint64_t file,
                                struct err *err)
 {
@@ -84,9 +84,8 @@ static int check_duplicate_key(const struct file_list *list, uint64_t earlier, u
         return 0;
     err_set(err, -EEXIST, "two files have the same key: %s", file_list_name(list, earlier));
     err_at(err, file_list_name(list, file), ERR_NO_OFFSET);
-    err_expected(
-        err,
-        "names that differ before the last extension, with other dots and spaces replaced by _");
+    err_expected(err,
+                 "names that differ before the last extension; other dots and spaces count as _");
     err_advise(err, "rename one of them");
     return -EEXIST;
 }
@@ -118,7 +117,7 @@ static int check_extension(const struct file_list *list, uint64_t file,
     return 0;
 }
 
-/* A sample is a photo and its companion files, unless the user listed the fields. */
+/* Unless the user lists the fields, a sample needs a photo. */
 static int check_has_photo(struct folder_source *folder, uint64_t item, struct err *err)
 {
     struct file_list *list = &folder->list;
@@ -162,7 +161,7 @@ static int group_files(struct folder_source *folder, uint64_t *ret_items, struct
     return 0;
 }
 
-/* *ret_at: offset in the name, after the split folder. */
+/* *ret_at: offset in the name after the split folder. */
 static uint32_t find_split(const struct source *source, uint64_t file, size_t *ret_at)
 {
     const struct folder_source *folder = source->state;

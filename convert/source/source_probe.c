@@ -16,7 +16,6 @@
 #include <string.h>
 #include <strings.h>
 
-/* What a folder contains, except hidden and ignored names. */
 struct folder_summary {
     const struct convert_options *options;
     const char *relative;
@@ -139,8 +138,8 @@ static int reject_folders(const struct probe *probe, const char *what, const cha
     return -EINVAL;
 }
 
-/* A class may be named train if it contains photos, like the other classes. If it contains
- * folders, it is a split among classes: an error. */
+/* A class may be named train if it contains only photos. If it contains folders, it is a split
+ * among classes, which is an error. */
 static int reject_mixed_folders(const struct probe *probe, const struct folder_summary *root)
 {
     const char *name = root->folders.data, *other = NULL, *split = NULL;
@@ -209,8 +208,9 @@ static int add_splits(const struct probe *probe, const struct folder_summary *ro
         "convert each one separately, for example `millrace convert dataset %.80s/%.50s DST/%.50s`",
         probe->options->source, root->folders.data, root->folders.data);
     if (stream || probe->options->tokenizer)
-        return reject_folders(probe, "split folders of text are not supported",
-                              stream ? stream : root->folders.data, advice);
+        return reject_folders(
+            probe, "the split folders contain text, which must be converted one folder at a time",
+            stream ? stream : root->folders.data, advice);
     if (flat && deep) {
         snprintf(found, sizeof found, "none in %s, some in %s", flat, deep);
         return reject_folders(probe, "only some of the split folders have class folders", found,

@@ -59,8 +59,7 @@ static int open_tokenizer(struct io *io, const struct convert_options *options,
     return -EINVAL;
 }
 
-/* Returns the number of members for count tokens. The last one has a token beyond the overlap,
- * unless count is 1. */
+/* The last member has a token beyond the overlap, unless count is 1. */
 static uint64_t count_members(uint64_t count)
 {
     return count <= 1 ? count : (count - 2) / MEMBER_TOKENS + 1;
@@ -192,7 +191,6 @@ static uint64_t find_chunk(const struct text_source *text, uint64_t token)
     return low;
 }
 
-/* Appends state->file's bytes as tokens. */
 static int add_byte_tokens(const struct text_reader *state, struct str *out, struct err *err)
 {
     size_t count = state->file.bytes;

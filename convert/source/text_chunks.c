@@ -11,7 +11,7 @@
 
 enum {
     WINDOW_BYTES = 4096, /* bytes searched for a cut at a time */
-    BEFORE_BYTES = 3,    /* contains the preceding character */
+    BEFORE_BYTES = 3,    /* enough for the preceding character */
     BATCH_CHUNKS = 256,  /* chunks counted between checks of options->stop */
 };
 

@@ -137,3 +137,21 @@ void copy_clothing(struct fixture *fixture, unsigned each)
                               photos, fixture->source, each, fixture->source),
                      0);
 }
+
+void assert_target_equals(const struct fixture *fixture, const char *copy)
+{
+    assert_int_equal(test_run("diff -r '%s' '%s/%s'", fixture->target, fixture->folder, copy), 0);
+    assert_int_equal(test_run("test -z \"$(find '%s' -name '.tmp-*')\"", fixture->folder), 0);
+}
+
+void copy_target(const struct fixture *fixture, const char *copy)
+{
+    assert_int_equal(test_run("cp -r '%s' '%s/%s'", fixture->target, fixture->folder, copy), 0);
+}
+
+void split_in_two(struct fixture *fixture)
+{
+    fixture->options.splits_count = 2;
+    fixture->options.splits[0] = (struct convert_split){"train", 0.8};
+    fixture->options.splits[1] = (struct convert_split){"val", 0.2};
+}

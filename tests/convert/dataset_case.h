@@ -46,5 +46,11 @@ struct dataset *open_dataset(struct fixture *fixture, const char *below);
 const char *list_members(struct fixture *fixture, const char *below);
 bool has_line(const char *text, const char *line);
 void assert_nothing_left(struct fixture *fixture);
+/* Copies the target to folder/copy. */
+void copy_target(const struct fixture *fixture, const char *copy);
+/* Checks that the target equals its copy and that there are no temporary files. */
+void assert_target_equals(const struct fixture *fixture, const char *copy);
+/* Sets options to the splits train (0.8) and val (0.2). */
+void split_in_two(struct fixture *fixture);
 
 #endif
