@@ -25,7 +25,7 @@ static struct micro_case *open_case(bool mask, int32_t *source, uint32_t items_c
     struct micro_case *c = calloc(1, sizeof *c);
     struct err err;
     assert_non_null(c);
-    ops_for_test(DTYPE_F32, 1, &c->device, &c->ops);
+    open_test_ops(DTYPE_F32, 1, &c->device, &c->ops);
     const struct batch_upload_options options = {.items = ITEMS,
                                                  .block = BLOCK,
                                                  .vocabulary = VOCABULARY,
@@ -95,8 +95,8 @@ static void nothing_is_masked_by_default(void **state)
 
 /* Losses of a model whose second document begins at token `cut`, before and after the first
  * document's tokens are changed. */
-static void losses_of_two(bool mask, uint32_t cut, double *before, double *after,
-                          uint64_t *ret_rows)
+static void losses_before_and_after(bool mask, uint32_t cut, double *before, double *after,
+                                    uint64_t *ret_rows)
 {
     struct model_case c;
     case_open(&c, &case_gpt2, 2, DTYPE_F32, 2);
@@ -129,7 +129,7 @@ static void a_document_changes_no_bit_of_the_next_one(void **state)
     assert_true(2 * block <= ROWS_MAX && cut > 0);
     uint64_t rows;
     for (int mask = 0; mask < 2; mask++) {
-        losses_of_two(mask, cut, before, after, &rows);
+        losses_before_and_after(mask, cut, before, after, &rows);
         uint64_t changed_first = 0, changed_second = 0;
         for (uint64_t row = 0; row < rows; row++)
             if (memcmp(&before[row], &after[row], sizeof before[row]) != 0)

@@ -22,7 +22,7 @@ static void make_models(void)
         test_run("'%s' %s/tests/oracle/hf.py make '%s'", python, TEST_SOURCE_DIR, folder), 0);
 }
 
-static void place(char path[TEST_PATH_BYTES_MAX + 64], const char *name)
+static void model_path(char path[TEST_PATH_BYTES_MAX + 64], const char *name)
 {
     snprintf(path, TEST_PATH_BYTES_MAX + 64, "%s/%s", folder, name);
 }
@@ -30,14 +30,14 @@ static void place(char path[TEST_PATH_BYTES_MAX + 64], const char *name)
 static bool has_model(const char *name)
 {
     char path[TEST_PATH_BYTES_MAX + 64];
-    place(path, name);
+    model_path(path, name);
     return access(path, F_OK) == 0;
 }
 
 static void check(const struct model_config *config, const char *name)
 {
     char path[TEST_PATH_BYTES_MAX + 64];
-    place(path, name);
+    model_path(path, name);
     hf_check_logits(config, io, path, path);
 }
 
@@ -45,7 +45,7 @@ static int load(const struct model_config *config, const char *name, struct err 
 {
     char path[TEST_PATH_BYTES_MAX + 64];
     struct model_case c;
-    place(path, name);
+    model_path(path, name);
     case_open(&c, config, 1, DTYPE_F32, 1);
     int status = hf_load(config, io, path, model_params(c.model), c.weights, err);
     case_close(&c);
@@ -66,11 +66,11 @@ static void models_give_transformers_logits(void **state)
     check(&hf_qwen2, "qwen2");
     check(&hf_gpt2, "gpt2-save-model");
     check(&hf_llama, "llama-save-model");
-    place(file, "gpt2/model.safetensors");
-    place(beside, "gpt2");
+    model_path(file, "gpt2/model.safetensors");
+    model_path(beside, "gpt2");
     hf_check_logits(&hf_gpt2, io, file, beside);
-    place(file, "llama-f16-sharded/model.safetensors.index.json");
-    place(beside, "llama-f16-sharded");
+    model_path(file, "llama-f16-sharded/model.safetensors.index.json");
+    model_path(beside, "llama-f16-sharded");
     hf_check_logits(&hf_llama, io, file, beside);
 }
 
@@ -83,7 +83,7 @@ static void a_qwen3_gives_transformers_logits(void **state)
     check(&hf_qwen3, "qwen3");
 }
 
-static void weights_of_another_model_are_refused_naming_the_difference(void **state)
+static void weights_of_another_model_are_refused_with_the_difference(void **state)
 {
     (void)state;
     struct model_config config = hf_llama;
@@ -145,7 +145,7 @@ static void an_index_pointing_outside_its_folder_is_refused(void **state)
                                       "[\"weight_map\"]"};
     char path[TEST_PATH_BYTES_MAX + 64];
     struct err err;
-    place(path, "model.safetensors.index.json");
+    model_path(path, "model.safetensors.index.json");
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         test_write_file(path, bad[i], strlen(bad[i]));
         assert_int_equal(load(&hf_gpt2, "model.safetensors.index.json", &err), -EBADMSG);
@@ -214,7 +214,7 @@ static void sharded_weights_are_read_group_by_group(void **state)
         test_skip("a sanitizer's own memory is counted too");
     model.width = WIDE;
     model.layers = DEEP;
-    ops_for_test(DTYPE_F32, 1, &run.compute.device, &run.compute.ops);
+    open_test_ops(DTYPE_F32, 1, &run.compute.device, &run.compute.ops);
     assert_ok(model_open(&model, run.compute.ops, 2, &run.compute.model, &err), &err);
     run.compute.params = model_params(run.compute.model);
     run.compute.stage =
@@ -227,7 +227,7 @@ static void sharded_weights_are_read_group_by_group(void **state)
     assert_ok(
         weights_init(&run.compute.weights, &weights, run.compute.model, &run.compute.stage, &err),
         &err);
-    place(path, "zeros.safetensors");
+    model_path(path, "zeros.safetensors");
     make_zeros(run.compute.params, path);
     /* allocates the memory of the weights themselves */
     assert_ok(run_fill_weights(&run, NULL, &err), &err);
@@ -254,7 +254,7 @@ int main(void)
                                         scratch_tear_down),
         cmocka_unit_test_setup_teardown(a_qwen3_gives_transformers_logits, scratch_set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(weights_of_another_model_are_refused_naming_the_difference,
+        cmocka_unit_test_setup_teardown(weights_of_another_model_are_refused_with_the_difference,
                                         scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(sharded_weights_are_read_group_by_group, scratch_set_up,
                                         scratch_tear_down),

@@ -77,8 +77,8 @@ const struct model_config case_qwen3 = {.type = MODEL_QWEN,
                                         .language.norm_epsilon = 1e-2,
                                         .language.qk_norm = true};
 
-void ops_for_test(enum dtype dtype, unsigned threads, struct device **ret_device,
-                  struct ops **ret_ops)
+void open_test_ops(enum dtype dtype, unsigned threads, struct device **ret_device,
+                   struct ops **ret_ops)
 {
     struct err err;
     assert_ok(device_open("cpu", ret_device, &err), &err);
@@ -134,7 +134,7 @@ void case_open(struct model_case *c, const struct model_config *config, uint64_t
                              .items = items,
                              .whole = {0, config->layers, true, true},
                              .loss_scale = 1};
-    ops_for_test(dtype, threads, &c->device, &c->ops);
+    open_test_ops(dtype, threads, &c->device, &c->ops);
     assert_ok(model_open(config, c->ops, items, &c->model, &err), &err);
     uint64_t elements = model_params(c->model)->elements;
     c->rows = model_rows(c->model);

@@ -30,8 +30,8 @@ struct model_case {
 extern const struct model_config case_vit, case_gpt2, case_llama, case_llama3, case_qwen2,
     case_qwen3;
 
-void ops_for_test(enum dtype dtype, unsigned threads, struct device **ret_device,
-                  struct ops **ret_ops);
+void open_test_ops(enum dtype dtype, unsigned threads, struct device **ret_device,
+                   struct ops **ret_ops);
 
 /* A normally distributed number, determined by the arguments. */
 double case_random(uint64_t seed, uint64_t i);

@@ -91,7 +91,7 @@ static void block_variant_gradients_match_central_differences(void **state)
     (void)state;
     struct device *device;
     struct ops *ops;
-    ops_for_test(DTYPE_F64, 1, &device, &ops);
+    open_test_ops(DTYPE_F64, 1, &device, &ops);
     for (unsigned variant = 0; variant < BLOCK_VARIANTS; variant++) {
         check_block(ops, variant, true);
         check_block(ops, variant, false);

@@ -11,7 +11,7 @@
 
 enum { ITEMS = 3 };
 
-static void open_passed(struct model_case *c, const struct model_config *config, enum dtype dtype)
+static void open_and_pass(struct model_case *c, const struct model_config *config, enum dtype dtype)
 {
     case_open(c, config, ITEMS, dtype, 2);
     case_forward(c, true);
@@ -21,12 +21,12 @@ static void open_passed(struct model_case *c, const struct model_config *config,
 static void assert_recomputing_changes_no_bit(const struct model_config *plain)
 {
     struct model_case kept, again;
-    open_passed(&kept, plain, DTYPE_F32);
+    open_and_pass(&kept, plain, DTYPE_F32);
     uint64_t bytes = model_params(kept.model)->elements * sizeof(float), least = UINT64_MAX;
     for (uint32_t every = plain->layers + 1; every > 0; every--) {
         struct model_config config = *plain;
         config.recompute_every = every;
-        open_passed(&again, &config, DTYPE_F32);
+        open_and_pass(&again, &config, DTYPE_F32);
         assert_memory_equal(kept.gradients, again.gradients, bytes);
         assert_memory_equal(kept.losses, again.losses, kept.rows * sizeof *kept.losses);
         assert_true(again.activation_bytes <= least); /* more blocks recomputed, less memory */
@@ -54,7 +54,7 @@ static void assert_offloading_changes_no_bit(const struct model_config *plain, u
     struct model_case kept, again;
     struct model_config config = *plain;
     config.recompute_every = recompute;
-    open_passed(&kept, &config, DTYPE_F32);
+    open_and_pass(&kept, &config, DTYPE_F32);
     assert_null(kept.activations.offload);
     uint64_t bytes = model_params(kept.model)->elements * sizeof(float), least = UINT64_MAX;
     uint32_t candidates = recompute ? plain->layers - plain->layers / recompute : plain->layers;
@@ -62,7 +62,7 @@ static void assert_offloading_changes_no_bit(const struct model_config *plain, u
         uint32_t items = candidates / every;
         uint64_t moved = items > OFFLOAD_SLOTS ? items - OFFLOAD_SLOTS : 0;
         config.offload_every = every;
-        open_passed(&again, &config, DTYPE_F32);
+        open_and_pass(&again, &config, DTYPE_F32);
         assert_memory_equal(kept.gradients, again.gradients, bytes);
         assert_memory_equal(kept.losses, again.losses, kept.rows * sizeof *kept.losses);
         uint64_t pinned = model_offload_bytes(again.model, &again.whole);
@@ -95,17 +95,17 @@ static void offloaded_blocks_give_the_same_bits_in_less_device_memory(void **sta
 
 /* All kinds of pieces: part of an item with a remainder, one item, several with a remainder,
  * all. */
-static void assert_pieces_agree(const struct model_config *plain)
+static void assert_chunks_agree(const struct model_config *plain)
 {
     const uint32_t rows[] = {1, plain->language.block - 1, plain->language.block,
                              2 * plain->language.block + 1, 1000 * plain->language.block};
     struct model_case whole, cut;
-    open_passed(&whole, plain, DTYPE_F64);
+    open_and_pass(&whole, plain, DTYPE_F64);
     uint64_t elements = model_params(whole.model)->elements;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct model_config config = *plain;
         config.language.head_rows = rows[i];
-        open_passed(&cut, &config, DTYPE_F64);
+        open_and_pass(&cut, &config, DTYPE_F64);
         for (uint64_t e = 0; e < elements; e++) {
             double a = case_get(DTYPE_F64, whole.gradients, e),
                    b = case_get(DTYPE_F64, cut.gradients, e);
@@ -130,8 +130,8 @@ static void assert_pieces_agree(const struct model_config *plain)
 static void logits_can_be_computed_a_few_rows_at_a_time(void **state)
 {
     (void)state;
-    assert_pieces_agree(&case_gpt2);
-    assert_pieces_agree(&case_llama);
+    assert_chunks_agree(&case_gpt2);
+    assert_chunks_agree(&case_llama);
 }
 
 static void a_scaled_loss_scales_every_gradient(void **state)
@@ -141,7 +141,7 @@ static void a_scaled_loss_scales_every_gradient(void **state)
                                                   &case_qwen3};
     for (size_t m = 0; m < sizeof configs / sizeof configs[0]; m++) {
         struct model_case plain, scaled;
-        open_passed(&plain, configs[m], DTYPE_F32);
+        open_and_pass(&plain, configs[m], DTYPE_F32);
         case_open(&scaled, configs[m], ITEMS, DTYPE_F32, 1);
         scaled.loss_scale = 1024; /* a power of two: exact */
         case_forward(&scaled, true);

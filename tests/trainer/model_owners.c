@@ -41,7 +41,7 @@ static uint64_t bytes_of(const struct model_case *c)
     return model_params(c->model)->elements * ops_master_bytes(c->ops);
 }
 
-static void owner_leaf(struct owner *owner, uint64_t micro, void *target)
+static void owner_compute(struct owner *owner, uint64_t micro, void *target)
 {
     case_data(&owner->c, micro);
     case_forward(&owner->c, true);
@@ -49,13 +49,13 @@ static void owner_leaf(struct owner *owner, uint64_t micro, void *target)
 }
 
 /* Pushes the results of the owner of micro-batches [first, end) into `merged`. */
-static void owner_give(struct owner *owner, uint64_t first, uint64_t end, enum merge merge,
+static void owner_push(struct owner *owner, uint64_t first, uint64_t end, enum merge merge,
                        struct tree *merged)
 {
     uint64_t bytes = bytes_of(&owner->c);
     tree_reset(&owner->tree);
     for (uint64_t micro = first; micro < end; micro++) {
-        owner_leaf(owner, micro, tree_leaf(&owner->tree));
+        owner_compute(owner, micro, tree_leaf(&owner->tree));
         if (merge == MERGE_SUBTREES) {
             tree_push(&owner->tree);
         } else {
@@ -98,7 +98,7 @@ static void *sum_by_owners(const struct model_config *config, uint64_t micros, u
         tree_init(&merged, all[0].c.ops, model_params(all[0].c.model)->elements, 0, micros, &err),
         &err);
     for (uint64_t r = 0; r < owners; r++)
-        owner_give(&all[r], r * micros / owners, (r + 1) * micros / owners, merge, &merged);
+        owner_push(&all[r], r * micros / owners, (r + 1) * micros / owners, merge, &merged);
     uint64_t bytes = bytes_of(&all[0].c);
     void *sum = malloc(bytes);
     assert_non_null(sum);
@@ -118,9 +118,9 @@ static void *running_sum(const struct model_config *config, uint64_t micros)
     uint64_t elements = model_params(owner.c.model)->elements, bytes = bytes_of(&owner.c);
     void *sum = malloc(bytes);
     assert_non_null(sum);
-    owner_leaf(&owner, 0, sum);
+    owner_compute(&owner, 0, sum);
     for (uint64_t micro = 1; micro < micros; micro++) {
-        owner_leaf(&owner, micro, owner.c.gradients);
+        owner_compute(&owner, micro, owner.c.gradients);
         owner.c.ops->table->tree_add(owner.c.ops, sum, owner.c.gradients, elements);
     }
     close_owner(&owner);
@@ -164,15 +164,13 @@ static void check_owners(const struct model_config *config)
     free(one12);
 }
 
-static void
-any_owners_of_a_vits_micro_batches_give_the_same_bits_and_a_running_sum_does_not(void **state)
+static void vit_gradient_bits_do_not_depend_on_owners(void **state)
 {
     (void)state;
     check_owners(&proof_vit);
 }
 
-static void
-any_owners_of_a_gpt2s_micro_batches_give_the_same_bits_and_a_running_sum_does_not(void **state)
+static void gpt2_gradient_bits_do_not_depend_on_owners(void **state)
 {
     (void)state;
     check_owners(&proof_gpt2);
@@ -181,10 +179,8 @@ any_owners_of_a_gpt2s_micro_batches_give_the_same_bits_and_a_running_sum_does_no
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(
-            any_owners_of_a_vits_micro_batches_give_the_same_bits_and_a_running_sum_does_not),
-        cmocka_unit_test(
-            any_owners_of_a_gpt2s_micro_batches_give_the_same_bits_and_a_running_sum_does_not),
+        cmocka_unit_test(vit_gradient_bits_do_not_depend_on_owners),
+        cmocka_unit_test(gpt2_gradient_bits_do_not_depend_on_owners),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -124,8 +124,8 @@ static void assert_stage_calls(const struct model_case *c, const struct stage_me
     assert_int_equal(released_count, count);
 }
 
-static void hand_over_tied(const struct model_case *c, const struct stage_memory *head,
-                           struct stage_memory *embed)
+static void copy_tied_gradient(const struct model_case *c, const struct stage_memory *head,
+                               struct stage_memory *embed)
 {
     int64_t tied = model_tied_param(c->model);
     if (tied < 0)
@@ -158,7 +158,7 @@ static void check_stages(const struct model_config *config, uint32_t cut)
     memset(hidden, 0xff, hidden_bytes); /* may be reused once the next stage has run */
     model_backward(c.model, &b.stage, &second, &b.activations, &input, &result, NULL, d_hidden);
     assert_memory_equal(losses, c.losses, c.rows * sizeof *losses);
-    hand_over_tied(&c, &b, &a);
+    copy_tied_gradient(&c, &b, &a);
     model_backward(c.model, &a.stage, &first, &a.activations, &input, NULL, d_hidden, NULL);
     assert_stage_gradients(&c, &a);
     assert_stage_gradients(&c, &b);
@@ -421,7 +421,7 @@ static void gpt2_124m_has_the_published_sizes(void **state)
     struct ops *ops;
     struct model *model;
     struct err err;
-    ops_for_test(DTYPE_F32, 1, &device, &ops);
+    open_test_ops(DTYPE_F32, 1, &device, &ops);
     const struct model_config config = {.type = MODEL_GPT2,
                                         .layers = 12,
                                         .heads = 12,
@@ -463,7 +463,7 @@ static void a_contradictory_configuration_is_refused(void **state)
     struct ops *ops;
     struct model *model;
     struct err err;
-    ops_for_test(DTYPE_F32, 1, &device, &ops);
+    open_test_ops(DTYPE_F32, 1, &device, &ops);
     struct model_config bad[9];
     for (size_t i = 0; i < 9; i++)
         bad[i] = i < 5 ? case_vit : case_gpt2;

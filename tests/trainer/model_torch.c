@@ -243,7 +243,7 @@ static void block_variants_match_torch(void **state)
     struct device *device;
     struct ops *ops;
     struct block_case cases[BLOCK_VARIANTS];
-    ops_for_test(DTYPE_F64, 1, &device, &ops);
+    open_test_ops(DTYPE_F64, 1, &device, &ops);
     test_make_folder(parent);
     for (unsigned i = 0; i < BLOCK_VARIANTS; i++) {
         const struct block_config config = block_variant(i, i % 3 != 0);

@@ -8,13 +8,13 @@
 #include <string.h>
 
 static void assert_same_bits(const struct ops_case_run *found, const struct ops_case_run *expected,
-                             const char *whose)
+                             const char *description)
 {
     assert_int_equal(found->count, expected->count);
     for (size_t i = 0; i < found->count; i++) {
         const struct ops_case_output *f = &found->outputs[i], *e = &expected->outputs[i];
         if (memcmp(f->data, e->data, e->count * e->element_bytes) != 0)
-            fail_msg("%s differs %s", e->name, whose);
+            fail_msg("%s differs %s", e->name, description);
     }
 }
 

@@ -254,7 +254,7 @@ static void cross_entropy_matches_its_definition(void **state)
     free(logits), free(targets), free(untouched), free(scaled);
 }
 
-static void of_equal_logits_the_first_is_the_prediction(void **state)
+static void the_first_of_equal_logits_is_predicted(void **state)
 {
     struct ops *ops = *state;
     double logits[2][5] = {{1, 7, 7, 0, 0}, {1, 7, 7, 0, 0}}, losses[2];
@@ -474,7 +474,7 @@ static void lion_matches_its_definition_and_can_be_skipped(void **state)
 
 /* Every half-precision number, its neighboring floats, and the floats next to the midpoint to the
  * next one. */
-static uint64_t near_halves(enum dtype type, float *floats)
+static uint64_t list_halves_and_neighbors(enum dtype type, float *floats)
 {
     uint64_t count = 0;
     for (uint32_t half = 0; half < 65536; half++) {
@@ -504,7 +504,7 @@ static void halves_are_rounded_as_in_checkpoint_casts(void **state)
     (void)state;
     assert_true(floats && back && scaled && halves && cast);
     for (int t = 0; t < 2; t++) {
-        uint64_t count = near_halves(types[t], floats);
+        uint64_t count = list_halves_and_neighbors(types[t], floats);
         for (uint64_t i = 0; i < count; i++)
             scaled[i] = floats[i] * 4;
         for (int scales = 0; scales < 2; scales++) {
@@ -532,7 +532,7 @@ int main(void)
         cmocka_unit_test(embeddings_gather_rows_and_scatter_gradients),
         cmocka_unit_test(patches_are_rows_of_normalized_pixels),
         cmocka_unit_test(cross_entropy_matches_its_definition),
-        cmocka_unit_test(of_equal_logits_the_first_is_the_prediction),
+        cmocka_unit_test(the_first_of_equal_logits_is_predicted),
         cmocka_unit_test(a_second_target_has_the_remaining_weight),
         cmocka_unit_test(a_first_target_of_full_weight_has_the_bits_of_a_single_target),
         cmocka_unit_test(cross_entropy_of_huge_logits_is_finite),

@@ -18,7 +18,7 @@ static const struct param *add(struct params *params, struct param_spec spec)
     return &params->list[index];
 }
 
-static void begin(struct params *params, const char *name)
+static void begin_unit(struct params *params, const char *name)
 {
     struct err err;
     assert_ok(params_begin_unit(params, name, &err), &err);
@@ -28,7 +28,7 @@ static void tensors_are_aligned_and_contiguous(void **state)
 {
     (void)state;
     struct params params = {0};
-    begin(&params, "a");
+    begin_unit(&params, "a");
     assert_int_equal(add(&params, (struct param_spec){.name = "q", .rows = 3, .cols = 5})->offset,
                      0);
     assert_int_equal(
@@ -39,7 +39,7 @@ static void tensors_are_aligned_and_contiguous(void **state)
     assert_int_equal(bias->offset, PARAMS_ALIGN);
     assert_int_equal(bias->rank, 1);
     assert_int_equal(bias->count, 70);
-    begin(&params, "b");
+    begin_unit(&params, "b");
     const struct param *last = add(&params, (struct param_spec){.name = "last", .rows = 1});
     assert_int_equal(last->offset, 3 * PARAMS_ALIGN);
     assert_int_equal(last->group, 1);
@@ -55,13 +55,13 @@ static void tensors_are_aligned_and_contiguous(void **state)
 }
 
 /* Five units of 10, 30, 30, 10 and 5 parameters. */
-static struct params some_units(void)
+static struct params five_units(void)
 {
     static const char *const names[] = {"a", "b", "c", "d", "e"};
     static const uint64_t rows[] = {10, 30, 30, 10, 5};
     struct params params = {0};
     for (int i = 0; i < 5; i++) {
-        begin(&params, names[i]);
+        begin_unit(&params, names[i]);
         add(&params, (struct param_spec){.name = names[i], .rows = rows[i]});
     }
     return params;
@@ -70,7 +70,7 @@ static struct params some_units(void)
 static void neighboring_units_are_joined_up_to_the_minimum_size(void **state)
 {
     (void)state;
-    struct params params = some_units();
+    struct params params = five_units();
     params_join_units(&params, 40);
     assert_int_equal(params.units_count, 5);
     /* the last 5 parameters would be too few for a group */
@@ -94,7 +94,7 @@ static void neighboring_units_are_joined_up_to_the_minimum_size(void **state)
 static void units_are_single_or_joined_into_one(void **state)
 {
     (void)state;
-    struct params params = some_units();
+    struct params params = five_units();
     params_join_units(&params, 0);
     assert_int_equal(params.groups_count, 5);
     assert_string_equal(params.groups[4].name, "e");
@@ -108,7 +108,7 @@ static void the_space_after_a_tensor_is_padding(void **state)
 {
     (void)state;
     struct params params = {0};
-    begin(&params, "a");
+    begin_unit(&params, "a");
     const struct param *table = add(
         &params, (struct param_spec){.name = "table", .rows = 5, .cols = 32, .padding_rows = 3});
     assert_int_equal(table->count, 5 * 32);
@@ -132,7 +132,7 @@ static void a_tensor_too_large_or_a_name_too_long_is_refused(void **state)
     struct err err;
     uint64_t index;
     char name[2 * PARAMS_NAME_BYTES_MAX];
-    begin(&params, "a");
+    begin_unit(&params, "a");
     struct param_spec spec = {.name = "w", .rows = UINT64_C(1) << 40, .cols = UINT64_C(1) << 40};
     assert_int_equal(params_add(&params, &spec, &index, &err), -EINVAL);
     memset(name, 'x', sizeof name - 1);
@@ -148,7 +148,7 @@ static void initial_values_have_the_given_mean_and_deviation(void **state)
 {
     (void)state;
     struct params params = {0};
-    begin(&params, "a");
+    begin_unit(&params, "a");
     const struct param_spec normal = {
         .name = "normal", .rows = 301, .cols = 333, .init = PARAM_NORMAL, .deviation = 0.5};
     const struct param_spec odd = {.name = "odd", .rows = 5, .init = PARAM_NORMAL, .deviation = 1};
@@ -190,12 +190,12 @@ static void initial_values_depend_only_on_seed_and_name(void **state)
         .name = "w", .rows = 9, .cols = 7, .init = PARAM_NORMAL, .deviation = 0.02};
     struct param_spec v = w;
     v.name = "v";
-    begin(&here, "a");
+    begin_unit(&here, "a");
     add(&here, w);
     add(&here, v);
-    begin(&there, "a");
+    begin_unit(&there, "a");
     add(&there, v);
-    begin(&there, "b");
+    begin_unit(&there, "b");
     add(&there, (struct param_spec){.name = "pad", .rows = 1});
     add(&there, w);
     float *a = calloc(here.elements, sizeof *a), *b = calloc(there.elements, sizeof *b);

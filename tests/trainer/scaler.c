@@ -44,8 +44,7 @@ static void the_scale_has_a_minimum_and_a_maximum(void **state)
     assert_true(s.scale == SCALER_MAX);
 }
 
-static void
-with_hysteresis_the_first_overflows_after_a_doubling_cost_their_steps_alone(void **state)
+static void with_hysteresis_early_overflows_only_skip_their_steps(void **state)
 {
     (void)state;
     const struct scaler_options options = {.first = 64, .min = 16, .window = 5, .hysteresis = 3};
@@ -88,8 +87,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_scaling_an_overflow_is_an_error),
         cmocka_unit_test(the_scale_halves_at_an_overflow_and_doubles_after_clean_steps),
-        cmocka_unit_test(
-            with_hysteresis_the_first_overflows_after_a_doubling_cost_their_steps_alone),
+        cmocka_unit_test(with_hysteresis_early_overflows_only_skip_their_steps),
         cmocka_unit_test(scales_are_powers_of_two_within_limits),
         cmocka_unit_test(the_scale_has_a_minimum_and_a_maximum),
     };

@@ -51,7 +51,7 @@ struct rig {
 static int open_rig(void **state)
 {
     struct rig *rig = calloc(1, sizeof *rig);
-    ops_for_test(DTYPE_F32, 1, &rig->device, &rig->ops);
+    open_test_ops(DTYPE_F32, 1, &rig->device, &rig->ops);
     *state = rig;
     return 0;
 }

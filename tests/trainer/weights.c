@@ -40,7 +40,7 @@ static int open_weights(struct fixture *f, struct weights_options options, struc
     config.layers = LAYERS;
     *f = (struct fixture){
         .stage = {.blocks_count = LAYERS, .has_embedding = true, .has_head = true}};
-    ops_for_test(DTYPE_F32, 1, &f->device, &f->ops);
+    open_test_ops(DTYPE_F32, 1, &f->device, &f->ops);
     assert_ok(model_open(&config, f->ops, 2, &f->model, err), err);
     const struct params *params = model_params(f->model);
     assert_int_equal(params->groups_count, GROUPS);

@@ -85,7 +85,7 @@ static void name_of(char name[128], enum dtype dtype, const struct subject *subj
              s->causal ? "causal" : "full", (int)subject->starts);
 }
 
-static double largest_of(const double *x, size_t count)
+static double max_magnitude(const double *x, size_t count)
 {
     double largest = 0;
     for (size_t i = 0; i < count; i++)
@@ -113,16 +113,16 @@ static void check_near(const char *subject, const char *what, const double *foun
                        const double *exact, const double *plain, size_t count, double times,
                        double float_loss)
 {
-    double error = cuda_case_distance(found, exact, count),
-           of_plain = cuda_case_distance(plain, exact, count);
-    double limit = times * of_plain + float_loss * (1 + largest_of(exact, count));
+    double error = cuda_case_max_error(found, exact, count),
+           of_plain = cuda_case_max_error(plain, exact, count);
+    double limit = times * of_plain + float_loss * (1 + max_magnitude(exact, count));
     if (!(error <= limit))
         fail_msg("%s: %s differs by %g; plain attention by %g", subject, what, error, of_plain);
 }
 
-static void check_against(enum dtype dtype, const struct subject *subject,
-                          const struct attention_result *found, const struct inputs *inputs,
-                          double float_loss)
+static void check_result(enum dtype dtype, const struct subject *subject,
+                         const struct attention_result *found, const struct inputs *inputs,
+                         double float_loss)
 {
     const struct attn_shape *s = &subject->shape;
     struct attention_sizes sizes = attention_sizes_of(s);
@@ -161,12 +161,12 @@ static void check_same(const char *name, const struct attn_shape *shape,
         fail_msg("%s: other bits", name);
 }
 
-static void check(enum dtype dtype, const struct subject *subject)
+static void check_attention(enum dtype dtype, const struct subject *subject)
 {
     struct inputs inputs = inputs_init(dtype, subject);
     struct attention_result found =
         attention_on_device(dtype, &subject->shape, inputs.qkv, inputs.d_out, inputs.starts);
-    check_against(dtype, subject, &found, &inputs, FLOAT_LOSS);
+    check_result(dtype, subject, &found, &inputs, FLOAT_LOSS);
     attention_result_deinit(&found);
     inputs_deinit(&inputs);
 }
@@ -185,9 +185,9 @@ static void the_reference_equals_the_cpu_attention(void **state)
             attention_reference(DTYPE_F64, shape, inputs.qkv, inputs.d_out, inputs.starts);
         struct attention_result cpu =
             attention_on_cpu(shape, inputs.qkv, inputs.d_out, inputs.starts);
-        assert_true(cuda_case_distance(ours.out, cpu.out, sizes.out) < 1e-12);
-        assert_true(cuda_case_distance(ours.lse, cpu.lse, sizes.lse) < 1e-12);
-        assert_true(cuda_case_distance(ours.d_qkv, cpu.d_qkv, sizes.qkv) < 1e-12);
+        assert_true(cuda_case_max_error(ours.out, cpu.out, sizes.out) < 1e-12);
+        assert_true(cuda_case_max_error(ours.lse, cpu.lse, sizes.lse) < 1e-12);
+        assert_true(cuda_case_max_error(ours.d_qkv, cpu.d_qkv, sizes.qkv) < 1e-12);
         attention_result_deinit(&ours);
         attention_result_deinit(&cpu);
         inputs_deinit(&inputs);
@@ -210,15 +210,15 @@ static void attention_matches_doubles(void **state)
     };
     for (size_t i = 0; i < sizeof subjects / sizeof subjects[0]; i++)
         for (int dtype = 0; dtype < dtypes_count() && !is_too_long(&subjects[i]); dtype++)
-            check(DTYPES[dtype], &subjects[i]);
+            check_attention(DTYPES[dtype], &subjects[i]);
 }
 
 static void float_kernels_take_heads_of_any_width(void **state)
 {
     (void)state;
-    check(DTYPE_F32, &(struct subject){{1, 40, 2, 1, 1, true}, STARTS_NONE});
-    check(DTYPE_F32, &(struct subject){{1, 40, 3, 3, 5, false}, STARTS_DOCUMENTS});
-    check(DTYPE_F32, &(struct subject){{1, 40, 1, 1, 77, true}, STARTS_DOCUMENTS});
+    check_attention(DTYPE_F32, &(struct subject){{1, 40, 2, 1, 1, true}, STARTS_NONE});
+    check_attention(DTYPE_F32, &(struct subject){{1, 40, 3, 3, 5, false}, STARTS_DOCUMENTS});
+    check_attention(DTYPE_F32, &(struct subject){{1, 40, 1, 1, 77, true}, STARTS_DOCUMENTS});
 }
 
 static void bits_are_the_same_in_every_thread_order(void **state)
@@ -239,7 +239,7 @@ static void bits_are_the_same_in_every_thread_order(void **state)
                 struct attention_result next = attention_on_device(DTYPES[dtype], shape, inputs.qkv,
                                                                    inputs.d_out, inputs.starts);
                 if (order == 0) {
-                    check_against(DTYPES[dtype], &subjects[i], &next, &inputs, FLOAT_LOSS);
+                    check_result(DTYPES[dtype], &subjects[i], &next, &inputs, FLOAT_LOSS);
                     first = next;
                     continue;
                 }
@@ -315,7 +315,7 @@ static void large_scores_do_not_overflow(void **state)
             inputs.qkv[i] *= 16;
         struct attention_result found = attention_on_device(
             DTYPES[dtype], &subject.shape, inputs.qkv, inputs.d_out, inputs.starts);
-        check_against(DTYPES[dtype], &subject, &found, &inputs, FLOAT_LOSS_OF_LARGE);
+        check_result(DTYPES[dtype], &subject, &found, &inputs, FLOAT_LOSS_OF_LARGE);
         attention_result_deinit(&found);
         inputs_deinit(&inputs);
     }

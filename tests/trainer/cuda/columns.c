@@ -14,7 +14,7 @@ static const enum dtype DTYPES[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
 enum { DTYPES_COUNT = sizeof DTYPES / sizeof DTYPES[0] };
 
 /* n additions in float lose at most n half units in the last place of the sum of magnitudes. */
-static double loss_of(const double *x, uint64_t rows, uint64_t cols, double before)
+static double float_error(const double *x, uint64_t rows, uint64_t cols, double before)
 {
     double largest = 0;
     for (uint64_t col = 0; col < cols; col++) {
@@ -23,7 +23,7 @@ static double loss_of(const double *x, uint64_t rows, uint64_t cols, double befo
             sum += fabs(x[row * cols + col]);
         largest = fmax(largest, sum);
     }
-    struct cuda_columns_chunks chunks = cuda_columns_chunks_of(rows);
+    struct cuda_columns_chunks chunks = cuda_columns_split(rows);
     return ldexp((double)(chunks.rows + chunks.count + 8) * largest, -24);
 }
 
@@ -44,7 +44,7 @@ static double *on_device(enum dtype dtype, const double *x_values, uint64_t rows
     return found;
 }
 
-static void check(enum dtype dtype, uint64_t rows, uint64_t cols, bool accumulate)
+static void check_bias_bwd(enum dtype dtype, uint64_t rows, uint64_t cols, bool accumulate)
 {
     double *x = cuda_case_values(dtype, 1, rows * cols, 1),
            *before = cuda_case_values(DTYPE_F32, 2, cols, 4);
@@ -60,7 +60,7 @@ static void check(enum dtype dtype, uint64_t rows, uint64_t cols, bool accumulat
         order_set(order);
         double *found = on_device(dtype, x, rows, cols, accumulate ? before : NULL);
         cuda_case_near(name, DTYPE_F32, found, expected, cols,
-                       loss_of(x, rows, cols, accumulate ? 4 : 0));
+                       float_error(x, rows, cols, accumulate ? 4 : 0));
         if (first)
             assert_memory_equal(found, first, cols * sizeof *found);
         free(first);
@@ -81,10 +81,10 @@ static void columns_of_any_size_are_summed(void **state)
             uint64_t rows = sizes[i][0], cols = sizes[i][1];
             if (test_is_sanitized() && rows * cols > 20000)
                 continue;
-            check(DTYPES[d], rows, cols, i % 2);
+            check_bias_bwd(DTYPES[d], rows, cols, i % 2);
         }
-    check(DTYPE_BF16, 17, 256, false);
-    check(DTYPE_BF16, 17, 256, true);
+    check_bias_bwd(DTYPE_BF16, 17, 256, false);
+    check_bias_bwd(DTYPE_BF16, 17, 256, true);
 }
 
 static void few_chunks_cover_every_row(void **state)
@@ -93,7 +93,7 @@ static void few_chunks_cover_every_row(void **state)
     static const uint64_t rows[] = {1,    15,   16,    17,    300,        4095,
                                     4096, 4097, 65537, 99991, 1ull << 31, (1ull << 40) + 1};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct cuda_columns_chunks chunks = cuda_columns_chunks_of(rows[i]);
+        struct cuda_columns_chunks chunks = cuda_columns_split(rows[i]);
         assert_true(chunks.count >= 1 && chunks.count <= COLUMNS_CHUNKS_MAX);
         assert_true((chunks.count - 1) * chunks.rows < rows[i] &&
                     rows[i] <= chunks.count * chunks.rows);

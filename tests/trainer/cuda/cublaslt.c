@@ -66,7 +66,7 @@ static const struct cublaslt_product PRODUCT = {.m = SIDE,
                                                 .output = DTYPE_BF16,
                                                 .batch = 1};
 
-static uint32_t id_with_clusters_of(const struct products *p, uint16_t shape)
+static uint32_t id_for_cluster_shape(const struct products *p, uint16_t shape)
 {
     struct cublaslt_plan *plan;
     struct err err;
@@ -82,8 +82,8 @@ static void algorithms_that_differ_only_in_clusters_have_different_ids(void **st
     (void)state;
     struct products p;
     open_products(&p);
-    assert_int_equal(id_with_clusters_of(&p, 2), id_with_clusters_of(&p, 2));
-    assert_int_not_equal(id_with_clusters_of(&p, 2), id_with_clusters_of(&p, 4));
+    assert_int_equal(id_for_cluster_shape(&p, 2), id_for_cluster_shape(&p, 2));
+    assert_int_not_equal(id_for_cluster_shape(&p, 2), id_for_cluster_shape(&p, 4));
     close_products(&p);
 }
 

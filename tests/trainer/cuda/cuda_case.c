@@ -151,7 +151,7 @@ double *cuda_case_read(enum dtype dtype, const void *array, size_t count)
     return values;
 }
 
-double cuda_case_distance(const double *found, const double *expected, size_t count)
+double cuda_case_max_error(const double *found, const double *expected, size_t count)
 {
     double largest = 0;
     for (size_t i = 0; i < count; i++) {

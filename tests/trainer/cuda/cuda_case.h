@@ -32,7 +32,7 @@ double *cuda_case_read(enum dtype dtype, const void *array, size_t count);
 void *cuda_case_read_bytes(const void *array, size_t byte_count);
 
 /* The largest |found - expected|; infinity if any number is not finite. */
-double cuda_case_distance(const double *found, const double *expected, size_t count);
+double cuda_case_max_error(const double *found, const double *expected, size_t count);
 /* Fails the test, with subject in the message, unless each number found is within one rounding to
  * dtype, plus an error of float_loss, of the expected number. */
 void cuda_case_near(const char *subject, enum dtype dtype, const double *found,

@@ -39,7 +39,7 @@ struct outcome {
     bool whole;        /* whether all logits were in memory at once */
 };
 
-static void forget(struct outcome *outcome)
+static void outcome_deinit(struct outcome *outcome)
 {
     free(outcome->gradients);
     free(outcome->losses);
@@ -109,8 +109,8 @@ static void pass(struct model *model, struct ops *ops, struct outcome *outcome)
     free(zeros);
 }
 
-static void open_and_pass(const struct model_config *plain, uint32_t head_rows, enum dtype compute,
-                          struct outcome *outcome)
+static void run_outcome(const struct model_config *plain, uint32_t head_rows, enum dtype compute,
+                        struct outcome *outcome)
 {
     struct model_config config = *plain;
     struct device *device;
@@ -129,25 +129,25 @@ static void open_and_pass(const struct model_config *plain, uint32_t head_rows, 
 
 /* Pieces of part of an item, with a remainder; of one item; and of several items, with a
  * remainder. */
-static void assert_pieces_agree(const struct model_config *config, enum dtype compute,
+static void assert_chunks_agree(const struct model_config *config, enum dtype compute,
                                 double tolerance)
 {
     static const uint32_t pieces[] = {1, BLOCK - 1, BLOCK, 2 * BLOCK + 1};
     struct outcome whole, cut;
-    open_and_pass(config, 0, compute, &whole);
+    run_outcome(config, 0, compute, &whole);
     assert_true(whole.whole);
     for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++) {
-        open_and_pass(config, pieces[i], compute, &cut);
+        run_outcome(config, pieces[i], compute, &cut);
         assert_false(cut.whole);
-        double gradients = cuda_case_distance(cut.gradients, whole.gradients, whole.elements);
-        double losses = cuda_case_distance(cut.losses, whole.losses, ROWS);
+        double gradients = cuda_case_max_error(cut.gradients, whole.gradients, whole.elements);
+        double losses = cuda_case_max_error(cut.losses, whole.losses, ROWS);
         if (!(gradients <= tolerance && losses <= tolerance))
             fail_msg("%u rows at a time: gradients differ by %.3g, losses by %.3g", pieces[i],
                      gradients, losses);
         assert_memory_equal(cut.correct, whole.correct, ROWS);
-        forget(&cut);
+        outcome_deinit(&cut);
     }
-    forget(&whole);
+    outcome_deinit(&whole);
 }
 
 static void logits_can_be_computed_a_few_rows_at_a_time(void **state)
@@ -155,9 +155,9 @@ static void logits_can_be_computed_a_few_rows_at_a_time(void **state)
     (void)state;
     for (size_t order = 0; order < order_count(); order++) {
         order_set(order);
-        assert_pieces_agree(&GPT2, DTYPE_F32, 1e-5);
-        assert_pieces_agree(&LLAMA, DTYPE_F32, 1e-5);
-        assert_pieces_agree(&GPT2, DTYPE_BF16, 2e-2);
+        assert_chunks_agree(&GPT2, DTYPE_F32, 1e-5);
+        assert_chunks_agree(&LLAMA, DTYPE_F32, 1e-5);
+        assert_chunks_agree(&GPT2, DTYPE_BF16, 2e-2);
     }
 }
 

@@ -38,7 +38,7 @@ static size_t count_of(const struct norm_shape *shape, enum array array)
                                             : shape->cols;
 }
 
-static bool has(const struct norm_shape *shape, enum array array)
+static bool has_array(const struct norm_shape *shape, enum array array)
 {
     return shape->kind == NORM_LAYER || (array != MEAN && array != D_BIAS);
 }
@@ -76,7 +76,7 @@ static struct result on_cpu(const struct norm_shape *shape, const struct inputs 
         [D_X] = in->d_x, [D_WEIGHT] = in->d_weight, [D_BIAS] = in->d_bias};
     struct result r = {0};
     for (enum array i = 0; i < ARRAYS; i++) {
-        if (!has(shape, i))
+        if (!has_array(shape, i))
             continue;
         assert_non_null(r.array[i] = calloc(count_of(shape, i), sizeof(double)));
         if (before[i])
@@ -106,7 +106,7 @@ static struct result on_device(enum dtype dtype, const struct norm_shape *shape,
     void *device[ARRAYS] = {0};
     size_t count = shape->rows * shape->cols;
     for (enum array i = 0; i < ARRAYS; i++)
-        if (has(shape, i))
+        if (has_array(shape, i))
             device[i] = before[i]
                             ? cuda_case_array(dtype_of(dtype, i), before[i], count_of(shape, i))
                             : cuda_case_blank(dtype_of(dtype, i), count_of(shape, i));
@@ -145,7 +145,7 @@ static struct result on_device(enum dtype dtype, const struct norm_shape *shape,
     return r;
 }
 
-static double largest_of(const double *x, size_t count)
+static double max_magnitude(const double *x, size_t count)
 {
     double largest = 0;
     for (size_t i = 0; i < count; i++)
@@ -158,7 +158,7 @@ static void check_near(enum dtype dtype, const struct norm_shape *shape, const s
                        const struct result *expected, double loss)
 {
     for (enum array i = 0; i < ARRAYS; i++) {
-        if (!has(shape, i))
+        if (!has_array(shape, i))
             continue;
         char name[96];
         snprintf(name, sizeof name, "%s of %s norm of %s, %d x %d", NAMES[i],
@@ -170,17 +170,18 @@ static void check_near(enum dtype dtype, const struct norm_shape *shape, const s
     }
 }
 
-static void check(enum dtype dtype, const struct norm_shape *shape, bool accumulate, size_t orders)
+static void check_norm(enum dtype dtype, const struct norm_shape *shape, bool accumulate,
+                       size_t orders_count)
 {
     struct inputs in = inputs_init(dtype, shape);
     struct result expected = on_cpu(shape, &in, accumulate), first = {0};
-    double loss = FLOAT_LOSS * fmax(1, largest_of(expected.array[RSTD], shape->rows));
-    for (size_t order = 0; order < orders; order++) {
+    double loss = FLOAT_LOSS * fmax(1, max_magnitude(expected.array[RSTD], shape->rows));
+    for (size_t order = 0; order < orders_count; order++) {
         order_set(order);
         struct result found = on_device(dtype, shape, &in, accumulate);
         check_near(dtype, shape, &found, &expected, loss);
         for (enum array i = 0; order > 0 && i < ARRAYS; i++)
-            if (has(shape, i))
+            if (has_array(shape, i))
                 assert_memory_equal(found.array[i], first.array[i],
                                     count_of(shape, i) * sizeof(double));
         result_deinit(&first);
@@ -204,7 +205,7 @@ static void check_sizes(enum norm_kind kind)
             const struct norm_shape shape = {kind, sizes[i][0], sizes[i][1], 1e-5};
             if (test_is_sanitized() && (shape.rows > 40 || shape.rows * shape.cols > 16000))
                 continue;
-            check(DTYPES[d], &shape, (i + d) % 2, order_count());
+            check_norm(DTYPES[d], &shape, (i + d) % 2, order_count());
         }
 }
 
@@ -291,7 +292,7 @@ static void check_heads(enum dtype dtype, uint64_t dim)
                                 .group_rows = K_HEADS,
                                 .group_stride = QKV_HEADS * dim}};
     struct result expected = heads_on_cpu(&h, at, count);
-    double loss = FLOAT_LOSS * fmax(1, largest_of(expected.array[RSTD], h.shape.rows));
+    double loss = FLOAT_LOSS * fmax(1, max_magnitude(expected.array[RSTD], h.shape.rows));
     for (size_t order = 0; order < order_count(); order++) {
         order_set(order);
         struct result found = heads_on_device(dtype, &h, at, count);
@@ -325,12 +326,12 @@ static void heads_within_rows_are_normalized_in_place(void **state)
                      cudaErrorInvalidValue);
 }
 
-static void many_rows_are_cut_into_longer_chunks(void **state)
+static void many_rows_are_split_into_longer_chunks(void **state)
 {
     (void)state;
     uint64_t rows = test_is_sanitized() ? 100 : 4500;
-    check(DTYPE_F32, &(struct norm_shape){NORM_LAYER, rows, 12, 1e-5}, true, 2);
-    check(DTYPE_BF16, &(struct norm_shape){NORM_RMS, rows, 8, 1e-5}, false, 2);
+    check_norm(DTYPE_F32, &(struct norm_shape){NORM_LAYER, rows, 12, 1e-5}, true, 2);
+    check_norm(DTYPE_BF16, &(struct norm_shape){NORM_RMS, rows, 8, 1e-5}, false, 2);
 }
 
 /* The variance is the mean of squared differences; a difference of mean squares would lose it. */
@@ -388,7 +389,7 @@ int main(void)
         cmocka_unit_test(layer_norm_matches_the_cpu),
         cmocka_unit_test(rms_norm_matches_the_cpu),
         cmocka_unit_test(heads_within_rows_are_normalized_in_place),
-        cmocka_unit_test(many_rows_are_cut_into_longer_chunks),
+        cmocka_unit_test(many_rows_are_split_into_longer_chunks),
         cmocka_unit_test(a_mean_far_from_zero_keeps_the_variance_accurate),
         cmocka_unit_test(a_row_of_one_value_becomes_the_bias),
         cmocka_unit_test(types_without_kernels_are_refused),

@@ -58,7 +58,7 @@ static double *on_device(enum dtype dtype, const struct cuda_images *s, const ui
     return found;
 }
 
-static void check(const struct cuda_images *s, const uint8_t *images)
+static void check_patches(const struct cuda_images *s, const uint8_t *images)
 {
     double *expected = on_cpu(s, images);
     for (int dtype = 0; dtype < DTYPES_COUNT; dtype++) {
@@ -87,7 +87,7 @@ static void patches_match_the_cpu(void **state)
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         const struct cuda_images s = {sizes[i][0], sizes[i][1], sizes[i][2], MEAN, DEVIATION};
         uint8_t *images = random_images(&s);
-        check(&s, images);
+        check_patches(&s, images);
         free(images);
     }
 }
@@ -104,7 +104,7 @@ static void every_value_is_normalized_as_on_the_cpu(void **state)
     for (int i = 0; i < 256; i++)
         memset(images + 3 * i, i, 3);
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        check(&(struct cuda_images){1, 16, 8, kinds[i], kinds[i] + 3}, images);
+        check_patches(&(struct cuda_images){1, 16, 8, kinds[i], kinds[i] + 3}, images);
 }
 
 static void other_types_are_refused(void **state)

@@ -105,7 +105,7 @@ static double *on_device(enum dtype dtype, const struct subject *s, const double
     return found;
 }
 
-static void check(const struct subject *s)
+static void check_function(const struct subject *s)
 {
     size_t bytes = count_of_out(s) * sizeof(double);
     for (int d = 0; d < DTYPES_COUNT; d++) {
@@ -135,7 +135,7 @@ enum { COUNTS_COUNT = sizeof COUNTS / sizeof COUNTS[0] };
 static void check_counts(enum function function)
 {
     for (int i = 0; i < COUNTS_COUNT; i++)
-        check(&(struct subject){function, 1, COUNTS[i]});
+        check_function(&(struct subject){function, 1, COUNTS[i]});
 }
 
 static void gelu_and_its_gradient_match_the_cpu(void **state)
@@ -145,7 +145,7 @@ static void gelu_and_its_gradient_match_the_cpu(void **state)
     check_counts(GELU_BWD);
 }
 
-static void sums_match_the_cpu_also_in_place(void **state)
+static void sums_match_the_cpu_even_in_place(void **state)
 {
     (void)state;
     check_counts(SUM);
@@ -159,8 +159,8 @@ static void swiglu_matches_the_cpu_at_any_width(void **state)
     static const uint64_t sizes[][2] = {{1, 1},   {15, 7},   {17, 64},  {300, 4},  {5, 257},
                                         {3, 768}, {3, 1000}, {2, 2049}, {5000, 1}, {7, 12}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        check(&(struct subject){SWIGLU_FWD, sizes[i][0], sizes[i][1]});
-        check(&(struct subject){SWIGLU_BWD, sizes[i][0], sizes[i][1]});
+        check_function(&(struct subject){SWIGLU_FWD, sizes[i][0], sizes[i][1]});
+        check_function(&(struct subject){SWIGLU_BWD, sizes[i][0], sizes[i][1]});
     }
 }
 
@@ -196,7 +196,7 @@ static void extreme_inputs_give_no_nan(void **state)
     }
 }
 
-static double *converted(enum dtype dtype, const double *values, size_t count)
+static double *convert_floats(enum dtype dtype, const double *values, size_t count)
 {
     float *x = cuda_case_array(DTYPE_F32, values, count);
     void *out = cuda_case_blank(dtype, count);
@@ -215,7 +215,7 @@ static void floats_are_rounded_to_nearest(void **state)
             double *x = cuda_case_values(DTYPE_F32, 3, COUNTS[i], 100);
             for (size_t order = 0; order < order_count(); order++) {
                 order_set(order);
-                double *found = converted(DTYPES[d], x, COUNTS[i]);
+                double *found = convert_floats(DTYPES[d], x, COUNTS[i]);
                 for (size_t j = 0; j < COUNTS[i]; j++)
                     assert_true(found[j] == cuda_case_round(DTYPES[d], x[j]));
                 free(found);
@@ -236,18 +236,19 @@ static void ties_round_to_even_and_overflow_to_infinity(void **state)
         0};
     static const double large[] = {65519.996, 65520, -65520, 0x1.fffffep127};
     for (int d = 0; d < DTYPES_COUNT; d++) {
-        double *found = converted(DTYPES[d], x, sizeof x / sizeof x[0]);
+        double *found = convert_floats(DTYPES[d], x, sizeof x / sizeof x[0]);
         for (size_t i = 0; i < sizeof x / sizeof x[0]; i++)
             assert_true(found[i] == cuda_case_round(DTYPES[d], x[i]));
         free(found);
     }
-    double *half = converted(DTYPE_F16, large, 4), *bf16 = converted(DTYPE_BF16, large, 4);
+    double *half = convert_floats(DTYPE_F16, large, 4),
+           *bf16 = convert_floats(DTYPE_BF16, large, 4);
     assert_true(half[0] == 65504 && half[1] == (double)INFINITY && half[2] == -(double)INFINITY);
     assert_true(half[3] == (double)INFINITY && bf16[3] == (double)INFINITY);
     free(half), free(bf16);
     double nan = (double)NAN;
     for (int d = 0; d < DTYPES_COUNT; d++) {
-        double *found = converted(DTYPES[d], &nan, 1);
+        double *found = convert_floats(DTYPES[d], &nan, 1);
         assert_true(isnan(found[0]));
         free(found);
     }
@@ -289,7 +290,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gelu_and_its_gradient_match_the_cpu),
-        cmocka_unit_test(sums_match_the_cpu_also_in_place),
+        cmocka_unit_test(sums_match_the_cpu_even_in_place),
         cmocka_unit_test(swiglu_matches_the_cpu_at_any_width),
         cmocka_unit_test(extreme_inputs_give_no_nan),
         cmocka_unit_test(floats_are_rounded_to_nearest),

@@ -22,7 +22,7 @@ enum { SETS_MAX = 48, TEXT_BYTES = 3000, GPUS = 4, ORDER_LATE = 1, ORDER_RANDOM 
 
 static char folder[TEST_PATH_BYTES_MAX];
 static struct io *io;
-static struct ckpt_hashes alone; /* the bits of a run on a single rank */
+static struct ckpt_hashes single_rank_hashes; /* the bits of a run on a single rank */
 static uint64_t runs_count;
 
 static void configure(const char *name, const char *const *extra, struct train_config *ret_config)
@@ -76,7 +76,7 @@ static void keep_warning(void *context, enum log_level level, const char *line)
         snprintf(warned, sizeof warned, "%s", line);
 }
 
-static void hear(void *context, const struct trainer_report *report)
+static void note_report(void *context, const struct trainer_report *report)
 {
     (void)context;
     if (report->event == TRAINER_STARTED && report->text &&
@@ -97,11 +97,11 @@ static int train(struct comm *comm, const char *name, const char *const *extra, 
                                             .local_rank = comm ? comm->rank : 0,
                                             .io = io,
                                             .log = &log,
-                                            .report = hear};
+                                            .report = note_report};
     return trainer_run(&options, &result, err);
 }
 
-static void hash(const char *name, struct ckpt_hashes *ret_hashes)
+static void read_hashes(const char *name, struct ckpt_hashes *ret_hashes)
 {
     char path[3 * TEST_PATH_BYTES_MAX];
     struct err err;
@@ -132,7 +132,7 @@ static void one_rank_gives_the_reference_bits(void **state)
         assert_ok(train(NULL, "alone", none, &err), &err);
     }
     ranks_barrier();
-    hash("alone", &alone);
+    read_hashes("alone", &single_rank_hashes);
 }
 
 /* A dry run of the latest run predicts each rank's peak memory and traffic exactly. */
@@ -174,8 +174,8 @@ static void check_bits(bool uses_nccl, size_t order, const char *const *extra)
     if (world->rank == 0)
         check_dry_run(uses_nccl);
     ranks_barrier();
-    hash(name, &found);
-    assert_memory_equal(&found, &alone, sizeof found);
+    read_hashes(name, &found);
+    assert_memory_equal(&found, &single_rank_hashes, sizeof found);
     ranks_barrier();
 }
 

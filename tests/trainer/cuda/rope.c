@@ -60,8 +60,8 @@ static double *on_device(enum dtype dtype, const struct attn_shape *shape,
     return turned;
 }
 
-static void check(int dtype, const struct attn_shape *shape, const struct rope_spec *spec,
-                  bool backward)
+static void check_rotation(int dtype, const struct attn_shape *shape, const struct rope_spec *spec,
+                           bool backward)
 {
     size_t count = count_of(shape);
     double *qkv = cuda_case_values(DTYPES[dtype], 1, count, 2),
@@ -69,7 +69,7 @@ static void check(int dtype, const struct attn_shape *shape, const struct rope_s
     for (size_t order = 0; order < order_count(); order++) {
         order_set(order);
         double *found = on_device(DTYPES[dtype], shape, spec, qkv, backward);
-        double distance = cuda_case_distance(found, expected, count);
+        double distance = cuda_case_max_error(found, expected, count);
         if (!(distance <= TOLERANCES[dtype]))
             fail_msg("%s, head dimension %d: off by %g", dtype_name(DTYPES[dtype]),
                      (int)shape->head_dim, distance);
@@ -87,17 +87,17 @@ static void queries_and_keys_are_rotated_as_on_the_cpu(void **state)
                                                {1, 3, 2, 2, 128, true}, {1, 70, 9, 3, 8, true}};
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
         for (int dtype = 0; dtype < DTYPES_COUNT; dtype++) {
-            check(dtype, &shapes[i], &PLAIN, false);
-            check(dtype, &shapes[i], &PLAIN, true);
-            check(dtype, &shapes[i], &SCALED, false);
+            check_rotation(dtype, &shapes[i], &PLAIN, false);
+            check_rotation(dtype, &shapes[i], &PLAIN, true);
+            check_rotation(dtype, &shapes[i], &SCALED, false);
         }
 }
 
 /* Angles of thousands of radians are reduced in double, so they are equally accurate. */
-static void far_positions_are_rotated_as_exactly(void **state)
+static void far_positions_are_rotated_equally_exactly(void **state)
 {
     (void)state;
-    check(0, &(struct attn_shape){1, 9000, 1, 1, 4, true}, &PLAIN, false);
+    check_rotation(0, &(struct attn_shape){1, 9000, 1, 1, 4, true}, &PLAIN, false);
 }
 
 static void values_are_not_rotated(void **state)
@@ -132,7 +132,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(queries_and_keys_are_rotated_as_on_the_cpu),
-        cmocka_unit_test(far_positions_are_rotated_as_exactly),
+        cmocka_unit_test(far_positions_are_rotated_equally_exactly),
         cmocka_unit_test(values_are_not_rotated),
         cmocka_unit_test(odd_heads_are_refused),
     };

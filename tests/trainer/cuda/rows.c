@@ -31,7 +31,7 @@ static int close_ops(void **state)
     return 0;
 }
 
-static double *doubles(size_t count)
+static double *allocate_doubles(size_t count)
 {
     double *values = calloc(count, sizeof *values);
     assert_non_null(values);
@@ -47,17 +47,17 @@ static double *exact_values(uint64_t seed, size_t count)
     return values;
 }
 
-static void check(const char *what, enum dtype dtype, const double *found, const double *expected,
-                  size_t count, double tolerance)
+static void check_near(const char *what, enum dtype dtype, const double *found,
+                       const double *expected, size_t count, double tolerance)
 {
-    double distance = cuda_case_distance(found, expected, count);
+    double distance = cuda_case_max_error(found, expected, count);
     if (!(distance <= tolerance))
         fail_msg("%s of %zu numbers, %s: off by %g", what, count, dtype_name(dtype), distance);
 }
 
 /* Checks that found has the same bits in each order. *first is NULL initially; takes ownership of
  * found. */
-static void check_same(const char *what, double **first, double *found, size_t count)
+static void check_same_bits(const char *what, double **first, double *found, size_t count)
 {
     if (*first && memcmp(*first, found, count * sizeof *found) != 0)
         fail_msg("%s of %zu numbers: the bits depend on the order", what, count);
@@ -76,9 +76,9 @@ static uint64_t rows_of(const struct id_case *c)
     return c->items * c->tokens;
 }
 
-/* Row r has the id of_row[r]. */
+/* Row r has the id row_ids[r]. */
 static struct id_case id_case_init(uint64_t items, uint64_t tokens, uint64_t cols,
-                                   const int32_t *of_row)
+                                   const int32_t *row_ids)
 {
     struct id_case c = {items,
                         tokens,
@@ -91,15 +91,15 @@ static struct id_case id_case_init(uint64_t items, uint64_t tokens, uint64_t col
     for (uint64_t i = 0; i < items * (tokens + 1); i++)
         c.ids[i] = INT32_MAX;
     for (uint64_t row = 0; row < rows_of(&c); row++) {
-        c.ids[row / tokens * (tokens + 1) + row % tokens] = of_row[row];
-        if ((uint64_t)of_row[row] >= c.vocabulary)
-            c.vocabulary = (uint64_t)of_row[row] + 1;
+        c.ids[row / tokens * (tokens + 1) + row % tokens] = row_ids[row];
+        if ((uint64_t)row_ids[row] >= c.vocabulary)
+            c.vocabulary = (uint64_t)row_ids[row] + 1;
     }
     c.vocabulary++; /* no row has the last id */
     uint64_t at = 0;
     for (int32_t id = 0; (uint64_t)id < c.vocabulary; id++)
         for (uint64_t row = 0; row < rows_of(&c); row++)
-            if (of_row[row] == id)
+            if (row_ids[row] == id)
                 c.by_id[at++] = (int32_t)row;
     return c;
 }
@@ -112,13 +112,13 @@ static void id_case_deinit(struct id_case *c)
 static struct id_case random_ids(uint64_t items, uint64_t tokens, uint64_t cols,
                                  uint64_t vocabulary)
 {
-    int32_t *of_row = calloc(items * tokens, sizeof *of_row);
+    int32_t *row_ids = calloc(items * tokens, sizeof *row_ids);
     double *random = cuda_case_values(DTYPE_F64, 7, items * tokens, 1);
-    assert_non_null(of_row);
+    assert_non_null(row_ids);
     for (uint64_t row = 0; row < items * tokens; row++)
-        of_row[row] = (int32_t)(fabs(random[row]) * (double)vocabulary);
-    struct id_case c = id_case_init(items, tokens, cols, of_row);
-    free(of_row), free(random);
+        row_ids[row] = (int32_t)(fabs(random[row]) * (double)vocabulary);
+    struct id_case c = id_case_init(items, tokens, cols, row_ids);
+    free(row_ids), free(random);
     return c;
 }
 
@@ -145,20 +145,21 @@ static void check_embed(struct ops *ops, const struct id_case *c, int dtype)
     size_t count = rows_of(c) * c->cols;
     double *table = cuda_case_values(DTYPES[dtype], 1, c->vocabulary * c->cols, 1);
     double *positions = cuda_case_values(DTYPES[dtype], 2, c->tokens * c->cols, 1);
-    double *plain = doubles(count), *expected = doubles(count), *first = NULL, *first_plain = NULL;
+    double *plain = allocate_doubles(count), *expected = allocate_doubles(count), *first = NULL,
+           *first_plain = NULL;
     ops->table->embed_fwd(ops, plain, c->ids, c->tokens + 1, table, NULL, c->items, c->tokens,
                           c->cols);
     ops->table->embed_fwd(ops, expected, c->ids, c->tokens + 1, table, positions, c->items,
                           c->tokens, c->cols);
     for (size_t order = 0; order < order_count(); order++) {
         order_set(order);
-        check_same("embeddings", &first_plain, embed_on_device(dtype, c, table, NULL), count);
-        check_same("embeddings with positions", &first, embed_on_device(dtype, c, table, positions),
-                   count);
+        check_same_bits("embeddings", &first_plain, embed_on_device(dtype, c, table, NULL), count);
+        check_same_bits("embeddings with positions", &first,
+                        embed_on_device(dtype, c, table, positions), count);
     }
     order_set(0);
-    check("embeddings", DTYPES[dtype], first_plain, plain, count, 0);
-    check("embeddings with positions", DTYPES[dtype], first, expected, count, ULPS[dtype]);
+    check_near("embeddings", DTYPES[dtype], first_plain, plain, count, 0);
+    check_near("embeddings with positions", DTYPES[dtype], first, expected, count, ULPS[dtype]);
     free(table), free(positions), free(plain), free(expected), free(first), free(first_plain);
 }
 
@@ -206,16 +207,16 @@ static void check_embed_bwd(struct ops *ops, const struct id_case *c, int dtype,
     size_t count = c->vocabulary * c->cols;
     double *d_out = exact_values(1, rows_of(c) * c->cols), *d_table = exact_values(2, count);
     double *inexact = cuda_case_values(DTYPES[dtype], 3, rows_of(c) * c->cols, 1);
-    double *expected = doubles(count), *first = NULL;
+    double *expected = allocate_doubles(count), *first = NULL;
     memcpy(expected, d_table, count * sizeof *expected);
     ops->table->embed_bwd(ops, expected, d_out, c->ids, c->tokens + 1, NULL, c->items, c->tokens,
                           c->cols, c->vocabulary, accumulate);
     double *found = embed_bwd_on_device(dtype, c, d_table, d_out, accumulate);
-    check("gradients of embeddings", DTYPES[dtype], found, expected, count, 0);
+    check_near("gradients of embeddings", DTYPES[dtype], found, expected, count, 0);
     for (size_t order = 0; order < order_count(); order++) {
         order_set(order);
-        check_same("gradients of embeddings", &first,
-                   embed_bwd_on_device(dtype, c, d_table, inexact, accumulate), count);
+        check_same_bits("gradients of embeddings", &first,
+                        embed_bwd_on_device(dtype, c, d_table, inexact, accumulate), count);
     }
     order_set(0);
     free(d_out), free(d_table), free(inexact), free(expected), free(found), free(first);
@@ -238,21 +239,21 @@ static void table_gradients_are_sums_of_rows(void **state)
 }
 
 /* Ids in runs of these lengths, scattered over the rows of one item. */
-static struct id_case runs_of(const uint64_t *lengths, size_t count, uint64_t cols)
+static struct id_case id_runs(const uint64_t *lengths, size_t count, uint64_t cols)
 {
     uint64_t rows = 0;
     for (size_t i = 0; i < count; i++)
         rows += lengths[i];
-    int32_t *of_row = calloc(rows, sizeof *of_row);
-    assert_non_null(of_row);
+    int32_t *row_ids = calloc(rows, sizeof *row_ids);
+    assert_non_null(row_ids);
     uint64_t at = 0, step = 7;
     while (rows % step == 0)
         step += 2;
     for (size_t id = 0; id < count; id++)
         for (uint64_t i = 0; i < lengths[id]; i++, at++)
-            of_row[at * step % rows] = (int32_t)id;
-    struct id_case c = id_case_init(1, rows, cols, of_row);
-    free(of_row);
+            row_ids[at * step % rows] = (int32_t)id;
+    struct id_case c = id_case_init(1, rows, cols, row_ids);
+    free(row_ids);
     return c;
 }
 
@@ -266,7 +267,7 @@ static void runs_of_equal_ids_may_start_and_end_anywhere(void **state)
         {CHUNK + 1, CHUNK, CHUNK, 3 * CHUNK - 2, 2, CHUNK - 1, 1, 1, 1, 1},
         {5, 11 * CHUNK, 1, 9 * CHUNK, 3 * CHUNK, 1, 8 * CHUNK + 1, 1, 1, 1}};
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
-        struct id_case c = runs_of(lengths[i], 10, 8);
+        struct id_case c = id_runs(lengths[i], 10, 8);
         check_embed_bwd(*state, &c, 0, false);
         check_embed_bwd(*state, &c, 1, true);
         id_case_deinit(&c);
@@ -277,7 +278,7 @@ static void runs_of_equal_ids_may_start_and_end_anywhere(void **state)
 static void one_id_may_have_nearly_all_rows(void **state)
 {
     const uint64_t lengths[] = {40, test_is_sanitized() ? 600 : 9000, 3};
-    struct id_case c = runs_of(lengths, 3, 3);
+    struct id_case c = id_runs(lengths, 3, 3);
     check_embed_bwd(*state, &c, 1, false);
     id_case_deinit(&c);
 }
@@ -306,14 +307,15 @@ static void check_positions(struct ops *ops, const struct cuda_items *s, int dty
 {
     size_t matrix = s->rows * s->cols, count = s->items * matrix;
     double *x = cuda_case_values(DTYPES[dtype], 1, count, 1), *first = NULL;
-    double *positions = cuda_case_values(DTYPES[dtype], 2, matrix, 1), *expected = doubles(count);
+    double *positions = cuda_case_values(DTYPES[dtype], 2, matrix, 1),
+           *expected = allocate_doubles(count);
     ops->table->positions_fwd(ops, expected, x, positions, s->items, s->rows, s->cols);
     for (size_t order = 0; order < order_count(); order++) {
         order_set(order);
-        check_same("positions", &first, positions_on_device(dtype, s, x, positions), count);
+        check_same_bits("positions", &first, positions_on_device(dtype, s, x, positions), count);
     }
     order_set(0);
-    check("positions", DTYPES[dtype], first, expected, count, ULPS[dtype]);
+    check_near("positions", DTYPES[dtype], first, expected, count, ULPS[dtype]);
     free(x), free(positions), free(expected), free(first);
 }
 
@@ -330,10 +332,10 @@ static void items_may_exceed_the_grids_y_limit(void **state)
     struct ops *ops = *state;
     const struct cuda_items s = {test_is_sanitized() ? 700 : 65535 + 700, 1, 1};
     double *x = cuda_case_values(DTYPE_F32, 1, s.items, 1), position = 0.25,
-           *expected = doubles(s.items);
+           *expected = allocate_doubles(s.items);
     ops->table->positions_fwd(ops, expected, x, &position, s.items, s.rows, s.cols);
     double *found = positions_on_device(0, &s, x, &position);
-    check("positions", DTYPE_F32, found, expected, s.items, ULPS[0]);
+    check_near("positions", DTYPE_F32, found, expected, s.items, ULPS[0]);
     free(x), free(expected), free(found);
 }
 
@@ -360,16 +362,17 @@ static void position_gradients_are_sums_over_items(void **state)
         size_t matrix = s->rows * s->cols;
         bool accumulate = run % 2;
         double *d_out = exact_values(1, s->items * matrix), *d_positions = exact_values(2, matrix);
-        double *expected = doubles(matrix), *first = NULL;
+        double *expected = allocate_doubles(matrix), *first = NULL;
         memcpy(expected, d_positions, matrix * sizeof *expected);
         ops->table->positions_bwd(ops, expected, d_out, s->items, s->rows, s->cols, accumulate);
         for (size_t order = 0; order < order_count(); order++) {
             order_set(order);
-            check_same("gradients of positions", &first,
-                       positions_bwd_on_device(dtype, s, d_positions, d_out, accumulate), matrix);
+            check_same_bits("gradients of positions", &first,
+                            positions_bwd_on_device(dtype, s, d_positions, d_out, accumulate),
+                            matrix);
         }
         order_set(0);
-        check("gradients of positions", DTYPES[dtype], first, expected, matrix, 0);
+        check_near("gradients of positions", DTYPES[dtype], first, expected, matrix, 0);
         free(d_out), free(d_positions), free(expected), free(first);
     }
 }
@@ -398,17 +401,20 @@ static void check_pool(struct ops *ops, const struct cuda_items *s, int dtype)
 {
     size_t few = s->items * s->cols, many = few * s->rows;
     double *x = exact_values(1, many), *d_out = cuda_case_values(DTYPES[dtype], 2, few, 1);
-    double *mean = doubles(few), *d_x = doubles(many), *first = NULL, *first_bwd = NULL;
+    double *mean = allocate_doubles(few), *d_x = allocate_doubles(many), *first = NULL,
+           *first_bwd = NULL;
     ops->table->pool_fwd(ops, mean, x, s->items, s->rows, s->cols);
     ops->table->pool_bwd(ops, d_x, d_out, s->items, s->rows, s->cols);
     for (size_t order = 0; order < order_count(); order++) {
         order_set(order);
-        check_same("means", &first, pool_on_device(dtype, s, x), few);
-        check_same("gradients of means", &first_bwd, pool_bwd_on_device(dtype, s, d_out), many);
+        check_same_bits("means", &first, pool_on_device(dtype, s, x), few);
+        check_same_bits("gradients of means", &first_bwd, pool_bwd_on_device(dtype, s, d_out),
+                        many);
     }
     order_set(0);
-    check("means", DTYPES[dtype], first, mean, few, ULPS[dtype]);
-    check("gradients of means", DTYPES[dtype], first_bwd, d_x, many, ULPS[dtype] / (double)s->rows);
+    check_near("means", DTYPES[dtype], first, mean, few, ULPS[dtype]);
+    check_near("gradients of means", DTYPES[dtype], first_bwd, d_x, many,
+               ULPS[dtype] / (double)s->rows);
     free(x), free(d_out), free(mean), free(d_x), free(first), free(first_bwd);
 }
 

@@ -92,16 +92,16 @@ static void configure(const struct fixture *f, const char *name, const char *con
 }
 
 /* A run that the test steps, with its configuration and options. */
-struct stepped {
+struct manual_run {
     struct train_config config;
     struct trainer_options options;
     struct run run;
 };
 
-static struct stepped *stepped_open(const struct fixture *f, const char *name,
-                                    const char *const *extra)
+static struct manual_run *manual_run_open(const struct fixture *f, const char *name,
+                                          const char *const *extra)
 {
-    struct stepped *s = calloc(1, sizeof *s);
+    struct manual_run *s = calloc(1, sizeof *s);
     struct err err;
     assert_non_null(s);
     configure(f, name, extra, &s->config);
@@ -110,7 +110,7 @@ static struct stepped *stepped_open(const struct fixture *f, const char *name,
     return s;
 }
 
-static void stepped_close(struct stepped *s)
+static void manual_run_close(struct manual_run *s)
 {
     run_close(&s->run);
     free(s);
@@ -130,7 +130,7 @@ static void steps_neither_block_nor_allocate(void **state)
         struct err err;
         order_set(ORDER_LATE); /* work runs only when it is waited for */
         snprintf(name, sizeof name, "waits-%zu", m);
-        struct stepped *s = stepped_open(f, name, models[m]);
+        struct manual_run *s = manual_run_open(f, name, models[m]);
         struct shim_counts before = {0};
         for (int step = 1; step <= STEPS; step++) {
             assert_ok(run_step(&s->run, &err), &err);
@@ -156,13 +156,13 @@ static void steps_neither_block_nor_allocate(void **state)
         assert_ok(run_drain(&s->run, 0, &err), &err);
         assert_int_equal(s->run.update.optimizer.updates, STEPS);
         assert_int_equal(s->run.queue.window.samples_count, STEPS * MICROS);
-        stepped_close(s);
+        manual_run_close(s);
     }
 }
 
 /* The clock ticks once per reading, so each part's time is its number of readings, in graphs and
  * outside. */
-static void device_time_is_reported_by_parts(void **state)
+static void device_time_is_reported_by_category(void **state)
 {
     enum { STEPS = 5, TICK_NS = 1000 };
     for (size_t order = 0; order < order_count(); order++) {
@@ -171,8 +171,8 @@ static void device_time_is_reported_by_parts(void **state)
         order_set(order);
         shim_set_clock(TICK_NS);
         snprintf(name, sizeof name, "times-%zu", order);
-        struct stepped *s =
-            stepped_open(*state, name, (const char *const[]){"precision.compute=bf16", NULL});
+        struct manual_run *s =
+            manual_run_open(*state, name, (const char *const[]){"precision.compute=bf16", NULL});
         for (int step = 1; step <= STEPS; step++)
             assert_ok(run_step(&s->run, &err), &err);
         assert_ok(run_drain(&s->run, 0, &err), &err);
@@ -181,7 +181,7 @@ static void device_time_is_reported_by_parts(void **state)
         assert_int_equal(ns[TIME_BACKWARD], STEPS * MICROS * TICK_NS);
         assert_int_equal(ns[TIME_REDUCE], STEPS * (MICROS + 1) * TICK_NS);
         assert_int_equal(ns[TIME_UPDATE], STEPS * TICK_NS);
-        stepped_close(s);
+        manual_run_close(s);
         shim_set_clock(0);
     }
 }
@@ -202,14 +202,14 @@ static void count_skipped(void *context, enum log_level level, const char *line)
     outcome->skipped_count += strstr(line, "was skipped") != NULL;
 }
 
-/* stop_each: requests a stop at once, so that the run makes a single step. */
-static void run(const struct fixture *f, const char *name, const char *const *extra, bool stop_each,
-                struct outcome *outcome)
+/* stops_at_once: requests a stop at once, so that the run makes a single step. */
+static void run(const struct fixture *f, const char *name, const char *const *extra,
+                bool stops_at_once, struct outcome *outcome)
 {
     char ckpt[3 * TEST_PATH_BYTES_MAX];
     struct train_config config;
     struct trainer_result result = {0};
-    atomic_int stop = stop_each;
+    atomic_int stop = stops_at_once;
     const struct log log = {.write = count_skipped, .context = outcome, .level_min = LOG_INFO};
     configure(f, name, extra, &config);
     const struct trainer_options options = {
@@ -335,7 +335,7 @@ static void a_non_finite_step_is_named_late_and_changes_nothing(void **state)
     struct err expected_err = {0}, err = {0};
     void *expected = NULL;
     order_set(0);
-    struct stepped *once = stepped_open(f, "far-once", far);
+    struct manual_run *once = manual_run_open(f, "far-once", far);
     size_t bytes = once->run.compute.params->elements * ops_master_bytes(once->run.compute.ops);
     int status = 0;
     uint64_t last = 0;
@@ -347,7 +347,7 @@ static void a_non_finite_step_is_named_late_and_changes_nothing(void **state)
         assert_ok(status, &err);
         status = run_drain(&once->run, 0, &expected_err);
     }
-    stepped_close(once);
+    manual_run_close(once);
     assert_int_equal(status, -EDOM);
     print_message("not finite in step %llu\n", (unsigned long long)last);
     assert_true(last > 2);
@@ -355,7 +355,7 @@ static void a_non_finite_step_is_named_late_and_changes_nothing(void **state)
         char name[32];
         order_set(order);
         snprintf(name, sizeof name, "far-%zu", order);
-        struct stepped *s = stepped_open(f, name, far);
+        struct manual_run *s = manual_run_open(f, name, far);
         for (uint64_t step = 1; step < last + UNREAD_STEPS_MAX; step++)
             assert_ok(run_step(&s->run, &err), &err);
         assert_int_equal(run_step(&s->run, &err), -EDOM);
@@ -363,7 +363,7 @@ static void a_non_finite_step_is_named_late_and_changes_nothing(void **state)
         void *found = weights_of(&s->run);
         assert_memory_equal(found, expected, bytes);
         free(found);
-        stepped_close(s);
+        manual_run_close(s);
     }
     free(expected);
 }
@@ -373,21 +373,21 @@ static struct device_ops cut;
 static const struct device_ops *whole;
 static bool is_recording;
 
-static int cut_graph_begin(struct device *device, struct device_stream *stream, struct err *err)
+static int begin_capture(struct device *device, struct device_stream *stream, struct err *err)
 {
     is_recording = true;
     return whole->graph_begin(device, stream, err);
 }
 
-static int cut_graph_end(struct device *device, struct device_stream *stream,
-                         struct device_graph **ret_graph, struct err *err)
+static int end_capture(struct device *device, struct device_stream *stream,
+                       struct device_graph **ret_graph, struct err *err)
 {
     is_recording = false;
     return whole->graph_end(device, stream, ret_graph, err);
 }
 
-static int cut_copy(struct device *device, struct device_stream *stream, void *target,
-                    const void *source, size_t bytes, struct err *err)
+static int copy_or_fail(struct device *device, struct device_stream *stream, void *target,
+                        const void *source, size_t bytes, struct err *err)
 {
     return is_recording ? err_set(err, -EIO, "the link is cut")
                         : whole->copy(device, stream, target, source, bytes, err);
@@ -399,27 +399,27 @@ static void a_failed_offload_copy_is_reported_from_a_capture(void **state)
     struct err err = {0};
     int status = 0;
     order_set(0);
-    struct stepped *s = stepped_open(*state, "cut", offloads);
+    struct manual_run *s = manual_run_open(*state, "cut", offloads);
     struct device *device = s->run.compute.device;
     whole = device->ops;
     cut = *whole;
-    cut.graph_begin = cut_graph_begin;
-    cut.graph_end = cut_graph_end;
-    cut.copy = cut_copy;
+    cut.graph_begin = begin_capture;
+    cut.graph_end = end_capture;
+    cut.copy = copy_or_fail;
     device->ops = &cut;
     for (int step = 0; step < 3 && !status; step++)
         status = run_step(&s->run, &err);
     assert_int_equal(status, -EIO);
     assert_string_equal(err.what, "the link is cut");
     device->ops = whole;
-    stepped_close(s);
+    manual_run_close(s);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_neither_block_nor_allocate),
-        cmocka_unit_test(device_time_is_reported_by_parts),
+        cmocka_unit_test(device_time_is_reported_by_category),
         cmocka_unit_test(replayed_graphs_have_the_bits_of_direct_launches),
         cmocka_unit_test(queued_steps_have_the_bits_of_synchronous_ones),
         cmocka_unit_test(offloaded_weights_have_the_same_bits_in_any_order),

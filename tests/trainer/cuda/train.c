@@ -209,15 +209,15 @@ static size_t models_count(void)
 }
 
 /* Appends one setting to extra. */
-static const char *const *with(const char *const *extra, const char *setting,
-                               const char *room[SETS_MAX])
+static const char *const *add_setting(const char *const *extra, const char *setting,
+                                      const char *buffer[SETS_MAX])
 {
     size_t count = 0;
     for (; extra[count]; count++)
-        room[count] = extra[count];
-    room[count] = setting;
-    room[count + 1] = NULL;
-    return room;
+        buffer[count] = extra[count];
+    buffer[count] = setting;
+    buffer[count + 1] = NULL;
+    return buffer;
 }
 
 /* Asserts that the tensors of two runs' checkpoints have the same names, types and shapes. */
@@ -256,11 +256,11 @@ static void losses_match_the_cpu(void **state)
         snprintf(cpu_name, sizeof cpu_name, "cpu-%zu", m);
         run(f, cpu_name, "cpu", MODELS[m], &cpu);
         for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
-            const char *room[SETS_MAX];
+            const char *buffer[SETS_MAX];
             struct outcome cuda = {0};
             order_set(c);
             snprintf(name, sizeof name, "cuda-%zu-%zu", m, c);
-            run(f, name, "cuda", with(MODELS[m], cases[c].precision, room), &cuda);
+            run(f, name, "cuda", add_setting(MODELS[m], cases[c].precision, buffer), &cuda);
             for (int step = 1; step <= STEPS; step++)
                 if (!(fabs(cuda.losses[step] - cpu.losses[step]) <=
                       cases[c].tolerance * (1 + fabs(cpu.losses[step]))))
@@ -278,13 +278,13 @@ static void every_order_of_threads_and_streams_gives_the_same_bits(void **state)
     const struct fixture *f = *state;
     for (size_t m = 0; m < models_count(); m++) {
         struct outcome first = {0};
-        const char *room[SETS_MAX];
+        const char *buffer[SETS_MAX];
         for (size_t order = 0; order < order_count(); order++) {
             struct outcome again = {0};
             char name[64];
             snprintf(name, sizeof name, "order-%zu-%zu", m, order);
             order_set(order);
-            run(f, name, "cuda", with(MODELS[m], "precision.compute=bf16", room),
+            run(f, name, "cuda", add_setting(MODELS[m], "precision.compute=bf16", buffer),
                 order ? &again : &first);
             if (order)
                 assert_same_bits(&first, &again);
@@ -297,7 +297,8 @@ static void a_stopped_run_resumes_to_the_same_bits(void **state)
     const struct fixture *f = *state;
     for (size_t m = 0; m < models_count(); m++) {
         struct outcome whole = {0}, begun = {.stop_step = STOP_STEP}, ended = {0};
-        const char *room[SETS_MAX], *const *extra = with(MODELS[m], "precision.compute=fp16", room);
+        const char *buffer[SETS_MAX], *const *extra =
+                                          add_setting(MODELS[m], "precision.compute=fp16", buffer);
         char name[64];
         order_set(1);
         snprintf(name, sizeof name, "whole-%zu", m);
@@ -313,9 +314,9 @@ static void a_stopped_run_resumes_to_the_same_bits(void **state)
 }
 
 /* A run's memory outside the device, in bytes. */
-struct beside {
-    uint64_t told, pinned;           /* offloaded bytes, as predicted; all pinned bytes */
-    uint64_t optimizer, activations; /* their shares of `told` if both are offloaded */
+struct host_memory {
+    uint64_t predicted, pinned;      /* offloaded bytes, as predicted; all pinned bytes */
+    uint64_t optimizer, activations; /* their shares of `predicted` if both are offloaded */
     /* bytes of activations copied, counted each time a pass is queued or captured */
     uint64_t copied;
 };
@@ -327,13 +328,13 @@ static uint64_t pinned_of(const struct usage *usage, enum mem_use use)
 }
 
 /* All memory is predicted exactly, for each use, and a run allocates nothing once it is open. */
-static struct beside check_memory(const struct fixture *f, const char *name,
-                                  const char *const *extra)
+static struct host_memory check_memory(const struct fixture *f, const char *name,
+                                       const char *const *extra)
 {
     struct train_config config;
     struct run run;
     struct device_mem_info opened, stepped, evaluated;
-    struct trainer_dry_run told;
+    struct trainer_dry_run predicted;
     struct err err;
     configure(f, name, "cuda", extra, &config);
     const struct trainer_options options = {.config = &config, .io = f->io};
@@ -348,23 +349,24 @@ static struct beside check_memory(const struct fixture *f, const char *name,
     run.compute.device->ops->mem_info(run.compute.device, &evaluated);
     const struct trainer_dry_run_options itself = {
         .config = &config, .io = f->io, .backend = ops_null_cuda(), .ranks = 1, .local_ranks = 1};
-    assert_ok(trainer_dry_run(&itself, &told, &err), &err);
+    assert_ok(trainer_dry_run(&itself, &predicted, &err), &err);
     for (int use = 0; use < MEM_USE_COUNT; use++)
         for (int kind = 0; kind < MEM_KIND_COUNT; kind++)
-            assert_int_equal(evaluated.use_peak_bytes[use][kind], told.usage.peak_bytes[use][kind]);
+            assert_int_equal(evaluated.use_peak_bytes[use][kind],
+                             predicted.usage.peak_bytes[use][kind]);
     assert_int_equal(evaluated.used_bytes[MEM_DEVICE], opened.used_bytes[MEM_DEVICE]);
     assert_int_equal(stepped.peak_bytes[MEM_PINNED], opened.used_bytes[MEM_PINNED]);
     const struct offload *offload = run.compute.activations.offload;
-    const struct beside beside = {.told = pinned_of(&told.usage, MEM_FOR_PARAMETERS) +
-                                          pinned_of(&told.usage, MEM_FOR_OPTIMIZER) +
-                                          pinned_of(&told.usage, MEM_FOR_ACTIVATIONS),
-                                  .pinned = opened.used_bytes[MEM_PINNED],
-                                  .optimizer = 3 * run.compute.params->elements * sizeof(float),
-                                  .activations =
-                                      model_offload_bytes(run.compute.model, &run.compute.stage),
-                                  .copied = offload ? offload_copied_bytes(offload) : 0};
+    const struct host_memory host_memory = {
+        .predicted = pinned_of(&predicted.usage, MEM_FOR_PARAMETERS) +
+                     pinned_of(&predicted.usage, MEM_FOR_OPTIMIZER) +
+                     pinned_of(&predicted.usage, MEM_FOR_ACTIVATIONS),
+        .pinned = opened.used_bytes[MEM_PINNED],
+        .optimizer = 3 * run.compute.params->elements * sizeof(float),
+        .activations = model_offload_bytes(run.compute.model, &run.compute.stage),
+        .copied = offload ? offload_copied_bytes(offload) : 0};
     run_close(&run);
-    return beside;
+    return host_memory;
 }
 
 static void a_run_uses_the_predicted_memory(void **state)
@@ -372,10 +374,10 @@ static void a_run_uses_the_predicted_memory(void **state)
     const struct fixture *f = *state;
     order_set(0);
     for (size_t m = 0; m < models_count(); m++) {
-        const char *room[SETS_MAX];
+        const char *buffer[SETS_MAX];
         char name[64];
         snprintf(name, sizeof name, "memory-%zu", m);
-        check_memory(f, name, with(MODELS[m], "precision.compute=bf16", room));
+        check_memory(f, name, add_setting(MODELS[m], "precision.compute=bf16", buffer));
     }
 }
 
@@ -394,12 +396,12 @@ static void offloaded_state_is_reported_and_copied_once_per_pass(void **state)
 {
     const struct fixture *f = *state;
     order_set(0);
-    const struct beside plain = check_memory(f, "beside-plain", PLAIN),
-                        moved = check_memory(f, "beside-offloaded", OFFLOADED);
-    assert_int_equal(plain.told, 0);
+    const struct host_memory plain = check_memory(f, "host_memory-plain", PLAIN),
+                             moved = check_memory(f, "host_memory-offloaded", OFFLOADED);
+    assert_int_equal(plain.predicted, 0);
     assert_int_equal(plain.copied, 0);
-    assert_int_equal(moved.told, moved.optimizer + moved.activations);
-    assert_int_equal(moved.pinned - plain.pinned, moved.told);
+    assert_int_equal(moved.predicted, moved.optimizer + moved.activations);
+    assert_int_equal(moved.pinned - plain.pinned, moved.predicted);
     assert_true(moved.copied > 0);
     assert_int_equal(moved.copied % (2 * moved.activations), 0); /* each is copied out and in */
 }

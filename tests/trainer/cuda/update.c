@@ -47,7 +47,7 @@ struct state {
     uint8_t *decays;
 };
 
-static size_t decays_of(size_t count)
+static size_t decays_count(size_t count)
 {
     return (count + OPS_DECAY_ELEMENTS - 1) / OPS_DECAY_ELEMENTS;
 }
@@ -55,13 +55,13 @@ static size_t decays_of(size_t count)
 /* Second moments are at least 0.5, so that no step is large. */
 static struct state state_init(const struct rule *rule, size_t count)
 {
-    struct state s = {rule, count, {0}, malloc(decays_of(count))};
+    struct state s = {rule, count, {0}, malloc(decays_count(count))};
     assert_non_null(s.decays);
     for (int i = 0; i < ARRAYS; i++)
         s.array[i] = cuda_case_values(DTYPE_F32, 1 + (uint64_t)i, count, 1);
     for (size_t i = 0; i < count; i++)
         s.array[MOMENT2][i] = cuda_case_round(DTYPE_F32, 0.5 + fabs(s.array[MOMENT2][i]));
-    for (size_t i = 0; i < decays_of(count); i++)
+    for (size_t i = 0; i < decays_count(count); i++)
         s.decays[i] = i % 3 != 1;
     return s;
 }
@@ -78,7 +78,7 @@ static void state_deinit(struct state *s)
 static void step_on_device(struct state *s, const struct update_scalars *scalars, enum dtype type,
                            double **ret_compute)
 {
-    void *device[ARRAYS], *decays = cuda_case_bytes(s->decays, decays_of(s->count));
+    void *device[ARRAYS], *decays = cuda_case_bytes(s->decays, decays_count(s->count));
     for (int i = 0; i < ARRAYS; i++)
         device[i] = cuda_case_array(DTYPE_F32, s->array[i], s->count);
     void *compute = ret_compute ? cuda_case_blank(type, s->count) : NULL;

@@ -24,7 +24,7 @@ static const double FLOAT_LOSS = 2e-6;
 struct subject {
     struct xent_shape shape;
     double *logits;
-    int32_t *targets, *seconds;
+    int32_t *targets, *second_targets;
     float *weights;
 };
 
@@ -74,19 +74,19 @@ static void subject_mix(struct subject *s)
 {
     static const float weights[] = {1, 0.25f, 0.5f, 0, 0.99609375f, 0.7f};
     uint64_t count = s->shape.items * s->shape.target_stride;
-    s->seconds = malloc(count * sizeof *s->seconds);
+    s->second_targets = malloc(count * sizeof *s->second_targets);
     s->weights = malloc(count * sizeof *s->weights);
-    assert_non_null(s->seconds);
+    assert_non_null(s->second_targets);
     assert_non_null(s->weights);
     for (uint64_t i = 0; i < count; i++) {
-        s->seconds[i] = INT32_MIN;
+        s->second_targets[i] = INT32_MIN;
         s->weights[i] = NAN;
     }
     double *random = cuda_case_values(DTYPE_F64, 3, rows_of(s), 1);
     for (uint64_t row = 0; row < rows_of(s); row++) {
         uint64_t at = (uint64_t)(target_of(s, row) - s->targets);
         int32_t second = (int32_t)(fabs(random[row]) * (double)s->shape.classes);
-        s->seconds[at] = row % 7 == 3 ? s->targets[at] : second;
+        s->second_targets[at] = row % 7 == 3 ? s->targets[at] : second;
         s->weights[at] = weights[row % 6];
     }
     free(random);
@@ -94,7 +94,7 @@ static void subject_mix(struct subject *s)
 
 static void subject_deinit(struct subject *s)
 {
-    free(s->logits), free(s->targets), free(s->seconds), free(s->weights);
+    free(s->logits), free(s->targets), free(s->second_targets), free(s->weights);
 }
 
 static void result_deinit(struct result *r)
@@ -103,7 +103,7 @@ static void result_deinit(struct result *r)
 }
 
 /* Copies rows of width `from` to rows of width `to`, malloc'ed; fills the rest with value. */
-static double *restride(const double *x, uint64_t rows, uint64_t from, uint64_t to, double value)
+static double *pad_rows(const double *x, uint64_t rows, uint64_t from, uint64_t to, double value)
 {
     double *wide = malloc(rows * to * sizeof *wide);
     assert_non_null(wide);
@@ -118,18 +118,18 @@ static struct result on_cpu(const struct subject *s, double gradient_scale)
 {
     const struct xent_shape *shape = &s->shape;
     uint64_t rows = rows_of(s);
-    double *x = restride(s->logits, rows, shape->classes, shape->classes, 0);
+    double *x = pad_rows(s->logits, rows, shape->classes, shape->classes, 0);
     struct result result = {NULL, malloc(rows * sizeof(double)), malloc(rows)};
     assert_non_null(result.losses);
     assert_non_null(result.correct);
     struct ops *ops = cuda_case_cpu_open();
     struct xent_shape dense = *shape;
     dense.stride = dense.classes;
-    const struct xent_mix mix = {s->seconds, s->weights};
+    const struct xent_mix mix = {s->second_targets, s->weights};
     ops->table->xent(ops, &dense, x, result.losses, result.correct, s->targets,
-                     s->seconds ? &mix : NULL, gradient_scale != 0 ? &gradient_scale : NULL);
+                     s->second_targets ? &mix : NULL, gradient_scale != 0 ? &gradient_scale : NULL);
     cuda_case_cpu_close(ops);
-    result.logits = restride(x, rows, shape->classes, shape->stride, 0);
+    result.logits = pad_rows(x, rows, shape->classes, shape->stride, 0);
     free(x);
     return result;
 }
@@ -141,13 +141,13 @@ static struct result on_device(enum dtype dtype, const struct subject *s, double
     const struct xent_shape *shape = &s->shape;
     uint64_t rows = rows_of(s);
     uint64_t targets_bytes = shape->items * shape->target_stride * sizeof(int32_t);
-    double *wide = restride(s->logits, rows, shape->classes, shape->stride, padding);
+    double *wide = pad_rows(s->logits, rows, shape->classes, shape->stride, padding);
     struct cuda_xent_arrays arrays = {
         cuda_case_array(dtype, wide, rows * shape->stride),
         cuda_case_blank(DTYPE_F64, rows),
         cuda_case_blank(DTYPE_U8, rows),
         cuda_case_bytes(s->targets, targets_bytes),
-        s->seconds ? cuda_case_bytes(s->seconds, targets_bytes) : NULL,
+        s->second_targets ? cuda_case_bytes(s->second_targets, targets_bytes) : NULL,
         s->weights ? cuda_case_bytes(s->weights, targets_bytes) : NULL,
         gradient_scale != 0 ? cuda_case_bytes(&gradient_scale, sizeof gradient_scale) : NULL};
     cuda_ok(cuda_xent(dtype, shape, &arrays, NULL));
@@ -297,7 +297,7 @@ static void without_a_loss_scale_logits_are_unchanged(void **state)
         enum dtype dtype = DTYPES[i / 3];
         struct subject s = subject_init(dtype, 1, 5, sizes[i % 3][0], sizes[i % 3][1]);
         struct result expected = on_cpu(&s, 0), found = on_device(dtype, &s, 3, 0);
-        double *wide = restride(s.logits, rows_of(&s), s.shape.classes, s.shape.stride, 3);
+        double *wide = pad_rows(s.logits, rows_of(&s), s.shape.classes, s.shape.stride, 3);
         check_losses(&s, &found, &expected);
         assert_memory_equal(found.logits, wide, rows_of(&s) * s.shape.stride * sizeof *wide);
         free(wide);
@@ -364,8 +364,8 @@ static void an_invalid_target_has_a_nan_loss(void **state)
         if (i % 2) { /* an invalid second target, with a valid first one */
             subject_mix(&s);
             s.targets[0] = s.targets[1] = 1;
-            s.seconds[0] = (int32_t)counts[i];
-            s.seconds[1] = -1;
+            s.second_targets[0] = (int32_t)counts[i];
+            s.second_targets[1] = -1;
         }
         struct result found = on_device(DTYPE_BF16, &s, 1, 1);
         for (int row = 0; row < 2; row++) {
