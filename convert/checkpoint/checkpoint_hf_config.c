@@ -21,7 +21,7 @@ int checkpoint_hf_find(const struct ckpt_reader *reader, const struct hf_model *
     enum model_type type;
     const struct hf_model *const *models = NULL;
     if (jsonx_text(jsonx_get(saved_config(reader), "model.type"), &name) == 0 &&
-        model_type_of(name, &type))
+        model_type_find(name, &type))
         models = model_hf_models(type);
     for (; models && *models; models++)
         if (!(*models)->marker || manifest_find(&reader->manifest, (*models)->marker)) {

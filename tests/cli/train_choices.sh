@@ -65,7 +65,7 @@ the_frozen_set_may_change_on_resume_with_a_message() {
 
 unfreezable_parameters_are_refused() {
   same "$(status_of millrace train train.yaml --set run.dir=runs/no --set 'model.freeze=block.*')" 2
-  contains "$(cat errors)" 'no parameter is matched by "block.*" of model.freeze'
+  contains "$(cat errors)" 'no parameter matches "block.*" in model.freeze'
   same "$(status_of millrace train train.yaml --set run.dir=runs/no --set 'model.freeze=*')" 2
   contains "$(cat errors)" 'model.freeze leaves nothing to train'
 }

@@ -7,12 +7,12 @@
  *
  *     slots      | own | ... | own | ring | shared by recomputed blocks |
  *
- * Frozen blocks at the start of a model have no backward pass: their forward passes write to the
- * first slot, before other blocks use it.
+ * Frozen blocks at the start of a model have no backward pass; their forward passes write to the
+ * first slot before others use it.
  *
- * Every recompute_every-th of the remaining blocks is recomputed; of those left, every
- * offload_every-th is offloaded. Blocks are numbered from the start of the model, so the choice
- * does not depend on the division into stages.
+ * Of the remaining blocks, every recompute_every-th is recomputed; of those left, every
+ * offload_every-th is offloaded. Blocks are counted from the start of the model, so the choice does
+ * not depend on the stages.
  */
 #ifndef MILLRACE_TRAINER_MODELS_ACTIVATION_PLAN_H
 #define MILLRACE_TRAINER_MODELS_ACTIVATION_PLAN_H
@@ -22,7 +22,7 @@
 struct activation_plan {
     uint32_t recompute_every, offload_every; /* 0: none */
     uint32_t first_block, blocks_count;      /* of the stage */
-    uint32_t frozen_count; /* blocks at the start of the model that have no backward pass */
+    uint32_t frozen_count;                   /* frozen blocks at the start of the model */
 };
 
 enum activation_kind {

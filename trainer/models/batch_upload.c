@@ -10,19 +10,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool wants_order(const struct batch_upload_options *options, const struct ops *ops)
+static bool wants_order(const struct batch_upload *upload)
 {
-    return !options->images && ops->table->embed_bwd_wants_order;
+    return !upload->options.images && upload->ops->table->embed_bwd_wants_order;
 }
 
 /* Byte offsets. Computed arrays come first, so that one copy transfers all of them. */
 struct slot_layout {
-    uint64_t targets, partners, weights, row_starts, by_token, made_bytes;
+    uint64_t targets, partners, weights, row_starts, by_token, computed_bytes;
     uint64_t tokens, images, bytes;
 };
 
-static struct slot_layout lay_out_slot(const struct batch_upload_options *o, const struct ops *ops)
+static struct slot_layout slot_layout(const struct batch_upload *upload)
 {
+    const struct batch_upload_options *o = &upload->options;
     struct arena_layout l = {0};
     struct slot_layout s = {0};
     uint64_t rows = o->images ? o->items : o->items * o->block;
@@ -30,17 +31,12 @@ static struct slot_layout lay_out_slot(const struct batch_upload_options *o, con
     s.partners = arena_take(&l, o->mixup ? rows : 0, sizeof(int32_t));
     s.weights = arena_take(&l, o->mixup ? rows : 0, sizeof(float));
     s.row_starts = arena_take(&l, o->document_starts ? rows : 0, sizeof(int32_t));
-    s.by_token = arena_take(&l, wants_order(o, ops) ? rows : 0, sizeof(int32_t));
-    s.made_bytes = l.bytes;
+    s.by_token = arena_take(&l, wants_order(upload) ? rows : 0, sizeof(int32_t));
+    s.computed_bytes = l.bytes;
     s.tokens = arena_take(&l, o->images ? 0 : o->items * (o->block + 1), sizeof(int32_t));
     s.images = arena_take(&l, o->images ? o->items * o->side * o->side * 3 : 0, 1);
     s.bytes = l.bytes;
     return s;
-}
-
-static struct slot_layout slot_layout(const struct batch_upload *upload)
-{
-    return lay_out_slot(&upload->options, upload->ops);
 }
 
 static struct batch_upload_arrays arrays_at(const struct batch_upload *upload, void *memory)
@@ -93,7 +89,7 @@ int batch_upload_init(struct batch_upload *upload, const struct batch_upload_opt
                       struct ops *ops, struct err *err)
 {
     *upload = (struct batch_upload){.options = *options, .ops = ops};
-    if (wants_order(options, ops)) {
+    if (wants_order(upload)) {
         upload->token_counts = calloc(options->vocabulary + 1, sizeof upload->token_counts[0]);
         if (!upload->token_counts)
             return err_set(err, -ENOMEM, "out of memory for the order of tokens");
@@ -131,7 +127,7 @@ void batch_upload_deinit(struct batch_upload *upload)
     *upload = (struct batch_upload){0};
 }
 
-static void give_back(struct batch_upload_slot *slot)
+static void release_batch(struct batch_upload_slot *slot)
 {
     if (slot->batch && slot->loader)
         loader_release(slot->loader, slot->batch);
@@ -139,12 +135,13 @@ static void give_back(struct batch_upload_slot *slot)
 }
 
 /* Waits for the slot's copies, then releases its batch. */
-static int retire(struct batch_upload *upload, struct batch_upload_slot *slot, struct err *err)
+static int wait_and_release(struct batch_upload *upload, struct batch_upload_slot *slot,
+                            struct err *err)
 {
     struct device *device = upload->ops->device;
     int status =
         slot->batch && slot->copied ? device->ops->event_wait(device, slot->copied, err) : 0;
-    give_back(slot);
+    release_batch(slot);
     return status;
 }
 
@@ -154,14 +151,14 @@ int batch_upload_flush(struct batch_upload *upload, struct err *err)
     for (uint64_t i = 0; i < BATCH_UPLOAD_SLOTS && upload->ops; i++) {
         struct batch_upload_slot *slot =
             &upload->slots[(upload->pushed_count + i) % BATCH_UPLOAD_SLOTS];
-        int one = retire(upload, slot, status ? NULL : err);
+        int one = wait_and_release(upload, slot, status ? NULL : err);
         status = status ? status : one;
     }
     upload->is_open = false;
     return status;
 }
 
-struct source {
+struct copy_source {
     const void *data;
     uint64_t bytes;
 };
@@ -172,21 +169,21 @@ static bool has_mixup(const struct batch_upload *upload, const struct batch *bat
     return upload->options.mixup && batch_field_named(batch, "partner_label");
 }
 
-static void take_partners(const struct batch_upload *upload, const struct batch_upload_slot *slot)
+static void fill_partners(const struct batch_upload *upload, const struct batch_upload_slot *slot)
 {
     const struct batch *batch = slot->batch;
     const struct batch_upload_options *o = &upload->options;
     const int32_t *partners = batch_field_named(batch, "partner_label")->data;
     const float *weights = batch_field_named(batch, "label_weight")->data;
     for (uint64_t i = 0; i < o->items; i++) {
-        bool is_there = i < batch->items_count;
-        slot->staging.partners[i] = is_there ? partners[i] : -1;
-        slot->staging.weights[i] = is_there ? weights[i] : 1;
+        bool is_present = i < batch->items_count;
+        slot->staging.partners[i] = is_present ? partners[i] : -1;
+        slot->staging.weights[i] = is_present ? weights[i] : 1;
     }
 }
 
-static void take_images(const struct batch_upload *upload, struct batch_upload_slot *slot,
-                        struct source *ret_source, uint64_t *ret_valid)
+static void prepare_images(const struct batch_upload *upload, struct batch_upload_slot *slot,
+                           struct copy_source *ret_source, uint64_t *ret_valid)
 {
     const struct batch *batch = slot->batch;
     const struct batch_upload_options *o = &upload->options;
@@ -199,8 +196,8 @@ static void take_images(const struct batch_upload *upload, struct batch_upload_s
         slot->staging.targets[i] = label;
     }
     if (has_mixup(upload, batch))
-        take_partners(upload, slot);
-    *ret_source = (struct source){images->data, batch->items_count * image_bytes};
+        fill_partners(upload, slot);
+    *ret_source = (struct copy_source){images->data, batch->items_count * image_bytes};
     if (batch->items_count < o->items && is_host(upload)) {
         memcpy(slot->staging.images, images->data, ret_source->bytes);
         memset(slot->staging.images + ret_source->bytes, 0,
@@ -242,8 +239,8 @@ static void fill_by_token(const struct batch_upload *upload, int32_t *by_token,
             by_token[next[tokens[i * (o->block + 1) + t]]++] = (int32_t)(i * o->block + t);
 }
 
-static void take_tokens(const struct batch_upload *upload, struct batch_upload_slot *slot,
-                        struct source *ret_source, uint64_t *ret_valid)
+static void prepare_tokens(const struct batch_upload *upload, struct batch_upload_slot *slot,
+                           struct copy_source *ret_source, uint64_t *ret_valid)
 {
     const struct batch *batch = slot->batch;
     const struct batch_upload_options *o = &upload->options;
@@ -263,13 +260,13 @@ static void take_tokens(const struct batch_upload *upload, struct batch_upload_s
         fill_row_starts(upload, slot->staging.row_starts, tokens);
     if (slot->staging.by_token)
         fill_by_token(upload, slot->staging.by_token, tokens);
-    *ret_source = (struct source){tokens, o->items * row_bytes};
+    *ret_source = (struct copy_source){tokens, o->items * row_bytes};
     *ret_valid = batch->items_count * o->block;
 }
 
 /* Queues the copies and makes the ops' stream wait for them. */
-static int send(struct batch_upload *upload, struct batch_upload_slot *slot,
-                const struct source *source, struct err *err)
+static int queue_copies(struct batch_upload *upload, struct batch_upload_slot *slot,
+                        const struct copy_source *source, struct err *err)
 {
     struct device *device = upload->ops->device;
     const struct device_ops *ops = device->ops;
@@ -278,7 +275,7 @@ static int send(struct batch_upload *upload, struct batch_upload_slot *slot,
     int status = ops->stream_wait_event(device, upload->stream, slot->used, err);
     if (!status)
         status = ops->copy(device, upload->stream, slot->device_memory, slot->staging_memory,
-                           slot_layout(upload).made_bytes, err);
+                           slot_layout(upload).computed_bytes, err);
     if (!status)
         status = ops->copy(device, upload->stream, target, source->data, source->bytes, err);
     if (!status)
@@ -292,7 +289,7 @@ static int send(struct batch_upload *upload, struct batch_upload_slot *slot,
 
 static struct model_input image_input(const struct batch_upload *upload,
                                       const struct batch_upload_slot *slot,
-                                      const struct source *source)
+                                      const struct copy_source *source)
 {
     return (struct model_input){
         .vision.images = is_host(upload) ? source->data : slot->device.images,
@@ -305,12 +302,12 @@ static struct model_input image_input(const struct batch_upload *upload,
 /* If no items are absent, the targets are the next tokens. */
 static struct model_input token_input(const struct batch_upload *upload,
                                       const struct batch_upload_slot *slot,
-                                      const struct source *source)
+                                      const struct copy_source *source)
 {
-    bool is_whole = slot->batch->items_count == upload->options.items;
+    bool is_full = slot->batch->items_count == upload->options.items;
     return (struct model_input){
         .language.tokens = is_host(upload) ? source->data : slot->device.tokens,
-        .language.targets = is_whole ? NULL : slot->device.targets,
+        .language.targets = is_full ? NULL : slot->device.targets,
         .language.row_starts = slot->device.row_starts,
         .language.by_token = slot->device.by_token,
     };
@@ -321,8 +318,8 @@ int batch_upload_push(struct batch_upload *upload, struct loader *loader, const 
 {
     assert(!upload->is_open);
     struct batch_upload_slot *slot = &upload->slots[upload->pushed_count % BATCH_UPLOAD_SLOTS];
-    int retired = retire(upload, slot, err);
-    struct source source = {0};
+    int released = wait_and_release(upload, slot, err);
+    struct copy_source source = {0};
     uint64_t valid = 0;
     slot->loader = loader;
     slot->batch = batch;
@@ -330,13 +327,13 @@ int batch_upload_push(struct batch_upload *upload, struct loader *loader, const 
                       (batch->items_count < upload->options.items);
     upload->pushed_count++;
     upload->is_open = true;
-    if (retired)
-        return retired;
+    if (released)
+        return released;
     if (upload->options.images)
-        take_images(upload, slot, &source, &valid);
+        prepare_images(upload, slot, &source, &valid);
     else
-        take_tokens(upload, slot, &source, &valid);
-    int status = is_host(upload) ? 0 : send(upload, slot, &source, err);
+        prepare_tokens(upload, slot, &source, &valid);
+    int status = is_host(upload) ? 0 : queue_copies(upload, slot, &source, err);
     if (status)
         return status;
     *ret_input = upload->options.images ? image_input(upload, slot, &source)
@@ -357,14 +354,14 @@ int batch_upload_pop(struct batch_upload *upload, struct err *err)
     struct batch_upload_slot *newest =
         &upload->slots[(upload->pushed_count - 1) % BATCH_UPLOAD_SLOTS];
     if (is_host(upload)) {
-        give_back(newest);
+        release_batch(newest);
         return 0;
     }
     struct device *device = upload->ops->device;
     int status = device->ops->event_record(device, newest->used, upload->ops->stream, err);
     /* Holding at most one batch lets a loader with two buffers continue. */
     for (uint64_t i = 0; i + 1 < BATCH_UPLOAD_SLOTS && !status; i++)
-        status =
-            retire(upload, &upload->slots[(upload->pushed_count + i) % BATCH_UPLOAD_SLOTS], err);
+        status = wait_and_release(
+            upload, &upload->slots[(upload->pushed_count + i) % BATCH_UPLOAD_SLOTS], err);
     return status;
 }

@@ -7,9 +7,9 @@
  *     batch_upload_pop(&upload, err);  // after queueing the last use of the input
  *
  * An input is always a full micro-batch: absent items have targets of -1. A separate stream copies
- * decoded data from the loader's pinned buffer and computed arrays (targets, document starts, token
- * order) from staging memory; the ops' stream waits for these copies. If device memory is host
- * memory, inputs point into the batch, and batch_upload_pop releases it.
+ * data from the loader's pinned buffer and computed arrays (targets, document starts, token order)
+ * from staging memory; the ops' stream waits for the copies. If device memory is host memory,
+ * inputs point into the batch, which batch_upload_pop releases.
  *
  * Threads: only the owner of the run. Allocates nothing after init.
  */
@@ -58,7 +58,6 @@ struct batch_upload {
     struct batch_upload_options options;
     struct ops *ops;
     struct device_stream *stream;
-    uint64_t slot_bytes;
     uint32_t *token_counts; /* [vocabulary + 1], for sorting; or NULL */
     struct batch_upload_slot slots[BATCH_UPLOAD_SLOTS];
     uint64_t pushed_count;
@@ -72,15 +71,15 @@ int batch_upload_init(struct batch_upload *upload, const struct batch_upload_opt
 /* Waits for the copies and releases all batches. Safe on a zeroed upload. */
 void batch_upload_deinit(struct batch_upload *upload);
 
-/* Takes ownership of the batch, even on failure, and releases it to loader unless that is NULL.
- * Labels and tokens must be in range, which the loader ensures. *ret_valid: the number of items (or
- * tokens) with a target. Must alternate with batch_upload_pop. */
+/* Takes ownership of the batch, even on failure, and releases it to the loader, if any. Labels and
+ * tokens must be in range. *ret_valid: number of items (or tokens) with a target. Must alternate
+ * with batch_upload_pop. */
 int batch_upload_push(struct batch_upload *upload, struct loader *loader, const struct batch *batch,
                       struct model_input *ret_input, uint64_t *ret_valid, struct err *err);
-/* The variant of the newest input, below BATCH_UPLOAD_VARIANTS. Inputs of one variant have equal
- * addresses, unless device memory is host memory. */
+/* Of the newest input, below BATCH_UPLOAD_VARIANTS. Inputs of one variant have equal addresses,
+ * unless device memory is host memory. */
 uint32_t batch_upload_variant(const struct batch_upload *upload);
-/* Blocks until the previous batch is copied and releases it, so that at most one batch is held. */
+/* Blocks until the previous batch is copied, and releases it: at most one batch is held. */
 int batch_upload_pop(struct batch_upload *upload, struct err *err);
 /* Blocks until all batches are copied and releases them. Call before closing the loader. */
 int batch_upload_flush(struct batch_upload *upload, struct err *err);

@@ -24,11 +24,11 @@ static uint64_t kv_width(const struct block_config *config)
     return config->kv_heads * head_dim(config);
 }
 
-static int check(const struct block_config *config, const char *name, struct err *err)
+static int check_config(const struct block_config *config, const char *name, struct err *err)
 {
     if (config->width == 0 || config->heads == 0 || config->kv_heads == 0 ||
         config->mlp_width == 0) {
-        err_set(err, -EINVAL, "%s has a width or a number of heads of zero", name);
+        err_set(err, -EINVAL, "a width or number of heads of %s is zero", name);
         return -EINVAL;
     }
     if (config->head_dim == 0 && config->width % config->heads != 0) {
@@ -44,13 +44,13 @@ static int check(const struct block_config *config, const char *name, struct err
         return -EINVAL;
     }
     if (config->rope && head_dim(config) % 2 != 0) {
-        err_set(err, -EINVAL, "rotary positions need pairs, and a head of %s is odd", name);
+        err_set(err, -EINVAL, "rotary positions do not support the odd head dimension of %s", name);
         err_expected(err, "an even head dimension");
         err_found(err, "%" PRIu64, head_dim(config));
         return -EINVAL;
     }
     if (config->qk_norm && head_dim(config) > NORM_IN_PLACE_COLS_MAX) {
-        err_set(err, -EINVAL, "a head of %s is too large for norms of q and k", name);
+        err_set(err, -EINVAL, "the head dimension of %s is too large for norms of q and k", name);
         err_expected(err, "a head dimension of at most %d", NORM_IN_PLACE_COLS_MAX);
         err_found(err, "%" PRIu64, head_dim(config));
         return -EINVAL;
@@ -58,8 +58,8 @@ static int check(const struct block_config *config, const char *name, struct err
     return 0;
 }
 
-/* Ignores further parameters after a failure. */
-struct builder {
+/* Adds nothing after a failure. */
+struct param_builder {
     const struct block_config *config;
     struct params *params;
     const char *name;
@@ -68,7 +68,7 @@ struct builder {
     struct err *err;
 };
 
-static uint64_t add(struct builder *builder, const char *name, struct param_spec spec)
+static uint64_t add_param(struct param_builder *builder, const char *name, struct param_spec spec)
 {
     char full[2 * PARAMS_NAME_BYTES_MAX];
     if (builder->status < 0)
@@ -80,34 +80,34 @@ static uint64_t add(struct builder *builder, const char *name, struct param_spec
     return builder->status < 0 ? 0 : builder->params->list[index].offset - builder->unit_offset;
 }
 
-static uint64_t add_matrix(struct builder *b, const char *name, uint64_t out, uint64_t in,
+static uint64_t add_matrix(struct param_builder *b, const char *name, uint64_t out, uint64_t in,
                            bool neighbor, double deviation)
 {
-    return add(b, name,
-               (struct param_spec){.rows = out,
-                                   .cols = in,
-                                   .neighbor = neighbor,
-                                   .decay = true,
-                                   .init = PARAM_NORMAL,
-                                   .deviation = deviation});
+    return add_param(b, name,
+                     (struct param_spec){.rows = out,
+                                         .cols = in,
+                                         .neighbor = neighbor,
+                                         .decay = true,
+                                         .init = PARAM_NORMAL,
+                                         .deviation = deviation});
 }
 
-static uint64_t add_bias(struct builder *b, const char *name, uint64_t rows, bool neighbor)
+static uint64_t add_bias(struct param_builder *b, const char *name, uint64_t rows, bool neighbor)
 {
-    return add(b, name,
-               (struct param_spec){.rows = rows, .neighbor = neighbor, .init = PARAM_ZEROS});
+    return add_param(b, name,
+                     (struct param_spec){.rows = rows, .neighbor = neighbor, .init = PARAM_ZEROS});
 }
 
-static void add_norm(struct builder *b, const char *weight, const char *bias, uint64_t *ret_weight,
-                     uint64_t *ret_bias)
+static void add_norm(struct param_builder *b, const char *weight, const char *bias,
+                     uint64_t *ret_weight, uint64_t *ret_bias)
 {
     uint64_t width = b->config->width;
-    *ret_weight = add(b, weight, (struct param_spec){.rows = width, .init = PARAM_ONES});
+    *ret_weight = add_param(b, weight, (struct param_spec){.rows = width, .init = PARAM_ONES});
     if (b->config->norm == NORM_LAYER)
-        *ret_bias = add(b, bias, (struct param_spec){.rows = width, .init = PARAM_ZEROS});
+        *ret_bias = add_param(b, bias, (struct param_spec){.rows = width, .init = PARAM_ZEROS});
 }
 
-static void add_attention(struct builder *b, struct block_offsets *o)
+static void add_attention(struct param_builder *b, struct block_offsets *o)
 {
     const struct block_config *config = b->config;
     uint64_t width = config->width, q = q_width(config), kv = kv_width(config);
@@ -121,8 +121,8 @@ static void add_attention(struct builder *b, struct block_offsets *o)
     }
     if (config->qk_norm) {
         const struct param_spec weight = {.rows = head_dim(config), .init = PARAM_ONES};
-        o->q_norm_weight = add(b, "attn.q_norm.weight", weight);
-        o->k_norm_weight = add(b, "attn.k_norm.weight", weight);
+        o->q_norm_weight = add_param(b, "attn.q_norm.weight", weight);
+        o->k_norm_weight = add_param(b, "attn.k_norm.weight", weight);
     }
     o->attn_proj_weight =
         add_matrix(b, "attn.proj.weight", width, q, false, config->residual_deviation);
@@ -130,7 +130,7 @@ static void add_attention(struct builder *b, struct block_offsets *o)
         o->attn_proj_bias = add_bias(b, "attn.proj.bias", width, false);
 }
 
-static void add_mlp(struct builder *b, struct block_offsets *o)
+static void add_mlp(struct param_builder *b, struct block_offsets *o)
 {
     const struct block_config *config = b->config;
     uint64_t width = config->width, mlp = config->mlp_width;
@@ -155,14 +155,14 @@ static void add_mlp(struct builder *b, struct block_offsets *o)
 int block_describe(const struct block_config *config, struct params *params, const char *name,
                    struct block_offsets *ret_offsets, struct err *err)
 {
-    int status = check(config, name, err);
+    int status = check_config(config, name, err);
     if (status == 0)
         status = params_begin_unit(params, name, err);
     if (status < 0)
         return status;
     struct block_offsets offsets = {0};
-    struct builder b = {config, params, name, params->units[params->units_count - 1].offset,
-                        0,      err};
+    struct param_builder b = {config, params, name, params->units[params->units_count - 1].offset,
+                              0,      err};
     add_norm(&b, "norm1.weight", "norm1.bias", &offsets.norm1_weight, &offsets.norm1_bias);
     add_attention(&b, &offsets);
     add_norm(&b, "norm2.weight", "norm2.bias", &offsets.norm2_weight, &offsets.norm2_bias);
@@ -449,7 +449,7 @@ double block_flops(const struct block *block, const struct params *params, uint6
         (backward ? 12.0 : 4.0) * (double)a->batch * (double)(a->heads * a->head_dim) * pairs;
     for (size_t i = 0; i < sizeof products / sizeof products[0]; i++) {
         uint64_t trained_offset;
-        bool is_trained = params_gradient(params, unit, products[i]->weight, &trained_offset);
+        bool is_trained = params_trained_offset(params, unit, products[i]->weight, &trained_offset);
         flops += linear_flops(products[i], 1 + backward + (backward && is_trained));
     }
     return flops;

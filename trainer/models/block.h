@@ -13,9 +13,9 @@
  *     block_forward(&block, weights, saved, x, row_starts, out);
  *     block_backward(&block, weights, saved, x, row_starts, scratch, gradients, d);
  *
- * One plan serves all blocks of a model: parameter offsets are relative to the block's unit, and
- * offsets of saved tensors are relative to an arena of saved_bytes. Repeating block_forward with
- * the same arguments gives the same saved tensors, bit for bit. Nothing is allocated.
+ * One plan serves all blocks of a model: offsets are relative to the block's unit or to an arena
+ * of saved_bytes. Repeating block_forward gives the same saved tensors, bit for bit. Nothing is
+ * allocated.
  */
 #ifndef MILLRACE_TRAINER_MODELS_BLOCK_H
 #define MILLRACE_TRAINER_MODELS_BLOCK_H
@@ -44,14 +44,12 @@ struct block_config {
     bool causal;
     bool bias;           /* in all products; LayerNorm always has one */
     bool qkv_bias;       /* for q, k and v only */
-    bool adds_gradients; /* backward passes add to gradients instead of overwriting them */
-    /* Initial standard deviations; residual_deviation: for products that feed a residual
-     * addition. */
+    bool adds_gradients; /* backward passes add to gradients */
+    /* Initial standard deviations; residual_deviation: of products before a residual addition. */
     double deviation, residual_deviation;
 };
 
-/* Offsets in the block's unit, in elements. qkv: q, k and v together; up: fc, or gate and up
- * together. */
+/* Offsets in the block's unit, in elements. qkv: q, k and v; up: fc, or gate and up. */
 struct block_offsets {
     uint64_t norm1_weight, norm1_bias, norm2_weight, norm2_bias;
     uint64_t qkv_weight, qkv_bias, attn_proj_weight, attn_proj_bias;
@@ -59,8 +57,7 @@ struct block_offsets {
     uint64_t up_weight, up_bias, mlp_proj_weight, mlp_proj_bias;
 };
 
-/* Byte offsets in the arena of saved tensors. raw_qkv: qkv before the norms of q and k, whose
- * statistics are q_rstd and k_rstd. */
+/* Byte offsets in the arena of saved tensors. raw_qkv: qkv before the norms of q and k. */
 struct block_saved {
     uint64_t normed1, mean1, rstd1, qkv, heads_out, lse, middle;
     uint64_t raw_qkv, q_rstd, k_rstd;
@@ -94,14 +91,14 @@ struct block {
 int block_describe(const struct block_config *config, struct params *params, const char *name,
                    struct block_offsets *ret_offsets, struct err *err);
 
-/* items: the number of sequences of `tokens` tokens. saved_bytes and scratch_bytes saturate at
- * ARENA_BYTES_MAX. Borrows ops. */
+/* items: number of sequences of `tokens` tokens. saved_bytes and scratch_bytes saturate
+ * (arena.h). Borrows ops. */
 int block_plan(struct block *block, const struct block_config *config,
                const struct block_offsets *offsets, struct ops *ops, uint64_t items,
                uint64_t tokens, struct err *err);
 
-/* x, out: [rows, width], compute type. weights: of this block's unit. row_starts: see attn_fwd.
- * saved, x and row_starts must not change until the backward pass. */
+/* x, out: [rows, width], compute type. weights: of this block's unit. saved, x and row_starts (see
+ * attn_fwd) must not change until the backward pass. */
 void block_forward(const struct block *block, const void *weights, void *saved, const void *x,
                    const int32_t *row_starts, void *out);
 
@@ -111,8 +108,7 @@ void block_backward(const struct block *block, const void *weights, void *saved,
                     const int32_t *row_starts, void *scratch,
                     const struct unit_gradients *gradients, void *d);
 
-/* Floating-point operations of the unit's forward pass and, if `backward`, its backward pass. See
- * model_flops. */
+/* Of the unit's forward pass and, if `backward`, its backward pass; see model_flops. */
 double block_flops(const struct block *block, const struct params *params, uint64_t unit,
                    bool backward);
 

@@ -8,25 +8,25 @@
 #include <fnmatch.h>
 #include <string.h>
 
-static int refuse(const char *pattern, const struct params *params, struct err *err)
+static int reject_unmatched(const char *pattern, const struct params *params, struct err *err)
 {
-    err_set(err, -EINVAL, "no parameter is matched by \"%s\" of model.freeze", pattern);
-    err_expected(err, "patterns of names as %s, with commas between them", params->list[0].name);
+    err_set(err, -EINVAL, "no parameter matches \"%s\" in model.freeze", pattern);
+    err_expected(err, "comma-separated patterns of names such as %s", params->list[0].name);
     err_advise(err, "docs/reference/models.md lists the names");
     return -EINVAL;
 }
 
-static int apply(struct params *params, const char *pattern, struct err *err)
+static int apply_pattern(struct params *params, const char *pattern, struct err *err)
 {
-    bool freezes = pattern[0] != '!';
+    bool freeze = pattern[0] != '!';
     uint64_t matched_count = 0;
     for (uint64_t i = 0; i < params->count; i++) {
-        if (fnmatch(pattern + !freezes, params->list[i].name, 0) != 0)
+        if (fnmatch(pattern + !freeze, params->list[i].name, 0) != 0)
             continue;
-        params->list[i].frozen = freezes;
+        params->list[i].frozen = freeze;
         matched_count++;
     }
-    return matched_count > 0 ? 0 : refuse(pattern, params, err);
+    return matched_count > 0 ? 0 : reject_unmatched(pattern, params, err);
 }
 
 static const char *next_pattern(char **rest)
@@ -40,7 +40,7 @@ static const char *next_pattern(char **rest)
     return pattern;
 }
 
-static int check(const struct params *params, struct err *err)
+static int check_frozen(const struct params *params, struct err *err)
 {
     uint64_t trained_count = 0;
     for (uint64_t i = 0; i < params->count; i++) {
@@ -48,16 +48,15 @@ static int check(const struct params *params, struct err *err)
         trained_count += !param->frozen;
         if (!param->neighbor || param->frozen == param[-1].frozen)
             continue;
-        err_set(err, -EINVAL,
-                "model.freeze tells %s and %s apart, whose gradients one product makes",
+        err_set(err, -EINVAL, "model.freeze selects only one of %s and %s, which share a product",
                 param[-1].name, param->name);
-        err_advise(err, "freeze all of q, k and v, or of gate and up, or none");
+        err_advise(err, "freeze all or none of q, k and v, or of gate and up");
         return -EINVAL;
     }
     if (trained_count > 0)
         return 0;
     err_set(err, -EINVAL, "model.freeze leaves nothing to train");
-    err_advise(err, "end it with what shall be trained, as \", !head.*\"");
+    err_advise(err, "end it with the parameters to train, such as \", !head.*\"");
     return -EINVAL;
 }
 
@@ -71,9 +70,9 @@ int freeze_params(struct params *params, const char *patterns, struct err *err)
     strcpy(text, patterns);
     int status = 0;
     while (rest && !status)
-        status = apply(params, next_pattern(&rest), err);
+        status = apply_pattern(params, next_pattern(&rest), err);
     if (!status)
-        status = check(params, err);
+        status = check_frozen(params, err);
     if (!status)
         params_lay_out_trained(params);
     return status;

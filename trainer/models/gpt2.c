@@ -44,18 +44,16 @@ static const struct hf_tensor_map hf_inside[] = {
     {0},
 };
 
-#define FIELD(member) .field = offsetof(struct hf_config, member)
-
 static const struct hf_entry hf_entries[] = {
     {"activation_function", HF_TEXT, "gelu_new"},
-    {"layer_norm_epsilon", HF_REAL, FIELD(norm_epsilon), .default_value = 1e-5},
-    {"n_embd", HF_COUNT, FIELD(width)},
-    {"n_head", HF_COUNT, FIELD(heads), .is_checked = true, .default_value = 12},
-    {"n_inner", HF_COUNT, FIELD(mlp_width)},
-    {"n_layer", HF_COUNT, FIELD(layers), .is_checked = true, .default_value = 12},
-    {"n_positions", HF_COUNT, FIELD(positions)},
+    {"layer_norm_epsilon", HF_REAL, HF_FIELD(norm_epsilon), .default_value = 1e-5},
+    {"n_embd", HF_COUNT, HF_FIELD(width)},
+    {"n_head", HF_COUNT, HF_FIELD(heads), .is_checked = true, .default_value = 12},
+    {"n_inner", HF_COUNT, HF_FIELD(mlp_width)},
+    {"n_layer", HF_COUNT, HF_FIELD(layers), .is_checked = true, .default_value = 12},
+    {"n_positions", HF_COUNT, HF_FIELD(positions)},
     {"tie_word_embeddings", HF_TIED, .flag = true},
-    {"vocab_size", HF_COUNT, FIELD(vocabulary)},
+    {"vocab_size", HF_COUNT, HF_FIELD(vocabulary)},
     {"bos_token_id", HF_DOCUMENT_END},
     {"eos_token_id", HF_DOCUMENT_END},
     {NULL, HF_END},

@@ -83,29 +83,30 @@ static void format_shape(const uint64_t *shape, uint32_t rank, char text[128])
     snprintf(text + used, 128 - (size_t)used, "]");
 }
 
-/* more_rows: the tensor may have more rows than the model. */
+/* may_have_more_rows: the tensor may have more rows than the model. */
 static int check_shape(const struct init *l, const struct weights_tensor *found,
-                       const uint64_t *shape, uint32_t rank, bool more_rows)
+                       const uint64_t *shape, uint32_t rank, bool may_have_more_rows)
 {
     const struct manifest_tensor *tensor = found->tensor;
     bool fits = tensor->rank == rank;
     for (uint32_t d = 0; d < rank && fits; d++)
-        fits = tensor->shape[d] == shape[d] || (d == 0 && more_rows && tensor->shape[d] > shape[d]);
+        fits = tensor->shape[d] == shape[d] ||
+               (d == 0 && may_have_more_rows && tensor->shape[d] > shape[d]);
     if (fits)
         return 0;
-    char expected[128], is[128];
+    char expected[128], found_shape[128];
     format_shape(shape, rank, expected);
-    format_shape(tensor->shape, tensor->rank, is);
-    err_set(l->err, -EINVAL, "tensor \"%.100s\" has another shape than the model's", tensor->name);
+    format_shape(tensor->shape, tensor->rank, found_shape);
+    err_set(l->err, -EINVAL, "tensor \"%.100s\" does not have the model's shape", tensor->name);
     err_at(l->err, found->reader->path, ERR_NO_OFFSET);
     err_expected(l->err, "%s", expected);
-    err_found(l->err, "%s", is);
-    err_advise(l->err, "describe that model under `model:`");
+    err_found(l->err, "%s", found_shape);
+    err_advise(l->err, "set `model:` to the sizes of these weights");
     return -EINVAL;
 }
 
-/* Finds a tensor by its transformers name. Files of a bare model omit the first component of the
- * name. A tied table is stored once, by transformers under the embedding's name and by safetensors'
+/* Finds a tensor by its Hugging Face name. Files of a bare model omit the first component of the
+ * name. A tied table is stored once: by transformers under the embedding's name, by safetensors'
  * save_model under the head's. */
 static bool find_hf_tensor(const struct init *l, const struct param *param,
                            struct hf_location *location, struct weights_tensor *ret_tensor)
@@ -162,8 +163,8 @@ static int load_untransposed(struct init *l, const struct param *param,
 {
     const uint64_t shape[2] = {param->shape[0] * location->parts, param->shape[1]};
     const uint64_t start[2] = {param->shape[0] * location->part, 0};
-    bool more_rows = strcmp(param->name, "embed.positions.weight") == 0 && l->hf;
-    int status = check_shape(l, found, shape, param->rank, more_rows);
+    bool may_have_more_rows = strcmp(param->name, "embed.positions.weight") == 0 && l->hf;
+    int status = check_shape(l, found, shape, param->rank, may_have_more_rows);
     return status ? status : weights_read(found, start, param->shape, target, l->err);
 }
 
@@ -179,7 +180,7 @@ static int load_param(struct init *l, const struct param *param, float *target)
     err_set(l->err, -ENOENT, "there is no tensor for %s", param->name);
     err_at(l->err, l->path, ERR_NO_OFFSET);
     err_expected(l->err, "%s%s%s", param->name, location.name[0] ? " or " : "", location.name);
-    err_advise(l->err, "see what there is with `millrace inspect`");
+    err_advise(l->err, "list the tensors with `millrace inspect`");
     return -ENOENT;
 }
 
@@ -192,7 +193,7 @@ static int check_depth(const struct init *l)
     snprintf(next.name, sizeof next.name, "blocks.%" PRIu32 ".norm1.weight", l->config->layers);
     if (!weights_find(l->source, next.name, &found) && !find_hf_tensor(l, &next, &location, &found))
         return 0;
-    err_set(l->err, -EINVAL, "the weights are of a model of more layers");
+    err_set(l->err, -EINVAL, "the weights belong to a model with more layers");
     err_at(l->err, l->path, ERR_NO_OFFSET);
     err_expected(l->err, "%" PRIu32, l->config->layers);
     err_found(l->err, "tensor %.100s", found.tensor->name);
@@ -200,19 +201,11 @@ static int check_depth(const struct init *l)
     return -EINVAL;
 }
 
-static bool has_param(const struct params *params, const char *name)
-{
-    for (uint64_t i = 0; i < params->count; i++)
-        if (strcmp(params->list[i].name, name) == 0)
-            return true;
-    return false;
-}
-
 static const struct hf_model *hf_model_of(const struct model_config *config,
                                           const struct params *params)
 {
     const struct hf_model *const *hf = model_hf_models(config->type);
-    while (hf && *hf && (*hf)->marker && !has_param(params, (*hf)->marker))
+    while (hf && *hf && (*hf)->marker && !params_find(params, (*hf)->marker))
         hf++;
     return hf ? *hf : NULL;
 }

@@ -1,6 +1,6 @@
 /*
- * init — loads a model's initial weights from a millrace checkpoint, a consolidated file, or a
- * Hugging Face model (docs/reference/models.md lists the names).
+ * init — loads initial weights from a millrace checkpoint, a consolidated file, or a Hugging Face
+ * model (docs/reference/models.md lists the names).
  */
 #ifndef MILLRACE_TRAINER_MODELS_INIT_H
 #define MILLRACE_TRAINER_MODELS_INIT_H
@@ -18,9 +18,8 @@ struct init;
  *
  * Loads one group at a time, so no rank has to hold the whole model. Blocks. Owner thread only.
  */
-/* path: see ckpt/load/weights.h. log: see ckpt_find. -EINVAL if a transformers `config.json` next
- * to the weights describes a different model. Borrows all arguments but the path until
- * init_close. */
+/* path: see ckpt/load/weights.h. log: see ckpt_find. -EINVAL if a `config.json` next to the weights
+ * describes a different model. Borrows all other arguments until init_close. */
 int init_open(struct io *io, const char *path, const struct model_config *config,
               const struct params *params, const struct log *log, struct init **ret_init,
               struct err *err);

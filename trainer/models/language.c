@@ -7,35 +7,18 @@
  */
 #include "trainer/models/model_kind.h"
 
-#include <errno.h>
-#include <inttypes.h>
-
 enum { BLOCK_TOKENS_MAX = 1 << 20, VOCABULARY_MAX = 1 << 24 };
 
 /* Memory limit for the logits: a few thousand rows of a large vocabulary, enough for products at
  * full speed. */
 enum { HEAD_LOGITS_BYTES_MAX = 512 << 20 };
 
-static int check_language(const struct language_config *config, struct err *err)
-{
-    if (config->block == 0 || config->block > BLOCK_TOKENS_MAX) {
-        err_set(err, -EINVAL, "the block of a language model is out of range");
-        err_expected(err, "1 to %d tokens", BLOCK_TOKENS_MAX);
-        err_found(err, "%" PRIu32, config->block);
-        return -EINVAL;
-    }
-    if (config->vocabulary == 0 || config->vocabulary > VOCABULARY_MAX) {
-        err_set(err, -EINVAL, "the vocabulary of a language model is out of range");
-        err_expected(err, "1 to %d", VOCABULARY_MAX);
-        err_found(err, "%" PRIu32, config->vocabulary);
-        return -EINVAL;
-    }
-    return 0;
-}
-
 static int check(const struct model_config *config, struct err *err)
 {
-    return check_language(&config->language, err);
+    const struct language_config *language = &config->language;
+    int status = model_check_limit("block", language->block, BLOCK_TOKENS_MAX, err);
+    return status ? status
+                  : model_check_limit("vocabulary", language->vocabulary, VOCABULARY_MAX, err);
 }
 
 static uint64_t tokens(const struct model_config *config)

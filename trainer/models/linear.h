@@ -1,8 +1,8 @@
 /*
  * linear — y = x W^T + b and its backward pass: three planned products. Header only.
  *
- * W is [out, in], as in checkpoints. Offsets are in elements from the start of a unit's weights.
- * They also identify gradients, whose own offsets differ if part of the unit is frozen.
+ * W is [out, in], as in checkpoints. Offsets are in elements from the start of a unit's weights and
+ * also identify gradients, whose own offsets differ if part of the unit is frozen.
  */
 #ifndef MILLRACE_TRAINER_MODELS_LINEAR_H
 #define MILLRACE_TRAINER_MODELS_LINEAR_H
@@ -17,7 +17,7 @@ struct linear {
     uint64_t rows, in, out;
     uint64_t weight, bias; /* offsets, in elements */
     bool has_bias;
-    bool adds_gradients; /* backward passes add to gradients instead of overwriting them */
+    bool adds_gradients; /* backward passes add to gradients */
     struct gemm_plan forward, backward_input, backward_weight;
 };
 
@@ -38,7 +38,7 @@ static inline void *linear_gradients(const struct ops *ops, const struct unit_gr
                                      uint64_t offset)
 {
     uint64_t trained_offset, first = gradients->params->units[gradients->unit].trained_offset;
-    return params_gradient(gradients->params, gradients->unit, offset, &trained_offset)
+    return params_trained_offset(gradients->params, gradients->unit, offset, &trained_offset)
                ? (char *)gradients->memory + (trained_offset - first) * ops_master_bytes(ops)
                : NULL;
 }

@@ -52,25 +52,23 @@ const struct hf_tensor_map model_llama_inside[] = {
     {0},
 };
 
-#define FIELD(member) .field = offsetof(struct hf_config, member)
-
 static const struct hf_entry hf_entries[] = {
     {"attention_bias", HF_FLAG, .flag = false},
     {"bos_token_id", HF_NULL},
     {"eos_token_id", HF_NULL},
     {"hidden_act", HF_TEXT, "silu"},
-    {"hidden_size", HF_COUNT, FIELD(width)},
-    {"intermediate_size", HF_COUNT, FIELD(mlp_width)},
-    {"max_position_embeddings", HF_COUNT, FIELD(positions)},
-    {"num_attention_heads", HF_COUNT, FIELD(heads), .is_checked = true, .default_value = 32},
-    {"num_hidden_layers", HF_COUNT, FIELD(layers), .is_checked = true, .default_value = 32},
-    {"num_key_value_heads", HF_COUNT, FIELD(kv_heads), .is_checked = true},
+    {"hidden_size", HF_COUNT, HF_FIELD(width)},
+    {"intermediate_size", HF_COUNT, HF_FIELD(mlp_width)},
+    {"max_position_embeddings", HF_COUNT, HF_FIELD(positions)},
+    {"num_attention_heads", HF_COUNT, HF_FIELD(heads), .is_checked = true, .default_value = 32},
+    {"num_hidden_layers", HF_COUNT, HF_FIELD(layers), .is_checked = true, .default_value = 32},
+    {"num_key_value_heads", HF_COUNT, HF_FIELD(kv_heads), .is_checked = true},
     {"head_dim", HF_HEAD_DIM},
-    {"rms_norm_eps", HF_REAL, FIELD(norm_epsilon), .default_value = 1e-6},
+    {"rms_norm_eps", HF_REAL, HF_FIELD(norm_epsilon), .default_value = 1e-6},
     {"rope_scaling", HF_ROPE_SCALING},
-    {"rope_theta", HF_REAL, FIELD(rope_base), .default_value = 10000},
+    {"rope_theta", HF_REAL, HF_FIELD(rope_base), .default_value = 10000},
     {"tie_word_embeddings", HF_TIED, .flag = false},
-    {"vocab_size", HF_COUNT, FIELD(vocabulary)},
+    {"vocab_size", HF_COUNT, HF_FIELD(vocabulary)},
     {NULL, HF_END},
 };
 

@@ -1,22 +1,19 @@
 /*
- * model — the parameters of a model, and the forward and backward passes of one micro-batch through
- * one stage.
+ * model — a model's parameters, and the passes of one micro-batch through one stage.
  *
  * A model is an embedding, identical blocks (block.h) and a head. A stage is a range of blocks; the
- * first stage also has the embedding, and the last has the head. Without a pipeline there is one
- * stage.
+ * first stage also has the embedding, the last the head. Without a pipeline there is one stage.
  *
  *     model_open(&config, ops, items, &model, err);
  *     model_forward(model, &stage, &memory, &activations, &input, hidden_in, hidden_out, NULL);
  *     model_backward(model, &stage, &memory, &activations, &input, &result, d_hidden_out,
  *                    d_hidden_in);
  *
- * During training the backward pass computes the losses: the head computes logits and their
- * gradients a few rows at a time, so the full logits are never in memory. During evaluation
- * model_forward computes the losses into `result`.
+ * In training, the backward pass computes the losses: the head computes logits and their gradients
+ * a few rows at a time, so the full logits are never in memory. In an evaluation, model_forward
+ * computes the losses into `result`.
  *
- * The caller owns the weights and gradients (struct model_memory) and one struct model_activations
- * per micro-batch in flight.
+ * The caller owns struct model_memory and one struct model_activations per micro-batch in flight.
  */
 #ifndef MILLRACE_TRAINER_MODELS_MODEL_H
 #define MILLRACE_TRAINER_MODELS_MODEL_H
@@ -38,7 +35,7 @@ struct language_config {
     uint32_t block; /* tokens per item */
     uint32_t vocabulary;
     bool tied; /* the head shares the embedding's table, as always in GPT-2 */
-    /* Maximum rows of logits in memory, rounded down to whole items if it exceeds one item. 0: the
+    /* Maximum rows of logits in memory, rounded down to whole items if more than one. 0: the
      * largest power of two that fits in 512 MiB. */
     uint32_t head_rows;
     /* Rotary models only: */
@@ -56,17 +53,16 @@ struct model_config {
     uint32_t mlp_ratio;
     struct vision_config vision;
     struct language_config language;
-    /* Every n-th block saves only its input and repeats its forward pass in the backward pass, with
-     * the same bits. 0: none. */
+    /* Every n-th block saves only its input and recomputes the rest in the backward pass, with the
+     * same bits. 0: none. */
     uint32_t recompute_every;
     /* Every n-th of the remaining blocks saves its activations in pinned memory. 0: none. */
     uint32_t offload_every;
     /* Patterns of frozen parameters (freeze.h), borrowed until the model is closed. NULL: none. */
     const char *freeze;
-    /* Adjacent units are joined into groups of at least this many parameters (params.h). 0:
-     * never. */
+    /* Minimum parameters of a group of adjacent units (params.h). 0: units are not joined. */
     uint64_t group_params_min;
-    bool adds_gradients; /* backward passes add to gradients instead of overwriting them */
+    bool adds_gradients; /* backward passes add to gradients */
 };
 
 /* A range of blocks, not empty unless the stage has the head. Immutable. */
@@ -109,8 +105,8 @@ struct vision_input {
 struct language_input {
     const int32_t *tokens;     /* [items, block + 1], each 0 to vocabulary - 1 */
     const int32_t *targets;    /* [items, block], -1: not counted; NULL: tokens 1..block */
-    const int32_t *row_starts; /* [items, block], first token each attends to; NULL: all 0 */
-    const int32_t *by_token;   /* rows sorted by token; see embed_bwd in ops.h */
+    const int32_t *row_starts; /* [items, block]: see attn_fwd in ops.h */
+    const int32_t *by_token;   /* by_id of embed_bwd in ops.h */
 };
 
 /* One micro-batch in device memory. Absent items have targets of -1 and arbitrary pixels or
@@ -122,7 +118,7 @@ struct model_input {
     const double *loss_scale;
 };
 
-/* Results of the head, in device memory. rows = items, or items * block for a language model. Rows
+/* Results of the head, in device memory: [items], or [items * block] for a language model. Rows
  * that are not counted are 0. */
 struct model_result {
     double *losses;
@@ -146,14 +142,13 @@ uint64_t model_offload_bytes(const struct model *model, const struct model_stage
 /* The caller owns *ret_offload, which is NULL if model_offload_bytes is 0. */
 int model_open_offload(const struct model *model, const struct model_stage *stage,
                        struct offload **ret_offload, struct err *err);
-/* Floating-point operations of the products in the forward and backward passes of one micro-batch
- * (docs/reference/models.md defines what counts). */
+/* Floating-point operations of one micro-batch's products (see docs/reference/models.md). */
 double model_flops(const struct model *model);
 
 /* Index of the parameter that embedding and head share, or -1. The embedding owns it. A stage with
- * only the head reads it and writes the head's gradient at the parameter's offset in `gradients`.
- * The caller copies that to the stage with the embedding, whose backward pass adds to it, so the
- * order of the two terms does not depend on the division into stages. */
+ * only the head writes the head's gradient at the parameter's offset in `gradients`. The caller
+ * copies that to the stage with the embedding, whose backward pass adds to it: the two terms have
+ * the same order in any division into stages. */
 int64_t model_tied_param(const struct model *model);
 
 /* The units of model_params that a stage uses, in forward order. */
@@ -170,14 +165,14 @@ void model_forward(struct model *model, const struct model_stage *stage,
                    const struct model_memory *memory, const struct model_activations *activations,
                    const struct model_input *input, const void *hidden_in, void *hidden_out,
                    const struct model_result *result);
-/* Logits after an evaluation's forward pass: [rows, vocabulary or classes, padded to logits_align
- * of ops.h], compute type, in the activations. NULL if not all rows fit in memory. */
+/* Logits after an evaluation's forward pass: [rows, classes or vocabulary, padded to logits_align],
+ * compute type, in the activations. NULL if they were computed in several chunks. */
 const void *model_logits(const struct model *model, const struct model_stage *stage,
                          const struct model_activations *activations);
-/* Call after model_forward, which must have had the same input and a NULL result. Writes or adds
- * (adds_gradients) the gradients of the stage's trained parameters, except for padding. result:
- * NULL without the head. d_hidden_out: NULL with the head. d_hidden_in: NULL with the embedding;
- * undefined if nothing before the stage is trained. Completes groups from last to first. */
+/* Call after model_forward with the same input and a NULL result. Writes or adds (adds_gradients)
+ * the gradients of the stage's trained parameters, without padding. result: NULL without the head.
+ * d_hidden_out: NULL with the head. d_hidden_in: NULL with the embedding; undefined if nothing
+ * before the stage is trained. Completes groups from last to first. */
 void model_backward(struct model *model, const struct model_stage *stage,
                     const struct model_memory *memory, const struct model_activations *activations,
                     const struct model_input *input, const struct model_result *result,

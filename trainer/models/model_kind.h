@@ -3,7 +3,7 @@
  * trainer/models/.
  *
  * A model is one file that defines a struct model_kind, and a row in models.h. A language model
- * (gpt2.c, llama.c, qwen.c) defines its blocks and its transformers names; language.c provides the
+ * (gpt2.c, llama.c, qwen.c) defines its blocks and its Hugging Face names; language.c provides the
  * embedding and the head.
  */
 #ifndef MILLRACE_TRAINER_MODELS_MODEL_KIND_H
@@ -53,16 +53,18 @@ struct model_task {
     void (*embed_forward)(struct model *model, const struct model_pass *pass, void *hidden);
     void (*embed_backward)(struct model *model, const struct model_pass *pass,
                            const void *d_hidden);
-    /* Computes losses from normed and, unless gradient_scale is NULL, d_normed and the gradients of
+    /* Computes losses from normed; unless gradient_scale is NULL, also d_normed and gradients of
      * the sum of losses times *gradient_scale. */
     void (*head)(struct model *model, const struct model_pass *pass,
                  const struct model_result *result, const double *gradient_scale);
     double (*flops)(const struct model *model);
 };
 
-/* Image classification (vit.c); next-token prediction (language.c), with learned positions unless
- * the model is rotary. */
+/* vit.c; language.c: next-token prediction, with learned positions unless the model is rotary. */
 extern const struct model_task model_task_image, model_task_language;
+
+/* Initializes the field of a struct hf_entry. */
+#define HF_FIELD(member) .field = offsetof(struct hf_config, member)
 
 struct model_kind {
     const struct model_task *task;
@@ -123,6 +125,9 @@ struct model {
 
 enum { MODEL_UNIT_EMBED = 0, MODEL_UNIT_BLOCKS = 1 };
 
+/* -EINVAL, naming `what`, unless value is 1 to limit. */
+int model_check_limit(const char *what, uint64_t value, uint64_t limit, struct err *err);
+
 /* Adds a parameter to the newest unit. *ret_offset: in the unit, in elements. */
 int model_add_param(struct model *model, const struct param_spec *spec, uint64_t *ret_offset,
                     struct err *err);
@@ -156,7 +161,7 @@ model_unit_gradients(const struct model *model, const struct model_pass *pass, u
 static inline bool model_is_trained(const struct model *model, uint64_t unit, uint64_t offset)
 {
     uint64_t trained_offset;
-    return params_gradient(&model->params, unit, offset, &trained_offset);
+    return params_trained_offset(&model->params, unit, offset, &trained_offset);
 }
 
 /* Columns of logits in memory: the rows of the head's weight plus its padding_rows. */

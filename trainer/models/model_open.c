@@ -32,7 +32,7 @@ const char *model_type_name(enum model_type type)
     return kinds[type].name;
 }
 
-bool model_type_of(const char *name, enum model_type *ret_type)
+bool model_type_find(const char *name, enum model_type *ret_type)
 {
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (strcmp(kinds[i].name, name) == 0) {
@@ -52,7 +52,7 @@ const struct hf_model *const *model_hf_models(enum model_type type)
     return kinds[type].kind->hf_models;
 }
 
-static int check_limit(const char *what, uint64_t value, uint64_t limit, struct err *err)
+int model_check_limit(const char *what, uint64_t value, uint64_t limit, struct err *err)
 {
     if (value > 0 && value <= limit)
         return 0;
@@ -65,19 +65,20 @@ static int check_limit(const char *what, uint64_t value, uint64_t limit, struct 
 static int check(const struct model_config *config, const struct model_kind *kind, uint64_t items,
                  struct err *err)
 {
-    int status = check_limit("number of layers", config->layers, LAYERS_MAX, err);
+    int status = model_check_limit("number of layers", config->layers, LAYERS_MAX, err);
     if (status == 0)
-        status = check_limit("width", config->width, WIDTH_MAX, err);
+        status = model_check_limit("width", config->width, WIDTH_MAX, err);
     if (status == 0)
-        status = check_limit("number of heads", config->heads, config->width, err);
+        status = model_check_limit("number of heads", config->heads, config->width, err);
     if (status == 0)
         status = config->mlp_width
-                     ? check_limit("mlp_width", config->mlp_width, MLP_WIDTH_MAX, err)
-                     : check_limit("mlp_ratio", config->mlp_ratio, MLP_RATIO_MAX, err);
+                     ? model_check_limit("mlp_width", config->mlp_width, MLP_WIDTH_MAX, err)
+                     : model_check_limit("mlp_ratio", config->mlp_ratio, MLP_RATIO_MAX, err);
     if (status == 0)
         status = kind->task->check(config, err);
     if (status == 0)
-        status = check_limit("micro-batch", items, ROWS_MAX / kind->task->tokens(config), err);
+        status =
+            model_check_limit("micro-batch", items, ROWS_MAX / kind->task->tokens(config), err);
     return status;
 }
 

@@ -24,11 +24,10 @@ struct hf_model;
 
 const char *model_type_name(enum model_type type);
 /* False if no model has that name. */
-bool model_type_of(const char *name, enum model_type *ret_type);
+bool model_type_find(const char *name, enum model_type *ret_type);
 /* True if model.rope_base and related keys apply. */
 bool model_is_rotary(enum model_type type);
-/* The corresponding models in transformers (ckpt/format/hf_model.h), NULL-terminated; NULL:
- * none. */
+/* The corresponding Hugging Face models, NULL-terminated; NULL: none. */
 const struct hf_model *const *model_hf_models(enum model_type type);
 
 #endif

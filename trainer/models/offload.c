@@ -106,7 +106,7 @@ static void copy_item(struct offload *offload, uint32_t slot, void *target, cons
     offload->copied_bytes += offload->item_bytes;
 }
 
-static bool goes_out(const struct offload *offload, uint32_t item)
+static bool is_copied_out(const struct offload *offload, uint32_t item)
 {
     return item + OFFLOAD_SLOTS < offload->items_count;
 }
@@ -124,13 +124,13 @@ void offload_before_forward(struct offload *offload, uint32_t item)
 
 void offload_after_forward(struct offload *offload, uint32_t item, const void *slot)
 {
-    if (goes_out(offload, item))
+    if (is_copied_out(offload, item))
         copy_item(offload, item % OFFLOAD_SLOTS, pinned_at(offload, item), slot);
 }
 
 void offload_before_backward(struct offload *offload, uint32_t item)
 {
-    if (goes_out(offload, item))
+    if (is_copied_out(offload, item))
         wait_for_copy(offload, item);
 }
 

@@ -1,6 +1,6 @@
 /*
- * offload — keeps the activations of one micro-batch in pinned memory until the backward pass. They
- * pass through a ring of OFFLOAD_SLOTS slots on the device.
+ * offload — keeps a micro-batch's activations in pinned memory until the backward pass. They pass
+ * through a ring of OFFLOAD_SLOTS slots on the device.
  *
  *     forward, in order:        offload_before_forward(o, i); queue the write of the slot
  *                               offload_after_forward(o, i, slot);
@@ -14,11 +14,11 @@
  * The last OFFLOAD_SLOTS items stay on the device, because the backward pass begins with them. Item
  * i returns to its slot after the backward pass of item i + OFFLOAD_SLOTS.
  *
- * Copies run on a separate stream, ordered with the ops' stream by events. The host never waits, so
- * a graph can capture a pass. A backward pass ends with all copies complete. If device memory is
- * host memory, the same copies run but save no memory.
+ * Events order the copies, on a separate stream, with the ops' stream. The host never waits, so a
+ * graph can capture a pass. A backward pass ends with all copies complete. The copies also run, but
+ * save nothing, if device memory is host memory.
  *
- * Call only from the thread that owns the ops. Allocates nothing after open.
+ * Threads: only the owner of the ops. Allocates nothing after open.
  */
 #ifndef MILLRACE_TRAINER_MODELS_OFFLOAD_H
 #define MILLRACE_TRAINER_MODELS_OFFLOAD_H
@@ -54,8 +54,8 @@ void offload_after_forward(struct offload *offload, uint32_t item, const void *s
 void offload_before_backward(struct offload *offload, uint32_t item);
 void offload_after_backward(struct offload *offload, uint32_t item, void *slot);
 
-/* Returns the first queueing failure since the last call, except failures caused by a failed
- * operation of the ops. Does not block. NULL: 0. */
+/* Returns the first queueing failure since the last call, except those caused by a failure of the
+ * ops. Does not block. NULL: 0. */
 int offload_status(struct offload *offload, struct err *err);
 /* Total bytes queued in both directions; a pass recorded in a graph counts once. */
 uint64_t offload_copied_bytes(const struct offload *offload);

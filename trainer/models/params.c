@@ -92,7 +92,7 @@ int params_add(struct params *params, const struct param_spec *spec, uint64_t *r
         __builtin_mul_overflow(spec->rows + spec->padding_rows, cols, &padded_count) ||
         padded_count > PARAMS_ELEMENTS_MAX - params->elements) {
         err_set(err, -EINVAL, "the model is too large at tensor %s", spec->name);
-        err_expected(err, "at most %" PRIu64 " elements in all", PARAMS_ELEMENTS_MAX);
+        err_expected(err, "at most %" PRIu64 " elements in total", PARAMS_ELEMENTS_MAX);
         return -EINVAL;
     }
     param.offset = params->elements;
@@ -221,8 +221,8 @@ bool params_next_span(const struct params *params, uint64_t group, uint64_t *nex
     return true;
 }
 
-bool params_gradient(const struct params *params, uint64_t unit, uint64_t offset,
-                     uint64_t *ret_offset)
+bool params_trained_offset(const struct params *params, uint64_t unit, uint64_t offset,
+                           uint64_t *ret_offset)
 {
     const struct param_group *u = &params->units[unit];
     const struct param *param = &params->list[u->first];

@@ -1,13 +1,13 @@
 /*
  * params — the tensors of a model in one arena, divided into units and groups.
  *
- * A unit is the embedding, a block or the head. A group is one unit or several adjacent ones, which
- * are gathered, reduced and updated together. Tensors are stored in params_add order. A tensor
- * starts at a multiple of PARAMS_ALIGN elements unless it is a neighbor: q, k and v, or gate and
- * up, are contiguous so that one product computes them. Padding is always zero.
+ * A unit is the embedding, a block or the head. A group is one or several adjacent units, which are
+ * gathered, reduced and updated together. Tensors are stored in params_add order. A tensor starts
+ * at a multiple of PARAMS_ALIGN elements unless it is a neighbor: q, k and v, or gate and up, are
+ * contiguous so that one product computes them. Padding is always zero.
  *
- * Weights are laid out by offset and elements. Arenas of gradients and moments omit frozen
- * parameters and are laid out by trained_offset and trained_elements.
+ * Arenas of gradients and moments omit frozen parameters: they have trained_elements, and a
+ * parameter is at its trained_offset.
  */
 #ifndef MILLRACE_TRAINER_MODELS_PARAMS_H
 #define MILLRACE_TRAINER_MODELS_PARAMS_H
@@ -57,8 +57,8 @@ struct params {
 
 /* Begins a unit, which is its own group until joined. */
 int params_begin_unit(struct params *params, const char *name, struct err *err);
-/* cols 0: one dimension. neighbor: no padding before it. padding_rows: minimum padding after it;
- * products treat the padding as rows of the tensor. */
+/* cols 0: one dimension. padding_rows: minimum padding after the tensor; products treat it as
+ * rows. */
 struct param_spec {
     const char *name;
     uint64_t rows, cols, padding_rows;
@@ -80,21 +80,19 @@ uint64_t params_group_of(const struct params *params, uint64_t unit);
  * neighbors. */
 void params_lay_out_trained(struct params *params);
 
-/* A range of one group that is contiguous in both kinds of arenas, with padding. */
+/* A range of a group that is contiguous in both kinds of arenas, with padding. */
 struct params_span {
     uint64_t offset, trained_offset, elements;
 };
 /* Iterates over the trained ranges of a group. *next starts at 0. Returns false at the end. */
 bool params_next_span(const struct params *params, uint64_t group, uint64_t *next,
                       struct params_span *ret_span);
-/* Converts an offset in the unit to one in the arena of trained parameters. False if the parameter
- * is frozen. */
-bool params_gradient(const struct params *params, uint64_t unit, uint64_t offset,
-                     uint64_t *ret_offset);
+/* Converts a parameter's offset in the unit to its trained_offset. False if it is frozen. */
+bool params_trained_offset(const struct params *params, uint64_t unit, uint64_t offset,
+                           uint64_t *ret_offset);
 
-/* Writes initial values, F32 or F64, to host memory. Philox, keyed by (seed, XXH3 of the name) with
- * the element index as its counter, makes the values independent of the layout; Box-Muller makes
- * them normal. */
+/* Writes initial values, F32 or F64, to host memory: Box-Muller of Philox, keyed by (seed, XXH3 of
+ * the name), with the element index as its counter. They do not depend on the layout. */
 void params_init_values(const struct params *params, uint64_t seed, enum dtype dtype, void *arena);
 /* Same for one group; memory is its start. */
 void params_init_group(const struct params *params, uint64_t group, uint64_t seed, enum dtype dtype,

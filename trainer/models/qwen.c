@@ -12,22 +12,22 @@ static struct block_config block(const struct model_config *config)
     return block;
 }
 
-#define FIELD(member) .field = offsetof(struct hf_config, member)
-
 #define COMMON_ENTRIES                                                                             \
     {"bos_token_id", HF_NULL}, {"eos_token_id", HF_NULL}, {"hidden_act", HF_TEXT, "silu"},         \
-        {"hidden_size", HF_COUNT, FIELD(width)},                                                   \
-        {"intermediate_size", HF_COUNT, FIELD(mlp_width)},                                         \
-        {"max_position_embeddings", HF_COUNT, FIELD(positions)},                                   \
-        {"num_attention_heads", HF_COUNT, FIELD(heads), .is_checked = true, .default_value = 32},  \
-        {"num_hidden_layers", HF_COUNT, FIELD(layers), .is_checked = true, .default_value = 32},   \
-        {"num_key_value_heads", HF_COUNT, FIELD(kv_heads), .is_checked = true,                     \
+        {"hidden_size", HF_COUNT, HF_FIELD(width)},                                                \
+        {"intermediate_size", HF_COUNT, HF_FIELD(mlp_width)},                                      \
+        {"max_position_embeddings", HF_COUNT, HF_FIELD(positions)},                                \
+        {"num_attention_heads", HF_COUNT, HF_FIELD(heads), .is_checked = true,                     \
          .default_value = 32},                                                                     \
-        {"rms_norm_eps", HF_REAL, FIELD(norm_epsilon), .default_value = 1e-6},                     \
+        {"num_hidden_layers", HF_COUNT, HF_FIELD(layers), .is_checked = true,                      \
+         .default_value = 32},                                                                     \
+        {"num_key_value_heads", HF_COUNT, HF_FIELD(kv_heads), .is_checked = true,                  \
+         .default_value = 32},                                                                     \
+        {"rms_norm_eps", HF_REAL, HF_FIELD(norm_epsilon), .default_value = 1e-6},                  \
         {"rope_scaling", HF_ROPE_SCALING},                                                         \
-        {"rope_theta", HF_REAL, FIELD(rope_base), .default_value = 10000},                         \
+        {"rope_theta", HF_REAL, HF_FIELD(rope_base), .default_value = 10000},                      \
         {"tie_word_embeddings", HF_TIED}, {"use_sliding_window", HF_FLAG},                         \
-        {"vocab_size", HF_COUNT, FIELD(vocabulary)},
+        {"vocab_size", HF_COUNT, HF_FIELD(vocabulary)},
 
 static const struct hf_entry qwen2_entries[] = {
     COMMON_ENTRIES{"head_dim", HF_HEAD_DIM},
@@ -36,7 +36,7 @@ static const struct hf_entry qwen2_entries[] = {
 
 static const struct hf_entry qwen3_entries[] = {
     COMMON_ENTRIES{"attention_bias", HF_FLAG},
-    {"head_dim", HF_COUNT, FIELD(head_dim), .is_checked = true, .default_value = 128},
+    {"head_dim", HF_COUNT, HF_FIELD(head_dim), .is_checked = true, .default_value = 128},
     {NULL, HF_END},
 };
 

@@ -14,27 +14,17 @@ enum { SIDE_MAX = 1 << 14, CLASSES_MAX = 1 << 24, COLORS = 3 };
 static const float pixel_mean[COLORS] = {0.485f, 0.456f, 0.406f};
 static const float pixel_deviation[COLORS] = {0.229f, 0.224f, 0.225f};
 
-static int check_vision(const struct vision_config *config, struct err *err)
+static int check(const struct model_config *model, struct err *err)
 {
+    const struct vision_config *config = &model->vision;
     if (config->patch == 0 || config->side == 0 || config->side > SIDE_MAX ||
         config->side % config->patch != 0) {
-        err_set(err, -EINVAL, "the side of the pictures is not divisible by the model's patch");
+        err_set(err, -EINVAL, "the image side is out of range or not divisible by the patch");
         err_expected(err, "a multiple of %" PRIu32 " pixels up to %d", config->patch, SIDE_MAX);
         err_found(err, "%" PRIu32, config->side);
         return -EINVAL;
     }
-    if (config->classes == 0 || config->classes > CLASSES_MAX) {
-        err_set(err, -EINVAL, "the number of classes is out of range");
-        err_expected(err, "1 to %d", CLASSES_MAX);
-        err_found(err, "%" PRIu32, config->classes);
-        return -EINVAL;
-    }
-    return 0;
-}
-
-static int check(const struct model_config *config, struct err *err)
-{
-    return check_vision(&config->vision, err);
+    return model_check_limit("number of classes", config->classes, CLASSES_MAX, err);
 }
 
 /* Small models learn faster with an initial standard deviation of 1/sqrt(inputs), which preserves

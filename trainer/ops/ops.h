@@ -1,10 +1,9 @@
 /*
  * ops — the compute table: all operations of a model, on one device in one precision.
  *
- * Matrices are row-major and dense. The order of additions depends only on shapes, so the bits do
- * not depend on the size of the thread pool. Operations are queued on the ops' stream (the cpu runs
- * them immediately) and return nothing; `sync` returns the first failure. All arrays are in device
- * memory or pinned memory.
+ * Matrices are row-major and dense. The order of additions depends only on shapes, not on threads.
+ * Operations are queued on the ops' stream (the cpu runs them immediately) and return nothing;
+ * `sync` returns the first failure. Arrays are in device or pinned memory.
  *
  * Activations and the weights used in products have the `compute` type; parameters, gradients and
  * moments have the `master` type. On the cpu both are F32 (F64 for gradient checks). On a GPU
@@ -75,6 +74,12 @@ struct attn_shape {
     uint64_t batch, tokens, heads, kv_heads, head_dim;
     bool causal;
 };
+
+static inline bool attn_shape_is_valid(const struct attn_shape *s)
+{
+    return s->batch > 0 && s->tokens > 0 && s->heads > 0 && s->kv_heads > 0 && s->head_dim > 0 &&
+           s->heads % s->kv_heads == 0;
+}
 
 /* Row item * tokens + t of the logits has the target targets[item * target_stride + t]. Rows are
  * `stride` elements apart; columns from `classes` on are padding. */

@@ -44,7 +44,7 @@ static unsigned moments_kind(const struct optimizer *optimizer)
     return mem_for(optimizer->options.offloaded ? MEM_PINNED : MEM_DEVICE, MEM_FOR_OPTIMIZER);
 }
 
-static void *at(const struct optimizer *optimizer, const void *arena, uint64_t element)
+static void *element_at(const struct optimizer *optimizer, const void *arena, uint64_t element)
 {
     return (char *)(uintptr_t)arena + element * ops_master_bytes(optimizer->ops);
 }
@@ -52,7 +52,7 @@ static void *at(const struct optimizer *optimizer, const void *arena, uint64_t e
 static void *moment_at(const struct optimizer *optimizer, unsigned moment, uint64_t element)
 {
     void *arena = optimizer->moments[moment];
-    return arena ? at(optimizer, arena, element) : NULL;
+    return arena ? element_at(optimizer, arena, element) : NULL;
 }
 
 static uint64_t decays_count(const struct params *params)
@@ -64,7 +64,7 @@ static uint64_t decays_count(const struct params *params)
 static int fill_decays(struct optimizer *optimizer, struct err *err)
 {
     static_assert(PARAMS_ALIGN % OPS_DECAY_ELEMENTS == 0,
-                  "parameters of different kinds share no decision");
+                  "parameters with different decay share no flag");
     const struct params *params = optimizer->partition->params;
     uint8_t *decays = calloc(decays_count(params), 1);
     if (!decays)
@@ -161,8 +161,8 @@ void optimizer_sum_squares(struct optimizer *optimizer,
         if (rows.count == 0 || param->frozen)
             continue;
         ops->table->row_sumsq(ops, sums,
-                              at(optimizer, part(context, param->group),
-                                 param->trained_offset + rows.first * cols - own.offset),
+                              element_at(optimizer, part(context, param->group),
+                                         param->trained_offset + rows.first * cols - own.offset),
                               rows.count, cols);
         sums += rows.count;
     }
@@ -194,11 +194,11 @@ static void update_range(struct optimizer *optimizer, uint64_t group,
     uint64_t moment = partition->trained_shards.offsets[group] + range->trained_offset;
     struct span shard = partition_trained_shard(partition, group, partition->options.rank);
     const struct update_arrays arrays = {
-        .params = at(optimizer, weights, range->weight_offset),
+        .params = element_at(optimizer, weights, range->weight_offset),
         .compute = compute ? (char *)compute + range->weight_offset * ops_compute_bytes(ops) : NULL,
         .moment1 = moment_at(optimizer, 0, moment),
         .moment2 = moment_at(optimizer, 1, moment),
-        .gradients = at(optimizer, gradients, range->trained_offset),
+        .gradients = element_at(optimizer, gradients, range->trained_offset),
         .decays = optimizer->decays + (shard.offset + range->trained_offset) / OPS_DECAY_ELEMENTS,
         .count = range->elements,
     };

@@ -1,11 +1,10 @@
 /*
  * ops_cpu_blas — single-threaded matrix products. This is the only interface to OpenBLAS.
  *
- * OpenBLAS is loaded when the first ops is opened. It selects its kernels by processor model, and
- * older versions fall back to kernels that are five times slower on newer processors. blas_open
- * therefore selects the kernels by instruction set, unless OPENBLAS_CORETYPE is set. A given
- * version then produces the same bits on all processors with the same instruction set. Programs
- * without products never start OpenBLAS's thread pool.
+ * OpenBLAS is loaded when the first ops is opened. It selects kernels by processor model; old
+ * versions fall back to kernels that are five times slower on newer processors. blas_open therefore
+ * selects kernels by instruction set, unless OPENBLAS_CORETYPE is set. One version then produces
+ * the same bits on all processors with the same instruction set.
  */
 #ifndef MILLRACE_TRAINER_OPS_CPU_BLAS_H
 #define MILLRACE_TRAINER_OPS_CPU_BLAS_H
@@ -41,8 +40,8 @@ struct blas {
     const char *config, *core; /* the library's version and options; its kernels */
 };
 
-/* Changes the environment temporarily: no other thread may read it during the call. -ELIBACC names
- * the package to install. */
+/* Temporarily changes the environment, which no other thread may read meanwhile. -ELIBACC names the
+ * package to install. */
 int blas_open(struct blas *ret_blas, struct err *err);
 /* Appends everything that determines the bits. */
 void blas_describe(const struct blas *blas, struct str *out);

@@ -1,10 +1,10 @@
 /*
  * ops_cpu_math — exp, log and sums for the cpu's kernels. Their bits depend only on the arguments.
  *
- * exp_f32 exists because loops that call libm cannot be vectorized and libm's bits change with its
- * version. exp_f64 calls libm; only gradient checks use it. Sums use LANES interleaved partial
- * sums, folded in halves, an order that registers of any width can follow. The compiler flags
- * (mr_flags) forbid fused and reassociated operations.
+ * exp_f32 replaces libm's, which prevents vectorization and changes bits with its version. exp_f64
+ * calls libm; only gradient checks use it. Sums use LANES interleaved partial sums, folded in
+ * halves, an order that registers of any width can follow. The compiler flags (mr_flags) forbid
+ * fused and reassociated operations.
  */
 #ifndef MILLRACE_TRAINER_OPS_CPU_MATH_H
 #define MILLRACE_TRAINER_OPS_CPU_MATH_H
@@ -14,12 +14,11 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Compiles a kernel for several instruction sets; the dynamic loader picks the best. All versions
- * give the same bits. Disabled with clang and sanitizers. */
+/* Compiles a kernel for several instruction sets, all with the same bits; the dynamic loader picks
+ * the best. Disabled with clang and sanitizers. */
 #if defined __x86_64__ && defined __GNUC__ && !defined __clang__ && !defined MR_SANITIZED
 #define KERNEL __attribute__((target_clones("avx512f", "avx2", "default")))
-/* The instruction set that KERNEL selects on this machine: the same tests, in the same order, as
- * the compiler's resolver. */
+/* The instruction set that KERNEL selects, by the same tests as the compiler's resolver. */
 static inline const char *kernel_isa(void)
 {
     return __builtin_cpu_supports("avx512f") ? "avx512f"
@@ -33,7 +32,7 @@ static inline const char *kernel_isa(void)
     return "baseline";
 }
 #endif
-/* Inlined into a kernel so that it is compiled for the kernel's instruction set. */
+/* Inlined, and so compiled for the calling kernel's instruction set. */
 #define IN_KERNEL static inline __attribute__((always_inline))
 
 /* e^x within 2 ulp; 0 below the smallest normal float; infinity and NaN as in IEEE 754. Cody-Waite

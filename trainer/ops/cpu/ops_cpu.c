@@ -95,8 +95,7 @@ int ops_cpu_reserve(struct ops_cpu_scratch *scratch, size_t bytes, struct err *e
         return 0;
     void *memory = allocate(bytes);
     if (!memory)
-        return err_set(err, -ENOMEM, "out of memory for %zu bytes of scratch of the compute ops",
-                       bytes);
+        return err_set(err, -ENOMEM, "out of memory for %zu bytes of scratch memory", bytes);
     free(scratch->memory);
     *scratch = (struct ops_cpu_scratch){memory, bytes};
     return 0;
@@ -145,8 +144,7 @@ int ops_cpu_plan_rope(struct ops *ops, const struct attn_shape *shape, const str
 int ops_cpu_plan_attn(struct ops *ops, const struct attn_shape *shape, struct err *err)
 {
     struct ops_cpu *cpu = ops_cpu_of(ops);
-    if (shape->batch == 0 || shape->tokens == 0 || shape->head_dim == 0 || shape->kv_heads == 0 ||
-        shape->heads == 0 || shape->heads % shape->kv_heads != 0)
+    if (!attn_shape_is_valid(shape))
         return err_set(err, -EINVAL,
                        "cannot compute attention of %llu tokens, %llu heads, %llu key-value heads, "
                        "head dimension %llu",
@@ -158,9 +156,7 @@ int ops_cpu_plan_attn(struct ops *ops, const struct attn_shape *shape, struct er
         return err_set(err, -EINVAL, "attention of %llu tokens and width %llu is too large",
                        (unsigned long long)shape->tokens,
                        (unsigned long long)(shape->heads * shape->head_dim));
-    /* scores, their gradients, and factors per query */
-    size_t elements = ops_cpu_query_rows(shape) * (2 * ops_cpu_score_stride(shape) + 16);
-    size_t worker_bytes = elements * dtype_bytes(ops->compute);
+    size_t worker_bytes = ops_cpu_attn_elements(shape) * dtype_bytes(ops->compute);
     worker_bytes =
         (worker_bytes + OPS_CPU_ALIGN_BYTES - 1) / OPS_CPU_ALIGN_BYTES * OPS_CPU_ALIGN_BYTES;
     int status = ops_cpu_reserve(&cpu->attention, worker_bytes * thread_pool_count(cpu->pool), err);
@@ -238,12 +234,12 @@ int ops_cpu_open(struct device *device, enum dtype compute, unsigned threads, st
 {
     if (compute != DTYPE_F32 && compute != DTYPE_F64) {
         err_set(err, -EINVAL, "the cpu computes in F32, not in %s", dtype_name(compute));
-        err_advise(err, "set precision.compute: fp32, or device: cuda where there is a GPU");
+        err_advise(err, "set precision.compute: fp32, or use device: cuda on a machine with a GPU");
         return -EINVAL;
     }
     struct ops_cpu *cpu = calloc(1, sizeof *cpu);
     if (!cpu)
-        return err_set(err, -ENOMEM, "out of memory for the compute ops");
+        return err_set(err, -ENOMEM, "out of memory for compute ops");
     cpu->ops = (struct ops){.table = compute == DTYPE_F32 ? &ops_cpu_table_f32 : &ops_cpu_table_f64,
                             .device = device,
                             .compute = compute,
@@ -256,7 +252,7 @@ int ops_cpu_open(struct device *device, enum dtype compute, unsigned threads, st
     if (status == 0) {
         cpu->partials = allocate(OPS_CPU_PARTIALS * dtype_bytes(compute));
         if (!cpu->partials)
-            status = err_set(err, -ENOMEM, "out of memory for partial sums of the compute ops");
+            status = err_set(err, -ENOMEM, "out of memory for partial sums");
     }
     if (status) {
         ops_cpu_close(&cpu->ops);

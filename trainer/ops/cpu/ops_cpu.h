@@ -2,8 +2,8 @@
  * ops_cpu — the state that the cpu's compute ops share: thread pool and scratch memory.
  *
  * The .inc files implement the operations for an element type `real`; ops_f32.c and ops_f64.c
- * compile them. The tiling depends only on shapes. Each tile writes its own outputs and sums in a
- * fixed order, so the bits do not depend on the pool's size.
+ * compile them. Tiles depend only on shapes, write their own outputs and sum in a fixed order, so
+ * the bits do not depend on the pool's size.
  */
 #ifndef MILLRACE_TRAINER_OPS_CPU_OPS_CPU_H
 #define MILLRACE_TRAINER_OPS_CPU_OPS_CPU_H
@@ -15,11 +15,10 @@
 enum {
     /* Increment after every kernel change that may change bits. */
     OPS_CPU_KERNELS_VERSION = 1,
-    /* Elements per elementwise tile: 64 KiB of float, a few microseconds of work. */
+    /* Elements per tile: 64 KiB of float, a few microseconds of work. */
     OPS_CPU_GRAIN = 16384,
     OPS_CPU_CHUNKS_MAX = 64,
-    /* Elements, enough for the partial sums of two arrays of 4096 columns. Wider matrices get fewer
-     * chunks. */
+    /* Partial sums: of all chunks for two arrays of 4096 columns, of fewer chunks if wider. */
     OPS_CPU_PARTIALS = OPS_CPU_CHUNKS_MAX * 2 * 4096,
     OPS_CPU_ALIGN_BYTES = 64,
 };
@@ -49,7 +48,7 @@ static inline struct ops_cpu *ops_cpu_of(struct ops *ops)
     return (struct ops_cpu *)ops;
 }
 
-/* Reallocates if smaller than `bytes`; the contents are lost. -ENOMEM. */
+/* Grows the scratch to `bytes`, without its contents. -ENOMEM. */
 int ops_cpu_reserve(struct ops_cpu_scratch *scratch, size_t bytes, struct err *err);
 /* Records a failure for sync; only the first is kept. */
 void ops_cpu_fail(struct ops_cpu *cpu, int code, const char *format, ...)
@@ -90,6 +89,12 @@ static inline uint64_t ops_cpu_query_rows(const struct attn_shape *shape)
 static inline uint64_t ops_cpu_score_stride(const struct attn_shape *shape)
 {
     return (shape->tokens + OPS_CPU_SCORES_ALIGN - 1) / OPS_CPU_SCORES_ALIGN * OPS_CPU_SCORES_ALIGN;
+}
+
+/* Scratch elements per worker: scores, their gradients, and factors per query. */
+static inline uint64_t ops_cpu_attn_elements(const struct attn_shape *shape)
+{
+    return ops_cpu_query_rows(shape) * (2 * ops_cpu_score_stride(shape) + 16);
 }
 
 #endif

@@ -32,19 +32,19 @@ typedef double real;
 
 #define REAL_LOWEST (-(real)INFINITY)
 
-enum { LANES = OPS_CPU_SCORES_ALIGN }; /* interleaved partial sums */
+enum { LANES = OPS_CPU_SCORES_ALIGN, DOUBLE_LANES = 8 }; /* interleaved partial sums */
 
 struct span {
     uint64_t first, count;
 };
 
-static inline struct span span_of(size_t tile, uint64_t grain, uint64_t count)
+static inline struct span tile_span(size_t tile, uint64_t grain, uint64_t count)
 {
     uint64_t first = tile * grain;
     return (struct span){first, count - first < grain ? count - first : grain};
 }
 
-static inline size_t tiles_of(uint64_t count, uint64_t grain)
+static inline size_t tile_count(uint64_t count, uint64_t grain)
 {
     return (size_t)((count + grain - 1) / grain);
 }
@@ -60,7 +60,7 @@ static inline uint64_t row_grain(uint64_t cols)
     return cols >= OPS_CPU_GRAIN ? 1 : OPS_CPU_GRAIN / cols;
 }
 
-IN_KERNEL real fold_sum(real *lanes)
+IN_KERNEL real fold_lanes(real *lanes)
 {
     for (int width = LANES / 2; width > 0; width /= 2)
         for (int l = 0; l < width; l++)
@@ -68,7 +68,15 @@ IN_KERNEL real fold_sum(real *lanes)
     return lanes[0];
 }
 
-IN_KERNEL real sum_of(const real *x, uint64_t count)
+IN_KERNEL double fold_doubles(double *lanes)
+{
+    for (int width = DOUBLE_LANES / 2; width > 0; width /= 2)
+        for (int l = 0; l < width; l++)
+            lanes[l] += lanes[l + width];
+    return lanes[0];
+}
+
+IN_KERNEL real array_sum(const real *x, uint64_t count)
 {
     real lanes[LANES] = {0};
     uint64_t i = 0;
@@ -77,10 +85,10 @@ IN_KERNEL real sum_of(const real *x, uint64_t count)
             lanes[l] += x[i + (uint64_t)l];
     for (int l = 0; i < count; i++, l++)
         lanes[l] += x[i];
-    return fold_sum(lanes);
+    return fold_lanes(lanes);
 }
 
-IN_KERNEL real dot_of(const real *x, const real *y, uint64_t count)
+IN_KERNEL real array_dot(const real *x, const real *y, uint64_t count)
 {
     real lanes[LANES] = {0};
     uint64_t i = 0;
@@ -89,11 +97,11 @@ IN_KERNEL real dot_of(const real *x, const real *y, uint64_t count)
             lanes[l] += x[i + (uint64_t)l] * y[i + (uint64_t)l];
     for (int l = 0; i < count; i++, l++)
         lanes[l] += x[i] * y[i];
-    return fold_sum(lanes);
+    return fold_lanes(lanes);
 }
 
 /* Ignores NaN. */
-IN_KERNEL real max_of(const real *x, uint64_t count)
+IN_KERNEL real array_max(const real *x, uint64_t count)
 {
     real lanes[LANES];
     for (int l = 0; l < LANES; l++)

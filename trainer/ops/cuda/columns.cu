@@ -15,19 +15,19 @@ enum {
     FOLD_THREADS = FOLD_WARPS * WARP_THREADS,
 };
 
-struct cuda_columns_chunks cuda_columns_chunks_of(uint64_t rows)
+struct cuda_columns_chunks cuda_columns_split(uint64_t rows)
 {
     uint64_t needed = (rows + COLUMNS_CHUNK_ROWS - 1) / COLUMNS_CHUNK_ROWS;
     uint64_t count = needed < (uint64_t)COLUMNS_CHUNKS_MAX ? needed : (uint64_t)COLUMNS_CHUNKS_MAX;
     struct cuda_columns_chunks chunks;
     chunks.rows = (rows + count - 1) / count;
-    chunks.count = blocks_of(rows, chunks.rows);
+    chunks.count = block_count(rows, chunks.rows);
     return chunks;
 }
 
 uint64_t cuda_bias_bwd_workspace(uint64_t rows, uint64_t cols)
 {
-    return cuda_columns_chunks_of(rows).count * cols;
+    return cuda_columns_split(rows).count * cols;
 }
 
 /* A block sums one chunk of rows in 32 * N columns, N per lane; its warps take rows in turn. */
@@ -115,12 +115,12 @@ cudaError_t cuda_columns_fold(float *out, const float *partials, uint32_t chunks
 {
     constexpr int width = packed<float>::count;
     if (chunks > FOLD_WARPS)
-        return LAUNCH(fold_many, blocks_of(cols, WARP_THREADS), FOLD_THREADS, 0, stream, out,
+        return LAUNCH(fold_many, block_count(cols, WARP_THREADS), FOLD_THREADS, 0, stream, out,
                       partials, chunks, stride, cols, accumulate);
     if (is_aligned(out, cols) && is_aligned(partials, stride))
-        return LAUNCH((fold<width>), blocks_of(cols, (uint64_t)THREADS * width), THREADS, 0, stream,
-                      out, partials, chunks, stride, cols, accumulate);
-    return LAUNCH((fold<1>), blocks_of(cols, THREADS), THREADS, 0, stream, out, partials, chunks,
+        return LAUNCH((fold<width>), block_count(cols, (uint64_t)THREADS * width), THREADS, 0,
+                      stream, out, partials, chunks, stride, cols, accumulate);
+    return LAUNCH((fold<1>), block_count(cols, THREADS), THREADS, 0, stream, out, partials, chunks,
                   stride, cols, accumulate);
 }
 
@@ -128,8 +128,8 @@ template <typename T, int N>
 static cudaError_t launch_sums(float *partials, const T *x, uint64_t rows, uint64_t cols,
                                cudaStream_t stream)
 {
-    struct cuda_columns_chunks chunks = cuda_columns_chunks_of(rows);
-    dim3 grid(blocks_of(cols, (uint64_t)WARP_THREADS * N), chunks.count);
+    struct cuda_columns_chunks chunks = cuda_columns_split(rows);
+    dim3 grid(block_count(cols, (uint64_t)WARP_THREADS * N), chunks.count);
     return LAUNCH((column_sums<T, N>), grid, THREADS, 0, stream, partials, x, rows, cols,
                   chunks.rows);
 }
@@ -140,12 +140,11 @@ cudaError_t cuda_bias_bwd(enum dtype type, float *out, const void *d_out, uint64
     cudaError_t status = dispatch_type(type, [&](auto t) {
         using T = decltype(t);
         const T *x = (const T *)d_out;
-        return rows_are_packed<T>(cols)
-                   ? launch_sums<T, packed<T>::count>(workspace, x, rows, cols, stream)
-                   : launch_sums<T, 1>(workspace, x, rows, cols, stream);
+        return dispatch_width<T>(
+            cols, [&](auto n) { return launch_sums<T, n()>(workspace, x, rows, cols, stream); });
     });
     if (status != cudaSuccess)
         return status;
-    return cuda_columns_fold(out, workspace, cuda_columns_chunks_of(rows).count, cols, cols,
-                             accumulate, stream);
+    return cuda_columns_fold(out, workspace, cuda_columns_split(rows).count, cols, cols, accumulate,
+                             stream);
 }

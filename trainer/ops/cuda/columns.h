@@ -27,7 +27,7 @@ struct cuda_columns_chunks {
     uint32_t count;
     uint64_t rows; /* in all chunks but the last */
 };
-struct cuda_columns_chunks cuda_columns_chunks_of(uint64_t rows);
+struct cuda_columns_chunks cuda_columns_split(uint64_t rows);
 
 /* In floats. */
 uint64_t cuda_bias_bwd_workspace(uint64_t rows, uint64_t cols);

@@ -1,6 +1,6 @@
 /*
- * norm — see norm.h. A warp handles a row and reads it twice, because a variance computed as the
- * difference of two large sums would lose its precision. The second read hits the nearest cache.
+ * norm — see norm.h. A warp handles a row and reads it twice, for the reason in cpu/norm.inc. The
+ * second read hits the nearest cache.
  */
 #include "trainer/ops/cuda/norm.h"
 
@@ -61,7 +61,7 @@ template <typename T, int N, bool LAYER>
 static cudaError_t launch_fwd(const struct norm_shape *s, const struct cuda_norm_fwd_arrays *a,
                               cudaStream_t stream)
 {
-    return LAUNCH((norm_rows<T, N, LAYER>), blocks_of(s->rows, WARPS), THREADS, 0, stream,
+    return LAUNCH((norm_rows<T, N, LAYER>), block_count(s->rows, WARPS), THREADS, 0, stream,
                   (T *)a->out, a->mean, a->rstd, (const T *)a->x, (const T *)a->weight,
                   (const T *)a->bias, *s);
 }
@@ -71,13 +71,10 @@ cudaError_t cuda_norm_fwd(enum dtype type, const struct norm_shape *shape,
 {
     return dispatch_type(type, [&](auto t) {
         using T = decltype(t);
-        constexpr int width = packed<T>::count;
-        bool layer = shape->kind == NORM_LAYER;
-        if (rows_are_packed<T>(shape->cols))
-            return layer ? launch_fwd<T, width, true>(shape, arrays, stream)
-                         : launch_fwd<T, width, false>(shape, arrays, stream);
-        return layer ? launch_fwd<T, 1, true>(shape, arrays, stream)
-                     : launch_fwd<T, 1, false>(shape, arrays, stream);
+        return dispatch_width<T>(shape->cols, [&](auto n) {
+            return shape->kind == NORM_LAYER ? launch_fwd<T, n(), true>(shape, arrays, stream)
+                                             : launch_fwd<T, n(), false>(shape, arrays, stream);
+        });
     });
 }
 
@@ -92,8 +89,7 @@ template <typename T> struct norm_bwd_kernel_arrays {
  * turn; a lane sums its columns over its warp's rows. For the means over a row, a warp reads all
  * columns.
  *
- * With n = (x - mean) * rstd and g = d_out * weight: d_x += rstd * (g - mean(g) - n * mean(g * n));
- * RMS has no mean(g). In place, a warp reads a whole row before it writes. */
+ * See cpu/norm.inc for the formula. In place, a warp reads a whole row before it writes. */
 template <typename T, int N, int PACKS>
 __global__ void __launch_bounds__(THREADS)
     norm_bwd_rows(struct norm_bwd_kernel_arrays<T> a, struct norm_shape shape, uint64_t chunk_rows)
@@ -166,19 +162,19 @@ __global__ void __launch_bounds__(THREADS)
 
 uint64_t cuda_norm_bwd_workspace(const struct norm_shape *shape)
 {
-    return cuda_columns_chunks_of(shape->rows).count * 2 * shape->cols;
+    return cuda_columns_split(shape->rows).count * 2 * shape->cols;
 }
 
 template <typename T, int N, int PACKS>
 static cudaError_t launch_bwd(const struct norm_shape *s, const struct cuda_norm_bwd_arrays *a,
                               cudaStream_t stream)
 {
-    struct cuda_columns_chunks chunks = cuda_columns_chunks_of(s->rows);
+    struct cuda_columns_chunks chunks = cuda_columns_split(s->rows);
     const struct norm_bwd_kernel_arrays<T> arrays = {
         (T *)a->d_x, a->workspace, (const T *)a->d_out, (const T *)a->x,
             (const T *)a->weight, a->mean, a->rstd
     };
-    dim3 grid(blocks_of(s->cols, (uint64_t)WARP_THREADS * N * PACKS), chunks.count);
+    dim3 grid(block_count(s->cols, (uint64_t)WARP_THREADS * N * PACKS), chunks.count);
     return LAUNCH((norm_bwd_rows<T, N, PACKS>), grid, THREADS, 0, stream, arrays, *s, chunks.rows);
 }
 
@@ -190,7 +186,7 @@ static cudaError_t launch_bwd_panels(const struct norm_shape *s,
     constexpr int width = packed<T>::count;
     if (!rows_are_packed<T>(s->cols))
         return launch_bwd<T, 1, 8>(s, a, stream);
-    switch (blocks_of(s->cols, (uint64_t)WARP_THREADS * width)) {
+    switch (block_count(s->cols, (uint64_t)WARP_THREADS * width)) {
     case 1:
         return launch_bwd<T, width, 1>(s, a, stream);
     case 2:
@@ -216,7 +212,7 @@ cudaError_t cuda_norm_bwd(enum dtype type, const struct norm_shape *shape,
         return cudaErrorInvalidValue;
     cudaError_t status = dispatch_type(
         type, [&](auto t) { return launch_bwd_panels<decltype(t)>(shape, arrays, stream); });
-    uint32_t chunks = cuda_columns_chunks_of(shape->rows).count;
+    uint32_t chunks = cuda_columns_split(shape->rows).count;
     uint64_t cols = shape->cols;
     if (status == cudaSuccess)
         status = cuda_columns_fold(arrays->d_weight, arrays->workspace, chunks, 2 * cols, cols,

@@ -65,7 +65,7 @@ static struct ops_cuda *cuda_of(struct ops *ops)
     return (struct ops_cuda *)ops;
 }
 
-static void remember(struct ops_cuda *cuda, int status, const struct err *detail)
+static void record_failure(struct ops_cuda *cuda, int status, const struct err *detail)
 {
     if (status == 0 || cuda->status)
         return;
@@ -73,11 +73,12 @@ static void remember(struct ops_cuda *cuda, int status, const struct err *detail
     cuda->failure = *detail;
 }
 
-static void check(struct ops *ops, cudaError_t code, const char *what)
+static void check_launch(struct ops *ops, cudaError_t code, const char *operation)
 {
     struct err detail = {0};
     if (code != cudaSuccess)
-        remember(cuda_of(ops), device_cuda_status(ops->device, (int)code, what, &detail), &detail);
+        record_failure(cuda_of(ops), device_cuda_status(ops->device, (int)code, operation, &detail),
+                       &detail);
 }
 
 static cudaStream_t stream_of(const struct ops *ops)
@@ -104,8 +105,8 @@ static void gemm(struct ops *ops, const struct gemm_plan *plan, const void *a, c
                  const void *bias, void *c)
 {
     struct err detail = {0};
-    remember(cuda_of(ops), cuda_gemm_run(cuda_of(ops)->gemm, plan, a, b, bias, c, &detail),
-             &detail);
+    record_failure(cuda_of(ops), cuda_gemm_run(cuda_of(ops)->gemm, plan, a, b, bias, c, &detail),
+                   &detail);
 }
 
 static uint64_t rows_workspace_bytes(uint64_t rows, uint64_t cols)
@@ -137,17 +138,17 @@ static void bias_bwd(struct ops *ops, void *d_bias, const void *d_out, uint64_t 
                      bool accumulate)
 {
     float *workspace = workspace_of(ops, cuda_bias_bwd_workspace(rows, cols));
-    check(ops,
-          cuda_bias_bwd(ops->compute, d_bias, d_out, rows, cols, accumulate, workspace,
-                        stream_of(ops)),
-          "the gradient of a bias");
+    check_launch(ops,
+                 cuda_bias_bwd(ops->compute, d_bias, d_out, rows, cols, accumulate, workspace,
+                               stream_of(ops)),
+                 "the gradient of a bias");
 }
 
 static void norm_fwd(struct ops *ops, const struct norm_shape *shape, void *out, void *mean,
                      void *rstd, const void *x, const void *weight, const void *bias)
 {
     const struct cuda_norm_fwd_arrays arrays = {out, mean, rstd, x, weight, bias};
-    check(ops, cuda_norm_fwd(ops->compute, shape, &arrays, stream_of(ops)), "a norm");
+    check_launch(ops, cuda_norm_fwd(ops->compute, shape, &arrays, stream_of(ops)), "a norm");
 }
 
 static void norm_bwd(struct ops *ops, const struct norm_shape *shape, void *d_x, void *d_weight,
@@ -158,8 +159,8 @@ static void norm_bwd(struct ops *ops, const struct norm_shape *shape, void *d_x,
         d_x,   d_weight, d_bias,
         d_out, x,        weight,
         mean,  rstd,     workspace_of(ops, cuda_norm_bwd_workspace(shape))};
-    check(ops, cuda_norm_bwd(ops->compute, shape, &arrays, accumulate, stream_of(ops)),
-          "the gradient of a norm");
+    check_launch(ops, cuda_norm_bwd(ops->compute, shape, &arrays, accumulate, stream_of(ops)),
+                 "the gradient of a norm");
 }
 
 static int plan_attn(struct ops *ops, const struct attn_shape *shape, struct err *err)
@@ -171,7 +172,8 @@ static void attn_fwd(struct ops *ops, const struct attn_shape *shape, void *out,
                      const void *qkv, const int32_t *row_starts)
 {
     const struct cuda_attention_fwd_arrays arrays = {out, lse, qkv, row_starts};
-    check(ops, cuda_attention_fwd(ops->compute, shape, &arrays, stream_of(ops)), "attention");
+    check_launch(ops, cuda_attention_fwd(ops->compute, shape, &arrays, stream_of(ops)),
+                 "attention");
 }
 
 static void attn_bwd(struct ops *ops, const struct attn_shape *shape, void *d_qkv,
@@ -180,8 +182,8 @@ static void attn_bwd(struct ops *ops, const struct attn_shape *shape, void *d_qk
 {
     const struct cuda_attention_bwd_arrays arrays = {d_qkv, d_out,      qkv,    out,
                                                      lse,   row_starts, scratch};
-    check(ops, cuda_attention_bwd(ops->compute, shape, &arrays, stream_of(ops)),
-          "the gradient of attention");
+    check_launch(ops, cuda_attention_bwd(ops->compute, shape, &arrays, stream_of(ops)),
+                 "the gradient of attention");
 }
 
 static uint64_t attn_bwd_scratch(struct ops *ops, const struct attn_shape *shape)
@@ -227,55 +229,59 @@ static void rope(struct ops *ops, const struct attn_shape *shape, void *qkv,
 {
     const float *angles = rope_angles(cuda_of(ops), shape, spec);
     assert(angles);
-    check(ops, cuda_rope_rotate(ops->compute, shape, qkv, angles, backward, stream_of(ops)),
-          "rotary positions");
+    check_launch(ops, cuda_rope_rotate(ops->compute, shape, qkv, angles, backward, stream_of(ops)),
+                 "rotary positions");
 }
 
 static void gelu_fwd(struct ops *ops, void *out, const void *x, uint64_t count)
 {
-    check(ops, cuda_gelu_fwd(ops->compute, out, x, count, stream_of(ops)), "GELU");
+    check_launch(ops, cuda_gelu_fwd(ops->compute, out, x, count, stream_of(ops)), "GELU");
 }
 
 static void gelu_bwd(struct ops *ops, void *d_x, const void *d_out, const void *x, uint64_t count)
 {
-    check(ops, cuda_gelu_bwd(ops->compute, d_x, d_out, x, count, stream_of(ops)),
-          "the gradient of GELU");
+    check_launch(ops, cuda_gelu_bwd(ops->compute, d_x, d_out, x, count, stream_of(ops)),
+                 "the gradient of GELU");
 }
 
 static void swiglu_fwd(struct ops *ops, void *out, const void *gate_up, uint64_t rows,
                        uint64_t cols)
 {
-    check(ops, cuda_swiglu_fwd(ops->compute, out, gate_up, rows, cols, stream_of(ops)), "SwiGLU");
+    check_launch(ops, cuda_swiglu_fwd(ops->compute, out, gate_up, rows, cols, stream_of(ops)),
+                 "SwiGLU");
 }
 
 static void swiglu_bwd(struct ops *ops, void *d_gate_up, const void *d_out, const void *gate_up,
                        uint64_t rows, uint64_t cols)
 {
-    check(ops, cuda_swiglu_bwd(ops->compute, d_gate_up, d_out, gate_up, rows, cols, stream_of(ops)),
-          "the gradient of SwiGLU");
+    check_launch(
+        ops, cuda_swiglu_bwd(ops->compute, d_gate_up, d_out, gate_up, rows, cols, stream_of(ops)),
+        "the gradient of SwiGLU");
 }
 
 static void add(struct ops *ops, void *out, const void *a, const void *b, uint64_t count)
 {
-    check(ops, cuda_add(ops->compute, out, a, b, count, stream_of(ops)), "a sum");
+    check_launch(ops, cuda_add(ops->compute, out, a, b, count, stream_of(ops)), "a sum");
 }
 
 static void tree_add(struct ops *ops, void *target, const void *source, uint64_t count)
 {
-    check(ops, cuda_add(ops->master, target, target, source, count, stream_of(ops)),
-          "a sum of gradients");
+    check_launch(ops, cuda_add(ops->master, target, target, source, count, stream_of(ops)),
+                 "a sum of gradients");
 }
 
 static void narrow(struct ops *ops, enum dtype type, void *out, const void *x, float scale,
                    uint64_t count)
 {
-    check(ops, cuda_narrow(type, out, x, scale, count, stream_of(ops)), "a rounding of gradients");
+    check_launch(ops, cuda_narrow(type, out, x, scale, count, stream_of(ops)),
+                 "a rounding of gradients");
 }
 
 static void widen(struct ops *ops, enum dtype type, void *out, const void *x, float scale,
                   uint64_t count)
 {
-    check(ops, cuda_widen(type, out, x, scale, count, stream_of(ops)), "a widening of gradients");
+    check_launch(ops, cuda_widen(type, out, x, scale, count, stream_of(ops)),
+                 "a widening of gradients");
 }
 
 static void embed_fwd(struct ops *ops, void *out, const int32_t *ids, uint64_t id_stride,
@@ -283,8 +289,8 @@ static void embed_fwd(struct ops *ops, void *out, const int32_t *ids, uint64_t i
                       uint64_t cols)
 {
     const struct cuda_embed embed = {ids, id_stride, items, tokens, cols};
-    check(ops, cuda_embed_fwd(ops->compute, &embed, out, table, positions, stream_of(ops)),
-          "an embedding");
+    check_launch(ops, cuda_embed_fwd(ops->compute, &embed, out, table, positions, stream_of(ops)),
+                 "an embedding");
 }
 
 static void embed_bwd(struct ops *ops, void *d_table, const void *d_out, const int32_t *ids,
@@ -294,48 +300,49 @@ static void embed_bwd(struct ops *ops, void *d_table, const void *d_out, const i
     const struct cuda_embed embed = {ids, id_stride, items, tokens, cols};
     const struct cuda_embed_bwd_arrays arrays = {
         d_table, d_out, by_id, workspace_of(ops, cuda_embed_bwd_workspace(items * tokens, cols))};
-    check(ops,
-          cuda_embed_bwd(ops->compute, &embed, &arrays, vocabulary, accumulate, stream_of(ops)),
-          "the gradient of an embedding");
+    check_launch(
+        ops, cuda_embed_bwd(ops->compute, &embed, &arrays, vocabulary, accumulate, stream_of(ops)),
+        "the gradient of an embedding");
 }
 
 static void positions_fwd(struct ops *ops, void *out, const void *x, const void *positions,
                           uint64_t items, uint64_t rows, uint64_t cols)
 {
     const struct cuda_items shape = {items, rows, cols};
-    check(ops, cuda_positions_fwd(ops->compute, &shape, out, x, positions, stream_of(ops)),
-          "positions");
+    check_launch(ops, cuda_positions_fwd(ops->compute, &shape, out, x, positions, stream_of(ops)),
+                 "positions");
 }
 
 static void positions_bwd(struct ops *ops, void *d_positions, const void *d_out, uint64_t items,
                           uint64_t rows, uint64_t cols, bool accumulate)
 {
     const struct cuda_items shape = {items, rows, cols};
-    check(ops,
-          cuda_positions_bwd(ops->compute, &shape, d_positions, d_out, accumulate, stream_of(ops)),
-          "the gradient of positions");
+    check_launch(
+        ops,
+        cuda_positions_bwd(ops->compute, &shape, d_positions, d_out, accumulate, stream_of(ops)),
+        "the gradient of positions");
 }
 
 static void patches(struct ops *ops, void *out, const uint8_t *images, uint64_t items,
                     uint64_t side, uint64_t patch, const float mean[3], const float deviation[3])
 {
     const struct cuda_images shape = {items, side, patch, mean, deviation};
-    check(ops, cuda_patches(ops->compute, &shape, out, images, stream_of(ops)), "patches");
+    check_launch(ops, cuda_patches(ops->compute, &shape, out, images, stream_of(ops)), "patches");
 }
 
 static void pool_fwd(struct ops *ops, void *out, const void *x, uint64_t items, uint64_t rows,
                      uint64_t cols)
 {
     const struct cuda_items shape = {items, rows, cols};
-    check(ops, cuda_pool_fwd(ops->compute, &shape, out, x, stream_of(ops)), "a mean");
+    check_launch(ops, cuda_pool_fwd(ops->compute, &shape, out, x, stream_of(ops)), "a mean");
 }
 
 static void pool_bwd(struct ops *ops, void *d_x, const void *d_out, uint64_t items, uint64_t rows,
                      uint64_t cols)
 {
     const struct cuda_items shape = {items, rows, cols};
-    check(ops, cuda_pool_bwd(ops->compute, &shape, d_x, d_out, stream_of(ops)),
-          "the gradient of a mean");
+    check_launch(ops, cuda_pool_bwd(ops->compute, &shape, d_x, d_out, stream_of(ops)),
+                 "the gradient of a mean");
 }
 
 static void xent(struct ops *ops, const struct xent_shape *shape, void *logits, double *losses,
@@ -349,48 +356,48 @@ static void xent(struct ops *ops, const struct xent_shape *shape, void *logits, 
                                             mix ? mix->targets : NULL,
                                             mix ? mix->weights : NULL,
                                             gradient_scale};
-    check(ops, cuda_xent(ops->compute, shape, &arrays, stream_of(ops)), "the cross-entropy");
+    check_launch(ops, cuda_xent(ops->compute, shape, &arrays, stream_of(ops)), "the cross-entropy");
 }
 
 static void update(struct ops *ops, enum update_rule rule, const struct update_options *options,
                    const struct update_arrays *arrays, const struct update_scalars *scalars)
 {
-    check(ops, cuda_update(rule, options, arrays, ops->compute, scalars, stream_of(ops)),
-          "an update");
+    check_launch(ops, cuda_update(rule, options, arrays, ops->compute, scalars, stream_of(ops)),
+                 "an update");
 }
 
 static void clip_gradients(struct ops *ops, struct gradient_clip *clip, const int64_t *losses,
                            const int64_t *squares, const struct gradient_clip_input *input)
 {
-    check(ops, cuda_clip_gradients(clip, losses, squares, input, stream_of(ops)),
-          "gradient clipping");
+    check_launch(ops, cuda_clip_gradients(clip, losses, squares, input, stream_of(ops)),
+                 "gradient clipping");
 }
 
 static void to_compute(struct ops *ops, void *compute, const void *master, uint64_t count)
 {
-    check(ops, cuda_from_f32(ops->compute, compute, master, count, stream_of(ops)),
-          "a conversion of weights");
+    check_launch(ops, cuda_from_f32(ops->compute, compute, master, count, stream_of(ops)),
+                 "a conversion of weights");
 }
 
 static void row_sumsq(struct ops *ops, double *sums, const void *x, uint64_t rows, uint64_t cols)
 {
-    check(ops, cuda_row_sumsq(sums, x, rows, cols, stream_of(ops)), "a sum of squares");
+    check_launch(ops, cuda_row_sumsq(sums, x, rows, cols, stream_of(ops)), "a sum of squares");
 }
 
 static void exact_add(struct ops *ops, int64_t *words, const double *terms, uint64_t count)
 {
-    check(ops, cuda_exact_add(words, terms, count, stream_of(ops)), "an exact sum");
+    check_launch(ops, cuda_exact_add(words, terms, count, stream_of(ops)), "an exact sum");
 }
 
 static void count_add(struct ops *ops, int64_t *word, const uint8_t *flags, uint64_t count)
 {
-    check(ops, cuda_count_add(word, flags, count, stream_of(ops)), "a count");
+    check_launch(ops, cuda_count_add(word, flags, count, stream_of(ops)), "a count");
 }
 
 static void switch_category(struct ops *ops, struct category_timer *timer,
                             enum time_category category)
 {
-    check(ops, cuda_switch_category(timer, category, stream_of(ops)), "a clock reading");
+    check_launch(ops, cuda_switch_category(timer, category, stream_of(ops)), "a clock reading");
 }
 
 static void numerics_id(struct ops *ops, struct str *out)

@@ -14,7 +14,7 @@ struct color {
     float mean, deviation, reciprocal_deviation;
 };
 
-struct layout {
+struct patch_layout {
     uint64_t patches; /* of all images */
     uint32_t patches_per_row;
     uint32_t line, patch; /* line: values in a row of a patch; patch: rows of a patch */
@@ -29,7 +29,7 @@ __device__ static float divide(float a, float b, float reciprocal_b)
     return fmaf(fmaf(-q, b, a), reciprocal_b, q);
 }
 
-__device__ static float normalized(uint8_t value, const struct color &color)
+__device__ static float normalize(uint8_t value, const struct color &color)
 {
     float x = divide((float)value, 255.0f, 1.0f / 255.0f) - color.mean;
     return divide(x, color.deviation, color.reciprocal_deviation);
@@ -42,7 +42,7 @@ template <int N> struct alignas(N) bytes {
 /* ALIGNED: a lane's N values are N consecutive bytes of an image, aligned to N. */
 template <typename T, int N, bool ALIGNED>
 __global__ void __launch_bounds__(THREADS)
-    patch_rows(T *out, const uint8_t *images, struct layout layout)
+    patch_rows(T *out, const uint8_t *images, struct patch_layout layout)
 {
     uint64_t row = (uint64_t)blockIdx.x * WARPS + threadIdx.x / WARP_THREADS;
     if (row >= layout.patches)
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(THREADS)
         packed<T, N> p;
 #pragma unroll
         for (int i = 0; i < N; i++)
-            p.element[i] = from_float<T>(normalized(pixels.at[i], colors[i % COLORS]));
+            p.element[i] = from_float<T>(normalize(pixels.at[i], colors[i % COLORS]));
         store_packed(out + row * values + first, p);
     }
 }
@@ -81,18 +81,18 @@ cudaError_t cuda_patches(enum dtype type, const struct cuda_images *shape, void 
                          const uint8_t *images, cudaStream_t stream)
 {
     uint64_t across = shape->side / shape->patch;
-    struct layout layout = {shape->items * across * across,
-                            (uint32_t)across,
-                            (uint32_t)(shape->patch * COLORS),
-                            (uint32_t)shape->patch,
-                            {}};
+    struct patch_layout layout = {shape->items * across * across,
+                                  (uint32_t)across,
+                                  (uint32_t)(shape->patch * COLORS),
+                                  (uint32_t)shape->patch,
+                                  {}};
     for (int i = 0; i < COLORS; i++)
         layout.colors[i] = {shape->mean[i], shape->deviation[i], 1.0f / shape->deviation[i]};
     return dispatch_type(type, [&](auto t) {
         using T = decltype(t);
         constexpr int width = packed<T>::count;
         auto launch = [&](auto kernel) {
-            return LAUNCH(kernel, blocks_of(layout.patches, WARPS), THREADS, 0, stream, (T *)out,
+            return LAUNCH(kernel, block_count(layout.patches, WARPS), THREADS, 0, stream, (T *)out,
                           images, layout);
         };
         if (rows_are_packed<T>(layout.line)) /* then rows of images are packed, too */

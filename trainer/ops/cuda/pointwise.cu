@@ -25,13 +25,13 @@ struct gelu {
     }
 };
 
-struct gelu_slope {
+struct gelu_gradient {
     __device__ float operator()(float d_out, float x) const
     {
         const float scale = 0.79788456080286536f, cubic = 0.044715f;
         float square = x * x, s = sigmoid(2 * scale * (x + cubic * square * x));
         float slope = 2 * scale * (1.0f + 3 * cubic * square);
-        /* if s * (1 - s) is 0, it cancels the large last factor, finite for |x| < 10^12 */
+        /* s * (1 - s) is 0 where the last factor is large; that factor is finite for |x| < 10^12 */
         return d_out * (s + s * (1 - s) * (x * slope));
     }
 };
@@ -43,14 +43,14 @@ struct sum {
     }
 };
 
-struct same {
+struct identity {
     __device__ float operator()(float x, float) const
     {
         return x;
     }
 };
 
-struct scaled {
+struct multiply {
     float scale;
 
     __device__ float operator()(float x, float) const
@@ -86,8 +86,8 @@ template <typename T, typename A, typename F>
 static cudaError_t launch_map(T *out, const A *a, const A *b, uint64_t count, F f,
                               cudaStream_t stream)
 {
-    return LAUNCH((map<T, A, F>), blocks_of(count, (uint64_t)THREADS * width_of<T, A>), THREADS, 0,
-                  stream, out, a, b, count, f);
+    return LAUNCH((map<T, A, F>), block_count(count, (uint64_t)THREADS * width_of<T, A>), THREADS,
+                  0, stream, out, a, b, count, f);
 }
 
 template <typename F>
@@ -109,7 +109,7 @@ cudaError_t cuda_gelu_fwd(enum dtype type, void *out, const void *x, uint64_t co
 cudaError_t cuda_gelu_bwd(enum dtype type, void *d_x, const void *d_out, const void *x,
                           uint64_t count, cudaStream_t stream)
 {
-    return map_type(type, d_x, d_out, x, count, gelu_slope(), stream);
+    return map_type(type, d_x, d_out, x, count, gelu_gradient(), stream);
 }
 
 cudaError_t cuda_add(enum dtype type, void *out, const void *a, const void *b, uint64_t count,
@@ -123,7 +123,7 @@ cudaError_t cuda_from_f32(enum dtype type, void *out, const float *x, uint64_t c
 {
     return dispatch_type(type, [&](auto t) {
         using T = decltype(t);
-        return launch_map((T *)out, x, x, count, same(), stream);
+        return launch_map((T *)out, x, x, count, identity(), stream);
     });
 }
 
@@ -132,7 +132,7 @@ cudaError_t cuda_narrow(enum dtype type, void *out, const float *x, float scale,
 {
     return dispatch_type(type, [&](auto t) {
         using T = decltype(t);
-        return launch_map((T *)out, x, x, count, scaled{scale}, stream);
+        return launch_map((T *)out, x, x, count, multiply{scale}, stream);
     });
 }
 
@@ -141,7 +141,7 @@ cudaError_t cuda_widen(enum dtype type, float *out, const void *x, float scale, 
 {
     return dispatch_type(type, [&](auto t) {
         using T = decltype(t);
-        return launch_map(out, (const T *)x, (const T *)x, count, scaled{scale}, stream);
+        return launch_map(out, (const T *)x, (const T *)x, count, multiply{scale}, stream);
     });
 }
 
@@ -186,12 +186,10 @@ cudaError_t cuda_swiglu_fwd(enum dtype type, void *out, const void *gate_up, uin
 {
     return dispatch_type(type, [&](auto t) {
         using T = decltype(t);
-        constexpr int width = packed<T>::count;
-        if (rows_are_packed<T>(cols))
-            return LAUNCH((swiglu_fwd<T, width>), blocks_of(rows * cols, (uint64_t)THREADS * width),
-                          THREADS, 0, stream, (T *)out, (const T *)gate_up, rows, cols);
-        return LAUNCH((swiglu_fwd<T, 1>), blocks_of(rows * cols, THREADS), THREADS, 0, stream,
-                      (T *)out, (const T *)gate_up, rows, cols);
+        return dispatch_width<T>(cols, [&](auto n) {
+            return LAUNCH((swiglu_fwd<T, n()>), block_count(rows * cols, THREADS * n()), THREADS, 0,
+                          stream, (T *)out, (const T *)gate_up, rows, cols);
+        });
     });
 }
 
@@ -200,12 +198,9 @@ cudaError_t cuda_swiglu_bwd(enum dtype type, void *d_gate_up, const void *d_out,
 {
     return dispatch_type(type, [&](auto t) {
         using T = decltype(t);
-        constexpr int width = packed<T>::count;
-        if (rows_are_packed<T>(cols))
-            return LAUNCH((swiglu_bwd<T, width>), blocks_of(rows * cols, (uint64_t)THREADS * width),
-                          THREADS, 0, stream, (T *)d_gate_up, (const T *)d_out, (const T *)gate_up,
-                          rows, cols);
-        return LAUNCH((swiglu_bwd<T, 1>), blocks_of(rows * cols, THREADS), THREADS, 0, stream,
-                      (T *)d_gate_up, (const T *)d_out, (const T *)gate_up, rows, cols);
+        return dispatch_width<T>(cols, [&](auto n) {
+            return LAUNCH((swiglu_bwd<T, n()>), block_count(rows * cols, THREADS * n()), THREADS, 0,
+                          stream, (T *)d_gate_up, (const T *)d_out, (const T *)gate_up, rows, cols);
+        });
     });
 }

@@ -76,7 +76,7 @@ cudaError_t cuda_rope_table_fill(float *table, uint64_t tokens, uint64_t head_di
     if (head_dim == 0 || head_dim % 2 != 0 || head_dim > INT_MAX || tokens == 0 ||
         tokens > INT_MAX / head_dim)
         return cudaErrorInvalidValue;
-    return LAUNCH(rope_table_kernel, blocks_of(count, TABLE_THREADS), TABLE_THREADS, 0, stream,
+    return LAUNCH(rope_table_kernel, block_count(count, TABLE_THREADS), TABLE_THREADS, 0, stream,
                   reinterpret_cast<float2 *>(table), count, (int)(head_dim / 2), *spec);
 }
 

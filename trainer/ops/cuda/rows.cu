@@ -8,23 +8,12 @@
 #include "trainer/ops/cuda/launch.h"
 #include "trainer/ops/cuda/reduce.h"
 
-#include <type_traits>
-
 enum {
     THREADS = 256,
     WARPS = THREADS / WARP_THREADS,
     LOADS = 8, /* row loads in flight */
     GRID_Y_MAX = 65535,
 };
-
-/* Calls launch(N), where N is the number of elements of T moved at a time for rows of cols
- * elements. */
-template <typename T, typename F> static cudaError_t dispatch_width(uint64_t cols, F launch)
-{
-    if (rows_are_packed<T>(cols))
-        return launch(std::integral_constant<int, packed<T>::count>());
-    return launch(std::integral_constant<int, 1>());
-}
 
 /* sum += x[0 ...] + x[stride ...] + ..., in order. */
 template <typename T, int N>
@@ -88,7 +77,7 @@ cudaError_t cuda_embed_fwd(enum dtype type, const struct cuda_embed *embed, void
     return dispatch_type(type, [&](auto t) {
         using T = decltype(t);
         return dispatch_width<T>(embed->cols, [&](auto n) {
-            return LAUNCH((embed_rows<T, n()>), blocks_of(embed->items * embed->tokens, WARPS),
+            return LAUNCH((embed_rows<T, n()>), block_count(embed->items * embed->tokens, WARPS),
                           THREADS, 0, stream, (T *)out, (const T *)table, (const T *)positions,
                           *embed);
         });
@@ -110,10 +99,10 @@ __device__ inline int32_t id_at(const struct embed_order &order, uint64_t positi
 /* A warp sums one chunk, in one panel of 32 * N columns. Lane i handles the id of the i-th row. */
 template <typename T, int N>
 __global__ void __launch_bounds__(THREADS)
-    embed_bwd_pieces(float *d_table, float *partials, const T *d_out, struct embed_order order,
+    embed_bwd_chunks(float *d_table, float *partials, const T *d_out, struct embed_order order,
                      bool accumulate)
 {
-    static_assert((int)CUDA_EMBED_CHUNK_ROWS == WARP_THREADS, "a lane a row");
+    static_assert((int)CUDA_EMBED_CHUNK_ROWS == WARP_THREADS, "one lane per row");
     uint64_t chunk = (uint64_t)blockIdx.x * WARPS + threadIdx.x / WARP_THREADS,
              cols = order.embed.cols;
     unsigned lane = threadIdx.x % WARP_THREADS;
@@ -173,8 +162,8 @@ __global__ void __launch_bounds__(THREADS)
     for (uint64_t begin = chunk + 1 + warp, count = WARP_THREADS; count == WARP_THREADS;
          begin += WARPS * WARP_THREADS) {
         uint64_t position = (begin + (uint64_t)lane * WARPS) * CUDA_EMBED_CHUNK_ROWS;
-        bool goes_on = position < order.rows && id_at(order, position) == id;
-        count = __popc(__ballot_sync(FULL_MASK, goes_on));
+        bool continues = position < order.rows && id_at(order, position) == id;
+        count = __popc(__ballot_sync(FULL_MASK, continues));
         if (col < cols)
             add_rows<float, N>(sum, partials + begin * cols + col, count, WARPS * cols);
     }
@@ -192,7 +181,7 @@ __global__ void __launch_bounds__(THREADS)
 
 uint64_t cuda_embed_bwd_workspace(uint64_t rows, uint64_t cols)
 {
-    return blocks_of(rows, CUDA_EMBED_CHUNK_ROWS) * cols;
+    return block_count(rows, CUDA_EMBED_CHUNK_ROWS) * cols;
 }
 
 cudaError_t cuda_embed_bwd(enum dtype type, const struct cuda_embed *embed,
@@ -200,7 +189,7 @@ cudaError_t cuda_embed_bwd(enum dtype type, const struct cuda_embed *embed,
                            bool accumulate, cudaStream_t stream)
 {
     const struct embed_order order = {*embed, arrays->by_id, embed->items * embed->tokens};
-    uint32_t chunks = blocks_of(order.rows, CUDA_EMBED_CHUNK_ROWS);
+    uint32_t chunks = block_count(order.rows, CUDA_EMBED_CHUNK_ROWS);
     cudaError_t status = cudaSuccess;
     if (!accumulate)
         status =
@@ -209,15 +198,15 @@ cudaError_t cuda_embed_bwd(enum dtype type, const struct cuda_embed *embed,
         status = dispatch_type(type, [&](auto t) {
             using T = decltype(t);
             return dispatch_width<T>(embed->cols, [&](auto n) {
-                dim3 grid(blocks_of(chunks, WARPS), blocks_of(embed->cols, WARP_THREADS * n()));
-                return LAUNCH((embed_bwd_pieces<T, n()>), grid, THREADS, 0, stream, arrays->d_table,
+                dim3 grid(block_count(chunks, WARPS), block_count(embed->cols, WARP_THREADS * n()));
+                return LAUNCH((embed_bwd_chunks<T, n()>), grid, THREADS, 0, stream, arrays->d_table,
                               arrays->workspace, (const T *)arrays->d_out, order, accumulate);
             });
         });
     if (status != cudaSuccess)
         return status;
     return dispatch_width<float>(embed->cols, [&](auto n) {
-        dim3 grid(chunks, blocks_of(embed->cols, WARP_THREADS * n()));
+        dim3 grid(chunks, block_count(embed->cols, WARP_THREADS * n()));
         return LAUNCH((embed_bwd_fold<n()>), grid, THREADS, 0, stream, arrays->d_table,
                       (const float *)arrays->workspace, order);
     });
@@ -248,7 +237,7 @@ cudaError_t cuda_positions_fwd(enum dtype type, const struct cuda_items *shape, 
     return dispatch_type(type, [&](auto t) {
         using T = decltype(t);
         return dispatch_width<T>(count, [&](auto n) {
-            dim3 grid(blocks_of(count, THREADS * n()), layers);
+            dim3 grid(block_count(count, THREADS * n()), layers);
             return LAUNCH((positions_add<T, n()>), grid, THREADS, 0, stream, (T *)out, (const T *)x,
                           (const T *)positions, shape->items, count);
         });
@@ -258,7 +247,7 @@ cudaError_t cuda_positions_fwd(enum dtype type, const struct cuda_items *shape, 
 /* A thread sums N elements over all items. */
 template <typename T, int N>
 __global__ void __launch_bounds__(THREADS)
-    items_sum(float *out, const T *x, uint64_t items, uint64_t count, bool accumulate)
+    sum_items(float *out, const T *x, uint64_t items, uint64_t count, bool accumulate)
 {
     uint64_t i = ((uint64_t)blockIdx.x * THREADS + threadIdx.x) * N;
     if (i >= count)
@@ -275,8 +264,8 @@ cudaError_t cuda_positions_bwd(enum dtype type, const struct cuda_items *shape, 
     return dispatch_type(type, [&](auto t) {
         using T = decltype(t);
         return dispatch_width<T>(count, [&](auto n) {
-            return LAUNCH((items_sum<T, n()>), blocks_of(count, THREADS * n()), THREADS, 0, stream,
-                          d_positions, (const T *)d_out, shape->items, count, accumulate);
+            return LAUNCH((sum_items<T, n()>), block_count(count, THREADS * n()), THREADS, 0,
+                          stream, d_positions, (const T *)d_out, shape->items, count, accumulate);
         });
     });
 }
@@ -303,8 +292,9 @@ cudaError_t cuda_pool_fwd(enum dtype type, const struct cuda_items *shape, void 
     return dispatch_type(type, [&](auto t) {
         using T = decltype(t);
         return dispatch_width<T>(shape->cols, [&](auto n) {
-            return LAUNCH((pool_rows<T, n()>), blocks_of(shape->items * shape->cols, THREADS * n()),
-                          THREADS, 0, stream, (T *)out, (const T *)x, *shape);
+            return LAUNCH((pool_rows<T, n()>),
+                          block_count(shape->items * shape->cols, THREADS * n()), THREADS, 0,
+                          stream, (T *)out, (const T *)x, *shape);
         });
     });
 }
@@ -332,7 +322,7 @@ cudaError_t cuda_pool_bwd(enum dtype type, const struct cuda_items *shape, void 
     return dispatch_type(type, [&](auto t) {
         using T = decltype(t);
         return dispatch_width<T>(shape->cols, [&](auto n) {
-            return LAUNCH((pool_spread<T, n()>), blocks_of(shape->items * shape->rows, WARPS),
+            return LAUNCH((pool_spread<T, n()>), block_count(shape->items * shape->rows, WARPS),
                           THREADS, 0, stream, (T *)d_x, (const T *)d_out, *shape);
         });
     });

@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(THREADS)
            const struct update_scalars *scalars)
 {
     constexpr int width = packed<float>::count;
-    static_assert(OPS_DECAY_ELEMENTS % width == 0, "one decision a thread");
+    static_assert(OPS_DECAY_ELEMENTS % width == 0, "one decay flag per thread");
     uint64_t first = ((uint64_t)blockIdx.x * THREADS + threadIdx.x) * width;
     if (first >= count || scalars->is_skipped)
         return;
@@ -81,7 +81,7 @@ static cudaError_t launch_update(const struct update_options *options,
     return dispatch_type(compute_type, [&](auto t) {
         using T = decltype(t);
         return LAUNCH((update<rule, T>),
-                      blocks_of(a->count, (uint64_t)THREADS * packed<float>::count), THREADS, 0,
+                      block_count(a->count, (uint64_t)THREADS * packed<float>::count), THREADS, 0,
                       stream, (float *)a->params, moments > 0 ? (float *)a->moment1 : nullptr,
                       moments > 1 ? (float *)a->moment2 : nullptr, (const float *)a->gradients,
                       a->decays, (T *)a->compute, a->count, update_factors_of(options), scalars);
@@ -153,13 +153,12 @@ cudaError_t cuda_row_sumsq(double *sums, const float *x, uint64_t rows, uint64_t
                            cudaStream_t stream)
 {
     if (cols < WARP_THREADS)
-        return LAUNCH(row_sumsq_narrow, blocks_of(rows, THREADS), THREADS, 0, stream, sums, x, rows,
-                      cols);
-    if (rows_are_packed<float>(cols))
-        return LAUNCH((row_sumsq_wide<packed<float>::count>), blocks_of(rows, WARPS), THREADS, 0,
-                      stream, sums, x, rows, cols);
-    return LAUNCH((row_sumsq_wide<1>), blocks_of(rows, WARPS), THREADS, 0, stream, sums, x, rows,
-                  cols);
+        return LAUNCH(row_sumsq_narrow, block_count(rows, THREADS), THREADS, 0, stream, sums, x,
+                      rows, cols);
+    return dispatch_width<float>(cols, [&](auto n) {
+        return LAUNCH((row_sumsq_wide<n()>), block_count(rows, WARPS), THREADS, 0, stream, sums, x,
+                      rows, cols);
+    });
 }
 
 __device__ static void add_integer(int64_t *word, int64_t value)
@@ -174,9 +173,9 @@ __device__ static void add_integer(int64_t *word, int64_t value)
 __global__ void __launch_bounds__(THREADS)
     exact_add(int64_t *words, const double *terms, uint64_t count)
 {
-    __shared__ int64_t mine[EXACT_SUM_WORDS];
+    __shared__ int64_t block_words[EXACT_SUM_WORDS];
     for (int i = threadIdx.x; i < EXACT_SUM_WORDS; i += THREADS)
-        mine[i] = 0;
+        block_words[i] = 0;
     __syncthreads();
     uint64_t step = (uint64_t)gridDim.x * THREADS;
     for (uint64_t first = (uint64_t)blockIdx.x * THREADS; first < count; first += step) {
@@ -184,27 +183,28 @@ __global__ void __launch_bounds__(THREADS)
         double term = i < count ? terms[i] : 0.0;
         struct exact_parts parts = exact_parts_split(term);
         uint32_t digit = __shfl_sync(FULL_MASK, parts.digit, 0);
-        bool alike = __all_sync(FULL_MASK, parts.is_finite && (parts.digit == digit || term == 0));
+        bool shares_words =
+            __all_sync(FULL_MASK, parts.is_finite && (parts.digit == digit || term == 0));
         if (!parts.is_finite)
-            add_integer(&mine[EXACT_SUM_NONFINITE], 1);
+            add_integer(&block_words[EXACT_SUM_NONFINITE], 1);
         for (int j = 0; j < EXACT_PARTS; j++) {
-            if (alike) {
+            if (shares_words) {
                 int64_t sum = warp_sum(parts.part[j]);
                 if (threadIdx.x % WARP_THREADS == 0)
-                    add_integer(&mine[digit + j], sum);
+                    add_integer(&block_words[digit + j], sum);
             } else if (parts.is_finite) {
-                add_integer(&mine[parts.digit + j], parts.part[j]);
+                add_integer(&block_words[parts.digit + j], parts.part[j]);
             }
         }
     }
     __syncthreads();
     for (int i = threadIdx.x; i < EXACT_SUM_WORDS; i += THREADS)
-        add_integer(&words[i], mine[i]);
+        add_integer(&words[i], block_words[i]);
 }
 
 static uint32_t sum_blocks(uint64_t count)
 {
-    uint32_t blocks = blocks_of(count, THREADS);
+    uint32_t blocks = block_count(count, THREADS);
     return blocks < (uint32_t)SUM_BLOCKS_MAX ? blocks : (uint32_t)SUM_BLOCKS_MAX;
 }
 

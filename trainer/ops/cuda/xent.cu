@@ -152,11 +152,12 @@ __global__ void __launch_bounds__(GROUP < SOME_THREADS ? SOME_THREADS : GROUP,
     T *x = (T *)arrays.logits + row * shape.stride;
     float target_logit = is_class ? to_float(x[target.first]) : 0.0f;
     float second_logit = TWO_TARGETS && is_class ? to_float(x[target.second]) : target_logit;
-    bool is_second = TWO_TARGETS && target.first_weight < 0.5f;
-    int guess = is_second ? target.second : target.first;
-    float guess_logit = is_second ? second_logit : target_logit;
+    bool is_second_main = TWO_TARGETS && target.first_weight < 0.5f;
+    int main_target = is_second_main ? target.second : target.first;
+    float main_logit = is_second_main ? second_logit : target_logit;
 
-    struct softmax part = softmax_part<T, N, GROUP>(x, is_class ? classes : 0, guess, guess_logit),
+    struct softmax part = softmax_part<T, N, GROUP>(x, is_class ? classes : 0, main_target,
+                                                    main_logit),
                    total;
     if constexpr (GROUP == WARP_THREADS) {
         total.max = warp_max(part.max);
@@ -178,7 +179,7 @@ __global__ void __launch_bounds__(GROUP < SOME_THREADS ? SOME_THREADS : GROUP,
         if (is_class)
             loss = log(total.sum) - logit;
         arrays.losses[row] = loss;
-        arrays.correct[row] = is_class && guess_logit == total.max && !total.has_earlier;
+        arrays.correct[row] = is_class && main_logit == total.max && !total.has_earlier;
     }
     target.first = is_class ? target.first : -1;
     if (is_row && arrays.gradient_scale)
@@ -191,7 +192,7 @@ static cudaError_t launch_rows(const struct xent_shape *s, const struct cuda_xen
 {
     constexpr int threads = GROUP < SOME_THREADS ? SOME_THREADS : GROUP;
     return LAUNCH((xent_rows<T, N, GROUP, TWO_TARGETS>),
-                  blocks_of(s->items * s->tokens, threads / GROUP), threads, 0, stream, *arrays,
+                  block_count(s->items * s->tokens, threads / GROUP), threads, 0, stream, *arrays,
                   *s);
 }
 
@@ -206,15 +207,6 @@ static cudaError_t launch_groups(const struct xent_shape *s, const struct cuda_x
     return launch_rows<T, N, FEW_THREADS, TWO_TARGETS>(s, arrays, stream);
 }
 
-template <typename T, bool TWO_TARGETS>
-static cudaError_t launch_kind(const struct xent_shape *s, const struct cuda_xent_arrays *arrays,
-                               cudaStream_t stream)
-{
-    return rows_are_packed<T>(s->stride)
-               ? launch_groups<T, packed<T>::count, TWO_TARGETS>(s, arrays, stream)
-               : launch_groups<T, 1, TWO_TARGETS>(s, arrays, stream);
-}
-
 cudaError_t cuda_xent(enum dtype type, const struct xent_shape *shape,
                       const struct cuda_xent_arrays *arrays, cudaStream_t stream)
 {
@@ -222,7 +214,9 @@ cudaError_t cuda_xent(enum dtype type, const struct xent_shape *shape,
         return cudaErrorInvalidValue;
     return dispatch_type(type, [&](auto t) {
         using T = decltype(t);
-        return arrays->second_targets ? launch_kind<T, true>(shape, arrays, stream)
-                                      : launch_kind<T, false>(shape, arrays, stream);
+        return dispatch_width<T>(shape->stride, [&](auto n) {
+            return arrays->second_targets ? launch_groups<T, n(), true>(shape, arrays, stream)
+                                          : launch_groups<T, n(), false>(shape, arrays, stream);
+        });
     });
 }

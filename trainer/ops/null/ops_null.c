@@ -65,10 +65,9 @@ static int plan_rows(struct ops *ops, uint64_t rows, uint64_t cols, struct err *
 static int plan_attn(struct ops *ops, const struct attn_shape *shape, struct err *err)
 {
     (void)ops;
-    if (shape->batch == 0 || shape->tokens == 0 || shape->head_dim == 0 || shape->heads == 0 ||
-        shape->kv_heads == 0 || shape->heads % shape->kv_heads != 0)
-        return err_set(err, -EINVAL, "the shape of the attention is invalid");
-    return 0;
+    return attn_shape_is_valid(shape)
+               ? 0
+               : err_set(err, -EINVAL, "the shape of the attention is invalid");
 }
 
 static int plan_rope(struct ops *ops, const struct attn_shape *shape, const struct rope_spec *spec,

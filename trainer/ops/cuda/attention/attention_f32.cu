@@ -51,8 +51,8 @@ __device__ inline void f32_load(float *tile, const float *source, uint64_t strid
     }
 }
 
-/* In f32_clear, f32_add and f32_store, each thread handles the same elements of rows x columns:
- * threadIdx.x + i * F32_THREADS. */
+/* f32_clear, f32_multiply_add and f32_store assign elements threadIdx.x + i * F32_THREADS to a
+ * thread. */
 template <int ROWS> __device__ inline void f32_clear(float *sums, int columns)
 {
     for (int at = threadIdx.x; at < ROWS * columns; at += F32_THREADS)
@@ -81,8 +81,8 @@ __device__ inline float f32_dot(const float *a, const float *b, int count)
 /* sums[row] = sums[row] * rescale[row] + weights[row] times the streamed rows. rescale may be
  * NULL. */
 template <int ROWS>
-__device__ inline void f32_add(float *sums, const float *rescale, const float *weights,
-                               const float *streamed, int columns)
+__device__ inline void f32_multiply_add(float *sums, const float *rescale, const float *weights,
+                                        const float *streamed, int columns)
 {
     int stride = columns + 1;
     for (int at = threadIdx.x; at < ROWS * columns; at += F32_THREADS) {
@@ -134,7 +134,7 @@ __global__ void __launch_bounds__(F32_THREADS)
     float *k_tile = q_tile + elements, *v_tile = k_tile + elements, *sums = v_tile + elements,
           *scores = sums + elements;
 
-    int query_tiles = tiles_of(geometry.tokens, ROWS), unit = (int)blockIdx.x / query_tiles;
+    int query_tiles = tile_count(geometry.tokens, ROWS), unit = (int)blockIdx.x / query_tiles;
     int first = (query_tiles - 1 - (int)blockIdx.x % query_tiles) * ROWS;
     int batch = unit / geometry.heads, head = unit % geometry.heads;
     int kv_head = head / (geometry.heads / geometry.kv_heads), rows_left = geometry.tokens - first;
@@ -173,7 +173,7 @@ __global__ void __launch_bounds__(F32_THREADS)
         if (my_lane == 0)
             rescales[my_row] = rescale;
         __syncthreads();
-        f32_add<ROWS>(sums, rescales, scores, v_tile, columns);
+        f32_multiply_add<ROWS>(sums, rescales, scores, v_tile, columns);
         __syncthreads();
     }
     if (my_lane == 0) {
@@ -205,7 +205,7 @@ __global__ void __launch_bounds__(F32_THREADS)
     float *sums = d_streamed + elements, *d_sums = sums + elements;
     float *p = d_sums + elements, *d = p + ROWS * tiles::scores_stride;
 
-    int row_tiles = tiles_of(geometry.tokens, ROWS), unit = (int)blockIdx.x / row_tiles;
+    int row_tiles = tile_count(geometry.tokens, ROWS), unit = (int)blockIdx.x / row_tiles;
     int tile_index = (int)blockIdx.x % row_tiles,
         first = (OF_KEYS ? tile_index : row_tiles - 1 - tile_index) * ROWS;
     int unit_heads = OF_KEYS ? geometry.kv_heads : geometry.heads, batch = unit / unit_heads;
@@ -263,9 +263,9 @@ __global__ void __launch_bounds__(F32_THREADS)
                 d[row * tiles::scores_stride + column] = probability * (d_p - query_stats.y);
             }
             __syncthreads();
-            f32_add<ROWS>(sums, NULL, d, streamed, columns);
+            f32_multiply_add<ROWS>(sums, NULL, d, streamed, columns);
             if (OF_KEYS)
-                f32_add<ROWS>(d_sums, NULL, p, d_streamed, columns);
+                f32_multiply_add<ROWS>(d_sums, NULL, p, d_streamed, columns);
             __syncthreads();
         }
     }
@@ -282,7 +282,7 @@ static cudaError_t f32_bwd_launch(const struct attn_shape *shape,
                                   const struct attention_stats *stats, cudaStream_t stream)
 {
     uint64_t units = shape->batch * (OF_KEYS ? shape->kv_heads : shape->heads);
-    unsigned blocks = (unsigned)(units * tiles_of((int)shape->tokens, ROWS));
+    unsigned blocks = (unsigned)(units * tile_count((int)shape->tokens, ROWS));
     size_t bytes = f32_tiles<ROWS>::bytes((int)shape->head_dim, F32_BWD_TILES, F32_BWD_SCORES);
     return LAUNCH((attention_f32_bwd_kernel<ROWS, OF_KEYS>), blocks, F32_THREADS, bytes, stream,
                   attention_geometry_of(shape), static_cast<float *>(arrays->d_qkv),
@@ -315,7 +315,7 @@ cudaError_t attention_f32_fwd(const struct attn_shape *shape,
     return f32_dispatch(shape, [&](auto rows) {
         constexpr int ROWS = decltype(rows)::value;
         unsigned blocks =
-            (unsigned)(shape->batch * shape->heads * tiles_of((int)shape->tokens, ROWS));
+            (unsigned)(shape->batch * shape->heads * tile_count((int)shape->tokens, ROWS));
         size_t bytes = f32_tiles<ROWS>::bytes((int)shape->head_dim, F32_FWD_TILES, F32_FWD_SCORES);
         return LAUNCH((attention_f32_fwd_kernel<ROWS>), blocks, F32_THREADS, bytes, stream,
                       attention_geometry_of(shape), static_cast<float *>(arrays->out), arrays->lse,

@@ -16,7 +16,7 @@
 #define LOG2_E 1.44269504088896340736f
 #define LN_2   0.69314718055994530942f
 
-__host__ __device__ static inline int tiles_of(int count, int tile)
+__host__ __device__ static inline int tile_count(int count, int tile)
 {
     return (count + tile - 1) / tile;
 }
@@ -27,7 +27,7 @@ enum { ATTENTION_STATS_ROWS = 128, ATTENTION_BOUNDS_ROWS = 64 };
 
 __host__ __device__ static inline int attention_padded(int tokens)
 {
-    return tiles_of(tokens, ATTENTION_STATS_ROWS) * ATTENTION_STATS_ROWS;
+    return tile_count(tokens, ATTENTION_STATS_ROWS) * ATTENTION_STATS_ROWS;
 }
 
 /* The smallest and largest start of a group of queries. No query attends to keys before min.

@@ -14,8 +14,6 @@ static bool runs_on_tensor_cores(enum dtype type)
 static bool is_countable(const struct attn_shape *shape)
 {
     const uint64_t limit = INT_MAX;
-    if (shape->batch == 0 || shape->tokens == 0 || shape->heads == 0)
-        return false;
     if (shape->batch > limit || shape->heads > limit / shape->batch ||
         shape->tokens > limit - ATTENTION_STATS_ROWS)
         return false;
@@ -24,9 +22,7 @@ static bool is_countable(const struct attn_shape *shape)
 
 bool cuda_attention_supports(enum dtype type, const struct attn_shape *shape)
 {
-    if (!is_countable(shape) || shape->kv_heads == 0 || shape->heads % shape->kv_heads != 0)
-        return false;
-    if (shape->head_dim == 0 || shape->head_dim > HEAD_DIM_MAX)
+    if (!attn_shape_is_valid(shape) || !is_countable(shape) || shape->head_dim > HEAD_DIM_MAX)
         return false;
     return type == DTYPE_F32 ||
            (runs_on_tensor_cores(type) && shape->head_dim % HEAD_DIM_ALIGN == 0);

@@ -57,7 +57,7 @@ template <typename T, int COLUMNS, bool OF_KEYS> struct bwd_block {
     const float2 *stats;               /* of the item, like bounds and starts */
     const struct start_bounds *bounds; /* optional, like starts */
     const int32_t *starts;
-    /* Set by bwd_locate. */
+    /* Set by bwd_set_position. */
     int part = 0, batch = 0, head = 0, kv_head = 0, first = 0; /* head: first of its group */
     int heads = 0, first_tile = 0, end_tile = 0;               /* streamed range */
 
@@ -89,7 +89,7 @@ template <typename T, int COLUMNS, bool OF_KEYS> struct bwd_block {
 
     /* Returns the first step at or after `step`, with tile end_tile if there is none. Skips tiles
      * whose queries all start past the block's keys. */
-    __device__ struct bwd_step step_from(struct bwd_step step) const
+    __device__ struct bwd_step find_step(struct bwd_step step) const
     {
         for (;;) {
             for (; step.tile < end_tile; step.tile++)
@@ -139,13 +139,13 @@ template <typename T, int COLUMNS, bool OF_KEYS> struct bwd_block {
 /* Computes the position from blockIdx. Blocks of a head run at about the same time and share their
  * streamed data in the cache. */
 template <typename T, int COLUMNS, bool OF_KEYS>
-__device__ inline void bwd_locate(struct bwd_block<T, COLUMNS, OF_KEYS> &block)
+__device__ inline void bwd_set_position(struct bwd_block<T, COLUMNS, OF_KEYS> &block)
 {
     using tiles = bwd_tiles<COLUMNS, OF_KEYS>;
     const struct attention_geometry &geometry = block.geometry;
     int group = geometry.heads / geometry.kv_heads,
         unit_heads = OF_KEYS ? geometry.kv_heads : geometry.heads;
-    int row_tiles = tiles_of(geometry.tokens, tiles::rows),
+    int row_tiles = tile_count(geometry.tokens, tiles::rows),
         row_tile = (int)blockIdx.x / tiles::parts % row_tiles;
     int unit = (int)blockIdx.x / tiles::parts / row_tiles;
     block.part = (int)blockIdx.x % tiles::parts;
@@ -164,7 +164,7 @@ __device__ inline void bwd_locate(struct bwd_block<T, COLUMNS, OF_KEYS> &block)
     }
 
     block.heads = OF_KEYS ? group : 1;
-    block.end_tile = tiles_of(geometry.tokens, tiles::streamed);
+    block.end_tile = tile_count(geometry.tokens, tiles::streamed);
     if (OF_KEYS) {
         block.first_tile = geometry.causal ? block.first / tiles::streamed : 0;
         return;
@@ -174,7 +174,8 @@ __device__ inline void bwd_locate(struct bwd_block<T, COLUMNS, OF_KEYS> &block)
         start = min(start, block.bounds_of(block.first + row).min);
     block.first_tile = start / tiles::streamed;
     if (geometry.causal)
-        block.end_tile = min(block.end_tile, tiles_of(block.first + tiles::rows, tiles::streamed));
+        block.end_tile =
+            min(block.end_tile, tile_count(block.first + tiles::rows, tiles::streamed));
 }
 
 /* Two 16 x 16 results: scores and gradients of the probabilities, later probabilities and gradients
@@ -230,11 +231,11 @@ __device__ inline void bwd_mask(struct bwd_products<TILES> &products,
             }
 }
 
-/* of_rows: statistics of this thread's rows. of_columns: those of the columns, in shared memory.
- * Queries are either the rows or the columns. */
+/* row_stats: of this thread's rows, if they are queries. column_stats: of the columns, else; in
+ * shared memory. */
 template <bool OF_KEYS, int TILES>
 __device__ inline void bwd_softmax(struct bwd_products<TILES> &products,
-                                   const float2 (&of_rows)[TILES][2], const float2 *of_columns,
+                                   const float2 (&row_stats)[TILES][2], const float2 *column_stats,
                                    float scale)
 {
     int lane = threadIdx.x % WARP_THREADS;
@@ -242,11 +243,11 @@ __device__ inline void bwd_softmax(struct bwd_products<TILES> &products,
     for (int n = 0; n < 2; n++)
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            float2 of_column =
-                OF_KEYS ? of_columns[n * MMA_COLUMNS + lane % 4 * 2 + i % 2] : float2{0, 0};
+            float2 column_stat =
+                OF_KEYS ? column_stats[n * MMA_COLUMNS + lane % 4 * 2 + i % 2] : float2{0, 0};
 #pragma unroll
             for (int tile = 0; tile < TILES; tile++) {
-                float2 stats = OF_KEYS ? of_column : of_rows[tile][i / 2];
+                float2 stats = OF_KEYS ? column_stat : row_stats[tile][i / 2];
                 float p = exp2_approximate(fmaf(products.p[tile][n][i], scale, -stats.x));
                 products.p[tile][n][i] = p;
                 products.d[tile][n][i] = p * (products.d[tile][n][i] - stats.y);
@@ -339,9 +340,9 @@ __global__ void __launch_bounds__((bwd_tiles<COLUMNS, OF_KEYS>::threads))
     struct bwd_block<T, COLUMNS, OF_KEYS> block = {
         geometry, qkv, d_out, stats, bounds, row_starts
     };
-    bwd_locate(block);
+    bwd_set_position(block);
     block.copy_rows(row_tile, d_row_tile);
-    struct bwd_step step = block.step_from({0, block.first_tile});
+    struct bwd_step step = block.find_step({0, block.first_tile});
     if (step.tile < block.end_tile)
         block.copy_step(step, streamed_tiles, streamed_stats);
     copy_async_commit();
@@ -366,7 +367,7 @@ __global__ void __launch_bounds__((bwd_tiles<COLUMNS, OF_KEYS>::threads))
     warp.rows.hold();
     warp.d_rows.hold();
     for (int buffer = 0; step.tile < block.end_tile; buffer ^= 1) {
-        struct bwd_step next = block.step_from({step.head, step.tile + 1});
+        struct bwd_step next = block.find_step({step.head, step.tile + 1});
         if (next.tile < block.end_tile)
             block.copy_step(next, streamed_tiles + (buffer ^ 1) * tiles::step_elements,
                             streamed_stats + (buffer ^ 1) * STREAMED);
@@ -407,7 +408,7 @@ static cudaError_t bwd_launch(const struct attn_shape *shape,
 {
     using tiles = bwd_tiles<COLUMNS, OF_KEYS>;
     uint64_t units = shape->batch * (OF_KEYS ? shape->kv_heads : shape->heads);
-    uint64_t blocks = units * tiles_of((int)shape->tokens, tiles::rows) * tiles::parts;
+    uint64_t blocks = units * tile_count((int)shape->tokens, tiles::rows) * tiles::parts;
     return LAUNCH((attention_mma_bwd_kernel<T, COLUMNS, OF_KEYS>), (unsigned)blocks, tiles::threads,
                   tiles::shared_bytes, stream, attention_geometry_of(shape),
                   static_cast<T *>(arrays->d_qkv), static_cast<const T *>(arrays->d_out),

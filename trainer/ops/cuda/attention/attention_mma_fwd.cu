@@ -150,7 +150,7 @@ __device__ inline void fwd_values(struct fwd_sums<TILES, COLUMNS> &sums,
 
 /* Divides by the rows' sums. lse: points to the head's query 0. */
 template <int TILES, int COLUMNS>
-__device__ inline void fwd_normalise(struct fwd_sums<TILES, COLUMNS> &sums, float *lse, int first,
+__device__ inline void fwd_normalize(struct fwd_sums<TILES, COLUMNS> &sums, float *lse, int first,
                                      int tokens)
 {
     int lane = threadIdx.x % WARP_THREADS;
@@ -203,7 +203,7 @@ __global__ void __launch_bounds__(FWD_THREADS)
     int warp = threadIdx.x / WARP_THREADS;
     /* Under a causal mask the last queries have the most keys. They run first, so that the last
      * blocks to run are short. */
-    int query_tiles = tiles_of(geometry.tokens, tiles::queries),
+    int query_tiles = tile_count(geometry.tokens, tiles::queries),
         unit = (int)blockIdx.x / query_tiles;
     int first = (query_tiles - 1 - (int)blockIdx.x % query_tiles) * tiles::queries;
     int batch = unit / geometry.heads, head = unit % geometry.heads;
@@ -215,15 +215,15 @@ __global__ void __launch_bounds__(FWD_THREADS)
     int end_key = geometry.causal ? min(first + tiles::queries, geometry.tokens) : geometry.tokens;
     const int32_t *starts =
         row_starts == NULL ? NULL : row_starts + (uint64_t)batch * geometry.tokens;
-    struct start_bounds of_warp = {0, 0};
+    struct start_bounds warp_bounds = {0, 0};
     if (starts != NULL)
-        of_warp = fwd_bounds<tiles::warp_rows>(starts, warp_first, geometry.tokens);
+        warp_bounds = fwd_bounds<tiles::warp_rows>(starts, warp_first, geometry.tokens);
     if (threadIdx.x % WARP_THREADS == 0)
-        bounds[warp] = of_warp;
+        bounds[warp] = warp_bounds;
     __syncthreads();
     for (int w = 0; w < FWD_WARPS; w++)
         first_key = min(first_key, bounds[w].min);
-    int first_step = first_key / KEYS, end_step = tiles_of(end_key, KEYS);
+    int first_step = first_key / KEYS, end_step = tile_count(end_key, KEYS);
 
     tile_copy_async<tiles::queries, COLUMNS, FWD_THREADS>(
         q_tile, qkv + geometry.q_at(batch, head) + first * width, width, geometry.tokens - first,
@@ -264,7 +264,7 @@ __global__ void __launch_bounds__(FWD_THREADS)
         fwd_values<T, COLUMNS, TILES, KEYS>(sums, scores, k_tile + KEYS * COLUMNS);
     }
 
-    fwd_normalise(sums, lse + (uint64_t)unit * geometry.tokens, warp_first, geometry.tokens);
+    fwd_normalize(sums, lse + (uint64_t)unit * geometry.tokens, warp_first, geometry.tokens);
     store_rows<COLUMNS, TILES, COLUMNS>(warp_tile, sums.out, 1.0f,
                                         out + geometry.out_at(batch, head) + warp_first * out_width,
                                         out_width, geometry.tokens - warp_first, geometry.head_dim);
@@ -288,7 +288,7 @@ cudaError_t attention_mma_fwd(enum dtype type, const struct attn_shape *shape,
         constexpr int COLUMNS = decltype(columns)::value;
         using tiles = fwd_tiles<COLUMNS>;
         uint64_t blocks =
-            shape->batch * shape->heads * tiles_of((int)shape->tokens, tiles::queries);
+            shape->batch * shape->heads * tile_count((int)shape->tokens, tiles::queries);
         return LAUNCH((attention_mma_fwd_kernel<T, COLUMNS>), (unsigned)blocks, FWD_THREADS,
                       tiles::shared_bytes, stream, attention_geometry_of(shape),
                       static_cast<T *>(arrays->out), arrays->lse,

@@ -24,8 +24,7 @@ static int reject_head_dim(const struct ops *ops, const struct attn_shape *shape
 
 int cuda_attention_plan(const struct ops *ops, const struct attn_shape *shape, struct err *err)
 {
-    if (shape->batch == 0 || shape->tokens == 0 || shape->heads == 0 || shape->kv_heads == 0 ||
-        shape->heads % shape->kv_heads != 0 || !cuda_attention_supports(ops->compute, shape)) {
+    if (!cuda_attention_supports(ops->compute, shape)) {
         err_set(err, -EINVAL,
                 "cannot compute attention of %" PRIu64 " tokens, %" PRIu64 " heads, %" PRIu64
                 " key-value heads, head dimension %" PRIu64 " on a GPU",

@@ -76,7 +76,7 @@ static cudaError_t stats_launch(const struct attn_shape *shape,
 {
     uint64_t heads = shape->batch * attention_padded((int)shape->tokens) * shape->heads;
     auto launch = [&](auto kernel) {
-        return LAUNCH(kernel, blocks_of(heads, STATS_HEADS), STATS_THREADS, 0, stream,
+        return LAUNCH(kernel, block_count(heads, STATS_HEADS), STATS_THREADS, 0, stream,
                       attention_geometry_of(shape), (int)shape->batch, stats,
                       static_cast<const T *>(arrays->d_out), static_cast<const T *>(arrays->out),
                       arrays->lse);

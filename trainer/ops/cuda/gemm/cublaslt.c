@@ -31,9 +31,9 @@ struct cublaslt_plan {
     float beta;
 };
 
-static int failed(cublasStatus_t status, const char *what, struct err *err)
+static int report_failure(cublasStatus_t status, const char *action, struct err *err)
 {
-    return err_set(err, -EIO, "cuBLASLt could not %s: status %d", what, (int)status);
+    return err_set(err, -EIO, "cuBLASLt could not %s: status %d", action, (int)status);
 }
 
 int cublaslt_open(cudaStream_t stream, void *workspace, size_t workspace_bytes,
@@ -48,7 +48,7 @@ int cublaslt_open(cudaStream_t stream, void *workspace, size_t workspace_bytes,
     int status = cublaslt_library_load(&lt->library, err);
     if (!status) {
         cublasStatus_t code = lt->library->Create(&lt->handle);
-        status = code == CUBLAS_STATUS_SUCCESS ? 0 : failed(code, "start", err);
+        status = code == CUBLAS_STATUS_SUCCESS ? 0 : report_failure(code, "start", err);
     }
     if (status) {
         cublaslt_close(lt);
@@ -128,7 +128,7 @@ static cublasStatus_t make_preference(const struct cublaslt *lt,
         cublasLtMatmulPreferenceAttributes_t name;
         const void *value;
         size_t bytes;
-    } wishes[] = {
+    } attributes[] = {
         {CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes},
         {CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &scheme, sizeof scheme},
         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &align, sizeof align},
@@ -137,9 +137,10 @@ static cublasStatus_t make_preference(const struct cublaslt *lt,
         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &align, sizeof align},
     };
     cublasStatus_t status = l->MatmulPreferenceCreate(preference);
-    for (size_t i = 0; i < sizeof wishes / sizeof wishes[0] && status == CUBLAS_STATUS_SUCCESS; i++)
-        status = l->MatmulPreferenceSetAttribute(*preference, wishes[i].name, wishes[i].value,
-                                                 wishes[i].bytes);
+    for (size_t i = 0;
+         i < sizeof attributes / sizeof attributes[0] && status == CUBLAS_STATUS_SUCCESS; i++)
+        status = l->MatmulPreferenceSetAttribute(*preference, attributes[i].name,
+                                                 attributes[i].value, attributes[i].bytes);
     return status;
 }
 
@@ -189,7 +190,7 @@ static int choose_algorithm(struct cublaslt *lt, struct cublaslt_plan *plan, str
     if (status == CUBLAS_STATUS_SUCCESS)
         status = result.state;
     if (status != CUBLAS_STATUS_SUCCESS)
-        return failed(status, "choose an algorithm", err);
+        return report_failure(status, "choose an algorithm", err);
     plan->algorithm = result.algo;
     return 0;
 }
@@ -213,7 +214,7 @@ int cublaslt_plan(struct cublaslt *lt, const struct cublaslt_product *p,
     if (code == CUBLAS_STATUS_SUCCESS)
         code = make_layout(l, &plan->c, p->output, p->m, p->n, p->batch, p->stride_c);
     int status = code == CUBLAS_STATUS_SUCCESS ? choose_algorithm(lt, plan, err)
-                                               : failed(code, "describe a product", err);
+                                               : report_failure(code, "describe a product", err);
     if (status) {
         err_expected(err, "%" PRIu64 " x %" PRIu64 " x %" PRIu64 " of %s", p->m, p->n, p->k,
                      dtype_name(p->input));
@@ -250,7 +251,7 @@ int cublaslt_run(struct cublaslt *lt, const struct cublaslt_plan *plan, const vo
         status = lt->library->Matmul(lt->handle, plan->desc, &alpha, b, plan->a, a, plan->b,
                                      &plan->beta, c, plan->c, c, plan->c, &plan->algorithm,
                                      lt->workspace, lt->workspace_bytes, lt->stream);
-    return status == CUBLAS_STATUS_SUCCESS ? 0 : failed(status, "multiply", err);
+    return status == CUBLAS_STATUS_SUCCESS ? 0 : report_failure(status, "multiply", err);
 }
 
 void cublaslt_describe(const struct cublaslt *lt, struct str *out)

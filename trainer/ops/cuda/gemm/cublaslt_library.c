@@ -20,7 +20,7 @@ static struct {
 static int find_functions(void *library, struct cublaslt_library *ret_table, struct err *err)
 {
     struct cublaslt_library t = {0};
-    const struct dynlib_function wanted[] = {
+    const struct dynlib_function functions[] = {
         {"cublasLtCreate", &t.Create},
         {"cublasLtDestroy", &t.Destroy},
         {"cublasLtGetVersion", &t.GetVersion},
@@ -37,9 +37,9 @@ static int find_functions(void *library, struct cublaslt_library *ret_table, str
         {"cublasLtMatmulAlgoConfigGetAttribute", &t.MatmulAlgoConfigGetAttribute},
         {"cublasLtMatmul", &t.Matmul},
     };
-    const char *lacking = dynlib_find(library, wanted, sizeof wanted / sizeof wanted[0]);
-    if (lacking) {
-        err_set(err, -ELIBACC, "this cuBLASLt lacks %s", lacking);
+    const char *missing = dynlib_find(library, functions, sizeof functions / sizeof functions[0]);
+    if (missing) {
+        err_set(err, -ELIBACC, "this cuBLASLt lacks %s", missing);
         err_advise(err, "install the one from CUDA 12 or 13");
         return -ELIBACC;
     }

@@ -34,7 +34,7 @@ struct cublaslt_library {
                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                              cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
                                              cublasLtMatmulPreference_t preference,
-                                             int wanted_count,
+                                             int requested_count,
                                              cublasLtMatmulHeuristicResult_t results[],
                                              int *ret_count);
     cublasStatus_t (*MatmulAlgoConfigGetAttribute)(const cublasLtMatmulAlgo_t *algorithm,

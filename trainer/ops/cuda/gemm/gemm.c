@@ -138,8 +138,8 @@ static struct cublaslt_product product_of(const struct cuda_gemm *gemm,
     };
 }
 
-static int add_planned(struct cuda_gemm *gemm, const struct gemm_shape *shape,
-                       struct planned_shape **ret_planned, struct err *err)
+static int add_plan(struct cuda_gemm *gemm, const struct gemm_shape *shape,
+                    struct planned_shape **ret_planned, struct err *err)
 {
     struct planned_shape *planned = calloc(1, sizeof *planned);
     if (!planned)
@@ -167,7 +167,7 @@ int cuda_gemm_plan(struct cuda_gemm *gemm, const struct gemm_shape *shape,
     struct planned_shape *planned = gemm->planned_shapes;
     while (planned && !is_equal(&planned->shape, shape))
         planned = planned->next;
-    int status = planned ? 0 : add_planned(gemm, shape, &planned, err);
+    int status = planned ? 0 : add_plan(gemm, shape, &planned, err);
     if (!status)
         *ret_plan = (struct gemm_plan){*shape, planned, planned->id};
     return status;
