@@ -27,8 +27,8 @@
  * save on all ranks and leaves earlier checkpoints unchanged. If only the last fsync of the folder
  * fails, a complete step may exist although the save failed (io.h, commit).
  *
- * An open reader protects its step from retention and ckpt_prune, and, on some file systems, even
- * from those run on other hosts.
+ * An open reader protects its step from retention and ckpt_prune, on some file systems even on
+ * other hosts.
  *
  * Names beginning with "optimizer." belong to the section `optimizer`, all others to `model`.
  *
@@ -67,8 +67,7 @@ struct ckpt_tensor {
     uint32_t rank;                  /* dimensions; 0 for a scalar */
     uint64_t shape[DTYPE_RANK_MAX]; /* global */
     uint64_t start[DTYPE_RANK_MAX], extent[DTYPE_RANK_MAX];
-    /* All ranks hold the same complete array. It is stored once, with its rows spread over the
-     * ranks. */
+    /* All ranks hold the whole array. It is stored once, its rows spread over the ranks. */
     bool replicated;
     uint32_t group; /* saves: index of the update that changes it, 0..groups_count-1 */
     /* Loads: convert values from a different floating-point dtype, rounding once, to nearest even
@@ -77,25 +76,25 @@ struct ckpt_tensor {
     void *data; /* on the saver's device */
 };
 
-enum ckpt_mode { CKPT_MIN, CKPT_MAX };
+enum ckpt_metric_mode { CKPT_MODE_MIN, CKPT_MODE_MAX };
 /* The files of a step (docs/reference/checkpoints.md). Readers accept both layouts. */
 enum ckpt_layout {
-    CKPT_SHARDED, /* one file per rank, with all of the rank's parts */
-    /* The model's tensors are stored whole in one file, `model.safetensors`, which all ranks write.
-     * A rank's part of an array must be contiguous in it, unless the array is replicated. */
+    CKPT_SHARDED, /* one file per rank */
+    /* All ranks write the model to one file, `model.safetensors`. Unless an array is replicated,
+     * each rank's part of it must be contiguous. */
     CKPT_CONSOLIDATED,
 };
 enum { CKPT_METRIC_BYTES_MAX = 64, CKPT_NODE_BYTES_MAX = 256 };
 
 /* The newest step, steps with an open reader, and steps that match a rule are kept. */
-struct ckpt_keep {
-    uint32_t last;  /* number of newest steps; 0: keep all steps, regardless of other rules */
-    uint64_t every; /* keeps steps whose number is a multiple of it; 0: no rule */
+struct ckpt_keep_rules {
+    uint32_t last;  /* number of newest steps; 0: all steps */
+    uint64_t every; /* keeps multiples of this number; 0: no rule */
     struct {
-        /* A key of the state's `metrics`, such as "val_loss"; NULL: no rule. Steps without this
-         * metric are never among the best. */
+        /* A key of the state's `metrics`, such as "val_loss"; NULL: no rule. Steps without it are
+         * never among the best. */
         const char *metric;
-        enum ckpt_mode mode;
+        enum ckpt_metric_mode mode;
         uint32_t count;
     } best;
 };
@@ -104,37 +103,37 @@ struct ckpt_keep {
 struct ckpt_saver_options {
     const char *folder; /* holds step-00001000/, ...; created if absent */
     struct io *io;
-    /* NULL: one rank. The saver splits its own communicator from it; calls on that one have no
-     * deadline, since writes may take a long time. */
+    /* NULL: one rank. The saver splits off its own communicator, whose calls have no deadline,
+     * since writes may be slow. */
     struct comm *comm;
-    /* Each node has its own folder of that name, with the files of the node's ranks and a copy of
-     * all replicated arrays. Cannot be combined with CKPT_CONSOLIDATED. */
+    /* Each node has its own folder of that name, with its ranks' files and a copy of all replicated
+     * arrays. Cannot be combined with CKPT_CONSOLIDATED. */
     bool per_node;
     /* Name of this rank's node, shorter than CKPT_NODE_BYTES_MAX; NULL: the host's name and boot
      * ID. */
     const char *node;
     struct device *device; /* NULL: host memory */
-    /* The stream for the caller's updates; before_update makes it wait for copies in progress.
-     * Borrowed. NULL: before_update blocks until they are done. */
+    /* The stream that runs the caller's updates; before_update makes it wait for copies in
+     * progress. Borrowed. NULL: before_update blocks until they are done. */
     struct device_stream *updates;
     enum ckpt_layout layout;
     uint32_t groups_count;
-    uint64_t staging_bytes; /* for writes and copies; at least 4 MiB; 0: 64 MiB */
-    struct ckpt_keep keep;
+    uint64_t staging_bytes; /* at least 4 MiB; 0: 64 MiB */
+    struct ckpt_keep_rules keep;
     struct io_lock_options lock; /* for locking the folder */
     const char *run_id;          /* identifies the owner of temporary files */
     const char *numerics_id;
     const struct log *log;
-    struct trace *trace; /* for the writer thread's events; must outlive the saver; may be NULL */
+    struct trace *trace; /* must outlive the saver; may be NULL */
 };
 
 struct ckpt_saver;
 
 /* Locks the folder, removes leftovers of dead owners, plans the files and allocates all memory.
- * Collective: all ranks pass the same replicated arrays in the same order, and boxes that together
- * cover every other array. Borrows tensors and names during the call, and the arrays' data for the
- * saver's lifetime. -EBUSY names the folder's owner, -EINVAL an invalid array, -ENOTSUP a part that
- * is not contiguous (CKPT_CONSOLIDATED). */
+ * Collective. All ranks pass the same replicated arrays in the same order; their boxes of every
+ * other array must cover it. Borrows tensors and names during the call, and the arrays' data for
+ * the saver's lifetime. -EBUSY names the folder's owner, -EINVAL an invalid array, -ENOTSUP a part
+ * that is not contiguous (CKPT_CONSOLIDATED). */
 int ckpt_saver_open(const struct ckpt_saver_options *options, const struct ckpt_tensor *tensors,
                     uint64_t tensors_count, struct ckpt_saver **ret_saver, struct err *err);
 /* Waits for a save in progress and discards its error (call ckpt_saver_wait first). NULL is
@@ -154,48 +153,49 @@ void ckpt_saver_before_update(struct ckpt_saver *saver, uint32_t group);
 /* Blocks until the save in progress is durable or has failed. Returns the status of each save once,
  * and 0 if there is none to return. */
 int ckpt_saver_wait(struct ckpt_saver *saver, struct err *err);
-bool ckpt_saver_busy(struct ckpt_saver *saver);
+bool ckpt_saver_is_busy(struct ckpt_saver *saver);
 
 struct ckpt_saver_stats {
     uint64_t saves_count, failures_count;
     uint64_t written_bytes;
-    uint64_t blocked_ns; /* total time for which save, before_update and wait blocked the caller */
+    uint64_t blocked_ns;         /* time that save, before_update and wait blocked */
     uint64_t copied_bytes;       /* staged by the caller before updates */
     uint64_t ahead_bytes;        /* staged by the writer while the disk was busy */
-    uint64_t buffer_waits_count; /* number of blocks for which before_update waited for staging */
+    uint64_t buffer_waits_count; /* blocks for which before_update waited for staging */
     uint64_t last_save_ns;       /* from ckpt_saver_save until durable or failed */
-    uint64_t last_step;          /* this saver's newest durable save; UINT64_MAX: none */
+    uint64_t last_step;          /* newest durable save; UINT64_MAX: none */
 };
 struct ckpt_saver_stats ckpt_saver_stats(struct ckpt_saver *saver);
 
-/* Gets `metrics.NAME` from a step's state. If the metrics also contain the step at which it was
- * measured, such as `val_step` for `val_loss` (NAME up to its first `_`, then `_step`), that step
- * must equal `step`. False: unknown. */
-bool ckpt_metric(const struct json_t *state, const char *name, uint64_t step, double *ret_metric);
-/* Determines from a metric's name whether smaller or larger values are better: smaller for `loss`
- * and `..._loss`, larger for `accuracy` and `..._accuracy`. False: unknown. */
-bool ckpt_metric_mode(const char *name, enum ckpt_mode *ret_mode);
+/* Gets `metrics.NAME` from a step's state. If the metrics also have the step of the measurement,
+ * such as `val_step` for `val_loss` (NAME up to its first `_`, then `_step`), it must equal `step`.
+ * False: unknown. */
+bool ckpt_get_metric(const struct json_t *state, const char *name, uint64_t step,
+                     double *ret_metric);
+/* Smaller is better for `loss` and `..._loss`, larger for `accuracy` and `..._accuracy`. False:
+ * unknown. */
+bool ckpt_guess_metric_mode(const char *name, enum ckpt_metric_mode *ret_mode);
 
 /* Why a step is kept. Bits may be combined. */
-enum ckpt_reason {
+enum ckpt_keep_reason {
     CKPT_KEPT_LAST = 1 << 0, /* among the newest */
     CKPT_KEPT_EVERY = 1 << 1,
     CKPT_KEPT_BEST = 1 << 2,
     CKPT_KEPT_SAVED = 1 << 3,
-    CKPT_KEPT_READ = 1 << 4,   /* has an open reader; a later prune can remove it */
-    CKPT_KEPT_BROKEN = 1 << 5, /* incomplete: no rule applies */
+    CKPT_KEPT_READ = 1 << 4,       /* has an open reader; a later prune can remove it */
+    CKPT_KEPT_INCOMPLETE = 1 << 5, /* no rule applies */
 };
 
 struct ckpt_verdict {
     uint64_t step;
     const char *path;
     uint64_t size_bytes;
-    unsigned reasons; /* bits of enum ckpt_reason; 0: removed */
-    int status;       /* result of the removal: 0 or -errno, also logged */
+    unsigned reasons; /* bits of enum ckpt_keep_reason; 0: removed */
+    int status;       /* of the removal; failures are also logged */
 };
 
 struct ckpt_prune_options {
-    struct ckpt_keep keep; /* borrowed */
+    struct ckpt_keep_rules keep; /* borrowed */
     bool dry_run;
     /* Called for each step in ascending order. May be NULL. */
     void (*verdict)(void *context, const struct ckpt_verdict *verdict);
@@ -224,9 +224,9 @@ int ckpt_list(struct io *io, const char *folder,
               int (*entry)(void *context, const struct ckpt_entry *entry), void *context,
               const struct log *log, struct err *err);
 /* Like ckpt_list, but includes incomplete steps and reads no manifest. */
-int ckpt_each_step(struct io *io, const char *folder,
-                   int (*each)(void *context, uint64_t step, const char *path), void *context,
-                   struct err *err);
+int ckpt_for_each_step(struct io *io, const char *folder,
+                       int (*each)(void *context, uint64_t step, const char *path), void *context,
+                       struct err *err);
 /* Finds a step, or the newest complete step in a folder. path holds IO_PATH_BYTES_MAX bytes. Logs
  * (LOG_WARN) and skips damaged steps, whose manifest or files are missing, truncated or malformed.
  * -ENOENT: there is no step. -EBADMSG: all are damaged; the detail describes the newest. Returns
@@ -238,14 +238,14 @@ struct ckpt_find_options {
     uint64_t below;      /* only earlier steps; UINT64_MAX: all */
     bool stop_at_damage; /* fail at a damaged step instead of skipping it */
 };
-/* Like ckpt_find, restricted by choice unless path_or_folder is itself a step. */
-int ckpt_find_among(struct io *io, const char *path_or_folder,
-                    const struct ckpt_find_options *choice, char *path, uint64_t *ret_step,
-                    const struct log *log, struct err *err);
+/* Like ckpt_find; options apply unless path_or_folder is itself a step. */
+int ckpt_find_with(struct io *io, const char *path_or_folder,
+                   const struct ckpt_find_options *options, char *path, uint64_t *ret_step,
+                   const struct log *log, struct err *err);
 
-/* Maps a run's folder (run.dir) to its checkpoint folder; copies other paths unchanged. ret_path
- * holds IO_PATH_BYTES_MAX bytes. Fails only if the path is too long. */
-int ckpt_resolve(struct io *io, const char *path, char *ret_path, struct err *err);
+/* Maps a run's folder (run.dir) to its checkpoint folder; copies other paths. ret_path holds
+ * IO_PATH_BYTES_MAX bytes. Fails only if the path is too long. */
+int ckpt_resolve_folder(struct io *io, const char *path, char *ret_path, struct err *err);
 
 struct ckpt_reader;
 int ckpt_reader_open(struct io *io, const char *step_path, struct ckpt_reader **ret_reader,
@@ -268,31 +268,31 @@ const struct manifest *ckpt_reader_manifest(const struct ckpt_reader *reader);
 int ckpt_reader_load(struct ckpt_reader *reader, const struct ckpt_tensor *wanted,
                      uint64_t wanted_count, struct device *device, struct err *err);
 
-/* Collective calls reach the same verdict on all ranks; each rank has its own reader. If a rank
- * finds damage, all return -EBADMSG with the detail of the first such rank ("rank 2: ..."), and can
- * fall back to the same older step. If a rank fails for another reason, it returns its own status
- * and the others return -EREMOTEIO with its detail; no rank returns -EBADMSG. */
+/* Each rank has its own reader. If a rank finds damage, all return -EBADMSG with the detail of the
+ * first such rank ("rank 2: ..."), and can fall back to the same older step. If a rank fails for
+ * another reason, it returns its own status and the others return -EREMOTEIO with its detail; no
+ * rank returns -EBADMSG. */
 
-/* Finds (as ckpt_find_among) and opens the newest step that is complete and from the same save on
+/* Finds (as ckpt_find_with) and opens the newest step that is complete and from the same save on
  * every rank. If nodes have their own folders (per_node), a crash may leave a step on only some of
  * them. -ENOENT: no rank has a step. -ESTALE: there are steps, but none that all ranks have. If
  * several ranks have identical warnings, only the first of these ranks logs them. */
 int ckpt_reader_open_collective(struct io *io, const char *path_or_folder,
-                                const struct ckpt_find_options *choice, struct comm *comm,
+                                const struct ckpt_find_options *options, struct comm *comm,
                                 struct ckpt_reader **ret_reader, const struct log *log,
                                 struct err *err);
 /* Like ckpt_reader_open_collective, but opens no reader, so the step is not protected. */
 int ckpt_find_collective(struct io *io, const char *path_or_folder,
-                         const struct ckpt_find_options *choice, struct comm *comm, char *path,
+                         const struct ckpt_find_options *options, struct comm *comm, char *path,
                          uint64_t *ret_step, const struct log *log, struct err *err);
 /* Like ckpt_reader_load. On failure the contents of all ranks' arrays are unspecified. */
 int ckpt_reader_load_collective(struct ckpt_reader *reader, struct comm *comm,
                                 const struct ckpt_tensor *wanted, uint64_t wanted_count,
                                 struct device *device, struct err *err);
 
-/* Progress of a long read. `progress` and pointers to this struct may be NULL. */
+/* Progress of a long read. `report` and pointers to this struct may be NULL. */
 struct ckpt_progress {
-    void (*progress)(void *context, uint64_t bytes_done, uint64_t bytes);
+    void (*report)(void *context, uint64_t bytes_done, uint64_t bytes);
     void *context;
 };
 
@@ -309,23 +309,23 @@ struct ckpt_hashes {
     struct hash128 hash[CKPT_SECTION_COUNT];
 };
 int ckpt_hash(struct io *io, const char *path, struct ckpt_hashes *ret_hashes,
-              const struct log *log, const struct ckpt_progress *watch, struct err *err);
+              const struct log *log, const struct ckpt_progress *progress, struct err *err);
 
 /* Verifies all blocks against the manifest, and the files' headers against the manifest's chunks,
  * using several threads. Calls bad from the calling thread for each difference, ordered by file and
- * offset, and watch->progress from one thread at a time. Returns the number of differences, or
+ * offset, and progress->report from one thread at a time. Returns the number of differences, or
  * -errno if the checkpoint cannot be read (-ESTALE as in ckpt_reader_load). */
 int ckpt_verify(struct io *io, const char *step_path,
                 void (*bad)(void *context, const struct err *detail), void *context,
-                const struct ckpt_progress *watch, struct err *err);
+                const struct ckpt_progress *progress, struct err *err);
 
 struct ckpt_copy_options {
-    struct io *from, *to; /* may be the same */
-    const char *source;   /* a step, or a folder, whose newest complete step is copied */
-    const char *folder;   /* created if absent; receives step-N */
-    bool force;           /* replaces an existing step, unless it has a reader */
+    struct io *source_io, *target_io; /* may be the same */
+    const char *source_path;   /* a step, or a folder, whose newest complete step is copied */
+    const char *target_folder; /* created if absent; receives step-N */
+    bool force;                /* replaces an existing step unless it has a reader */
     const struct log *log;
-    const struct ckpt_progress *watch; /* may be NULL */
+    const struct ckpt_progress *progress; /* may be NULL */
 };
 struct ckpt_copy_result {
     uint64_t step, files_count, written_bytes;
@@ -338,7 +338,7 @@ struct ckpt_copy_result {
 int ckpt_copy(const struct ckpt_copy_options *options, struct ckpt_copy_result *ret_copied,
               struct err *err);
 
-/* Removes leftovers of dead owners: temporary files of saves, copies and removals, but no other
+/* Removes temporary files that dead owners left from saves, copies and removals, but no other
  * `.tmp-*`. Calls each (may be NULL) with each name. Returns the number removed. -EBUSY names a
  * living owner; returns -ENOENT and -EINVAL like ckpt_prune. */
 int ckpt_sweep(struct io *io, const char *folder, void (*each)(void *context, const char *name),

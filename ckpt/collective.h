@@ -2,9 +2,7 @@
  * collective — blocking collective calls for the ranks of a save or a load.
  *
  * The calls wait as long as all ranks are alive (comm.h, set_timeout), because one rank's storage
- * may be much slower than another's.
- *
- * Threads: same rules as comm.h.
+ * may be much slower than another's. Threads: as in comm.h.
  */
 #ifndef MILLRACE_CKPT_COLLECTIVE_H
 #define MILLRACE_CKPT_COLLECTIVE_H
@@ -15,15 +13,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* what: a string literal that names the call in errors. */
-struct comm_options collective_options(const char *what);
+/* purpose: a string literal for error messages. */
+struct comm_options collective_options(const char *purpose);
 /* Like comm_agree. */
-int collective_agree(struct comm *comm, int status, const char *what, struct err *err);
+int collective_agree(struct comm *comm, int status, const char *purpose, struct err *err);
 /* Sets *flag on all ranks if it is set on any; unchanged on failure. */
-int collective_any(struct comm *comm, bool *flag, const char *what, struct err *err);
+int collective_any(struct comm *comm, bool *flag, const char *purpose, struct err *err);
 /* In place: this rank's `bytes` are at all + rank * bytes. After a failure, pass `all` to
  * comm_retain. */
-int collective_gather(struct comm *comm, void *all, size_t bytes, const char *what,
+int collective_gather(struct comm *comm, void *all, size_t bytes, const char *purpose,
                       struct err *err);
 
 #endif

@@ -36,18 +36,18 @@ int box_check(const struct box *box, const uint64_t *shape)
     return 0;
 }
 
-bool box_intersect(const struct box *a, const struct box *b, struct box *ret_common)
+bool box_intersect(const struct box *a, const struct box *b, struct box *ret_overlap)
 {
-    struct box common = {.rank = a->rank};
+    struct box overlap = {.rank = a->rank};
     for (uint32_t d = 0; d < a->rank; d++) {
         uint64_t start = a->start[d] > b->start[d] ? a->start[d] : b->start[d];
         uint64_t end = bytes_min(a->start[d] + a->extent[d], b->start[d] + b->extent[d]);
         if (start >= end)
             return false;
-        common.start[d] = start;
-        common.extent[d] = end - start;
+        overlap.start[d] = start;
+        overlap.extent[d] = end - start;
     }
-    *ret_common = common;
+    *ret_overlap = overlap;
     return true;
 }
 
@@ -78,16 +78,16 @@ struct box box_make(const uint64_t *start, const uint64_t *extent, uint32_t rank
     return box;
 }
 
-struct box box_of_range(const uint64_t *shape, uint32_t rank, uint64_t begin, uint64_t end,
-                        uint64_t *ret_elements)
+struct box box_from_range(const uint64_t *shape, uint32_t rank, uint64_t begin, uint64_t end,
+                          uint64_t *ret_elements)
 {
     /* [d + 1]: elements per step along d; [0]: elements in the array */
     uint64_t stride[DTYPE_RANK_MAX + 1];
     stride[rank] = 1;
     for (uint32_t d = rank; d > 0; d--)
         stride[d - 1] = stride[d] * shape[d - 1];
-    /* The outermost dimension along which begin is at a border and one whole step fits. The last
-     * dimension always qualifies, because its steps are single elements. */
+    /* The outermost dimension along which begin is aligned and a whole step fits. The last
+     * dimension always qualifies: its steps are single elements. */
     uint32_t along = 0;
     while (along < rank && (begin % stride[along + 1] != 0 || end - begin < stride[along + 1]))
         along++;
@@ -108,31 +108,31 @@ struct box box_of_range(const uint64_t *shape, uint32_t rank, uint64_t begin, ui
     return box;
 }
 
-bool runs_init(struct runs *runs, const struct box *source, const struct box *target,
-               enum dtype dtype)
+bool box_runs_init(struct box_runs *runs, const struct box *source, const struct box *target,
+                   enum dtype dtype)
 {
-    struct box common;
-    if (!box_intersect(source, target, &common))
+    struct box overlap;
+    if (!box_intersect(source, target, &overlap))
         return false;
-    /* Both boxes are whole from dimension `whole` on, so a step along the previous one is
-     * contiguous. */
+    /* The overlap spans both boxes from dimension `whole` on, so a step along the previous
+     * dimension is contiguous. */
     uint32_t whole = source->rank;
-    while (whole > 0 && common.extent[whole - 1] == source->extent[whole - 1] &&
-           common.extent[whole - 1] == target->extent[whole - 1])
+    while (whole > 0 && overlap.extent[whole - 1] == source->extent[whole - 1] &&
+           overlap.extent[whole - 1] == target->extent[whole - 1])
         whole--;
     uint32_t walked = whole > 0 ? whole - 1 : 0;
-    *runs = (struct runs){.rank = walked, .run_bytes = dtype_bytes(dtype), .runs_count = 1};
+    *runs = (struct box_runs){.rank = walked, .run_bytes = dtype_bytes(dtype), .runs_count = 1};
     for (uint32_t d = walked; d < source->rank; d++)
-        runs->run_bytes *= common.extent[d];
+        runs->run_bytes *= overlap.extent[d];
     uint64_t source_stride = dtype_bytes(dtype), target_stride = dtype_bytes(dtype);
     for (uint32_t d = source->rank; d-- > 0;) {
-        runs->source += (common.start[d] - source->start[d]) * source_stride;
-        runs->target += (common.start[d] - target->start[d]) * target_stride;
+        runs->source += (overlap.start[d] - source->start[d]) * source_stride;
+        runs->target += (overlap.start[d] - target->start[d]) * target_stride;
         if (d < walked) {
-            runs->count[d] = common.extent[d];
+            runs->count[d] = overlap.extent[d];
             runs->source_stride[d] = source_stride;
             runs->target_stride[d] = target_stride;
-            runs->runs_count *= common.extent[d];
+            runs->runs_count *= overlap.extent[d];
         }
         source_stride *= source->extent[d];
         target_stride *= target->extent[d];
@@ -140,13 +140,13 @@ bool runs_init(struct runs *runs, const struct box *source, const struct box *ta
     return true;
 }
 
-struct runs_cursor runs_first(const struct runs *runs)
+struct box_runs_cursor box_runs_first(const struct box_runs *runs)
 {
-    return (struct runs_cursor){
+    return (struct box_runs_cursor){
         .source = runs->source, .target = runs->target, .left = runs->runs_count};
 }
 
-void runs_next(const struct runs *runs, struct runs_cursor *cursor)
+void box_runs_next(const struct box_runs *runs, struct box_runs_cursor *cursor)
 {
     cursor->left--;
     for (uint32_t d = runs->rank; d-- > 0;) {

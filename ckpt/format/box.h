@@ -2,8 +2,8 @@
  * box — boxes within n-dimensional arrays, and the contiguous runs that two boxes share.
  *
  * A box start..start+extent is stored row-major and dense. The intersection of two boxes consists
- * of contiguous runs; `runs` walks them in the order of their offsets, which ascend in both boxes.
- * Trailing dimensions in which the boxes are equal belong to one run.
+ * of contiguous runs; box_runs walks them at ascending offsets in both boxes. Trailing dimensions
+ * in which the boxes are equal belong to one run.
  */
 #ifndef MILLRACE_CKPT_FORMAT_BOX_H
 #define MILLRACE_CKPT_FORMAT_BOX_H
@@ -26,18 +26,18 @@ int box_shape_bytes(const uint64_t *shape, uint32_t rank, enum dtype dtype, uint
 /* -EOVERFLOW; -ERANGE if not within shape. */
 int box_check(const struct box *box, const uint64_t *shape);
 /* False if they share no element. Both must have the same rank; scalars always overlap. */
-bool box_intersect(const struct box *a, const struct box *b, struct box *ret_common);
+bool box_intersect(const struct box *a, const struct box *b, struct box *ret_overlap);
 bool box_is_same(const struct box *a, const struct box *b);
 struct box box_whole(const uint64_t *shape, uint32_t rank);
 struct box box_make(const uint64_t *start, const uint64_t *extent, uint32_t rank);
-/* Returns the largest box whose elements are the flat range begin..begin+n for some n <= end -
- * begin; begin < end <= volume. Repeated calls, each from the previous end, cover begin..end in at
- * most 2 * rank - 1 boxes. */
-struct box box_of_range(const uint64_t *shape, uint32_t rank, uint64_t begin, uint64_t end,
-                        uint64_t *ret_elements);
+/* Returns the largest box that consists of the first elements of the flat range begin..end; begin <
+ * end <= volume. Repeated calls, each from the previous end, cover the range in at most 2 * rank -
+ * 1 boxes. */
+struct box box_from_range(const uint64_t *shape, uint32_t rank, uint64_t begin, uint64_t end,
+                          uint64_t *ret_elements);
 
-/* Strides are in bytes, one per walked dimension. */
-struct runs {
+/* Strides are in bytes. */
+struct box_runs {
     uint32_t rank;
     uint64_t count[DTYPE_RANK_MAX];
     uint64_t source_stride[DTYPE_RANK_MAX], target_stride[DTYPE_RANK_MAX];
@@ -45,16 +45,16 @@ struct runs {
     uint64_t run_bytes, runs_count;
 };
 
-/* A position in a walk. left: remaining runs, including this one; 0: at the end. */
-struct runs_cursor {
+/* left: remaining runs, including this one; 0: at the end. */
+struct box_runs_cursor {
     uint64_t index[DTYPE_RANK_MAX];
     uint64_t source, target, left;
 };
 
 /* False if the boxes share no element. Both must have passed box_check. */
-bool runs_init(struct runs *runs, const struct box *source, const struct box *target,
-               enum dtype dtype);
-struct runs_cursor runs_first(const struct runs *runs);
-void runs_next(const struct runs *runs, struct runs_cursor *cursor);
+bool box_runs_init(struct box_runs *runs, const struct box *source, const struct box *target,
+                   enum dtype dtype);
+struct box_runs_cursor box_runs_first(const struct box_runs *runs);
+void box_runs_next(const struct box_runs *runs, struct box_runs_cursor *cursor);
 
 #endif

@@ -16,14 +16,14 @@ bool cast_is_float(enum dtype dtype)
 }
 
 /* A binary format of at most 16 bits. */
-struct format {
+struct float_format {
     int exponent_bits, fraction_bits;
-    uint32_t above; /* the result for values that are too large */
+    uint32_t overflow; /* code for values that are too large */
     uint32_t nan;
 };
 
-static const struct format f16 = {5, 10, 0x7c00, 0x7e00}, bf16 = {8, 7, 0x7f80, 0x7fc0},
-                           e5m2 = {5, 2, 0x7c, 0x7e}, e4m3 = {4, 3, 0x7f, 0x7f};
+static const struct float_format f16 = {5, 10, 0x7c00, 0x7e00}, bf16 = {8, 7, 0x7f80, 0x7fc0},
+                                 e5m2 = {5, 2, 0x7c, 0x7e}, e4m3 = {4, 3, 0x7f, 0x7f};
 
 /* Rounds significand / 2^shift to the nearest integer, ties to even. */
 static uint64_t shift_rounded(uint64_t significand, int shift)
@@ -37,36 +37,36 @@ static uint64_t shift_rounded(uint64_t significand, int shift)
 
 /* Encodes a finite or infinite value >= 0, without the sign. A carry out of the fraction correctly
  * increments the exponent. */
-static uint32_t encode(const struct format *format, uint64_t bits)
+static uint32_t encode_magnitude(const struct float_format *format, uint64_t bits)
 {
     enum { DOUBLE_FRACTION_BITS = 52, DOUBLE_BIAS = 1023 };
     int bias = (1 << (format->exponent_bits - 1)) - 1;
     int exponent = (int)(bits >> DOUBLE_FRACTION_BITS) - DOUBLE_BIAS;
-    int exponent_min = 1 - bias; /* smallest exponent of a normal number */
+    int exponent_min = 1 - bias; /* of a normal number */
     int shift = DOUBLE_FRACTION_BITS - format->fraction_bits;
     uint64_t significand =
         (bits & (((uint64_t)1 << DOUBLE_FRACTION_BITS) - 1)) | (uint64_t)1 << DOUBLE_FRACTION_BITS;
     uint64_t code;
     if (exponent > bias + 1)
-        return format->above;
+        return format->overflow;
     if (exponent < exponent_min) /* zero and subnormal doubles also become 0 */
         code = shift_rounded(significand, shift + (exponent_min - exponent));
     else
         code = ((uint64_t)(exponent - exponent_min) << format->fraction_bits) +
                shift_rounded(significand, shift);
-    return code < format->above ? (uint32_t)code : format->above;
+    return code < format->overflow ? (uint32_t)code : format->overflow;
 }
 
-static uint32_t encode_signed(const struct format *format, double value, int width_bits)
+static uint32_t encode_signed(const struct float_format *format, double value, int width_bits)
 {
     uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
     uint32_t sign = (uint32_t)(bits >> 63) << (width_bits - 1);
     bits &= INT64_MAX;
-    return sign | (isnan(value) ? format->nan : encode(format, bits));
+    return sign | (isnan(value) ? format->nan : encode_magnitude(format, bits));
 }
 
-static void put(enum dtype dtype, double value, char *at)
+static void store_rounded(enum dtype dtype, double value, char *at)
 {
     float narrow = (float)value; /* rounds to nearest even, C's default rounding mode */
     uint16_t half;
@@ -125,6 +125,6 @@ void cast_elements(enum dtype from, const void *source, enum dtype to, void *tar
         widen_bf16(source, target, count);
     else
         for (uint64_t i = 0; i < count; i++)
-            put(to, element_get(from, (const char *)source + i * from_bytes).real,
-                (char *)target + i * to_bytes);
+            store_rounded(to, element_get(from, (const char *)source + i * from_bytes).real,
+                          (char *)target + i * to_bytes);
 }

@@ -9,14 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-int ckpt_each_step(struct io *io, const char *folder,
-                   int (*each)(void *context, uint64_t step, const char *path), void *context,
-                   struct err *err)
+int ckpt_for_each_step(struct io *io, const char *folder,
+                       int (*each)(void *context, uint64_t step, const char *path), void *context,
+                       struct err *err)
 {
     uint64_t *steps;
     size_t count;
     char path[IO_PATH_BYTES_MAX];
-    int status = folder_steps(io, folder, &steps, &count, err);
+    int status = folder_list_steps(io, folder, &steps, &count, err);
     if (status)
         return status;
     for (size_t i = 0; i < count && !status; i++) {
@@ -28,7 +28,7 @@ int ckpt_each_step(struct io *io, const char *folder,
     return status;
 }
 
-struct listing {
+struct list_context {
     struct io *io;
     int (*entry)(void *context, const struct ckpt_entry *entry);
     void *context;
@@ -37,17 +37,17 @@ struct listing {
 
 static int list_step(void *context, uint64_t step, const char *path)
 {
-    const struct listing *listing = context;
+    const struct list_context *list = context;
     struct manifest manifest;
     struct ckpt_entry found = {.step = step, .path = path};
     struct err detail = {0};
-    if (folder_read_step(listing->io, path, &manifest, &found.size_bytes, &detail)) {
-        log_err(listing->log, LOG_WARN, &detail, "not listed because it is incomplete");
+    if (folder_read_step(list->io, path, &manifest, &found.size_bytes, &detail)) {
+        log_err(list->log, LOG_WARN, &detail, "not listed because it is incomplete");
         return 0;
     }
     found.wall_ns = manifest.wall_ns;
     found.state = manifest.state;
-    int status = listing->entry(listing->context, &found);
+    int status = list->entry(list->context, &found);
     manifest_deinit(&manifest);
     return status;
 }
@@ -56,8 +56,8 @@ int ckpt_list(struct io *io, const char *folder,
               int (*entry)(void *context, const struct ckpt_entry *entry), void *context,
               const struct log *log, struct err *err)
 {
-    struct listing listing = {.io = io, .entry = entry, .context = context, .log = log};
-    return ckpt_each_step(io, folder, list_step, &listing, err);
+    struct list_context list = {.io = io, .entry = entry, .context = context, .log = log};
+    return ckpt_for_each_step(io, folder, list_step, &list, err);
 }
 
 static bool has_manifest(struct io *io, const char *path)
@@ -88,20 +88,20 @@ static int look_for_steps(void *context, const struct io_entry *entry)
 }
 
 /* Finds the folder of checkpoints in a run's folder. */
-static bool find_inner(struct io *io, const char *folder, char *inner)
+static bool find_subfolder(struct io *io, const char *folder, char *subfolder)
 {
-    return io_join_path(folder, CKPT_FOLDER_NAME, inner, NULL) == 0 &&
-           io->names->list(io, inner, look_for_steps, NULL, NULL) > 0;
+    return io_join_path(folder, CKPT_FOLDER_NAME, subfolder, NULL) == 0 &&
+           io->names->list(io, subfolder, look_for_steps, NULL, NULL) > 0;
 }
 
-static void advise_inner(struct io *io, const char *folder, struct err *err)
+static void advise_subfolder(struct io *io, const char *folder, struct err *err)
 {
-    char inner[IO_PATH_BYTES_MAX];
-    if (find_inner(io, folder, inner))
-        err_advise(err, "a run keeps its checkpoints in a subfolder: give %s", inner);
+    char subfolder[IO_PATH_BYTES_MAX];
+    if (find_subfolder(io, folder, subfolder))
+        err_advise(err, "a run keeps its checkpoints in a subfolder: give %s", subfolder);
 }
 
-int ckpt_resolve(struct io *io, const char *path, char *ret_path, struct err *err)
+int ckpt_resolve_folder(struct io *io, const char *path, char *ret_path, struct err *err)
 {
     size_t bytes = strlen(path);
     if (bytes >= IO_PATH_BYTES_MAX) {
@@ -110,7 +110,7 @@ int ckpt_resolve(struct io *io, const char *path, char *ret_path, struct err *er
         return -ENAMETOOLONG;
     }
     if (has_manifest(io, path) || io->names->list(io, path, look_for_steps, NULL, NULL) != 0 ||
-        !find_inner(io, path, ret_path))
+        !find_subfolder(io, path, ret_path))
         memcpy(ret_path, path, bytes + 1);
     return 0;
 }
@@ -128,18 +128,18 @@ int folder_check_has_steps(struct io *io, const char *folder, struct err *err)
     return -ENOENT;
 }
 
-static int no_step_found(struct io *io, const char *folder, struct err *err)
+static int no_step_error(struct io *io, const char *folder, struct err *err)
 {
     err_set(err, -ENOENT, "no complete checkpoint");
     err_at(err, folder, ERR_NO_OFFSET);
     err_expected(err, "a folder such as step-00000000 with " MANIFEST_NAME);
-    advise_inner(io, folder, err);
+    advise_subfolder(io, folder, err);
     return -ENOENT;
 }
 
-/* Returns -EBADMSG, not -ENOENT, because steps exist, although all candidates are damaged. */
-static int all_damaged(struct io *io, const char *newest_path, const struct err *newest,
-                       struct err *err)
+/* Returns -EBADMSG, not -ENOENT, because steps exist. */
+static int all_damaged_error(struct io *io, const char *newest_path, const struct err *newest,
+                             struct err *err)
 {
     if (!folder_check_name(io, newest_path, err) && err) {
         *err = *newest;
@@ -150,7 +150,7 @@ static int all_damaged(struct io *io, const char *newest_path, const struct err 
     return -EBADMSG;
 }
 
-static int find_newest(struct io *io, const char *folder, const struct ckpt_find_options *choice,
+static int find_newest(struct io *io, const char *folder, const struct ckpt_find_options *options,
                        char *path, uint64_t *ret_step, const struct log *log, struct err *err)
 {
     uint64_t *steps;
@@ -158,19 +158,19 @@ static int find_newest(struct io *io, const char *folder, const struct ckpt_find
     char candidate[IO_PATH_BYTES_MAX];
     struct manifest manifest;
     struct err newest = {0};
-    int status = folder_steps(io, folder, &steps, &count, err);
+    int status = folder_list_steps(io, folder, &steps, &count, err);
     if (status)
         return status;
-    while (count > 0 && steps[count - 1] >= choice->below)
+    while (count > 0 && steps[count - 1] >= options->below)
         count--;
     status = -ENOENT;
-    for (i = count; i > 0 && folder_is_damage(status) && !(choice->stop_at_damage && i < count);
+    for (i = count; i > 0 && folder_is_damage(status) && !(options->stop_at_damage && i < count);
          i--) {
         struct err detail = {0};
         status = folder_step_path(folder, steps[i - 1], candidate, &detail);
         if (!status)
             status = folder_read_step(io, candidate, &manifest, NULL, &detail);
-        if (folder_is_damage(status) && !choice->stop_at_damage)
+        if (folder_is_damage(status) && !options->stop_at_damage)
             log_err(log, LOG_WARN, &detail, "skipping a damaged checkpoint");
         else if (status && err)
             *err = detail;
@@ -180,10 +180,10 @@ static int find_newest(struct io *io, const char *folder, const struct ckpt_find
     uint64_t step = status ? 0 : steps[i], last = count > 0 ? steps[count - 1] : 0;
     free(steps);
     if (folder_is_damage(status) && count == 0)
-        return no_step_found(io, folder, err);
+        return no_step_error(io, folder, err);
     if (folder_is_damage(status)) {
         int joined = folder_step_path(folder, last, candidate, err);
-        return joined ? joined : all_damaged(io, candidate, &newest, err);
+        return joined ? joined : all_damaged_error(io, candidate, &newest, err);
     }
     if (status)
         return status;
@@ -194,17 +194,17 @@ static int find_newest(struct io *io, const char *folder, const struct ckpt_find
     return 0;
 }
 
-int ckpt_find_among(struct io *io, const char *path_or_folder,
-                    const struct ckpt_find_options *choice, char *path, uint64_t *ret_step,
-                    const struct log *log, struct err *err)
+int ckpt_find_with(struct io *io, const char *path_or_folder,
+                   const struct ckpt_find_options *options, char *path, uint64_t *ret_step,
+                   const struct log *log, struct err *err)
 {
     struct manifest manifest;
     if (!has_manifest(io, path_or_folder))
-        return find_newest(io, path_or_folder, choice, path, ret_step, log, err);
+        return find_newest(io, path_or_folder, options, path, ret_step, log, err);
     int status = folder_read_step(io, path_or_folder, &manifest, NULL, err);
     if (status)
         return status;
-    strcpy(path, path_or_folder); /* fits, because a longer path made from it did */
+    strcpy(path, path_or_folder); /* fits: a longer path was built from it */
     if (ret_step)
         *ret_step = manifest.step;
     manifest_deinit(&manifest);
@@ -215,5 +215,5 @@ int ckpt_find(struct io *io, const char *path_or_folder, char *path, uint64_t *r
               const struct log *log, struct err *err)
 {
     static const struct ckpt_find_options any = {.below = UINT64_MAX};
-    return ckpt_find_among(io, path_or_folder, &any, path, ret_step, log, err);
+    return ckpt_find_with(io, path_or_folder, &any, path, ret_step, log, err);
 }

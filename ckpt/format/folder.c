@@ -21,12 +21,12 @@ const char *folder_step_name(uint64_t step, char name[FOLDER_STEP_NAME_BYTES])
 
 bool folder_parse_step(const char *name, uint64_t *ret_step)
 {
-    char again[FOLDER_STEP_NAME_BYTES];
+    char formatted[FOLDER_STEP_NAME_BYTES];
     size_t digits = strncmp(name, "step-", 5) == 0 ? strspn(name + 5, "0123456789") : 0;
     if (digits == 0 || digits > STEP_DIGITS_MAX || name[5 + digits] != '\0')
         return false;
     uint64_t step = strtoull(name + 5, NULL, 10);
-    if (strcmp(folder_step_name(step, again), name) != 0)
+    if (strcmp(folder_step_name(step, formatted), name) != 0)
         return false;
     *ret_step = step;
     return true;
@@ -59,7 +59,7 @@ bool folder_is_leftover(const char *entry_name)
            (!*name || folder_parse_step(name, &step) || folder_parse_backup(name, &step));
 }
 
-bool folder_has_file(struct io *io, const char *step_path, const struct manifest_file *file)
+bool folder_expects_file(struct io *io, const char *step_path, const struct manifest_file *file)
 {
     char path[IO_PATH_BYTES_MAX];
     struct io_stat info;
@@ -103,18 +103,18 @@ static int read_manifest(struct io *io, const char *step_path, struct manifest *
     return status;
 }
 
-/* A folder with another step's name would pass for that step: a run would resume from it, and
- * retention would count it. Names of a different form are not checked. */
+/* A run would resume from a folder with another step's name, and retention would count it. Names of
+ * other forms are not checked. */
 static int check_name(const char *step_path, uint64_t step, struct err *err)
 {
     char trimmed[IO_PATH_BYTES_MAX], parent[IO_PATH_BYTES_MAX];
     char expected[FOLDER_STEP_NAME_BYTES];
-    uint64_t named;
+    uint64_t folder_step;
     snprintf(trimmed, sizeof trimmed, "%s", step_path);
     for (size_t bytes = strlen(trimmed); bytes > 1 && trimmed[bytes - 1] == '/';)
         trimmed[--bytes] = '\0';
     const char *slash = strrchr(trimmed, '/'), *name = slash ? slash + 1 : trimmed;
-    if (!folder_parse_step(name, &named) || named == step)
+    if (!folder_parse_step(name, &folder_step) || folder_step == step)
         return 0;
     folder_step_name(step, expected);
     io_parent_path(trimmed, parent);
@@ -187,7 +187,7 @@ static int read_step_once(struct io *io, const char *step_path, struct manifest 
     if (status)
         return status;
     for (uint64_t i = 0; i < manifest.files_count && !status; i++) {
-        if (!folder_has_file(io, step_path, &manifest.files[i]))
+        if (!folder_expects_file(io, step_path, &manifest.files[i]))
             continue;
         size_bytes += manifest.files[i].size_bytes;
         status = folder_check_file(io, step_path, &manifest.files[i], err);
@@ -228,8 +228,8 @@ static int compare_steps(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-int folder_steps(struct io *io, const char *folder, uint64_t **ret_steps, size_t *ret_count,
-                 struct err *err)
+int folder_list_steps(struct io *io, const char *folder, uint64_t **ret_steps, size_t *ret_count,
+                      struct err *err)
 {
     struct str steps = {0};
     int status = str_reserve(&steps, sizeof(uint64_t)); /* so that an empty list is not NULL */

@@ -2,10 +2,9 @@
  * folder — names and completeness of the steps in a folder.
  *
  * A name is `step-00001000`: at least eight digits, zero-padded only up to eight. A step is
- * complete if its manifest parses and has the same step as the folder's name, and every file in it
- * is present with its size; only files written into other nodes' folders may be absent. Only
- * complete steps are listed, found and counted. A step under another step's name is neither counted
- * nor removed.
+ * complete if its manifest parses and has the step of the folder's name, and every file in it has
+ * its size; only files in other nodes' folders may be absent. Only complete steps are listed, found
+ * and counted. A step under another step's name is neither counted nor removed.
  */
 #ifndef MILLRACE_CKPT_FORMAT_FOLDER_H
 #define MILLRACE_CKPT_FORMAT_FOLDER_H
@@ -28,8 +27,8 @@ int folder_step_path(const char *folder, uint64_t step, char *path, struct err *
 int folder_backup_path(const char *folder, uint64_t step, char *path, struct err *err);
 bool folder_parse_backup(const char *name, uint64_t *ret_step);
 
-/* Whether the entry is a temporary file of a save, copy or removal, which the next owner
- * removes. */
+/* Whether the entry is a temporary file that a save, copy or removal left for the next owner to
+ * remove. */
 bool folder_is_leftover(const char *entry_name);
 
 /* Reads the manifest of a complete step; retries if the step is replaced during the read. -ESTALE
@@ -43,28 +42,26 @@ int folder_read_manifest(struct io *io, const char *step_path, struct manifest *
 /* -EBADMSG if the manifest belongs to a different step than the folder's name. An unreadable
  * manifest passes. */
 int folder_check_name(struct io *io, const char *step_path, struct err *err);
-/* Classifies a failed read, given its status and its detail in err. Returns -ESTALE with its own
- * detail if the step was saved again or removed in the meantime, since files are opened by name,
- * one after another. Otherwise returns status. */
+/* Replaces the status and detail of a failed read with -ESTALE if the step was saved again or
+ * removed in the meantime: files are opened by name, one after another. */
 int folder_classify_failure(struct io *io, const char *step_path, const struct manifest *manifest,
                             int status, struct err *err);
 /* Whether status means damage, so that an older step may be used instead. */
 bool folder_is_damage(int status);
-/* False only for an absent file that was written to another node's folder. It may have been copied
- * here later. */
-bool folder_has_file(struct io *io, const char *step_path, const struct manifest_file *file);
+/* False only for an absent file that was written to another node's folder. */
+bool folder_expects_file(struct io *io, const char *step_path, const struct manifest_file *file);
 int folder_check_file(struct io *io, const char *step_path, const struct manifest_file *file,
                       struct err *err);
 /* Lists steps in ascending order, complete or not. Free *ret_steps with free(). -ENOENT: no such
  * folder. */
-int folder_steps(struct io *io, const char *folder, uint64_t **ret_steps, size_t *ret_count,
-                 struct err *err);
+int folder_list_steps(struct io *io, const char *folder, uint64_t **ret_steps, size_t *ret_count,
+                      struct err *err);
 
 /* In find.c. -EINVAL if the folder is itself a step; it may be absent. */
 int folder_check_not_step(struct io *io, const char *folder, struct err *err);
-/* In find.c. -ENOENT if the folder has neither a step nor an owner record; also fails as
- * folder_check_not_step does. Call it before locking a folder to remove steps, since locking leaves
- * a record. */
+/* In find.c. -ENOENT if the folder has neither a step nor an owner record; else like
+ * folder_check_not_step. Call it before locking a folder to remove steps, since locking leaves a
+ * record. */
 int folder_check_has_steps(struct io *io, const char *folder, struct err *err);
 
 #endif

@@ -25,7 +25,7 @@ static bool split_block(const char *name, unsigned long *ret_block, const char *
     return *end == '.';
 }
 
-bool hf_locate(const struct hf_model *model, const char *ours, struct hf_location *ret_place)
+bool hf_locate(const struct hf_model *model, const char *ours, struct hf_location *ret_location)
 {
     unsigned long block = 0;
     const char *rest = ours;
@@ -35,22 +35,22 @@ bool hf_locate(const struct hf_model *model, const char *ours, struct hf_locatio
         row++;
     if (!row->ours)
         return false;
-    *ret_place = (struct hf_location){
+    *ret_location = (struct hf_location){
         .transposed = row->transposed, .part = row->part, .parts = row->parts ? row->parts : 1};
     if (inside)
-        snprintf(ret_place->name, sizeof ret_place->name, "%s.%lu.%s", model->block_prefix, block,
-                 row->theirs);
+        snprintf(ret_location->name, sizeof ret_location->name, "%s.%lu.%s", model->block_prefix,
+                 block, row->theirs);
     else
-        snprintf(ret_place->name, sizeof ret_place->name, "%s", row->theirs);
+        snprintf(ret_location->name, sizeof ret_location->name, "%s", row->theirs);
     return true;
 }
 
-static uint64_t count_of(const struct hf_entry *entry, const struct hf_config *config)
+static uint64_t get_count(const struct hf_entry *entry, const struct hf_config *config)
 {
     return *(const uint64_t *)((const char *)config + entry->field);
 }
 
-static double real_of(const struct hf_entry *entry, const struct hf_config *config)
+static double get_real(const struct hf_entry *entry, const struct hf_config *config)
 {
     return *(const double *)((const char *)config + entry->field);
 }
@@ -79,10 +79,10 @@ static void write_entry(const struct hf_entry *entry, const struct hf_config *co
         jsonx_write_bool(w, entry->name, entry->flag);
         break;
     case HF_COUNT:
-        jsonx_write_u64(w, entry->name, count_of(entry, config));
+        jsonx_write_u64(w, entry->name, get_count(entry, config));
         break;
     case HF_REAL:
-        jsonx_write_f64(w, entry->name, real_of(entry, config));
+        jsonx_write_f64(w, entry->name, get_real(entry, config));
         break;
     case HF_HEAD_DIM:
         if (config->head_dim * config->heads != config->width)
@@ -113,13 +113,13 @@ void hf_write_entries(const struct hf_model *model, const struct hf_config *conf
         write_entry(entry, config, w);
 }
 
-struct check {
+struct config_check {
     const struct json_t *root;
     const char *path;
     struct err *err;
 };
 
-static int refuse(const struct check *check, const char *name)
+static int mismatch_error(const struct config_check *check, const char *name)
 {
     err_set(check->err, -EINVAL, "the weights are of another model: \"%s\" differs", name);
     err_at(check->err, check->path, ERR_NO_OFFSET);
@@ -127,14 +127,14 @@ static int refuse(const struct check *check, const char *name)
     return -EINVAL;
 }
 
-static int check_number(const struct check *check, const struct json_t *node, const char *name,
-                        double value, double default_value)
+static int check_number(const struct config_check *check, const struct json_t *node,
+                        const char *name, double value, double default_value)
 {
     double found = default_value;
     int status = jsonx_kind(node) == JSON_KIND_NULL ? 0 : jsonx_f64(node, &found);
     if (!status && fabs(found - value) <= 1e-6 * fabs(value))
         return 0;
-    refuse(check, name);
+    mismatch_error(check, name);
     err_expected(check->err, "%.9g", value);
     if (status)
         err_found(check->err, "no number");
@@ -143,36 +143,37 @@ static int check_number(const struct check *check, const struct json_t *node, co
     return -EINVAL;
 }
 
-static int check_text(const struct check *check, const struct json_t *node, const char *name,
+static int check_text(const struct config_check *check, const struct json_t *node, const char *name,
                       const char *value)
 {
     const char *found = value;
     if (jsonx_text(node, &found) || strcmp(found, value) == 0)
         return 0;
-    refuse(check, name);
+    mismatch_error(check, name);
     err_expected(check->err, "%s", value);
     err_found(check->err, "%.64s", found);
     return -EINVAL;
 }
 
-static int check_flag(const struct check *check, const char *name, bool value, bool default_value)
+static int check_flag(const struct config_check *check, const char *name, bool value,
+                      bool default_value)
 {
     bool found = default_value;
     if (jsonx_bool(jsonx_get(check->root, name), &found) || found == value)
         return 0;
-    refuse(check, name);
+    mismatch_error(check, name);
     err_expected(check->err, "%s", value ? "true" : "false");
     err_found(check->err, "%s", found ? "true" : "false");
     return -EINVAL;
 }
 
 /* transformers 5 has rope_theta and rope_scaling in one object, rope_parameters. */
-static const struct json_t *rope_parameters(const struct check *check)
+static const struct json_t *rope_parameters(const struct config_check *check)
 {
     return jsonx_get(check->root, "rope_parameters");
 }
 
-static int check_rope_scaling(const struct check *check, const struct hf_config *config)
+static int check_rope_scaling(const struct config_check *check, const struct hf_config *config)
 {
     const struct json_t *node = jsonx_get(check->root, "rope_scaling");
     if (jsonx_kind(node) == JSON_KIND_NULL)
@@ -183,7 +184,7 @@ static int check_rope_scaling(const struct check *check, const struct hf_config 
     const char *found = "default", *expected = config->rope_factor == 1 ? "default" : "llama3";
     jsonx_text(type, &found);
     if (strcmp(found, expected) != 0) {
-        refuse(check, "rope_scaling");
+        mismatch_error(check, "rope_scaling");
         err_expected(check->err, "rope_type %s", expected);
         err_found(check->err, "rope_type %.64s", found);
         return -EINVAL;
@@ -203,7 +204,7 @@ static int check_rope_scaling(const struct check *check, const struct hf_config 
                                  (double)config->rope_original_positions, 8192);
 }
 
-static int check_entry(const struct check *check, const struct hf_entry *entry,
+static int check_entry(const struct config_check *check, const struct hf_entry *entry,
                        const struct hf_config *config)
 {
     const struct json_t *node = jsonx_get(check->root, entry->name);
@@ -215,14 +216,15 @@ static int check_entry(const struct check *check, const struct hf_entry *entry,
         return check_flag(check, entry->name, entry->flag, entry->flag);
     case HF_COUNT:
         return entry->is_checked
-                   ? check_number(check, node, entry->name, (double)count_of(entry, config),
+                   ? check_number(check, node, entry->name, (double)get_count(entry, config),
                                   entry->default_value > 0 ? entry->default_value
                                                            : (double)config->heads)
                    : 0;
     case HF_REAL:
         if (jsonx_kind(node) == JSON_KIND_NULL)
             node = jsonx_get(rope_parameters(check), entry->name);
-        return check_number(check, node, entry->name, real_of(entry, config), entry->default_value);
+        return check_number(check, node, entry->name, get_real(entry, config),
+                            entry->default_value);
     case HF_HEAD_DIM:
         return check_number(check, node, entry->name, (double)config->head_dim, usual_head_dim);
     case HF_TIED:
@@ -240,7 +242,7 @@ static int check_entry(const struct check *check, const struct hf_entry *entry,
 int hf_check_entries(const struct hf_model *model, const struct hf_config *config,
                      const struct json_t *root, const char *path, struct err *err)
 {
-    const struct check check = {root, path, err};
+    const struct config_check check = {root, path, err};
     int status = check_text(&check, jsonx_get(root, "model_type"), "model_type", model->type);
     for (const struct hf_entry *entry = model->entries; entry->kind != HF_END && !status; entry++)
         status = check_entry(&check, entry, config);

@@ -27,7 +27,7 @@ struct hf_tensor_map {
     uint32_t part, parts; /* as in struct hf_location; parts 0 means 1 */
 };
 
-/* The parameters of a model in config.json. */
+/* From config.json. */
 struct hf_config {
     uint64_t layers, heads, kv_heads, head_dim, width, mlp_width, vocabulary;
     uint64_t positions; /* maximum sequence length */
@@ -58,7 +58,7 @@ struct hf_entry {
     enum hf_entry_kind kind;
     const char *text;
     size_t field;
-    bool is_checked;      /* a loaded model must match; absent entries have default_value or flag */
+    bool is_checked;      /* a loaded model must match; if absent, default_value or flag applies */
     double default_value; /* 0: the number of heads */
     bool flag;
 };
@@ -74,7 +74,7 @@ struct hf_model {
     const char *marker;
 };
 
-/* Where one of our tensors is in their file. Our matrices are [out, in]. */
+/* Where one of our tensors is in a Hugging Face file. Our matrices are [out, in]. */
 struct hf_location {
     char name[HF_NAME_BYTES_MAX];
     bool transposed; /* theirs is [in, out * parts], else [out * parts, in]; false for vectors */
@@ -82,7 +82,7 @@ struct hf_location {
 };
 
 /* False if the model has no such tensor. */
-bool hf_locate(const struct hf_model *model, const char *ours, struct hf_location *ret_place);
+bool hf_locate(const struct hf_model *model, const char *ours, struct hf_location *ret_location);
 
 /* Writes the entries into the current object. */
 void hf_write_entries(const struct hf_model *model, const struct hf_config *config,

@@ -37,10 +37,9 @@ struct manifest_file {
     uint64_t size_bytes;
     uint64_t blocks_count;
     uint32_t *block_crc32c; /* [blocks_count]; NULL: none */
-    /* Plain files only, since their blocks have no checksums: the identity when the header was
-     * read. */
+    /* Of a plain file, whose blocks have no checksums, when the header was read. */
     struct io_identity identity;
-    bool elsewhere; /* written into another node's folder; may be absent here */
+    bool elsewhere; /* in another node's folder; may be absent here */
 };
 
 /* Whether a key of the state is ignored when saves are compared. */
@@ -65,8 +64,7 @@ struct manifest_tensor {
     struct manifest_chunk *chunks;
 };
 
-/* Owns all memory once parsed. Immutable. Tensors are sorted by name; their chunks cover the shape
- * without overlap. */
+/* Owns all memory once parsed. Immutable. Tensors are sorted by name; chunks tile the shape. */
 struct manifest {
     uint32_t crc32c; /* as parsed; differs between saves of the same step */
     uint64_t step;
@@ -84,13 +82,13 @@ struct manifest {
     char *names; /* tensor names; NULL: root holds them */
 };
 
-/* Appends the file's text with its CRC. state_json: a JSON object. tensors_text: the output of
- * manifest_encode_tensors, which all saves of a layout share; NULL: encoded here. */
+/* Appends the file's text with its CRC. state_json: an object. tensors_text: from
+ * manifest_encode_tensors, shared by all saves of a layout; NULL: encoded here. */
 int manifest_encode(const struct manifest *manifest, const char *state_json,
                     const struct str *tensors_text, struct str *out, struct err *err);
 void manifest_encode_tensors(const struct manifest *manifest, struct str *out);
-/* Checks that tensors are sorted by name and lie within their files, and that their chunks cover
- * the shape without overlap. Sorts chunks by start. -EBADMSG names the tensor. */
+/* Checks that tensors are sorted by name and lie within their files, and that chunks tile the
+ * shape. Sorts chunks by start. -EBADMSG names the tensor. */
 int manifest_check_tensors(struct manifest *manifest, const char *path, struct err *err);
 /* For qsort and bsearch of tensors. */
 int manifest_compare_names(const void *a, const void *b);
@@ -108,6 +106,7 @@ int manifest_parse(const char *text, size_t bytes, const char *path, struct mani
  * the head of a manifest. */
 bool manifest_peek_crc32c(const char *head, size_t bytes, uint32_t *ret_crc32c);
 void manifest_deinit(struct manifest *manifest);
-const struct manifest_tensor *manifest_find(const struct manifest *manifest, const char *name);
+const struct manifest_tensor *manifest_find_tensor(const struct manifest *manifest,
+                                                   const char *name);
 
 #endif

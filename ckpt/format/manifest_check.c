@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int bad(const char *path, struct err *err, const struct manifest_tensor *tensor,
-               const char *what)
+static int tensor_error(const char *path, struct err *err, const struct manifest_tensor *tensor,
+                        const char *problem)
 {
-    err_set(err, -EBADMSG, "manifest: tensor \"%.100s\": %s", tensor->name, what);
+    err_set(err, -EBADMSG, "manifest: tensor \"%.100s\": %s", tensor->name, problem);
     err_at(err, path, ERR_NO_OFFSET);
     return -EBADMSG;
 }
@@ -46,12 +46,12 @@ static int check_chunk(const struct manifest *manifest, const struct manifest_te
     uint64_t bytes, end;
     struct box box = box_make(chunk->start, chunk->extent, tensor->rank);
     if (box_check(&box, tensor->shape))
-        return bad(path, err, tensor, "a chunk is not within the shape");
+        return tensor_error(path, err, tensor, "a chunk is not within the shape");
     if (box_shape_volume(chunk->extent, tensor->rank, ret_elements) ||
         box_shape_bytes(chunk->extent, tensor->rank, tensor->dtype, &bytes) ||
         __builtin_add_overflow(chunk->offset_bytes, bytes, &end) ||
         chunk->file >= manifest->files_count || end > manifest->files[chunk->file].size_bytes)
-        return bad(path, err, tensor, "a chunk is not within its file");
+        return tensor_error(path, err, tensor, "a chunk is not within its file");
     return 0;
 }
 
@@ -59,7 +59,7 @@ static int check_chunk(const struct manifest *manifest, const struct manifest_te
  * end in the first dimension. */
 static bool chunks_overlap(const struct manifest_tensor *tensor)
 {
-    struct box common;
+    struct box overlap;
     for (uint64_t i = 0; i < tensor->chunks_count; i++) {
         const struct manifest_chunk *a = &tensor->chunks[i];
         struct box box = box_make(a->start, a->extent, tensor->rank);
@@ -68,7 +68,7 @@ static bool chunks_overlap(const struct manifest_tensor *tensor)
             if (tensor->rank > 0 && b->start[0] >= a->start[0] + a->extent[0])
                 break;
             struct box other = box_make(b->start, b->extent, tensor->rank);
-            if (box_intersect(&box, &other, &common))
+            if (box_intersect(&box, &other, &overlap))
                 return true;
         }
     }
@@ -81,7 +81,7 @@ static int check_tensor(struct manifest *manifest, struct manifest_tensor *tenso
     uint64_t elements, bytes, sum = 0;
     if (box_shape_volume(tensor->shape, tensor->rank, &elements) ||
         box_shape_bytes(tensor->shape, tensor->rank, tensor->dtype, &bytes))
-        return bad(path, err, tensor, "the shape's product overflows");
+        return tensor_error(path, err, tensor, "the shape's product overflows");
     qsort(tensor->chunks, tensor->chunks_count, sizeof *tensor->chunks, compare_starts);
     for (uint64_t i = 0; i < tensor->chunks_count; i++) {
         uint64_t part;
@@ -89,16 +89,16 @@ static int check_tensor(struct manifest *manifest, struct manifest_tensor *tenso
         if (status)
             return status;
         if (part == 0 && elements > 0)
-            return bad(path, err, tensor, "a chunk has no elements");
+            return tensor_error(path, err, tensor, "a chunk has no elements");
         sum += part;
         if (sum > elements)
-            return bad(path, err, tensor, "chunks overlap");
+            return tensor_error(path, err, tensor, "chunks overlap");
     }
     /* Disjoint chunks within the shape cover it if their sizes add up to its size. */
     if (chunks_overlap(tensor))
-        return bad(path, err, tensor, "chunks overlap");
+        return tensor_error(path, err, tensor, "chunks overlap");
     if (sum != elements) {
-        bad(path, err, tensor, "chunks do not cover all elements");
+        tensor_error(path, err, tensor, "chunks do not cover all elements");
         err_expected(err, "%" PRIu64 " elements", elements);
         err_found(err, "%" PRIu64, sum);
         return -EBADMSG;
@@ -111,7 +111,8 @@ int manifest_check_tensors(struct manifest *manifest, const char *path, struct e
     for (uint64_t i = 0; i < manifest->tensors_count; i++) {
         struct manifest_tensor *tensor = &manifest->tensors[i];
         if (i > 0 && manifest_compare_names(tensor - 1, tensor) >= 0)
-            return bad(path, err, tensor, "tensors are not sorted by name, or a name is repeated");
+            return tensor_error(path, err, tensor,
+                                "tensors are not sorted by name, or a name is repeated");
         int status = check_tensor(manifest, tensor, path, err);
         if (status)
             return status;

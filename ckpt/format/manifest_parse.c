@@ -43,10 +43,10 @@ static int check_crc(const char *text, size_t bytes, const char *path, uint32_t 
     return -EBADMSG;
 }
 
-static int bad(const char *path, struct err *err, const char *kind, const char *name,
-               const char *what)
+static int entry_error(const char *path, struct err *err, const char *kind, const char *name,
+                       const char *problem)
 {
-    err_set(err, -EBADMSG, "manifest: %s \"%.100s\": %s", kind, name, what);
+    err_set(err, -EBADMSG, "manifest: %s \"%.100s\": %s", kind, name, problem);
     err_at(err, path, ERR_NO_OFFSET);
     return -EBADMSG;
 }
@@ -93,23 +93,24 @@ static int parse_file(struct json_t *node, const char *path, uint32_t *crcs,
         return status;
     if (!*file.name || file.name[0] == '.' || strchr(file.name, '/') ||
         strlen(file.name) >= IO_NAME_BYTES_MAX)
-        return bad(path, err, "file", file.name, "not a plain name");
+        return entry_error(path, err, "file", file.name, "not a plain name");
     const struct json_t *elsewhere = jsonx_get(node, "elsewhere");
     if (elsewhere && jsonx_bool(elsewhere, &file.elsewhere))
-        return bad(path, err, "file", file.name, "elsewhere is not true or false");
+        return entry_error(path, err, "file", file.name, "elsewhere is not true or false");
     file.blocks_count = manifest_blocks_count(file.size_bytes);
     if (strlen(hex) / CRC_DIGITS != file.blocks_count || strlen(hex) % CRC_DIGITS != 0)
-        return bad(path, err, "file", file.name,
-                   "the number of block checksums does not match its size");
+        return entry_error(path, err, "file", file.name,
+                           "the number of block checksums does not match its size");
     if (crcs) {
         char computed[HASH128_HEX_BYTES];
         file.block_crc32c = crcs;
         for (uint64_t i = 0; i < file.blocks_count; i++)
             if (!parse_hex32(hex + i * CRC_DIGITS, &crcs[i]))
-                return bad(path, err, "file", file.name,
-                           "a block checksum is not a lowercase hexadecimal number");
+                return entry_error(path, err, "file", file.name,
+                                   "a block checksum is not a lowercase hexadecimal number");
         if (strcmp(hash128_format(manifest_file_hash(&file), computed), hash) != 0)
-            return bad(path, err, "file", file.name, "the block checksums do not match their hash");
+            return entry_error(path, err, "file", file.name,
+                               "the block checksums do not match their hash");
     }
     *ret_file = file;
     return 0;
@@ -120,7 +121,7 @@ static int parse_files(struct manifest *manifest, const char *path, struct err *
     struct json_t *files = jsonx_get(manifest->root, "files");
     size_t count = jsonx_count(files);
     if (!files || jsonx_kind(files) != JSON_KIND_ARRAY || count > CKPT_RANKS_MAX)
-        return bad(path, err, "key", "files", "not an array of at most 2^20 files");
+        return entry_error(path, err, "key", "files", "not an array of at most 2^20 files");
     manifest->files = calloc(count + 1, sizeof *manifest->files);
     if (!manifest->files)
         return err_set(err, -ENOMEM, "out of memory for %zu files", count);
@@ -165,13 +166,14 @@ static int parse_tensor(struct json_t *node, const char *path, struct manifest_c
     if (status)
         return status;
     if (!dtype_from_name(dtype, &tensor.dtype))
-        return bad(path, err, "tensor", tensor.name, "unknown dtype");
+        return entry_error(path, err, "tensor", tensor.name, "unknown dtype");
     struct json_t *shape = jsonx_get(node, "shape"), *list = jsonx_get(node, "chunks");
     if (!shape || jsonx_count(shape) > DTYPE_RANK_MAX)
-        return bad(path, err, "tensor", tensor.name, "it has no shape of at most 8 dimensions");
+        return entry_error(path, err, "tensor", tensor.name,
+                           "it has no shape of at most 8 dimensions");
     tensor.rank = (uint32_t)jsonx_count(shape);
     if (!parse_sizes(shape, tensor.shape, tensor.rank))
-        return bad(path, err, "tensor", tensor.name, "a dimension is not a size");
+        return entry_error(path, err, "tensor", tensor.name, "a dimension is not a size");
     tensor.chunks = chunks;
     tensor.chunks_count = jsonx_count(list);
     for (uint64_t i = 0; i < tensor.chunks_count; i++) {
@@ -181,8 +183,8 @@ static int parse_tensor(struct json_t *node, const char *path, struct manifest_c
             jsonx_u64(jsonx_get(chunk, "offset_bytes"), &chunks[i].offset_bytes) ||
             !parse_sizes(jsonx_get(chunk, "start"), chunks[i].start, tensor.rank) ||
             !parse_sizes(jsonx_get(chunk, "extent"), chunks[i].extent, tensor.rank))
-            return bad(path, err, "tensor", tensor.name,
-                       "a chunk is not {file, offset_bytes, start, extent}");
+            return entry_error(path, err, "tensor", tensor.name,
+                               "a chunk is not {file, offset_bytes, start, extent}");
         chunks[i].file = (uint32_t)file;
     }
     *ret_tensor = tensor;
@@ -193,12 +195,12 @@ static int parse_tensors(struct manifest *manifest, const char *path, struct err
 {
     struct json_t *tensors = jsonx_get(manifest->root, "tensors");
     if (!tensors || jsonx_kind(tensors) != JSON_KIND_ARRAY)
-        return bad(path, err, "key", "tensors", "not an array");
+        return entry_error(path, err, "key", "tensors", "not an array");
     size_t count = jsonx_count(tensors), chunks_count = 0;
     for (size_t i = 0; i < count; i++) {
         struct json_t *list = jsonx_get(jsonx_at(tensors, i), "chunks");
         if (!list || jsonx_kind(list) != JSON_KIND_ARRAY)
-            return bad(path, err, "key", "tensors", "an entry has no array of chunks");
+            return entry_error(path, err, "key", "tensors", "an entry has no array of chunks");
         chunks_count += jsonx_count(list);
     }
     manifest->tensors = calloc(count + 1, sizeof *manifest->tensors);
@@ -254,33 +256,34 @@ static int parse_head(struct manifest *manifest, const char *path, struct err *e
         return status;
     manifest->state = jsonx_get(manifest->root, "state");
     if (!manifest->state || jsonx_kind(manifest->state) != JSON_KIND_OBJECT)
-        return bad(path, err, "key", "state", "not an object");
+        return entry_error(path, err, "key", "state", "not an object");
     if (ranks == 0 || ranks > CKPT_RANKS_MAX)
-        return bad(path, err, "key", "ranks", "not between 1 and 2^20");
+        return entry_error(path, err, "key", "ranks", "not between 1 and 2^20");
     manifest->ranks = (uint32_t)ranks;
     return 0;
 }
 
-/* Builds the JSON tree. Tensors in our own format are scanned instead and left out of the tree. */
+/* Builds the JSON tree, without tensors that the scanner accepts. */
 static int parse_document(struct manifest *manifest, const char *text, size_t bytes,
                           const char *path, struct err *err)
 {
     struct jsonx_span tensors;
-    struct str rest = {0};
+    struct str without_tensors = {0};
     int status = manifest_scan_tensors(text, bytes, manifest, &tensors);
     if (status == -EAGAIN)
         return jsonx_parse(text, bytes, path, 0, &manifest->root, err);
     if (!status) {
-        str_add(&rest, text, tensors.begin);
-        str_add_text(&rest, "[]");
-        str_add(&rest, text + tensors.end, bytes - tensors.end);
-        status = str_status(&rest);
+        str_add(&without_tensors, text, tensors.begin);
+        str_add_text(&without_tensors, "[]");
+        str_add(&without_tensors, text + tensors.end, bytes - tensors.end);
+        status = str_status(&without_tensors);
     }
     if (status)
         err_set(err, status, "out of memory for a manifest of %zu bytes", bytes);
     else
-        status = jsonx_parse(str_text(&rest), rest.bytes, path, 0, &manifest->root, err);
-    str_deinit(&rest);
+        status = jsonx_parse(str_text(&without_tensors), without_tensors.bytes, path, 0,
+                             &manifest->root, err);
+    str_deinit(&without_tensors);
     return status;
 }
 
@@ -317,7 +320,8 @@ void manifest_deinit(struct manifest *manifest)
     *manifest = (struct manifest){0};
 }
 
-const struct manifest_tensor *manifest_find(const struct manifest *manifest, const char *name)
+const struct manifest_tensor *manifest_find_tensor(const struct manifest *manifest,
+                                                   const char *name)
 {
     struct manifest_tensor key = {.name = name};
     if (manifest->tensors_count == 0)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct scan {
+struct tensor_scan {
     const char *at, *end;
     struct manifest_tensor *tensors;
     uint64_t tensors_count, tensors_capacity;
@@ -14,21 +14,21 @@ struct scan {
     uint64_t chunks_count, chunks_capacity;
     char *names; /* as large as the text, so names fit */
     size_t names_bytes;
-    bool lacks_memory;
+    bool out_of_memory;
 };
 
-static bool skip(struct scan *scan, const char *word, size_t bytes)
+static bool skip_literal(struct tensor_scan *scan, const char *literal, size_t bytes)
 {
-    if ((size_t)(scan->end - scan->at) < bytes || memcmp(scan->at, word, bytes) != 0)
+    if ((size_t)(scan->end - scan->at) < bytes || memcmp(scan->at, literal, bytes) != 0)
         return false;
     scan->at += bytes;
     return true;
 }
 
-#define SKIP(scan, literal) skip((scan), (literal), sizeof(literal) - 1)
+#define SKIP(scan, literal) skip_literal((scan), (literal), sizeof(literal) - 1)
 
 /* JSON syntax without sign or leading zero. */
-static bool scan_number(struct scan *scan, uint64_t *ret_value)
+static bool scan_number(struct tensor_scan *scan, uint64_t *ret_value)
 {
     const char *begin = scan->at;
     uint64_t value = 0;
@@ -45,7 +45,7 @@ static bool scan_number(struct scan *scan, uint64_t *ret_value)
     return true;
 }
 
-static bool scan_sizes(struct scan *scan, uint64_t *sizes, uint32_t *ret_count)
+static bool scan_sizes(struct tensor_scan *scan, uint64_t *sizes, uint32_t *ret_count)
 {
     uint32_t count = 0;
     if (!SKIP(scan, "["))
@@ -73,7 +73,7 @@ static bool is_utf8(const unsigned char *text, size_t bytes)
 }
 
 /* Scans up to the next quote; rejects escapes. */
-static bool scan_text(struct scan *scan, const char **ret_text, size_t *ret_bytes)
+static bool scan_text(struct tensor_scan *scan, const char **ret_text, size_t *ret_bytes)
 {
     const char *begin = scan->at, *quote = memchr(begin, '"', (size_t)(scan->end - begin));
     if (!quote)
@@ -87,11 +87,11 @@ static bool scan_text(struct scan *scan, const char **ret_text, size_t *ret_byte
     return is_utf8((const unsigned char *)begin, *ret_bytes);
 }
 
-static bool grow(struct scan *scan, void **array, uint64_t *capacity, size_t each)
+static bool grow(struct tensor_scan *scan, void **array, uint64_t *capacity, size_t element_bytes)
 {
     uint64_t grown = *capacity ? *capacity * 2 : 64;
-    void *larger = realloc(*array, (size_t)grown * each);
-    scan->lacks_memory |= !larger;
+    void *larger = realloc(*array, (size_t)grown * element_bytes);
+    scan->out_of_memory |= !larger;
     if (!larger)
         return false;
     *array = larger;
@@ -99,7 +99,7 @@ static bool grow(struct scan *scan, void **array, uint64_t *capacity, size_t eac
     return true;
 }
 
-static bool scan_chunk(struct scan *scan, uint32_t rank)
+static bool scan_chunk(struct tensor_scan *scan, uint32_t rank)
 {
     struct manifest_chunk chunk = {0};
     uint64_t file;
@@ -118,7 +118,7 @@ static bool scan_chunk(struct scan *scan, uint32_t rank)
     return true;
 }
 
-static bool scan_tensor(struct scan *scan)
+static bool scan_tensor(struct tensor_scan *scan)
 {
     struct manifest_tensor tensor = {0};
     const char *name, *dtype;
@@ -133,7 +133,7 @@ static bool scan_tensor(struct scan *scan)
     dtype_text[dtype_bytes] = '\0';
     if (!dtype_from_name(dtype_text, &tensor.dtype))
         return false;
-    uint64_t before = scan->chunks_count;
+    uint64_t first_chunk = scan->chunks_count;
     if (!SKIP(scan, "]")) {
         do {
             if (!scan_chunk(scan, tensor.rank))
@@ -144,7 +144,7 @@ static bool scan_tensor(struct scan *scan)
     }
     if (!SKIP(scan, "}"))
         return false;
-    tensor.chunks_count = scan->chunks_count - before;
+    tensor.chunks_count = scan->chunks_count - first_chunk;
     tensor.name = memcpy(scan->names + scan->names_bytes, name, name_bytes);
     scan->names[scan->names_bytes + name_bytes] = '\0';
     scan->names_bytes += name_bytes + 1;
@@ -155,7 +155,7 @@ static bool scan_tensor(struct scan *scan)
     return true;
 }
 
-static bool scan_all(struct scan *scan)
+static bool scan_array(struct tensor_scan *scan)
 {
     if (!SKIP(scan, "["))
         return false;
@@ -174,17 +174,17 @@ int manifest_scan_tensors(const char *text, size_t bytes, struct manifest *manif
     struct jsonx_span array;
     if (!jsonx_scan_member(text, bytes, "tensors", &array))
         return -EAGAIN;
-    struct scan scan = {.at = text + array.begin, .end = text + array.end};
+    struct tensor_scan scan = {.at = text + array.begin, .end = text + array.end};
     scan.names = malloc(array.end - array.begin);
-    scan.lacks_memory = !scan.names;
-    if (scan.lacks_memory ||
+    scan.out_of_memory = !scan.names;
+    if (scan.out_of_memory ||
         !grow(&scan, (void **)&scan.tensors, &scan.tensors_capacity, sizeof *scan.tensors) ||
         !grow(&scan, (void **)&scan.chunks, &scan.chunks_capacity, sizeof *scan.chunks) ||
-        !scan_all(&scan)) {
+        !scan_array(&scan)) {
         free(scan.names);
         free(scan.tensors);
         free(scan.chunks);
-        return scan.lacks_memory ? -ENOMEM : -EAGAIN;
+        return scan.out_of_memory ? -ENOMEM : -EAGAIN;
     }
     uint64_t first = 0;
     for (uint64_t i = 0; i < scan.tensors_count; i++) {

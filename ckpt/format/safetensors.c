@@ -19,7 +19,7 @@
 
 enum { LENGTH_BYTES = 8 };
 
-struct parse {
+struct header_parse {
     const char *header, *path;
     uint64_t header_bytes, file_bytes;
     struct safetensors *file;
@@ -28,7 +28,7 @@ struct parse {
 
 /* Returns the file offset of the quoted name in the header, or of the header itself if the name
  * contains escapes. */
-static int64_t locate(const struct parse *parse, const char *name)
+static int64_t find_name_offset(const struct header_parse *parse, const char *name)
 {
     size_t name_bytes = strlen(name);
     const char *at = parse->header, *end = parse->header + parse->header_bytes;
@@ -41,53 +41,55 @@ static int64_t locate(const struct parse *parse, const char *name)
     return LENGTH_BYTES;
 }
 
-static int bad(const struct parse *parse, const char *name, int64_t offset, const char *what)
+static int tensor_error(const struct header_parse *parse, const char *name, int64_t offset,
+                        const char *problem)
 {
-    err_set(parse->err, -EBADMSG, "safetensors: %s: tensor \"%.100s\"", what, name);
+    err_set(parse->err, -EBADMSG, "safetensors: %s: tensor \"%.100s\"", problem, name);
     err_at(parse->err, parse->path, offset);
     return -EBADMSG;
 }
 
-static int bad_entry(const struct parse *parse, const char *name, const char *what,
-                     const char *expected)
+static int entry_error(const struct header_parse *parse, const char *name, const char *problem,
+                       const char *expected)
 {
-    bad(parse, name, locate(parse, name), what);
+    tensor_error(parse, name, find_name_offset(parse, name), problem);
     err_expected(parse->err, "%s", expected);
     return -EBADMSG;
 }
 
-static int parse_shape(const struct parse *parse, const char *name, struct json_t *value,
+static int parse_shape(const struct header_parse *parse, const char *name, struct json_t *value,
                        struct safetensors_entry *entry)
 {
     struct json_t *shape = jsonx_get(value, "shape");
     if (!shape || jsonx_kind(shape) != JSON_KIND_ARRAY)
-        return bad_entry(parse, name, "no shape", "an array of dimensions");
+        return entry_error(parse, name, "no shape", "an array of dimensions");
     if (jsonx_count(shape) > DTYPE_RANK_MAX)
-        return bad_entry(parse, name, "too many dimensions", "at most 8");
+        return entry_error(parse, name, "too many dimensions", "at most 8");
     entry->rank = (uint32_t)jsonx_count(shape);
     for (uint32_t d = 0; d < entry->rank; d++)
         if (jsonx_u64(jsonx_at(shape, d), &entry->shape[d]))
-            return bad_entry(parse, name, "a dimension is not a size", "non-negative integers");
+            return entry_error(parse, name, "a dimension is not a size", "non-negative integers");
     if (box_shape_bytes(entry->shape, entry->rank, entry->dtype, &entry->size_bytes))
-        return bad_entry(parse, name, "the shape's product overflows", "less than 2^64 bytes");
+        return entry_error(parse, name, "the shape's product overflows", "less than 2^64 bytes");
     return 0;
 }
 
 /* Sets offset_bytes from the start of the data; check_tiling makes it relative to the file. */
-static int parse_offsets(const struct parse *parse, const char *name, struct json_t *value,
+static int parse_offsets(const struct header_parse *parse, const char *name, struct json_t *value,
                          struct safetensors_entry *entry)
 {
     struct json_t *offsets = jsonx_get(value, "data_offsets");
     uint64_t begin, end;
     if (!offsets || jsonx_kind(offsets) != JSON_KIND_ARRAY || jsonx_count(offsets) != 2)
-        return bad_entry(parse, name, "no data_offsets", "an array of begin and end");
+        return entry_error(parse, name, "no data_offsets", "an array of begin and end");
     if (jsonx_u64(jsonx_at(offsets, 0), &begin) || jsonx_u64(jsonx_at(offsets, 1), &end))
-        return bad_entry(parse, name, "an offset is not a number of bytes",
-                         "non-negative integers");
+        return entry_error(parse, name, "an offset is not a non-negative integer",
+                           "non-negative integers");
     if (end < begin)
-        return bad_entry(parse, name, "data_offsets end before they begin", "begin <= end");
+        return entry_error(parse, name, "data_offsets end before they begin", "begin <= end");
     if (end - begin != entry->size_bytes) {
-        bad(parse, name, locate(parse, name), "data_offsets do not match shape and dtype");
+        tensor_error(parse, name, find_name_offset(parse, name),
+                     "data_offsets do not match shape and dtype");
         err_expected(parse->err, "%" PRIu64 " bytes", entry->size_bytes);
         err_found(parse->err, "%" PRIu64, end - begin);
         return -EBADMSG;
@@ -98,38 +100,38 @@ static int parse_offsets(const struct parse *parse, const char *name, struct jso
 
 static int check_metadata_value(void *context, const char *key, struct json_t *value)
 {
-    const struct parse *parse = context;
+    const struct header_parse *parse = context;
     if (jsonx_kind(value) == JSON_KIND_STRING)
         return 0;
     err_set(parse->err, -EBADMSG,
             "safetensors: a value of __metadata__ is not a string: \"%.100s\"", key);
-    err_at(parse->err, parse->path, locate(parse, key));
+    err_at(parse->err, parse->path, find_name_offset(parse, key));
     return -EBADMSG;
 }
 
-static int parse_metadata(struct parse *parse, struct json_t *value)
+static int parse_metadata(struct header_parse *parse, struct json_t *value)
 {
     if (jsonx_kind(value) == JSON_KIND_OBJECT)
         return jsonx_each(value, check_metadata_value, parse);
     err_set(parse->err, -EBADMSG, "safetensors: __metadata__ is not an object");
-    err_at(parse->err, parse->path, locate(parse, "__metadata__"));
+    err_at(parse->err, parse->path, find_name_offset(parse, "__metadata__"));
     return -EBADMSG;
 }
 
 static int parse_entry(void *context, const char *name, struct json_t *value)
 {
-    struct parse *parse = context;
+    struct header_parse *parse = context;
     if (strcmp(name, "__metadata__") == 0)
         return parse_metadata(parse, value);
     if (jsonx_kind(value) != JSON_KIND_OBJECT)
-        return bad_entry(parse, name, "the entry is not an object",
-                         "{\"dtype\", \"shape\", \"data_offsets\"}");
+        return entry_error(parse, name, "the entry is not an object",
+                           "{\"dtype\", \"shape\", \"data_offsets\"}");
     struct safetensors_entry entry = {.name = name};
     const char *dtype;
     if (jsonx_text(jsonx_get(value, "dtype"), &dtype))
-        return bad_entry(parse, name, "no dtype", "a string");
+        return entry_error(parse, name, "no dtype", "a string");
     if (!dtype_from_name(dtype, &entry.dtype)) {
-        bad(parse, name, locate(parse, name), "unknown dtype");
+        tensor_error(parse, name, find_name_offset(parse, name), "unknown dtype");
         err_found(parse->err, "%.40s", dtype);
         return -EBADMSG;
     }
@@ -151,9 +153,8 @@ static int compare_offsets(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-/* In order of offset, tensors must follow one another without holes or overlaps up to the file's
- * end. */
-static int check_tiling(struct parse *parse)
+/* Sorted by offset, tensors must fill the data without holes or overlaps. */
+static int check_tiling(struct header_parse *parse)
 {
     struct safetensors *file = parse->file;
     qsort(file->entries, file->count, sizeof *file->entries, compare_offsets);
@@ -161,14 +162,15 @@ static int check_tiling(struct parse *parse)
     for (uint64_t i = 0; i < file->count; i++) {
         struct safetensors_entry *entry = &file->entries[i];
         if (entry->offset_bytes != at) {
-            bad(parse, entry->name, (int64_t)(file->data_offset + at),
-                entry->offset_bytes < at ? "tensors overlap" : "a gap before the tensor");
+            tensor_error(parse, entry->name, (int64_t)(file->data_offset + at),
+                         entry->offset_bytes < at ? "tensors overlap" : "a gap before the tensor");
             err_expected(parse->err, "begin %" PRIu64, at);
             err_found(parse->err, "%" PRIu64, entry->offset_bytes);
             return -EBADMSG;
         }
         if (entry->size_bytes > available - at) {
-            bad(parse, entry->name, (int64_t)file->file_bytes, "the file ends within the data");
+            tensor_error(parse, entry->name, (int64_t)file->file_bytes,
+                         "the file ends within the data");
             err_expected(parse->err, "at least %" PRIu64 " bytes of data", at + entry->size_bytes);
             err_found(parse->err, "%" PRIu64, available);
             return -EBADMSG;
@@ -203,7 +205,7 @@ int safetensors_parse(const char *header, uint64_t header_bytes, uint64_t file_b
 {
     struct safetensors file = {.data_offset = LENGTH_BYTES + header_bytes,
                                .file_bytes = file_bytes};
-    struct parse parse = {header, path, header_bytes, file_bytes, &file, err};
+    struct header_parse parse = {header, path, header_bytes, file_bytes, &file, err};
     if (file_bytes < LENGTH_BYTES) {
         err_set(err, -EBADMSG, "safetensors: the file is too short");
         err_at(err, path, 0);

@@ -46,10 +46,9 @@ int safetensors_read(struct io *io, const char *path, struct safetensors *ret_fi
                      struct err *err);
 void safetensors_deinit(struct safetensors *file);
 
-/* Appends length and header for entries, which must be in canonical order (dtype, widest first,
- * then name); sets their offset_bytes. Pads the header with spaces so that the data starts at a
- * multiple of align_bytes. metadata: pairs of key and value. *ret_file_bytes: the end of the last
- * tensor. */
+/* Appends length and header, padded so that the data starts at a multiple of align_bytes, and sets
+ * the entries' offset_bytes. entries must be in canonical order (dtype, widest first, then name).
+ * metadata: pairs of key and value. *ret_file_bytes: the end of the last tensor. */
 int safetensors_encode(struct safetensors_entry *entries, uint64_t count,
                        const char *const (*metadata)[2], uint64_t metadata_count,
                        uint64_t align_bytes, struct str *out, uint64_t *ret_file_bytes,

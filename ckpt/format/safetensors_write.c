@@ -33,9 +33,9 @@ static void write_entry(struct jsonx_writer *json, const struct safetensors_entr
     jsonx_end_object(json);
 }
 
-/* Sets sizes, and offsets from the start of the data. */
-static int place(struct safetensors_entry *entries, uint64_t count, uint64_t *ret_data_bytes,
-                 struct err *err)
+/* Offsets count from the start of the data. */
+static int assign_offsets(struct safetensors_entry *entries, uint64_t count,
+                          uint64_t *ret_data_bytes, struct err *err)
 {
     uint64_t at = 0;
     for (uint64_t i = 0; i < count; i++) {
@@ -61,7 +61,7 @@ int safetensors_encode(struct safetensors_entry *entries, uint64_t count,
 {
     assert(align_bytes > 0);
     uint64_t data_bytes = 0;
-    int status = place(entries, count, &data_bytes, err);
+    int status = assign_offsets(entries, count, &data_bytes, err);
     if (status)
         return status;
     size_t start = out->bytes;

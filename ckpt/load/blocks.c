@@ -15,9 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct slot {
+struct block_slot {
     struct io_request request;
-    struct block_request want;
+    struct block_request wanted;
     char *buffer; /* CKPT_BLOCK_BYTES */
     bool done, verified;
     int status;
@@ -30,9 +30,9 @@ struct blocks {
     struct io_file **files; /* [files_count]; NULL: not open */
     unsigned open_count;
     char *memory;
-    struct slot slots[BLOCKS_AHEAD];
+    struct block_slot slots[BLOCKS_AHEAD];
     uint64_t submitted, taken; /* totals over all walks */
-    struct slot *last;         /* its buffer holds the last block taken; NULL: none */
+    struct block_slot *last;   /* its buffer holds the last block taken; NULL: none */
 };
 
 int blocks_open(const struct blocks_options *options, struct blocks **ret_blocks, struct err *err)
@@ -91,7 +91,7 @@ static void close_idle_files(struct blocks *blocks)
     for (uint64_t i = 0; i < blocks->options.manifest->files_count; i++) {
         bool used = false;
         for (uint64_t s = blocks->taken; s < blocks->submitted; s++)
-            used |= blocks->slots[s % blocks->options.ahead].want.file == i;
+            used |= blocks->slots[s % blocks->options.ahead].wanted.file == i;
         if (blocks->files[i] && !used) {
             blocks->options.io->ops->file_close(blocks->files[i]);
             blocks->files[i] = NULL;
@@ -100,7 +100,7 @@ static void close_idle_files(struct blocks *blocks)
     }
 }
 
-/* A file without checksums must still be the one whose header was read. */
+/* A file without checksums must not have changed since its header was read. */
 static int check_identity(const struct blocks *blocks, uint32_t file, const char *path,
                           struct err *err)
 {
@@ -152,54 +152,54 @@ static int ensure_file_open(struct blocks *blocks, uint32_t file, struct err *er
     return status;
 }
 
-static bool is_last(const struct blocks *blocks, const struct block_request *want)
+static bool is_last_taken(const struct blocks *blocks, const struct block_request *wanted)
 {
-    return blocks->last && blocks->last->want.file == want->file &&
-           blocks->last->want.block == want->block;
+    return blocks->last && blocks->last->wanted.file == wanted->file &&
+           blocks->last->wanted.block == wanted->block;
 }
 
-/* Whether to read the block straight into its destination. False if its alignment would force the
- * read through the page cache; the slot's own memory avoids that. */
-static bool is_direct_aligned(const struct blocks *blocks, const struct slot *slot)
+/* False if the destination's alignment would force the read through the page cache. */
+static bool is_destination_aligned(const struct blocks *blocks, const struct block_slot *slot)
 {
     struct io *io = blocks->options.io;
     unsigned align =
-        io->ops->direct_align ? io->ops->direct_align(io, blocks->files[slot->want.file]) : 0;
-    return align == 0 || (uintptr_t)slot->want.direct % align == 0;
+        io->ops->direct_align ? io->ops->direct_align(io, blocks->files[slot->wanted.file]) : 0;
+    return align == 0 || (uintptr_t)slot->wanted.destination % align == 0;
 }
 
 /* Begins a read. An immediate failure is reported when the slot is taken. */
-static void start(struct blocks *blocks, struct slot *slot, const struct block_request *want)
+static void start_read(struct blocks *blocks, struct block_slot *slot,
+                       const struct block_request *wanted)
 {
     const struct io_ops *ops = blocks->options.io->ops;
-    struct slot *last = blocks->last;
-    bool reuse = is_last(blocks, want);
+    struct block_slot *last = blocks->last;
+    bool reuse = is_last_taken(blocks, wanted);
     blocks->last = NULL;
     if (reuse && slot != last) {
         char *buffer = slot->buffer;
         slot->buffer = last->buffer;
         last->buffer = buffer;
     }
-    slot->want = *want;
+    slot->wanted = *wanted;
     slot->status = 0;
     slot->done = slot->verified = reuse;
     if (reuse) {
-        slot->want.direct = NULL;
+        slot->wanted.destination = NULL;
         return;
     }
-    slot->status = ensure_file_open(blocks, want->file, &slot->detail);
-    const struct manifest_file *file = &blocks->options.manifest->files[want->file];
-    assert(want->block < file->blocks_count);
-    if (!slot->status && !is_direct_aligned(blocks, slot))
-        slot->want.direct = NULL;
-    slot->request =
-        (struct io_request){.kind = IO_READ,
-                            .file = blocks->files[want->file],
-                            .offset = want->block * CKPT_BLOCK_BYTES,
-                            .data = slot->want.direct ? slot->want.direct : slot->buffer,
-                            .bytes = manifest_block_bytes(file->size_bytes, want->block),
-                            .flags = slot->want.direct ? IO_NOREUSE : IO_NOREUSE | IO_PADDED,
-                            .user = slot};
+    slot->status = ensure_file_open(blocks, wanted->file, &slot->detail);
+    const struct manifest_file *file = &blocks->options.manifest->files[wanted->file];
+    assert(wanted->block < file->blocks_count);
+    if (!slot->status && !is_destination_aligned(blocks, slot))
+        slot->wanted.destination = NULL;
+    slot->request = (struct io_request){
+        .kind = IO_READ,
+        .file = blocks->files[wanted->file],
+        .offset = wanted->block * CKPT_BLOCK_BYTES,
+        .data = slot->wanted.destination ? slot->wanted.destination : slot->buffer,
+        .bytes = manifest_block_bytes(file->size_bytes, wanted->block),
+        .flags = slot->wanted.destination ? IO_NOREUSE : IO_NOREUSE | IO_PADDED,
+        .user = slot};
     struct io_request *request = &slot->request;
     int taken = slot->status ? 0 : ops->submit(blocks->queue, &request, 1);
     if (taken < 0)
@@ -208,13 +208,13 @@ static void start(struct blocks *blocks, struct slot *slot, const struct block_r
     slot->done = slot->status != 0;
 }
 
-static void wait_for(struct blocks *blocks, struct slot *slot)
+static void wait_for(struct blocks *blocks, struct block_slot *slot)
 {
     struct io_request *done[BLOCKS_AHEAD];
     while (!slot->done) {
         int count = blocks->options.io->ops->reap(blocks->queue, done, BLOCKS_AHEAD, 1, IO_FOREVER);
         for (int i = 0; i < count; i++)
-            ((struct slot *)done[i]->user)->done = true;
+            ((struct block_slot *)done[i]->user)->done = true;
         if (count < 0) { /* the queue is broken; closing it ends the reads in progress */
             slot->status = err_errno(&slot->detail, count, "could not wait for reads");
             return;
@@ -222,12 +222,12 @@ static void wait_for(struct blocks *blocks, struct slot *slot)
     }
 }
 
-static void verify(struct blocks *blocks, struct slot *slot)
+static void verify(struct blocks *blocks, struct block_slot *slot)
 {
-    const struct manifest_file *file = &blocks->options.manifest->files[slot->want.file];
+    const struct manifest_file *file = &blocks->options.manifest->files[slot->wanted.file];
     const struct io_request *request = &slot->request;
     char path[IO_PATH_BYTES_MAX] = "";
-    file_path(blocks, slot->want.file, path, NULL);
+    file_path(blocks, slot->wanted.file, path, NULL);
     if (request->result < 0) {
         slot->status = err_errno(&slot->detail, (int)request->result, "could not read");
         err_at(&slot->detail, path, (int64_t)request->offset);
@@ -241,7 +241,7 @@ static void verify(struct blocks *blocks, struct slot *slot)
     if (!file->block_crc32c)
         return;
     uint32_t found = crc32c(0, request->data, request->bytes),
-             expected = file->block_crc32c[slot->want.block];
+             expected = file->block_crc32c[slot->wanted.block];
     if (found == expected)
         return;
     slot->status = err_set(&slot->detail, -EBADMSG, "a block does not match its checksum");
@@ -251,7 +251,7 @@ static void verify(struct blocks *blocks, struct slot *slot)
     err_advise(&slot->detail, "the checkpoint is damaged: use another one");
 }
 
-static int deliver_block(struct blocks *blocks, struct slot *slot,
+static int deliver_block(struct blocks *blocks, struct block_slot *slot,
                          const struct blocks_visitor *visitor)
 {
     const struct blocks_options *options = &blocks->options;
@@ -260,15 +260,16 @@ static int deliver_block(struct blocks *blocks, struct slot *slot,
     if (slot->status && !options->is_file)
         slot->status = folder_classify_failure(options->io, options->path, options->manifest,
                                                slot->status, &slot->detail);
-    const struct manifest_file *file = &options->manifest->files[slot->want.file];
-    struct block_result got = {.file = slot->want.file,
-                               .block = slot->want.block,
-                               .data = slot->want.direct ? slot->want.direct : slot->buffer,
-                               .bytes = manifest_block_bytes(file->size_bytes, slot->want.block),
-                               .status = slot->status,
-                               .detail = &slot->detail};
-    blocks->last = slot->status || slot->want.direct ? NULL : slot;
-    return visitor->take(visitor->context, &got);
+    const struct manifest_file *file = &options->manifest->files[slot->wanted.file];
+    struct block_result result = {
+        .file = slot->wanted.file,
+        .block = slot->wanted.block,
+        .data = slot->wanted.destination ? slot->wanted.destination : slot->buffer,
+        .bytes = manifest_block_bytes(file->size_bytes, slot->wanted.block),
+        .status = slot->status,
+        .detail = &slot->detail};
+    blocks->last = slot->status || slot->wanted.destination ? NULL : slot;
+    return visitor->take_block(visitor->context, &result);
 }
 
 int blocks_walk(struct blocks *blocks, const struct blocks_visitor *visitor)
@@ -277,14 +278,15 @@ int blocks_walk(struct blocks *blocks, const struct blocks_visitor *visitor)
     bool more = true;
     for (;;) {
         while (more && !status && blocks->submitted - blocks->taken < blocks->options.ahead) {
-            struct block_request want = {0};
-            more = visitor->next(visitor->context, &want);
+            struct block_request wanted = {0};
+            more = visitor->next_request(visitor->context, &wanted);
             if (more)
-                start(blocks, &blocks->slots[blocks->submitted++ % blocks->options.ahead], &want);
+                start_read(blocks, &blocks->slots[blocks->submitted++ % blocks->options.ahead],
+                           &wanted);
         }
         if (blocks->taken == blocks->submitted)
             return status;
-        struct slot *slot = &blocks->slots[blocks->taken % blocks->options.ahead];
+        struct block_slot *slot = &blocks->slots[blocks->taken % blocks->options.ahead];
         wait_for(blocks, slot);
         if (!status)
             status = deliver_block(blocks, slot, visitor);

@@ -2,11 +2,11 @@
  * blocks — reads blocks of a checkpoint's files ahead of use, in the requested order, and verifies
  * them.
  *
- * `next` is called up to `ahead` blocks before `take`, which receives each block with its status. A
- * block may be read straight into its destination. Memory: `ahead` blocks. The last block is kept
- * for a walk that begins where the previous one ended.
+ * `next_request` runs up to `ahead` blocks before `take_block`, which receives each block with its
+ * status. A block may be read straight into its destination. Memory: `ahead` blocks. The last block
+ * is kept for a walk that begins where the previous one ended.
  *
- * Threads: at most one at a time.
+ * Threads: one at a time.
  */
 #ifndef MILLRACE_CKPT_LOAD_BLOCKS_H
 #define MILLRACE_CKPT_LOAD_BLOCKS_H
@@ -23,12 +23,11 @@ enum { BLOCKS_AHEAD = 32, BLOCKS_FILES_OPEN_MAX = 64 };
 struct block_request {
     uint32_t file;
     uint64_t block;
-    void *direct; /* preferred destination; NULL: the reader's own buffer */
+    void *destination; /* preferred destination; NULL: the reader's own buffer */
 };
 
-/* data is valid during the call. status: 0, or with detail -EBADMSG (checksum), -ENODATA, -EIO,
- * ..., -ESTALE (the step was saved again or removed: folder_classify_failure); data is undefined on
- * failure. */
+/* data is valid during the call, and undefined on failure. status: 0, or with detail -EBADMSG
+ * (checksum), -ENODATA, -EIO, ..., -ESTALE (folder_classify_failure). */
 struct block_result {
     uint32_t file;
     uint64_t block;
@@ -40,16 +39,16 @@ struct block_result {
 
 struct blocks_visitor {
     /* in ascending order of file; false: no more */
-    bool (*next)(void *context, struct block_request *ret_want);
+    bool (*next_request)(void *context, struct block_request *ret_request);
     /* a non-zero result ends the walk and is returned */
-    int (*take)(void *context, const struct block_result *got);
+    int (*take_block)(void *context, const struct block_result *result);
     void *context;
 };
 
 struct blocks;
 
-/* path: the step's folder, or the file itself if is_file. Files without checksums (NULL) are not
- * verified. Borrows manifest and path. */
+/* path: the step's folder, or the file itself if is_file. Files without checksums are not verified.
+ * Borrows manifest and path. */
 struct blocks_options {
     struct io *io;
     const char *path;

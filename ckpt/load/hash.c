@@ -34,27 +34,27 @@ static void update_text(struct hash_stream *stream, const char *text, size_t byt
 }
 
 static void update_head(struct hash_stream *stream, const struct manifest_tensor *tensor,
-                        enum dtype as)
+                        enum dtype dtype)
 {
-    const char *dtype = dtype_name(as);
+    const char *type_name = dtype_name(dtype);
     update_text(stream, tensor->name, strlen(tensor->name));
-    update_text(stream, dtype, strlen(dtype));
+    update_text(stream, type_name, strlen(type_name));
     update_u32(stream, tensor->rank);
     hash_stream_update(stream, tensor->shape, tensor->rank * sizeof tensor->shape[0]);
 }
 
-static void report_progress(struct hash_progress *watch, size_t bytes)
+static void report_progress(struct hash_progress *progress, size_t bytes)
 {
-    if (!watch || !watch->watch || !watch->watch->progress)
+    if (!progress || !progress->progress || !progress->progress->report)
         return;
-    watch->done_bytes += bytes;
-    watch->watch->progress(watch->watch->context, watch->done_bytes, watch->bytes);
+    progress->done_bytes += bytes;
+    progress->progress->report(progress->progress->context, progress->done_bytes, progress->bytes);
 }
 
 /* Hashes the tensors' heads and data, read as one stream. */
 static int hash_stream_tensors(struct hash_stream *stream, struct ckpt_reader *reader,
                                const struct manifest_tensor *const *tensors, uint64_t count,
-                               const struct tensor_cast *cast, struct hash_progress *watch,
+                               const struct tensor_cast *cast, struct hash_progress *progress,
                                struct err *err)
 {
     struct tensor_stream tensor_stream = {0};
@@ -74,8 +74,8 @@ static int hash_stream_tensors(struct hash_stream *stream, struct ckpt_reader *r
                     tensor_stream_read(&tensor_stream, buffer, HASH_BUFFER_BYTES, &filled, err);
                 if (status)
                     break;
-                report_progress(watch, filled);
-                if (watch && watch->stop && atomic_load(watch->stop)) {
+                report_progress(progress, filled);
+                if (progress && progress->stop && atomic_load(progress->stop)) {
                     status = err_set(err, -EINTR, "stopped on request");
                     break;
                 }
@@ -92,9 +92,9 @@ static int hash_stream_tensors(struct hash_stream *stream, struct ckpt_reader *r
 }
 
 int hash_tensors(struct ckpt_reader *reader,
-                 bool (*selected)(const void *context, const char *name), const void *context,
-                 const struct tensor_cast *cast, struct hash_progress *watch, uint64_t *ret_count,
-                 struct hash128 *ret_hash, struct err *err)
+                 bool (*is_selected)(const void *context, const char *name), const void *context,
+                 const struct tensor_cast *cast, struct hash_progress *progress,
+                 uint64_t *ret_count, struct hash128 *ret_hash, struct err *err)
 {
     const struct manifest *manifest = &reader->manifest;
     struct hash_stream *stream = hash_stream_open();
@@ -104,10 +104,10 @@ int hash_tensors(struct ckpt_reader *reader,
     int status =
         stream && tensors ? 0 : err_set(err, -ENOMEM, "not enough memory to hash a checkpoint");
     for (uint64_t i = 0; i < manifest->tensors_count && !status; i++) /* sorted by name */
-        if (selected(context, manifest->tensors[i].name))
+        if (is_selected(context, manifest->tensors[i].name))
             tensors[count++] = &manifest->tensors[i];
     if (!status)
-        status = hash_stream_tensors(stream, reader, tensors, count, cast, watch, err);
+        status = hash_stream_tensors(stream, reader, tensors, count, cast, progress, err);
     if (!status) {
         *ret_hash = hash_stream_128(stream);
         *ret_count = count;
@@ -117,7 +117,7 @@ int hash_tensors(struct ckpt_reader *reader,
     return status;
 }
 
-static bool is_of_section(const void *context, const char *name)
+static bool is_in_section(const void *context, const char *name)
 {
     return hash_is_optimizer(name) == (*(const enum ckpt_section *)context == CKPT_OPTIMIZER);
 }
@@ -145,7 +145,7 @@ static int hash_loader(struct json_t *loader, struct hash128 *ret_hash, struct e
     return status;
 }
 
-static uint64_t bytes_of_all(const struct manifest *manifest)
+static uint64_t total_bytes(const struct manifest *manifest)
 {
     uint64_t sum = 0;
     for (uint64_t i = 0; i < manifest->tensors_count; i++)
@@ -155,17 +155,17 @@ static uint64_t bytes_of_all(const struct manifest *manifest)
 }
 
 int ckpt_hash(struct io *io, const char *path, struct ckpt_hashes *ret_hashes,
-              const struct log *log, const struct ckpt_progress *watch, struct err *err)
+              const struct log *log, const struct ckpt_progress *progress, struct err *err)
 {
     struct ckpt_reader *reader;
     struct ckpt_hashes hashes = {0};
     int status = reader_open_any(io, path, &reader, log, err);
     if (status)
         return status;
-    struct hash_progress watched = {.watch = watch, .bytes = bytes_of_all(&reader->manifest)};
+    struct hash_progress hashing = {.progress = progress, .bytes = total_bytes(&reader->manifest)};
     for (enum ckpt_section section = CKPT_MODEL; section <= CKPT_OPTIMIZER && !status; section++) {
         uint64_t count = 0;
-        status = hash_tensors(reader, is_of_section, &section, NULL, &watched, &count,
+        status = hash_tensors(reader, is_in_section, &section, NULL, &hashing, &count,
                               &hashes.hash[section], err);
         hashes.present[section] = count > 0;
     }

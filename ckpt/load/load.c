@@ -2,9 +2,8 @@
  * load — ckpt_reader_load: fills any boxes from any chunks.
  *
  * A wanted box and a chunk that overlaps it form an item. Items are sorted by the first byte that
- * they need from the files. Each block is requested and taken once, in that order. An item walks
- * the runs shared by its box and chunk with two cursors: one plans reads, up to BLOCKS_AHEAD blocks
- * ahead of the other, which copies.
+ * they need. Each block is requested and taken once, in that order. An item walks its runs with two
+ * cursors: one plans reads, up to BLOCKS_AHEAD blocks ahead of the other, which copies.
  *
  *     file     |   block   |   block   |   block   |
  *     items       [a     ][b ][c         ]
@@ -22,26 +21,24 @@
 
 enum { ELEMENT_BYTES_MAX = 8, CAST_ELEMENTS = 4096 };
 
-/* The part of a wanted box in one chunk. Runs are in bytes of the saved dtype; for a cast, a run's
- * target has the same number of elements, but of a different size. */
-struct item {
+/* The part of a wanted box in one chunk. Runs are in bytes of the saved dtype, also for a cast. */
+struct load_item {
     const struct ckpt_tensor *tensor;
     enum dtype saved;
     uint32_t file;
     uint64_t chunk_offset;
     uint64_t first_offset;
-    struct runs runs;
-    struct runs_cursor plan, copy;
-    /* The first bytes of an element that spans two blocks, as can occur in other programs'
-     * files. */
-    char cut[ELEMENT_BYTES_MAX];
+    struct box_runs runs;
+    struct box_runs_cursor plan, copy;
+    /* The first bytes of an element that spans two blocks, as in other programs' files. */
+    char split_element[ELEMENT_BYTES_MAX];
 };
 
 struct load {
     struct ckpt_reader *reader;
     struct device *device;
     struct device_stream *stream;
-    struct item *items;
+    struct load_item *items;
     uint64_t items_count;
     uint64_t plan_first, copy_first; /* earlier items are done */
     uint32_t plan_file;
@@ -60,8 +57,8 @@ static void shape_text(const uint64_t *shape, uint32_t rank, char *text, size_t 
         snprintf(text + used, bytes - used, "]");
 }
 
-static int mismatch(const struct load *load, const struct ckpt_tensor *wanted,
-                    const struct manifest_tensor *saved)
+static int mismatch_error(const struct load *load, const struct ckpt_tensor *wanted,
+                          const struct manifest_tensor *saved)
 {
     char expected[ERR_TEXT_BYTES_MAX - 16], found[ERR_TEXT_BYTES_MAX - 16];
     shape_text(wanted->shape, wanted->rank, expected, sizeof expected);
@@ -75,7 +72,7 @@ static int mismatch(const struct load *load, const struct ckpt_tensor *wanted,
     return -EINVAL;
 }
 
-static bool suits_dtype(const struct ckpt_tensor *wanted, enum dtype saved)
+static bool is_convertible(const struct ckpt_tensor *wanted, enum dtype saved)
 {
     return saved == wanted->dtype ||
            (wanted->cast && cast_is_float(saved) && cast_is_float(wanted->dtype));
@@ -91,9 +88,9 @@ static int check_wanted(const struct load *load, const struct ckpt_tensor *wante
         err_advise(load->err, "load it into the model that it was saved from");
         return -ENOENT;
     }
-    if (!suits_dtype(wanted, saved->dtype) || saved->rank != wanted->rank ||
+    if (!is_convertible(wanted, saved->dtype) || saved->rank != wanted->rank ||
         memcmp(saved->shape, wanted->shape, wanted->rank * sizeof *wanted->shape) != 0)
-        return mismatch(load, wanted, saved);
+        return mismatch_error(load, wanted, saved);
     if (box_check(&box, wanted->shape))
         return err_set(load->err, -EINVAL,
                        "tensor \"%.100s\": the requested box is not within its shape",
@@ -108,24 +105,24 @@ static int add_items(struct load *load, const struct ckpt_tensor *wanted,
     for (uint64_t i = 0; i < saved->chunks_count; i++) {
         const struct manifest_chunk *chunk = &saved->chunks[i];
         struct box source = box_make(chunk->start, chunk->extent, wanted->rank);
-        struct item item = {.tensor = wanted,
-                            .saved = saved->dtype,
-                            .file = chunk->file,
-                            .chunk_offset = chunk->offset_bytes};
+        struct load_item item = {.tensor = wanted,
+                                 .saved = saved->dtype,
+                                 .file = chunk->file,
+                                 .chunk_offset = chunk->offset_bytes};
         uint64_t elements;
         if (box_shape_volume(chunk->extent, wanted->rank, &elements) || elements == 0 ||
-            !runs_init(&item.runs, &source, &target, saved->dtype))
+            !box_runs_init(&item.runs, &source, &target, saved->dtype))
             continue;
         if (load->items_count == *capacity) {
             uint64_t grown = *capacity ? *capacity * 2 : 64;
-            struct item *items = realloc(load->items, (size_t)grown * sizeof *items);
+            struct load_item *items = realloc(load->items, (size_t)grown * sizeof *items);
             if (!items)
                 return err_set(load->err, -ENOMEM,
                                "not enough memory to load %" PRIu64 " parts of tensors", grown);
             load->items = items;
             *capacity = grown;
         }
-        item.plan = item.copy = runs_first(&item.runs);
+        item.plan = item.copy = box_runs_first(&item.runs);
         item.first_offset = item.chunk_offset + item.runs.source;
         load->items[load->items_count++] = item;
     }
@@ -134,43 +131,42 @@ static int add_items(struct load *load, const struct ckpt_tensor *wanted,
 
 static int compare_items(const void *a, const void *b)
 {
-    const struct item *x = a, *y = b;
+    const struct load_item *x = a, *y = b;
     if (x->file != y->file)
         return x->file < y->file ? -1 : 1;
     return x->first_offset < y->first_offset ? -1 : x->first_offset > y->first_offset;
 }
 
 /* Returns the first block at or after `from` that the item needs; UINT64_MAX: none. */
-static uint64_t item_next_block(struct item *item, uint64_t from)
+static uint64_t item_next_block(struct load_item *item, uint64_t from)
 {
     while (item->plan.left > 0 &&
            item->chunk_offset + item->plan.source + item->runs.run_bytes <= from * CKPT_BLOCK_BYTES)
-        runs_next(&item->runs, &item->plan);
+        box_runs_next(&item->runs, &item->plan);
     if (item->plan.left == 0)
         return UINT64_MAX;
     uint64_t block = (item->chunk_offset + item->plan.source) / CKPT_BLOCK_BYTES;
     return block > from ? block : from;
 }
 
-static bool is_cast(const struct item *item)
+static bool needs_cast(const struct load_item *item)
 {
     return item->saved != item->tensor->dtype;
 }
 
-/* Returns the block's destination if the block lies in one run, in host memory, and is not cast;
- * else NULL. */
-static void *direct_target(const struct load *load, const struct item *item, uint64_t block)
+/* Returns the block's destination in host memory; NULL: the block spans runs or needs a cast. */
+static void *direct_target(const struct load *load, const struct load_item *item, uint64_t block)
 {
     const struct manifest_file *file = &load->reader->manifest.files[item->file];
     uint64_t begin = block * CKPT_BLOCK_BYTES,
              end = begin + manifest_block_bytes(file->size_bytes, block);
     uint64_t run = item->chunk_offset + item->plan.source;
-    if (load->device || is_cast(item) || begin < run || end > run + item->runs.run_bytes)
+    if (load->device || needs_cast(item) || begin < run || end > run + item->runs.run_bytes)
         return NULL;
     return (char *)item->tensor->data + item->plan.target + (begin - run);
 }
 
-static bool next_block(void *context, struct block_request *ret_want)
+static bool next_block(void *context, struct block_request *ret_request)
 {
     struct load *load = context;
     for (;;) {
@@ -183,7 +179,7 @@ static bool next_block(void *context, struct block_request *ret_want)
             load->plan_file = file;
             load->plan_block = 0;
         }
-        struct item *nearest = NULL;
+        struct load_item *nearest = NULL;
         uint64_t block = UINT64_MAX;
         for (uint64_t i = load->plan_first; i < load->items_count && load->items[i].file == file &&
                                             load->items[i].first_offset / CKPT_BLOCK_BYTES < block;
@@ -196,13 +192,13 @@ static bool next_block(void *context, struct block_request *ret_want)
         }
         if (!nearest)
             continue;
-        *ret_want = (struct block_request){file, block, direct_target(load, nearest, block)};
+        *ret_request = (struct block_request){file, block, direct_target(load, nearest, block)};
         load->plan_block = block + 1;
         return true;
     }
 }
 
-static int copy_part(struct load *load, char *target, const char *source, size_t bytes)
+static int copy_bytes(struct load *load, char *target, const char *source, size_t bytes)
 {
     if (target == source)
         return 0; /* read in place */
@@ -213,8 +209,8 @@ static int copy_part(struct load *load, char *target, const char *source, size_t
     return 0;
 }
 
-static int cast_whole(struct load *load, const struct item *item, uint64_t element,
-                      const char *source, uint64_t count)
+static int cast_and_store(struct load *load, const struct load_item *item, uint64_t element,
+                          const char *source, uint64_t count)
 {
     enum dtype dtype = item->tensor->dtype;
     size_t bytes = dtype_bytes(dtype), saved_bytes = dtype_bytes(item->saved);
@@ -235,89 +231,92 @@ static int cast_whole(struct load *load, const struct item *item, uint64_t eleme
     return status;
 }
 
-/* Casts bytes at..at+bytes of a run. Earlier bytes must have been passed already. */
-static int cast_part(struct load *load, struct item *item, uint64_t at, const char *source,
-                     uint64_t bytes)
+/* Casts bytes at..at+bytes of a run, in order. */
+static int cast_bytes(struct load *load, struct load_item *item, uint64_t at, const char *source,
+                      uint64_t bytes)
 {
-    uint64_t saved_bytes = dtype_bytes(item->saved), had = at % saved_bytes;
+    uint64_t saved_bytes = dtype_bytes(item->saved), begun_bytes = at % saved_bytes;
     int status = 0;
-    if (had > 0) {
-        uint64_t rest = bytes_min(saved_bytes - had, bytes);
-        memcpy(item->cut + had, source, rest);
-        if (had + rest < saved_bytes)
+    if (begun_bytes > 0) {
+        uint64_t rest = bytes_min(saved_bytes - begun_bytes, bytes);
+        memcpy(item->split_element + begun_bytes, source, rest);
+        if (begun_bytes + rest < saved_bytes)
             return 0;
-        status = cast_whole(load, item, at / saved_bytes, item->cut, 1);
+        status = cast_and_store(load, item, at / saved_bytes, item->split_element, 1);
         at += rest;
         source += rest;
         bytes -= rest;
     }
     uint64_t count = bytes / saved_bytes;
     if (!status && count > 0)
-        status = cast_whole(load, item, at / saved_bytes, source, count);
-    memcpy(item->cut, source + count * saved_bytes, bytes % saved_bytes);
+        status = cast_and_store(load, item, at / saved_bytes, source, count);
+    memcpy(item->split_element, source + count * saved_bytes, bytes % saved_bytes);
     return status;
 }
 
-static int copy_item(struct load *load, struct item *item, const struct block_result *got)
+static int copy_item(struct load *load, struct load_item *item, const struct block_result *result)
 {
-    uint64_t begin = got->block * CKPT_BLOCK_BYTES, end = begin + got->bytes;
+    uint64_t begin = result->block * CKPT_BLOCK_BYTES, end = begin + result->bytes;
     while (item->copy.left > 0) {
         uint64_t run = item->chunk_offset + item->copy.source, run_end = run + item->runs.run_bytes;
         uint64_t from = run > begin ? run : begin, to = bytes_min(run_end, end);
         if (from < to) {
-            const char *source = got->data + (from - begin);
+            const char *source = result->data + (from - begin);
             int status =
-                is_cast(item)
-                    ? cast_part(load, item, from - run, source, to - from)
-                    : copy_part(load, (char *)item->tensor->data + item->copy.target + (from - run),
-                                source, to - from);
+                needs_cast(item)
+                    ? cast_bytes(load, item, from - run, source, to - from)
+                    : copy_bytes(load,
+                                 (char *)item->tensor->data + item->copy.target + (from - run),
+                                 source, to - from);
             if (status)
                 return status;
         }
         if (run_end > end)
             break;
-        runs_next(&item->runs, &item->copy);
+        box_runs_next(&item->runs, &item->copy);
     }
     return 0;
 }
 
-/* Returns the block's failure, naming the first wanted tensor in it. */
-static int fail(struct load *load, const struct block_result *got, const struct item *item)
+/* Names the first wanted tensor in the block. */
+static int block_error(struct load *load, const struct block_result *result,
+                       const struct load_item *item)
 {
     if (load->err) {
-        *load->err = *got->detail;
+        *load->err = *result->detail;
         snprintf(load->err->what, sizeof load->err->what, "tensor \"%.100s\": %.100s",
-                 item->tensor->name, got->detail->what);
+                 item->tensor->name, result->detail->what);
     }
-    return got->status;
+    return result->status;
 }
 
-static int take_block(void *context, const struct block_result *got)
+static int take_block(void *context, const struct block_result *result)
 {
     struct load *load = context;
-    uint64_t end = got->block * CKPT_BLOCK_BYTES + got->bytes;
-    while (load->items[load->copy_first].file < got->file ||
+    uint64_t end = result->block * CKPT_BLOCK_BYTES + result->bytes;
+    while (load->items[load->copy_first].file < result->file ||
            load->items[load->copy_first].copy.left == 0)
         load->copy_first++;
-    if (got->status)
-        return fail(load, got, &load->items[load->copy_first]);
+    if (result->status)
+        return block_error(load, result, &load->items[load->copy_first]);
     int status = 0;
-    for (uint64_t i = load->copy_first; i < load->items_count && load->items[i].file == got->file &&
-                                        load->items[i].first_offset < end && !status;
+    for (uint64_t i = load->copy_first;
+         i < load->items_count && load->items[i].file == result->file &&
+         load->items[i].first_offset < end && !status;
          i++)
-        status = copy_item(load, &load->items[i], got);
+        status = copy_item(load, &load->items[i], result);
     /* before the block is overwritten */
     if (load->device && !status)
         status = load->device->ops->stream_sync(load->device, load->stream, load->err);
     return status;
 }
 
-static int collect(struct load *load, const struct ckpt_tensor *wanted, uint64_t wanted_count)
+static int collect_items(struct load *load, const struct ckpt_tensor *wanted, uint64_t wanted_count)
 {
     uint64_t capacity = 0;
     for (uint64_t i = 0; i < wanted_count; i++) {
         const struct manifest_tensor *saved =
-            manifest_find(&load->reader->manifest, wanted[i].name);
+            manifest_find_tensor(&load->reader->manifest, wanted[i].name);
         int status = check_wanted(load, &wanted[i], saved);
         if (!status)
             status = add_items(load, &wanted[i], saved, &capacity);
@@ -336,7 +335,7 @@ int ckpt_reader_load(struct ckpt_reader *reader, const struct ckpt_tensor *wante
         device = NULL;
     struct load load = {.reader = reader, .device = device, .err = err};
     struct blocks_visitor visitor = {next_block, take_block, &load};
-    int status = collect(&load, wanted, wanted_count);
+    int status = collect_items(&load, wanted, wanted_count);
     if (!status && device)
         status = device->ops->stream_open(device, &load.stream, err);
     if (!status)

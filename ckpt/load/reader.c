@@ -21,8 +21,8 @@ static int open_blocks(struct ckpt_reader *reader, unsigned ahead, struct err *e
 }
 
 /* Takes ownership of the manifest, even on failure. */
-static int open_with(struct io *io, const char *path, bool is_file, struct manifest *manifest,
-                     struct ckpt_reader **ret_reader, struct err *err)
+static int open_manifest(struct io *io, const char *path, bool is_file, struct manifest *manifest,
+                         struct ckpt_reader **ret_reader, struct err *err)
 {
     struct ckpt_reader *reader = calloc(1, sizeof *reader);
     if (!reader) {
@@ -72,7 +72,7 @@ int reader_lock(struct io *io, const char *step_path, struct io_shared_lock **re
     return status == -EBUSY ? -ENOENT : status;
 }
 
-int reader_find(struct io *io, const char *path_or_folder, const struct ckpt_find_options *choice,
+int reader_find(struct io *io, const char *path_or_folder, const struct ckpt_find_options *options,
                 char step_path[IO_PATH_BYTES_MAX], struct io_shared_lock **ret_lock,
                 const struct log *log, struct err *err)
 {
@@ -80,8 +80,9 @@ int reader_find(struct io *io, const char *path_or_folder, const struct ckpt_fin
     for (int attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
         if (attempt > 0) /* a removal is renaming the step now */
             nanosleep(&(struct timespec){.tv_nsec = (long)PAUSE_FIRST_NS << (attempt - 1)}, NULL);
-        int status = choice ? ckpt_find_among(io, path_or_folder, choice, step_path, NULL, log, err)
-                            : ckpt_find(io, path_or_folder, step_path, NULL, log, err);
+        int status = options
+                         ? ckpt_find_with(io, path_or_folder, options, step_path, NULL, log, err)
+                         : ckpt_find(io, path_or_folder, step_path, NULL, log, err);
         if (status)
             return status;
         status = reader_lock(io, step_path, ret_lock, err);
@@ -100,7 +101,7 @@ int reader_open_locked(struct io *io, const char *step_path, struct io_shared_lo
     struct manifest manifest;
     int status = folder_read_step(io, step_path, &manifest, NULL, err);
     if (!status)
-        status = open_with(io, step_path, false, &manifest, ret_reader, err);
+        status = open_manifest(io, step_path, false, &manifest, ret_reader, err);
     if (status)
         io_unlock_shared(io, lock);
     else
@@ -181,7 +182,7 @@ static int open_file(struct io *io, const char *path, struct ckpt_reader **ret_r
         return status;
     status = describe_file(&file, path, &manifest, err);
     safetensors_deinit(&file);
-    return status ? status : open_with(io, path, true, &manifest, ret_reader, err);
+    return status ? status : open_manifest(io, path, true, &manifest, ret_reader, err);
 }
 
 static int open_step(struct io *io, const char *path, struct ckpt_reader **ret_reader,
@@ -189,7 +190,7 @@ static int open_step(struct io *io, const char *path, struct ckpt_reader **ret_r
 {
     char folder[IO_PATH_BYTES_MAX], step_path[IO_PATH_BYTES_MAX];
     struct io_shared_lock *lock;
-    int status = ckpt_resolve(io, path, folder, err);
+    int status = ckpt_resolve_folder(io, path, folder, err);
     if (!status)
         status = reader_find(io, folder, NULL, step_path, &lock, log, err);
     return status ? status : reader_open_locked(io, step_path, lock, ret_reader, err);

@@ -18,15 +18,14 @@ struct ckpt_reader {
     struct io_shared_lock *lock; /* on the step's manifest; prevents removal */
 };
 
-/* Takes a shared lock, which prevents removal of the step. -ENOENT also if it is being removed.
- * *ret_lock is NULL if the file system has no locks. Release it with io_unlock_shared. */
+/* Takes a shared lock, which prevents removal of the step. -ENOENT also if a removal is in
+ * progress. *ret_lock is NULL if the file system has no locks. Release it with io_unlock_shared. */
 int reader_lock(struct io *io, const char *step_path, struct io_shared_lock **ret_lock,
                 struct err *err);
 
-/* Finds a step as ckpt_find_among does, and locks it. If the step is removed in between, searches
- * again. -ENOENT only if ckpt_find_among returns it; -EAGAIN if one step after another is removed.
- * choice: NULL for any step. log: as in ckpt_find. */
-int reader_find(struct io *io, const char *path_or_folder, const struct ckpt_find_options *choice,
+/* Finds a step (ckpt_find_with) and locks it; searches again if the step is removed in between.
+ * -EAGAIN if one step after another is removed. options: NULL: any step. log: as in ckpt_find. */
+int reader_find(struct io *io, const char *path_or_folder, const struct ckpt_find_options *options,
                 char step_path[IO_PATH_BYTES_MAX], struct io_shared_lock **ret_lock,
                 const struct log *log, struct err *err);
 
@@ -34,16 +33,16 @@ int reader_find(struct io *io, const char *path_or_folder, const struct ckpt_fin
 int reader_open_locked(struct io *io, const char *step_path, struct io_shared_lock *lock,
                        struct ckpt_reader **ret_reader, struct err *err);
 
-/* path: a step, a folder of steps, or one safetensors file, of which only the header can be
- * verified; its step is 0 and its state empty. log: as in ckpt_find. */
+/* path: a step, a folder of steps, or one safetensors file, which has step 0, no state, and only
+ * its header verified. log: as in ckpt_find. */
 int reader_open_any(struct io *io, const char *path, struct ckpt_reader **ret_reader,
                     const struct log *log, struct err *err);
-/* Opens another reader of the same step for another thread. It borrows from the first one, whose
- * lock protects both. ahead: as in struct blocks_options. */
+/* Opens a reader of the same step for another thread. Borrows from the first one, whose lock
+ * protects both. ahead: as in struct blocks_options. */
 int reader_clone(const struct ckpt_reader *reader, unsigned ahead, struct ckpt_reader **ret_reader,
                  struct err *err);
 
-/* The state that ckpt_hash hashes as the loader's; NULL: none. */
+/* Returns state.loader; NULL: none. */
 struct json_t *reader_loader_state(const struct ckpt_reader *reader);
 
 #endif

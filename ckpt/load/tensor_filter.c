@@ -5,9 +5,9 @@
 #include <fnmatch.h>
 #include <string.h>
 
-bool tensor_filter_matches(const void *only, const char *name)
+bool tensor_filter_matches(const void *filter, const char *name)
 {
-    const char *pattern = only;
+    const char *pattern = filter;
     if (strcmp(pattern, "all") == 0)
         return true;
     if (strcmp(pattern, ckpt_section_name(CKPT_MODEL)) == 0)

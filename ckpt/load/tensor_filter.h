@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-/* only: a const char *; untyped so that the function serves as a callback. */
-bool tensor_filter_matches(const void *only, const char *name);
+/* filter: a const char *, untyped so that the function can be a callback. */
+bool tensor_filter_matches(const void *filter, const char *name);
 
 #endif

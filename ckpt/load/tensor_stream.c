@@ -60,7 +60,7 @@ static int read_boxes(struct tensor_stream *tensor_stream, void *buffer, size_t 
         if (end == tensor_stream->done_elements)
             break;
         struct box box =
-            box_of_range(tensor->shape, tensor->rank, tensor_stream->done_elements, end, &taken);
+            box_from_range(tensor->shape, tensor->rank, tensor_stream->done_elements, end, &taken);
         struct ckpt_tensor *wanted = &tensor_stream->wanted[count++];
         *wanted = (struct ckpt_tensor){.name = tensor->name,
                                        .dtype = dtype,

@@ -1,9 +1,6 @@
 /*
- * tensor_stream — streams the bytes of whole tensors in global row-major order, however they are
- * split into chunks.
- *
- * Each read covers a range that fits the caller's buffer: a few boxes per tensor, which the reader
- * loads. Constant memory.
+ * tensor_stream — streams the bytes of whole tensors in global row-major order, regardless of their
+ * chunks. Each read loads a few boxes per tensor. Constant memory.
  */
 #ifndef MILLRACE_CKPT_LOAD_TENSOR_STREAM_H
 #define MILLRACE_CKPT_LOAD_TENSOR_STREAM_H

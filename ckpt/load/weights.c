@@ -11,7 +11,7 @@
 
 enum { INDEX_BYTES_MAX = 64 << 20 };
 
-struct part {
+struct weights_file {
     char name[IO_NAME_BYTES_MAX];
     struct ckpt_reader *reader;
 };
@@ -19,34 +19,34 @@ struct part {
 struct weights {
     struct io *io;
     const struct log *log;
-    struct part *parts;
+    struct weights_file *files;
     size_t count, capacity;
 };
 
-static struct part *add_part(struct weights *weights, const char *name, struct err *err)
+static struct weights_file *add_file(struct weights *weights, const char *name, struct err *err)
 {
     if (weights->count == weights->capacity) {
         size_t capacity = weights->capacity ? 2 * weights->capacity : 4;
-        struct part *parts = realloc(weights->parts, capacity * sizeof *parts);
-        if (!parts) {
+        struct weights_file *files = realloc(weights->files, capacity * sizeof *files);
+        if (!files) {
             err_set(err, -ENOMEM, "out of memory for the files of a model");
             return NULL;
         }
-        weights->parts = parts;
+        weights->files = files;
         weights->capacity = capacity;
     }
-    struct part *part = &weights->parts[weights->count];
-    *part = (struct part){0};
-    snprintf(part->name, sizeof part->name, "%s", name);
-    return part;
+    struct weights_file *file = &weights->files[weights->count];
+    *file = (struct weights_file){0};
+    snprintf(file->name, sizeof file->name, "%s", name);
+    return file;
 }
 
-static int open_part(struct weights *weights, const char *path, const char *name, struct err *err)
+static int open_file(struct weights *weights, const char *path, const char *name, struct err *err)
 {
-    struct part *part = add_part(weights, name, err);
-    if (!part)
+    struct weights_file *file = add_file(weights, name, err);
+    if (!file)
         return -ENOMEM;
-    int status = reader_open_any(weights->io, path, &part->reader, weights->log, err);
+    int status = reader_open_any(weights->io, path, &file->reader, weights->log, err);
     if (!status)
         weights->count++;
     return status;
@@ -58,7 +58,7 @@ struct index_walk {
     struct err *err;
 };
 
-static int refuse_entry(const struct index_walk *walk, const char *key, const char *found)
+static int entry_error(const struct index_walk *walk, const char *key, const char *found)
 {
     err_set(walk->err, -EBADMSG, "the index of a sharded model names no file for tensor \"%.100s\"",
             key);
@@ -76,16 +76,16 @@ static int open_entry(void *context, const char *key, struct json_t *value)
     char path[IO_PATH_BYTES_MAX];
     const char *name;
     if (jsonx_text(value, &name))
-        return refuse_entry(walk, key, "not a string");
+        return entry_error(walk, key, "not a string");
     if (!*name || strlen(name) >= IO_NAME_BYTES_MAX || strchr(name, '/') || name[0] == '.')
-        return refuse_entry(walk, key, name);
+        return entry_error(walk, key, name);
     for (size_t i = weights->count; i-- > 0;)
-        if (strcmp(weights->parts[i].name, name) == 0)
+        if (strcmp(weights->files[i].name, name) == 0)
             return 0;
     if (weights->count == WEIGHTS_FILES_MAX)
-        return refuse_entry(walk, key, "more files");
+        return entry_error(walk, key, "more files");
     int status = io_join_path(walk->folder, name, path, walk->err);
-    return status ? status : open_part(weights, path, name, walk->err);
+    return status ? status : open_file(weights, path, name, walk->err);
 }
 
 static int open_index(struct weights *weights, const char *path, struct err *err)
@@ -119,22 +119,23 @@ static bool is_file(struct io *io, const char *path)
 static int open_path(struct weights *weights, const char *path, struct err *err)
 {
     static const char *const names[] = {"model.safetensors.index.json", "model.safetensors"};
-    char inside[IO_PATH_BYTES_MAX];
+    char file_path[IO_PATH_BYTES_MAX];
     struct io_stat info;
     int status = weights->io->names->stat(weights->io, path, &info, err);
     if (status)
         return status;
     if (info.kind == IO_ENTRY_FILE)
         return str_ends_with(path, ".json") ? open_index(weights, path, err)
-                                            : open_part(weights, path, "", err);
+                                            : open_file(weights, path, "", err);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        status = io_join_path(path, names[i], inside, err);
+        status = io_join_path(path, names[i], file_path, err);
         if (status)
             return status;
-        if (is_file(weights->io, inside))
-            return i == 0 ? open_index(weights, inside, err) : open_part(weights, inside, "", err);
+        if (is_file(weights->io, file_path))
+            return i == 0 ? open_index(weights, file_path, err)
+                          : open_file(weights, file_path, "", err);
     }
-    return open_part(weights, path, "", err);
+    return open_file(weights, path, "", err);
 }
 
 int weights_open(struct io *io, const char *path, struct weights **ret_weights,
@@ -158,8 +159,8 @@ void weights_close(struct weights *weights)
     if (!weights)
         return;
     for (size_t i = 0; i < weights->count; i++)
-        ckpt_reader_close(weights->parts[i].reader);
-    free(weights->parts);
+        ckpt_reader_close(weights->files[i].reader);
+    free(weights->files);
     free(weights);
 }
 
@@ -167,8 +168,8 @@ bool weights_find(const struct weights *weights, const char *name,
                   struct weights_tensor *ret_tensor)
 {
     for (size_t i = 0; i < weights->count; i++) {
-        struct ckpt_reader *reader = weights->parts[i].reader;
-        const struct manifest_tensor *tensor = manifest_find(&reader->manifest, name);
+        struct ckpt_reader *reader = weights->files[i].reader;
+        const struct manifest_tensor *tensor = manifest_find_tensor(&reader->manifest, name);
         if (tensor) {
             *ret_tensor = (struct weights_tensor){reader, tensor};
             return true;

@@ -34,23 +34,23 @@ void commit_deinit(struct commit *commit)
     commit->staging_reports = NULL;
 }
 
-/* The first rank creates the common file before the others receive the path. */
-static int create_common(struct commit *commit, struct err *err)
+/* The first rank creates the consolidated file before the others receive the path. */
+static int create_consolidated_file(struct commit *commit, struct err *err)
 {
-    uint64_t bytes = commit->file_bytes[LAYOUT_COMMON];
+    uint64_t bytes = commit->file_bytes[LAYOUT_CONSOLIDATED];
     return bytes == 0
                ? 0
                : commit->io->transactions->create(commit->transaction, CONSOLIDATED_FILE_NAME,
                                                   bytes_round_up(bytes, IO_ALIGN_BYTES),
-                                                  &commit->files[LAYOUT_COMMON], err);
+                                                  &commit->files[LAYOUT_CONSOLIDATED], err);
 }
 
-static int open_common(struct commit *commit, struct err *err)
+static int open_consolidated_file(struct commit *commit, struct err *err)
 {
-    return commit->file_bytes[LAYOUT_COMMON] == 0
+    return commit->file_bytes[LAYOUT_CONSOLIDATED] == 0
                ? 0
                : commit->io->transactions->open(commit->transaction, CONSOLIDATED_FILE_NAME,
-                                                &commit->files[LAYOUT_COMMON], err);
+                                                &commit->files[LAYOUT_CONSOLIDATED], err);
 }
 
 /* Begins the transaction, on a node's first rank. */
@@ -62,22 +62,22 @@ static int create_staging(struct commit *commit, struct err *err)
     if (status)
         return status;
     commit->exists = io->names->stat(io, commit->path, &info, NULL) == 0;
-    status = folder_backup_path(commit->folder, commit->step, commit->aside, err);
+    status = folder_backup_path(commit->folder, commit->step, commit->backup_path, err);
     if (status)
         return status;
     struct io_transaction_options options = {.path = commit->path,
                                              .replace = commit->exists,
-                                             .backup = commit->exists ? commit->aside : NULL,
+                                             .backup = commit->exists ? commit->backup_path : NULL,
                                              .owner_id = commit->run_id,
                                              .attempt = commit->attempt};
     status = io->transactions->begin(io, &options, &commit->transaction, err);
     if (status)
         return status;
-    const char *place = io->transactions->staging(commit->transaction);
-    if (strlen(place) >= sizeof commit->staging_reports[0].text)
+    const char *staging_path = io->transactions->staging(commit->transaction);
+    if (strlen(staging_path) >= sizeof commit->staging_reports[0].path)
         return err_set(err, -ENAMETOOLONG, "the path of the staging folder is too long: %.100s...",
-                       place);
-    strcpy(commit->staging_reports[0].text, place);
+                       staging_path);
+    strcpy(commit->staging_reports[0].path, staging_path);
     commit->staging_reports[0].exists = commit->exists;
     return 0;
 }
@@ -85,13 +85,13 @@ static int create_staging(struct commit *commit, struct err *err)
 static int join_staging(struct commit *commit, struct err *err)
 {
     const struct staging_report *first = &commit->staging_reports[0];
-    if (!memchr(first->text, '\0', sizeof first->text))
+    if (!memchr(first->path, '\0', sizeof first->path))
         return err_set(err, -EPROTO, "the staging path from rank 0 of the node is not terminated");
     if (first->status)
         return err_set(err, -EREMOTEIO, "the first rank could not begin the save");
     struct io_transaction_options options = {
         .path = commit->path, .owner_id = commit->run_id, .attempt = commit->attempt};
-    int status = commit->io->transactions->join(commit->io, &options, first->text,
+    int status = commit->io->transactions->join(commit->io, &options, first->path,
                                                 &commit->transaction, err);
     if (status == -ENOENT)
         err_advise(
@@ -99,13 +99,13 @@ static int join_staging(struct commit *commit, struct err *err)
     return status;
 }
 
-/* Step 1: gathers a node's ranks in one staging folder, with the common file if has_common. */
-static int enter_staging(struct commit *commit, uint64_t step, bool has_common, int status,
-                         struct err *err)
+/* Step 1: all ranks of a node enter one staging folder. */
+static int enter_staging(struct commit *commit, uint64_t step, bool has_consolidated_file,
+                         int status, struct err *err)
 {
     struct comm *node = commit->nodes->node;
     struct staging_report *own = &commit->staging_reports[node->rank];
-    bool is_first = nodes_is_first(commit->nodes);
+    bool is_first = nodes_is_first_rank(commit->nodes);
     commit->step = step;
     commit->attempt++;
     *own = (struct staging_report){0};
@@ -113,8 +113,8 @@ static int enter_staging(struct commit *commit, uint64_t step, bool has_common, 
         status = folder_step_path(commit->folder, step, commit->path, err);
     if (!status && is_first)
         status = create_staging(commit, err);
-    if (!status && is_first && has_common)
-        status = create_common(commit, err);
+    if (!status && is_first && has_consolidated_file)
+        status = create_consolidated_file(commit, err);
     own->status = status;
     struct err detail = {0};
     int gathered = collective_gather(node, commit->staging_reports, sizeof *own,
@@ -128,14 +128,14 @@ static int enter_staging(struct commit *commit, uint64_t step, bool has_common, 
     }
     if (!status && !is_first)
         status = join_staging(commit, err);
-    if (!status && !is_first && has_common)
-        status = open_common(commit, err);
+    if (!status && !is_first && has_consolidated_file)
+        status = open_consolidated_file(commit, err);
     return status;
 }
 
-static void leave(struct commit *commit)
+static void leave_transaction(struct commit *commit)
 {
-    if (nodes_is_first(commit->nodes))
+    if (nodes_is_first_rank(commit->nodes))
         commit->io->transactions->abort(commit->transaction);
     else if (commit->transaction)
         commit->io->transactions->leave(commit->transaction);
@@ -144,12 +144,12 @@ static void leave(struct commit *commit)
         commit->files[i] = NULL;
 }
 
-int commit_try_folder(struct commit *commit, struct err *err)
+int commit_check_folder_is_shared(struct commit *commit, struct err *err)
 {
     int status = commit->nodes->node->ranks > 1 ? enter_staging(commit, 0, false, 0, err) : 0;
     status =
         collective_agree(commit->nodes->all, status, "checking the folder of checkpoints", err);
-    leave(commit); /* no more ranks will join */
+    leave_transaction(commit); /* no more ranks will join */
     return status;
 }
 
@@ -194,16 +194,17 @@ static int write_manifest(struct commit *commit, const char *state_json, struct 
 }
 
 /* Step 5 up to the rename. */
-static int prepare(struct commit *commit, const char *state_json, struct err *err)
+static int compare_and_write_manifest(struct commit *commit, const char *state_json,
+                                      struct err *err)
 {
     commit->comparison = COMMIT_DIFFERENT;
     int status = commit->exists ? commit_compare_existing(commit, state_json, err) : 0;
-    if (status || !nodes_is_first(commit->nodes) || commit->comparison == COMMIT_SAME)
+    if (status || !nodes_is_first_rank(commit->nodes) || commit->comparison == COMMIT_SAME)
         return status;
     return write_manifest(commit, state_json, err);
 }
 
-/* Renames the step on a node's first rank, when all ranks' files are durable. Consumes the
+/* Renames the step on a node's first rank, once all ranks' files are durable. Consumes the
  * transaction unless it returns before the commit. */
 static int commit_step(struct commit *commit, struct err *err)
 {
@@ -213,8 +214,7 @@ static int commit_step(struct commit *commit, struct err *err)
                  commit->path);
         return 0; /* leave aborts the transaction */
     }
-    /* A process that locks the folder after this check sweeps the transaction, so that it can no
-     * longer be committed. */
+    /* If a process locks the folder after this check, it sweeps the transaction; commit fails. */
     int status = io->locks->check(commit->lock, err);
     if (status)
         return status;
@@ -224,7 +224,7 @@ static int commit_step(struct commit *commit, struct err *err)
 }
 
 /* Failures are logged; the next save tries again. */
-static void retain(struct commit *commit)
+static void apply_retention(struct commit *commit)
 {
     struct ckpt_prune_options options = {.keep = commit->keep, .log = commit->log};
     struct err detail = {0};
@@ -235,7 +235,7 @@ static void retain(struct commit *commit)
 }
 
 /* Makes this rank's files durable; stops at the first failure. */
-static int finalize(struct commit *commit, struct err *err)
+static int finalize_files(struct commit *commit, struct err *err)
 {
     int status = 0;
     for (int i = 0; i < LAYOUT_FILES && !status; i++) {
@@ -249,13 +249,13 @@ static int finalize(struct commit *commit, struct err *err)
 }
 
 /* If the lock was lost since the commit, the steps belong to another owner and must stay. */
-static bool still_owns(const struct commit *commit)
+static bool still_owns_folder(const struct commit *commit)
 {
     return commit->io->locks->check(commit->lock, NULL) == 0;
 }
 
 /* If the save failed because another owner swept it, returns -EBUSY, naming the owner. */
-static int name_owner(const struct commit *commit, int status, struct err *err)
+static int owner_or_status(const struct commit *commit, int status, struct err *err)
 {
     struct err detail = {0};
     if (commit->io->locks->check(commit->lock, &detail) != -EBUSY)
@@ -268,27 +268,27 @@ static int name_owner(const struct commit *commit, int status, struct err *err)
 int commit_finish(struct commit *commit, int status, const char *state_json, struct err *err)
 {
     struct comm *all = commit->nodes->all;
-    bool is_first = nodes_is_first(commit->nodes);
+    bool is_first = nodes_is_first_rank(commit->nodes);
     if (!status)
-        status = finalize(commit, err);
+        status = finalize_files(commit, err);
     if (status && is_first)
-        status = name_owner(commit, status, err);
+        status = owner_or_status(commit, status, err);
     status = collective_agree(all, status, "agreeing on a checkpoint", err);
     if (!status)
         status = global_plan_gather(commit->global, all, err);
     if (!status)
-        status = prepare(commit, state_json, err);
+        status = compare_and_write_manifest(commit, state_json, err);
     if (commit->nodes->count > 1) /* no node commits until all nodes can */
         status = collective_agree(all, status, "writing the manifests", err);
     if (!status && is_first)
         status = commit_step(commit, err);
     if (status && is_first)
-        status = name_owner(commit, status, err);
+        status = owner_or_status(commit, status, err);
     status = collective_agree(all, status, "committing a checkpoint", err);
-    leave(commit);
+    leave_transaction(commit);
     if (!status && is_first && commit->exists)
         commit_prune_backup(commit, state_json);
-    if (!status && is_first && still_owns(commit))
-        retain(commit);
+    if (!status && is_first && still_owns_folder(commit))
+        apply_retention(commit);
     return status;
 }

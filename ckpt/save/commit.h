@@ -6,10 +6,8 @@
  *     ... write commit->files ...
  *     commit_finish(commit, status, state_json, err);
  *
- * Both are collective: every rank calls both, also after a failure, and passes begin's status to
- * finish.
- *
- * Threads: the writer only.
+ * Both are collective: every rank calls both, even after a failure, and passes begin's status to
+ * finish. Threads: the writer only.
  */
 #ifndef MILLRACE_CKPT_SAVE_COMMIT_H
 #define MILLRACE_CKPT_SAVE_COMMIT_H
@@ -26,10 +24,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What a node's first rank reports about the staging folder. */
+/* From a node's first rank. */
 struct staging_report {
     int64_t status;
-    char text[IO_PATH_BYTES_MAX];
+    char path[IO_PATH_BYTES_MAX];
     uint8_t exists;
 };
 
@@ -37,24 +35,24 @@ struct staging_report {
 enum commit_comparison {
     COMMIT_DIFFERENT,   /* also if there is none, or it is damaged */
     COMMIT_SAME_ARRAYS, /* and the same state except for `metrics` and `config` */
-    COMMIT_SAME,        /* identical byte for byte: it is kept, and nothing is committed */
+    COMMIT_SAME,        /* identical: it is kept, and nothing is committed */
 };
 
 struct commit {
-    struct io *io; /* this group is set by the owner, borrowed and immutable */
+    struct io *io; /* members up to file_bytes are set by the owner, borrowed and immutable */
     const struct nodes *nodes;
     struct io_lock *lock; /* the folder's; only on a node's first rank */
     struct global_plan *global;
     const char *folder, *run_id, *numerics_id;
     const struct log *log;
-    struct ckpt_keep keep;
+    struct ckpt_keep_rules keep;
     /* 0: there is no such file. */
     uint64_t file_bytes[LAYOUT_FILES];
 
     struct staging_report *staging_reports; /* [ranks of the node] */
     bool gather_failed; /* the communicator may still use staging_reports (comm.h) */
     struct str manifest_text;
-    char path[IO_PATH_BYTES_MAX], aside[IO_PATH_BYTES_MAX];
+    char path[IO_PATH_BYTES_MAX], backup_path[IO_PATH_BYTES_MAX];
     uint64_t step, attempt;
     struct io_transaction *transaction;
     struct io_file *files[LAYOUT_FILES]; /* open until finalized, else NULL */
@@ -64,9 +62,9 @@ struct commit {
 
 int commit_init(struct commit *commit, struct err *err);
 void commit_deinit(struct commit *commit);
-/* Checks early that all ranks of a node see the same folder. Collective. Returns -ENOENT on a rank
- * that sees a different one; else fails like commit_begin. */
-int commit_try_folder(struct commit *commit, struct err *err);
+/* Checks early that all ranks of a node see the same folder. Collective. -ENOENT on a rank that
+ * sees a different one; else fails like commit_begin. */
+int commit_check_folder_is_shared(struct commit *commit, struct err *err);
 /* status: this rank's status so far, with its detail in err. If any rank fails, all fail and
  * nothing begins. */
 int commit_begin(struct commit *commit, uint64_t step, int status, struct err *err);
@@ -78,9 +76,9 @@ int commit_finish(struct commit *commit, int status, const char *state_json, str
  * ranks of the node compare the bytes. Collective on the node. */
 int commit_compare_existing(struct commit *commit, const char *state_json, struct err *err);
 /* In existing.c. Removes the replaced step if the new one has the same arrays and no reader uses
- * the old one; else logs its path. Call only after all nodes have the new step: until then, the
- * replaced step may be the only one that all nodes have. If this node had the new step already,
- * from a save that failed elsewhere, considers what that save replaced. */
+ * the old one; else logs its path. Call only when all nodes have the new step: until then, the
+ * replaced step may be the only one that all have. If a save that failed elsewhere left the new
+ * step here, applies to what that save replaced. */
 void commit_prune_backup(const struct commit *commit, const char *state_json);
 
 #endif

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct held {
+struct held_part {
     const char *name;
     const struct local_plan_chunk *chunk;
     int rank;
@@ -27,10 +27,10 @@ struct array {
     bool is_replicated;
 };
 
-struct plan {
+struct file_plan {
     struct consolidated *consolidated;
-    struct local_plan_part own;
-    struct held *held; /* parts of all ranks, sorted by name, then by offset */
+    struct local_plan_input own;
+    struct held_part *held; /* parts of all ranks, sorted by name, then by offset */
     uint64_t held_count;
     struct array *arrays; /* in file order */
     uint64_t arrays_count;
@@ -39,7 +39,7 @@ struct plan {
 int consolidated_encode_header(struct safetensors_entry *entries, uint64_t count, struct str *out,
                                uint64_t *ret_file_bytes, struct err *err)
 {
-    /* transformers requires this key; our layout is PyTorch's */
+    /* transformers requires this key */
     static const char *const metadata[][2] = {{"format", "pt"}};
     return safetensors_encode(entries, count, metadata, 1, SAFETENSORS_ALIGN_BYTES, out,
                               ret_file_bytes, err);
@@ -53,28 +53,28 @@ const struct manifest_file *consolidated_find_file(const struct manifest *manife
     return NULL;
 }
 
-/* Finds where a box lies in its array. False if it is not contiguous there. */
+/* Locates a box in its array. False if it is not contiguous there. */
 static bool find_run(const uint64_t *shape, const struct box *box, enum dtype dtype,
                      uint64_t *ret_begin, uint64_t *ret_bytes)
 {
     struct box whole = box_whole(shape, box->rank);
-    struct runs runs;
+    struct box_runs runs;
     uint64_t elements;
     *ret_begin = *ret_bytes = 0;
     if (box_shape_volume(box->extent, box->rank, &elements) || elements == 0 ||
-        !runs_init(&runs, &whole, box, dtype))
+        !box_runs_init(&runs, &whole, box, dtype))
         return true;
     *ret_begin = runs.source;
     *ret_bytes = runs.run_bytes;
     return runs.runs_count == 1;
 }
 
-/* Selects what a rank reports: its parts of the model section, and arrays without elements. The
- * caller frees the chunks, also on failure. */
-static int choose(const struct consolidated_holding *holding, uint32_t groups_count,
-                  struct local_plan_part *ret_part, struct err *err)
+/* Selects a rank's parts of the model section, and arrays without elements. The caller frees the
+ * chunks, even on failure. */
+static int select_chunks(const struct consolidated_tensors *holding, uint32_t groups_count,
+                         struct local_plan_input *ret_part, struct err *err)
 {
-    *ret_part = (struct local_plan_part){
+    *ret_part = (struct local_plan_input){
         .chunks = calloc(holding->tensors_count + 1, sizeof *ret_part->chunks)};
     if (!ret_part->chunks)
         return err_set(err, -ENOMEM, "not enough memory to plan %" PRIu64 " arrays",
@@ -105,7 +105,7 @@ static int choose(const struct consolidated_holding *holding, uint32_t groups_co
 
 static int compare_held(const void *a, const void *b)
 {
-    const struct held *x = a, *y = b;
+    const struct held_part *x = a, *y = b;
     int order = strcmp(x->name, y->name);
     if (order != 0)
         return order;
@@ -114,27 +114,27 @@ static int compare_held(const void *a, const void *b)
     return x->rank < y->rank ? -1 : x->rank > y->rank;
 }
 
-static int list_held(struct plan *plan, struct err *err)
+static int list_held(struct file_plan *plan, struct err *err)
 {
     struct consolidated *consolidated = plan->consolidated;
     for (int r = 0; r < consolidated->ranks; r++)
-        plan->held_count += local_plan_of(&consolidated->local, r)->chunks_count;
+        plan->held_count += local_plan_get(&consolidated->local, r)->chunks_count;
     plan->held = calloc(plan->held_count + 1, sizeof *plan->held);
     plan->arrays = calloc(plan->held_count + 1, sizeof *plan->arrays);
     if (!plan->held || !plan->arrays)
         return err_set(err, -ENOMEM, "not enough memory to plan %" PRIu64 " arrays",
                        plan->held_count);
-    struct held *next = plan->held;
+    struct held_part *next = plan->held;
     for (int r = 0; r < consolidated->ranks; r++) {
-        const struct local_plan_head *head = local_plan_of(&consolidated->local, r);
+        const struct local_plan_head *head = local_plan_get(&consolidated->local, r);
         const struct local_plan_chunk *chunk = local_plan_first(head);
         for (uint64_t i = 0; i < head->chunks_count; i++, chunk = local_plan_next(chunk), next++) {
             struct box box = box_make(chunk->start, chunk->extent, (uint32_t)chunk->rank);
-            *next = (struct held){.name = local_plan_name(chunk),
-                                  .chunk = chunk,
-                                  .rank = r,
-                                  .tensor =
-                                      r == consolidated->rank ? plan->own.chunks[i].tensor : NULL};
+            *next = (struct held_part){
+                .name = local_plan_name(chunk),
+                .chunk = chunk,
+                .rank = r,
+                .tensor = r == consolidated->rank ? plan->own.chunks[i].tensor : NULL};
             find_run(chunk->shape, &box, (enum dtype)chunk->dtype, &next->begin_bytes,
                      &next->size_bytes);
         }
@@ -143,9 +143,9 @@ static int list_held(struct plan *plan, struct err *err)
     return 0;
 }
 
-static int refuse(const struct array *array, const char *what, struct err *err)
+static int array_error(const struct array *array, const char *problem, struct err *err)
 {
-    return err_set(err, -EINVAL, "checkpoint: array \"%.100s\": %s", array->entry.name, what);
+    return err_set(err, -EINVAL, "checkpoint: array \"%.100s\": %s", array->entry.name, problem);
 }
 
 static bool is_same_array(const struct local_plan_chunk *a, const struct local_plan_chunk *b)
@@ -155,31 +155,34 @@ static bool is_same_array(const struct local_plan_chunk *a, const struct local_p
 }
 
 /* Checks that the ranks hold all of the array, without overlap unless it is replicated. */
-static int check_array(const struct plan *plan, const struct array *array, struct err *err)
+static int check_array(const struct file_plan *plan, const struct array *array, struct err *err)
 {
-    const struct held *held = &plan->held[array->first];
+    const struct held_part *held = &plan->held[array->first];
     uint64_t bytes = 0, at = 0;
     for (uint64_t i = 1; i < array->count; i++)
         if (!is_same_array(held[i].chunk, held[0].chunk))
-            return refuse(array, "ranks disagree on its dtype or shape", err);
+            return array_error(array, "ranks disagree on its dtype or shape", err);
     box_shape_bytes(array->entry.shape, array->entry.rank, array->entry.dtype, &bytes);
     if (array->is_replicated) {
         bool is_everywhere = array->count == (uint64_t)plan->consolidated->ranks;
         for (uint64_t i = 0; i < array->count && is_everywhere; i++)
             is_everywhere = held[i].rank == (int)i;
-        return is_everywhere ? 0 : refuse(array, "it is not passed exactly once by each rank", err);
+        return is_everywhere
+                   ? 0
+                   : array_error(array, "it is not passed exactly once by each rank", err);
     }
     for (uint64_t i = 0; i < array->count; i++) {
         if (held[i].begin_bytes != at)
-            return refuse(array,
-                          held[i].begin_bytes < at
-                              ? "the ranks' parts of it overlap"
-                              : "the ranks' parts do not cover all of its elements",
-                          err);
+            return array_error(array,
+                               held[i].begin_bytes < at
+                                   ? "the ranks' parts of it overlap"
+                                   : "the ranks' parts do not cover all of its elements",
+                               err);
         at += held[i].size_bytes;
     }
-    return at == bytes ? 0
-                       : refuse(array, "the ranks' parts do not cover all of its elements", err);
+    return at == bytes
+               ? 0
+               : array_error(array, "the ranks' parts do not cover all of its elements", err);
 }
 
 static int compare_arrays(const void *a, const void *b)
@@ -188,10 +191,10 @@ static int compare_arrays(const void *a, const void *b)
                                &((const struct array *)b)->entry);
 }
 
-static int list_arrays(struct plan *plan, struct err *err)
+static int list_arrays(struct file_plan *plan, struct err *err)
 {
     for (uint64_t i = 0; i < plan->held_count;) {
-        const struct held *held = &plan->held[i];
+        const struct held_part *held = &plan->held[i];
         struct array *array = &plan->arrays[plan->arrays_count++];
         *array = (struct array){.entry = {.name = held->name,
                                           .dtype = (enum dtype)held->chunk->dtype,
@@ -210,7 +213,7 @@ static int list_arrays(struct plan *plan, struct err *err)
     return 0;
 }
 
-static int encode(struct plan *plan, struct err *err)
+static int encode_header(struct file_plan *plan, struct err *err)
 {
     struct consolidated *consolidated = plan->consolidated;
     consolidated->entries = calloc(plan->arrays_count + 1, sizeof *consolidated->entries);
@@ -228,15 +231,16 @@ static int encode(struct plan *plan, struct err *err)
     return status;
 }
 
-static struct consolidated_span span_of(const struct plan *plan, const struct held *held,
-                                        uint64_t offset_bytes, bool is_replicated)
+static struct consolidated_span make_span(const struct file_plan *plan,
+                                          const struct held_part *held, uint64_t offset_bytes,
+                                          bool is_replicated)
 {
     struct consolidated_span span = {.offset_bytes = offset_bytes + held->begin_bytes,
                                      .size_bytes = held->size_bytes,
-                                     .holder = is_replicated ? CONSOLIDATED_ALL : held->rank,
+                                     .holder = is_replicated ? CONSOLIDATED_ALL_RANKS : held->rank,
                                      .source = LAYOUT_ARRAY};
     /* Parts of a replicated array are in rank order. */
-    const struct held *own = is_replicated ? held + plan->consolidated->rank : held;
+    const struct held_part *own = is_replicated ? held + plan->consolidated->rank : held;
     if (own->tensor) {
         span.data = own->tensor->data;
         span.group = own->tensor->group;
@@ -244,7 +248,7 @@ static struct consolidated_span span_of(const struct plan *plan, const struct he
     return span;
 }
 
-static int cut(struct plan *plan, struct err *err)
+static int build_pages(struct file_plan *plan, struct err *err)
 {
     struct consolidated *consolidated = plan->consolidated;
     struct consolidated_span *spans = calloc(plan->held_count + 1, sizeof *spans), *next = spans;
@@ -252,34 +256,34 @@ static int cut(struct plan *plan, struct err *err)
         return err_set(err, -ENOMEM, "not enough memory to plan %" PRIu64 " arrays",
                        plan->held_count);
     *next++ = (struct consolidated_span){.size_bytes = consolidated->header.bytes,
-                                         .holder = CONSOLIDATED_ALL,
+                                         .holder = CONSOLIDATED_ALL_RANKS,
                                          .data = consolidated->header.data,
                                          .source = LAYOUT_HEADER};
     for (uint64_t i = 0; i < plan->arrays_count; i++) {
         const struct array *array = &plan->arrays[i];
         uint64_t parts_count = array->is_replicated ? 1 : array->count;
         for (uint64_t p = 0; p < parts_count && consolidated->entries[i].size_bytes > 0; p++)
-            *next++ = span_of(plan, &plan->held[array->first + p],
-                              consolidated->entries[i].offset_bytes, array->is_replicated);
+            *next++ = make_span(plan, &plan->held[array->first + p],
+                                consolidated->entries[i].offset_bytes, array->is_replicated);
     }
-    int status = consolidated_build(consolidated, spans, (uint64_t)(next - spans), err);
+    int status = consolidated_plan_pages(consolidated, spans, (uint64_t)(next - spans), err);
     free(spans);
     return status;
 }
 
 /* All ranks compute the same plan, except for pointers to their own parts. */
-static int plan_file(struct plan *plan, struct err *err)
+static int plan_file(struct file_plan *plan, struct err *err)
 {
     int status = list_held(plan, err);
     if (!status)
         status = list_arrays(plan, err);
     if (!status)
-        status = encode(plan, err);
-    return status ? status : cut(plan, err);
+        status = encode_header(plan, err);
+    return status ? status : build_pages(plan, err);
 }
 
 /* Frees the plan except for its own part. */
-static void free_plan(struct plan *plan, int status)
+static void deinit_plan(struct file_plan *plan, int status)
 {
     free(plan->held);
     free(plan->arrays);
@@ -287,39 +291,40 @@ static void free_plan(struct plan *plan, int status)
         consolidated_deinit(plan->consolidated);
 }
 
-int consolidated_init(struct consolidated *consolidated, const struct consolidated_holding *own,
+int consolidated_init(struct consolidated *consolidated, const struct consolidated_tensors *own,
                       uint32_t groups_count, struct comm *comm, struct err *err)
 {
     *consolidated = (struct consolidated){.rank = comm->rank, .ranks = comm->ranks};
-    struct plan plan = {.consolidated = consolidated};
-    int status = choose(own, groups_count, &plan.own, err);
+    struct file_plan plan = {.consolidated = consolidated};
+    int status = select_chunks(own, groups_count, &plan.own, err);
     status = local_plan_exchange(comm, status, plan.own.chunks, plan.own.chunks_count, 0,
                                  &consolidated->local, err);
     if (!status)
         status = collective_agree(comm, plan_file(&plan, err), "planning the checkpoint", err);
-    free_plan(&plan, status);
+    deinit_plan(&plan, status);
     free(plan.own.chunks);
     return status;
 }
 
-int consolidated_simulate(struct consolidated *consolidated, const struct consolidated_holding *all,
-                          int rank, int ranks, uint32_t groups_count, struct err *err)
+int consolidated_simulate(struct consolidated *consolidated,
+                          const struct consolidated_tensors *ranks_tensors, int rank, int ranks,
+                          uint32_t groups_count, struct err *err)
 {
     *consolidated = (struct consolidated){.rank = rank, .ranks = ranks};
-    struct plan plan = {.consolidated = consolidated};
-    struct local_plan_part *parts = calloc((size_t)ranks, sizeof *parts);
+    struct file_plan plan = {.consolidated = consolidated};
+    struct local_plan_input *parts = calloc((size_t)ranks, sizeof *parts);
     int status =
         parts ? 0
               : err_set(err, -ENOMEM, "not enough memory to plan a checkpoint of %d ranks", ranks);
     for (int r = 0; r < ranks && !status; r++)
-        status = choose(&all[r], groups_count, &parts[r], err);
+        status = select_chunks(&ranks_tensors[r], groups_count, &parts[r], err);
     if (!status)
         status = local_plan_collect(parts, ranks, &consolidated->local, err);
     if (!status) {
         plan.own = parts[rank];
         status = plan_file(&plan, err);
     }
-    free_plan(&plan, status);
+    deinit_plan(&plan, status);
     for (int r = 0; parts && r < ranks; r++)
         free(parts[r].chunks);
     free(parts);
@@ -338,9 +343,9 @@ static void free_traffic(struct consolidated_traffic *traffic, bool is_borrowed)
 
 void consolidated_deinit(struct consolidated *consolidated)
 {
-    free_traffic(&consolidated->out, consolidated->exchange_failed);
-    free_traffic(&consolidated->in, consolidated->exchange_failed);
-    free(consolidated->local.all);
+    free_traffic(&consolidated->sent, consolidated->exchange_failed);
+    free_traffic(&consolidated->received, consolidated->exchange_failed);
+    free(consolidated->local.texts);
     free(consolidated->entries);
     str_deinit(&consolidated->header);
     free(consolidated->slices);
@@ -354,10 +359,10 @@ int consolidated_exchange(struct consolidated *consolidated, struct comm *comm, 
 {
     struct comm_options options = collective_options("exchanging boundary bytes");
     struct comm_work work;
-    int status = comm->ops->all_to_all(comm, consolidated->out.memory, consolidated->out.offsets,
-                                       consolidated->out.bytes, consolidated->in.memory,
-                                       consolidated->in.offsets, consolidated->in.bytes, &options,
-                                       &work, err);
+    int status = comm->ops->all_to_all(comm, consolidated->sent.memory, consolidated->sent.offsets,
+                                       consolidated->sent.bytes, consolidated->received.memory,
+                                       consolidated->received.offsets, consolidated->received.bytes,
+                                       &options, &work, err);
     if (!status)
         status = comm_wait(comm, &work, err);
     consolidated->exchange_failed |= status != 0;

@@ -5,16 +5,14 @@
  *     spans   |  header  |     a of rank 0    |  a of rank 1  | b of all |
  *     pages   |  .  |  .  |  0  |  0  |  0  |  0  |  1  |  1  |  1  |  .  |
  *
- * A span is a contiguous range of bytes with one holder; a page is IO_ALIGN_BYTES with one writer.
+ * A span is a contiguous range of bytes with one holder; a page is IO_ALIGN_BYTES with one writer,
+ * the holder of its first byte. Writes thus bypass the page cache, and no two machines write a
+ * page. The other holders' bytes in the page are *boundary bytes*: less than a page at each end of
+ * a part. Their holder copies them when the save begins, and sends them to the writer
+ * (consolidated_exchange). Pages whose first byte all ranks hold are spread evenly over the ranks.
  *
- * The holder of a page's first byte writes the page, so that writes bypass the page cache and no
- * page is written by two machines. The other holders' bytes in the page are *boundary bytes*: less
- * than a page at each end of a part. Their holder copies them when the save begins, and sends them
- * to the writer (consolidated_exchange). Pages whose first byte all ranks hold are spread evenly
- * over the ranks.
- *
- * A rank's pages are cut into slices at the file's block boundaries. Each slice has a checksum;
- * global_plan combines them into block checksums.
+ * A rank's pages are cut into slices at block boundaries. Each slice has a checksum; global_plan
+ * combines them into block checksums.
  *
  * Threads: the opener plans; the caller of ckpt_saver_save fills the boundary bytes; the writer
  * does everything else.
@@ -36,7 +34,7 @@
 
 #define CONSOLIDATED_FILE_NAME "model.safetensors"
 
-/* Bytes of the file, within one block. */
+/* Within one block of the file. */
 struct consolidated_slice {
     uint64_t offset_bytes, size_bytes;
     int writer;
@@ -47,7 +45,7 @@ struct consolidated_slice {
 struct consolidated_boundary {
     const char *data;
     uint64_t size_bytes;
-    char *boundary; /* filled when the save begins */
+    char *buffer; /* filled when the save begins */
 };
 
 /* One direction of the exchange; arrays have one entry per other rank. */
@@ -66,17 +64,17 @@ struct consolidated {
     struct consolidated_slice *slices; /* slices of all ranks, ascending */
     uint64_t slices_count;
     uint64_t *slices_per_rank; /* [ranks] */
-    /* What this rank writes; offsets count only those bytes. */
+    /* Written by this rank; offsets count only those bytes. */
     struct layout_segment *segments;
     uint64_t segments_count;
     bool has_boundaries;
     struct consolidated_boundary *boundaries;
     uint64_t boundaries_count;
-    struct consolidated_traffic out, in;
+    struct consolidated_traffic sent, received;
     bool exchange_failed; /* the communicator may still use both buffers (comm.h) */
 };
 
-struct consolidated_holding {
+struct consolidated_tensors {
     const struct ckpt_tensor *tensors;
     uint64_t tensors_count;
 };
@@ -84,12 +82,13 @@ struct consolidated_holding {
 /* Plans the file for all arrays of the model section. Collective; blocks. Fails on all ranks:
  * -EINVAL if arrays overlap, have gaps or disagree; -ENOTSUP if a rank's part is not contiguous in
  * its array. Borrows the arrays. */
-int consolidated_init(struct consolidated *consolidated, const struct consolidated_holding *own,
+int consolidated_init(struct consolidated *consolidated, const struct consolidated_tensors *own,
                       uint32_t groups_count, struct comm *comm, struct err *err);
-/* Plans from the arrays of all ranks, without communication. Other ranks' data pointers are not
- * dereferenced, but must not be NULL. */
-int consolidated_simulate(struct consolidated *consolidated, const struct consolidated_holding *all,
-                          int rank, int ranks, uint32_t groups_count, struct err *err);
+/* Plans from the arrays of all ranks without communication. Other ranks' data pointers must not be
+ * NULL, but are not dereferenced. */
+int consolidated_simulate(struct consolidated *consolidated,
+                          const struct consolidated_tensors *ranks_tensors, int rank, int ranks,
+                          uint32_t groups_count, struct err *err);
 void consolidated_deinit(struct consolidated *consolidated); /* zeroed is fine */
 
 /* Sends boundary bytes to the ranks that write them, into their LAYOUT_RECEIVED segments.
@@ -99,23 +98,23 @@ int consolidated_exchange(struct consolidated *consolidated, struct comm *comm, 
 /* Returns NULL if the step is sharded. */
 const struct manifest_file *consolidated_find_file(const struct manifest *manifest);
 
-/* Appends the header of a file with these entries, which must be in canonical order
- * (safetensors_encode). */
+/* Appends the header of a file with these entries, in canonical order (safetensors_encode). */
 int consolidated_encode_header(struct safetensors_entry *entries, uint64_t count, struct str *out,
                                uint64_t *ret_file_bytes, struct err *err);
 
 /* Bytes that are contiguous both in the file and at their holder. */
-enum { CONSOLIDATED_ALL = -1 };
+enum { CONSOLIDATED_ALL_RANKS = -1 };
 struct consolidated_span {
     uint64_t offset_bytes, size_bytes;
-    int holder;       /* a rank or CONSOLIDATED_ALL */
+    int holder;       /* a rank or CONSOLIDATED_ALL_RANKS */
     const char *data; /* NULL: this rank does not hold the bytes */
     enum layout_source source;
     uint32_t group;
 };
 /* In consolidated_pages.c. Builds slices, segments and boundaries from spans that cover the file.
  * -ENOMEM. */
-int consolidated_build(struct consolidated *consolidated, const struct consolidated_span *spans,
-                       uint64_t spans_count, struct err *err);
+int consolidated_plan_pages(struct consolidated *consolidated,
+                            const struct consolidated_span *spans, uint64_t spans_count,
+                            struct err *err);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * consolidated_pages — decides which pages of the common file each rank writes, and therefore to
- * which rank boundary bytes are sent. See consolidated.h.
+ * consolidated_pages — decides which rank writes each page, and thus where boundary bytes are sent.
+ * See consolidated.h.
  */
 #include "base/bytes.h"
 #include "ckpt/format/manifest.h"
@@ -11,22 +11,22 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-struct pages {
+struct page_range {
     uint64_t first, end;
 };
 
 /* Pages whose first byte lies in the span. */
-static struct pages pages_of(const struct consolidated_span *span)
+static struct page_range span_pages(const struct consolidated_span *span)
 {
     uint64_t end = span->offset_bytes + span->size_bytes;
-    return (struct pages){bytes_round_up(span->offset_bytes, IO_ALIGN_BYTES) / IO_ALIGN_BYTES,
-                          bytes_round_up(end, IO_ALIGN_BYTES) / IO_ALIGN_BYTES};
+    return (struct page_range){bytes_round_up(span->offset_bytes, IO_ALIGN_BYTES) / IO_ALIGN_BYTES,
+                               bytes_round_up(end, IO_ALIGN_BYTES) / IO_ALIGN_BYTES};
 }
 
 /* ---- Slices. ---- */
 
 /* Extends the last slice by the pages if they have the same writer and block; else adds slices. */
-static void add_pages(struct consolidated *consolidated, struct pages pages, int writer)
+static void add_pages(struct consolidated *consolidated, struct page_range pages, int writer)
 {
     uint64_t at = pages.first * IO_ALIGN_BYTES,
              end = bytes_min(pages.end * IO_ALIGN_BYTES, consolidated->file_bytes);
@@ -47,7 +47,7 @@ static void add_pages(struct consolidated *consolidated, struct pages pages, int
 }
 
 /* Splits `count` pages that all ranks hold; returns a rank's first one. */
-static uint64_t share_begin(uint64_t count, int rank, int ranks)
+static uint64_t first_page_of_rank(uint64_t count, int rank, int ranks)
 {
     uint64_t r = (uint64_t)rank, n = (uint64_t)ranks;
     return r * (count / n) + bytes_min(r, count % n);
@@ -59,20 +59,21 @@ static void make_slices(struct consolidated *consolidated, const struct consolid
     uint64_t common_count = 0, seen_count = 0;
     int writer = 0; /* writer of the next page that all ranks hold */
     for (uint64_t s = 0; s < spans_count; s++)
-        if (spans[s].holder == CONSOLIDATED_ALL)
-            common_count += pages_of(&spans[s]).end - pages_of(&spans[s]).first;
+        if (spans[s].holder == CONSOLIDATED_ALL_RANKS)
+            common_count += span_pages(&spans[s]).end - span_pages(&spans[s]).first;
     for (uint64_t s = 0; s < spans_count; s++) {
-        struct pages pages = pages_of(&spans[s]);
-        if (spans[s].holder != CONSOLIDATED_ALL) {
+        struct page_range pages = span_pages(&spans[s]);
+        if (spans[s].holder != CONSOLIDATED_ALL_RANKS) {
             add_pages(consolidated, pages, spans[s].holder);
             continue;
         }
         while (pages.first < pages.end) {
-            while (seen_count >= share_begin(common_count, writer + 1, consolidated->ranks))
+            while (seen_count >= first_page_of_rank(common_count, writer + 1, consolidated->ranks))
                 writer++;
-            uint64_t left = share_begin(common_count, writer + 1, consolidated->ranks) - seen_count;
+            uint64_t left =
+                first_page_of_rank(common_count, writer + 1, consolidated->ranks) - seen_count;
             uint64_t count = bytes_min(left, pages.end - pages.first);
-            add_pages(consolidated, (struct pages){pages.first, pages.first + count}, writer);
+            add_pages(consolidated, (struct page_range){pages.first, pages.first + count}, writer);
             seen_count += count;
             pages.first += count;
         }
@@ -82,13 +83,13 @@ static void make_slices(struct consolidated *consolidated, const struct consolid
 /* ---- Segments and boundaries. ---- */
 
 /* The overlap of a slice and a span. */
-struct part {
+struct slice_part {
     const struct consolidated_slice *slice;
     const struct consolidated_span *span;
     uint64_t offset_bytes, size_bytes;
 };
 
-struct walk {
+struct part_walk {
     const struct consolidated *consolidated;
     const struct consolidated_span *spans;
     uint64_t slice, span;
@@ -96,7 +97,7 @@ struct walk {
 };
 
 /* Parts come in file order; false: no more. */
-static bool next_part(struct walk *walk, struct part *ret_part)
+static bool next_part(struct part_walk *walk, struct slice_part *ret_part)
 {
     const struct consolidated *consolidated = walk->consolidated;
     if (walk->slice == consolidated->slices_count)
@@ -106,37 +107,38 @@ static bool next_part(struct walk *walk, struct part *ret_part)
     uint64_t slice_end = slice->offset_bytes + slice->size_bytes,
              span_end = span->offset_bytes + span->size_bytes, end = bytes_min(slice_end, span_end);
     assert(walk->at >= slice->offset_bytes && walk->at >= span->offset_bytes && walk->at < end);
-    *ret_part = (struct part){slice, span, walk->at, end - walk->at};
+    *ret_part = (struct slice_part){slice, span, walk->at, end - walk->at};
     walk->at = end;
     walk->slice += end == slice_end;
     walk->span += end == span_end;
     return true;
 }
 
-static bool is_boundary_part(const struct part *part)
+static bool is_boundary_part(const struct slice_part *part)
 {
-    return part->span->holder != CONSOLIDATED_ALL && part->span->holder != part->slice->writer;
+    return part->span->holder != CONSOLIDATED_ALL_RANKS &&
+           part->span->holder != part->slice->writer;
 }
 
-static void count(struct consolidated *consolidated, struct walk walk)
+static void count_parts(struct consolidated *consolidated, struct part_walk walk)
 {
-    struct part part;
+    struct slice_part part;
     while (next_part(&walk, &part)) {
         bool is_own = part.slice->writer == consolidated->rank,
              is_boundary = is_boundary_part(&part);
         consolidated->segments_count += is_own;
         consolidated->has_boundaries |= is_boundary;
         if (is_boundary && is_own)
-            consolidated->in.bytes[part.span->holder] += part.size_bytes;
+            consolidated->received.bytes[part.span->holder] += part.size_bytes;
         if (is_boundary && part.span->holder == consolidated->rank) {
-            consolidated->out.bytes[part.slice->writer] += part.size_bytes;
+            consolidated->sent.bytes[part.slice->writer] += part.size_bytes;
             consolidated->boundaries_count++;
         }
     }
 }
 
 /* Sets the offset of each rank's bytes and allocates the memory. */
-static int place_traffic(struct consolidated_traffic *traffic, int ranks, struct err *err)
+static int place_buffers(struct consolidated_traffic *traffic, int ranks, struct err *err)
 {
     size_t at = 0;
     for (int r = 0; r < ranks; r++) {
@@ -163,11 +165,11 @@ static void add_segment(struct consolidated *consolidated, struct layout_segment
         consolidated->segments[consolidated->segments_count++] = segment;
 }
 
-/* in_next, out_next: offsets that advance. Both sides visit the parts in the same order. */
-static void fill(struct consolidated *consolidated, struct walk walk, size_t *in_next,
-                 size_t *out_next)
+/* received_next, sent_next: offsets that advance. Both sides visit the parts in the same order. */
+static void fill_segments(struct consolidated *consolidated, struct part_walk walk,
+                          size_t *received_next, size_t *sent_next)
 {
-    struct part part;
+    struct slice_part part;
     /* The span of the last segment's bytes; NULL: received from other ranks. */
     const struct consolidated_span *last = NULL;
     consolidated->segments_count = consolidated->boundaries_count = 0;
@@ -175,14 +177,14 @@ static void fill(struct consolidated *consolidated, struct walk walk, size_t *in
         const struct consolidated_span *span = part.span;
         int writer = part.slice->writer;
         if (writer == consolidated->rank && is_boundary_part(&part)) {
-            add_segment(
-                consolidated,
-                (struct layout_segment){.size_bytes = part.size_bytes,
-                                        .data = consolidated->in.memory + in_next[span->holder],
-                                        .source = LAYOUT_RECEIVED},
-                last == NULL);
+            add_segment(consolidated,
+                        (struct layout_segment){.size_bytes = part.size_bytes,
+                                                .data = consolidated->received.memory +
+                                                        received_next[span->holder],
+                                                .source = LAYOUT_RECEIVED},
+                        last == NULL);
             last = NULL;
-            in_next[span->holder] += part.size_bytes;
+            received_next[span->holder] += part.size_bytes;
             continue;
         }
         if (writer != consolidated->rank && span->holder != consolidated->rank)
@@ -199,8 +201,8 @@ static void fill(struct consolidated *consolidated, struct walk walk, size_t *in
         } else {
             consolidated->boundaries[consolidated->boundaries_count++] =
                 (struct consolidated_boundary){data, part.size_bytes,
-                                               consolidated->out.memory + out_next[writer]};
-            out_next[writer] += part.size_bytes;
+                                               consolidated->sent.memory + sent_next[writer]};
+            sent_next[writer] += part.size_bytes;
         }
     }
 }
@@ -211,15 +213,15 @@ static int out_of_memory(const struct consolidated *consolidated, struct err *er
                    consolidated->file_bytes);
 }
 
-static int alloc_traffic(struct consolidated *consolidated, struct err *err)
+static int alloc_offsets(struct consolidated *consolidated, struct err *err)
 {
     size_t ranks = (size_t)consolidated->ranks;
-    consolidated->in.offsets = calloc(ranks, sizeof *consolidated->in.offsets);
-    consolidated->in.bytes = calloc(ranks, sizeof *consolidated->in.bytes);
-    consolidated->out.offsets = calloc(ranks, sizeof *consolidated->out.offsets);
-    consolidated->out.bytes = calloc(ranks, sizeof *consolidated->out.bytes);
-    return consolidated->in.offsets && consolidated->in.bytes && consolidated->out.offsets &&
-                   consolidated->out.bytes
+    consolidated->received.offsets = calloc(ranks, sizeof *consolidated->received.offsets);
+    consolidated->received.bytes = calloc(ranks, sizeof *consolidated->received.bytes);
+    consolidated->sent.offsets = calloc(ranks, sizeof *consolidated->sent.offsets);
+    consolidated->sent.bytes = calloc(ranks, sizeof *consolidated->sent.bytes);
+    return consolidated->received.offsets && consolidated->received.bytes &&
+                   consolidated->sent.offsets && consolidated->sent.bytes
                ? 0
                : out_of_memory(consolidated, err);
 }
@@ -227,14 +229,14 @@ static int alloc_traffic(struct consolidated *consolidated, struct err *err)
 static int make_segments(struct consolidated *consolidated, const struct consolidated_span *spans,
                          struct err *err)
 {
-    struct walk walk = {.consolidated = consolidated, .spans = spans};
-    int status = alloc_traffic(consolidated, err);
+    struct part_walk walk = {.consolidated = consolidated, .spans = spans};
+    int status = alloc_offsets(consolidated, err);
     if (status)
         return status;
-    count(consolidated, walk);
-    status = place_traffic(&consolidated->in, consolidated->ranks, err);
+    count_parts(consolidated, walk);
+    status = place_buffers(&consolidated->received, consolidated->ranks, err);
     if (!status)
-        status = place_traffic(&consolidated->out, consolidated->ranks, err);
+        status = place_buffers(&consolidated->sent, consolidated->ranks, err);
     if (status)
         return status;
     size_t ranks = (size_t)consolidated->ranks, *next = calloc(2 * ranks, sizeof *next);
@@ -244,10 +246,10 @@ static int make_segments(struct consolidated *consolidated, const struct consoli
         calloc(consolidated->boundaries_count + 1, sizeof *consolidated->boundaries);
     if (next && consolidated->segments && consolidated->boundaries) {
         for (size_t r = 0; r < ranks; r++) {
-            next[r] = consolidated->in.offsets[r];
-            next[ranks + r] = consolidated->out.offsets[r];
+            next[r] = consolidated->received.offsets[r];
+            next[ranks + r] = consolidated->sent.offsets[r];
         }
-        fill(consolidated, walk, next, next + ranks);
+        fill_segments(consolidated, walk, next, next + ranks);
     } else {
         status = out_of_memory(consolidated, err);
     }
@@ -255,8 +257,9 @@ static int make_segments(struct consolidated *consolidated, const struct consoli
     return status;
 }
 
-int consolidated_build(struct consolidated *consolidated, const struct consolidated_span *spans,
-                       uint64_t spans_count, struct err *err)
+int consolidated_plan_pages(struct consolidated *consolidated,
+                            const struct consolidated_span *spans, uint64_t spans_count,
+                            struct err *err)
 {
     /* a slice ends with its block, its span, or its writer's share */
     uint64_t slices_max = manifest_blocks_count(consolidated->file_bytes) + spans_count +

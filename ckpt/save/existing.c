@@ -42,7 +42,7 @@ static bool is_same_value(struct json_t *a, struct json_t *b)
     return same;
 }
 
-/* Whether the new state has everything in the old one, apart from annotations. */
+/* Whether the new state contains the old one, apart from annotations. */
 static bool is_superseded_by(struct json_t *old, struct json_t *renewed)
 {
     struct jsonx_member *members;
@@ -60,8 +60,8 @@ static bool is_superseded_by(struct json_t *old, struct json_t *renewed)
 }
 
 /* Compares manifests only. */
-static enum commit_comparison compare_with(const struct commit *commit, const char *path,
-                                           const char *state_json)
+static enum commit_comparison compare_manifests(const struct commit *commit, const char *path,
+                                                const char *state_json)
 {
     const struct global_plan *global = commit->global;
     struct manifest found;
@@ -88,8 +88,8 @@ static void log_damage(void *context, const struct err *detail)
     log_err(commit->log, LOG_WARN, detail, "replacing a damaged step with the new one");
 }
 
-/* Reads the existing step back, since a damaged one must be replaced. Each rank of a node reads a
- * share, about as much as it wrote, so that no rank waits for one that reads everything. */
+/* Reads the existing step back, since a damaged one must be replaced. Each rank of a node reads
+ * about as much as it wrote, so that no rank waits long. */
 static bool is_intact(struct commit *commit)
 {
     const struct comm *node = commit->nodes->node;
@@ -103,17 +103,17 @@ static bool is_intact(struct commit *commit)
 
 int commit_compare_existing(struct commit *commit, const char *state_json, struct err *err)
 {
-    static const char what[] = "comparing with the existing step";
+    static const char operation[] = "comparing with the existing step";
     struct comm *node = commit->nodes->node;
     commit->global->manifest.numerics_id = commit->numerics_id;
-    if (nodes_is_first(commit->nodes))
-        commit->comparison = compare_with(commit, commit->path, state_json);
+    if (nodes_is_first_rank(commit->nodes))
+        commit->comparison = compare_manifests(commit, commit->path, state_json);
     bool is_same = commit->comparison == COMMIT_SAME;
-    int status = collective_any(node, &is_same, what, err);
+    int status = collective_any(node, &is_same, operation, err);
     if (status || !is_same)
         return status;
     bool is_damaged = !is_intact(commit);
-    status = collective_any(node, &is_damaged, what, err);
+    status = collective_any(node, &is_damaged, operation, err);
     if (!status && is_damaged)
         commit->comparison = COMMIT_DIFFERENT;
     return status;
@@ -122,24 +122,25 @@ int commit_compare_existing(struct commit *commit, const char *state_json, struc
 void commit_prune_backup(const struct commit *commit, const char *state_json)
 {
     struct io_stat info;
-    bool was_there = commit->comparison == COMMIT_SAME, is_read = false;
-    bool has_backup = commit->io->names->stat(commit->io, commit->aside, &info, NULL) == 0;
-    if (was_there && !has_backup)
+    bool existed = commit->comparison == COMMIT_SAME, is_read = false;
+    bool has_backup = commit->io->names->stat(commit->io, commit->backup_path, &info, NULL) == 0;
+    if (existed && !has_backup)
         return;
     enum commit_comparison comparison =
-        was_there ? compare_with(commit, commit->aside, state_json) : commit->comparison;
+        existed ? compare_manifests(commit, commit->backup_path, state_json) : commit->comparison;
     if (!has_backup)
         log_line(commit->log, LOG_WARN,
                  "%s existed with different contents, which could not be set aside as %s: they "
                  "stay under a name " IO_TEMPORARY_PREFIX "* until the next sweep",
-                 commit->path, commit->aside);
+                 commit->path, commit->backup_path);
     else if (comparison == COMMIT_SAME_ARRAYS &&
-             prune_remove_unread(commit->io, commit->lock, commit->aside, &is_read, NULL) == 0 &&
+             prune_remove_unread(commit->io, commit->lock, commit->backup_path, &is_read, NULL) ==
+                 0 &&
              !is_read)
         log_line(commit->log, LOG_INFO,
                  "replaced %s, which had the same arrays and different metrics", commit->path);
     else
         log_line(commit->log, LOG_WARN,
                  "%s existed with different contents, which were set aside: %s", commit->path,
-                 commit->aside);
+                 commit->backup_path);
 }

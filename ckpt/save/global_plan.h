@@ -17,16 +17,16 @@
 
 enum { GLOBAL_PLAN_NAME_BYTES_MAX = 32 };
 
-/* manifest lacks only what changes with each step: step, time, state, checksums. */
+/* manifest lacks step, time, state and checksums, which change with each save. */
 struct global_plan {
     struct manifest manifest;
     struct str tensors_text; /* from manifest_encode_tensors */
     char (*file_names)[GLOBAL_PLAN_NAME_BYTES_MAX];
     struct local_plan received;
-    const struct consolidated *consolidated; /* borrowed; NULL: no common file */
-    struct local_plan_chunk *common;
-    uint32_t *common_crc32c;
-    /* The maximum over all ranks of own-file blocks plus common-file slices. */
+    const struct consolidated *consolidated; /* borrowed; NULL: no consolidated file */
+    struct local_plan_chunk *consolidated_chunks;
+    uint32_t *consolidated_crc32c;
+    /* Maximum over ranks of own-file blocks plus consolidated-file slices. */
     uint64_t blocks_max;
     uint32_t *gathered; /* [ranks][blocks_max] checksums */
     bool gather_failed; /* the communicator may still use gathered (comm.h) */

@@ -53,8 +53,7 @@ static int submit(struct image_writer *image, struct io_file *const files[LAYOUT
     return taken < 0 ? err_errno(err, taken, "could not submit a write") : 0;
 }
 
-/* Closing the queue ends writes that cannot be waited for. Their buffers stay allocated until
- * snapshot_begin frees all. */
+/* Closing the queue ends its writes. Their buffers stay taken until the next snapshot_begin. */
 static void drop_queue(struct image_writer *image, unsigned *in_flight)
 {
     image->io->ops->queue_close(image->queue);
@@ -66,7 +65,7 @@ static void name_error_file(const struct image_writer *image,
                             struct io_file *const files[LAYOUT_FILES], const char *path,
                             const struct io_request *request, struct err *err)
 {
-    enum layout_file file = request->file == files[LAYOUT_OWN] ? LAYOUT_OWN : LAYOUT_COMMON;
+    enum layout_file file = request->file == files[LAYOUT_OWN] ? LAYOUT_OWN : LAYOUT_CONSOLIDATED;
     char text[IO_PATH_BYTES_MAX];
     snprintf(text, sizeof text, "%s/%s", path, image->file_names[file]);
     err_at(err, text, (int64_t)request->offset);
@@ -103,9 +102,8 @@ static void reap(struct image_writer *image, struct io_file *const files[LAYOUT_
     }
 }
 
-/* The memory alignment that all files need. */
-static unsigned align_of(const struct image_writer *image,
-                         struct io_file *const files[LAYOUT_FILES])
+static unsigned required_align(const struct image_writer *image,
+                               struct io_file *const files[LAYOUT_FILES])
 {
     const struct io_ops *ops = image->io->ops;
     unsigned align_max = 1; /* writes through the page cache need no alignment */
@@ -125,7 +123,7 @@ int image_writer_run(struct image_writer *image, struct io_file *const files[LAY
     if (status)
         snapshot_fail(snapshot, status, err);
     if (!status)
-        snapshot_allow_in_place(snapshot, align_of(image, files));
+        snapshot_allow_in_place(snapshot, required_align(image, files));
     for (;;) {
         unsigned buffer;
         uint64_t block;

@@ -12,8 +12,8 @@
 #include "ckpt/save/snapshot.h"
 #include "io/io.h"
 
-/* Limit on concurrent writes. More writes gain nothing; at the limit, the next blocks are
- * staged. */
+/* Limit on concurrent writes, beyond which throughput does not grow. At the limit, the next blocks
+ * are staged. */
 enum { IMAGE_WRITES_MAX = 32 };
 
 /* Reused by all saves. */
@@ -31,9 +31,9 @@ struct image_writer {
 int image_writer_init(struct image_writer *image, struct snapshot *snapshot, uint32_t *block_crc32c,
                       struct io *io, struct err *err);
 void image_writer_deinit(struct image_writer *image);
-/* Writes all blocks, each to its file below path (NULL: it has no blocks), and fills block_crc32c.
- * Blocks. On failure all submitted writes have ended, and so have the caller's waits. Closes a
- * queue on which waiting fails; the next run opens a new one. */
+/* Writes all blocks, each to its file (NULL: it has no blocks) in path, and fills block_crc32c.
+ * Blocks. On failure all submitted writes and the caller's waits have ended. Closes a queue on
+ * which waiting fails; the next run opens a new one. */
 int image_writer_run(struct image_writer *image, struct io_file *const files[LAYOUT_FILES],
                      const char *path, struct err *err);
 

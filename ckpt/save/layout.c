@@ -13,10 +13,10 @@
 
 enum { SPREAD_BYTES_MIN = 1 << 20 }; /* smaller replicated arrays are not split */
 
-static int tensor_error(struct err *err, const struct ckpt_tensor *tensor, const char *what)
+static int tensor_error(struct err *err, const struct ckpt_tensor *tensor, const char *problem)
 {
     return err_set(err, -EINVAL, "checkpoint: array \"%.100s\": %s",
-                   tensor->name ? tensor->name : "", what);
+                   tensor->name ? tensor->name : "", problem);
 }
 
 int layout_check_tensor(const struct ckpt_tensor *tensor, uint32_t groups_count,
@@ -54,15 +54,15 @@ static int least_loaded(const uint64_t *load, int ranks)
 }
 
 /* The part of a replicated array that this rank stores. load: bytes per rank so far. */
-static struct box share_of(const struct layout_options *options, const struct ckpt_tensor *tensor,
-                           uint64_t bytes, uint64_t *load, bool *ret_mine)
+static struct box rank_share(const struct layout_options *options, const struct ckpt_tensor *tensor,
+                             uint64_t bytes, uint64_t *load, bool *ret_is_stored_here)
 {
     struct box box = box_whole(tensor->shape, tensor->rank);
     uint64_t ranks = (uint64_t)options->node_ranks, rank = (uint64_t)options->node_rank;
     if (tensor->rank == 0 || tensor->shape[0] < ranks || bytes < SPREAD_BYTES_MIN) {
         int owner = least_loaded(load, options->node_ranks);
         load[owner] += bytes;
-        *ret_mine = owner == options->node_rank;
+        *ret_is_stored_here = owner == options->node_rank;
         return box;
     }
     uint64_t rows = tensor->shape[0], even = rows / ranks, rest = rows % ranks;
@@ -70,11 +70,12 @@ static struct box share_of(const struct layout_options *options, const struct ck
         load[r] += (even + (r < rest)) * (bytes / rows);
     box.start[0] = rank * even + bytes_min(rank, rest);
     box.extent[0] = even + (rank < rest);
-    *ret_mine = true;
+    *ret_is_stored_here = true;
     return box;
 }
 
-static int choose(struct layout *layout, const struct layout_options *options, struct err *err)
+static int select_chunks(struct layout *layout, const struct layout_options *options,
+                         struct err *err)
 {
     uint64_t *load = calloc((size_t)options->node_ranks, sizeof *load);
     layout->chunks = calloc(options->tensors_count + 1, sizeof *layout->chunks);
@@ -86,18 +87,18 @@ static int choose(struct layout *layout, const struct layout_options *options, s
         const struct ckpt_tensor *tensor = &options->tensors[i];
         struct box box = box_make(tensor->start, tensor->extent, tensor->rank);
         uint64_t bytes = 0, elements = 0;
-        bool mine = true;
+        bool is_stored_here = true;
         status = layout_check_tensor(tensor, options->groups_count, &bytes, err);
         if (status)
             break;
         if (options->consolidated && !hash_is_optimizer(tensor->name))
             continue;
         if (tensor->replicated)
-            box = share_of(options, tensor, bytes, load, &mine);
+            box = rank_share(options, tensor, bytes, load, &is_stored_here);
         else if (bytes == 0) /* the first rank stores empty arrays; no rank stores an empty part */
-            mine = box_shape_volume(tensor->shape, tensor->rank, &elements) == 0 && elements == 0 &&
-                   options->rank == 0;
-        if (mine)
+            is_stored_here = box_shape_volume(tensor->shape, tensor->rank, &elements) == 0 &&
+                             elements == 0 && options->rank == 0;
+        if (is_stored_here)
             layout->chunks[layout->chunks_count++] =
                 (struct layout_chunk){.tensor = tensor, .box = box};
     }
@@ -183,7 +184,7 @@ static int encode_header(struct layout *layout, const struct layout_options *opt
 int layout_init(struct layout *layout, const struct layout_options *options, struct err *err)
 {
     *layout = (struct layout){.consolidated = options->consolidated};
-    int status = choose(layout, options, err);
+    int status = select_chunks(layout, options, err);
     if (!status) {
         qsort(layout->chunks, layout->chunks_count, sizeof *layout->chunks, compare_chunks);
         status = layout_check_names(layout->chunks, layout->chunks_count, err);
@@ -205,6 +206,6 @@ void layout_deinit(struct layout *layout)
     free(layout->blocks);
     free(layout->ranges);
     free(layout->range_index);
-    free(layout->order);
+    free(layout->update_order);
     *layout = (struct layout){0};
 }

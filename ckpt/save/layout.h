@@ -1,20 +1,20 @@
 /*
  * layout — plans the bytes that one rank writes.
  *
- * The image of its own file is `[u64 N][header, padded to 4096][arrays, dense, in safetensors'
- * canonical order]`, followed by this rank's slices of the common file, if any (consolidated.h).
- * Nothing depends on the step, so the image is planned once, headers included. A block of the image
- * is (part of) a block of CKPT_BLOCK_BYTES of one file.
+ * The image is the rank's own file, `[u64 N][header, padded to 4096][arrays, dense, in safetensors'
+ * canonical order]`, followed by its slices of the consolidated file, if any (consolidated.h). It
+ * does not depend on the step, so it is planned once, headers included. Each block of the image is
+ * all or part of one file's block.
  *
  *     segments   |header|  a  |    b    | c |   d   | e |   f   |
  *     blocks     |      0      |      1      |   2  |   3   | 4 |
- *                 LAYOUT_OWN                         LAYOUT_COMMON
+ *                 LAYOUT_OWN                         LAYOUT_CONSOLIDATED
  *
  * Segments are sorted by offset, without holes.
  *
  * A replicated array is stored once per folder: the rows of a large one are spread evenly over the
- * ranks that write there; a small one goes to the rank with the smallest load so far. All ranks
- * must pass the same replicated arrays in the same order.
+ * folder's ranks; a small one goes to the rank with the smallest load so far. All ranks must pass
+ * the same replicated arrays in the same order.
  *
  * Immutable once made. Borrows names, arrays and consolidated.
  */
@@ -29,8 +29,7 @@
 
 struct consolidated;
 
-/* The rank's own file, or the one that all ranks write. */
-enum layout_file { LAYOUT_OWN, LAYOUT_COMMON, LAYOUT_FILES };
+enum layout_file { LAYOUT_OWN, LAYOUT_CONSOLIDATED, LAYOUT_FILES };
 
 enum layout_source {
     LAYOUT_HEADER, /* constant, in host memory */
@@ -73,15 +72,15 @@ struct layout {
     uint64_t chunks_count;
     uint64_t file_bytes;               /* size of the own file */
     uint64_t image_bytes;              /* all bytes that this rank writes */
-    struct consolidated *consolidated; /* borrowed; NULL: no common file */
+    struct consolidated *consolidated; /* borrowed; NULL: no consolidated file */
     struct layout_segment *segments;   /* the first is the header */
     uint64_t segments_count;
     struct layout_block *blocks;
     uint64_t blocks_count;
     /* Ranges of group g: range_index[g]..range_index[g + 1] - 1, ascending, disjoint. */
     struct layout_range *ranges;
-    uint64_t *range_index; /* [groups_count + 1] */
-    uint64_t *order; /* [blocks_count] blocks in the order in which their groups are updated */
+    uint64_t *range_index;  /* [groups_count + 1] */
+    uint64_t *update_order; /* [blocks_count] by the update of their group */
     uint32_t groups_count;
 };
 
@@ -90,9 +89,9 @@ struct layout_options {
     uint64_t tensors_count;
     uint32_t groups_count;
     int rank, ranks;
-    /* Identifies this rank among those that share a folder and one copy of replicated arrays. */
+    /* Among the ranks that share a folder and one copy of replicated arrays. */
     int node_rank, node_ranks;
-    /* The file for the arrays of the model section; NULL: they are in the ranks' own files. */
+    /* Stores the model section; NULL: the ranks' own files do. */
     struct consolidated *consolidated;
 };
 
@@ -108,8 +107,7 @@ int layout_check_names(const struct layout_chunk *chunks, uint64_t count, struct
 /* Checks that a planned header can be read back with the same names, which must be UTF-8. */
 int layout_check_header(const struct str *header, uint64_t file_bytes,
                         const struct safetensors_entry *entries, uint64_t count, struct err *err);
-/* In layout_blocks.c. Builds the members that follow from the chunks, the header and
- * consolidated. */
+/* In layout_blocks.c. Derives the other members from the chunks, the header and consolidated. */
 int layout_build(struct layout *layout, uint32_t groups_count, struct err *err);
 
 #endif

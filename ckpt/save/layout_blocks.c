@@ -13,8 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The first byte of a chunk in memory. A chunk consists of whole rows, or of everything that the
- * rank holds. */
+/* A chunk consists of whole rows, or of everything that the rank holds. */
 static const char *chunk_data(const struct layout_chunk *chunk)
 {
     const struct ckpt_tensor *tensor = chunk->tensor;
@@ -35,11 +34,12 @@ static uint64_t chunk_bytes(const struct layout_chunk *chunk)
     return bytes;
 }
 
-/* The own file's segments precede the common file's. */
+/* Own-file segments precede those of the consolidated file. */
 static int make_segments(struct layout *layout, struct err *err)
 {
-    uint64_t common_count = layout->consolidated ? layout->consolidated->segments_count : 0;
-    layout->segments = calloc(layout->chunks_count + 1 + common_count, sizeof *layout->segments);
+    uint64_t consolidated_count = layout->consolidated ? layout->consolidated->segments_count : 0;
+    layout->segments =
+        calloc(layout->chunks_count + 1 + consolidated_count, sizeof *layout->segments);
     if (!layout->segments)
         return err_set(err, -ENOMEM, "not enough memory to plan %" PRIu64 " arrays",
                        layout->chunks_count);
@@ -54,7 +54,7 @@ static int make_segments(struct layout *layout, struct err *err)
                                               LAYOUT_ARRAY, chunk->tensor->group};
     }
     layout->image_bytes = layout->file_bytes;
-    for (uint64_t i = 0; i < common_count; i++) {
+    for (uint64_t i = 0; i < consolidated_count; i++) {
         *next = layout->consolidated->segments[i];
         next++->offset_bytes += layout->file_bytes;
         layout->image_bytes += layout->consolidated->segments[i].size_bytes;
@@ -63,17 +63,17 @@ static int make_segments(struct layout *layout, struct err *err)
     return 0;
 }
 
-static uint64_t common_blocks_count(const struct layout *layout)
+static uint64_t consolidated_blocks_count(const struct layout *layout)
 {
     return layout->consolidated ? layout->consolidated->slices_per_rank[layout->consolidated->rank]
                                 : 0;
 }
 
-/* The own file's blocks precede this rank's slices of the common file. */
+/* Own-file blocks precede slices of the consolidated file. */
 static int make_blocks(struct layout *layout, struct err *err)
 {
     uint64_t own_count = manifest_blocks_count(layout->file_bytes), at = layout->file_bytes;
-    layout->blocks_count = own_count + common_blocks_count(layout);
+    layout->blocks_count = own_count + consolidated_blocks_count(layout);
     layout->blocks = calloc(layout->blocks_count, sizeof *layout->blocks);
     if (!layout->blocks)
         return err_set(err, -ENOMEM, "not enough memory to plan %" PRIu64 " blocks",
@@ -90,7 +90,7 @@ static int make_blocks(struct layout *layout, struct err *err)
         layout->blocks[b++] = (struct layout_block){.offset_bytes = at,
                                                     .file_offset_bytes = slice->offset_bytes,
                                                     .size_bytes = slice->size_bytes,
-                                                    .file = LAYOUT_COMMON};
+                                                    .file = LAYOUT_CONSOLIDATED};
         at += slice->size_bytes;
     }
     for (uint64_t b = 0, s = 0; b < layout->blocks_count; b++) {
@@ -102,8 +102,7 @@ static int make_blocks(struct layout *layout, struct err *err)
     return 0;
 }
 
-/* Finds the blocks that a segment overlaps. *from: a block at or before the first of them; advanced
- * to it. */
+/* Finds the blocks that a segment overlaps. *from: at or before the first; advanced to it. */
 static struct layout_range segment_blocks(const struct layout *layout,
                                           const struct layout_segment *segment, uint64_t *from)
 {
@@ -117,7 +116,7 @@ static struct layout_range segment_blocks(const struct layout *layout,
     return (struct layout_range){*from, end};
 }
 
-/* Finds each group's blocks: first counts them, then stores them with neighbors joined. */
+/* Finds each group's blocks, joining neighbors. */
 static int make_ranges(struct layout *layout, uint32_t groups_count, struct err *err)
 {
     layout->groups_count = groups_count;
@@ -164,9 +163,9 @@ out:
 static int make_order(struct layout *layout, struct err *err)
 {
     bool *placed = calloc(layout->blocks_count, sizeof *placed);
-    layout->order = calloc(layout->blocks_count, sizeof *layout->order);
+    layout->update_order = calloc(layout->blocks_count, sizeof *layout->update_order);
     uint64_t count = 0;
-    if (!placed || !layout->order) {
+    if (!placed || !layout->update_order) {
         free(placed);
         return err_set(err, -ENOMEM, "not enough memory to plan %" PRIu64 " blocks",
                        layout->blocks_count);
@@ -177,7 +176,7 @@ static int make_order(struct layout *layout, struct err *err)
         const struct layout_range *range = r < ranges_count ? &layout->ranges[r] : &all;
         for (uint64_t b = range->first; b < range->end; b++) {
             if (!placed[b])
-                layout->order[count++] = b;
+                layout->update_order[count++] = b;
             placed[b] = true;
         }
     }

@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char planning[] = "planning the checkpoint";
+static const char operation[] = "planning the checkpoint";
 
-const struct local_plan_head *local_plan_of(const struct local_plan *local, int rank)
+const struct local_plan_head *local_plan_get(const struct local_plan *local, int rank)
 {
-    return (const void *)(local->all + (size_t)rank * local->bytes_max);
+    return (const void *)(local->texts + (size_t)rank * local->bytes_max);
 }
 
 const struct local_plan_chunk *local_plan_first(const struct local_plan_head *head)
@@ -54,16 +54,15 @@ static int encode_plan(const struct layout_chunk *chunks, uint64_t chunks_count,
     return str_status(out);
 }
 
-static int refuse(int rank, const char *what, struct err *err)
+static int plan_error(int rank, const char *problem, struct err *err)
 {
-    err_set(err, -EPROTO, "the save plan of rank %d is invalid: %s", rank, what);
+    err_set(err, -EPROTO, "the save plan of rank %d is invalid: %s", rank, problem);
     err_advise(err, "start the same version of millrace on all ranks");
     return -EPROTO;
 }
 
-/* Whether the box lies within its shape, whose volume does not overflow, and is zero beyond its
- * rank. Adds its size to *sum_bytes. */
-static bool is_box(const struct local_plan_chunk *chunk, uint64_t *sum_bytes)
+/* Adds the chunk's size to *sum_bytes. */
+static bool is_valid_chunk(const struct local_plan_chunk *chunk, uint64_t *sum_bytes)
 {
     uint64_t shape_bytes, bytes;
     if (chunk->dtype >= DTYPE_COUNT || chunk->rank > DTYPE_RANK_MAX || chunk->replicated > 1)
@@ -88,38 +87,37 @@ int local_plan_check(const char *text, size_t bytes, int rank, struct err *err)
     const struct local_plan_head *head = (const void *)text;
     uint64_t sum_bytes = 0;
     if (bytes < sizeof *head)
-        return refuse(rank, "it has no header", err);
+        return plan_error(rank, "it has no header", err);
     if (head->file_bytes > 2 * LOCAL_PLAN_ARRAYS_BYTES_MAX)
-        return refuse(rank, "its file is too large", err);
+        return plan_error(rank, "its file is too large", err);
     size_t at = sizeof *head;
     for (uint64_t i = 0; i < head->chunks_count; i++) {
         const struct local_plan_chunk *chunk = (const void *)(text + at);
         if (bytes - at < sizeof *chunk || chunk->name_bytes > bytes - at - sizeof *chunk ||
             chunk->name_bytes % 8 != 0)
-            return refuse(rank, "it ends within an array", err);
+            return plan_error(rank, "it ends within an array", err);
         if (!memchr(local_plan_name(chunk), '\0', chunk->name_bytes))
-            return refuse(rank, "a name is not terminated", err);
-        if (!is_box(chunk, &sum_bytes))
-            return refuse(rank, "an array has an invalid type, shape or part", err);
+            return plan_error(rank, "a name is not terminated", err);
+        if (!is_valid_chunk(chunk, &sum_bytes))
+            return plan_error(rank, "an array has an invalid type, shape or part", err);
         at += sizeof *chunk + chunk->name_bytes;
     }
-    return at == bytes ? 0 : refuse(rank, "it continues after its arrays", err);
+    return at == bytes ? 0 : plan_error(rank, "it continues after its arrays", err);
 }
 
-/* status: this rank's status so far. */
 static int exchange_sizes(struct comm *comm, int status, size_t own_bytes, uint64_t **ret_sizes,
                           struct err *err)
 {
     uint64_t *sizes = NULL;
     if (!status && !(sizes = calloc((size_t)comm->ranks, sizeof *sizes)))
         status = err_set(err, -ENOMEM, "not enough memory to plan a checkpoint");
-    status = collective_agree(comm, status, planning, err);
+    status = collective_agree(comm, status, operation, err);
     if (status) {
         free(sizes);
         return status;
     }
     sizes[comm->rank] = own_bytes;
-    status = collective_gather(comm, sizes, sizeof *sizes, planning, err);
+    status = collective_gather(comm, sizes, sizeof *sizes, operation, err);
     if (status) {
         comm_retain(sizes);
         return status;
@@ -127,7 +125,7 @@ static int exchange_sizes(struct comm *comm, int status, size_t own_bytes, uint6
     for (int r = 0; r < comm->ranks && !status; r++)
         if (sizes[r] < sizeof(struct local_plan_head) || sizes[r] > LOCAL_PLAN_TEXT_BYTES_MAX ||
             sizes[r] % 8 != 0)
-            status = refuse(r, "its size is invalid", err);
+            status = plan_error(r, "its size is invalid", err);
     if (status)
         free(sizes);
     else
@@ -146,12 +144,12 @@ static int exchange_texts(struct comm *comm, const struct str *own, const uint64
     else
         status = err_set(err, -ENOMEM, "not enough memory to plan a checkpoint of %d ranks",
                          comm->ranks);
-    status = collective_agree(comm, status, planning, err);
+    status = collective_agree(comm, status, operation, err);
     if (status) {
         free(all);
         return status;
     }
-    status = collective_gather(comm, all, bytes_max, planning, err);
+    status = collective_gather(comm, all, bytes_max, operation, err);
     if (status) {
         comm_retain(all);
         return status;
@@ -178,7 +176,7 @@ int local_plan_exchange(struct comm *comm, int status, const struct layout_chunk
     for (int r = 0; r < comm->ranks && !status; r++)
         received.bytes_max = sizes[r] > received.bytes_max ? sizes[r] : received.bytes_max;
     if (!status)
-        status = exchange_texts(comm, &own, sizes, received.bytes_max, &received.all, err);
+        status = exchange_texts(comm, &own, sizes, received.bytes_max, &received.texts, err);
     free(sizes);
     str_deinit(&own);
     if (!status)
@@ -186,7 +184,7 @@ int local_plan_exchange(struct comm *comm, int status, const struct layout_chunk
     return status;
 }
 
-static int encode_plans(const struct local_plan_part *parts, int ranks, struct str *texts,
+static int encode_plans(const struct local_plan_input *parts, int ranks, struct str *texts,
                         struct local_plan *ret_plan)
 {
     size_t bytes_max = 0;
@@ -206,7 +204,7 @@ static int encode_plans(const struct local_plan_part *parts, int ranks, struct s
     return 0;
 }
 
-int local_plan_collect(const struct local_plan_part *parts, int ranks, struct local_plan *ret_plan,
+int local_plan_collect(const struct local_plan_input *parts, int ranks, struct local_plan *ret_plan,
                        struct err *err)
 {
     struct str *texts = calloc((size_t)ranks, sizeof *texts);

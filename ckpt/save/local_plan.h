@@ -31,30 +31,29 @@ struct local_plan_chunk {
 
 /* The texts of all ranks. */
 struct local_plan {
-    char *all; /* owned */
+    char *texts; /* owned */
     size_t bytes_max;
 };
 
-/* Checks that a rank's text is well-formed and within bounds. -EPROTO names the rank. text must be
- * aligned for u64. */
+/* Checks that a rank's text, aligned for u64, is well-formed and within bounds. -EPROTO names the
+ * rank. */
 int local_plan_check(const char *text, size_t bytes, int rank, struct err *err);
 
-/* Sends this rank's plan to all ranks and checks theirs (-EPROTO). Collective; blocks. file_bytes:
- * size of the file with the chunks. status: this rank's status so far, with its detail in err. */
+/* Exchanges plans with all ranks and checks theirs (-EPROTO). Collective; blocks. file_bytes: size
+ * of the file with the chunks. status: this rank's status so far, with its detail in err. */
 int local_plan_exchange(struct comm *comm, int status, const struct layout_chunk *chunks,
                         uint64_t chunks_count, uint64_t file_bytes, struct local_plan *ret_plan,
                         struct err *err);
 
-struct local_plan_part {
+struct local_plan_input {
     struct layout_chunk *chunks;
     uint64_t chunks_count, file_bytes;
 };
 /* Like local_plan_exchange, but without communication. */
-int local_plan_collect(const struct local_plan_part *parts, int ranks, struct local_plan *ret_plan,
+int local_plan_collect(const struct local_plan_input *parts, int ranks, struct local_plan *ret_plan,
                        struct err *err);
 
-/* Return a rank's text, and the first of its consecutive chunks. */
-const struct local_plan_head *local_plan_of(const struct local_plan *local, int rank);
+const struct local_plan_head *local_plan_get(const struct local_plan *local, int rank);
 const struct local_plan_chunk *local_plan_first(const struct local_plan_head *head);
 const struct local_plan_chunk *local_plan_next(const struct local_plan_chunk *chunk);
 const char *local_plan_name(const struct local_plan_chunk *chunk);

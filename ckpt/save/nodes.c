@@ -11,8 +11,8 @@ struct node_name {
     char text[CKPT_NODE_BYTES_MAX];
 };
 
-static int name_node(const struct ckpt_saver_options *options, struct node_name *ret_name,
-                     struct err *err)
+static int get_node_name(const struct ckpt_saver_options *options, struct node_name *ret_name,
+                         struct err *err)
 {
     char host[MACHINE_HOST_ID_BYTES];
     const char *name = options->node ? options->node : machine_host_id(host);
@@ -22,32 +22,33 @@ static int name_node(const struct ckpt_saver_options *options, struct node_name 
     return 0;
 }
 
-static void compare_names(struct nodes *nodes, const struct node_name *names)
+static void find_first_ranks(struct nodes *nodes, const struct node_name *names)
 {
     nodes->count = 0;
     for (int r = 0; r < nodes->all->ranks; r++) {
         int first = 0;
         while (strcmp(names[first].text, names[r].text) != 0)
             first++;
-        nodes->first_of[r] = first;
+        nodes->first_rank[r] = first;
         nodes->count += first == r;
     }
 }
 
-static int group(struct nodes *nodes, const struct ckpt_saver_options *options, struct err *err)
+static int group_ranks(struct nodes *nodes, const struct ckpt_saver_options *options,
+                       struct err *err)
 {
-    static const char what[] = "identifying the nodes";
+    static const char operation[] = "identifying the nodes";
     struct comm *all = nodes->all;
     struct node_name *names = calloc((size_t)all->ranks, sizeof *names);
     int status = names
-                     ? name_node(options, &names[all->rank], err)
+                     ? get_node_name(options, &names[all->rank], err)
                      : err_set(err, -ENOMEM, "out of memory for the names of %d nodes", all->ranks);
-    status = collective_agree(all, status, what, err);
+    status = collective_agree(all, status, operation, err);
     if (status) {
         free(names);
         return status;
     }
-    status = collective_gather(all, names, sizeof *names, what, err);
+    status = collective_gather(all, names, sizeof *names, operation, err);
     if (status) {
         comm_retain(names);
         return status;
@@ -56,7 +57,7 @@ static int group(struct nodes *nodes, const struct ckpt_saver_options *options, 
         if (!memchr(names[r].text, '\0', sizeof names[r].text))
             status = err_set(err, -EPROTO, "the node name from rank %d is not terminated", r);
     if (!status)
-        compare_names(nodes, names);
+        find_first_ranks(nodes, names);
     free(names);
     return status;
 }
@@ -70,14 +71,14 @@ int nodes_init(struct nodes *nodes, const struct ckpt_saver_options *options, st
     if (status)
         return status;
     nodes->node = nodes->all;
-    nodes->first_of = calloc((size_t)nodes->all->ranks, sizeof *nodes->first_of);
-    if (!nodes->first_of)
+    nodes->first_rank = calloc((size_t)nodes->all->ranks, sizeof *nodes->first_rank);
+    if (!nodes->first_rank)
         status = err_set(err, -ENOMEM, "out of memory for %d ranks", nodes->all->ranks);
     status = collective_agree(nodes->all, status, "opening the checkpoint folder", err);
     if (!status && options->per_node)
-        status = group(nodes, options, err);
+        status = group_ranks(nodes, options, err);
     if (!status && nodes->count > 1)
-        status = nodes->all->ops->split(nodes->all, nodes->first_of[nodes->all->rank],
+        status = nodes->all->ops->split(nodes->all, nodes->first_rank[nodes->all->rank],
                                         nodes->all->rank, &nodes->node, err);
     return status;
 }
@@ -87,16 +88,16 @@ void nodes_deinit(struct nodes *nodes)
     if (nodes->node != nodes->all)
         comm_close(nodes->node);
     comm_close(nodes->all);
-    free(nodes->first_of);
+    free(nodes->first_rank);
     *nodes = (struct nodes){0};
 }
 
-bool nodes_is_first(const struct nodes *nodes)
+bool nodes_is_first_rank(const struct nodes *nodes)
 {
     return nodes->node->rank == 0;
 }
 
-bool nodes_is_here(const struct nodes *nodes, int rank)
+bool nodes_shares_folder(const struct nodes *nodes, int rank)
 {
-    return nodes->first_of[rank] == nodes->first_of[nodes->all->rank];
+    return nodes->first_rank[rank] == nodes->first_rank[nodes->all->rank];
 }

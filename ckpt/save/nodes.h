@@ -1,5 +1,5 @@
 /*
- * nodes — the ranks that share a folder: all of them, or those of each node.
+ * nodes — the ranks that share a folder: all ranks, or those of each node.
  *
  *     all    0 1 2 3 4 5      every rank of the run
  *     node   0 1|0 1|0 1      ranks that share a folder; the first one owns it
@@ -19,15 +19,14 @@
 struct nodes {
     struct comm *all;  /* owned */
     struct comm *node; /* owned; `all` itself if there is one node */
-    int *first_of;     /* [ranks of all] the first rank on the same node */
+    int *first_rank;   /* [ranks of all] the first rank on the same node */
     int count;
 };
 
 /* Uses options->comm, per_node and node. Collective; blocks. */
 int nodes_init(struct nodes *nodes, const struct ckpt_saver_options *options, struct err *err);
 void nodes_deinit(struct nodes *nodes); /* zeroed is fine */
-bool nodes_is_first(const struct nodes *nodes);
-/* Whether that rank writes to this rank's folder. */
-bool nodes_is_here(const struct nodes *nodes, int rank);
+bool nodes_is_first_rank(const struct nodes *nodes);
+bool nodes_shares_folder(const struct nodes *nodes, int rank);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * saver — the caller's side of a save, and the writer thread.
  *
- * The caller starts a save by setting `due`. The writer thread begins the transaction, writes the
- * image, commits, and clears `due`.
+ * The caller sets `save_due`. The writer thread begins the transaction, writes the image, commits,
+ * and clears `save_due`.
  *
  * Locks: saver->mutex, then snapshot->mutex; never in reverse.
  */
@@ -14,8 +14,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* Runs even after a local failure, since other ranks wait for the boundary bytes. status: this
- * rank's status so far, with its detail in err. */
+/* Runs even after a failure (status, err), since other ranks wait for the boundary bytes. */
 static int exchange_boundaries(struct ckpt_saver *saver, int status, struct err *err)
 {
     struct err detail = {0};
@@ -33,9 +32,9 @@ static int exchange_boundaries(struct ckpt_saver *saver, int status, struct err 
 static int run_save(struct ckpt_saver *saver, struct err *err)
 {
     uint64_t began_ns = trace_begin(saver->track);
-    if (saver->refused)
+    if (saver->refused_status)
         *err = saver->refused_detail;
-    int status = commit_begin(&saver->commit, saver->step, saver->refused, err);
+    int status = commit_begin(&saver->commit, saver->step, saver->refused_status, err);
     trace_end(saver->track, "begin", began_ns);
     status = exchange_boundaries(saver, status, err);
     if (!status)
@@ -49,10 +48,10 @@ static int run_save(struct ckpt_saver *saver, struct err *err)
     return status;
 }
 
-static void record(struct ckpt_saver *saver, int status, const struct err *detail)
+static void record_result(struct ckpt_saver *saver, int status, const struct err *detail)
 {
     struct ckpt_saver_stats *stats = &saver->stats;
-    if (!saver->refused) {
+    if (!saver->refused_status) {
         saver->status = status;
         saver->detail = *detail;
     }
@@ -70,7 +69,7 @@ static void record(struct ckpt_saver *saver, int status, const struct err *detai
 static void await_due(struct ckpt_saver *saver)
 {
     const struct snapshot *snapshot = &saver->snapshot;
-    while (!saver->due && !saver->quit) {
+    while (!saver->save_due && !saver->quit) {
         if (saver->prefaulted_count == snapshot->buffers_count) {
             pthread_cond_wait(&saver->changed, &saver->mutex);
             continue;
@@ -87,7 +86,7 @@ void *saver_write(void *context)
     pthread_mutex_lock(&saver->mutex);
     for (;;) {
         await_due(saver);
-        if (!saver->due)
+        if (!saver->save_due)
             break;
         pthread_mutex_unlock(&saver->mutex);
         struct err detail = {0};
@@ -98,8 +97,8 @@ void *saver_write(void *context)
             log_err(saver_log(saver), LOG_ERROR, &detail,
                     "the checkpoint of step %llu was not saved", (unsigned long long)saver->step);
         pthread_mutex_lock(&saver->mutex);
-        record(saver, status, &detail);
-        saver->due = false;
+        record_result(saver, status, &detail);
+        saver->save_due = false;
         pthread_cond_broadcast(&saver->changed);
     }
     pthread_mutex_unlock(&saver->mutex);
@@ -119,9 +118,9 @@ static int take_status(struct ckpt_saver *saver, struct err *err)
 /* Arrays do not change while the caller waits. The mutex is held. */
 static void await_idle(struct ckpt_saver *saver)
 {
-    if (saver->due)
+    if (saver->save_due)
         snapshot_freeze(&saver->snapshot);
-    while (saver->due)
+    while (saver->save_due)
         pthread_cond_wait(&saver->changed, &saver->mutex);
 }
 
@@ -148,27 +147,27 @@ static int check_step(uint64_t step, struct err *err)
     return step > INT64_MAX ? err_set(err, -EINVAL, "the step is too large") : 0;
 }
 
-/* Begins even a refused save, because the other ranks wait for this one; the save then fails on all
- * ranks. The mutex is held. */
+/* Begins even a refused save, which then fails on all ranks, because other ranks wait. The mutex is
+ * held. */
 static void begin_save(struct ckpt_saver *saver, uint64_t step, const char *state_json,
                        uint64_t begun_ns)
 {
     struct err *detail = &saver->refused_detail;
     /* Also clears an out-of-memory error of the previous save. */
     str_deinit(&saver->state_json);
-    saver->refused = check_step(step, detail);
-    if (!saver->refused)
-        saver->refused = check_state(state_json, detail);
-    if (!saver->refused) {
+    saver->refused_status = check_step(step, detail);
+    if (!saver->refused_status)
+        saver->refused_status = check_state(state_json, detail);
+    if (!saver->refused_status) {
         str_add_text(&saver->state_json, state_json);
         if (str_status(&saver->state_json))
-            saver->refused = err_set(detail, -ENOMEM, "out of memory for a state of %zu bytes",
-                                     strlen(state_json));
+            saver->refused_status = err_set(
+                detail, -ENOMEM, "out of memory for a state of %zu bytes", strlen(state_json));
     }
     saver->step = step;
     saver->begun_ns = begun_ns;
     snapshot_begin(&saver->snapshot);
-    saver->due = true;
+    saver->save_due = true;
     pthread_cond_broadcast(&saver->changed);
 }
 
@@ -179,7 +178,7 @@ int ckpt_saver_save(struct ckpt_saver *saver, uint64_t step, const char *state_j
     pthread_mutex_lock(&saver->mutex);
     await_idle(saver);
     begin_save(saver, step, state_json, begun_ns);
-    int status = saver->refused;
+    int status = saver->refused_status;
     if (!status)
         status = take_status(saver, err);
     else if (err) /* the next call returns the previous save's status */
@@ -207,12 +206,12 @@ int ckpt_saver_wait(struct ckpt_saver *saver, struct err *err)
     return status;
 }
 
-bool ckpt_saver_busy(struct ckpt_saver *saver)
+bool ckpt_saver_is_busy(struct ckpt_saver *saver)
 {
     pthread_mutex_lock(&saver->mutex);
-    bool due = saver->due;
+    bool is_busy = saver->save_due;
     pthread_mutex_unlock(&saver->mutex);
-    return due;
+    return is_busy;
 }
 
 struct ckpt_saver_stats ckpt_saver_stats(struct ckpt_saver *saver)

@@ -23,7 +23,7 @@ struct ckpt_saver {
     struct nodes nodes;
     struct io_lock *lock; /* on a node's first rank */
     char *folder, *run_id, *numerics_id, *metric;
-    struct ckpt_keep keep; /* owns its metric */
+    struct ckpt_keep_rules keep; /* owns its metric */
     struct log log;
     bool has_log;
     enum ckpt_layout layout_kind;
@@ -42,12 +42,12 @@ struct ckpt_saver {
 
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    bool due, quit; /* from here on guarded by mutex */
+    bool save_due, quit; /* from here on guarded by mutex */
     uint64_t step, begun_ns;
-    struct str state_json; /* used by the writer while due */
-    /* Why this rank's part of the save is refused. Its caller gets the error at once, the other
-     * ranks when the ranks agree on the save. */
-    int refused;
+    struct str state_json; /* used by the writer while save_due */
+    /* Why this rank refused the save. Its caller gets the error at once, other ranks when they
+     * agree on the save. */
+    int refused_status;
     struct err refused_detail;
     int status; /* status of the last save, until it is returned */
     struct err detail;

@@ -13,11 +13,11 @@
 
 enum { STAGING_DEFAULT_BYTES = 64 << 20 };
 
-static const char opening[] = "opening the checkpoint folder";
+static const char operation[] = "opening the checkpoint folder";
 
-/* A node's first rank locks the folder, so that any temporary file in it belongs to a dead
- * owner. */
-static int own_folder(struct ckpt_saver *saver, const struct io_lock_options *lock, struct err *err)
+/* On a node's first rank. Once locked, all temporary files in the folder belong to dead owners. */
+static int lock_and_sweep(struct ckpt_saver *saver, const struct io_lock_options *lock,
+                          struct err *err)
 {
     struct io *io = saver->io;
     int status = io->names->make_folder(io, saver->folder, err);
@@ -27,8 +27,9 @@ static int own_folder(struct ckpt_saver *saver, const struct io_lock_options *lo
         return status;
     status = io->transactions->sweep(io, saver->folder, NULL, folder_is_leftover, err);
     if (status > 0)
-        log_line(saver_log(saver), LOG_INFO, "%s: swept %d unfinished outputs of a dead run",
-                 saver->folder, status);
+        log_line(saver_log(saver), LOG_INFO,
+                 "%s: removed %d unfinished outputs left by a process that died", saver->folder,
+                 status);
     return status < 0 ? status : 0;
 }
 
@@ -61,11 +62,11 @@ static int copy_options(struct ckpt_saver *saver, const struct ckpt_saver_option
 
 static int agree(struct ckpt_saver *saver, int status, struct err *err)
 {
-    return collective_agree(saver->nodes.all, status, opening, err);
+    return collective_agree(saver->nodes.all, status, operation, err);
 }
 
-static int plan(struct ckpt_saver *saver, const struct ckpt_saver_options *options,
-                const struct ckpt_tensor *tensors, uint64_t tensors_count, struct err *err)
+static int plan_files(struct ckpt_saver *saver, const struct ckpt_saver_options *options,
+                      const struct ckpt_tensor *tensors, uint64_t tensors_count, struct err *err)
 {
     struct layout_options layout = {
         .tensors = tensors,
@@ -76,7 +77,7 @@ static int plan(struct ckpt_saver *saver, const struct ckpt_saver_options *optio
         .node_rank = saver->nodes.node->rank,
         .node_ranks = saver->nodes.node->ranks,
         .consolidated = saver->layout_kind == CKPT_CONSOLIDATED ? &saver->consolidated : NULL};
-    const struct consolidated_holding own = {tensors, tensors_count};
+    const struct consolidated_tensors own = {tensors, tensors_count};
     int status = layout.consolidated
                      ? consolidated_init(&saver->consolidated, &own, options->groups_count,
                                          saver->nodes.all, err)
@@ -86,8 +87,8 @@ static int plan(struct ckpt_saver *saver, const struct ckpt_saver_options *optio
     return status ? status : global_plan_init(&saver->global, &saver->layout, &saver->nodes, err);
 }
 
-static int prepare(struct ckpt_saver *saver, const struct ckpt_saver_options *options,
-                   struct err *err)
+static int prepare_writer(struct ckpt_saver *saver, const struct ckpt_saver_options *options,
+                          struct err *err)
 {
     uint64_t staging = options->staging_bytes ? options->staging_bytes : STAGING_DEFAULT_BYTES;
     unsigned buffers;
@@ -102,7 +103,7 @@ static int prepare(struct ckpt_saver *saver, const struct ckpt_saver_options *op
     if (status)
         return status;
     saver->image.file_names[LAYOUT_OWN] = saver->global.file_names[saver->nodes.all->rank];
-    saver->image.file_names[LAYOUT_COMMON] = CONSOLIDATED_FILE_NAME;
+    saver->image.file_names[LAYOUT_CONSOLIDATED] = CONSOLIDATED_FILE_NAME;
     saver->commit =
         (struct commit){.io = saver->io,
                         .nodes = &saver->nodes,
@@ -122,15 +123,15 @@ static int open_saver(struct ckpt_saver *saver, const struct ckpt_saver_options 
                       const struct ckpt_tensor *tensors, uint64_t tensors_count, struct err *err)
 {
     int local = copy_options(saver, options, err);
-    if (!local && nodes_is_first(&saver->nodes))
-        local = own_folder(saver, &options->lock, err);
+    if (!local && nodes_is_first_rank(&saver->nodes))
+        local = lock_and_sweep(saver, &options->lock, err);
     int status = agree(saver, local, err);
     if (!status)
-        status = plan(saver, options, tensors, tensors_count, err);
+        status = plan_files(saver, options, tensors, tensors_count, err);
     if (!status)
-        status = agree(saver, prepare(saver, options, err), err);
+        status = agree(saver, prepare_writer(saver, options, err), err);
     if (!status)
-        status = commit_try_folder(&saver->commit, err);
+        status = commit_check_folder_is_shared(&saver->commit, err);
     if (status)
         return status;
     saver->track = saver->image.track = trace_add_track(options->trace, "checkpoint", 0);
@@ -145,7 +146,7 @@ int ckpt_saver_open(const struct ckpt_saver_options *options, const struct ckpt_
                     uint64_t tensors_count, struct ckpt_saver **ret_saver, struct err *err)
 {
     struct nodes nodes = {0};
-    /* Done first, so that later failures here reach the other ranks. */
+    /* First, so that later failures here reach the other ranks. */
     int status = nodes_init(&nodes, options, err);
     if (status) {
         nodes_deinit(&nodes);
@@ -153,7 +154,7 @@ int ckpt_saver_open(const struct ckpt_saver_options *options, const struct ckpt_
     }
     struct ckpt_saver *saver = calloc(1, sizeof *saver);
     status = saver ? 0 : err_set(err, -ENOMEM, "out of memory for a saver");
-    status = collective_agree(nodes.all, status, opening, err);
+    status = collective_agree(nodes.all, status, operation, err);
     if (status) {
         nodes_deinit(&nodes);
         free(saver);

@@ -30,12 +30,12 @@ int snapshot_init(struct snapshot *snapshot, const struct layout *layout, struct
     pthread_mutex_init(&snapshot->mutex, NULL);
     pthread_cond_init(&snapshot->changed, NULL);
     snapshot->state = calloc(layout->blocks_count, sizeof *snapshot->state);
-    snapshot->block_of = calloc(buffers_count, sizeof *snapshot->block_of);
+    snapshot->buffer_block = calloc(buffers_count, sizeof *snapshot->buffer_block);
     snapshot->bytes = calloc(buffers_count, sizeof *snapshot->bytes);
     snapshot->free_list = calloc(buffers_count, sizeof *snapshot->free_list);
     snapshot->staged = calloc(buffers_count, sizeof *snapshot->staged);
     int status = 0;
-    if (!snapshot->state || !snapshot->block_of || !snapshot->bytes || !snapshot->free_list ||
+    if (!snapshot->state || !snapshot->buffer_block || !snapshot->bytes || !snapshot->free_list ||
         !snapshot->staged)
         status = err_set(err, -ENOMEM, "out of memory for a snapshot of %llu blocks",
                          (unsigned long long)layout->blocks_count);
@@ -50,7 +50,7 @@ void snapshot_deinit(struct snapshot *snapshot)
 {
     staging_deinit(&snapshot->staging);
     free(snapshot->state);
-    free(snapshot->block_of);
+    free(snapshot->buffer_block);
     free(snapshot->bytes);
     free(snapshot->free_list);
     free(snapshot->staged);
@@ -93,7 +93,7 @@ void snapshot_begin(struct snapshot *snapshot)
     snapshot->active = true;
     pthread_mutex_unlock(&snapshot->mutex);
     struct err detail = {0};
-    int status = staging_send_boundary(&snapshot->staging, &detail);
+    int status = staging_copy_boundary(&snapshot->staging, &detail);
     if (status)
         snapshot_fail(snapshot, status, &detail);
 }
@@ -115,27 +115,27 @@ static void fail_locked(struct snapshot *snapshot, int status, const struct err 
     pthread_cond_broadcast(&snapshot->changed);
 }
 
-static bool is_over(const struct snapshot *snapshot)
+static bool is_capture_over(const struct snapshot *snapshot)
 {
     return !snapshot->active || snapshot->status || snapshot->uncaptured_count == 0;
 }
 
 /* Copies a pending block to a free buffer. The mutex is held except during the copy. */
-static void stage(struct snapshot *snapshot, enum staging_thread who, uint64_t block)
+static void stage_block(struct snapshot *snapshot, enum staging_thread thread, uint64_t block)
 {
     unsigned buffer = snapshot->free_list[--snapshot->free_count];
     struct err detail = {0};
     snapshot->state[block] = COPYING;
     snapshot->copying_count++;
     pthread_mutex_unlock(&snapshot->mutex);
-    int status = staging_copy(&snapshot->staging, who, block, buffer, &detail);
+    int status = staging_copy(&snapshot->staging, thread, block, buffer, &detail);
     pthread_mutex_lock(&snapshot->mutex);
     snapshot->copying_count--;
-    snapshot->block_of[buffer] = block;
+    snapshot->buffer_block[buffer] = block;
     snapshot->state[block] = STAGED;
     snapshot->uncaptured_count--;
     uint64_t bytes = snapshot->layout->blocks[block].size_bytes;
-    *(who == STAGING_CALLER ? &snapshot->stats.copied_bytes : &snapshot->stats.ahead_bytes) +=
+    *(thread == STAGING_CALLER ? &snapshot->stats.copied_bytes : &snapshot->stats.ahead_bytes) +=
         bytes;
     snapshot
         ->staged[(snapshot->staged_first + snapshot->staged_count++) % snapshot->buffers_count] =
@@ -147,17 +147,17 @@ static void stage(struct snapshot *snapshot, enum staging_thread who, uint64_t b
 
 /* Waits until the block is captured or no longer needed. Waits for a buffer, or for the writer if
  * it is taking the block. */
-static void capture(struct snapshot *snapshot, uint64_t block)
+static void capture_block(struct snapshot *snapshot, uint64_t block)
 {
     bool waited = false;
-    while (!is_over(snapshot)) {
+    while (!is_capture_over(snapshot)) {
         switch ((enum block_state)snapshot->state[block]) {
         case STAGED:
         case TAKEN:
             return;
         case PENDING:
-            if (snapshot->free_count > SNAPSHOT_RESERVE) {
-                stage(snapshot, STAGING_CALLER, block);
+            if (snapshot->free_count > SNAPSHOT_RESERVED_COUNT) {
+                stage_block(snapshot, STAGING_CALLER, block);
                 return;
             }
             snapshot->stats.buffer_waits_count += !waited;
@@ -179,9 +179,9 @@ void snapshot_before_update(struct snapshot *snapshot, uint32_t group)
     assert(group < layout->groups_count);
     pthread_mutex_lock(&snapshot->mutex);
     for (uint64_t r = layout->range_index[group];
-         r < layout->range_index[group + 1] && !is_over(snapshot); r++)
+         r < layout->range_index[group + 1] && !is_capture_over(snapshot); r++)
         for (uint64_t b = layout->ranges[r].first; b < layout->ranges[r].end; b++)
-            capture(snapshot, b);
+            capture_block(snapshot, b);
     bool copies = snapshot->active && !snapshot->status;
     pthread_mutex_unlock(&snapshot->mutex);
     struct err detail = {0};
@@ -206,7 +206,7 @@ struct snapshot_stats snapshot_stats(struct snapshot *snapshot)
 }
 
 /* Returns the block if it may be written in place, else NULL. The mutex is held. */
-static const char *place_of(const struct snapshot *snapshot, uint64_t block)
+static const char *in_place_data(const struct snapshot *snapshot, uint64_t block)
 {
     return snapshot->is_frozen
                ? staging_direct_data(&snapshot->staging, block, snapshot->in_place_align)
@@ -219,7 +219,7 @@ static void take_pending_block(struct snapshot *snapshot, uint64_t block, unsign
     unsigned buffer = snapshot->free_list[--snapshot->free_count];
     struct err detail = {0};
     int status = 0;
-    snapshot->bytes[buffer] = place_of(snapshot, block);
+    snapshot->bytes[buffer] = in_place_data(snapshot, block);
     if (!snapshot->bytes[buffer]) {
         snapshot->bytes[buffer] = staging_buffer(&snapshot->staging, buffer);
         snapshot->state[block] = TAKING;
@@ -243,10 +243,11 @@ static uint64_t find_pending(struct snapshot *snapshot)
     if (snapshot->awaited_block != NO_BLOCK && snapshot->state[snapshot->awaited_block] == PENDING)
         return snapshot->awaited_block;
     while (snapshot->next_pending < layout->blocks_count &&
-           snapshot->state[layout->order[snapshot->next_pending]] != PENDING)
+           snapshot->state[layout->update_order[snapshot->next_pending]] != PENDING)
         snapshot->next_pending++;
-    return snapshot->next_pending < layout->blocks_count ? layout->order[snapshot->next_pending]
-                                                         : NO_BLOCK;
+    return snapshot->next_pending < layout->blocks_count
+               ? layout->update_order[snapshot->next_pending]
+               : NO_BLOCK;
 }
 
 enum snapshot_next snapshot_take(struct snapshot *snapshot, unsigned *ret_buffer,
@@ -261,10 +262,10 @@ enum snapshot_next snapshot_take(struct snapshot *snapshot, unsigned *ret_buffer
         unsigned buffer = snapshot->staged[snapshot->staged_first];
         snapshot->staged_first = (snapshot->staged_first + 1) % snapshot->buffers_count;
         snapshot->staged_count--;
-        snapshot->state[snapshot->block_of[buffer]] = TAKEN;
+        snapshot->state[snapshot->buffer_block[buffer]] = TAKEN;
         snapshot->bytes[buffer] = staging_buffer(&snapshot->staging, buffer);
         *ret_buffer = buffer;
-        *ret_block = snapshot->block_of[buffer];
+        *ret_block = snapshot->buffer_block[buffer];
         next = SNAPSHOT_TAKEN;
     } else if (snapshot->free_count > 0 && (pending = find_pending(snapshot)) != NO_BLOCK) {
         *ret_block = pending;
@@ -276,7 +277,7 @@ enum snapshot_next snapshot_take(struct snapshot *snapshot, unsigned *ret_buffer
     pthread_mutex_unlock(&snapshot->mutex);
     if (next == SNAPSHOT_TAKEN) {
         await_bytes(snapshot, *ret_buffer);
-        staging_complete(&snapshot->staging, *ret_block, *ret_buffer);
+        staging_add_received(&snapshot->staging, *ret_block, *ret_buffer);
     }
     return next;
 }
@@ -286,9 +287,9 @@ bool snapshot_stage_ahead(struct snapshot *snapshot)
     bool staged = false;
     pthread_mutex_lock(&snapshot->mutex);
     uint64_t pending =
-        is_over(snapshot) || snapshot->free_count == 0 ? NO_BLOCK : find_pending(snapshot);
-    if (pending != NO_BLOCK && !place_of(snapshot, pending)) {
-        stage(snapshot, STAGING_WRITER, pending);
+        is_capture_over(snapshot) || snapshot->free_count == 0 ? NO_BLOCK : find_pending(snapshot);
+    if (pending != NO_BLOCK && !in_place_data(snapshot, pending)) {
+        stage_block(snapshot, STAGING_WRITER, pending);
         staged = true;
     }
     pthread_mutex_unlock(&snapshot->mutex);

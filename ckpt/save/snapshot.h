@@ -10,25 +10,25 @@
  *     PENDING --caller or writer--> COPYING --> STAGED           in a buffer that waits for it
  *                                               STAGED --writer--> TAKEN
  *
- * While enough writes are in progress, the writer stages ahead (snapshot_stage_ahead). Caller and
- * writer take pending blocks in the order of updates, except that the block that the caller waits
- * for comes first. A device's copy may still be queued when its block is STAGED or TAKEN; only the
- * writer waits for it (staging.h).
+ * While enough writes are in progress, the writer stages ahead (snapshot_stage_ahead). Pending
+ * blocks are taken in the order of updates, except that the block that the caller waits for comes
+ * first. A device's copy may still be queued when its block is STAGED or TAKEN; only the writer
+ * waits for it (staging.h).
  *
- * While the caller waits for the end of the save, nothing changes. A block that lies in one array
- * is then written in place; its buffer is only a token.
+ * While the caller waits for the end of the save, arrays do not change. A block that lies in one
+ * array is then written in place; its buffer is only a token.
  *
  * Invariants
  *   1. A group's bytes change only after all of its blocks are STAGED or TAKEN, and copied:
- *      before_update waits for that, or makes the caller's stream wait if the update is queued. The
- *      first group of a shared block copies all of it.
+ *      before_update waits for that, or makes the stream of a queued update wait. The first group
+ *      of a shared block copies all of it.
  *   2. A buffer has one holder at a time: the free list, the copying thread, the queue of staged
  *      buffers, or the writer.
- *   3. No thread waits forever. The caller leaves the last free buffer to the writer, so when it
- *      waits for a buffer, all others are staged or held by the writer. The writer takes staged
- *      blocks before pending ones and releases each when it is written. When the writer waits, the
- *      caller is copying, which waits for nothing. Device copies do not wait for queued work. A
- *      failed save ends all waits.
+ *   3. No thread waits forever. The caller leaves the last free buffer to the writer, so when the
+ *      caller waits for a buffer, all others are staged or held by the writer. The writer takes
+ *      staged blocks before pending ones and releases each when it is written. When the writer
+ *      waits, the caller is copying, which waits for nothing. Device copies do not wait for queued
+ *      work. A failed save ends all waits.
  *   4. No copy is in progress after snapshot_end, so the next save may use every buffer.
  *
  * Threads: begin and before_update from the caller, the rest from the writer; the mutex guards all
@@ -47,7 +47,7 @@
 
 enum {
     SNAPSHOT_BUFFERS_MIN = 4,
-    SNAPSHOT_RESERVE = 1 /* buffers left to the writer */
+    SNAPSHOT_RESERVED_COUNT = 1 /* buffers left to the writer */
 };
 
 /* Totals of all saves. */
@@ -65,14 +65,13 @@ struct snapshot {
 
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    uint8_t *state;     /* [blocks_count] */
-    uint64_t *block_of; /* [buffers_count] */
-    /* [buffers_count] The buffer's memory, or the block in place; the writer's while it holds the
-     * buffer. */
+    uint8_t *state;         /* [blocks_count] */
+    uint64_t *buffer_block; /* [buffers_count] */
+    /* [buffers_count] The buffer's memory, or the block in place; used by the buffer's holder. */
     const char **bytes;
     unsigned *free_list, free_count;
     unsigned *staged, staged_first, staged_count; /* a ring */
-    uint64_t next_pending;  /* index in layout->order; none before it is PENDING */
+    uint64_t next_pending;  /* index in layout->update_order; none before it is PENDING */
     uint64_t awaited_block; /* UINT64_MAX: none */
     uint64_t untaken_count;
     uint64_t uncaptured_count; /* blocks neither STAGED nor TAKEN */
@@ -94,7 +93,7 @@ int snapshot_init(struct snapshot *snapshot, const struct layout *layout, struct
 void snapshot_deinit(struct snapshot *snapshot);
 
 /* Starts a snapshot of the arrays as they are now; no save may be in progress. Copies boundary
- * bytes (consolidated.h). A device failure acts like snapshot_fail. */
+ * bytes. A device failure acts like snapshot_fail. */
 void snapshot_begin(struct snapshot *snapshot);
 /* Blocks only while staging is full and, without an updates stream, for the copies. A device
  * failure acts like snapshot_fail. */
@@ -117,8 +116,8 @@ enum snapshot_next {
  * Blocks only until the block is copied. A failed copy acts like snapshot_fail. */
 enum snapshot_next snapshot_take(struct snapshot *snapshot, unsigned *ret_buffer,
                                  uint64_t *ret_block);
-/* Called by the writer. Stages the next pending block, as the caller would before its update.
- * False: none is left, no buffer is free, or the block will be taken in place. */
+/* Stages the next pending block, as the caller would before its update. False: none is left, no
+ * buffer is free, or the block will be taken in place. */
 bool snapshot_stage_ahead(struct snapshot *snapshot);
 /* Returns the bytes of the buffer's block, zero-padded beyond the file's end to a multiple of
  * IO_ALIGN_BYTES. */

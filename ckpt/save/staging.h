@@ -6,8 +6,7 @@
  * for it; the caller's updates stream waits for the copies. The caller itself copies from pinned
  * memory, since CUDA copies host to host before the queueing call returns.
  *
- * Threads: two threads may copy concurrently, each with its own `who`; snapshot decides which
- * thread holds a buffer.
+ * Threads: both may copy concurrently; snapshot decides which one holds a buffer.
  */
 #ifndef MILLRACE_CKPT_SAVE_STAGING_H
 #define MILLRACE_CKPT_SAVE_STAGING_H
@@ -21,7 +20,7 @@
 
 enum staging_thread { STAGING_CALLER, STAGING_WRITER, STAGING_THREADS_COUNT };
 
-/* One thread's copies from a device that queues. */
+/* One thread's copies from an asynchronous device. */
 struct staging_copier {
     struct device_stream *stream;
     struct device_event *copied; /* follows everything queued on the stream so far */
@@ -30,19 +29,18 @@ struct staging_copier {
 /* Immutable after init. */
 struct staging {
     const struct layout *layout; /* borrowed */
-    struct device *device, *own; /* own: the CPU, if no device is given */
+    struct device *device, *cpu; /* cpu: opened if no device is given */
     /* Borrowed: the stream on which the caller queues updates; NULL: updates may begin at any
      * time. */
     struct device_stream *updates;
     char *memory; /* buffers_count * CKPT_BLOCK_BYTES */
     unsigned buffers_count;
-    bool queues; /* the device's copies complete later */
-    /* [buffers_count] If the device queues: signals that the last copy into the buffer is
-     * complete. */
-    struct device_event **arrived;
+    bool is_async; /* the device's copies complete later */
+    /* [buffers_count] If is_async: signals that the last copy into the buffer is complete. */
+    struct device_event **copied_events;
     struct staging_copier copiers[STAGING_THREADS_COUNT];
-    /* If the device queues: signals that the boundary bytes are in boundary_memory. */
-    struct device_event *boundary;
+    /* If is_async: signals that the boundary bytes are in boundary_memory. */
+    struct device_event *boundary_copied;
     char *boundary_memory; /* pinned, to keep the caller from waiting; or NULL */
     size_t boundary_bytes;
 };
@@ -57,19 +55,18 @@ static inline char *staging_buffer(const struct staging *staging, unsigned buffe
     return staging->memory + (size_t)buffer * CKPT_BLOCK_BYTES;
 }
 
-/* Makes the kernel allocate the buffer's memory now; keeps its contents. May be called from any
- * thread. */
+/* Makes the kernel allocate the buffer's memory now; keeps its contents. From any thread. */
 void staging_prefault(const struct staging *staging, unsigned buffer);
 /* Copies the block's bytes to the buffer, except those from other ranks, and zero-pads them to a
  * multiple of IO_ALIGN_BYTES. Complete after staging_await. */
-int staging_copy(struct staging *staging, enum staging_thread who, uint64_t block, unsigned buffer,
-                 struct err *err);
+int staging_copy(struct staging *staging, enum staging_thread thread, uint64_t block,
+                 unsigned buffer, struct err *err);
 /* Waits for the copies queued for a buffer. */
 int staging_await(struct staging *staging, unsigned buffer, struct err *err);
-/* Adds received bytes to the block in a buffer. The writer calls it after consolidated_exchange. */
-void staging_complete(const struct staging *staging, uint64_t block, unsigned buffer);
+/* Adds bytes from other ranks to the block in a buffer, after consolidated_exchange. */
+void staging_add_received(const struct staging *staging, uint64_t block, unsigned buffer);
 /* Copies the caller's boundary bytes (consolidated.h). Complete after staging_await_boundary. */
-int staging_send_boundary(struct staging *staging, struct err *err);
+int staging_copy_boundary(struct staging *staging, struct err *err);
 int staging_await_boundary(struct staging *staging, struct err *err);
 /* Orders the caller's updates after all copies queued so far. Blocks only without an updates
  * stream. */

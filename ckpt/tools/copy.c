@@ -53,7 +53,7 @@ struct copy {
 
 static int reap(struct copy *copy)
 {
-    struct io *io = copy->options->to;
+    struct io *io = copy->options->target_io;
     struct io_request *done[BUFFERS];
     int count = io->ops->reap(copy->queue, done, BUFFERS, 1, IO_FOREVER), status = 0;
     if (count < 0)
@@ -80,7 +80,7 @@ static int finish_file(struct copy *copy)
         return status;
     struct io_file *file = copy->target_file;
     copy->target_file = NULL;
-    return copy->options->to->transactions->finalize(
+    return copy->options->target_io->transactions->finalize(
         copy->transaction, file, copy->manifest.files[copy->created_count - 1].size_bytes,
         copy->err);
 }
@@ -94,7 +94,7 @@ static int begin_files(struct copy *copy, uint64_t count)
         if (status)
             break;
         const struct manifest_file *file = &copy->manifest.files[copy->created_count++];
-        status = copy->options->to->transactions->create(
+        status = copy->options->target_io->transactions->create(
             copy->transaction, file->name, bytes_round_up(file->size_bytes, IO_ALIGN_BYTES),
             &copy->target_file, copy->err);
     }
@@ -110,7 +110,7 @@ static struct copy_write *free_buffer(struct copy *copy)
 }
 
 /* Called up to BLOCKS_AHEAD blocks before take_block. */
-static bool next_block(void *context, struct block_request *ret_want)
+static bool next_block(void *context, struct block_request *ret_request)
 {
     struct copy *copy = context;
     while (copy->next_file < copy->manifest.files_count &&
@@ -127,49 +127,50 @@ static bool next_block(void *context, struct block_request *ret_want)
             return false;
     }
     buffer->in_use = true;
-    *ret_want = (struct block_request){
-        .file = copy->next_file, .block = copy->next_block++, .direct = buffer->data};
+    *ret_request = (struct block_request){
+        .file = copy->next_file, .block = copy->next_block++, .destination = buffer->data};
     return true;
 }
 
 static void report_progress(struct copy *copy, uint64_t bytes)
 {
-    const struct ckpt_progress *watch = copy->options->watch;
+    const struct ckpt_progress *progress = copy->options->progress;
     copy->done_bytes += bytes;
-    if (watch && watch->progress)
-        watch->progress(watch->context, copy->done_bytes, copy->bytes);
+    if (progress && progress->report)
+        progress->report(progress->context, copy->done_bytes, copy->bytes);
 }
 
-static int take_block(void *context, const struct block_result *got)
+static int take_block(void *context, const struct block_result *result)
 {
     struct copy *copy = context;
-    struct copy_write *write = &copy->writes[(size_t)(got->data - copy->memory) / CKPT_BLOCK_BYTES];
+    struct copy_write *write =
+        &copy->writes[(size_t)(result->data - copy->memory) / CKPT_BLOCK_BYTES];
     if (copy->queue_status)
         return copy->queue_status;
-    if (got->status) {
+    if (result->status) {
         if (copy->err)
-            *copy->err = *got->detail;
-        return got->status;
+            *copy->err = *result->detail;
+        return result->status;
     }
-    int status = begin_files(copy, got->file + UINT64_C(1));
+    int status = begin_files(copy, result->file + UINT64_C(1));
     if (status)
         return status;
-    size_t padded_bytes = bytes_round_up(got->bytes, IO_ALIGN_BYTES);
-    memset(write->data + got->bytes, 0, padded_bytes - got->bytes);
+    size_t padded_bytes = bytes_round_up(result->bytes, IO_ALIGN_BYTES);
+    memset(write->data + result->bytes, 0, padded_bytes - result->bytes);
     write->request = (struct io_request){.kind = IO_WRITE,
                                          .file = copy->target_file,
-                                         .offset = got->block * CKPT_BLOCK_BYTES,
+                                         .offset = result->block * CKPT_BLOCK_BYTES,
                                          .data = write->data,
                                          .bytes = padded_bytes,
                                          .flags = IO_NOREUSE,
                                          .user = write};
     struct io_request *request = &write->request;
-    int taken = copy->options->to->ops->submit(copy->queue, &request, 1);
+    int taken = copy->options->target_io->ops->submit(copy->queue, &request, 1);
     assert(taken != 0); /* the queue is as deep as there are buffers */
     if (taken < 0)
         return err_errno(copy->err, taken, "could not submit a write");
     copy->writing_count++;
-    report_progress(copy, got->bytes);
+    report_progress(copy, result->bytes);
     return 0;
 }
 
@@ -177,7 +178,7 @@ static int copy_files(struct copy *copy)
 {
     const struct ckpt_copy_options *o = copy->options;
     struct blocks_options blocks = {
-        .io = o->from, .path = copy->source, .manifest = &copy->manifest};
+        .io = o->source_io, .path = copy->source, .manifest = &copy->manifest};
     copy->memory = aligned_alloc(IO_ALIGN_BYTES, (size_t)BUFFERS * CKPT_BLOCK_BYTES);
     if (!copy->memory)
         return err_set(copy->err, -ENOMEM, "not enough memory to copy a checkpoint");
@@ -185,7 +186,7 @@ static int copy_files(struct copy *copy)
         copy->writes[i].data = copy->memory + (size_t)i * CKPT_BLOCK_BYTES;
     for (uint64_t i = 0; i < copy->manifest.files_count; i++)
         copy->bytes += copy->manifest.files[i].size_bytes;
-    int status = o->to->ops->queue_open(o->to, BUFFERS, &copy->queue, copy->err);
+    int status = o->target_io->ops->queue_open(o->target_io, BUFFERS, &copy->queue, copy->err);
     if (!status)
         status = blocks_open(&blocks, &copy->blocks, copy->err);
     struct blocks_visitor visitor = {next_block, take_block, copy};
@@ -200,7 +201,7 @@ static int copy_files(struct copy *copy)
 
 static int copy_manifest(struct copy *copy)
 {
-    struct io *io = copy->options->to;
+    struct io *io = copy->options->target_io;
     struct io_file *file;
     int status = io->transactions->create(copy->transaction, MANIFEST_NAME, copy->manifest_bytes,
                                           &file, copy->err);
@@ -212,13 +213,13 @@ static int copy_manifest(struct copy *copy)
                                                copy->err);
 }
 
-/* Files on other nodes are not copied; the manifest's text still lists them. */
-static void forget_absent(struct copy *copy)
+/* The manifest's text still lists files of other nodes. */
+static void drop_absent_files(struct copy *copy)
 {
     struct manifest *manifest = &copy->manifest;
     uint64_t kept = 0;
     for (uint64_t i = 0; i < manifest->files_count; i++)
-        if (folder_has_file(copy->options->from, copy->source, &manifest->files[i]))
+        if (folder_expects_file(copy->options->source_io, copy->source, &manifest->files[i]))
             manifest->files[kept++] = manifest->files[i];
     manifest->files_count = kept;
 }
@@ -227,18 +228,18 @@ static int open_source(struct copy *copy)
 {
     const struct ckpt_copy_options *o = copy->options;
     char path[IO_PATH_BYTES_MAX];
-    int status =
-        reader_find(o->from, o->source, NULL, copy->source, &copy->source_lock, o->log, copy->err);
+    int status = reader_find(o->source_io, o->source_path, NULL, copy->source, &copy->source_lock,
+                             o->log, copy->err);
     if (!status)
         status = io_join_path(copy->source, MANIFEST_NAME, path, copy->err);
     if (!status)
-        status = io_read_file(o->from, path, MANIFEST_BYTES_MAX, &copy->manifest_text,
+        status = io_read_file(o->source_io, path, MANIFEST_BYTES_MAX, &copy->manifest_text,
                               &copy->manifest_bytes, copy->err);
     if (!status)
         status = manifest_parse(copy->manifest_text, copy->manifest_bytes, path, &copy->manifest,
                                 copy->err);
     if (!status)
-        forget_absent(copy);
+        drop_absent_files(copy);
     return status;
 }
 
@@ -246,7 +247,7 @@ static int open_source(struct copy *copy)
  * nothing to read. */
 static int lock_target(struct copy *copy, struct io_shared_lock **ret_lock)
 {
-    struct io *io = copy->options->to;
+    struct io *io = copy->options->target_io;
     char path[IO_PATH_BYTES_MAX];
     *ret_lock = NULL;
     int status = io_join_path(copy->target, MANIFEST_NAME, path, copy->err);
@@ -261,7 +262,7 @@ static int check_target(struct copy *copy)
     const struct ckpt_copy_options *o = copy->options;
     struct io_shared_lock *lock = NULL;
     struct io_stat info;
-    if (o->to->names->stat(o->to, copy->target, &info, NULL))
+    if (o->target_io->names->stat(o->target_io, copy->target, &info, NULL))
         return 0;
     if (!o->force) {
         err_set(copy->err, -EEXIST, "the folder already has that step");
@@ -269,32 +270,34 @@ static int check_target(struct copy *copy)
         err_advise(copy->err, "use --force to replace it");
         return -EEXIST;
     }
-    int status = folder_check_name(o->to, copy->target, copy->err); /* it may be the only copy */
+    int status =
+        folder_check_name(o->target_io, copy->target, copy->err); /* it may be the only copy */
     if (!status)
         status = lock_target(copy, &lock);
-    io_unlock_shared(o->to, lock);
+    io_unlock_shared(o->target_io, lock);
     return status;
 }
 
-/* Locks the folder and sweeps it, as a saving run does. */
-static int own_target(struct copy *copy)
+/* Sweeps it, as a saving run does. */
+static int lock_folder(struct copy *copy)
 {
     const struct ckpt_copy_options *o = copy->options;
-    struct io *io = o->to;
-    int status = folder_check_not_step(io, o->folder, copy->err);
+    struct io *io = o->target_io;
+    int status = folder_check_not_step(io, o->target_folder, copy->err);
     if (!status)
-        status = io->names->make_folder(io, o->folder, copy->err);
+        status = io->names->make_folder(io, o->target_folder, copy->err);
     if (!status)
-        status = io->locks->acquire(io, o->folder, NULL, &copy->folder_lock, copy->err);
+        status = io->locks->acquire(io, o->target_folder, NULL, &copy->folder_lock, copy->err);
     if (!status)
-        status = folder_step_path(o->folder, copy->manifest.step, copy->target, copy->err);
+        status = folder_step_path(o->target_folder, copy->manifest.step, copy->target, copy->err);
     if (!status)
         status = check_target(copy);
     int swept_count =
-        status ? 0 : io->transactions->sweep(io, o->folder, NULL, folder_is_leftover, copy->err);
+        status ? 0
+               : io->transactions->sweep(io, o->target_folder, NULL, folder_is_leftover, copy->err);
     if (swept_count > 0)
-        log_line(o->log, LOG_INFO, "%s: swept %d unfinished outputs of a dead process", o->folder,
-                 swept_count);
+        log_line(o->log, LOG_INFO, "%s: removed %d unfinished outputs left by a process that died",
+                 o->target_folder, swept_count);
     return swept_count < 0 ? swept_count : status;
 }
 
@@ -304,13 +307,13 @@ static int commit(struct copy *copy)
     struct io_shared_lock *lock = NULL;
     int status = o->force ? lock_target(copy, &lock) : 0;
     if (!status) /* after a long pause the process may no longer own the folder */
-        status = o->to->locks->check(copy->folder_lock, copy->err);
+        status = o->target_io->locks->check(copy->folder_lock, copy->err);
     if (!status) {
-        struct io_transaction *whole = copy->transaction;
+        struct io_transaction *transaction = copy->transaction;
         copy->transaction = NULL;
-        status = o->to->transactions->commit(whole, copy->err);
+        status = o->target_io->transactions->commit(transaction, copy->err);
     }
-    io_unlock_shared(o->to, lock);
+    io_unlock_shared(o->target_io, lock);
     return status;
 }
 
@@ -321,9 +324,10 @@ static int copy_step(struct copy *copy)
         .path = copy->target, .replace = o->force, .owner_id = "copy"};
     int status = open_source(copy);
     if (!status)
-        status = own_target(copy);
+        status = lock_folder(copy);
     if (!status)
-        status = o->to->transactions->begin(o->to, &transaction, &copy->transaction, copy->err);
+        status = o->target_io->transactions->begin(o->target_io, &transaction, &copy->transaction,
+                                                   copy->err);
     if (!status)
         status = copy_files(copy);
     if (!status)
@@ -336,11 +340,11 @@ static void close_copy(struct copy *copy)
     const struct ckpt_copy_options *o = copy->options;
     blocks_close(copy->blocks);
     if (copy->queue)
-        o->to->ops->queue_close(copy->queue); /* waits for writes in progress */
-    o->to->transactions->abort(copy->transaction);
+        o->target_io->ops->queue_close(copy->queue); /* waits for writes in progress */
+    o->target_io->transactions->abort(copy->transaction);
     if (copy->folder_lock)
-        o->to->locks->release(copy->folder_lock);
-    io_unlock_shared(o->from, copy->source_lock);
+        o->target_io->locks->release(copy->folder_lock);
+    io_unlock_shared(o->source_io, copy->source_lock);
     manifest_deinit(&copy->manifest);
     free(copy->memory);
     free(copy->manifest_text);

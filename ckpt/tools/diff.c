@@ -1,8 +1,8 @@
 /*
  * diff — see diff.h.
  *
- * The tensors with the same dtype and shape on both sides form two streams (tensor_stream.h), split
- * alike, so that both buffers always hold corresponding elements. Other tensors are only reported.
+ * The tensors with the same dtype and shape on both sides form two streams (tensor_stream.h), whose
+ * buffers always hold corresponding elements. Other tensors are only reported.
  */
 #include "ckpt/tools/diff.h"
 
@@ -22,10 +22,10 @@ enum {
     EQUAL_BYTES = 4096, /* compared as a whole before its elements are */
 };
 
-struct job {
+struct diff_job {
     struct diff *diff;
     const struct diff_options *options;
-    struct diff_tensor *common; /* on both sides with the same dtype and shape, sorted by name */
+    struct diff_tensor *common; /* same dtype and shape on both sides; sorted by name */
     const struct manifest_tensor **common_a, **common_b;
     uint64_t common_count;
     uint64_t total_bytes;
@@ -38,22 +38,22 @@ static struct diff_section *section_of(struct diff *diff, const char *name)
     return &diff->sections[hash_is_optimizer(name) ? CKPT_OPTIMIZER : CKPT_MODEL];
 }
 
-static bool is_of_one_type(const struct manifest_tensor *a, const struct manifest_tensor *b)
+static bool has_same_type(const struct manifest_tensor *a, const struct manifest_tensor *b)
 {
     return a->dtype == b->dtype && a->rank == b->rank &&
            memcmp(a->shape, b->shape, a->rank * sizeof a->shape[0]) == 0;
 }
 
-static uint64_t bytes_of(const struct manifest_tensor *tensor)
+static uint64_t tensor_bytes(const struct manifest_tensor *tensor)
 {
     return manifest_tensor_elements(tensor) * dtype_bytes(tensor->dtype);
 }
 
-static void note_common(struct job *job, const struct manifest_tensor *a,
-                        const struct manifest_tensor *b)
+static void add_common(struct diff_job *job, const struct manifest_tensor *a,
+                       const struct manifest_tensor *b)
 {
     struct diff_section *section = section_of(job->diff, a->name);
-    uint64_t bytes = bytes_of(a);
+    uint64_t bytes = tensor_bytes(a);
     section->compared_count++;
     section->compared_bytes += bytes;
     job->total_bytes += 2 * bytes;
@@ -62,8 +62,8 @@ static void note_common(struct job *job, const struct manifest_tensor *a,
     job->common_b[job->common_count++] = b;
 }
 
-static void note_unmatched(struct job *job, const struct manifest_tensor *a,
-                           const struct manifest_tensor *b)
+static void add_unmatched(struct diff_job *job, const struct manifest_tensor *a,
+                          const struct manifest_tensor *b)
 {
     struct diff_tensor *tensor = &job->diff->tensors[job->diff->tensors_count++];
     struct diff_section *section = section_of(job->diff, a ? a->name : b->name);
@@ -77,7 +77,7 @@ static void note_unmatched(struct job *job, const struct manifest_tensor *a,
     section->only_b_count += tensor->kind == DIFF_ONLY_B;
 }
 
-static void pair_tensors(struct job *job)
+static void pair_tensors(struct diff_job *job)
 {
     const struct manifest *of_a = &job->diff->a->manifest, *of_b = &job->diff->b->manifest;
     uint64_t i = 0, k = 0;
@@ -90,14 +90,14 @@ static void pair_tensors(struct job *job)
         const struct manifest_tensor *b = order >= 0 ? &of_b->tensors[k++] : NULL;
         if (job->options->only && !tensor_filter_matches(job->options->only, a ? a->name : b->name))
             continue;
-        if (a && b && is_of_one_type(a, b))
-            note_common(job, a, b);
+        if (a && b && has_same_type(a, b))
+            add_common(job, a, b);
         else
-            note_unmatched(job, a, b);
+            add_unmatched(job, a, b);
     }
 }
 
-static void note_element(struct diff_tensor *tensor, uint64_t at, const char *a, const char *b)
+static void count_difference(struct diff_tensor *tensor, uint64_t at, const char *a, const char *b)
 {
     struct element of_a = element_get(tensor->a->dtype, a), of_b = element_get(tensor->a->dtype, b);
     struct element distance = element_distance(of_a, of_b);
@@ -121,7 +121,7 @@ static void compare_elements(struct diff_tensor *tensor, uint64_t first, const c
             continue;
         for (size_t i = at; i < end; i += size)
             if (memcmp(a + i, b + i, size) != 0)
-                note_element(tensor, first + i / size, a + i, b + i);
+                count_difference(tensor, first + i / size, a + i, b + i);
     }
 }
 
@@ -131,23 +131,23 @@ struct position {
 };
 
 /* Compares the next bytes of both streams, which may span several tensors. */
-static void compare_block(struct job *job, struct position *position, size_t bytes)
+static void compare_block(struct diff_job *job, struct position *position, size_t bytes)
 {
     for (size_t at = 0; at < bytes;) {
         struct diff_tensor *tensor = &job->common[position->index];
-        size_t part = bytes_min(bytes - at, bytes_of(tensor->a) - position->done_bytes);
+        size_t part = bytes_min(bytes - at, tensor_bytes(tensor->a) - position->done_bytes);
         compare_elements(tensor, position->done_bytes / dtype_bytes(tensor->a->dtype),
                          job->buffer_a + at, job->buffer_b + at, part);
         at += part;
         position->done_bytes += part;
-        if (position->done_bytes == bytes_of(tensor->a)) {
+        if (position->done_bytes == tensor_bytes(tensor->a)) {
             position->index++;
             position->done_bytes = 0;
         }
     }
 }
 
-static int compare_common(struct job *job, struct err *err)
+static int compare_common(struct diff_job *job, struct err *err)
 {
     struct position position = {0};
     uint64_t done_bytes = 0;
@@ -176,7 +176,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp((x->a ? x->a : x->b)->name, (y->a ? y->a : y->b)->name);
 }
 
-static void gather(struct job *job)
+static void collect_different(struct diff_job *job)
 {
     struct diff *diff = job->diff;
     for (uint64_t i = 0; i < job->common_count; i++) {
@@ -189,7 +189,7 @@ static void gather(struct job *job)
     qsort(diff->tensors, diff->tensors_count, sizeof *diff->tensors, compare_names);
 }
 
-static int prepare(struct job *job, struct err *err)
+static int prepare(struct diff_job *job, struct err *err)
 {
     uint64_t count_max =
         job->diff->a->manifest.tensors_count + job->diff->b->manifest.tensors_count;
@@ -226,7 +226,7 @@ static int compare_loaders(struct diff *diff, struct err *err)
 }
 
 /* Rejects a pattern that selects nothing, since the comparison would always succeed. */
-static int check_selection(const struct job *job, const struct diff_side *a, struct err *err)
+static int check_selection(const struct diff_job *job, const struct diff_side *a, struct err *err)
 {
     const struct diff *diff = job->diff;
     const char *only = job->options->only;
@@ -241,7 +241,7 @@ static int check_selection(const struct job *job, const struct diff_side *a, str
     return -ENOENT;
 }
 
-static int compare(struct job *job, const struct diff_side *a, struct err *err)
+static int compare(struct diff_job *job, const struct diff_side *a, struct err *err)
 {
     int status = prepare(job, err);
     if (!status && selects_loader(job->options->only))
@@ -251,14 +251,14 @@ static int compare(struct job *job, const struct diff_side *a, struct err *err)
     if (!status)
         status = compare_common(job, err);
     if (!status)
-        gather(job);
+        collect_different(job);
     return status;
 }
 
 int diff_open(const struct diff_side *a, const struct diff_side *b,
               const struct diff_options *options, struct diff **ret_diff, struct err *err)
 {
-    struct job job = {.diff = calloc(1, sizeof *job.diff), .options = options};
+    struct diff_job job = {.diff = calloc(1, sizeof *job.diff), .options = options};
     if (!job.diff)
         return err_set(err, -ENOMEM, "not enough memory to compare checkpoints");
     int status = reader_open_any(a->io, a->path, &job.diff->a, options->log, err);

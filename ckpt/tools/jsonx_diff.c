@@ -9,7 +9,7 @@
 enum { ENTRIES_MIN = 16 };
 
 /* Sets *ret_text to the node's canonical text, from malloc; NULL for NULL. */
-static int text_of(struct json_t *node, char **ret_text)
+static int format_node(struct json_t *node, char **ret_text)
 {
     struct str text = {0};
     int status = node ? jsonx_format(node, &text) : 0;
@@ -20,7 +20,7 @@ static int text_of(struct json_t *node, char **ret_text)
     return status;
 }
 
-static int reserve(struct jsonx_diff *diff)
+static int reserve_entry(struct jsonx_diff *diff)
 {
     if (diff->count < diff->capacity)
         return 0;
@@ -37,13 +37,13 @@ static int compare_leaf(struct jsonx_diff *diff, const struct str *path, struct 
                         struct json_t *b)
 {
     struct jsonx_diff_entry entry = {0};
-    int status = text_of(a, &entry.a);
+    int status = format_node(a, &entry.a);
     if (!status)
-        status = text_of(b, &entry.b);
+        status = format_node(b, &entry.b);
     bool same = !status && entry.a && entry.b && strcmp(entry.a, entry.b) == 0;
     if (!status && !same) {
         entry.path = strdup(str_text(path));
-        status = entry.path ? reserve(diff) : -ENOMEM;
+        status = entry.path ? reserve_entry(diff) : -ENOMEM;
         if (!status) {
             diff->entries[diff->count++] = entry;
             return 0;
@@ -61,14 +61,14 @@ static int compare_nodes(struct jsonx_diff *diff, struct str *path, struct json_
 static int compare_member(struct jsonx_diff *diff, struct str *path, const char *key,
                           struct json_t *a, struct json_t *b)
 {
-    size_t above = path->bytes;
+    size_t parent_bytes = path->bytes;
     str_add_format(path, ".%s", key);
     int status = str_status(path);
     if (status)
         return status;
     status = compare_nodes(diff, path, a, b);
-    path->bytes = above;
-    path->data[above] = '\0';
+    path->bytes = parent_bytes;
+    path->data[parent_bytes] = '\0';
     return status;
 }
 

@@ -10,7 +10,7 @@
 
 struct candidate {
     uint64_t step, size_bytes;
-    bool is_whole, is_gone;
+    bool is_complete, is_removed;
 };
 
 struct prune {
@@ -20,16 +20,15 @@ struct prune {
     struct io_lock *lock;
     uint64_t saved_step;
     struct candidate *candidates; /* [count] every step, ascending */
-    struct retention_step *rules; /* the complete ones */
-    size_t count, rules_count;
+    struct retention_step *complete_steps;
+    size_t count, complete_count;
     int status;
     struct err *err;
 };
 
-/* Collects what the rules need to know about a step. */
 static void collect_facts(struct prune *prune, struct candidate *candidate)
 {
-    const struct ckpt_keep *keep = &prune->options->keep;
+    const struct ckpt_keep_rules *keep = &prune->options->keep;
     char path[IO_PATH_BYTES_MAX];
     struct manifest manifest;
     struct err detail = {0};
@@ -41,13 +40,13 @@ static void collect_facts(struct prune *prune, struct candidate *candidate)
                 "an incomplete step is neither counted nor removed");
         return;
     }
-    struct retention_step *rule = &prune->rules[prune->rules_count++];
-    *rule = (struct retention_step){.step = candidate->step,
-                                    .is_saved = candidate->step == prune->saved_step};
+    struct retention_step *complete = &prune->complete_steps[prune->complete_count++];
+    *complete = (struct retention_step){.step = candidate->step,
+                                        .is_saved = candidate->step == prune->saved_step};
     if (keep->best.metric)
-        rule->has_metric =
-            ckpt_metric(manifest.state, keep->best.metric, rule->step, &rule->metric);
-    candidate->is_whole = true;
+        complete->has_metric =
+            ckpt_get_metric(manifest.state, keep->best.metric, complete->step, &complete->metric);
+    candidate->is_complete = true;
     manifest_deinit(&manifest);
 }
 
@@ -103,7 +102,7 @@ static int apply_verdict(struct prune *prune, struct candidate *candidate, unsig
         return status;
     if (reasons == 0 && !options->dry_run)
         remove_step(prune, &verdict);
-    candidate->is_gone = verdict.reasons == 0 && verdict.status == 0;
+    candidate->is_removed = verdict.reasons == 0 && verdict.status == 0;
     if (options->verdict)
         options->verdict(options->context, &verdict);
     return 0;
@@ -119,7 +118,7 @@ static int remove_backup(void *context, const struct io_entry *entry)
     if (entry->kind != IO_ENTRY_FOLDER || !folder_parse_backup(entry->name, &step))
         return 0;
     for (size_t i = 0; i < prune->count; i++)
-        if (prune->candidates[i].step == step && !prune->candidates[i].is_gone)
+        if (prune->candidates[i].step == step && !prune->candidates[i].is_removed)
             return 0;
     int status = io_join_path(prune->folder, entry->name, path, &detail);
     if (!status)
@@ -130,17 +129,18 @@ static int remove_backup(void *context, const struct io_entry *entry)
     return 0;
 }
 
-static int judge(struct prune *prune, struct err *err)
+static int decide_and_remove(struct prune *prune, struct err *err)
 {
     for (size_t i = 0; i < prune->count; i++)
         collect_facts(prune, &prune->candidates[i]);
-    retention_decide(&prune->options->keep, prune->rules, prune->rules_count);
-    const struct retention_step *rule = prune->rules;
+    retention_decide(&prune->options->keep, prune->complete_steps, prune->complete_count);
+    const struct retention_step *complete = prune->complete_steps;
     int status = 0;
     for (size_t i = 0; i < prune->count && !status; i++) {
         struct candidate *candidate = &prune->candidates[i];
-        status = apply_verdict(prune, candidate,
-                               candidate->is_whole ? rule++->reasons : CKPT_KEPT_BROKEN, err);
+        status =
+            apply_verdict(prune, candidate,
+                          candidate->is_complete ? complete++->reasons : CKPT_KEPT_INCOMPLETE, err);
     }
     if (!status && !prune->options->dry_run)
         status = prune->io->names->list(prune->io, prune->folder, remove_backup, prune, err);
@@ -157,18 +157,18 @@ int prune_folder(struct io *io, const char *folder, const struct ckpt_prune_opti
                           .saved_step = saved_step,
                           .err = err};
     uint64_t *steps;
-    int status = folder_steps(io, folder, &steps, &prune.count, err);
+    int status = folder_list_steps(io, folder, &steps, &prune.count, err);
     if (status)
         return status;
     prune.candidates = calloc(prune.count + 1, sizeof *prune.candidates);
-    prune.rules = calloc(prune.count + 1, sizeof *prune.rules);
-    if (!prune.candidates || !prune.rules)
+    prune.complete_steps = calloc(prune.count + 1, sizeof *prune.complete_steps);
+    if (!prune.candidates || !prune.complete_steps)
         status = err_set(err, -ENOMEM, "out of memory for %zu steps", prune.count);
     for (size_t i = 0; i < prune.count && !status; i++)
         prune.candidates[i].step = steps[i];
     if (!status)
-        status = judge(&prune, err);
-    free(prune.rules);
+        status = decide_and_remove(&prune, err);
+    free(prune.complete_steps);
     free(prune.candidates);
     free(steps);
     return status;

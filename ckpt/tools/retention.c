@@ -6,15 +6,15 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool is_better(const struct ckpt_keep *keep, const struct retention_step *a,
+static bool is_better(const struct ckpt_keep_rules *keep, const struct retention_step *a,
                       const struct retention_step *b)
 {
     if (a->metric == b->metric)
         return a->step < b->step;
-    return keep->best.mode == CKPT_MAX ? a->metric > b->metric : a->metric < b->metric;
+    return keep->best.mode == CKPT_MODE_MAX ? a->metric > b->metric : a->metric < b->metric;
 }
 
-static bool is_among_best(const struct ckpt_keep *keep, const struct retention_step *steps,
+static bool is_among_best(const struct ckpt_keep_rules *keep, const struct retention_step *steps,
                           size_t count, const struct retention_step *step)
 {
     uint32_t better_count = 0;
@@ -25,7 +25,8 @@ static bool is_among_best(const struct ckpt_keep *keep, const struct retention_s
     return better_count < keep->best.count;
 }
 
-void retention_decide(const struct ckpt_keep *keep, struct retention_step *steps, size_t count)
+void retention_decide(const struct ckpt_keep_rules *keep, struct retention_step *steps,
+                      size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         struct retention_step *step = &steps[i];
@@ -42,16 +43,17 @@ void retention_decide(const struct ckpt_keep *keep, struct retention_step *steps
     }
 }
 
-bool ckpt_metric(const struct json_t *state, const char *name, uint64_t step, double *ret_metric)
+bool ckpt_get_metric(const struct json_t *state, const char *name, uint64_t step,
+                     double *ret_metric)
 {
     char step_key[CKPT_METRIC_BYTES_MAX + sizeof "_step"];
     const struct json_t *metrics = jsonx_get(state, "metrics");
     double metric;
-    uint64_t of_step;
+    uint64_t measured_step;
     if (jsonx_f64(jsonx_get(metrics, name), &metric) || isnan(metric))
         return false;
     snprintf(step_key, sizeof step_key, "%.*s_step", (int)strcspn(name, "_"), name);
-    if (jsonx_u64(jsonx_get(metrics, step_key), &of_step) == 0 && of_step != step)
+    if (jsonx_u64(jsonx_get(metrics, step_key), &measured_step) == 0 && measured_step != step)
         return false;
     *ret_metric = metric;
     return true;
@@ -64,9 +66,9 @@ static bool ends_in_word(const char *name, const char *word)
            (bytes == word_bytes || name[bytes - word_bytes - 1] == '_');
 }
 
-bool ckpt_metric_mode(const char *name, enum ckpt_mode *ret_mode)
+bool ckpt_guess_metric_mode(const char *name, enum ckpt_metric_mode *ret_mode)
 {
     bool is_accuracy = ends_in_word(name, "accuracy");
-    *ret_mode = is_accuracy ? CKPT_MAX : CKPT_MIN;
+    *ret_mode = is_accuracy ? CKPT_MODE_MAX : CKPT_MODE_MIN;
     return is_accuracy || ends_in_word(name, "loss");
 }

@@ -1,10 +1,9 @@
 /*
  * retention — decides which steps of a folder are kept. Pure.
  *
- * A step is kept if it is the newest, is among the newest `last`, has a number that is a multiple
- * of `every`, is among the best `count` by a metric, or was just saved. Applying the rules after
- * each save or once at the end gives the same result: adding steps cannot bring a step into the
- * best `count`.
+ * A step is kept if it is the newest, is among the newest `last`, is a multiple of `every`, is
+ * among the best `count` by a metric, or was just saved. Applying the rules after each save or once
+ * at the end gives the same result: new steps cannot move an older step into the best `count`.
  */
 #ifndef MILLRACE_CKPT_TOOLS_RETENTION_H
 #define MILLRACE_CKPT_TOOLS_RETENTION_H
@@ -20,10 +19,11 @@ struct retention_step {
     bool is_saved;
     bool has_metric;
     double metric;    /* not NaN */
-    unsigned reasons; /* out: bits of enum ckpt_reason; 0: removed */
+    unsigned reasons; /* out: bits of enum ckpt_keep_reason; 0: removed */
 };
 
-/* steps: ascending, without duplicates. Of two equally good steps the earlier is better. */
-void retention_decide(const struct ckpt_keep *keep, struct retention_step *steps, size_t count);
+/* steps: ascending, without duplicates. Of equal steps the earlier is better. */
+void retention_decide(const struct ckpt_keep_rules *keep, struct retention_step *steps,
+                      size_t count);
 
 #endif

@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <string.h>
 
-struct run_of_blocks {
+struct block_run {
     uint32_t file;
     uint64_t block, end;
 };
@@ -15,7 +15,7 @@ struct scan {
     const struct scan_options *options;
     bool *is_bad;
     pthread_mutex_t mutex;
-    struct run_of_blocks next; /* where the next run begins; guarded by mutex, as all below */
+    struct block_run next; /* where the next run begins; from here on guarded by mutex */
     uint64_t done_bytes;
     int64_t bad_count;
     int status; /* status of the first thread that failed */
@@ -24,22 +24,22 @@ struct scan {
 
 struct scanner {
     struct scan *scan;
-    struct run_of_blocks run;
+    struct block_run run;
 };
 
-/* False if all are taken or a thread failed. */
-static bool take_run(struct scan *scan, struct run_of_blocks *ret_run)
+/* False: all are taken or a thread failed. */
+static bool take_run(struct scan *scan, struct block_run *ret_run)
 {
     const struct scan_options *options = scan->options;
     const struct manifest *manifest = options->manifest;
-    struct run_of_blocks *next = &scan->next;
+    struct block_run *next = &scan->next;
     pthread_mutex_lock(&scan->mutex);
     while (next->file < manifest->files_count) {
         if (options->skipped[next->file] ||
             next->block >= manifest->files[next->file].blocks_count) {
             next->file++;
             next->block = 0;
-        } else if (!scan_is_mine(&options->share, next->file, next->block)) {
+        } else if (!scan_share_has(&options->share, next->file, next->block)) {
             next->block += SCAN_RUN_BLOCKS;
         } else {
             break;
@@ -56,30 +56,30 @@ static bool take_run(struct scan *scan, struct run_of_blocks *ret_run)
     return has_more;
 }
 
-static bool next_block(void *context, struct block_request *ret_want)
+static bool next_block(void *context, struct block_request *ret_request)
 {
     struct scanner *scanner = context;
     if (scanner->run.block == scanner->run.end && !take_run(scanner->scan, &scanner->run))
         return false;
-    *ret_want = (struct block_request){.file = scanner->run.file, .block = scanner->run.block++};
+    *ret_request = (struct block_request){.file = scanner->run.file, .block = scanner->run.block++};
     return true;
 }
 
-static int take_block(void *context, const struct block_result *got)
+static int take_block(void *context, const struct block_result *result)
 {
     struct scan *scan = ((struct scanner *)context)->scan;
-    const struct ckpt_progress *watch = scan->options->watch;
+    const struct ckpt_progress *progress = scan->options->progress;
     pthread_mutex_lock(&scan->mutex);
-    scan->done_bytes += got->bytes;
-    scan->is_bad[scan->options->first[got->file] + got->block] = got->status != 0;
-    scan->bad_count += got->status != 0;
-    if (watch && watch->progress)
-        watch->progress(watch->context, scan->done_bytes, scan->options->bytes);
+    scan->done_bytes += result->bytes;
+    scan->is_bad[scan->options->first_block[result->file] + result->block] = result->status != 0;
+    scan->bad_count += result->status != 0;
+    if (progress && progress->report)
+        progress->report(progress->context, scan->done_bytes, scan->options->bytes);
     pthread_mutex_unlock(&scan->mutex);
     return 0;
 }
 
-static void scan_some(void *context, size_t tile, unsigned worker)
+static void scan_runs(void *context, size_t tile, unsigned worker)
 {
     (void)tile;
     (void)worker;
@@ -102,9 +102,8 @@ static void scan_some(void *context, size_t tile, unsigned worker)
     pthread_mutex_unlock(&scan->mutex);
 }
 
-/* One thread per CPU, but few enough for about two runs each. The CPUs are divided among the
- * shares, each of which gets at least one. */
-static unsigned threads_for(const struct scan_options *options)
+/* One thread per CPU of this share, but few enough for about two runs each. */
+static unsigned count_threads(const struct scan_options *options)
 {
     uint64_t useful = options->bytes / (2 * SCAN_RUN_BLOCKS * (uint64_t)CKPT_BLOCK_BYTES) + 1;
     unsigned cpus = thread_pool_cpu_count(),
@@ -117,11 +116,11 @@ int64_t scan_blocks(const struct scan_options *options, bool *is_bad, struct err
 {
     struct scan scan = {.options = options, .is_bad = is_bad, .mutex = PTHREAD_MUTEX_INITIALIZER};
     struct thread_pool *pool = NULL;
-    unsigned threads = threads_for(options);
+    unsigned threads = count_threads(options);
     int status = thread_pool_open(threads, &pool, err);
     if (status)
         return status;
-    thread_pool_run(pool, threads, scan_some, &scan);
+    thread_pool_run(pool, threads, scan_runs, &scan);
     thread_pool_close(pool);
     pthread_mutex_destroy(&scan.mutex);
     if (scan.status && err)

@@ -1,5 +1,5 @@
 /*
- * verify — checks a step's blocks and headers against its manifest, all of them or one share.
+ * verify — checks all or a share of a step's blocks and headers against its manifest.
  */
 #ifndef MILLRACE_CKPT_TOOLS_VERIFY_H
 #define MILLRACE_CKPT_TOOLS_VERIFY_H
@@ -14,7 +14,7 @@ struct verify_options {
     struct scan_share share;
     void (*bad)(void *context, const struct err *detail); /* as in ckpt_verify */
     void *context;
-    const struct ckpt_progress *watch; /* counts only the share */
+    const struct ckpt_progress *progress; /* counts only the share */
 };
 /* Like ckpt_verify, but for the share. */
 int verify_share(const struct verify_options *options, struct err *err);

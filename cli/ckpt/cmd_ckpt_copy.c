@@ -35,24 +35,24 @@ static int print_copied(const struct ckpt_copy_result *copied, double seconds,
 static int run(const struct invocation *invocation, struct err *err)
 {
     const struct copy_args *args = invocation->args;
-    struct ckpt_progress watch = {progress_update, invocation->console};
-    struct ckpt_copy_options options = {.source = invocation->positional[0],
-                                        .folder = invocation->positional[1],
+    struct ckpt_progress progress = {progress_update, invocation->console};
+    struct ckpt_copy_options options = {.source_path = invocation->positional[0],
+                                        .target_folder = invocation->positional[1],
                                         .force = args->force,
                                         .log = invocation->log,
-                                        .watch = &watch};
+                                        .progress = &progress};
     struct ckpt_copy_result copied;
     char source[IO_PATH_BYTES_MAX], folder[IO_PATH_BYTES_MAX];
     uint64_t began_ns = clock_now_ns();
-    int status = storage_open(options.source, NULL, &options.from, err);
+    int status = storage_open(options.source_path, NULL, &options.source_io, err);
     if (!status)
-        status = storage_open(options.folder, NULL, &options.to, err);
+        status = storage_open(options.target_folder, NULL, &options.target_io, err);
     if (!status)
-        status = ckpt_resolve(options.from, options.source, source, err);
+        status = ckpt_resolve_folder(options.source_io, options.source_path, source, err);
     if (!status)
-        status = ckpt_resolve(options.to, options.folder, folder, err);
-    options.source = source;
-    options.folder = folder;
+        status = ckpt_resolve_folder(options.target_io, options.target_folder, folder, err);
+    options.source_path = source;
+    options.target_folder = folder;
     progress_begin(invocation->console, "copying", PROGRESS_BYTES);
     if (!status)
         status = ckpt_copy(&options, &copied, err);
@@ -60,8 +60,8 @@ static int run(const struct invocation *invocation, struct err *err)
     if (!status)
         status =
             print_copied(&copied, clock_seconds(clock_now_ns() - began_ns), &args->common, err);
-    io_close(options.to);
-    io_close(options.from);
+    io_close(options.target_io);
+    io_close(options.source_io);
     return status;
 }
 

@@ -31,12 +31,12 @@ static int run(const struct invocation *invocation, struct err *err)
 {
     const char *path = invocation->positional[0];
     struct ckpt_hashes hashes;
-    struct ckpt_progress watch = {progress_update, invocation->console};
+    struct ckpt_progress progress = {progress_update, invocation->console};
     struct io *io = NULL;
     int status = storage_open(path, NULL, &io, err);
     progress_begin(invocation->console, "hashing", PROGRESS_BYTES);
     if (!status)
-        status = ckpt_hash(io, path, &hashes, invocation->log, &watch, err);
+        status = ckpt_hash(io, path, &hashes, invocation->log, &progress, err);
     progress_end(invocation->console);
     if (!status)
         status = print_hashes(&hashes, invocation->common->json, err);

@@ -99,7 +99,7 @@ static int list_other(void *context, const struct io_entry *entry)
 
 static int list_folder(struct listing *listing, struct err *err)
 {
-    int status = ckpt_each_step(listing->io, listing->folder, list_each_step, listing, err);
+    int status = ckpt_for_each_step(listing->io, listing->folder, list_each_step, listing, err);
     if (!status && !listing->only)
         status = listing->io->names->list(listing->io, listing->folder, list_other, listing, err);
     if (!status && !listing->has_listed)
@@ -112,7 +112,7 @@ static int list_path(struct listing *listing, const char *path, struct err *err)
     char step[IO_PATH_BYTES_MAX], manifest[IO_PATH_BYTES_MAX], parent[IO_PATH_BYTES_MAX];
     struct io_stat info;
     uint64_t number;
-    int status = ckpt_resolve(listing->io, path, step, err);
+    int status = ckpt_resolve_folder(listing->io, path, step, err);
     if (status)
         return status;
     for (size_t bytes = strlen(step); bytes > 1 && step[bytes - 1] == '/';)

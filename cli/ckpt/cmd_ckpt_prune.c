@@ -89,7 +89,7 @@ static int match_metric(void *context, const struct ckpt_entry *entry)
     struct metric_search *search = context;
     double metric;
     search->has_steps = true;
-    search->found = ckpt_metric(entry->state, search->name, entry->step, &metric);
+    search->found = ckpt_get_metric(entry->state, search->name, entry->step, &metric);
     return search->found;
 }
 
@@ -109,19 +109,21 @@ static int check_metric(const struct prune_args *args, const char *folder, struc
     return -ENOENT;
 }
 
-static int choose_mode(const struct prune_args *args, enum ckpt_mode *ret_mode, struct err *err)
+static int choose_mode(const struct prune_args *args, enum ckpt_metric_mode *ret_mode,
+                       struct err *err)
 {
-    enum ckpt_mode natural, requested = args->best_mode == MODE_MAX ? CKPT_MAX : CKPT_MIN;
-    bool has_natural = ckpt_metric_mode(args->best_metric, &natural),
+    enum ckpt_metric_mode natural,
+        requested = args->best_mode == MODE_MAX ? CKPT_MODE_MAX : CKPT_MODE_MIN;
+    bool has_natural = ckpt_guess_metric_mode(args->best_metric, &natural),
          is_requested = args->best_mode != MODE_AUTO;
     *ret_mode = is_requested ? requested : natural;
     if (is_requested ? !has_natural || requested == natural : has_natural)
         return 0;
     if (is_requested) {
         err_set(err, -EINVAL, "the best %s is the %s one", args->best_metric,
-                natural == CKPT_MAX ? "largest" : "smallest");
+                natural == CKPT_MODE_MAX ? "largest" : "smallest");
         err_advise(err, "remove --best-mode or set it to %s",
-                   mode_choices[natural == CKPT_MAX ? MODE_MAX : MODE_MIN]);
+                   mode_choices[natural == CKPT_MODE_MAX ? MODE_MAX : MODE_MIN]);
     } else {
         err_set(err, -EINVAL, "the best mode of %s is unknown", args->best_metric);
         err_advise(err, "add --best-mode min or --best-mode max");
@@ -129,7 +131,7 @@ static int choose_mode(const struct prune_args *args, enum ckpt_mode *ret_mode, 
     return -EINVAL;
 }
 
-static int choose_best(const struct prune_args *args, struct ckpt_keep *keep, struct err *err)
+static int choose_best(const struct prune_args *args, struct ckpt_keep_rules *keep, struct err *err)
 {
     if (args->best_metric) {
         keep->best.metric = args->best_metric;
@@ -155,7 +157,7 @@ static int prune(const struct invocation *invocation, struct io *io, struct prun
         .verdict = write_verdict,
         .context = job,
         .log = invocation->log};
-    int status = ckpt_resolve(io, invocation->positional[0], folder, err);
+    int status = ckpt_resolve_folder(io, invocation->positional[0], folder, err);
     if (!status)
         status = check_metric(args, folder, io, err);
     if (!status)

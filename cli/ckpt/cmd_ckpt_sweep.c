@@ -19,7 +19,7 @@ static int run(const struct invocation *invocation, struct err *err)
     struct io *io = NULL;
     int status = storage_open(invocation->positional[0], NULL, &io, err);
     if (!status)
-        status = ckpt_resolve(io, invocation->positional[0], folder, err);
+        status = ckpt_resolve_folder(io, invocation->positional[0], folder, err);
     if (status) {
         io_close(io);
         return status;

@@ -145,9 +145,9 @@ static int check_shard(struct verify_job *job, const char *path)
 
 static int check_checkpoint(struct verify_job *job, const char *path)
 {
-    struct ckpt_progress watch = {show_progress, job};
+    struct ckpt_progress progress = {show_progress, job};
     begin_progress(job);
-    int bad = ckpt_verify(job->io, path, print_bad, job, &watch, job->err);
+    int bad = ckpt_verify(job->io, path, print_bad, job, &progress, job->err);
     job->checkpoints_count++;
     if (bad < 0)
         return bad;
@@ -192,7 +192,7 @@ static int check_kind(struct verify_job *job, enum path_kind kind, const char *p
     case PATH_CHECKPOINT:
         return check_checkpoint(job, path);
     case PATH_CHECKPOINTS:
-        return ckpt_each_step(job->io, path, check_step, job, job->err);
+        return ckpt_for_each_step(job->io, path, check_step, job, job->err);
     case PATH_SAFETENSORS:
         return check_safetensors(job, path);
     case PATH_RUN:

@@ -88,7 +88,7 @@ static int plan_tensors(struct job *job, struct err *err)
     }
     qsort(job->entries, job->count, sizeof *job->entries, compare_entries);
     for (uint64_t i = 0; i < job->count; i++)
-        job->tensors[i] = manifest_find(manifest, job->entries[i].name);
+        job->tensors[i] = manifest_find_tensor(manifest, job->entries[i].name);
     return consolidated_encode_header(job->entries, job->count, &job->header, &job->file_bytes,
                                       err);
 }

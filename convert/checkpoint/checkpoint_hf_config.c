@@ -24,7 +24,7 @@ int checkpoint_hf_find(const struct ckpt_reader *reader, const struct hf_model *
         model_type_find(name, &type))
         models = model_hf_models(type);
     for (; models && *models; models++)
-        if (!(*models)->marker || manifest_find(&reader->manifest, (*models)->marker)) {
+        if (!(*models)->marker || manifest_find_tensor(&reader->manifest, (*models)->marker)) {
             *ret_model = *models;
             return 0;
         }
@@ -39,7 +39,7 @@ int checkpoint_hf_find(const struct ckpt_reader *reader, const struct hf_model *
 static int find_dim(const struct ckpt_reader *reader, const char *name, uint32_t axis,
                     uint64_t *ret_extent, struct err *err)
 {
-    const struct manifest_tensor *tensor = manifest_find(&reader->manifest, name);
+    const struct manifest_tensor *tensor = manifest_find_tensor(&reader->manifest, name);
     if (tensor && axis < tensor->rank) {
         *ret_extent = tensor->shape[axis];
         return 0;
@@ -51,7 +51,7 @@ static int find_dim(const struct ckpt_reader *reader, const char *name, uint32_t
 
 static int fill_dims(const struct ckpt_reader *reader, struct hf_config *config, struct err *err)
 {
-    const char *up = manifest_find(&reader->manifest, "blocks.0.mlp.gate.weight")
+    const char *up = manifest_find_tensor(&reader->manifest, "blocks.0.mlp.gate.weight")
                          ? "blocks.0.mlp.gate.weight"
                          : "blocks.0.mlp.fc.weight";
     int status = find_dim(reader, "embed.tokens.weight", 0, &config->vocabulary, err);
@@ -59,7 +59,7 @@ static int fill_dims(const struct ckpt_reader *reader, struct hf_config *config,
         status = find_dim(reader, "embed.tokens.weight", 1, &config->width, err);
     if (!status)
         status = find_dim(reader, up, 0, &config->mlp_width, err);
-    if (!status && manifest_find(&reader->manifest, "embed.positions.weight"))
+    if (!status && manifest_find_tensor(&reader->manifest, "embed.positions.weight"))
         return find_dim(reader, "embed.positions.weight", 0, &config->positions, err);
     return status ? status
                   : jsonx_get_u64(saved_config(reader), "data.text.block", &config->positions,
@@ -95,7 +95,7 @@ static int fill_config(const struct ckpt_reader *reader, struct hf_config *confi
               &config->rope_high_freq_factor);
     jsonx_u64(jsonx_get(saved, "model.rope_scaling.original_max_position_embeddings"),
               &config->rope_original_positions);
-    config->tied = !manifest_find(&reader->manifest, "head.weight");
+    config->tied = !manifest_find_tensor(&reader->manifest, "head.weight");
     return 0;
 }
 
@@ -108,7 +108,8 @@ static void write_dtype(struct jsonx_writer *w, const struct ckpt_reader *reader
     } names[] = {{DTYPE_F64, "float64"},           {DTYPE_F32, "float32"},
                  {DTYPE_BF16, "bfloat16"},         {DTYPE_F16, "float16"},
                  {DTYPE_F8_E4M3, "float8_e4m3fn"}, {DTYPE_F8_E5M2, "float8_e5m2"}};
-    const struct manifest_tensor *tensor = manifest_find(&reader->manifest, "embed.tokens.weight");
+    const struct manifest_tensor *tensor =
+        manifest_find_tensor(&reader->manifest, "embed.tokens.weight");
     for (size_t i = 0; tensor && i < sizeof names / sizeof names[0]; i++)
         if (names[i].dtype == tensor_stream_dtype(cast, tensor->dtype))
             jsonx_write_string(w, "torch_dtype", names[i].torch);

@@ -189,12 +189,12 @@ static void a_save_returns_while_its_first_write_is_held(void **state)
     gate_shut(&disk);
     assert_ok(ckpt_saver_save(saver, 1, FIXTURE_STATE, &err), &err);
     gate_await(&disk, 1);
-    assert_true(ckpt_saver_busy(saver));
+    assert_true(ckpt_saver_is_busy(saver));
     assert_int_equal(ckpt_saver_stats(saver).saves_count, 0);
     assert_int_equal(fixture_list(io, folder, NULL), 0);
     gate_open(&disk);
     assert_ok(ckpt_saver_wait(saver, &err), &err);
-    assert_false(ckpt_saver_busy(saver));
+    assert_false(ckpt_saver_is_busy(saver));
     assert_int_equal(ckpt_saver_stats(saver).saves_count, 1);
     assert_int_equal(fixture_list(io, folder, NULL), 1);
     ckpt_saver_close(saver);

@@ -76,15 +76,16 @@ static void run_copies_equal_elementwise_copies(void **state)
                 common++;
             }
         }
-        struct runs runs;
-        bool meet = runs_init(&runs, &source, &target, DTYPE_U16);
+        struct box_runs runs;
+        bool meet = box_runs_init(&runs, &source, &target, DTYPE_U16);
         assert_int_equal(meet, common > 0);
         if (!meet)
             continue;
         met++;
         assert_int_equal(runs.runs_count * runs.run_bytes, common * sizeof from[0]);
         uint64_t end = 0;
-        for (struct runs_cursor run = runs_first(&runs); run.left > 0; runs_next(&runs, &run)) {
+        for (struct box_runs_cursor run = box_runs_first(&runs); run.left > 0;
+             box_runs_next(&runs, &run)) {
             assert_true(run.source >= end); /* offsets rise */
             end = run.source + runs.run_bytes;
             memcpy((char *)to + run.target, (char *)from + run.source, runs.run_bytes);
@@ -99,15 +100,15 @@ static void whole_rows_form_one_run(void **state)
     (void)state;
     const uint64_t shape[] = {10, 4, 5};
     struct box whole = box_whole(shape, 3), rows = whole, columns = whole;
-    struct runs runs;
+    struct box_runs runs;
     rows.start[0] = 3;
     rows.extent[0] = 4;
-    assert_true(runs_init(&runs, &whole, &rows, DTYPE_F32));
+    assert_true(box_runs_init(&runs, &whole, &rows, DTYPE_F32));
     assert_int_equal(runs.runs_count, 1);
     assert_int_equal(runs.source, 3 * 4 * 5 * 4);
     assert_int_equal(runs.target, 0);
     columns.extent[1] = 2;
-    assert_true(runs_init(&runs, &whole, &columns, DTYPE_F32));
+    assert_true(box_runs_init(&runs, &whole, &columns, DTYPE_F32));
     assert_int_equal(runs.runs_count, 10);
     assert_int_equal(runs.run_bytes, 2 * 5 * 4);
 }
@@ -125,16 +126,16 @@ static void ranges_are_covered_by_few_boxes_in_order(void **state)
         uint32_t boxes = 0;
         for (uint64_t at = begin; at < end;) {
             uint64_t taken = 0, first = 0;
-            struct box box = box_of_range(shape, rank, at, end, &taken);
+            struct box box = box_from_range(shape, rank, at, end, &taken);
             assert_int_equal(box_check(&box, shape), 0);
             assert_int_equal(volume(&box), taken);
             struct box whole = box_whole(shape, rank);
-            struct runs runs; /* one run covers the whole box, starting at `at` */
-            assert_true(runs_init(&runs, &whole, &box, DTYPE_U8));
+            struct box_runs runs; /* one run covers the whole box, starting at `at` */
+            assert_true(box_runs_init(&runs, &whole, &box, DTYPE_U8));
             assert_int_equal(runs.runs_count * runs.run_bytes, taken);
             first = runs.source;
             assert_int_equal(first, at);
-            assert_int_equal(runs_first(&runs).left, runs.runs_count);
+            assert_int_equal(box_runs_first(&runs).left, runs.runs_count);
             at += taken;
             assert_true(at <= end);
             boxes++;

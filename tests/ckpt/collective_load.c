@@ -82,13 +82,13 @@ static void tear_down(struct stage *stage)
     ranks_remove_folder(stage->root);
 }
 
-static int open_step(struct stage *stage, const struct ckpt_find_options *choice,
+static int open_step(struct stage *stage, const struct ckpt_find_options *options,
                      struct ckpt_reader **reader, struct err *err)
 {
     struct log log = {.write = note_warning, .context = stage, .level_min = LOG_WARN};
     stage->warnings_count = 0;
     *err = (struct err){0};
-    return ckpt_reader_open_collective(stage->io, stage->folder, choice, world, reader, &log, err);
+    return ckpt_reader_open_collective(stage->io, stage->folder, options, world, reader, &log, err);
 }
 
 /* Loads this rank's part of the arrays. *is_right: whether it matches the step. */
@@ -111,12 +111,12 @@ static int load_step(struct stage *stage, struct ckpt_reader *reader, bool *ret_
 }
 
 /* Asserts that all ranks find and load that step. */
-static void check_loads(struct stage *stage, const struct ckpt_find_options *choice, uint64_t step)
+static void check_loads(struct stage *stage, const struct ckpt_find_options *options, uint64_t step)
 {
     struct ckpt_reader *reader = NULL;
     struct err err;
     bool is_right = false;
-    assert_ok(open_step(stage, choice, &reader, &err), &err);
+    assert_ok(open_step(stage, options, &reader, &err), &err);
     assert_int_equal(ckpt_reader_step(reader), step);
     assert_ok(load_step(stage, reader, &is_right, &err), &err);
     assert_true(is_right);

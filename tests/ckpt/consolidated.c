@@ -315,13 +315,13 @@ static void a_simulated_plan_equals_the_collective_one(void **state)
     (void)state;
     struct stage stage = set_up();
     struct ckpt_tensor tensors[SIMULATED_RANKS_MAX][SPECS];
-    struct consolidated_holding all[SIMULATED_RANKS_MAX];
+    struct consolidated_tensors all[SIMULATED_RANKS_MAX];
     struct consolidated together, alone;
     struct err err = {0};
     assert_in_range(world->ranks, 1, SIMULATED_RANKS_MAX);
     for (int rank = 0; rank < world->ranks; rank++) {
         take(tensors[rank], &stage.global, rank, world->ranks);
-        all[rank] = (struct consolidated_holding){tensors[rank], SPECS};
+        all[rank] = (struct consolidated_tensors){tensors[rank], SPECS};
     }
     assert_ok(consolidated_init(&together, &all[world->rank], GROUPS, world, &err), &err);
     assert_ok(consolidated_simulate(&alone, all, world->rank, world->ranks, GROUPS, &err), &err);
@@ -353,7 +353,7 @@ static void a_simulated_plan_of_incomplete_parts_is_refused(void **state)
 {
     (void)state;
     struct stage stage = set_up();
-    struct consolidated_holding twice[2] = {{stage.tensors, SPECS}, {stage.tensors, SPECS}};
+    struct consolidated_tensors twice[2] = {{stage.tensors, SPECS}, {stage.tensors, SPECS}};
     struct consolidated consolidated;
     struct err err = {0};
     assert_int_equal(consolidated_simulate(&consolidated, twice, 0, 2, GROUPS, &err), -EINVAL);

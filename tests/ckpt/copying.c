@@ -40,7 +40,7 @@ static void a_step_locked_by_a_reader_during_removal_is_kept(void **state)
     (void)state;
     char path[FIXTURE_PATH_BYTES];
     struct io *faulty = steps_open_faulty("finalize:hold:manifest");
-    struct copying copying = {.options = {.from = io, .to = faulty, .force = true}};
+    struct copying copying = {.options = {.source_io = io, .target_io = faulty, .force = true}};
     struct ckpt_reader *reader = NULL;
     struct err err = {0};
     pthread_t thread;
@@ -48,8 +48,8 @@ static void a_step_locked_by_a_reader_during_removal_is_kept(void **state)
     arrays_fill(&arrays, 2);
     assert_int_equal(mkdir(in_folder("to"), 0777), 0);
     fixture_save_step(io, in_folder("to"), &arrays, 1, path);
-    copying.options.source = in_folder("from");
-    copying.options.folder = in_folder("to");
+    copying.options.source_path = in_folder("from");
+    copying.options.target_folder = in_folder("to");
     assert_int_equal(pthread_create(&thread, NULL, copy, &copying), 0);
     while (io_fault_counts(faulty).held == 0) /* the copy has already checked for readers */
         gate_pause();
@@ -72,11 +72,11 @@ static void a_step_removed_before_it_is_locked_is_not_the_newest(void **state)
 {
     (void)state;
     struct io *faulty = steps_open_faulty("lock:hold:manifest");
-    struct copying copying = {.options = {.from = faulty, .to = io}};
+    struct copying copying = {.options = {.source_io = faulty, .target_io = io}};
     pthread_t thread;
     make_steps(in_folder("from"), 2);
-    copying.options.source = in_folder("from");
-    copying.options.folder = in_folder("to");
+    copying.options.source_path = in_folder("from");
+    copying.options.target_folder = in_folder("to");
     assert_int_equal(pthread_create(&thread, NULL, copy, &copying), 0);
     while (io_fault_counts(faulty).held == 0) /* the copy has already found step 2 */
         gate_pause();
@@ -93,12 +93,12 @@ static void a_step_removed_before_it_is_locked_is_not_the_newest(void **state)
 static void a_step_whose_removal_never_ends_is_not_read(void **state)
 {
     (void)state;
-    struct copying copying = {.options = {.from = io, .to = io}};
+    struct copying copying = {.options = {.source_io = io, .target_io = io}};
     struct io_shared_lock *hold;
     struct err err = {0};
     make_steps(in_folder("from"), 1);
-    copying.options.source = in_folder("from");
-    copying.options.folder = in_folder("to");
+    copying.options.source_path = in_folder("from");
+    copying.options.target_folder = in_folder("to");
     assert_ok(io_lock_shared(io, in_folder("from/step-00000001/manifest.json"), true, &hold, &err),
               &err);
     copy(&copying);

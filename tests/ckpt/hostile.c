@@ -134,7 +134,7 @@ static struct local_plan make_told(void)
          .replicated = true}};
     struct layout_chunk chunks[2] = {{.tensor = &tensors[0], .box = {.rank = 2, .extent = {3, 5}}},
                                      {.tensor = &tensors[1], .box = {.rank = 1, .extent = {9}}}};
-    const struct local_plan_part part = {.chunks = chunks, .chunks_count = 2, .file_bytes = 4096};
+    const struct local_plan_input part = {.chunks = chunks, .chunks_count = 2, .file_bytes = 4096};
     struct local_plan told;
     struct err err = {0};
     assert_ok(local_plan_collect(&part, 1, &told, &err), &err);
@@ -144,7 +144,7 @@ static struct local_plan make_told(void)
 static void check_refused(const struct local_plan *told, const char *why)
 {
     struct err err = {0};
-    assert_int_equal(local_plan_check(told->all, told->bytes_max, 7, &err), -EPROTO);
+    assert_int_equal(local_plan_check(told->texts, told->bytes_max, 7, &err), -EPROTO);
     assert_non_null(strstr(err.what, "the save plan of rank 7 is invalid"));
     if (!strstr(err.what, why))
         fail_msg("expected \"%s\" in: %s", why, err.what);
@@ -153,16 +153,16 @@ static void check_refused(const struct local_plan *told, const char *why)
 static void a_malformed_local_plan_is_rejected(void **state)
 {
     struct local_plan told = make_told();
-    struct local_plan_head *head = (void *)told.all;
+    struct local_plan_head *head = (void *)told.texts;
     struct local_plan_chunk *first = (void *)(head + 1);
     char *name = (char *)(first + 1);
     struct err err = {0};
     (void)state;
-    assert_ok(local_plan_check(told.all, told.bytes_max, 7, &err), &err);
+    assert_ok(local_plan_check(told.texts, told.bytes_max, 7, &err), &err);
     for (size_t bytes = 0; bytes < told.bytes_max; bytes += 8) {
         char *cut = malloc(bytes + 1); /* exact size, so that a sanitizer detects overruns */
         assert_non_null(cut);
-        memcpy(cut, told.all, bytes);
+        memcpy(cut, told.texts, bytes);
         assert_int_equal(local_plan_check(cut, bytes, 7, &err), -EPROTO);
         free(cut);
     }
@@ -193,7 +193,7 @@ static void a_malformed_local_plan_is_rejected(void **state)
     }
     memset(name, 'x', (size_t)first->name_bytes);
     check_refused(&told, "a name is not terminated");
-    free(told.all);
+    free(told.texts);
 }
 
 int main(void)

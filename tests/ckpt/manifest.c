@@ -141,9 +141,9 @@ static void a_written_manifest_reads_back_the_same(void **state)
     assert_true(read.wall_ns == 1700000000123456789);
     assert_string_equal(read.numerics_id, "cpu");
     assert_int_equal(read.files[0].block_crc32c[0], 0xdeadbeef);
-    assert_int_equal(manifest_find(&read, "a\"\xc3\xa9")->chunks[0].extent[1], 3);
-    assert_int_equal(manifest_find(&read, "none")->chunks_count, 0);
-    assert_null(manifest_find(&read, "absent"));
+    assert_int_equal(manifest_find_tensor(&read, "a\"\xc3\xa9")->chunks[0].extent[1], 3);
+    assert_int_equal(manifest_find_tensor(&read, "none")->chunks_count, 0);
+    assert_null(manifest_find_tensor(&read, "absent"));
     assert_int_equal(jsonx_format(read.state, &state_text), 0);
     assert_string_equal(state_text.data,
                         "{\"a\":{\"b\":1e-09,\"q\":-1},\"z\":[1,2.5,null,true,\"x\"]}");

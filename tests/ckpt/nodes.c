@@ -211,7 +211,8 @@ static void a_copy_of_one_nodes_folder_holds_that_nodes_files(void **state)
     save(&run, 1, 5);
     node_folder(1, source);
     snprintf(target, sizeof target, "%s/copy", folder);
-    struct ckpt_copy_options options = {.from = io, .source = source, .to = io, .folder = target};
+    struct ckpt_copy_options options = {
+        .source_io = io, .source_path = source, .target_io = io, .target_folder = target};
     assert_ok(ckpt_copy(&options, &copied, &err), &err);
     assert_int_equal(copied.files_count, 3); /* two ranks' files and the manifest */
     assert_int_equal(test_run("diff -r '%s/step-00000001' '%s/step-00000001'", source, target), 0);

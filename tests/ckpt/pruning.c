@@ -52,7 +52,7 @@ static void save_with(struct ckpt_saver *saver, uint64_t step, const char *loss)
     save_arrays(saver, step, step, state);
 }
 
-static void save_all(const struct ckpt_keep *keep)
+static void save_all(const struct ckpt_keep_rules *keep)
 {
     static const char *const losses[] = {"5", "1", "", "null", "2", "4"};
     struct ckpt_saver *saver = steps_open_keeping(io, keep);
@@ -64,7 +64,7 @@ static void save_all(const struct ckpt_keep *keep)
 static void the_last_the_multiples_and_the_best_are_kept(void **state)
 {
     (void)state;
-    struct ckpt_keep keep = {.last = 1, .every = 300, .best = {"val_loss", CKPT_MIN, 2}};
+    struct ckpt_keep_rules keep = {.last = 1, .every = 300, .best = {"val_loss", CKPT_MODE_MIN, 2}};
     save_all(&keep);
     assert_steps("200 300 500 600");
     steps_check_listed(4);
@@ -74,17 +74,17 @@ static void the_last_the_multiples_and_the_best_are_kept(void **state)
 static void a_prune_matches_a_runs_retention(void **state)
 {
     (void)state;
-    save_all(&(struct ckpt_keep){.last = 0});
+    save_all(&(struct ckpt_keep_rules){.last = 0});
     assert_steps("100 200 300 400 500 600");
     struct ckpt_prune_options options = {
-        .keep = {.last = 1, .every = 300, .best = {"val_loss", CKPT_MIN, 2}}, .dry_run = true};
+        .keep = {.last = 1, .every = 300, .best = {"val_loss", CKPT_MODE_MIN, 2}}, .dry_run = true};
     struct err err = {0};
     assert_ok(ckpt_prune(io, folder, &options, &err), &err);
     assert_steps("100 200 300 400 500 600");
     options.dry_run = false;
     assert_ok(ckpt_prune(io, folder, &options, &err), &err);
     assert_steps("200 300 500 600");
-    options.keep = (struct ckpt_keep){.last = 1};
+    options.keep = (struct ckpt_keep_rules){.last = 1};
     assert_ok(ckpt_prune(io, folder, &options, &err), &err);
     assert_steps("600");
 }
@@ -92,7 +92,7 @@ static void a_prune_matches_a_runs_retention(void **state)
 static void a_folder_in_use_is_not_pruned(void **state)
 {
     (void)state;
-    struct ckpt_saver *saver = steps_open_keeping(io, &(struct ckpt_keep){0});
+    struct ckpt_saver *saver = steps_open_keeping(io, &(struct ckpt_keep_rules){0});
     save_with(saver, 1, "");
     save_with(saver, 2, "");
     struct ckpt_prune_options options = {.keep.last = 1};
@@ -130,11 +130,11 @@ static void note_reasons(void *context, const struct ckpt_verdict *verdict)
 static void a_step_being_read_is_not_removed(void **state)
 {
     (void)state;
-    struct ckpt_saver *saver = steps_open_keeping(io, &(struct ckpt_keep){.last = 1});
+    struct ckpt_saver *saver = steps_open_keeping(io, &(struct ckpt_keep_rules){.last = 1});
     save_with(saver, 1, "");
     ckpt_saver_close(saver);
     pid_t reader = start_reader(1);
-    saver = steps_open_keeping(io, &(struct ckpt_keep){.last = 1});
+    saver = steps_open_keeping(io, &(struct ckpt_keep_rules){.last = 1});
     save_with(saver, 2, "");
     save_with(saver, 3, "");
     assert_steps("1 3");
@@ -147,7 +147,7 @@ static void a_step_being_read_is_not_removed(void **state)
     assert_int_equal(reasons[1], CKPT_KEPT_READ);
     assert_int_equal(reasons[3], CKPT_KEPT_LAST);
     child_kill(reader);
-    saver = steps_open_keeping(io, &(struct ckpt_keep){.last = 1});
+    saver = steps_open_keeping(io, &(struct ckpt_keep_rules){.last = 1});
     save_with(saver, 4, "");
     ckpt_saver_close(saver);
     assert_steps("4");
@@ -157,7 +157,7 @@ static void a_backup_is_removed_with_its_step(void **state)
 {
     (void)state;
     char before[64], after[64];
-    struct ckpt_saver *saver = steps_open_keeping(io, &(struct ckpt_keep){.last = 1});
+    struct ckpt_saver *saver = steps_open_keeping(io, &(struct ckpt_keep_rules){.last = 1});
     save_arrays(saver, 5, 51, "{}");
     assert_int_equal(
         test_run_output(before, sizeof before, "stat -c %%i '%s/step-00000005'", folder), 0);
@@ -196,7 +196,7 @@ static double loss_of_step_5(void)
     double loss = -1;
     snprintf(path, sizeof path, "%s/step-00000005", folder);
     assert_ok(ckpt_reader_open(io, path, &reader, &err), &err);
-    assert_true(ckpt_metric(ckpt_reader_state(reader), "val_loss", 5, &loss));
+    assert_true(ckpt_get_metric(ckpt_reader_state(reader), "val_loss", 5, &loss));
     ckpt_reader_close(reader);
     return loss;
 }
@@ -205,7 +205,7 @@ static double loss_of_step_5(void)
 static void a_backup_with_the_same_arrays_is_removed(void **state)
 {
     (void)state;
-    struct ckpt_saver *saver = steps_open_keeping(io, &(struct ckpt_keep){0});
+    struct ckpt_saver *saver = steps_open_keeping(io, &(struct ckpt_keep_rules){0});
     save_arrays(saver, 5, 5, "{\"loader\":{\"position\":7},\"config\":{\"a\":1}}");
     save_arrays(saver, 5, 5,
                 "{\"loader\":{\"position\":7},\"config\":{\"a\":2},\"metrics\":{\"val_step\":5,"
@@ -232,7 +232,7 @@ static void a_backup_with_the_same_arrays_is_removed(void **state)
 static void a_killed_prune_is_finished_by_the_next(void **state)
 {
     (void)state;
-    save_all(&(struct ckpt_keep){.last = 0});
+    save_all(&(struct ckpt_keep_rules){.last = 0});
     for (int removals = 1; removals <= 3; removals++) {
         fflush(NULL);
         pid_t child = fork();
@@ -257,7 +257,7 @@ static void a_killed_prune_is_finished_by_the_next(void **state)
 static void a_failed_removal_does_not_prevent_others(void **state)
 {
     (void)state;
-    save_all(&(struct ckpt_keep){.last = 0});
+    save_all(&(struct ckpt_keep_rules){.last = 0});
     struct io *faulty = steps_open_faulty("remove:eio:step-00000200");
     struct ckpt_prune_options options = {.keep.last = 2};
     struct err err = {0};
@@ -276,7 +276,7 @@ static void a_misnamed_step_does_not_affect_others(void **state)
     struct err err = {0};
     char path[IO_PATH_BYTES_MAX];
     uint64_t step;
-    save_all(&(struct ckpt_keep){.last = 0});
+    save_all(&(struct ckpt_keep_rules){.last = 0});
     test_run("mv '%s/step-00000100' '%s/step-00009000'", folder, folder);
     assert_ok(ckpt_find(io, folder, path, &step, NULL, &err), &err);
     assert_int_equal(step, 600);

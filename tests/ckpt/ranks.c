@@ -80,7 +80,8 @@ static int save(struct comm *world, char **words, int count, bool per_node, stru
  * each chunk that they overlap. */
 static uint64_t read_bytes_max(const struct ckpt_reader *reader, const struct ckpt_tensor *tensor)
 {
-    const struct manifest_tensor *saved = manifest_find(ckpt_reader_manifest(reader), tensor->name);
+    const struct manifest_tensor *saved =
+        manifest_find_tensor(ckpt_reader_manifest(reader), tensor->name);
     return array_bytes(tensor) + saved->chunks_count * 2 * CKPT_BLOCK_BYTES;
 }
 

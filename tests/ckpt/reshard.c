@@ -168,11 +168,11 @@ static void replicated_arrays_are_stored_once_spread_over_ranks(void **state)
     assert_ok(ckpt_reader_open(io, path, &reader, &err), &err);
     const struct manifest *manifest = ckpt_reader_manifest(reader);
     assert_int_equal(manifest->files_count, 4);
-    const struct manifest_tensor *large = manifest_find(manifest, "shared.large");
+    const struct manifest_tensor *large = manifest_find_tensor(manifest, "shared.large");
     assert_int_equal(large->chunks_count, 4);
     for (int i = 0; i < 4; i++)
         assert_true(large->chunks[i].extent[0] == 308 || large->chunks[i].extent[0] == 309);
-    assert_int_equal(manifest_find(manifest, "shared.small")->chunks_count, 1);
+    assert_int_equal(manifest_find_tensor(manifest, "shared.small")->chunks_count, 1);
     ckpt_reader_close(reader);
     arrays_free(&global);
 }

@@ -15,7 +15,7 @@ enum { STEPS_MAX = 24 };
 
 /* Lists the steps kept, such as "500 1000"; text has room for 512 bytes. A NaN metric is
  * unknown. */
-static const char *kept(const struct ckpt_keep *keep, const uint64_t *numbers,
+static const char *kept(const struct ckpt_keep_rules *keep, const uint64_t *numbers,
                         const double *metrics, size_t count, uint64_t saved_step, char *text)
 {
     struct retention_step steps[STEPS_MAX];
@@ -43,7 +43,7 @@ static void combined_rules_keep_the_union_of_their_steps(void **state)
     static const double losses[] = {9, NAN, 1, 4, 2, 3, NAN};
 #define BEST(number, how) .best = {.metric = "val_loss", .mode = (how), .count = (number) }
     static const struct {
-        struct ckpt_keep keep;
+        struct ckpt_keep_rules keep;
         uint64_t saved_step;
         const char *kept;
     } rows[] = {
@@ -55,14 +55,14 @@ static void combined_rules_keep_the_union_of_their_steps(void **state)
         {{.last = 1}, 200, "200 600"},
         {{.last = 1, .every = 300}, 1, "0 300 600"},
         {{.last = 1, .every = 1}, 1, "0 100 200 300 400 500 600"},
-        {{.last = 1, BEST(1, CKPT_MIN)}, 1, "200 600"},
-        {{.last = 1, BEST(2, CKPT_MIN)}, 1, "200 400 600"},
-        {{.last = 1, BEST(1, CKPT_MAX)}, 1, "0 600"},
-        {{.last = 1, BEST(9, CKPT_MAX)}, 1, "0 200 300 400 500 600"},
-        {{.last = 1, BEST(0, CKPT_MIN)}, 1, "600"},
-        {{.last = 1, .best = {.mode = CKPT_MIN, .count = 2}}, 1, "600"},
-        {{.last = 2, .every = 300, BEST(2, CKPT_MIN)}, 100, "0 100 200 300 400 500 600"},
-        {{.last = 2, .every = 250, BEST(1, CKPT_MIN)}, 1, "0 200 500 600"},
+        {{.last = 1, BEST(1, CKPT_MODE_MIN)}, 1, "200 600"},
+        {{.last = 1, BEST(2, CKPT_MODE_MIN)}, 1, "200 400 600"},
+        {{.last = 1, BEST(1, CKPT_MODE_MAX)}, 1, "0 600"},
+        {{.last = 1, BEST(9, CKPT_MODE_MAX)}, 1, "0 200 300 400 500 600"},
+        {{.last = 1, BEST(0, CKPT_MODE_MIN)}, 1, "600"},
+        {{.last = 1, .best = {.mode = CKPT_MODE_MIN, .count = 2}}, 1, "600"},
+        {{.last = 2, .every = 300, BEST(2, CKPT_MODE_MIN)}, 100, "0 100 200 300 400 500 600"},
+        {{.last = 2, .every = 250, BEST(1, CKPT_MODE_MIN)}, 1, "0 200 500 600"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char text[512];
@@ -77,7 +77,7 @@ static void ties_keep_the_earlier_steps(void **state)
     static const uint64_t numbers[] = {1, 2, 3, 4, 5};
     static const double accuracies[] = {0.5, 1, 1, 1, 0.1};
     char text[512];
-    struct ckpt_keep keep = {.last = 1, BEST(2, CKPT_MAX)};
+    struct ckpt_keep_rules keep = {.last = 1, BEST(2, CKPT_MODE_MAX)};
     assert_string_equal(kept(&keep, numbers, accuracies, 5, 0, text), "2 3 5");
 }
 
@@ -87,7 +87,7 @@ static void infinite_losses_rank_last_but_above_unknown_ones(void **state)
     static const uint64_t numbers[] = {1, 2, 3, 4};
     static const double losses[] = {INFINITY, 3, NAN, NAN};
     char text[512];
-    struct ckpt_keep keep = {.last = 1, BEST(1, CKPT_MIN)};
+    struct ckpt_keep_rules keep = {.last = 1, BEST(1, CKPT_MODE_MIN)};
     assert_string_equal(kept(&keep, numbers, losses, 4, 0, text), "2 4");
     keep.best.count = 2;
     assert_string_equal(kept(&keep, numbers, losses, 4, 0, text), "1 2 4");
@@ -96,7 +96,8 @@ static void infinite_losses_rank_last_but_above_unknown_ones(void **state)
 static void an_empty_folder_is_no_error(void **state)
 {
     (void)state;
-    retention_decide(&(struct ckpt_keep){.last = 1, .every = 3, BEST(1, CKPT_MIN)}, NULL, 0);
+    retention_decide(&(struct ckpt_keep_rules){.last = 1, .every = 3, BEST(1, CKPT_MODE_MIN)}, NULL,
+                     0);
 }
 
 struct scored {
@@ -112,7 +113,7 @@ static int compare_scored(const void *a, const void *b)
     return x->step < y->step ? -1 : 1;
 }
 
-static bool oracle_keeps(const struct ckpt_keep *keep, const uint64_t *numbers,
+static bool oracle_keeps(const struct ckpt_keep_rules *keep, const uint64_t *numbers,
                          const double *metrics, size_t count, uint64_t saved_step, uint64_t step)
 {
     struct scored known[STEPS_MAX];
@@ -125,8 +126,8 @@ static bool oracle_keeps(const struct ckpt_keep *keep, const uint64_t *numbers,
         return true;
     for (size_t i = 0; i < count; i++)
         if (!isnan(metrics[i]))
-            known[known_count++] =
-                (struct scored){numbers[i], keep->best.mode == CKPT_MAX ? -metrics[i] : metrics[i]};
+            known[known_count++] = (struct scored){
+                numbers[i], keep->best.mode == CKPT_MODE_MAX ? -metrics[i] : metrics[i]};
     qsort(known, known_count, sizeof known[0], compare_scored);
     for (size_t i = 0; i < known_count && i < keep->best.count && keep->best.metric; i++)
         if (known[i].step == step)
@@ -140,13 +141,13 @@ static uint32_t draw(uint64_t *seed, uint32_t below)
     return (uint32_t)(*seed >> 33) % below;
 }
 
-static struct ckpt_keep draw_keep(uint64_t *seed)
+static struct ckpt_keep_rules draw_keep(uint64_t *seed)
 {
-    return (struct ckpt_keep){.last = draw(seed, 5),
-                              .every = draw(seed, 6),
-                              .best = {.metric = draw(seed, 4) ? "val_loss" : NULL,
-                                       .mode = draw(seed, 2) ? CKPT_MAX : CKPT_MIN,
-                                       .count = draw(seed, 4)}};
+    return (struct ckpt_keep_rules){.last = draw(seed, 5),
+                                    .every = draw(seed, 6),
+                                    .best = {.metric = draw(seed, 4) ? "val_loss" : NULL,
+                                             .mode = draw(seed, 2) ? CKPT_MODE_MAX : CKPT_MODE_MIN,
+                                             .count = draw(seed, 4)}};
 }
 
 static size_t draw_steps(uint64_t *seed, uint64_t *numbers, double *metrics)
@@ -166,7 +167,7 @@ static void random_folders_match_a_naive_implementation(void **state)
     uint64_t numbers[STEPS_MAX], seed = 20;
     double metrics[STEPS_MAX];
     for (int round = 0; round < 20000; round++) {
-        struct ckpt_keep keep = draw_keep(&seed);
+        struct ckpt_keep_rules keep = draw_keep(&seed);
         size_t count = draw_steps(&seed, numbers, metrics), used = 0;
         uint64_t saved_step = draw(&seed, 40);
         char found[512], expected[512] = "";
@@ -185,7 +186,7 @@ static void pruning_after_each_save_equals_pruning_once_at_the_end(void **state)
     uint64_t all[STEPS_MAX], here[STEPS_MAX], seed = 21;
     double metrics[STEPS_MAX], here_metrics[STEPS_MAX];
     for (int round = 0; round < 5000; round++) {
-        struct ckpt_keep keep = draw_keep(&seed);
+        struct ckpt_keep_rules keep = draw_keep(&seed);
         size_t count = draw_steps(&seed, all, metrics), here_count = 0;
         char at_end[512], streamed[512] = "";
         for (size_t saved = 0; saved < count; saved++) {
@@ -237,7 +238,7 @@ static void a_metric_belongs_to_the_step_it_was_measured_at(void **state)
         struct err err = {0};
         double metric = NAN;
         assert_ok(jsonx_parse(rows[i].state, strlen(rows[i].state), "state", 0, &root, &err), &err);
-        bool known = ckpt_metric(root, rows[i].name, rows[i].step, &metric);
+        bool known = ckpt_get_metric(root, rows[i].name, rows[i].step, &metric);
         assert_int_equal(known, !isnan(rows[i].metric));
         if (known)
             assert_true(metric == rows[i].metric);
@@ -252,13 +253,13 @@ static void metric_names_imply_the_better_direction(void **state)
                              *const large[] = {"val_accuracy", "accuracy"},
                              *const unknown[] = {"",          "val_los",    "gloss",
                                                  "val_lossy", "inaccuracy", "val_bleu"};
-    enum ckpt_mode mode;
+    enum ckpt_metric_mode mode;
     for (size_t i = 0; i < sizeof small / sizeof small[0]; i++)
-        assert_true(ckpt_metric_mode(small[i], &mode) && mode == CKPT_MIN);
+        assert_true(ckpt_guess_metric_mode(small[i], &mode) && mode == CKPT_MODE_MIN);
     for (size_t i = 0; i < sizeof large / sizeof large[0]; i++)
-        assert_true(ckpt_metric_mode(large[i], &mode) && mode == CKPT_MAX);
+        assert_true(ckpt_guess_metric_mode(large[i], &mode) && mode == CKPT_MODE_MAX);
     for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++)
-        assert_false(ckpt_metric_mode(unknown[i], &mode));
+        assert_false(ckpt_guess_metric_mode(unknown[i], &mode));
 }
 
 int main(void)

@@ -72,7 +72,8 @@ static void data_starts_page_aligned_and_ends_the_file(void **state)
     const struct manifest *manifest = ckpt_reader_manifest(reader);
     assert_int_equal(manifest->tensors_count, arrays.count);
     for (uint64_t i = 0; i < arrays.count; i++) {
-        const struct manifest_tensor *tensor = manifest_find(manifest, arrays.tensors[i].name);
+        const struct manifest_tensor *tensor =
+            manifest_find_tensor(manifest, arrays.tensors[i].name);
         assert_non_null(tensor);
         assert_int_equal(tensor->chunks_count, 1);
         uint64_t begin = tensor->chunks[0].offset_bytes, bytes = array_bytes(&arrays.tensors[i]);
@@ -212,10 +213,10 @@ static void hashing_and_verifying_report_progress(void **state)
     struct err err = {0};
     struct watched hashing = {0}, verifying = {0};
     fixture_save_step(io, folder, &arrays, 1, path);
-    struct ckpt_progress watch = {take_progress, &hashing};
-    assert_ok(ckpt_hash(io, path, &hashes, NULL, &watch, &err), &err);
-    watch.context = &verifying;
-    assert_int_equal(ckpt_verify(io, path, NULL, NULL, &watch, &err), 0);
+    struct ckpt_progress progress = {take_progress, &hashing};
+    assert_ok(ckpt_hash(io, path, &hashes, NULL, &progress, &err), &err);
+    progress.context = &verifying;
+    assert_int_equal(ckpt_verify(io, path, NULL, NULL, &progress, &err), 0);
     assert_true(hashing.calls_count > 0 && hashing.bytes > 0 && !hashing.falls_or_changes);
     assert_int_equal(hashing.done_bytes, hashing.bytes);
     assert_true(verifying.calls_count > 0 && verifying.bytes > hashing.bytes &&

@@ -83,7 +83,7 @@ static void staging_is_never_overwritten_before_it_is_written_to_disk(void **sta
         /* a few updates, or updates until the save has ended; the next save is due either way */
         for (uint32_t more = philox(seed, step, 0).word[0] % 4; more > 0; more--)
             update_all(saver, &changing, ++version);
-        while (step % 5 == 0 && ckpt_saver_busy(saver))
+        while (step % 5 == 0 && ckpt_saver_is_busy(saver))
             update_all(saver, &changing, ++version);
     }
     assert_ok(ckpt_saver_wait(saver, &err), &err);
@@ -146,7 +146,7 @@ static void staging_stays_within_its_budget_while_writes_are_blocked(void **stat
     while (ckpt_saver_stats(saver).buffer_waits_count == 0)
         gate_pause();
     assert_true(ckpt_saver_stats(saver).copied_bytes <= STAGING_BYTES);
-    assert_true(ckpt_saver_busy(saver));
+    assert_true(ckpt_saver_is_busy(saver));
     gate_open(&disk);
     pthread_join(thread, NULL);
     assert_ok(ckpt_saver_wait(saver, &err), &err);

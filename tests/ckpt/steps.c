@@ -50,10 +50,10 @@ void steps_set_faults(struct io *faulty, const char *format, ...)
 
 struct ckpt_saver *steps_open(struct io *with, uint32_t keep_last)
 {
-    return steps_open_keeping(with, &(struct ckpt_keep){.last = keep_last});
+    return steps_open_keeping(with, &(struct ckpt_keep_rules){.last = keep_last});
 }
 
-struct ckpt_saver *steps_open_keeping(struct io *with, const struct ckpt_keep *keep)
+struct ckpt_saver *steps_open_keeping(struct io *with, const struct ckpt_keep_rules *keep)
 {
     struct ckpt_saver_options options = {.folder = folder,
                                          .io = with,

@@ -27,7 +27,7 @@ void steps_set_faults(struct io *faulty, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* Opens a saver for the arrays in the folder. */
 struct ckpt_saver *steps_open(struct io *with, uint32_t keep_last);
-struct ckpt_saver *steps_open_keeping(struct io *with, const struct ckpt_keep *keep);
+struct ckpt_saver *steps_open_keeping(struct io *with, const struct ckpt_keep_rules *keep);
 
 int steps_temporaries_count(void);
 /* Asserts that at least this many steps are listed, and that each has the arrays filled with its

@@ -74,7 +74,7 @@ bool check_steps(const struct plan *plan, struct io *io, const char *folder,
         .plan = plan, .io = io, .folder = folder, .found = ret_found, .why = why};
     struct err err = {0};
     ret_found->count = 0;
-    if (ckpt_each_step(io, folder, load_step, &check_context, &err))
+    if (ckpt_for_each_step(io, folder, load_step, &check_context, &err))
         return *why ? false : set_why(why, "the steps could not be walked", &err);
     if (io->names->list(io, folder, load_backup, &check_context, &err))
         return *why ? false : set_why(why, "the folder could not be listed", &err);

@@ -67,7 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     if (manifest_parse(text, bytes, "manifest.json", &manifest, &err) == 0) {
         check_other_way(text, bytes, &manifest);
         for (uint64_t i = 0; i < manifest.tensors_count; i++) {
-            if (manifest_find(&manifest, manifest.tensors[i].name) != &manifest.tensors[i])
+            if (manifest_find_tensor(&manifest, manifest.tensors[i].name) != &manifest.tensors[i])
                 abort();
         }
         manifest_deinit(&manifest);

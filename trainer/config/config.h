@@ -157,7 +157,7 @@ struct train_config {
             uint64_t every; /* steps; 0: none */
             struct {
                 uint32_t metric; /* see config_metric_name */
-                uint32_t mode;   /* enum ckpt_mode */
+                uint32_t mode;   /* enum ckpt_metric_mode */
                 uint64_t count;  /* 0: none */
             } best;
         } keep;

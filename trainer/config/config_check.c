@@ -203,16 +203,16 @@ static int check_model(const struct train_config *config, const struct check_con
 static int check_best_mode(const struct train_config *config, const struct check_context *context)
 {
     const char *metric = config_metric_name(config->checkpoint.keep.best.metric);
-    enum ckpt_mode good;
+    enum ckpt_metric_mode good;
     char what[ERR_TEXT_BYTES_MAX];
-    if (!ckpt_metric_mode(metric, &good) ||
-        good == (enum ckpt_mode)config->checkpoint.keep.best.mode)
+    if (!ckpt_guess_metric_mode(metric, &good) ||
+        good == (enum ckpt_metric_mode)config->checkpoint.keep.best.mode)
         return 0;
     snprintf(what, sizeof what, "the best %s is the %s one", metric,
-             good == CKPT_MIN ? "smallest" : "largest");
+             good == CKPT_MODE_MIN ? "smallest" : "largest");
     return set_conflict(context, "checkpoint.keep.best.metric", "checkpoint.keep.best.mode", what,
-                        good == CKPT_MIN ? "set checkpoint.keep.best.mode: min"
-                                         : "set checkpoint.keep.best.mode: max");
+                        good == CKPT_MODE_MIN ? "set checkpoint.keep.best.mode: min"
+                                              : "set checkpoint.keep.best.mode: max");
 }
 
 static int check_saves(const struct train_config *config, const struct check_context *context)

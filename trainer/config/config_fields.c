@@ -56,7 +56,7 @@ static const char *const damage_names[] = {
     [CONFIG_DAMAGE_FALLBACK] = "fallback", [CONFIG_DAMAGE_STOP] = "stop", NULL};
 static const char *const metric_names[] = {
     [CONFIG_METRIC_VAL_LOSS] = "val_loss", [CONFIG_METRIC_VAL_ACCURACY] = "val_accuracy", NULL};
-static const char *const mode_names[] = {[CKPT_MIN] = "min", [CKPT_MAX] = "max", NULL};
+static const char *const mode_names[] = {[CKPT_MODE_MIN] = "min", [CKPT_MODE_MAX] = "max", NULL};
 static const char *const resume_names[] = {
     [CONFIG_RESUME_AUTO] = "auto", [CONFIG_RESUME_NEVER] = "never", NULL};
 static const char *const save_error_names[] = {

@@ -127,7 +127,7 @@ static int plan_consolidated(struct run *run, const struct trainer_dry_run_optio
 {
     const struct run_compute *compute = &run->compute;
     struct run_tensors *tensors = calloc(options->ranks, sizeof *tensors);
-    struct consolidated_holding *holdings = calloc(options->ranks, sizeof *holdings);
+    struct consolidated_tensors *holdings = calloc(options->ranks, sizeof *holdings);
     bool has_memory = tensors && holdings;
     int status = has_memory ? 0 : err_set(err, -ENOMEM, "out of memory for a dry run");
     for (uint32_t rank = 0; rank < options->ranks && !status; rank++) {
@@ -135,7 +135,7 @@ static int plan_consolidated(struct run *run, const struct trainer_dry_run_optio
         status = run_tensors_describe(compute, &run->update.optimizer,
                                       compute->partition.options.ranks == 1 ? 0 : rank, false,
                                       &tensors[rank], err);
-        holdings[rank] = (struct consolidated_holding){.tensors = tensors[rank].list,
+        holdings[rank] = (struct consolidated_tensors){.tensors = tensors[rank].list,
                                                        .tensors_count = tensors[rank].count};
     }
     if (!status)

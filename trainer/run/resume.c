@@ -64,7 +64,7 @@ int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_P
     char search_path[IO_PATH_BYTES_MAX];
     int status = 0;
     if (run->options->resume == CONFIG_RESUME_PATH)
-        status = ckpt_resolve(run->io, run->options->resume_path, search_path, err);
+        status = ckpt_resolve_folder(run->io, run->options->resume_path, search_path, err);
     else
         strcpy(search_path, run->saving.folder);
     if (!status)
@@ -324,7 +324,7 @@ static int choose_tensors(const struct run *run, const struct manifest *manifest
     for (uint64_t i = 0; i < ret_wanted->count && !status; i++) {
         const char *name = ret_wanted->list[i].name;
         bool is_moment = strncmp(name, CKPT_OPTIMIZER_PREFIX, strlen(CKPT_OPTIMIZER_PREFIX)) == 0;
-        if (!is_moment || manifest_find(manifest, name))
+        if (!is_moment || manifest_find_tensor(manifest, name))
             ret_wanted->list[wanted_count++] = ret_wanted->list[i];
     }
     if (!status && wanted_count < ret_wanted->count)

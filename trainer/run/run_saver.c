@@ -21,13 +21,13 @@ uint64_t run_staging_bytes(const struct run *run)
     return run->compute.device->ops->is_host ? STAGING_BYTES : STAGING_GPU_BYTES;
 }
 
-static struct ckpt_keep make_keep_options(const struct train_config *config)
+static struct ckpt_keep_rules make_keep_options(const struct train_config *config)
 {
-    struct ckpt_keep keep = {.last = (uint32_t)config->checkpoint.keep.last,
-                             .every = config->checkpoint.keep.every};
+    struct ckpt_keep_rules keep = {.last = (uint32_t)config->checkpoint.keep.last,
+                                   .every = config->checkpoint.keep.every};
     if (config->checkpoint.keep.best.count > 0) {
         keep.best.metric = config_metric_name(config->checkpoint.keep.best.metric);
-        keep.best.mode = (enum ckpt_mode)config->checkpoint.keep.best.mode;
+        keep.best.mode = (enum ckpt_metric_mode)config->checkpoint.keep.best.mode;
         keep.best.count = (uint32_t)config->checkpoint.keep.best.count;
     }
     return keep;

@@ -213,7 +213,7 @@ static int agree_on_step(struct run *run, struct step_sums *counts, struct err *
     counts->stop_requests = run_wants_stop(run);
     counts->save_requests = run->ranks.comm->rank == 0 &&
                             triggers_save_by_clock(&run->control.triggers, clock_now_ns());
-    counts->saves_in_progress = run->saving.saver && ckpt_saver_busy(run->saving.saver);
+    counts->saves_in_progress = run->saving.saver && ckpt_saver_is_busy(run->saving.saver);
     range_begin(&run->ranges, RANGE_REDUCE);
     int status = reduce_sums(run, counts, err);
     range_end(&run->ranges);
