@@ -2,8 +2,7 @@
  * decode_stage — the worker threads, which verify samples and decode them into the batch.
  *
  * Workers take items, not micro-batches, oldest first, so that all of them work on the batch that
- * the consumer needs next. Each item has its own destination, so the result does not depend on the
- * worker. The worker that finishes a micro-batch mixes its images, if requested.
+ * the consumer needs next. The worker that finishes a micro-batch mixes its images, if requested.
  */
 #include "loader/state.h"
 

@@ -2,11 +2,10 @@
  * inline_decode — verifies samples that need no decoding on the reader's thread, as long as reads
  * complete at submission (from the page cache).
  *
- * The kernel copies the bytes of such a read during submission, so the CRC is most of the remaining
- * work. The reader computes it in slices of SLICE_BYTES while the copied bytes are in its CPU's
- * cache; waking a worker would cost more than the CRC. It stays within ahead_inline micro-batches,
- * because copying into cached memory costs half as much as into uncached memory. It merges reads
- * only across gaps of up to GAP_BYTES.
+ * The kernel copies the bytes during submission, so most of the remaining work is the CRC, which
+ * costs less than waking a worker. The reader computes it per SLICE_BYTES, while the bytes are in
+ * its CPU's cache. It stays within ahead_inline micro-batches, because copying into cached memory
+ * costs half as much. It merges reads only across gaps of up to GAP_BYTES.
  *
  * This mode starts after STEADY_BYTES have completed at submission and ends with the first read
  * that does not. A worker replaces samples that fail verification.

@@ -2,8 +2,7 @@
  * memory_budget — see memory_budget.h; budget.c sets the sizes.
  *
  * The arena holds many samples of mean size. A sample larger than the arena gets its own memory
- * from the rest of the budget and frees it after decoding. All other memory of the budget is
- * allocated in loader_open.
+ * until it is decoded. All other memory is allocated in loader_open.
  */
 #include "loader/memory_budget.h"
 

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* Returns the last item before `end` that is not skipped, or -1. */
+/* Returns -1 if there is none. */
 static int64_t previous_unskipped(const struct load_slot *slot, int64_t end)
 {
     do

@@ -2,11 +2,10 @@
  * read_stage — the reader thread, which keeps as many reads in flight as the arena and the queue
  * allow.
  *
- * It blocks if no more micro-batches may begin, the arena is full, or everything is planned. It
- * then waits for reads in flight or, if there are none, for memory. If the arena can never hold a
- * read (a sample or micro-batch exceeds the arena, or a waiting consumer holds all of it), the read
- * gets its own memory from the rest of the budget. If that is too small, the run ends with an
- * error.
+ * It blocks if no more micro-batches may begin, the arena is full, or everything is planned; then
+ * it waits for reads in flight or, without any, for memory. A read that the arena can never hold
+ * (because it is larger, or a waiting consumer holds the arena) gets memory from the rest of the
+ * budget. If that is too small, the run ends with an error.
  */
 #include "loader/state.h"
 

@@ -37,7 +37,6 @@ static void end_codec(struct png_decoder *decoder)
 
 /* ---- Headers. ---- */
 
-/* Reads everything before the image data. */
 static int read_headers(struct png_decoder *decoder, const void *data, size_t bytes,
                         uint32_t *ret_orientation, struct err *err)
 {
@@ -88,7 +87,7 @@ int png_begin(struct png_decoder *decoder, const void *data, size_t bytes, const
 
 /* ---- Pixels. ---- */
 
-/* Decodes the rows above the region too, into the place of the first wanted row. */
+/* Rows above the region overwrite each other in the first wanted row. */
 static int decode_rows(struct png_decoder *decoder, uint32_t first_row, uint32_t end_row,
                        uint8_t *rows, size_t row_bytes)
 {

@@ -12,30 +12,28 @@
 
 enum { FRACTION_BITS = 16, ONE = 1 << FRACTION_BITS, RANDAUGMENT_KINDS = AUGMENT_HUE };
 
-static int check_range(const char *what, double value, double max, struct err *err)
-{
-    if (value >= 0 && value <= max)
-        return 0;
-    err_set(err, -EINVAL, "%s is out of range", what);
-    err_expected(err, "0 to %g", max);
-    err_found(err, "%g", value);
-    return -EINVAL;
-}
-
 int augment_options_check(const struct augment_options *options, struct err *err)
 {
-    int status = check_range("number of RandAugment operations", options->randaugment_ops,
-                             RANDAUGMENT_OPS_MAX, err);
-    if (!status)
-        status = check_range("RandAugment magnitude", options->randaugment_magnitude,
-                             RANDAUGMENT_MAGNITUDE_MAX, err);
-    if (!status)
-        status = check_range("brightness jitter", options->brightness, 1, err);
-    if (!status)
-        status = check_range("contrast jitter", options->contrast, 1, err);
-    if (!status)
-        status = check_range("saturation jitter", options->saturation, 1, err);
-    return status ? status : check_range("hue jitter", options->hue, 0.5, err);
+    const struct {
+        const char *what;
+        double value, max;
+    } ranges[] = {
+        {"number of RandAugment operations", options->randaugment_ops, RANDAUGMENT_OPS_MAX},
+        {"RandAugment magnitude", options->randaugment_magnitude, RANDAUGMENT_MAGNITUDE_MAX},
+        {"brightness jitter", options->brightness, 1},
+        {"contrast jitter", options->contrast, 1},
+        {"saturation jitter", options->saturation, 1},
+        {"hue jitter", options->hue, 0.5},
+    };
+    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
+        if (ranges[i].value >= 0 && ranges[i].value <= ranges[i].max)
+            continue;
+        err_set(err, -EINVAL, "%s is out of range", ranges[i].what);
+        err_expected(err, "0 to %g", ranges[i].max);
+        err_found(err, "%g", ranges[i].value);
+        return -EINVAL;
+    }
+    return 0;
 }
 
 /* ---- RandAugment. ---- */

@@ -14,7 +14,7 @@ struct augment_image {
     uint8_t *scratch; /* 3 * width * height bytes */
 };
 
-/* Copies the rows, without gaps, to scratch. */
+/* Leaves no gaps between rows. */
 void augment_copy_to_scratch(const struct augment_image *image);
 
 /* augment_color.c */

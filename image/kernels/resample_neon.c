@@ -2,8 +2,7 @@
  * resample_neon — NEON tiles (resample_tile.h).
  *
  * A row's 16 bytes are widened to 16 bits, and four instructions multiply them by the tap's
- * coefficient and add. Four rounds of interleaving the first eight rows with the last eight
- * transpose a tile.
+ * coefficient and add. Transposes like resample_columns.c.
  */
 #ifdef __aarch64__
 

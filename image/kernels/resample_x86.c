@@ -3,9 +3,8 @@
  *
  * Two rows at a time, bytes are interleaved and widened to pairs of 16 bits; one instruction
  * multiplies a pair by its two coefficients and adds. Interleaving works within 16-byte lanes,
- * as do the packs that undo it after rounding. Four rounds of interleaving the first eight rows
- * with the last eight transpose all lanes at once. resample_x86.inc holds the code for both
- * vector lengths.
+ * as do the packs that undo it after rounding. Transposes all lanes at once, like
+ * resample_columns.c. resample_x86.inc holds the code for both vector lengths.
  */
 #ifdef __x86_64__
 

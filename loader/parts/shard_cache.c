@@ -162,8 +162,7 @@ static int make_room_for_file(struct shard_cache *cache, enum open_files_share s
     return 0;
 }
 
-/* Remembers damage, because retrying would not help and, without an index, would reread the whole
- * file. */
+/* Retrying would not help and, without an index, would reread the whole file. */
 static void note_damage(struct cache_entry *entry, int status, const struct err *why)
 {
     if (status != -EBADMSG || !why)

@@ -13,23 +13,10 @@
 /* per tar; one more line counts the rest */
 enum { SKIP_LINES_MAX = 4 };
 
-int dataset_list_one(struct dataset *dataset, const char *url, struct err *err)
-{
-    char *copy = strdup(url);
-    dataset->shards = calloc(1, sizeof *dataset->shards);
-    if (!dataset->shards || !copy) {
-        free(copy);
-        return err_set(err, -ENOMEM, "out of memory for a list of shards");
-    }
-    dataset->shards[0].url = copy;
-    dataset->shards_count = 1;
-    return 0;
-}
-
-int dataset_list_urls(struct dataset *dataset, const char *pattern, struct err *err)
+int dataset_list_urls(struct dataset *dataset, const char *text, bool is_pattern, struct err *err)
 {
     struct url_list list = {0};
-    int status = url_list_expand(&list, pattern, err);
+    int status = is_pattern ? url_list_expand(&list, text, err) : url_list_add(&list, text, err);
     if (!status) {
         dataset->shards = calloc(list.count + 1, sizeof *dataset->shards);
         if (!dataset->shards)

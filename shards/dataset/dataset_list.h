@@ -10,10 +10,9 @@
 
 #include "shards/dataset/dataset.h"
 
-/* Fill the empty shard list with one shard, or with the expansion of a pattern. -EINVAL,
+/* Fills the empty shard list with one shard, or with the expansion of a pattern. -EINVAL,
  * -ENOMEM. */
-int dataset_list_one(struct dataset *dataset, const char *url, struct err *err);
-int dataset_list_urls(struct dataset *dataset, const char *pattern, struct err *err);
+int dataset_list_urls(struct dataset *dataset, const char *text, bool is_pattern, struct err *err);
 /* Immutable. */
 struct dataset_scan_options {
     bool salvages;

@@ -126,7 +126,6 @@ static int load_shard(struct dataset *dataset, const struct json_t *entry, bool 
                              "the shards of dataset.json have too many samples in total");
 }
 
-/* Returns false if the text is not a well-formed list. */
 static bool count_shards(const char *text, struct jsonx_span list, uint64_t *ret_count)
 {
     struct jsonx_span element;
@@ -366,12 +365,8 @@ static int scan_shards(struct io *io, const char *path, bool is_pattern, struct 
                        const struct dataset_scan_options *options, struct err *err)
 {
     int status = io_join_path("", path, dataset->path, err);
-    if (status)
-        return status;
-    if (is_pattern)
-        status = dataset_list_urls(dataset, path, err);
-    else
-        status = dataset_list_one(dataset, path, err);
+    if (!status)
+        status = dataset_list_urls(dataset, path, is_pattern, err);
     return status ? status : dataset_list_scan(io, dataset, false, options, err);
 }
 

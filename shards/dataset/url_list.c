@@ -1,8 +1,8 @@
 /*
  * url_list — see url_list.h.
  *
- * A group is expanded by substituting each alternative and expanding the result from there on.
- * Results are therefore in the same order as in a shell.
+ * Each alternative of a group is substituted and the result expanded from there on, which gives
+ * the same order as a shell.
  */
 #include "shards/dataset/url_list.h"
 

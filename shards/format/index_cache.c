@@ -253,15 +253,14 @@ int index_cache_load_or_begin(const struct index_cache_tar *tar, bool accept_par
             break;
     }
     bool is_usable = found.index.bytes > 0 && (accept_partial || !found.is_partial);
-    if (is_usable)
-        *ret_index = found;
-    else
+    if (!is_usable) {
         plain_tar_index_deinit(&found);
-    if (is_usable) {
-        io_work_lock_release(*ret_lock);
-        *ret_lock = NULL;
+        return -ENOENT;
     }
-    return is_usable ? 0 : -ENOENT;
+    *ret_index = found;
+    io_work_lock_release(*ret_lock);
+    *ret_lock = NULL;
+    return 0;
 }
 
 static int encode_entry(const struct index_cache_tar *tar, const char *full,
@@ -336,9 +335,8 @@ static int remove_leftover(void *context, const struct io_entry *entry)
     return 0;
 }
 
-/* A process that dies while storing an index leaves a temporary file. Finding these files means
- * listing a folder that may hold very many entries, so only one entry name in 16 triggers a
- * search. */
+/* Removes the temporary files of processes that died. Listing the folder may be slow, so only one
+ * entry name in 16 triggers it. */
 static void remove_leftovers(struct io *io, const char *folder, const char *cache_path)
 {
     struct leftover_search leftovers = {.io = io, .folder = folder};

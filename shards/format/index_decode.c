@@ -1,9 +1,8 @@
 /*
  * index_decode — see index.h.
  *
- * Decoding checks everything, so lookups need no checks. To find a field's block CRCs, a lookup
- * starts at a count that is stored for every 64th sample, and adds the block counts of at most 63
- * samples.
+ * Decoding checks everything, so lookups check nothing. To find a field's block CRCs, a lookup
+ * starts at the count stored for every 64th sample and adds the blocks of the samples since.
  */
 #include "shards/format/index.h"
 

@@ -193,8 +193,8 @@ static int too_small(const struct tar_walk *walk)
     return -EBADMSG;
 }
 
-/* Keeps the samples before the damage; nothing after it is readable. If the truncated file
- * belongs to the next sample, the current sample is complete. */
+/* Keeps the samples before the damage. If the truncated file belongs to the next sample, the
+ * current one is complete. */
 static void salvage_samples(struct tar_walk *walk, const struct tar_scanner *scanner)
 {
     struct member_name name;

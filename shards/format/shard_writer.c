@@ -1,9 +1,8 @@
 /*
  * shard_writer — see shard.h.
  *
- * One of two buffers fills while the other is written. Every write is BUFFER_BYTES long at a
- * multiple of that size, except the last: it is padded to IO_ALIGN_BYTES, and finalizing truncates
- * the padding. Every I/O engine can therefore use direct I/O.
+ * One of two buffers fills while the other is written. For direct I/O, writes are BUFFER_BYTES
+ * long and aligned; the last one is padded to IO_ALIGN_BYTES, and finalizing truncates it.
  */
 #include "shards/format/shard.h"
 
@@ -195,8 +194,8 @@ static bool extension_is_valid(const char *extension)
     return extension[0] != '\0' && strlen(extension) < SHARD_EXTENSION_BYTES_MAX;
 }
 
-static int add_field(struct shard_writer *writer, const char *extension, const void *data,
-                     uint64_t size_bytes, const struct shard_raw_image *picture, struct err *err)
+int shard_writer_add_raw_image(struct shard_writer *writer, const char *extension, const void *data,
+                               uint64_t size_bytes, struct shard_raw_image picture, struct err *err)
 {
     assert(shard_index_builder_samples(writer->builder) > 0);
     if (!extension_is_valid(extension))
@@ -212,7 +211,7 @@ static int add_field(struct shard_writer *writer, const char *extension, const v
     if (!status)
         status = shard_index_builder_add_field(writer->builder, extension,
                                                writer->offset + writer->scratch.bytes, data,
-                                               size_bytes, picture, err);
+                                               size_bytes, &picture, err);
     if (!status)
         status = append(writer, writer->scratch.data, writer->scratch.bytes, err);
     if (!status)
@@ -231,13 +230,8 @@ static int add_field(struct shard_writer *writer, const char *extension, const v
 int shard_writer_add_field(struct shard_writer *writer, const char *extension, const void *data,
                            uint64_t size_bytes, struct err *err)
 {
-    return add_field(writer, extension, data, size_bytes, NULL, err);
-}
-
-int shard_writer_add_raw_image(struct shard_writer *writer, const char *extension, const void *data,
-                               uint64_t size_bytes, struct shard_raw_image picture, struct err *err)
-{
-    return add_field(writer, extension, data, size_bytes, &picture, err);
+    return shard_writer_add_raw_image(writer, extension, data, size_bytes,
+                                      (struct shard_raw_image){0}, err);
 }
 
 uint64_t shard_writer_bytes(const struct shard_writer *writer)

@@ -353,10 +353,9 @@ static int parse_header(const struct tar_scanner *scanner, const uint8_t *block,
                         uint64_t *ret_size_bytes, struct err *err)
 {
     uint64_t checksum;
-    if (parse_number(block + CHECKSUM_AT, 8, &checksum) || !checksum_matches(block, checksum)) {
-        bad_header(scanner, scanner->offset, err, "not a tar header: its checksum does not match");
-        return -EBADMSG;
-    }
+    if (parse_number(block + CHECKSUM_AT, 8, &checksum) || !checksum_matches(block, checksum))
+        return bad_header(scanner, scanner->offset, err,
+                          "not a tar header: its checksum does not match");
     if (parse_number(block + SIZE_AT, 12, ret_size_bytes)) {
         bad_header(scanner, scanner->offset + SIZE_AT, err, "bad size in a tar header");
         err_expected(err, "an octal number, or base 256 from 0 to 2^63");
