@@ -14,7 +14,7 @@
 
 struct pixels_decoder {
     enum image_kind kind; /* of the last pixels_begin */
-    struct png_decoder *png;
+    struct png_decoder png;
     struct webp webp;
     struct ppm ppm;
     struct pixels_memory memory;
@@ -95,7 +95,7 @@ int pixels_begin(struct pixels_decoder *decoder, enum image_kind kind, const voi
     decoder->kind = kind;
     switch (kind) {
     case IMAGE_PNG:
-        return png_begin(decoder->png, data, bytes, path, ret_info, err);
+        return png_begin(&decoder->png, data, bytes, path, ret_info, err);
     case IMAGE_WEBP:
         return webp_begin(&decoder->webp, data, bytes, path, ret_info, err);
     case IMAGE_PPM:
@@ -110,7 +110,7 @@ int pixels_decode_region(struct pixels_decoder *decoder, const struct image_rect
 {
     switch (decoder->kind) {
     case IMAGE_PNG:
-        return png_decode_region(decoder->png, region, &decoder->memory, ret_pixels, err);
+        return png_decode_region(&decoder->png, region, &decoder->memory, ret_pixels, err);
     case IMAGE_WEBP:
         return webp_decode_region(&decoder->webp, region, &decoder->memory, ret_pixels, err);
     default:
@@ -124,19 +124,15 @@ int pixels_decoder_open(struct pixels_decoder **ret_decoder, struct err *err)
     struct pixels_decoder *decoder = calloc(1, sizeof *decoder);
     if (!decoder)
         return err_set(err, -ENOMEM, "out of memory for an image decoder");
-    int status = png_decoder_open(&decoder->png, err);
-    if (status)
-        pixels_decoder_close(decoder);
-    else
-        *ret_decoder = decoder;
-    return status;
+    *ret_decoder = decoder;
+    return 0;
 }
 
 void pixels_decoder_close(struct pixels_decoder *decoder)
 {
     if (!decoder)
         return;
-    png_decoder_close(decoder->png);
+    png_decoder_deinit(&decoder->png);
     free(decoder->memory.data);
     free(decoder);
 }

@@ -15,13 +15,6 @@
 /* Limit on all chunks except image data, because text and profiles are decompressed. */
 enum { CHUNKS_BYTES_MAX = 64 << 20 };
 
-struct png_decoder {
-    spng_ctx *codec; /* from png_begin to the end of png_decode_region */
-    const char *path;
-    struct spng_ihdr header;
-    uint32_t channels;
-};
-
 static int refuse(const struct png_decoder *decoder, int code, struct err *err)
 {
     if (code == SPNG_EMEM)
@@ -29,7 +22,7 @@ static int refuse(const struct png_decoder *decoder, int code, struct err *err)
     return pixels_error("PNG", decoder->path, ERR_NO_OFFSET, spng_strerror(code), err);
 }
 
-static void end_codec(struct png_decoder *decoder)
+void png_decoder_deinit(struct png_decoder *decoder)
 {
     spng_ctx_free(decoder->codec);
     decoder->codec = NULL;
@@ -41,6 +34,7 @@ static int read_headers(struct png_decoder *decoder, const void *data, size_t by
                         uint32_t *ret_orientation, struct err *err)
 {
     struct spng_exif exif;
+    struct spng_ihdr header;
     *ret_orientation = 1;
     int code = spng_set_image_limits(decoder->codec, PIXELS_SIDE_MAX, PIXELS_SIDE_MAX);
     if (!code)
@@ -48,13 +42,19 @@ static int read_headers(struct png_decoder *decoder, const void *data, size_t by
     if (!code)
         code = spng_set_png_buffer(decoder->codec, data, bytes);
     if (!code)
-        code = spng_get_ihdr(decoder->codec, &decoder->header);
+        code = spng_get_ihdr(decoder->codec, &header);
     if (code)
         return refuse(decoder, code, err);
-    int status =
-        pixels_check_size("PNG", decoder->path, decoder->header.width, decoder->header.height, err);
+    int status = pixels_check_size("PNG", decoder->path, header.width, header.height, err);
     if (status)
         return status;
+    bool is_gray = header.color_type == SPNG_COLOR_TYPE_GRAYSCALE && header.bit_depth <= 8;
+    decoder->width = header.width;
+    decoder->height = header.height;
+    decoder->channels = is_gray ? 1 : 3;
+    decoder->color_type = header.color_type;
+    decoder->depth_bits = header.bit_depth;
+    decoder->interlaced = header.interlace_method != SPNG_INTERLACE_NONE;
     code = spng_get_exif(decoder->codec, &exif);
     if (code == 0)
         *ret_orientation = exif_orientation_of_tiff((const uint8_t *)exif.data, exif.length);
@@ -65,21 +65,18 @@ int png_begin(struct png_decoder *decoder, const void *data, size_t bytes, const
               struct pixels_info *ret_info, struct err *err)
 {
     uint32_t orientation;
-    end_codec(decoder);
+    png_decoder_deinit(decoder);
     decoder->path = path;
     decoder->codec = spng_ctx_new(0);
     if (!decoder->codec)
         return err_set(err, -ENOMEM, "not enough memory to decode a PNG");
     int status = read_headers(decoder, data, bytes, &orientation, err);
     if (status) {
-        end_codec(decoder);
+        png_decoder_deinit(decoder);
         return status;
     }
-    const struct spng_ihdr *header = &decoder->header;
-    bool gray = header->color_type == SPNG_COLOR_TYPE_GRAYSCALE && header->bit_depth <= 8;
-    decoder->channels = gray ? 1 : 3;
-    *ret_info = (struct pixels_info){.width = header->width,
-                                     .height = header->height,
+    *ret_info = (struct pixels_info){.width = decoder->width,
+                                     .height = decoder->height,
                                      .channels = decoder->channels,
                                      .orientation = orientation};
     return 0;
@@ -102,23 +99,21 @@ static int decode_rows(struct png_decoder *decoder, uint32_t first_row, uint32_t
 static int decode_interlaced(struct png_decoder *decoder, uint8_t *rows, size_t row_bytes)
 {
     int format = decoder->channels == 1 ? SPNG_FMT_G8 : SPNG_FMT_RGB8;
-    return spng_decode_image(decoder->codec, rows, row_bytes * decoder->header.height, format, 0);
+    return spng_decode_image(decoder->codec, rows, row_bytes * decoder->height, format, 0);
 }
 
 int png_decode_region(struct png_decoder *decoder, const struct image_rect *region,
                       struct pixels_memory *memory, struct pixels *ret_pixels, struct err *err)
 {
     assert(decoder->codec); /* png_begin has succeeded */
-    const struct spng_ihdr *header = &decoder->header;
-    bool interlaced = header->interlace_method != SPNG_INTERLACE_NONE;
-    size_t row_bytes = (size_t)header->width * decoder->channels;
-    struct image_rect rows = {0, 0, header->width, header->height};
-    if (region && !interlaced)
-        rows = (struct image_rect){0, region->y, header->width, region->height};
+    size_t row_bytes = (size_t)decoder->width * decoder->channels;
+    struct image_rect rows = {0, 0, decoder->width, decoder->height};
+    if (region && !decoder->interlaced)
+        rows = (struct image_rect){0, region->y, decoder->width, region->height};
     int status = pixels_reserve(memory, row_bytes * rows.height, err);
     int code = 0;
     if (!status)
-        code = interlaced
+        code = decoder->interlaced
                    ? decode_interlaced(decoder, memory->data, row_bytes)
                    : decode_rows(decoder, rows.y, rows.y + rows.height, memory->data, row_bytes);
     if (code == SPNG_EOI) /* after the last row */
@@ -127,7 +122,7 @@ int png_decode_region(struct png_decoder *decoder, const struct image_rect *regi
         code = spng_decode_chunks(decoder->codec);
     if (!status && code)
         status = refuse(decoder, code, err);
-    end_codec(decoder);
+    png_decoder_deinit(decoder);
     if (status)
         return status;
     *ret_pixels = (struct pixels){.data = memory->data,
@@ -160,31 +155,11 @@ int png_probe(const void *data, size_t bytes, struct png_traits *ret_traits)
     struct png_decoder decoder = {0};
     struct pixels_info info;
     int status = png_begin(&decoder, data, bytes, NULL, &info, NULL);
-    end_codec(&decoder);
+    png_decoder_deinit(&decoder);
     if (status)
         return status;
-    *ret_traits =
-        (struct png_traits){.color = color_name(decoder.header.color_type),
-                            .depth_bits = decoder.header.bit_depth,
-                            .interlaced = decoder.header.interlace_method != SPNG_INTERLACE_NONE};
+    *ret_traits = (struct png_traits){.color = color_name(decoder.color_type),
+                                      .depth_bits = decoder.depth_bits,
+                                      .interlaced = decoder.interlaced};
     return 0;
-}
-
-/* ---- Life cycle. ---- */
-
-int png_decoder_open(struct png_decoder **ret_decoder, struct err *err)
-{
-    struct png_decoder *decoder = calloc(1, sizeof *decoder);
-    if (!decoder)
-        return err_set(err, -ENOMEM, "out of memory for a PNG decoder");
-    *ret_decoder = decoder;
-    return 0;
-}
-
-void png_decoder_close(struct png_decoder *decoder)
-{
-    if (!decoder)
-        return;
-    end_codec(decoder);
-    free(decoder);
 }

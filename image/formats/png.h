@@ -12,9 +12,16 @@
 
 #include <stdbool.h>
 
-struct png_decoder; /* one thread at a time */
-int png_decoder_open(struct png_decoder **ret_decoder, struct err *err);
-void png_decoder_close(struct png_decoder *decoder); /* NULL is fine */
+/* One thread at a time. Zero-initialize. */
+struct png_decoder {
+    struct spng_ctx *codec; /* from png_begin to the end of png_decode_region */
+    const char *path;
+    uint32_t width, height, channels;
+    uint8_t color_type, depth_bits;
+    bool interlaced;
+};
+
+void png_decoder_deinit(struct png_decoder *decoder);
 
 int png_begin(struct png_decoder *decoder, const void *data, size_t bytes, const char *path,
               struct pixels_info *ret_info, struct err *err);

@@ -23,7 +23,7 @@ struct request {
 
 static const uint64_t SEED = 2024;
 
-static uint8_t *run_ours(const struct request *request, struct image_rect *ret_rect)
+static uint8_t *run_millrace(const struct request *request, struct image_rect *ret_rect)
 {
     struct err err;
     struct jpeg_info info;
@@ -63,7 +63,7 @@ static void compare(const struct request *requests, size_t count, double *psnr)
     assert_non_null(list);
     for (size_t i = 0; i < count; i++) {
         struct image_rect rect;
-        ours[i] = run_ours(&requests[i], &rect);
+        ours[i] = run_millrace(&requests[i], &rect);
         fprintf(list, "1 %u %u %u %u %u %u %s\n", rect.x, rect.y, rect.width, rect.height,
                 requests[i].side, requests[i].side, requests[i].path);
     }
@@ -86,7 +86,7 @@ static void compare(const struct request *requests, size_t count, double *psnr)
     test_remove_folder(folder);
 }
 
-static void compare_photos(enum crop_kind kind, uint32_t side, double mean_min, double least_min)
+static void compare_photos(enum crop_kind kind, uint32_t side, double mean_min, double psnr_min)
 {
     enum { PHOTOS = 40 };
     struct test_files files = test_files_find("clothing/train/*/*.jpg");
@@ -100,7 +100,7 @@ static void compare_photos(enum crop_kind kind, uint32_t side, double mean_min, 
         least = psnr[i] < least ? psnr[i] : least;
     }
     print_message("%u pixels: mean %.1f dB, least %.1f dB\n", side, mean, least);
-    assert_true(mean >= mean_min && least >= least_min);
+    assert_true(mean >= mean_min && least >= psnr_min);
     test_files_free(&files);
 }
 
@@ -123,7 +123,7 @@ static void center_crops_are_close_to_pillow(void **state)
 }
 
 /* Files that Pillow deliberately decodes differently. */
-static bool is_beyond_pillow(const char *path)
+static bool is_unsupported_by_pillow(const char *path)
 {
     return strstr(path, "progressive-missing-ac") /* Pillow smooths over the missing scans */
            /* RGB components at three resolutions: Pillow upsamples by repetition */
@@ -138,7 +138,7 @@ static void files_of_all_kinds_are_close_to_pillow(void **state)
     double psnr[65], least = 99;
     size_t count = 0;
     for (size_t i = 0; i < files.count && count < 65; i++)
-        if (!is_beyond_pillow(files.path[i]))
+        if (!is_unsupported_by_pillow(files.path[i]))
             requests[count++] = (struct request){files.path[i], CROP_NONE, 48, i};
     compare(requests, count, psnr);
     for (size_t i = 0; i < count; i++) {

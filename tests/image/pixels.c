@@ -94,8 +94,8 @@ static void files_of_all_kinds_match_pillow(void **state)
     remove_cases(&cases);
 }
 
-static void check_parts(struct pixels_decoder *decoder, const char *name, const unsigned char *data,
-                        size_t bytes)
+static void check_regions(struct pixels_decoder *decoder, const char *name,
+                          const unsigned char *data, size_t bytes)
 {
     struct err err;
     struct pixels_info info;
@@ -143,7 +143,7 @@ static void decoded_parts_equal_the_whole_image(void **state)
          sscanf(at, "%79s %u %u\n%n", name, &width, &height, &used) == 3; at += used) {
         size_t bytes;
         unsigned char *data = read_case(&cases, name, "", &bytes);
-        check_parts(decoder, name, data, bytes);
+        check_regions(decoder, name, data, bytes);
         free(data);
     }
     pixels_decoder_close(decoder);

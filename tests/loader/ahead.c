@@ -14,7 +14,7 @@
 static int make_few_ahead(void **state)
 {
     fixture_set_up(state, 100);
-    fixture_claim_mean_bytes(*state, 2000000);
+    fixture_set_listed_mean_bytes(*state, 2000000);
     return 0;
 }
 
@@ -88,22 +88,23 @@ static void read_ahead_grows_after_an_underrun(void **state)
     const struct batch *batch;
     struct err err;
     pthread_t helper;
-    held_begin(fixture);
+    held_reads_begin(fixture);
     struct loader *loader = open_few_ahead(fixture);
     uint32_t at_first = loader->reader.ahead_max;
     wait_until_starved(loader, at_first);
-    held_set(true);
+    held_reads_set(true);
     for (uint32_t i = 0; i < at_first; i++) {
         assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
         assert_int_equal(loader->reader.ahead_max, at_first);
         loader_release(loader, batch);
     }
-    assert_int_equal(pthread_create(&helper, NULL, held_release_when_consumer_waits, loader), 0);
+    assert_int_equal(pthread_create(&helper, NULL, held_reads_release_when_consumer_waits, loader),
+                     0);
     assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
     pthread_join(helper, NULL);
     assert_int_equal(loader->reader.ahead_max, 2 * at_first);
     loader_close(loader);
-    held_end(fixture);
+    held_reads_end(fixture);
 }
 
 /* The same for a consumer that polls instead of waiting. Polling again for the same missing
@@ -113,11 +114,11 @@ static void read_ahead_grows_for_a_polling_consumer(void **state)
     struct fixture *fixture = *state;
     const struct batch *batch;
     struct err err;
-    held_begin(fixture);
+    held_reads_begin(fixture);
     struct loader *loader = open_few_ahead(fixture);
     uint32_t at_first = loader->reader.ahead_max;
     wait_until_starved(loader, at_first);
-    held_set(true);
+    held_reads_set(true);
     for (uint32_t i = 0; i < at_first; i++) {
         assert_true(loader_ready(loader));
         assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
@@ -128,9 +129,9 @@ static void read_ahead_grows_for_a_polling_consumer(void **state)
     wait_until_starved(loader, at_first);
     assert_false(loader_ready(loader));
     assert_int_equal(loader->reader.ahead_max, 2 * at_first);
-    held_set(false);
+    held_reads_set(false);
     loader_close(loader);
-    held_end(fixture);
+    held_reads_end(fixture);
 }
 
 /* Waits until everything that fits the budget is decoded and the consumer holds nothing. */

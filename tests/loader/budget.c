@@ -15,7 +15,7 @@ enum { SAMPLES = 400, GLOBAL = 32, MICRO = 16, LARGE_MICRO = 4, WORKER_BYTES = 2
 static int make_images(void **state)
 {
     struct fixture_options options = fixture_options_default(SAMPLES);
-    options.samples_a_shard = 100;
+    options.samples_per_shard = 100;
     return fixture_set_up_as(state, &options);
 }
 
@@ -164,7 +164,7 @@ static void huge_mean_sizes_do_not_overflow(void **state)
             struct err err;
             options.batching = (struct batching){.global = GLOBAL, .micro = MICRO, .ranks = 1};
             /* the loader adds two pages */
-            fixture_claim_mean_bytes(&fixture, (UINT64_C(1) << bits) - 8192);
+            fixture_set_listed_mean_bytes(&fixture, (UINT64_C(1) << bits) - 8192);
             int status = loader_open(&options, &loader, &err);
             assert_int_equal(status, bits <= 43 ? -EINVAL : -EBADMSG);
             assert_string_not_equal(err.advice, "");
@@ -185,7 +185,7 @@ static void a_substitute_is_bounded_too(void **state)
         made.large = 1;
         made.oversized_bytes = 12 << 20;
         fixture_make_images(&fixture, &made);
-        fixture_claim_mean_bytes(&fixture, 1000);
+        fixture_set_listed_mean_bytes(&fixture, 1000);
         if (decode == LOADER_BYTES) {
             struct shard_field field;
             char path[IO_PATH_BYTES_MAX];

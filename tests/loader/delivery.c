@@ -26,7 +26,7 @@ static int make_data(void **state)
     for (int d = 0; d < DATASETS; d++) {
         struct fixture_options options = fixture_options_default(sizes[d]);
         options.pad_bytes = pads[d];
-        options.samples_a_shard = 17;
+        options.samples_per_shard = 17;
         fixture_make_images(&data->fixtures[d], &options);
         data->mix[d] =
             (struct loader_source){.path = data->fixtures[d].folder, .weight = 3 - (uint64_t)d};

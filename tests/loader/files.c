@@ -17,7 +17,7 @@ enum { SAMPLES = 96, MICRO = 4, FILES = 24, MORE_FILES = 64, BAD_STRIDE = 5 };
 static struct rlimit before;
 
 /* Sets the limit to this many more files than are open. */
-static void leave_files(unsigned count)
+static void limit_free_files(unsigned count)
 {
     struct rlimit limit;
     int lowest = dup(0);
@@ -29,7 +29,7 @@ static void leave_files(unsigned count)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 
-static void leave_files_as_before(void)
+static void restore_file_limit(void)
 {
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
@@ -38,7 +38,7 @@ static void leave_files_as_before(void)
 static int tear_down(void **state)
 {
     if (before.rlim_max > 0)
-        leave_files_as_before();
+        restore_file_limit();
     return fixture_tear_down(state);
 }
 
@@ -46,7 +46,7 @@ static int tear_down(void **state)
 static int set_up(void **state)
 {
     struct fixture_options options = fixture_options_default(SAMPLES);
-    options.samples_a_shard = 1;
+    options.samples_per_shard = 1;
     return fixture_set_up_as(state, &options);
 }
 
@@ -60,9 +60,9 @@ static void a_low_file_limit_changes_neither_order_nor_bytes(void **state)
         options.batches_ahead = FILES / MICRO + 4;
         options.epochs_max = 3;
         deliver_all(&options, &all, NULL, NULL);
-        leave_files(FILES);
+        limit_free_files(FILES);
         deliver_all(&options, &few, NULL, NULL);
-        leave_files_as_before();
+        restore_file_limit();
         assert_int_equal(few.items, 3 * SAMPLES);
         assert_string_equal(few.text, all.text);
         assert_true(few.hash == all.hash);
@@ -76,9 +76,9 @@ static void a_micro_batch_of_more_shards_than_the_file_limit_is_an_error(void **
     struct loader_options options = fixture_loader_options(*state, LOADER_BYTES);
     struct err err = {0};
     options.batching.global = options.batching.micro = 2 * FILES;
-    leave_files(FILES);
+    limit_free_files(FILES);
     int status = deliver_to_error(&options, &err);
-    leave_files_as_before();
+    restore_file_limit();
     assert_int_equal(status, -EMFILE);
     assert_non_null(strstr(err.advice, "ulimit -n"));
 }
@@ -91,18 +91,18 @@ static void a_consumer_that_holds_all_open_files_is_reported(void **state)
     struct err err = {0};
     int status, count = 0;
     options.batches_ahead = SAMPLES / MICRO + 1;
-    leave_files(FILES);
+    limit_free_files(FILES);
     assert_ok(loader_open(&options, &loader, &err), &err);
     while ((status = loader_next(loader, &held[count], &err)) == LOADER_BATCH)
         count++;
     assert_int_equal(status, -EMFILE);
     assert_in_range(count, 1, SAMPLES / MICRO - 1);
     loader_close(loader);
-    leave_files_as_before();
+    restore_file_limit();
 }
 
 /* Waits until the reader waits and all reads that it began are complete. */
-static void await_rest(struct loader *loader)
+static void wait_until_idle(struct loader *loader)
 {
     for (bool rests = false; !rests; gate_pause()) {
         pthread_mutex_lock(&loader->mutex);
@@ -140,18 +140,18 @@ static void read_ahead_leaves_open_files_to_others(void **state)
             io_open(fixture->folder, &(struct io_options){.cache = caches[i]}, &options.io, &err),
             &err);
         options.batches_ahead = SAMPLES / MICRO + 1;
-        leave_files(MORE_FILES);
+        limit_free_files(MORE_FILES);
         assert_ok(loader_open(&options, &loader, &err), &err);
-        await_rest(loader);
+        wait_until_idle(loader);
         assert_in_range(count_files_left(), MORE_FILES / 4, MORE_FILES);
         while (loader_ready(loader)) {
             assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
-            await_rest(loader);
+            wait_until_idle(loader);
             assert_in_range(count_files_left(), MORE_FILES / 8, MORE_FILES);
         }
         assert_int_equal(loader_next(loader, &batch, &err), -EMFILE);
         loader_close(loader);
-        leave_files_as_before();
+        restore_file_limit();
         io_close(options.io);
     }
 }
@@ -166,21 +166,21 @@ static void two_loaders_share_the_open_file_limit(void **state)
     options.batches_ahead = SAMPLES / MICRO + 1;
     options.epochs_max = 1;
     deliver_all(&options, &all, NULL, NULL);
-    leave_files(MORE_FILES);
+    limit_free_files(MORE_FILES);
     assert_ok(loader_open(&options, &loader, &err), &err);
-    await_rest(loader);
+    wait_until_idle(loader);
     deliver_all(&options, &beside, NULL, NULL);
     loader_close(loader);
-    leave_files_as_before();
+    restore_file_limit();
     assert_true(beside.hash == all.hash);
     delivered_free(&all);
     delivered_free(&beside);
 }
 
-static int set_up_with_bad_ones(void **state)
+static int set_up_with_bad_samples(void **state)
 {
     struct fixture_options options = fixture_options_default(SAMPLES);
-    options.samples_a_shard = 1;
+    options.samples_per_shard = 1;
     options.broken_jpg_stride = BAD_STRIDE;
     return fixture_set_up_as(state, &options);
 }
@@ -196,9 +196,9 @@ static void substitutes_can_open_their_shards_at_the_file_limit(void **state)
     deliver_all(&options, &all, &stats, NULL);
     assert_in_range(stats.bad_samples_count, 3 * SAMPLES / BAD_STRIDE,
                     3 * (SAMPLES / BAD_STRIDE + 1));
-    leave_files(FILES);
+    limit_free_files(FILES);
     deliver_all(&options, &few, NULL, NULL);
-    leave_files_as_before();
+    restore_file_limit();
     assert_string_equal(few.text, all.text);
     assert_true(few.hash == all.hash);
     delivered_free(&all);
@@ -209,7 +209,7 @@ static void substitutes_can_open_their_shards_at_the_file_limit(void **state)
  * read ahead at first. */
 static void waiting_for_open_files_does_not_grow_the_read_ahead(void **state)
 {
-    fixture_claim_mean_bytes(*state, 2000000);
+    fixture_set_listed_mean_bytes(*state, 2000000);
     struct loader_options options = fixture_loader_options(*state, LOADER_IMAGE);
     struct delivered few = {0};
     struct loader *loader;
@@ -217,14 +217,14 @@ static void waiting_for_open_files_does_not_grow_the_read_ahead(void **state)
     options.batching.global = options.batching.micro = FILES / 3;
     options.memory_bytes = 512 << 20;
     options.epochs_max = 20;
-    leave_files(FILES);
+    limit_free_files(FILES);
     assert_ok(loader_open(&options, &loader, &err), &err);
     uint32_t at_first = loader->reader.ahead_max;
     assert_in_range(at_first, 2, loader->slots_count / 2);
     deliver(loader, &few, UINT64_MAX);
     assert_int_equal(loader->reader.ahead_max, at_first);
     loader_close(loader);
-    leave_files_as_before();
+    restore_file_limit();
     delivered_free(&few);
 }
 
@@ -240,7 +240,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(read_ahead_leaves_open_files_to_others, set_up, tear_down),
         cmocka_unit_test_setup_teardown(two_loaders_share_the_open_file_limit, set_up, tear_down),
         cmocka_unit_test_setup_teardown(substitutes_can_open_their_shards_at_the_file_limit,
-                                        set_up_with_bad_ones, tear_down),
+                                        set_up_with_bad_samples, tear_down),
         cmocka_unit_test_setup_teardown(waiting_for_open_files_does_not_grow_the_read_ahead, set_up,
                                         tear_down),
     };

@@ -20,7 +20,7 @@ enum { SHARDS_MAX = 256 };
 struct fixture_options fixture_options_default(uint64_t samples)
 {
     return (struct fixture_options){.samples = samples,
-                                    .samples_a_shard = 37,
+                                    .samples_per_shard = 37,
                                     .large = -1,
                                     .without_jpg = -1,
                                     .without_cls = -1,
@@ -30,7 +30,7 @@ struct fixture_options fixture_options_default(uint64_t samples)
 }
 
 /* A dataset being written. */
-struct making {
+struct dataset_maker {
     struct fixture *fixture;
     struct dataset dataset;
     struct dataset_shard shards[SHARDS_MAX];
@@ -38,79 +38,80 @@ struct making {
     uint64_t field_bytes;
 };
 
-static void begin_making(struct making *making, struct fixture *fixture)
+static void maker_begin(struct dataset_maker *maker, struct fixture *fixture)
 {
     struct err err;
-    memset(making, 0, sizeof *making);
+    memset(maker, 0, sizeof *maker);
     memset(fixture, 0, sizeof *fixture);
     test_make_folder(fixture->folder);
     assert_ok(io_open(fixture->folder, NULL, &fixture->io, &err), &err);
-    making->fixture = fixture;
-    making->dataset.shards = making->shards;
+    maker->fixture = fixture;
+    maker->dataset.shards = maker->shards;
 }
 
-static void end_shard(struct making *making)
+static void end_shard(struct dataset_maker *maker)
 {
     struct shard_summary summary;
     struct err err;
-    if (!making->writer)
+    if (!maker->writer)
         return;
-    struct dataset_shard *shard = &making->shards[making->dataset.shards_count++];
-    assert_ok(shard_writer_commit(making->writer, &summary, &err), &err);
-    making->writer = NULL;
+    struct dataset_shard *shard = &maker->shards[maker->dataset.shards_count++];
+    assert_ok(shard_writer_commit(maker->writer, &summary, &err), &err);
+    maker->writer = NULL;
     shard->samples = summary.samples;
     shard->file_bytes = summary.file_bytes;
     shard->xxh3 = summary.xxh3;
     shard->index_crc32c = summary.index_crc32c;
-    shard->first_sample = making->dataset.samples;
-    making->dataset.samples += summary.samples;
-    making->field_bytes += summary.field_bytes;
+    shard->first_sample = maker->dataset.samples;
+    maker->dataset.samples += summary.samples;
+    maker->field_bytes += summary.field_bytes;
 }
 
-static void begin_sample(struct making *making, const char *key, uint64_t samples_a_shard)
+static void begin_sample(struct dataset_maker *maker, const char *key, uint64_t samples_per_shard)
 {
     struct err err;
-    if (making->writer && shard_writer_samples(making->writer) == samples_a_shard)
-        end_shard(making);
-    if (!making->writer) {
+    if (maker->writer && shard_writer_samples(maker->writer) == samples_per_shard)
+        end_shard(maker);
+    if (!maker->writer) {
         char name[64], path[TEST_PATH_BYTES_MAX + 64];
-        assert_true(making->dataset.shards_count < SHARDS_MAX);
-        snprintf(name, sizeof name, "shard-%06d.tar", (int)making->dataset.shards_count);
-        snprintf(path, sizeof path, "%s/%s", making->fixture->folder, name);
-        making->shards[making->dataset.shards_count].url = strdup(name);
-        assert_ok(shard_writer_open(making->fixture->io, path, false, &making->writer, &err), &err);
+        assert_true(maker->dataset.shards_count < SHARDS_MAX);
+        snprintf(name, sizeof name, "shard-%06d.tar", (int)maker->dataset.shards_count);
+        snprintf(path, sizeof path, "%s/%s", maker->fixture->folder, name);
+        maker->shards[maker->dataset.shards_count].url = strdup(name);
+        assert_ok(shard_writer_open(maker->fixture->io, path, false, &maker->writer, &err), &err);
     }
-    assert_ok(shard_writer_begin_sample(making->writer, key, &err), &err);
+    assert_ok(shard_writer_begin_sample(maker->writer, key, &err), &err);
 }
 
-static void add_field(struct making *making, const char *extension, const void *data, size_t bytes)
+static void add_field(struct dataset_maker *maker, const char *extension, const void *data,
+                      size_t bytes)
 {
     struct err err;
-    assert_ok(shard_writer_add_field(making->writer, extension, data, bytes, &err), &err);
+    assert_ok(shard_writer_add_field(maker->writer, extension, data, bytes, &err), &err);
 }
 
-static void end_making(struct making *making)
+static void maker_end(struct dataset_maker *maker)
 {
     struct str text = {0};
     struct err err;
     char path[TEST_PATH_BYTES_MAX + 64];
-    end_shard(making);
-    if (making->dataset.text.element[0])
-        dataset_set_last_tokens(&making->dataset);
-    making->dataset.mean_sample_bytes = making->field_bytes / making->dataset.samples;
-    making->fixture->samples = making->dataset.samples;
-    assert_ok(dataset_encode(&making->dataset, &text, &err), &err);
-    snprintf(path, sizeof path, "%s/dataset.json", making->fixture->folder);
-    assert_ok(io_write_file(making->fixture->io, path, text.data, text.bytes, false, &err), &err);
+    end_shard(maker);
+    if (maker->dataset.text.element[0])
+        dataset_set_last_tokens(&maker->dataset);
+    maker->dataset.mean_sample_bytes = maker->field_bytes / maker->dataset.samples;
+    maker->fixture->samples = maker->dataset.samples;
+    assert_ok(dataset_encode(&maker->dataset, &text, &err), &err);
+    snprintf(path, sizeof path, "%s/dataset.json", maker->fixture->folder);
+    assert_ok(io_write_file(maker->fixture->io, path, text.data, text.bytes, false, &err), &err);
     str_deinit(&text);
-    for (uint64_t i = 0; i < making->dataset.shards_count; i++)
-        free(making->shards[i].url);
+    for (uint64_t i = 0; i < maker->dataset.shards_count; i++)
+        free(maker->shards[i].url);
 }
 
-static void name_field(struct making *making, const char *name)
+static void name_field(struct dataset_maker *maker, const char *name)
 {
-    snprintf(making->dataset.fields[making->dataset.fields_count++], SHARD_EXTENSION_BYTES_MAX,
-             "%s", name);
+    snprintf(maker->dataset.fields[maker->dataset.fields_count++], SHARD_EXTENSION_BYTES_MAX, "%s",
+             name);
 }
 
 /* Noise in squares, few enough that large pictures make small files. */
@@ -151,20 +152,20 @@ static void add_comments(struct str *jpeg, uint64_t bytes)
 
 void fixture_make_images(struct fixture *fixture, const struct fixture_options *options)
 {
-    static struct making making;
+    static struct dataset_maker maker;
     static char class_names[FIXTURE_CLASSES][16];
     char *classes[FIXTURE_CLASSES];
-    begin_making(&making, fixture);
+    maker_begin(&maker, fixture);
     for (int i = 0; i < FIXTURE_CLASSES; i++) {
         snprintf(class_names[i], sizeof class_names[i], "c%d", i);
         classes[i] = class_names[i];
     }
-    making.dataset.classes = classes;
-    making.dataset.classes_count = FIXTURE_CLASSES;
+    maker.dataset.classes = classes;
+    maker.dataset.classes_count = FIXTURE_CLASSES;
     if (options->pad_bytes)
-        name_field(&making, "bin");
-    name_field(&making, "cls");
-    name_field(&making, "jpg");
+        name_field(&maker, "bin");
+    name_field(&maker, "cls");
+    name_field(&maker, "jpg");
     struct str jpeg = {0};
     uint8_t *pad = malloc(options->pad_bytes + 1);
     assert_non_null(pad);
@@ -173,13 +174,13 @@ void fixture_make_images(struct fixture *fixture, const struct fixture_options *
         snprintf(key, sizeof key, "k%06d", (int)s);
         snprintf(label, sizeof label, (int64_t)s == options->bad_label ? "%d?" : "%d",
                  (int)(s % FIXTURE_CLASSES));
-        begin_sample(&making, key, options->samples_a_shard);
+        begin_sample(&maker, key, options->samples_per_shard);
         for (uint64_t i = 0; i < options->pad_bytes; i++)
             pad[i] = (uint8_t)(s * 31 + i);
         if (options->pad_bytes)
-            add_field(&making, "bin", pad, options->pad_bytes);
+            add_field(&maker, "bin", pad, options->pad_bytes);
         if ((int64_t)s != options->without_cls)
-            add_field(&making, "cls", label, strlen(label));
+            add_field(&maker, "cls", label, strlen(label));
         if ((int64_t)s == options->without_jpg)
             continue;
         encode_noise(s, options->width ? options->width : 24 + (uint32_t)(s % 17),
@@ -188,17 +189,17 @@ void fixture_make_images(struct fixture *fixture, const struct fixture_options *
             add_comments(&jpeg, options->oversized_bytes);
         bool is_broken = options->broken_jpg_stride && s % options->broken_jpg_stride == 0;
         if ((int64_t)s == options->empty_jpg)
-            add_field(&making, "jpg", "", 0);
+            add_field(&maker, "jpg", "", 0);
         else if (is_broken)
-            add_field(&making, "jpg", "no picture", 10);
+            add_field(&maker, "jpg", "no picture", 10);
         else if ((int64_t)s == options->cut_jpg)
-            add_field(&making, "jpg", jpeg.data, jpeg.bytes / 2);
+            add_field(&maker, "jpg", jpeg.data, jpeg.bytes / 2);
         else
-            add_field(&making, "jpg", jpeg.data, jpeg.bytes);
+            add_field(&maker, "jpg", jpeg.data, jpeg.bytes);
     }
     str_deinit(&jpeg);
     free(pad);
-    end_making(&making);
+    maker_end(&maker);
 }
 
 size_t fixture_raw_header(uint64_t sample, uint32_t *ret_width, uint32_t *ret_height, char *header)
@@ -213,13 +214,13 @@ size_t fixture_raw_header(uint64_t sample, uint32_t *ret_width, uint32_t *ret_he
 
 void fixture_make_raw(struct fixture *fixture, const struct fixture_raw_options *options)
 {
-    static struct making making;
+    static struct dataset_maker maker;
     struct str file = {0};
     struct err err;
-    begin_making(&making, fixture);
+    maker_begin(&maker, fixture);
     if (options->with_class)
-        name_field(&making, "cls");
-    name_field(&making, "ppm");
+        name_field(&maker, "cls");
+    name_field(&maker, "ppm");
     for (uint64_t s = 0; s < options->samples; s++) {
         char key[32], header[64];
         uint32_t width, height, random = (uint32_t)s + 1;
@@ -227,9 +228,9 @@ void fixture_make_raw(struct fixture *fixture, const struct fixture_raw_options 
             .pixels_offset = (uint32_t)fixture_raw_header(s, &width, &height, header)};
         picture.width = width;
         snprintf(key, sizeof key, "r%06d", (int)s);
-        begin_sample(&making, key, 13);
+        begin_sample(&maker, key, 13);
         if (options->with_class)
-            add_field(&making, "cls", "3", 1);
+            add_field(&maker, "cls", "3", 1);
         str_clear(&file);
         str_add(&file, header, picture.pixels_offset);
         str_add_fill(&file, 0, 3 * (size_t)width * height);
@@ -238,14 +239,14 @@ void fixture_make_raw(struct fixture *fixture, const struct fixture_raw_options 
             file.data[i] = (char)(random >> 24);
         }
         if (options->with_rows)
-            assert_ok(shard_writer_add_raw_image(making.writer, "ppm", file.data, file.bytes,
+            assert_ok(shard_writer_add_raw_image(maker.writer, "ppm", file.data, file.bytes,
                                                  picture, &err),
                       &err);
         else
-            add_field(&making, "ppm", file.data, file.bytes);
+            add_field(&maker, "ppm", file.data, file.bytes);
     }
     str_deinit(&file);
-    end_making(&making);
+    maker_end(&maker);
 }
 
 uint32_t fixture_token(uint64_t index)
@@ -256,18 +257,18 @@ uint32_t fixture_token(uint64_t index)
 void fixture_make_text(struct fixture *fixture, uint64_t tokens, uint64_t member_tokens,
                        uint64_t members_a_shard)
 {
-    static struct making making;
-    begin_making(&making, fixture);
+    static struct dataset_maker maker;
+    maker_begin(&maker, fixture);
     fixture->tokens = tokens;
     fixture->member_tokens = member_tokens;
-    making.dataset.text = (struct dataset_text){.element = "uint16",
-                                                .tokenizer = "bytes",
-                                                .vocabulary = 5000,
-                                                .document_end = 4999,
-                                                .tokens = tokens,
-                                                .member_tokens = member_tokens,
-                                                .header_bytes = NPY_HEADER_BYTES};
-    name_field(&making, "npy");
+    maker.dataset.text = (struct dataset_text){.element = "uint16",
+                                               .tokenizer = "bytes",
+                                               .vocabulary = 5000,
+                                               .document_end = 4999,
+                                               .tokens = tokens,
+                                               .member_tokens = member_tokens,
+                                               .header_bytes = NPY_HEADER_BYTES};
+    name_field(&maker, "npy");
     uint8_t *data = malloc(NPY_HEADER_BYTES + 2 * member_tokens);
     assert_non_null(data);
     int member = 0;
@@ -278,14 +279,14 @@ void fixture_make_text(struct fixture *fixture, uint64_t tokens, uint64_t member
         for (uint64_t i = 0; i < count; i++)
             bytes_put_u16(data + NPY_HEADER_BYTES + 2 * i, (uint16_t)fixture_token(first + i));
         snprintf(key, sizeof key, "text-%06d", member);
-        begin_sample(&making, key, members_a_shard);
-        add_field(&making, "npy", data, NPY_HEADER_BYTES + 2 * count);
+        begin_sample(&maker, key, members_a_shard);
+        add_field(&maker, "npy", data, NPY_HEADER_BYTES + 2 * count);
     }
     free(data);
-    end_making(&making);
+    maker_end(&maker);
 }
 
-void fixture_claim_mean_bytes(const struct fixture *fixture, uint64_t bytes)
+void fixture_set_listed_mean_bytes(const struct fixture *fixture, uint64_t bytes)
 {
     assert_int_equal(test_run("chmod u+w '%s/dataset.json' && sed -i "
                               "'s/\"mean_sample_bytes\":[0-9]*/\"mean_sample_bytes\":%" PRIu64
@@ -379,7 +380,7 @@ void fixture_flip_bit(const char *path, uint64_t offset)
 
 /* ---- Delivered batches. ---- */
 
-static void chain(struct delivered *delivered, const void *data, size_t bytes)
+static void add_to_hash(struct delivered *delivered, const void *data, size_t bytes)
 {
     uint64_t pair[2] = {delivered->hash, hash_64(data, bytes)};
     delivered->hash = hash_64(pair, sizeof pair);
@@ -399,14 +400,14 @@ void delivered_add(struct delivered *delivered, const struct batch *batch)
             (int)batch->step, (int)batch->micro, (int)item->position, (int)item->ref.sample,
             (int)item->key_bytes, item->key, (int)item->window, item->substituted);
         for (uint32_t k = 0; k < item->fields_count; k++) {
-            chain(delivered, item->fields[k].extension, strlen(item->fields[k].extension));
-            chain(delivered, item->fields[k].data, item->fields[k].bytes);
+            add_to_hash(delivered, item->fields[k].extension, strlen(item->fields[k].extension));
+            add_to_hash(delivered, item->fields[k].data, item->fields[k].bytes);
         }
     }
     for (uint32_t k = 0; k < batch->fields_count; k++) {
         const struct batch_field *field = &batch->fields[k];
         assert_int_equal(field->shape[0], batch->items_count);
-        chain(delivered, field->data, (size_t)field->stride_bytes[0] * batch->items_count);
+        add_to_hash(delivered, field->data, (size_t)field->stride_bytes[0] * batch->items_count);
     }
     delivered->items += batch->items_count;
     delivered->batches++;

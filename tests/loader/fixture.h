@@ -19,7 +19,7 @@ struct fixture {
 };
 
 struct fixture_options {
-    uint64_t samples, samples_a_shard;
+    uint64_t samples, samples_per_shard;
     uint32_t width, height; /* size of each image; 0: many small sizes */
     uint64_t pad_bytes;     /* size of a third field "bin" per sample; 0: none */
     int64_t large;          /* a sample whose "jpg" has a comment of oversized_bytes; -1: none */
@@ -52,7 +52,7 @@ void fixture_make_raw(struct fixture *fixture, const struct fixture_raw_options 
 size_t fixture_raw_header(uint64_t sample, uint32_t *ret_width, uint32_t *ret_height, char *header);
 
 /* Makes dataset.json claim this mean sample size. */
-void fixture_claim_mean_bytes(const struct fixture *fixture, uint64_t bytes);
+void fixture_set_listed_mean_bytes(const struct fixture *fixture, uint64_t bytes);
 void fixture_remove(struct fixture *fixture);
 
 /* For cmocka: sets *state to a new fixture made with the options, or to a plain one. Returns 0. */

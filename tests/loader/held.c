@@ -23,7 +23,7 @@ static int held_reap(struct io_queue *queue, struct io_request **done, unsigned 
     return 0;
 }
 
-void held_begin(struct fixture *fixture)
+void held_reads_begin(struct fixture *fixture)
 {
     real_ops = fixture->io->ops;
     held_ops = *real_ops;
@@ -33,23 +33,23 @@ void held_begin(struct fixture *fixture)
     held_count = 0;
 }
 
-void held_end(struct fixture *fixture)
+void held_reads_end(struct fixture *fixture)
 {
     fixture->io->ops = real_ops;
 }
 
-void held_set(bool hold)
+void held_reads_set(bool hold)
 {
     is_held = hold;
 }
 
-void held_await(void)
+void held_reads_wait(void)
 {
     while (held_count == 0)
         gate_pause();
 }
 
-void *held_release_when_consumer_waits(void *argument)
+void *held_reads_release_when_consumer_waits(void *argument)
 {
     struct loader *loader = argument;
     for (bool waits = false; !waits; gate_pause()) {
@@ -57,6 +57,6 @@ void *held_release_when_consumer_waits(void *argument)
         waits = loader->consumer.is_waiting;
         pthread_mutex_unlock(&loader->mutex);
     }
-    held_set(false);
+    held_reads_set(false);
     return NULL;
 }

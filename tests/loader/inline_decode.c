@@ -40,7 +40,7 @@ static int altered_submit(struct io_queue *queue, struct io_request *const *requ
     return refuses ? -EIO : real_ops->submit(queue, requests, count);
 }
 
-static void alter(struct fixture *fixture, enum arrival as)
+static void intercept_reads(struct fixture *fixture, enum arrival as)
 {
     real_ops = fixture->io->ops;
     altered_ops = *real_ops;
@@ -52,7 +52,7 @@ static void alter(struct fixture *fixture, enum arrival as)
     asked_count = 0;
 }
 
-static void restore(struct fixture *fixture)
+static void restore_reads(struct fixture *fixture)
 {
     fixture->io->ops = real_ops;
 }
@@ -79,8 +79,8 @@ static int make_damaged(void **state)
     return 0;
 }
 
-static struct loader_options options_of(const struct fixture *fixture,
-                                        enum loader_bad_policy policy)
+static struct loader_options make_options(const struct fixture *fixture,
+                                          enum loader_bad_policy policy)
 {
     struct loader_options options = fixture_loader_options(fixture, LOADER_BYTES);
     options.order = ORDER_SEQUENTIAL;
@@ -101,17 +101,17 @@ static bool is_steady(struct loader *loader)
 static bool deliver_as(struct fixture *fixture, enum arrival as, enum loader_bad_policy policy,
                        struct delivered *ret_delivered)
 {
-    struct loader_options options = options_of(fixture, policy);
+    struct loader_options options = make_options(fixture, policy);
     struct loader *loader;
     struct err err;
     options.epochs_max = 2;
     *ret_delivered = (struct delivered){0};
-    alter(fixture, as);
+    intercept_reads(fixture, as);
     assert_ok(loader_open(&options, &loader, &err), &err);
     deliver(loader, ret_delivered, UINT64_MAX);
     bool was_steady = is_steady(loader);
     loader_close(loader);
-    restore(fixture);
+    restore_reads(fixture);
     return was_steady;
 }
 
@@ -137,14 +137,14 @@ static void inline_decode_delivers_the_same_bytes(void **state)
 static void a_flipped_bit_stops_the_run_with_inline_decode_too(void **state)
 {
     struct fixture *fixture = *state;
-    struct loader_options options = options_of(fixture, LOADER_BAD_STOP);
+    struct loader_options options = make_options(fixture, LOADER_BAD_STOP);
     struct shard_field field;
     char path[TEST_PATH_BYTES_MAX];
     struct err err;
     fixture_find_field(fixture, BAD, "bin", path, &field);
-    alter(fixture, AT_ONCE);
+    intercept_reads(fixture, AT_ONCE);
     assert_int_equal(deliver_to_error(&options, &err), -EBADMSG);
-    restore(fixture);
+    restore_reads(fixture);
     assert_non_null(strstr(err.what, "\"k000150\""));
     assert_non_null(strstr(err.what, "CRC32C"));
     assert_string_equal(err.path, path);
@@ -152,12 +152,12 @@ static void a_flipped_bit_stops_the_run_with_inline_decode_too(void **state)
 }
 
 /* Waits until the reader is idle; returns the number of micro-batches ahead. */
-static uint64_t wait_until_still(struct loader *loader)
+static uint64_t wait_until_idle(struct loader *loader)
 {
     uint64_t ahead = 0;
-    for (bool is_still = false; !is_still; gate_pause()) {
+    for (bool is_idle = false; !is_idle; gate_pause()) {
         pthread_mutex_lock(&loader->mutex);
-        is_still = loader->reader.state == READER_NO_SLOT && loader->ready == loader->planned;
+        is_idle = loader->reader.state == READER_NO_SLOT && loader->ready == loader->planned;
         ahead = loader->planned - loader->taken;
         pthread_mutex_unlock(&loader->mutex);
     }
@@ -166,34 +166,35 @@ static uint64_t wait_until_still(struct loader *loader)
 
 /* Takes batches until all batches ahead were begun in the steady state; returns the read-ahead
  * distance. */
-static uint64_t ahead_of(struct fixture *fixture, enum arrival as, struct loader **ret_loader)
+static uint64_t measure_read_ahead(struct fixture *fixture, enum arrival as,
+                                   struct loader **ret_loader)
 {
-    struct loader_options options = options_of(fixture, LOADER_BAD_STOP);
+    struct loader_options options = make_options(fixture, LOADER_BAD_STOP);
     const struct batch *batch;
     struct err err;
     options.epochs_max = 0;
-    alter(fixture, as);
+    intercept_reads(fixture, as);
     assert_ok(loader_open(&options, ret_loader, &err), &err);
     for (int i = 0; i < SAMPLES; i++) {
         assert_int_equal(loader_next(*ret_loader, &batch, &err), LOADER_BATCH);
         loader_release(*ret_loader, batch);
     }
-    return wait_until_still(*ret_loader);
+    return wait_until_idle(*ret_loader);
 }
 
 static void cached_reads_use_the_inline_read_ahead(void **state)
 {
     struct fixture *fixture = *state;
     struct loader *loader;
-    uint64_t ahead = ahead_of(fixture, AT_ONCE, &loader);
+    uint64_t ahead = measure_read_ahead(fixture, AT_ONCE, &loader);
     assert_true(loader->reader.ahead_inline < loader->reader.ahead_max);
     assert_int_equal(ahead, loader->reader.ahead_inline);
     loader_close(loader);
-    restore(fixture);
-    ahead = ahead_of(fixture, LATE, &loader);
+    restore_reads(fixture);
+    ahead = measure_read_ahead(fixture, LATE, &loader);
     assert_int_equal(ahead, loader->reader.ahead_max);
     loader_close(loader);
-    restore(fixture);
+    restore_reads(fixture);
 }
 
 /* Only the reader owns samples that wait for refused reads. */
@@ -204,14 +205,14 @@ static void refused_reads_end_the_run_with_inline_decode(void **state)
     const struct batch *batch;
     struct err err;
     int status;
-    ahead_of(fixture, AT_ONCE, &loader);
+    measure_read_ahead(fixture, AT_ONCE, &loader);
     refuses = true;
     while ((status = loader_next(loader, &batch, &err)) == LOADER_BATCH)
         loader_release(loader, batch);
     assert_int_equal(status, -EIO);
     assert_non_null(strstr(err.what, "could not read the shard"));
     loader_close(loader);
-    restore(fixture);
+    restore_reads(fixture);
 }
 
 int main(void)

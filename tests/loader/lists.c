@@ -31,7 +31,7 @@ static struct dataset_shard *add_shard(struct list *list)
     return &list->shards[number];
 }
 
-static struct dataset *open_one(struct list *list, const struct fixture *fixture)
+static struct dataset *open_single_shard(struct list *list, const struct fixture *fixture)
 {
     struct dataset **dataset = &list->opened[list->opened_count++];
     struct err err;
@@ -43,7 +43,7 @@ static void list_begin(struct list *list, const struct fixture *home)
 {
     memset(list, 0, sizeof *list);
     list->home = home;
-    list->merged = *open_one(list, home);
+    list->merged = *open_single_shard(list, home);
     list->merged.shards = list->shards;
     list->merged.samples = list->merged.shards_count = list->merged.text.tokens = 0;
     snprintf(list->path, sizeof list->path, "%s/merged.json", home->folder);
@@ -118,7 +118,7 @@ static void two_texts_in_one_list_deliver_the_windows_of_both(void **state)
     for (int tells_last = 0; tells_last < 2; tells_last++) {
         list_begin(&list, &first);
         list_add(&list, list.opened[0], 0, list.opened[0]->shards_count);
-        const struct dataset *other = open_one(&list, &second);
+        const struct dataset *other = open_single_shard(&list, &second);
         list_add(&list, other, 0, other->shards_count);
         list.merged.text.tokens = 2 * TOKENS;
         for (uint64_t i = 0; !tells_last && i < list.merged.shards_count; i++)
@@ -135,7 +135,7 @@ static void two_texts_in_one_list_deliver_the_windows_of_both(void **state)
     fixture_remove(&second);
 }
 
-static void look_at_item(const struct batch *batch, const struct batch_item *item)
+static void check_item(const struct batch *batch, const struct batch_item *item)
 {
     char key[32];
     uint64_t sample = item->ref.sample;
@@ -174,7 +174,7 @@ static void expect_each_once(struct loader_options options, uint32_t ranks, uint
         while ((status = loader_next(loader, &batch, &err)) == LOADER_BATCH) {
             for (uint32_t i = 0; i < batch->items_count; i++) {
                 seen[batch->items[i].ref.sample]++;
-                look_at_item(batch, &batch->items[i]);
+                check_item(batch, &batch->items[i]);
             }
             loader_release(loader, batch);
         }
@@ -187,7 +187,7 @@ static void expect_each_once(struct loader_options options, uint32_t ranks, uint
 
 /* Adds the fixture's shards, and empty ones: before the first, two in the middle, after the
  * last. */
-static void add_empty_ones(struct list *list, const struct fixture *fixture)
+static void add_empty_shards(struct list *list, const struct fixture *fixture)
 {
     list_begin(list, fixture);
     const struct dataset *dataset = list->opened[0];
@@ -213,7 +213,7 @@ static void empty_shards_change_nothing(void **state)
         bool is_text = decode == LOADER_TOKENS;
         const struct fixture *fixture = is_text ? &text : &pictures;
         struct loader_options options = fixture_loader_options(fixture, decode);
-        add_empty_ones(&list, fixture);
+        add_empty_shards(&list, fixture);
         options.dataset = list.path;
         options.text.block = BLOCK;
         for (uint32_t ranks = 1; ranks <= RANKS_MAX; ranks++)

@@ -25,7 +25,7 @@ static unsigned held_back_count; /* owned by the reader thread */
 
 /* Holds back completions of the first micro-batch, or releases them; returns the number of
  * completions. */
-static int hold_back_first(struct io_request **done, int reaped, unsigned count_max)
+static int hold_back_first_read(struct io_request **done, int reaped, unsigned count_max)
 {
     unsigned count = 0;
     bool holds = first_is_held;
@@ -50,7 +50,7 @@ static int counting_reap(struct io_queue *queue, struct io_request **done, unsig
     int reaped = waits_for_held ? below_ops->reap(queue, done, count_max, 0, 0)
                                 : below_ops->reap(queue, done, count_max, count_min, timeout_ms);
     if (reaped >= 0 && timeout_ms != IO_FOREVER)
-        reaped = hold_back_first(done, reaped, count_max);
+        reaped = hold_back_first_read(done, reaped, count_max);
     if (waits_for_held && reaped == 0)
         gate_pause();
     for (int i = 0; i < reaped; i++)
@@ -68,9 +68,9 @@ static int counting_file_open(struct io *io, const char *path, struct io_file **
     return below_ops->file_open(io, path, ret_file, err);
 }
 
-static void alter(struct fixture *fixture)
+static void intercept_io(struct fixture *fixture)
 {
-    held_begin(fixture);
+    held_reads_begin(fixture);
     below_ops = fixture->io->ops;
     counting_ops = *below_ops;
     counting_ops.reap = counting_reap;
@@ -85,7 +85,7 @@ enum { SAMPLES = 400 };
 static int make_images(void **state)
 {
     struct fixture_options options = fixture_options_default(SAMPLES);
-    options.samples_a_shard = 100;
+    options.samples_per_shard = 100;
     return fixture_set_up_as(state, &options);
 }
 
@@ -163,7 +163,7 @@ static void a_consumer_that_holds_the_read_ahead_is_reported(void **state)
     struct fixture_options fixture_options = fixture_options_default(64);
     fixture_options.pad_bytes = 100000;
     fixture_make_images(&fixture, &fixture_options);
-    fixture_claim_mean_bytes(&fixture, 1000); /* so that the loader plans for many samples */
+    fixture_set_listed_mean_bytes(&fixture, 1000); /* so that the loader plans for many samples */
     struct loader_options options = fixture_loader_options(&fixture, LOADER_BYTES);
     struct loader *loader;
     const struct batch *batch = NULL;
@@ -221,7 +221,7 @@ static void a_consumer_that_does_not_return_for_the_last_batch_is_reported(void 
     struct err err;
     pthread_t helper;
     options.batches_ahead = 3;
-    alter(fixture);
+    intercept_io(fixture);
     first_is_held = true;
     assert_ok(loader_open(&options, &loader, &err), &err);
     assert_int_equal(pthread_create(&helper, NULL, release_first_when_others_are_ready, loader), 0);
@@ -231,7 +231,7 @@ static void a_consumer_that_does_not_return_for_the_last_batch_is_reported(void 
     while (loader_stats(loader).stage_ns[LOADER_STAGE_CONSUMER] == before)
         gate_pause();
     loader_close(loader);
-    held_end(fixture);
+    held_reads_end(fixture);
 }
 
 static void waiting_for_reads_is_reported(void **state)
@@ -242,10 +242,11 @@ static void waiting_for_reads_is_reported(void **state)
     const struct batch *batch;
     struct err err;
     pthread_t helper;
-    alter(fixture);
-    held_set(true);
+    intercept_io(fixture);
+    held_reads_set(true);
     assert_ok(loader_open(&options, &loader, &err), &err);
-    assert_int_equal(pthread_create(&helper, NULL, held_release_when_consumer_waits, loader), 0);
+    assert_int_equal(pthread_create(&helper, NULL, held_reads_release_when_consumer_waits, loader),
+                     0);
     assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
     pthread_join(helper, NULL);
     struct loader_stats stats = loader_stats(loader);
@@ -253,7 +254,7 @@ static void waiting_for_reads_is_reported(void **state)
     assert_int_equal(stats.stage_ns[LOADER_STAGE_READ] + stats.stage_ns[LOADER_STAGE_DECODE],
                      stats.wait_ns);
     loader_close(loader);
-    held_end(fixture);
+    held_reads_end(fixture);
 }
 
 /* Closes before the first batch, and after several. */
@@ -266,22 +267,22 @@ static void closing_does_not_wait_for_stuck_reads(void **state)
         const struct batch *batch;
         struct err err;
         options.batches_ahead = 3;
-        alter(fixture);
-        held_set(taken == 0);
+        intercept_io(fixture);
+        held_reads_set(taken == 0);
         assert_ok(loader_open(&options, &loader, &err), &err);
         for (int i = 0; i < taken; i++) {
             assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
             if (i + 1 < taken)
                 loader_release(loader, batch);
         }
-        held_set(true);
+        held_reads_set(true);
         /* so that one more is read */
         if (taken > 0)
             loader_release(loader, batch);
-        held_await();
+        held_reads_wait();
         loader_close(loader);
-        held_set(false);
-        held_end(fixture);
+        held_reads_set(false);
+        held_reads_end(fixture);
     }
 }
 
@@ -310,7 +311,7 @@ static void starting_mid_epoch_reads_only_what_is_delivered(void **state)
     enum { HEADERS_BYTES = 2 * 512, PAGES_BYTES = 2 * 4096, LIST_BYTES = 4096 /* dataset.json */ };
     struct fixture fixture;
     struct fixture_options fixture_options = fixture_options_default(SAMPLES);
-    fixture_options.samples_a_shard = SAMPLES / SHARDS;
+    fixture_options.samples_per_shard = SAMPLES / SHARDS;
     fixture_options.pad_bytes = LOADER_MERGE_GAP_BYTES + PAGES_BYTES;
     fixture_make_images(&fixture, &fixture_options);
     struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
@@ -320,9 +321,9 @@ static void starting_mid_epoch_reads_only_what_is_delivered(void **state)
     options.epoch = 5;
     options.epochs_max = 0;
     options.positions_max = STEP;
-    alter(&fixture);
+    intercept_io(&fixture);
     deliver_all(&options, &delivered, &stats, NULL);
-    held_end(&fixture);
+    held_reads_end(&fixture);
     assert_int_equal(delivered.items, STEP);
     assert_int_equal(strncmp(delivered.text, "5 10 0 240 ", 11), 0);
     assert_in_range(stats.reads_count, 1, STEP * PIECES);
@@ -336,22 +337,23 @@ static void starting_mid_epoch_reads_only_what_is_delivered(void **state)
     fixture_remove(&fixture);
 }
 
-static int read_text_from_middle(struct fixture *fixture, struct delivered *delivered, bool is_told)
+static int read_text_from_middle(struct fixture *fixture, struct delivered *delivered,
+                                 bool lengths_are_listed)
 {
     struct loader_options options = fixture_loader_options(fixture, LOADER_TOKENS);
     /* lists of older versions lack last_tokens */
-    if (!is_told)
+    if (!lengths_are_listed)
         assert_int_equal(
             test_run("chmod u+w '%s/dataset.json' && sed -i 's/,\"last_tokens\":[0-9]*//' "
                      "'%s/dataset.json'",
                      fixture->folder, fixture->folder),
             0);
-    alter(fixture);
+    intercept_io(fixture);
     options.order = ORDER_SEQUENTIAL;
     options.positions_max = 24;
     options.position = 240;
     deliver_all(&options, delivered, NULL, NULL);
-    held_end(fixture);
+    held_reads_end(fixture);
     return files_opened;
 }
 

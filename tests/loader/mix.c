@@ -204,16 +204,16 @@ static void substitutes_come_from_the_bad_samples_dataset(void **state)
 
 /* ---- Refused datasets. ---- */
 
-static void replace_in(const struct fixture *fixture, const char *expression)
+static void edit_dataset_json(const struct fixture *fixture, const char *expression)
 {
     assert_int_equal(test_run("chmod u+w '%s/dataset.json' && sed -i '%s' '%s/dataset.json'",
                               fixture->folder, expression, fixture->folder),
                      0);
 }
 
-static void refuse(const struct fixture *first, const struct fixture *other,
-                   enum loader_decode decode, const char *what, const char *expected,
-                   const char *found)
+static void assert_refused(const struct fixture *first, const struct fixture *other,
+                           enum loader_decode decode, const char *what, const char *expected,
+                           const char *found)
 {
     struct loader_source mix[2] = {{first->folder, 1}, {other->folder, 1}};
     struct loader_options options = mix_options(first, mix, 2, decode);
@@ -235,18 +235,18 @@ static void datasets_with_different_batch_layouts_are_refused(void **state)
     b.pad_bytes = 4;
     fixture_make_images(&pair[0], &a);
     fixture_make_images(&pair[1], &b);
-    refuse(&pair[0], &pair[1], LOADER_BYTES, "fields", "no field \"bin\"", "one");
-    refuse(&pair[1], &pair[0], LOADER_BYTES, "fields", "a field \"bin\"", "none");
-    replace_in(&pair[1], "s/\"c3\"/\"dog\"/");
-    refuse(&pair[0], &pair[1], LOADER_IMAGE, "classes", "class 3 \"c3\"", "\"dog\"");
-    replace_in(&pair[1], "s/,\"c6\"//");
-    refuse(&pair[0], &pair[1], LOADER_IMAGE, "classes", "7 class names", "6");
+    assert_refused(&pair[0], &pair[1], LOADER_BYTES, "fields", "no field \"bin\"", "one");
+    assert_refused(&pair[1], &pair[0], LOADER_BYTES, "fields", "a field \"bin\"", "none");
+    edit_dataset_json(&pair[1], "s/\"c3\"/\"dog\"/");
+    assert_refused(&pair[0], &pair[1], LOADER_IMAGE, "classes", "class 3 \"c3\"", "\"dog\"");
+    edit_dataset_json(&pair[1], "s/,\"c6\"//");
+    assert_refused(&pair[0], &pair[1], LOADER_IMAGE, "classes", "7 class names", "6");
     fixture_make_text(&texts[0], 9000, 4097, 2);
     fixture_make_text(&texts[1], 9000, 4097, 2);
-    replace_in(&texts[1], "s/\"vocabulary\":5000/\"vocabulary\":6000/");
-    refuse(&texts[0], &texts[1], LOADER_TOKENS, "tokens",
-           "tokenizer \"bytes\", vocabulary 5000, document end 4999",
-           "tokenizer \"bytes\", vocabulary 6000, document end 4999");
+    edit_dataset_json(&texts[1], "s/\"vocabulary\":5000/\"vocabulary\":6000/");
+    assert_refused(&texts[0], &texts[1], LOADER_TOKENS, "tokens",
+                   "tokenizer \"bytes\", vocabulary 5000, document end 4999",
+                   "tokenizer \"bytes\", vocabulary 6000, document end 4999");
     fixture_remove(&texts[0]);
     fixture_remove(&texts[1]);
     remove_pair(pair);

@@ -39,7 +39,7 @@ static struct loader_options mixed(const struct fixture *fixture)
     return options;
 }
 
-static const void *field_of(const struct batch *batch, const char *name)
+static const void *field_data(const struct batch *batch, const char *name)
 {
     const struct batch_field *field = batch_field_named(batch, name);
     assert_non_null(field);
@@ -52,7 +52,7 @@ struct counts {
     unsigned blended, pasted, left, alone;
 };
 
-static uint32_t partner_of(const struct batch *batch, uint32_t item)
+static uint32_t partner_item(const struct batch *batch, uint32_t item)
 {
     uint32_t partner = item;
     do
@@ -79,22 +79,22 @@ static void check_pixels(const uint8_t *mixture, const uint8_t *own, const uint8
 static void check_batch(const struct mixup *mixup, uint64_t seed, const struct batch *plain,
                         const struct batch *batch, struct counts *counts)
 {
-    const uint8_t *pictures = field_of(plain, "image"), *mixtures = field_of(batch, "image");
-    const int32_t *labels = field_of(batch, "label"),
-                  *partner_labels = field_of(batch, "partner_label");
-    const float *weights = field_of(batch, "label_weight");
+    const uint8_t *pictures = field_data(plain, "image"), *mixtures = field_data(batch, "image");
+    const int32_t *labels = field_data(batch, "label"),
+                  *partner_labels = field_data(batch, "partner_label");
+    const float *weights = field_data(batch, "label_weight");
     assert_int_equal(batch->items_count, plain->items_count);
     for (uint32_t i = 0; i < batch->items_count; i++) {
         struct sample_ref ref = batch->items[i].ref;
         if (batch->items[i].skipped)
             continue;
-        uint32_t partner = partner_of(batch, i);
+        uint32_t partner = partner_item(batch, i);
         struct mixup_choice choice = {.kind = MIXUP_NONE};
         if (partner != i)
             choice = mixup_choose(mixup, WIDTH, HEIGHT, seed, ref.dataset, ref.epoch, ref.sample);
         check_pixels(mixtures + i * PICTURE_BYTES, pictures + i * PICTURE_BYTES,
                      pictures + partner * PICTURE_BYTES, choice);
-        assert_int_equal(labels[i], ((const int32_t *)field_of(plain, "label"))[i]);
+        assert_int_equal(labels[i], ((const int32_t *)field_data(plain, "label"))[i]);
         assert_int_equal(partner_labels[i], labels[choice.kind == MIXUP_NONE ? i : partner]);
         assert_true(weights[i] == mixup_label_weight(choice, WIDTH, HEIGHT));
         counts->alone += partner == i;

@@ -14,7 +14,7 @@ static void a_sample_larger_than_the_budget_is_an_error_not_a_hang(void **state)
     struct fixture_options fixture_options = fixture_options_default(8);
     fixture_options.pad_bytes = 3 << 20;
     fixture_make_images(&fixture, &fixture_options);
-    fixture_claim_mean_bytes(&fixture, 1000); /* so that the loader plans for many samples */
+    fixture_set_listed_mean_bytes(&fixture, 1000); /* so that the loader plans for many samples */
     struct loader_options options = fixture_loader_options(&fixture, LOADER_BYTES);
     struct loader *loader;
     const struct batch *batch;
@@ -44,7 +44,7 @@ static void a_sample_much_larger_than_the_others_is_read_within_the_budget(void 
     fixture_options.large = 41;
     fixture_options.oversized_bytes = 12 << 20;
     fixture_make_images(&fixture, &fixture_options);
-    fixture_claim_mean_bytes(&fixture, 1000);
+    fixture_set_listed_mean_bytes(&fixture, 1000);
     for (enum loader_decode decode = LOADER_BYTES; decode <= LOADER_IMAGE; decode++) {
         struct loader_options options = fixture_loader_options(&fixture, decode);
         struct delivered tight, wide;
@@ -75,7 +75,7 @@ static void an_oversized_sample_frees_its_memory(void **state)
     fixture_options.large = 13;
     fixture_options.oversized_bytes = 12 << 20;
     fixture_make_images(&fixture, &fixture_options);
-    fixture_claim_mean_bytes(&fixture, 1000);
+    fixture_set_listed_mean_bytes(&fixture, 1000);
     struct device *device;
     struct err err;
     assert_ok(device_open("cpu", &device, &err), &err);
@@ -126,13 +126,13 @@ static void the_minimum_budget_suffices_for_merged_reads(void **state)
     for (uint64_t pad_bytes = 3000; pad_bytes <= 5000; pad_bytes += 1000) {
         struct fixture fixture;
         struct fixture_options fixture_options = fixture_options_default(600);
-        fixture_options.samples_a_shard = 600;
+        fixture_options.samples_per_shard = 600;
         fixture_options.pad_bytes = pad_bytes;
         fixture_make_images(&fixture, &fixture_options);
         struct loader_options options = fixture_loader_options(&fixture, LOADER_BYTES);
         options.batching = (struct batching){.global = 32, .micro = 32, .ranks = 1};
         assert_minimum_budget_suffices(options);
-        fixture_claim_mean_bytes(&fixture, 1500); /* the size of the fields that are read */
+        fixture_set_listed_mean_bytes(&fixture, 1500); /* the size of the fields that are read */
         options = fixture_loader_options(&fixture, LOADER_IMAGE);
         options.order = ORDER_SEQUENTIAL;
         options.batching = (struct batching){.global = 600, .micro = 600, .ranks = 1};

@@ -18,9 +18,9 @@ static void make(struct fixture *fixture, bool with_rows, bool with_class)
 }
 
 /* Checks that both datasets deliver the same; stores the bytes read from each. */
-static void compare(const struct fixture *parts, const struct fixture *wholes,
-                    struct loader_options options, uint64_t *ret_part_bytes,
-                    uint64_t *ret_whole_bytes)
+static void compare_deliveries(const struct fixture *parts, const struct fixture *wholes,
+                               struct loader_options options, uint64_t *ret_part_bytes,
+                               uint64_t *ret_whole_bytes)
 {
     struct delivered part, whole;
     struct loader_stats part_stats, whole_stats;
@@ -60,7 +60,7 @@ static void partial_reads_give_the_pixels_of_whole_images(void **state)
         options.image.height = sizes[i / 6 % 3][1];
         options.verify = i / 18 == 0;
         options.bad_policy = LOADER_BAD_STOP;
-        compare(&parts, &wholes, options, &part_bytes, &whole_bytes);
+        compare_deliveries(&parts, &wholes, options, &part_bytes, &whole_bytes);
         /* the filter may skip rows */
         if (crops[i % 3] == CROP_NONE)
             assert_in_range(part_bytes, whole_bytes * 9 / 10, whole_bytes);

@@ -9,7 +9,7 @@
 
 enum { SAMPLES = 70, BAD = 33 };
 
-static void replace_in(const struct fixture *fixture, const char *expression)
+static void edit_dataset_json(const struct fixture *fixture, const char *expression)
 {
     assert_int_equal(test_run("chmod u+w '%s/dataset.json' && sed -i '%s' '%s/dataset.json'",
                               fixture->folder, expression, fixture->folder),
@@ -35,7 +35,7 @@ static void read_labels(const struct loader_options *options, int32_t labels[SAM
     loader_close(loader);
 }
 
-static void refuse(const struct loader_options *options, const char *what, const char *path)
+static void assert_refused(const struct loader_options *options, const char *what, const char *path)
 {
     struct loader *loader;
     struct err err = {0};
@@ -84,7 +84,7 @@ static void labels_without_class_names_are_unchanged(void **state)
     read_labels(&options, labels);
     for (int s = 0; s < SAMPLES; s++)
         assert_int_equal(labels[s], s % FIXTURE_CLASSES);
-    replace_in(&fixture, "s/\"classes\":\\[[^]]*\\]/\"classes\":[]/");
+    edit_dataset_json(&fixture, "s/\"classes\":\\[[^]]*\\]/\"classes\":[]/");
     reference.classes = names;
     reference.classes_count = 7;
     read_labels(&options, labels);
@@ -103,13 +103,13 @@ static void a_class_that_the_reference_lacks_is_refused_by_name(void **state)
     static const char *const twice[] = {"c0", "c1", "c2", "c3", "c4", "c5", "c6", "c0"};
     struct loader_schema reference = {.path = "train", .classes = fewer, .classes_count = 6};
     options.reference = &reference;
-    refuse(&options, "class \"c5\" is not among the 6 classes of train", fixture.folder);
+    assert_refused(&options, "class \"c5\" is not among the 6 classes of train", fixture.folder);
     reference.classes = twice;
     reference.classes_count = 8;
-    refuse(&options, "two classes have the name \"c0\"", "train");
+    assert_refused(&options, "two classes have the name \"c0\"", "train");
     options.reference = NULL;
     options.image.classes = 6;
-    refuse(&options, "more classes than the model has", fixture.folder);
+    assert_refused(&options, "more classes than the model has", fixture.folder);
     fixture_remove(&fixture);
 }
 
@@ -127,21 +127,24 @@ static void another_tokenizer_is_refused(void **state)
     deliver_all(&options, &delivered, NULL, NULL);
     delivered_free(&delivered);
     reference.tokenizer = "gpt2";
-    refuse(&options, "the tokens of the dataset differ from those of train", fixture.folder);
+    assert_refused(&options, "the tokens of the dataset differ from those of train",
+                   fixture.folder);
     reference.tokenizer = "bytes";
     reference.vocabulary = 5001;
-    refuse(&options, "the tokens of the dataset differ from those of train", fixture.folder);
+    assert_refused(&options, "the tokens of the dataset differ from those of train",
+                   fixture.folder);
     reference.vocabulary = 5000;
     reference.tokenizer_xxh3 = 7;
-    replace_in(&fixture,
-               "s/\"text\":/\"options\":{\"vocabulary_xxh3\":\"0000000000000007\"},\"text\":/");
+    edit_dataset_json(
+        &fixture, "s/\"text\":/\"options\":{\"vocabulary_xxh3\":\"0000000000000007\"},\"text\":/");
     deliver_all(&options, &delivered, NULL, NULL);
     delivered_free(&delivered);
-    replace_in(&fixture, "s/0000000000000007/0000000000000008/");
-    refuse(&options, "the tokens of the dataset differ from those of train", fixture.folder);
+    edit_dataset_json(&fixture, "s/0000000000000007/0000000000000008/");
+    assert_refused(&options, "the tokens of the dataset differ from those of train",
+                   fixture.folder);
     options.reference = NULL;
     options.text.vocabulary = 4999;
-    refuse(&options, "vocabulary is larger than the model's", fixture.folder);
+    assert_refused(&options, "vocabulary is larger than the model's", fixture.folder);
     fixture_remove(&fixture);
 }
 
@@ -187,7 +190,7 @@ static void a_missing_or_too_large_label_is_a_bad_sample(void **state)
 
     make = fixture_options_default(SAMPLES);
     fixture_make_images(&fixture, &make);
-    replace_in(&fixture, "s/\"classes\":\\[[^]]*\\]/\"classes\":[]/");
+    edit_dataset_json(&fixture, "s/\"classes\":\\[[^]]*\\]/\"classes\":[]/");
     options = fixture_loader_options(&fixture, LOADER_IMAGE);
     options.bad_fraction_max = 1;
     options.verify = false;

@@ -18,7 +18,7 @@ static int set_up(void **state)
 }
 
 /* Casts a string to the mutable pointer that the struct requires; it is never written to. */
-static char *borrow(const char *text)
+static char *unconst(const char *text)
 {
     return (char *)(uintptr_t)text;
 }
@@ -27,18 +27,18 @@ static void encode(struct str *out)
 {
     struct err err;
     struct dataset_shard shards[] = {
-        {.url = borrow("shard-000000.tar"),
+        {.url = unconst("shard-000000.tar"),
          .samples = 5,
          .file_bytes = 10240,
          .xxh3 = 0xfedcba9876543210u,
          .index_crc32c = 0x00c0ffee,
          .last_tokens = 65537},
-        {.url = borrow("/abs/b.tar"), .samples = 0, .file_bytes = 2048},
-        {.url = borrow("http://host/c.tar"),
+        {.url = unconst("/abs/b.tar"), .samples = 0, .file_bytes = 2048},
+        {.url = unconst("http://host/c.tar"),
          .samples = 7,
          .file_bytes = UINT64_C(1) << 40,
          .index_crc32c = 0xffffffff}};
-    char *classes[] = {borrow("a \"quoted\" \xc3\xa9"), borrow("b")};
+    char *classes[] = {unconst("a \"quoted\" \xc3\xa9"), unconst("b")};
     struct dataset dataset = {.shards = shards,
                               .shards_count = 3,
                               .samples = 12,
@@ -110,7 +110,7 @@ static void the_fingerprint_is_the_documented_hash(void **state)
     (void)state;
     struct err err;
     struct dataset_shard shards[2] = {
-        {.samples = 3, .index_crc32c = 0x01020304, .url = borrow("x"), .xxh3 = 1},
+        {.samples = 3, .index_crc32c = 0x01020304, .url = unconst("x"), .xxh3 = 1},
         {.samples = UINT64_C(1) << 33, .index_crc32c = 0xa0b0c0d0}};
     uint8_t bytes[24];
     uint64_t fingerprint;

@@ -61,7 +61,7 @@ static int recording_submit(struct io_queue *queue, struct io_request *const *re
     return sound_ops->submit(queue, requests, count);
 }
 
-static pid_t start(const struct fixture *fixture, int tells, int holds)
+static pid_t start_indexer(const struct fixture *fixture, int event_pipe, int hold_pipe)
 {
     fflush(NULL);
     pid_t child = fork();
@@ -70,8 +70,8 @@ static pid_t start(const struct fixture *fixture, int tells, int holds)
         return child;
     struct io *io;
     struct shard *shard;
-    events_fd = tells;
-    hold_fd = holds;
+    events_fd = event_pipe;
+    hold_fd = hold_pipe;
     if (io_open(fixture->path, NULL, &io, NULL))
         _exit(BAD);
     sound_ops = io->ops;
@@ -125,11 +125,11 @@ static pid_t start_all(const struct fixture *fixture, int events[2], int held[2]
     char byte;
     assert_int_equal(pipe(events), 0);
     assert_int_equal(pipe(held), 0);
-    pid_t first = start(fixture, events[1], held[0]);
+    pid_t first = start_indexer(fixture, events[1], held[0]);
     assert_int_equal(read(events[0], &byte, 1), 1);
     assert_int_equal(byte, 'w');
     for (int i = 0; i < FOLLOWERS; i++)
-        followers[i] = start(fixture, events[1], -1);
+        followers[i] = start_indexer(fixture, events[1], -1);
     for (int i = 0; i < FOLLOWERS; i++) {
         assert_int_equal(read(events[0], &byte, 1), 1);
         assert_int_equal(byte, 'l'); /* 'w' would be a concurrent walk */

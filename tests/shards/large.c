@@ -49,7 +49,7 @@ static uint64_t write_list(const char *path)
 }
 
 /* A value of /proc/self/status in bytes. */
-static uint64_t status_bytes(const char *name)
+static uint64_t read_status_bytes(const char *name)
 {
     char line[256];
     uint64_t kib = 0;
@@ -62,7 +62,7 @@ static uint64_t status_bytes(const char *name)
     return kib << 10;
 }
 
-static void begin_peak(void)
+static void reset_peak_memory(void)
 {
     FILE *file = fopen("/proc/self/clear_refs", "w");
     if (!file || fputs("5", file) < 0 || fclose(file))
@@ -77,10 +77,11 @@ static void a_million_shards_need_only_their_table(void **state)
     struct dataset *dataset;
     struct err err;
     const char *path = in_folder(DATASET_FILE_NAME);
-    uint64_t text = write_list(path), before = status_bytes("VmRSS:");
-    begin_peak();
+    uint64_t text = write_list(path), before = read_status_bytes("VmRSS:");
+    reset_peak_memory();
     assert_ok(dataset_open(io, path, &dataset, &err), &err);
-    uint64_t table = status_bytes("VmRSS:") - before, peak = status_bytes("VmHWM:") - before;
+    uint64_t table = read_status_bytes("VmRSS:") - before,
+             peak = read_status_bytes("VmHWM:") - before;
     printf("list of %" PRIu64 " bytes: table %" PRIu64 ", at most %" PRIu64 "\n", text, table,
            peak);
     assert_int_equal(dataset->samples, (uint64_t)SHARDS * SAMPLES_A_SHARD);
