@@ -25,7 +25,7 @@ static size_t contraction_bytes(const uint8_t *text, size_t bytes)
     return has_two_letters ? 3 : 0;
 }
 
-/* Returns the end of the run of characters of one class that starts at `at`. */
+/* Returns the end of the run of characters of class `kind` at `at`. */
 static size_t find_run_end(const uint8_t *text, size_t bytes, size_t at, enum unicode_class kind)
 {
     while (at < bytes) {

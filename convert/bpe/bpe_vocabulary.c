@@ -103,7 +103,6 @@ static int load_tokens(struct vocabulary_reader *reader, const char *text, size_
     return status;
 }
 
-/* line: excludes its line end. */
 static int add_pair(struct vocabulary_reader *reader, const char *line, size_t bytes, uint32_t rank,
                     int64_t offset)
 {

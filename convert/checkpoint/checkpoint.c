@@ -219,7 +219,7 @@ static bool hashes_equal(const struct tensors_hash *a, const struct tensors_hash
     return a->count == b->count && a->hash.high == b->hash.high && a->hash.low == b->hash.low;
 }
 
-/* Hashes the source's tensors. done_bytes, bytes: for progress. */
+/* done_bytes, bytes: for progress. */
 static int hash_source(struct job *job, uint64_t done_bytes, uint64_t bytes,
                        struct tensors_hash *ret_hash, struct err *err)
 {
@@ -230,7 +230,7 @@ static int hash_source(struct job *job, uint64_t done_bytes, uint64_t bytes,
                         &job->verify_progress, &ret_hash->count, &ret_hash->hash, err);
 }
 
-/* Hashes the tensors in the file at path. Call after hash_source. */
+/* Call after hash_source. */
 static int hash_target(struct job *job, const char *path, struct tensors_hash *ret_hash,
                        struct err *err)
 {
@@ -262,7 +262,6 @@ static int verify_target(struct job *job, const char *path, struct err *err)
     return -EBADMSG;
 }
 
-/* Commits the durable and, if requested, verified file. */
 static int commit(struct job *job, struct err *err)
 {
     int status = job->io->transactions->finalize(job->transaction, job->file, job->file_bytes, err);
@@ -291,7 +290,7 @@ static int find_complete(struct job *job, const char *owner_id, bool *ret_is_don
     if (status)
         return status;
     status = hash_target(job, job->options->target, &found, err);
-    /* These errors mean that the file is of a different kind. */
+    /* these errors mean a file of a different kind */
     if (status && status != -EBADMSG && status != -EINVAL)
         return status;
     if (status || !hashes_equal(&expected, &found))
@@ -304,8 +303,7 @@ static int find_complete(struct job *job, const char *owner_id, bool *ret_is_don
     return status;
 }
 
-/* Logs a message if the step already contains this file, because it was saved with the layout
- * `full` and has exactly these tensors. */
+/* Logs whether the step already contains this file, because its layout is `full`. */
 static void log_if_present(const struct job *job)
 {
     const struct manifest *manifest = ckpt_reader_manifest(job->reader);
@@ -345,7 +343,7 @@ static void deinit_job(struct job *job, bool keep)
         job->io->transactions->leave(job->transaction);
     else
         job->io->transactions->abort(job->transaction);
-    piece_job_close_journal(&job->piece_job, keep);
+    piece_journal_close(job->piece_job.journal, keep); /* after its data is committed or removed */
     ckpt_reader_close(job->reader);
     str_deinit(&job->header);
     free(job->entries);

@@ -307,7 +307,7 @@ static void deinit_job(struct job *job, bool keep)
 {
     piece_job_close_pieces(&job->piece_job);
     checked_folder_deinit(&job->folder, keep);
-    piece_job_close_journal(&job->piece_job, keep);
+    piece_journal_close(job->piece_job.journal, keep); /* after its data is committed or removed */
     ckpt_reader_close(job->reader);
     hf_plan_deinit(&job->plan);
     free(job->entries);

@@ -33,8 +33,3 @@ void piece_job_close_pieces(struct piece_job *job)
         job->readers[w] = NULL;
     }
 }
-
-void piece_job_close_journal(struct piece_job *job, bool keep)
-{
-    piece_journal_close(job->journal, keep);
-}

@@ -17,13 +17,12 @@ struct piece_job {
 };
 
 /* Sets the journal, workers, progress callback and stop flag of piece_options, then opens the
- * pieces. reader must outlive the job. Needs both closing calls even after a failure. */
+ * pieces. reader must outlive the job. The caller closes pieces and journal, even after a
+ * failure. */
 int piece_job_open(struct piece_job *job, const struct convert_checkpoint_options *options,
                    const struct ckpt_reader *reader, const char *owner_id, uint64_t pieces_count,
                    struct pieces_options *piece_options, struct err *err);
-/* Frees all memory except the journal's. */
+/* Keeps the journal open. */
 void piece_job_close_pieces(struct piece_job *job);
-/* keep: leave the journal for a later resume. Call when its data is committed or removed. */
-void piece_job_close_journal(struct piece_job *job, bool keep);
 
 #endif

@@ -28,7 +28,7 @@ struct piece_journal {
     struct io_queue *queue;
     pthread_mutex_t mutex; /* guards queue */
     uint64_t entries_count;
-    char *entries; /* [known_count] entries; immutable */
+    char *entries; /* [entries_count]; immutable */
 };
 
 static uint32_t entry_crc(uint64_t piece, uint32_t crc)

@@ -157,7 +157,6 @@ static bool is_writing(const struct slot *slot)
     return slot->request.file && slot->request.kind == IO_WRITE;
 }
 
-/* Waits for the slot's write, if any, and records its piece. */
 static int finish_write(const struct pieces *pieces, struct worker *worker, struct slot *slot,
                         struct err *err)
 {
@@ -186,7 +185,6 @@ static int read_back(const struct pieces *pieces, struct worker *worker, struct 
     return status;
 }
 
-/* Whether the piece is recorded and its data has the recorded CRC. */
 static int find_existing(const struct pieces *pieces, struct worker *worker, struct slot *slot,
                          bool *ret_kept, struct err *err)
 {

@@ -77,8 +77,7 @@ static int make_folders(struct conversion *conversion, struct err *err)
     return status;
 }
 
-/* --resume accepts a complete conversion of the same files with the same options and one sample per
- * item. */
+/* Complete: made from the same files with the same options, and one sample per item. */
 static int find_complete(struct conversion *conversion, bool *ret_complete, struct err *err)
 {
     uint64_t samples = 0;

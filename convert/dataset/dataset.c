@@ -49,7 +49,7 @@ static uint64_t count_shards(const struct conversion *conversion)
     return count;
 }
 
-/* Whether the error was not caused by the item. */
+/* Whether the item did not cause the error. */
 static bool is_fatal(int status)
 {
     return status == -ENOMEM || status == -EINTR || status == -EMFILE || status == -ENFILE;
@@ -161,7 +161,6 @@ static int commit_replacements(struct conversion *conversion, struct err *err)
     return status;
 }
 
-/* Commits the dataset by writing dataset.json of every split, then removes the journal. */
 static int commit(struct conversion *conversion, struct err *err)
 {
     int status = conversion_check_ownership(conversion, err);

@@ -68,7 +68,6 @@ static bool is_empty(const struct contents *contents)
            contents->folders.bytes == 0 && contents->others.bytes == 0;
 }
 
-/* The folder of a split's dataset; without splits, the target. */
 static int write_folder_path(const struct convert_options *options, uint32_t split, char *path,
                              struct err *err)
 {
@@ -239,7 +238,6 @@ void target_remove_owner_records(struct io *io, const char *target)
     str_deinit(&names);
 }
 
-/* Searches for temporary files of one output. */
 struct leftovers {
     char prefix[IO_PATH_BYTES_MAX + 32];
     struct str names;

@@ -21,7 +21,6 @@ struct image_encoder {
     struct str original; /* tiled original, to compare sizes with the reencoded JPEG */
 };
 
-/* Decodes the image upright, and scales it down to the bounds. */
 static int decode(struct image_encoder *encoder, const struct image_file *file, bool tiles,
                   const uint8_t **ret_rgb, uint32_t *ret_width, uint32_t *ret_height,
                   struct err *err)
@@ -124,16 +123,6 @@ static int store_raw(struct image_encoder *encoder, const struct image_file *fil
     return 0;
 }
 
-/* Keeps JPEGs that have another format's extension. */
-static int keep_misnamed(struct image_encoder *encoder, const struct image_file *file,
-                         struct str *out, struct convert_jpegs *jpegs, struct err *err)
-{
-    int status = keep_image(encoder, file, out, err);
-    if (!status)
-        count_jpeg(jpegs, &jpegs->kept_count, file->bytes, file->bytes);
-    return status;
-}
-
 int image_encode(struct image_encoder *encoder, const struct image_file *file,
                  char extension[SHARD_EXTENSION_BYTES_MAX], struct str *out,
                  struct convert_jpegs *jpegs, struct err *err)
@@ -146,8 +135,12 @@ int image_encode(struct image_encoder *encoder, const struct image_file *file,
     bool is_jpeg = image_kind_of(file->data, file->bytes) == IMAGE_JPEG;
     if (!is_jpeg || options->jpeg == CONVERT_JPEG_KEEP)
         return keep_image(encoder, file, out, err);
-    if (strcmp(extension, "jpg") != 0)
-        return keep_misnamed(encoder, file, out, jpegs, err);
+    if (strcmp(extension, "jpg") != 0) { /* misnamed */
+        int status = keep_image(encoder, file, out, err);
+        if (!status)
+            count_jpeg(jpegs, &jpegs->kept_count, file->bytes, file->bytes);
+        return status;
+    }
     return options->jpeg == CONVERT_JPEG_TILE ? tile_jpeg(encoder, file, out, jpegs, err)
                                               : reencode_jpeg(encoder, file, out, jpegs, err);
 }

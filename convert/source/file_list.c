@@ -274,8 +274,7 @@ static int merge_classes(struct file_list *list, struct source *source, struct e
 {
     uint64_t count = source->classes_count, merged = 0;
     struct class_name *names = calloc(count + 1, sizeof *names);
-    /* Maps listed numbers to merged numbers. */
-    uint32_t *numbers = calloc(count + 1, sizeof *numbers);
+    uint32_t *numbers = calloc(count + 1, sizeof *numbers); /* listed to merged */
     if (!names || !numbers) {
         free(names);
         free(numbers);

@@ -84,7 +84,6 @@ static int summarize_entry(void *context, const struct io_entry *entry)
     return 0;
 }
 
-/* Recognizes formats by the names of their folders. */
 static const char *recognize_dataset(const struct folder_summary *summary)
 {
     if (has_folder(summary, "Annotations") && has_folder(summary, "JPEGImages"))

@@ -131,7 +131,7 @@ static uint32_t find_split(const struct text_source *text, uint64_t item)
     return split;
 }
 
-/* The tokens include the overlap. */
+/* Includes the overlap. */
 static void find_tokens(const struct text_source *text, uint64_t item, uint64_t *ret_first,
                         uint64_t *ret_count)
 {

@@ -32,8 +32,7 @@ static int read_window(struct cutter *cutter, uint64_t file, const char *path, u
                           &cutter->text, cutter->err);
 }
 
-/* Sets *ret_end to the last character boundary at or before `limit`. A UTF-8 character has up to 4
- * bytes. */
+/* Sets *ret_end to the last character boundary at or before `limit`. */
 static int find_character_boundary(struct cutter *cutter, uint64_t file, const char *path,
                                    uint64_t limit, uint64_t *ret_end)
 {
