@@ -17,6 +17,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 
 enum {
@@ -227,10 +228,8 @@ static void print_measurement(struct jsonx_writer *json, const struct bench *ben
     jsonx_write_f64(json, "elapsed_seconds", clock_seconds(m->totals.elapsed_ns));
     jsonx_write_f64(json, "cpu_seconds", clock_seconds(m->totals.cpu_ns));
     jsonx_write_f64(json, "bytes_per_second", io_benchmark_bytes_per_second(&m->totals));
-    if (m->limit == LIMIT_NONE)
-        jsonx_write_null(json, "of_limit_fraction");
-    else
-        jsonx_write_f64(json, "of_limit_fraction", fraction_of_limit(bench, m));
+    jsonx_write_f64(json, "of_limit_fraction",
+                    m->limit == LIMIT_NONE ? NAN : fraction_of_limit(bench, m));
     jsonx_end_object(json);
 }
 

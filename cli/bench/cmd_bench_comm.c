@@ -44,7 +44,7 @@ static const struct option rows[] = {
      "processes on this machine, started with mpirun; ignored if a launcher has started the ranks",
      .min = 2, .max = RANKS_MAX},
     {"size", 0, OPTION_SIZE, AT(size_bytes), "SIZE", "16MiB",
-     "size of the largest exchange, over all ranks; each next one is a sixteenth, down to 4KiB"},
+     "size of the largest exchange, over all ranks; sizes fall by a factor of 16 to 4KiB"},
     {"seconds", 0, OPTION_DURATION, AT(measurement_ns), "DURATION", "200ms",
      "minimum time per measurement"},
 };
@@ -397,14 +397,15 @@ const struct verb verb_bench_comm = {
     .arguments = {"", 0, 0},
     .summary =
         "Measure the speed of exchanges between ranks, compared with the limits of the machine.",
-    .details = "Without a launcher, the verb starts ranks on this machine; under `mpirun` (or "
-               "srun, torchrun) it measures the ranks of the launcher, on any number of machines. "
-               "It measures all-gathers, reduce-scatters (canonical, whose bits do not depend on "
-               "the number of ranks, and fast, those of the library) and all-to-alls, from large "
-               "to small, and sums of integers for the latency. Bytes are those that each rank "
-               "receives from others. The limit is each rank copying as many bytes within its "
-               "memory, all ranks at once, and two threads waking each other in turn; it does not "
-               "apply to a network. Run nothing else during the measurement.",
+    .details =
+        "Without a launcher, the verb starts ranks on this machine; under `mpirun` (or "
+        "srun, torchrun) it measures the ranks of the launcher, on any number of machines. "
+        "It measures all-gathers, reduce-scatters (canonical, whose bits do not depend on "
+        "the number of ranks, and fast, those of the library) and all-to-alls, from large "
+        "to small, and sums of integers for the latency. Bytes are those that each rank "
+        "receives from others. The limit is the time in which all ranks at once copy as many "
+        "bytes in memory, plus that of two threads waking each other; it does not apply to "
+        "a network. Run nothing else during the measurement.",
     .options = OPTION_TABLE(rows),
     .examples = examples,
     .args_bytes = sizeof(struct bench_comm_args),

@@ -14,6 +14,7 @@
 #include "io/file_util.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 
 enum { MEASUREMENT_NS_MIN = 1000000 };
@@ -27,8 +28,8 @@ struct bench_loader_args {
 static const struct option rows[] = {
     {"seconds", 0, OPTION_DURATION, AT(measurement_ns), "DURATION", "1s",
      "maximum time per measurement"},
-    {"workers", 'j', OPTION_COUNT, AT(workers), "N", NULL, "most decoding threads; 0: one per CPU",
-     .max = 256},
+    {"workers", 'j', OPTION_COUNT, AT(workers), "N", NULL,
+     "maximum number of decoding threads; 0: one per CPU", .max = 256},
     {"batch", 0, OPTION_COUNT, AT(batch), "B", "256", "samples per global batch", .min = 1,
      .max = BATCHING_SAMPLES_MAX},
     {"micro", 0, OPTION_COUNT, AT(micro), "b", "32", "samples per micro-batch; divides B", .min = 1,
@@ -55,14 +56,9 @@ static void write_row(struct jsonx_writer *json, const struct bench_row *row)
     jsonx_write_string(json, "limited_by",
                        row->workers ? loader_stage_name(row->result.limit) : "");
     jsonx_write_string(json, "limit", row->limit);
-    if (*row->limit) {
-        jsonx_write_f64(json, "limit_per_second", row->limit_rate);
-        jsonx_write_f64(json, "of_limit_fraction",
-                        bench_row_rate(row, row->limit_time) / row->limit_rate);
-    } else {
-        jsonx_write_null(json, "limit_per_second");
-        jsonx_write_null(json, "of_limit_fraction");
-    }
+    double limit_rate = *row->limit ? row->limit_rate : NAN;
+    jsonx_write_f64(json, "limit_per_second", limit_rate);
+    jsonx_write_f64(json, "of_limit_fraction", bench_row_rate(row, row->limit_time) / limit_rate);
     jsonx_end_object(json);
 }
 

@@ -15,6 +15,7 @@
 #include "io/file_util.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 
 enum { RANKS_MAX = 512, STEPS_MAX = 1000000, BATCH_MAX = 65536 };
@@ -170,20 +171,17 @@ static void print_measurement(struct jsonx_writer *json, const struct measuremen
     jsonx_write_string(json, "what", m->what);
     jsonx_write_u64(json, "batch_samples_count", m->global);
     jsonx_write_f64(json, "samples_per_second", (double)result->samples_count / seconds);
-    if (result->tokens_count > 0)
-        jsonx_write_f64(json, "tokens_per_second", (double)result->tokens_count / seconds);
-    else
-        jsonx_write_null(json, "tokens_per_second");
+    jsonx_write_f64(json, "tokens_per_second",
+                    result->tokens_count > 0 ? (double)result->tokens_count / seconds : NAN);
     jsonx_write_f64(
         json, "samples_per_cpu_second",
         io_benchmark_per_cpu_second(&result->totals, (double)result->samples_count / ranks));
     jsonx_write_f64(json, "median_step_seconds", clock_seconds(result->median_ns));
     jsonx_write_f64(json, "gigaflops_per_second", rate / 1e9);
     jsonx_write_f64(json, "limit_gigaflops_per_second", result->limit_flops_per_second / 1e9);
-    if (result->limit_flops_per_second > 0)
-        jsonx_write_f64(json, "of_limit_fraction", rate / result->limit_flops_per_second);
-    else
-        jsonx_write_null(json, "of_limit_fraction");
+    jsonx_write_f64(json, "of_limit_fraction",
+                    result->limit_flops_per_second > 0 ? rate / result->limit_flops_per_second
+                                                       : NAN);
     print_time(json, result);
     if (result->exchange_ns > 0)
         print_exchange(json, result);
@@ -268,19 +266,19 @@ static const char *const examples[] = {
 const struct verb verb_bench_train = {
     .name = "bench train",
     .arguments = {"[CONFIG.yaml]", 0, 1},
-    .summary = "Measure the speed of training steps and where the time goes, compared with matrix "
-               "products alone.",
+    .summary = "Measure the speed of training steps, compared with matrix products, and where the "
+               "time goes.",
     .details =
         "Without CONFIG.yaml, three small models are trained on generated data: a GPT-2 and a "
         "Llama of 6 blocks x 384 on windows of 256 bytes, and a ViT of the same size on photos of "
         "224 x 224. With CONFIG.yaml, its model is trained on its data. A step is that of "
         "`millrace train`, from loading to the update; a folder millrace-bench-train is created in "
         "the current folder and removed. On several ranks, rates are totals over all ranks, and "
-        "all other figures are those of the first rank. The exchange is that of a step's "
-        "gradients, measured alone; its hidden part is the time that no step waited for. The limit "
-        "is OpenBLAS's product of two square matrices with as many threads, on all ranks at once, "
-        "or the peak of the GPU; floating-point operations count only the matrix products of a "
-        "step (docs/reference/models.md). Run nothing else during the measurement.",
+        "all other figures are those of the first rank. The exchange of a step's gradients is "
+        "measured separately; its hidden share is the part that no step waited for. The limit is "
+        "the rate of OpenBLAS for square matrices with as many threads, on all ranks at once, or "
+        "the GPU's peak rate; operations are those of a step's matrix products "
+        "(docs/reference/models.md). Run nothing else during the measurement.",
     .options = OPTION_TABLE(rows),
     .examples = examples,
     .args_bytes = sizeof(struct bench_train_args),

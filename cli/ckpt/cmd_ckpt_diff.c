@@ -24,7 +24,7 @@ static const struct option rows[] = {
     {"only", 0, OPTION_TEXT, AT(only), "all|model|optimizer|loader|GLOB", "all",
      "what to compare: everything, one section, or the tensors whose names match"},
     {"limit", 0, OPTION_COUNT, AT(limit), "N", "20",
-     "most lines per list; the rest are only counted; 0: all"},
+     "maximum lines per list; the rest are only counted; 0: all"},
 };
 
 /* Writes nan, inf and integers above INT64_MAX as text, because JSON has no numbers for them. */

@@ -41,7 +41,8 @@ static const struct option rows[] = {
      "never cast",
      dtype_choices},
     {"max-file", 0, OPTION_SIZE, AT(max_file_bytes), "SIZE", "5GB",
-     "hf: most bytes of tensors per file; a larger model is written as several files and an index"},
+     "hf: maximum size of the tensors in a file; a larger model is written as several files and an "
+     "index"},
     {"verify", 0, OPTION_FLAG, AT(verify),
      .help = "read the output back and compare it with the checkpoint before it becomes DST"},
     {"workers", 'j', OPTION_COUNT, AT(workers), "N", NULL,

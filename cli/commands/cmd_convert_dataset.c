@@ -39,10 +39,9 @@ static const char *const on_error_choices[] = {"stop", "skip", NULL};
 
 #define AT(member) offsetof(struct convert_dataset_args, member)
 static const struct option rows[] = {
-    {"shard-bytes", 0, OPTION_SIZE, AT(shard_bytes), "SIZE", "256MiB",
-     "largest size of a shard before a new one begins"},
+    {"shard-bytes", 0, OPTION_SIZE, AT(shard_bytes), "SIZE", "256MiB", "maximum size of a shard"},
     {"shard-samples", 0, OPTION_COUNT, AT(shard_samples), "N", NULL,
-     "most samples in a shard; 0: no limit"},
+     "maximum number of samples in a shard; 0: no limit"},
     {"jpeg", 0, OPTION_CHOICE, AT(jpeg), NULL, "tile",
      "tile: add restart markers losslessly, so that crops decode faster; keep: copy photos "
      "unchanged; reencode: decode, scale down and encode again, unless that takes more bytes",

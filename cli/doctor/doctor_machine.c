@@ -14,6 +14,7 @@
 #include "trainer/ops/ops.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -38,10 +39,7 @@ static void check_cpu(struct doctor_finding *finding)
     jsonx_write_string(&finding->json, "model", model);
     jsonx_write_u64(&finding->json, "usable_count", usable);
     jsonx_write_i64(&finding->json, "online_count", online);
-    if (limits.cpu_count > 0)
-        jsonx_write_f64(&finding->json, "quota_count", limits.cpu_count);
-    else
-        jsonx_write_null(&finding->json, "quota_count");
+    jsonx_write_f64(&finding->json, "quota_count", limits.cpu_count > 0 ? limits.cpu_count : NAN);
     if (limits.cpu_count > 0 && limits.cpu_count <= usable)
         doctor_report(finding, ", with the time of %.3g (control group)", limits.cpu_count);
     if (limits.cpu_count > 0 && limits.cpu_count < usable)

@@ -29,7 +29,7 @@ the_human_output_is_a_table() {
   grep -q '^  what  *engine  *page cache  *depth' result
 }
 
-a_folder_that_is_not_there_is_one_error() {
+a_missing_folder_is_one_error() {
   same "$(status_of millrace bench io nowhere)" 1
   one_line errors
 }
@@ -62,16 +62,16 @@ make_shards() {
   [[ -d shards ]] || { "$RENDER_SHAPES" --count 8 --side 64 photos >/dev/null; millrace convert dataset photos shards --quiet >/dev/null; }
 }
 measure_loader() { millrace bench loader "$@" --seconds 20ms; }
-whats() { json '[(m["what"], m["workers"]) for m in d["measurements"]]' "$1"; }
+measured_labels() { json '[(m["what"], m["workers"]) for m in d["measurements"]]' "$1"; }
 
 each_loader_stage_is_shown_with_its_limit() {
   need_python
   make_shards
   measure_loader shards -j 3 --size 32 --batch 24 --micro 24 --json >result
   same "$(json 'd["samples_count"]' result)" "$(json 'd["samples_count"]' <(millrace inspect shards --json))"
-  contains "$(whats result)" "('cold: samples as stored', 3)"
-  contains "$(whats result)" "('warm: samples as stored', 1)"
-  contains "$(whats result)" "('photos, cropped to 32', 1), ('photos, cropped to 32', 2), ('photos, cropped to 32', 3)]"
+  contains "$(measured_labels result)" "('cold: samples as stored', 3)"
+  contains "$(measured_labels result)" "('warm: samples as stored', 1)"
+  contains "$(measured_labels result)" "('photos, cropped to 32', 1), ('photos, cropped to 32', 2), ('photos, cropped to 32', 3)]"
   same "$(json 'all(m["samples_per_second"] > 0 and m["samples_per_cpu_second"] > 0 for m in d["measurements"])' result)" True
   same "$(json '{m["of_limit_fraction"] > 0 and m["limit_per_second"] > 0 for m in d["measurements"] if m["workers"]}' result)" "{True}"
   same "$(json '{m["limited_by"] in ("read", "decode", "copy", "consumer") for m in d["measurements"] if m["workers"]}' result)" "{True}"
@@ -96,7 +96,7 @@ for i in range(8):
     open(f"large/{i}.ppm", "wb").write(b"P6 1024 768 255 " + bytes((i * 31 + j // 5) % 256 for j in range(1024 * 768 * 3)))'
   millrace convert dataset large large-shards --quiet
   measure_loader large-shards -j 1 --batch 4 --micro 4 --memory 48MiB --json >result
-  contains "$(whats result)" "('photos decoded whole, one thread', 0)"
+  contains "$(measured_labels result)" "('photos decoded whole, one thread', 0)"
 }
 
 text_is_measured_in_windows() {
@@ -104,7 +104,7 @@ text_is_measured_in_windows() {
   head -c 20000 "$here"/../../README.md >book.txt
   millrace convert dataset book.txt tokens --quiet >/dev/null
   measure_loader tokens --block 16 -j 2 --json >result
-  contains "$(whats result)" "('windows of 17 tokens', 1), ('windows of 17 tokens', 2)]"
+  contains "$(measured_labels result)" "('windows of 17 tokens', 1), ('windows of 17 tokens', 2)]"
 }
 
 without_a_dataset_photos_are_generated_and_removed() {
@@ -112,7 +112,7 @@ without_a_dataset_photos_are_generated_and_removed() {
   mkdir empty && cd empty
   measure_loader --photos 8 -j 1 --json >../result
   same "$(json 'd["dataset"], d["samples_count"]' ../result)" "('made photos', 8)"
-  contains "$(whats ../result)" "('photos decoded whole, one thread', 0)"
+  contains "$(measured_labels ../result)" "('photos decoded whole, one thread', 0)"
   same "$(ls -A)" ""
 }
 
@@ -215,8 +215,7 @@ a_step_is_compared_with_its_matrix_products_and_its_time_adds_up() {
   same "$(json 'd["steps_count"], d["threads_count"], d["ranks_count"]' ../result)" "(20, 1, 1)"
   same "$(json 'all(m["samples_per_second"] > 0 and m["median_step_seconds"] > 0 and m["limit_gigaflops_per_second"] > 0 for m in d["measurements"])' ../result)" True
   same "$(json '[round(m["tokens_per_second"] / m["samples_per_second"]) for m in d["measurements"][:2]]' ../result)" "[256, 256]"
-  # shares of the total step time, measured by a clock around the steps; on a busy machine some time
-  # falls between two parts
+  # shares of the total step time; on a busy machine some time falls between two categories
   same "$(json '[sum(m["time"].values()) for m in d["measurements"] if not 0.5 < sum(m["time"].values()) <= 1]' ../result)" "[]"
   same "$(json 'all(m["time"][part + "_share"] > 0 for m in d["measurements"] for part in ("load", "forward", "backward", "reduce", "update"))' ../result)" True
   same "$(ls -A)" ""
@@ -362,7 +361,7 @@ a_resumed_loader_starts_at_a_step_boundary() {
   same "$(kept r)" "[]"
 }
 
-run_cases each_io_mode_is_measured_and_named the_human_output_is_a_table a_folder_that_is_not_there_is_one_error \
+run_cases each_io_mode_is_measured_and_named the_human_output_is_a_table a_missing_folder_is_one_error \
   impossible_sizes_are_wrong_usage a_stopped_measurement_leaves_nothing \
   each_loader_stage_is_shown_with_its_limit an_epoch_under_two_steps_has_no_mid_epoch_first_batch large_photos_are_measured_within_the_budget text_is_measured_in_windows without_a_dataset_photos_are_generated_and_removed \
   generated_photos_are_removed_after_a_stop an_unreadable_dataset_is_one_error \

@@ -21,9 +21,9 @@ flip_a_bit() { # FILE OFFSET
   printf "\\x$(printf %02x $((byte ^ 1)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
 }
 
-# own FOLDER COMMAND...: runs COMMAND while a training process holds the folder, as its pid file
+# with_lock_holder FOLDER COMMAND...: runs COMMAND while a training process holds the folder, as its pid file
 # shows.
-own() {
+with_lock_holder() {
   local folder=$1 pid status=0
   shift
   "$MILLRACE" train train.yaml --set checkpoint.dir="$folder" --set run.dir=owner --set run.steps=1000000 --set schedule.type=constant \
@@ -238,7 +238,7 @@ a_folder_locked_by_a_run_is_not_modified() {
     contains "$(cat errors)" "there is no checkpoint"
   }
   mkdir -p owned/.tmp-mine
-  own owned refused
+  with_lock_holder owned refused
   same "$(status_of millrace ckpt sweep owned)" 0 # the owner is dead
   grep -q '^removed  *1$' out
   [[ ! -e owned/.tmp-step-00000009-x-1-0123456789abcdef ]]

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# The doctor agrees with other tools, and what it reports as missing is missing.
+# The doctor agrees with other tools, also about what is missing.
 . "$(dirname "$0")/lib.sh"
 need_python
 
 # examine ARGUMENTS...: runs the doctor with --json into `out`; prints the exit status.
 examine() { status_of millrace doctor --json "$@"; }
-# told GROUP NAME KEY: a value of the last check with that name in `out`. KEY: state, found, advice
-# or one of the facts.
-told() {
+# check_value GROUP NAME KEY: prints a value of the last check with that name in `out`. KEY: state,
+# found, advice or a fact.
+check_value() {
   json "[c.get('$3', c['facts'].get('$3')) for c in d['checks'] if (c['group'], c['name']) == ('$1', '$2')][-1]" out
 }
 # as_nobody COMMAND: runs it as an unprivileged user who may enter the scratch folder; call
@@ -29,47 +29,47 @@ in_mount() {
 cpus_match_nproc() {
   same "$(examine)" 0
   local quota cpus
-  quota=$(told machine cpu quota_count) # the machine's quota; rounded up if below the number of CPUs
+  quota=$(check_value machine cpu quota_count) # the machine's quota; rounded up if below the number of CPUs
   cpus=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)
-  same "$(told machine cpu usable_count)" "$(awk -v q="${quota/None/0}" -v n="$cpus" \
+  same "$(check_value machine cpu usable_count)" "$(awk -v q="${quota/None/0}" -v n="$cpus" \
     'BEGIN {c = int(q) < q ? int(q) + 1 : q; print (q > 0 && c < n ? c : n)}')"
-  same "$(told machine cpu online_count)" "$(getconf _NPROCESSORS_ONLN)"
-  grep -qxF "model name	: $(told machine cpu model)" /proc/cpuinfo || same "$(told machine cpu model)" unknown
+  same "$(check_value machine cpu online_count)" "$(getconf _NPROCESSORS_ONLN)"
+  grep -qxF "model name	: $(check_value machine cpu model)" /proc/cpuinfo || same "$(check_value machine cpu model)" unknown
   command -v taskset >/dev/null || skip "no taskset here"
   local first
   first=$(taskset -cp $$ | sed 's/.*: //; s/[-,].*//')
   taskset -c "$first" "$MILLRACE" doctor --json >out
-  same "$(told machine cpu usable_count)" 1
+  same "$(check_value machine cpu usable_count)" 1
 }
 
 memory_matches_meminfo() {
   examine >/dev/null
-  same "$(told machine memory total_bytes)" "$(awk '/^MemTotal:/ {printf "%.0f", $2 * 1024}' /proc/meminfo)"
-  [[ $(told machine memory available_bytes) -le $(told machine memory total_bytes) ]]
+  same "$(check_value machine memory total_bytes)" "$(awk '/^MemTotal:/ {printf "%.0f", $2 * 1024}' /proc/meminfo)"
+  [[ $(check_value machine memory available_bytes) -le $(check_value machine memory total_bytes) ]]
 }
 
 cgroup_limits_are_reported() {
   in_control_group 268435456 "$MILLRACE" doctor --json >out
-  same "$(told machine cpu quota_count)" 0.5
-  same "$(told machine cpu usable_count)" 1
-  same "$(told machine cpu state)" note
-  same "$(told machine memory limit_bytes)" 268435456
-  same "$(told machine memory state)" note
-  contains "$(told machine memory advice)" "--memory"
+  same "$(check_value machine cpu quota_count)" 0.5
+  same "$(check_value machine cpu usable_count)" 1
+  same "$(check_value machine cpu state)" note
+  same "$(check_value machine memory limit_bytes)" 268435456
+  same "$(check_value machine memory state)" note
+  contains "$(check_value machine memory advice)" "--memory"
 }
 
 limits_match_the_shells() {
   (ulimit -n 64; ulimit -Sl 64; millrace doctor --json >out)
-  same "$(told machine 'open files' soft_count)" 64
-  same "$(told machine 'open files' hard_count)" 64
-  same "$(told machine 'open files' shards_open_max_count)" 16
-  same "$(told machine 'open files' state)" note
-  contains "$(told machine 'open files' advice)" "LimitNOFILE="
-  same "$(told machine 'locked memory' soft_bytes)" 65536
+  same "$(check_value machine 'open files' soft_count)" 64
+  same "$(check_value machine 'open files' hard_count)" 64
+  same "$(check_value machine 'open files' shards_open_max_count)" 16
+  same "$(check_value machine 'open files' state)" note
+  contains "$(check_value machine 'open files' advice)" "LimitNOFILE="
+  same "$(check_value machine 'locked memory' soft_bytes)" 65536
   (ulimit -Sn 64; millrace doctor --json >out) # the program raises the soft limit itself
-  [[ $(told machine 'open files' soft_count) != 64 ]] || fail "the limit was not raised"
+  [[ $(check_value machine 'open files' soft_count) != 64 ]] || fail "the limit was not raised"
   examine >/dev/null
-  same "$(told machine 'open files' hard_count)" "$(ulimit -Hn | sed 's/unlimited/None/')"
+  same "$(check_value machine 'open files' hard_count)" "$(ulimit -Hn | sed 's/unlimited/None/')"
 }
 
 instruction_sets_match_cpuinfo() {
@@ -83,23 +83,23 @@ instruction_sets_match_cpuinfo() {
 libraries_match_pkg_config() {
   command -v pkg-config >/dev/null || skip "no pkg-config here"
   examine >/dev/null
-  contains "$(told software libraries found)" "jansson $(pkg-config --modversion jansson)"
-  contains "$(told software libraries found)" "libfyaml $(pkg-config --modversion libfyaml)"
-  contains "$(told software libraries found)" "xxHash $(pkg-config --modversion libxxhash)"
-  contains "$(told software libraries found)" "OpenSSL $(pkg-config --modversion libcrypto)"
-  contains "$(told software libraries found)" "ISA-L $(pkg-config --modversion libisal)"
-  contains "$(told software images found)" "$(pkg-config --modversion libjpeg)"
+  contains "$(check_value software libraries found)" "jansson $(pkg-config --modversion jansson)"
+  contains "$(check_value software libraries found)" "libfyaml $(pkg-config --modversion libfyaml)"
+  contains "$(check_value software libraries found)" "xxHash $(pkg-config --modversion libxxhash)"
+  contains "$(check_value software libraries found)" "OpenSSL $(pkg-config --modversion libcrypto)"
+  contains "$(check_value software libraries found)" "ISA-L $(pkg-config --modversion libisal)"
+  contains "$(check_value software images found)" "$(pkg-config --modversion libjpeg)"
 }
 
 the_loaded_blas_kernels_are_named() {
   [[ $(uname -m) == x86_64 ]] || skip "not an x86"
   env -u OPENBLAS_CORETYPE "$MILLRACE" doctor --json >out
-  same "$(told software 'matrix products' state)" ok
-  contains "$(told software numerics_id found)" "($(told software 'matrix products' core))"
+  same "$(check_value software 'matrix products' state)" ok
+  contains "$(check_value software numerics_id found)" "($(check_value software 'matrix products' core))"
   OPENBLAS_CORETYPE=Nehalem "$MILLRACE" doctor --json >out
-  same "$(told software 'matrix products' core)" Nehalem
-  same "$(told software 'matrix products' state)" note
-  contains "$(told software numerics_id found)" "(Nehalem)"
+  same "$(check_value software 'matrix products' core)" Nehalem
+  same "$(check_value software 'matrix products' state)" note
+  contains "$(check_value software numerics_id found)" "(Nehalem)"
 }
 
 numerics_id_matches_a_training_run() {
@@ -113,37 +113,37 @@ model: {layers: 1, heads: 2, width: 32, patch: 8}
 batch: {global: 8, micro: 8}
 YAML
   millrace train train.yaml --quiet >/dev/null
-  contains "$(json "d['numerics_id']" runs/a/ckpt/step-00000001/manifest.json)" "$(told software numerics_id numerics_id)"
+  contains "$(json "d['numerics_id']" runs/a/ckpt/step-00000001/manifest.json)" "$(check_value software numerics_id numerics_id)"
 }
 
 io_uring_matches_the_system_call() {
   examine >/dev/null
-  same "$(told software io_uring is_permitted)" "$("$python" -c '
+  same "$(check_value software io_uring is_permitted)" "$("$python" -c '
 import ctypes, os
 fd = ctypes.CDLL(None).syscall(425, 1, ctypes.create_string_buffer(120))
 print(fd >= 0)')"
-  [[ $(told software io_uring is_permitted) == False ]] ||
-    contains "io_uring threads" "$(told software reading engine)" # threads: built without liburing
+  [[ $(check_value software io_uring is_permitted) == False ]] ||
+    contains "io_uring threads" "$(check_value software reading engine)" # threads: built without liburing
 }
 
 registered_memory_follows_the_locked_memory_limit() {
   need_nobody # root has no such limit
   local few=1024 enough=262144 # KiB; the doctor tries 16 MiB
   (ulimit -l $few; as_nobody "$MILLRACE" doctor --json >out) || :
-  [[ $(told software io_uring is_permitted) == True ]] || skip "nobody has no io_uring here"
-  same "$(told software io_uring has_registering)" False
-  contains "$(told software io_uring found)" "cannot register read-ahead (Cannot allocate memory)"
-  same "$(told software io_uring state)" note
-  contains "$(told software io_uring advice)" "ulimit -l unlimited"
+  [[ $(check_value software io_uring is_permitted) == True ]] || skip "nobody has no io_uring here"
+  same "$(check_value software io_uring has_registering)" False
+  contains "$(check_value software io_uring found)" "cannot register read-ahead (Cannot allocate memory)"
+  same "$(check_value software io_uring state)" note
+  contains "$(check_value software io_uring advice)" "ulimit -l unlimited"
   if (ulimit -l $enough) 2>/dev/null; then
     (ulimit -l $enough; as_nobody "$MILLRACE" doctor --json >out) || :
   else # the limit can't be raised here, but CAP_IPC_LOCK lifts it
     setpriv --inh-caps=-all,+ipc_lock --ambient-caps=-all,+ipc_lock --reuid=65534 --regid=65534 --clear-groups \
       "$MILLRACE" doctor --json >out 2>errors || skip "locked memory is limited to $(ulimit -Hl) KiB here: $(cat errors)"
   fi
-  same "$(told software io_uring has_registering)" True
-  contains "$(told software io_uring found)" ", can register read-ahead"
-  same "$(told software io_uring state)" ok
+  same "$(check_value software io_uring has_registering)" True
+  contains "$(check_value software io_uring found)" ", can register read-ahead"
+  same "$(check_value software io_uring state)" ok
 }
 
 mpiruns_version_is_reported() {
@@ -151,43 +151,43 @@ mpiruns_version_is_reported() {
   printf '#!/bin/sh\necho "mpirun (Open MPI) 9.8.7"; echo; exec sleep 60\n' >bin/mpirun
   chmod +x bin/mpirun
   PATH=$PWD/bin:$PATH millrace doctor --json >out
-  same "$(told software mpi version)" "mpirun (Open MPI) 9.8.7"
+  same "$(check_value software mpi version)" "mpirun (Open MPI) 9.8.7"
   printf '#!/bin/sh\n' >bin/mpirun
   PATH=$PWD/bin:$PATH millrace doctor --json >out
-  same "$(told software mpi version)" None
+  same "$(check_value software mpi version)" None
   printf '#!/bin/sh\nexec sleep 300\n' >bin/mpirun # an mpirun that hangs must not block the doctor forever
   PATH=$PWD/bin:$PATH timeout 100 "$MILLRACE" doctor --json >out
-  contains "$(told software mpi found)" "cannot get the version of mpirun"
+  contains "$(check_value software mpi found)" "cannot get the version of mpirun"
   rm bin/mpirun
   PATH=$PWD/bin millrace doctor --json >out
-  contains "$(told software mpi found)" "no mpirun"
+  contains "$(check_value software mpi found)" "no mpirun"
 }
 
 the_mpi_librarys_version_is_reported() {
   millrace doctor --json >out
-  [[ $(told software mpi library) != None ]] || skip "this build found no MPI"
+  [[ $(check_value software mpi library) != None ]] || skip "this build found no MPI"
   command -v ompi_info >/dev/null || skip "no ompi_info here"
-  same "$(told software mpi library)" "$(ompi_info --version | head -n 1)"
+  same "$(check_value software mpi library)" "$(ompi_info --version | head -n 1)"
 }
 
 the_index_cache_folder_is_checked() {
   XDG_CACHE_HOME=$PWD/cache millrace doctor --json >out
-  same "$(told software 'index cache' path)" "$PWD/cache/millrace/index"
-  same "$(told software 'index cache' state)" ok
+  same "$(check_value software 'index cache' path)" "$PWD/cache/millrace/index"
+  same "$(check_value software 'index cache' state)" ok
   [[ ! -e cache ]] || fail "it was made"
   touch file
   XDG_CACHE_HOME=$PWD/file/x millrace doctor --json >out
-  same "$(told software 'index cache' state)" note
+  same "$(check_value software 'index cache' state)" note
   env -u HOME -u XDG_CACHE_HOME "$MILLRACE" doctor --json >out
-  same "$(told software 'index cache' path)" None
-  same "$(told software 'index cache' state)" note
+  same "$(check_value software 'index cache' path)" None
+  same "$(check_value software 'index cache' state)" note
 }
 
 gpus_need_a_device_file() {
   examine >/dev/null
-  same "$(told gpu devices device_files_count)" "$(find /dev -maxdepth 1 -name 'nvidia[0-9]*' | wc -l)"
+  same "$(check_value gpu devices device_files_count)" "$(find /dev -maxdepth 1 -name 'nvidia[0-9]*' | wc -l)"
   local usable
-  usable=$(told gpu cuda is_usable)
+  usable=$(check_value gpu cuda is_usable)
   printf 'run: {dir: runs/none, steps: 1}\ndevice: cuda\ndata: {train: absent}\n' >c.yaml
   [[ $(status_of millrace train c.yaml) != 0 ]] # there is no data; a build without CUDA fails before that
   if [[ $usable == True ]]; then contains "$(cat errors)" absent; else contains "$(cat errors)" "use device cpu"; fi
@@ -200,10 +200,10 @@ the_driver_version_comes_from_its_library() {
   twin=$(dirname "$MILLRACE")/tests/nvml_fake
   [[ -d $twin ]] || skip "no twin of NVML was built"
   LD_LIBRARY_PATH=$twin examine >/dev/null
-  same "$(told gpu driver version) $(told gpu driver nvml_answers)" "999.12.34 True"
+  same "$(check_value gpu driver version) $(check_value gpu driver nvml_answers)" "999.12.34 True"
   LD_LIBRARY_PATH=$twin NVML_TWIN=no-driver examine >/dev/null
-  same "$(told gpu driver version) $(told gpu driver nvml_answers)" "None False"
-  contains "$(told gpu driver found)" "Driver Not Loaded"
+  same "$(check_value gpu driver version) $(check_value gpu driver nvml_answers)" "None False"
+  contains "$(check_value gpu driver found)" "Driver Not Loaded"
 }
 
 nvidia_library_versions_match_their_headers() {
@@ -229,27 +229,27 @@ the_reported_library_is_the_one_a_run_loads() {
 the_file_system_matches_other_tools() {
   mkdir folder
   same "$(examine folder)" 0
-  same "$(told folder space total_bytes)" "$(stat -f -c '%b %S' folder | awk '{printf "%.0f", $1 * $2}')"
-  same "$(told folder 'file system' path)" folder
+  same "$(check_value folder space total_bytes)" "$(stat -f -c '%b %S' folder | awk '{printf "%.0f", $1 * $2}')"
+  same "$(check_value folder 'file system' path)" folder
   same "$(ls -A folder)" "" "what is left in the folder"
   command -v findmnt >/dev/null || skip "no findmnt here"
   findmnt -T folder >/dev/null || skip "findmnt knows no mount of this folder, as in a chroot"
-  same "$(told folder 'file system' type)" "$(findmnt -n -o FSTYPE -T folder)"
+  same "$(check_value folder 'file system' type)" "$(findmnt -n -o FSTYPE -T folder)"
 }
 
 an_in_memory_file_system_is_flagged_for_checkpoints() {
   [[ $(stat -f -c %T /dev/shm 2>/dev/null) == tmpfs && -w /dev/shm ]] || skip "no tmpfs at /dev/shm"
   same "$(examine /dev/shm)" 0
-  same "$(told folder 'file system' type)" tmpfs
-  same "$(told folder 'file system' state)" ok
+  same "$(check_value folder 'file system' type)" tmpfs
+  same "$(check_value folder 'file system' state)" ok
   same "$(examine --dir "/dev/shm/absent-$$")" 0
-  same "$(told folder 'file system' state)" note
+  same "$(check_value folder 'file system' state)" note
   [[ ! -e /dev/shm/absent-$$ ]]
 }
 
 a_missing_folder_is_a_problem() {
   same "$(examine absent)" 1
-  same "$(told folder 'file system' state)" lack
+  same "$(check_value folder 'file system' state)" lack
   same "$(json "d['lacks_count']" out)" 1
   one_line errors
   contains "$(cat errors)" absent
@@ -264,8 +264,8 @@ a_missing_folder_is_a_problem() {
 a_missing_output_folder_is_fine() {
   mkdir outputs
   same "$(examine --dir outputs/a/b)" 0
-  same "$(told folder writing state)" ok
-  contains "$(told folder 'file system' found)" "to be made in outputs"
+  same "$(check_value folder writing state)" ok
+  contains "$(check_value folder 'file system' found)" "to be made in outputs"
   same "$(ls -A outputs)" ""
   touch outputs/file
   same "$(examine --dir outputs/file/b)" 1
@@ -277,25 +277,25 @@ a_read_only_folder_is_a_note_for_data_and_a_problem_for_outputs() {
   mkdir sealed
   chmod 555 sealed
   same "$(status_of as_nobody "$MILLRACE" doctor --json sealed)" 0
-  same "$(told folder writing state)" note
+  same "$(check_value folder writing state)" note
   same "$(json "[c['name'] for c in d['checks'] if c['group'] == 'folder'][-1]" out)" writing "the last check"
   same "$(status_of as_nobody "$MILLRACE" doctor --json --dir sealed)" 1
-  same "$(told folder writing state)" lack
+  same "$(check_value folder writing state)" lack
   one_line errors
   contains "$(cat errors)" "Permission denied"
 }
 
 a_read_only_mount_is_reported() {
   in_mount ro '"$MILLRACE" doctor --json mounted' >out
-  same "$(told folder writing is_writable)" False
-  contains "$(told folder writing found)" "Read-only file system"
-  same "$(told folder writing state)" note
+  same "$(check_value folder writing is_writable)" False
+  contains "$(check_value folder writing found)" "Read-only file system"
+  same "$(check_value folder writing state)" note
 }
 
 a_full_disk_is_reported() {
   in_mount size=1m 'cat /dev/zero >mounted/filler 2>/dev/null; "$MILLRACE" doctor --json mounted; ls -A mounted >left' >out
-  contains "$(told folder writing found)" "No space left"
-  same "$(told folder space free_bytes)" 0
+  contains "$(check_value folder writing found)" "No space left"
+  same "$(check_value folder space free_bytes)" 0
   same "$(cat left)" filler
 }
 
@@ -315,14 +315,14 @@ SH
   unshare -m sh -c 'mount -t tmpfs none outer && mount --rbind /proc outer && chroot / true' 2>/dev/null ||
     skip "no mounts may be made here"
   MILLRACE=$MILLRACE unshare -m sh enter.sh >out 2>errors || : # libraries opened by name are missing there
-  same "$(told folder 'file system' type)" tmpfs
-  same "$(told folder 'file system' is_memory)" True
+  same "$(check_value folder 'file system' type)" tmpfs
+  same "$(check_value folder 'file system' is_memory)" True
 }
 
 little_space_is_a_note() {
   in_mount size=64m '"$MILLRACE" doctor --json mounted' >out
-  same "$(told folder space total_bytes)" $((64 << 20))
-  same "$(told folder space state)" note
+  same "$(check_value folder space total_bytes)" $((64 << 20))
+  same "$(check_value folder space state)" note
 }
 
 the_table_and_the_json_agree() {
@@ -370,9 +370,9 @@ YAML
   same "$(status_of with_gpu_file "${gpu[@]}" "$MILLRACE" train train.yaml --set device=cpu)" 0 "$(cat errors)"
   same "$(status_of with_gpu_file env CUDA_VISIBLE_DEVICES= "$MILLRACE" train train.yaml --set run.dir=runs/b)" 0 "$(cat errors)"
   same "$(status_of with_gpu_file "${gpu[@]}" "$MILLRACE" doctor --json)" 0
-  contains "$(told gpu cuda found)" '`device: auto` is an error'
-  same "$(told gpu cuda state)" note
-  contains "$(told gpu cuda advice)" "use device cpu"
+  contains "$(check_value gpu cuda found)" '`device: auto` is an error'
+  same "$(check_value gpu cuda state)" note
+  contains "$(check_value gpu cuda advice)" "use device cpu"
 }
 
 run_cases cpus_match_nproc memory_matches_meminfo \

@@ -33,7 +33,7 @@ int __wrap_renameat2(int old_folder, const char *old_name, int new_folder, const
 
 /* Examines the folder twice in a separate process, with the table written to a file. Returns the
  * negated status of the verb. */
-static int examine(const char *folder, const char *table, int signal)
+static int run_doctor(const char *folder, const char *table, int signal)
 {
     const char *folders[] = {folder, folder};
     fflush(NULL);
@@ -63,7 +63,7 @@ static int examine(const char *folder, const char *table, int signal)
 }
 
 /* The number of times the folder appears as a heading in the table. */
-static int headings(const char *folder, const char *table)
+static int count_headings(const char *folder, const char *table)
 {
     char count[16];
     assert_int_equal(
@@ -81,13 +81,13 @@ static void an_interrupted_probe_leaves_nothing(void **state)
     snprintf(table, sizeof table, "%s/table", place);
     /* makes the folder's probe the first one */
     assert_int_equal(setenv("XDG_CACHE_HOME", "/dev/null/x", 1), 0);
-    assert_int_equal(examine(folder, table, 0), 0);
-    assert_int_equal(headings(folder, table), 2);
-    assert_int_equal(examine(folder, table, SIGINT), EINTR);
+    assert_int_equal(run_doctor(folder, table, 0), 0);
+    assert_int_equal(count_headings(folder, table), 2);
+    assert_int_equal(run_doctor(folder, table, SIGINT), EINTR);
     /* not even for the folder in progress */
-    assert_int_equal(headings(folder, table), 0);
-    assert_int_equal(examine(folder, table, SIGTERM), EINTR);
-    assert_int_equal(headings(folder, table), 0);
+    assert_int_equal(count_headings(folder, table), 0);
+    assert_int_equal(run_doctor(folder, table, SIGTERM), EINTR);
+    assert_int_equal(count_headings(folder, table), 0);
     assert_int_equal(test_run_output(left, sizeof left, "ls -A '%s'", folder), 0);
     assert_string_equal(left, "");
     test_remove_folder(folder);

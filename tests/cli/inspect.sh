@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `millrace inspect` of files that are not shards: .npy compared with NumPy, JPEG with Pillow, and
+# `millrace inspect` of other files than shards: .npy compared with NumPy, JPEG with Pillow, and
 # malformed files.
 . "$(dirname "$0")/lib.sh"
 
@@ -15,7 +15,7 @@ need_module() {
 # save NAME EXPRESSION: writes a NumPy array to NAME.npy
 save() { "$python" -c 'import sys, numpy as np; np.save(sys.argv[1], eval(sys.argv[2]), allow_pickle=True)' "$1.npy" "$2"; }
 
-arrays_are_described_as_numpy_wrote_them() {
+array_descriptions_match_numpy() {
   need_module numpy
   save c 'np.arange(12, dtype=">f4").reshape(3, 4)'
   save fortran 'np.asfortranarray(np.zeros((2, 3)))'
@@ -57,7 +57,7 @@ objects 21"
   contains "$(cat errors)" pickle
 }
 
-photos_are_described_as_by_pillow() {
+photo_descriptions_match_pillow() {
   [[ -d $data/jpeg-variety ]] || skip "no test data at $data/jpeg-variety (set MILLRACE_TEST_DATA)"
   need_module PIL
   local file
@@ -192,7 +192,7 @@ names_from_files_are_escaped_and_aligned() {
   contains "$(millrace inspect odd.safetensors --json)" '\u001b[31mred'
 }
 
-run_cases arrays_are_described_as_numpy_wrote_them a_wrong_array_file_is_refused_in_one_line_with_the_offset \
-  photos_are_described_as_by_pillow headers_of_a_jpeg_are_read_up_to_64_mib files_made_by_jpegtran_are_described headers_longer_than_the_first_read_are_parsed \
+run_cases array_descriptions_match_numpy a_wrong_array_file_is_refused_in_one_line_with_the_offset \
+  photo_descriptions_match_pillow headers_of_a_jpeg_are_read_up_to_64_mib files_made_by_jpegtran_are_described headers_longer_than_the_first_read_are_parsed \
   an_undecodable_photo_is_described a_checkpoints_configuration_is_accepted_by_train \
   names_from_files_are_escaped_and_aligned

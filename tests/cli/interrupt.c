@@ -16,45 +16,45 @@
 
 enum { COLUMNS = 50 };
 
-static void draw_until_drawn(struct console *console)
+static void draw_bar(struct console *console)
 {
     progress_begin(console, "waiting", PROGRESS_ITEMS);
     for (uint64_t done = 0; !console->drawn; done++)
         progress_update(console, done, UINT64_MAX);
 }
 
-static void interrupted_twice(struct console *console)
+static void interrupt_twice(struct console *console)
 {
     signals_install();
-    draw_until_drawn(console);
+    draw_bar(console);
     raise(SIGINT);
     raise(SIGINT);
 }
 
-static void interrupted_twice_after_the_end(struct console *console)
+static void interrupt_twice_after_the_bar(struct console *console)
 {
     signals_install();
-    draw_until_drawn(console);
+    draw_bar(console);
     progress_end(console);
     raise(SIGINT);
     raise(SIGINT);
 }
 
-static void a_line_and_an_error(struct console *console)
+static void print_line_and_error(struct console *console)
 {
     struct err err = {0};
-    draw_until_drawn(console);
+    draw_bar(console);
     console_line(console, "a line");
-    draw_until_drawn(console);
+    draw_bar(console);
     log_line(&console->log, LOG_WARN, "a warning");
-    draw_until_drawn(console);
+    draw_bar(console);
     err_set(&err, -1, "an error");
     console_error(console, &err);
 }
 
 /* Returns the child's exit status and its terminal output. */
-static int on_terminal(void (*act)(struct console *console), const char *kind, char *text,
-                       size_t bytes)
+static int run_on_terminal(void (*act)(struct console *console), const char *term, char *text,
+                           size_t bytes)
 {
     struct winsize size = {.ws_row = 20, .ws_col = COLUMNS};
     int master;
@@ -62,7 +62,7 @@ static int on_terminal(void (*act)(struct console *console), const char *kind, c
     assert_true(child >= 0);
     if (child == 0) {
         struct console console;
-        setenv("TERM", kind, 1);
+        setenv("TERM", term, 1);
         setenv("NO_COLOR", "1", 1);
         console_init(&console);
         act(&console);
@@ -83,20 +83,21 @@ static bool ends_with(const char *text, const char *end)
     return bytes >= end_bytes && strcmp(text + bytes - end_bytes, end) == 0;
 }
 
-static void a_second_interrupt_leaves_the_cursor_on_a_line_of_its_own(void **state)
+static void a_second_interrupt_moves_the_cursor_to_a_new_line(void **state)
 {
     (void)state;
     char text[1 << 14];
-    assert_int_equal(on_terminal(interrupted_twice, "xterm", text, sizeof text), EXIT_INTERRUPTED);
+    assert_int_equal(run_on_terminal(interrupt_twice, "xterm", text, sizeof text),
+                     EXIT_INTERRUPTED);
     assert_non_null(strstr(text, "waiting"));
     assert_true(ends_with(text, "\r\n"));
 }
 
-static void without_a_bar_it_writes_nothing(void **state)
+static void an_interrupt_without_a_bar_writes_nothing(void **state)
 {
     (void)state;
     char text[1 << 14];
-    assert_int_equal(on_terminal(interrupted_twice_after_the_end, "xterm", text, sizeof text),
+    assert_int_equal(run_on_terminal(interrupt_twice_after_the_bar, "xterm", text, sizeof text),
                      EXIT_INTERRUPTED);
     assert_true(ends_with(text, "\r\033[K"));
 }
@@ -105,7 +106,7 @@ static void log_lines_erase_the_bar_first(void **state)
 {
     (void)state;
     char text[1 << 14];
-    assert_int_equal(on_terminal(a_line_and_an_error, "xterm", text, sizeof text), EXIT_DONE);
+    assert_int_equal(run_on_terminal(print_line_and_error, "xterm", text, sizeof text), EXIT_DONE);
     assert_non_null(strstr(text, "\r\033[Ka line\r\n"));
     assert_non_null(strstr(text, "\r\033[Kwarning: a warning\r\n"));
     assert_true(ends_with(text, "\r\033[Kmillrace: an error\r\n"));
@@ -114,8 +115,8 @@ static void log_lines_erase_the_bar_first(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_second_interrupt_leaves_the_cursor_on_a_line_of_its_own),
-        cmocka_unit_test(without_a_bar_it_writes_nothing),
+        cmocka_unit_test(a_second_interrupt_moves_the_cursor_to_a_new_line),
+        cmocka_unit_test(an_interrupt_without_a_bar_writes_nothing),
         cmocka_unit_test(log_lines_erase_the_bar_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

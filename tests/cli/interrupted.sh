@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Ctrl-C at any moment: a process interrupted at a random instant ends soon, leaves nothing behind,
-# and the same command then does all the work. The instants derive from a seed, which is printed;
-# MILLRACE_SEED sets it to repeat them.
+# Ctrl-C at a random moment: the process ends soon and leaves nothing behind, and the same command
+# then does all the work. The moments derive from a printed seed; MILLRACE_SEED repeats them.
 . "$(dirname "$0")/lib.sh"
 
 "$RENDER_SHAPES" --count 12 --side 40 photos >/dev/null
@@ -106,10 +105,10 @@ an_interrupted_read_leaves_only_complete_files() {
   diff -r files whole-files
 }
 
-# reads_and_its_rest DELAY FAULT: interrupts a read that starts mid-step, in steps of 12, when its
+# interrupt_read_and_resume DELAY FAULT: interrupts a read that starts mid-step, in steps of 12, when its
 # first file appears, with each durable write delayed by DELAY; then runs the command that the
 # message suggests. Everything is delivered, and as many samples are repeated as the message says.
-reads_and_its_rest() {
+interrupt_read_and_resume() {
   local read=("$MILLRACE" read shards --batch 12 --micro 2 --order full --print keys --out files)
   rm -rf files whole
   MILLRACE_FAULT= "${read[@]}" --start 5 --count 60 --quiet --out whole >whole.keys
@@ -131,10 +130,10 @@ reads_and_its_rest() {
 
 an_interrupted_read_names_the_command_for_the_rest() {
   local again
-  reads_and_its_rest 1ms read:delay=0ms
-  reads_and_its_rest 100ms read:delay=0ms # a micro-batch takes half a second, so the read stops before the step is complete
+  interrupt_read_and_resume 1ms read:delay=0ms
+  interrupt_read_and_resume 100ms read:delay=0ms # a micro-batch takes half a second, so the read stops before the step is complete
   ((again > 0)) || fail "nothing comes twice of a step that was cut"
-  reads_and_its_rest 100ms read:hold@8 # the next micro-batch never arrives
+  interrupt_read_and_resume 100ms read:hold@8 # the next micro-batch never arrives
   ((again > 0)) || fail "nothing comes twice of a step that was cut"
 }
 
@@ -148,8 +147,8 @@ one_signal_stops_a_stuck_read() {
   stopped_on_request $status
 }
 
-# press_twice FAULT SIGN COMMAND...: in an empty folder, slowed by FAULT: once SIGN exists, a first
-# SIGINT does not end it, a second one does.
+# press_twice FAULT SIGN COMMAND...: runs it in an empty folder, slowed by FAULT. Once SIGN exists,
+# a first SIGINT does not end it, but a second one does.
 press_twice() {
   local fault=$1 sign=$2
   shift 2

@@ -27,7 +27,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void output_of(char *text, size_t bytes, const char *command, const char *path)
+static void read_output(char *text, size_t bytes, const char *command, const char *path)
 {
     assert_int_equal(test_run_output(text, bytes, "%s '%s'", command, path), 0);
     text[strcspn(text, "\n")] = '\0';
@@ -40,7 +40,7 @@ static void expect_type(const char *path)
     char text[256];
     assert_ok(io_probe_folder(path, false, &probe, &err), &err);
     unsigned long long blocks, block_bytes;
-    output_of(text, sizeof text, "stat -f -c '%b %S'", path);
+    read_output(text, sizeof text, "stat -f -c '%b %S'", path);
     assert_int_equal(sscanf(text, "%llu %llu", &blocks, &block_bytes), 2);
     assert_int_equal(probe.total_bytes, blocks * block_bytes);
     assert_true(probe.free_bytes <= probe.total_bytes);
@@ -48,7 +48,7 @@ static void expect_type(const char *path)
         test_skip("no findmnt here");
     if (test_run("findmnt -T '%s' >/dev/null", path))
         test_skip("findmnt knows no mount of this folder, as in a chroot");
-    output_of(text, sizeof text, "findmnt -n -o FSTYPE -T", path);
+    read_output(text, sizeof text, "findmnt -n -o FSTYPE -T", path);
     assert_string_equal(probe.type, text);
 }
 
@@ -83,7 +83,7 @@ static void nothing_is_left_behind(void **state)
     assert_ok(io_probe_folder(folder, false, &probe, &err), &err);
     assert_int_equal(probe.write_status, 0);
     assert_int_equal(probe.lock_status, 0);
-    output_of(text, sizeof text, "ls -A", folder);
+    read_output(text, sizeof text, "ls -A", folder);
     assert_string_equal(text, "");
 }
 
@@ -174,7 +174,7 @@ static void a_folder_that_fills_up_during_the_probe_is_reported_full(void **stat
     is_full = false;
     assert_ok(status, &err);
     assert_int_equal(probe.write_status, -ENOSPC);
-    output_of(left, sizeof left, "ls -A", folder);
+    read_output(left, sizeof left, "ls -A", folder);
     assert_string_equal(left, "");
 }
 

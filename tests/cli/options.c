@@ -46,7 +46,7 @@ static struct parsed parse(int argc, const char *const *argv)
     return p;
 }
 
-static void release(struct parsed *p)
+static void parsed_deinit(struct parsed *p)
 {
     options_deinit(&table, &p->values, &p->positional);
 }
@@ -67,7 +67,7 @@ static void defaults_are_parsed_like_values(void **state)
     assert_int_equal(p.values.duration, 90000000000);
     assert_int_equal(p.values.choice, 1);
     assert_int_equal(p.values.list.count, 0);
-    release(&p);
+    parsed_deinit(&p);
 }
 
 static void values_are_accepted_in_all_four_spellings(void **state)
@@ -85,7 +85,7 @@ static void values_are_accepted_in_all_four_spellings(void **state)
     assert_string_equal(p.positional.items[0], "a");
     assert_string_equal(p.positional.items[1], "b");
     assert_string_equal(p.positional.items[2], "--text");
-    release(&p);
+    parsed_deinit(&p);
 }
 
 static void lists_split_at_commas_but_repeatable_options_do_not(void **state)
@@ -99,7 +99,7 @@ static void lists_split_at_commas_but_repeatable_options_do_not(void **state)
     assert_int_equal(p.values.repeat.count, 2);
     assert_string_equal(p.values.repeat.items[0], "x=[1, 2]");
     assert_string_equal(p.values.repeat.items[1], "y=2");
-    release(&p);
+    parsed_deinit(&p);
 }
 
 static void a_single_dash_is_an_argument(void **state)
@@ -108,7 +108,7 @@ static void a_single_dash_is_an_argument(void **state)
     struct parsed p = PARSE("-", "");
     assert_int_equal(p.status, 0);
     assert_int_equal(p.positional.count, 2);
-    release(&p);
+    parsed_deinit(&p);
 }
 
 static void wrong_values_are_refused_naming_what_was_expected(void **state)
@@ -127,7 +127,7 @@ static void wrong_values_are_refused_naming_what_was_expected(void **state)
         assert_int_equal(p.status, -EINVAL);
         if (wrong[i][1])
             assert_non_null(strstr(p.err.expected, wrong[i][1]));
-        release(&p);
+        parsed_deinit(&p);
     }
 }
 
@@ -137,7 +137,7 @@ static void a_missing_value_is_reported(void **state)
     struct parsed p = PARSE("--count");
     assert_int_equal(p.status, -EINVAL);
     assert_string_equal(p.err.what, "--count has no value");
-    release(&p);
+    parsed_deinit(&p);
 }
 
 static void an_unknown_option_suggests_the_nearest(void **state)
@@ -147,13 +147,13 @@ static void an_unknown_option_suggests_the_nearest(void **state)
     assert_int_equal(p.status, -EINVAL);
     assert_string_equal(p.err.what, "unknown option --colour");
     assert_string_equal(p.err.advice, "did you mean --color?");
-    release(&p);
+    parsed_deinit(&p);
     p = PARSE("-x");
     assert_int_equal(p.status, -EINVAL);
-    release(&p);
+    parsed_deinit(&p);
     p = PARSE("-ff");
     assert_int_equal(p.status, -EINVAL);
-    release(&p);
+    parsed_deinit(&p);
 }
 
 static void a_required_option_is_reported_only_if_absent(void **state)

@@ -54,7 +54,7 @@ static void pictures_are_base64(void **state)
     }
 }
 
-static void steps_of_an_axis_are_1_2_or_5(void **state)
+static void axis_ticks_are_multiples_of_1_2_or_5(void **state)
 {
     (void)state;
     char text[CHART_TICK_BYTES];
@@ -112,7 +112,7 @@ int main(void)
         cmocka_unit_test(text_from_files_is_escaped),
         cmocka_unit_test(invalid_utf8_becomes_a_replacement_character),
         cmocka_unit_test(pictures_are_base64),
-        cmocka_unit_test(steps_of_an_axis_are_1_2_or_5),
+        cmocka_unit_test(axis_ticks_are_multiples_of_1_2_or_5),
         cmocka_unit_test(extreme_values_give_a_valid_chart),
         cmocka_unit_test(a_chart_without_values_is_omitted),
     };

@@ -49,7 +49,7 @@ static void write_document(struct output *output)
     jsonx_end_array(json);
 }
 
-static void show(bool as_json, char *text, size_t bytes)
+static void format_output(bool as_json, char *text, size_t bytes)
 {
     struct output output;
     struct err err;
@@ -64,7 +64,7 @@ static void results_are_printed_with_units(void **state)
 {
     (void)state;
     char text[2048];
-    show(false, text, sizeof text);
+    format_output(false, text, sizeof text);
     assert_string_equal(text, "samples               3068\n"
                               "mean sample           28.1 KiB (28774)\n"
                               "small                 12 bytes\n"
@@ -91,7 +91,7 @@ static void the_same_result_is_one_line_of_json(void **state)
 {
     (void)state;
     char text[2048];
-    show(true, text, sizeof text);
+    format_output(true, text, sizeof text);
     assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
     assert_non_null(strstr(text, "\"mean_sample_bytes\":28774"));
 }
