@@ -2,10 +2,10 @@
  * cipher — a keyed permutation of 0..count-1, computed rather than stored. Not cryptographically
  * secure.
  *
- * An alternating Feistel network (unbalanced for an odd number of bits) on exactly ceil(log2 count)
- * bits, at least 2, with 12 murmur-style 32-bit rounds, or 24 if count is below 2^8. Fewer rounds
- * fail pair and permutation tests. Results outside the range are encrypted again ("cycle walking";
- * Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002).
+ * An alternating Feistel network on ceil(log2 count) bits, at least 2, with 12 murmur-style 32-bit
+ * rounds, or 24 if count is below 2^8; fewer rounds fail pair and permutation tests. Results
+ * outside the range are encrypted again ("cycle walking"; Black and Rogaway, "Ciphers with
+ * arbitrary finite domains", CT-RSA 2002).
  */
 #ifndef MILLRACE_BASE_CIPHER_H
 #define MILLRACE_BASE_CIPHER_H

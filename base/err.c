@@ -91,13 +91,13 @@ void err_advise(struct err *err, const char *format, ...)
     FILL(advice);
 }
 
-struct line {
+struct line_buffer {
     char *text;
     size_t bytes, used; /* used < bytes leaves space for the NUL */
     bool is_full;
 };
 
-static void append(struct line *line, const char *bytes, size_t count)
+static void append(struct line_buffer *line, const char *bytes, size_t count)
 {
     line->is_full = line->is_full || count >= line->bytes - line->used;
     if (line->is_full)
@@ -106,7 +106,7 @@ static void append(struct line *line, const char *bytes, size_t count)
     line->used += count;
 }
 
-static void append_escaped(struct line *line, const char *text)
+static void append_escaped(struct line_buffer *line, const char *text)
 {
     char shown[DISPLAY_SEQUENCE_BYTES];
     for (size_t left = strlen(text), taken; left > 0; text += taken, left -= taken) {
@@ -117,7 +117,7 @@ static void append_escaped(struct line *line, const char *text)
 
 const char *err_format(const struct err *err, char *text, size_t bytes)
 {
-    struct line line = {.text = text, .bytes = bytes};
+    struct line_buffer line = {.text = text, .bytes = bytes};
     bool has_expected = err->expected[0] != '\0';
     char offset[40];
     if (bytes == 0)

@@ -104,12 +104,13 @@ bool str_ends_with_nocase(const char *text, const char *end)
     return strcasecmp(last_bytes(text, strlen(end)), end) == 0;
 }
 
-struct unit {
+struct named_unit {
     const char *name;
     double factor;
 };
 
-static int parse_with_units(const char *text, const struct unit *units, size_t count, uint64_t *ret)
+static int parse_with_units(const char *text, const struct named_unit *units, size_t count,
+                            uint64_t *ret)
 {
     if (!isdigit((unsigned char)text[0]) && text[0] != '.')
         return -EINVAL; /* strtod would accept signs, spaces and "inf" */
@@ -142,7 +143,7 @@ static int parse_with_units(const char *text, const struct unit *units, size_t c
 
 int str_parse_size(const char *text, uint64_t *ret_bytes)
 {
-    static const struct unit units[] = {
+    static const struct named_unit units[] = {
         {"", 1},         {"B", 1},        {"k", 0x1p10},   {"m", 0x1p20},   {"g", 0x1p30},
         {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}, {"kB", 1e3},
         {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12},
@@ -152,7 +153,7 @@ int str_parse_size(const char *text, uint64_t *ret_bytes)
 
 int str_parse_duration(const char *text, uint64_t *ret_ns)
 {
-    static const struct unit units[] = {
+    static const struct named_unit units[] = {
         {"ms", 1e6},   {"s", 1e9},    {"sec", 1e9},   {"m", 60e9},
         {"min", 60e9}, {"h", 3600e9}, {"d", 86400e9},
     };
@@ -172,7 +173,7 @@ const char *str_format_size(uint64_t bytes, char *text)
     return text;
 }
 
-/* Edit distance with transpositions of neighbors (Damerau). SIZE_MAX if a word is too long. */
+/* Damerau's, which counts transpositions of neighbors. SIZE_MAX if a word is too long. */
 static size_t edit_distance(const char *a, const char *b)
 {
     enum { WORD_MAX = 63 };

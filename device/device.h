@@ -4,8 +4,8 @@
  *
  * A `struct device` is one CPU or GPU. `cpu` executes each call immediately, so its streams are
  * always idle and its events always done. `null` allocates nothing and counts requests, for
- * estimates. `cuda` queues operations, and callers must expect that: never read the target of a
- * copy before the event recorded after it is done.
+ * estimates. `cuda` queues operations: do not read the target of a copy until an event recorded
+ * after the copy is done.
  *
  *     device_open("cpu", &device, err);
  *     device->ops->mem_alloc(device, MEM_PINNED, bytes, &memory, err);
@@ -88,7 +88,7 @@ struct device_mem_info {
  * with detail. */
 struct device_ops {
     const char *name; /* "cpu", "null", "cuda" */
-    /* Device memory is host memory, and calls complete before they return: no copies are needed. */
+    /* Device memory is host memory, and calls complete before they return. */
     bool is_host;
 
     /* bytes > 0. Memory is zeroed and aligned as above; free it with the same kind. The host must
@@ -153,7 +153,7 @@ void device_close(struct device *device); /* NULL is fine */
  * too old, the device file cannot be opened, or this build has no CUDA. root prefixes all
  * paths. */
 int device_auto_gpu_count(const char *root, int *ret_gpus, struct err *err);
-/* Copies from host memory and waits. Too slow for frequent use. */
+/* Copies from host memory and waits; slow. */
 int device_upload(struct device *device, void *target, const void *source, size_t bytes,
                   struct err *err);
 

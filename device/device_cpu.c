@@ -18,7 +18,7 @@ struct device_cpu {
     struct device_mem_stats mem_stats;
 };
 
-/* No state; allocated so that a forgotten close shows as a leak, as on a GPU. */
+/* No state; allocated so that a missing close shows as a leak, as on a GPU. */
 struct device_stream {
     char token;
 };

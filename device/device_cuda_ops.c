@@ -2,10 +2,9 @@
  * device_cuda — a GPU as a device, through the CUDA runtime. Only this file handles CUDA error
  * codes.
  *
- * Streams do not synchronize with the default stream. Only the zeroing of new memory uses the
- * default stream, and waits for it. Event waits block instead of spinning, which leaves the core to
- * the loader. Operations first set the calling thread's device, because the runtime keeps it per
- * thread.
+ * Streams do not synchronize with the default stream, which only zeroes new memory. Event waits
+ * block instead of spinning, which leaves the core to the loader. Operations first set the calling
+ * thread's device, because the runtime keeps it per thread.
  */
 #include "device/device_cuda.h"
 

@@ -1,8 +1,8 @@
 /*
  * device_null — a device that allocates and moves nothing, but counts requests for estimates.
  *
- * Addresses come from a range that the kernel never gives to a process (2^55 and above on x86-64
- * and arm64), with one part per kind. Accesses fault, and allocations never overlap.
+ * Addresses come from a range that the kernel never maps in a process (2^55 and above on x86-64 and
+ * arm64), with a separate part for each kind. Accesses fault, and allocations never overlap.
  */
 #include "device/device_null.h"
 

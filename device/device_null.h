@@ -1,6 +1,5 @@
 /*
- * device_null — null devices that imitate a CPU, the kinds of their addresses, and host-device
- * traffic.
+ * device_null — queries of null devices, and null devices that imitate a CPU.
  */
 #ifndef MILLRACE_DEVICE_DEVICE_NULL_H
 #define MILLRACE_DEVICE_DEVICE_NULL_H

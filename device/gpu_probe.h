@@ -22,7 +22,7 @@ enum { GPU_PROBE_BYTES = 128, GPU_PROBE_FILES_MAX = 64 };
 
 struct gpu_probe {
     char gpu_path[GPU_PROBE_BYTES]; /* the first GPU: "/dev/nvidia0" */
-    int status; /* 0, or why its device file cannot be opened: -EACCES, -ENODEV */
+    int status; /* 0, or the error on opening its device file: -EACCES, -ENODEV */
 };
 
 /* root: prefix of every path; "": this machine. If false, *ret_probe is unchanged. */

@@ -4,9 +4,9 @@
  *     cc load.c $(pkg-config --cflags --libs millrace) -o load
  *     ./load DATASET [SIDE]
  *
- * Prints a line for each micro-batch with the number of samples, their classes and the mean of
- * their pixels, and at the end the loader's statistics. The order and the crops, and therefore
- * every number, are the same on each run, on any machine.
+ * Prints the number of samples, their classes and the mean of their pixels for each micro-batch,
+ * and at the end the loader's statistics. The order and the crops, and therefore all numbers, are
+ * the same on each run and machine.
  */
 #include <millrace/loader.h>
 

@@ -1,6 +1,6 @@
 /*
- * save — a program that is not a trainer saves its arrays while it keeps computing, and loads them
- * in a different layout.
+ * save — saves the arrays of a program that is not a trainer while it keeps computing, and loads
+ * them in a different layout.
  *
  *     cc save.c $(pkg-config --cflags --libs millrace) -o save
  *     ./save FOLDER [PARTS]

@@ -1,14 +1,13 @@
 /*
- * save_ranks — ranks under mpirun, each of which holds some rows of an array, save the array
- * collectively, and a later run with any number of ranks continues from it.
+ * save_ranks — ranks under mpirun, each of which holds some rows of an array, save it collectively;
+ * a later run continues with any number of ranks.
  *
  *     cc save_ranks.c $(pkg-config --cflags --libs millrace_mpi) -o save_ranks
  *     mpirun -n 4 ./save_ranks FOLDER
  *
  * A ring of rows rotates: each step moves every row to the position of the next one. Each rank
  * holds a band of rows and sends its last row to the next rank. Every fifth step is saved to
- * FOLDER. When run again, with any number of ranks (up to one per row), it continues where the
- * last run stopped.
+ * FOLDER. When run again, with at most one rank per row, it continues where the last run stopped.
  */
 #include <millrace/ckpt.h>
 #include <millrace/comm_mpi.h>

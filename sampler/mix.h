@@ -11,8 +11,7 @@
  * Only the ratios of weights matter: they are divided by their greatest common divisor.
  *
  * An epoch of the mix has as many positions as all datasets together have samples. Each dataset
- * advances through its own epochs at its own pace, independently of the mix's epochs. A mix of
- * one dataset equals that dataset.
+ * advances through its own epochs at its own pace. A mix of one dataset equals that dataset.
  */
 #ifndef MILLRACE_SAMPLER_MIX_H
 #define MILLRACE_SAMPLER_MIX_H

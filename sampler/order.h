@@ -60,9 +60,8 @@ struct order {
 
 void order_init(struct order *order, const struct order_params *params, uint32_t epoch);
 
-/* Returns the sample at position < samples. A cache keeps the ciphers of the most recent
- * windows, which makes sequential lookups fast; the result does not depend on it. cache may be
- * NULL. */
+/* Returns the sample at position < samples. cache makes sequential lookups fast, because it keeps
+ * the ciphers of the most recent windows; it may be NULL. */
 struct order_cache;
 uint64_t order_sample(const struct order *order, struct order_cache *cache, uint64_t position);
 /* The inverse of order_sample. */

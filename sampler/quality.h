@@ -1,12 +1,12 @@
 /*
  * quality — measures how well an order mixes neighbors on disk, relative to a full shuffle.
  *
- * The N samples are cut into as many equal neighborhoods as a batch has samples. A fully
- * shuffled batch touches 63 % of them, because it draws some twice. The quality is the number of
- * touched neighborhoods relative to that: near 0 for a sequential order, 1 for a full shuffle,
+ * The N samples are cut into as many equal neighborhoods as a batch has samples. A fully shuffled
+ * batch touches 63 % of them, because it draws several samples from some. The quality is the number
+ * of touched neighborhoods relative to that: near 0 for a sequential order, 1 for a full shuffle,
  * and above 1 if lanes spread a batch more evenly than chance. If class folders are stored one
- * after another, it reflects how many classes a batch contains. It is computed from the order,
- * for some of an epoch's batches.
+ * after another, it reflects how many classes a batch contains. It is computed from the order, for
+ * some of an epoch's batches.
  */
 #ifndef MILLRACE_SAMPLER_QUALITY_H
 #define MILLRACE_SAMPLER_QUALITY_H

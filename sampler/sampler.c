@@ -1,6 +1,6 @@
 /*
- * sampler — see sampler.h. For each dataset, keeps the order of the last requested epoch and the
- * ciphers of the most recent windows.
+ * sampler — see sampler.h. Keeps each dataset's order for the last requested epoch, and the ciphers
+ * of the most recent windows.
  */
 #include "sampler/sampler.h"
 

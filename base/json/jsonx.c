@@ -27,8 +27,7 @@ bool jsonx_is_deeper(const struct json_t *node, int levels)
     return false;
 }
 
-/* Counts commas and opening brackets outside strings: with the root, an upper bound on the number
- * of values. */
+/* An upper bound: counts commas and opening brackets outside strings, and the root. */
 static size_t count_values(const char *text, size_t bytes)
 {
     size_t count = 1;

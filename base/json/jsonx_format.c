@@ -7,15 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct collect {
+struct member_list {
     struct jsonx_member *members;
     size_t count;
 };
 
 static int collect_member(void *context, const char *key, struct json_t *value)
 {
-    struct collect *collect = context;
-    collect->members[collect->count++] = (struct jsonx_member){key, value};
+    struct member_list *list = context;
+    list->members[list->count++] = (struct jsonx_member){key, value};
     return 0;
 }
 
@@ -26,29 +26,29 @@ static int compare_keys(const void *a, const void *b)
 
 int jsonx_members(struct json_t *object, struct jsonx_member **ret_members, size_t *ret_count)
 {
-    struct collect collect = {.members = calloc(jsonx_count(object) + 1, sizeof *collect.members)};
-    if (!collect.members)
+    struct member_list list = {.members = calloc(jsonx_count(object) + 1, sizeof *list.members)};
+    if (!list.members)
         return -ENOMEM;
-    jsonx_each(object, collect_member, &collect);
-    qsort(collect.members, collect.count, sizeof *collect.members, compare_keys);
-    *ret_members = collect.members;
-    *ret_count = collect.count;
+    jsonx_each(object, collect_member, &list);
+    qsort(list.members, list.count, sizeof *list.members, compare_keys);
+    *ret_members = list.members;
+    *ret_count = list.count;
     return 0;
 }
 
-struct walk {
+struct node_formatter {
     struct jsonx_writer *writer;
     bool by_key;
 };
 
-static int write_node(struct walk *walk, const char *key, struct json_t *node);
+static int write_node(struct node_formatter *formatter, const char *key, struct json_t *node);
 
 static int write_member(void *context, const char *key, struct json_t *value)
 {
     return write_node(context, key, value);
 }
 
-static int write_members_by_key(struct walk *walk, struct json_t *object)
+static int write_members_by_key(struct node_formatter *formatter, struct json_t *object)
 {
     struct jsonx_member *members;
     size_t count;
@@ -56,42 +56,42 @@ static int write_members_by_key(struct walk *walk, struct json_t *object)
     if (status)
         return status;
     for (size_t i = 0; i < count && !status; i++)
-        status = write_node(walk, members[i].key, members[i].value);
+        status = write_node(formatter, members[i].key, members[i].value);
     free(members);
     return status;
 }
 
-static int write_object(struct walk *walk, const char *key, struct json_t *node)
+static int write_object(struct node_formatter *formatter, const char *key, struct json_t *node)
 {
-    jsonx_begin_object(walk->writer, key);
-    int status =
-        walk->by_key ? write_members_by_key(walk, node) : jsonx_each(node, write_member, walk);
-    jsonx_end_object(walk->writer);
+    jsonx_begin_object(formatter->writer, key);
+    int status = formatter->by_key ? write_members_by_key(formatter, node)
+                                   : jsonx_each(node, write_member, formatter);
+    jsonx_end_object(formatter->writer);
     return status;
 }
 
-static int write_array(struct walk *walk, const char *key, struct json_t *node)
+static int write_array(struct node_formatter *formatter, const char *key, struct json_t *node)
 {
     int status = 0;
-    jsonx_begin_array(walk->writer, key);
+    jsonx_begin_array(formatter->writer, key);
     for (size_t i = 0; i < jsonx_count(node) && !status; i++)
-        status = write_node(walk, NULL, jsonx_at(node, i));
-    jsonx_end_array(walk->writer);
+        status = write_node(formatter, NULL, jsonx_at(node, i));
+    jsonx_end_array(formatter->writer);
     return status;
 }
 
-static int write_node(struct walk *walk, const char *key, struct json_t *node)
+static int write_node(struct node_formatter *formatter, const char *key, struct json_t *node)
 {
-    struct jsonx_writer *writer = walk->writer;
+    struct jsonx_writer *writer = formatter->writer;
     int64_t integer = 0;
     double real = 0;
     bool flag = false;
     const char *text = "";
     switch (jsonx_kind(node)) {
     case JSON_KIND_OBJECT:
-        return write_object(walk, key, node);
+        return write_object(formatter, key, node);
     case JSON_KIND_ARRAY:
-        return write_array(walk, key, node);
+        return write_array(formatter, key, node);
     case JSON_KIND_NULL:
         jsonx_write_null(writer, key);
         return 0;
@@ -118,11 +118,12 @@ static int write_node(struct walk *walk, const char *key, struct json_t *node)
 int jsonx_format(struct json_t *node, struct str *out)
 {
     struct jsonx_writer writer = {.out = out};
-    int status = write_node(&(struct walk){&writer, true}, NULL, node);
+    int status = write_node(&(struct node_formatter){&writer, true}, NULL, node);
     return status ? status : str_status(out);
 }
 
 void jsonx_copy(struct jsonx_writer *writer, const char *key, struct json_t *node)
 {
-    (void)write_node(&(struct walk){writer, false}, key, node); /* only sorting can fail */
+    (void)write_node(&(struct node_formatter){writer, false}, key,
+                     node); /* only sorting can fail */
 }

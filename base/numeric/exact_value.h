@@ -35,9 +35,9 @@ SHARED_INLINE double exact_value_round(const int64_t *limb)
             digit[i] = value + borrow * (INT64_C(1) << EXACT_DIGIT_BITS);
         }
     }
-    /* Take the 64 leading bits, with the last one set if any lower bit is set: converting them to
-     * 53 bits then rounds as if the exact value were converted. The result's exponent is at least
-     * that of the lowest bit, so ldexp does not round. */
+    /* Take the 64 leading bits, and set the last one if any lower bit is set, so that converting
+     * them to 53 bits rounds like the exact value. ldexp does not round, because the result's
+     * exponent is at least that of the lowest bit. */
     int top = EXACT_SUM_LIMBS;
     while (top > 1 && digit[top] == 0)
         top--;

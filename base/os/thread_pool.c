@@ -2,8 +2,8 @@
  * thread_pool — see thread_pool.h.
  *
  * A new generation number, set under the mutex, starts a job; workers then take tasks from an
- * atomic counter. The caller returns once every worker has left the job, so no old worker reads the
- * fields of a new job.
+ * atomic counter. The caller returns once every worker has left the job, so none of them reads the
+ * fields of the next job.
  */
 #include "base/os/thread_pool.h"
 

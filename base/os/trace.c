@@ -102,8 +102,7 @@ void trace_add(struct trace_track *track, const struct trace_span *span)
     atomic_store_explicit(&track->spans_count, count + 1, memory_order_release);
 }
 
-/* One event per line. Begins with a metadata event, so that all others can start with a comma: the
- * format allows no empty event. */
+/* Begins with a metadata event, so that all others can start with a comma. */
 void trace_format_begin(struct str *out)
 {
     str_add_text(

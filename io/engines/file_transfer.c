@@ -22,8 +22,8 @@ enum {
     DIRECT_DROPPED = -2, /* like DIRECT_NONE, but IO_NOREUSE reads drop their bytes */
 };
 
-/* Whether at least half of the file's first half is in the page cache (the opener may have read the
- * end). False if unknown. */
+/* Whether at least half of the file's first half is in the page cache; the opener may have read the
+ * end. False if unknown. */
 static bool is_cached(const struct io_file *file)
 {
     uint64_t half = file->size_bytes / 2 + 1, cached;
@@ -78,7 +78,7 @@ static int find_direct_state(struct io_file *file, enum io_cache cache)
         return fd + 1;
     if (!avoids_cache)
         return DIRECT_NONE;
-    /* Read-ahead would fill the page cache with bytes that nobody drops. */
+    /* Bytes that the kernel reads ahead would never be dropped. */
     posix_fadvise(file->fd, 0, 0, POSIX_FADV_RANDOM);
     return DIRECT_DROPPED;
 }

@@ -2,8 +2,8 @@
  * io_uring — reads and writes local files through Linux's io_uring: one ring per queue, no threads.
  * Shares everything except the queue with other engines; see file_local.h.
  *
- * Creating a ring can fail: some kernels charge its memory to the user's RLIMIT_MEMLOCK. A queue
- * without a ring then uses threads, unless this engine was requested by name.
+ * If a queue gets no ring (some kernels charge its memory to RLIMIT_MEMLOCK), it uses threads,
+ * unless this engine was requested by name.
  */
 #include "io/engines/file_queue.h"
 #include "io/engines/uring_queue.h"

@@ -257,7 +257,7 @@ static void handle_completion(struct io_queue *queue, struct operation *operatio
     enqueue(queue, operation);
 }
 
-/* Processes all completions in the ring; returns their number. */
+/* Returns the number of completions. */
 static unsigned reap_completions(struct io_queue *queue)
 {
     struct io_uring_cqe *completion;
@@ -318,9 +318,9 @@ static unsigned unsubmitted_count(const struct io_queue *queue)
     return count;
 }
 
-/* Closing a ring does not wait for requests in flight, which keep writing to memory. A ring that
- * cannot be entered still shows completions. Requests on disk files finish on their own; the kernel
- * may also cancel them (Linux 6.0). */
+/* Closing a ring does not wait for requests in flight, which keep writing to memory. A broken ring
+ * still shows completions: requests on disk files finish on their own or are canceled (Linux
+ * 6.0). */
 static void await_in_flight(struct io_queue *queue)
 {
     struct io_uring_sync_cancel_reg all = {

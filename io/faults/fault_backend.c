@@ -46,7 +46,7 @@ struct fault_verdict fault_apply(struct io_fault *fault, enum fault_operation op
     return verdict;
 }
 
-/* Applies the rules before a call: waits, and returns the injected error. */
+/* Applies the rules before a call. Returns the injected error. */
 static int inject_fault(struct io *io, enum fault_operation operation, const char *path,
                         struct err *err)
 {

@@ -22,7 +22,7 @@ enum { INNER_REAP_MAX = 64, NS_PER_MS = 1000000 };
 
 enum entry_state { ENTRY_FREE, ENTRY_WAITING, ENTRY_INNER, ENTRY_DONE };
 
-struct entry {
+struct fault_entry {
     struct io_request inner;
     struct io_request *outer;
     struct fault_verdict verdict; /* effects not yet applied */
@@ -37,7 +37,7 @@ struct io_queue {
     struct io_queue *inner;
     int broken; /* -errno that reap returns from now on; 0: none */
     unsigned depth, inner_count;
-    struct entry entries[];
+    struct fault_entry entries[];
 };
 
 static const struct io_ops *inner_ops(const struct io_queue *queue)
@@ -45,16 +45,18 @@ static const struct io_ops *inner_ops(const struct io_queue *queue)
     return queue->fault->inner->ops;
 }
 
-static void start_entry(struct io_queue *queue, struct entry *entry, struct io_request *request)
+static void start_entry(struct io_queue *queue, struct fault_entry *entry,
+                        struct io_request *request)
 {
     enum fault_operation operation = request->kind == IO_READ ? FAULT_READ : FAULT_WRITE;
     struct fault_verdict verdict =
         fault_apply(queue->fault, operation, request->file->path, request->offset);
-    *entry = (struct entry){.inner = *request,
-                            .outer = request,
-                            .verdict = verdict,
-                            .state = ENTRY_WAITING,
-                            .due_ns = verdict.delay_ns ? clock_now_ns() + verdict.delay_ns : 0};
+    *entry =
+        (struct fault_entry){.inner = *request,
+                             .outer = request,
+                             .verdict = verdict,
+                             .state = ENTRY_WAITING,
+                             .due_ns = verdict.delay_ns ? clock_now_ns() + verdict.delay_ns : 0};
     entry->inner.file = request->file->inner;
     entry->inner.user = entry;
     if (verdict.cuts && request->bytes > 0)
@@ -64,20 +66,20 @@ static void start_entry(struct io_queue *queue, struct entry *entry, struct io_r
     atomic_fetch_add(&queue->fault->held, verdict.holds);
 }
 
-static void release_hold(struct io_queue *queue, struct entry *entry)
+static void release_hold(struct io_queue *queue, struct fault_entry *entry)
 {
     atomic_fetch_sub(&queue->fault->held, entry->verdict.holds);
     entry->verdict.holds = false;
 }
 
-static void finish(struct entry *entry, ssize_t result)
+static void finish(struct fault_entry *entry, ssize_t result)
 {
     entry->outer->result = result;
     entry->state = ENTRY_DONE;
 }
 
 /* Passes the entry to the inner queue, or fails it. */
-static void forward(struct io_queue *queue, struct entry *entry)
+static void forward(struct io_queue *queue, struct fault_entry *entry)
 {
     int taken = entry->verdict.error;
     if (taken == 0)
@@ -92,7 +94,7 @@ static void forward(struct io_queue *queue, struct entry *entry)
 }
 
 /* A second write, so that the caller's memory is not modified. */
-static void write_flipped_byte(struct io_queue *queue, struct entry *entry)
+static void write_flipped_byte(struct io_queue *queue, struct fault_entry *entry)
 {
     uint64_t bit = entry->verdict.flip_random % ((uint64_t)entry->inner.bytes * 8);
     const uint8_t *data = entry->inner.data;
@@ -106,7 +108,7 @@ static void write_flipped_byte(struct io_queue *queue, struct entry *entry)
 }
 
 /* Handles a finished inner request. */
-static void handle_completion(struct io_queue *queue, struct entry *entry)
+static void handle_completion(struct io_queue *queue, struct fault_entry *entry)
 {
     const struct fault_verdict *verdict = &entry->verdict;
     ssize_t result = entry->inner.result;
@@ -129,7 +131,8 @@ static uint64_t forward_due(struct io_queue *queue)
 {
     uint64_t now_ns = clock_now_ns(), next_ns = UINT64_MAX;
     bool is_released = atomic_load(&queue->fault->is_released);
-    for (struct entry *entry = queue->entries; entry < queue->entries + queue->depth; entry++) {
+    for (struct fault_entry *entry = queue->entries; entry < queue->entries + queue->depth;
+         entry++) {
         if (entry->state != ENTRY_WAITING)
             continue;
         bool is_held = entry->verdict.holds && !is_released;
@@ -170,7 +173,8 @@ static void release_all(struct io_queue *queue)
 {
     inner_ops(queue)->queue_close(queue->inner);
     queue->inner = NULL;
-    for (struct entry *entry = queue->entries; entry < queue->entries + queue->depth; entry++) {
+    for (struct fault_entry *entry = queue->entries; entry < queue->entries + queue->depth;
+         entry++) {
         if (entry->state == ENTRY_FREE)
             continue;
         release_hold(queue, entry);
@@ -225,7 +229,7 @@ static unsigned take_done(struct io_queue *queue, struct io_request **done, unsi
 {
     unsigned count = 0;
     for (unsigned i = 0; i < queue->depth && count < count_max; i++) {
-        struct entry *entry = &queue->entries[i];
+        struct fault_entry *entry = &queue->entries[i];
         if (entry->state == ENTRY_DONE) {
             done[count++] = entry->outer;
             entry->state = ENTRY_FREE;
@@ -279,7 +283,7 @@ int fault_queue_reap(struct io_queue *queue, struct io_request **done, unsigned 
 void fault_queue_cancel(struct io_queue *queue, struct io_request *request)
 {
     for (unsigned i = 0; i < queue->depth && !queue->broken; i++) {
-        struct entry *entry = &queue->entries[i];
+        struct fault_entry *entry = &queue->entries[i];
         if (entry->outer != request)
             continue;
         if (entry->state == ENTRY_INNER)

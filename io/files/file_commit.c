@@ -17,7 +17,7 @@ static bool is_unsupported(int code)
 }
 
 /* For file systems without RENAME_NOREPLACE. link never replaces a file. A folder is renamed after
- * a check; if another entry appears in between, the kernel refuses unless it is an empty folder. */
+ * a check; if an entry appears in between, the kernel replaces it only if it is an empty folder. */
 static int rename_without_flag(const struct io_transaction *transaction)
 {
     if (transaction->single_file && link(transaction->staging, transaction->final) == 0)
@@ -43,8 +43,8 @@ static int rename_new(const struct io_transaction *transaction)
     return is_unsupported(status) ? rename_without_flag(transaction) : status;
 }
 
-/* For file systems without RENAME_EXCHANGE: for a moment the final name is absent. If the process
- * dies then, a sweep restores the old folder. */
+/* For file systems without RENAME_EXCHANGE. If the process dies while the final name is absent, a
+ * sweep restores the old folder. */
 static int swap_without_exchange(const struct io_transaction *transaction, char *old,
                                  struct err *err)
 {
@@ -128,9 +128,9 @@ static void keep_backup(const struct io_transaction *transaction, const char *ol
         local_sync_folder(transaction->parent, NULL);
 }
 
-/* A folder that can be neither removed nor made the backup stays under a temporary name for the
- * next sweep. A folder from temporary_rename_replaced is renamed first, because a sweep must never
- * restore a partly removed one. */
+/* On failure the folder keeps a temporary name, and the next sweep removes it. A folder from
+ * temporary_rename_replaced is renamed first, because a sweep must never restore a partly removed
+ * one. */
 static void discard_replaced(const struct io_transaction *transaction, const char *old)
 {
     char backup[IO_PATH_BYTES_MAX];

@@ -4,8 +4,8 @@
  *
  * On local file systems, the lock decides. On all others, the lease (lease.h) decides, because some
  * of them grant locks without informing other machines. Each kind of owner checks for the other:
- * the owner of the lock also takes the lease if one was ever used; the owner of a new lease yields
- * to a lock. If two start simultaneously, at least one sees the other.
+ * the owner of the lock also takes the lease if one was ever used, and the owner of a new lease
+ * yields to a lock. If two owners start simultaneously, at least one sees the other.
  *
  * An open-file-description lock survives another thread's close of the same file. The file holds
  * "host=H pid=P boot=B\n" for users and for the error message. Releasing the lock keeps the file:

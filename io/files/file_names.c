@@ -63,42 +63,31 @@ int local_code(int code)
 
 int local_fail(struct err *err, int code, const char *path, const char *what)
 {
+    static const struct {
+        int code;
+        const char *text;
+    } advices[] = {
+        {-ENOENT, "check the path"},
+        {-EACCES, "check the owner and the permissions"},
+        {-EPERM, "check the owner and the permissions"},
+        {-EROFS, "choose a location that is not mounted read-only"},
+        {-ENOSPC, "free some space or choose another location"},
+        {-EDQUOT, "free some space or choose another location"},
+        {-ENFILE, "raise the system's limit on open files (sysctl fs.file-max), or stop programs "
+                  "that hold many files open"},
+        {-ENAMETOOLONG, "choose a shorter path"},
+        {-EIO, "check the kernel log: the disk or its connection failed"},
+    };
     err_errno(err, code, "%s", what);
     err_at(err, path, ERR_NO_OFFSET);
     code = local_code(code);
     if (err)
         err->code = code;
-    switch (code) {
-    case -ENOENT:
-        err_advise(err, "check the path");
-        break;
-    case -EACCES:
-    case -EPERM:
-        err_advise(err, "check the owner and the permissions");
-        break;
-    case -EROFS:
-        err_advise(err, "choose a location that is not mounted read-only");
-        break;
-    case -ENOSPC:
-    case -EDQUOT:
-        err_advise(err, "free some space or choose another location");
-        break;
-    case -EMFILE:
+    if (code == -EMFILE)
         open_files_advise(err);
-        break;
-    case -ENFILE:
-        err_advise(err, "raise the system's limit on open files (sysctl fs.file-max), or stop "
-                        "programs that hold many files open");
-        break;
-    case -ENAMETOOLONG:
-        err_advise(err, "choose a shorter path");
-        break;
-    case -EIO:
-        err_advise(err, "check the kernel log: the disk or its connection failed");
-        break;
-    default:
-        break;
-    }
+    for (size_t i = 0; i < sizeof advices / sizeof advices[0]; i++)
+        if (advices[i].code == code)
+            err_advise(err, "%s", advices[i].text);
     return code;
 }
 
@@ -107,6 +96,11 @@ bool local_is_named(int fd, const char *path)
     struct stat ours, theirs;
     return fstat(fd, &ours) == 0 && stat(path, &theirs) == 0 && ours.st_dev == theirs.st_dev &&
            ours.st_ino == theirs.st_ino;
+}
+
+bool local_has_no_locks(int code)
+{
+    return code == -EINVAL || code == -ENOLCK || code == -ENOSYS || code == -EOPNOTSUPP;
 }
 
 int local_lock(int fd, bool is_exclusive)
@@ -247,7 +241,7 @@ static int local_stat(struct io *io, const char *path, struct io_stat *ret_stat,
 }
 
 /* The entries of a folder, each a kind byte and a name. */
-struct listing {
+struct folder_listing {
     struct str text;
     size_t count;
 };
@@ -265,7 +259,7 @@ static enum io_entry_kind read_entry_kind(DIR *folder, const struct dirent *entr
                                                            : entry_kind(info.st_mode);
 }
 
-static int read_entries(const char *path, struct listing *listing, struct err *err)
+static int read_entries(const char *path, struct folder_listing *listing, struct err *err)
 {
     DIR *folder = opendir(path);
     if (!folder)
@@ -299,7 +293,7 @@ int local_list(struct io *io, const char *path,
     int status = local_path(path, &path, err);
     if (status)
         return status;
-    struct listing listing = {0};
+    struct folder_listing listing = {0};
     char **sorted = NULL;
     status = read_entries(path, &listing, err);
     if (status || listing.count == 0)
@@ -379,7 +373,7 @@ int local_remove(struct io *io, const char *path, struct err *err)
     if (status)
         return status;
     io_parent_path(path, parent);
-    /* Otherwise a crash could restore the name of a partly removed folder. */
+    /* Otherwise a power loss could restore the name of a partly removed folder. */
     status = local_sync_folder(parent, err);
     return status ? status : temporary_remove(aside, err);
 }

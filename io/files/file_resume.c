@@ -21,13 +21,6 @@
 
 enum { ATTEMPTS_MAX = 100, ATTEMPT_PAUSE_NS = 10000000 };
 
-/* NFS refuses to lock a folder, which cannot be opened for writing: -EBADF. */
-static bool has_no_locks(int code, bool is_file)
-{
-    return (code == -EBADF && !is_file) || code == -EINVAL || code == -ENOLCK || code == -ENOSYS ||
-           code == -EOPNOTSUPP;
-}
-
 /* Retries, because a killed writer keeps its lock until the kernel has ended its requests, possibly
  * after its parent has reaped it. */
 static int try_lock(int staging_fd)
@@ -51,7 +44,8 @@ static int owned_error(const char *staging, struct err *err)
 static int lock_staging(int staging_fd, const char *staging, bool is_file, struct err *err)
 {
     int status = try_lock(staging_fd);
-    if (!status || has_no_locks(status, is_file))
+    /* NFS refuses to lock a folder, which cannot be opened for writing: -EBADF. */
+    if (!status || local_has_no_locks(status) || (status == -EBADF && !is_file))
         return 0;
     if (status == -EWOULDBLOCK)
         return owned_error(staging, err);
@@ -67,7 +61,7 @@ int staging_lock(int staging_fd, const char *staging, bool is_file, struct err *
     return status;
 }
 
-struct search {
+struct staging_search {
     const char *parent, *prefix;
     bool is_file;
     char *staging;
@@ -77,7 +71,7 @@ struct search {
 
 static int try_entry(void *context, const struct io_entry *entry)
 {
-    struct search *search = context;
+    struct staging_search *search = context;
     if (!temporary_has_prefix(entry->name, search->prefix) ||
         entry->kind != (search->is_file ? IO_ENTRY_FILE : IO_ENTRY_FOLDER))
         return 0;
@@ -104,12 +98,12 @@ int staging_find(const char *parent, const char *name, const struct io_transacti
                  char *staging, int *ret_staging_fd, struct err *err)
 {
     char prefix[IO_PATH_BYTES_MAX];
-    struct search search = {.parent = parent,
-                            .prefix = prefix,
-                            .is_file = options->single_file,
-                            .staging = staging,
-                            .fd = -1,
-                            .err = err};
+    struct staging_search search = {.parent = parent,
+                                    .prefix = prefix,
+                                    .is_file = options->single_file,
+                                    .staging = staging,
+                                    .fd = -1,
+                                    .err = err};
     int status = temporary_prefix(name, options->owner_id, options->attempt, prefix, err);
     if (!status)
         status = local_list(NULL, parent, try_entry, &search, err);

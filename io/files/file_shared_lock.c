@@ -19,11 +19,6 @@ struct io_shared_lock {
     int fd;
 };
 
-static bool has_no_locks(int code)
-{
-    return code == -EINVAL || code == -ENOLCK || code == -ENOSYS || code == -EOPNOTSUPP;
-}
-
 static int busy_error(const char *path, bool is_exclusive, struct err *err)
 {
     err_set(err, -EBUSY, "%s", is_exclusive ? "it is being read" : "it is being removed");
@@ -36,7 +31,7 @@ static int busy_error(const char *path, bool is_exclusive, struct err *err)
 static int set_lock(int fd, const char *path, bool is_exclusive, struct err *err)
 {
     int status = local_lock(fd, is_exclusive);
-    if (has_no_locks(status))
+    if (local_has_no_locks(status))
         return 1;
     if (status == -EAGAIN)
         return busy_error(path, is_exclusive, err);

@@ -222,7 +222,7 @@ int temporary_rename_replaced(const char *path, char *aside, struct err *err)
     return rename_aside(path, name, replaced_owner, aside, err);
 }
 
-struct sweep {
+struct sweep_context {
     const char *folder;
     const char *owner; /* encoded; NULL: sweeps all owners */
     bool (*is_ours)(const char *entry_name);
@@ -232,7 +232,7 @@ struct sweep {
 };
 
 /* Renames an output back if its replacement never appeared. Returns 1 if its name is taken. */
-static int restore_replaced(const struct sweep *sweep, const char *path, const char *stem,
+static int restore_replaced(const struct sweep_context *sweep, const char *path, const char *stem,
                             size_t stem_bytes, struct err *err)
 {
     char name[NAME_MAX + 1], final[IO_PATH_BYTES_MAX];
@@ -250,10 +250,10 @@ static int restore_replaced(const struct sweep *sweep, const char *path, const c
     return local_sync_folder(sweep->folder, err);
 }
 
-/* A writer that died between an exchange of names and its fsync left the old output under a
- * temporary name that is not durable. If it were removed before a sync, its final name could come
- * back without contents after a power loss. */
-static int sync_before_removal(struct sweep *sweep, struct err *err)
+/* A writer that died between an exchange of names and its fsync left the old output under a name
+ * that is not durable. If the output were removed before a sync, its final name could come back
+ * without contents after a power loss. */
+static int sync_before_removal(struct sweep_context *sweep, struct err *err)
 {
     int status = sweep->is_synced ? 0 : local_sync_folder(sweep->folder, err);
     sweep->is_synced = status == 0;
@@ -262,7 +262,7 @@ static int sync_before_removal(struct sweep *sweep, struct err *err)
 
 static int sweep_entry(void *context, const struct io_entry *entry)
 {
-    struct sweep *sweep = context;
+    struct sweep_context *sweep = context;
     const size_t prefix_bytes = strlen(IO_TEMPORARY_PREFIX);
     size_t stem_end;
     if (strncmp(entry->name, IO_TEMPORARY_PREFIX, prefix_bytes) != 0 ||
@@ -302,7 +302,7 @@ int local_sweep(struct io *io, const char *folder, const char *owner_id,
         status = local_path(folder, &folder, err);
     if (status)
         return status;
-    struct sweep sweep = {
+    struct sweep_context sweep = {
         .folder = folder, .owner = owner_id ? owner : NULL, .is_ours = is_ours, .err = err};
     status = local_list(io, folder, sweep_entry, &sweep, err);
     return status ? status : sweep.status ? sweep.status : sweep.swept_count;

@@ -1,6 +1,6 @@
 /*
- * append_log — appends whole records to a local file that others may read at the same time:
- * metrics, events.
+ * append_log — appends whole records (metrics, events) to a local file that other processes may
+ * read at the same time.
  *
  * A killed writer leaves at most one torn record, at the end; the next write overwrites it.
  *

@@ -90,6 +90,8 @@ int local_code(int code);
 int local_fail(struct err *err, int code, const char *path, const char *what);
 /* Whether path still names the open file. */
 bool local_is_named(int fd, const char *path);
+/* Whether a failed lock means that the file system has no locks. */
+bool local_has_no_locks(int code);
 /* Takes an open-file-description lock without waiting. -EAGAIN: a conflicting lock is held. */
 int local_lock(int fd, bool is_exclusive);
 /* Makes creations, renames and removals in the folder durable. */

@@ -281,7 +281,7 @@ DECLARE(int, fsync, int fd)
     return result;
 }
 
-struct half {
+struct half_write {
     int fd;
     const void *data;
     size_t bytes;
@@ -292,7 +292,7 @@ ssize_t __real_pwrite64(int fd, const void *data, size_t bytes, off_t offset);
 
 static void write_half(void *context)
 {
-    const struct half *half = context;
+    const struct half_write *half = context;
     if (REAL(pwrite64, half->fd, half->data, half->bytes / 2, half->offset) < 0)
         abort();
 }
@@ -339,7 +339,7 @@ DECLARE(struct file_call, file_transfer_next, struct file_transfer *transfer)
     struct file_call call = REAL(file_transfer_next, transfer);
     if (transfer->request->kind != IO_WRITE)
         return call;
-    struct half half = {transfer->request->file->fd, call.data, call.bytes, call.offset};
+    struct half_write half = {transfer->request->file->fd, call.data, call.bytes, call.offset};
     if (recorder_before_call(write_half, &half) == CALL_FAILS) {
         call.fd = -1;
         return call;
@@ -369,7 +369,7 @@ DECLARE(ssize_t, pwrite64, int fd, const void *data, size_t bytes, off_t offset)
 {
     if (pwrite_data == data)
         return REAL(pwrite64, fd, data, bytes, offset);
-    struct half half = {fd, data, bytes, offset};
+    struct half_write half = {fd, data, bytes, offset};
     if (recorder_before_call(write_half, &half) == CALL_FAILS)
         return failed();
     uint32_t number = start_write(fd, fd, data, bytes, offset);

@@ -43,7 +43,7 @@ void sweep_deinit(struct sweep *sweep)
 /* ---- Kills. ---- */
 
 /* Memory shared by parent and child. */
-struct shared {
+struct child_counters {
     atomic_uint calls, notes_count;
 };
 
@@ -61,7 +61,7 @@ static void pause_ns(uint64_t ns)
 }
 
 static void run_child(const struct sweep *sweep, const struct kill_point *kill_point,
-                      struct shared *shared)
+                      struct child_counters *shared)
 {
     recorder_count_calls_in(&shared->calls);
     recorder_kill_at(kill_point->at, kill_point->in_the_middle);
@@ -72,7 +72,7 @@ static void run_child(const struct sweep *sweep, const struct kill_point *kill_p
 
 /* Returns the child's waitpid status. */
 static int wait_or_kill(pid_t child, const struct kill_point *kill_point,
-                        const struct shared *shared)
+                        const struct child_counters *shared)
 {
     int status;
     while (kill_point->after > 0 && atomic_load(&shared->calls) < kill_point->after) {
@@ -91,7 +91,7 @@ static int wait_or_kill(pid_t child, const struct kill_point *kill_point,
 
 /* Runs the plan in a process that dies, and checks what is left. */
 static bool kill_one(struct sweep *sweep, const struct kill_point *kill_point,
-                     struct shared *shared, bool *ret_died, struct sweep_finding *finding)
+                     struct child_counters *shared, bool *ret_died, struct sweep_finding *finding)
 {
     struct expected expected = {.plan = sweep->plan, .before = sweep->step_set};
     char why[CHECK_WHY_BYTES];
@@ -123,9 +123,9 @@ static bool kill_one(struct sweep *sweep, const struct kill_point *kill_point,
     return holds;
 }
 
-static struct shared *map_shared(void)
+static struct child_counters *map_shared(void)
 {
-    struct shared *shared =
+    struct child_counters *shared =
         mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
         abort();
@@ -135,7 +135,7 @@ static struct shared *map_shared(void)
 bool sweep_kill_each(struct sweep *sweep, struct sweep_counts *counts,
                      struct sweep_finding *finding)
 {
-    struct shared *shared = map_shared();
+    struct child_counters *shared = map_shared();
     bool holds = true, died = true;
     for (unsigned at = 1; died && holds && at < CALLS_MAX; at++) {
         holds = kill_one(sweep, &(struct kill_point){.at = at}, shared, &died, finding);
@@ -154,7 +154,7 @@ bool sweep_kill_each(struct sweep *sweep, struct sweep_counts *counts,
 bool sweep_kill_random(struct sweep *sweep, uint64_t seed, unsigned kills,
                        struct sweep_counts *counts, struct sweep_finding *finding)
 {
-    struct shared *shared = map_shared();
+    struct child_counters *shared = map_shared();
     bool died, holds = kill_one(sweep, &(struct kill_point){0}, shared, &died, finding);
     unsigned calls = atomic_load(&shared->calls);
     for (unsigned i = 0; i < kills && holds; i++) {

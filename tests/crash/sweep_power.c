@@ -17,21 +17,21 @@
 
 enum { RANDOM_CHOICES = 4 }; /* per instant */
 
-struct state {
+struct disk_state {
     uint32_t instant;
     struct power_choice choice;
     uint64_t key; /* hash of the disk and the expected steps */
 };
 
 /* A hash set with open addressing; slots_count is a power of two. */
-struct states {
-    struct state *list;
+struct disk_states {
+    struct disk_state *list;
     uint32_t count;
     uint32_t *slots; /* index + 1; 0: empty */
     uint32_t slots_count;
 };
 
-static uint32_t *find_slot(const struct states *states, uint64_t key)
+static uint32_t *find_slot(const struct disk_states *states, uint64_t key)
 {
     uint32_t at = (uint32_t)key & (states->slots_count - 1);
     while (states->slots[at] && states->list[states->slots[at] - 1].key != key)
@@ -39,7 +39,7 @@ static uint32_t *find_slot(const struct states *states, uint64_t key)
     return &states->slots[at];
 }
 
-static void grow_states(struct states *states)
+static void grow_states(struct disk_states *states)
 {
     if (2 * (states->count + 1) <= states->slots_count)
         return;
@@ -59,7 +59,7 @@ struct recording {
     const struct sweep_power *how;
     struct sweep_counts *counts;
     struct history history;
-    struct states states;
+    struct disk_states states;
     struct expected expected;
 };
 
@@ -78,7 +78,7 @@ static void add_state(struct recording *recording, uint32_t instant, struct powe
 {
     struct tree tree;
     power_state(&recording->history, instant, choice, &tree);
-    struct state state = {instant, choice, state_key(recording, &tree)};
+    struct disk_state state = {instant, choice, state_key(recording, &tree)};
     tree_deinit(&tree);
     recording->counts->choices++;
     grow_states(&recording->states);
@@ -112,16 +112,16 @@ static void add_instant_states(struct recording *recording, uint32_t instant)
 
 static void shuffle(struct recording *recording)
 {
-    struct states *states = &recording->states;
+    struct disk_states *states = &recording->states;
     for (uint32_t i = states->count; i > 1; i--) {
         uint32_t other = philox(recording->how->seed, 1, i).word[0] % i;
-        struct state state = states->list[i - 1];
+        struct disk_state state = states->list[i - 1];
         states->list[i - 1] = states->list[other];
         states->list[other] = state;
     }
 }
 
-static bool check_state(struct recording *recording, const struct state *state,
+static bool check_state(struct recording *recording, const struct disk_state *state,
                         struct sweep_finding *finding)
 {
     struct sweep *sweep = recording->sweep;

@@ -175,13 +175,13 @@ static void read_file(struct tree *tree, uint32_t file, const char *path)
     close(fd);
 }
 
-struct scan {
+struct scan_context {
     struct tree *tree;
     void (*seen)(void *context, uint32_t node, const char *path);
     void *context;
 };
 
-static void scan_folder(const struct scan *scan, uint32_t node, const char *path)
+static void scan_folder(const struct scan_context *scan, uint32_t node, const char *path)
 {
     DIR *listing = opendir(path);
     if (!listing)
@@ -210,7 +210,7 @@ void tree_scan(struct tree *ret_tree, const char *path,
                void (*seen)(void *context, uint32_t node, const char *path), void *context)
 {
     *ret_tree = (struct tree){0};
-    struct scan scan = {ret_tree, seen, context};
+    struct scan_context scan = {ret_tree, seen, context};
     uint32_t root = tree_add(ret_tree, true);
     if (seen)
         seen(context, root, path);

@@ -159,7 +159,7 @@ static void only_regular_files_are_opened(void **state)
     io->ops->file_close(file);
 }
 
-struct seen {
+struct entry_log {
     char text[4000];
     int count, stop_after;
 };
@@ -167,11 +167,10 @@ struct seen {
 static int note_entry(void *context, const struct io_entry *entry)
 {
     static const char marks[] = {'f', 'd', 'o'};
-    struct seen *seen = context;
-    size_t used = strlen(seen->text);
-    snprintf(seen->text + used, sizeof seen->text - used, "%c %s\n", marks[entry->kind],
-             entry->name);
-    return ++seen->count == seen->stop_after ? 17 : 0;
+    struct entry_log *log = context;
+    size_t used = strlen(log->text);
+    snprintf(log->text + used, sizeof log->text - used, "%c %s\n", marks[entry->kind], entry->name);
+    return ++log->count == log->stop_after ? 17 : 0;
 }
 
 static void entries_are_listed_in_byte_order_with_their_types(void **state)
@@ -186,15 +185,15 @@ static void entries_are_listed_in_byte_order_with_their_types(void **state)
     assert_int_equal(symlink("folder", in_folder("to-folder")), 0);
     assert_int_equal(symlink("a", in_folder("to-file")), 0);
     assert_int_equal(symlink("nowhere", in_folder("to-nothing")), 0);
-    struct seen seen = {.text = ""};
-    assert_ok(io->names->list(io, folder, note_entry, &seen, &err), &err);
+    struct entry_log log = {.text = ""};
+    assert_ok(io->names->list(io, folder, note_entry, &log, &err), &err);
     assert_string_equal(
-        seen.text, "f .hidden\nf 10\nf 9\nf B\nf a\nf a b\nf b\nd folder\nf to-file\nd to-folder\n"
-                   "o to-nothing\nf \x7f\nf \xc3\xa4\n");
-    struct seen cut = {.stop_after = 3};
+        log.text, "f .hidden\nf 10\nf 9\nf B\nf a\nf a b\nf b\nd folder\nf to-file\nd to-folder\n"
+                  "o to-nothing\nf \x7f\nf \xc3\xa4\n");
+    struct entry_log cut = {.stop_after = 3};
     assert_int_equal(io->names->list(io, folder, note_entry, &cut, &err), 17);
     assert_int_equal(cut.count, 3);
-    struct seen none = {.text = ""};
+    struct entry_log none = {.text = ""};
     assert_ok(io->names->list(io, in_folder("folder"), note_entry, &none, &err), &err);
     assert_int_equal(none.count, 0);
     assert_int_equal(io->names->list(io, in_folder("absent"), note_entry, &none, &err), -ENOENT);
@@ -263,9 +262,9 @@ static void trees_are_removed_without_following_links(void **state)
     assert_ok(io->names->remove(io, in_folder("file"), &err), &err);
     assert_false(exists(in_folder("file")));
     assert_int_equal(io->names->remove(io, in_folder("file"), &err), -ENOENT);
-    struct seen seen = {.text = ""};
-    assert_ok(io->names->list(io, folder, note_entry, &seen, &err), &err);
-    assert_string_equal(seen.text, "d keep\n"); /* no temporaries are left */
+    struct entry_log log = {.text = ""};
+    assert_ok(io->names->list(io, folder, note_entry, &log, &err), &err);
+    assert_string_equal(log.text, "d keep\n"); /* no temporaries are left */
 }
 
 static void whole_files_are_written_and_read(void **state)
@@ -294,9 +293,9 @@ static void whole_files_are_written_and_read(void **state)
     assert_null(data);
     assert_int_equal(io_write_file(io, in_folder("absent/a"), "x", 1, false, &err), -ENOENT);
     assert_non_null(strstr(err.advice, "create the folder"));
-    struct seen seen = {.text = ""};
-    assert_ok(io->names->list(io, folder, note_entry, &seen, &err), &err);
-    assert_string_equal(seen.text, "f a\n");
+    struct entry_log log = {.text = ""};
+    assert_ok(io->names->list(io, folder, note_entry, &log, &err), &err);
+    assert_string_equal(log.text, "f a\n");
 }
 
 static void a_short_file_is_an_error_with_an_offset(void **state)
