@@ -1,16 +1,14 @@
 /*
  * language — embedding and head of language models, trained on the cross-entropy of the next token.
  *
- * The embedding owns a table that it shares with the head. The gradient of a shared table has two
- * terms in a fixed order: the head's product writes the first, then the embedding's backward pass
- * adds the second.
+ * The embedding owns a shared table. Its gradient has two terms in a fixed order: the head's
+ * product writes the first, then the embedding's backward pass adds the second.
  */
 #include "trainer/models/model_kind.h"
 
 enum { BLOCK_TOKENS_MAX = 1 << 20, VOCABULARY_MAX = 1 << 24 };
 
-/* Memory limit for the logits: a few thousand rows of a large vocabulary, enough for products at
- * full speed. */
+/* Limit for logits: a few thousand rows of a large vocabulary, enough for full-speed products. */
 enum { HEAD_LOGITS_BYTES_MAX = 512 << 20 };
 
 static int check(const struct model_config *config, struct err *err)
@@ -67,7 +65,7 @@ static int describe_head(struct model *model, struct err *err)
 }
 
 /* The largest power-of-two number of rows whose logits fit, or all rows; plan rounds it down to
- * whole items. Because the bits depend on this number, it depends only on shapes. */
+ * whole items. The bits depend on it, so it depends only on shapes. */
 static uint64_t logits_rows_max(const struct model *model)
 {
     uint64_t row_bytes = model->logits_cols * ops_compute_bytes(model->ops), rows = 1;
@@ -97,8 +95,7 @@ static int plan_chunk(struct model *model, uint64_t rows, struct head_chunk *chu
     return status;
 }
 
-/* The number of rows to divide into chunks: all rows, or those of one item if an item exceeds a
- * chunk. */
+/* The rows to divide into chunks: all, or those of one item if an item exceeds a chunk. */
 static uint64_t chunked_rows(const struct model *model)
 {
     return model->logits_rows < model->tokens ? model->tokens : model->rows;

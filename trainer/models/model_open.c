@@ -13,8 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* With these limits and those of each task, no product of sizes reaches 2^63, not even items *
- * tokens * width * ratio * 2. */
+/* With these limits and those of each task, no product of sizes reaches 2^63. */
 enum { LAYERS_MAX = 1 << 12, WIDTH_MAX = 1 << 16, MLP_RATIO_MAX = 1 << 6, MLP_WIDTH_MAX = 1 << 22 };
 #define ROWS_MAX (UINT64_C(1) << 36)
 

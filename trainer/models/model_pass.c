@@ -18,8 +18,8 @@ static void lay_out_head(const struct model *model, struct arena_layout *l,
     ret->logits = arena_take(l, model->logits_rows * model->logits_cols, compute);
 }
 
-/* The backward passes of the blocks and the head share the scratch memory. It is also large enough
- * for the output of a recomputed block, because d_normed has the size of a hidden state. */
+/* The backward passes of blocks and head share the scratch memory. d_normed has the size of a
+ * hidden state, so the output of a recomputed block fits, too. */
 static void lay_out_scratch(const struct model *model, struct arena_layout *l,
                             struct model_layout *ret)
 {
@@ -208,8 +208,7 @@ static void head_backward(struct model *model, const struct model_pass *pass,
         model->config.adds_gradients);
 }
 
-/* True if the unit that a pass of this use visits just before this one belongs to the same
- * group. */
+/* True if the unit that such a pass visits before this one is in the same group. */
 static bool continues_group(const struct model *model, const struct model_stage *stage,
                             uint64_t unit, enum model_use use)
 {
@@ -219,8 +218,7 @@ static bool continues_group(const struct model *model, const struct model_stage 
            params_group_of(&model->params, other) == params_group_of(&model->params, unit);
 }
 
-/* The group of the tied table that the head uses; -1 if there is none or it is the head's own
- * group. */
+/* The group of the head's tied table; -1 if there is none or it is the head's own group. */
 static int64_t tied_group(const struct model *model, const struct model_stage *stage)
 {
     uint64_t embed = params_group_of(&model->params, MODEL_UNIT_EMBED);

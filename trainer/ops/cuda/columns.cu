@@ -80,8 +80,8 @@ __global__ void __launch_bounds__(THREADS) fold(float *out, const float *partial
     store_packed(out + col, sum);
 }
 
-/* A block adds up 32 columns of many chunks; its warps take chunks in turn. With one thread per
- * column, a narrow matrix would have too few threads to hide the memory latency. */
+/* A block adds up 32 columns of many chunks; its warps take chunks in turn, because one thread per
+ * column would not hide the memory latency of a narrow matrix. */
 __global__ void __launch_bounds__(FOLD_THREADS)
     fold_many(float *out, const float *partials, uint32_t chunks, uint64_t stride, uint64_t cols,
               bool accumulate)

@@ -1,10 +1,9 @@
 /*
- * ops_cuda — see ops_cuda.h: the table of hooks that call the kernels, their workspace, and failure
- * handling.
+ * ops_cuda — see ops_cuda.h: the hooks that call kernels, their workspace, and failure handling.
  *
- * Only sync waits for the device; only opening and planning allocate memory. sync returns both
- * failures to queue a kernel and failures that the device reports. Operations share the workspace,
- * because they run in order on one stream.
+ * Only sync waits for the device; only opening and planning allocate memory. sync returns failures
+ * to queue a kernel and those that the device reports. Operations share the workspace, because they
+ * run in order on one stream.
  */
 #include "trainer/ops/cuda/ops_cuda.h"
 
@@ -31,7 +30,7 @@
 enum {
     /* Increment after every kernel change that may change bits. */
     OPS_CUDA_KERNELS_VERSION = 1,
-    /* Compute capability that the kernels are compiled for; the driver compiles them for others. */
+    /* Compute capability of the compiled kernels; the driver compiles them for others. */
     NATIVE_CAPABILITY_MAJOR = 9,
     LOGITS_ALIGN = 64,   /* product tiles have 64 columns */
     ROPE_TABLES_MAX = 4, /* rope shapes per run */
@@ -423,7 +422,7 @@ static int status(const struct ops *ops, struct err *err)
 static int sync(struct ops *ops, struct err *err)
 {
     int synced = ops->device->ops->stream_sync(ops->device, ops->stream, err);
-    /* returns the first cause, even if the device failed because of it */
+    /* the first cause, even if it made the device fail */
     int result = status(ops, err);
     cuda_of(ops)->status = 0;
     return result ? result : synced;

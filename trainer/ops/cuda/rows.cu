@@ -142,8 +142,8 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* If a run begins in this block's chunk and continues in later ones, the block adds the later sums,
- * in one panel of 32 * N columns. */
+/* If a run of ids begins in this block's chunk and continues in later ones, the block adds the
+ * later sums, in one panel of 32 * N columns. */
 template <int N>
 __global__ void __launch_bounds__(THREADS)
     embed_bwd_fold(float *d_table, const float *partials, struct embed_order order)

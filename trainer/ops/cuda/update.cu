@@ -22,8 +22,8 @@ typedef float real;
 
 enum { THREADS = 256, WARPS = THREADS / WARP_THREADS, SUM_BLOCKS_MAX = 128 };
 
-/* A thread updates four elements, which share a decay flag. Branches on moments are the same in all
- * threads, and memory traffic hides their cost. */
+/* A thread updates four elements, which share a decay flag. All threads take the same branches on
+ * moments, and memory traffic hides their cost. */
 template <enum update_rule rule, typename T>
 __global__ void __launch_bounds__(THREADS)
     update(float *params, float *moment1, float *moment2, const float *gradients,
@@ -167,9 +167,9 @@ __device__ static void add_integer(int64_t *word, int64_t value)
         atomicAdd((unsigned long long *)word, (unsigned long long)value);
 }
 
-/* Each block collects its terms, then adds its words to the total; the order is irrelevant, because
- * the words are integers. Terms mostly have similar magnitudes and would contend for the same
- * words, so a warp whose terms all share their words adds them up first. */
+/* Each block collects its terms, then adds its words, integers, to the total in any order. Terms of
+ * similar magnitude would contend for the same words, so a warp whose terms all share their words
+ * adds them up first. */
 __global__ void __launch_bounds__(THREADS)
     exact_add(int64_t *words, const double *terms, uint64_t count)
 {

@@ -25,8 +25,8 @@ enum {
 /* Columns plus one step of a block must fit in 32 bits. */
 static const uint64_t STRIDE_MAX = UINT64_C(1) << 30;
 
-/* Here and below, rarely needed arithmetic is behind a branch, because exponentials already keep
- * the arithmetic units busy. */
+/* Rarely needed arithmetic, here and below, is behind a branch: exponentials keep the arithmetic
+ * units busy. */
 template <int N>
 __device__ static void fill_padding(float (&x)[N], int col, int classes, float value)
 {
@@ -52,7 +52,7 @@ struct row_target {
 struct softmax {
     float max;
     double sum; /* of e^(logit - max) */
-    /* an equal logit precedes the target; meaningless if a larger logit exists */
+    /* an equal logit precedes the target; undefined if a larger one exists */
     bool has_earlier;
 };
 
@@ -92,8 +92,8 @@ template <int N> __device__ static void subtract_at(float (&x)[N], int col, int 
         x[i] -= col + i == target ? value : 0.0f;
 }
 
-/* Iterates backwards, since the columns read last are in the nearest cache. Writes zeros if the
- * first target is negative. */
+/* Iterates backwards: the columns read last are in the nearest cache. Writes zeros if the first
+ * target is negative. */
 template <typename T, int N, int GROUP, bool TWO_TARGETS>
 __device__ static void write_gradient(T *x, struct xent_shape shape,
                                       const struct row_target &target, const struct softmax &row,

@@ -10,9 +10,9 @@
  *                   S = Q K^T;   P = 2^(S - lse);    dP = dO V^T;   dS = P (dP - D);
  *                   dQ += dS K
  *
- * ' marks the transpose. Rows always belong to the block's own tile, so P and dS leave one product
- * in the A layout of the next. This takes seven products instead of five, but dQ needs no atomics
- * and the bits depend only on the shape.
+ * ' marks the transpose. Rows belong to the block's own tile, so P and dS leave one product in the
+ * A layout of the next. This takes seven products instead of five, but no atomics for dQ, and the
+ * bits depend only on the shape.
  *
  *     shared memory    own rows: K V or Q dO | streamed tile: Q dO or K V | next tile, being copied
  *                      {lse, D} of the queries
@@ -136,7 +136,7 @@ template <typename T, int COLUMNS, bool OF_KEYS> struct bwd_block {
     }
 };
 
-/* Computes the position from blockIdx. Blocks of a head run at about the same time and share their
+/* Computes the position from blockIdx. Blocks of a head run at about the same time and share
  * streamed data in the cache. */
 template <typename T, int COLUMNS, bool OF_KEYS>
 __device__ inline void bwd_set_position(struct bwd_block<T, COLUMNS, OF_KEYS> &block)

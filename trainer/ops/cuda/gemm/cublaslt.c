@@ -1,8 +1,8 @@
 /*
  * cublaslt — see cublaslt.h.
  *
- * The library is column-major, so the row-major C = op(A) op(B) is its C' = op(B)' op(A)': operands
- * A and B are swapped and nothing is copied.
+ * The library is column-major: the row-major C = op(A) op(B) is its C' = op(B)' op(A)', so A and B
+ * are swapped and nothing is copied.
  */
 #include "trainer/ops/cuda/gemm/cublaslt.h"
 
@@ -91,8 +91,7 @@ static cublasStatus_t make_layout(const struct cublaslt_library *l, cublasLtMatr
 
 enum { ALIGN_BYTES = 16 };
 
-/* The bias pointer is a placeholder with the guaranteed alignment, which affects the choice of
- * algorithm. */
+/* The bias pointer is a placeholder whose alignment affects the choice of algorithm. */
 static cublasStatus_t make_desc(const struct cublaslt_library *l, const struct cublaslt_product *p,
                                 cublasLtMatmulDesc_t *desc)
 {
@@ -144,8 +143,7 @@ static cublasStatus_t make_preference(const struct cublaslt *lt,
     return status;
 }
 
-/* Hashes the properties that distinguish algorithms. The library returns an attribute only if the
- * size given is exact. */
+/* Hashes the attributes that distinguish algorithms. The library requires their exact sizes. */
 static uint32_t algorithm_id(const struct cublaslt_library *l,
                              const cublasLtMatmulAlgo_t *algorithm)
 {
