@@ -14,16 +14,17 @@
 
 enum { ARRAYS = 3, ARRAY_BYTES = 3 << 20, LAST_BYTES = ARRAY_BYTES + 1000, ROOM_BYTES = 4 << 20 };
 
-struct placed {
+struct placed_arrays {
     struct ckpt_tensor tensors[ARRAYS];
     char *memory;
 };
 
 /* Arrays adjacent in the file, each at offset `shift` into a page of memory. */
-static struct placed place(size_t shift)
+static struct placed_arrays place(size_t shift)
 {
     static const char *const names[ARRAYS] = {"a", "b", "c"};
-    struct placed placed = {.memory = aligned_alloc(IO_ALIGN_BYTES, (size_t)ARRAYS * ROOM_BYTES)};
+    struct placed_arrays placed = {.memory =
+                                       aligned_alloc(IO_ALIGN_BYTES, (size_t)ARRAYS * ROOM_BYTES)};
     assert_non_null(placed.memory);
     memset(placed.memory, 0, (size_t)ARRAYS * ROOM_BYTES);
     for (uint32_t i = 0; i < ARRAYS; i++) {
@@ -47,7 +48,7 @@ static void fill(const struct ckpt_tensor *tensor, unsigned seed)
 }
 
 /* Updates the first array while the save is in progress, then waits for the save. */
-static void save(const struct placed *arrays, uint64_t step)
+static void save(const struct placed_arrays *arrays, uint64_t step)
 {
     struct ckpt_saver *saver = NULL;
     struct err err = {0};
@@ -65,7 +66,7 @@ static void save(const struct placed *arrays, uint64_t step)
 
 static void load_and_compare(const char *path, size_t shift)
 {
-    struct placed loaded = place(shift), expected = place(0);
+    struct placed_arrays loaded = place(shift), expected = place(0);
     struct ckpt_reader *reader;
     struct err err = {0};
     assert_ok(ckpt_reader_open(io, path, &reader, &err), &err);
@@ -98,7 +99,7 @@ static void arrays_of_any_alignment_are_saved_and_loaded(void **state)
         options.cache = caches[c];
         assert_ok(io_open(folder, &options, &io, &err), &err);
         for (int s = 0; s < 4; s++) {
-            struct placed arrays = place(shifts[s]);
+            struct placed_arrays arrays = place(shifts[s]);
             char path[FIXTURE_PATH_BYTES];
             for (unsigned i = 0; i < ARRAYS; i++)
                 fill(&arrays.tensors[i], i);
@@ -123,7 +124,7 @@ static void disk_aligned_arrays_may_change_while_they_are_saved(void **state)
     (void)state;
     for (int c = 0; c < 2; c++) {
         struct io_options options = engines_options();
-        struct placed arrays = place(0);
+        struct placed_arrays arrays = place(0);
         struct ckpt_saver *saver = NULL;
         struct err err = {0};
         char path[FIXTURE_PATH_BYTES];

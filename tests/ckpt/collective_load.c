@@ -141,7 +141,7 @@ static void flip(const char *path, long offset)
 }
 
 /* Checks that rank's error message, which other ranks prefix with its number. */
-static void check_words(const struct err *err, int rank, const char *what, const char *path)
+static void check_message(const struct err *err, int rank, const char *what, const char *path)
 {
     char expected[ERR_TEXT_BYTES_MAX] = "";
     if (rank != world->rank)
@@ -171,7 +171,7 @@ static void a_flipped_bit_in_one_ranks_file_is_damage_on_all_ranks(void **state)
         assert_int_equal(load_step(&stage, reader, &is_right, &err), -EBADMSG);
         assert_int_equal(err.code, -EBADMSG);
         assert_int_equal(err.offset, CKPT_BLOCK_BYTES);
-        check_words(&err, rank, "tensor \"rows\": ", name);
+        check_message(&err, rank, "tensor \"rows\": ", name);
         ckpt_reader_close(reader);
         check_loads(&stage, &(struct ckpt_find_options){.below = 2}, 1);
         flip(path, FLIPPED_AT);
@@ -202,7 +202,7 @@ static void a_manifest_damaged_on_one_rank_is_skipped_or_refused_by_all_ranks(vo
                       &(struct ckpt_find_options){.below = UINT64_MAX, .stop_at_damage = true},
                       &reader, &err),
             -EBADMSG);
-        check_words(&err, rank, "", path);
+        check_message(&err, rank, "", path);
         flip(path, 100);
     }
     check_loads(&stage, &any, 2);
@@ -225,7 +225,7 @@ static void a_failing_disk_is_not_reported_as_damage(void **state)
     assert_ok(open_step(&stage, &any, &reader, &err), &err);
     assert_int_equal(load_step(&stage, reader, &is_right, &err),
                      world->rank == last ? -EIO : -EREMOTEIO);
-    check_words(&err, last, "", "rank-0");
+    check_message(&err, last, "", "rank-0");
     ckpt_reader_close(reader);
     tear_down(&stage);
 }

@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <sys/stat.h>
 
-struct copying {
+struct copy_job {
     struct ckpt_copy_options options;
     struct ckpt_copy_result copied;
     struct err err;
@@ -19,7 +19,7 @@ struct copying {
 
 static void *copy(void *context)
 {
-    struct copying *copying = context;
+    struct copy_job *copying = context;
     copying->status = ckpt_copy(&copying->options, &copying->copied, &copying->err);
     return NULL;
 }
@@ -40,7 +40,7 @@ static void a_step_locked_by_a_reader_during_removal_is_kept(void **state)
     (void)state;
     char path[FIXTURE_PATH_BYTES];
     struct io *faulty = steps_open_faulty("finalize:hold:manifest");
-    struct copying copying = {.options = {.source_io = io, .target_io = faulty, .force = true}};
+    struct copy_job copying = {.options = {.source_io = io, .target_io = faulty, .force = true}};
     struct ckpt_reader *reader = NULL;
     struct err err = {0};
     pthread_t thread;
@@ -72,7 +72,7 @@ static void a_step_removed_before_it_is_locked_is_not_the_newest(void **state)
 {
     (void)state;
     struct io *faulty = steps_open_faulty("lock:hold:manifest");
-    struct copying copying = {.options = {.source_io = faulty, .target_io = io}};
+    struct copy_job copying = {.options = {.source_io = faulty, .target_io = io}};
     pthread_t thread;
     make_steps(in_folder("from"), 2);
     copying.options.source_path = in_folder("from");
@@ -93,7 +93,7 @@ static void a_step_removed_before_it_is_locked_is_not_the_newest(void **state)
 static void a_step_whose_removal_never_ends_is_not_read(void **state)
 {
     (void)state;
-    struct copying copying = {.options = {.source_io = io, .target_io = io}};
+    struct copy_job copying = {.options = {.source_io = io, .target_io = io}};
     struct io_shared_lock *hold;
     struct err err = {0};
     make_steps(in_folder("from"), 1);

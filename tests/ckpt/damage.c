@@ -9,15 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct named {
+struct damage_report {
     int count;
     char what[ERR_TEXT_BYTES_MAX];
     int64_t offset;
 };
 
-static void take_bad(void *context, const struct err *detail)
+static void record_damage(void *context, const struct err *detail)
 {
-    struct named *named = context;
+    struct damage_report *named = context;
     if (named->count++ == 0) {
         snprintf(named->what, sizeof named->what, "%s", detail->what);
         named->offset = detail->offset;
@@ -41,7 +41,7 @@ static void one_flipped_bit_anywhere_is_detected_and_named(void **state)
     setvbuf(out, NULL, _IONBF, 0);
     for (size_t i = 0; i < bytes; i += i < 4096 && test_is_sanitized() ? 17 : 1, flips++) {
         struct ckpt_reader *reader;
-        struct named named = {0};
+        struct damage_report named = {0};
         struct err err = {0};
         fseek(out, (long)i, SEEK_SET);
         fputc(data[i] ^ 1 << i % 8, out);
@@ -52,7 +52,7 @@ static void one_flipped_bit_anywhere_is_detected_and_named(void **state)
         assert_int_equal(err.offset, 0);
         ckpt_reader_close(reader);
         if (i % 7 == 0) {
-            assert_true(ckpt_verify(io, step, take_bad, &named, NULL, &err) >= 1);
+            assert_true(ckpt_verify(io, step, record_damage, &named, NULL, &err) >= 1);
             assert_non_null(strstr(named.what, "tensor \""));
         }
         fseek(out, (long)i, SEEK_SET);
@@ -87,7 +87,7 @@ static void damage_is_named_and_other_tensors_load(void **state)
     size_t bytes;
     struct ckpt_reader *reader;
     struct err err = {0};
-    struct named named = {0};
+    struct damage_report named = {0};
     arrays_fill(&arrays, 1);
     fixture_save_step(io, folder, &arrays, 1, step);
     snprintf(file, sizeof file, "%s/rank-00000.safetensors", step);
@@ -102,7 +102,7 @@ static void damage_is_named_and_other_tensors_load(void **state)
     assert_int_equal(err.offset, 3 << 20);
     assert_ok(ckpt_reader_load(reader, &arrays.tensors[0], 1, NULL, &err), &err);
     ckpt_reader_close(reader);
-    assert_int_equal(ckpt_verify(io, step, take_bad, &named, NULL, &err), 1);
+    assert_int_equal(ckpt_verify(io, step, record_damage, &named, NULL, &err), 1);
     assert_non_null(strstr(named.what, "\"b.weight\""));
     assert_int_equal(named.offset, 3 << 20);
     assert_int_equal(ckpt_hash(io, step, &(struct ckpt_hashes){0}, NULL, NULL, &err), -EBADMSG);
@@ -113,7 +113,7 @@ static void missing_and_truncated_files_are_not_listed(void **state)
     (void)state;
     char step[FIXTURE_PATH_BYTES];
     struct ckpt_reader *reader;
-    struct named named = {0};
+    struct damage_report named = {0};
     struct err err = {0};
     arrays_fill(&arrays, 1);
     fixture_save_step(io, folder, &arrays, 1, step);
@@ -121,12 +121,12 @@ static void missing_and_truncated_files_are_not_listed(void **state)
     assert_int_equal(test_run("truncate -s -1 '%s'/rank-00000.safetensors", step), 0);
     assert_int_equal(fixture_list(io, folder, NULL), 1);
     assert_int_equal(ckpt_reader_open(io, step, &reader, &err), -EBADMSG);
-    assert_int_equal(ckpt_verify(io, step, take_bad, &named, NULL, &err), 1);
+    assert_int_equal(ckpt_verify(io, step, record_damage, &named, NULL, &err), 1);
     /* now the file is one byte too long */
     assert_int_equal(test_run("printf xx >>'%s'/rank-00000.safetensors", step), 0);
     assert_int_equal(fixture_list(io, folder, NULL), 1);
     assert_int_equal(ckpt_reader_open(io, step, &reader, &err), -EBADMSG);
-    assert_int_equal(ckpt_verify(io, step, take_bad, &named, NULL, &err), 1);
+    assert_int_equal(ckpt_verify(io, step, record_damage, &named, NULL, &err), 1);
     assert_int_equal(test_run("rm '%s'/rank-00000.safetensors", step), 0);
     assert_int_equal(fixture_list(io, folder, NULL), 1);
     assert_int_equal(ckpt_reader_open(io, step, &reader, &err), -ENOENT);
@@ -170,15 +170,15 @@ static void save_again(const char *path)
     fixture_save_step(io, folder, other, 1, step);
 }
 
-static int open_overtaken(struct io *overtaken, const char *path, struct io_file **ret_file,
-                          struct err *err)
+static int open_after_save(struct io *overtaken, const char *path, struct io_file **ret_file,
+                           struct err *err)
 {
     save_again(path);
     return sound_ops->file_open(overtaken, path, ret_file, err);
 }
 
-static int stat_overtaken(struct io *overtaken, const char *path, struct io_stat *ret_stat,
-                          struct err *err)
+static int stat_after_save(struct io *overtaken, const char *path, struct io_stat *ret_stat,
+                           struct err *err)
 {
     save_again(path);
     return sound_names->stat(overtaken, path, ret_stat, err);
@@ -192,9 +192,9 @@ static struct io *open_overtaken_io(bool at_stat)
     overtaken_ops = *sound_ops;
     overtaken_names = *sound_names;
     if (at_stat)
-        overtaken_names.stat = stat_overtaken;
+        overtaken_names.stat = stat_after_save;
     else
-        overtaken_ops.file_open = open_overtaken;
+        overtaken_ops.file_open = open_after_save;
     overtaken->ops = &overtaken_ops;
     overtaken->names = &overtaken_names;
     return overtaken;
@@ -209,7 +209,7 @@ static void a_step_replaced_while_read_is_not_reported_as_damaged(void **state)
         char step[FIXTURE_PATH_BYTES];
         struct arrays loaded = arrays_like(&arrays);
         struct ckpt_reader *reader = NULL;
-        struct named named = {0};
+        struct damage_report named = {0};
         struct err err = {0};
         arrays_fill(&others[i], 2);
         arrays_fill(&arrays, 1);
@@ -223,11 +223,11 @@ static void a_step_replaced_while_read_is_not_reported_as_damaged(void **state)
         ckpt_reader_close(reader);
         fixture_save_step(io, folder, &arrays, 1, step);
         saved_again = &others[i];
-        assert_int_equal(ckpt_verify(overtaken, step, take_bad, &named, NULL, &err), -ESTALE);
+        assert_int_equal(ckpt_verify(overtaken, step, record_damage, &named, NULL, &err), -ESTALE);
         assert_null(saved_again);
         assert_int_equal(named.count, 0);
         assert_non_null(strstr(err.what, "saved again while it was being read"));
-        assert_int_equal(ckpt_verify(overtaken, step, take_bad, &named, NULL, &err), 0);
+        assert_int_equal(ckpt_verify(overtaken, step, record_damage, &named, NULL, &err), 0);
         arrays_free(&loaded);
     }
     io_close(overtaken);
@@ -288,14 +288,14 @@ static void a_step_replaced_during_the_search_is_found(void **state)
     arrays_free(&fewer);
 }
 
-struct told {
+struct damage_offsets {
     int count;
     int64_t offsets[8];
 };
 
-static void take_offset(void *context, const struct err *detail)
+static void record_offset(void *context, const struct err *detail)
 {
-    struct told *told = context;
+    struct damage_offsets *told = context;
     assert_true(told->count < 8);
     told->offsets[told->count++] = detail->offset;
 }
@@ -308,7 +308,7 @@ static void damage_found_by_several_threads_is_reported_in_order(void **state)
     static const uint64_t blocks[] = {0, 7, 8, 9, 31, 49};
     struct arrays large = arrays_make(&spec, 1);
     char step[FIXTURE_PATH_BYTES], file[2 * FIXTURE_PATH_BYTES];
-    struct told told = {0};
+    struct damage_offsets told = {0};
     struct err err = {0};
     arrays_fill(&large, 1);
     fixture_save_step(io, folder, &large, 1, step);
@@ -321,7 +321,7 @@ static void damage_found_by_several_threads_is_reported_in_order(void **state)
         fputc(byte ^ 1, out);
     }
     fclose(out);
-    assert_int_equal(ckpt_verify(io, step, take_offset, &told, NULL, &err), 6);
+    assert_int_equal(ckpt_verify(io, step, record_offset, &told, NULL, &err), 6);
     for (size_t i = 0; i < 6; i++)
         assert_int_equal(told.offsets[i], blocks[i] * CKPT_BLOCK_BYTES);
     arrays_free(&large);
@@ -331,12 +331,12 @@ static void a_transient_read_error_is_reported(void **state)
 {
     (void)state;
     char step[FIXTURE_PATH_BYTES];
-    struct named named = {0};
+    struct damage_report named = {0};
     struct err err = {0};
     arrays_fill(&arrays, 1);
     fixture_save_step(io, folder, &arrays, 1, step);
     struct io *faulty = steps_open_faulty("read:flip@2:rank-00000");
-    assert_int_equal(ckpt_verify(faulty, step, take_bad, &named, NULL, &err), 1);
+    assert_int_equal(ckpt_verify(faulty, step, record_damage, &named, NULL, &err), 1);
     assert_non_null(strstr(named.what, "good when it was read again"));
     assert_int_equal(named.offset, 1 << 20);
     io_close(faulty);
@@ -347,7 +347,7 @@ struct warnings {
     char last[LOG_LINE_BYTES_MAX];
 };
 
-static void take_warning(void *context, enum log_level level, const char *line)
+static void record_warning(void *context, enum log_level level, const char *line)
 {
     struct warnings *warnings = context;
     assert_int_equal(level, LOG_WARN);
@@ -360,7 +360,7 @@ static void a_damaged_newest_step_is_skipped_with_a_warning(void **state)
     (void)state;
     char step[FIXTURE_PATH_BYTES], found[FIXTURE_PATH_BYTES];
     struct warnings warnings = {0};
-    struct log log = {.write = take_warning, .context = &warnings};
+    struct log log = {.write = record_warning, .context = &warnings};
     struct err err = {0};
     uint64_t number = 0;
     arrays_fill(&arrays, 1);

@@ -21,10 +21,10 @@ enum { RANKS = 3 };
 
 /* How a disk fails and recovers, and the error on the first rank that sees it; code 0: any
  * error. */
-struct trouble {
+struct disk_fault {
     const char *place; /* the checkpoint folder */
-    void (*spoil)(const char *place);
-    void (*mend)(const char *place); /* NULL: cannot be repaired */
+    void (*inject)(const char *place);
+    void (*repair)(const char *place); /* NULL: cannot be repaired */
     int code;
     int statuses[RANKS];
 };
@@ -36,16 +36,16 @@ static void meet(struct comm *comm)
     assert_ok(comm_barrier(comm, &options, &err), &err);
 }
 
-static void save_in_trouble(void *context, struct comm *comm)
+static void save_during_fault(void *context, struct comm *comm)
 {
-    struct trouble *trouble = context;
+    struct disk_fault *fault = context;
     struct ckpt_tensor tensors[STEPS_ARRAYS];
     struct ckpt_saver *saver = NULL;
     struct err err = {0};
     memcpy(tensors, arrays.tensors, sizeof tensors);
     for (int i = 0; i < STEPS_ARRAYS; i++)
         tensors[i].replicated = true;
-    struct ckpt_saver_options options = {.folder = trouble->place,
+    struct ckpt_saver_options options = {.folder = fault->place,
                                          .io = io,
                                          .comm = comm,
                                          .groups_count = arrays.groups_count,
@@ -56,15 +56,15 @@ static void save_in_trouble(void *context, struct comm *comm)
     assert_ok(ckpt_saver_wait(saver, &err), &err);
     meet(comm);
     if (comm->rank == 0)
-        trouble->spoil(trouble->place);
+        fault->inject(fault->place);
     meet(comm);
     assert_ok(ckpt_saver_save(saver, 2, FIXTURE_STATE, &err), &err);
-    trouble->statuses[comm->rank] = ckpt_saver_wait(saver, &err);
+    fault->statuses[comm->rank] = ckpt_saver_wait(saver, &err);
     meet(comm);
-    if (comm->rank == 0 && trouble->mend)
-        trouble->mend(trouble->place);
+    if (comm->rank == 0 && fault->repair)
+        fault->repair(fault->place);
     meet(comm);
-    if (trouble->mend) {
+    if (fault->repair) {
         assert_ok(ckpt_saver_save(saver, 3, FIXTURE_STATE, &err), &err);
         assert_ok(ckpt_saver_wait(saver, &err), &err);
     }
@@ -72,30 +72,30 @@ static void save_in_trouble(void *context, struct comm *comm)
 }
 
 /* first_stays: whether the first step survives the fault. */
-static void check_trouble(struct trouble *trouble, bool first_stays)
+static void check_fault(struct disk_fault *fault, bool first_stays)
 {
     char path[FIXTURE_PATH_BYTES], temporaries[32];
     struct err err = {0};
     uint64_t newest = 0;
-    int told = 0;
+    int reports_count = 0;
     arrays_fill(&arrays, 1);
-    thread_comm_run(RANKS, save_in_trouble, trouble);
+    thread_comm_run(RANKS, save_during_fault, fault);
     for (int r = 0; r < RANKS; r++) {
-        assert_true(trouble->statuses[r] < 0); /* the save fails on every rank */
-        told += trouble->statuses[r] != -EREMOTEIO &&
-                (trouble->code == 0 || trouble->statuses[r] == trouble->code);
+        assert_true(fault->statuses[r] < 0); /* the save fails on every rank */
+        reports_count += fault->statuses[r] != -EREMOTEIO &&
+                         (fault->code == 0 || fault->statuses[r] == fault->code);
     }
-    assert_true(told >= 1);
-    assert_int_equal(fixture_list(io, trouble->place, NULL), first_stays + (trouble->mend != NULL));
-    assert_ok(ckpt_find(io, trouble->place, path, &newest, NULL, &err), &err);
-    assert_int_equal(newest, trouble->mend ? 3 : 1);
+    assert_true(reports_count >= 1);
+    assert_int_equal(fixture_list(io, fault->place, NULL), first_stays + (fault->repair != NULL));
+    assert_ok(ckpt_find(io, fault->place, path, &newest, NULL, &err), &err);
+    assert_int_equal(newest, fault->repair ? 3 : 1);
     assert_int_equal(ckpt_verify(io, path, NULL, NULL, NULL, &err), 0);
     assert_true(fixture_step_equals(io, path, &arrays));
-    if (!trouble->mend)
+    if (!fault->repair)
         return; /* a disk that cannot be written keeps its temporary files */
     assert_int_equal(test_run_output(temporaries, sizeof temporaries,
                                      "ls -A '%s' | grep -c '^.tmp-' 2>/dev/null || true",
-                                     trouble->place),
+                                     fault->place),
                      0);
     assert_int_equal(atoi(temporaries), 0);
 }
@@ -134,7 +134,7 @@ static void unmount(const char *point)
     assert_int_equal(rmdir(point), 0);
 }
 
-/* ---- Troubles. ---- */
+/* ---- Faults. ---- */
 
 static void fill(const char *place)
 {
@@ -153,8 +153,9 @@ static void a_full_tmpfs_fails_the_save_on_all_ranks_until_there_is_room(void **
 {
     (void)state;
     const char *place = mount_tmpfs("size=14m");
-    struct trouble trouble = {.place = place, .spoil = fill, .mend = make_room, .code = -ENOSPC};
-    check_trouble(&trouble, true);
+    struct disk_fault fault = {
+        .place = place, .inject = fill, .repair = make_room, .code = -ENOSPC};
+    check_fault(&fault, true);
     unmount(place);
 }
 
@@ -162,8 +163,9 @@ static void a_full_ext4_fails_the_save_on_all_ranks_until_there_is_room(void **s
 {
     (void)state;
     const char *place = mount_ext4(in_folder("image"), 32, "");
-    struct trouble trouble = {.place = place, .spoil = fill, .mend = make_room, .code = -ENOSPC};
-    check_trouble(&trouble, true);
+    struct disk_fault fault = {
+        .place = place, .inject = fill, .repair = make_room, .code = -ENOSPC};
+    check_fault(&fault, true);
     unmount(place);
 }
 
@@ -181,16 +183,16 @@ static void an_immutable_folder_fails_saves_until_it_is_mutable(void **state)
 {
     (void)state;
     const char *place = mount_ext4(in_folder("image"), 32, "");
-    struct trouble trouble = {
-        .place = place, .spoil = set_immutable, .mend = set_mutable, .code = -EPERM};
+    struct disk_fault fault = {
+        .place = place, .inject = set_immutable, .repair = set_mutable, .code = -EPERM};
     if (test_run("chattr +i '%s/lost+found' && chattr -i '%s/lost+found'", place, place))
         test_skip("no chattr");
-    check_trouble(&trouble, true);
+    check_fault(&fault, true);
     unmount(place);
 }
 
 /* Triggers the kernel's reaction to a corrupt file system. */
-static void make_kernel_give_up(const char *place)
+static void trigger_remount_read_only(const char *place)
 {
     assert_int_equal(test_run("dev=$(findmnt -no SOURCE '%s') && echo broken "
                               ">/sys/fs/ext4/${dev##*/}/trigger_fs_error",
@@ -202,12 +204,12 @@ static void a_read_only_remount_fails_the_save_and_keeps_the_last_step(void **st
 {
     (void)state;
     const char *place = mount_ext4(in_folder("image"), 32, ",errors=remount-ro");
-    struct trouble trouble = {.place = place, .spoil = make_kernel_give_up};
+    struct disk_fault fault = {.place = place, .inject = trigger_remount_read_only};
     if (test_run(
             "dev=$(findmnt -no SOURCE '%s') && [ -w /sys/fs/ext4/${dev##*/}/trigger_fs_error ]",
             place))
-        test_skip("this kernel's ext4 can't be told to fail");
-    check_trouble(&trouble, true);
+        test_skip("this kernel's ext4 can't be reports_count to fail");
+    check_fault(&fault, true);
     unmount(place);
 }
 
@@ -235,8 +237,8 @@ static void a_writeback_error_fails_the_save(void **state)
                  "loop '%s' '%s'",
                  image, image, image, point))
         test_skip("no loop device, or no mkfs.ext4 (e2fsprogs)");
-    struct trouble trouble = {.place = point, .spoil = fill_below};
-    check_trouble(&trouble, true);
+    struct disk_fault fault = {.place = point, .inject = fill_below};
+    check_fault(&fault, true);
     unmount(point);
     assert_int_equal(umount2(in_folder("below"), MNT_DETACH), 0);
 }
@@ -263,9 +265,9 @@ static void a_file_size_limit_fails_saves_until_it_is_raised(void **state)
 {
     (void)state;
     signal(SIGXFSZ, SIG_IGN);
-    struct trouble trouble = {
-        .place = folder, .spoil = limit_files, .mend = free_files, .code = -EFBIG};
-    check_trouble(&trouble, true);
+    struct disk_fault fault = {
+        .place = folder, .inject = limit_files, .repair = free_files, .code = -EFBIG};
+    check_fault(&fault, true);
 }
 
 static void remove_folder(const char *place)
@@ -284,9 +286,9 @@ static void a_removed_folder_fails_saves_until_it_is_recreated(void **state)
     char place[TEST_PATH_BYTES_MAX + 64];
     snprintf(place, sizeof place, "%s/steps", folder);
     make_again(place);
-    struct trouble trouble = {
-        .place = place, .spoil = remove_folder, .mend = make_again, .code = -ENOENT};
-    check_trouble(&trouble, false);
+    struct disk_fault fault = {
+        .place = place, .inject = remove_folder, .repair = make_again, .code = -ENOENT};
+    check_fault(&fault, false);
 }
 
 static void forbid(const char *place)
@@ -307,9 +309,9 @@ static void an_unwritable_folder_fails_saves_until_it_is_writable(void **state)
     if (is_root && (chown(folder, NOBODY, NOBODY) || seteuid(NOBODY)))
         test_skip("root, and can't be another");
     bool reaches = access(folder, W_OK) == 0 || faccessat(AT_FDCWD, folder, W_OK, AT_EACCESS) == 0;
-    struct trouble trouble = {.place = folder, .spoil = forbid, .mend = allow, .code = -EACCES};
+    struct disk_fault fault = {.place = folder, .inject = forbid, .repair = allow, .code = -EACCES};
     if (reaches && faccessat(AT_FDCWD, folder, W_OK, AT_EACCESS) == 0)
-        check_trouble(&trouble, true);
+        check_fault(&fault, true);
     if (is_root)
         assert_int_equal(seteuid(0), 0);
     if (!reaches)

@@ -162,14 +162,14 @@ bool fixture_step_equals(struct io *io, const char *step_path, const struct arra
     return equal;
 }
 
-struct listing {
+struct step_list {
     int count;
     uint64_t newest;
 };
 
 static int count_entry(void *context, const struct ckpt_entry *entry)
 {
-    struct listing *listing = context;
+    struct step_list *listing = context;
     listing->count++;
     listing->newest = entry->step;
     return 0;
@@ -177,7 +177,7 @@ static int count_entry(void *context, const struct ckpt_entry *entry)
 
 int fixture_list(struct io *io, const char *folder, uint64_t *ret_newest)
 {
-    struct listing listing = {0};
+    struct step_list listing = {0};
     struct err err = {0};
     assert_ok(ckpt_list(io, folder, count_entry, &listing, NULL, &err), &err);
     if (ret_newest)

@@ -15,7 +15,7 @@ enum { GATHERS_MAX = 64, THIS_RANK = 1, OTHER_RANK = 0, OTHER_BYTE = 0xff };
 static struct {
     /* number of gathers so far; the gather in which all bytes are OTHER_BYTE */
     int gathers, hostile;
-    bool was_told;
+    bool has_gathered;
 } other;
 
 static int finish(struct comm *comm, struct comm_work *work)
@@ -32,7 +32,7 @@ static int all_gather(struct comm *comm, const void *send, void *receive, size_t
     memcpy(theirs, send, bytes);
     if (++other.gathers == other.hostile) {
         memset(theirs, OTHER_BYTE, bytes);
-        other.was_told = true;
+        other.has_gathered = true;
     }
     return finish(comm, work);
 }
@@ -92,15 +92,15 @@ static int find(struct err *err)
 
 /* Corrupts each gather in turn, asserts that no corrupt one is accepted, and returns their
  * number. */
-static int check_gathers(int (*act)(struct err *err))
+static int check_gathers(int (*run_collective)(struct err *err))
 {
     for (int gather = 1; gather <= GATHERS_MAX; gather++) {
         struct err err = {0};
         other.gathers = 0;
-        other.was_told = false;
+        other.has_gathered = false;
         other.hostile = gather;
-        int status = act(&err);
-        if (!other.was_told)
+        int status = run_collective(&err);
+        if (!other.has_gathered)
             return gather - 1;
         if (status != -EPROTO || !strstr(err.what, "rank 0"))
             fail_msg("gather %d: %d, %s", gather, status, err.what);
@@ -122,7 +122,7 @@ static void a_malformed_load_plan_is_refused(void **state)
 }
 
 /* A rank's local plan for two arrays; free the result. */
-static struct local_plan make_told(void)
+static struct local_plan make_local_plan(void)
 {
     const struct ckpt_tensor tensors[] = {
         {.name = "a.weight", .dtype = DTYPE_F32, .rank = 2, .shape = {6, 5}, .extent = {3, 5}},
@@ -135,40 +135,40 @@ static struct local_plan make_told(void)
     struct layout_chunk chunks[2] = {{.tensor = &tensors[0], .box = {.rank = 2, .extent = {3, 5}}},
                                      {.tensor = &tensors[1], .box = {.rank = 1, .extent = {9}}}};
     const struct local_plan_input part = {.chunks = chunks, .chunks_count = 2, .file_bytes = 4096};
-    struct local_plan told;
+    struct local_plan plan;
     struct err err = {0};
-    assert_ok(local_plan_collect(&part, 1, &told, &err), &err);
-    return told;
+    assert_ok(local_plan_collect(&part, 1, &plan, &err), &err);
+    return plan;
 }
 
-static void check_refused(const struct local_plan *told, const char *why)
+static void check_refused(const struct local_plan *plan, const char *problem)
 {
     struct err err = {0};
-    assert_int_equal(local_plan_check(told->texts, told->bytes_max, 7, &err), -EPROTO);
+    assert_int_equal(local_plan_check(plan->texts, plan->bytes_max, 7, &err), -EPROTO);
     assert_non_null(strstr(err.what, "the save plan of rank 7 is invalid"));
-    if (!strstr(err.what, why))
-        fail_msg("expected \"%s\" in: %s", why, err.what);
+    if (!strstr(err.what, problem))
+        fail_msg("expected \"%s\" in: %s", problem, err.what);
 }
 
 static void a_malformed_local_plan_is_rejected(void **state)
 {
-    struct local_plan told = make_told();
-    struct local_plan_head *head = (void *)told.texts;
+    struct local_plan plan = make_local_plan();
+    struct local_plan_head *head = (void *)plan.texts;
     struct local_plan_chunk *first = (void *)(head + 1);
     char *name = (char *)(first + 1);
     struct err err = {0};
     (void)state;
-    assert_ok(local_plan_check(told.texts, told.bytes_max, 7, &err), &err);
-    for (size_t bytes = 0; bytes < told.bytes_max; bytes += 8) {
+    assert_ok(local_plan_check(plan.texts, plan.bytes_max, 7, &err), &err);
+    for (size_t bytes = 0; bytes < plan.bytes_max; bytes += 8) {
         char *cut = malloc(bytes + 1); /* exact size, so that a sanitizer detects overruns */
         assert_non_null(cut);
-        memcpy(cut, told.texts, bytes);
+        memcpy(cut, plan.texts, bytes);
         assert_int_equal(local_plan_check(cut, bytes, 7, &err), -EPROTO);
         free(cut);
     }
     const struct {
         uint64_t *word, wrong;
-        const char *why;
+        const char *problem;
     } cases[] = {
         {&head->file_bytes, UINT64_MAX, "its file is too large"},
         {&head->chunks_count, 1, "it continues after its arrays"},
@@ -188,12 +188,12 @@ static void a_malformed_local_plan_is_rejected(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint64_t right = *cases[i].word;
         *cases[i].word = cases[i].wrong;
-        check_refused(&told, cases[i].why);
+        check_refused(&plan, cases[i].problem);
         *cases[i].word = right;
     }
     memset(name, 'x', (size_t)first->name_bytes);
-    check_refused(&told, "a name is not terminated");
-    free(told.texts);
+    check_refused(&plan, "a name is not terminated");
+    free(plan.texts);
 }
 
 int main(void)

@@ -161,7 +161,7 @@ static void a_damaged_step_is_replaced_by_the_same_save(void **state)
 
 enum { SHARING_RANKS = 2, LARGE_BLOCKS = 23 };
 
-struct sharing {
+struct shared_save {
     /* Each rank stores half of the array: 12 blocks, in two runs of adjacent blocks. */
     struct arrays large;
     uint64_t read_bytes[SHARING_RANKS];
@@ -169,7 +169,7 @@ struct sharing {
 
 static void save_by_two(void *context, struct comm *comm)
 {
-    struct sharing *sharing = context;
+    struct shared_save *sharing = context;
     struct io *counting = steps_open_faulty("seed=0");
     struct ckpt_saver_options options = {.folder = folder,
                                          .io = counting,
@@ -193,7 +193,7 @@ static void ranks_share_the_verification_of_an_existing_step(void **state)
     (void)state;
     static const struct array_spec spec = {"large", DTYPE_U8, "23x1048576", 0};
     static const uint64_t damaged[] = {0, 7, 8, 11};
-    struct sharing sharing = {.large = arrays_make(&spec, 1)};
+    struct shared_save sharing = {.large = arrays_make(&spec, 1)};
     char step[FIXTURE_PATH_BYTES], file[2 * FIXTURE_PATH_BYTES], before[64], after[64];
     struct err err = {0};
     arrays_fill(&sharing.large, 1);

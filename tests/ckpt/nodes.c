@@ -49,7 +49,7 @@ static void take(struct ckpt_tensor *tensors, const struct arrays *global, int r
     tensors[4].replicated = tensors[5].replicated = true;
 }
 
-static void hear(void *context, enum log_level level, const char *line)
+static void record_log_line(void *context, enum log_level level, const char *line)
 {
     struct run *run = context;
     if (level == LOG_WARN && strstr(line, "were set aside"))
@@ -59,7 +59,7 @@ static void hear(void *context, enum log_level level, const char *line)
 static void save_rank(void *context, struct comm *comm)
 {
     struct run *run = context;
-    const struct log log = {.write = hear, .context = run, .level_min = LOG_WARN};
+    const struct log log = {.write = record_log_line, .context = run, .level_min = LOG_WARN};
     struct ckpt_tensor tensors[SPECS];
     struct ckpt_saver *saver = NULL;
     struct err err = {0};

@@ -15,20 +15,20 @@
 
 /* What a sleeper reports: that it has reached the held operation; later, the results of its save
  * and of the next one. */
-struct told {
+struct sleeper_report {
     int status, status_of_next;
     struct err detail;
 };
 
 struct sleeper {
     pid_t pid;
-    int wakes, told; /* file descriptors of pipes */
+    int wake_fd, report_fd; /* file descriptors of pipes */
 };
 
-static struct ckpt_saver *open_by_lease(struct io *with, uint64_t period_ms)
+static struct ckpt_saver *open_by_lease(struct io *backend, uint64_t period_ms)
 {
     struct ckpt_saver_options options = {.folder = folder,
-                                         .io = with,
+                                         .io = backend,
                                          .groups_count = arrays.groups_count,
                                          .run_id = "owner",
                                          .numerics_id = "any",
@@ -41,9 +41,9 @@ static struct ckpt_saver *open_by_lease(struct io *with, uint64_t period_ms)
 
 /* Saves step 1, begins step 2, pauses at the held operation until woken, and reports the
  * results. */
-static void sleep_over(const char *held, int wakes, int tells)
+static void run_sleeper(const char *held, int wake_fd, int report_fd)
 {
-    struct told told = {0};
+    struct sleeper_report told = {0};
     char byte = 'r';
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     struct err err = {0};
@@ -56,14 +56,14 @@ static void sleep_over(const char *held, int wakes, int tells)
         _exit(1);
     while (io_fault_counts(faulty).held == 0)
         gate_pause();
-    if (write(tells, &byte, 1) != 1 || read(wakes, &byte, 1) != 1)
+    if (write(report_fd, &byte, 1) != 1 || read(wake_fd, &byte, 1) != 1)
         _exit(1);
     io_fault_release(faulty);
     told.status = ckpt_saver_wait(saver, &told.detail);
     if (ckpt_saver_save(saver, 3, FIXTURE_STATE, &err))
         _exit(1);
     told.status_of_next = ckpt_saver_wait(saver, &err);
-    if (write(tells, &told, sizeof told) != sizeof told)
+    if (write(report_fd, &told, sizeof told) != sizeof told)
         _exit(1);
     ckpt_saver_close(saver);
     io_close(faulty);
@@ -73,18 +73,18 @@ static void sleep_over(const char *held, int wakes, int tells)
 /* Starts a sleeper and stops it (SIGSTOP) at the operation. */
 static struct sleeper start_sleeper(const char *held)
 {
-    int wakes[2], tells[2];
+    int wake_fd[2], report_fd[2];
     char byte;
-    assert_int_equal(pipe(wakes) | pipe(tells), 0);
+    assert_int_equal(pipe(wake_fd) | pipe(report_fd), 0);
     fflush(NULL);
-    struct sleeper sleeper = {.pid = fork(), .wakes = wakes[1], .told = tells[0]};
+    struct sleeper sleeper = {.pid = fork(), .wake_fd = wake_fd[1], .report_fd = report_fd[0]};
     if (sleeper.pid == 0) {
-        close(wakes[1]);
-        sleep_over(held, wakes[0], tells[1]);
+        close(wake_fd[1]);
+        run_sleeper(held, wake_fd[0], report_fd[1]);
     }
-    close(wakes[0]);
-    close(tells[1]);
-    assert_int_equal(read(sleeper.told, &byte, 1), 1);
+    close(wake_fd[0]);
+    close(report_fd[1]);
+    assert_int_equal(read(sleeper.report_fd, &byte, 1), 1);
     int status;
     assert_int_equal(kill(sleeper.pid, SIGSTOP), 0);
     /* no more heartbeats */
@@ -93,17 +93,17 @@ static struct sleeper start_sleeper(const char *held)
     return sleeper;
 }
 
-static struct told wake(const struct sleeper *sleeper)
+static struct sleeper_report wake(const struct sleeper *sleeper)
 {
-    struct told told;
+    struct sleeper_report told;
     int status;
-    assert_int_equal(write(sleeper->wakes, "w", 1), 1);
+    assert_int_equal(write(sleeper->wake_fd, "w", 1), 1);
     assert_int_equal(kill(sleeper->pid, SIGCONT), 0);
-    assert_int_equal(read(sleeper->told, &told, sizeof told), sizeof told);
+    assert_int_equal(read(sleeper->report_fd, &told, sizeof told), sizeof told);
     assert_int_equal(waitpid(sleeper->pid, &status, 0), sleeper->pid);
     assert_int_equal(status, 0);
-    close(sleeper->wakes);
-    close(sleeper->told);
+    close(sleeper->wake_fd);
+    close(sleeper->report_fd);
     return told;
 }
 
@@ -123,7 +123,7 @@ static void an_owner_that_lost_its_lease_cannot_commit(void **state)
         assert_int_equal(fixture_list(io, folder, NULL), 1);
         arrays_fill(&arrays, 2);
         fixture_save(saver, 2);
-        struct told told = wake(&slow);
+        struct sleeper_report told = wake(&slow);
         assert_int_equal(told.status, -EBUSY);
         assert_non_null(strstr(told.detail.what, "no longer owns the folder"));
         assert_non_null(strstr(told.detail.found, pid));
@@ -144,7 +144,7 @@ static void an_owner_that_begins_after_losing_its_lease_cannot_commit(void **sta
     (void)state;
     struct sleeper slow = start_sleeper("begin:hold");
     struct ckpt_saver *saver = open_by_lease(io, 20);
-    struct told told = wake(&slow);
+    struct sleeper_report told = wake(&slow);
     assert_int_equal(told.status, -EBUSY);
     assert_int_equal(told.status_of_next, -EBUSY);
     steps_check_listed(1);
@@ -183,8 +183,8 @@ static void a_killed_runs_lease_does_not_block_the_next_run(void **state)
         struct sleeper dead = start_sleeper("commit:hold");
         kill(dead.pid, SIGKILL);
         assert_int_equal(waitpid(dead.pid, &status, 0), dead.pid);
-        close(dead.wakes);
-        close(dead.told);
+        close(dead.wake_fd);
+        close(dead.report_fd);
         struct ckpt_saver *saver = open_by_lease(io, 0);
         assert_int_equal(steps_temporaries_count(), 0);
         ckpt_saver_close(saver);

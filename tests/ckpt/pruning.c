@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 /* The numbers of the existing steps, complete or not: "100 200". */
-static const char *steps_there(char text[512])
+static const char *list_steps(char text[512])
 {
     assert_int_equal(
         test_run_output(text, 512,
@@ -28,7 +28,7 @@ static const char *steps_there(char text[512])
 #define assert_steps(expected)                                                                     \
     do {                                                                                           \
         char there[512];                                                                           \
-        assert_string_equal(steps_there(there), (expected));                                       \
+        assert_string_equal(list_steps(there), (expected));                                        \
     } while (0)
 
 /* seed: determines the arrays' contents. */

@@ -40,7 +40,7 @@ struct failing_save {
     char rule[64];
     int failing_rank;
     /* The results of the save, of a second wait, and of the next save. */
-    int statuses[RANKS], told_again[RANKS], next[RANKS];
+    int statuses[RANKS], second_wait[RANKS], next[RANKS];
     char found[RANKS][ERR_TEXT_BYTES_MAX];
     uint64_t hits;
 };
@@ -79,7 +79,7 @@ static void save_and_fail(void *context, struct comm *comm)
     ckpt_saver_before_update(saver, 0);
     save->statuses[r] = ckpt_saver_wait(saver, &err);
     snprintf(save->found[r], sizeof save->found[r], "%s", err.what);
-    save->told_again[r] = ckpt_saver_wait(saver, &err);
+    save->second_wait[r] = ckpt_saver_wait(saver, &err);
     if (r == save->failing_rank) {
         save->hits = io_fault_counts(faulty).hits;
         assert_int_equal(io_fault_counts(faulty).abandoned, 0);
@@ -142,7 +142,7 @@ static int fail_everywhere(enum ckpt_layout layout, const char *const *operation
                         print_error("%s on rank %d: rank %d: %s\n", save.rule, rank, r,
                                     save.found[r]);
                     assert_int_equal(save.statuses[r], expected);
-                    assert_int_equal(save.told_again[r], 0); /* reported only once */
+                    assert_int_equal(save.second_wait[r], 0); /* reported only once */
                     assert_int_equal(save.next[r], 0);
                 }
                 check_folder(&saved, save.hits == 0);
@@ -229,17 +229,17 @@ void *__wrap_calloc(size_t count, size_t bytes)
     return __real_calloc(count, bytes);
 }
 
-struct poor_open {
+struct open_without_memory {
     const struct arrays *saved;
     enum ckpt_layout layout;
     unsigned nth;
     int statuses[RANKS];
-    bool was_short;
+    bool has_failed_alloc;
 };
 
-static void open_poor(void *context, struct comm *comm)
+static void open_saver_without_memory(void *context, struct comm *comm)
 {
-    struct poor_open *poor = context;
+    struct open_without_memory *poor = context;
     struct ckpt_saver *saver = NULL;
     struct err err = {0};
     struct ckpt_tensor tensors[ARRAYS];
@@ -251,7 +251,7 @@ static void open_poor(void *context, struct comm *comm)
     poor->statuses[comm->rank] =
         ckpt_saver_open(&options, poor->saved->tensors, ARRAYS, &saver, &err);
     if (comm->rank == 1) {
-        poor->was_short = calloc_fails_in == 0;
+        poor->has_failed_alloc = calloc_fails_in == 0;
         calloc_fails_in = 0;
     }
     if (saver)
@@ -263,14 +263,14 @@ static void a_rank_without_memory_fails_the_opening_on_all(void **state)
     (void)state;
     struct arrays saved = arrays_make(specs, ARRAYS);
     for (int layout = CKPT_SHARDED; layout <= CKPT_CONSOLIDATED; layout++) {
-        struct poor_open poor = {
-            .saved = &saved, .layout = (enum ckpt_layout)layout, .was_short = true};
+        struct open_without_memory poor = {
+            .saved = &saved, .layout = (enum ckpt_layout)layout, .has_failed_alloc = true};
         unsigned refused_count = 0;
-        for (poor.nth = 1; poor.was_short; poor.nth++) {
-            thread_comm_run(RANKS, open_poor, &poor);
+        for (poor.nth = 1; poor.has_failed_alloc; poor.nth++) {
+            thread_comm_run(RANKS, open_saver_without_memory, &poor);
             /* the allocation was not essential: a queue works without a ring, for example */
             bool did_without = poor.statuses[1] == 0;
-            assert_true(poor.was_short || did_without);
+            assert_true(poor.has_failed_alloc || did_without);
             for (int r = 0; r < RANKS; r++)
                 assert_int_equal(poor.statuses[r], did_without ? 0 : r == 1 ? -ENOMEM : -EREMOTEIO);
             refused_count += !did_without;

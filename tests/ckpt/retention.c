@@ -100,14 +100,14 @@ static void an_empty_folder_is_no_error(void **state)
                      0);
 }
 
-struct scored {
+struct scored_step {
     uint64_t step;
     double score; /* smaller is better */
 };
 
 static int compare_scored(const void *a, const void *b)
 {
-    const struct scored *x = a, *y = b;
+    const struct scored_step *x = a, *y = b;
     if (x->score != y->score)
         return x->score < y->score ? -1 : 1;
     return x->step < y->step ? -1 : 1;
@@ -116,7 +116,7 @@ static int compare_scored(const void *a, const void *b)
 static bool oracle_keeps(const struct ckpt_keep_rules *keep, const uint64_t *numbers,
                          const double *metrics, size_t count, uint64_t saved_step, uint64_t step)
 {
-    struct scored known[STEPS_MAX];
+    struct scored_step known[STEPS_MAX];
     size_t known_count = 0,
            first_of_last = keep->last == 0 || keep->last > count ? 0 : count - keep->last;
     for (size_t i = first_of_last; i < count; i++)
@@ -126,7 +126,7 @@ static bool oracle_keeps(const struct ckpt_keep_rules *keep, const uint64_t *num
         return true;
     for (size_t i = 0; i < count; i++)
         if (!isnan(metrics[i]))
-            known[known_count++] = (struct scored){
+            known[known_count++] = (struct scored_step){
                 numbers[i], keep->best.mode == CKPT_MODE_MAX ? -metrics[i] : metrics[i]};
     qsort(known, known_count, sizeof known[0], compare_scored);
     for (size_t i = 0; i < known_count && i < keep->best.count && keep->best.metric; i++)

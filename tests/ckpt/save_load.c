@@ -189,14 +189,14 @@ static void the_hash_covers_names_shapes_and_bytes_only(void **state)
 }
 
 /* Progress reports. */
-struct watched {
+struct progress_record {
     uint64_t calls_count, done_bytes, bytes;
     bool falls_or_changes;
 };
 
-static void take_progress(void *context, uint64_t bytes_done, uint64_t bytes)
+static void record_progress(void *context, uint64_t bytes_done, uint64_t bytes)
 {
-    struct watched *watched = context;
+    struct progress_record *watched = context;
     watched->falls_or_changes |=
         bytes_done < watched->done_bytes || (watched->calls_count > 0 && bytes != watched->bytes);
     watched->done_bytes = bytes_done;
@@ -211,9 +211,9 @@ static void hashing_and_verifying_report_progress(void **state)
     char path[FIXTURE_PATH_BYTES];
     struct ckpt_hashes hashes;
     struct err err = {0};
-    struct watched hashing = {0}, verifying = {0};
+    struct progress_record hashing = {0}, verifying = {0};
     fixture_save_step(io, folder, &arrays, 1, path);
-    struct ckpt_progress progress = {take_progress, &hashing};
+    struct ckpt_progress progress = {record_progress, &hashing};
     assert_ok(ckpt_hash(io, path, &hashes, NULL, &progress, &err), &err);
     progress.context = &verifying;
     assert_int_equal(ckpt_verify(io, path, NULL, NULL, &progress, &err), 0);

@@ -50,17 +50,17 @@ static void update_all(struct ckpt_saver *saver, struct arrays *changing, uint32
     }
 }
 
-static struct ckpt_saver *open_saver(struct io *with, const struct arrays *of)
+static struct ckpt_saver *open_saver(struct io *backend, const struct arrays *saved)
 {
     struct ckpt_saver_options options = {.folder = folder,
-                                         .io = with,
+                                         .io = backend,
                                          .groups_count = GROUPS,
                                          .staging_bytes = STAGING_BYTES,
                                          .run_id = "slow",
                                          .numerics_id = "any"};
     struct ckpt_saver *saver = NULL;
     struct err err = {0};
-    assert_ok(ckpt_saver_open(&options, of->tensors, of->count, &saver, &err), &err);
+    assert_ok(ckpt_saver_open(&options, saved->tensors, saved->count, &saver, &err), &err);
     return saver;
 }
 
@@ -110,7 +110,7 @@ struct owner {
     _Atomic pid_t thread;
 };
 
-static void *go_on(void *context)
+static void *save_on_thread(void *context)
 {
     struct owner *owner = context;
     struct err err = {0};
@@ -141,7 +141,7 @@ static void staging_stays_within_its_budget_while_writes_are_blocked(void **stat
     gate_shut(&disk);
     assert_ok(ckpt_saver_save(saver, 1, FIXTURE_STATE, &err), &err);
     gate_await(&disk, 1);
-    assert_int_equal(pthread_create(&thread, NULL, go_on, &owner), 0);
+    assert_int_equal(pthread_create(&thread, NULL, save_on_thread, &owner), 0);
     /* the owner waits for space: more would not fit */
     while (ckpt_saver_stats(saver).buffer_waits_count == 0)
         gate_pause();
@@ -168,7 +168,7 @@ static void a_save_due_during_another_waits_and_happens_once(void **state)
     gate_shut(&disk);
     assert_ok(ckpt_saver_save(saver, 1, FIXTURE_STATE, &err), &err);
     gate_await(&disk, 1);
-    assert_int_equal(pthread_create(&thread, NULL, go_on, &owner), 0);
+    assert_int_equal(pthread_create(&thread, NULL, save_on_thread, &owner), 0);
     wait_until_asleep(&owner);
     assert_int_equal(steps_temporaries_count(), 1);
     assert_int_equal(ckpt_saver_stats(saver).saves_count, 0);

@@ -48,15 +48,15 @@ void steps_set_faults(struct io *faulty, const char *format, ...)
     assert_ok(io_fault_set(faulty, rules, &err), &err);
 }
 
-struct ckpt_saver *steps_open(struct io *with, uint32_t keep_last)
+struct ckpt_saver *steps_open(struct io *backend, uint32_t keep_last)
 {
-    return steps_open_keeping(with, &(struct ckpt_keep_rules){.last = keep_last});
+    return steps_open_keeping(backend, &(struct ckpt_keep_rules){.last = keep_last});
 }
 
-struct ckpt_saver *steps_open_keeping(struct io *with, const struct ckpt_keep_rules *keep)
+struct ckpt_saver *steps_open_keeping(struct io *backend, const struct ckpt_keep_rules *keep)
 {
     struct ckpt_saver_options options = {.folder = folder,
-                                         .io = with,
+                                         .io = backend,
                                          .groups_count = arrays.groups_count,
                                          .keep = *keep,
                                          .run_id = "test-run",
@@ -75,12 +75,12 @@ int steps_temporaries_count(void)
     return atoi(text);
 }
 
-void steps_check_listed(int least)
+void steps_check_listed(int count_min)
 {
     uint64_t newest = 0;
     char path[FIXTURE_PATH_BYTES];
     int count = fixture_list(io, folder, &newest);
-    assert_true(count >= least);
+    assert_true(count >= count_min);
     for (uint64_t step = 1; step <= newest; step++) {
         snprintf(path, sizeof path, "%s/step-%08llu", folder, (unsigned long long)step);
         if (access(path, F_OK) != 0)

@@ -26,12 +26,12 @@ struct io *steps_open_faulty(const char *rules);
 void steps_set_faults(struct io *faulty, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* Opens a saver for the arrays in the folder. */
-struct ckpt_saver *steps_open(struct io *with, uint32_t keep_last);
-struct ckpt_saver *steps_open_keeping(struct io *with, const struct ckpt_keep_rules *keep);
+struct ckpt_saver *steps_open(struct io *backend, uint32_t keep_last);
+struct ckpt_saver *steps_open_keeping(struct io *backend, const struct ckpt_keep_rules *keep);
 
 int steps_temporaries_count(void);
-/* Asserts that at least this many steps are listed, and that each has the arrays filled with its
+/* Asserts that at least count_min steps are listed, and that each holds the arrays filled with its
  * number. */
-void steps_check_listed(int least);
+void steps_check_listed(int count_min);
 
 #endif

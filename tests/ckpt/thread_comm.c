@@ -172,7 +172,7 @@ static struct comm *make_comm(struct rendezvous *rendezvous, int rank, int ranks
     return &comm->base;
 }
 
-struct start {
+struct rank_start {
     struct comm *comm;
     thread_comm_rank *rank;
     void *context;
@@ -180,7 +180,7 @@ struct start {
 
 static void *run(void *argument)
 {
-    struct start *start = argument;
+    struct rank_start *start = argument;
     start->rank(start->context, start->comm);
     comm_close(start->comm);
     return NULL;
@@ -189,10 +189,10 @@ static void *run(void *argument)
 void thread_comm_run(int ranks, thread_comm_rank *rank, void *context)
 {
     pthread_t threads[THREAD_COMM_RANKS_MAX];
-    struct start starts[THREAD_COMM_RANKS_MAX];
+    struct rank_start starts[THREAD_COMM_RANKS_MAX];
     struct rendezvous *world = make_rendezvous(ranks);
     for (int r = 0; r < ranks; r++) {
-        starts[r] = (struct start){make_comm(world, r, ranks), rank, context};
+        starts[r] = (struct rank_start){make_comm(world, r, ranks), rank, context};
         assert_int_equal(pthread_create(&threads[r], NULL, run, &starts[r]), 0);
     }
     for (int r = 0; r < ranks; r++)

@@ -24,7 +24,7 @@ static char folder[] = "/tmp/millrace-fuzz-loader-XXXXXX", json_path[64], shard_
 static struct io *io;
 static struct str first_text;
 
-static void must(int status)
+static void assert_success(int status)
 {
     if (status)
         abort();
@@ -36,16 +36,16 @@ static void write_shard(struct dataset_shard *shard)
     uint8_t tokens[NPY_HEADER_BYTES + 2 * TOKENS] = {0};
     struct shard_writer *writer;
     struct shard_summary summary;
-    must(shard_writer_open(io, shard_path, true, &writer, NULL));
+    assert_success(shard_writer_open(io, shard_path, true, &writer, NULL));
     npy_encode_header(DTYPE_U16, TOKENS, tokens);
     for (int i = 0; i < SAMPLES; i++) {
         char key[] = {'k', (char)('0' + i), '\0'};
-        must(shard_writer_begin_sample(writer, key, NULL));
-        must(shard_writer_add_field(writer, "cls", "1", 1, NULL));
-        must(shard_writer_add_field(writer, "npy", tokens, sizeof tokens, NULL));
-        must(shard_writer_add_field(writer, "ppm", pixels, sizeof pixels - 1, NULL));
+        assert_success(shard_writer_begin_sample(writer, key, NULL));
+        assert_success(shard_writer_add_field(writer, "cls", "1", 1, NULL));
+        assert_success(shard_writer_add_field(writer, "npy", tokens, sizeof tokens, NULL));
+        assert_success(shard_writer_add_field(writer, "ppm", pixels, sizeof pixels - 1, NULL));
     }
-    must(shard_writer_commit(writer, &summary, NULL));
+    assert_success(shard_writer_commit(writer, &summary, NULL));
     *shard = (struct dataset_shard){.samples = SAMPLES,
                                     .file_bytes = summary.file_bytes,
                                     .xxh3 = summary.xxh3,
@@ -73,8 +73,8 @@ int LLVMFuzzerInitialize(int *argument_count, char ***arguments)
     atexit(clean_up);
     snprintf(json_path, sizeof json_path, "%s/dataset.json", folder);
     snprintf(shard_path, sizeof shard_path, "%s/a.tar", folder);
-    must(io_open(folder, &(struct io_options){.engine = IO_ENGINE_THREADS, .threads = 1}, &io,
-                 NULL));
+    assert_success(io_open(folder, &(struct io_options){.engine = IO_ENGINE_THREADS, .threads = 1},
+                           &io, NULL));
     write_shard(&shard);
     shard.url = url;
     struct dataset dataset = {
@@ -92,7 +92,7 @@ int LLVMFuzzerInitialize(int *argument_count, char ***arguments)
                  .member_tokens = TOKENS,
                  .header_bytes = NPY_HEADER_BYTES},
     };
-    must(dataset_encode(&dataset, &first_text, NULL));
+    assert_success(dataset_encode(&dataset, &first_text, NULL));
     return 0;
 }
 

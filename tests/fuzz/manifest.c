@@ -25,7 +25,7 @@ static void fix_checksum(char *text, size_t bytes)
 
 /* A space before the tensors forces the general JSON parser instead of the scanner; the result
  * must be the same. */
-static void check_other_way(const char *text, size_t bytes, const struct manifest *expected)
+static void check_general_parser(const char *text, size_t bytes, const struct manifest *expected)
 {
     struct jsonx_span tensors;
     struct manifest found;
@@ -65,7 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         return 0;
     fix_checksum(text, bytes);
     if (manifest_parse(text, bytes, "manifest.json", &manifest, &err) == 0) {
-        check_other_way(text, bytes, &manifest);
+        check_general_parser(text, bytes, &manifest);
         for (uint64_t i = 0; i < manifest.tensors_count; i++) {
             if (manifest_find_tensor(&manifest, manifest.tensors[i].name) != &manifest.tensors[i])
                 abort();
