@@ -39,7 +39,7 @@ class Peer:
 
     def begin(self):
         """Waits until the peer reports that it is ready."""
-        self.told = self.answer()
+        self.report = self.answer()
         return self
 
     def answer(self):

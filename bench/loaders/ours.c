@@ -25,8 +25,8 @@
 enum { SIDE = 224, BATCH = 256, MEMORY_MIB_MAX = 1 << 20, WORKERS_MAX = 256 };
 
 /* Takes batches_count batches and adds their samples to *samples_count. */
-static int take(struct loader *loader, uint64_t batches_count, uint64_t *samples_count,
-                struct err *err)
+static int take_batches(struct loader *loader, uint64_t batches_count, uint64_t *samples_count,
+                        struct err *err)
 {
     const struct batch *batch;
     for (uint64_t i = 0; i < batches_count; i++) {
@@ -50,7 +50,7 @@ static int serve(struct loader *loader, struct err *err)
 {
     struct loader_shape shape = loader_shape(loader);
     uint64_t samples_count = 0, warming_count, measured_count;
-    int status = take(loader, 1, &samples_count, err);
+    int status = take_batches(loader, 1, &samples_count, err);
     if (status)
         return status;
     printf("{\"version\": \"%s, %s\", \"first_batch_seconds\": %.9f, \"read_workers\": %" PRIu32
@@ -60,11 +60,11 @@ static int serve(struct loader *loader, struct err *err)
     end_turn();
     while (!status && scanf("%" SCNu64 " %" SCNu64, &warming_count, &measured_count) == 2) {
         struct io_benchmark speed = {0};
-        status = take(loader, warming_count, &samples_count, err);
+        status = take_batches(loader, warming_count, &samples_count, err);
         samples_count = 0;
         io_benchmark_begin(&speed);
         if (!status)
-            status = take(loader, measured_count, &samples_count, err);
+            status = take_batches(loader, measured_count, &samples_count, err);
         io_benchmark_end(&speed);
         if (status)
             break;
@@ -78,18 +78,18 @@ static int serve(struct loader *loader, struct err *err)
     return status;
 }
 
-/* An integer from 1 to most; 0 if text is not one. */
-static uint64_t number_of(const char *text, uint64_t most)
+/* An integer from 1 to max; 0 if text is not one. */
+static uint64_t parse_number(const char *text, uint64_t max)
 {
     char *end;
     unsigned long long value = strtoull(text, &end, 10);
-    return *text >= '0' && *text <= '9' && !*end && value <= most ? value : 0;
+    return *text >= '0' && *text <= '9' && !*end && value <= max ? value : 0;
 }
 
-int main(int count, char **words)
+int main(int count, char **arguments)
 {
-    uint64_t workers = count == 4 ? number_of(words[2], WORKERS_MAX) : 0;
-    uint64_t memory_mib = count == 4 ? number_of(words[3], MEMORY_MIB_MAX) : 0;
+    uint64_t workers = count == 4 ? parse_number(arguments[2], WORKERS_MAX) : 0;
+    uint64_t memory_mib = count == 4 ? parse_number(arguments[3], MEMORY_MIB_MAX) : 0;
     if (!workers || !memory_mib) {
         fprintf(stderr, "usage: bench-loader-turns DATASET WORKERS MEMORY_MIB\n");
         return 2;
@@ -98,7 +98,7 @@ int main(int count, char **words)
     struct err err = {0};
     struct loader *loader = NULL;
     char line[ERR_LINE_BYTES_MAX];
-    options.dataset = words[1];
+    options.dataset = arguments[1];
     options.batching = (struct batching){.global = BATCH, .micro = BATCH, .ranks = 1};
     options.decode = LOADER_IMAGE;
     options.image.width = options.image.height = SIDE;

@@ -249,7 +249,7 @@ def measure(name, batches, count):
     return {"samples": totals[0], "bytes": totals[1], "seconds": time.monotonic() - began, "cpu_seconds": cpu_seconds() - cpu, **had}
 
 
-def tell(result):
+def print_and_stop(result):
     """Prints a line and stops all threads and workers at once, so that none reads ahead of its
     turn."""
     print(json.dumps(result), flush=True)
@@ -259,19 +259,19 @@ def tell(result):
 def main():
     name, folder, workers = sys.argv[1], pathlib.Path(sys.argv[2]), int(sys.argv[3])
     make, distribution, prepare = LOADERS[name]
-    told = {"version": importlib.metadata.version(distribution), "first_batch_seconds": None}
+    report = {"version": importlib.metadata.version(distribution), "first_batch_seconds": None}
     prepared = (prepare(folder, workers),) if prepare else ()
     batches = None
     if not name.endswith("-bytes"):
         began = time.monotonic()
         batches = iter(make(folder, workers, *prepared))
         first = next(batches)
-        told["first_batch_seconds"] = time.monotonic() - began
-        told |= workers_had(name)
+        report["first_batch_seconds"] = time.monotonic() - began
+        report |= workers_had(name)
         if samples_and_bytes(name, first)[0] != BATCH:
             raise SystemExit(f"peers: {name}: a first batch of {samples_and_bytes(name, first)[0]}, expected {BATCH}")
         del first
-    tell(told)
+    print_and_stop(report)
     for line in sys.stdin:
         warming, measured = map(int, line.split())
         if measured == 0:
@@ -280,7 +280,7 @@ def main():
             for _ in itertools.islice(batches, warming):
                 pass
             result = measure(name, batches, measured)
-        tell(result)
+        print_and_stop(result)
     os._exit(0)  # threads of some loaders outlive the loader
 
 
