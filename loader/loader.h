@@ -141,6 +141,8 @@ struct loader_options {
          * bytes per pixel for a progressive JPEG. At most LOADER_PIXELS_MAX; 0:
          * LOADER_PIXELS_DEFAULT. */
         uint64_t pixels_max;
+        /* Decode JPEGs with libjpeg only: slower, for comparison; the pixels are the same. */
+        bool libjpeg_only;
     } image;
     struct {
         const char *field; /* extension, such as "npy" */

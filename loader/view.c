@@ -80,7 +80,8 @@ struct image_options image_options_from_loader(const struct loader_options *opti
                                   .height = options->image.height,
                                   .crop = options->image.crop,
                                   .augment = options->image.augment,
-                                  .pixels_max = options->image.pixels_max};
+                                  .pixels_max = options->image.pixels_max,
+                                  .libjpeg_only = options->image.libjpeg_only};
 }
 
 int view_open(const struct loader_options *options, const struct dataset *dataset,

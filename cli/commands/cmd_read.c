@@ -29,7 +29,7 @@ struct read_args {
     uint64_t seed, epoch, lanes, window, run;
     uint64_t batch, micro, rank, ranks, start, count;
     uint64_t workers, memory_bytes, size, max_pixels, block, timeout_ns;
-    uint32_t engine, page_cache;
+    uint32_t engine, page_cache, jpeg_decoder;
     bool flip, force, quality, cold;
     const char *out, *max_errors, *fault, *randaugment, *jitter, *mixup, *cutmix;
 };
@@ -49,6 +49,9 @@ static const char *const page_cache_choices[] = {
     [IO_CACHE_AUTO] = "auto", [IO_CACHE_ALL] = "always", [IO_CACHE_NONE] = "never", NULL};
 static const enum loader_bad_policy bad_policies[] = {LOADER_BAD_STOP, LOADER_BAD_SKIP};
 static const enum crop_kind crop_kinds[] = {CROP_RANDOM, CROP_CENTER, CROP_NONE};
+enum { JPEG_AUTO, JPEG_LIBJPEG };
+static const char *const jpeg_decoder_choices[] = {
+    [JPEG_AUTO] = "auto", [JPEG_LIBJPEG] = "libjpeg", NULL};
 enum { DECODE_NONE, DECODE_IMAGE };
 enum { MICRO_DEFAULT_MAX = 32 };
 
@@ -88,6 +91,10 @@ static const struct option rows[] = {
     {"max-pixels", 0, OPTION_COUNT, AT(max_pixels), "PIXELS", NULL,
      "with --decode image: a photo with more pixels is a bad sample; 0: 134217728",
      .max = LOADER_PIXELS_MAX},
+    {"jpeg-decoder", 0, OPTION_CHOICE, AT(jpeg_decoder), NULL, "auto",
+     "with --decode image: libjpeg: decode JPEGs without millrace's own decoder, which gives the "
+     "same pixels faster",
+     jpeg_decoder_choices},
     {"crop", 0, OPTION_CHOICE, AT(crop), NULL, "random",
      "with --decode image: how to crop the photo", crop_choices},
     {"flip", 0, OPTION_FLAG, AT(flip),
@@ -175,6 +182,7 @@ static struct loader_options make_options(const struct invocation *invocation)
     options.decode = choose_decode(args);
     options.image.width = options.image.height = (uint32_t)args->size;
     options.image.pixels_max = args->max_pixels;
+    options.image.libjpeg_only = args->jpeg_decoder == JPEG_LIBJPEG;
     options.image.crop = crop_options_default(crop_kinds[args->crop]);
     options.image.crop.flip = args->flip;
     if (args->block)

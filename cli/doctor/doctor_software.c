@@ -10,6 +10,7 @@
 #include "comm/ranks/ranks.h"
 #include "device/device.h"
 #include "image/jpeg/jpeg.h"
+#include "image/kernels/kernels.h"
 #include "shards/format/index_cache.h"
 #include "trainer/config/yaml.h"
 #include "trainer/ops/cpu/blas.h"
@@ -70,10 +71,13 @@ static void check_numerics(struct doctor_finding *finding)
 static void check_jpeg(struct doctor_finding *finding)
 {
     int simd = jpeg_simd();
-    doctor_report(finding, "%s%s", jpeg_library(),
+    const char *kernels = image_kernels_name(image_kernels_best());
+    doctor_report(finding, "crops of JPEGs: jpeg_fast, %s; other JPEGs: %s%s", kernels,
+                  jpeg_library(),
                   simd > 0    ? ", with SIMD"
                   : simd == 0 ? ", without SIMD"
                               : "");
+    jsonx_write_string(&finding->json, "crop_decoder", "jpeg_fast");
     jsonx_write_string(&finding->json, "library", jpeg_library());
     if (simd >= 0)
         jsonx_write_bool(&finding->json, "has_simd", simd > 0);

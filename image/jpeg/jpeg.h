@@ -1,5 +1,8 @@
 /*
- * jpeg — decodes JPEG files to planes and encodes RGB, using libjpeg-turbo.
+ * jpeg — decodes JPEG files to planes and encodes RGB.
+ *
+ * libjpeg-turbo reads headers and decodes whole images. Parts of sequential images are decoded by
+ * jpeg_fast (jpeg_fast/jpeg_fast.h), to the same bytes, or by libjpeg-turbo if anything is unusual.
  *
  * Open one decoder per thread; its plane memory grows to the largest image, so the steady state
  * does not allocate. libjpeg's own state is reset for each image, because a file without tables
@@ -19,9 +22,9 @@
  *     jpeg_decode_begin(decoder, data, bytes, path, &info, err);      // headers only
  *     jpeg_decode_part(decoder, &part, &planes, err);
  *
- * If restart markers divide the rows of MCUs, a part is cut out of the compressed bytes
- * (jpeg_cut.h). Otherwise decoding runs from the start through the part's last row, with the
- * same result. Decoding a part does not detect data lost elsewhere.
+ * If restart markers divide the rows of MCUs, only the part's segments are decoded (by libjpeg, cut
+ * out of the compressed bytes: jpeg_cut.h). Otherwise decoding runs from the start through the
+ * part's last row, with the same result. Decoding a part does not detect data lost elsewhere.
  */
 #ifndef MILLRACE_IMAGE_JPEG_JPEG_H
 #define MILLRACE_IMAGE_JPEG_JPEG_H
@@ -90,6 +93,11 @@ void jpeg_decoder_close(struct jpeg_decoder *decoder); /* NULL is fine */
  * coefficients of a progressive one. Images that need more give -EBADMSG. Default:
  * PIXELS_MAX. */
 void jpeg_decoder_limit(struct jpeg_decoder *decoder, uint64_t pixels_max);
+
+/* Decodes parts with libjpeg-turbo too, for comparison. */
+void jpeg_decoder_use_libjpeg(struct jpeg_decoder *decoder);
+/* True if jpeg_fast decoded the last part. */
+bool jpeg_decoder_used_fast(const struct jpeg_decoder *decoder);
 
 /* Decodes the whole image and checks it to its end. ret_planes borrows from the decoder until
  * its next call. -EBADMSG, -ENOMEM. */

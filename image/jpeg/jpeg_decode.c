@@ -6,6 +6,7 @@
 #include "base/bytes.h"
 #include "image/jpeg/jpeg_cut.h"
 #include "image/jpeg/jpeg_reader.h"
+#include "image/jpeg_fast/jpeg_fast.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -20,11 +21,13 @@ enum {
 /* One thread at a time. */
 struct jpeg_decoder {
     struct jpeg_reader reader;
+    struct jpeg_fast *fast;      /* NULL: use libjpeg only */
     struct jpeg_info info;       /* of the whole image */
     struct jpeg_info stream;     /* of the decoded stream: the image or a cut */
     struct jpeg_planes planes;   /* of the stream */
     uint32_t first_row, end_row; /* wanted rows of the stream */
     bool to_end;
+    bool used_fast;
     struct str cut;  /* compressed bytes of a part */
     uint8_t *memory; /* planes, then for CMYK a row of four components */
     size_t memory_bytes;
@@ -106,6 +109,20 @@ static void decode_cmyk(void *context)
         jpeg_finish_decompress(codec);
 }
 
+static int reserve_memory(struct jpeg_decoder *decoder, size_t bytes, struct err *err)
+{
+    if (bytes <= decoder->memory_bytes)
+        return 0;
+    free(decoder->memory);
+    decoder->memory_bytes = 0;
+    decoder->memory =
+        aligned_alloc(STRIDE_ALIGNMENT_BYTES, bytes_round_up(bytes, STRIDE_ALIGNMENT_BYTES));
+    if (!decoder->memory)
+        return err_set(err, -ENOMEM, "out of memory for %zu bytes of decoded planes", bytes);
+    decoder->memory_bytes = bytes;
+    return 0;
+}
+
 /* Reserves whole blocks and rows of MCUs, because libjpeg writes beyond a plane's width and
  * height. */
 static int reserve_planes(struct jpeg_decoder *decoder, struct err *err)
@@ -125,15 +142,9 @@ static int reserve_planes(struct jpeg_decoder *decoder, struct err *err)
         at[3] = bytes;
         bytes += 4 * (size_t)info->width;
     }
-    if (bytes > decoder->memory_bytes) {
-        free(decoder->memory);
-        decoder->memory_bytes = 0;
-        decoder->memory =
-            aligned_alloc(STRIDE_ALIGNMENT_BYTES, bytes_round_up(bytes, STRIDE_ALIGNMENT_BYTES));
-        if (!decoder->memory)
-            return err_set(err, -ENOMEM, "out of memory for %zu bytes of decoded planes", bytes);
-        decoder->memory_bytes = bytes;
-    }
+    int status = reserve_memory(decoder, bytes, err);
+    if (status)
+        return status;
     for (uint32_t i = 0; i < JPEG_COMPONENTS_MAX; i++)
         decoder->sample_rows[i] = decoder->memory + at[i];
     for (uint32_t i = 0; i < decoder->planes.count; i++)
@@ -156,7 +167,105 @@ static int decode_rows(struct jpeg_decoder *decoder, const struct jpeg_info *str
                              decoder, err);
 }
 
-/* ---- Parts. ---- */
+/* ---- Parts, by jpeg_fast. ---- */
+
+static bool has_tables(const struct jpeg_decompress_struct *codec,
+                       const jpeg_component_info *component)
+{
+    int quant = component->quant_tbl_no, dc = component->dc_tbl_no, ac = component->ac_tbl_no;
+    return quant >= 0 && quant < NUM_QUANT_TBLS && codec->quant_tbl_ptrs[quant] && dc >= 0 &&
+           dc < NUM_HUFF_TBLS && codec->dc_huff_tbl_ptrs[dc] && ac >= 0 && ac < NUM_HUFF_TBLS &&
+           codec->ac_huff_tbl_ptrs[ac];
+}
+
+/* Describes the scan whose headers libjpeg has read. False: jpeg_fast does not decode its kind. */
+static bool describe_scan(const struct jpeg_decoder *decoder, struct jpeg_fast_scan *scan)
+{
+    const struct jpeg_reader *reader = &decoder->reader;
+    const struct jpeg_decompress_struct *codec = &reader->codec;
+    const struct jpeg_info *info = &decoder->info;
+    bool is_gray = info->components == 1;
+    if (info->progressive || info->arithmetic || (!is_gray && info->components != 3) ||
+        codec->comps_in_scan != codec->num_components || codec->Ss != 0 ||
+        codec->Se != DCTSIZE2 - 1 || codec->Ah != 0 || codec->Al != 0)
+        return false;
+    *scan = (struct jpeg_fast_scan){
+        .width = info->width,
+        .height = info->height,
+        .components = info->components,
+        .restart_interval = info->restart_interval,
+        .data = reader->source.next_input_byte,
+        .bytes = (size_t)(reader->data + reader->bytes - reader->source.next_input_byte),
+    };
+    for (uint32_t i = 0; i < info->components; i++) {
+        const jpeg_component_info *from = codec->cur_comp_info[i];
+        /* libjpeg reads several block rows of a gray image at a time if v_samp says so */
+        if (from != &codec->comp_info[i] || !has_tables(codec, from) ||
+            (is_gray && (from->h_samp_factor != 1 || from->v_samp_factor != 1)))
+            return false;
+        const JHUFF_TBL *dc = codec->dc_huff_tbl_ptrs[from->dc_tbl_no];
+        const JHUFF_TBL *ac = codec->ac_huff_tbl_ptrs[from->ac_tbl_no];
+        scan->component[i] = (struct jpeg_fast_component){
+            .h_samp = (uint32_t)from->h_samp_factor,
+            .v_samp = (uint32_t)from->v_samp_factor,
+            .quant = codec->quant_tbl_ptrs[from->quant_tbl_no]->quantval,
+            .dc = {dc->bits, dc->huffval},
+            .ac = {ac->bits, ac->huffval},
+        };
+    }
+    return true;
+}
+
+/* Sets the planes of a part, in MCUs of mcu_width x mcu_height pixels, and reserves their memory.
+ */
+static int place_part(struct jpeg_decoder *decoder, const struct jpeg_fast_scan *scan,
+                      struct image_rect mcus, struct jpeg_fast_plane *planes, struct err *err)
+{
+    size_t at[JPEG_FAST_COMPONENTS_MAX], bytes = 0;
+    decoder->planes = jpeg_planes_of(&decoder->info);
+    for (uint32_t i = 0; i < scan->components; i++) {
+        struct jpeg_plane *plane = &decoder->planes.plane[i];
+        size_t columns = (size_t)scan->component[i].h_samp * DCTSIZE;
+        size_t rows = (size_t)scan->component[i].v_samp * DCTSIZE;
+        plane->left = (uint32_t)(mcus.x * columns);
+        plane->top = (uint32_t)(mcus.y * rows);
+        plane->stride_bytes = bytes_round_up(mcus.width * columns, STRIDE_ALIGNMENT_BYTES);
+        at[i] = bytes;
+        bytes += plane->stride_bytes * mcus.height * rows;
+    }
+    int status = reserve_memory(decoder, bytes, err);
+    for (uint32_t i = 0; i < scan->components && !status; i++) {
+        decoder->planes.plane[i].data = decoder->memory + at[i];
+        planes[i].data = decoder->memory + at[i];
+        planes[i].stride_bytes = decoder->planes.plane[i].stride_bytes;
+    }
+    return status;
+}
+
+/* -ENOTSUP: libjpeg must decode the part. */
+static int decode_fast(struct jpeg_decoder *decoder, struct image_rect part, struct err *err)
+{
+    struct jpeg_fast_scan scan;
+    struct jpeg_fast_plane planes[JPEG_FAST_COMPONENTS_MAX];
+    uint32_t width, height;
+    if (!decoder->fast || !describe_scan(decoder, &scan))
+        return -ENOTSUP;
+    jpeg_fast_mcu_size(&scan, &width, &height);
+    struct image_rect mcus = {.x = part.x / width, .y = part.y / height};
+    mcus.width = (uint32_t)bytes_divide_up(part.x + part.width, width) - mcus.x;
+    mcus.height = (uint32_t)bytes_divide_up(part.y + part.height, height) - mcus.y;
+    uint32_t columns = (uint32_t)bytes_divide_up(scan.width, width);
+    /* As jpeg_cut does: a part is decoded alone if rows consist of whole segments. */
+    bool skip = scan.restart_interval > 0 && columns % scan.restart_interval == 0 &&
+                decoder->reader.warnings == 0;
+    int status = place_part(decoder, &scan, mcus, planes, err);
+    if (status)
+        return status;
+    status = jpeg_fast_decode(decoder->fast, &scan, mcus, skip, planes);
+    return status == -ENOMEM ? err_set(err, -ENOMEM, "out of memory for a part of a JPEG") : status;
+}
+
+/* ---- Parts, by libjpeg. ---- */
 
 static bool is_same(struct image_rect a, struct image_rect b)
 {
@@ -221,7 +330,11 @@ static int decode_part(struct jpeg_decoder *decoder, struct image_rect part, str
     const void *data = reader->data;
     size_t bytes = reader->bytes;
     struct image_rect segments;
-    int status = cut_part(decoder, part, &segments);
+    int status = decode_fast(decoder, part, err);
+    decoder->used_fast = status == 0;
+    if (status != -ENOTSUP)
+        return status;
+    status = cut_part(decoder, part, &segments);
     if (status == -ENOMEM)
         return err_set(err, -ENOMEM, "out of memory for %zu bytes of a part of a JPEG", bytes);
     if (!status) {
@@ -245,6 +358,7 @@ int jpeg_decode_part(struct jpeg_decoder *decoder, const struct image_rect *part
     assert(!part ||
            (part->height >= 1 && part->y < info->height && part->height <= info->height - part->y));
     decoder->to_end = part == NULL;
+    decoder->used_fast = false;
     int status =
         part ? decode_part(decoder, *part, err) : decode_rows(decoder, info, 0, info->height, err);
     jpeg_reader_end(&decoder->reader);
@@ -277,6 +391,11 @@ int jpeg_decoder_open(struct jpeg_decoder **ret_decoder, struct err *err)
     struct jpeg_decoder *decoder = calloc(1, sizeof *decoder);
     if (!decoder)
         return err_set(err, -ENOMEM, "out of memory for a JPEG decoder");
+    int status = jpeg_fast_open(&decoder->fast, image_kernels_best(), err);
+    if (status) {
+        free(decoder);
+        return status;
+    }
     jpeg_reader_init(&decoder->reader, JPEG_MARKERS_SKIP);
     *ret_decoder = decoder;
     return 0;
@@ -287,11 +406,23 @@ void jpeg_decoder_limit(struct jpeg_decoder *decoder, uint64_t pixels_max)
     decoder->reader.pixels_max = pixels_max;
 }
 
+void jpeg_decoder_use_libjpeg(struct jpeg_decoder *decoder)
+{
+    jpeg_fast_close(decoder->fast);
+    decoder->fast = NULL;
+}
+
+bool jpeg_decoder_used_fast(const struct jpeg_decoder *decoder)
+{
+    return decoder->used_fast;
+}
+
 void jpeg_decoder_close(struct jpeg_decoder *decoder)
 {
     if (!decoder)
         return;
     jpeg_reader_deinit(&decoder->reader);
+    jpeg_fast_close(decoder->fast);
     str_deinit(&decoder->cut);
     free(decoder->memory);
     free(decoder);

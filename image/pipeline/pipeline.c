@@ -275,6 +275,8 @@ int image_pipeline_open(const struct image_options *options, struct image_pipeli
                  : err_set(err, -ENOMEM, "out of memory for an image pipeline");
     if (!status)
         jpeg_decoder_limit(pipeline->jpeg, pixels_max(options));
+    if (!status && options->libjpeg_only)
+        jpeg_decoder_use_libjpeg(pipeline->jpeg);
     if (!status)
         status = pixels_decoder_open(&pipeline->pixels, err);
     if (status)

@@ -26,6 +26,7 @@ struct image_options {
     struct crop_options crop;
     struct augment_options augment; /* applied after crop and flip */
     uint64_t pixels_max;            /* larger stored images are rejected; 0: PIXELS_MAX */
+    bool libjpeg_only;              /* jpeg_decoder_use_libjpeg; the pixels are the same */
 };
 
 /* Key of the random choices. */

@@ -95,22 +95,22 @@ unsigned char *test_add_orientation(const unsigned char *jpeg, size_t bytes, uns
     return out;
 }
 
-void test_compare_region(const struct jpeg_planes *whole, const struct jpeg_planes *some,
+void test_compare_region(const struct jpeg_planes *first, const struct jpeg_planes *second,
                          struct image_rect part, const char *what)
 {
-    assert_true(some->width == whole->width && some->height == whole->height);
-    assert_true(some->count == whole->count && some->color == whole->color);
-    for (uint32_t i = 0; i < whole->count; i++) {
-        const struct jpeg_plane *a = &whole->plane[i], *b = &some->plane[i];
+    assert_true(second->width == first->width && second->height == first->height);
+    assert_true(second->count == first->count && second->color == first->color);
+    for (uint32_t i = 0; i < first->count; i++) {
+        const struct jpeg_plane *a = &first->plane[i], *b = &second->plane[i];
         uint32_t left = part.x * a->x_num / a->x_den, top = part.y * a->y_num / a->y_den;
         uint32_t right =
             (uint32_t)bytes_divide_up((uint64_t)(part.x + part.width) * a->x_num, a->x_den);
         uint32_t bottom =
             (uint32_t)bytes_divide_up((uint64_t)(part.y + part.height) * a->y_num, a->y_den);
-        assert_true(b->left <= left && b->top <= top && b->width == a->width &&
-                    b->height == a->height);
+        assert_true(a->left <= left && a->top <= top && b->left <= left && b->top <= top);
+        assert_true(b->width == a->width && b->height == a->height);
         for (uint32_t y = top; y < bottom; y++)
-            if (memcmp(a->data + y * a->stride_bytes + left,
+            if (memcmp(a->data + (y - a->top) * a->stride_bytes + (left - a->left),
                        b->data + (y - b->top) * b->stride_bytes + (left - b->left), right - left))
                 fail_msg("%s: plane %u, row %u, columns %u to %u differ", what, i, y, left, right);
     }

@@ -31,9 +31,9 @@ unsigned char *test_render_jpeg(uint32_t width, uint32_t height, int quality, si
 unsigned char *test_add_orientation(const unsigned char *jpeg, size_t bytes, unsigned orientation,
                                     size_t *ret_bytes);
 
-/* Fails with a message that names `what` unless every sample that contributes to a pixel of the
- * part equals the sample of the whole. */
-void test_compare_region(const struct jpeg_planes *whole, const struct jpeg_planes *some,
+/* Fails with a message that names `what` unless both hold every sample that contributes to a pixel
+ * of the part, and these are equal. */
+void test_compare_region(const struct jpeg_planes *first, const struct jpeg_planes *second,
                          struct image_rect part, const char *what);
 
 /* Peak signal-to-noise ratio in dB; 99 if equal. */

@@ -64,6 +64,7 @@ static size_t compare_parts(const void *data, size_t bytes, const void *original
                             size_t original_bytes, size_t count, const char *name)
 {
     struct jpeg_decoder *full = test_open_decoder(), *some = test_open_decoder();
+    jpeg_decoder_use_libjpeg(some);
     struct jpeg_planes whole, parts;
     struct jpeg_info info;
     struct err err;

@@ -5,6 +5,8 @@
  * on all processors; exits with 1 if bytes differ.
  */
 #include "image/augment.h"
+#include "image/jpeg_fast/entropy.h"
+#include "image/jpeg_fast/inverse_dct.h"
 #include "image/kernels/blend.h"
 #include "image/kernels/color.h"
 #include "image/kernels/resample.h"
@@ -134,12 +136,89 @@ static uint64_t hash_mixed(void)
     return hash;
 }
 
+/* Blocks of a few random coefficients, some of them out of range. */
+static int count_differing_transforms(void)
+{
+    enum { BLOCKS = 7, ROUNDS = 3000, STRIDE = 8 * BLOCKS };
+    static _Alignas(32) int16_t plain[BLOCKS][64], best[BLOCKS][64];
+    static uint8_t plain_samples[8 * STRIDE], best_samples[8 * STRIDE];
+    int differ = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        struct inverse_dct_block plain_blocks[BLOCKS], best_blocks[BLOCKS];
+        struct inverse_dct_quant quant;
+        uint16_t factors[64];
+        uint32_t size = 1 + draw(round % 50 ? 60 : 3000), count = 1 + draw(BLOCKS);
+        for (int i = 0; i < 64; i++)
+            factors[i] = (uint16_t)(1 + draw(round % 3 ? 20 : 255));
+        inverse_dct_quant_init(&quant, factors);
+        for (uint32_t i = 0; i < count; i++) {
+            plain_blocks[i] = (struct inverse_dct_block){plain[i], plain_samples + 8 * i};
+            best_blocks[i] = (struct inverse_dct_block){best[i], best_samples + 8 * i};
+            for (uint32_t k = draw(30); k > 0; k--)
+                plain[i][draw(64)] = (int16_t)((int32_t)draw(size) - (int32_t)size / 2);
+            memcpy(best[i], plain[i], sizeof best[i]);
+        }
+        bool in_range = inverse_dct(IMAGE_KERNELS_PLAIN, &quant, plain_blocks, count, STRIDE);
+        differ += in_range != inverse_dct(image_kernels_best(), &quant, best_blocks, count, STRIDE);
+        for (uint32_t y = 0; y < 8 && in_range; y++)
+            differ += memcmp(plain_samples + y * STRIDE, best_samples + y * STRIDE, 8 * count) != 0;
+        differ += memcmp(plain, best, sizeof plain) != 0; /* zero */
+    }
+    return differ;
+}
+
+/* Hash of the coefficients that three streams of random bits decode to, until one is invalid. */
+static uint64_t hash_decoded(void)
+{
+    enum { BYTES = 40000, BLOCKS = 20 };
+    static uint8_t data[BYTES + ENTROPY_READ_BYTES];
+    static struct entropy_block blocks[ENTROPY_STREAMS_MAX][BLOCKS + 1];
+    static struct huffman_lookup dc, ac;
+    /* complete but for the code of ones only: DC sizes 0 to 10, then AC runs and sizes */
+    static const uint8_t dc_counts[17] = {0, 0, 1, 5, 1, 1, 1, 1, 1};
+    static const uint8_t dc_symbols[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+    static const uint8_t ac_counts[17] = {0, 0, 2, 1, 3, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    static const uint8_t ac_symbols[] = {0x01, 0x02, 0x03, 0x00, 0x11, 0x04, 0x21, 0x31, 0x05, 0x12,
+                                         0xf0, 0x22, 0x41, 0x06, 0x51, 0x61, 0x07, 0x71, 0x13};
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (int i = 0; i < BYTES; i++)
+        data[i] = (uint8_t)draw(256);
+    if (!huffman_lookup_build(&dc, (struct huffman_table){dc_counts, dc_symbols}, true) ||
+        !huffman_lookup_build(&ac, (struct huffman_table){ac_counts, ac_symbols}, false))
+        return 0;
+    for (uint32_t round = 0; round < 300; round++) {
+        struct entropy_stream streams[ENTROPY_STREAMS_MAX] = {{0}};
+        uint32_t count = 1 + round % ENTROPY_STREAMS_MAX;
+        memset(blocks, 0, sizeof blocks);
+        for (uint32_t i = 0; i < count; i++) {
+            for (int k = 0; k <= BLOCKS; k++) {
+                blocks[i][k].dc = dc.entry;
+                blocks[i][k].ac = ac.entry;
+            }
+            streams[i] = (struct entropy_stream){.position_bits = draw(8 * BYTES / 2),
+                                                 .block = blocks[i],
+                                                 .end = blocks[i] + BLOCKS};
+        }
+        bool is_valid = entropy_decode(image_kernels_best(), data, streams, count);
+        hash = (hash ^ is_valid) * UINT64_C(0x100000001b3);
+        for (uint32_t i = 0; i < count; i++) {
+            for (int k = 0; k < BLOCKS * 64; k++)
+                hash = (hash ^ (uint16_t)blocks[i][k / 64].coefficient[k % 64]) *
+                       UINT64_C(0x100000001b3);
+            hash = (hash ^ streams[i].position_bits) * UINT64_C(0x100000001b3);
+        }
+    }
+    return hash;
+}
+
 int main(void)
 {
     int passes = count_differing_passes(), lines = count_differing_lines(),
-        blends = count_differing_blends();
-    printf("%s: %d of %d passes, %d lines of colours and %d blends differ from plain C\n",
-           image_kernels_name(image_kernels_best()), passes, PASSES, lines, blends);
-    printf("changed: %016" PRIx64 " %016" PRIx64 "\n", hash_augmented(), hash_mixed());
-    return passes || lines || blends;
+        blends = count_differing_blends(), transforms = count_differing_transforms();
+    printf("%s: %d of %d passes, %d lines of colours, %d blends and %d inverse DCTs differ from "
+           "plain C\n",
+           image_kernels_name(image_kernels_best()), passes, PASSES, lines, blends, transforms);
+    uint64_t augmented = hash_augmented(), mixed = hash_mixed(), decoded = hash_decoded();
+    printf("changed: %016" PRIx64 " %016" PRIx64 " %016" PRIx64 "\n", augmented, mixed, decoded);
+    return passes || lines || blends || transforms;
 }

@@ -10,7 +10,8 @@ emulator=$(command -v qemu-aarch64-static || command -v qemu-aarch64) || { echo 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 flags=(-O2 -ffp-contract=off -Wall -Wextra -Wshadow -Werror -D_GNU_SOURCE -I.)
-sources=(tests/image/kernels_alone.c image/kernels/*.c image/pipeline/{beta,mixup}.c base/{err,display,str}.c)
+sources=(tests/image/kernels_alone.c image/kernels/*.c image/jpeg_fast/{entropy,huffman_lookup}.c image/jpeg_fast/inverse_dct*.c
+  image/pipeline/{beta,mixup}.c base/{err,display,str}.c)
 "$compiler" -static "${flags[@]}" -o "$folder/there" "${sources[@]}" -lm
 "${CC:-cc}" "${flags[@]}" -o "$folder/here" "${sources[@]}" -lm
 "$emulator" "$folder/there" | tee "$folder/said"
